@@ -1,0 +1,69 @@
+// ParameterLayout: where each named tensor of a model lies in the one flat
+// float32 parameter vector. Knows shapes and initialisers, no compute. Every
+// process derives the same layout from the same Model.
+//
+// Tensors start at multiples of 64 bytes (kAlignmentFloats). Padding between
+// them is zero, is not counted as parameters and is not exported.
+//
+// Thread safety: immutable after Create.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/model.pb.h"
+
+namespace monsoon {
+
+inline constexpr uint64_t kAlignmentFloats = 16;  // 64 bytes: one cache line.
+
+struct TensorInfo {
+  std::string name;            // "conv1/weight"
+  std::vector<uint32_t> shape; // weights: OIHW or [out, in]
+  uint64_t offset = 0;         // in floats, a multiple of kAlignmentFloats
+  uint64_t size = 0;           // in floats, without padding
+  uint64_t fan_in = 0;
+  uint64_t fan_out = 0;
+  Initializer initializer;
+};
+
+// A layer with all that was left open filled in.
+struct LayerShape {
+  std::string name;                   // as given, or made up ("dense2")
+  std::vector<uint32_t> input_shape;  // without the batch dimension
+  std::vector<uint32_t> output_shape;
+  int weight = -1;                    // index into tensors(), -1: none
+  int bias = -1;
+};
+
+class ParameterLayout {
+ public:
+  // Infers shapes through the chain. Errors name the layer and both shapes.
+  static absl::StatusOr<ParameterLayout> Create(const Model& model);
+
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const std::vector<LayerShape>& layers() const { return layers_; }
+
+  // Length of the flat vector in floats, padding included; a multiple of
+  // kAlignmentFloats.
+  uint64_t size() const { return size_; }
+  // Without padding: what "parameters" means everywhere.
+  uint64_t parameters() const { return parameters_; }
+  // Of names, shapes, offsets and layer kinds with their settings; equal for
+  // equal models in every build. Peers compare it before they exchange floats.
+  uint64_t Hash() const { return hash_; }
+
+  // Classes the loss sees: the width of the last layer's output.
+  uint32_t output_units() const;
+
+ private:
+  std::vector<TensorInfo> tensors_;
+  std::vector<LayerShape> layers_;
+  uint64_t size_ = 0;
+  uint64_t parameters_ = 0;
+  uint64_t hash_ = 0;
+};
+
+}  // namespace monsoon
