@@ -1,0 +1,80 @@
+#!/bin/bash
+# Installs the Debian packages that Monsoon is built from. Safe to repeat: when
+# nothing is missing it changes nothing and needs no network and no root.
+#
+#   deploy/setup.sh [--for=demo|all] [--dry-run]
+#
+# --for=demo  only what deploy/demo.sh needs; the default, all, adds what the
+#             tests need.
+# --dry-run   prints what is missing and the commands, installs nothing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' deploy/setup.sh; }
+
+groups="demo ci"
+dry_run=0
+for argument in "$@"; do
+  case "$argument" in
+    --for=demo) groups="demo" ;;
+    --for=all) groups="demo ci" ;;
+    --dry-run) dry_run=1 ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "setup.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  echo "setup.sh: this is no Debian system (no apt-get)." >&2
+  echo "Install the counterparts of the packages in deploy/packages.txt by hand." >&2
+  exit 1
+fi
+
+# Package names of one group.
+packages_of() {
+  awk -v group="[$1]" '/^\[/ { on = ($1 == group); next } on && NF && !/^#/ { print $1 }' \
+    deploy/packages.txt
+}
+
+missing=()
+for group in $groups; do
+  while read -r package; do
+    status="$(dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null || true)"
+    if [[ "$status" != ii* ]]; then
+      missing+=("$package")
+    fi
+  done < <(packages_of "$group")
+done
+
+if [[ ${#missing[@]} -eq 0 ]]; then
+  echo "setup.sh: every package is installed (groups: $groups)"
+  exit 0
+fi
+
+as_root=()
+if [[ "$(id -u)" -ne 0 ]]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup.sh: these packages are missing: ${missing[*]}" >&2
+    echo "Installing them needs root, and there is no sudo. As root, run:" >&2
+    echo "  apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get)
+install=("${apt_get[@]}" install --yes --no-install-recommends "${missing[@]}")
+
+if [[ $dry_run -eq 1 ]]; then
+  echo "missing: ${missing[*]}"
+  echo "would run: ${apt_get[*]} update"
+  echo "would run: ${install[*]}"
+  exit 0
+fi
+
+echo "setup.sh: installing ${#missing[@]} packages"
+"${apt_get[@]}" update -q </dev/null
+if ! "${install[@]}" -q </dev/null; then
+  echo "setup.sh: apt-get failed. The list is for Debian 12 (bookworm), main section;" >&2
+  echo "check that /etc/apt/sources.list or sources.list.d names it." >&2
+  exit 1
+fi
