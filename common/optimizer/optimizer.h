@@ -1,0 +1,47 @@
+// OptimizerKernel: what one gradient does to a range of parameters. The shards
+// apply pushes with it, and the one-process trainer applies its own gradients,
+// so both have the same arithmetic.
+//
+// All parameters of the range are updated independently in float32:
+//   g' = clamp(g, -clip_value, clip_value) + weight_decay * w
+//   sgd:      w -= rate(k) * g'
+//   momentum: v = momentum * v + g';   w -= rate(k) * v
+//   adagrad:  h += g' * g';            w -= rate(k) * g' / (sqrt(h) + epsilon)
+// with rate(k) = rate * ScheduleFactor(k) (Duchi et al. 2011; Dean et al. 2012,
+// section 4.1). The result's bits depend neither on how a vector is cut into
+// ranges nor on their alignment. Padding stays zero: w = g = 0 gives w = 0.
+//
+// Thread safety: immutable; calls on disjoint ranges may run at once. Locking
+// of `w` and `state` is the caller's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+
+namespace monsoon {
+
+class OptimizerKernel {
+ public:
+  // InvalidArgument names the field: no kind set, a rate that is not positive
+  // and finite, a momentum outside [0, 1), ...
+  static absl::StatusOr<std::unique_ptr<OptimizerKernel>> Create(const Optimizer& optimizer);
+
+  virtual ~OptimizerKernel() = default;
+
+  // Floats of state kept per parameter: 0 or 1.
+  virtual int state_slots() const = 0;
+
+  // What the state starts with.
+  virtual float initial_state() const { return 0.0f; }
+
+  // Applies push number `k` (0 is the first). w and g have the same length,
+  // state has state_slots() times that. The three do not overlap. g is finite.
+  virtual void Apply(uint64_t k, std::span<float> w, std::span<float> state,
+                     std::span<const float> g) const = 0;
+};
+
+}  // namespace monsoon

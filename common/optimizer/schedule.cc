@@ -1,0 +1,65 @@
+#include "common/optimizer/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "absl/strings/str_cat.h"
+
+namespace monsoon {
+namespace {
+
+double BaseFactor(const Schedule& schedule, uint64_t k) {
+  switch (schedule.kind_case()) {
+    case Schedule::kStep: {
+      const uint64_t drops = k / schedule.step().every_pushes();
+      return std::pow(schedule.step().factor(), static_cast<double>(drops));
+    }
+    case Schedule::kCosine: {
+      const CosineSchedule& cosine = schedule.cosine();
+      const double done = static_cast<double>(std::min(k, cosine.pushes())) /
+                          static_cast<double>(cosine.pushes());
+      return cosine.final() +
+             (1.0 - cosine.final()) * (1.0 + std::cos(std::numbers::pi * done)) / 2.0;
+    }
+    case Schedule::KIND_NOT_SET:
+      break;
+  }
+  return 1.0;
+}
+
+}  // namespace
+
+absl::Status ValidateSchedule(const Schedule& schedule) {
+  if (schedule.has_step()) {
+    if (schedule.step().every_pushes() == 0) {
+      return absl::InvalidArgumentError("schedule.step.every_pushes must be at least 1");
+    }
+    const double factor = schedule.step().factor();
+    if (!(factor > 0.0 && factor <= 1.0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("schedule.step.factor is ", factor, ", it must be in (0, 1]"));
+    }
+  }
+  if (schedule.has_cosine()) {
+    if (schedule.cosine().pushes() == 0) {
+      return absl::InvalidArgumentError("schedule.cosine.pushes must be at least 1");
+    }
+    const double final_factor = schedule.cosine().final();
+    if (!(final_factor >= 0.0 && final_factor <= 1.0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("schedule.cosine.final is ", final_factor, ", it must be in [0, 1]"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+double ScheduleFactor(const Schedule& schedule, uint64_t k) {
+  double factor = BaseFactor(schedule, k);
+  if (k < schedule.warm_up_pushes()) {
+    factor *= (static_cast<double>(k) + 1.0) / static_cast<double>(schedule.warm_up_pushes());
+  }
+  return factor;
+}
+
+}  // namespace monsoon

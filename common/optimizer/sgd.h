@@ -1,0 +1,23 @@
+// Stochastic gradient descent: w -= rate(k) * g.
+#pragma once
+
+#include "common/optimizer/gradient_transform.h"
+#include "common/optimizer/optimizer.h"
+#include "common/optimizer/schedule.h"
+
+namespace monsoon {
+
+class SgdKernel : public OptimizerKernel {
+ public:
+  SgdKernel(RateSchedule rate, GradientTransform transform)
+      : rate_(std::move(rate)), transform_(transform) {}
+  int state_slots() const override { return 0; }
+  void Apply(uint64_t k, std::span<float> w, std::span<float> state,
+             std::span<const float> g) const override;
+
+ private:
+  const RateSchedule rate_;
+  const GradientTransform transform_;
+};
+
+}  // namespace monsoon
