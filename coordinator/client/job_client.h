@@ -1,0 +1,33 @@
+// JobClient: what the CLI says to the coordinator.
+//
+// Thread safety: all calls may run concurrently. Each call returns within the
+// client's deadline; UNAVAILABLE names the address that was not reached.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+class JobClient {
+ public:
+  virtual ~JobClient() = default;
+
+  virtual absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) = 0;
+  virtual absl::StatusOr<JobSummary> Start(const std::string& job) = 0;
+  virtual absl::StatusOr<ListReply> List() = 0;
+  virtual absl::StatusOr<JobDescription> Describe(const std::string& job) = 0;
+  virtual absl::StatusOr<JobSummary> Cancel(const std::string& job) = 0;
+  virtual absl::StatusOr<JobSummary> Delete(const std::string& job) = 0;
+  virtual absl::StatusOr<JobLocation> Locate(const std::string& job) = 0;
+  virtual absl::StatusOr<InfoReply> Info() = 0;
+
+  // Over gRPC; does not connect yet.
+  static std::unique_ptr<JobClient> Create(const std::string& address, absl::Duration deadline);
+};
+
+}  // namespace monsoon
