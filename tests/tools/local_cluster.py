@@ -1,0 +1,93 @@
+"""Runs a cluster of real processes on this machine, for benchmarks and checks.
+
+    with LocalCluster(ps=1, workers=3) as cluster:
+        description = cluster.run("configs/job/mlp_downpour.textproto", {"stop.epochs": 1})
+
+Tasks listen on abstract Unix sockets named after this process, so that two
+runs never meet. Everything is stopped when the block is left, also by an
+exception; `coordinator up` ties its children to its own life.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COORDINATOR = ROOT / "bazel-bin/coordinator/coordinator"
+BASELINE = ROOT / "bazel-bin/worker/baseline/baseline"
+
+
+class LocalCluster:
+    _count = 0
+
+    def __init__(self, ps=1, workers=3, threads=1, bin_dir=None, extra_flags=()):
+        LocalCluster._count += 1
+        prefix = f"unix-abstract:monsoon-{os.getpid()}-{LocalCluster._count}"
+        lines = [f'name: "local-{os.getpid()}"',
+                 f'coordinator {{ address: "{prefix}-coordinator" }}']
+        lines += [f'ps {{ address: "{prefix}-ps{i}" }}' for i in range(ps)]
+        lines += [f'worker {{ address: "{prefix}-worker{i}" threads: {threads} device: CPU }}'
+                  for i in range(workers)]
+        self._directory = tempfile.TemporaryDirectory(prefix="monsoon-")
+        self.path = pathlib.Path(self._directory.name) / "cluster.textproto"
+        self.path.write_text("\n".join(lines) + "\n")
+        self.log_path = pathlib.Path(self._directory.name) / "up.log"
+        self._flags = [f"--bin_dir={bin_dir}"] if bin_dir else []
+        self._flags += list(extra_flags)
+        self._up = None
+
+    def __enter__(self):
+        with open(self.log_path, "w") as log:
+            self._up = subprocess.Popen(
+                [COORDINATOR, "up", f"--cluster={self.path}", *self._flags],
+                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if self._up.poll() is not None:
+                raise RuntimeError(f"coordinator up ended:\n{self.log_path.read_text()}")
+            if self.command("jobs", "--json", check=False).returncode == 0:
+                return self
+            time.sleep(0.1)
+        raise RuntimeError(f"the cluster did not come up:\n{self.log_path.read_text()}")
+
+    def __exit__(self, *unused):
+        if self._up.poll() is None:
+            self._up.send_signal(signal.SIGTERM)
+            try:
+                self._up.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self._up.kill()
+                self._up.wait()
+        self._directory.cleanup()
+
+    def command(self, verb, *arguments, check=True, timeout=None):
+        """One CLI call; its output as text."""
+        result = subprocess.run(
+            [COORDINATOR, verb, f"--cluster={self.path}", *arguments],
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout)
+        if check and result.returncode != 0:
+            raise RuntimeError(f"coordinator {verb} {arguments} gave {result.returncode}: "
+                               f"{result.stderr}\n{self.log_path.read_text()[-4000:]}")
+        return result
+
+    def submit(self, job, settings=None):
+        overrides = [f"--set={path}={value}" for path, value in (settings or {}).items()]
+        return json.loads(
+            self.command("submit", str(job), "--json", *overrides).stdout)["job"]
+
+    def describe(self, job):
+        return json.loads(self.command("describe", job, "--json").stdout)
+
+    def run(self, job, settings=None, timeout=3600):
+        """Submits a job, waits for its end, returns its description."""
+        name = self.submit(job, settings)
+        self.command("watch", name, check=False, timeout=timeout)
+        description = self.describe(name)
+        if description["state"] != "SUCCEEDED":
+            raise RuntimeError(f"{name} ended {description['state']}: {description['reason']}\n"
+                               f"{self.log_path.read_text()[-4000:]}")
+        return description
