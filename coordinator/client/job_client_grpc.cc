@@ -1,0 +1,65 @@
+#include <memory>
+#include <string>
+
+#include "coordinator/client/coordinator_channel.h"
+#include "coordinator/client/job_client.h"
+#include "coordinator/client/unary_call.h"
+#include "proto/coordinator.grpc.pb.h"
+
+namespace monsoon {
+namespace {
+
+using Stub = JobService::Stub;
+
+JobRequest Named(const std::string& job) {
+  JobRequest request;
+  request.set_job(job);
+  return request;
+}
+
+class GrpcJobClient : public JobClient {
+ public:
+  GrpcJobClient(const std::string& address, absl::Duration deadline)
+      : address_(address),
+        deadline_(deadline),
+        stub_(JobService::NewStub(CoordinatorChannel(address))) {}
+
+  absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) override {
+    return UnaryCall(stub_.get(), &Stub::Submit, request, deadline_, address_);
+  }
+  absl::StatusOr<JobSummary> Start(const std::string& job) override {
+    return UnaryCall(stub_.get(), &Stub::Start, Named(job), deadline_, address_);
+  }
+  absl::StatusOr<ListReply> List() override {
+    return UnaryCall(stub_.get(), &Stub::List, ListRequest(), deadline_, address_);
+  }
+  absl::StatusOr<JobDescription> Describe(const std::string& job) override {
+    return UnaryCall(stub_.get(), &Stub::Describe, Named(job), deadline_, address_);
+  }
+  absl::StatusOr<JobSummary> Cancel(const std::string& job) override {
+    return UnaryCall(stub_.get(), &Stub::Cancel, Named(job), deadline_, address_);
+  }
+  absl::StatusOr<JobSummary> Delete(const std::string& job) override {
+    return UnaryCall(stub_.get(), &Stub::Delete, Named(job), deadline_, address_);
+  }
+  absl::StatusOr<JobLocation> Locate(const std::string& job) override {
+    return UnaryCall(stub_.get(), &Stub::Locate, Named(job), deadline_, address_);
+  }
+  absl::StatusOr<InfoReply> Info() override {
+    return UnaryCall(stub_.get(), &Stub::Info, InfoRequest(), deadline_, address_);
+  }
+
+ private:
+  const std::string address_;
+  const absl::Duration deadline_;
+  const std::unique_ptr<Stub> stub_;
+};
+
+}  // namespace
+
+std::unique_ptr<JobClient> JobClient::Create(const std::string& address,
+                                             absl::Duration deadline) {
+  return std::make_unique<GrpcJobClient>(address, deadline);
+}
+
+}  // namespace monsoon

@@ -1,0 +1,48 @@
+#include <memory>
+#include <string>
+
+#include "coordinator/client/coordinator_channel.h"
+#include "coordinator/client/replica_client.h"
+#include "coordinator/client/unary_call.h"
+#include "proto/coordinator.grpc.pb.h"
+
+namespace monsoon {
+namespace {
+
+using Stub = ReplicaService::Stub;
+
+class GrpcReplicaClient : public ReplicaClient {
+ public:
+  GrpcReplicaClient(const std::string& address, absl::Duration deadline)
+      : address_(address),
+        deadline_(deadline),
+        stub_(ReplicaService::NewStub(CoordinatorChannel(address))) {}
+
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request) override {
+    return UnaryCall(stub_.get(), &Stub::Heartbeat, request, deadline_, address_);
+  }
+  absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request) override {
+    return UnaryCall(stub_.get(), &Stub::NextWork, request, deadline_, address_);
+  }
+  absl::StatusOr<ReportEvaluationReply> ReportEvaluation(
+      const ReportEvaluationRequest& request) override {
+    return UnaryCall(stub_.get(), &Stub::ReportEvaluation, request, deadline_, address_);
+  }
+  absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override {
+    return UnaryCall(stub_.get(), &Stub::ReportFailure, request, deadline_, address_);
+  }
+
+ private:
+  const std::string address_;
+  const absl::Duration deadline_;
+  const std::unique_ptr<Stub> stub_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReplicaClient> ReplicaClient::Create(const std::string& address,
+                                                     absl::Duration deadline) {
+  return std::make_unique<GrpcReplicaClient>(address, deadline);
+}
+
+}  // namespace monsoon
