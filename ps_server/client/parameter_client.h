@@ -1,0 +1,106 @@
+// ParameterClient: the logical fetch and push of one session over all shards
+// of a job, as proto/tensor.proto puts them on the wire.
+//
+// One thread may fetch while another pushes (each direction has one stream per
+// shard and is driven by the calling thread); two calls of one direction wait
+// for each other. Every call blocks at most for the deadline.
+//
+// A broken stream is opened again within the deadline and what was not
+// acknowledged is sent again under the same sequence, so that an acknowledged
+// gradient counts exactly once. Errors name `ps/i`:
+//   FAILED_PRECONDITION  the shard refused the session or its epoch: see
+//                        IsSessionLost. Join again.
+//   DEADLINE_EXCEEDED    a shard did not answer; the last cause is named
+//   INVALID_ARGUMENT     a value is not finite, or the request was malformed
+//   CANCELLED            Cancel() was called
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/model/shard_map.h"
+#include "common/rpc/fault.h"
+
+namespace monsoon {
+
+// What a fetch tells of one stripe.
+struct StripeMark {
+  uint64_t epoch = 0;             // 0: not known
+  uint64_t version = 0;           // pushes applied to the stripe
+  uint64_t applied_sequence = 0;  // last one of this session, applied or refused
+};
+
+// [shard][stripe]. Empty: nothing was fetched.
+struct FetchMarks {
+  std::vector<std::vector<StripeMark>> shard;
+};
+
+struct FetchStats {
+  uint64_t bytes = 0;          // of parameters
+  uint32_t rpcs = 0;           // request frames
+  uint32_t retries = 0;        // streams opened again
+  uint64_t fetch_width = 0;    // maximum minus minimum of the stripe versions
+};
+
+struct ParameterClientOptions {
+  std::string job;
+  uint32_t worker = 0;
+  uint64_t incarnation = 0;
+  uint64_t layout_hash = 0;
+  ShardMap map;
+  std::vector<std::string> addresses;  // one a shard
+  std::vector<uint64_t> epochs;        // one a shard, of OpenSession; empty if read_only
+  absl::Duration deadline = absl::Seconds(10);
+  bool read_only = false;  // no session: only Fetch, and Write before the first session
+  FaultOptions fault;
+};
+
+// Whether `status` says that a shard no longer knows the session or has been
+// started anew: the replica must join again as a new incarnation.
+bool IsSessionLost(const absl::Status& status);
+
+class ParameterClient {
+ public:
+  // InvalidArgument when the options contradict each other. Connects lazily.
+  static absl::StatusOr<std::unique_ptr<ParameterClient>> Create(ParameterClientOptions options);
+  virtual ~ParameterClient() = default;
+
+  // Reads the whole vector; parameters.size() is map.size(). On an error the
+  // contents of `parameters` are not defined. `marks` and `stats` may be null.
+  virtual absl::Status Fetch(std::span<float> parameters, FetchMarks* marks,
+                             FetchStats* stats) = 0;
+
+  struct PushResult {
+    int64_t staleness = -1;        // maximum over the stripes; -1: not known
+    uint64_t sequence = 0;         // of this push; the first is 1
+    uint32_t duplicates = 0;       // records acknowledged that were applied before
+    uint32_t refused_invalid = 0;  // records that the shards' validation refused
+    uint32_t rpcs = 0;             // frames, repeated ones included
+    uint32_t retries = 0;          // streams opened again
+    uint64_t bytes = 0;            // of gradients, repeated ones included
+    std::string first_refusal;     // says what was wrong, if refused_invalid > 0
+  };
+  // Sends a gradient of map.size() floats and waits until every stripe has
+  // acknowledged or refused it. `base` marks the oldest fetch that contributed.
+  // Copies the gradient before anything is sent. InvalidArgument with the flat
+  // index of the first value that is not finite: nothing was sent and no
+  // sequence was used. After any other error the push is not finished: calling
+  // again with the same gradient completes it under the same sequence.
+  virtual absl::StatusOr<PushResult> Push(std::span<const float> gradient,
+                                          const FetchMarks& base) = 0;
+
+  // Replaces all parameters (submit --init). Shards refuse it once the job has
+  // had a session.
+  virtual absl::Status Write(std::span<const float> parameters) = 0;
+
+  // Calls in progress and later ones return CANCELLED. Thread safe.
+  virtual void Cancel() = 0;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,48 @@
+// ShardControl: the control RPCs of one shard (proto/parameter_server.proto).
+// Used by the coordinator and by the CLI where it streams a model.
+//
+// Thread safe. Each call blocks at most for the deadline; a shard that is not
+// there yet is UNAVAILABLE or DEADLINE_EXCEEDED, with its address. All calls
+// are safe to repeat. Nothing is retried here.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/rpc/fault.h"
+#include "proto/parameter_server.pb.h"
+
+namespace monsoon {
+
+class ShardControl {
+ public:
+  // Connects lazily. `address` is host:port, unix:PATH or unix-abstract:NAME.
+  static std::unique_ptr<ShardControl> Create(std::string address, absl::Duration deadline,
+                                              FaultOptions fault = {});
+  virtual ~ShardControl() = default;
+
+  virtual const std::string& address() const = 0;
+
+  // FailedPrecondition when the server speaks another protocol version or
+  // belongs to another cluster; "" does not check the cluster.
+  virtual absl::StatusOr<ShardStatusReply> GetStatus(const std::string& cluster) = 0;
+
+  // ResourceExhausted with the sum when the job does not fit the shard's
+  // memory; AlreadyExists when the job exists with other content.
+  virtual absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) = 0;
+
+  // An unknown job is OK: somebody deleted it before.
+  virtual absl::Status DeleteJob(const std::string& job) = 0;
+
+  // Closes older incarnations of the same worker. FailedPrecondition when a
+  // newer one is there.
+  virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session) = 0;
+
+  // After it returns, no push of the session is applied any more.
+  virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session) = 0;
+};
+
+}  // namespace monsoon
