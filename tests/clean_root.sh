@@ -70,6 +70,7 @@ mirror="${MONSOON_DEBIAN_MIRROR:-$(awk '$2 == "bookworm" { print $1; exit }' <<<
 [[ -n "$sources" && -z "${MONSOON_DEBIAN_MIRROR:-}" ]] || sources="$mirror bookworm main"
 
 root="$(mktemp -d "${TMPDIR:-/tmp}/monsoon_root.XXXXXX")"
+chmod 755 "$root"  # apt downloads as another user.
 cleanup() {
   local status=$?
   trap - EXIT
