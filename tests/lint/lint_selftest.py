@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+"""Plants violations in a small tree and demands that lint.py names each."""
+
+import os
+import tempfile
+import unittest
+
+import lint
+import rules
+
+# A tree without a violation.
+CLEAN = {
+    ".clang-format": "BasedOnStyle: Google\nColumnLimit: 100\n",
+    "common/base/status.h": "#pragma once\n\n#include <string>\n",
+    "common/base/status.cc": '#include "common/base/status.h"\n',
+    "common/base/BUILD.bazel": 'cc_library(\n    name = "status",\n    srcs = ["status.cc"],\n'
+                               '    hdrs = ["status.h"],\n)\n',
+    "worker/backend/cpu/dense.cc": '#include "common/base/status.h"\n#include "oneapi/dnnl/dnnl.hpp"'
+                                   '\n',
+    "worker/backend/cpu/BUILD.bazel": 'cc_library(\n    name = "dense",\n    srcs = ["dense.cc"],\n'
+                                      '    deps = ["@onednn"],\n)\n',
+    "ps_server/service.cc": "#include <grpcpp/grpcpp.h>\n",
+    "ps_server/shard_test.cc": "int x;\n",
+    "ps_server/BUILD.bazel": 'cc_library(\n    name = "service",\n    srcs = ["service.cc"],\n)\n\n'
+                             'cc_test(\n    name = "shard_test",\n    srcs = ["shard_test.cc"],\n'
+                             '    tags = ["unit"],\n)\n',
+    "deploy/go.sh": "#!/bin/bash\nset -euo pipefail\ntrue\n",
+}
+
+# (check, file that must be named, its content). A source file is put into a
+# target of its own unless the check is about that.
+PLANTED = [
+    ("headers", "ps_server/shard.cc", "#include <grpcpp/server.h>\n"),
+    ("headers", "common/rules.h", '#pragma once\n#include "proto/cluster.grpc.pb.h"\n'),
+    ("headers", "worker/nn/model.cc", "#include <oneapi/dnnl/dnnl.hpp>\n"),
+    ("headers", "worker/nn/model.cc", "#include <dnnl.hpp>\n"),
+    ("headers", "worker/nn/model.cc", "#  include <cuda_runtime.h>\n"),
+    ("headers", "worker/main.cc", '#include "spdlog/spdlog.h"\n'),
+    ("headers", "coordinator/solver.cc", "#include <lbfgs.h>\n"),
+    ("directions", "common/a.cc", '#include "ps_server/shard.h"\n'),
+    ("directions", "common/base/a.cc", '#include "common/rpc/channel.h"\n'),
+    ("directions", "ps_server/a.cc", '#include "coordinator/client/client.h"\n'),
+    ("directions", "coordinator/a.cc", '#include "ps_server/shard.h"\n'),
+    ("directions", "coordinator/a.cc", '#include "worker/worker.h"\n'),
+    ("directions", "worker/a.cc", '#include "coordinator/core.h"\n'),
+    ("directions", "worker/a.cc", '#include "tests/cluster/cluster.h"\n'),
+    ("libraries", "ps_server/extra/BUILD.bazel", 'cc_library(name = "a", deps = ["@onednn"])\n'),
+    ("libraries", "worker/BUILD.bazel", 'cc_binary(name = "a", deps = ["@spdlog"])\n'),
+    ("targets", "common/lost.cc", "int y;\n"),
+    ("targets", "common/lost.h", "#pragma once\n"),
+    ("test_tags", "common/BUILD.bazel", 'cc_test(name = "a_test", srcs = [], tags = ["slow"])\n'),
+    ("test_tags", "common/BUILD.bazel", 'cc_test(name = "a_test", srcs = [])\n'),
+    ("shell", "deploy/broken.sh", "#!/bin/bash\nset -euo pipefail\nif true; then\n"),
+    ("shell", "deploy/lax.sh", "#!/bin/bash\ntrue\n"),
+    ("length", "common/long.cc", "int x;\n" * (rules.MAX_LINES + 1)),
+    ("words", "common/a.cc", "// TO" + "DO: later\n"),
+    ("words", "docs/a.md", "See /wor" + "k/shared.\n"),
+    ("words", "common/a_test.cc", "TEST(A, DISAB" + "LED_B) {}\n"),
+    ("sleeps", "common/a_test.cc", "void F() { std::this_thread::sleep_for(1ms); }\n"),
+    ("sleeps", "common/a_test.cc", "void F() { absl::SleepFor(absl::Seconds(1)); }\n"),
+    ("sleeps", "common/a_test.cc", "void F() { usleep(10); }\n"),
+    ("pragma_once", "common/a.h", "int x;\n"),
+    ("format", "common/a.cc", "int   x ;\n"),
+]
+
+
+def write(root, path, content):
+    full = os.path.join(root, path)
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    with open(full, "w", encoding="utf-8") as file:
+        file.write(content)
+    if path.endswith(".sh"):
+        os.chmod(full, 0o755)
+
+
+class LintTest(unittest.TestCase):
+    def tree(self, root, extra=None):
+        for path, content in {**CLEAN, **(extra or {})}.items():
+            write(root, path, content)
+        return root
+
+    def test_a_clean_tree_passes(self):
+        with tempfile.TemporaryDirectory() as root:
+            results = lint.run(self.tree(root), list(lint.CHECKS))
+        self.assertEqual({name: [] for name in lint.CHECKS}, results)
+
+    def test_each_check_has_a_planted_violation(self):
+        self.assertEqual(set(lint.CHECKS), {check for check, _, _ in PLANTED})
+
+    def test_not_executable_is_seen(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.chmod(os.path.join(self.tree(root), "deploy/go.sh"), 0o644)
+            self.assertEqual(len(lint.run(root, ["shell"])["shell"]), 1)
+
+
+def planted_test(check, path, content):
+    def test(self):
+        with tempfile.TemporaryDirectory() as root:
+            found = lint.run(self.tree(root, {path: content}), [check])[check]
+        self.assertEqual(len(found), 1, found)
+        self.assertTrue(found[0].startswith(path + ":"), found)
+    return test
+
+
+for index, planted in enumerate(PLANTED):
+    setattr(LintTest, f"test_planted_{index:02}_{planted[0]}", planted_test(*planted))
+
+
+if __name__ == "__main__":
+    unittest.main()

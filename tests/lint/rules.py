@@ -1,0 +1,81 @@
+"""What the lint checks enforce: every list in one place.
+
+Patterns match paths from the repository root, as fnmatch does ('*' also
+matches '/').
+"""
+
+# Who may include a header: (what, pattern of the include, who may).
+HEADER_USERS = [
+    (
+        "gRPC stays in adapters",
+        r"(grpcpp/|grpc/|.*\.grpc\.pb\.h$)",
+        [
+            "common/rpc/*",
+            "*/service.cc",
+            "*/*_service.cc",
+            "*/*_service.h",
+            "*/server.cc",
+            "*/channel.cc",
+            "*/*_channel.cc",
+            "*/*_channel.h",
+            "*/unary_call.h",
+            "*_grpc.cc",
+            "*_grpc.h",
+            "tests/*",
+        ],
+    ),
+    ("oneDNN stays in the CPU backend", r"(oneapi/dnnl/|dnnl)", ["worker/backend/cpu/*"]),
+    (
+        "CUDA stays in its backend",
+        r"(cuda|cublas|cudnn|curand|nccl)[a-z_0-9]*\.(h|hpp|cuh)$",
+        ["worker/backend/cuda/*"],
+    ),
+    ("spdlog stays behind common/base/logging.h", r"spdlog/", ["common/base/logging.cc"]),
+    ("lbfgs.h is a reference for tests", r"lbfgs\.h$", ["*_test.cc"]),
+]
+
+# proto <- common <- ps_server <- coordinator <- worker <- tests. Which
+# folders a folder may include, besides itself and proto/.
+MAY_INCLUDE = {
+    "proto": [],
+    "common": [],
+    "ps_server": ["common/"],
+    "coordinator": ["common/", "ps_server/client/"],
+    "worker": ["common/", "ps_server/client/", "coordinator/client/"],
+    "tests": ["common/", "ps_server/", "coordinator/", "worker/"],
+}
+
+# Folders that may include less than their top folder.
+FOLDER_MAY_INCLUDE = {
+    "common/base/": ["common/base/", "common/testing/"],
+    "common/testing/": ["common/base/", "common/testing/"],
+}
+
+# System libraries a folder's BUILD files may name.
+LIBRARY_USERS = {
+    "@onednn": ["worker/backend/cpu/*"],
+    "@spdlog": ["common/base/*"],
+    "@benchmark": ["*"],
+}
+
+# Each cc_test carries one of these, or tests/run.sh would never run it.
+TEST_TAGS = {"unit", "cluster", "convergence", "full"}
+
+MAX_LINES = 500
+
+# Words that mark unfinished work, and paths of one machine. Spelled apart so
+# that this file passes.
+FORBIDDEN_WORDS = [
+    r"\bTO" + r"DO\b",
+    r"\bFIX" + r"ME\b",
+    r"\bXX" + r"X\b",
+    r"\bDISAB" + r"LED_",
+    r"/wor" + r"k/",
+    r"/tmp/ob" + r"_",
+]
+
+# Waiting for time instead of an event, in a test.
+SLEEPS = r"\b(sleep_for|sleep_until|SleepFor|usleep|nanosleep|sleep)\s*\("
+
+# Tests whose subject is passing time itself: (path pattern, why).
+SLEEP_ALLOWED = []
