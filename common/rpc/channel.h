@@ -1,0 +1,27 @@
+// Channels to other tasks, with the settings that gRPC 1.51 needs (design.md,
+// "gRPC 1.51 traps").
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+
+namespace monsoon {
+
+// Bytes that one stream may hold in the transport before the application reads
+// them; the server's budget counts them per stream. Four times the bandwidth
+// of loopback over its round trip.
+inline constexpr int kStreamLookaheadBytes = 2 << 20;
+
+// Connects lazily and keeps trying. Pings find a half-open link or a stopped
+// peer within seconds. gRPC's own retry is off: only the caller knows what is
+// safe to repeat. Every channel has its own connection.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+
+// Sets a deadline on the steady clock.
+void SetDeadline(grpc::ClientContext* context, absl::Duration deadline);
+
+}  // namespace monsoon

@@ -1,0 +1,50 @@
+// The frame of proto/tensor.proto over plain memory: magic, header length,
+// header, payload. Knows no transport.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/tensor.pb.h"
+
+namespace monsoon {
+
+inline constexpr size_t kFramePrefixBytes = 8;
+inline constexpr size_t kMaxFrameHeaderBytes = 65536;
+inline constexpr size_t kMaxFramePayloadBytes = 1 << 20;
+inline constexpr size_t kMaxFrameBytes =
+    kFramePrefixBytes + kMaxFrameHeaderBytes + kMaxFramePayloadBytes;
+// So many records keep the header, and the answer's with its longest texts,
+// under kMaxFrameHeaderBytes.
+inline constexpr int kMaxFrameRecords = 256;
+
+using ByteChunk = std::span<const std::byte>;
+
+// Walks over a message that arrived in several pieces; a value may straddle
+// two. Does not own the bytes.
+class ChunkCursor {
+ public:
+  explicit ChunkCursor(std::span<const ByteChunk> chunks);
+
+  size_t remaining() const { return remaining_; }
+  // Moves on by `size` <= remaining() bytes, copied to `out`.
+  void Copy(size_t size, void* out);
+
+ private:
+  std::span<const ByteChunk> chunks_;
+  size_t chunk_ = 0;
+  size_t offset_ = 0;  // within chunks_[chunk_]
+  size_t remaining_ = 0;
+};
+
+// Prefix and header; the payload follows. The header is CHECKed to fit.
+std::string EncodeFrameHead(const DataHeader& header);
+
+// Reads prefix and header and leaves `cursor` at the payload. InvalidArgument
+// says what is wrong: a short frame, the magic, a length, the header.
+absl::StatusOr<DataHeader> DecodeFrameHead(ChunkCursor* cursor);
+
+}  // namespace monsoon
