@@ -1,0 +1,266 @@
+#include "common/npz/npz_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/status.h"
+#include "common/data/npy_header.h"
+#include "common/npz/zip_format.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint64_t kMaxComment = 0xffff;
+// A directory entry is under 200 bytes; no model has a million tensors.
+constexpr uint64_t kMaxDirectoryBytes = 128 << 20;
+
+// Takes the 64-bit value for a field that says "look here", in the order the
+// format fixes.
+bool TakeZip64(std::span<const uint8_t>* extra, uint64_t* value) {
+  if (*value != zip::kMax32) {
+    return true;
+  }
+  if (extra->size() < 8) {
+    return false;
+  }
+  *value = zip::Read64(extra->data());
+  *extra = extra->subspan(8);
+  return true;
+}
+
+std::span<const uint8_t> FindZip64Extra(std::span<const uint8_t> extra) {
+  while (extra.size() >= 4) {
+    const size_t bytes = zip::Read16(extra.data() + 2);
+    if (bytes > extra.size() - 4) {
+      break;
+    }
+    if (zip::Read16(extra.data()) == zip::kZip64Extra) {
+      return extra.subspan(4, bytes);
+    }
+    extra = extra.subspan(4 + bytes);
+  }
+  return {};
+}
+
+}  // namespace
+
+absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot open"));
+  }
+  NpzReader reader(path, fd, 0);
+  struct stat info;
+  if (fstat(fd, &info) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot stat"));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
+  }
+  reader.bytes_ = static_cast<uint64_t>(info.st_size);
+  ASSIGN_OR_RETURN(const Directory directory, reader.FindDirectory());
+  RETURN_IF_ERROR(reader.ReadDirectory(directory));
+  return reader;
+}
+
+NpzReader::NpzReader(NpzReader&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      bytes_(other.bytes_),
+      members_(std::move(other.members_)) {}
+
+NpzReader::~NpzReader() {
+  if (fd_ >= 0) {
+    close(fd_);
+  }
+}
+
+absl::Status NpzReader::Malformed(absl::string_view what) const {
+  return absl::InvalidArgumentError(absl::StrCat(path_, " is not a usable .npz file: ", what));
+}
+
+absl::Status NpzReader::ReadAt(uint64_t offset, std::span<uint8_t> out) const {
+  if (offset > bytes_ || out.size() > bytes_ - offset) {
+    return Malformed("it is cut short");
+  }
+  while (!out.empty()) {
+    const ssize_t got = pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot read"));
+    }
+    if (got == 0) {
+      return Malformed("it was cut while it was read");
+    }
+    out = out.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NpzReader::Directory> NpzReader::FindDirectory() const {
+  const uint64_t tail_bytes = std::min(bytes_, zip::kEndBytes + kMaxComment);
+  std::vector<uint8_t> tail(tail_bytes);
+  RETURN_IF_ERROR(ReadAt(bytes_ - tail_bytes, tail));
+  for (uint64_t back = zip::kEndBytes; back <= tail_bytes; ++back) {
+    const uint8_t* const end = tail.data() + tail_bytes - back;
+    if (zip::Read32(end) != zip::kEndSignature || zip::Read16(end + 20) != back - zip::kEndBytes) {
+      continue;
+    }
+    Directory directory{.offset = zip::Read32(end + 16),
+                        .bytes = zip::Read32(end + 12),
+                        .count = zip::Read16(end + 10)};
+    if (directory.offset == zip::kMax32 || directory.bytes == zip::kMax32 ||
+        directory.count == zip::kMax16) {
+      return FindDirectory64(bytes_ - back);
+    }
+    return directory;
+  }
+  return Malformed("it has no zip directory (numpy.savez writes one)");
+}
+
+absl::StatusOr<NpzReader::Directory> NpzReader::FindDirectory64(uint64_t end_offset) const {
+  if (end_offset < zip::kLocator64Bytes) {
+    return Malformed("the zip64 locator is missing");
+  }
+  uint8_t locator[zip::kLocator64Bytes];
+  RETURN_IF_ERROR(ReadAt(end_offset - zip::kLocator64Bytes, locator));
+  if (zip::Read32(locator) != zip::kLocator64Signature) {
+    return Malformed("the zip64 locator is missing");
+  }
+  uint8_t end[zip::kEnd64Bytes];
+  RETURN_IF_ERROR(ReadAt(zip::Read64(locator + 8), end));
+  if (zip::Read32(end) != zip::kEnd64Signature) {
+    return Malformed("the zip64 directory end is missing");
+  }
+  return Directory{.offset = zip::Read64(end + 48),
+                   .bytes = zip::Read64(end + 40),
+                   .count = zip::Read64(end + 32)};
+}
+
+absl::Status NpzReader::ReadDirectory(const Directory& directory) {
+  if (directory.bytes > kMaxDirectoryBytes || directory.offset > bytes_ ||
+      directory.bytes > bytes_ - directory.offset) {
+    return Malformed("its directory is beyond the file");
+  }
+  std::vector<uint8_t> bytes(directory.bytes);
+  RETURN_IF_ERROR(ReadAt(directory.offset, bytes));
+  std::span<const uint8_t> rest(bytes);
+  for (uint64_t i = 0; i < directory.count; ++i) {
+    if (rest.size() < zip::kDirectoryBytes ||
+        zip::Read32(rest.data()) != zip::kDirectorySignature) {
+      return Malformed(absl::StrCat("directory entry ", i, " is cut or damaged"));
+    }
+    const size_t name_bytes = zip::Read16(rest.data() + 28);
+    const size_t extra_bytes = zip::Read16(rest.data() + 30);
+    const size_t comment_bytes = zip::Read16(rest.data() + 32);
+    const size_t entry_bytes = zip::kDirectoryBytes + name_bytes + extra_bytes + comment_bytes;
+    if (entry_bytes > rest.size()) {
+      return Malformed(absl::StrCat("directory entry ", i, " is cut or damaged"));
+    }
+    RETURN_IF_ERROR(AddMember(rest.first(entry_bytes), name_bytes, extra_bytes));
+    rest = rest.subspan(entry_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NpzReader::AddMember(std::span<const uint8_t> entry, size_t name_bytes,
+                                  size_t extra_bytes) {
+  const std::string file(reinterpret_cast<const char*>(entry.data()) + zip::kDirectoryBytes,
+                         name_bytes);
+  uint64_t stored = zip::Read32(entry.data() + 20);
+  Member member{.offset = zip::Read32(entry.data() + 42),
+                .bytes = zip::Read32(entry.data() + 24),
+                .crc = zip::Read32(entry.data() + 16)};
+  std::span<const uint8_t> extra =
+      FindZip64Extra(entry.subspan(zip::kDirectoryBytes + name_bytes, extra_bytes));
+  if (!TakeZip64(&extra, &member.bytes) || !TakeZip64(&extra, &stored) ||
+      !TakeZip64(&extra, &member.offset)) {
+    return Malformed(absl::StrCat("member ", file, " lacks its zip64 sizes"));
+  }
+  if (zip::Read16(entry.data() + 8) & zip::kEncryptedFlag) {
+    return Malformed(absl::StrCat("member ", file, " is encrypted"));
+  }
+  if (zip::Read16(entry.data() + 10) != zip::kStored || stored != member.bytes) {
+    return Malformed(absl::StrCat("member ", file,
+                                  " is compressed; save with numpy.savez, not savez_compressed"));
+  }
+  absl::string_view name = file;
+  if (!absl::ConsumeSuffix(&name, ".npy") || name.empty()) {
+    return Malformed(absl::StrCat("member ", file, " is not a .npy file"));
+  }
+  if (!members_.emplace(std::string(name), member).second) {
+    return Malformed(absl::StrCat("member ", file, " is there twice"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> NpzReader::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, member] : members_) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+absl::StatusOr<uint64_t> NpzReader::DataOffset(const std::string& name,
+                                               const Member& member) const {
+  uint8_t local[zip::kLocalBytes];
+  RETURN_IF_ERROR(ReadAt(member.offset, local));
+  if (zip::Read32(local) != zip::kLocalSignature) {
+    return Malformed(absl::StrCat("member ", name, " is not where the directory says"));
+  }
+  const uint64_t offset =
+      member.offset + zip::kLocalBytes + zip::Read16(local + 26) + zip::Read16(local + 28);
+  if (offset > bytes_ || member.bytes > bytes_ - offset) {
+    return Malformed(absl::StrCat("member ", name, " is longer than the file"));
+  }
+  return offset;
+}
+
+absl::StatusOr<NpzReader::Array> NpzReader::Read(const std::string& name) const {
+  const auto found = members_.find(name);
+  if (found == members_.end()) {
+    return absl::NotFoundError(absl::StrCat(path_, " has no member ", name, ".npy"));
+  }
+  const Member& member = found->second;
+  ASSIGN_OR_RETURN(const uint64_t offset, DataOffset(name, member));
+  std::vector<uint8_t> prefix(std::min<uint64_t>(member.bytes, kNpyMaxHeaderBytes + 12));
+  RETURN_IF_ERROR(ReadAt(offset, prefix));
+  const std::string where = absl::StrCat(path_, ": member ", name, ".npy");
+  ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(prefix, where));
+  if (header.type != NpyType::kFloat32) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, " is ", NpyTypeName(header.type), ", expected float32"));
+  }
+  if (header.data_offset + header.data_bytes != member.bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, " has ", member.bytes - header.data_offset,
+                     " bytes of data, its shape needs ", header.data_bytes));
+  }
+  Array array{.shape = std::move(header.shape)};
+  array.values.resize(header.data_bytes / sizeof(float));
+  const std::span<uint8_t> data(reinterpret_cast<uint8_t*>(array.values.data()),
+                                header.data_bytes);
+  RETURN_IF_ERROR(ReadAt(offset + header.data_offset, data));
+  uLong crc = crc32_z(0, prefix.data(), header.data_offset);
+  if (!data.empty()) {
+    crc = crc32_z(crc, data.data(), data.size());
+  }
+  if (crc != member.crc) {
+    return absl::DataLossError(absl::StrCat(where, " is damaged: its CRC does not match"));
+  }
+  return array;
+}
+
+}  // namespace monsoon

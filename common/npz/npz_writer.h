@@ -1,0 +1,74 @@
+// NpzWriter: writes an uncompressed NumPy .npz file, a zip archive with one
+// .npy member (`<f4`, C order) a tensor. Members, offsets and counts beyond
+// the old zip limits get zip64 records. The same arrays give the same bytes.
+//
+// The file is written beside `path` and renamed by Finish, so a reader of
+// `path` sees the whole archive or none of it; without Finish nothing is left.
+//
+// Thread safety: none.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace monsoon {
+
+class NpzWriter {
+ public:
+  struct Options {
+    // Write zip64 records even where they are not needed.
+    bool force_zip64 = false;
+  };
+
+  // Makes the temporary file. Errors name `path`.
+  static absl::StatusOr<NpzWriter> Create(const std::string& path, Options options);
+  static absl::StatusOr<NpzWriter> Create(const std::string& path) { return Create(path, {}); }
+
+  NpzWriter(NpzWriter&&) = default;
+  NpzWriter& operator=(NpzWriter&&) = delete;
+  ~NpzWriter();
+
+  // Adds the member `name`.npy. `values` holds the product of `shape`
+  // elements.
+  absl::Status Add(const std::string& name, std::span<const uint32_t> shape,
+                   std::span<const float> values);
+
+  // Writes the directory, flushes to the disk and renames. Call once, last.
+  absl::Status Finish();
+
+ private:
+  struct Member {
+    std::string name;
+    uint64_t bytes = 0;
+    uint64_t offset = 0;
+    uint32_t crc = 0;
+  };
+  struct CloseFile {
+    void operator()(FILE* file) const { fclose(file); }
+  };
+
+  NpzWriter(std::string path, std::string temporary, FILE* file, Options options)
+      : path_(std::move(path)), temporary_(std::move(temporary)), file_(file), options_(options) {}
+
+  absl::Status Write(const void* data, size_t bytes);
+  std::string LocalHeader(const Member& member) const;
+  std::string DirectoryEntry(const Member& member) const;
+  std::string DirectoryEnd(uint64_t directory_offset, uint64_t directory_bytes) const;
+  bool NeedsZip64(uint64_t value) const;
+
+  std::string path_;
+  std::string temporary_;
+  std::unique_ptr<FILE, CloseFile> file_;
+  Options options_;
+  uint64_t offset_ = 0;
+  std::vector<Member> members_;
+};
+
+}  // namespace monsoon
