@@ -2,6 +2,7 @@
 """Plants violations in a small tree and demands that lint.py names each."""
 
 import os
+import sys
 import tempfile
 import unittest
 
@@ -107,4 +108,7 @@ for index, planted in enumerate(PLANTED):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    outcome = unittest.main(exit=False).result
+    broken = len(outcome.failures) + len(outcome.errors)
+    print(f"selftest: {outcome.testsRun - broken} passed, {broken} failed")
+    sys.exit(0 if outcome.wasSuccessful() else 1)

@@ -1,0 +1,31 @@
+#!/bin/bash
+# Writes compile_commands.json, for editors and clang tools, from the commands
+# of Bazel's optimised build. Generated headers must exist: it builds //proto.
+#
+#   deploy/compile_commands.sh [TARGET_PATTERN]     (default //...)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+pattern="${1:-//...}"
+startup=()
+if [[ -n "${MONSOON_BAZEL_OUTPUT_BASE:-}" ]]; then
+  startup+=(--output_base="$MONSOON_BAZEL_OUTPUT_BASE")
+fi
+bazel "${startup[@]}" build --config=opt --symlink_prefix=/ //proto/... >&2
+root="$(bazel "${startup[@]}" info --config=opt execution_root 2>/dev/null)"
+bazel "${startup[@]}" aquery --config=opt --symlink_prefix=/ --output=jsonproto \
+  "mnemonic('CppCompile', $pattern)" 2>/dev/null |
+  /usr/bin/python3 -c '
+import json, sys
+root, target = sys.argv[1:]
+commands = []
+for action in json.load(sys.stdin).get("actions", []):
+    arguments = action["arguments"]
+    source = arguments[arguments.index("-c") + 1]
+    if not source.startswith(("bazel-out/", "external/")):
+        commands.append({"directory": root, "file": source, "arguments": arguments})
+commands.sort(key=lambda command: command["file"])
+with open(target, "w") as out:
+    json.dump(commands, out, indent=1)
+print(f"compile_commands.json: {len(commands)} sources")
+' "$root" compile_commands.json
