@@ -24,9 +24,8 @@ TEST(JsonWriterTest, ObjectsAndArrays) {
   json.Key("empty").BeginObject().EndObject();
   json.Member("none", std::optional<double>()).Member("some", std::optional<uint64_t>(3));
   json.EndObject();
-  EXPECT_EQ(json.text(),
-            R"({"job":"lenet-1","ok":true,"n":18446744073709551615,"shape":[20,-1],)"
-            R"("pairs":[[0,5],[1,2]],"empty":{},"none":null,"some":3})");
+  EXPECT_EQ(json.text(), R"({"job":"lenet-1","ok":true,"n":18446744073709551615,"shape":[20,-1],)"
+                         R"("pairs":[[0,5],[1,2]],"empty":{},"none":null,"some":3})");
 }
 
 TEST(JsonWriterTest, Strings) {

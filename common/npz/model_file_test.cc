@@ -20,8 +20,14 @@ ParameterLayout TinyLayout() {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"pb(name: "tiny"
            input_shape: 3
-           layer { name: "a" dense { units: 2 } }
-           layer { name: "b" dense { units: 4 } })pb",
+           layer {
+             name: "a"
+             dense { units: 2 }
+           }
+           layer {
+             name: "b"
+             dense { units: 4 }
+           })pb",
       &model));
   return *ParameterLayout::Create(model);
 }

@@ -250,8 +250,7 @@ absl::StatusOr<NpzReader::Array> NpzReader::Read(const std::string& name) const 
   }
   Array array{.shape = std::move(header.shape)};
   array.values.resize(header.data_bytes / sizeof(float));
-  const std::span<uint8_t> data(reinterpret_cast<uint8_t*>(array.values.data()),
-                                header.data_bytes);
+  const std::span<uint8_t> data(reinterpret_cast<uint8_t*>(array.values.data()), header.data_bytes);
   RETURN_IF_ERROR(ReadAt(offset + header.data_offset, data));
   uLong crc = crc32_z(0, prefix.data(), header.data_offset);
   if (!data.empty()) {

@@ -22,9 +22,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string TestPath(const std::string& name) {
-  return absl::StrCat(
-      ::testing::TempDir(), "/",
-      ::testing::UnitTest::GetInstance()->current_test_info()->name(), "_", name);
+  return absl::StrCat(::testing::TempDir(), "/",
+                      ::testing::UnitTest::GetInstance()->current_test_info()->name(), "_", name);
 }
 
 std::string ReadFile(const std::string& path) {
