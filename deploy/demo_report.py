@@ -1,0 +1,200 @@
+#!/usr/bin/python3
+"""What deploy/demo.sh measures and prints.
+
+    demo_report.py sample PID FILE     CPU time and threads of PID and its
+                                       children, until SIGTERM
+    demo_report.py report RESULT.json JOB1.json PROCESSES1.json \\
+                                      JOB3.json PROCESSES3.json
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+
+SAMPLE_INTERVAL_S = 0.25
+# Under this share of the machine's cores, the cores were not the limit.
+BUSY_SHARE = 0.85
+
+
+def read_process(pid):
+    """{name, parent, cpu_s, threads} of a process, or None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            text = file.read()
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().decode(errors="replace").split("\0")
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2:].split()
+    ticks = os.sysconf("SC_CLK_TCK")
+    task = next((w.split("=")[1] for w in words if w.startswith("--task=")), None)
+    name = os.path.basename(words[0] or "?") + (f"/{task}" if task else "")
+    return {"name": name, "parent": int(fields[1]), "threads": int(fields[17]),
+            "cpu_s": (int(fields[11]) + int(fields[12])) / ticks}
+
+
+def children_of(parent):
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            process = read_process(int(entry))
+            if process and process["parent"] == parent:
+                found.append(int(entry))
+    return found
+
+
+def sample(parent, path):
+    """Polls until SIGTERM; then writes what was used in between."""
+    stopping = []
+    signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
+    began = time.monotonic()
+    seen = {}
+    while True:
+        for pid in [parent] + children_of(parent):
+            process = read_process(pid)
+            if process is None:
+                continue
+            first = seen.setdefault(pid, dict(process, first_cpu_s=process["cpu_s"]))
+            first["name"] = process["name"]
+            first["cpu_s"] = process["cpu_s"]
+            first["threads"] = max(first["threads"], process["threads"])
+        if stopping:
+            break
+        time.sleep(SAMPLE_INTERVAL_S)
+    elapsed = time.monotonic() - began
+    processes = [{"pid": pid, "name": p["name"], "threads": p["threads"],
+                  "cpu_s": round(p["cpu_s"] - p["first_cpu_s"], 2)} for pid, p in seen.items()]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"elapsed_s": elapsed, "processes": processes}, file)
+
+
+def roles(job, processes):
+    """The sampled processes with their role from the job's description."""
+    role_of = {w["pid"]: f"worker/{w['task']}" for w in job.get("workers", []) if w.get("pid")}
+    role_of.update({s["pid"]: f"ps/{s['task']}" for s in job.get("shards", []) if s.get("pid")})
+    rows = []
+    for process in processes["processes"]:
+        role = role_of.get(process["pid"], process["name"])
+        compute = next((w.get("threads") for w in job.get("workers", [])
+                        if w.get("pid") == process["pid"]), None)
+        rows.append({"role": role, "pid": process["pid"], "threads": process["threads"],
+                     "compute_threads": compute, "cpu_s": process["cpu_s"],
+                     "cores": round(process["cpu_s"] / processes["elapsed_s"], 2)})
+    return sorted(rows, key=lambda row: row["role"])
+
+
+def summarise(job, processes):
+    staleness = job.get("staleness") or {}
+    latency = job.get("latency_ms") or {}
+    rows = roles(job, processes)
+    examples = sum(worker.get("examples") or 0 for worker in job.get("workers", []))
+    elapsed = job.get("elapsed_s")
+    return {
+        "job": job.get("job"),
+        "state": job.get("state"),
+        "workers": len([w for w in job.get("workers", []) if w.get("steps")]),
+        "test_accuracy": (job.get("final") or {}).get("test_accuracy"),
+        "loss": (job.get("final") or {}).get("loss"),
+        "elapsed_s": elapsed,
+        # Over the whole run, evaluations included.
+        "examples_per_s": examples / elapsed if examples and elapsed else None,
+        "step_ms_p50": latency.get("step_p50"),
+        "fetch_ms_p50": latency.get("fetch_p50"),
+        "push_ms_p50": latency.get("push_p50"),
+        "staleness_p50": staleness.get("p50"),
+        "staleness_p99": staleness.get("p99"),
+        "staleness_mean": staleness.get("mean"),
+        "cores_used": round(sum(row["cores"] for row in rows), 2),
+        "processes": rows,
+    }
+
+
+def shown(value, digits):
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def explain(one, three, cores):
+    """Why the two runs differ, from their own figures."""
+    if not one["examples_per_s"] or not three["examples_per_s"]:
+        return "The rates were not measured, so the runs cannot be compared."
+    ratio = three["examples_per_s"] / one["examples_per_s"]
+    text = (f"Three workers processed {ratio:.2f} times the examples/s of one: "
+            f"the machine has {cores} cores, of which the cluster kept {one['cores_used']:.2f} "
+            f"busy with one worker and {three['cores_used']:.2f} with three")
+    if three["cores_used"] >= BUSY_SHARE * cores:
+        text += (", so the cores are the limit and a step takes longer when three share them "
+                 f"({shown(three['step_ms_p50'], 1)} ms against {shown(one['step_ms_p50'], 1)} ms)."
+                 " With a core for each worker the gain would be larger.")
+    else:
+        text += (", so the cores are not the limit: a step takes "
+                 f"{shown(three['step_ms_p50'], 1)} ms against {shown(one['step_ms_p50'], 1)} ms, a "
+                 f"push {shown(three['push_ms_p50'], 1)} against {shown(one['push_ms_p50'], 1)} ms.")
+    if one["test_accuracy"] is not None and three["test_accuracy"] is not None:
+        points = 100 * (three["test_accuracy"] - one["test_accuracy"])
+        text += (f" After the same number of epochs the test accuracy differs by {points:+.2f} "
+                 "points")
+        if three["staleness_mean"] is not None:
+            text += (": with three workers a gradient is applied to parameters that "
+                     f"{three['staleness_mean']:.2f} pushes (mean) have changed since they were "
+                     f"fetched, with one {shown(one['staleness_mean'], 2)}")
+        text += "; one run each, so a few tenths of a point are chance."
+    return text
+
+
+def table(one, three):
+    rows = [("", "1 worker", "3 workers")]
+    for label, key, digits in [
+            ("test accuracy", "test_accuracy", 4), ("examples/s", "examples_per_s", 0),
+            ("elapsed, s", "elapsed_s", 1), ("step p50, ms", "step_ms_p50", 2),
+            ("fetch p50, ms", "fetch_ms_p50", 2), ("push p50, ms", "push_ms_p50", 2),
+            ("staleness p50", "staleness_p50", 0), ("staleness p99", "staleness_p99", 0),
+            ("staleness mean", "staleness_mean", 2), ("cores busy", "cores_used", 2)]:
+        rows.append((label, shown(one[key], digits), shown(three[key], digits)))
+    for role in sorted({row["role"] for run in (one, three) for row in run["processes"]}):
+        cells = []
+        for run in (one, three):
+            row = next((r for r in run["processes"] if r["role"] == role), None)
+            cells.append("-" if row is None else f"{row['cores']:.2f} / {row['threads']}"
+                         + (f" ({row['compute_threads']} compute)" if row["compute_threads"] else ""))
+        rows.append((f"{role}: cores / threads", *cells))
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = ["  ".join([row[0].ljust(widths[0])] + [row[i].rjust(widths[i]) for i in (1, 2)])
+             for row in rows]
+    return "\n".join([lines[0], "-" * len(lines[0])] + lines[1:])
+
+
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def report(result_path, paths):
+    one = summarise(load(paths[0]), load(paths[1]))
+    three = summarise(load(paths[2]), load(paths[3]))
+    cores = len(os.sched_getaffinity(0))
+    text = explain(one, three, cores)
+    with open(result_path + ".tmp", "w", encoding="utf-8") as file:
+        json.dump({"schema_version": 1, "cores": cores, "explanation": text,
+                   "one_worker": one, "three_workers": three}, file, indent=2)
+        file.write("\n")
+    os.replace(result_path + ".tmp", result_path)
+    print(table(one, three))
+    print()
+    print(text)
+
+
+def main(arguments):
+    if len(arguments) == 3 and arguments[0] == "sample":
+        sample(int(arguments[1]), arguments[2])
+    elif len(arguments) == 6 and arguments[0] == "report":
+        report(arguments[1], arguments[2:])
+    else:
+        print(__doc__, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
