@@ -31,6 +31,9 @@ void FlagSet::Add(std::string name, uint64_t* target, std::string help) {
 void FlagSet::Add(std::string name, double* target, std::string help) {
   flags_.push_back({std::move(name), target, std::move(help)});
 }
+void FlagSet::Add(std::string name, std::vector<std::string>* target, std::string help) {
+  flags_.push_back({std::move(name), target, std::move(help)});
+}
 
 const FlagSet::Flag* FlagSet::Find(absl::string_view name) const {
   for (const Flag& flag : flags_) {
@@ -55,6 +58,8 @@ absl::Status FlagSet::Set(const Flag& flag, absl::string_view value) const {
   } else if (auto* large = std::get_if<uint64_t*>(&flag.target)) {
     ok = absl::SimpleAtoi(value, *large);
     want = "a whole number, at least 0";
+  } else if (auto* list = std::get_if<std::vector<std::string>*>(&flag.target)) {
+    (*list)->emplace_back(value);
   } else {
     ok = absl::SimpleAtod(value, std::get<double*>(flag.target));
     want = "a number";
@@ -63,6 +68,15 @@ absl::Status FlagSet::Set(const Flag& flag, absl::string_view value) const {
 }
 
 absl::Status FlagSet::Unknown(absl::string_view name) const {
+  if (suggest_) {
+    std::vector<std::string> names = {"help"};
+    for (const Flag& flag : flags_) {
+      names.push_back(flag.name);
+    }
+    if (const std::string hint = suggest_(std::string(name), names); !hint.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("unknown flag --", name, "; ", hint));
+    }
+  }
   const std::string known =
       absl::StrJoin(flags_, ", ", [](std::string* out, const Flag& flag) {
         absl::StrAppend(out, "--", flag.name);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <variant>
@@ -32,6 +33,14 @@ class FlagSet {
   void Add(std::string name, uint32_t* target, std::string help);
   void Add(std::string name, uint64_t* target, std::string help);
   void Add(std::string name, double* target, std::string help);
+  // May be given several times; collects the values.
+  void Add(std::string name, std::vector<std::string>* target, std::string help);
+
+  // Called with an unknown flag's name and the known ones; what it returns, if
+  // anything, ends the error in place of the list of all flags.
+  using Suggest =
+      std::function<std::string(const std::string& name, const std::vector<std::string>& known)>;
+  void SetSuggest(Suggest suggest) { suggest_ = std::move(suggest); }
 
   // Sets the targets and gives what is not a flag. InvalidArgument names the
   // flag and, for an unknown one, those that exist. "--help" makes
@@ -43,7 +52,8 @@ class FlagSet {
   std::string Help() const;
 
  private:
-  using Target = std::variant<std::string*, bool*, uint32_t*, uint64_t*, double*>;
+  using Target = std::variant<std::string*, bool*, uint32_t*, uint64_t*, double*,
+                              std::vector<std::string>*>;
   struct Flag {
     std::string name;
     Target target;
@@ -56,6 +66,7 @@ class FlagSet {
 
   const std::string usage_;
   std::vector<Flag> flags_;
+  Suggest suggest_;
   bool help_wanted_ = false;
 };
 

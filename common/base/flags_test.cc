@@ -75,5 +75,29 @@ TEST(FlagSetTest, HelpIsNoError) {
   EXPECT_TRUE(help);
 }
 
+TEST(FlagSetTest, CollectsRepeatedFlags) {
+  std::vector<std::string> values;
+  FlagSet flags("test");
+  flags.Add("set", &values, "");
+  const char* const args[] = {"--set=a=1", "x", "--set", "b=2"};
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> positional, flags.Parse(args));
+  EXPECT_THAT(values, ::testing::ElementsAre("a=1", "b=2"));
+  EXPECT_THAT(positional, ::testing::ElementsAre("x"));
+}
+
+TEST(FlagSetTest, AsksForASuggestion) {
+  bool json = false;
+  FlagSet flags("test");
+  flags.Add("json", &json, "");
+  flags.SetSuggest([](const std::string& name, const std::vector<std::string>& known) {
+    return name == "jsn" ? "did you mean " + known.back() + "?" : "";
+  });
+  const char* const near[] = {"--jsn"};
+  EXPECT_EQ(flags.Parse(near).status().message(), "unknown flag --jsn; did you mean json?");
+  const char* const far[] = {"--far"};
+  EXPECT_THAT(flags.Parse(far).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("there are --json")));
+}
+
 }  // namespace
 }  // namespace monsoon
