@@ -1,0 +1,239 @@
+#include "common/config/job.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/config/job_check.h"
+#include "common/config/location_map.h"
+#include "common/config/model.h"
+#include "common/config/override.h"
+#include "common/config/reporter.h"
+#include "common/config/text_parser.h"
+#include "common/config/text_tokens.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint32_t kDefaultEvaluationBatch = 500;
+constexpr uint32_t kDefaultStripeKib = 1024;
+constexpr uint32_t kDefaultBlockBatches = 8;
+constexpr uint32_t kDefaultMaxRefused = 10;
+constexpr double kDefaultEpsilon = 1e-8;
+
+// `path` as seen from the folder of `file`, absolute. Empty stays empty.
+std::string Resolved(const std::string& path, const std::string& file) {
+  if (path.empty()) {
+    return path;
+  }
+  std::error_code error;
+  const std::filesystem::path base = std::filesystem::path(file).parent_path();
+  const std::filesystem::path absolute = std::filesystem::absolute(base / path, error);
+  return error ? path : absolute.lexically_normal().string();
+}
+
+void ResolveDataset(const std::string& file, Dataset* data) {
+  if (data->has_idx()) {
+    data->mutable_idx()->set_images(Resolved(data->idx().images(), file));
+    data->mutable_idx()->set_labels(Resolved(data->idx().labels(), file));
+  } else if (data->has_npy()) {
+    data->mutable_npy()->set_images(Resolved(data->npy().images(), file));
+    data->mutable_npy()->set_labels(Resolved(data->npy().labels(), file));
+  }
+}
+
+class JobLoader {
+ public:
+  JobLoader(const std::string& path, const LoadOptions& options) : path_(path), options_(options) {}
+
+  Job Load() {
+    TextSource source{path_, "", ""};
+    structure_ok_ = ReadConfigFile(path_, &source.contents, &diagnostics_) &&
+                    ParseText(source, &job_, &locations_, &diagnostics_);
+    ApplyOverrides(/*of_model=*/false);
+    InlineModel();
+    ApplyOverrides(/*of_model=*/true);
+    if (job_.has_train()) {
+      ResolveDataset(path_, job_.mutable_train());
+    }
+    if (job_.has_test()) {
+      ResolveDataset(path_, job_.mutable_test());
+    }
+    if (job_.name().empty()) {
+      job_.set_name(NameFromPath(path_));
+    }
+    if (structure_ok_) {
+      Reporter reporter(path_, &locations_, &diagnostics_);
+      CheckJob(job_, options_.check_data_files, &reporter);
+    }
+    SortDiagnostics(&diagnostics_);
+    return std::move(job_);
+  }
+
+  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+
+ private:
+  // Those of the model's fields wait until it is there.
+  void ApplyOverrides(bool of_model) {
+    for (const std::string& assignment : options_.overrides) {
+      if (IsWithin(OverridePath(assignment), "model") == of_model) {
+        structure_ok_ &= ApplyOverride(assignment, &job_, &locations_, &diagnostics_);
+      }
+      if (!of_model && OverridePath(assignment) == "model_file") {
+        job_.clear_model();
+      }
+    }
+  }
+
+  void InlineModel() {
+    if (job_.model_file().empty()) {
+      return;
+    }
+    const Location place = locations_.Nearest("model_file", path_);
+    if (job_.has_model()) {
+      diagnostics_.push_back({place.file, place.line, place.column, "model_file",
+                              "the job has a model of its own too", "keep one of them"});
+      return;
+    }
+    const std::string file = Resolved(job_.model_file(), path_);
+    // Shown as near to what the user wrote as leads there.
+    std::string shown = job_.model_file();
+    if (shown[0] != '/') {
+      shown = (std::filesystem::path(path_).parent_path() / shown).lexically_normal().string();
+    }
+    TextSource source{shown, "", "model"};
+    std::vector<Diagnostic> unreadable;
+    if (!ReadConfigFile(file, &source.contents, &unreadable)) {
+      diagnostics_.push_back({place.file, place.line, place.column, "model_file",
+                              absl::StrCat(shown, ": ", unreadable.front().message), ""});
+      return;
+    }
+    structure_ok_ &= ParseText(source, job_.mutable_model(), &locations_, &diagnostics_);
+    locations_.Add("model", {shown, 1, 1});
+    if (job_.model().name().empty()) {
+      job_.mutable_model()->set_name(NameFromPath(file));
+    }
+    job_.clear_model_file();
+  }
+
+  const std::string& path_;
+  const LoadOptions& options_;
+  Job job_;
+  LocationMap locations_;
+  std::vector<Diagnostic> diagnostics_;
+  bool structure_ok_ = false;
+};
+
+void FillDatasetDefaults(Dataset* data) {
+  if (data->scale() == 0.0) {
+    data->set_scale(1.0);
+  }
+  if (data->has_synthetic() && data->synthetic().noise() == 0.0) {
+    data->mutable_synthetic()->set_noise(1.0);
+  }
+}
+
+void FillDownpourDefaults(Downpour* downpour) {
+  downpour->set_n_fetch(std::max(1u, downpour->n_fetch()));
+  downpour->set_n_push(std::max(1u, downpour->n_push()));
+  if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
+    downpour->mutable_local_update()->mutable_none();
+  }
+  if (downpour->optimizer().has_adagrad() && downpour->optimizer().adagrad().epsilon() == 0.0) {
+    downpour->mutable_optimizer()->mutable_adagrad()->set_epsilon(kDefaultEpsilon);
+  }
+}
+
+}  // namespace
+
+void FillJobDefaults(Job* job) {
+  if (job->has_train()) {
+    FillDatasetDefaults(job->mutable_train());
+  }
+  if (job->has_test()) {
+    FillDatasetDefaults(job->mutable_test());
+    if (job->evaluation().batch_size() == 0) {
+      job->mutable_evaluation()->set_batch_size(kDefaultEvaluationBatch);
+    }
+  }
+  if (job->has_downpour()) {
+    FillDownpourDefaults(job->mutable_downpour());
+  }
+  if (job->stripe_kib() == 0) {
+    job->set_stripe_kib(kDefaultStripeKib);
+  }
+  if (job->block_examples() == 0) {
+    job->set_block_examples(kDefaultBlockBatches * job->batch_size());
+  }
+  if (job->divergence().max_refused() == 0) {
+    job->mutable_divergence()->set_max_refused(kDefaultMaxRefused);
+  }
+}
+
+absl::StatusOr<Job> LoadJob(const std::string& path, const LoadOptions& options,
+                            std::vector<Diagnostic>* diagnostics) {
+  JobLoader loader(path, options);
+  Job job = loader.Load();
+  if (diagnostics != nullptr) {
+    diagnostics->insert(diagnostics->end(), loader.diagnostics().begin(),
+                        loader.diagnostics().end());
+  }
+  RETURN_IF_ERROR(DiagnosticsToStatus(loader.diagnostics()));
+  FillJobDefaults(&job);
+  return job;
+}
+
+absl::Status ValidateJob(const Job& job) {
+  const LocationMap no_locations;
+  std::vector<Diagnostic> diagnostics;
+  Reporter reporter("", &no_locations, &diagnostics);
+  if (!job.model_file().empty()) {
+    reporter.Error("model_file", "a submitted job carries its model itself");
+  }
+  CheckJob(job, /*check_data_files=*/false, &reporter);
+  return DiagnosticsToStatus(diagnostics);
+}
+
+int OptimizerStateSlots(const Optimizer& optimizer) {
+  return optimizer.has_momentum() || optimizer.has_adagrad() ? 1 : 0;
+}
+
+absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
+  const uint32_t replicas = job.downpour().replicas();
+  const uint32_t workers = static_cast<uint32_t>(cluster.worker_size());
+  if (workers == 0 || replicas > workers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "job \"", job.name(), "\" wants ", replicas == 0 ? "at least 1" : absl::StrCat(replicas),
+        " replicas, the cluster has ", workers, " workers"));
+  }
+  const uint64_t stripe_bytes =
+      1024 * uint64_t{job.stripe_kib() == 0 ? kDefaultStripeKib : job.stripe_kib()};
+  absl::StatusOr<ShardMap> map =
+      ShardMap::Create(layout.size(), static_cast<uint32_t>(cluster.ps_size()), stripe_bytes);
+  if (!map.ok()) {
+    return Annotate(map.status(), absl::StrCat("job \"", job.name(), "\""));
+  }
+  const uint64_t copies =
+      1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()));
+  for (int i = 0; i < cluster.ps_size(); ++i) {
+    const uint64_t floats = map->shard(static_cast<uint32_t>(i)).size();
+    const uint64_t needed = floats * sizeof(float) * copies;
+    const uint32_t mib = cluster.ps(i).memory_limit_mib();
+    const uint64_t limit = uint64_t{mib == 0 ? 4096 : mib} << 20;
+    if (needed > limit) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "job \"", job.name(), "\" needs ", needed, " bytes on ps/", i, " (", floats,
+          " floats x 4 bytes x ", copies, " for parameters and optimizer state), its limit is ",
+          limit, "; add ps tasks or raise memory_limit_mib"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace monsoon

@@ -1,0 +1,487 @@
+#include "common/config/text_parser.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/config/suggest.h"
+#include "common/config/text_tokens.h"
+#include "common/config/text_value.h"
+
+namespace monsoon {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
+using google::protobuf::io::Tokenizer;
+
+constexpr int kMaxFieldsListed = 14;
+
+std::vector<std::string> FieldNames(const Descriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i) {
+    names.push_back(type.field(i)->name());
+  }
+  return names;
+}
+
+char CloserOf(char opener) { return opener == '{' ? '}' : opener == '<' ? '>' : ']'; }
+
+// One message being read, and what was seen in it.
+struct Scope {
+  Message* message;
+  std::string path;
+  const Scope* parent = nullptr;
+  std::map<const FieldDescriptor*, int> first_line;
+  std::map<const FieldDescriptor*, int> count;
+  std::map<const OneofDescriptor*, std::pair<std::string, int>> chosen;
+
+  const Descriptor& type() const { return *message->GetDescriptor(); }
+};
+
+class Parser {
+ public:
+  Parser(const TextSource& source, LocationMap* locations, std::vector<Diagnostic>* diagnostics)
+      : file_(source.file),
+        locations_(locations),
+        diagnostics_(diagnostics),
+        first_diagnostic_(diagnostics->size()),
+        tokens_(Tokenize(source.file, source.contents, diagnostics)) {}
+
+  bool Parse(const std::string& root, bool allow_empty, Message* message);
+
+ private:
+  const TextToken& Peek(size_t ahead = 0) const {
+    return tokens_[std::min(next_ + ahead, tokens_.size() - 1)];
+  }
+  bool AtEnd() const { return Peek().type == Tokenizer::TYPE_END; }
+  const TextToken& Take() {
+    const TextToken& token = Peek();
+    next_ = std::min(next_ + 1, tokens_.size() - 1);
+    return token;
+  }
+  bool TryTake(char symbol) {
+    if (!Peek().IsSymbol(symbol)) {
+      return false;
+    }
+    Take();
+    return true;
+  }
+  bool AtOpener() const { return Peek().IsSymbol('{') || Peek().IsSymbol('<'); }
+  bool AtCloser() const { return Peek().IsSymbol('}') || Peek().IsSymbol('>'); }
+
+  void Report(const TextToken& at, const std::string& field, const std::string& message,
+              const std::string& suggestion = "");
+  // The text is not what it seems: nothing after it can be trusted fully.
+  void SyntaxError(const TextToken& at, const std::string& field, const std::string& message,
+                   const std::string& suggestion = "");
+  void Locate(const std::string& path, const TextToken& token) {
+    locations_->Add(path, {file_, token.line, token.column});
+  }
+
+  void ParseFields(Scope& scope, const TextToken* opener, int depth);
+  void ParseField(Scope& scope, int depth);
+  const FieldDescriptor* FindField(const Scope& scope, const TextToken& name);
+  bool TakePlace(Scope& scope, const FieldDescriptor& field, const TextToken& name);
+  void ParseValue(Scope& scope, const FieldDescriptor& field, const TextToken& name, int depth);
+  void ParseList(Scope& scope, const FieldDescriptor& field, const TextToken& name, int depth);
+  void ParseElement(Scope& scope, const FieldDescriptor& field, const TextToken& name, int depth);
+  void ParseSubmessage(Scope& scope, const FieldDescriptor& field, const TextToken& at,
+                       const std::string& path, int depth);
+  void ParseScalar(Scope& scope, const FieldDescriptor& field, const TextToken& name,
+                   const std::string& path);
+  bool ValueIsMissing(const TextToken& name) const;
+  void SkipUnknown();
+  void SkipBalanced();
+  void SkipValue();
+
+  const std::string& file_;
+  LocationMap* locations_;
+  std::vector<Diagnostic>* diagnostics_;
+  size_t first_diagnostic_;
+  std::vector<TextToken> tokens_;
+  size_t next_ = 0;
+  size_t reported_ = 0;
+  bool structure_ok_ = true;
+};
+
+void Parser::Report(const TextToken& at, const std::string& field, const std::string& message,
+                    const std::string& suggestion) {
+  if (reported_ > kMaxDiagnosticsPerFile) {
+    return;
+  }
+  if (reported_++ == kMaxDiagnosticsPerFile) {
+    structure_ok_ = false;
+    diagnostics_->push_back(
+        {file_, at.line, at.column, "", "too many errors; the rest is left out", ""});
+    return;
+  }
+  diagnostics_->push_back({file_, at.line, at.column, field, message, suggestion});
+}
+
+void Parser::SyntaxError(const TextToken& at, const std::string& field, const std::string& message,
+                         const std::string& suggestion) {
+  structure_ok_ = false;
+  if (reported_ > kMaxDiagnosticsPerFile) {
+    return;
+  }
+  for (size_t i = first_diagnostic_; i < diagnostics_->size(); ++i) {
+    if ((*diagnostics_)[i].line == at.line) {
+      return;  // most likely a consequence of that one
+    }
+  }
+  Report(at, field, message, suggestion);
+}
+
+bool Parser::Parse(const std::string& root, bool allow_empty, Message* message) {
+  Scope scope{message, root};
+  if (AtEnd() && !allow_empty && diagnostics_->size() == first_diagnostic_) {
+    SyntaxError(
+        Peek(), root, "the file is empty",
+        absl::StrCat("a ", absl::AsciiStrToLower(scope.type().name()), " file has the fields ",
+                     absl::StrJoin(FieldNames(scope.type()), ", ")));
+    diagnostics_->back().line = diagnostics_->back().column = 1;
+  }
+  ParseFields(scope, nullptr, 1);
+  for (size_t i = first_diagnostic_; i < diagnostics_->size(); ++i) {
+    structure_ok_ &= !(*diagnostics_)[i].field.empty();
+  }
+  return structure_ok_;
+}
+
+void Parser::ParseFields(Scope& scope, const TextToken* opener, int depth) {
+  while (true) {
+    const TextToken& token = Peek();
+    if (AtEnd()) {
+      if (opener != nullptr) {
+        SyntaxError(*opener, scope.path, absl::StrCat("'", opener->text, "' is never closed"),
+                    absl::StrCat("add '", std::string(1, CloserOf(opener->text[0])), "'"));
+      }
+      return;
+    }
+    if (AtCloser()) {
+      Take();
+      if (opener == nullptr) {
+        SyntaxError(token, "", absl::StrCat("'", token.text, "' closes nothing"));
+        continue;
+      }
+      if (token.text[0] != CloserOf(opener->text[0])) {
+        SyntaxError(token, scope.path,
+                    absl::StrCat("'", opener->text, "' is closed by '", token.text, "'"));
+      }
+      return;
+    }
+    if (token.IsIdentifier()) {
+      ParseField(scope, depth);
+      continue;
+    }
+    if (token.IsSymbol('[')) {
+      SyntaxError(token, "", "extensions and Any are not supported here");
+      SkipBalanced();
+      SkipUnknown();
+      continue;
+    }
+    SyntaxError(token, "",
+                absl::StrCat("expected the name of a field, found ", DescribeToken(token)));
+    if (token.IsSymbol('{') || token.IsSymbol('<')) {
+      SkipBalanced();
+    } else {
+      Take();
+    }
+  }
+}
+
+void Parser::ParseField(Scope& scope, int depth) {
+  const TextToken& name = Take();
+  const FieldDescriptor* field = FindField(scope, name);
+  if (field == nullptr) {
+    SkipUnknown();
+  } else if (TakePlace(scope, *field, name)) {
+    ParseValue(scope, *field, name, depth);
+  } else {
+    // Refused as a whole; its own errors are told all the same.
+    std::unique_ptr<Message> scratch(scope.message->New());
+    Scope aside{scratch.get(), scope.path, scope.parent};
+    ParseValue(aside, *field, name, depth);
+  }
+  if (!TryTake(',')) {
+    TryTake(';');
+  }
+}
+
+// Null: unknown, and told. A near miss is told and then read as what was meant,
+// so that its content is judged too and it is not missed elsewhere.
+const FieldDescriptor* Parser::FindField(const Scope& scope, const TextToken& name) {
+  const Descriptor& type = scope.type();
+  if (const FieldDescriptor* field = type.FindFieldByName(name.text); field != nullptr) {
+    return field;
+  }
+  const std::string path = JoinPath(scope.path, name.text);
+  const std::string message = absl::StrCat(type.name(), " has no field \"", name.text, "\"");
+  for (const Scope* outer = scope.parent; outer != nullptr; outer = outer->parent) {
+    if (outer->type().FindFieldByName(name.text) != nullptr) {
+      Report(name, path, message,
+             absl::StrCat("move it out: it is a field of ", outer->type().name()));
+      return nullptr;
+    }
+  }
+  const std::string nearest = NearestName(name.text, FieldNames(type));
+  if (!nearest.empty() && EditDistance(name.text, nearest) <= 2) {
+    Report(name, path, message, absl::StrCat("did you mean \"", nearest, "\"?"));
+    const FieldDescriptor* field = type.FindFieldByName(nearest);
+    return field->is_repeated() || !scope.first_line.contains(field) ? field : nullptr;
+  }
+  for (int i = 0; i < type.field_count(); ++i) {
+    const Descriptor* inner = type.field(i)->message_type();
+    if (inner != nullptr && inner->FindFieldByName(name.text) != nullptr) {
+      Report(name, path, message,
+             absl::StrCat("write it inside \"", type.field(i)->name(), " { }\""));
+      return nullptr;
+    }
+  }
+  std::string suggestion;
+  if (!nearest.empty()) {
+    suggestion = absl::StrCat("did you mean \"", nearest, "\"?");
+  } else if (type.field_count() == 0) {
+    suggestion = "it has no fields";
+  } else if (type.field_count() <= kMaxFieldsListed) {
+    suggestion = absl::StrCat("its fields are ", absl::StrJoin(FieldNames(type), ", "));
+  }
+  Report(name, path, message, suggestion);
+  return nullptr;
+}
+
+// False: a second value of a singular field or of a oneof, which is told.
+bool Parser::TakePlace(Scope& scope, const FieldDescriptor& field, const TextToken& name) {
+  if (field.is_repeated()) {
+    return true;
+  }
+  const std::string path = JoinPath(scope.path, field.name());
+  const auto [first, is_first] = scope.first_line.try_emplace(&field, name.line);
+  if (!is_first) {
+    Report(name, path, absl::StrCat("it is set twice, first on line ", first->second),
+           "keep one of them");
+    return false;
+  }
+  const OneofDescriptor* oneof = field.real_containing_oneof();
+  if (oneof == nullptr) {
+    return true;
+  }
+  const auto [chosen, is_only] =
+      scope.chosen.try_emplace(oneof, std::make_pair(field.name(), name.line));
+  if (!is_only) {
+    std::vector<std::string> names;
+    for (int i = 0; i < oneof->field_count(); ++i) {
+      names.push_back(oneof->field(i)->name());
+    }
+    Report(name, path,
+           absl::StrCat("only one of ", absl::StrJoin(names, ", "), " may be set, and \"",
+                        chosen->second.first, "\" is on line ", chosen->second.second),
+           "keep one of them");
+  }
+  return is_only;
+}
+
+void Parser::ParseValue(Scope& scope, const FieldDescriptor& field, const TextToken& name,
+                        int depth) {
+  const std::string path = JoinPath(scope.path, field.name());
+  const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+  const bool colon = TryTake(':');
+  if (ValueIsMissing(name)) {
+    Report(name, path, "it has no value");
+    return;
+  }
+  if (!colon && !is_message && !AtOpener()) {
+    Report(Peek(), path, absl::StrCat("expected ':' after \"", field.name(), "\""),
+           absl::StrCat("write ", field.name(), ": ", DescribeToken(Peek())));
+  }
+  if (!Peek().IsSymbol('[')) {
+    ParseElement(scope, field, name, depth);
+  } else if (field.is_repeated()) {
+    if (!is_message) {
+      Locate(path, name);
+    }
+    ParseList(scope, field, name, depth);
+  } else {
+    Report(Peek(), path, "it takes one value, not a list", "leave out the brackets");
+    SkipBalanced();
+  }
+}
+
+// Nothing stands where the value should: the next field or the end follows.
+bool Parser::ValueIsMissing(const TextToken& name) const {
+  const TextToken& token = Peek();
+  if (AtEnd() || AtCloser()) {
+    return true;
+  }
+  return token.IsIdentifier() && token.line > name.line &&
+         (Peek(1).IsSymbol(':') || Peek(1).IsSymbol('{') || Peek(1).IsSymbol('<'));
+}
+
+void Parser::ParseList(Scope& scope, const FieldDescriptor& field, const TextToken& name,
+                       int depth) {
+  const TextToken& opener = Take();
+  if (TryTake(']')) {
+    return;
+  }
+  while (true) {
+    if (AtEnd() || AtCloser()) {
+      SyntaxError(opener, JoinPath(scope.path, field.name()), "'[' is never closed", "add ']'");
+      return;
+    }
+    if (Peek().IsSymbol(',') || Peek().IsSymbol(']')) {
+      SyntaxError(Peek(), "", absl::StrCat("expected a value, found ", DescribeToken(Peek())));
+    } else {
+      ParseElement(scope, field, Peek(), depth);
+    }
+    if (TryTake(']')) {
+      return;
+    }
+    if (!TryTake(',')) {
+      SyntaxError(Peek(), "",
+                  absl::StrCat("expected ',' or ']' in the list of ", field.name(), ", found ",
+                               DescribeToken(Peek())));
+      if (Peek().IsIdentifier() && Peek().line > opener.line) {
+        return;  // most likely the next field
+      }
+    }
+  }
+}
+
+// One value: the only one, or one of a repeated field.
+void Parser::ParseElement(Scope& scope, const FieldDescriptor& field, const TextToken& name,
+                          int depth) {
+  std::string path = JoinPath(scope.path, field.name());
+  if (field.is_repeated()) {
+    Locate(path, name);
+    absl::StrAppend(&path, "[", scope.count[&field]++, "]");
+  }
+  if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+    ParseScalar(scope, field, name, path);
+  } else if (AtOpener()) {
+    ParseSubmessage(scope, field, name, path, depth);
+  } else {
+    Report(Peek(), path, absl::StrCat("expected a message, found ", DescribeToken(Peek())),
+           absl::StrCat("write ", field.name(), " { ... }"));
+    SkipValue();
+    if (field.is_repeated()) {
+      scope.message->GetReflection()->AddMessage(scope.message, &field);
+    }
+  }
+}
+
+void Parser::ParseSubmessage(Scope& scope, const FieldDescriptor& field, const TextToken& at,
+                             const std::string& path, int depth) {
+  Locate(path, at);
+  if (depth >= kMaxDepth) {
+    SyntaxError(Peek(), path,
+                absl::StrCat("messages are nested deeper than ", kMaxDepth, " levels"));
+    SkipBalanced();
+    return;
+  }
+  const TextToken& opener = Take();
+  const google::protobuf::Reflection* reflection = scope.message->GetReflection();
+  Message* inner = field.is_repeated() ? reflection->AddMessage(scope.message, &field)
+                                       : reflection->MutableMessage(scope.message, &field);
+  Scope inner_scope{inner, path, &scope};
+  ParseFields(inner_scope, &opener, depth + 1);
+}
+
+void Parser::ParseScalar(Scope& scope, const FieldDescriptor& field, const TextToken& name,
+                         const std::string& path) {
+  Locate(path, Peek());
+  const TextToken first = Peek();
+  const bool negative = TryTake('-');
+  const TextToken& token = Peek();
+  if (token.refused_by >= 0) {
+    std::string& refused_field = (*diagnostics_)[token.refused_by].field;
+    refused_field = refused_field.empty() ? path : refused_field;
+    Take();
+    return;
+  }
+  std::string decoded;
+  const bool is_string = token.type == Tokenizer::TYPE_STRING && !negative;
+  if (is_string && field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    // Literals side by side are one string.
+    Tokenizer::ParseStringAppend(token.text, &decoded);
+    for (size_t i = 1; Peek(i).type == Tokenizer::TYPE_STRING && Peek(i).refused_by < 0; ++i) {
+      Tokenizer::ParseStringAppend(Peek(i).text, &decoded);
+    }
+  }
+  const ValueError error =
+      StoreScalar(token, negative, is_string ? &decoded : nullptr, field, scope.message);
+  if (!error.message.empty()) {
+    Report(first, path, error.message, error.suggestion);
+  }
+  SkipValue();
+}
+
+// What follows an unknown name: a scalar, a list or a message.
+void Parser::SkipUnknown() {
+  const bool colon = TryTake(':');
+  if (AtOpener() || Peek().IsSymbol('[')) {
+    SkipBalanced();
+  } else if (colon) {
+    TryTake('-');
+    SkipValue();
+  }
+}
+
+// Over one value of any kind.
+void Parser::SkipValue() {
+  if (AtOpener() || Peek().IsSymbol('[')) {
+    SkipBalanced();
+    return;
+  }
+  if (AtEnd() || AtCloser() || Peek().IsSymbol(']')) {
+    return;
+  }
+  const bool is_string = Take().type == Tokenizer::TYPE_STRING;
+  while (is_string && Peek().type == Tokenizer::TYPE_STRING) {
+    Take();
+  }
+}
+
+// From an opening bracket to the one that closes it. Not recursive: the text
+// decides the depth.
+void Parser::SkipBalanced() {
+  const TextToken& opener = Peek();
+  std::vector<char> closers;
+  do {
+    const TextToken& token = Take();
+    if (token.IsSymbol('{') || token.IsSymbol('<') || token.IsSymbol('[')) {
+      closers.push_back(CloserOf(token.text[0]));
+      if (closers.size() == kMaxDepth) {
+        Report(token, "", absl::StrCat("messages are nested deeper than ", kMaxDepth, " levels"));
+      }
+    } else if (token.IsSymbol('}') || token.IsSymbol('>') || token.IsSymbol(']')) {
+      if (closers.back() != token.text[0]) {
+        SyntaxError(token, "",
+                    absl::StrCat("'", token.text, "' where '", std::string(1, closers.back()),
+                                 "' should be"));
+      }
+      closers.pop_back();
+    }
+  } while (!closers.empty() && !AtEnd());
+  if (!closers.empty()) {
+    SyntaxError(opener, "", absl::StrCat("'", opener.text, "' is never closed"));
+  }
+}
+
+}  // namespace
+
+bool ParseText(const TextSource& source, Message* message, LocationMap* locations,
+               std::vector<Diagnostic>* diagnostics) {
+  return Parser(source, locations, diagnostics).Parse(source.root, source.allow_empty, message);
+}
+
+}  // namespace monsoon
