@@ -126,7 +126,7 @@ def explain(one, three, cores):
     if three["cores_used"] >= BUSY_SHARE * cores:
         text += (", so the cores are the limit and a step takes longer when three share them "
                  f"({shown(three['step_ms_p50'], 1)} ms against {shown(one['step_ms_p50'], 1)} ms)."
-                 " With a core for each worker the gain would be larger.")
+                 " With a core for each worker more is to be expected.")
     else:
         text += (", so the cores are not the limit: a step takes "
                  f"{shown(three['step_ms_p50'], 1)} ms against {shown(one['step_ms_p50'], 1)} ms, a "
