@@ -27,10 +27,10 @@ void ChunkCursor::Copy(size_t size, void* out) {
   while (size > 0) {
     const ByteChunk chunk = chunks_[chunk_];
     const size_t piece = std::min(size, chunk.size() - offset_);
-    if (piece > 0) {
+    if (to != nullptr && piece > 0) {
       std::memcpy(to, chunk.data() + offset_, piece);
+      to += piece;
     }
-    to += piece;
     size -= piece;
     offset_ += piece;
     if (offset_ == chunk.size()) {

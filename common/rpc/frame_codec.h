@@ -32,6 +32,8 @@ class ChunkCursor {
   size_t remaining() const { return remaining_; }
   // Moves on by `size` <= remaining() bytes, copied to `out`.
   void Copy(size_t size, void* out);
+  // Moves on without a copy.
+  void Skip(size_t size) { Copy(size, nullptr); }
 
  private:
   std::span<const ByteChunk> chunks_;

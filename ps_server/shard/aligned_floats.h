@@ -1,0 +1,36 @@
+// AlignedFloats: a fixed block of zeroed floats at a 64-byte boundary.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <span>
+
+namespace monsoon {
+
+class AlignedFloats {
+ public:
+  AlignedFloats() = default;
+  explicit AlignedFloats(size_t size)
+      : size_(size), data_(new (std::align_val_t(kAlignment)) float[size]) {
+    std::fill_n(data_.get(), size, 0.0f);
+  }
+
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
+  size_t size() const { return size_; }
+  std::span<float> span() { return {data_.get(), size_}; }
+  std::span<const float> span() const { return {data_.get(), size_}; }
+
+ private:
+  static constexpr size_t kAlignment = 64;
+  struct Free {
+    void operator()(float* data) const { operator delete[](data, std::align_val_t(kAlignment)); }
+  };
+
+  size_t size_ = 0;
+  std::unique_ptr<float[], Free> data_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,47 @@
+#include "ps_server/shard/session_window.h"
+
+#include "common/base/check.h"
+
+namespace monsoon {
+
+SessionWindow::Place SessionWindow::Locate(uint64_t sequence) const {
+  if (sequence == last_ + 1) {
+    return Place::kNext;
+  }
+  if (sequence > last_) {
+    return Place::kGap;
+  }
+  return FindRefusal(sequence) != nullptr ? Place::kRefused : Place::kSeen;
+}
+
+void SessionWindow::RecordApplied(uint64_t sequence) {
+  CHECK_EQ(sequence, last_ + 1);
+  last_ = sequence;
+  ++applied_;
+}
+
+void SessionWindow::RecordRefused(uint64_t sequence, std::string message) {
+  CHECK_EQ(sequence, last_ + 1);
+  last_ = sequence;
+  refusals_.emplace_back(sequence, std::move(message));
+  if (refusals_.size() > kRememberedRefusals) {
+    refusals_.pop_front();
+  }
+}
+
+const std::string& SessionWindow::refusal(uint64_t sequence) const {
+  const auto* entry = FindRefusal(sequence);
+  CHECK(entry != nullptr);
+  return entry->second;
+}
+
+const std::pair<uint64_t, std::string>* SessionWindow::FindRefusal(uint64_t sequence) const {
+  for (const auto& entry : refusals_) {
+    if (entry.first == sequence) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,50 @@
+// SessionWindow: which pushes of one session one stripe has seen. Sequences
+// start at 1 and come without gaps, so the last one says it all; refused ones
+// are remembered, so that a repeated record gets the verdict it got first.
+//
+// A pure state machine. Thread safety: none; the stripe's lock guards it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+
+namespace monsoon {
+
+class SessionWindow {
+ public:
+  // Older refusals are forgotten and answered as duplicates. Far more than a
+  // client has unacknowledged.
+  static constexpr size_t kRememberedRefusals = 64;
+
+  enum class Place {
+    kNext,     // last + 1: to be applied or refused now
+    kSeen,     // at or below last: acknowledge, do not apply
+    kRefused,  // seen, and refused then: refuse again with refusal()
+    kGap,      // beyond last + 1
+  };
+  Place Locate(uint64_t sequence) const;
+
+  // Consume `sequence`, which is at kNext.
+  void RecordApplied(uint64_t sequence);
+  void RecordRefused(uint64_t sequence, std::string message);
+
+  // Why `sequence`, at kRefused, was refused.
+  const std::string& refusal(uint64_t sequence) const;
+
+  uint64_t last() const { return last_; }
+  // Records applied; the others up to last() were refused.
+  uint64_t applied() const { return applied_; }
+
+ private:
+  const std::pair<uint64_t, std::string>* FindRefusal(uint64_t sequence) const;
+
+  uint64_t last_ = 0;
+  uint64_t applied_ = 0;
+  std::deque<std::pair<uint64_t, std::string>> refusals_;
+};
+
+}  // namespace monsoon

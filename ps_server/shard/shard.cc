@@ -1,0 +1,175 @@
+#include "ps_server/shard/shard.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/rpc/protocol.h"
+#include "google/protobuf/util/message_differencer.h"
+
+namespace monsoon {
+namespace {
+
+absl::Status UnknownJob(const std::string& job) {
+  return absl::NotFoundError(absl::StrCat("no job \"", job, "\" on this shard"));
+}
+
+}  // namespace
+
+Shard::Shard(ShardOptions options) : options_(std::move(options)) { CHECK_NE(options_.epoch, 0u); }
+
+absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& request) const {
+  if (request.protocol_version() != 0 && request.protocol_version() != kProtocolVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("ps/", options_.task, " speaks protocol ", kProtocolVersion,
+                     ", the sender protocol ", request.protocol_version(),
+                     "; start both from the same build"));
+  }
+  if (!request.cluster().empty() && request.cluster() != options_.cluster) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("ps/", options_.task, " belongs to cluster \"", options_.cluster,
+                     "\", the sender to \"", request.cluster(), "\""));
+  }
+  ShardStatusReply reply;
+  reply.set_protocol_version(kProtocolVersion);
+  reply.set_cluster(options_.cluster);
+  reply.set_task(options_.task);
+  reply.set_epoch(options_.epoch);
+  reply.set_draining(draining_);
+  reply.set_memory_limit_bytes(options_.memory_limit_bytes);
+  std::map<std::string, std::shared_ptr<ShardJob>> jobs;
+  {
+    MutexLock lock(&jobs_mutex_);
+    jobs = jobs_;
+  }
+  uint64_t used = 0;
+  for (const auto& [name, job] : jobs) {
+    used += job->memory_bytes();
+    *reply.add_job() = job->GetStatus();
+  }
+  reply.set_memory_used_bytes(used);
+  return reply;
+}
+
+absl::Status Shard::CheckServing() const {
+  return draining_ ? absl::UnavailableError(absl::StrCat("ps/", options_.task, " is draining"))
+                   : absl::OkStatus();
+}
+
+absl::Status Shard::Admit(const CreateShardJobRequest& request, uint64_t bytes) const {
+  MutexLock lock(&jobs_mutex_);
+  uint64_t used = 0;
+  for (const auto& [name, job] : jobs_) {
+    used += job->memory_bytes();
+  }
+  if (bytes > options_.memory_limit_bytes || used > options_.memory_limit_bytes - bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "ps/", options_.task, ": job ", request.job(), " needs ", bytes,
+        " bytes for parameters and optimizer state; with ", used, " in use the sum is ",
+        used + bytes, ", over the limit of ", options_.memory_limit_bytes,
+        " (ps.memory_limit_mib in the cluster file)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& request) {
+  RETURN_IF_ERROR(CheckServing());
+  MutexLock creation(&creation_mutex_);
+  if (const std::shared_ptr<ShardJob> job = FindJob(request.job())) {
+    if (google::protobuf::util::MessageDifferencer::Equals(job->request(), request)) {
+      return job->Describe();
+    }
+    return absl::AlreadyExistsError(absl::StrCat("ps/", options_.task, ": job ", request.job(),
+                                                 " exists with other content"));
+  }
+  absl::StatusOr<JobPlan> plan = PlanJob(request);
+  if (!plan.ok()) {
+    return Annotate(plan.status(), absl::StrCat("ps/", options_.task, ": job ", request.job()));
+  }
+  RETURN_IF_ERROR(Admit(request, plan->memory_bytes));
+  auto job = std::make_shared<ShardJob>(request, *std::move(plan), options_.epoch);
+  MutexLock lock(&jobs_mutex_);
+  jobs_[request.job()] = job;
+  return job->Describe();
+}
+
+absl::Status Shard::DeleteJob(const std::string& job) {
+  MutexLock creation(&creation_mutex_);
+  std::shared_ptr<ShardJob> deleted;  // freed after the lock
+  MutexLock lock(&jobs_mutex_);
+  if (const auto found = jobs_.find(job); found != jobs_.end()) {
+    deleted = std::move(found->second);
+    jobs_.erase(found);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session) {
+  RETURN_IF_ERROR(CheckServing());
+  const std::shared_ptr<ShardJob> job = FindJob(session.job());
+  if (job == nullptr) {
+    return UnknownJob(session.job());
+  }
+  RETURN_IF_ERROR(job->OpenSession({session.worker(), session.incarnation()}));
+  OpenSessionReply reply;
+  reply.set_epoch(options_.epoch);
+  return reply;
+}
+
+absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session) {
+  CloseSessionReply reply;
+  // Without the job there is nothing left that could be applied.
+  if (const std::shared_ptr<ShardJob> job = FindJob(session.job())) {
+    reply.set_applied(job->CloseSession({session.worker(), session.incarnation()}));
+  }
+  return reply;
+}
+
+absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* payload,
+                                      AlignedFloats* scratch) {
+  RETURN_IF_ERROR(ValidatePushFrame(request, payload->remaining()));
+  const std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  if (job != nullptr) {
+    return job->Push(request, payload, scratch, draining_);
+  }
+  PushReply reply;
+  for (const PushRecord& record : request.record()) {
+    PushVerdict* verdict = reply.add_verdict();
+    verdict->set_stripe(record.stripe());
+    verdict->set_sequence(record.sequence());
+    verdict->set_staleness(-1);
+    // A shard that was started anew knows neither the job nor the session.
+    verdict->set_verdict(record.epoch() == options_.epoch ? REFUSED_REQUEST : REFUSED_EPOCH);
+    verdict->set_message("no such job on this shard");
+  }
+  return reply;
+}
+
+absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor* payload,
+                                        AlignedFloats* scratch) {
+  RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(ValidateWriteFrame(request, payload->remaining()));
+  const std::shared_ptr<ShardJob> job = FindJob(request.job());
+  if (job == nullptr) {
+    return UnknownJob(request.job());
+  }
+  return job->Write(request, payload, scratch);
+}
+
+absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& request) const {
+  std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  if (job == nullptr) {
+    return UnknownJob(request.session().job());
+  }
+  RETURN_IF_ERROR(job->ValidateFetch(request));
+  return job;
+}
+
+std::shared_ptr<ShardJob> Shard::FindJob(const std::string& job) const {
+  MutexLock lock(&jobs_mutex_);
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() ? nullptr : found->second;
+}
+
+}  // namespace monsoon

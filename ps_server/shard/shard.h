@@ -1,0 +1,80 @@
+// Shard: everything one parameter server knows, as a core without threads,
+// clocks, randomness or gRPC. It holds its slice of every job and answers the
+// RPCs of proto/parameter_server.proto and the frames of proto/tensor.proto.
+//
+// It does not talk to other shards and writes nothing to disk.
+//
+// Thread safe; calls on different jobs or stripes do not wait for each other,
+// but for the creation of a job, which fills its slice: creations and
+// deletions wait for each other, nothing else waits for them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "proto/parameter_server.pb.h"
+#include "ps_server/shard/shard_job.h"
+
+namespace monsoon {
+
+struct ShardOptions {
+  std::string cluster;
+  uint32_t task = 0;
+  // New at each start of the process; not 0.
+  uint64_t epoch = 0;
+  uint64_t memory_limit_bytes = 0;
+};
+
+class Shard {
+ public:
+  explicit Shard(ShardOptions options);
+
+  // FailedPrecondition when protocol or cluster differ. The caller fills in
+  // what belongs to the process (pid, rss_bytes, message_memory_bytes).
+  absl::StatusOr<ShardStatusReply> GetStatus(const ShardStatusRequest& request) const;
+
+  // ResourceExhausted names the sum and the budget; AlreadyExists when the job
+  // exists with other content.
+  absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request);
+  absl::Status DeleteJob(const std::string& job);
+
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session);
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session);
+
+  // The data plane. An error means that the frame was malformed and changed
+  // nothing; what is wrong with single records is in the verdicts. `scratch`
+  // has kMaxFramePayloadBytes.
+  absl::StatusOr<PushReply> Push(const PushRequest& request, ChunkCursor* payload,
+                                 AlignedFloats* scratch);
+  absl::StatusOr<WriteReply> Write(const WriteRequest& request, ChunkCursor* payload,
+                                   AlignedFloats* scratch);
+  // The job that serves `request`, checked; NotFound or InvalidArgument.
+  absl::StatusOr<std::shared_ptr<ShardJob>> StartFetch(const FetchRequest& request) const;
+
+  // From now on pushes are refused as REFUSED_BUSY and new jobs and sessions
+  // as Unavailable; pushes being applied finish.
+  void StartDraining() { draining_ = true; }
+  bool draining() const { return draining_; }
+
+  std::shared_ptr<ShardJob> FindJob(const std::string& job) const;
+
+ private:
+  absl::Status Admit(const CreateShardJobRequest& request, uint64_t bytes) const;
+  absl::Status CheckServing() const;
+
+  const ShardOptions options_;
+  std::atomic<bool> draining_{false};
+
+  // Held over a whole creation; taken before jobs_mutex_.
+  Mutex creation_mutex_ ABSL_ACQUIRED_BEFORE(jobs_mutex_);
+  mutable Mutex jobs_mutex_;
+  std::map<std::string, std::shared_ptr<ShardJob>> jobs_ ABSL_GUARDED_BY(jobs_mutex_);
+};
+
+}  // namespace monsoon

@@ -1,0 +1,274 @@
+#include "ps_server/shard/shard_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/model/initializer.h"
+
+namespace monsoon {
+namespace {
+
+SessionId IdOf(const SessionKey& key) { return {key.worker(), key.incarnation()}; }
+
+}  // namespace
+
+absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request) {
+  if (request.job().empty()) {
+    return absl::InvalidArgumentError("the job has no name");
+  }
+  if (request.shard() >= request.shards()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shard ", request.shard(), " of ", request.shards()));
+  }
+  JobPlan plan;
+  ASSIGN_OR_RETURN(plan.layout, ParameterLayout::Create(request.model()));
+  if (plan.layout.Hash() != request.layout_hash()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the model has layout %016x here, but %016x at the sender: different builds",
+                        plan.layout.Hash(), request.layout_hash()));
+  }
+  ASSIGN_OR_RETURN(plan.map, ShardMap::Create(plan.layout.size(), request.shards(),
+                                              request.max_stripe_bytes()));
+  ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer()));
+  const uint64_t copies = 1 + static_cast<uint64_t>(plan.kernel->state_slots());
+  plan.memory_bytes = plan.map.shard(request.shard()).size() * copies * sizeof(float);
+  return plan;
+}
+
+ShardJob::ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch)
+    : request_(request),
+      memory_bytes_(plan.memory_bytes),
+      kernel_(std::move(plan.kernel)),
+      facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), epoch} {
+  const uint32_t shard = request.shard();
+  for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
+    const Slice slice = facts_.map.stripe(shard, i);
+    stripes_.push_back(std::make_unique<Stripe>(slice.size(), kernel_.get(), epoch));
+    if (!request.written_by_client()) {
+      AlignedFloats initial(slice.size());
+      Initialize(plan.layout, request.seed(), slice.begin, initial.span());
+      stripes_.back()->Write(initial.span());
+    }
+  }
+}
+
+CreateShardJobReply ShardJob::Describe() const {
+  const Slice slice = facts_.map.shard(facts_.shard);
+  CreateShardJobReply reply;
+  reply.set_epoch(facts_.epoch);
+  reply.set_begin(slice.begin);
+  reply.set_end(slice.end);
+  reply.set_stripes(static_cast<uint32_t>(stripes_.size()));
+  reply.set_stripe_bytes(facts_.map.stripe_floats() * sizeof(float));
+  return reply;
+}
+
+ShardJobStatus ShardJob::GetStatus() const {
+  const CreateShardJobReply shape = Describe();
+  ShardJobStatus status;
+  status.set_job(facts_.job);
+  status.set_begin(shape.begin());
+  status.set_end(shape.end());
+  status.set_stripes(shape.stripes());
+  status.set_stripe_bytes(shape.stripe_bytes());
+  uint64_t least = UINT64_MAX, most = 0, unknown = 0;
+  for (const auto& stripe : stripes_) {
+    const Stripe::Statistics statistics = stripe->statistics();
+    least = std::min(least, statistics.version);
+    most = std::max(most, statistics.version);
+    unknown += statistics.staleness_unknown;
+    for (const auto& [staleness, count] : statistics.staleness) {
+      (*status.mutable_staleness())[staleness] += count;
+    }
+  }
+  status.set_version_min(least);
+  status.set_version_max(most);
+  status.set_staleness_unknown(unknown);
+  status.set_applied(applied_.load());
+  status.set_duplicates(duplicates_.load());
+  status.set_refused(refused_.load());
+  status.set_fetched_stripes(fetched_stripes_.load());
+  status.set_bytes_fetched(bytes_fetched_.load());
+  status.set_bytes_pushed(bytes_pushed_.load());
+  return status;
+}
+
+uint64_t ShardJob::CloseEverywhere(SessionId session) {
+  uint64_t applied = 0;
+  for (const auto& stripe : stripes_) {
+    applied += stripe->CloseSession(session);
+  }
+  return applied;
+}
+
+absl::Status ShardJob::OpenSession(SessionId session) {
+  MutexLock lock(&sessions_mutex_);
+  absl::StatusOr<SessionTable::Opening> opening = sessions_.PlanOpen(session);
+  if (!opening.ok()) {
+    return Annotate(opening.status(), absl::StrCat("job ", facts_.job));
+  }
+  if (opening->already_open) {
+    return absl::OkStatus();
+  }
+  if (opening->overtaken.has_value()) {
+    sessions_.RecordClose(*opening->overtaken, CloseEverywhere(*opening->overtaken));
+  }
+  sessions_.RecordOpen(session);
+  for (const auto& stripe : stripes_) {
+    stripe->OpenSession(session);
+  }
+  return absl::OkStatus();
+}
+
+uint64_t ShardJob::CloseSession(SessionId session) {
+  MutexLock lock(&sessions_mutex_);
+  if (const std::optional<uint64_t> applied = sessions_.ClosedApplied(session)) {
+    return *applied;
+  }
+  const uint64_t applied = CloseEverywhere(session);
+  sessions_.RecordClose(session, applied);
+  return applied;
+}
+
+PushReply ShardJob::Push(const PushRequest& request, ChunkCursor* payload, AlignedFloats* scratch,
+                         bool draining) {
+  bytes_pushed_ += payload->remaining();
+  PushReply reply;
+  for (const PushRecord& record : request.record()) {
+    PushVerdict verdict;
+    if (draining) {
+      verdict.set_verdict(REFUSED_BUSY);
+      verdict.set_staleness(-1);
+      verdict.set_message("the shard is draining");
+    } else {
+      verdict = PushRecordOf(request, record, payload, scratch);
+    }
+    verdict.set_stripe(record.stripe());
+    verdict.set_sequence(record.sequence());
+    if (verdict.message().size() > kMaxVerdictMessage) {
+      verdict.mutable_message()->resize(kMaxVerdictMessage);
+    }
+    Count(verdict);
+    *reply.add_verdict() = std::move(verdict);
+  }
+  return reply;
+}
+
+PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord& record,
+                                   ChunkCursor* payload, AlignedFloats* scratch) {
+  // The bytes move to memory of our own, where nobody changes them between the
+  // check and the application; a stripe fits the second-level cache.
+  std::span<float> gradient;
+  if (record.stripe() < stripes_.size() &&
+      record.length() == stripes_[record.stripe()]->size() * sizeof(float)) {
+    gradient = scratch->span().first(stripes_[record.stripe()]->size());
+    payload->Copy(record.length(), gradient.data());
+  } else {
+    payload->Skip(record.length());
+  }
+  RecordCheck check = ValidatePushRecord(facts_, request, record, gradient);
+  if (check.verdict != APPLIED && check.verdict != REFUSED_INVALID) {
+    PushVerdict verdict;
+    verdict.set_verdict(check.verdict);
+    verdict.set_staleness(-1);
+    verdict.set_message(std::move(check.message));
+    return verdict;
+  }
+  Stripe::Push push{IdOf(request.session()), record.sequence(), record.base_epoch(),
+                    record.base_version(),   gradient,          std::nullopt};
+  if (check.verdict == REFUSED_INVALID) {
+    push.invalid = std::move(check.message);
+  }
+  return stripes_[record.stripe()]->Apply(std::move(push));
+}
+
+void ShardJob::Count(const PushVerdict& verdict) {
+  switch (verdict.verdict()) {
+    case APPLIED:
+      ++applied_;
+      break;
+    case DUPLICATE:
+      ++duplicates_;
+      break;
+    default:
+      ++refused_;
+      break;
+  }
+}
+
+absl::Status ShardJob::ValidateFetch(const FetchRequest& request) const {
+  return monsoon::ValidateFetch(facts_, request);
+}
+
+uint64_t ShardJob::FramePayloadBytes(uint32_t first, uint32_t end) const {
+  const uint64_t stripe_bytes = facts_.map.stripe_floats() * sizeof(float);
+  const uint64_t fit = std::min<uint64_t>(kMaxFrameRecords, kMaxFramePayloadBytes / stripe_bytes);
+  return std::min<uint64_t>(end - first, fit) * stripe_bytes;
+}
+
+absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> session,
+                                                       uint32_t first, uint32_t end,
+                                                       AlignedFloats* payload) {
+  const uint64_t limit = FramePayloadBytes(first, end);
+  CHECK_GE(payload->size() * sizeof(float), limit);
+  Copied copied;
+  for (uint32_t i = first; i < end; ++i) {
+    const uint64_t bytes = stripes_[i]->size() * sizeof(float);
+    if (copied.bytes + bytes > limit) {
+      break;
+    }
+    std::optional<FetchRecord> record = stripes_[i]->Copy(
+        session, payload->span().subspan(copied.bytes / sizeof(float), stripes_[i]->size()));
+    if (!record.has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", facts_.job, ": the session of worker/", session->worker, "#",
+                       session->incarnation, " is not open"));
+    }
+    record->set_stripe(i);
+    copied.records.push_back(*std::move(record));
+    copied.bytes += bytes;
+  }
+  fetched_stripes_ += copied.records.size();
+  bytes_fetched_ += copied.bytes;
+  return copied;
+}
+
+absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCursor* payload,
+                                           AlignedFloats* scratch) {
+  RETURN_IF_ERROR(ValidateWrite(facts_, request));
+  const std::span<float> all = scratch->span().first(payload->remaining() / sizeof(float));
+  payload->Copy(payload->remaining(), all.data());
+  std::span<const float> rest = all;
+  for (const FetchRecord& record : request.record()) {
+    RETURN_IF_ERROR(
+        ValidateWriteRecord(facts_, record, rest.first(record.length() / sizeof(float))));
+    rest = rest.subspan(record.length() / sizeof(float));
+  }
+  MutexLock lock(&sessions_mutex_);
+  if (sessions_.had_session()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", facts_.job, " has had a session; parameters are written before"));
+  }
+  rest = all;
+  for (const FetchRecord& record : request.record()) {
+    stripes_[record.stripe()]->Write(rest.first(record.length() / sizeof(float)));
+    rest = rest.subspan(record.length() / sizeof(float));
+  }
+  WriteReply reply;
+  reply.set_stripes(static_cast<uint32_t>(request.record_size()));
+  return reply;
+}
+
+std::string ShardJob::Snapshot() const {
+  std::string bytes;
+  for (const auto& stripe : stripes_) {
+    bytes += stripe->Snapshot();
+  }
+  return bytes;
+}
+
+}  // namespace monsoon

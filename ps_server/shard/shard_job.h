@@ -1,0 +1,103 @@
+// ShardJob: one job's slice on this shard, as stripes with their sessions and
+// counters.
+//
+// Thread safe. Opening and closing sessions and writes exclude each other;
+// pushes and fetches take only the locks of the stripes they touch. Lock order:
+// sessions_mutex_, then one stripe at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+#include "common/optimizer/optimizer.h"
+#include "common/rpc/frame_codec.h"
+#include "proto/parameter_server.pb.h"
+#include "ps_server/shard/stripe.h"
+#include "ps_server/shard/validation.h"
+
+namespace monsoon {
+
+// What a CreateJob request comes to, before any memory is taken.
+struct JobPlan {
+  ParameterLayout layout;
+  ShardMap map;
+  std::unique_ptr<OptimizerKernel> kernel;
+  uint64_t memory_bytes = 0;  // parameters and optimizer state of the slice
+};
+// InvalidArgument says what is wrong with the request; nothing is allocated.
+absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request);
+
+class ShardJob {
+ public:
+  // Fills the slice from (seed, global index), or with zeros if the client
+  // writes it.
+  ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch);
+
+  const CreateShardJobRequest& request() const { return request_; }
+  uint64_t memory_bytes() const { return memory_bytes_; }
+  CreateShardJobReply Describe() const;
+  ShardJobStatus GetStatus() const;
+
+  absl::Status OpenSession(SessionId session);
+  // Returns the records that the session applied here.
+  uint64_t CloseSession(SessionId session);
+
+  // Applies the records of a frame that passed ValidatePushFrame. `scratch`
+  // holds one stripe at least. `draining` refuses them all.
+  PushReply Push(const PushRequest& request, ChunkCursor* payload, AlignedFloats* scratch,
+                 bool draining);
+
+  // Checks a fetch; CopyStripes then serves it piece by piece.
+  absl::Status ValidateFetch(const FetchRequest& request) const;
+  // Copies stripes from `first` up to `end`, as many as fit one frame, to the
+  // front of `payload`. FailedPrecondition when the session is not open.
+  struct Copied {
+    std::vector<FetchRecord> records;
+    uint64_t bytes = 0;
+  };
+  absl::StatusOr<Copied> CopyStripes(std::optional<SessionId> session, uint32_t first,
+                                     uint32_t end, AlignedFloats* payload);
+  // Bytes of the largest answer frame's payload for such a fetch.
+  uint64_t FramePayloadBytes(uint32_t first, uint32_t end) const;
+
+  // Replaces whole stripes, all of them or none. FailedPrecondition once the
+  // job has had a session.
+  absl::StatusOr<WriteReply> Write(const WriteRequest& request, ChunkCursor* payload,
+                                   AlignedFloats* scratch);
+
+  // Every byte of parameters and optimizer state, for tests.
+  std::string Snapshot() const;
+
+ private:
+  PushVerdict PushRecordOf(const PushRequest& request, const PushRecord& record,
+                           ChunkCursor* payload, AlignedFloats* scratch);
+  void Count(const PushVerdict& verdict);
+  uint64_t CloseEverywhere(SessionId session);
+
+  const CreateShardJobRequest request_;
+  const uint64_t memory_bytes_;
+  const std::unique_ptr<OptimizerKernel> kernel_;
+  const JobFacts facts_;
+  std::vector<std::unique_ptr<Stripe>> stripes_;  // filled by the constructor
+
+  Mutex sessions_mutex_;
+  SessionTable sessions_ ABSL_GUARDED_BY(sessions_mutex_);
+
+  std::atomic<uint64_t> applied_{0};
+  std::atomic<uint64_t> duplicates_{0};
+  std::atomic<uint64_t> refused_{0};
+  std::atomic<uint64_t> fetched_stripes_{0};
+  std::atomic<uint64_t> bytes_fetched_{0};
+  std::atomic<uint64_t> bytes_pushed_{0};
+};
+
+}  // namespace monsoon

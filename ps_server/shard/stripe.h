@@ -1,0 +1,83 @@
+// Stripe: the unit of lock, version and dedup. Holds its parameters, their
+// optimizer state and, per session, the window of sequences seen.
+//
+// Invariants: the version is the number of pushes applied and never goes back;
+// a copy is taken under the lock, so it is never torn; a sequence is applied at
+// most once.
+//
+// Thread safe. Each call takes the stripe's lock for one pass over the stripe
+// at most, and no other lock.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/base/mutex.h"
+#include "common/optimizer/optimizer.h"
+#include "proto/tensor.pb.h"
+#include "ps_server/shard/aligned_floats.h"
+#include "ps_server/shard/session_table.h"
+#include "ps_server/shard/session_window.h"
+
+namespace monsoon {
+
+class Stripe {
+ public:
+  // `floats` parameters, all zero at version 0. `kernel` outlives the stripe.
+  Stripe(size_t floats, const OptimizerKernel* kernel, uint64_t epoch);
+
+  size_t size() const { return size_; }
+
+  // One record that passed every check but the session's and the sequence's.
+  struct Push {
+    SessionId session;
+    uint64_t sequence = 0;
+    uint64_t base_epoch = 0;
+    uint64_t base_version = 0;
+    // size() floats, all finite; unused when `invalid` is set.
+    std::span<const float> gradient;
+    // Set: validation refused the content, and why. Consumes the sequence.
+    std::optional<std::string> invalid;
+  };
+  // Applies, acknowledges or refuses it. The verdict lacks stripe and sequence.
+  PushVerdict Apply(Push push);
+
+  // Copies the parameters to `out` (size() floats) and tells version, length
+  // and, for a session, its last sequence. Nothing if the session is not open.
+  std::optional<FetchRecord> Copy(std::optional<SessionId> session, std::span<float> out) const;
+
+  // Replaces the parameters; version and state stay.
+  void Write(std::span<const float> parameters);
+
+  void OpenSession(SessionId session);
+  // Afterwards no push of the session is applied. Returns how many were.
+  uint64_t CloseSession(SessionId session);
+
+  struct Statistics {
+    uint64_t version = 0;
+    std::map<uint64_t, uint64_t> staleness;  // value -> applied pushes
+    uint64_t staleness_unknown = 0;
+  };
+  Statistics statistics() const;
+
+  // Every byte of parameters and state, for tests.
+  std::string Snapshot() const;
+
+ private:
+  int64_t StalenessOf(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const size_t size_;
+  const OptimizerKernel* const kernel_;
+  const uint64_t epoch_;
+
+  mutable Mutex mutex_;
+  AlignedFloats parameters_ ABSL_GUARDED_BY(mutex_);
+  AlignedFloats state_ ABSL_GUARDED_BY(mutex_);
+  std::map<SessionId, SessionWindow> windows_ ABSL_GUARDED_BY(mutex_);
+  Statistics statistics_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace monsoon

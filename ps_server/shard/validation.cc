@@ -1,0 +1,136 @@
+#include "ps_server/shard/validation.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/finite.h"
+#include "common/base/status.h"
+#include "common/rpc/frame_codec.h"
+
+namespace monsoon {
+namespace {
+
+template <typename Records>
+absl::Status ValidateLengths(const Records& records, uint64_t payload_bytes) {
+  if (records.size() > kMaxFrameRecords) {
+    return absl::InvalidArgumentError(absl::StrCat("a frame of ", records.size(),
+                                                   " records; the limit is ", kMaxFrameRecords));
+  }
+  uint64_t sum = 0;
+  for (const auto& record : records) {
+    sum += record.length();
+  }
+  if (sum != payload_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the records' lengths sum up to ", sum,
+                                                   " bytes, but the payload has ", payload_bytes));
+  }
+  return absl::OkStatus();
+}
+
+std::string HashError(const JobFacts& facts, uint64_t hash) {
+  return absl::StrFormat("the sender's model has layout %016x, the job's %016x", hash,
+                         facts.layout_hash);
+}
+
+// Where a value lies in the flat vector, so that the sender can name a tensor.
+std::string NonFiniteText(const JobFacts& facts, uint32_t stripe, std::span<const float> values,
+                          uint64_t index) {
+  return absl::StrCat("stripe ", stripe, ": the value at flat index ",
+                      facts.map.stripe(facts.shard, stripe).begin + index, " is ", values[index],
+                      ", not finite");
+}
+
+uint64_t StripeBytes(const JobFacts& facts, uint32_t stripe) {
+  return facts.map.stripe(facts.shard, stripe).size() * sizeof(float);
+}
+
+std::string LengthText(const JobFacts& facts, uint32_t stripe, uint64_t length) {
+  return absl::StrCat("stripe ", stripe, " has ", StripeBytes(facts, stripe),
+                      " bytes, the record has ", length);
+}
+
+}  // namespace
+
+absl::Status ValidatePushFrame(const PushRequest& request, uint64_t payload_bytes) {
+  return ValidateLengths(request.record(), payload_bytes);
+}
+
+absl::Status ValidateWriteFrame(const WriteRequest& request, uint64_t payload_bytes) {
+  return ValidateLengths(request.record(), payload_bytes);
+}
+
+RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request,
+                               const PushRecord& record, std::span<const float> gradient) {
+  if (request.layout_hash() != facts.layout_hash) {
+    return {REFUSED_REQUEST, HashError(facts, request.layout_hash())};
+  }
+  if (record.stripe() >= facts.map.stripes(facts.shard)) {
+    return {REFUSED_REQUEST, absl::StrCat("stripe ", record.stripe(), " of ",
+                                          facts.map.stripes(facts.shard))};
+  }
+  if (record.format() != FLOAT32) {
+    return {REFUSED_REQUEST, absl::StrCat("format ", record.format(), " is not known")};
+  }
+  if (record.sequence() == 0) {
+    return {REFUSED_REQUEST, "sequences start at 1"};
+  }
+  if (record.epoch() != facts.epoch) {
+    return {REFUSED_EPOCH, absl::StrCat("the shard's epoch is ", facts.epoch, ", not ",
+                                        record.epoch(), ": it was started anew")};
+  }
+  if (record.length() != StripeBytes(facts, record.stripe())) {
+    return {REFUSED_INVALID, LengthText(facts, record.stripe(), record.length())};
+  }
+  if (const std::optional<uint64_t> index = FirstNonFinite(gradient)) {
+    return {REFUSED_INVALID, NonFiniteText(facts, record.stripe(), gradient, *index)};
+  }
+  return {};
+}
+
+absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request) {
+  if (request.layout_hash() != facts.layout_hash) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts.job, ": ", HashError(facts, request.layout_hash())));
+  }
+  if (request.format() != FLOAT32) {
+    return absl::InvalidArgumentError(absl::StrCat("format ", request.format(), " is not known"));
+  }
+  const uint64_t end = uint64_t{request.first_stripe()} + request.stripe_count();
+  if (request.stripe_count() == 0 || end > facts.map.stripes(facts.shard)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts.job, ": stripes ", request.first_stripe(), " .. ", end, " of ",
+                     facts.map.stripes(facts.shard)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateWrite(const JobFacts& facts, const WriteRequest& request) {
+  if (request.layout_hash() != facts.layout_hash) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts.job, ": ", HashError(facts, request.layout_hash())));
+  }
+  for (const FetchRecord& record : request.record()) {
+    if (record.stripe() >= facts.map.stripes(facts.shard)) {
+      return absl::InvalidArgumentError(absl::StrCat("job ", facts.job, ": stripe ",
+                                                     record.stripe(), " of ",
+                                                     facts.map.stripes(facts.shard)));
+    }
+    if (record.length() != StripeBytes(facts, record.stripe())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "job ", facts.job, ": ", LengthText(facts, record.stripe(), record.length())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateWriteRecord(const JobFacts& facts, const FetchRecord& record,
+                                 std::span<const float> parameters) {
+  if (const std::optional<uint64_t> index = FirstNonFinite(parameters)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "job ", facts.job, ": ", NonFiniteText(facts, record.stripe(), parameters, *index)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace monsoon

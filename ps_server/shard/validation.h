@@ -1,0 +1,50 @@
+// Validation of the data plane: one pure function per RPC, run before any
+// state changes. Errors name the job, the stripe and the value.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/model/shard_map.h"
+#include "proto/tensor.pb.h"
+
+namespace monsoon {
+
+// What a request is checked against.
+struct JobFacts {
+  std::string job;
+  uint64_t layout_hash = 0;
+  ShardMap map;
+  uint32_t shard = 0;
+  uint64_t epoch = 0;
+};
+
+// Longest text of a verdict: kMaxFrameRecords of them fit a frame's header.
+inline constexpr size_t kMaxVerdictMessage = 160;
+
+// The frame itself, whichever job: the records' lengths sum up to the payload
+// and there are not too many.
+absl::Status ValidatePushFrame(const PushRequest& request, uint64_t payload_bytes);
+absl::Status ValidateWriteFrame(const WriteRequest& request, uint64_t payload_bytes);
+
+struct RecordCheck {
+  // APPLIED: nothing wrong. REFUSED_INVALID consumes the sequence, the other
+  // refusals change nothing.
+  Verdict verdict = APPLIED;
+  std::string message;
+};
+// One record of a push. `gradient` is its whole content when the length is that
+// of the stripe, else empty.
+RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request,
+                               const PushRecord& record, std::span<const float> gradient);
+
+absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request);
+
+// The parts of a write that need no content; then the content of one record.
+absl::Status ValidateWrite(const JobFacts& facts, const WriteRequest& request);
+absl::Status ValidateWriteRecord(const JobFacts& facts, const FetchRecord& record,
+                                 std::span<const float> parameters);
+
+}  // namespace monsoon
