@@ -44,6 +44,7 @@ class ShardJob {
 
   const CreateShardJobRequest& request() const { return request_; }
   uint64_t memory_bytes() const { return memory_bytes_; }
+  uint64_t epoch() const { return facts_.epoch; }
   CreateShardJobReply Describe() const;
   ShardJobStatus GetStatus() const;
 

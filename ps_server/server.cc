@@ -1,0 +1,79 @@
+#include "ps_server/server.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "common/rpc/address.h"
+#include "common/rpc/frame_codec.h"
+#include "common/rpc/server.h"
+#include "ps_server/service.h"
+
+namespace monsoon {
+namespace {
+
+// For clients to take their last answers, once nothing is being served.
+constexpr absl::Duration kLastAnswers = absl::Milliseconds(200);
+
+uint64_t RandomEpoch() {
+  std::random_device device;
+  uint64_t epoch = 0;
+  while (epoch == 0) {
+    epoch = (uint64_t{device()} << 32) | device();
+  }
+  return epoch;
+}
+
+class GrpcPsServer final : public PsServer {
+ public:
+  explicit GrpcPsServer(const PsServerOptions& options)
+      : epoch_(RandomEpoch()),
+        shard_({options.cluster, options.task, epoch_, options.memory_limit_bytes}),
+        service_(&shard_, options.message_memory_bytes, options.fault) {}
+
+  absl::Status Listen(const PsServerOptions& options) {
+    RpcServerOptions rpc;
+    rpc.address = options.address;
+    rpc.insecure = options.insecure;
+    rpc.max_message_bytes = kMaxFrameBytes;
+    ASSIGN_OR_RETURN(server_, RpcServer::Start(rpc, {&service_}));
+    return absl::OkStatus();
+  }
+
+  const std::string& address() const override { return server_->address(); }
+  int port() const override { return server_->port(); }
+  uint64_t epoch() const override { return epoch_; }
+
+  void Drain(absl::Duration grace) override {
+    shard_.StartDraining();
+    if (!service_.in_flight()->WaitIdle(grace)) {
+      LOG(WARNING) << "requests were still being served after " << absl::FormatDuration(grace);
+    }
+    server_->Shutdown(kLastAnswers);
+  }
+
+ private:
+  const uint64_t epoch_;
+  Shard shard_;
+  ParameterServerService service_;
+  std::unique_ptr<RpcServer> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PsServer>> PsServer::Start(const PsServerOptions& options) {
+  const std::string name = absl::StrCat("ps/", options.task);
+  if (options.fault.enabled() && !IsLoopbackAddress(options.address)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, ": --fault is for loopback addresses only, not ", options.address));
+  }
+  auto server = std::make_unique<GrpcPsServer>(options);
+  if (const absl::Status status = server->Listen(options); !status.ok()) {
+    return Annotate(status, name);
+  }
+  return server;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,44 @@
+// StreamBudget: how many data streams a shard admits, so that the messages in
+// flight stay within message_memory, whatever the clients send. gRPC's own
+// ResourceQuota does not cap memory.
+//
+// A stream can hold at once: what the transport reads ahead, one received
+// frame, its copy while it is applied, one frame being sent and the next one
+// being made.
+//
+// Thread safe.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "common/base/mutex.h"
+#include "common/rpc/frame_codec.h"
+
+namespace monsoon {
+
+// Memory that `lookahead_bytes` of transport buffer make one stream cost.
+constexpr uint64_t StreamBytes(uint64_t lookahead_bytes) {
+  return lookahead_bytes + kMaxFrameBytes + kMaxFramePayloadBytes + 2 * kMaxFrameBytes;
+}
+
+class StreamBudget {
+ public:
+  // At least one stream is always admitted.
+  StreamBudget(uint64_t budget_bytes, uint64_t stream_bytes);
+
+  // ResourceExhausted names the budget and the field that raises it. After OK
+  // the caller must call Release once.
+  absl::Status Acquire();
+  void Release();
+
+  uint64_t capacity() const { return capacity_; }
+
+ private:
+  const uint64_t budget_bytes_;
+  const uint64_t capacity_;
+  Mutex mutex_;
+  uint64_t open_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace monsoon
