@@ -1,0 +1,41 @@
+// Chain: all layers of a network for one batch size, with their buffers.
+//
+// An activation right behind a convolution or dense layer is computed with it.
+// Construction throws dnnl::error for what oneDNN cannot do.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "worker/backend/cpu/layer.h"
+#include "worker/backend/network.h"
+#include "worker/nn/network_plan.h"
+
+namespace monsoon::cpu {
+
+class Chain {
+ public:
+  Chain(const NetworkPlan& plan, size_t examples, bool training);
+
+  void SetParameters(std::span<const float> parameters);
+
+  // `batch` has as many examples as the chain. A training chain's gradient is
+  // the flat vector, of which the chain writes the tensors, not the gaps.
+  StepResult LossAndGradient(const Batch& batch, const StepKey& key, std::span<float> gradient);
+  EvaluationResult Evaluate(const Batch& batch);
+
+ private:
+  void Forward(const Batch& batch, const StepKey* key);
+  // The layer at plan.layers[at] and, fused, what is behind it; moves `at`.
+  std::unique_ptr<CpuLayer> MakeNext(const NetworkPlan& plan, size_t& at, const Port& input);
+  std::span<float> Matrix(const dnnl::memory& memory) const;
+
+  Context context_;
+  dnnl::memory input_;
+  std::vector<std::unique_ptr<CpuLayer>> layers_;
+  Port output_;
+  size_t outputs_ = 0;  // values of output_
+};
+
+}  // namespace monsoon::cpu

@@ -1,0 +1,85 @@
+#include "worker/backend/cpu/context.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace monsoon::cpu {
+
+using dnnl::memory;
+
+Context::Context(size_t examples, bool training)
+    : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), examples_(examples),
+      training_(training) {}
+
+memory Context::Allocate(const memory::desc& desc) {
+  buffers_.emplace_back((desc.get_size() + sizeof(float) - 1) / sizeof(float));
+  // A format with padding of its own promises zero there; the constructor
+  // below writes it.
+  return memory(desc, engine_, buffers_.back().data());
+}
+
+memory Context::ShareScratchpad(const memory::desc& desc) {
+  scratchpads_.push_back(memory(desc, engine_, DNNL_MEMORY_NONE));
+  return scratchpads_.back();
+}
+
+void Context::FinishScratchpad() {
+  size_t bytes = 0;
+  for (const memory& scratchpad : scratchpads_) {
+    bytes = std::max(bytes, scratchpad.get_desc().get_size());
+  }
+  buffers_.emplace_back((bytes + sizeof(float) - 1) / sizeof(float));
+  for (memory& scratchpad : scratchpads_) {
+    scratchpad.set_data_handle(buffers_.back().data());
+  }
+  scratchpads_.clear();
+}
+
+dnnl::primitive_attr UserScratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+Call::Call(Context& context, const dnnl::primitive& primitive, const memory::desc& scratchpad,
+           Arguments arguments)
+    : stream_(context.stream()), primitive_(primitive), arguments_(std::move(arguments)) {
+  if (scratchpad.get_size() > 0) {
+    arguments_.emplace_back(DNNL_ARG_SCRATCHPAD, context.ShareScratchpad(scratchpad));
+  }
+  for (const auto& [argument, value] : arguments_) {
+    raw_.push_back(dnnl_exec_arg_t{argument, value.get()});
+  }
+}
+
+void Call::Run() const {
+  if (stream_ == nullptr) {
+    return;
+  }
+  // The C function: the C++ one builds a map and a vector at each call.
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive_.get(), stream_, static_cast<int>(raw_.size()), raw_.data());
+  CHECK_EQ(status, dnnl_success);
+}
+
+memory::desc ImageDesc(size_t examples, const Extent& extent) {
+  return memory::desc({static_cast<memory::dim>(examples),
+                       static_cast<memory::dim>(extent.channels),
+                       static_cast<memory::dim>(extent.height),
+                       static_cast<memory::dim>(extent.width)},
+                      memory::data_type::f32, memory::format_tag::nchw);
+}
+
+memory::desc MatrixDesc(size_t rows, size_t columns) {
+  return memory::desc({static_cast<memory::dim>(rows), static_cast<memory::dim>(columns)},
+                      memory::data_type::f32, memory::format_tag::ab);
+}
+
+Call MakeReorder(Context& context, const memory& from, const memory& to) {
+  const dnnl::reorder::primitive_desc desc(context.engine(), from.get_desc(), context.engine(),
+                                           to.get_desc(), UserScratchpad());
+  return Call::Make<dnnl::reorder>(context, desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+}  // namespace monsoon::cpu

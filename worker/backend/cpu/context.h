@@ -1,0 +1,81 @@
+// What the layers of one chain share: engine, stream, buffers, scratchpad; and
+// Call, a primitive with its arguments. All oneDNN types of the CPU backend
+// stay in this folder.
+//
+// dnnl::error is thrown while a chain is built; CpuNetwork turns it into a
+// Status. Thread safety: none.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "oneapi/dnnl/dnnl.hpp"
+#include "worker/nn/aligned_buffer.h"
+#include "worker/nn/network_plan.h"
+
+namespace monsoon::cpu {
+
+class Context {
+ public:
+  // `training` chains keep what the backward pass needs.
+  Context(size_t examples, bool training);
+
+  const dnnl::engine& engine() const { return engine_; }
+  dnnl_stream_t stream() const { return stream_.get(); }
+  size_t examples() const { return examples_; }
+  bool training() const { return training_; }
+
+  // Memory that lives as long as the context.
+  dnnl::memory Allocate(const dnnl::memory::desc& desc);
+
+  // The scratchpad is one buffer for all primitives, as they run in turn. Its
+  // size is known, and memories from here become usable, after FinishScratchpad.
+  dnnl::memory ShareScratchpad(const dnnl::memory::desc& desc);
+  void FinishScratchpad();
+
+ private:
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  size_t examples_;
+  bool training_;
+  std::vector<AlignedBuffer> buffers_;
+  std::vector<dnnl::memory> scratchpads_;
+};
+
+// Attributes every primitive has: the scratchpad is ours.
+dnnl::primitive_attr UserScratchpad();
+
+// A primitive with its arguments, made once, run many times.
+class Call {
+ public:
+  using Arguments = std::vector<std::pair<int, dnnl::memory>>;
+
+  Call() = default;
+  Call(Context& context, const dnnl::primitive& primitive,
+       const dnnl::memory::desc& scratchpad, Arguments arguments);
+
+  // For any oneDNN primitive class P: its descriptor tells the scratchpad.
+  template <typename P>
+  static Call Make(Context& context, const typename P::primitive_desc& desc,
+                   Arguments arguments) {
+    return Call(context, P(desc), desc.scratchpad_desc(), std::move(arguments));
+  }
+
+  // Nothing for a default-constructed call.
+  void Run() const;
+
+ private:
+  dnnl_stream_t stream_ = nullptr;
+  dnnl::primitive primitive_;
+  Arguments arguments_;  // keeps the memories alive
+  std::vector<dnnl_exec_arg_t> raw_;
+};
+
+// Plain row-major [n, c, h, w] or [n, values].
+dnnl::memory::desc ImageDesc(size_t examples, const Extent& extent);
+dnnl::memory::desc MatrixDesc(size_t rows, size_t columns);
+
+// A copy from one memory into another of the same shape, in any formats.
+Call MakeReorder(Context& context, const dnnl::memory& from, const dnnl::memory& to);
+
+}  // namespace monsoon::cpu

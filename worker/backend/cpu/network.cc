@@ -1,0 +1,109 @@
+#include "worker/backend/cpu/network.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "worker/nn/check_batch.h"
+
+// libgomp's, declared here because clang would bring its own omp.h and with it
+// a second runtime.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace monsoon::cpu {
+namespace {
+
+const char* IsaName() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41:
+      return "sse4.1";
+    case dnnl::cpu_isa::avx:
+      return "avx";
+    case dnnl::cpu_isa::avx2:
+      return "avx2";
+    case dnnl::cpu_isa::avx512_core:
+      return "avx512_core";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "avx512_core_vnni";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "avx512_core_bf16";
+    default:
+      return "other";
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Network>> CpuNetwork::Create(NetworkPlan plan, int threads) {
+  CHECK_GE(threads, 1);
+  std::unique_ptr<CpuNetwork> network(new CpuNetwork(std::move(plan), threads));
+  // A chain for one sample shows here, not in the first step, what cannot run.
+  RETURN_IF_ERROR(network->FindOrMake(1, true).status());
+  network->entries_.clear();
+  return std::unique_ptr<Network>(std::move(network));
+}
+
+void CpuNetwork::SetParameters(std::span<const float> parameters) {
+  CHECK_EQ(parameters.size(), plan_.parameter_floats);
+  parameters_ = parameters;
+  ++generation_;
+}
+
+absl::StatusOr<CpuNetwork::Entry*> CpuNetwork::FindOrMake(size_t examples, bool training) {
+  // Per thread, and primitives are made for a number of threads.
+  omp_set_num_threads(threads_);
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.examples == examples && entry.training == training;
+  });
+  if (found != entries_.end()) {
+    entries_.splice(entries_.begin(), entries_, found);
+    return &entries_.front();
+  }
+  Entry entry{examples, training, 0, nullptr};
+  try {
+    entry.chain = std::make_unique<Chain>(plan_, examples, training);
+  } catch (const dnnl::error& error) {
+    return absl::UnimplementedError(
+        absl::StrCat("oneDNN cannot run this model with a batch of ", examples, ": ", error.what()));
+  }
+  entries_.push_front(std::move(entry));
+  if (entries_.size() > kMaxChains) {
+    entries_.pop_back();
+  }
+  return &entries_.front();
+}
+
+absl::StatusOr<Chain*> CpuNetwork::Prepare(const Batch& batch, bool training) {
+  CHECK(generation_ > 0);  // SetParameters comes first.
+  RETURN_IF_ERROR(CheckBatch(plan_, batch));
+  ASSIGN_OR_RETURN(Entry * entry, FindOrMake(batch.examples, training));
+  if (entry->generation != generation_) {
+    entry->chain->SetParameters(parameters_);
+    entry->generation = generation_;
+  }
+  return entry->chain.get();
+}
+
+absl::StatusOr<StepResult> CpuNetwork::LossAndGradient(const Batch& batch, const StepKey& key,
+                                                       std::span<float> gradient) {
+  CHECK_EQ(gradient.size(), plan_.parameter_floats);
+  ASSIGN_OR_RETURN(Chain * chain, Prepare(batch, true));
+  for (const Slice& gap : plan_.gaps) {
+    std::fill(gradient.begin() + gap.begin, gradient.begin() + gap.end, 0.0f);
+  }
+  return chain->LossAndGradient(batch, key, gradient);
+}
+
+absl::StatusOr<EvaluationResult> CpuNetwork::Evaluate(const Batch& batch) {
+  ASSIGN_OR_RETURN(Chain * chain, Prepare(batch, false));
+  return chain->Evaluate(batch);
+}
+
+std::string CpuNetwork::Fingerprint() const {
+  const dnnl_version_t* version = dnnl_version();
+  return absl::StrCat("cpu oneDNN ", version->major, ".", version->minor, ".", version->patch, " ",
+                      IsaName(), " threads ", threads_);
+}
+
+}  // namespace monsoon::cpu

@@ -1,0 +1,52 @@
+// CpuNetwork: the oneDNN backend. A chain of primitives is made for each batch
+// size when it is first seen (training and evaluation apart) and kept; the
+// least recently used one goes when there are more than kMaxChains.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+
+#include "worker/backend/cpu/chain.h"
+#include "worker/backend/network.h"
+#include "worker/nn/network_plan.h"
+
+namespace monsoon::cpu {
+
+class CpuNetwork : public Network {
+ public:
+  // `threads` >= 1. Unimplemented, with oneDNN's message, for a model it
+  // cannot run.
+  static absl::StatusOr<std::unique_ptr<Network>> Create(NetworkPlan plan, int threads);
+
+  void SetParameters(std::span<const float> parameters) override;
+  absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
+                                             std::span<float> gradient) override;
+  absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override;
+  std::string Fingerprint() const override;
+
+ private:
+  // A batch size, its tail, and the same two for evaluation, twice.
+  static constexpr size_t kMaxChains = 8;
+
+  struct Entry {
+    size_t examples = 0;
+    bool training = false;
+    uint64_t generation = 0;  // of the parameters it has packed; 0: none
+    std::unique_ptr<Chain> chain;
+  };
+
+  CpuNetwork(NetworkPlan plan, int threads) : plan_(std::move(plan)), threads_(threads) {}
+
+  // The chain for the batch, with the current parameters.
+  absl::StatusOr<Chain*> Prepare(const Batch& batch, bool training);
+  absl::StatusOr<Entry*> FindOrMake(size_t examples, bool training);
+
+  NetworkPlan plan_;
+  int threads_;
+  std::span<const float> parameters_;
+  uint64_t generation_ = 0;
+  std::list<Entry> entries_;  // most recently used first
+};
+
+}  // namespace monsoon::cpu

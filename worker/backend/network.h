@@ -1,0 +1,60 @@
+// Network: a whole model's forward and backward pass on one device. Backends:
+// cpu (oneDNN), reference (plain loops in double, the oracle of every test).
+// A GPU backend implements the same class.
+//
+// The gradient is one contiguous buffer of the ParameterLayout, so a push
+// needs no gather; parameters are read out of such a buffer too.
+//
+// Thread safety: none; calls come one at a time, from any one thread, which
+// blocks until the result is in host memory. No call allocates once a batch
+// size has been seen.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/nn/batch.h"
+#include "worker/nn/step_key.h"
+
+namespace monsoon {
+
+struct StepResult {
+  double loss_mean = 0;  // over the batch; may be non-finite, the caller judges
+  uint64_t correct = 0;  // samples whose largest output is their label's
+  uint64_t examples = 0;
+};
+
+struct EvaluationResult {
+  double loss_sum = 0;  // over the batch
+  uint64_t correct = 0;
+  uint64_t examples = 0;
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  // The parameters of the calls that follow: layout.size() floats. The span
+  // must stay alive and unchanged until the next SetParameters; call again
+  // after each change of its values (once per fetch or local update), since a
+  // backend may pack them into a layout of its own.
+  virtual void SetParameters(std::span<const float> parameters) = 0;
+
+  // One training step: writes the gradient of the batch's MEAN loss to
+  // `gradient` (layout.size() floats, all overwritten, padding with zero).
+  // Dropout masks follow `key`. InvalidArgument for an empty batch, a batch of
+  // another sample size and a label outside the classes.
+  virtual absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
+                                                     std::span<float> gradient) = 0;
+
+  // Forward only, without dropout. Errors as above.
+  virtual absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) = 0;
+
+  // What the bits of a result depend on besides the inputs: backend, library
+  // version, instruction set, threads.
+  virtual std::string Fingerprint() const = 0;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,30 @@
+// Models, parameters and batches for the backends' tests and benchmarks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/model/parameter_layout.h"
+#include "proto/model.pb.h"
+#include "worker/nn/batch.h"
+
+namespace monsoon::testing {
+
+// From protobuf text; a mistake in it stops the test.
+Model ParseModel(const std::string& text);
+ParameterLayout MakeLayout(const Model& model);
+
+// 1x28x28: conv 20@3x3, ReLU, average pool 2, conv 50@5x5, ReLU, average pool
+// 2, dense 128, ReLU, dense 10.
+Model LeNet();
+// 784-128-10 with ReLU.
+Model Mlp();
+
+// The layout's initial values for `seed`.
+std::vector<float> InitialParameters(const ParameterLayout& layout, uint64_t seed);
+
+// Samples from N(0, 1) and uniform labels.
+Batch RandomBatch(const ParameterLayout& layout, size_t examples, uint64_t seed);
+
+}  // namespace monsoon::testing

@@ -1,0 +1,14 @@
+// What every backend demands of a batch before it computes.
+#pragma once
+
+#include "absl/status/status.h"
+#include "worker/nn/batch.h"
+#include "worker/nn/network_plan.h"
+
+namespace monsoon {
+
+// InvalidArgument for an empty batch, another sample size than the plan's
+// input, and labels outside the classes.
+absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch);
+
+}  // namespace monsoon
