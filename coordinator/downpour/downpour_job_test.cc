@@ -1,0 +1,329 @@
+#include "coordinator/downpour/downpour_job.h"
+
+#include <map>
+#include <vector>
+
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::HasSubstr;
+using Phase = DownpourJob::Phase;
+
+// 4 blocks of 20 samples an epoch, the last one with 10; batches of 5.
+DownpourOptions FourBlocks(double epochs) {
+  DownpourOptions options;
+  options.examples = 70;
+  options.block_examples = 20;
+  options.batch_size = 5;
+  options.stop.set_epochs(epochs);
+  return options;
+}
+
+// Replicas that report each block at their next call.
+class Replicas {
+ public:
+  explicit Replicas(DownpourJob* job) : job_(job) {}
+
+  void Add(uint32_t worker) {
+    job_->AddReplica(worker, now_);
+    request_[worker] = 0;
+    held_[worker].clear();
+  }
+  void Lose(uint32_t worker) {
+    job_->RemoveReplica(worker, now_);
+    held_.erase(worker);
+  }
+  // Asks for work, reporting all blocks held; with `report` false it reports none.
+  NextWorkReply Ask(uint32_t worker, bool report = true) {
+    NextWorkRequest request;
+    request.set_request(++request_[worker]);
+    if (report) {
+      for (const BlockId& block : held_[worker]) {
+        *request.add_done() = block;
+      }
+      held_[worker].clear();
+    }
+    absl::StatusOr<NextWorkReply> reply = job_->NextWork(worker, request, now_);
+    EXPECT_OK(reply);
+    for (const BlockId& block : reply->train().block()) {
+      held_[worker].push_back(block);
+      ++visits_[{block.epoch(), block.block()}];
+    }
+    return *reply;
+  }
+  absl::Status Report(uint32_t worker, uint64_t evaluation, uint64_t correct) {
+    ReportEvaluationRequest request;
+    request.set_evaluation(evaluation);
+    request.set_examples(100);
+    request.set_correct(correct);
+    request.set_loss_sum(50);
+    return job_->ReportEvaluation(worker, request, now_);
+  }
+  void Advance(absl::Duration by) { now_ += by; }
+
+  absl::Duration now_ = absl::Seconds(1000);
+  DownpourJob* const job_;
+  std::map<uint32_t, uint64_t> request_;
+  std::map<uint32_t, std::vector<BlockId>> held_;
+  std::map<BlockRef, int> visits_;
+};
+
+TEST(DownpourJobTest, OneReplicaToTheEnd) {
+  DownpourJob job(FourBlocks(1.5));
+  Replicas replicas(&job);
+  EXPECT_EQ(job.phase(), Phase::kIdle);
+  replicas.Add(0);
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  NextWorkReply reply = replicas.Ask(0);
+  ASSERT_EQ(reply.train().block_size(), 2);
+  EXPECT_EQ(reply.train().block(0).block(), 0u);
+  EXPECT_EQ(reply.train().block(1).block(), 1u);
+  reply = replicas.Ask(0, /*report=*/false);
+  ASSERT_EQ(reply.train().block_size(), 1);
+  EXPECT_EQ(reply.train().block(0).block(), 2u);
+  replicas.Ask(0);  // (0,3) and (1,0)
+  EXPECT_EQ(job.epoch(), 60.0 / 70);
+  reply = replicas.Ask(0, false);
+  EXPECT_EQ(reply.train().block(0).epoch(), 1u);
+  EXPECT_EQ(reply.train().block(0).block(), 1u);
+  EXPECT_TRUE(replicas.Ask(0, false).has_flush());
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  EXPECT_TRUE(replicas.Ask(0).has_finish());
+  EXPECT_EQ(job.phase(), Phase::kDone);
+  EXPECT_EQ(job.blocks().blocks_done(), 6u);
+  EXPECT_EQ(job.fraction(replicas.now_), 1.0);
+  EXPECT_EQ(job.ReplicaState(0), "DONE");
+  EXPECT_TRUE(job.evaluations().empty());
+}
+
+TEST(DownpourJobTest, RepeatedRequestsGetTheSameAnswer) {
+  DownpourJob job(FourBlocks(1));
+  job.AddReplica(0, absl::ZeroDuration());
+  NextWorkRequest request;
+  request.set_request(1);
+  ASSERT_OK_AND_ASSIGN(const NextWorkReply first, job.NextWork(0, request, absl::ZeroDuration()));
+  ASSERT_OK_AND_ASSIGN(const NextWorkReply again, job.NextWork(0, request, absl::ZeroDuration()));
+  EXPECT_EQ(first.SerializeAsString(), again.SerializeAsString());
+  EXPECT_EQ(job.blocks().held(0), 2u);
+  request.set_request(3);
+  EXPECT_THAT(job.NextWork(0, request, absl::ZeroDuration()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("does not follow 1")));
+  EXPECT_THAT(job.NextWork(1, request, absl::ZeroDuration()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/1")));
+}
+
+TEST(DownpourJobTest, StopByStepsRoundsUpToABlock) {
+  DownpourOptions options = FourBlocks(0);
+  options.stop.set_steps(17);  // Blocks have 4, 4, 4, 2 steps: 14 an epoch.
+  DownpourJob job(options);
+  EXPECT_EQ(job.planned_examples(), 90u);
+  options.stop.set_steps(14);
+  EXPECT_EQ(DownpourJob(options).planned_examples(), 70u);
+  options.stop.set_steps(12);
+  EXPECT_EQ(DownpourJob(options).planned_examples(), 60u);
+  options.stop.set_steps(1);
+  EXPECT_EQ(DownpourJob(options).planned_examples(), 20u);
+}
+
+TEST(DownpourJobTest, WarmstartByStepsThenFull) {
+  DownpourOptions options = FourBlocks(3);
+  options.warmstart.set_steps(10);
+  DownpourJob job(options);
+  Replicas replicas(&job);
+  replicas.Add(1);
+  replicas.Add(0);
+  EXPECT_EQ(job.phase(), Phase::kWarmstart);
+  EXPECT_TRUE(replicas.Ask(0).has_wait());
+  EXPECT_TRUE(replicas.Ask(1).has_train());
+  job.NoteSteps(9);
+  EXPECT_TRUE(replicas.Ask(0).has_wait());
+  job.NoteSteps(10);
+  EXPECT_TRUE(replicas.Ask(0).has_train());
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  std::vector<std::string> kinds;
+  for (const auto& event : job.TakeEvents()) {
+    kinds.push_back(event.kind);
+  }
+  EXPECT_THAT(kinds, ::testing::ElementsAre("warmstart", "full"));
+}
+
+TEST(DownpourJobTest, WarmstartIsTakenOverAndEndsByTime) {
+  DownpourOptions options = FourBlocks(3);
+  options.warmstart.set_seconds(5);
+  DownpourJob job(options);
+  Replicas replicas(&job);
+  replicas.Add(0);
+  replicas.Add(1);
+  replicas.Add(2);
+  EXPECT_TRUE(replicas.Ask(0).has_train());
+  EXPECT_TRUE(replicas.Ask(1).has_wait());
+  replicas.Lose(0);
+  EXPECT_EQ(job.phase(), Phase::kWarmstart);
+  EXPECT_TRUE(replicas.Ask(2).has_wait());
+  const NextWorkReply taken = replicas.Ask(1);
+  ASSERT_TRUE(taken.has_train());
+  EXPECT_EQ(taken.train().block(0).block(), 0u);  // What worker/0 held.
+  replicas.Advance(absl::Seconds(5));
+  EXPECT_TRUE(replicas.Ask(2).has_train());
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+}
+
+TEST(DownpourJobTest, LostReplicasBlocksAreTakenEvenInTheTail) {
+  DownpourJob job(FourBlocks(1));
+  Replicas replicas(&job);
+  replicas.Add(0);
+  replicas.Add(1);
+  replicas.Ask(0);
+  replicas.Ask(1);
+  EXPECT_TRUE(replicas.Ask(0).has_wait());  // All done by 0, the rest is 1's.
+  replicas.Lose(1);
+  EXPECT_TRUE(replicas.Ask(0).has_train());
+  EXPECT_EQ(job.blocks().blocks_released(), 2u);
+  EXPECT_TRUE(replicas.Ask(0).has_finish());
+  EXPECT_EQ(replicas.visits_.size(), 4u);
+  EXPECT_EQ(job.phase(), Phase::kDone);
+}
+
+TEST(DownpourJobTest, FlushesWhoHoldsUpTheNextEpoch) {
+  DownpourOptions options = FourBlocks(0);
+  options.stop.set_seconds(100);
+  options.max_epochs_ahead = 1;
+  DownpourJob job(options);
+  Replicas replicas(&job);
+  replicas.Add(0);
+  NextWorkReply reply;
+  for (int i = 0; i < 7; ++i) {
+    reply = replicas.Ask(0, /*report=*/false);
+    EXPECT_TRUE(reply.has_train()) << i;
+  }
+  EXPECT_TRUE(replicas.Ask(0, false).has_flush());
+  EXPECT_TRUE(replicas.Ask(0).has_train());
+}
+
+TEST(DownpourJobTest, SecondsStopLeasingAndDrain) {
+  DownpourOptions options = FourBlocks(0);
+  options.stop.set_seconds(10);
+  DownpourJob job(options);
+  Replicas replicas(&job);
+  replicas.Add(0);
+  replicas.Ask(0);
+  replicas.Advance(absl::Seconds(5));
+  EXPECT_DOUBLE_EQ(job.fraction(replicas.now_), 0.5);
+  replicas.Advance(absl::Seconds(5));
+  job.Tick(replicas.now_);
+  EXPECT_EQ(job.phase(), Phase::kDraining);
+  EXPECT_TRUE(replicas.Ask(0, /*report=*/false).has_flush());
+  EXPECT_TRUE(replicas.Ask(0).has_finish());
+  EXPECT_EQ(job.blocks().blocks_done(), 2u);
+}
+
+TEST(DownpourJobTest, PeriodicAndFinalEvaluation) {
+  DownpourOptions options = FourBlocks(2);
+  options.has_test = true;
+  options.evaluate_every_epochs = 0.5;
+  DownpourJob job(options);
+  Replicas replicas(&job);
+  replicas.Add(0);
+  replicas.Add(1);
+  replicas.Ask(0);
+  replicas.Ask(1);
+  job.NoteSteps(8);
+  const NextWorkReply evaluate = replicas.Ask(0);  // 40 of 70 samples are done.
+  ASSERT_TRUE(evaluate.has_evaluate());
+  EXPECT_EQ(job.ReplicaState(0), "EVALUATING");
+  job.NoteSteps(12);
+  EXPECT_TRUE(replicas.Ask(1).has_train());  // The others go on.
+  ASSERT_OK(replicas.Report(0, evaluate.evaluate().evaluation(), 80));
+  ASSERT_EQ(job.evaluations().size(), 1u);
+  EXPECT_EQ(job.evaluations()[0].step, 8u);
+  EXPECT_DOUBLE_EQ(job.evaluations()[0].epoch, 40.0 / 70);
+  EXPECT_EQ(job.evaluations()[0].accuracy, 0.8);
+  EXPECT_EQ(job.evaluations()[0].loss, 0.5);
+  EXPECT_FALSE(job.evaluations()[0].final);
+  ASSERT_OK(replicas.Report(0, evaluate.evaluate().evaluation(), 80));  // Repeated.
+  EXPECT_EQ(job.evaluations().size(), 1u);
+  // To the end, each evaluation by whose turn it is.
+  for (int i = 0; i < 40 && job.phase() != Phase::kDone; ++i) {
+    const uint32_t worker = i % 2;
+    const NextWorkReply reply = replicas.Ask(worker);
+    if (reply.has_evaluate()) {
+      ASSERT_OK(replicas.Report(worker, reply.evaluate().evaluation(), 85));
+    }
+  }
+  EXPECT_EQ(job.phase(), Phase::kDone);
+  EXPECT_TRUE(job.evaluations().back().final);
+  EXPECT_EQ(job.evaluations().back().epoch, 2.0);
+  EXPECT_EQ(replicas.visits_.size(), 8u);
+}
+
+TEST(DownpourJobTest, FinalEvaluationMovesWhenItsReplicaIsLost) {
+  DownpourOptions options = FourBlocks(1);
+  options.has_test = true;
+  DownpourJob job(options);
+  Replicas replicas(&job);
+  replicas.Add(0);
+  replicas.Add(1);
+  replicas.Ask(0);
+  replicas.Ask(1);
+  EXPECT_TRUE(replicas.Ask(1).has_wait());
+  const NextWorkReply first = replicas.Ask(0);
+  ASSERT_TRUE(first.has_evaluate());
+  EXPECT_EQ(job.phase(), Phase::kFinalEvaluation);
+  EXPECT_TRUE(replicas.Ask(1).has_wait());
+  replicas.Lose(0);
+  const NextWorkReply second = replicas.Ask(1);
+  ASSERT_TRUE(second.has_evaluate());
+  EXPECT_THAT(replicas.Report(0, second.evaluate().evaluation(), 1),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/0")));
+  ASSERT_OK(replicas.Report(0, first.evaluate().evaluation(), 1));  // Outdated: ignored.
+  EXPECT_TRUE(job.evaluations().empty());
+  ASSERT_OK(replicas.Report(1, second.evaluate().evaluation(), 90));
+  EXPECT_TRUE(replicas.Ask(1).has_finish());
+  EXPECT_EQ(job.phase(), Phase::kDone);
+  EXPECT_EQ(job.evaluations().back().accuracy, 0.9);
+}
+
+TEST(DownpourJobTest, TargetAccuracyEndsIt) {
+  DownpourOptions options = FourBlocks(100);
+  options.has_test = true;
+  options.evaluate_every_epochs = 1;
+  options.stop.set_target_accuracy(0.9);
+  DownpourJob job(options);
+  Replicas replicas(&job);
+  replicas.Add(0);
+  int evaluations = 0;
+  for (int i = 0; i < 100 && job.phase() != Phase::kDone; ++i) {
+    const NextWorkReply reply = replicas.Ask(0);
+    if (reply.has_evaluate()) {
+      ++evaluations;
+      ASSERT_OK(replicas.Report(0, reply.evaluate().evaluation(), evaluations < 3 ? 89 : 90));
+    }
+  }
+  EXPECT_EQ(job.phase(), Phase::kDone);
+  EXPECT_EQ(evaluations, 4);  // The third reaches it, the last is the final one.
+  EXPECT_LT(job.epoch(), 5.0);
+}
+
+TEST(DownpourJobTest, LeavingDoesNotWaitForEver) {
+  DownpourJob job(FourBlocks(0.5));
+  Replicas replicas(&job);
+  replicas.Add(0);
+  replicas.Add(1);
+  replicas.Ask(0);
+  EXPECT_TRUE(replicas.Ask(0).has_finish());
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  replicas.Advance(kLeaveTimeout - absl::Milliseconds(1));
+  job.Tick(replicas.now_);
+  EXPECT_EQ(job.phase(), Phase::kLeaving);
+  replicas.Advance(absl::Milliseconds(1));
+  job.Tick(replicas.now_);
+  EXPECT_EQ(job.phase(), Phase::kDone);
+}
+
+}  // namespace
+}  // namespace monsoon
