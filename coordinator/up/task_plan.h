@@ -1,0 +1,45 @@
+// What `up` starts: the local tasks of a cluster file and their command lines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/cluster.pb.h"
+
+namespace monsoon {
+
+enum class TaskRole { kCoordinator, kParameterServer, kWorker };
+
+struct TaskPlan {
+  std::string name;  // "ps/0"
+  TaskRole role = TaskRole::kWorker;
+  std::string address;
+  std::string port_file;  // the task writes it once it listens
+  std::vector<std::string> argv;
+};
+
+struct PlanOptions {
+  std::string cluster_path;
+  std::string self_path;    // this executable; the others are found beside it
+  std::string bin_dir;      // empty: as built by Bazel around self_path
+  std::string port_folder;  // where port files go
+  bool insecure = false;
+  std::string fault;
+};
+
+struct UpPlan {
+  std::vector<TaskPlan> tasks;         // coordinator, shards, workers
+  std::vector<std::string> not_local;  // "worker/3 at 10.0.0.7:2223"
+};
+
+// The tasks with a loopback or Unix address. InvalidArgument when there is
+// none; NotFound names the binary that is missing and how to get it.
+absl::StatusOr<UpPlan> PlanTasks(const Cluster& cluster, const PlanOptions& options);
+
+// BIN_DIR/NAME/NAME, BIN_DIR/NAME, or without `bin_dir` ../NAME/NAME from this
+// executable's folder. NotFound when none can be executed.
+absl::StatusOr<std::string> FindBinary(const std::string& name, const std::string& bin_dir,
+                                       const std::string& self_path);
+
+}  // namespace monsoon

@@ -1,0 +1,99 @@
+#include "coordinator/up/up.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/process/signal_fd.h"
+#include "coordinator/up/port_probe.h"
+
+namespace monsoon {
+namespace {
+
+constexpr int kExitConfiguration = 2;
+
+// A folder for port files, removed with its files at the end of the scope.
+class PortFolder {
+ public:
+  static absl::StatusOr<std::unique_ptr<PortFolder>> Make() {
+    const char* root = getenv("TMPDIR");
+    std::string path =
+        absl::StrCat(root != nullptr && *root != '\0' ? root : "/tmp", "/monsoon-up-XXXXXX");
+    if (mkdtemp(path.data()) == nullptr) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the folder ", path));
+    }
+    return std::unique_ptr<PortFolder>(new PortFolder(std::move(path)));
+  }
+
+  ~PortFolder() {
+    if (DIR* folder = opendir(path_.c_str())) {
+      while (const dirent* entry = readdir(folder)) {
+        unlinkat(dirfd(folder), entry->d_name, 0);
+      }
+      closedir(folder);
+    }
+    rmdir(path_.c_str());
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit PortFolder(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+absl::Status CheckAddresses(const std::vector<TaskPlan>& tasks) {
+  std::vector<std::string> busy;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  for (const TaskPlan& task : tasks) {
+    if (const absl::Status status = CheckAddressFree(task.address); !status.ok()) {
+      code = status.code();
+      busy.push_back(absl::StrCat(task.name, ": ", status.message()));
+    }
+  }
+  return busy.empty() ? absl::OkStatus()
+                      : absl::Status(code, absl::StrCat(absl::StrJoin(busy, "\nup: "),
+                                                        "\nup: stop what holds it, or choose "
+                                                        "other addresses in the cluster file"));
+}
+
+absl::StatusOr<int> TryRunUp(const Cluster& cluster, UpOptions options) {
+  // Before the port folder exists: an interrupt must remove it.
+  ASSIGN_OR_RETURN(SignalFd signals, SignalFd::Create({SIGINT, SIGTERM, SIGHUP}));
+  // A reader of our output may go away; the cluster stays.
+  signal(SIGPIPE, SIG_IGN);
+  ASSIGN_OR_RETURN(const std::unique_ptr<PortFolder> folder, PortFolder::Make());
+  options.plan.port_folder = folder->path();
+  ASSIGN_OR_RETURN(UpPlan plan, PlanTasks(cluster, options.plan));
+  RETURN_IF_ERROR(CheckAddresses(plan.tasks));
+  if (!plan.not_local.empty()) {
+    WriteFully(options.supervisor.err_fd,
+               absl::StrCat("up: not local, start them on their machines: ",
+                            absl::StrJoin(plan.not_local, ", "), "\n"));
+  }
+  options.supervisor.cluster_name = cluster.name();
+  Supervisor supervisor(std::move(plan.tasks), folder->path(), options.supervisor, &signals);
+  return supervisor.Run();
+}
+
+}  // namespace
+
+int RunUp(const Cluster& cluster, UpOptions options) {
+  const int err_fd = options.supervisor.err_fd;
+  const absl::StatusOr<int> result = TryRunUp(cluster, std::move(options));
+  if (!result.ok()) {
+    WriteFully(err_fd, absl::StrCat("up: ", result.status().message(), "\n"));
+    return kExitConfiguration;
+  }
+  return *result;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,24 @@
+// `coordinator up`: starts the local tasks of a cluster file and watches them.
+#pragma once
+
+#include <string>
+
+#include "coordinator/up/supervisor.h"
+#include "coordinator/up/task_plan.h"
+#include "proto/cluster.pb.h"
+
+namespace monsoon {
+
+struct UpOptions {
+  // port_folder is made by RunUp.
+  PlanOptions plan;
+  SupervisorOptions supervisor;
+};
+
+// Call from the main thread, before other threads exist. Checks that all
+// binaries are there and all addresses are free before anything is started.
+// Returns an exit code of cli.md; 2 with a message on err_fd when the cluster
+// cannot be started here.
+int RunUp(const Cluster& cluster, UpOptions options);
+
+}  // namespace monsoon
