@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
-#include "common/rpc/address.h"
+#include "common/config/address.h"
 #include "common/rpc/frame_codec.h"
 #include "common/rpc/server.h"
 #include "ps_server/service.h"
@@ -31,14 +31,15 @@ class GrpcPsServer final : public PsServer {
   explicit GrpcPsServer(const PsServerOptions& options)
       : epoch_(RandomEpoch()),
         shard_({options.cluster, options.task, epoch_, options.memory_limit_bytes}),
-        service_(&shard_, options.message_memory_bytes, options.fault) {}
+        service_(ParameterServerService::Create(&shard_, options.message_memory_bytes,
+                                                options.fault)) {}
 
   absl::Status Listen(const PsServerOptions& options) {
     RpcServerOptions rpc;
     rpc.address = options.address;
     rpc.insecure = options.insecure;
     rpc.max_message_bytes = kMaxFrameBytes;
-    ASSIGN_OR_RETURN(server_, RpcServer::Start(rpc, {&service_}));
+    ASSIGN_OR_RETURN(server_, RpcServer::Start(rpc, {service_->service()}));
     return absl::OkStatus();
   }
 
@@ -48,7 +49,7 @@ class GrpcPsServer final : public PsServer {
 
   void Drain(absl::Duration grace) override {
     shard_.StartDraining();
-    if (!service_.in_flight()->WaitIdle(grace)) {
+    if (!service_->in_flight()->WaitIdle(grace)) {
       LOG(WARNING) << "requests were still being served after " << absl::FormatDuration(grace);
     }
     server_->Shutdown(kLastAnswers);
@@ -57,7 +58,7 @@ class GrpcPsServer final : public PsServer {
  private:
   const uint64_t epoch_;
   Shard shard_;
-  ParameterServerService service_;
+  const std::unique_ptr<ParameterServerService> service_;
   std::unique_ptr<RpcServer> server_;
 };
 
@@ -65,7 +66,7 @@ class GrpcPsServer final : public PsServer {
 
 absl::StatusOr<std::unique_ptr<PsServer>> PsServer::Start(const PsServerOptions& options) {
   const std::string name = absl::StrCat("ps/", options.task);
-  if (options.fault.enabled() && !IsLoopbackAddress(options.address)) {
+  if (options.fault.enabled() && !IsLoopback(options.address)) {
     return absl::FailedPreconditionError(
         absl::StrCat(name, ": --fault is for loopback addresses only, not ", options.address));
   }

@@ -12,8 +12,13 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/frame_codec.h"
 #include "common/rpc/status_conversion.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/sync_stream.h"
+#include "proto/parameter_server.grpc.pb.h"
+#include "ps_server/shard/aligned_floats.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard_job.h"
+#include "ps_server/stream_budget.h"
 
 namespace monsoon {
 namespace {
@@ -52,10 +57,48 @@ grpc::Status Lost() {
   return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost by --fault");
 }
 
-}  // namespace
+class GrpcService final : public ParameterServerService, public ParameterServer::Service {
+ public:
+  GrpcService(Shard* shard, uint64_t message_memory_bytes, FaultOptions fault);
 
-ParameterServerService::ParameterServerService(Shard* shard, uint64_t message_memory_bytes,
-                                               FaultOptions fault)
+  grpc::Service* service() override { return this; }
+  InFlight* in_flight() override { return &in_flight_; }
+
+  grpc::Status GetStatus(grpc::ServerContext* context, const ShardStatusRequest* request,
+                         ShardStatusReply* reply) override;
+  grpc::Status CreateJob(grpc::ServerContext* context, const CreateShardJobRequest* request,
+                         CreateShardJobReply* reply) override;
+  grpc::Status DeleteJob(grpc::ServerContext* context, const DeleteShardJobRequest* request,
+                         DeleteShardJobReply* reply) override;
+  grpc::Status OpenSession(grpc::ServerContext* context, const OpenSessionRequest* request,
+                           OpenSessionReply* reply) override;
+  grpc::Status CloseSession(grpc::ServerContext* context, const CloseSessionRequest* request,
+                            CloseSessionReply* reply) override;
+
+ private:
+  using DataStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+  grpc::Status Data(DataStream* stream);
+  grpc::Status ServeFrames(DataStream* stream);
+  // Answers one frame. False: the stream is broken. No stream: the answer is
+  // lost.
+  bool Answer(grpc::ByteBuffer* message, AlignedFloats* scratch, DataStream* stream);
+  bool AnswerFetch(const DataHeader& header, DataStream* stream);
+  // A push or a write. The result lacks the request's id.
+  DataHeader AnswerUpdate(const DataHeader& request, ChunkCursor* payload,
+                          AlignedFloats* scratch);
+  // Runs `serve` with the faults asked for.
+  template <typename Serve>
+  grpc::Status Control(Serve serve);
+
+  Shard* const shard_;
+  const uint64_t message_memory_bytes_;
+  StreamBudget budget_;
+  FaultInjector faults_;
+  InFlight in_flight_;
+};
+
+GrpcService::GrpcService(Shard* shard, uint64_t message_memory_bytes, FaultOptions fault)
     : shard_(shard),
       message_memory_bytes_(message_memory_bytes),
       budget_(message_memory_bytes, StreamBytes(kStreamLookaheadBytes)),
@@ -63,15 +106,15 @@ ParameterServerService::ParameterServerService(Shard* shard, uint64_t message_me
   // Data's messages are raw frames, which a .proto file cannot say.
   AddMethod(new RpcServiceMethod(
       "/monsoon.ParameterServer/Data", RpcMethod::BIDI_STREAMING,
-      new BidiStreamingHandler<ParameterServerService, grpc::ByteBuffer, grpc::ByteBuffer>(
-          [](ParameterServerService* service, grpc::ServerContext* context, DataStream* stream) {
-            return service->Data(context, stream);
+      new BidiStreamingHandler<GrpcService, grpc::ByteBuffer, grpc::ByteBuffer>(
+          [](GrpcService* service, grpc::ServerContext*, DataStream* stream) {
+            return service->Data(stream);
           },
           this)));
 }
 
 template <typename Serve>
-grpc::Status ParameterServerService::Control(Serve serve) {
+grpc::Status GrpcService::Control(Serve serve) {
   const InFlight::Scope scope(&in_flight_);
   Fault fault;
   if (faults_.enabled()) {
@@ -85,7 +128,7 @@ grpc::Status ParameterServerService::Control(Serve serve) {
   return fault.loss == Fault::Loss::kReply ? Lost() : ToGrpcStatus(status);
 }
 
-grpc::Status ParameterServerService::GetStatus(grpc::ServerContext*,
+grpc::Status GrpcService::GetStatus(grpc::ServerContext*,
                                                const ShardStatusRequest* request,
                                                ShardStatusReply* reply) {
   return Control([&]() -> absl::Status {
@@ -100,7 +143,7 @@ grpc::Status ParameterServerService::GetStatus(grpc::ServerContext*,
   });
 }
 
-grpc::Status ParameterServerService::CreateJob(grpc::ServerContext*,
+grpc::Status GrpcService::CreateJob(grpc::ServerContext*,
                                                const CreateShardJobRequest* request,
                                                CreateShardJobReply* reply) {
   return Control([&]() -> absl::Status {
@@ -112,13 +155,13 @@ grpc::Status ParameterServerService::CreateJob(grpc::ServerContext*,
   });
 }
 
-grpc::Status ParameterServerService::DeleteJob(grpc::ServerContext*,
+grpc::Status GrpcService::DeleteJob(grpc::ServerContext*,
                                                const DeleteShardJobRequest* request,
                                                DeleteShardJobReply*) {
   return Control([&] { return shard_->DeleteJob(request->job()); });
 }
 
-grpc::Status ParameterServerService::OpenSession(grpc::ServerContext*,
+grpc::Status GrpcService::OpenSession(grpc::ServerContext*,
                                                  const OpenSessionRequest* request,
                                                  OpenSessionReply* reply) {
   return Control([&]() -> absl::Status {
@@ -130,7 +173,7 @@ grpc::Status ParameterServerService::OpenSession(grpc::ServerContext*,
   });
 }
 
-grpc::Status ParameterServerService::CloseSession(grpc::ServerContext*,
+grpc::Status GrpcService::CloseSession(grpc::ServerContext*,
                                                   const CloseSessionRequest* request,
                                                   CloseSessionReply* reply) {
   return Control([&]() -> absl::Status {
@@ -142,7 +185,7 @@ grpc::Status ParameterServerService::CloseSession(grpc::ServerContext*,
   });
 }
 
-grpc::Status ParameterServerService::Data(grpc::ServerContext*, DataStream* stream) {
+grpc::Status GrpcService::Data(DataStream* stream) {
   if (const absl::Status status = budget_.Acquire(); !status.ok()) {
     LOG(WARNING) << status.message();
     return ToGrpcStatus(status);
@@ -152,7 +195,7 @@ grpc::Status ParameterServerService::Data(grpc::ServerContext*, DataStream* stre
   return status;
 }
 
-grpc::Status ParameterServerService::ServeFrames(DataStream* stream) {
+grpc::Status GrpcService::ServeFrames(DataStream* stream) {
   AlignedFloats scratch;
   grpc::ByteBuffer message;
   while (stream->Read(&message)) {
@@ -176,45 +219,49 @@ grpc::Status ParameterServerService::ServeFrames(DataStream* stream) {
   return grpc::Status::OK;
 }
 
-bool ParameterServerService::Answer(grpc::ByteBuffer* message, AlignedFloats* scratch,
-                                    DataStream* stream) {
+DataHeader GrpcService::AnswerUpdate(const DataHeader& request, ChunkCursor* payload,
+                                     AlignedFloats* scratch) {
+  if (scratch->size() == 0) {
+    *scratch = AlignedFloats(kMaxFramePayloadBytes / sizeof(float));
+  }
+  DataHeader reply;
+  absl::Status status;
+  if (request.has_push()) {
+    absl::StatusOr<PushReply> result = shard_->Push(request.push(), payload, scratch);
+    status = result.status();
+    if (result.ok()) {
+      *reply.mutable_push_reply() = *std::move(result);
+    }
+  } else if (request.has_write()) {
+    absl::StatusOr<WriteReply> result = shard_->Write(request.write(), payload, scratch);
+    status = result.status();
+    if (result.ok()) {
+      *reply.mutable_write_reply() = *std::move(result);
+    }
+  } else {
+    status = absl::InvalidArgumentError("the frame is no request that this server knows");
+  }
+  return status.ok() ? reply : ErrorHeader(0, status, VERDICT_UNSPECIFIED);
+}
+
+bool GrpcService::Answer(grpc::ByteBuffer* message, AlignedFloats* scratch, DataStream* stream) {
   const ReceivedFrame frame(message);
   ChunkCursor cursor(frame.chunks());
   absl::StatusOr<DataHeader> request = DecodeFrameHead(&cursor);
-  DataHeader reply;
-  if (!request.ok()) {
-    reply = ErrorHeader(0, request.status(), VERDICT_UNSPECIFIED);
-  } else if (request->has_fetch()) {
+  if (request.ok() && request->has_fetch()) {
     return AnswerFetch(*request, stream);
-  } else {
-    if (scratch->size() == 0) {
-      *scratch = AlignedFloats(kMaxFramePayloadBytes / sizeof(float));
-    }
-    absl::Status status;
-    if (request->has_push()) {
-      absl::StatusOr<PushReply> result = shard_->Push(request->push(), &cursor, scratch);
-      status = result.status();
-      if (result.ok()) {
-        *reply.mutable_push_reply() = *std::move(result);
-      }
-    } else if (request->has_write()) {
-      absl::StatusOr<WriteReply> result = shard_->Write(request->write(), &cursor, scratch);
-      status = result.status();
-      if (result.ok()) {
-        *reply.mutable_write_reply() = *std::move(result);
-      }
-    } else {
-      status = absl::InvalidArgumentError("the frame is no request that this server knows");
-    }
-    if (!status.ok()) {
-      reply = ErrorHeader(0, status, VERDICT_UNSPECIFIED);
-    }
+  }
+  DataHeader reply;
+  if (request.ok()) {
+    reply = AnswerUpdate(*request, &cursor, scratch);
     reply.set_request_id(request->request_id());
+  } else {
+    reply = ErrorHeader(0, request.status(), VERDICT_UNSPECIFIED);
   }
   return stream == nullptr || stream->Write(HeadOnly(reply));
 }
 
-bool ParameterServerService::AnswerFetch(const DataHeader& header, DataStream* stream) {
+bool GrpcService::AnswerFetch(const DataHeader& header, DataStream* stream) {
   const FetchRequest& request = header.fetch();
   if (stream == nullptr) {
     return true;  // a lost answer to a question without effect
@@ -258,6 +305,13 @@ bool ParameterServerService::AnswerFetch(const DataHeader& header, DataStream* s
     }
   }
   return true;
+}
+
+}  // namespace
+
+std::unique_ptr<ParameterServerService> ParameterServerService::Create(
+    Shard* shard, uint64_t message_memory_bytes, FaultOptions fault) {
+  return std::make_unique<GrpcService>(shard, message_memory_bytes, fault);
 }
 
 }  // namespace monsoon

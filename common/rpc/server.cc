@@ -5,8 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/rpc/address.h"
+#include "common/config/address.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/reachability.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
@@ -21,8 +22,8 @@ constexpr int kKeepaliveTimeoutMs = 5'000;
 // A replica has one stream a direction and a few control calls per connection.
 constexpr int kMaxStreamsPerConnection = 16;
 
-absl::Status BindError(const std::string& address) {
-  if (IsUnixAddress(address)) {
+absl::Status BindError(const std::string& address, Address::Kind kind) {
+  if (kind != Address::Kind::kTcp) {
     return absl::UnavailableError(absl::StrCat(
         "cannot listen on ", address, ": the socket is in use, or its path cannot be created"));
   }
@@ -36,6 +37,7 @@ absl::Status BindError(const std::string& address) {
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     const RpcServerOptions& options, const std::vector<grpc::Service*>& services) {
   RETURN_IF_ERROR(CheckReachability(options.address, options.insecure));
+  ASSIGN_OR_RETURN(const Address parsed, ParseAddress(options.address));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -58,10 +60,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
   std::unique_ptr<RpcServer> server(new RpcServer());
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
-    return BindError(options.address);
+    return BindError(options.address, parsed.kind);
   }
   server->address_ = options.address;
-  if (!IsUnixAddress(options.address)) {
+  if (parsed.kind == Address::Kind::kTcp) {
     server->port_ = port;
     server->address_ =
         absl::StrCat(options.address.substr(0, options.address.rfind(':')), ":", port);
