@@ -1,0 +1,98 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "common/testing/status_matchers.h"
+#include "coordinator/up/line_splitter.h"
+#include "coordinator/up/root_cause_box.h"
+#include "coordinator/up/task_plan.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(LineSplitterTest, CutsAtNewlinesAcrossPieces) {
+  LineSplitter lines;
+  EXPECT_THAT(lines.Add("one\ntw"), ElementsAre("one"));
+  EXPECT_THAT(lines.Add("o"), IsEmpty());
+  EXPECT_THAT(lines.Add("\n\nthree"), ElementsAre("two", ""));
+  EXPECT_EQ(lines.TakeRest(), "three");
+  EXPECT_EQ(lines.TakeRest(), "");
+}
+
+TEST(LineSplitterTest, CutsLongLines) {
+  LineSplitter lines;
+  const std::string longest(LineSplitter::kMaxLineBytes, 'a');
+  EXPECT_THAT(lines.Add(longest + "b"), ElementsAre(longest));
+  EXPECT_THAT(lines.Add("\n"), ElementsAre("b"));
+}
+
+TEST(RootCauseBoxTest, Golden) {
+  EXPECT_EQ(RootCauseBox("worker/1", 4711, {.signaled = true, .code = 9}, absl::Milliseconds(12340),
+                         {"a", "b"}, "the job goes on"),
+            "+---- worker/1 died: killed by signal 9 (SIGKILL); pid 4711, after 12.3 s\n"
+            "| last lines of its log:\n"
+            "|   a\n"
+            "|   b\n"
+            "| the job goes on\n"
+            "+----\n");
+  EXPECT_EQ(RootCauseBox("ps/0", 1, {.code = 2}, absl::ZeroDuration(), {}, "stopping"),
+            "+---- ps/0 died: exited with code 2; pid 1, after 0.0 s\n"
+            "| it has logged nothing\n"
+            "| stopping\n"
+            "+----\n");
+}
+
+class TaskPlanTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    bin_ = absl::StrCat(::testing::TempDir(), "/plan-XXXXXX");
+    ASSERT_NE(mkdtemp(bin_.data()), nullptr);
+    for (const std::string name : {"coordinator", "ps_server", "worker"}) {
+      std::ofstream(bin_ + "/" + name) << "#!/bin/sh\n";
+      ASSERT_EQ(chmod((bin_ + "/" + name).c_str(), 0700), 0);
+    }
+  }
+
+  std::string bin_;
+};
+
+TEST_F(TaskPlanTest, CommandLines) {
+  Cluster cluster;
+  cluster.mutable_coordinator()->set_address("127.0.0.1:2221");
+  cluster.add_ps()->set_address("localhost:2222");
+  cluster.add_worker()->set_address("unix-abstract:w0");
+  cluster.add_worker()->set_address("10.0.0.7:2223");
+  ASSERT_OK_AND_ASSIGN(const UpPlan plan, PlanTasks(cluster, {.cluster_path = "c.textproto",
+                                                              .bin_dir = bin_,
+                                                              .port_folder = "/p",
+                                                              .insecure = true,
+                                                              .fault = "delay_ms=20"}));
+  ASSERT_EQ(plan.tasks.size(), 3u);
+  EXPECT_THAT(plan.tasks[0].argv,
+              ElementsAre(bin_ + "/coordinator", "serve", "--cluster=c.textproto",
+                          "--port_file=/p/coordinator-0", "--die_with_parent", "--insecure",
+                          "--fault=delay_ms=20"));
+  EXPECT_THAT(
+      plan.tasks[1].argv,
+      ElementsAre(bin_ + "/ps_server", "--task=0", "--cluster=c.textproto", "--port_file=/p/ps-0",
+                  "--die_with_parent", "--insecure", "--fault=delay_ms=20"));
+  EXPECT_EQ(plan.tasks[2].name, "worker/0");
+  EXPECT_THAT(plan.not_local, ElementsAre("worker/1 at 10.0.0.7:2223"));
+}
+
+TEST_F(TaskPlanTest, NothingLocal) {
+  Cluster cluster;
+  cluster.mutable_coordinator()->set_address("10.0.0.1:2221");
+  EXPECT_THAT(PlanTasks(cluster, {.cluster_path = "c.textproto", .bin_dir = bin_}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("c.textproto: no task")));
+}
+
+}  // namespace
+}  // namespace monsoon
