@@ -1,0 +1,34 @@
+// BlockReader: turns leased blocks into batches, in order. An interface, so
+// that a session is tested without a data set.
+//
+// Thread safety: none; the compute thread owns it.
+#pragma once
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "proto/coordinator.pb.h"
+#include "worker/nn/batch.h"
+
+namespace monsoon {
+
+class BlockReader {
+ public:
+  struct Piece {
+    const Batch* batch = nullptr;   // valid until the next call of Next
+    std::optional<BlockId> last_of; // the batch is the last one of this block
+  };
+
+  virtual ~BlockReader() = default;
+
+  // Reads this block after those appended before; may begin at once.
+  virtual absl::Status Append(const BlockId& block) = 0;
+
+  // Blocks with batches that Next did not give yet.
+  virtual size_t blocks_left() const = 0;
+
+  // The next batch; only when blocks_left() > 0. Blocks until it is read.
+  virtual absl::StatusOr<Piece> Next() = 0;
+};
+
+}  // namespace monsoon

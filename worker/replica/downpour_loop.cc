@@ -1,0 +1,299 @@
+#include "worker/replica/downpour_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "worker/replica/gradient_check.h"
+#include "worker/replica/session_status.h"
+#include "worker/replica/work_source.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint32_t kDefaultMaxRefused = 10;
+// Between two tries of a call that a shard did not answer.
+constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
+// How long one look at a call in flight waits. The call itself is bounded by
+// the client's deadline and ended by Cancel.
+constexpr absl::Duration kWaitSlice = absl::Seconds(1);
+
+}  // namespace
+
+DownpourLoopOptions DownpourLoopOptions::From(const Job& job, uint32_t worker) {
+  DownpourLoopOptions options;
+  const Downpour& downpour = job.downpour();
+  options.n_fetch = std::max(1u, downpour.n_fetch());
+  options.n_push = std::max(1u, downpour.n_push());
+  options.overlap = downpour.overlap();
+  options.clip_norm = downpour.optimizer().clip_norm();
+  options.divergence = job.divergence();
+  if (options.divergence.max_refused() == 0) {
+    options.divergence.set_max_refused(kDefaultMaxRefused);
+  }
+  options.seed = job.seed();
+  options.worker = worker;
+  return options;
+}
+
+DownpourLoop::DownpourLoop(const DownpourLoopOptions& options, const ParameterLayout* layout,
+                           ParameterClient* client, Network* network,
+                           std::unique_ptr<LocalUpdater> local, StatsCollector* stats,
+                           SessionControl* control, const Clock* clock)
+    : options_(options),
+      layout_(layout),
+      client_(client),
+      network_(network),
+      local_(std::move(local)),
+      stats_(stats),
+      control_(control),
+      clock_(clock),
+      store_(layout->size()),
+      accumulator_(layout->size(), options.n_push) {
+  if (options_.overlap == ASYNC) {
+    fetcher_ = std::make_unique<BackgroundCall<Fetched>>();
+    pusher_ = std::make_unique<BackgroundCall<Pushed>>();
+  }
+}
+
+DownpourLoop::~DownpourLoop() = default;
+
+std::string DownpourLoop::Where() const {
+  return absl::StrCat("worker/", options_.worker, " step ", step_);
+}
+
+// ---- fetch -----------------------------------------------------------------
+
+DownpourLoop::Fetched DownpourLoop::Fetch(std::span<float> out) {
+  const absl::Duration begin = clock_->Now();
+  while (true) {
+    auto marks = std::make_shared<FetchMarks>();
+    Fetched fetched;
+    fetched.status = client_->Fetch(out, marks.get(), &fetched.stats);
+    fetched.duration = clock_->Now() - begin;
+    fetched.marks = std::move(marks);
+    if (!IsTransient(fetched.status) || stopped()) {
+      return fetched;
+    }
+    LOG(WARNING) << "fetch: " << std::string(fetched.status.message()) << "; trying again";
+    stats_->AddRetry();
+    control_->Sleep(kRetryPause);
+  }
+}
+
+absl::Status DownpourLoop::LandFetch(Fetched fetched) {
+  RETURN_IF_ERROR(fetched.status);
+  stats_->AddFetch(fetched.stats, fetched.duration);
+  store_.Swap(std::move(fetched.marks));
+  if (local_ != nullptr) {
+    local_->Rebase(*store_.marks(), store_.mutable_front());
+  }
+  network_->SetParameters(store_.front());
+  return absl::OkStatus();
+}
+
+absl::Status DownpourLoop::PrepareParameters() {
+  const bool boundary = step_ % options_.n_fetch == 0;
+  if (options_.overlap == NONE) {
+    return boundary ? LandFetch(Fetch(store_.back())) : absl::OkStatus();
+  }
+  fetch_due_ = fetch_due_ || boundary;
+  if (std::optional<Fetched> landed = fetcher_->TryTake()) {
+    RETURN_IF_ERROR(LandFetch(*std::move(landed)));
+  }
+  if (fetch_due_ && !fetcher_->busy()) {
+    fetch_due_ = false;
+    if (local_ != nullptr) {
+      local_->ForgetAcknowledged();
+    }
+    fetcher_->Start([this, back = store_.back()] { return Fetch(back); });
+  }
+  while (store_.empty()) {
+    if (std::optional<Fetched> landed = fetcher_->WaitTake(kWaitSlice)) {
+      RETURN_IF_ERROR(LandFetch(*std::move(landed)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void DownpourLoop::RestoreParameters() {
+  if (!store_.empty()) {
+    network_->SetParameters(store_.front());
+  }
+}
+
+// ---- compute ---------------------------------------------------------------
+
+absl::StatusOr<bool> DownpourLoop::JudgeStep(const StepResult& result,
+                                             std::span<const float> gradient) const {
+  if (std::isfinite(result.loss_mean)) [[likely]] {
+    return true;
+  }
+  std::string tensor = FirstNonFinite(*layout_, gradient);
+  if (tensor.empty()) {
+    tensor = FirstNonFinite(*layout_, store_.front());
+  }
+  const std::string message =
+      absl::StrCat(Where(), ": loss is ", result.loss_mean,
+                   tensor.empty() ? std::string(", all tensors are finite")
+                                  : absl::StrCat(", first non-finite value in tensor ", tensor));
+  if (options_.divergence.action() != DivergencePolicy::SKIP) {
+    return DivergedError(message);
+  }
+  LOG(WARNING) << message << "; the step is dropped";
+  stats_->AddRefused();
+  return false;
+}
+
+absl::StatusOr<StepResult> DownpourLoop::Step(const Batch& batch,
+                                              const std::optional<BlockId>& last_of) {
+  const absl::Duration begin = clock_->Now();
+  RETURN_IF_ERROR(CollectPush(/*wait=*/false));
+  RETURN_IF_ERROR(PrepareParameters());
+  const std::span<float> gradient = accumulator_.step_buffer();
+  ASSIGN_OR_RETURN(StepResult result,
+                   network_->LossAndGradient(
+                       batch, StepKey{options_.seed, options_.worker, step_}, gradient));
+  ASSIGN_OR_RETURN(const bool usable, JudgeStep(result, gradient));
+  if (usable) {
+    if (local_ != nullptr) {
+      local_->Step(gradient, store_.mutable_front());
+      network_->SetParameters(store_.front());
+    }
+    accumulator_.Add(store_.marks());
+  }
+  if (last_of.has_value()) {
+    accumulator_.FinishBlock(*last_of);
+  }
+  ++step_;
+  if (accumulator_.full()) {
+    RETURN_IF_ERROR(PushAccumulation());
+  }
+  // A dropped step has no loss that could enter a mean.
+  if (usable) {
+    stats_->AddStep(result.loss_mean, result.correct, result.examples, clock_->Now() - begin);
+  }
+  return result;
+}
+
+// ---- push ------------------------------------------------------------------
+
+DownpourLoop::Pushed DownpourLoop::Push(const Accumulation& accumulation) {
+  ClipNorm(accumulation.gradient, options_.clip_norm);
+  const absl::Duration begin = clock_->Now();
+  while (true) {
+    Pushed pushed{client_->Push(accumulation.gradient, *accumulation.base), {}};
+    pushed.duration = clock_->Now() - begin;
+    if (pushed.result.ok() || !IsTransient(pushed.result.status()) || stopped()) {
+      return pushed;
+    }
+    // The client finishes it under the same sequence.
+    LOG(WARNING) << "push: " << std::string(pushed.result.status().message())
+                 << "; trying again";
+    stats_->AddRetry();
+    control_->Sleep(kRetryPause);
+  }
+}
+
+absl::Status DownpourLoop::PushAccumulation() {
+  RETURN_IF_ERROR(CollectPush(/*wait=*/true));
+  in_flight_ = accumulator_.Seal();
+  if (local_ != nullptr) {
+    local_->Seal(last_sequence_ + 1);
+  }
+  if (options_.overlap == NONE) {
+    return FinishPush(Push(*in_flight_));
+  }
+  pusher_->Start([this, accumulation = *in_flight_] { return Push(accumulation); });
+  return absl::OkStatus();
+}
+
+absl::Status DownpourLoop::CollectPush(bool wait) {
+  if (pusher_ == nullptr) {
+    return absl::OkStatus();
+  }
+  while (pusher_->busy()) {
+    std::optional<Pushed> pushed = pusher_->WaitTake(wait ? kWaitSlice : absl::ZeroDuration());
+    if (pushed.has_value()) {
+      return FinishPush(*std::move(pushed));
+    }
+    if (!wait) {
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DownpourLoop::FinishPush(Pushed pushed) {
+  CHECK(in_flight_.has_value());
+  const Accumulation accumulation = *std::exchange(in_flight_, std::nullopt);
+  const uint64_t sequence = last_sequence_ + 1;
+  std::string refusal;
+  if (pushed.result.ok()) {
+    CHECK_EQ(pushed.result->sequence, sequence);
+    last_sequence_ = sequence;
+    stats_->AddPush(*pushed.result, pushed.duration);
+    if (pushed.result->refused_invalid > 0) {
+      refusal = pushed.result->first_refusal;
+    }
+  } else if (absl::IsInvalidArgument(pushed.result.status())) {
+    stats_->AddRefused();
+    refusal = std::string(pushed.result.status().message());
+  } else {
+    return pushed.result.status();
+  }
+  // A refused push is given up, and its blocks count as visited.
+  done_.insert(done_.end(), accumulation.blocks.begin(), accumulation.blocks.end());
+  if (!refusal.empty()) {
+    if (local_ != nullptr) {
+      local_->Drop(sequence);
+    }
+    const std::string tensor = FirstNonFinite(*layout_, accumulation.gradient);
+    return Refused(tensor.empty() ? refusal : absl::StrCat("tensor ", tensor, ": ", refusal));
+  }
+  refused_in_a_row_ = 0;
+  if (local_ != nullptr) {
+    local_->Acknowledge(sequence);
+    if (fetcher_ == nullptr || !fetcher_->busy()) {
+      local_->ForgetAcknowledged();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DownpourLoop::Refused(const std::string& why) {
+  ++refused_in_a_row_;
+  LOG(WARNING) << Where() << ": push refused (" << refused_in_a_row_ << " in a row): " << why;
+  switch (options_.divergence.action()) {
+    case DivergencePolicy::SKIP:
+      return absl::OkStatus();
+    case DivergencePolicy::HALT:
+      return DivergedError(absl::StrCat(Where(), ": push refused: ", why));
+    default:
+      break;
+  }
+  if (refused_in_a_row_ < options_.divergence.max_refused()) {
+    return absl::OkStatus();
+  }
+  return DivergedError(absl::StrCat(Where(), ": ", refused_in_a_row_,
+                                    " pushes refused in a row, the last: ", why));
+}
+
+absl::Status DownpourLoop::Flush() {
+  if (!accumulator_.empty()) {
+    RETURN_IF_ERROR(PushAccumulation());
+  }
+  RETURN_IF_ERROR(CollectPush(/*wait=*/true));
+  // Blocks whose last steps were all dropped wait for no gradient.
+  for (BlockId& block : accumulator_.TakeBlocks()) {
+    done_.push_back(std::move(block));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<BlockId> DownpourLoop::TakeDone() { return std::exchange(done_, {}); }
+
+}  // namespace monsoon

@@ -1,0 +1,122 @@
+// DownpourLoop: the steps of one replica in one session (Dean et al. 2012,
+// section 4.1): fetch every n_fetch steps, compute, push every n_push steps.
+//
+// overlap NONE: fetch, compute and push strictly in turn in the caller's
+// thread; ceil(steps / n_fetch) fetches and ceil(steps / n_push) pushes.
+// overlap ASYNC: a fetch thread and a push thread run beside the caller, with
+// at most one fetch and one push in flight. A step uses the newest fetch that
+// has landed; it waits only for the first one, and for the previous push when
+// the next accumulation is full.
+//
+// A shard that does not answer is asked again until the session is stopped:
+// whether it is dead is for the coordinator to say.
+//
+// Thread safety: none; one thread (the compute thread) calls everything.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/model/parameter_layout.h"
+#include "proto/job.pb.h"
+#include "ps_server/client/parameter_client.h"
+#include "worker/backend/network.h"
+#include "worker/replica/accumulator.h"
+#include "worker/replica/background_call.h"
+#include "worker/replica/local_updater.h"
+#include "worker/replica/parameter_store.h"
+#include "worker/replica/replica_stats.h"
+#include "worker/replica/session_control.h"
+
+namespace monsoon {
+
+struct DownpourLoopOptions {
+  uint32_t n_fetch = 1;
+  uint32_t n_push = 1;
+  Overlap overlap = ASYNC;
+  double clip_norm = 0.0;
+  DivergencePolicy divergence;
+  uint64_t seed = 0;
+  uint32_t worker = 0;
+
+  static DownpourLoopOptions From(const Job& job, uint32_t worker);
+};
+
+class DownpourLoop {
+ public:
+  // Everything pointed to must outlive the loop; `local` may be null.
+  DownpourLoop(const DownpourLoopOptions& options, const ParameterLayout* layout,
+               ParameterClient* client, Network* network, std::unique_ptr<LocalUpdater> local,
+               StatsCollector* stats, SessionControl* control, const Clock* clock);
+  // Waits for the calls in flight; stop the session or cancel the client first.
+  ~DownpourLoop();
+
+  // One step on `batch`. `last_of`: the batch ends this block. Errors: DivergedError
+  // (session_status.h), a lost session (IsSessionLost), CANCELLED when stopped.
+  absl::StatusOr<StepResult> Step(const Batch& batch, const std::optional<BlockId>& last_of);
+
+  // Pushes the tail of the accumulation and waits for all acknowledgements.
+  absl::Status Flush();
+
+  // Blocks whose gradients all shards have acknowledged since the last call.
+  std::vector<BlockId> TakeDone();
+
+  // Gives the network the loop's parameters again after it was lent out.
+  void RestoreParameters();
+
+  uint64_t steps() const { return step_; }
+
+ private:
+  struct Fetched {
+    absl::Status status;
+    SharedMarks marks;
+    FetchStats stats;
+    absl::Duration duration;
+  };
+  struct Pushed {
+    absl::StatusOr<ParameterClient::PushResult> result;
+    absl::Duration duration;
+  };
+
+  Fetched Fetch(std::span<float> out);
+  Pushed Push(const Accumulation& accumulation);
+  absl::Status PrepareParameters();
+  absl::Status LandFetch(Fetched fetched);
+  // Returns false where the step's gradient must not be used.
+  absl::StatusOr<bool> JudgeStep(const StepResult& result, std::span<const float> gradient) const;
+  absl::Status PushAccumulation();
+  // Takes the result of the push in flight, if any; waits for it if `wait`.
+  absl::Status CollectPush(bool wait);
+  absl::Status FinishPush(Pushed pushed);
+  absl::Status Refused(const std::string& why);
+  std::string Where() const;
+  bool stopped() const { return control_->state() == SessionControl::State::kStop; }
+
+  const DownpourLoopOptions options_;
+  const ParameterLayout* const layout_;
+  ParameterClient* const client_;
+  Network* const network_;
+  const std::unique_ptr<LocalUpdater> local_;
+  StatsCollector* const stats_;
+  SessionControl* const control_;
+  const Clock* const clock_;
+
+  ParameterStore store_;
+  Accumulator accumulator_;
+  std::optional<Accumulation> in_flight_;  // the push in flight, or being made
+  std::vector<BlockId> done_;
+  uint64_t step_ = 0;
+  uint64_t last_sequence_ = 0;
+  uint32_t refused_in_a_row_ = 0;
+  bool fetch_due_ = false;
+
+  // Null when overlap is NONE. Last members: their threads use the ones above.
+  std::unique_ptr<BackgroundCall<Fetched>> fetcher_;
+  std::unique_ptr<BackgroundCall<Pushed>> pusher_;
+};
+
+}  // namespace monsoon

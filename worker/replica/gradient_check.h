@@ -1,0 +1,23 @@
+// What a replica does to a gradient as a whole: clip its norm, and find where
+// it stopped being finite.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "common/model/parameter_layout.h"
+
+namespace monsoon {
+
+// Scales `gradient` to at most `limit` of Euclidean norm (summed in double).
+// limit <= 0: nothing. A non-finite norm is left alone; the finite check
+// refuses such a gradient. Returns the norm before.
+double ClipNorm(std::span<float> gradient, double limit);
+
+// The first tensor of the layout with a value in `values` that is not finite,
+// as "conv1/weight[17]"; empty when there is none.
+std::string FirstNonFinite(const ParameterLayout& layout, std::span<const float> values);
+
+}  // namespace monsoon

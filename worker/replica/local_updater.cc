@@ -1,0 +1,127 @@
+#include "worker/replica/local_updater.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace monsoon {
+namespace {
+
+void AddTo(std::span<const float> from, std::span<float> to) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    to[i] += from[i];
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const LocalUpdate& update,
+                                                                   const ShardMap& map) {
+  Optimizer optimizer;
+  switch (update.kind_case()) {
+    case LocalUpdate::kSgdRate:
+      optimizer.mutable_sgd()->set_rate(update.sgd_rate());
+      break;
+    case LocalUpdate::kAdagradRate:
+      optimizer.mutable_adagrad()->set_rate(update.adagrad_rate());
+      break;
+    case LocalUpdate::kNone:
+    case LocalUpdate::KIND_NOT_SET:
+      return nullptr;
+  }
+  auto kernel = OptimizerKernel::Create(optimizer);
+  if (!kernel.ok()) {
+    return Annotate(kernel.status(), "local_update");
+  }
+  return std::unique_ptr<LocalUpdater>(new LocalUpdater(*std::move(kernel), map));
+}
+
+LocalUpdater::LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map)
+    : kernel_(std::move(kernel)),
+      map_(map),
+      state_(map.size() * kernel_->state_slots()),
+      step_(map.size()),
+      open_(map.size()) {
+  state_.Fill(kernel_->initial_state());
+  open_.Fill(0.0f);
+}
+
+void LocalUpdater::Step(std::span<const float> gradient, std::span<float> w) {
+  // The update does not depend on w (no weight decay here), so applied to zero
+  // it is the displacement itself.
+  step_.Fill(0.0f);
+  kernel_->Apply(0, step_.span(), state_.span(), gradient);
+  AddTo(step_.span(), w);
+  AddTo(step_.span(), open_.span());
+  open_empty_ = false;
+}
+
+AlignedBuffer LocalUpdater::TakeBuffer() {
+  if (free_.empty()) {
+    return AlignedBuffer(open_.size());
+  }
+  AlignedBuffer buffer = std::move(free_.back());
+  free_.pop_back();
+  return buffer;
+}
+
+void LocalUpdater::Seal(uint64_t sequence) {
+  AlignedBuffer next = TakeBuffer();
+  next.Fill(0.0f);
+  pending_.push_back({sequence, false, std::exchange(open_, std::move(next))});
+  open_empty_ = true;
+}
+
+void LocalUpdater::Drop(uint64_t sequence) {
+  for (auto it = pending_.begin(); it != pending_.end(); ++it) {
+    if (it->sequence == sequence) {
+      free_.push_back(std::move(it->displacement));
+      pending_.erase(it);
+      return;
+    }
+  }
+}
+
+void LocalUpdater::Acknowledge(uint64_t sequence) {
+  for (Pending& push : pending_) {
+    if (push.sequence == sequence) {
+      push.acknowledged = true;
+    }
+  }
+}
+
+void LocalUpdater::ForgetAcknowledged() {
+  while (!pending_.empty() && pending_.front().acknowledged) {
+    free_.push_back(std::move(pending_.front().displacement));
+    pending_.pop_front();
+  }
+}
+
+void LocalUpdater::Rebase(const FetchMarks& marks, std::span<float> w) {
+  uint64_t applied_everywhere = UINT64_MAX;
+  for (uint32_t shard = 0; shard < map_.shards(); ++shard) {
+    CHECK_EQ(marks.shard[shard].size(), map_.stripes(shard));
+    for (uint32_t stripe = 0; stripe < map_.stripes(shard); ++stripe) {
+      const uint64_t applied = marks.shard[shard][stripe].applied_sequence;
+      applied_everywhere = std::min(applied_everywhere, applied);
+      const Slice slice = map_.stripe(shard, stripe);
+      for (const Pending& push : pending_) {
+        if (push.sequence > applied) {
+          AddTo(push.displacement.span().subspan(slice.begin, slice.size()),
+                w.subspan(slice.begin, slice.size()));
+        }
+      }
+    }
+  }
+  if (!open_empty_) {
+    AddTo(open_.span(), w);
+  }
+  while (!pending_.empty() && pending_.front().sequence <= applied_everywhere) {
+    free_.push_back(std::move(pending_.front().displacement));
+    pending_.pop_front();
+  }
+}
+
+}  // namespace monsoon

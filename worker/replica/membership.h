@@ -1,0 +1,89 @@
+// Membership: keeps this worker a member of the cluster by heartbeats, brings
+// the running session's statistics, and learns what to run.
+//
+// The coordinator may start later, go away and come back: heartbeats go on for
+// ever, each bounded by the client's deadline.
+//
+// Thread safety: all calls may run concurrently. A session entered must be left
+// before its stats and control end.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "coordinator/client/replica_client.h"
+#include "proto/coordinator.pb.h"
+#include "worker/replica/replica_stats.h"
+#include "worker/replica/session_control.h"
+
+namespace monsoon {
+
+bool SameSession(const SessionKey& a, const SessionKey& b);
+
+class Membership {
+ public:
+  struct Options {
+    std::string cluster;
+    uint32_t task = 0;
+    uint32_t pid = 0;
+    std::string device = "CPU";
+    uint32_t threads = 1;
+    absl::Duration heartbeat = absl::Milliseconds(500);  // until the coordinator says
+  };
+
+  // `client` must outlive this.
+  Membership(Options options, ReplicaClient* client);
+  ~Membership();
+
+  // Beats in a thread of its own from now on.
+  void Start();
+
+  // One heartbeat now. Start's thread calls it; so do tests, in its place.
+  void Beat();
+
+  // Waits for a session that was not run before; nothing after `timeout`.
+  std::optional<Assignment> AwaitAssignment(absl::Duration timeout);
+
+  // Heartbeats speak for this session until Exit. A heartbeat whose answer
+  // takes the session away stops `control`.
+  void Enter(const SessionKey& session, const StatsCollector* stats, SessionControl* control);
+  // The session is over and will not be run again. `rejoin`: the shards or the
+  // coordinator lost it: join as a new incarnation.
+  void Exit(bool rejoin);
+
+  // Tells the coordinator once that this worker leaves, and beats no more.
+  absl::Status Depart();
+
+ private:
+  HeartbeatRequest MakeRequest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Apply(const HeartbeatReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Missed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Run();
+
+  const Options options_;
+  ReplicaClient* const client_;
+
+  // One heartbeat at a time; before mutex_.
+  Mutex beat_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  Mutex mutex_;
+  CondVar changed_;
+  uint64_t incarnation_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool reached_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string trouble_ ABSL_GUARDED_BY(mutex_);  // logged once
+  absl::Duration heartbeat_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Assignment> assignment_ ABSL_GUARDED_BY(mutex_);
+  std::optional<SessionKey> ended_ ABSL_GUARDED_BY(mutex_);  // the session run last
+  std::optional<SessionKey> session_ ABSL_GUARDED_BY(mutex_);
+  const StatsCollector* stats_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  SessionControl* control_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool beat_now_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace monsoon

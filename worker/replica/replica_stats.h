@@ -1,0 +1,50 @@
+// StatsCollector: the figures of one session, as ReplicaStats carries them in
+// heartbeats and requests for work.
+//
+// Counts: a fetch or push is one logical operation over all shards, counted
+// once it returned; evaluation fetches apart. A push refused before it left is
+// in `refused` only; one refused by a shard in `pushes` and `refused`.
+//
+// Thread safety: all calls may run concurrently.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/metrics/latency_histogram.h"
+#include "proto/coordinator.pb.h"
+#include "ps_server/client/parameter_client.h"
+
+namespace monsoon {
+
+class StatsCollector {
+ public:
+  // `duration` is the whole step with its waits for fetch and push.
+  void AddStep(double loss, uint64_t correct, uint64_t examples, absl::Duration duration);
+  void AddFetch(const FetchStats& fetch, absl::Duration duration);
+  void AddEvaluationFetch(const FetchStats& fetch);
+  void AddPush(const ParameterClient::PushResult& push, absl::Duration duration);
+  // Refused here, before it left.
+  void AddRefused();
+  // Calls that failed before they succeeded in the end.
+  void AddRetry();
+  // 0: not known; keeps what was told before.
+  void SetFingerprints(uint64_t train, uint64_t test);
+
+  ReplicaStats Snapshot() const;
+
+ private:
+  // Steps over which loss and accuracy are averaged.
+  static constexpr double kMeanSteps = 50.0;
+
+  mutable Mutex mutex_;
+  // Everything but the three latencies.
+  ReplicaStats stats_ ABSL_GUARDED_BY(mutex_);
+  LatencyHistogram fetch_latency_ ABSL_GUARDED_BY(mutex_);
+  LatencyHistogram push_latency_ ABSL_GUARDED_BY(mutex_);
+  LatencyHistogram step_latency_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace monsoon

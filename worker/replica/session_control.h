@@ -1,0 +1,65 @@
+// SessionControl: what others want of a running session: go on, pause, drain,
+// or stop. The compute thread asks at each step boundary.
+//
+// A coordinator that was silent for `patience` may have given this replica's
+// data away, so the session pauses until it is heard again; what it then says
+// decides. Time stands for silence too when the process itself was stopped.
+//
+// Thread safety: all calls may run concurrently.
+#pragma once
+
+#include <functional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+
+namespace monsoon {
+
+class SessionControl {
+ public:
+  enum class State {
+    kRunning,
+    kDrain,  // finish the step, push the tail, leave
+    kStop,   // the session is lost or over: leave at once
+  };
+
+  // `clock` must outlive this.
+  SessionControl(const Clock* clock, absl::Duration patience);
+
+  // The coordinator answered something about this session.
+  void Heard();
+
+  void Drain();
+  // Final. Runs the callback of OnStop, in the caller's thread.
+  void Stop();
+  // What ends blocking calls of the session; runs at once if it was stopped.
+  // Cleared with nullptr; returns after a callback that is running.
+  void OnStop(std::function<void()> callback);
+
+  State state() const;
+  bool paused() const;
+
+  // Blocks while paused; the state afterwards. Blocks without end only while
+  // the coordinator is silent, and Drain or Stop ends it.
+  State AwaitGo();
+
+  // Waits so long, less when stopped or drained. Returns the state.
+  State Sleep(absl::Duration duration);
+
+ private:
+  bool PausedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Clock* const clock_;
+  const absl::Duration patience_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kRunning;
+  absl::Duration heard_ ABSL_GUARDED_BY(mutex_);
+  // Held while the callback runs; before mutex_.
+  Mutex callback_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  std::function<void()> on_stop_ ABSL_GUARDED_BY(callback_mutex_);
+};
+
+}  // namespace monsoon

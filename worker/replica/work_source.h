@@ -1,0 +1,45 @@
+// WorkSource: asks the coordinator what to do next in a session.
+//
+// Thread safety: none; one call at a time, from any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/client/replica_client.h"
+#include "proto/coordinator.pb.h"
+#include "worker/replica/replica_stats.h"
+#include "worker/replica/session_control.h"
+
+namespace monsoon {
+
+class WorkSource {
+ public:
+  // All must outlive this.
+  WorkSource(ReplicaClient* client, SessionKey session, const StatsCollector* stats,
+             SessionControl* control);
+
+  // Reports `done` and returns what to do. While the coordinator cannot be
+  // reached the same request is repeated, with growing pauses, until the
+  // session is drained or stopped (CANCELLED). FailedPrecondition: the
+  // coordinator does not know the session any more.
+  absl::StatusOr<NextWorkReply> Next(std::vector<BlockId> done);
+
+  // Reports `done` once, for a replica that leaves; the answer does not matter.
+  absl::Status ReportLast(std::vector<BlockId> done);
+
+ private:
+  NextWorkRequest MakeRequest(std::vector<BlockId> done);
+
+  ReplicaClient* const client_;
+  const SessionKey session_;
+  const StatsCollector* const stats_;
+  SessionControl* const control_;
+  uint64_t request_ = 0;
+};
+
+// Whether repeating a call to the coordinator can help.
+bool IsTransient(const absl::Status& status);
+
+}  // namespace monsoon
