@@ -1,0 +1,43 @@
+#include "worker/data/permutation.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/random.h"
+
+namespace monsoon {
+
+std::vector<uint32_t> EpochPermutation(uint64_t seed, uint32_t epoch, uint32_t examples) {
+  std::vector<uint32_t> order(examples);
+  std::iota(order.begin(), order.end(), 0u);
+  const PhiloxStream stream(seed, StreamKind::kPermutation, epoch);
+  for (uint32_t i = examples; i > 1; --i) {
+    std::swap(order[i - 1], order[stream.Below(i, i)]);
+  }
+  return order;
+}
+
+uint64_t BlockLayout::batches(uint64_t block) const {
+  CHECK_LT(block, blocks());
+  const uint64_t begin = block * block_examples;
+  const uint64_t size = std::min<uint64_t>(block_examples, examples - begin);
+  return (size + batch_size - 1) / batch_size;
+}
+
+std::span<const uint32_t> BlockLayout::Batch(std::span<const uint32_t> permutation,
+                                             uint64_t block, uint64_t batch) const {
+  CHECK_EQ(permutation.size(), examples);
+  CHECK_LT(batch, batches(block));
+  const uint64_t end = std::min<uint64_t>((block + 1) * block_examples, examples);
+  const uint64_t begin = block * block_examples + batch * batch_size;
+  return permutation.subspan(begin, std::min<uint64_t>(batch_size, end - begin));
+}
+
+uint32_t BlockExamples(uint32_t block_examples, uint32_t batch_size) {
+  constexpr uint32_t kDefaultBatches = 8;
+  return block_examples == 0 ? kDefaultBatches * batch_size : block_examples;
+}
+
+}  // namespace monsoon
