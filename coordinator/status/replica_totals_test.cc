@@ -1,0 +1,54 @@
+#include "coordinator/status/replica_totals.h"
+
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+ReplicaStats Stats(uint64_t steps, uint64_t staleness, uint64_t count, double loss) {
+  ReplicaStats stats;
+  stats.set_steps(steps);
+  stats.set_examples(10 * steps);
+  stats.set_pushes(count);
+  stats.set_loss(loss);
+  (*stats.mutable_staleness())[staleness] = count;
+  return stats;
+}
+
+TEST(ReplicaTotalsTest, SumsSessionsLostOnesIncluded) {
+  ReplicaTotals totals;
+  totals.Record(0, 1, Stats(5, 0, 5, 1.0));
+  totals.Record(0, 1, Stats(6, 0, 6, 0.9));  // Replaces: totals since the opening.
+  totals.Record(0, 2, Stats(3, 1, 3, 0.7));  // Rejoined.
+  totals.Record(1, 1, Stats(4, 1, 4, 0.5));
+  EXPECT_EQ(totals.steps(), 13u);
+  EXPECT_EQ(totals.examples(), 130u);
+  const ReplicaStats sum = totals.Sum();
+  EXPECT_EQ(sum.steps(), 13u);
+  EXPECT_EQ(sum.pushes(), 13u);
+  EXPECT_EQ(sum.staleness().at(0), 6u);
+  EXPECT_EQ(sum.staleness().at(1), 7u);
+  EXPECT_EQ(totals.SumOf(0).steps(), 9u);
+  EXPECT_EQ(totals.SumOf(7).steps(), 0u);
+}
+
+TEST(ReplicaTotalsTest, OvertakenReportsAreIgnored) {
+  ReplicaTotals totals;
+  totals.Record(0, 1, Stats(6, 0, 6, 0.9));
+  totals.Record(0, 1, Stats(5, 0, 5, 1.0));
+  EXPECT_EQ(totals.steps(), 6u);
+}
+
+TEST(ReplicaTotalsTest, RecentLossIsTheLiveReplicasMean) {
+  ReplicaTotals totals;
+  EXPECT_FALSE(totals.RecentOf({0}).has_value());
+  totals.Record(0, 1, Stats(6, 0, 6, 9.0));
+  totals.Record(0, 2, Stats(6, 0, 6, 1.0));
+  totals.Record(1, 1, Stats(6, 0, 6, 2.0));
+  totals.Record(2, 1, Stats(6, 0, 6, 6.0));
+  EXPECT_DOUBLE_EQ(totals.RecentOf({0, 1})->loss, 1.5);
+  EXPECT_DOUBLE_EQ(totals.RecentOf({5})->loss, 3.0);
+}
+
+}  // namespace
+}  // namespace monsoon

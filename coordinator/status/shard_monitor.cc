@@ -1,0 +1,81 @@
+#include "coordinator/status/shard_monitor.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace monsoon {
+
+std::optional<ShardChange> ShardMonitor::OnPoll(uint32_t shard, uint64_t round,
+                                                const absl::StatusOr<ShardStatusReply>& reply,
+                                                absl::Duration now, int64_t unix_ms) {
+  ShardView& view = shards_[shard];
+  if (!reply.ok()) {
+    view.last_error = reply.status();
+    return std::nullopt;
+  }
+  if (reply->task() != shard) {
+    view.last_error = absl::FailedPreconditionError(
+        absl::StrCat("ps/", reply->task(), " (pid ", reply->pid(), ") answers there"));
+    return std::nullopt;
+  }
+  const ShardView::State before = view.state;
+  ShardChange change{ShardChange::Kind::kJoined, shard, view.status.pid(), reply->pid()};
+  const bool restarted =
+      before != ShardView::State::kNeverSeen && view.status.epoch() != reply->epoch();
+  view.state = ShardView::State::kUp;
+  view.status = *reply;
+  view.last_seen = now;
+  view.last_seen_ms = unix_ms;
+  view.round = round;
+  view.last_error = absl::OkStatus();
+  if (restarted) {
+    change.kind = ShardChange::Kind::kRestarted;
+  } else if (before == ShardView::State::kLost) {
+    change.kind = ShardChange::Kind::kBack;
+  } else if (before == ShardView::State::kUp) {
+    return std::nullopt;
+  }
+  return change;
+}
+
+std::vector<ShardChange> ShardMonitor::Tick(absl::Duration now) {
+  std::vector<ShardChange> changes;
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    ShardView& view = shards_[shard];
+    if (view.state == ShardView::State::kUp && now - view.last_seen > lost_after_) {
+      view.state = ShardView::State::kLost;
+      changes.push_back({ShardChange::Kind::kLost, shard, view.status.pid(), view.status.pid()});
+    }
+  }
+  return changes;
+}
+
+bool ShardMonitor::all_up() const {
+  return std::all_of(shards_.begin(), shards_.end(), [](const ShardView& view) {
+    return view.state == ShardView::State::kUp;
+  });
+}
+
+std::optional<uint64_t> ShardMonitor::common_round() const {
+  if (shards_.empty()) {
+    return std::nullopt;
+  }
+  for (const ShardView& view : shards_) {
+    if (view.state != ShardView::State::kUp || view.round != shards_[0].round) {
+      return std::nullopt;
+    }
+  }
+  return shards_[0].round;
+}
+
+const ShardJobStatus* ShardMonitor::job(uint32_t shard, const std::string& job) const {
+  for (const ShardJobStatus& status : shards_[shard].status.job()) {
+    if (status.job() == job) {
+      return &status;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace monsoon

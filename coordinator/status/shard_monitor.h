@@ -1,0 +1,66 @@
+// ShardMonitor: which parameter servers answer, from their status polls. A
+// shard is up from its first answer, lost after `lost_after` without one, and
+// restarted when it answers with another epoch.
+//
+// A pure state machine: `now` (since any origin) never goes back. Not thread
+// safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/parameter_server.pb.h"
+
+namespace monsoon {
+
+struct ShardView {
+  enum class State { kNeverSeen, kUp, kLost };
+  State state = State::kNeverSeen;
+  // The last answer; default before the first.
+  ShardStatusReply status;
+  absl::Duration last_seen;
+  int64_t last_seen_ms = 0;  // Unix time, for people
+  uint64_t round = 0;        // the poll round of the last answer
+  // Why the last poll failed; OK when it did not.
+  absl::Status last_error;
+};
+
+struct ShardChange {
+  enum class Kind { kJoined, kLost, kBack, kRestarted };
+  Kind kind;
+  uint32_t shard = 0;
+  uint32_t old_pid = 0;  // kRestarted
+  uint32_t pid = 0;
+};
+
+class ShardMonitor {
+ public:
+  ShardMonitor(uint32_t shards, absl::Duration lost_after)
+      : lost_after_(lost_after), shards_(shards) {}
+
+  // The answer of `shard` in poll round `round`; rounds count from 1.
+  std::optional<ShardChange> OnPoll(uint32_t shard, uint64_t round,
+                                    const absl::StatusOr<ShardStatusReply>& reply,
+                                    absl::Duration now, int64_t unix_ms);
+  // Shards that are lost as of now and were not before.
+  std::vector<ShardChange> Tick(absl::Duration now);
+
+  const ShardView& shard(uint32_t shard) const { return shards_[shard]; }
+  uint32_t size() const { return static_cast<uint32_t>(shards_.size()); }
+  bool all_up() const;
+  // The round that every shard has answered last; nothing when they differ.
+  std::optional<uint64_t> common_round() const;
+  // The part of the last answer about one job; null without.
+  const ShardJobStatus* job(uint32_t shard, const std::string& job) const;
+
+ private:
+  const absl::Duration lost_after_;
+  std::vector<ShardView> shards_;
+};
+
+}  // namespace monsoon
