@@ -48,6 +48,7 @@ PLANTED = [
     ("libraries", "ps_server/extra/BUILD.bazel", 'cc_library(name = "a", deps = ["@onednn"])\n'),
     ("libraries", "worker/BUILD.bazel", 'cc_binary(name = "a", deps = ["@spdlog"])\n'),
     ("targets", "common/lost.cc", "int y;\n"),
+    ("targets", "common/base/lost.cc", "int y;\n"),
     ("targets", "common/lost.h", "#pragma once\n"),
     ("test_tags", "common/BUILD.bazel", 'cc_test(name = "a_test", srcs = [], tags = ["slow"])\n'),
     ("test_tags", "common/BUILD.bazel", 'cc_test(name = "a_test", srcs = [])\n'),
@@ -87,6 +88,15 @@ class LintTest(unittest.TestCase):
 
     def test_each_check_has_a_planted_violation(self):
         self.assertEqual(set(lint.CHECKS), {check for check, _, _ in PLANTED})
+
+    def test_comprehensions_and_globs_own_files(self):
+        build = ('load("//a.bzl", "rule")\n[cc_library(\n    name = n,\n    srcs = [n + ".cc"],\n'
+                 ') for n in ["a", "b"]]\ncc_library(\n    name = "c",\n    srcs = glob(["c*.cc"]),\n'
+                 '    hdrs = select({":x": ["d.h"]}),\n)\n')
+        files = {f"common/x/{name}": "#pragma once\n" for name in ("a.cc", "b.cc", "c1.cc", "d.h")}
+        with tempfile.TemporaryDirectory() as root:
+            self.tree(root, {"common/x/BUILD.bazel": build, **files})
+            self.assertEqual(lint.run(root, ["targets"])["targets"], [])
 
     def test_not_executable_is_seen(self):
         with tempfile.TemporaryDirectory() as root:

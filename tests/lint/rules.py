@@ -12,6 +12,7 @@ HEADER_USERS = [
         [
             "common/rpc/*",
             "*/service.cc",
+            "*/service.h",
             "*/*_service.cc",
             "*/*_service.h",
             "*/server.cc",
