@@ -27,7 +27,7 @@ Prefetcher::~Prefetcher() {
   thread_.join();
 }
 
-void Prefetcher::AddBlock(const BlockId& block) {
+void Prefetcher::AddBlock(const BlockKey& block) {
   CHECK_LT(block.block, layout_.blocks());
   MutexLock lock(&mutex_);
   blocks_.push_back(block);
@@ -82,7 +82,7 @@ void Prefetcher::Recycle(std::unique_ptr<PrefetchedBatch> batch) {
 
 void Prefetcher::Run() {
   while (true) {
-    BlockId block;
+    BlockKey block;
     {
       MutexLock lock(&mutex_);
       gathering_ = false;
@@ -105,7 +105,7 @@ void Prefetcher::Run() {
   }
 }
 
-void Prefetcher::GatherBlock(const BlockId& block) {
+void Prefetcher::GatherBlock(const BlockKey& block) {
   const std::vector<uint32_t>& permutation = Permutation(block.epoch);
   const uint64_t batches = layout_.batches(block.block);
   for (uint64_t i = 0; i < batches; ++i) {

@@ -28,15 +28,15 @@
 
 namespace monsoon {
 
-struct BlockId {
+struct BlockKey {
   uint32_t epoch = 0;
   uint64_t block = 0;
-  bool operator==(const BlockId&) const = default;
+  bool operator==(const BlockKey&) const = default;
 };
 
 struct PrefetchedBatch {
   Batch batch;
-  BlockId block;
+  BlockKey block;
   bool last_of_block = false;
 };
 
@@ -55,7 +55,7 @@ class Prefetcher {
   ~Prefetcher();
 
   // The block number must be below layout().blocks(). Ignored after Stop.
-  void AddBlock(const BlockId& block);
+  void AddBlock(const BlockKey& block);
   // No block will be added: after the last one Next answers kOutOfRange.
   void Finish();
 
@@ -79,7 +79,7 @@ class Prefetcher {
   static constexpr size_t kMaxPermutations = 2;
 
   void Run();
-  void GatherBlock(const BlockId& block);
+  void GatherBlock(const BlockKey& block);
   const std::vector<uint32_t>& Permutation(uint32_t epoch);
   // Waits for room, null when stopped.
   std::unique_ptr<PrefetchedBatch> WaitForRoom();
@@ -91,7 +91,7 @@ class Prefetcher {
 
   mutable Mutex mutex_;
   CondVar changed_;
-  std::deque<BlockId> blocks_ ABSL_GUARDED_BY(mutex_);
+  std::deque<BlockKey> blocks_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::unique_ptr<PrefetchedBatch>> ready_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<PrefetchedBatch>> free_ ABSL_GUARDED_BY(mutex_);
   bool gathering_ ABSL_GUARDED_BY(mutex_) = false;
