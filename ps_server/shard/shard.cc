@@ -140,7 +140,7 @@ absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* p
     verdict->set_sequence(record.sequence());
     verdict->set_staleness(-1);
     // A shard that was started anew knows neither the job nor the session.
-    verdict->set_verdict(record.epoch() == options_.epoch ? REFUSED_REQUEST : REFUSED_EPOCH);
+    verdict->set_verdict(record.epoch() == options_.epoch ? REFUSED_SESSION : REFUSED_EPOCH);
     verdict->set_message("no such job on this shard");
   }
   return reply;

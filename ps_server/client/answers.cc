@@ -1,0 +1,104 @@
+#include "ps_server/client/answers.h"
+
+#include <algorithm>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+
+namespace monsoon {
+namespace {
+
+constexpr char kSessionLostUrl[] = "monsoon/session_lost";
+
+absl::Status Refusal(const PushVerdict& verdict) {
+  const std::string text =
+      absl::StrCat("stripe ", verdict.stripe(), ", push ", verdict.sequence(), ": ",
+                   verdict.message());
+  switch (verdict.verdict()) {
+    case REFUSED_SESSION:
+    case REFUSED_EPOCH:
+      return SessionLostError(text);
+    case REFUSED_REQUEST:
+      return absl::InvalidArgumentError(text);
+    default:
+      return absl::InternalError(text);
+  }
+}
+
+}  // namespace
+
+bool IsSessionLost(const absl::Status& status) {
+  return status.GetPayload(kSessionLostUrl).has_value();
+}
+
+absl::Status SessionLostError(absl::string_view message) {
+  absl::Status status = absl::FailedPreconditionError(message);
+  status.SetPayload(kSessionLostUrl, absl::Cord("1"));
+  return status;
+}
+
+absl::Status ToStatus(const DataError& error, bool has_session) {
+  // A shard that was started anew does not even know the job.
+  if (error.verdict() == REFUSED_SESSION ||
+      (has_session && error.code() == static_cast<int>(absl::StatusCode::kNotFound))) {
+    return SessionLostError(error.message());
+  }
+  return absl::Status(static_cast<absl::StatusCode>(error.code()), error.message());
+}
+
+absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
+                                     ParameterClient::PushResult* result) {
+  // Nothing is counted before the whole frame is known to be done.
+  for (const PushVerdict& verdict : reply.verdict()) {
+    if (verdict.sequence() != sequence) {
+      return absl::InternalError(absl::StrCat("a verdict for push ", verdict.sequence(),
+                                              " came where push ", sequence, " was asked"));
+    }
+    switch (verdict.verdict()) {
+      case APPLIED:
+      case DUPLICATE:
+      case REFUSED_INVALID:
+        break;
+      case REFUSED_BUSY:
+        return Answer::kBusy;
+      default:
+        return Refusal(verdict);
+    }
+  }
+  for (const PushVerdict& verdict : reply.verdict()) {
+    if (verdict.verdict() == DUPLICATE) {
+      ++result->duplicates;
+    } else if (verdict.verdict() == REFUSED_INVALID) {
+      ++result->refused_invalid;
+      if (result->first_refusal.empty()) {
+        result->first_refusal = verdict.message();
+      }
+    } else {
+      result->staleness = std::max(result->staleness, verdict.staleness());
+    }
+  }
+  return Answer::kDone;
+}
+
+absl::StatusOr<Answer> TakeFetchReply(const ShardMap& map, uint32_t shard, const FetchReply& reply,
+                                      ChunkCursor* payload, std::span<float> parameters,
+                                      std::vector<StripeMark>* marks) {
+  for (const FetchRecord& record : reply.record()) {
+    if (record.stripe() >= map.stripes(shard)) {
+      return absl::InternalError(absl::StrCat("an answer with stripe ", record.stripe(), " of ",
+                                              map.stripes(shard)));
+    }
+    const Slice slice = map.stripe(shard, record.stripe());
+    if (record.length() != slice.size() * sizeof(float) ||
+        record.length() > payload->remaining()) {
+      return absl::InternalError(absl::StrCat("stripe ", record.stripe(), " came with ",
+                                              record.length(), " bytes instead of ",
+                                              slice.size() * sizeof(float)));
+    }
+    payload->Copy(record.length(), parameters.data() + slice.begin);
+    (*marks)[record.stripe()] = {reply.epoch(), record.version(), record.applied_sequence()};
+  }
+  return reply.last() ? Answer::kDone : Answer::kPart;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,68 @@
+// Exchange: sends each shard its request frames and collects the answers, all
+// shards at once. Opens broken streams again and repeats what was not
+// answered, with backoff, until the deadline.
+//
+// Keeps at most kFramesInFlight unanswered frames per shard: the credits of the
+// data plane. A server that gets more simply does not read them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/rpc/frame_codec.h"
+#include "proto/tensor.pb.h"
+#include "ps_server/client/frame_transport.h"
+
+namespace monsoon {
+
+// Enough to keep a stream busy while an answer is on its way.
+inline constexpr size_t kFramesInFlight = 2;
+
+struct ExchangeCounts {
+  uint32_t frames = 0;   // sent, repetitions included
+  uint32_t retries = 0;  // broken streams and answers that asked for patience
+  uint64_t bytes = 0;    // of frames sent
+};
+
+// What the answer to a request means.
+enum class Answer {
+  kPart,  // more frames of it come
+  kDone,
+  kBusy,  // to be asked again later
+};
+
+// Called for each answer frame; `payload` stands after the header. An error
+// ends the exchange.
+using AnswerHandler = std::function<absl::StatusOr<Answer>(
+    uint32_t shard, const DataHeader& header, ChunkCursor* payload)>;
+
+struct ExchangeContext {
+  const std::vector<std::string>* addresses = nullptr;  // one a shard, for messages
+  absl::Duration deadline;
+  const std::atomic<bool>* cancelled = nullptr;
+  const Clock* clock = nullptr;
+};
+
+struct RequestFrame {
+  uint64_t request_id = 0;
+  Frame frame;
+};
+
+// `requests` has a list per shard. After an error, the streams with unanswered
+// requests have been given up.
+absl::Status RunExchange(const ExchangeContext& context,
+                         const std::vector<std::vector<RequestFrame>>& requests,
+                         FrameTransport* transport, const AnswerHandler& handler,
+                         ExchangeCounts* counts);
+
+// "ps/1 at localhost:2222: message", with code and payloads kept.
+absl::Status NameShard(const ExchangeContext& context, uint32_t shard, const absl::Status& status);
+
+}  // namespace monsoon

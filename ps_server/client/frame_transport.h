@@ -1,0 +1,51 @@
+// FrameTransport: one ordered stream of frames to each shard of a job, without
+// gRPC's types, so that the client's logic can be tested and simulated.
+//
+// Thread safety: none; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/rpc/frame_codec.h"
+
+namespace monsoon {
+
+// An encoded frame. Shared, so that it can be sent again without being encoded
+// again while the transport still holds it.
+using Frame = std::shared_ptr<const std::string>;
+
+class FrameTransport {
+ public:
+  virtual ~FrameTransport() = default;
+
+  // Queues a frame, in order, on the stream to `shard`; opens it if there is
+  // none. Does not block.
+  virtual void Send(uint32_t shard, Frame frame) = 0;
+
+  struct Event {
+    enum class Kind { kTimeout, kReceived, kBroken };
+    Kind kind = Kind::kTimeout;
+    uint32_t shard = 0;
+    // kReceived: the message; lives until the next Wait.
+    std::span<const ByteChunk> frame;
+    // kBroken: why. What was sent and not answered may or may not have been
+    // served. The next Send opens a new stream.
+    absl::Status status;
+  };
+  // Waits for the next event.
+  virtual Event Wait(absl::Duration timeout) = 0;
+
+  // Gives up the stream to `shard`: nothing more is told about it.
+  virtual void Reset(uint32_t shard) = 0;
+};
+
+// Over gRPC, with one connection per shard.
+std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses);
+
+}  // namespace monsoon

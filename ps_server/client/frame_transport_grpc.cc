@@ -1,0 +1,208 @@
+// FrameTransport over gRPC's asynchronous streams: one completion queue for all
+// shards, driven by the thread that calls Wait.
+#include <deque>
+#include <list>
+#include <optional>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/rpc/byte_buffer.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "ps_server/client/frame_transport.h"
+
+namespace monsoon {
+namespace {
+
+constexpr char kDataMethod[] = "/monsoon.ParameterServer/Data";
+
+// One stream. Lives until all its operations have come back.
+struct Stream {
+  enum class Op { kStart, kRead, kWrite, kFinish };
+  struct Tag {
+    Stream* stream;
+    Op op;
+  };
+
+  explicit Stream(uint32_t shard) : shard(shard) {}
+
+  const uint32_t shard;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
+  Tag start{this, Op::kStart}, read{this, Op::kRead}, write{this, Op::kWrite},
+      finish{this, Op::kFinish};
+  int outstanding = 0;  // operations that have not come back
+  bool started = false;
+  bool writing = false;
+  bool failed = false;     // an operation failed; Finish follows
+  bool abandoned = false;  // by Reset: no events
+  bool finishing = false;
+  std::deque<Frame> queue;
+  grpc::ByteBuffer incoming;
+  grpc::Status status;
+};
+
+class GrpcTransport final : public FrameTransport {
+ public:
+  explicit GrpcTransport(const std::vector<std::string>& addresses)
+      : current_(addresses.size(), nullptr) {
+    for (const std::string& address : addresses) {
+      stubs_.push_back(std::make_unique<grpc::GenericStub>(MakeChannel(address)));
+    }
+  }
+
+  ~GrpcTransport() override {
+    for (uint32_t shard = 0; shard < current_.size(); ++shard) {
+      Reset(shard);
+    }
+    // Cancelled operations come back at once.
+    void* tag;
+    bool ok;
+    while (!streams_.empty() && queue_.Next(&tag, &ok)) {
+      Handle(static_cast<Stream::Tag*>(tag), ok);
+    }
+    queue_.Shutdown();
+    while (queue_.Next(&tag, &ok)) {
+    }
+  }
+
+  void Send(uint32_t shard, Frame frame) override {
+    if (current_[shard] == nullptr) {
+      Open(shard);
+    }
+    current_[shard]->queue.push_back(std::move(frame));
+    WriteNext(current_[shard]);
+  }
+
+  Event Wait(absl::Duration timeout) override {
+    received_.reset();
+    const gpr_timespec span = gpr_time_from_nanos(
+        std::max<int64_t>(0, absl::ToInt64Nanoseconds(timeout)), GPR_TIMESPAN);
+    const gpr_timespec deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), span);
+    void* tag;
+    bool ok;
+    while (queue_.AsyncNext(&tag, &ok, deadline) == grpc::CompletionQueue::GOT_EVENT) {
+      if (std::optional<Event> event = Handle(static_cast<Stream::Tag*>(tag), ok)) {
+        return *std::move(event);
+      }
+    }
+    return Event{};
+  }
+
+  void Reset(uint32_t shard) override {
+    Stream* stream = std::exchange(current_[shard], nullptr);
+    if (stream == nullptr) {
+      return;
+    }
+    stream->abandoned = true;
+    stream->failed = true;
+    stream->context.TryCancel();
+    FinishIfIdle(stream);
+  }
+
+ private:
+  void Open(uint32_t shard) {
+    streams_.push_back(std::make_unique<Stream>(shard));
+    Stream* stream = streams_.back().get();
+    current_[shard] = stream;
+    stream->call = stubs_[shard]->PrepareCall(&stream->context, kDataMethod, &queue_);
+    ++stream->outstanding;
+    stream->call->StartCall(&stream->start);
+  }
+
+  void WriteNext(Stream* stream) {
+    if (!stream->started || stream->writing || stream->failed || stream->queue.empty()) {
+      return;
+    }
+    Frame frame = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    const std::string& bytes = *frame;
+    const grpc::Slice slice = MakeSlice(frame, bytes.data(), bytes.size());
+    stream->writing = true;
+    ++stream->outstanding;
+    stream->call->Write(grpc::ByteBuffer(&slice, 1), &stream->write);
+  }
+
+  void ReadNext(Stream* stream) {
+    ++stream->outstanding;
+    stream->call->Read(&stream->incoming, &stream->read);
+  }
+
+  // Asks for the status once nothing else is outstanding.
+  void FinishIfIdle(Stream* stream) {
+    if (stream->failed && stream->outstanding == 0 && !stream->finishing) {
+      stream->finishing = true;
+      ++stream->outstanding;
+      stream->call->Finish(&stream->status, &stream->finish);
+    }
+  }
+
+  // Takes one operation that has come back; an event if it is worth one.
+  std::optional<Event> Handle(Stream::Tag* tag, bool ok) {
+    Stream* stream = tag->stream;
+    --stream->outstanding;
+    if (tag->op == Stream::Op::kFinish) {
+      return Finished(stream);
+    }
+    if (!ok) {
+      stream->failed = true;
+    }
+    std::optional<Event> event;
+    if (!stream->failed) {
+      switch (tag->op) {
+        case Stream::Op::kStart:
+          stream->started = true;
+          ReadNext(stream);
+          WriteNext(stream);
+          break;
+        case Stream::Op::kWrite:
+          stream->writing = false;
+          WriteNext(stream);
+          break;
+        case Stream::Op::kRead:
+          received_.emplace(&stream->incoming);
+          event.emplace();
+          event->kind = Event::Kind::kReceived;
+          event->shard = stream->shard;
+          event->frame = received_->chunks();
+          ReadNext(stream);
+          break;
+        case Stream::Op::kFinish:
+          break;
+      }
+    }
+    FinishIfIdle(stream);
+    return event;
+  }
+
+  std::optional<Event> Finished(Stream* stream) {
+    std::optional<Event> event;
+    if (!stream->abandoned) {
+      current_[stream->shard] = nullptr;
+      event.emplace();
+      event->kind = Event::Kind::kBroken;
+      event->shard = stream->shard;
+      event->status = FromGrpcStatus(stream->status);
+      if (event->status.ok()) {
+        event->status = absl::UnavailableError("the server closed the stream");
+      }
+    }
+    streams_.remove_if([stream](const auto& owned) { return owned.get() == stream; });
+    return event;
+  }
+
+  grpc::CompletionQueue queue_;
+  std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
+  std::list<std::unique_ptr<Stream>> streams_;  // abandoned ones too
+  std::vector<Stream*> current_;                // per shard, or null
+  std::optional<ReceivedFrame> received_;
+};
+
+}  // namespace
+
+std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses) {
+  return std::make_unique<GrpcTransport>(addresses);
+}
+
+}  // namespace monsoon

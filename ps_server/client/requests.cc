@@ -1,0 +1,123 @@
+#include "ps_server/client/requests.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/rpc/frame_codec.h"
+
+namespace monsoon {
+namespace {
+
+void FillSession(const ParameterClientOptions& options, SessionKey* key) {
+  key->set_job(options.job);
+  key->set_worker(options.worker);
+  key->set_incarnation(options.incarnation);
+}
+
+RequestFrame MakeFrame(DataHeader header, std::span<const float> payload,
+                       uint64_t* next_request_id) {
+  header.set_request_id((*next_request_id)++);
+  std::string head = EncodeFrameHead(header);
+  const size_t bytes = payload.size() * sizeof(float);
+  auto frame = std::make_shared<std::string>();
+  frame->reserve(head.size() + bytes);
+  frame->append(head);
+  frame->append(reinterpret_cast<const char*>(payload.data()), bytes);
+  return {header.request_id(), std::move(frame)};
+}
+
+// Stripes [first, end) of one shard that travel in one frame.
+struct Group {
+  uint32_t first = 0;
+  uint32_t end = 0;
+  Slice slice;
+};
+
+std::vector<Group> GroupStripes(const ShardMap& map, uint32_t shard) {
+  const uint64_t fit = std::clamp<uint64_t>(
+      kMaxFramePayloadBytes / (map.stripe_floats() * sizeof(float)), 1, kMaxFrameRecords);
+  std::vector<Group> groups;
+  const uint32_t stripes = map.stripes(shard);
+  for (uint32_t first = 0; first < stripes; first += static_cast<uint32_t>(fit)) {
+    const uint32_t end = std::min<uint32_t>(stripes, first + static_cast<uint32_t>(fit));
+    groups.push_back(
+        {first, end, {map.stripe(shard, first).begin, map.stripe(shard, end - 1).end}});
+  }
+  return groups;
+}
+
+uint32_t StripeBytes(const ShardMap& map, uint32_t shard, uint32_t stripe) {
+  return static_cast<uint32_t>(map.stripe(shard, stripe).size() * sizeof(float));
+}
+
+}  // namespace
+
+ShardRequests MakePushRequests(const ParameterClientOptions& options,
+                               std::span<const float> gradient, const FetchMarks& base,
+                               uint64_t sequence, uint64_t* next_request_id) {
+  ShardRequests requests(options.map.shards());
+  for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
+    for (const Group& group : GroupStripes(options.map, shard)) {
+      DataHeader header;
+      PushRequest* push = header.mutable_push();
+      FillSession(options, push->mutable_session());
+      push->set_layout_hash(options.layout_hash);
+      for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
+        PushRecord* record = push->add_record();
+        record->set_stripe(stripe);
+        record->set_sequence(sequence);
+        record->set_epoch(options.epochs[shard]);
+        if (!base.shard.empty()) {
+          record->set_base_epoch(base.shard[shard][stripe].epoch);
+          record->set_base_version(base.shard[shard][stripe].version);
+        }
+        record->set_length(StripeBytes(options.map, shard, stripe));
+      }
+      requests[shard].push_back(
+          MakeFrame(std::move(header), gradient.subspan(group.slice.begin, group.slice.size()),
+                    next_request_id));
+    }
+  }
+  return requests;
+}
+
+ShardRequests MakeFetchRequests(const ParameterClientOptions& options,
+                                uint64_t* next_request_id) {
+  ShardRequests requests(options.map.shards());
+  for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
+    DataHeader header;
+    FetchRequest* fetch = header.mutable_fetch();
+    FillSession(options, fetch->mutable_session());
+    fetch->set_layout_hash(options.layout_hash);
+    fetch->set_stripe_count(options.map.stripes(shard));
+    fetch->set_read_only(options.read_only);
+    requests[shard].push_back(MakeFrame(std::move(header), {}, next_request_id));
+  }
+  return requests;
+}
+
+ShardRequests MakeWriteRequests(const ParameterClientOptions& options,
+                                std::span<const float> parameters, uint64_t* next_request_id) {
+  ShardRequests requests(options.map.shards());
+  for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
+    for (const Group& group : GroupStripes(options.map, shard)) {
+      DataHeader header;
+      WriteRequest* write = header.mutable_write();
+      write->set_job(options.job);
+      write->set_layout_hash(options.layout_hash);
+      for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
+        FetchRecord* record = write->add_record();
+        record->set_stripe(stripe);
+        record->set_length(StripeBytes(options.map, shard, stripe));
+      }
+      requests[shard].push_back(
+          MakeFrame(std::move(header), parameters.subspan(group.slice.begin, group.slice.size()),
+                    next_request_id));
+    }
+  }
+  return requests;
+}
+
+}  // namespace monsoon

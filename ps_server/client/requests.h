@@ -1,0 +1,31 @@
+// Cuts a parameter vector into request frames by the shard map. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/model/shard_map.h"
+#include "proto/tensor.pb.h"
+#include "ps_server/client/exchange.h"
+#include "ps_server/client/parameter_client.h"
+
+namespace monsoon {
+
+// Frames per shard, in the order of the stripes.
+using ShardRequests = std::vector<std::vector<RequestFrame>>;
+
+// One push of `gradient` (map.size() floats) under `sequence`. `base` may be
+// empty. Request ids count up from `*next_request_id`.
+ShardRequests MakePushRequests(const ParameterClientOptions& options,
+                               std::span<const float> gradient, const FetchMarks& base,
+                               uint64_t sequence, uint64_t* next_request_id);
+
+// One fetch of everything.
+ShardRequests MakeFetchRequests(const ParameterClientOptions& options, uint64_t* next_request_id);
+
+// Writes `parameters` (map.size() floats).
+ShardRequests MakeWriteRequests(const ParameterClientOptions& options,
+                                std::span<const float> parameters, uint64_t* next_request_id);
+
+}  // namespace monsoon

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/protocol.h"
+#include "common/rpc/status_conversion.h"
+#include "proto/parameter_server.grpc.pb.h"
+#include "ps_server/client/shard_control.h"
+
+namespace monsoon {
+namespace {
+
+class GrpcShardControl final : public ShardControl {
+ public:
+  GrpcShardControl(std::string address, absl::Duration deadline, FaultOptions fault)
+      : address_(std::move(address)),
+        deadline_(deadline),
+        faults_(fault),
+        stub_(ParameterServer::NewStub(MakeChannel(address_))) {}
+
+  const std::string& address() const override { return address_; }
+
+  absl::StatusOr<ShardStatusReply> GetStatus(const std::string& cluster) override {
+    ShardStatusRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    request.set_cluster(cluster);
+    return Call<ShardStatusReply>(&ParameterServer::Stub::GetStatus, request);
+  }
+
+  absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override {
+    return Call<CreateShardJobReply>(&ParameterServer::Stub::CreateJob, request);
+  }
+
+  absl::Status DeleteJob(const std::string& job) override {
+    DeleteShardJobRequest request;
+    request.set_job(job);
+    return Call<DeleteShardJobReply>(&ParameterServer::Stub::DeleteJob, request).status();
+  }
+
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session) override {
+    OpenSessionRequest request;
+    *request.mutable_session() = session;
+    return Call<OpenSessionReply>(&ParameterServer::Stub::OpenSession, request);
+  }
+
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session) override {
+    CloseSessionRequest request;
+    *request.mutable_session() = session;
+    return Call<CloseSessionReply>(&ParameterServer::Stub::CloseSession, request);
+  }
+
+ private:
+  template <typename Reply, typename Request>
+  absl::StatusOr<Reply> Call(grpc::Status (ParameterServer::Stub::*method)(grpc::ClientContext*,
+                                                                           const Request&, Reply*),
+                             const Request& request) {
+    const Fault fault = faults_.enabled() ? faults_.Next() : Fault{};
+    if (fault.delay > absl::ZeroDuration()) {
+      absl::SleepFor(std::min(fault.delay, deadline_));
+    }
+    if (fault.loss == Fault::Loss::kRequest) {
+      return Lost();
+    }
+    grpc::ClientContext context;
+    SetDeadline(&context, deadline_);
+    Reply reply;
+    const absl::Status status =
+        FromGrpcStatus((stub_.get()->*method)(&context, request, &reply));
+    if (!status.ok()) {
+      return Annotate(status, absl::StrCat("shard at ", address_));
+    }
+    if (fault.loss == Fault::Loss::kReply) {
+      return Lost();
+    }
+    return reply;
+  }
+
+  absl::Status Lost() const {
+    return absl::UnavailableError(absl::StrCat("shard at ", address_, ": lost by --fault"));
+  }
+
+  const std::string address_;
+  const absl::Duration deadline_;
+  FaultInjector faults_;
+  const std::unique_ptr<ParameterServer::Stub> stub_;
+};
+
+}  // namespace
+
+std::unique_ptr<ShardControl> ShardControl::Create(std::string address, absl::Duration deadline,
+                                                   FaultOptions fault) {
+  return std::make_unique<GrpcShardControl>(std::move(address), deadline, fault);
+}
+
+}  // namespace monsoon
