@@ -111,10 +111,10 @@ class ClusterCheck {
     if (heartbeat < kMinHeartbeatMs || heartbeat > kMaxMilliseconds) {
       reporter_->Error("heartbeat_ms", absl::StrCat(heartbeat, " ms is out of range ",
                                                     kMinHeartbeatMs, " .. ", kMaxMilliseconds));
-    } else if (lost_after < 3 * heartbeat) {
+    } else if (lost_after < 3 * heartbeat && !reporter_->Refused("heartbeat_ms")) {
       reporter_->Error(cluster.lost_after_ms() != 0 ? "lost_after_ms" : "heartbeat_ms",
-                       absl::StrCat("lost_after_ms (", lost_after,
-                                    ") is less than three heartbeats of ", heartbeat, " ms"),
+                       absl::StrCat("a task is lost after ", lost_after,
+                                    " ms, less than three heartbeats of ", heartbeat, " ms"),
                        absl::StrCat("write lost_after_ms: ", 3 * heartbeat, " or more"));
     }
     if (lost_after > kMaxMilliseconds) {

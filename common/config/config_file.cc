@@ -8,6 +8,7 @@
 #include "common/config/model.h"
 #include "common/config/suggest.h"
 #include "common/config/text_tokens.h"
+#include "common/config/unknown_field.h"
 #include "proto/cluster.pb.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
@@ -37,10 +38,7 @@ std::vector<std::string> TopLevelNames(const std::string& contents) {
 }
 
 int Score(const std::vector<std::string>& names, const google::protobuf::Descriptor& type) {
-  std::vector<std::string> fields;
-  for (int i = 0; i < type.field_count(); ++i) {
-    fields.push_back(type.field(i)->name());
-  }
+  const std::vector<std::string> fields = FieldNames(type);
   int score = 0;
   for (const std::string& name : names) {
     if (name == "name") {

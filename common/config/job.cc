@@ -82,7 +82,7 @@ class JobLoader {
   void ApplyOverrides(bool of_model) {
     for (const std::string& assignment : options_.overrides) {
       if (IsWithin(OverridePath(assignment), "model") == of_model) {
-        structure_ok_ &= ApplyOverride(assignment, &job_, &locations_, &diagnostics_);
+        ApplyOverride(assignment, &job_, &locations_, &diagnostics_);
       }
       if (!of_model && OverridePath(assignment) == "model_file") {
         job_.clear_model();

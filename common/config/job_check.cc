@@ -147,7 +147,7 @@ class JobCheck {
     if (!(data.synthetic().noise() >= 0.0 &&
           data.synthetic().noise() <= std::numeric_limits<float>::max())) {
       Error(field + ".synthetic.noise",
-            absl::StrCat(data.synthetic().noise(), " must be at least 0 and finite"));
+            absl::StrCat(data.synthetic().noise(), " is not a finite number of at least 0"));
     }
   }
 
@@ -185,7 +185,7 @@ class JobCheck {
       Error("batch_size", absl::StrCat("a batch of ", job_.batch_size(),
                                        " is larger than the training data of ", train->examples));
     }
-    if (train && test && train->sample_elements() != 0 && test->sample_elements() != 0 &&
+    if (train && test && !layout && train->sample_elements() != 0 && test->sample_elements() != 0 &&
         train->sample_elements() != test->sample_elements()) {
       Error("test", absl::StrCat("test samples are ", ShapeText(test->sample_shape),
                                  ", training samples are ", ShapeText(train->sample_shape)));

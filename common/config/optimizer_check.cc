@@ -21,12 +21,12 @@ class Checker {
   void Positive(const std::string& field, double value) {
     if (!(value >= std::numeric_limits<float>::min() &&
           value <= std::numeric_limits<float>::max())) {
-      Refuse(field, value, "must be positive and finite");
+      Refuse(field, value, "is not positive and finite");
     }
   }
   void NotNegative(const std::string& field, double value) {
     if (!(value >= 0.0 && value <= std::numeric_limits<float>::max())) {
-      Refuse(field, value, "must be at least 0 and finite");
+      Refuse(field, value, "is not a finite number of at least 0");
     }
   }
   void AtLeastOne(const std::string& field, uint64_t value) {

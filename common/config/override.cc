@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "common/config/suggest.h"
 #include "common/config/text_parser.h"
+#include "common/config/unknown_field.h"
 
 namespace monsoon {
 namespace {
@@ -69,10 +70,7 @@ bool Override::ParseStep(const std::string& text, const std::string& before, con
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
   step->field = type.FindFieldByName(name);
   if (step->field == nullptr) {
-    std::vector<std::string> names;
-    for (int i = 0; i < type.field_count(); ++i) {
-      names.push_back(type.field(i)->name());
-    }
+    const std::vector<std::string> names = FieldNames(type);
     const std::string nearest = NearestName(name, names);
     return Refuse(JoinPath(before, text), absl::StrCat(type.name(), " has no field \"", name, "\""),
                   nearest.empty()

@@ -2,7 +2,7 @@
 
 namespace monsoon {
 
-bool Reporter::AlreadyRefused(const std::string& field) const {
+bool Reporter::Refused(const std::string& field) const {
   const bool missing = locations_->Find(field) == nullptr;
   for (size_t i = 0; i < syntax_errors_; ++i) {
     const std::string& refused = (*diagnostics_)[i].field;
@@ -24,7 +24,7 @@ bool Reporter::AlreadyRefused(const std::string& field) const {
 void Reporter::Error(const std::string& field, const std::string& message,
                      const std::string& suggestion) {
   ++errors_;
-  if (AlreadyRefused(field)) {
+  if (Refused(field)) {
     return;
   }
   const Location location = locations_->Nearest(field, file_);

@@ -24,12 +24,14 @@ class Reporter {
   void Error(const std::string& field, const std::string& message,
              const std::string& suggestion = "");
 
+  // Whether the field's own syntax was refused, or it is missing beside an
+  // unknown one: its value says nothing.
+  bool Refused(const std::string& field) const;
+
   // Errors told so far by this reporter, the silenced ones included.
   int errors() const { return errors_; }
 
  private:
-  bool AlreadyRefused(const std::string& field) const;
-
   std::string file_;
   const LocationMap* locations_;
   std::vector<Diagnostic>* diagnostics_;

@@ -13,6 +13,8 @@ namespace {
 // Longer names are never a slip of the keyboard; bounds the work on hostile input.
 constexpr size_t kMaxNameBytes = 64;
 constexpr size_t kMinPartBytes = 3;
+// In shorter names one wrong letter is another word: GPU is not CPU.
+constexpr size_t kMinSubstitutionBytes = 4;
 
 bool IsPartOf(const std::string& part, const std::string& whole) {
   if (part.size() < kMinPartBytes) {
@@ -56,8 +58,9 @@ std::string NearestName(const std::string& name, const std::vector<std::string>&
   int best_distance = std::max(1, static_cast<int>(name.size()) / 3) + 1;
   for (const std::string& candidate : candidates) {
     const int distance = EditDistance(name, candidate);
-    // A name whose letters are all wrong is no neighbour, however short.
-    if (distance < best_distance && distance < static_cast<int>(candidate.size())) {
+    const bool substituted =
+        distance > 0 && name.size() == candidate.size() && name.size() < kMinSubstitutionBytes;
+    if (distance < best_distance && distance < static_cast<int>(candidate.size()) && !substituted) {
       best = candidate;
       best_distance = distance;
     }

@@ -11,9 +11,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/config/suggest.h"
 #include "common/config/text_tokens.h"
 #include "common/config/text_value.h"
+#include "common/config/token_cursor.h"
+#include "common/config/unknown_field.h"
 
 namespace monsoon {
 namespace {
@@ -23,16 +24,6 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 using google::protobuf::io::Tokenizer;
-
-constexpr int kMaxFieldsListed = 14;
-
-std::vector<std::string> FieldNames(const Descriptor& type) {
-  std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) {
-    names.push_back(type.field(i)->name());
-  }
-  return names;
-}
 
 char CloserOf(char opener) { return opener == '{' ? '}' : opener == '<' ? '>' : ']'; }
 
@@ -48,42 +39,26 @@ struct Scope {
   const Descriptor& type() const { return *message->GetDescriptor(); }
 };
 
-class Parser {
+class Parser : private TokenCursor {
  public:
-  Parser(const TextSource& source, LocationMap* locations, std::vector<Diagnostic>* diagnostics)
-      : file_(source.file),
+  // `first_diagnostic`: how many there were before this file.
+  Parser(const TextSource& source, size_t first_diagnostic, LocationMap* locations,
+         std::vector<Diagnostic>* diagnostics)
+      : TokenCursor(Tokenize(source.file, source.contents, diagnostics)),
+        file_(source.file),
         locations_(locations),
         diagnostics_(diagnostics),
-        first_diagnostic_(diagnostics->size()),
-        tokens_(Tokenize(source.file, source.contents, diagnostics)) {}
+        first_diagnostic_(static_cast<ptrdiff_t>(first_diagnostic)) {}
 
-  bool Parse(const std::string& root, bool allow_empty, Message* message);
+  bool Parse(const std::string& root, Message* message);
 
  private:
-  const TextToken& Peek(size_t ahead = 0) const {
-    return tokens_[std::min(next_ + ahead, tokens_.size() - 1)];
-  }
-  bool AtEnd() const { return Peek().type == Tokenizer::TYPE_END; }
-  const TextToken& Take() {
-    const TextToken& token = Peek();
-    next_ = std::min(next_ + 1, tokens_.size() - 1);
-    return token;
-  }
-  bool TryTake(char symbol) {
-    if (!Peek().IsSymbol(symbol)) {
-      return false;
-    }
-    Take();
-    return true;
-  }
-  bool AtOpener() const { return Peek().IsSymbol('{') || Peek().IsSymbol('<'); }
-  bool AtCloser() const { return Peek().IsSymbol('}') || Peek().IsSymbol('>'); }
-
   void Report(const TextToken& at, const std::string& field, const std::string& message,
               const std::string& suggestion = "");
   // The text is not what it seems: nothing after it can be trusted fully.
   void SyntaxError(const TextToken& at, const std::string& field, const std::string& message,
                    const std::string& suggestion = "");
+  bool FollowsGarbage(const TextToken& name) const;
   void Locate(const std::string& path, const TextToken& token) {
     locations_->Add(path, {file_, token.line, token.column});
   }
@@ -107,10 +82,9 @@ class Parser {
   const std::string& file_;
   LocationMap* locations_;
   std::vector<Diagnostic>* diagnostics_;
-  size_t first_diagnostic_;
-  std::vector<TextToken> tokens_;
-  size_t next_ = 0;
+  ptrdiff_t first_diagnostic_;
   size_t reported_ = 0;
+  std::vector<size_t> misplaced_;  // diagnostics that move a field out, ascending
   bool structure_ok_ = true;
 };
 
@@ -120,12 +94,20 @@ void Parser::Report(const TextToken& at, const std::string& field, const std::st
     return;
   }
   if (reported_++ == kMaxDiagnosticsPerFile) {
-    structure_ok_ = false;
     diagnostics_->push_back(
-        {file_, at.line, at.column, "", "too many errors; the rest is left out", ""});
+        {file_, at.line, at.column, "", "too many errors; no more are told", ""});
     return;
   }
   diagnostics_->push_back({file_, at.line, at.column, field, message, suggestion});
+}
+
+// Whether a misreading of characters before it on the line explains `name`.
+bool Parser::FollowsGarbage(const TextToken& name) const {
+  return std::any_of(diagnostics_->begin() + first_diagnostic_, diagnostics_->end(),
+                     [&name](const Diagnostic& other) {
+                       return other.line == name.line &&
+                              (other.field.empty() || other.column == name.column);
+                     });
 }
 
 void Parser::SyntaxError(const TextToken& at, const std::string& field, const std::string& message,
@@ -134,17 +116,16 @@ void Parser::SyntaxError(const TextToken& at, const std::string& field, const st
   if (reported_ > kMaxDiagnosticsPerFile) {
     return;
   }
-  for (size_t i = first_diagnostic_; i < diagnostics_->size(); ++i) {
-    if ((*diagnostics_)[i].line == at.line) {
-      return;  // most likely a consequence of that one
-    }
+  if (std::any_of(diagnostics_->begin() + first_diagnostic_, diagnostics_->end(),
+                  [&at](const Diagnostic& other) { return other.line == at.line; })) {
+    return;  // most likely a consequence of that one
   }
   Report(at, field, message, suggestion);
 }
 
-bool Parser::Parse(const std::string& root, bool allow_empty, Message* message) {
+bool Parser::Parse(const std::string& root, Message* message) {
   Scope scope{message, root};
-  if (AtEnd() && !allow_empty && diagnostics_->size() == first_diagnostic_) {
+  if (AtEnd() && std::ssize(*diagnostics_) == first_diagnostic_) {
     SyntaxError(
         Peek(), root, "the file is empty",
         absl::StrCat("a ", absl::AsciiStrToLower(scope.type().name()), " file has the fields ",
@@ -152,17 +133,22 @@ bool Parser::Parse(const std::string& root, bool allow_empty, Message* message) 
     diagnostics_->back().line = diagnostics_->back().column = 1;
   }
   ParseFields(scope, nullptr, 1);
-  for (size_t i = first_diagnostic_; i < diagnostics_->size(); ++i) {
-    structure_ok_ &= !(*diagnostics_)[i].field.empty();
+  for (auto it = diagnostics_->begin() + first_diagnostic_; it != diagnostics_->end(); ++it) {
+    structure_ok_ &= !it->field.empty();
   }
   return structure_ok_;
 }
 
 void Parser::ParseFields(Scope& scope, const TextToken* opener, int depth) {
+  const size_t before = diagnostics_->size();
   while (true) {
     const TextToken& token = Peek();
     if (AtEnd()) {
       if (opener != nullptr) {
+        // The fields that follow a forgotten brace are not misplaced.
+        for (; !misplaced_.empty() && misplaced_.back() >= before; misplaced_.pop_back()) {
+          diagnostics_->erase(diagnostics_->begin() + static_cast<ptrdiff_t>(misplaced_.back()));
+        }
         SyntaxError(*opener, scope.path, absl::StrCat("'", opener->text, "' is never closed"),
                     absl::StrCat("add '", std::string(1, CloserOf(opener->text[0])), "'"));
       }
@@ -218,46 +204,28 @@ void Parser::ParseField(Scope& scope, int depth) {
   }
 }
 
-// Null: unknown, and told. A near miss is told and then read as what was meant,
-// so that its content is judged too and it is not missed elsewhere.
+// Null: unknown, and told. A near miss is told too, then read as what was meant.
 const FieldDescriptor* Parser::FindField(const Scope& scope, const TextToken& name) {
   const Descriptor& type = scope.type();
   if (const FieldDescriptor* field = type.FindFieldByName(name.text); field != nullptr) {
     return field;
   }
-  const std::string path = JoinPath(scope.path, name.text);
-  const std::string message = absl::StrCat(type.name(), " has no field \"", name.text, "\"");
+  if (FollowsGarbage(name)) {
+    return nullptr;
+  }
+  std::vector<const Descriptor*> around;
   for (const Scope* outer = scope.parent; outer != nullptr; outer = outer->parent) {
-    if (outer->type().FindFieldByName(name.text) != nullptr) {
-      Report(name, path, message,
-             absl::StrCat("move it out: it is a field of ", outer->type().name()));
-      return nullptr;
-    }
+    around.push_back(&outer->type());
   }
-  const std::string nearest = NearestName(name.text, FieldNames(type));
-  if (!nearest.empty() && EditDistance(name.text, nearest) <= 2) {
-    Report(name, path, message, absl::StrCat("did you mean \"", nearest, "\"?"));
-    const FieldDescriptor* field = type.FindFieldByName(nearest);
-    return field->is_repeated() || !scope.first_line.contains(field) ? field : nullptr;
+  const UnknownField unknown = ExplainUnknownField(name.text, type, around);
+  if (unknown.misplaced && reported_ < kMaxDiagnosticsPerFile) {
+    misplaced_.push_back(diagnostics_->size());
   }
-  for (int i = 0; i < type.field_count(); ++i) {
-    const Descriptor* inner = type.field(i)->message_type();
-    if (inner != nullptr && inner->FindFieldByName(name.text) != nullptr) {
-      Report(name, path, message,
-             absl::StrCat("write it inside \"", type.field(i)->name(), " { }\""));
-      return nullptr;
-    }
-  }
-  std::string suggestion;
-  if (!nearest.empty()) {
-    suggestion = absl::StrCat("did you mean \"", nearest, "\"?");
-  } else if (type.field_count() == 0) {
-    suggestion = "it has no fields";
-  } else if (type.field_count() <= kMaxFieldsListed) {
-    suggestion = absl::StrCat("its fields are ", absl::StrJoin(FieldNames(type), ", "));
-  }
-  Report(name, path, message, suggestion);
-  return nullptr;
+  Report(name, JoinPath(scope.path, name.text),
+         absl::StrCat(type.name(), " has no field \"", name.text, "\""), unknown.suggestion);
+  const bool free = unknown.meant != nullptr &&
+                    (unknown.meant->is_repeated() || !scope.first_line.contains(unknown.meant));
+  return free ? unknown.meant : nullptr;
 }
 
 // False: a second value of a singular field or of a oneof, which is told.
@@ -279,14 +247,11 @@ bool Parser::TakePlace(Scope& scope, const FieldDescriptor& field, const TextTok
   const auto [chosen, is_only] =
       scope.chosen.try_emplace(oneof, std::make_pair(field.name(), name.line));
   if (!is_only) {
-    std::vector<std::string> names;
-    for (int i = 0; i < oneof->field_count(); ++i) {
-      names.push_back(oneof->field(i)->name());
-    }
-    Report(name, path,
-           absl::StrCat("only one of ", absl::StrJoin(names, ", "), " may be set, and \"",
-                        chosen->second.first, "\" is on line ", chosen->second.second),
-           "keep one of them");
+    Report(
+        name, path,
+        absl::StrCat("only one of ", absl::StrJoin(FieldNames(*oneof), ", "), " may be set, and \"",
+                     chosen->second.first, "\" is on line ", chosen->second.second),
+        "keep one of them");
   }
   return is_only;
 }
@@ -425,7 +390,6 @@ void Parser::ParseScalar(Scope& scope, const FieldDescriptor& field, const TextT
   SkipValue();
 }
 
-// What follows an unknown name: a scalar, a list or a message.
 void Parser::SkipUnknown() {
   const bool colon = TryTake(':');
   if (AtOpener() || Peek().IsSymbol('[')) {
@@ -451,8 +415,7 @@ void Parser::SkipValue() {
   }
 }
 
-// From an opening bracket to the one that closes it. Not recursive: the text
-// decides the depth.
+// From an opening bracket to its closing one. Not recursive: the text decides the depth.
 void Parser::SkipBalanced() {
   const TextToken& opener = Peek();
   std::vector<char> closers;
@@ -481,7 +444,7 @@ void Parser::SkipBalanced() {
 
 bool ParseText(const TextSource& source, Message* message, LocationMap* locations,
                std::vector<Diagnostic>* diagnostics) {
-  return Parser(source, locations, diagnostics).Parse(source.root, source.allow_empty, message);
+  return Parser(source, diagnostics->size(), locations, diagnostics).Parse(source.root, message);
 }
 
 }  // namespace monsoon

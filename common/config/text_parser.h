@@ -24,7 +24,6 @@ struct TextSource {
   std::string file;  // for diagnostics
   std::string contents;
   std::string root;  // put before field paths: "model" for an inlined file
-  bool allow_empty = false;
 };
 
 // Parses into `message`, which is not cleared. Returns false when the

@@ -36,6 +36,9 @@ std::string Reworded(const std::string& message) {
   if (absl::StartsWith(message, "Need space between number")) {
     return "a number must be followed by a space";
   }
+  if (absl::StartsWith(message, "Invalid escape")) {
+    return "an unknown escape sequence in the string";
+  }
   return absl::StartsWith(message, "Invalid control characters") ? "control characters in the text"
                                                                  : message;
 }

@@ -1,0 +1,66 @@
+#include "common/config/address.h"
+
+#include "common/testing/status_matchers.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+TEST(ParseAddress, ReadsEachForm) {
+  ASSERT_OK_AND_ASSIGN(const Address tcp, ParseAddress("node-1.example:2222"));
+  EXPECT_EQ(tcp.kind, Address::Kind::kTcp);
+  EXPECT_EQ(tcp.host, "node-1.example");
+  EXPECT_EQ(tcp.port, 2222);
+  ASSERT_OK_AND_ASSIGN(const Address six, ParseAddress("[::1]:0"));
+  EXPECT_EQ(six.host, "::1");
+  EXPECT_EQ(six.port, 0);
+  ASSERT_OK_AND_ASSIGN(const Address file, ParseAddress("unix:/run/a.sock"));
+  EXPECT_EQ(file.kind, Address::Kind::kUnix);
+  EXPECT_EQ(file.path, "/run/a.sock");
+  ASSERT_OK_AND_ASSIGN(const Address name, ParseAddress("unix-abstract:ps0"));
+  EXPECT_EQ(name.kind, Address::Kind::kUnixAbstract);
+  EXPECT_EQ(name.path, "ps0");
+}
+
+TEST(ParseAddress, LimitsUnixPathsToWhatTheSystemTakes) {
+  EXPECT_OK(ParseAddress("unix:" + std::string(kMaxUnixPathBytes, 'a')));
+  EXPECT_THAT(ParseAddress("unix:" + std::string(kMaxUnixPathBytes + 1, 'a')),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("107")));
+}
+
+TEST(ParseAddress, RefusesTheRest) {
+  for (const char* text : {"", "localhost", ":1", "a b:1", "a:", "a:-1", "a:65536", "a:1x",
+                           "a:99999999999999999999", "unix:", "unix-abstract:", "::1:5", "[]:5"}) {
+    EXPECT_THAT(ParseAddress(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("")))
+        << text;
+  }
+}
+
+TEST(IsLoopback, KnowsWhatStaysOnTheMachine) {
+  for (const char* text : {"127.0.0.1:1", "127.1.2.3:1", "localhost:1", "LOCALHOST:1", "[::1]:1",
+                           "unix:/a", "unix-abstract:a"}) {
+    EXPECT_TRUE(IsLoopback(text)) << text;
+  }
+  for (const char* text : {"0.0.0.0:1", "10.0.0.1:1", "127.evil.example.org:1", "127.0.0.1.org:1",
+                           "[::]:1", "example.org:1", "nonsense"}) {
+    EXPECT_FALSE(IsLoopback(text)) << text;
+  }
+}
+
+TEST(SameEndpoint, SeesThroughSpellings) {
+  const auto same = [](const char* a, const char* b) {
+    return SameEndpoint(*ParseAddress(a), *ParseAddress(b));
+  };
+  EXPECT_TRUE(same("127.0.0.1:1", "localhost:1"));
+  EXPECT_TRUE(same("0.0.0.0:1", "10.0.0.1:1"));
+  EXPECT_TRUE(same("unix:/a", "unix:/a"));
+  EXPECT_FALSE(same("127.0.0.1:1", "127.0.0.1:2"));
+  EXPECT_FALSE(same("127.0.0.1:0", "127.0.0.1:0"));
+  EXPECT_FALSE(same("unix:a", "unix-abstract:a"));
+}
+
+}  // namespace
+}  // namespace monsoon

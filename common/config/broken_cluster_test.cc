@@ -1,0 +1,257 @@
+// Cluster files that are wrong, and every line that is said about each.
+#include "common/config/cluster.h"
+#include "common/config/config_test_util.h"
+#include "gtest/gtest.h"
+
+namespace monsoon::testing {
+namespace {
+
+std::string DeepText() {
+  std::string text = "deep ";
+  for (int i = 0; i < 40; ++i) {
+    text += "{ a ";
+  }
+  return text + std::string(40, '}');
+}
+
+const std::vector<BrokenFile>& Cases() {
+  static const auto* const cases = new std::vector<BrokenFile>{
+      {"UnknownField",
+       "address: \"127.0.0.1:2222\"",
+       "adress: \"127.0.0.1:2222\"",
+       {"FILE:3:6: error: ps[0].adress: ParameterServerTask has no field \"adress\"; did you mean "
+        "\"address\"?"}},
+      {"UnknownFieldWithoutNeighbour",
+       "heartbeat_ms: 100",
+       "colour: 3",
+       {"FILE:6:1: error: colour: Cluster has no field \"colour\"; its fields are name, "
+        "coordinator, ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms"}},
+      {"UnknownTopLevelPlural",
+       "worker {",
+       "workers {",
+       {"FILE:4:1: error: workers: Cluster has no field \"workers\"; did you mean \"worker\"?"}},
+      {"UnknownFieldOfTheMessageAround",
+       "threads: 2",
+       "heartbeat_ms: 7",
+       {"FILE:4:36: error: worker[0].heartbeat_ms: WorkerTask has no field \"heartbeat_ms\"; move "
+        "it out: it is a field of Cluster"}},
+      {"UnknownEnumValue",
+       "CPU",
+       "CUDDA",
+       {"FILE:4:55: error: worker[0].device: expected one of AUTO, CPU, CUDA, found CUDDA; did you "
+        "mean \"CUDA\"?"}},
+      {"EnumInQuotes",
+       "CPU",
+       "\"CPU\"",
+       {"FILE:4:55: error: worker[0].device: expected one of AUTO, CPU, CUDA, found \"CPU\"; write "
+        "CPU without quotes"}},
+      {"EnumNumberUnknown",
+       "CPU",
+       "9",
+       {"FILE:4:55: error: worker[0].device: expected one of AUTO, CPU, CUDA, found 9"}},
+      {"StringForInteger",
+       "heartbeat_ms: 100",
+       "heartbeat_ms: \"100\"",
+       {"FILE:6:15: error: heartbeat_ms: expected an integer, found \"100\"; write 100 without "
+        "quotes"}},
+      {"IdentifierForInteger",
+       "heartbeat_ms: 100",
+       "heartbeat_ms: fast",
+       {"FILE:6:15: error: heartbeat_ms: expected an integer, found fast"}},
+      {"FloatForInteger",
+       "heartbeat_ms: 100",
+       "heartbeat_ms: 1e2",
+       {"FILE:6:15: error: heartbeat_ms: expected an integer, found 1e2; write 100"}},
+      {"IntegerForString",
+       "name: \"test\"",
+       "name: 5",
+       {"FILE:1:7: error: name: expected a string in quotes, found 5; write \"5\""}},
+      {"MessageForScalar",
+       "heartbeat_ms: 100",
+       "heartbeat_ms { }",
+       {"FILE:6:14: error: heartbeat_ms: expected an integer, found '{'"}},
+      {"ScalarForMessage",
+       "coordinator { address: \"127.0.0.1:2221\" }",
+       "coordinator: \"127.0.0.1:2221\"",
+       {"FILE:2:14: error: coordinator: expected a message, found \"127.0.0.1:2221\"; write "
+        "coordinator { ... }"}},
+      {"ListForSingular",
+       "heartbeat_ms: 100",
+       "heartbeat_ms: [100]",
+       {"FILE:6:15: error: heartbeat_ms: it takes one value, not a list; leave out the brackets"}},
+      {"IntegerOverUint32",
+       "heartbeat_ms: 100",
+       "heartbeat_ms: 4294967296",
+       {"FILE:6:15: error: heartbeat_ms: 4294967296 is out of range 0 .. 4294967295"}},
+      {"NegativeUnsigned",
+       "threads: 2",
+       "threads: -2",
+       {"FILE:4:45: error: worker[0].threads: -2 is out of range 0 .. 4294967295"}},
+      {"OctalInteger",
+       "heartbeat_ms: 100",
+       "heartbeat_ms: 0100",
+       {"FILE:6:15: error: heartbeat_ms: 0100 starts with 0 and would be octal; write 100"}},
+      {"MissingValue",
+       "heartbeat_ms: 100",
+       "heartbeat_ms:",
+       {"FILE:6:1: error: heartbeat_ms: it has no value"}},
+      {"MissingColon",
+       "heartbeat_ms: 100",
+       "heartbeat_ms 100",
+       {"FILE:6:14: error: heartbeat_ms: expected ':' after \"heartbeat_ms\"; write heartbeat_ms: "
+        "100"}},
+      {"DuplicateScalar",
+       "lost_after_ms: 1000",
+       "lost_after_ms: 1000\nheartbeat_ms: 200",
+       {"FILE:8:1: error: heartbeat_ms: it is set twice, first on line 6; keep one of them"}},
+      {"DuplicateMessage",
+       "heartbeat_ms: 100",
+       "heartbeat_ms: 100\ncoordinator { address: \"127.0.0.1:9\" }",
+       {"FILE:7:1: error: coordinator: it is set twice, first on line 2; keep one of them"}},
+      {"UnclosedMessage",
+       "address: \"127.0.0.1:2222\" memory_limit_mib: 64 }",
+       "address: \"127.0.0.1:2222\"",
+       {"FILE:3:4: error: ps[0]: '{' is never closed; add '}'"}},
+      {"WrongCloser",
+       "memory_limit_mib: 64 }",
+       "memory_limit_mib: 64 >",
+       {"FILE:3:53: error: ps[0]: '{' is closed by '>'"}},
+      {"StrayCloser", "heartbeat_ms: 100", "}", {"FILE:6:1: error: '}' closes nothing"}},
+      {"UnclosedString",
+       "name: \"test\"",
+       "name: \"test",
+       {"FILE:1:7: error: name: the string is not closed on its line"}},
+      {"BadEscape",
+       "name: \"test\"",
+       "name: \"te\\qst\"",
+       {"FILE:1:7: error: name: an unknown escape sequence in the string"}},
+      {"BadUtf8",
+       "name: \"test\"",
+       "name: \"te\377st\"",
+       {"FILE:1:10: error: byte 0xff is not valid UTF-8; save the file as UTF-8"}},
+      {"BadUtf8ByEscape",
+       "name: \"test\"",
+       "name: \"te\\xffst\"",
+       {"FILE:1:7: error: name: the string is not valid UTF-8"}},
+      {"NulInString",
+       "name: \"test\"",
+       "name: \"te\\0st\"",
+       {"FILE:1:7: error: name: the string holds a NUL byte"}},
+      {"ControlCharacters",
+       "heartbeat_ms: 100",
+       "\001\002 heartbeat_ms: 100",
+       {"FILE:6:1: error: control characters in the text"}},
+      {"NonAsciiOutsideStrings",
+       "heartbeat_ms",
+       "h\303\251artbeat_ms",
+       {"FILE:6:2: error: a character outside ASCII may stand in strings and comments only"}},
+      {"NumberRunsIntoName",
+       "heartbeat_ms: 100",
+       "heartbeat_ms: 100ms",
+       {"FILE:6:18: error: heartbeat_ms: a number must be followed by a space"}},
+      {"CStyleComment",
+       "heartbeat_ms: 100",
+       "// heartbeat_ms: 100",
+       {"FILE:6:1: error: expected the name of a field, found '/'"}},
+      {"Extension",
+       "heartbeat_ms: 100",
+       "[monsoon.extra]: 100",
+       {"FILE:6:1: error: extensions and Any are not supported here"}},
+      {"DeepNesting",
+       "heartbeat_ms: 100",
+       DeepText(),
+       {"FILE:6:1: error: deep: Cluster has no field \"deep\"; its fields are name, coordinator, "
+        "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms",
+        "FILE:6:130: error: messages are nested deeper than 32 levels"}},
+      {"DuplicateAddress",
+       "127.0.0.1:2224",
+       "127.0.0.1:2223",
+       {"FILE:5:19: error: worker[1].address: \"127.0.0.1:2223\" is the address of worker[0] too; "
+        "give each task its own address"}},
+      {"DuplicateAddressByOtherName",
+       "127.0.0.1:2224",
+       "localhost:2222",
+       {"FILE:5:19: error: worker[1].address: \"localhost:2222\" is the address of ps[0] too "
+        "(\"127.0.0.1:2222\"); give each task its own address"}},
+      {"PortOutOfRange",
+       "127.0.0.1:2222",
+       "127.0.0.1:70000",
+       {"FILE:3:15: error: ps[0].address: port 70000 is out of range 0 .. 65535"}},
+      {"PortNotANumber",
+       "127.0.0.1:2222",
+       "127.0.0.1:http",
+       {"FILE:3:15: error: ps[0].address: port \"http\" is not a number"}},
+      {"NoPort",
+       "127.0.0.1:2222",
+       "127.0.0.1",
+       {"FILE:3:15: error: ps[0].address: \"127.0.0.1\" has no port"}},
+      {"NoHost",
+       "127.0.0.1:2222",
+       ":2222",
+       {"FILE:3:15: error: ps[0].address: \":2222\" has no host"}},
+      {"UnixPathTooLong",
+       "127.0.0.1:2222",
+       "unix:/" + std::string(110, 'x'),
+       {"FILE:3:15: error: ps[0].address: the socket's path has 111 bytes, the system takes 107 at "
+        "most"}},
+      {"NoAddress",
+       "worker { address: \"127.0.0.1:2224\" }",
+       "worker { }",
+       {"FILE:5:1: error: worker[1].address: no address is set; as in address: "
+        "\"127.0.0.1:2222\""}},
+      {"NoParameterServer",
+       "ps { address: \"127.0.0.1:2222\" memory_limit_mib: 64 }",
+       "",
+       {"FILE:1:1: error: ps: a cluster needs at least one parameter server; add ps { address: "
+        "\"127.0.0.1:2222\" }"}},
+      {"NoCoordinator",
+       "coordinator { address: \"127.0.0.1:2221\" }",
+       "",
+       {"FILE:1:1: error: coordinator.address: no address is set; as in address: "
+        "\"127.0.0.1:2222\""}},
+      {"LostAfterTooShort",
+       "lost_after_ms: 1000",
+       "lost_after_ms: 299",
+       {"FILE:7:16: error: lost_after_ms: a task is lost after 299 ms, less than three heartbeats "
+        "of 100 ms; write lost_after_ms: 300 or more"}},
+      {"HeartbeatTooShort",
+       "heartbeat_ms: 100",
+       "heartbeat_ms: 1",
+       {"FILE:6:15: error: heartbeat_ms: 1 ms is out of range 10 .. 3600000"}},
+      {"SpaceInClusterName",
+       "name: \"test\"",
+       "name: \"my test\"",
+       {"FILE:1:7: error: name: a cluster's name has up to 64 printable ASCII characters and no "
+        "space"}},
+      {"FiveErrors",
+       "ps { address: \"127.0.0.1:2222\" memory_limit_mib: 64 }\nworker { address: "
+       "\"127.0.0.1:2223\" threads: 2 device: CPU }\nworker { address: \"127.0.0.1:2224\" "
+       "}\nheartbeat_ms: 100",
+       "ps { address: \"127.0.0.1:2222\" memory_limit: 64 }\nworker { address: \"127.0.0.1:2221\" "
+       "threads: \"2\" }\nworker { address: \"127.0.0.1:99999\" }\nheartbeat_ms: -5",
+       {"FILE:3:32: error: ps[0].memory_limit: ParameterServerTask has no field \"memory_limit\"; "
+        "did you mean \"memory_limit_mib\"?",
+        "FILE:4:19: error: worker[0].address: \"127.0.0.1:2221\" is the address of coordinator "
+        "too; give each task its own address",
+        "FILE:4:45: error: worker[0].threads: expected an integer, found \"2\"; write 2 without "
+        "quotes",
+        "FILE:5:19: error: worker[1].address: port 99999 is out of range 0 .. 65535",
+        "FILE:6:15: error: heartbeat_ms: -5 is out of range 0 .. 4294967295"}},
+  };
+  return *cases;
+}
+
+class BrokenCluster : public ::testing::TestWithParam<BrokenFile> {};
+
+TEST_P(BrokenCluster, EveryErrorIsTold) {
+  ExpectDiagnostics(GetParam(), ValidCluster(),
+                    [](const std::string& path, std::vector<Diagnostic>* diagnostics) {
+                      return LoadCluster(path, diagnostics).status();
+                    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, BrokenCluster, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace monsoon::testing

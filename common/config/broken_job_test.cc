@@ -1,0 +1,282 @@
+// Job files that are wrong, and every line that is said about each.
+#include "common/config/config_test_util.h"
+#include "common/config/job.h"
+#include "gtest/gtest.h"
+
+namespace monsoon::testing {
+namespace {
+
+std::string ModeText() {
+  const std::string job = ValidJob();
+  const size_t begin = job.find("downpour {");
+  return job.substr(begin, job.find("stop {") - begin);
+}
+
+const std::vector<BrokenFile>& Cases() {
+  static const auto* const cases = new std::vector<BrokenFile>{
+      {"NanRate",
+       "rate: 0.1 ",
+       "rate: nan ",
+       {"FILE:11:22: error: downpour.optimizer.momentum.rate: nan is not a finite number"}},
+      {"InfRate",
+       "rate: 0.1 ",
+       "rate: -inf ",
+       {"FILE:11:22: error: downpour.optimizer.momentum.rate: -inf is not a finite number"}},
+      {"OverflowingRate",
+       "rate: 0.1 ",
+       "rate: 1e999 ",
+       {"FILE:11:22: error: downpour.optimizer.momentum.rate: 1e999 is too large for a finite "
+        "number"}},
+      {"RateInQuotes",
+       "rate: 0.1 ",
+       "rate: \"0.1\" ",
+       {"FILE:11:22: error: downpour.optimizer.momentum.rate: expected a number, found \"0.1\"; "
+        "write 0.1 without quotes"}},
+      {"TwoOfAOneof",
+       "momentum { rate: 0.1 momentum: 0.9 }",
+       "momentum { rate: 0.1 momentum: 0.9 }\n    adagrad { rate: 0.03 }",
+       {"FILE:12:5: error: downpour.optimizer.adagrad: only one of sgd, momentum, adagrad may be "
+        "set, and \"momentum\" is on line 11; keep one of them"}},
+      {"FieldOneLevelTooHigh",
+       "seed: 7",
+       "n_push: 7",
+       {"FILE:5:1: error: n_push: Job has no field \"n_push\"; write it inside \"downpour { }\""}},
+      {"FieldOneLevelTooLow",
+       "n_fetch: 2",
+       "batch_size: 2",
+       {"FILE:8:3: error: downpour.batch_size: Downpour has no field \"batch_size\"; move it out: "
+        "it is a field of Job"}},
+      {"LongerNameOfAField",
+       "rate: 0.1 ",
+       "learning_rate: 0.1 ",
+       {"FILE:11:16: error: downpour.optimizer.momentum.learning_rate: Momentum has no field "
+        "\"learning_rate\"; did you mean \"rate\"?"}},
+      {"SeedOverUint64",
+       "seed: 7",
+       "seed: 18446744073709551616",
+       {"FILE:5:7: error: seed: 18446744073709551616 is out of range 0 .. 18446744073709551615"}},
+      {"ZeroBatch",
+       "batch_size: 4",
+       "batch_size: 0",
+       {"FILE:6:13: error: batch_size: must be at least 1; as in batch_size: 64"}},
+      {"NoBatch",
+       "batch_size: 4",
+       "",
+       {"FILE:1:1: error: batch_size: must be at least 1; as in batch_size: 64"}},
+      {"BatchLargerThanData",
+       "batch_size: 4",
+       "batch_size: 104 ",
+       {"FILE:6:13: error: batch_size: a batch of 104 is larger than the training data of 100",
+        "FILE:17:17: error: block_examples: 8 is not a multiple of batch_size (104); write "
+        "block_examples: 104"}},
+      {"BlockNotAMultiple",
+       "block_examples: 8",
+       "block_examples: 10",
+       {"FILE:17:17: error: block_examples: 10 is not a multiple of batch_size (4); write "
+        "block_examples: 12"}},
+      {"ZeroRate",
+       "rate: 0.1 ",
+       "rate: 0 ",
+       {"FILE:11:22: error: downpour.optimizer.momentum.rate: 0 is not positive and finite"}},
+      {"NegativeRate",
+       "rate: 0.1 ",
+       "rate: -0.1 ",
+       {"FILE:11:22: error: downpour.optimizer.momentum.rate: -0.1 is not positive and finite"}},
+      {"MomentumOfOne",
+       "momentum: 0.9",
+       "momentum: 1",
+       {"FILE:11:36: error: downpour.optimizer.momentum.momentum: 1 is outside [0, 1)"}},
+      {"ScheduleFactor",
+       "factor: 0.5",
+       "factor: 1.5",
+       {"FILE:12:48: error: downpour.optimizer.schedule.step.factor: 1.5 is outside (0, 1]"}},
+      {"ScheduleEveryZero",
+       "every_pushes: 10",
+       "every_pushes: 0",
+       {"FILE:12:37: error: downpour.optimizer.schedule.step.every_pushes: must be at least 1"}},
+      {"CosineFinal",
+       "step { every_pushes: 10 factor: 0.5 }",
+       "cosine { pushes: 100 final: 2 }",
+       {"FILE:12:44: error: downpour.optimizer.schedule.cosine.final: 2 is outside [0, 1]"}},
+      {"NegativeClip",
+       "schedule {",
+       "clip_value: -1 schedule {",
+       {"FILE:12:17: error: downpour.optimizer.clip_value: -1 is not a finite number of at least "
+        "0"}},
+      {"NegativeDecay",
+       "schedule {",
+       "weight_decay: -0.5 schedule {",
+       {"FILE:12:19: error: downpour.optimizer.weight_decay: -0.5 is not a finite number of at "
+        "least 0"}},
+      {"LocalUpdateRate",
+       "overlap: NONE",
+       "local_update { sgd_rate: 0 }",
+       {"FILE:9:28: error: downpour.local_update.sgd_rate: 0 is not positive and finite"}},
+      {"HugeFetchInterval",
+       "n_fetch: 2",
+       "n_fetch: 100000",
+       {"FILE:8:12: error: downpour.n_fetch: 100000 is more than 65536"}},
+      {"HugePushInterval",
+       "n_fetch: 2",
+       "n_push: 4000000000",
+       {"FILE:8:11: error: downpour.n_push: 4000000000 is more than 65536"}},
+      {"EmptyWarmstart",
+       "overlap: NONE",
+       "warmstart { }",
+       {"FILE:9:3: error: downpour.warmstart: neither steps nor seconds is set; as in warmstart { "
+        "steps: 100 }"}},
+      {"NoOptimizer",
+       "momentum { rate: 0.1 momentum: 0.9 }",
+       "",
+       {"FILE:10:3: error: downpour.optimizer: no optimizer is chosen: sgd, momentum or adagrad; "
+        "as in optimizer { adagrad { rate: 0.03 } }"}},
+      {"NoMode",
+       ModeText(),
+       "",
+       {"FILE:1:1: error: downpour: the job has no mode; add downpour { optimizer { ... } }"}},
+      {"NoStop",
+       "stop { epochs: 2 target_accuracy: 0.9 }",
+       "",
+       {"FILE:1:1: error: stop: the job would never end: it has no stop condition; add stop { "
+        "epochs: 10 }"}},
+      {"EmptyStop",
+       "epochs: 2 target_accuracy: 0.9",
+       "",
+       {"FILE:15:1: error: stop: the job would never end: it has no stop condition; add stop { "
+        "epochs: 10 }"}},
+      {"NegativeEpochs",
+       "epochs: 2",
+       "epochs: -2",
+       {"FILE:15:16: error: stop.epochs: -2 is outside 0 .. 1e+09"}},
+      {"TargetInPercent",
+       "target_accuracy: 0.9",
+       "target_accuracy: 90",
+       {"FILE:15:35: error: stop.target_accuracy: 90 is outside (0, 1]; write target_accuracy: "
+        "0.9"}},
+      {"TargetNeverChecked",
+       "stop { epochs: 2 target_accuracy: 0.9 }\nevaluation { every_epochs: 1 }",
+       "stop { target_accuracy: 0.9 }",
+       {"FILE:15:25: error: stop.target_accuracy: it is never checked: evaluation is only at the "
+        "end; add evaluation { every_epochs: 1 }"}},
+      {"EvaluationWithoutTestData",
+       "test { idx { images: \"test-images.idx\" labels: \"test-labels.idx\" } scale: 2 }\n",
+       "",
+       {"FILE:14:35: error: stop.target_accuracy: it needs test data to measure accuracy on; add "
+        "test { idx { ... } }",
+        "FILE:15:1: error: evaluation: there is no test data to evaluate on; add test { idx { ... "
+        "} }"}},
+      {"NoTrainingData",
+       "train { idx { images: \"images.idx\" labels: \"labels.idx\" } }",
+       "",
+       {"FILE:1:1: error: train: the job has no training data; add train { idx { ... } }"}},
+      {"NoSource",
+       "idx { images: \"images.idx\" labels: \"labels.idx\" }",
+       "",
+       {"FILE:3:1: error: train: names no source: set one of idx, npy, synthetic"}},
+      {"MissingDataFile",
+       "\"images.idx\"",
+       "\"imges.idx\"",
+       {"FILE:3:23: error: train.idx.images: cannot read DIR/imges.idx: No such file or "
+        "directory"}},
+      {"LabelsNotNamed",
+       "labels: \"labels.idx\" ",
+       "",
+       {"FILE:3:9: error: train.idx.labels: no file is named"}},
+      {"DataFileIsAFolder",
+       "\"images.idx\"",
+       "\".\"",
+       {"FILE:3:23: error: train.idx.images: cannot read DIR/: it is a directory"}},
+      {"WrongMagic",
+       "\"images.idx\"",
+       "\"not-idx.idx\"",
+       {"FILE:3:23: error: train.idx.images: DIR/not-idx.idx is not an IDX file: found magic "
+        "89504e47, expected 00000803 for images or 00000801 for labels"}},
+      {"LabelsForImages",
+       "images: \"images.idx\" labels: \"labels.idx\"",
+       "images: \"labels.idx\" labels: \"images.idx\"",
+       {"FILE:3:23: error: train.idx.images: DIR/labels.idx holds labels (magic 00000801), not "
+        "images (magic 00000803)",
+        "FILE:3:44: error: train.idx.labels: DIR/images.idx holds 3-dimensional data [100, 4, 4] "
+        "(magic 00000803), not labels (magic 00000801)"}},
+      {"CutDataFile",
+       "\"images.idx\"",
+       "\"cut-images.idx\"",
+       {"FILE:3:23: error: train.idx.images: DIR/cut-images.idx: the header promises 1616 bytes, "
+        "the file has 1000"}},
+      {"CountsDiffer",
+       "\"labels.idx\"",
+       "\"few-labels.idx\"",
+       {"FILE:3:44: error: train.idx.labels: DIR/images.idx has 100 samples, but "
+        "DIR/few-labels.idx has 99 labels"}},
+      {"TestShapeDiffers",
+       "\"test-images.idx\"",
+       "\"wide-images.idx\"",
+       {"FILE:4:22: error: test.idx.images: samples are [5, 5] (25 values), the model's "
+        "input_shape is [1, 4, 4] (16)"}},
+      {"TooManyClasses",
+       "model_file: \"model.textproto\"",
+       "model { input_shape: 16 layer { dense { units: 9 } } }",
+       {"FILE:3:44: error: train.idx.labels: there are 10 classes (labels 0 .. 9), the model has 9 "
+        "outputs",
+        "FILE:4:48: error: test.idx.labels: there are 10 classes (labels 0 .. 9), the model has 9 "
+        "outputs"}},
+      {"InputShapeDoesNotFitData",
+       "model_file: \"model.textproto\"",
+       "model { input_shape: [1, 5, 5] layer { flatten {} } layer { dense { units: 10 } } }",
+       {"FILE:3:23: error: train.idx.images: samples are [4, 4] (16 values), the model's "
+        "input_shape is [1, 5, 5] (25)",
+        "FILE:4:22: error: test.idx.images: samples are [4, 4] (16 values), the model's "
+        "input_shape is [1, 5, 5] (25)"}},
+      {"NoModel",
+       "model_file: \"model.textproto\"",
+       "",
+       {"FILE:1:1: error: model: the job has no model; add model_file: \"...\" or model { ... }"}},
+      {"ModelAndModelFile",
+       "model_file: \"model.textproto\"",
+       "model_file: \"model.textproto\" model { input_shape: 16 layer { dense { units: 10 } } }",
+       {"FILE:2:13: error: model_file: the job has a model of its own too; keep one of them"}},
+      {"MissingModelFile",
+       "\"model.textproto\"",
+       "\"modell.textproto\"",
+       {"FILE:2:13: error: model_file: DIR/modell.textproto: cannot read the file: No such file or "
+        "directory"}},
+      {"BrokenModelFile",
+       "\"model.textproto\"",
+       "\"broken-model.textproto\"",
+       {"DIR/broken-model.textproto:8:42: error: model.layer[5].dense.unit: Dense has no field "
+        "\"unit\"; did you mean \"units\"?"}},
+      {"StripeTooLarge",
+       "block_examples: 8",
+       "stripe_kib: 2048",
+       {"FILE:17:13: error: stripe_kib: 2048 is more than 1024"}},
+      {"SpaceInJobName",
+       "name: \"tiny\"",
+       "name: \"my job\"",
+       {"FILE:1:7: error: name: \"my job\" is not a name; use up to 64 letters, digits, '_' and "
+        "'-'"}},
+      {"HugeScale",
+       "scale: 2",
+       "scale: 1e300",
+       {"FILE:4:75: error: test.scale: 1e+300 is not a finite float32"}},
+      {"SyntheticWithoutClasses",
+       "idx { images: \"images.idx\" labels: \"labels.idx\" }",
+       "synthetic { examples: 100 }",
+       {"FILE:3:9: error: train.synthetic.classes: must be at least 1"}},
+  };
+  return *cases;
+}
+
+class BrokenJob : public ::testing::TestWithParam<BrokenFile> {};
+
+TEST_P(BrokenJob, EveryErrorIsTold) {
+  ExpectDiagnostics(GetParam(), ValidJob(),
+                    [](const std::string& path, std::vector<Diagnostic>* diagnostics) {
+                      return LoadJob(path, {}, diagnostics).status();
+                    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, BrokenJob, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace monsoon::testing

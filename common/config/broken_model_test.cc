@@ -1,0 +1,135 @@
+// Model files that are wrong, and every line that is said about each.
+#include "common/config/config_test_util.h"
+#include "common/config/model.h"
+#include "gtest/gtest.h"
+
+namespace monsoon::testing {
+namespace {
+
+std::string LayersText() {
+  const std::string model = ValidModel();
+  const size_t begin = model.find("layer {");
+  return model.substr(begin, model.find("loss:") - begin);
+}
+
+const std::vector<BrokenFile>& Cases() {
+  static const auto* const cases = new std::vector<BrokenFile>{
+      {"NoLayers",
+       LayersText(),
+       "",
+       {"FILE:1:1: error: layer: a model needs at least one layer; add layer { dense { units: 10 } "
+        "}"}},
+      {"NoInputShape",
+       "input_shape: [1, 4, 4]",
+       "",
+       {"FILE:1:1: error: input_shape: the shape of a sample is not set; as in input_shape: [1, "
+        "28, 28] for images or input_shape: [784]"}},
+      {"ZeroInputExtent",
+       "[1, 4, 4]",
+       "[1, 0, 4]",
+       {"FILE:2:18: error: input_shape[1]: must be at least 1"}},
+      {"UnclosedList",
+       "[1, 4, 4]",
+       "[1, 4, 4",
+       {"FILE:3:1: error: expected ',' or ']' in the list of input_shape, found layer"}},
+      {"ListWithoutComma",
+       "[1, 4, 4]",
+       "[1 4, 4]",
+       {"FILE:2:17: error: expected ',' or ']' in the list of input_shape, found 4"}},
+      {"TrailingComma",
+       "[1, 4, 4]",
+       "[1, 4, 4,]",
+       {"FILE:2:23: error: expected a value, found ']'"}},
+      {"UnknownLayerKind",
+       "relu {}",
+       "rellu {}",
+       {"FILE:4:9: error: layer[1].rellu: Layer has no field \"rellu\"; did you mean \"relu\"?"}},
+      {"UnsupportedLayerKind",
+       "relu {}",
+       "softmax {}",
+       {"FILE:4:9: error: layer[1].softmax: Layer has no field \"softmax\"; its fields are name, "
+        "dense, conv2d, average_pool2d, max_pool2d, relu, sigmoid, tanh, dropout, flatten"}},
+      {"EmptyLayer",
+       "relu {}",
+       "",
+       {"FILE:4:1: error: layer[1]: the layer has no kind; as in layer { dense { units: 10 } }"}},
+      {"TwoKindsInALayer",
+       "relu {}",
+       "relu {} tanh {}",
+       {"FILE:4:17: error: layer[1].tanh: only one of dense, conv2d, average_pool2d, max_pool2d, "
+        "relu, sigmoid, tanh, dropout, flatten may be set, and \"relu\" is on line 4; keep one of "
+        "them"}},
+      {"DuplicateLayerName",
+       "\"dense1\"",
+       "\"conv1\"",
+       {"FILE:8:15: error: layer[5].name: \"conv1\" is the name of layer[0] too; give each layer "
+        "its own name"}},
+      {"BadLayerName",
+       "\"dense1\"",
+       "\"dense/1\"",
+       {"FILE:8:15: error: layer[5].name: \"dense/1\" is not a name; use up to 64 letters, digits, "
+        "'_' and '-'"}},
+      {"ZeroUnits",
+       "units: 10",
+       "units: 0",
+       {"FILE:8:39: error: layer[5].dense.units: must be at least 1"}},
+      {"ZeroKernel",
+       "kernel: 3",
+       "",
+       {"FILE:3:23: error: layer[0].conv2d.kernel: must be at least 1"}},
+      {"ZeroWindow",
+       "window: 2",
+       "",
+       {"FILE:5:9: error: layer[2].average_pool2d.window: must be at least 1"}},
+      {"KernelLargerThanInput",
+       "kernel: 3",
+       "kernel: 7",
+       {"FILE:3:1: error: layer[0]: layer \"conv1\": a window of 7 does not fit an input of 4 "
+        "(padding included)"}},
+      {"WindowLargerThanInput",
+       "window: 2",
+       "window: 3",
+       {"FILE:5:1: error: layer[2]: layer \"average_pool1\": a window of 3 does not fit an input "
+        "of 2 (padding included)"}},
+      {"DenseOnAnImage",
+       "layer { name: \"flatten\" flatten {} }",
+       "",
+       {"FILE:8:1: error: layer[4]: layer \"dense1\": dense needs a flat input, got [2, 1, 1]; put "
+        "a flatten layer before it"}},
+      {"LossOnAnImage",
+       "layer { name: \"flatten\" flatten {} }\nlayer { dropout { rate: 0.5 } }\nlayer { name: "
+       "\"dense1\" dense { units: 10 weight_initializer { normal: 0.1 } } }\n",
+       "",
+       {"FILE:5:1: error: layer[2]: layer \"average_pool1\": the loss needs a flat output, got [2, "
+        "1, 1]; end with flatten or dense"}},
+      {"DropoutOfOne",
+       "rate: 0.5",
+       "rate: 1",
+       {"FILE:7:25: error: layer[4].dropout.rate: 1 is outside [0, 1)"}},
+      {"NegativeDeviation",
+       "normal: 0.1",
+       "normal: -0.1",
+       {"FILE:8:71: error: layer[5].dense.weight_initializer.normal: -0.1 is not a finite float32 "
+        "of at least 0"}},
+      {"UnknownLoss",
+       "SOFTMAX_CROSS_ENTROPY",
+       "CROSS_ENTROPY",
+       {"FILE:9:7: error: loss: expected SOFTMAX_CROSS_ENTROPY, found CROSS_ENTROPY"}},
+  };
+  return *cases;
+}
+
+class BrokenModel : public ::testing::TestWithParam<BrokenFile> {};
+
+TEST_P(BrokenModel, EveryErrorIsTold) {
+  ExpectDiagnostics(GetParam(), ValidModel(),
+                    [](const std::string& path, std::vector<Diagnostic>* diagnostics) {
+                      return LoadModel(path, diagnostics).status();
+                    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, BrokenModel, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace monsoon::testing

@@ -1,0 +1,100 @@
+#include "common/config/cluster.h"
+
+#include "common/config/config_test_util.h"
+#include "common/config/text_tokens.h"
+#include "common/testing/status_matchers.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+TEST(LoadCluster, FillsInDefaults) {
+  const std::string path = testing::MakeFolder("cluster") + "/c.textproto";
+  testing::WriteFile(path, R"(# A comment; lists, commas and <> are protobuf text too.
+coordinator: < address: 'unix-abstract:' "c" >, ps: [{ address: "unix-abstract:a" }, {
+address: "unix-abstract:b" message_memory_mib: 0x10 }]
+worker { address: "unix-abstract:w" device: 2 };)");
+  ASSERT_OK_AND_ASSIGN(const LoadedCluster loaded, LoadCluster(path));
+  EXPECT_EQ(loaded.path, path);
+  EXPECT_EQ(loaded.cluster.name(), "monsoon");
+  EXPECT_EQ(loaded.cluster.coordinator().address(), "unix-abstract:c");
+  ASSERT_EQ(loaded.cluster.ps_size(), 2);
+  EXPECT_EQ(loaded.cluster.ps(0).memory_limit_mib(), 4096u);
+  EXPECT_EQ(loaded.cluster.ps(0).message_memory_mib(), 256u);
+  EXPECT_EQ(loaded.cluster.ps(1).message_memory_mib(), 16u);
+  EXPECT_EQ(loaded.cluster.worker(0).threads(), 1u);
+  EXPECT_EQ(loaded.cluster.worker(0).device(), CUDA);
+  EXPECT_EQ(loaded.cluster.heartbeat_ms(), 500u);
+  EXPECT_EQ(loaded.cluster.lost_after_ms(), 3000u);
+  EXPECT_EQ(loaded.cluster.rpc_deadline_ms(), 10000u);
+}
+
+TEST(LoadCluster, RefusesWhatIsNoFile) {
+  const std::string folder = testing::MakeFolder("no-cluster");
+  const auto line = [](const std::string& path) {
+    std::vector<Diagnostic> diagnostics;
+    EXPECT_FALSE(LoadCluster(path, &diagnostics).ok());
+    return diagnostics.size() == 1 ? FormatDiagnostic(diagnostics[0]) : "not one error";
+  };
+  EXPECT_EQ(line(folder + "/a"),
+            folder + "/a:1:1: error: cannot read the file: No such file or directory");
+  EXPECT_EQ(line(folder), folder + ":1:1: error: cannot read the file: it is a directory");
+  EXPECT_EQ(line("/dev/zero"),
+            "/dev/zero:1:1: error: cannot read the file: it is not a regular file");
+  const std::string path = folder + "/f";
+  const std::string empty =
+      path +
+      ":1:1: error: the file is empty; a cluster file has the fields name, coordinator, "
+      "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms";
+  testing::WriteFile(path, "");
+  EXPECT_EQ(line(path), empty);
+  testing::WriteFile(path, "# nothing but this\n\n");
+  EXPECT_EQ(line(path), empty);
+  testing::WriteFile(path, std::string(kMaxConfigBytes + 1, '#'));
+  EXPECT_EQ(line(path),
+            path + ":1:1: error: the file is larger than 1048576 bytes; is it a data file?");
+  testing::WriteFile(path, testing::ValidCluster() + std::string(1000, '#'));
+  EXPECT_OK(LoadCluster(path));
+}
+
+TEST(LoadCluster, StopsTellingAfterManyErrors) {
+  const std::string path = testing::MakeFolder("many") + "/c.textproto";
+  std::string text;
+  for (int i = 0; i < 100000; ++i) {
+    text += "a: 1\n";
+  }
+  testing::WriteFile(path, text);
+  std::vector<Diagnostic> diagnostics;
+  EXPECT_FALSE(LoadCluster(path, &diagnostics).ok());
+  ASSERT_EQ(diagnostics.size(), kMaxDiagnosticsPerFile + 1);
+  EXPECT_EQ(diagnostics.back().message, "too many errors; no more are told");
+}
+
+TEST(LoadCluster, SurvivesBottomlessNesting) {
+  const std::string path = testing::MakeFolder("deep") + "/c.textproto";
+  for (const char* piece : {"ps {", "a {", "[", "a: [", "<", "a { b: [{"}) {
+    std::string text;
+    while (text.size() < kMaxConfigBytes / 2) {
+      text += piece;
+    }
+    testing::WriteFile(path, text);
+    std::vector<Diagnostic> diagnostics;
+    EXPECT_FALSE(LoadCluster(path, &diagnostics).ok());
+    EXPECT_GE(diagnostics.size(), 1u);
+  }
+}
+
+TEST(ValidateCluster, JudgesAMessageWithoutAFile) {
+  Cluster cluster;
+  cluster.mutable_coordinator()->set_address("unix-abstract:c");
+  EXPECT_THAT(ValidateCluster(cluster), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                 HasSubstr("error: ps: a cluster needs")));
+  cluster.add_ps()->set_address("unix-abstract:p");
+  EXPECT_OK(ValidateCluster(cluster));
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,86 @@
+#include "common/config/config_file.h"
+
+#include <filesystem>
+#include <map>
+
+#include "common/config/config_test_util.h"
+#include "common/config/job.h"
+#include "common/config/model.h"
+#include "common/model/parameter_layout.h"
+#include "common/testing/status_matchers.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+TEST(SniffConfigKind, GoesByTheFields) {
+  EXPECT_EQ(*SniffConfigKind(testing::ValidCluster()), ConfigKind::kCluster);
+  EXPECT_EQ(*SniffConfigKind(testing::ValidJob()), ConfigKind::kJob);
+  EXPECT_EQ(*SniffConfigKind(testing::ValidModel()), ConfigKind::kModel);
+  EXPECT_EQ(*SniffConfigKind("workers { } cordinator { } batch_size { }"), ConfigKind::kJob);
+  EXPECT_EQ(*SniffConfigKind("workers { } cordinator { } pss { }"), ConfigKind::kCluster);
+  EXPECT_THAT(SniffConfigKind("name: \"a\" zebra: 1"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("neither a cluster")));
+}
+
+TEST(ValidateConfigFile, TellsKindAndErrors) {
+  const std::string folder = testing::MakeFolder("sniff");
+  testing::WriteFixtures(folder);
+  testing::WriteFile(folder + "/cluster", testing::ValidCluster());
+  testing::WriteFile(folder + "/job", testing::ValidJob());
+  testing::WriteFile(folder + "/neither", "zebra: 1");
+  EXPECT_EQ(*ValidateConfigFile(folder + "/cluster"), ConfigKind::kCluster);
+  EXPECT_EQ(*ValidateConfigFile(folder + "/job"), ConfigKind::kJob);
+  EXPECT_EQ(*ValidateConfigFile(folder + "/model.textproto"), ConfigKind::kModel);
+  std::vector<Diagnostic> diagnostics;
+  EXPECT_FALSE(ValidateConfigFile(folder + "/broken-model.textproto", &diagnostics).ok());
+  EXPECT_FALSE(ValidateConfigFile(folder + "/neither", &diagnostics).ok());
+  EXPECT_FALSE(ValidateConfigFile(folder + "/absent", &diagnostics).ok());
+  EXPECT_EQ(diagnostics.size(), 3u);
+}
+
+// Bazel runs tests in the folder where the data lies under its own path.
+TEST(Presets, AreAllValid) {
+  std::map<std::string, ConfigKind> kinds = {
+      {"cluster", ConfigKind::kCluster}, {"job", ConfigKind::kJob}, {"model", ConfigKind::kModel}};
+  std::map<std::string, int> seen;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
+    if (entry.path().extension() != ".textproto") {
+      continue;
+    }
+    const std::string folder = entry.path().parent_path().filename();
+    const absl::StatusOr<ConfigKind> kind = ValidateConfigFile(entry.path());
+    ASSERT_OK(kind);
+    EXPECT_EQ(*kind, kinds.at(folder)) << entry.path();
+    ++seen[folder];
+  }
+  EXPECT_GE(seen["cluster"], 2);
+  EXPECT_GE(seen["job"], 2);
+  EXPECT_GE(seen["model"], 3);
+}
+
+TEST(Presets, HaveTheParametersTheySay) {
+  for (const auto& [name, parameters] :
+       std::map<std::string, uint64_t>{{"softmax", 7850}, {"mlp", 101770}, {"lenet", 129068}}) {
+    ASSERT_OK_AND_ASSIGN(const Model model, LoadModel("configs/model/" + name + ".textproto"));
+    EXPECT_EQ(model.name(), name);
+    ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(model));
+    EXPECT_EQ(layout.parameters(), parameters) << name;
+    EXPECT_EQ(layout.output_units(), 10u);
+  }
+  for (const char* name : {"mlp", "lenet"}) {
+    ASSERT_OK_AND_ASSIGN(const Job job,
+                         LoadJob("configs/job/" + std::string(name) + "_downpour.textproto"));
+    EXPECT_EQ(job.name(), name);
+    EXPECT_EQ(job.model().name(), name);
+    EXPECT_EQ(job.batch_size(), 64u);
+    EXPECT_EQ(job.stop().epochs(), 10.0);
+    EXPECT_EQ(job.downpour().optimizer().adagrad().rate(), 0.03);
+  }
+}
+
+}  // namespace
+}  // namespace monsoon

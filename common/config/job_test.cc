@@ -1,0 +1,162 @@
+#include "common/config/job.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include "common/config/cluster.h"
+#include "common/config/config_test_util.h"
+#include "common/config/model.h"
+#include "common/model/parameter_layout.h"
+#include "common/testing/status_matchers.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+std::string WriteJob(const std::string& text) {
+  const std::string folder = testing::MakeFolder("job");
+  testing::WriteFixtures(folder);
+  testing::WriteFile(folder + "/the job.v2.textproto", text);
+  return folder + "/the job.v2.textproto";
+}
+
+TEST(LoadJob, InlinesResolvesAndFillsIn) {
+  const std::string path = WriteJob(testing::Replaced(
+      testing::Replaced(testing::ValidJob(), "name: \"tiny\"\n", ""), "block_examples: 8\n", ""));
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  ASSERT_OK_AND_ASSIGN(const Job job, LoadJob(path));
+  EXPECT_EQ(job.name(), "the-job");
+  EXPECT_EQ(job.model_file(), "");
+  EXPECT_EQ(job.model().name(), "tiny");
+  EXPECT_EQ(job.model().layer_size(), 6);
+  EXPECT_EQ(job.train().idx().images(), folder + "/images.idx");
+  EXPECT_EQ(job.test().idx().labels(), folder + "/test-labels.idx");
+  EXPECT_EQ(job.train().scale(), 1.0);
+  EXPECT_EQ(job.test().scale(), 2.0);
+  EXPECT_EQ(job.downpour().n_fetch(), 2u);
+  EXPECT_EQ(job.downpour().n_push(), 1u);
+  EXPECT_EQ(job.block_examples(), 32u);
+  EXPECT_EQ(job.stripe_kib(), 1024u);
+  EXPECT_EQ(job.evaluation().batch_size(), 500u);
+  EXPECT_EQ(job.divergence().max_refused(), 10u);
+  EXPECT_OK(ValidateJob(job));
+}
+
+TEST(LoadJob, RelativePathsFollowTheJobFileNotTheWorkingFolder) {
+  const std::string path = WriteJob(testing::ValidJob());
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(std::filesystem::path(path).parent_path());
+  const absl::StatusOr<Job> job = LoadJob("the job.v2.textproto");
+  std::filesystem::current_path(before);
+  ASSERT_OK(job);
+  EXPECT_TRUE(std::filesystem::path(job->train().idx().images()).is_absolute());
+}
+
+TEST(LoadJob, AppliesOverridesAlsoToTheInlinedModel) {
+  const std::string path = WriteJob(testing::ValidJob());
+  ASSERT_OK_AND_ASSIGN(const Job job,
+                       LoadJob(path, {.overrides = {"model.layer[5].dense.units=12",
+                                                    "downpour.n_push=3", "seed=1", "seed=2"}}));
+  EXPECT_EQ(job.model().layer(5).dense().units(), 12u);
+  EXPECT_EQ(job.downpour().n_push(), 3u);
+  EXPECT_EQ(job.seed(), 2u);
+}
+
+TEST(LoadJob, JudgesOverriddenFieldsAtTheOverride) {
+  const std::string path = WriteJob(testing::ValidJob());
+  std::vector<Diagnostic> diagnostics;
+  EXPECT_FALSE(
+      LoadJob(path,
+              {.overrides = {"batch_size=0", "model.layer[5].dense.units=0", "downpour.n_fech=1"}},
+              &diagnostics)
+          .ok());
+  std::vector<std::string> lines;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    lines.push_back(FormatDiagnostic(diagnostic));
+  }
+  EXPECT_THAT(lines,
+              ::testing::UnorderedElementsAre(
+                  "--set batch_size=0: error: batch_size: must be at least 1; as in batch_size: 64",
+                  "--set model.layer[5].dense.units=0: error: model.layer[5].dense.units: must be "
+                  "at least 1",
+                  "--set downpour.n_fech=1: error: downpour.n_fech: Downpour has no field "
+                  "\"n_fech\"; did you mean \"downpour.n_fetch\"?"));
+}
+
+TEST(LoadJob, CanLeaveDataFilesAlone) {
+  const std::string path =
+      WriteJob(testing::Replaced(testing::ValidJob(), "images.idx", "absent.idx"));
+  EXPECT_FALSE(LoadJob(path).ok());
+  EXPECT_OK(LoadJob(path, {.check_data_files = false}));
+}
+
+TEST(ValidateJob, JudgesWhatCameOverTheWire) {
+  Job job;
+  EXPECT_THAT(ValidateJob(job),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ::testing::AllOf(HasSubstr("model: the job has no model"),
+                                        HasSubstr("\nerror: stop: the job would never end"))));
+  ASSERT_OK_AND_ASSIGN(job, LoadJob(WriteJob(testing::ValidJob())));
+  job.mutable_downpour()->mutable_optimizer()->mutable_momentum()->set_rate(std::nan(""));
+  EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("downpour.optimizer.momentum.rate: nan")));
+  job.set_model_file("/etc/passwd");
+  EXPECT_THAT(ValidateJob(job),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model_file")));
+}
+
+class OnCluster : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidJob())));
+    AddShards(1);
+    cluster_.add_worker()->set_address("unix-abstract:w");
+  }
+  void AddShards(int count) {
+    for (int i = 0; i < count; ++i) {
+      cluster_.add_ps()->set_address("unix-abstract:p");
+    }
+  }
+  Job job_;
+  Cluster cluster_;
+};
+
+// conv1 18 -> 32 floats, its bias 2 -> 16, dense1 20 -> 32, its bias 10 -> 16:
+// 96 floats are 6 lines.
+TEST_F(OnCluster, EveryShardNeedsA64ByteLine) {
+  AddShards(5);
+  EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+  AddShards(1);
+  EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("7 shards for a model of 6 64-byte lines")));
+}
+
+TEST_F(OnCluster, ReplicasNeedWorkers) {
+  job_.mutable_downpour()->set_replicas(2);
+  EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 1 workers")));
+}
+
+TEST_F(OnCluster, ParametersAndStateMustFitTheMemoryLimit) {
+  cluster_.mutable_ps(0)->set_memory_limit_mib(1);
+  job_.mutable_model()->clear_layer();
+  job_.mutable_model()->clear_input_shape();
+  job_.mutable_model()->add_input_shape(1024);
+  Dense* dense = job_.mutable_model()->add_layer()->mutable_dense();
+  dense->set_no_bias(true);
+  dense->set_units(128);  // 131,072 floats: 512 KiB, as much again for momentum
+  EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+  dense->set_units(129);
+  EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("needs 1056768 bytes on ps/0 (132096 floats x 4 bytes x 2")));
+  job_.mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
+  EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+}
+
+}  // namespace
+}  // namespace monsoon
