@@ -1,0 +1,300 @@
+#include "worker/replica/downpour_loop.h"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "common/testing/status_matchers.h"
+#include "worker/replica/fakes.h"
+#include "worker/replica/session_status.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::FakeNetwork;
+using testing::FakeShards;
+using testing::StatusIs;
+
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+// A door that calls wait at until the test opens it.
+class Gate {
+ public:
+  void Open() {
+    {
+      MutexLock lock(&mutex_);
+      ++open_;
+    }
+    changed_.NotifyAll();
+  }
+  // True once it was opened as often as it was passed.
+  bool Pass() {
+    MutexLock lock(&mutex_);
+    ++waiting_;
+    changed_.NotifyAll();
+    const bool opened = changed_.WaitFor(&mutex_, kLong, [this] {
+      mutex_.AssertHeld();
+      return open_ > 0;
+    });
+    if (opened) --open_;
+    return opened;
+  }
+  bool AwaitArrivals(int count) {
+    MutexLock lock(&mutex_);
+    return changed_.WaitFor(&mutex_, kLong, [&] {
+      mutex_.AssertHeld();
+      return waiting_ >= count;
+    });
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  int open_ ABSL_GUARDED_BY(mutex_) = 0;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class DownpourLoopTest : public ::testing::Test {
+ protected:
+  DownpourLoopTest() : layout_(testing::SmallLayout()), shards_(layout_.size()), batch_(1, 4) {
+    batch_.examples = 1;
+    options_.overlap = NONE;
+    options_.worker = 2;
+    options_.divergence.set_max_refused(3);
+  }
+
+  DownpourLoop& Loop() {
+    if (loop_ == nullptr) {
+      auto map = ShardMap::Create(layout_.size(), 1);
+      auto local = LocalUpdater::Create(local_update_, *map);
+      EXPECT_OK(local.status());
+      loop_ = std::make_unique<DownpourLoop>(options_, &layout_, &shards_, &network_,
+                                             *std::move(local), &stats_, &control_,
+                                             Clock::Real());
+    }
+    return *loop_;
+  }
+  void Steps(int count) {
+    for (int i = 0; i < count; ++i) {
+      BlockId block;
+      block.set_block(next_block_++);
+      ASSERT_OK(Loop().Step(batch_, block));
+    }
+  }
+  std::vector<uint32_t> Done() {
+    std::vector<uint32_t> done;
+    for (const BlockId& block : Loop().TakeDone()) done.push_back(block.block());
+    return done;
+  }
+
+  const ParameterLayout layout_;
+  FakeShards shards_;
+  FakeNetwork network_;
+  StatsCollector stats_;
+  SessionControl control_{Clock::Real(), kLong};
+  Batch batch_;
+  DownpourLoopOptions options_;
+  LocalUpdate local_update_;
+  uint32_t next_block_ = 0;
+  std::unique_ptr<DownpourLoop> loop_;
+};
+
+TEST_F(DownpourLoopTest, WithoutOverlapFetchesAndPushesInTurn) {
+  Steps(3);
+  EXPECT_THAT(shards_.log(), ElementsAre("fetch", "push", "fetch", "push", "fetch", "push"));
+  // Step s saw all earlier gradients: 0, -1, -3.
+  EXPECT_THAT(network_.seen, ElementsAre(0, -1, -3));
+  EXPECT_THAT(shards_.bases(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(stats_.Snapshot().staleness().at(0), 3u);
+  EXPECT_THAT(Done(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(DownpourLoopTest, CountsAreExactCeilings) {
+  for (const auto& [n_fetch, n_push, steps] :
+       {std::tuple{1, 1, 7}, {4, 2, 7}, {4, 2, 8}, {4, 2, 9}, {3, 5, 16}, {10, 1, 3}, {1, 10, 3}}) {
+    SCOPED_TRACE(absl::StrCat(n_fetch, "/", n_push, " ", steps));
+    FakeShards shards(layout_.size());
+    FakeNetwork network;
+    StatsCollector stats;
+    options_.n_fetch = n_fetch;
+    options_.n_push = n_push;
+    DownpourLoop loop(options_, &layout_, &shards, &network, nullptr, &stats, &control_,
+                      Clock::Real());
+    for (int i = 0; i < steps; ++i) ASSERT_OK(loop.Step(batch_, std::nullopt));
+    ASSERT_OK(loop.Flush());
+    ASSERT_OK(loop.Flush());  // the tail leaves once
+    const ReplicaStats figures = stats.Snapshot();
+    EXPECT_EQ(figures.fetches(), (steps + n_fetch - 1) / n_fetch);
+    EXPECT_EQ(figures.pushes(), (steps + n_push - 1) / n_push);
+    EXPECT_EQ(figures.steps(), steps);
+    // Every gradient once: the sum of 1..steps.
+    EXPECT_EQ(shards.w()[0], -steps * (steps + 1) / 2.0f);
+  }
+}
+
+TEST_F(DownpourLoopTest, BlocksAreDoneOnlyWhenTheirPushIs) {
+  options_.n_push = 3;
+  Steps(2);
+  EXPECT_THAT(Done(), ElementsAre());
+  Steps(2);
+  EXPECT_THAT(Done(), ElementsAre(0, 1, 2));
+  ASSERT_OK(Loop().Flush());
+  EXPECT_THAT(Done(), ElementsAre(3));
+}
+
+TEST_F(DownpourLoopTest, BaseIsTheOldestFetchThatContributed) {
+  options_.n_fetch = 2;
+  options_.n_push = 3;
+  Steps(3);  // fetches before steps 0 and 2, push after step 2 based on the first
+  shards_.ApplyForeign(1);
+  Steps(3);  // step 3 still uses the fetch of step 2 at version 0
+  EXPECT_THAT(shards_.bases(), ElementsAre(0, 0));
+  const ReplicaStats figures = stats_.Snapshot();
+  EXPECT_EQ(figures.staleness().at(0), 1u);
+  EXPECT_EQ(figures.staleness().at(2), 1u);  // its own first push and the foreign one
+}
+
+TEST_F(DownpourLoopTest, LocalUpdateCountsEachOwnGradientOnce) {
+  options_.n_fetch = 3;
+  options_.n_push = 2;
+  local_update_.set_sgd_rate(1.0);  // as the fake shard does
+  Steps(7);
+  // With the shard's own rate the replica sees exactly what one process would:
+  // the sum of all its earlier gradients, wherever they are.
+  EXPECT_THAT(network_.seen, ElementsAre(0, -1, -3, -6, -10, -15, -21));
+}
+
+TEST_F(DownpourLoopTest, LocalUpdateUnderOverlapLosesAndRepeatsNothing) {
+  options_.overlap = ASYNC;
+  local_update_.set_sgd_rate(1.0);
+  Steps(300);
+  ASSERT_OK(Loop().Flush());
+  float expected = 0;
+  for (int s = 0; s < 300; ++s) {
+    ASSERT_EQ(network_.seen[s], expected) << "step " << s;
+    expected -= static_cast<float>(s + 1);
+  }
+  EXPECT_EQ(shards_.w()[0], expected);
+}
+
+TEST_F(DownpourLoopTest, OverlapDoesNotWaitForAFetch) {
+  options_.overlap = ASYNC;
+  options_.n_push = 100;
+  Gate gate;
+  std::atomic<int> fetch{0};
+  shards_.before_fetch = [&] {
+    if (fetch++ > 0) {
+      EXPECT_TRUE(gate.Pass());
+    }
+    return absl::OkStatus();
+  };
+  Steps(10);  // the second fetch is held up all the time
+  EXPECT_THAT(network_.seen, ::testing::Each(0.0f));
+  EXPECT_EQ(fetch.load(), 2);  // and no third one starts beside it
+  gate.Open();
+}
+
+TEST_F(DownpourLoopTest, OverlapHasOnePushInFlight) {
+  options_.overlap = ASYNC;
+  Gate gate;
+  std::atomic<int> in_flight{0};
+  std::atomic<int> most{0};
+  shards_.before_push = [&] {
+    most = std::max(most.load(), ++in_flight);
+    EXPECT_TRUE(gate.Pass());
+    return absl::OkStatus();
+  };
+  shards_.after_push = [&] { --in_flight; };
+  Steps(1);
+  ASSERT_TRUE(gate.AwaitArrivals(1));
+  EXPECT_THAT(Done(), ElementsAre());
+  for (int i = 0; i < 5; ++i) gate.Open();
+  Steps(4);
+  ASSERT_OK(Loop().Flush());
+  EXPECT_EQ(most.load(), 1);
+  EXPECT_THAT(Done(), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(shards_.w()[0], -15.0f);
+}
+
+TEST_F(DownpourLoopTest, ParametersDoNotChangeInsideAStep) {
+  options_.overlap = ASYNC;
+  options_.n_push = 1000;
+  Gate landed;
+  std::atomic<int> fetch{0};
+  shards_.after_fetch = [&] {
+    if (fetch++ == 1) landed.Open();
+  };
+  network_.before_step = [&](uint64_t step) {
+    if (step == 1) {
+      EXPECT_TRUE(landed.Pass());  // a newer fetch lands inside step 1
+    }
+    shards_.ApplyForeign(1);
+  };
+  Steps(2);
+  EXPECT_EQ(network_.seen[1], 0.0f);
+}
+
+TEST_F(DownpourLoopTest, ClipsThePushToTheNorm) {
+  options_.clip_norm = 1.0;
+  Steps(1);  // 16 parameters of gradient 1: norm 4
+  EXPECT_FLOAT_EQ(shards_.pushed()[0][0], 0.25f);
+}
+
+TEST_F(DownpourLoopTest, NonFiniteLossNamesWorkerStepAndTensor) {
+  network_.loss = [](uint64_t step) { return step == 1 ? std::nan("") : 1.0; };
+  network_.spoil = [](uint64_t step, std::span<float> g) {
+    if (step == 1) g[5] = std::numeric_limits<float>::infinity();
+  };
+  Steps(1);
+  const absl::Status status = Loop().Step(batch_, std::nullopt).status();
+  EXPECT_TRUE(IsDivergedError(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("worker/2 step 1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("dense1/weight[5]"));
+  EXPECT_EQ(shards_.pushed().size(), 1u);
+}
+
+TEST_F(DownpourLoopTest, SkipDropsTheStepAndGoesOn) {
+  options_.divergence.set_action(DivergencePolicy::SKIP);
+  network_.loss = [](uint64_t step) { return step == 1 ? std::nan("") : 1.0; };
+  Steps(3);
+  ASSERT_OK(Loop().Flush());
+  EXPECT_EQ(shards_.w()[0], -1.0f - 3.0f);
+  EXPECT_EQ(stats_.Snapshot().refused(), 1u);
+  EXPECT_THAT(Done(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(DownpourLoopTest, RejectFailsAfterSoManyInARow) {
+  shards_.RefuseNext(2);
+  Steps(3);  // two refused, one applied: the row is broken
+  shards_.RefuseNext(3);
+  Steps(2);
+  const absl::Status status = Loop().Step(batch_, std::nullopt).status();
+  EXPECT_TRUE(IsDivergedError(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("3 pushes refused in a row"));
+  EXPECT_EQ(stats_.Snapshot().refused(), 5u);
+}
+
+TEST_F(DownpourLoopTest, HaltFailsAtTheFirst) {
+  options_.divergence.set_action(DivergencePolicy::HALT);
+  shards_.before_push = [] { return absl::InvalidArgumentError("index 3 is nan"); };
+  const absl::Status status = Loop().Step(batch_, std::nullopt).status();
+  EXPECT_TRUE(IsDivergedError(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("index 3 is nan"));
+}
+
+TEST_F(DownpourLoopTest, AnUnreachableShardIsAskedUntilTheSessionStops) {
+  int tries = 0;
+  shards_.before_push = [&] {
+    if (++tries == 3) control_.Stop();
+    return absl::DeadlineExceededError("ps/0 did not answer");
+  };
+  EXPECT_THAT(Loop().Step(batch_, std::nullopt).status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("ps/0")));
+  EXPECT_EQ(tries, 3);
+  EXPECT_EQ(stats_.Snapshot().pushes(), 0u);
+}
+
+}  // namespace
+}  // namespace monsoon

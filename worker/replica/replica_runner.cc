@@ -1,0 +1,184 @@
+#include "worker/replica/replica_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "worker/backend/backend.h"
+#include "worker/data/open_dataset.h"
+#include "worker/nn/aligned_buffer.h"
+#include "worker/replica/downpour_loop.h"
+#include "worker/replica/evaluator.h"
+#include "worker/replica/local_updater.h"
+#include "worker/replica/prefetching_reader.h"
+#include "worker/replica/work_source.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
+// Train and test of one job.
+constexpr size_t kDatasetsKept = 2;
+
+size_t InputValues(const Model& model) {
+  size_t values = 1;
+  for (const uint32_t extent : model.input_shape()) {
+    values *= extent;
+  }
+  return values;
+}
+
+SessionEnd Failed(ReportFailureRequest::Kind kind, const absl::Status& status) {
+  return {SessionEnd::Kind::kFailed, kind, std::string(status.message())};
+}
+
+// Fetches until a shard answers or the session stops.
+absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control,
+                                std::span<float> parameters, StatsCollector* stats) {
+  while (true) {
+    FetchStats fetch;
+    const absl::Status status = client->Fetch(parameters, nullptr, &fetch);
+    if (status.ok()) {
+      stats->AddEvaluationFetch(fetch);
+      return status;
+    }
+    if (!IsTransient(status) || control->state() == SessionControl::State::kStop) {
+      return status;
+    }
+    stats->AddRetry();
+    control->Sleep(kRetryPause);
+  }
+}
+
+}  // namespace
+
+ReplicaRunner::ReplicaRunner(const Options& options, ReplicaClient* coordinator)
+    : options_(options), coordinator_(coordinator) {}
+
+absl::StatusOr<std::shared_ptr<const DataSource>> ReplicaRunner::Open(const Dataset& dataset,
+                                                                      const Model& model,
+                                                                      uint64_t fingerprint) {
+  const size_t values = InputValues(model);
+  const std::string key = absl::StrCat(values, ":", dataset.SerializeAsString());
+  std::shared_ptr<const DataSource>& source = opened_[key];
+  if (source == nullptr) {
+    absl::StatusOr<std::unique_ptr<DataSource>> opened = OpenDataset(dataset, values);
+    if (!opened.ok()) {
+      opened_.erase(key);
+      return absl::DataLossError(
+          absl::StrCat("worker/", options_.task, ": ", opened.status().message()));
+    }
+    source = *std::move(opened);
+  }
+  if (fingerprint != 0 && fingerprint != source->Fingerprint()) {
+    return absl::DataLossError(absl::StrFormat(
+        "worker/%d reads other data than the job's first replica: fingerprint %016x, not %016x "
+        "(%s)",
+        options_.task, source->Fingerprint(), fingerprint, dataset.ShortDebugString()));
+  }
+  return source;
+}
+
+absl::StatusOr<std::unique_ptr<ParameterClient>> ReplicaRunner::Connect(
+    const Assignment& assignment, const ShardMap& map) {
+  ParameterClientOptions options;
+  options.job = assignment.session().job();
+  options.worker = assignment.session().worker();
+  options.incarnation = assignment.session().incarnation();
+  options.layout_hash = assignment.layout_hash();
+  options.map = map;
+  options.addresses = {assignment.shard_address().begin(), assignment.shard_address().end()};
+  options.epochs = {assignment.shard_epoch().begin(), assignment.shard_epoch().end()};
+  options.deadline = options_.rpc_deadline;
+  options.fault = options_.fault;
+  return ParameterClient::Create(std::move(options));
+}
+
+absl::StatusOr<ReplicaRunner::Workplace> ReplicaRunner::Prepare(const Assignment& assignment) {
+  const Job& job = assignment.job();
+  Workplace place;
+  ASSIGN_OR_RETURN(place.layout, ParameterLayout::Create(job.model()));
+  if (place.layout.Hash() != assignment.layout_hash()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "worker/%d derives layout %016x from the model, the coordinator %016x: mixed builds",
+        options_.task, place.layout.Hash(), assignment.layout_hash()));
+  }
+  ASSIGN_OR_RETURN(const ShardMap map,
+                   ShardMap::Create(place.layout.size(),
+                                    static_cast<uint32_t>(assignment.shard_address_size()),
+                                    assignment.max_stripe_bytes()));
+  if (opened_.size() > kDatasetsKept) {
+    opened_.clear();
+  }
+  ASSIGN_OR_RETURN(place.train, Open(job.train(), job.model(), assignment.train_fingerprint()));
+  if (job.has_test()) {
+    ASSIGN_OR_RETURN(place.test, Open(job.test(), job.model(), assignment.test_fingerprint()));
+  }
+  NetworkOptions network;
+  network.threads = static_cast<int>(options_.threads);
+  ASSIGN_OR_RETURN(place.network,
+                   CreateNetwork(BackendKind::kCpu, job.model(), place.layout, network));
+  ASSIGN_OR_RETURN(place.local, LocalUpdater::Create(job.downpour().local_update(), map));
+  ASSIGN_OR_RETURN(place.client, Connect(assignment, map));
+  return place;
+}
+
+SessionEnd ReplicaRunner::RunPrepared(const Assignment& assignment, Workplace& place,
+                                      StatsCollector* stats, SessionControl* control) {
+  const Job& job = assignment.job();
+  DownpourLoop loop(DownpourLoopOptions::From(job, options_.task), &place.layout,
+                    place.client.get(), place.network.get(), std::move(place.local), stats,
+                    control, options_.clock);
+  PrefetchingReader reader(place.train.get(), job);
+  AlignedBuffer evaluated(0);
+  ReplicaSession::Parts parts;
+  parts.session = assignment.session();
+  parts.overlap = job.downpour().overlap();
+  parts.coordinator = coordinator_;
+  parts.loop = &loop;
+  parts.reader = &reader;
+  parts.stats = stats;
+  parts.control = control;
+  parts.clock = options_.clock;
+  parts.evaluate = [&]() -> absl::StatusOr<EvaluationResult> {
+    if (place.test == nullptr) {
+      return absl::InvalidArgumentError("an evaluation was asked for, but the job has no test set");
+    }
+    if (evaluated.size() == 0) {
+      evaluated = AlignedBuffer(place.layout.size());
+    }
+    RETURN_IF_ERROR(FetchForEvaluation(place.client.get(), control, evaluated.span(), stats));
+    place.network->SetParameters(evaluated.span());
+    return EvaluateAll(place.network.get(), *place.test, job.evaluation().batch_size(),
+                       [&] { return control->state() == SessionControl::State::kStop; });
+  };
+  SessionEnd end = ReplicaSession(std::move(parts)).Run();
+  if (end.kind != SessionEnd::Kind::kFinished && end.kind != SessionEnd::Kind::kDrained) {
+    place.client->Cancel();  // calls in flight end before the loop is taken down
+  }
+  return end;
+}
+
+SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stats,
+                              SessionControl* control) {
+  absl::StatusOr<Workplace> place = Prepare(assignment);
+  if (!place.ok()) {
+    return Failed(absl::IsDataLoss(place.status()) ? ReportFailureRequest::DATA
+                                                   : ReportFailureRequest::JOB,
+                  place.status());
+  }
+  stats->SetFingerprints(place->train->Fingerprint(),
+                         place->test == nullptr ? 0 : place->test->Fingerprint());
+  LOG(INFO) << "session opened: job " << assignment.session().job() << ", incarnation "
+            << assignment.session().incarnation() << ", " << place->layout.parameters()
+            << " parameters on " << assignment.shard_address_size() << " shards, "
+            << place->train->examples() << " examples, " << options_.threads << " threads";
+  control->OnStop([client = place->client.get()] { client->Cancel(); });
+  SessionEnd end = RunPrepared(assignment, *place, stats, control);
+  control->OnStop(nullptr);
+  return end;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,73 @@
+// ReplicaRunner: builds what an assignment needs (layout, data, network,
+// parameter client) and runs the session.
+//
+// Thread safety: none; one thread, which becomes the compute thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+#include "common/rpc/fault.h"
+#include "coordinator/client/replica_client.h"
+#include "proto/coordinator.pb.h"
+#include "ps_server/client/parameter_client.h"
+#include "worker/backend/network.h"
+#include "worker/data/data_source.h"
+#include "worker/replica/replica_session.h"
+#include "worker/replica/replica_stats.h"
+#include "worker/replica/session_control.h"
+
+namespace monsoon {
+
+class ReplicaRunner {
+ public:
+  struct Options {
+    uint32_t task = 0;
+    uint32_t threads = 1;
+    absl::Duration rpc_deadline = absl::Seconds(10);
+    FaultOptions fault;
+    const Clock* clock = Clock::Real();
+  };
+
+  // `coordinator` must outlive this.
+  ReplicaRunner(const Options& options, ReplicaClient* coordinator);
+
+  // From opening the data to the end of the session. Failures are described in
+  // the result, not reported.
+  SessionEnd Run(const Assignment& assignment, StatsCollector* stats, SessionControl* control);
+
+ private:
+  // What one session computes with.
+  struct Workplace {
+    ParameterLayout layout;
+    std::shared_ptr<const DataSource> train;
+    std::shared_ptr<const DataSource> test;  // null when the job has none
+    std::unique_ptr<Network> network;
+    std::unique_ptr<ParameterClient> client;
+    std::unique_ptr<LocalUpdater> local;
+  };
+
+  // Errors: DataLoss for the data, InvalidArgument for the job.
+  absl::StatusOr<Workplace> Prepare(const Assignment& assignment);
+  absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset,
+                                                         const Model& model,
+                                                         uint64_t fingerprint);
+  absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const Assignment& assignment,
+                                                           const ShardMap& map);
+  SessionEnd RunPrepared(const Assignment& assignment, Workplace& workplace,
+                         StatsCollector* stats, SessionControl* control);
+
+  const Options options_;
+  ReplicaClient* const coordinator_;
+  // Data sets of the last session by their serialised description: a replica
+  // that rejoins does not read the files again.
+  std::map<std::string, std::shared_ptr<const DataSource>> opened_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,187 @@
+#include "worker/replica/replica_session.h"
+
+#include "common/testing/status_matchers.h"
+#include "worker/replica/fakes.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeCoordinator;
+using testing::FakeNetwork;
+using testing::FakeReader;
+using testing::FakeShards;
+
+NextWorkReply Train(std::initializer_list<uint32_t> blocks) {
+  NextWorkReply reply;
+  for (const uint32_t block : blocks) reply.mutable_train()->add_block()->set_block(block);
+  return reply;
+}
+NextWorkReply Flush() {
+  NextWorkReply reply;
+  reply.mutable_flush();
+  return reply;
+}
+NextWorkReply Evaluate(uint64_t id) {
+  NextWorkReply reply;
+  reply.mutable_evaluate()->set_evaluation(id);
+  return reply;
+}
+NextWorkReply Wait() {
+  NextWorkReply reply;
+  reply.mutable_wait()->set_retry_ms(1);
+  return reply;
+}
+NextWorkReply Finish() {
+  NextWorkReply reply;
+  reply.mutable_finish();
+  return reply;
+}
+
+class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
+ protected:
+  ReplicaSessionTest()
+      : layout_(testing::SmallLayout()), shards_(layout_.size()), reader_(4) {
+    options_.overlap = GetParam();
+    options_.n_push = 3;
+    options_.divergence.set_max_refused(2);
+    control_.OnStop([this] { shards_.Cancel(); });
+  }
+
+  SessionEnd Run() {
+    DownpourLoop loop(options_, &layout_, &shards_, &network_, nullptr, &stats_, &control_,
+                      &clock_);
+    ReplicaSession::Parts parts;
+    parts.overlap = GetParam();
+    parts.coordinator = &coordinator_;
+    parts.loop = &loop;
+    parts.reader = &reader_;
+    parts.evaluate = [this]() -> absl::StatusOr<EvaluationResult> {
+      ++evaluated_;
+      return EvaluationResult{2.0, 3, 4};
+    };
+    parts.stats = &stats_;
+    parts.control = &control_;
+    parts.clock = &clock_;
+    return ReplicaSession(parts).Run();
+  }
+  void Script(std::vector<NextWorkReply> replies) {
+    coordinator_.next_work = [replies = std::move(replies)](const NextWorkRequest& request)
+        -> absl::StatusOr<NextWorkReply> { return replies.at(request.request() - 1); };
+  }
+  // Blocks reported with each request.
+  std::vector<std::vector<uint32_t>> Reported() {
+    std::vector<std::vector<uint32_t>> reported;
+    for (const NextWorkRequest& request : coordinator_.requests()) {
+      reported.emplace_back();
+      for (const BlockId& block : request.done()) reported.back().push_back(block.block());
+    }
+    return reported;
+  }
+
+  const ParameterLayout layout_;
+  FakeShards shards_;
+  FakeNetwork network_;
+  FakeReader reader_;
+  FakeCoordinator coordinator_;
+  StatsCollector stats_;
+  ManualClock clock_;
+  SessionControl control_{&clock_, absl::Seconds(3)};
+  DownpourLoopOptions options_;
+  int evaluated_ = 0;
+};
+
+TEST_P(ReplicaSessionTest, TrainsReportsEvaluatesAndFinishes) {
+  Script({Train({0, 1}), Train({2}), Flush(), Wait(), Evaluate(9), Finish()});
+  const SessionEnd end = Run();
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  const ReplicaStats figures = stats_.Snapshot();
+  EXPECT_EQ(figures.steps(), 12u);
+  EXPECT_EQ(figures.pushes(), 4u);
+  EXPECT_EQ(evaluated_, 1);
+  ASSERT_EQ(coordinator_.evaluations().size(), 1u);
+  EXPECT_EQ(coordinator_.evaluations()[0].evaluation(), 9u);
+  EXPECT_EQ(coordinator_.evaluations()[0].correct(), 3u);
+  // Each block is reported once, and all of them after the flush.
+  std::vector<uint32_t> all;
+  for (const auto& blocks : Reported()) all.insert(all.end(), blocks.begin(), blocks.end());
+  EXPECT_THAT(all, ElementsAre(0, 1, 2));
+  EXPECT_EQ(Reported()[0].size(), 0u);
+  EXPECT_EQ(shards_.w()[0], -78.0f);
+}
+
+TEST_P(ReplicaSessionTest, ABlockIsNotReportedBeforeItsPush) {
+  options_.n_push = 100;  // only flushes push
+  Script({Train({0}), Train({1}), Flush(), Finish()});
+  EXPECT_EQ(Run().kind, SessionEnd::Kind::kFinished);
+  EXPECT_THAT(Reported(), ElementsAre(ElementsAre(), ElementsAre(), ElementsAre(),
+                                      ElementsAre(0, 1)));
+}
+
+TEST_P(ReplicaSessionTest, AsksAgainWithTheSameRequest) {
+  int failures = 2;
+  coordinator_.next_work =
+      [&](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+    if (failures-- > 0) return absl::UnavailableError("nobody there");
+    return request.request() == 1 ? Train({0}) : request.request() == 2 ? Flush() : Finish();
+  };
+  EXPECT_EQ(Run().kind, SessionEnd::Kind::kFinished);
+  std::vector<uint64_t> numbers;
+  for (const auto& request : coordinator_.requests()) numbers.push_back(request.request());
+  EXPECT_THAT(numbers, ElementsAre(1, 1, 1, 2, 3));
+}
+
+TEST_P(ReplicaSessionTest, ARefusedSessionIsLost) {
+  Script({Train({0, 1})});
+  shards_.before_push = [] { return absl::FailedPreconditionError("ps/0: no such session"); };
+  coordinator_.next_work = [&](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+    return request.request() == 1 ? Train({0, 1}) : Wait();
+  };
+  EXPECT_EQ(Run().kind, SessionEnd::Kind::kLost);
+}
+
+TEST_P(ReplicaSessionTest, AnUnknownSessionAtTheCoordinatorIsLost) {
+  coordinator_.next_work = [](const NextWorkRequest&) -> absl::StatusOr<NextWorkReply> {
+    return absl::FailedPreconditionError("no open session");
+  };
+  EXPECT_EQ(Run().kind, SessionEnd::Kind::kLost);
+}
+
+TEST_P(ReplicaSessionTest, DrainPushesTheTailAndReports) {
+  coordinator_.next_work = [](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+    return request.request() == 1 ? Train({0, 1}) : Wait();
+  };
+  network_.before_step = [this](uint64_t step) {
+    if (step == 4) control_.Drain();  // inside the first step of block 1
+  };
+  EXPECT_EQ(Run().kind, SessionEnd::Kind::kDrained);
+  EXPECT_EQ(stats_.Snapshot().steps(), 5u);
+  EXPECT_EQ(shards_.w()[0], -15.0f);
+  EXPECT_THAT(Reported().back(), ElementsAre(0));
+}
+
+TEST_P(ReplicaSessionTest, StopEndsAtTheNextStep) {
+  coordinator_.next_work = [](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+    return request.request() == 1 ? Train({0, 1, 2}) : Wait();
+  };
+  network_.before_step = [this](uint64_t step) {
+    if (step == 2) control_.Stop();
+  };
+  EXPECT_EQ(Run().kind, SessionEnd::Kind::kStopped);
+  EXPECT_EQ(stats_.Snapshot().steps(), 3u);
+}
+
+TEST_P(ReplicaSessionTest, DivergenceIsReportedAsSuch) {
+  Script({Train({0}), Flush(), Flush(), Flush()});
+  shards_.RefuseNext(100);
+  options_.n_push = 1;
+  const SessionEnd end = Run();
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFailed);
+  EXPECT_EQ(end.failure, ReportFailureRequest::DIVERGED);
+}
+
+INSTANTIATE_TEST_SUITE_P(Overlaps, ReplicaSessionTest, ::testing::Values(NONE, ASYNC),
+                         [](const auto& info) { return Overlap_Name(info.param); });
+
+}  // namespace
+}  // namespace monsoon
