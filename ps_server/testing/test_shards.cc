@@ -1,0 +1,131 @@
+#include "ps_server/testing/test_shards.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kDeadline = absl::Seconds(20);
+
+std::string FreshAddress() {
+  static std::atomic<uint64_t> count{0};
+  return absl::StrCat("unix-abstract:monsoon-test-", getpid(), "-", count++);
+}
+
+}  // namespace
+
+Model TestModel(uint32_t inputs, uint32_t units) {
+  Model model;
+  model.set_name("test");
+  model.add_input_shape(inputs);
+  Dense* dense = model.add_layer()->mutable_dense();
+  dense->set_units(units);
+  dense->set_no_bias(true);
+  return model;
+}
+
+Optimizer TestSgd(double rate) {
+  Optimizer optimizer;
+  optimizer.mutable_sgd()->set_rate(rate);
+  return optimizer;
+}
+
+absl::StatusOr<std::unique_ptr<TestShards>> TestShards::Start(const TestShardsOptions& options) {
+  std::unique_ptr<TestShards> shards(new TestShards(options));
+  for (uint32_t i = 0; i < options.shards; ++i) {
+    shards->addresses_.push_back(FreshAddress());
+    ASSIGN_OR_RETURN(std::unique_ptr<PsServer> server, shards->StartServer(i));
+    shards->servers_.push_back(std::move(server));
+    shards->controls_.push_back(ShardControl::Create(shards->addresses_[i], kDeadline));
+  }
+  return shards;
+}
+
+absl::StatusOr<std::unique_ptr<PsServer>> TestShards::StartServer(uint32_t shard) const {
+  PsServerOptions server;
+  server.cluster = "test";
+  server.task = shard;
+  server.address = addresses_[shard];
+  server.memory_limit_bytes = options_.memory_limit_bytes;
+  server.message_memory_bytes = options_.message_memory_bytes;
+  server.fault = options_.fault;
+  return PsServer::Start(server);
+}
+
+absl::Status TestShards::Restart(uint32_t shard) {
+  servers_[shard].reset();
+  ASSIGN_OR_RETURN(servers_[shard], StartServer(shard));
+  // A fresh channel: the old one waits before it connects again.
+  controls_[shard] = ShardControl::Create(addresses_[shard], kDeadline);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TestJob> TestShards::CreateJob(const TestJobOptions& options) {
+  TestJob job;
+  job.name = options.name;
+  ASSIGN_OR_RETURN(job.layout, ParameterLayout::Create(options.model));
+  ASSIGN_OR_RETURN(job.map, ShardMap::Create(job.layout.size(), options_.shards,
+                                             options.max_stripe_bytes));
+  for (uint32_t i = 0; i < options_.shards; ++i) {
+    CreateShardJobRequest request;
+    request.set_job(options.name);
+    *request.mutable_model() = options.model;
+    *request.mutable_optimizer() = options.optimizer;
+    request.set_seed(options.seed);
+    request.set_shard(i);
+    request.set_shards(options_.shards);
+    request.set_max_stripe_bytes(options.max_stripe_bytes);
+    request.set_layout_hash(job.layout.Hash());
+    request.set_written_by_client(options.written_by_client);
+    RETURN_IF_ERROR(controls_[i]->CreateJob(request).status());
+  }
+  return job;
+}
+
+absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& job,
+                                                               uint32_t worker,
+                                                               uint64_t incarnation) {
+  ParameterClientOptions options;
+  options.job = job.name;
+  options.worker = worker;
+  options.incarnation = incarnation;
+  options.layout_hash = job.layout.Hash();
+  options.map = job.map;
+  options.addresses = addresses_;
+  options.deadline = kDeadline;
+  SessionKey session;
+  session.set_job(job.name);
+  session.set_worker(worker);
+  session.set_incarnation(incarnation);
+  for (const auto& control : controls_) {
+    ASSIGN_OR_RETURN(const OpenSessionReply reply, control->OpenSession(session));
+    options.epochs.push_back(reply.epoch());
+  }
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<ParameterClient>> TestShards::Join(const TestJob& job,
+                                                                  uint32_t worker,
+                                                                  uint64_t incarnation) {
+  ASSIGN_OR_RETURN(ParameterClientOptions options, OpenSession(job, worker, incarnation));
+  return ParameterClient::Create(std::move(options));
+}
+
+absl::StatusOr<std::unique_ptr<ParameterClient>> TestShards::Reader(const TestJob& job) {
+  ParameterClientOptions options;
+  options.job = job.name;
+  options.layout_hash = job.layout.Hash();
+  options.map = job.map;
+  options.addresses = addresses_;
+  options.deadline = kDeadline;
+  options.read_only = true;
+  return ParameterClient::Create(std::move(options));
+}
+
+}  // namespace monsoon

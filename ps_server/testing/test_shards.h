@@ -1,0 +1,90 @@
+// TestShards: real parameter servers inside a test process, on unix-abstract
+// addresses of their own.
+//
+//   ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+//   ASSERT_OK_AND_ASSIGN(TestJob job, shards->CreateJob({.model = model, ...}));
+//   ASSERT_OK_AND_ASSIGN(auto client, shards->Join(job, /*worker=*/0));
+//
+// Thread safety: none, but the clients may run on threads of their own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+#include "common/rpc/fault.h"
+#include "proto/job.pb.h"
+#include "proto/model.pb.h"
+#include "ps_server/client/parameter_client.h"
+#include "ps_server/client/shard_control.h"
+#include "ps_server/server.h"
+
+namespace monsoon {
+
+struct TestShardsOptions {
+  uint32_t shards = 1;
+  FaultOptions fault = {};
+  uint64_t memory_limit_bytes = uint64_t{256} << 20;
+  uint64_t message_memory_bytes = uint64_t{256} << 20;
+};
+
+struct TestJobOptions {
+  std::string name = "test-1";
+  Model model;
+  Optimizer optimizer;
+  uint64_t seed = 1;
+  uint64_t max_stripe_bytes = kMaxStripeBytes;
+  bool written_by_client = false;
+};
+
+// What every process derives from a job.
+struct TestJob {
+  std::string name;
+  ParameterLayout layout;
+  ShardMap map;
+};
+
+// One dense layer of `inputs` x `units` without bias: inputs * units floats.
+Model TestModel(uint32_t inputs, uint32_t units);
+
+// w -= rate * g.
+Optimizer TestSgd(double rate);
+
+class TestShards {
+ public:
+  static absl::StatusOr<std::unique_ptr<TestShards>> Start(const TestShardsOptions& options);
+
+  const std::vector<std::string>& addresses() const { return addresses_; }
+  ShardControl* control(uint32_t shard) { return controls_[shard].get(); }
+  PsServer* server(uint32_t shard) { return servers_[shard].get(); }
+
+  // Stops a shard and starts a new one, with a new epoch, at its address.
+  absl::Status Restart(uint32_t shard);
+
+  // On every shard.
+  absl::StatusOr<TestJob> CreateJob(const TestJobOptions& options);
+
+  // Opens a session on every shard; what a client of it needs.
+  absl::StatusOr<ParameterClientOptions> OpenSession(const TestJob& job, uint32_t worker,
+                                                     uint64_t incarnation = 1);
+  absl::StatusOr<std::unique_ptr<ParameterClient>> Join(const TestJob& job, uint32_t worker,
+                                                        uint64_t incarnation = 1);
+  // A client without a session.
+  absl::StatusOr<std::unique_ptr<ParameterClient>> Reader(const TestJob& job);
+
+ private:
+  explicit TestShards(const TestShardsOptions& options) : options_(options) {}
+  absl::StatusOr<std::unique_ptr<PsServer>> StartServer(uint32_t shard) const;
+
+  const TestShardsOptions options_;
+  std::vector<std::string> addresses_;
+  std::vector<std::unique_ptr<PsServer>> servers_;
+  std::vector<std::unique_ptr<ShardControl>> controls_;
+};
+
+}  // namespace monsoon
