@@ -1,0 +1,57 @@
+#include "coordinator/cli/cli.h"
+#include "coordinator/cli/job_commands.h"
+#include "coordinator/cli/model_commands.h"
+#include "coordinator/cli/up_command.h"
+#include "coordinator/cli/validate_command.h"
+#include "coordinator/cli/version_command.h"
+
+namespace monsoon {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"up", "[flags]", "start the local tasks of the cluster file and watch them",
+     "  coordinator up\n"
+     "  coordinator up --cluster=configs/cluster/localhost_2ps.textproto --restart=workers\n"
+     "  coordinator up --fault=delay_ms=20,seed=1\n",
+     RunUpCommand},
+    {"validate", "FILE... [flags]", "check cluster and job files without starting anything",
+     "  coordinator validate configs/cluster/localhost.textproto\n"
+     "  coordinator validate my_cluster.textproto my_job.textproto --json\n",
+     RunValidate},
+    {"submit", "JOB.textproto [flags]", "submit a job",
+     "  coordinator submit configs/job/lenet_downpour.textproto --watch\n"
+     "  coordinator submit my.textproto --name=try --set=seed=7 --set=downpour.n_fetch=4\n"
+     "  coordinator submit my.textproto --init=model.npz\n",
+     RunSubmit},
+    {"jobs", "[flags]", "list the jobs, oldest first",
+     "  coordinator jobs\n"
+     "  coordinator jobs --json\n",
+     RunJobs},
+    {"describe", "JOB [flags]", "tell all about one job",
+     "  coordinator describe lenet-1\n"
+     "  coordinator describe latest --json\n",
+     RunDescribe},
+    {"watch", "JOB [flags]", "show a job's progress until it ends",
+     "  coordinator watch latest\n"
+     "  coordinator watch lenet-1 > progress.log\n",
+     RunWatch},
+    {"cancel", "JOB [flags]", "ask a job to end", "  coordinator cancel lenet-1 --wait\n",
+     RunCancel},
+    {"delete", "JOB [flags]", "free the memory that an ended job holds on the shards",
+     "  coordinator delete lenet-1\n", RunDelete},
+    {"export", "JOB --out=FILE [flags]", "write a job's model to a NumPy .npz file",
+     "  coordinator export lenet-1 --out=lenet.npz\n"
+     "  python3 -c 'import numpy; print(numpy.load(\"lenet.npz\").files)'\n",
+     RunExport},
+    {"evaluate", "--model=FILE --job=FILE [flags]", "test a model on this machine",
+     "  coordinator evaluate --model=lenet.npz --job=configs/job/lenet_downpour.textproto\n",
+     RunEvaluate},
+    {"version", "[flags]", "tell what this binary is", "  coordinator version --json\n",
+     RunVersion},
+};
+
+}  // namespace
+
+std::span<const Command> ClientCommands() { return kCommands; }
+
+}  // namespace monsoon

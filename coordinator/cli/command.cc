@@ -1,0 +1,110 @@
+#include "coordinator/cli/command.h"
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/config/suggest.h"
+
+namespace monsoon {
+namespace {
+
+constexpr char kDefaultCluster[] = "configs/cluster/localhost.textproto";
+
+// An unreachable coordinator must be named within 5 s.
+constexpr absl::Duration kCallDeadline = absl::Seconds(4);
+
+// `relative` in the nearest folder above `file` that has it; "" when none has.
+std::string FindAbove(std::string file, const std::string& relative) {
+  for (size_t slash = file.rfind('/'); slash != std::string::npos; slash = file.rfind('/')) {
+    file.resize(slash);
+    const std::string candidate = absl::StrCat(file, "/", relative);
+    if (access(candidate.c_str(), R_OK) == 0) {
+      return candidate;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Invocation::Invocation(const Command& command, std::span<const char* const> args,
+                       Environment* environment)
+    : command_(command),
+      args_(args),
+      environment_(environment),
+      flags_(absl::StrCat("coordinator ", command.name, *command.arguments == '\0' ? "" : " ",
+                          command.arguments)) {
+  flags_.SetSuggest([](const std::string& name, const std::vector<std::string>& known) {
+    return DidYouMean(name, known);
+  });
+}
+
+std::string Invocation::Help() const {
+  return absl::StrCat(command_.summary, "\n\n", flags_.Help(), "\nexamples:\n", command_.examples);
+}
+
+std::optional<int> Invocation::Parse(size_t min_positional, size_t max_positional) {
+  absl::StatusOr<std::vector<std::string>> positional = flags_.Parse(args_);
+  if (!positional.ok()) {
+    return Usage(positional.status().message());
+  }
+  if (flags_.help_wanted()) {
+    *env().out << Help();
+    return kExitOk;
+  }
+  positional_ = *std::move(positional);
+  if (positional_.size() < min_positional) {
+    return Usage(absl::StrCat("an argument is missing: coordinator ", command_.name, " ",
+                              command_.arguments));
+  }
+  if (positional_.size() > max_positional) {
+    return Usage(absl::StrCat("one argument too many: \"", positional_[max_positional], "\""));
+  }
+  return std::nullopt;
+}
+
+int Invocation::Fail(const absl::Status& status) const {
+  *env().err << "coordinator " << command_.name << ": " << std::string(status.message()) << "\n";
+  return ExitCodeOf(status);
+}
+
+int Invocation::Usage(absl::string_view message) const {
+  *env().err << "coordinator " << command_.name << ": " << std::string(message)
+             << "\nsee: coordinator " << command_.name << " --help\n";
+  return kExitUsage;
+}
+
+void Invocation::Print(absl::string_view text) const {
+  *env().out << std::string(text) << "\n" << std::flush;
+}
+
+void Invocation::Note(absl::string_view text) const {
+  *env().err << "coordinator: " << std::string(text) << "\n" << std::flush;
+}
+
+ClusterFlag::ClusterFlag(Invocation* call) : call_(*call) {
+  call->flags().Add("cluster", &path_,
+                    absl::StrCat("the cluster file; else MONSOON_CLUSTER, else ", kDefaultCluster));
+}
+
+absl::StatusOr<LoadedCluster> ClusterFlag::Load() const {
+  const Environment& env = call_.env();
+  std::string path = path_.empty() ? env.default_cluster : path_;
+  if (path.empty()) {
+    path = kDefaultCluster;
+    if (access(path.c_str(), R_OK) != 0) {
+      const std::string called = FindAbove(env.argv0, kDefaultCluster);
+      const std::string built = FindAbove(env.self_path, kDefaultCluster);
+      path = !called.empty() ? called : !built.empty() ? built : path;
+    }
+  }
+  return LoadCluster(path);
+}
+
+absl::StatusOr<std::unique_ptr<JobClient>> ClusterFlag::Connect() const {
+  ASSIGN_OR_RETURN(const LoadedCluster cluster, Load());
+  return call_.env().connect(cluster.cluster.coordinator().address(), kCallDeadline);
+}
+
+}  // namespace monsoon

@@ -1,0 +1,79 @@
+// One verb of the coordinator's command line, and one call of it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/flags.h"
+#include "common/config/cluster.h"
+#include "coordinator/cli/environment.h"
+#include "coordinator/cli/exit_code.h"
+
+namespace monsoon {
+
+class Invocation;
+
+struct Command {
+  const char* name;
+  const char* arguments;  // "JOB --out=FILE"
+  const char* summary;    // one line
+  const char* examples;   // lines, each with its end
+  int (*run)(Invocation& call);
+};
+
+// Flags are added, Parse is called, then the command does its work.
+class Invocation {
+ public:
+  // `args` come after the verb. The arguments outlive this object.
+  Invocation(const Command& command, std::span<const char* const> args, Environment* environment);
+
+  Environment& env() const { return *environment_; }
+  FlagSet& flags() { return flags_; }
+
+  // The exit code when there is nothing left to do: --help was shown, or the
+  // flags or the number of positional arguments are wrong.
+  std::optional<int> Parse(size_t min_positional, size_t max_positional);
+  const std::vector<std::string>& positional() const { return positional_; }
+
+  // Says why the command cannot go on. Returns the exit code.
+  int Fail(const absl::Status& status) const;
+  int Usage(absl::string_view message) const;
+
+  // Data to the standard output, with a newline.
+  void Print(absl::string_view text) const;
+  // A message to the standard error: "coordinator: TEXT".
+  void Note(absl::string_view text) const;
+
+ private:
+  std::string Help() const;
+
+  const Command& command_;
+  const std::span<const char* const> args_;
+  Environment* const environment_;
+  FlagSet flags_;
+  std::vector<std::string> positional_;
+};
+
+// The --cluster flag and what comes of it.
+class ClusterFlag {
+ public:
+  explicit ClusterFlag(Invocation* call);
+
+  // Whether the flag was given (not only the environment variable).
+  bool given() const { return !path_.empty(); }
+  // --cluster, else MONSOON_CLUSTER, else configs/cluster/localhost.textproto
+  // here or in the repository of this executable.
+  absl::StatusOr<LoadedCluster> Load() const;
+  // A client of the cluster's coordinator. Its calls end within 4 s.
+  absl::StatusOr<std::unique_ptr<JobClient>> Connect() const;
+
+ private:
+  const Invocation& call_;
+  std::string path_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,24 @@
+// JSON of jobs, as `--json` prints it. Times are in the unit that the name
+// ends in; null means not measured.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <string>
+
+#include "common/json/json_writer.h"
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+// {"schema_version":1,"job":...}: the fields of cli.md, in its order.
+std::string DescribeJson(const JobDescription& description);
+
+// {"schema_version":1,"job":...}: one line of `jobs`, and the answer of cancel
+// and delete.
+std::string SummaryJson(const JobSummary& summary);
+
+// {"schema_version":1,"jobs":[...]}.
+std::string JobsJson(const ListReply& jobs);
+
+}  // namespace monsoon

@@ -1,0 +1,159 @@
+#include "coordinator/cli/describe_text.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/metrics/latency_histogram.h"
+
+namespace monsoon {
+namespace {
+
+// The last events shown; --json has all.
+constexpr int kShownEvents = 10;
+
+std::string DecimalOr(bool measured, double value, int digits) {
+  return measured ? absl::StrFormat("%.*f", digits, value) : "-";
+}
+
+std::string CountOr(const std::optional<uint64_t>& value) {
+  return value.has_value() ? absl::StrCat(*value) : "-";
+}
+
+template <typename Map>
+std::string QuantileOf(const Map& counts, double q) {
+  return CountOr(ValueQuantile(std::map<uint64_t, uint64_t>(counts.begin(), counts.end()), q));
+}
+
+void AppendRow(std::string* text, absl::string_view name, absl::string_view value) {
+  absl::StrAppendFormat(text, "%-12s %s\n", name, value);
+}
+
+void AppendProgress(const JobDescription& job, std::string* text) {
+  const JobDescription::Progress& progress = job.progress();
+  const std::string epochs =
+      progress.epochs() > 0 ? absl::StrFormat(" of %g", progress.epochs()) : "";
+  AppendRow(text, "progress",
+            absl::StrFormat("%.1f %%, epoch %.2f%s, step %d, %d examples", progress.percent(),
+                            progress.epoch(), epochs, progress.step(), progress.examples()));
+  AppendRow(
+      text, "training",
+      absl::StrCat("loss ", DecimalOr(progress.has_loss(), progress.loss(), 4), ", accuracy ",
+                   DecimalOr(progress.has_train_accuracy(), progress.train_accuracy(), 4), ", ",
+                   DecimalOr(progress.has_examples_per_s(), progress.examples_per_s(), 0),
+                   " examples/s"));
+  for (const JobDescription::EvaluationResult& result : job.evaluation()) {
+    AppendRow(text, "evaluation",
+              absl::StrFormat("epoch %.2f, step %d, %.0f s: test accuracy %.4f, loss %.4f",
+                              result.epoch(), result.step(), result.elapsed_s(),
+                              result.test_accuracy(), result.test_loss()));
+  }
+  AppendRow(text, "final",
+            absl::StrCat("test accuracy ",
+                         DecimalOr(job.has_final_test_accuracy(), job.final_test_accuracy(), 4),
+                         ", loss ", DecimalOr(job.has_final_loss(), job.final_loss(), 4)));
+}
+
+void AppendTraffic(const JobDescription& job, std::string* text) {
+  const JobDescription::Counts& counts = job.counts();
+  const JobDescription::Latency& latency = job.latency_ms();
+  AppendRow(text, "counts",
+            absl::StrCat(counts.fetches(), " fetches, ", counts.pushes(), " pushes, ",
+                         counts.rpcs(), " RPCs, ", counts.retries(), " retries, ",
+                         counts.duplicates(), " duplicates, ", counts.refused(), " refused"));
+  AppendRow(text, "bytes",
+            absl::StrCat(counts.bytes_fetched(), " fetched, ", counts.bytes_pushed(), " pushed"));
+  AppendRow(text, "staleness",
+            absl::StrCat("p50 ", QuantileOf(job.staleness(), 0.5), ", p99 ",
+                         QuantileOf(job.staleness(), 0.99), "; fetch width p50 ",
+                         QuantileOf(job.fetch_width(), 0.5), "; shard skew ",
+                         job.has_shard_skew_max() ? absl::StrCat(job.shard_skew_max()) : "-",
+                         " at most"));
+  AppendRow(
+      text, "latency",
+      absl::StrCat("fetch ", DecimalOr(latency.has_fetch_p50(), latency.fetch_p50(), 2), "/",
+                   DecimalOr(latency.has_fetch_p99(), latency.fetch_p99(), 2), ", push ",
+                   DecimalOr(latency.has_push_p50(), latency.push_p50(), 2), "/",
+                   DecimalOr(latency.has_push_p99(), latency.push_p99(), 2), ", step ",
+                   DecimalOr(latency.has_step_p50(), latency.step_p50(), 2), "/",
+                   DecimalOr(latency.has_step_p99(), latency.step_p99(), 2), " ms (p50/p99)"));
+}
+
+void AppendTasks(const JobDescription& job, std::string* text) {
+  absl::StrAppend(text,
+                  "\nworker  pid      state       device  steps     examples/s  "
+                  "staleness p50  blocks\n");
+  for (const JobDescription::Worker& worker : job.worker()) {
+    absl::StrAppendFormat(text, "%-6d  %-7d  %-10s  %-6s  %-8d  %-10.0f  %-13s  %d\n",
+                          worker.task(), worker.pid(), worker.state(),
+                          absl::StrCat(worker.device(), "x", worker.threads()), worker.steps(),
+                          worker.examples_per_s(),
+                          worker.has_staleness_p50() ? absl::StrCat(worker.staleness_p50()) : "-",
+                          worker.blocks_done());
+  }
+  absl::StrAppend(text, "\nshard   pid      range                  stripes  versions     pushes\n");
+  for (const JobDescription::Shard& shard : job.shard()) {
+    absl::StrAppendFormat(text, "%-6d  %-7d  %-21s  %-7d  %-11s  %d\n", shard.task(), shard.pid(),
+                          absl::StrCat("[", shard.begin(), ", ", shard.end(), ")"), shard.stripes(),
+                          absl::StrCat(shard.version_min(), "..", shard.version_max()),
+                          shard.pushes());
+  }
+}
+
+void AppendEvents(const JobDescription& job, std::string* text) {
+  const int first = std::max(0, job.event_size() - kShownEvents);
+  absl::StrAppend(text, "\nevents\n");
+  for (int i = first; i < job.event_size(); ++i) {
+    const JobDescription::Event& event = job.event(i);
+    absl::StrAppendFormat(text, "%8.1f s  %-15s  %-9s  %s\n", event.elapsed_s(), event.kind(),
+                          event.task(), event.text());
+  }
+}
+
+}  // namespace
+
+std::string JobsText(const ListReply& jobs) {
+  if (jobs.job().empty()) {
+    return "no jobs; submit one: coordinator submit JOB.textproto\n";
+  }
+  size_t width = 3;
+  for (const JobSummary& summary : jobs.job()) {
+    width = std::max(width, summary.job().size());
+  }
+  std::string text = absl::StrFormat("%-*s  %-12s  percent  elapsed s  reason\n",
+                                     static_cast<int>(width), "job", "state");
+  for (const JobSummary& summary : jobs.job()) {
+    absl::StrAppendFormat(&text, "%-*s  %-12s  %7.1f  %9.1f  %s\n", static_cast<int>(width),
+                          summary.job(), JobState_Name(summary.state()), summary.percent(),
+                          summary.elapsed_s(), summary.reason());
+  }
+  return text;
+}
+
+std::string DescribeText(const JobDescription& job) {
+  std::string text;
+  AppendRow(&text, "job", job.summary().job());
+  AppendRow(&text, "state", JobState_Name(job.summary().state()));
+  if (!job.summary().reason().empty()) {
+    AppendRow(&text, "reason", job.summary().reason());
+  }
+  AppendRow(&text, "mode", job.mode());
+  AppendRow(
+      &text, "model",
+      absl::StrCat(job.model_name(), ", ", job.parameters(), " parameters, seed ", job.seed()));
+  AppendRow(&text, "elapsed", absl::StrFormat("%.1f s", job.summary().elapsed_s()));
+  AppendProgress(job, &text);
+  AppendTraffic(job, &text);
+  AppendRow(&text, "data",
+            absl::StrCat(job.data().examples(), " examples; ", job.data().blocks_done(), " of ",
+                         job.data().blocks(), " blocks done, ", job.data().blocks_released(),
+                         " given away after a loss"));
+  AppendTasks(job, &text);
+  AppendEvents(job, &text);
+  return text;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,18 @@
+// Jobs as text for people: `jobs` and `describe` without --json.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <string>
+
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+// A table with a line a job, oldest first.
+std::string JobsText(const ListReply& jobs);
+
+// Sections; "-" stands for what is not measured.
+std::string DescribeText(const JobDescription& job);
+
+}  // namespace monsoon

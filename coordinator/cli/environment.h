@@ -1,0 +1,58 @@
+// Environment: all that a command touches outside of itself, so that tests can
+// stand in for the cluster, the terminal and the time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/model/parameter_layout.h"
+#include "common/process/subprocess.h"
+#include "coordinator/client/job_client.h"
+
+namespace monsoon {
+
+// Moves whole parameter vectors between this process and a job's shards. The
+// vectors have layout.size() floats.
+class ModelTransfer {
+ public:
+  virtual ~ModelTransfer() = default;
+  // Works on a running job. UNAVAILABLE when a shard has been started anew
+  // since `location` was told.
+  virtual absl::StatusOr<std::vector<float>> Fetch(const JobLocation& location,
+                                                   const ParameterLayout& layout) = 0;
+  // Only before the job's first session.
+  virtual absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
+                             std::span<const float> parameters) = 0;
+};
+
+struct Environment {
+  std::ostream* out = nullptr;  // data
+  std::ostream* err = nullptr;  // messages and progress
+  bool terminal = false;        // `out` is one
+  bool color = false;           // a terminal, and NO_COLOR is unset
+  int columns = 80;
+
+  std::string self_path;        // this executable, links resolved
+  std::string argv0;            // as it was called
+  std::string default_cluster;  // MONSOON_CLUSTER; may be empty
+
+  std::function<std::unique_ptr<JobClient>(const std::string& address, absl::Duration deadline)>
+      connect;
+  ModelTransfer* transfer = nullptr;
+  std::function<absl::StatusOr<CapturedRun>(const std::vector<std::string>& argv)> run_and_capture;
+  // Waits for the time, or until SIGINT or SIGTERM arrives and is returned.
+  // Before the first call these have their default action.
+  std::function<std::optional<int>(absl::Duration)> wait;
+  const Clock* clock = nullptr;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,28 @@
+#include "coordinator/cli/exit_code.h"
+
+namespace monsoon {
+
+ExitCode ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    // A deadline of an RPC: nobody answered. Waits of ours use kExitTimeout.
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitUnreachable;
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return kExitData;
+    default:
+      return kExitUsage;
+  }
+}
+
+ExitCode ExitCodeOf(JobState state) { return state == SUCCEEDED ? kExitOk : kExitJobFailed; }
+
+bool HasEnded(JobState state) {
+  return state == SUCCEEDED || state == FAILED || state == CANCELLED;
+}
+
+}  // namespace monsoon

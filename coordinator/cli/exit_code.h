@@ -1,0 +1,29 @@
+// The exit codes of all commands.
+#pragma once
+
+#include "absl/status/status.h"
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitJobFailed = 1,      // the job failed or was cancelled
+  kExitUsage = 2,          // flags, configuration, an unknown job
+  kExitUnreachable = 3,    // the coordinator or a shard does not answer
+  kExitTimeout = 4,        // what was waited for did not happen in time
+  kExitData = 5,           // a data error at run time
+  kExitInterrupted = 130,  // SIGINT; a watched job goes on
+  kExitTerminated = 143,   // SIGTERM
+};
+
+// For an error of a client or a file.
+ExitCode ExitCodeOf(const absl::Status& status);
+
+// For a job that has ended.
+ExitCode ExitCodeOf(JobState state);
+
+// Whether the job has ended, in any way.
+bool HasEnded(JobState state);
+
+}  // namespace monsoon

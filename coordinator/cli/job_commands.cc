@@ -1,0 +1,138 @@
+#include "coordinator/cli/job_commands.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status.h"
+#include "coordinator/cli/describe_json.h"
+#include "coordinator/cli/describe_text.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kPollInterval = absl::Milliseconds(200);
+
+// JOB, --cluster, --json: what all these verbs take.
+class JobCall {
+ public:
+  explicit JobCall(Invocation* call) : call_(*call), cluster_(call) {
+    call->flags().Add("json", &json_, "one JSON object on the standard output");
+  }
+
+  // The exit code when the command is over already.
+  std::optional<int> Begin(size_t positional) {
+    if (const std::optional<int> code = call_.Parse(positional, positional)) {
+      return code;
+    }
+    absl::StatusOr<std::unique_ptr<JobClient>> client = cluster_.Connect();
+    if (!client.ok()) {
+      return call_.Fail(client.status());
+    }
+    client_ = *std::move(client);
+    return std::nullopt;
+  }
+
+  JobClient& client() { return *client_; }
+  const std::string& job() const { return call_.positional()[0]; }
+  bool json() const { return json_; }
+
+  int PrintSummary(const absl::StatusOr<JobSummary>& summary, absl::string_view done) {
+    if (!summary.ok()) {
+      return call_.Fail(summary.status());
+    }
+    call_.Print(json_ ? SummaryJson(*summary)
+                      : absl::StrCat(summary->job(), " ", done, ", state ",
+                                     JobState_Name(summary->state())));
+    return kExitOk;
+  }
+
+ private:
+  Invocation& call_;
+  ClusterFlag cluster_;
+  bool json_ = false;
+  std::unique_ptr<JobClient> client_;
+};
+
+}  // namespace
+
+int RunJobs(Invocation& call) {
+  JobCall jobs(&call);
+  if (const std::optional<int> code = jobs.Begin(0)) {
+    return *code;
+  }
+  const absl::StatusOr<ListReply> list = jobs.client().List();
+  if (!list.ok()) {
+    return call.Fail(list.status());
+  }
+  if (jobs.json()) {
+    call.Print(JobsJson(*list));
+  } else {
+    *call.env().out << JobsText(*list);
+  }
+  return kExitOk;
+}
+
+int RunDescribe(Invocation& call) {
+  JobCall describe(&call);
+  if (const std::optional<int> code = describe.Begin(1)) {
+    return *code;
+  }
+  const absl::StatusOr<JobDescription> job = describe.client().Describe(describe.job());
+  if (!job.ok()) {
+    return call.Fail(job.status());
+  }
+  if (describe.json()) {
+    call.Print(DescribeJson(*job));
+  } else {
+    *call.env().out << DescribeText(*job);
+  }
+  return kExitOk;
+}
+
+int RunWatch(Invocation& call) {
+  JobCall watch(&call);
+  if (const std::optional<int> code = watch.Begin(1)) {
+    return *code;
+  }
+  return WatchJob(call, &watch.client(), watch.job(),
+                  watch.json() ? WatchOutput::kJson : WatchOutput::kData);
+}
+
+int RunCancel(Invocation& call) {
+  bool wait = false;
+  double timeout_s = 60;
+  call.flags().Add("wait", &wait, "return once the job has ended");
+  call.flags().Add("timeout", &timeout_s, "seconds that --wait waits; then exit 4");
+  JobCall cancel(&call);
+  if (const std::optional<int> code = cancel.Begin(1)) {
+    return *code;
+  }
+  absl::StatusOr<JobSummary> summary = cancel.client().Cancel(cancel.job());
+  const Environment& env = call.env();
+  const absl::Duration deadline = env.clock->Now() + absl::Seconds(timeout_s);
+  while (wait && summary.ok() && !HasEnded(summary->state())) {
+    if (env.clock->Now() >= deadline) {
+      call.Note(absl::StrFormat("%s is still %s after %g s", summary->job(),
+                                JobState_Name(summary->state()), timeout_s));
+      return kExitTimeout;
+    }
+    if (const std::optional<int> signal = env.wait(kPollInterval)) {
+      return 128 + *signal;
+    }
+    const absl::StatusOr<JobDescription> job = cancel.client().Describe(summary->job());
+    summary = job.ok() ? absl::StatusOr<JobSummary>(job->summary()) : job.status();
+  }
+  return cancel.PrintSummary(summary, wait ? "ended" : "is asked to end");
+}
+
+int RunDelete(Invocation& call) {
+  JobCall remove(&call);
+  if (const std::optional<int> code = remove.Begin(1)) {
+    return *code;
+  }
+  return remove.PrintSummary(remove.client().Delete(remove.job()), "deleted");
+}
+
+}  // namespace monsoon

@@ -1,0 +1,28 @@
+// The verbs that ask the coordinator about jobs: jobs, describe, watch, cancel,
+// delete.
+#pragma once
+
+#include <string>
+
+#include "coordinator/cli/command.h"
+
+namespace monsoon {
+
+int RunJobs(Invocation& call);
+int RunDescribe(Invocation& call);
+int RunWatch(Invocation& call);
+int RunCancel(Invocation& call);
+int RunDelete(Invocation& call);
+
+enum class WatchOutput {
+  kData,      // progress on the standard output
+  kMessages,  // progress on the standard error
+  kJson,      // the same, and the last description on the standard output
+};
+
+// Shows a job's progress until it ends; the coordinator may be away for some
+// seconds. Returns the exit code: 0 succeeded, 1 failed or cancelled, 3 the
+// coordinator is gone, 130 or 143 after a signal, and then the job goes on.
+int WatchJob(const Invocation& call, JobClient* client, const std::string& job, WatchOutput output);
+
+}  // namespace monsoon

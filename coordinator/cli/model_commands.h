@@ -1,0 +1,13 @@
+// The verbs that move models: submit (with --init), export, evaluate.
+#pragma once
+
+#include "coordinator/cli/command.h"
+
+namespace monsoon {
+
+int RunSubmit(Invocation& call);
+int RunExport(Invocation& call);
+// Runs the sibling worker binary on this machine; no cluster is needed.
+int RunEvaluate(Invocation& call);
+
+}  // namespace monsoon

@@ -1,0 +1,72 @@
+#include "coordinator/cli/shard_transfer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/model/shard_map.h"
+#include "ps_server/client/parameter_client.h"
+
+namespace monsoon {
+namespace {
+
+class ShardTransfer : public ModelTransfer {
+ public:
+  explicit ShardTransfer(absl::Duration deadline) : deadline_(deadline) {}
+
+  absl::StatusOr<std::vector<float>> Fetch(const JobLocation& location,
+                                           const ParameterLayout& layout) override {
+    ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client, Connect(location, layout));
+    std::vector<float> parameters(layout.size());
+    FetchMarks marks;
+    RETURN_IF_ERROR(client->Fetch(parameters, &marks, nullptr));
+    RETURN_IF_ERROR(CheckEpochs(location, marks));
+    return parameters;
+  }
+
+  absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
+                     std::span<const float> parameters) override {
+    ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client, Connect(location, layout));
+    return client->Write(parameters);
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const JobLocation& location,
+                                                           const ParameterLayout& layout) const {
+    ASSIGN_OR_RETURN(ShardMap map,
+                     ShardMap::Create(layout.size(), static_cast<uint32_t>(location.address_size()),
+                                      location.max_stripe_bytes()));
+    return ParameterClient::Create(
+        {.job = location.job(),
+         .layout_hash = location.layout_hash(),
+         .map = std::move(map),
+         .addresses = {location.address().begin(), location.address().end()},
+         .deadline = deadline_,
+         .read_only = true});
+  }
+
+  // A shard that was started anew in between holds other parameters.
+  static absl::Status CheckEpochs(const JobLocation& location, const FetchMarks& marks) {
+    for (size_t shard = 0; shard < marks.shard.size(); ++shard) {
+      for (const StripeMark& mark : marks.shard[shard]) {
+        if (static_cast<int>(shard) >= location.epoch_size() ||
+            mark.epoch != location.epoch(static_cast<int>(shard))) {
+          return absl::UnavailableError(absl::StrCat(
+              location.job(), ": ps/", shard, " at ", location.address(static_cast<int>(shard)),
+              " has been started anew and no longer holds the job's parameters"));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const absl::Duration deadline_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelTransfer> MakeShardTransfer(absl::Duration deadline) {
+  return std::make_unique<ShardTransfer>(deadline);
+}
+
+}  // namespace monsoon

@@ -1,0 +1,110 @@
+#include "coordinator/cli/system_environment.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "coordinator/cli/shard_transfer.h"
+
+namespace monsoon {
+namespace {
+
+// A shard that hangs is named after so long.
+constexpr absl::Duration kTransferDeadline = absl::Seconds(30);
+constexpr int kDefaultColumns = 80;
+
+std::string Variable(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+int TerminalColumns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                                         : kDefaultColumns;
+}
+
+std::string Absolute(const std::string& path) {
+  char folder[PATH_MAX];
+  return path.empty() || path[0] == '/' || getcwd(folder, sizeof(folder)) == nullptr
+             ? path
+             : absl::StrCat(folder, "/", path);
+}
+
+// The handler's end of the pipe; threads of gRPC may be the ones interrupted,
+// so blocking the signals in this thread would not do.
+volatile sig_atomic_t signal_pipe = -1;
+
+void OnSignal(int signal) {
+  const int error = errno;
+  const auto byte = static_cast<char>(signal);
+  [[maybe_unused]] const ssize_t written = write(signal_pipe, &byte, 1);
+  errno = error;
+}
+
+// The read end of a pipe that gets each signal's number.
+int SignalPipe() {
+  static const int read_end = [] {
+    int fds[2];
+    CHECK_EQ(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
+    signal_pipe = fds[1];
+    struct sigaction action {};
+    action.sa_handler = &OnSignal;
+    // A second Ctrl-C ends the process, whatever it waits for.
+    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
+    return fds[0];
+  }();
+  return read_end;
+}
+
+std::optional<int> WaitForSignal(absl::Duration timeout) {
+  const int fd = SignalPipe();
+  const absl::Duration deadline = Clock::Real()->Now() + timeout;
+  while (true) {
+    const absl::Duration left = std::max(deadline - Clock::Real()->Now(), absl::ZeroDuration());
+    pollfd readable{.fd = fd, .events = POLLIN};
+    poll(&readable, 1,
+         static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)))));
+    char signal = 0;
+    if (read(fd, &signal, 1) == 1) {
+      return signal;
+    }
+    if (left == absl::ZeroDuration()) {
+      return std::nullopt;
+    }
+  }
+}
+
+}  // namespace
+
+SystemEnvironment::SystemEnvironment(const char* argv0)
+    : transfer_(MakeShardTransfer(kTransferDeadline)) {
+  environment_.out = &std::cout;
+  environment_.err = &std::cerr;
+  environment_.terminal = isatty(STDOUT_FILENO) == 1;
+  environment_.color =
+      environment_.terminal && Variable("NO_COLOR").empty() && Variable("TERM") != "dumb";
+  environment_.columns = TerminalColumns();
+  environment_.self_path = SelfPath();
+  environment_.argv0 = Absolute(argv0);
+  environment_.default_cluster = Variable("MONSOON_CLUSTER");
+  environment_.connect = &JobClient::Create;
+  environment_.transfer = transfer_.get();
+  environment_.run_and_capture = &RunAndCapture;
+  environment_.wait = &WaitForSignal;
+  environment_.clock = Clock::Real();
+}
+
+}  // namespace monsoon

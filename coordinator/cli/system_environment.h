@@ -1,0 +1,24 @@
+// The environment of a real process.
+//
+// SIGINT and SIGTERM keep their default action until the first wait; from then
+// on the first of each ends a wait instead. One object a process.
+#pragma once
+
+#include <memory>
+
+#include "coordinator/cli/environment.h"
+
+namespace monsoon {
+
+class SystemEnvironment {
+ public:
+  explicit SystemEnvironment(const char* argv0);
+
+  Environment* get() { return &environment_; }
+
+ private:
+  Environment environment_;
+  std::unique_ptr<ModelTransfer> transfer_;
+};
+
+}  // namespace monsoon

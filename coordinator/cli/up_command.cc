@@ -1,0 +1,64 @@
+#include "coordinator/cli/up_command.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/fault.h"
+#include "coordinator/up/up.h"
+
+namespace monsoon {
+namespace {
+
+absl::StatusOr<RestartPolicy> ParseRestart(const std::string& name) {
+  if (name == "never") {
+    return RestartPolicy::kNever;
+  }
+  if (name == "workers") {
+    return RestartPolicy::kWorkers;
+  }
+  if (name == "all") {
+    return RestartPolicy::kAll;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--restart=", name, ": the value must be never, workers or all"));
+}
+
+}  // namespace
+
+int RunUpCommand(Invocation& call) {
+  UpOptions options;
+  std::string restart = "never";
+  bool die_with_parent = false;  // main looked at it before
+  ClusterFlag cluster(&call);
+  call.flags().Add("restart", &restart,
+                   "which tasks start again when they die: never, workers, all");
+  call.flags().Add("bin_dir", &options.plan.bin_dir, "where the three binaries are");
+  call.flags().Add("quiet", &options.supervisor.quiet, "show no lines of the tasks");
+  call.flags().Add("fault", &options.plan.fault,
+                   "faults for tests, given to each task: delay_ms=20,drop=0.01,seed=1");
+  call.flags().Add("insecure", &options.plan.insecure, "given to each task");
+  call.flags().Add("die_with_parent", &die_with_parent, "end when the parent process ends");
+  if (const std::optional<int> code = call.Parse(0, 0)) {
+    return *code;
+  }
+  const absl::StatusOr<RestartPolicy> policy = ParseRestart(restart);
+  if (!policy.ok()) {
+    return call.Usage(policy.status().message());
+  }
+  if (const absl::Status status = ParseFaultOptions(options.plan.fault).status(); !status.ok()) {
+    return call.Usage(status.message());
+  }
+  const absl::StatusOr<LoadedCluster> loaded = cluster.Load();
+  if (!loaded.ok()) {
+    call.Fail(loaded.status());
+    return kExitUsage;
+  }
+  options.supervisor.restart = *policy;
+  options.plan.cluster_path = loaded->path;
+  options.plan.self_path = call.env().self_path;
+  return RunUp(loaded->cluster, std::move(options));
+}
+
+}  // namespace monsoon

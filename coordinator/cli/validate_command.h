@@ -1,0 +1,18 @@
+// `validate`: judges cluster and job files without starting anything.
+#pragma once
+
+#include <string>
+
+#include "coordinator/cli/command.h"
+
+namespace monsoon {
+
+int RunValidate(Invocation& call);
+
+enum class ConfigKind { kCluster, kJob };
+
+// What a file is meant to be, by the names of its top-level fields; by its
+// path where they do not tell.
+ConfigKind GuessConfigKind(const std::string& path, const std::string& text);
+
+}  // namespace monsoon

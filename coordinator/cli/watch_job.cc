@@ -1,0 +1,101 @@
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/describe_json.h"
+#include "coordinator/cli/job_commands.h"
+#include "coordinator/cli/watch_view.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kRefresh = absl::Seconds(1);
+// Between two tries while the coordinator is away.
+constexpr absl::Duration kRetry = absl::Milliseconds(250);
+// So long the coordinator may be away (a restart). One that hangs is named
+// after a refresh and one call's deadline of 4 s, so within 5 s either way.
+constexpr absl::Duration kPatience = absl::Seconds(3);
+
+bool IsAway(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable ||
+         status.code() == absl::StatusCode::kDeadlineExceeded;
+}
+
+class Watcher {
+ public:
+  Watcher(const Invocation& call, WatchOutput output)
+      : env_(call.env()),
+        output_(output),
+        out_(output == WatchOutput::kData ? *env_.out : *env_.err) {}
+
+  void Show(const JobDescription& job) {
+    const int64_t now_ms = absl::ToUnixMillis(env_.clock->WallTime());
+    if (!env_.terminal || output_ != WatchOutput::kData) {
+      out_ << WatchLines(job, now_ms) << "\n" << std::flush;
+      return;
+    }
+    const std::vector<std::string> lines =
+        WatchScreen(job, now_ms, {.columns = env_.columns, .color = env_.color});
+    std::string frame = shown_lines_ > 0 ? absl::StrCat("\x1b[", shown_lines_, "A\r\x1b[J") : "";
+    absl::StrAppend(&frame, absl::StrJoin(lines, "\n"), "\n");
+    shown_lines_ = lines.size();
+    out_ << frame << std::flush;
+  }
+
+  int End(const JobDescription& job) {
+    out_ << DoneLine(job) << "\n" << std::flush;
+    if (output_ == WatchOutput::kJson) {
+      *env_.out << DescribeJson(job) << "\n" << std::flush;
+    }
+    const JobSummary& summary = job.summary();
+    if (summary.state() != SUCCEEDED) {
+      *env_.err << "coordinator watch: " << summary.job() << " "
+                << (summary.state() == FAILED ? "failed" : "was cancelled")
+                << (summary.reason().empty() ? "" : ": ") << summary.reason() << "\n";
+    }
+    return ExitCodeOf(summary.state());
+  }
+
+ private:
+  const Environment& env_;
+  const WatchOutput output_;
+  std::ostream& out_;
+  size_t shown_lines_ = 0;
+};
+
+}  // namespace
+
+int WatchJob(const Invocation& call, JobClient* client, const std::string& job,
+             WatchOutput output) {
+  const Environment& env = call.env();
+  Watcher watcher(call, output);
+  // "latest" is resolved once: the watched job stays the same.
+  std::string id = job;
+  absl::Duration last_answer = env.clock->Now();
+  bool answered = false;
+  env.wait(absl::ZeroDuration());  // from here on Ctrl-C has its own exit code
+  while (true) {
+    const absl::Duration asked_at = env.clock->Now();
+    const absl::StatusOr<JobDescription> description = client->Describe(id);
+    absl::Duration pause = kRetry;
+    if (description.ok()) {
+      answered = true;
+      last_answer = env.clock->Now();
+      id = description->summary().job();
+      watcher.Show(*description);
+      if (HasEnded(description->summary().state())) {
+        return watcher.End(*description);
+      }
+      pause = kRefresh - (last_answer - asked_at);
+    } else if (!answered || !IsAway(description.status()) ||
+               env.clock->Now() - last_answer >= kPatience) {
+      return call.Fail(description.status());
+    }
+    if (const std::optional<int> signal = env.wait(pause)) {
+      call.Note(absl::StrCat(id, " goes on; watch it again: coordinator watch ", id));
+      return 128 + *signal;
+    }
+  }
+}
+
+}  // namespace monsoon

@@ -1,0 +1,166 @@
+#include "coordinator/cli/watch_view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/metrics/latency_histogram.h"
+
+namespace monsoon {
+namespace {
+
+constexpr char kGreen[] = "\x1b[32m";
+constexpr char kRed[] = "\x1b[31m";
+constexpr char kYellow[] = "\x1b[33m";
+constexpr char kBold[] = "\x1b[1m";
+constexpr char kPlain[] = "\x1b[0m";
+
+std::string Fixed(double value, int digits) { return absl::StrFormat("%.*f", digits, value); }
+
+std::string FixedOr(bool measured, double value, int digits) {
+  return measured && std::isfinite(value) ? Fixed(value, digits) : "-";
+}
+
+std::string CountOr(const std::optional<uint64_t>& value) {
+  return value.has_value() ? absl::StrCat(*value) : "-";
+}
+
+std::string Quantile(const JobDescription& job, double q) {
+  const std::map<uint64_t, uint64_t> counts(job.staleness().begin(), job.staleness().end());
+  return CountOr(ValueQuantile(counts, q));
+}
+
+// The newest evaluation's accuracy.
+std::string TestAccuracy(const JobDescription& job) {
+  return job.evaluation().empty()
+             ? "-"
+             : Fixed(job.evaluation(job.evaluation_size() - 1).test_accuracy(), 4);
+}
+
+// "3.20/10"; "3.20/-" for a job that does not stop by epochs.
+std::string Epochs(const JobDescription::Progress& progress) {
+  return absl::StrFormat("%.2f/%s", progress.epoch(),
+                         progress.epochs() > 0 ? absl::StrFormat("%g", progress.epochs()) : "-");
+}
+
+double AgeSeconds(const JobDescription::Worker& worker, int64_t now_ms) {
+  return static_cast<double>(std::max<int64_t>(0, now_ms - worker.last_seen_ms())) / 1000.0;
+}
+
+std::string WorkerStaleness(const JobDescription::Worker& worker) {
+  return worker.has_staleness_p50() ? absl::StrCat(worker.staleness_p50()) : "-";
+}
+
+std::string Bar(double percent, int width) {
+  const double share = std::clamp(percent / 100.0, 0.0, 1.0);
+  const int filled = static_cast<int>(share * width);
+  return absl::StrCat("[", std::string(filled, '#'), std::string(width - filled, '.'), "]");
+}
+
+const char* StateColor(JobState state) {
+  switch (state) {
+    case SUCCEEDED:
+      return kGreen;
+    case FAILED:
+    case CANCELLED:
+      return kRed;
+    case RUNNING:
+    case FINISHING:
+      return kBold;
+    default:
+      return kYellow;
+  }
+}
+
+std::string Cut(const std::string& line, int columns) {
+  return line.substr(0, static_cast<size_t>(std::max(columns, 1)));
+}
+
+}  // namespace
+
+std::string WatchLines(const JobDescription& job, int64_t now_ms) {
+  const JobDescription::Progress& progress = job.progress();
+  const JobDescription::Latency& latency = job.latency_ms();
+  std::string text =
+      absl::StrCat("t=", Fixed(job.summary().elapsed_s(), 1), " job=", job.summary().job(),
+                   " state=", JobState_Name(job.summary().state()), " epoch=", Epochs(progress),
+                   " percent=", Fixed(progress.percent(), 1), " step=", progress.step(),
+                   " loss=", FixedOr(progress.has_loss(), progress.loss(), 4),
+                   " acc=", FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4),
+                   " test_acc=", TestAccuracy(job),
+                   " ex_s=", FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0));
+  absl::StrAppend(&text, " stale_p50=", Quantile(job, 0.5), " stale_p99=", Quantile(job, 0.99),
+                  " fetch_ms=", FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1),
+                  " push_ms=", FixedOr(latency.has_push_p50(), latency.push_p50(), 1),
+                  " eta_s=", FixedOr(progress.has_eta_s(), progress.eta_s(), 0));
+  for (const JobDescription::Worker& worker : job.worker()) {
+    absl::StrAppend(&text, "\n  worker=", worker.task(), " state=", worker.state(),
+                    " step=", worker.steps(), " ex_s=", Fixed(worker.examples_per_s(), 0),
+                    " stale_p50=", WorkerStaleness(worker),
+                    " age_s=", Fixed(AgeSeconds(worker, now_ms), 1));
+  }
+  return text;
+}
+
+std::string DoneLine(const JobDescription& job) {
+  return absl::StrCat(
+      "done job=", job.summary().job(), " state=", JobState_Name(job.summary().state()),
+      " test_acc=", FixedOr(job.has_final_test_accuracy(), job.final_test_accuracy(), 4),
+      " elapsed_s=", Fixed(job.summary().elapsed_s(), 0));
+}
+
+std::string FormatTimeLeft(double seconds) {
+  const auto total = static_cast<int64_t>(std::llround(std::clamp(seconds, 0.0, 1e9)));
+  return total >= 3600 ? absl::StrFormat("%d:%02d:%02d", total / 3600, total / 60 % 60, total % 60)
+                       : absl::StrFormat("%d:%02d", total / 60, total % 60);
+}
+
+std::vector<std::string> WatchScreen(const JobDescription& job, int64_t now_ms,
+                                     const ScreenOptions& options) {
+  const JobDescription::Progress& progress = job.progress();
+  const JobDescription::Latency& latency = job.latency_ms();
+  const JobState state = job.summary().state();
+  std::vector<std::string> lines;
+  const std::string state_name = JobState_Name(state);
+  std::string head =
+      Cut(absl::StrCat(job.summary().job(), "  ", state_name, "  ",
+                       FormatTimeLeft(job.summary().elapsed_s()), " elapsed",
+                       progress.has_eta_s()
+                           ? absl::StrCat("  ", FormatTimeLeft(progress.eta_s()), " left")
+                           : ""),
+          options.columns);
+  if (const size_t at = head.find(state_name); options.color && at != std::string::npos) {
+    head.replace(at, state_name.size(), absl::StrCat(StateColor(state), state_name, kPlain));
+  }
+  lines.push_back(head);
+  const std::string epochs =
+      absl::StrFormat(" epoch %s  %.1f %%", Epochs(progress), progress.percent());
+  const int width = std::clamp(options.columns - static_cast<int>(epochs.size()) - 2, 10, 50);
+  lines.push_back(Cut(Bar(progress.percent(), width) + epochs, options.columns));
+  lines.push_back(
+      Cut(absl::StrCat("step ", progress.step(), "  loss ",
+                       FixedOr(progress.has_loss(), progress.loss(), 4), "  accuracy ",
+                       FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4),
+                       "  test ", TestAccuracy(job), "  examples/s ",
+                       FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0)),
+          options.columns));
+  lines.push_back(
+      Cut(absl::StrCat("staleness p50 ", Quantile(job, 0.5), " p99 ", Quantile(job, 0.99),
+                       "  fetch ", FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1),
+                       " ms  push ", FixedOr(latency.has_push_p50(), latency.push_p50(), 1), " ms"),
+          options.columns));
+  lines.push_back(
+      Cut("worker  state           step  examples/s  staleness  seen", options.columns));
+  for (const JobDescription::Worker& worker : job.worker()) {
+    lines.push_back(Cut(absl::StrFormat("%6d  %-10s %9d  %10.0f  %9s  %.1f s ago", worker.task(),
+                                        worker.state(), worker.steps(), worker.examples_per_s(),
+                                        WorkerStaleness(worker), AgeSeconds(worker, now_ms)),
+                        options.columns));
+  }
+  return lines;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,36 @@
+// What `watch` shows of a job: lines for logs and scripts, a screen for people.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+// A line of progress and one a worker, without a last newline; "-" stands for
+// what is not measured. `now_ms` is Unix time, for the workers' age.
+//
+//   t=12.0 job=lenet-1 state=RUNNING epoch=3.20/10 percent=32.0 step=1499 ...
+//     worker=0 state=RUNNING step=500 ex_s=1770 stale_p50=1 age_s=0.2
+std::string WatchLines(const JobDescription& job, int64_t now_ms);
+
+// "done job=lenet-1 state=SUCCEEDED test_acc=0.8854 elapsed_s=131"
+std::string DoneLine(const JobDescription& job);
+
+struct ScreenOptions {
+  int columns = 80;
+  bool color = false;
+};
+
+// The screen's lines, each at most `columns` wide (escapes not counted).
+std::vector<std::string> WatchScreen(const JobDescription& job, int64_t now_ms,
+                                     const ScreenOptions& options);
+
+// "1:02:03", "2:03".
+std::string FormatTimeLeft(double seconds);
+
+}  // namespace monsoon
