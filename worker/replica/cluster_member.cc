@@ -1,4 +1,4 @@
-#include "worker/replica/membership.h"
+#include "worker/replica/cluster_member.h"
 
 #include <utility>
 
@@ -11,10 +11,10 @@ bool SameSession(const SessionKey& a, const SessionKey& b) {
   return a.job() == b.job() && a.worker() == b.worker() && a.incarnation() == b.incarnation();
 }
 
-Membership::Membership(Options options, ReplicaClient* client)
+ClusterMember::ClusterMember(Options options, ReplicaClient* client)
     : options_(std::move(options)), client_(client), heartbeat_(options_.heartbeat) {}
 
-Membership::~Membership() {
+ClusterMember::~ClusterMember() {
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
@@ -25,9 +25,9 @@ Membership::~Membership() {
   }
 }
 
-void Membership::Start() { thread_ = std::thread([this] { Run(); }); }
+void ClusterMember::Start() { thread_ = std::thread([this] { Run(); }); }
 
-void Membership::Run() {
+void ClusterMember::Run() {
   while (true) {
     Beat();
     MutexLock lock(&mutex_);
@@ -42,7 +42,7 @@ void Membership::Run() {
   }
 }
 
-HeartbeatRequest Membership::MakeRequest() {
+HeartbeatRequest ClusterMember::MakeRequest() {
   HeartbeatRequest request;
   request.set_protocol_version(kProtocolVersion);
   request.set_cluster(options_.cluster);
@@ -58,7 +58,7 @@ HeartbeatRequest Membership::MakeRequest() {
   return request;
 }
 
-void Membership::Beat() {
+void ClusterMember::Beat() {
   MutexLock beat(&beat_mutex_);
   HeartbeatRequest request;
   {
@@ -78,7 +78,7 @@ void Membership::Beat() {
   changed_.NotifyAll();
 }
 
-void Membership::Missed(const absl::Status& status) {
+void ClusterMember::Missed(const absl::Status& status) {
   std::string trouble = status.ToString();
   if (reached_ || trouble_.empty()) {
     LOG(WARNING) << "no answer from the coordinator, trying again: " << trouble;
@@ -87,7 +87,7 @@ void Membership::Missed(const absl::Status& status) {
   trouble_ = std::move(trouble);
 }
 
-void Membership::Apply(const HeartbeatReply& reply) {
+void ClusterMember::Apply(const HeartbeatReply& reply) {
   reached_ = true;
   trouble_.clear();
   if (reply.heartbeat_ms() > 0) {
@@ -124,7 +124,7 @@ void Membership::Apply(const HeartbeatReply& reply) {
   }
 }
 
-std::optional<Assignment> Membership::AwaitAssignment(absl::Duration timeout) {
+std::optional<Assignment> ClusterMember::AwaitAssignment(absl::Duration timeout) {
   MutexLock lock(&mutex_);
   const bool given = changed_.WaitFor(&mutex_, timeout, [this] {
     mutex_.AssertHeld();
@@ -134,7 +134,7 @@ std::optional<Assignment> Membership::AwaitAssignment(absl::Duration timeout) {
   return given ? assignment_ : std::nullopt;
 }
 
-void Membership::Enter(const SessionKey& session, const StatsCollector* stats,
+void ClusterMember::Enter(const SessionKey& session, const StatsCollector* stats,
                        SessionControl* control) {
   MutexLock lock(&mutex_);
   session_ = session;
@@ -142,7 +142,7 @@ void Membership::Enter(const SessionKey& session, const StatsCollector* stats,
   control_ = control;
 }
 
-void Membership::Exit(bool rejoin) {
+void ClusterMember::Exit(bool rejoin) {
   {
     MutexLock lock(&mutex_);
     ended_ = std::exchange(session_, std::nullopt);
@@ -157,7 +157,7 @@ void Membership::Exit(bool rejoin) {
   changed_.NotifyAll();
 }
 
-absl::Status Membership::Depart() {
+absl::Status ClusterMember::Depart() {
   HeartbeatRequest request;
   {
     MutexLock lock(&mutex_);

@@ -1,4 +1,4 @@
-// Membership: keeps this worker a member of the cluster by heartbeats, brings
+// ClusterMember: keeps this worker a member of the cluster by heartbeats, brings
 // the running session's statistics, and learns what to run.
 //
 // The coordinator may start later, go away and come back: heartbeats go on for
@@ -25,7 +25,7 @@ namespace monsoon {
 
 bool SameSession(const SessionKey& a, const SessionKey& b);
 
-class Membership {
+class ClusterMember {
  public:
   struct Options {
     std::string cluster;
@@ -37,8 +37,8 @@ class Membership {
   };
 
   // `client` must outlive this.
-  Membership(Options options, ReplicaClient* client);
-  ~Membership();
+  ClusterMember(Options options, ReplicaClient* client);
+  ~ClusterMember();
 
   // Beats in a thread of its own from now on.
   void Start();

@@ -1,4 +1,4 @@
-#include "worker/replica/membership.h"
+#include "worker/replica/cluster_member.h"
 
 #include "common/testing/status_matchers.h"
 #include "worker/replica/fakes.h"
@@ -20,26 +20,26 @@ HeartbeatReply Joined(uint64_t incarnation, const std::string& job = "") {
   return reply;
 }
 
-class MembershipTest : public ::testing::Test {
+class ClusterMemberTest : public ::testing::Test {
  protected:
-  MembershipTest() {
+  ClusterMemberTest() {
     coordinator_.heartbeat = [this](const HeartbeatRequest&) { return answer_; };
   }
   void Beat(absl::StatusOr<HeartbeatReply> answer) {
     answer_ = std::move(answer);
-    membership_.Beat();
+    member_.Beat();
   }
   HeartbeatRequest last() { return coordinator_.heartbeats().back(); }
 
   FakeCoordinator coordinator_;
   absl::StatusOr<HeartbeatReply> answer_ = HeartbeatReply();
-  Membership membership_{{.cluster = "test", .task = 1, .pid = 42}, &coordinator_};
+  ClusterMember member_{{.cluster = "test", .task = 1, .pid = 42}, &coordinator_};
   StatsCollector stats_;
   ManualClock clock_;
   SessionControl control_{&clock_, absl::Seconds(3)};
 };
 
-TEST_F(MembershipTest, JoinsWithZeroAndKeepsItsIncarnation) {
+TEST_F(ClusterMemberTest, JoinsWithZeroAndKeepsItsIncarnation) {
   Beat(absl::UnavailableError("nobody there"));
   Beat(Joined(5));
   EXPECT_EQ(last().incarnation(), 0u);
@@ -48,14 +48,14 @@ TEST_F(MembershipTest, JoinsWithZeroAndKeepsItsIncarnation) {
   Beat(Joined(5, "a-1"));
   EXPECT_EQ(last().incarnation(), 5u);
   EXPECT_FALSE(last().has_session());
-  auto assignment = membership_.AwaitAssignment(absl::ZeroDuration());
+  auto assignment = member_.AwaitAssignment(absl::ZeroDuration());
   ASSERT_TRUE(assignment.has_value());
   EXPECT_EQ(assignment->session().job(), "a-1");
 }
 
-TEST_F(MembershipTest, BringsTheSessionsFiguresAndIsHeard) {
+TEST_F(ClusterMemberTest, BringsTheSessionsFiguresAndIsHeard) {
   Beat(Joined(5, "a-1"));
-  membership_.Enter(answer_->assignment().session(), &stats_, &control_);
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
   stats_.AddStep(1, 1, 64, absl::Milliseconds(1));
   clock_.Advance(absl::Seconds(10));
   Beat(Joined(5, "a-1"));
@@ -63,58 +63,58 @@ TEST_F(MembershipTest, BringsTheSessionsFiguresAndIsHeard) {
   EXPECT_EQ(last().stats().examples(), 64u);
   EXPECT_FALSE(control_.paused());
   EXPECT_EQ(control_.state(), SessionControl::State::kRunning);
-  membership_.Exit(false);
+  member_.Exit(false);
 }
 
-TEST_F(MembershipTest, ASilentCoordinatorPausesTheSession) {
+TEST_F(ClusterMemberTest, ASilentCoordinatorPausesTheSession) {
   Beat(Joined(5, "a-1"));
-  membership_.Enter(answer_->assignment().session(), &stats_, &control_);
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
   clock_.Advance(absl::Seconds(4));
   Beat(absl::DeadlineExceededError("no answer"));
   EXPECT_TRUE(control_.paused());
-  membership_.Exit(false);
+  member_.Exit(false);
 }
 
-TEST_F(MembershipTest, ALostWorkerStopsAndJoinsAgain) {
+TEST_F(ClusterMemberTest, ALostWorkerStopsAndJoinsAgain) {
   Beat(Joined(5, "a-1"));
-  membership_.Enter(answer_->assignment().session(), &stats_, &control_);
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
   HeartbeatReply lost;
   lost.set_rejoin(true);
   Beat(lost);
   EXPECT_EQ(control_.state(), SessionControl::State::kStop);
-  membership_.Exit(false);
+  member_.Exit(false);
   Beat(Joined(6, "a-1"));
   EXPECT_EQ(last().incarnation(), 0u);
-  auto assignment = membership_.AwaitAssignment(absl::ZeroDuration());
+  auto assignment = member_.AwaitAssignment(absl::ZeroDuration());
   ASSERT_TRUE(assignment.has_value());
   EXPECT_EQ(assignment->session().incarnation(), 6u);
 }
 
-TEST_F(MembershipTest, ASessionTakenAwayIsStopped) {
+TEST_F(ClusterMemberTest, ASessionTakenAwayIsStopped) {
   Beat(Joined(5, "a-1"));
-  membership_.Enter(answer_->assignment().session(), &stats_, &control_);
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
   Beat(Joined(5));
   EXPECT_EQ(control_.state(), SessionControl::State::kStop);
-  membership_.Exit(false);
+  member_.Exit(false);
 }
 
-TEST_F(MembershipTest, AnEndedSessionIsNotRunAgain) {
+TEST_F(ClusterMemberTest, AnEndedSessionIsNotRunAgain) {
   Beat(Joined(5, "a-1"));
-  membership_.Enter(answer_->assignment().session(), &stats_, &control_);
-  membership_.Exit(false);
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
+  member_.Exit(false);
   Beat(Joined(5, "a-1"));
-  EXPECT_FALSE(membership_.AwaitAssignment(absl::ZeroDuration()).has_value());
+  EXPECT_FALSE(member_.AwaitAssignment(absl::ZeroDuration()).has_value());
   Beat(Joined(5, "b-2"));
-  EXPECT_TRUE(membership_.AwaitAssignment(absl::ZeroDuration()).has_value());
+  EXPECT_TRUE(member_.AwaitAssignment(absl::ZeroDuration()).has_value());
 }
 
-TEST_F(MembershipTest, DepartSaysSoOnceAndStopsBeating) {
+TEST_F(ClusterMemberTest, DepartSaysSoOnceAndStopsBeating) {
   Beat(Joined(5));
-  ASSERT_OK(membership_.Depart());
+  ASSERT_OK(member_.Depart());
   EXPECT_TRUE(last().leaving());
   EXPECT_EQ(last().incarnation(), 5u);
   const size_t sent = coordinator_.heartbeats().size();
-  membership_.Beat();
+  member_.Beat();
   EXPECT_EQ(coordinator_.heartbeats().size(), sent);
 }
 

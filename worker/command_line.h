@@ -1,0 +1,30 @@
+// The worker's command line.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/worker.h"
+
+namespace monsoon {
+
+struct WorkerCommand {
+  enum class Kind { kServe, kEvaluate, kHelp };
+  Kind kind = Kind::kServe;
+  // kServe
+  WorkerOptions worker;
+  std::string port_file;
+  // kEvaluate
+  std::string model;
+  Job job;
+  uint32_t threads = 1;
+  // kHelp
+  std::string help;
+};
+
+// Reads flags and the files they name. Errors are for people: exit 2.
+absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> args);
+
+}  // namespace monsoon

@@ -1,0 +1,52 @@
+#include "worker/evaluate.h"
+
+#include <memory>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/json/json_writer.h"
+#include "common/model/parameter_layout.h"
+#include "common/npz/model_file.h"
+#include "worker/backend/backend.h"
+#include "worker/data/open_dataset.h"
+#include "worker/replica/evaluator.h"
+
+namespace monsoon {
+
+absl::StatusOr<ModelEvaluation> EvaluateModelFile(const std::string& model_path, const Job& job,
+                                                  int threads) {
+  if (!job.has_test()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", job.name(), " has no test set to evaluate on"));
+  }
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
+  ASSIGN_OR_RETURN(const std::vector<float> parameters, ReadModelFile(layout, model_path));
+  size_t values = 1;
+  for (const uint32_t extent : job.model().input_shape()) {
+    values *= extent;
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> test, OpenDataset(job.test(), values));
+  NetworkOptions options;
+  options.threads = threads;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,
+                   CreateNetwork(BackendKind::kCpu, job.model(), layout, options));
+  network->SetParameters(parameters);
+  ASSIGN_OR_RETURN(const EvaluationResult result,
+                   EvaluateAll(network.get(), *test, job.evaluation().batch_size()));
+  const double examples = static_cast<double>(result.examples);
+  return ModelEvaluation{static_cast<double>(result.correct) / examples,
+                         result.loss_sum / examples, result.examples};
+}
+
+std::string ToJson(const ModelEvaluation& evaluation) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Member("schema_version", 1);
+  json.Member("test_accuracy", evaluation.test_accuracy);
+  json.Member("test_loss", evaluation.test_loss);
+  json.Member("examples", evaluation.examples);
+  json.EndObject();
+  return json.text();
+}
+
+}  // namespace monsoon

@@ -1,0 +1,84 @@
+#include <signal.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
+#include "common/process/die_with_parent.h"
+#include "common/process/signal_fd.h"
+#include "common/rpc/port_file.h"
+#include "worker/command_line.h"
+#include "worker/evaluate.h"
+#include "worker/worker.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kDrainGrace = absl::Seconds(8);
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "worker: %s\n", std::string(status.message()).c_str());
+  return absl::IsDataLoss(status) ? 5 : 2;
+}
+
+int Evaluate(const WorkerCommand& command) {
+  const absl::StatusOr<ModelEvaluation> evaluation =
+      EvaluateModelFile(command.model, command.job, static_cast<int>(command.threads));
+  if (!evaluation.ok()) {
+    return Fail(evaluation.status());
+  }
+  std::printf("%s\n", ToJson(*evaluation).c_str());
+  return 0;
+}
+
+int Serve(const WorkerCommand& command) {
+  InitLogging(absl::StrCat("worker/", command.worker.task));
+  absl::StatusOr<SignalFd> signals = SignalFd::Create({SIGTERM, SIGINT});
+  if (!signals.ok()) {
+    return Fail(signals.status());
+  }
+  const absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(command.worker);
+  if (!worker.ok()) {
+    return Fail(worker.status());
+  }
+  if (!command.port_file.empty()) {
+    const absl::Status status = WritePortFile(command.port_file, (*worker)->address());
+    if (!status.ok()) {
+      return Fail(status);
+    }
+  }
+  LOG(INFO) << "serving on " << (*worker)->address();
+  std::optional<int> signal;
+  while (!signal.has_value()) {
+    signal = signals->WaitFor(absl::Hours(1));
+  }
+  LOG(INFO) << "signal " << *signal << ": draining";
+  (*worker)->Drain(kDrainGrace);
+  LOG(INFO) << "stopped";
+  return 0;
+}
+
+}  // namespace
+}  // namespace monsoon
+
+int main(int argc, char** argv) {
+  using monsoon::WorkerCommand;
+  if (monsoon::WantsToDieWithParent(argc, argv)) {
+    monsoon::DieWithParent();
+  }
+  const auto command =
+      monsoon::ReadWorkerCommand(std::span<const char* const>(argv + 1, argv + argc));
+  if (!command.ok()) {
+    return monsoon::Fail(command.status());
+  }
+  if (command->kind == WorkerCommand::Kind::kHelp) {
+    std::fputs(command->help.c_str(), stdout);
+    return 0;
+  }
+  return command->kind == WorkerCommand::Kind::kEvaluate ? monsoon::Evaluate(*command)
+                                                         : monsoon::Serve(*command);
+}

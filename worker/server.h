@@ -1,0 +1,29 @@
+// WorkerServer: what a worker serves on its address: gRPC's health service, and
+// /monsoon.Worker/Ping, which answers with the bytes it got, so that a probe
+// can tell a worker from a stranger. Work comes from the coordinator by calls
+// that the worker makes, so nothing else is needed here.
+//
+// Thread safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace monsoon {
+
+class WorkerServer {
+ public:
+  // Binds and serves; errors name the address. `insecure` allows one that other
+  // machines can reach.
+  static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(const std::string& address,
+                                                             bool insecure);
+  virtual ~WorkerServer() = default;
+
+  // With the port it got.
+  virtual const std::string& address() const = 0;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,82 @@
+// Worker: one worker task: serves its address, stays a member of the cluster,
+// and runs the replica sessions it is given, one after another. Two fit in one
+// process.
+//
+// Starts in any order with the other tasks: it keeps asking the coordinator.
+//
+// Thread safety: all calls may run concurrently.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/rpc/fault.h"
+#include "coordinator/client/replica_client.h"
+#include "proto/cluster.pb.h"
+#include "proto/coordinator.pb.h"
+#include "worker/replica/cluster_member.h"
+#include "worker/replica/replica_runner.h"
+#include "worker/replica/session_control.h"
+#include "worker/server.h"
+
+namespace monsoon {
+
+struct WorkerOptions {
+  Cluster cluster;      // with its defaults filled in
+  uint32_t task = 0;
+  std::string address;  // unset: the cluster file's
+  bool insecure = false;
+  FaultOptions fault;   // refused where other machines can reach the address
+  // Wraps the connection to the coordinator, for tests; null: as it is.
+  std::function<std::unique_ptr<ReplicaClient>(std::unique_ptr<ReplicaClient>)> wrap_coordinator;
+};
+
+class Worker {
+ public:
+  // Binds, serves and begins to join. InvalidArgument for a task or device that
+  // is not there; errors of the address as RpcServer.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options);
+  // Stops at once: the coordinator finds out by silence.
+  ~Worker();
+
+  const std::string& address() const { return server_->address(); }
+
+  // Finishes the step, pushes the tail, reports, tells the coordinator and
+  // stops. Blocks `grace` and one call to the coordinator at most; what was not
+  // done by then is given up.
+  void Drain(absl::Duration grace);
+
+ private:
+  explicit Worker(WorkerOptions options);
+
+  void Run();
+  void RunSession(const Assignment& assignment);
+  void ReportFailure(const SessionKey& session, const SessionEnd& end);
+  // Begins no more sessions, and stops or drains the one that runs.
+  void Wind(bool drain);
+  bool winding() const;
+
+  const WorkerOptions options_;
+  // Apart, since a heartbeat must not take longer than a worker may be silent.
+  std::unique_ptr<ReplicaClient> heartbeat_client_;
+  std::unique_ptr<ReplicaClient> work_client_;
+  std::unique_ptr<WorkerServer> server_;
+  std::unique_ptr<ClusterMember> member_;
+  std::unique_ptr<ReplicaRunner> runner_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  SessionControl* control_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the running session
+  bool winding_ ABSL_GUARDED_BY(mutex_) = false;
+  bool drains_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // the compute thread
+};
+
+}  // namespace monsoon
