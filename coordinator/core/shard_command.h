@@ -17,7 +17,8 @@ struct ShardCommand {
   std::string job;
   SessionKey session;            // kOpenSession, kCloseSession
   CreateShardJobRequest create;  // kCreateJob
-  // kCreateJob: an older coordinator's slice of this name is deleted first.
+  // kCreateJob: the shard holds a slice of this name, perhaps with parameters
+  // of an earlier coordinator's job. It is deleted first.
   bool replace = false;
 };
 

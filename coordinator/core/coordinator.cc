@@ -1,0 +1,271 @@
+#include "coordinator/core/coordinator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "coordinator/job/job_plan.h"
+
+namespace monsoon {
+namespace {
+
+// Resolution of losses, stops by time and repetitions.
+constexpr absl::Duration kTick = absl::Milliseconds(50);
+
+// Threads look up so often, whatever happens.
+constexpr absl::Duration kIdleWait = absl::Seconds(1);
+
+}  // namespace
+
+Coordinator::Coordinator(const Cluster& cluster,
+                         std::vector<std::unique_ptr<ShardGateway>> shards, const Clock* clock)
+    : cluster_(cluster),
+      clock_(clock),
+      core_(cluster, static_cast<uint32_t>(getpid()), Time()),
+      shards_(shards.size()) {
+  CHECK_EQ(static_cast<int>(shards.size()), cluster.ps_size());
+  for (uint32_t i = 0; i < shards_.size(); ++i) {
+    shards_[i].gateway = std::move(shards[i]);
+  }
+  for (uint32_t i = 0; i < shards_.size(); ++i) {
+    shards_[i].poll_thread = std::thread([this, i] { PollLoop(i); });
+    shards_[i].command_thread = std::thread([this, i] { CommandLoop(i); });
+  }
+  tick_thread_ = std::thread([this] { TickLoop(); });
+}
+
+Coordinator::~Coordinator() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyAll();
+  tick_.NotifyAll();
+  tick_thread_.join();
+  for (Shard& shard : shards_) {
+    shard.poll_thread.join();
+    shard.command_thread.join();
+  }
+}
+
+Moment Coordinator::Time() const {
+  return {clock_->Now(), absl::ToUnixMillis(clock_->WallTime())};
+}
+
+void Coordinator::Dispatch(Moment moment) {
+  for (ShardCommand& command : core_.TakeCommands(moment)) {
+    shards_[command.shard].commands.push_back(std::move(command));
+  }
+  for (std::string& line : core_.TakeLog()) {
+    log_.push_back(std::move(line));
+  }
+  changed_.NotifyAll();
+  if (!log_.empty() || core_.wants_poll()) {
+    tick_.NotifyAll();
+  }
+}
+
+template <typename Function>
+auto Coordinator::WithCore(Function function) -> decltype(function(std::declval<Moment>())) {
+  MutexLock lock(&mutex_);
+  const Moment moment = Time();
+  auto result = function(moment);
+  Dispatch(moment);
+  return result;
+}
+
+void Coordinator::TickLoop() {
+  absl::Duration next_poll = -absl::InfiniteDuration();
+  while (true) {
+    std::vector<std::string> log;
+    {
+      MutexLock lock(&mutex_);
+      if (stopping_) {
+        return;
+      }
+      const Moment moment = Time();
+      core_.Tick(moment);
+      if (moment.now >= next_poll || core_.wants_poll()) {
+        round_ = core_.BeginPoll();
+        next_poll = moment.now + absl::Milliseconds(cluster_.heartbeat_ms());
+      }
+      Dispatch(moment);
+      log.swap(log_);
+    }
+    for (const std::string& line : log) {
+      LOG(INFO) << line;
+    }
+    MutexLock lock(&mutex_);
+    tick_.WaitFor(&mutex_, kTick, [this] {
+      mutex_.AssertHeld();
+      return stopping_ || !log_.empty() || core_.wants_poll();
+    });
+  }
+}
+
+void Coordinator::PollLoop(uint32_t index) {
+  Shard& shard = shards_[index];
+  while (true) {
+    uint64_t round = 0;
+    {
+      MutexLock lock(&mutex_);
+      while (!stopping_ && shard.polled_round == round_) {
+        changed_.WaitFor(&mutex_, kIdleWait);
+      }
+      if (stopping_) {
+        return;
+      }
+      round = shard.polled_round = round_;
+    }
+    const absl::StatusOr<ShardStatusReply> reply = shard.gateway->GetStatus();
+    MutexLock lock(&mutex_);
+    const Moment moment = Time();
+    core_.OnPoll(index, round, reply, moment);
+    Dispatch(moment);
+  }
+}
+
+void Coordinator::CommandLoop(uint32_t index) {
+  Shard& shard = shards_[index];
+  while (true) {
+    ShardCommand command;
+    {
+      MutexLock lock(&mutex_);
+      while (!stopping_ && shard.commands.empty()) {
+        changed_.WaitFor(&mutex_, kIdleWait);
+      }
+      if (stopping_) {
+        return;
+      }
+      command = std::move(shard.commands.front());
+      shard.commands.pop_front();
+    }
+    absl::Status status;
+    uint64_t epoch = 0;
+    switch (command.kind) {
+      case ShardCommand::Kind::kCreateJob: {
+        if (command.replace) {
+          status = shard.gateway->DeleteJob(command.job);
+        }
+        if (status.ok()) {
+          const absl::StatusOr<uint64_t> created = shard.gateway->CreateJob(command.create);
+          status = created.status();
+          epoch = created.ok() ? *created : 0;
+        }
+        break;
+      }
+      case ShardCommand::Kind::kDeleteJob:
+        status = shard.gateway->DeleteJob(command.job);
+        break;
+      case ShardCommand::Kind::kOpenSession:
+        status = shard.gateway->OpenSession(command.session);
+        break;
+      case ShardCommand::Kind::kCloseSession:
+        status = shard.gateway->CloseSession(command.session);
+        break;
+    }
+    MutexLock lock(&mutex_);
+    const Moment moment = Time();
+    core_.OnCommand(command, status, epoch, moment);
+    Dispatch(moment);
+  }
+}
+
+absl::StatusOr<SubmitReply> Coordinator::Submit(const SubmitRequest& request) {
+  // Reads files: not under the mutex.
+  ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(request.job(), cluster_));
+  return WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.Submit(std::move(plan), request.init(), moment);
+  });
+}
+
+absl::StatusOr<JobSummary> Coordinator::Start(const std::string& job) {
+  return WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.Start(job, moment);
+  });
+}
+
+absl::StatusOr<ListReply> Coordinator::List() {
+  MutexLock lock(&mutex_);
+  return core_.List(Time());
+}
+
+absl::StatusOr<JobDescription> Coordinator::Describe(const std::string& job) {
+  MutexLock lock(&mutex_);
+  return core_.Describe(job, Time());
+}
+
+absl::StatusOr<JobSummary> Coordinator::Cancel(const std::string& job) {
+  return WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.Cancel(job, moment);
+  });
+}
+
+absl::StatusOr<JobSummary> Coordinator::Delete(const std::string& job) {
+  absl::StatusOr<JobSummary> summary = WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.Delete(job, moment);
+  });
+  if (summary.ok()) {
+    // So that the memory can be used by the next submit.
+    const absl::Duration deadline =
+        clock_->Now() + absl::Milliseconds(cluster_.rpc_deadline_ms()) / 2;
+    MutexLock lock(&mutex_);
+    while (core_.Exists(summary->job()) && !stopping_ && clock_->Now() < deadline) {
+      changed_.WaitFor(&mutex_, deadline - clock_->Now());
+    }
+  }
+  return summary;
+}
+
+absl::StatusOr<JobLocation> Coordinator::Locate(const std::string& job) {
+  MutexLock lock(&mutex_);
+  return core_.Locate(job);
+}
+
+absl::StatusOr<InfoReply> Coordinator::Info() {
+  MutexLock lock(&mutex_);
+  return core_.Info();
+}
+
+absl::StatusOr<HeartbeatReply> Coordinator::Heartbeat(const HeartbeatRequest& request) {
+  return WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.Heartbeat(request, moment);
+  });
+}
+
+absl::StatusOr<NextWorkReply> Coordinator::NextWork(const NextWorkRequest& request) {
+  return WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.NextWork(request, moment);
+  });
+}
+
+absl::StatusOr<ReportEvaluationReply> Coordinator::ReportEvaluation(
+    const ReportEvaluationRequest& request) {
+  RETURN_IF_ERROR(WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.ReportEvaluation(request, moment);
+  }));
+  return ReportEvaluationReply();
+}
+
+absl::StatusOr<ReportFailureReply> Coordinator::ReportFailure(
+    const ReportFailureRequest& request) {
+  RETURN_IF_ERROR(WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.ReportFailure(request, moment);
+  }));
+  return ReportFailureReply();
+}
+
+}  // namespace monsoon

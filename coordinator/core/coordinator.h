@@ -1,0 +1,86 @@
+// Coordinator: CoordinatorCore with a mutex, the time and threads around it.
+// Per shard one thread polls and one carries out commands, so that a dead or
+// slow shard delays nobody else; one more thread ticks. No call to a shard is
+// made under the mutex.
+//
+// Thread safety: all calls may run concurrently. They do not block on the
+// network, but for Delete, which waits a bounded time for the shards.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "coordinator/core/coordinator_core.h"
+#include "coordinator/core/shard_gateway.h"
+#include "proto/cluster.pb.h"
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+class Coordinator {
+ public:
+  // `cluster` has its defaults filled in; one gateway per ps task, in order.
+  // `clock` must outlive this.
+  Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<ShardGateway>> shards,
+              const Clock* clock);
+  // Ends the threads; waits for calls to shards that are under way.
+  ~Coordinator();
+
+  // Also judges the job and reads its data sets' headers.
+  absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request);
+  absl::StatusOr<JobSummary> Start(const std::string& job);
+  absl::StatusOr<ListReply> List();
+  absl::StatusOr<JobDescription> Describe(const std::string& job);
+  absl::StatusOr<JobSummary> Cancel(const std::string& job);
+  absl::StatusOr<JobSummary> Delete(const std::string& job);
+  absl::StatusOr<JobLocation> Locate(const std::string& job);
+  absl::StatusOr<InfoReply> Info();
+
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request);
+  absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request);
+  absl::StatusOr<ReportEvaluationReply> ReportEvaluation(const ReportEvaluationRequest& request);
+  absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request);
+
+ private:
+  struct Shard {
+    std::unique_ptr<ShardGateway> gateway;
+    std::deque<ShardCommand> commands;  // guarded by mutex_
+    uint64_t polled_round = 0;          // guarded by mutex_
+    std::thread poll_thread;
+    std::thread command_thread;
+  };
+
+  Moment Time() const;
+  // Hands the core's commands to the shards' threads. After every core call.
+  void Dispatch(Moment moment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename Function>
+  auto WithCore(Function function) -> decltype(function(std::declval<Moment>()));
+
+  void TickLoop();
+  void PollLoop(uint32_t index);
+  void CommandLoop(uint32_t index);
+
+  const Cluster cluster_;
+  const Clock* const clock_;
+
+  Mutex mutex_;
+  CondVar changed_;  // commands, a new poll round, a change of jobs, or the end
+  CondVar tick_;     // wakes the ticking thread early
+  CoordinatorCore core_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
+  // The vector itself is constant.
+  std::vector<Shard> shards_;
+  std::thread tick_thread_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,128 @@
+// CoordinatorCore: the coordinator as one state machine. Jobs in a first-in
+// first-out queue with one running at a time, members, shards, sessions and
+// work. What it wants of the shards it leaves in TakeCommands; the driver
+// (coordinator.h) brings answers, poll results and the time.
+//
+// Order that recovery and exactly-once rest on:
+// - a worker gets an assignment only after every shard has opened its session;
+// - a lost worker's blocks are given away only after every shard has closed
+//   its session;
+// - a job ends only after all its sessions are closed.
+//
+// It never sees a parameter. No threads, clocks, randomness or gRPC. Not thread
+// safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/core/shard_command.h"
+#include "coordinator/job/job_table.h"
+#include "coordinator/replica/membership.h"
+#include "coordinator/status/shard_monitor.h"
+#include "proto/cluster.pb.h"
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+// When something happened: `now` for durations (never goes back), `unix_ms`
+// for people.
+struct Moment {
+  absl::Duration now;
+  int64_t unix_ms = 0;
+};
+
+// A training job without any replica fails after so long.
+inline constexpr absl::Duration kNoReplicaTimeout = absl::Seconds(60);
+// How long the client of submit --init may take to write the parameters.
+inline constexpr absl::Duration kInitTimeout = absl::Hours(1);
+// A worker that failed so often is left out of the job.
+inline constexpr int kMaxReplicaFailures = 3;
+
+class CoordinatorCore {
+ public:
+  // `cluster` has its defaults filled in.
+  CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment);
+
+  // ---- for people ----
+  absl::StatusOr<SubmitReply> Submit(JobPlan plan, bool init, Moment moment);
+  absl::StatusOr<JobSummary> Start(const std::string& job, Moment moment);
+  ListReply List(Moment moment) const;
+  absl::StatusOr<JobDescription> Describe(const std::string& job, Moment moment) const;
+  // Safe to repeat. FAILED_PRECONDITION for a job that has ended otherwise.
+  absl::StatusOr<JobSummary> Cancel(const std::string& job, Moment moment);
+  // Begins to free the slices; the job is gone when Exists is false.
+  absl::StatusOr<JobSummary> Delete(const std::string& job, Moment moment);
+  absl::StatusOr<JobLocation> Locate(const std::string& job) const;
+  InfoReply Info() const;
+  bool Exists(const std::string& job) const { return jobs_.Lookup(job) != nullptr; }
+
+  // ---- for workers ----
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Moment moment);
+  absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request, Moment moment);
+  absl::Status ReportEvaluation(const ReportEvaluationRequest& request, Moment moment);
+  absl::Status ReportFailure(const ReportFailureRequest& request, Moment moment);
+
+  // ---- for the driver ----
+  // A new poll round begins; its number.
+  uint64_t BeginPoll() { return ++poll_round_; }
+  // True: do not wait for the next heartbeat to poll.
+  bool wants_poll() const;
+  void OnPoll(uint32_t shard, uint64_t round, const absl::StatusOr<ShardStatusReply>& reply,
+              Moment moment);
+  // `epoch` is the shard's, from a creation that succeeded.
+  void OnCommand(const ShardCommand& command, const absl::Status& status, uint64_t epoch,
+                 Moment moment);
+  void Tick(Moment moment);
+  // The commands to carry out now, in order per shard.
+  std::vector<ShardCommand> TakeCommands(Moment moment);
+  // Lines for the log since the last call.
+  std::vector<std::string> TakeLog();
+
+ private:
+  // core_jobs.cc
+  JobSummary Summarize(const JobRecord& job, Moment moment) const;
+  std::string PendingReason(const JobRecord& job, Moment moment) const;
+  std::string MissingShards(absl::Duration now) const;
+  void End(JobRecord* job, JobState state, const std::string& reason, absl::Duration now);
+  void FinishEnding(JobRecord* job, absl::Duration now);
+
+  // core_shards.cc
+  void Advance(absl::Duration now);
+  void AdvanceCreation(JobRecord* job, absl::Duration now);
+  void AdvanceActive(JobRecord* job, absl::Duration now);
+  void OpenSessions(JobRecord* job, absl::Duration now);
+  void OnShardChange(const ShardChange& change, absl::Duration now);
+  void LoseSlices(JobRecord* job, const std::string& reason, bool restarted, absl::Duration now);
+  void RecordShards(uint64_t round);
+
+  // core_replicas.cc
+  // The active or ending job if `session` is one of its sessions; else null.
+  JobRecord* JobOfSession(const SessionKey& session) const;
+  void RecordStats(JobRecord* job, const SessionKey& session, const ReplicaStats& stats,
+                   absl::Duration now);
+  // False: the worker was excluded.
+  bool CheckFingerprint(JobRecord* job, uint32_t worker, const char* which, uint64_t value,
+                        JobRecord::Fingerprint* known, absl::Duration now);
+  void CloseSession(uint32_t worker, const std::string& kind, const std::string& text,
+                    absl::Duration now);
+  Assignment MakeAssignment(const JobRecord& job, const SessionKey& session) const;
+  void TakeJobEvents(JobRecord* job, absl::Duration now);
+  void Log(std::string line) { log_.push_back(std::move(line)); }
+
+  const Cluster cluster_;
+  const uint32_t pid_;
+  const absl::Duration started_;
+  Membership membership_;
+  ShardMonitor shards_;
+  JobTable jobs_;
+  JobRecord* active_ = nullptr;  // kActive or kEnding
+  uint64_t poll_round_ = 0;
+  std::vector<std::string> log_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,253 @@
+// CoordinatorCore: what people ask for.
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/rpc/protocol.h"
+#include "coordinator/core/coordinator_core.h"
+#include "coordinator/status/describe.h"
+
+namespace monsoon {
+namespace {
+
+using Stage = JobRecord::Stage;
+
+}  // namespace
+
+absl::StatusOr<SubmitReply> CoordinatorCore::Submit(JobPlan plan, bool init, Moment moment) {
+  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
+  std::set<std::string> taken;
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    for (const ShardJobStatus& status : shards_.shard(shard).status.job()) {
+      taken.insert(status.job());
+    }
+  }
+  JobRecord* const job = jobs_.Add(std::move(plan), taken);
+  job->created_ms = moment.unix_ms;
+  job->init = init;
+  job->AddEvent(moment.now, "submitted", "", "");
+  Log(absl::StrCat("job ", job->id, " submitted"));
+  SubmitReply reply;
+  reply.set_job(job->id);
+  reply.set_state(job->state());
+  Advance(moment.now);
+  return reply;
+}
+
+absl::StatusOr<JobSummary> CoordinatorCore::Start(const std::string& name, Moment moment) {
+  ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
+  if (!job->init) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->id, " was not submitted with initial parameters"));
+  }
+  if (!job->client_started) {
+    if (job->stage != Stage::kReady) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", job->id, " is ", JobState_Name(job->state()),
+                       ", not INITIALIZING: its parameters cannot have been written"));
+    }
+    job->client_started = true;
+    Advance(moment.now);
+  }
+  return Summarize(*job, moment);
+}
+
+ListReply CoordinatorCore::List(Moment moment) const {
+  ListReply reply;
+  for (const auto& job : jobs_.jobs()) {
+    *reply.add_job() = Summarize(*job, moment);
+  }
+  return reply;
+}
+
+absl::StatusOr<JobDescription> CoordinatorCore::Describe(const std::string& name,
+                                                         Moment moment) const {
+  ASSIGN_OR_RETURN(const JobRecord* const job, jobs_.Find(name));
+  return DescribeJob(*job, Summarize(*job, moment), membership_, moment.now);
+}
+
+absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Moment moment) {
+  ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
+  const bool cancelled = job->end_state == CANCELLED;
+  if (job->stage >= Stage::kEnding && !cancelled) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job->id, " has ended already: ", JobState_Name(job->end_state)));
+  }
+  if (!cancelled) {
+    End(job, CANCELLED, "cancelled by a user", moment.now);
+    Advance(moment.now);
+  }
+  return Summarize(*job, moment);
+}
+
+absl::StatusOr<JobSummary> CoordinatorCore::Delete(const std::string& name, Moment moment) {
+  ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
+  if (!job->ended_or_deleting()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->id, " is ", JobState_Name(job->state()),
+                     ": cancel it before you delete it"));
+  }
+  const JobSummary summary = Summarize(*job, moment);
+  if (job->stage == Stage::kEnded) {
+    job->stage = Stage::kDeleting;
+    job->fanout = ShardFanout(shards_.size());
+    for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+      if (!job->slices_begun || shards_.shard(shard).state != ShardView::State::kUp) {
+        job->fanout.Skip(shard);
+      }
+    }
+    Log(absl::StrCat("job ", job->id, " is being deleted"));
+    Advance(moment.now);
+  }
+  return summary;
+}
+
+absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name) const {
+  ASSIGN_OR_RETURN(const JobRecord* const job, jobs_.Find(name));
+  if (!job->slices_ready || job->slices_lost) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->id, " (", JobState_Name(job->state()), ") ",
+                     job->slices_lost ? "has lost parameters: a parameter server restarted"
+                                      : "has no parameters yet"));
+  }
+  JobLocation location;
+  location.set_job(job->id);
+  *location.mutable_model() = job->plan.job.model();
+  location.set_layout_hash(job->plan.layout_hash);
+  location.set_max_stripe_bytes(job->plan.max_stripe_bytes);
+  for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
+    location.add_address(cluster_.ps(shard).address());
+    location.add_epoch(job->shard_epoch[shard]);
+  }
+  return location;
+}
+
+InfoReply CoordinatorCore::Info() const {
+  InfoReply reply;
+  reply.set_cluster(cluster_.name());
+  reply.set_pid(pid_);
+  reply.set_protocol_version(kProtocolVersion);
+  for (uint32_t i = 0; i < shards_.size(); ++i) {
+    const ShardView& shard = shards_.shard(i);
+    TaskStatus* const task = reply.add_task();
+    task->set_task(absl::StrCat("ps/", i));
+    task->set_address(cluster_.ps(static_cast<int>(i)).address());
+    task->set_state(shard.state == ShardView::State::kUp     ? "UP"
+                    : shard.state == ShardView::State::kLost ? "LOST"
+                                                             : "NEVER SEEN");
+    task->set_pid(shard.status.pid());
+    task->set_last_seen_ms(shard.last_seen_ms);
+  }
+  for (uint32_t i = 0; i < membership_.size(); ++i) {
+    const Member& member = membership_.member(i);
+    TaskStatus* const task = reply.add_task();
+    task->set_task(absl::StrCat("worker/", i));
+    task->set_address(cluster_.worker(static_cast<int>(i)).address());
+    task->set_state(member.state == Member::State::kUp          ? "UP"
+                    : member.state == Member::State::kNeverSeen ? "NEVER SEEN"
+                                                                : "LOST");
+    task->set_pid(member.pid);
+    task->set_last_seen_ms(member.last_seen_ms);
+  }
+  return reply;
+}
+
+JobSummary CoordinatorCore::Summarize(const JobRecord& job, Moment moment) const {
+  JobSummary summary;
+  summary.set_job(job.id);
+  summary.set_name(job.plan.job.name());
+  summary.set_state(job.state());
+  summary.set_reason(job.state() == PENDING ? PendingReason(job, moment) : job.reason);
+  summary.set_created_ms(job.created_ms);
+  summary.set_elapsed_s(absl::ToDoubleSeconds(job.elapsed(moment.now)));
+  if (job.end_state == SUCCEEDED) {
+    summary.set_percent(100);
+  } else if (job.downpour != nullptr) {
+    summary.set_percent(100 * job.downpour->fraction(job.ended.value_or(moment.now)));
+  }
+  return summary;
+}
+
+std::string CoordinatorCore::MissingShards(absl::Duration now) const {
+  std::vector<std::string> missing;
+  for (uint32_t i = 0; i < shards_.size(); ++i) {
+    const ShardView& shard = shards_.shard(i);
+    if (shard.state == ShardView::State::kUp) {
+      continue;
+    }
+    const bool lost = shard.state == ShardView::State::kLost;
+    std::string text = absl::StrFormat(
+        "ps/%d at %s (%s for %.0f s", i, cluster_.ps(static_cast<int>(i)).address(),
+        lost ? "lost" : "not seen", absl::ToDoubleSeconds(now - (lost ? shard.last_seen : started_)));
+    if (!shard.last_error.ok()) {
+      absl::StrAppend(&text, ": ", shard.last_error.message());
+    }
+    missing.push_back(absl::StrCat(text, ")"));
+  }
+  return absl::StrJoin(missing, ", ");
+}
+
+std::string CoordinatorCore::PendingReason(const JobRecord& job, Moment moment) const {
+  if (!job.reason.empty()) {
+    return job.reason;
+  }
+  if (job.stage == Stage::kActive) {
+    if (!shards_.all_up()) {
+      return absl::StrCat("waits for ", MissingShards(moment.now));
+    }
+    std::vector<std::string> absent;
+    for (uint32_t worker = 0; worker < job.plan.replicas; ++worker) {
+      if (job.ledger->Find(worker) != nullptr) {
+        return absl::StrCat("opens the session of worker/", worker);
+      }
+      absent.push_back(absl::StrCat("worker/", worker));
+    }
+    return absl::StrCat("waits for a worker: none of ", absl::StrJoin(absent, ", "),
+                        " has joined");
+  }
+  const JobRecord* const next = active_ != nullptr ? active_ : jobs_.NextToRun();
+  if (next != nullptr && next != &job && !job.waits_for_client()) {
+    return absl::StrCat("waits for job ", next->id, " to end");
+  }
+  if (!shards_.all_up()) {
+    return absl::StrCat("waits for ", MissingShards(moment.now));
+  }
+  return "its slices are being created";
+}
+
+void CoordinatorCore::End(JobRecord* job, JobState state, const std::string& reason,
+                          absl::Duration now) {
+  const bool overrides = job->stage == Stage::kEnding && job->end_state == SUCCEEDED;
+  if (job->stage >= Stage::kEnding && !overrides) {
+    return;
+  }
+  job->end_state = state;
+  job->reason = reason;
+  if (job->stage == Stage::kEnding) {
+    return;
+  }
+  job->ended = now;
+  if (job->stage == Stage::kActive) {
+    job->stage = Stage::kEnding;
+    job->ledger->CloseAll();
+  } else {
+    FinishEnding(job, now);
+  }
+}
+
+void CoordinatorCore::FinishEnding(JobRecord* job, absl::Duration now) {
+  job->stage = Stage::kEnded;
+  if (active_ == job) {
+    active_ = nullptr;
+  }
+  const std::string text = absl::StrCat(JobState_Name(job->end_state),
+                                        job->reason.empty() ? "" : ": ", job->reason);
+  job->AddEvent(now, "ended", "", text);
+  Log(absl::StrCat("job ", job->id, " ", text));
+}
+
+}  // namespace monsoon

@@ -1,0 +1,258 @@
+// CoordinatorCore: what workers say.
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status.h"
+#include "coordinator/core/coordinator_core.h"
+
+namespace monsoon {
+namespace {
+
+using Stage = JobRecord::Stage;
+
+std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
+
+std::string SessionName(const SessionKey& session) {
+  return absl::StrCat(session.job(), "/worker/", session.worker(), "#", session.incarnation());
+}
+
+absl::Status SessionClosed(const SessionKey& session) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("session ", SessionName(session), " is not open: join again"));
+}
+
+}  // namespace
+
+JobRecord* CoordinatorCore::JobOfSession(const SessionKey& session) const {
+  if (active_ == nullptr || active_->id != session.job()) {
+    return nullptr;
+  }
+  const SessionLedger::Session* const known = active_->ledger->Find(session.worker());
+  return known != nullptr && known->key.incarnation() == session.incarnation() ? active_ : nullptr;
+}
+
+absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
+                                                          Moment moment) {
+  ASSIGN_OR_RETURN(const Membership::Outcome outcome,
+                   membership_.Heartbeat(request, moment.now, moment.unix_ms));
+  if (request.has_session() && request.has_stats() &&
+      (outcome == Membership::Outcome::kRefreshed || outcome == Membership::Outcome::kLeft)) {
+    if (JobRecord* const job = JobOfSession(request.session())) {
+      RecordStats(job, request.session(), request.stats(), moment.now);
+    }
+  }
+  const uint32_t worker = request.task();
+  const Member& member = membership_.member(worker);
+  HeartbeatReply reply;
+  reply.set_heartbeat_ms(cluster_.heartbeat_ms());
+  switch (outcome) {
+    case Membership::Outcome::kMustRejoin:
+      reply.set_rejoin(true);
+      return reply;
+    case Membership::Outcome::kLeft:
+      Log(absl::StrCat(Worker(worker), " (pid ", member.pid, ") left"));
+      CloseSession(worker, "worker_left", absl::StrCat("pid ", member.pid), moment.now);
+      Advance(moment.now);
+      reply.set_incarnation(member.incarnation);
+      return reply;
+    case Membership::Outcome::kJoined:
+    case Membership::Outcome::kRejoined:
+      Log(absl::StrCat(Worker(worker), " (pid ", member.pid, ") joined"));
+      CloseSession(worker, "worker_lost", "joined again", moment.now);
+      break;
+    case Membership::Outcome::kRefreshed:
+      break;
+  }
+  Advance(moment.now);
+  if (!membership_.up(worker)) {
+    reply.set_rejoin(true);  // Expelled by what it reported.
+    return reply;
+  }
+  reply.set_incarnation(member.incarnation);
+  if (active_ != nullptr && active_->stage == Stage::kActive) {
+    const SessionLedger::Session* const session = active_->ledger->Find(worker);
+    if (session != nullptr && session->state == SessionLedger::State::kOpen) {
+      *reply.mutable_assignment() = MakeAssignment(*active_, session->key);
+    }
+  }
+  return reply;
+}
+
+Assignment CoordinatorCore::MakeAssignment(const JobRecord& job,
+                                           const SessionKey& session) const {
+  Assignment assignment;
+  *assignment.mutable_session() = session;
+  *assignment.mutable_job() = job.plan.job;
+  assignment.set_layout_hash(job.plan.layout_hash);
+  assignment.set_max_stripe_bytes(job.plan.max_stripe_bytes);
+  for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
+    assignment.add_shard_address(cluster_.ps(shard).address());
+    assignment.add_shard_epoch(job.shard_epoch[shard]);
+  }
+  assignment.set_train_fingerprint(job.train_fingerprint.value);
+  assignment.set_test_fingerprint(job.test_fingerprint.value);
+  return assignment;
+}
+
+absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& request,
+                                                        Moment moment) {
+  JobRecord* const job = JobOfSession(request.session());
+  const JobRecord* const named = jobs_.Lookup(request.session().job());
+  if (named != nullptr && named->stage >= Stage::kEnding) {
+    if (job != nullptr) {
+      RecordStats(job, request.session(), request.stats(), moment.now);
+    }
+    NextWorkReply reply;
+    reply.set_request(request.request());
+    reply.mutable_finish();
+    return reply;
+  }
+  if (job == nullptr || !job->ledger->IsOpen(request.session())) {
+    return SessionClosed(request.session());
+  }
+  RecordStats(job, request.session(), request.stats(), moment.now);
+  if (!job->ledger->IsOpen(request.session())) {
+    return SessionClosed(request.session());  // Other data than the others'.
+  }
+  absl::StatusOr<NextWorkReply> reply =
+      job->downpour->NextWork(request.session().worker(), request, moment.now);
+  Advance(moment.now);
+  return reply;
+}
+
+absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& request,
+                                               Moment moment) {
+  const JobRecord* const named = jobs_.Lookup(request.session().job());
+  if (named != nullptr && named->stage >= Stage::kEnding) {
+    return absl::OkStatus();
+  }
+  JobRecord* const job = JobOfSession(request.session());
+  if (job == nullptr || !job->ledger->IsOpen(request.session())) {
+    return SessionClosed(request.session());
+  }
+  if (!std::isfinite(request.loss_sum())) {
+    End(job, FAILED,
+        absl::StrCat("diverged: ", Worker(request.session().worker()),
+                     " finds a non-finite loss on the test set"),
+        moment.now);
+    job->AddEvent(moment.now, "diverged", Worker(request.session().worker()), job->reason);
+  } else {
+    RETURN_IF_ERROR(
+        job->downpour->ReportEvaluation(request.session().worker(), request, moment.now));
+  }
+  Advance(moment.now);
+  return absl::OkStatus();
+}
+
+absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request, Moment moment) {
+  const SessionKey& session = request.session();
+  const JobRecord* const named = jobs_.Lookup(session.job());
+  if (named != nullptr && named->stage >= Stage::kEnding) {
+    return absl::OkStatus();
+  }
+  JobRecord* const job = JobOfSession(session);
+  if (job == nullptr) {
+    return SessionClosed(session);
+  }
+  const std::string worker = Worker(session.worker());
+  const std::string message = absl::StrContains(request.message(), worker)
+                                  ? request.message()
+                                  : absl::StrCat(worker, ": ", request.message());
+  const auto prefixed = [&message](const char* prefix) {
+    return absl::StartsWith(message, prefix) ? message : absl::StrCat(prefix, message);
+  };
+  Log(absl::StrCat("job ", job->id, ": failure reported: ", message));
+  switch (request.kind()) {
+    case ReportFailureRequest::DIVERGED:
+      job->AddEvent(moment.now, "diverged", worker, message);
+      End(job, FAILED, prefixed("diverged: "), moment.now);
+      break;
+    case ReportFailureRequest::DATA:
+      job->AddEvent(moment.now, "data_error", worker, message);
+      End(job, FAILED, prefixed("data: "), moment.now);
+      break;
+    case ReportFailureRequest::JOB:
+      job->AddEvent(moment.now, "job_error", worker, message);
+      End(job, FAILED, message, moment.now);
+      break;
+    default:
+      job->last_failure = message;
+      if (++job->replica_failures[session.worker()] >= kMaxReplicaFailures) {
+        job->excluded.insert(session.worker());
+      }
+      CloseSession(session.worker(), "worker_failed", message, moment.now);
+      membership_.Expel(session.worker());
+      break;
+  }
+  Advance(moment.now);
+  return absl::OkStatus();
+}
+
+void CoordinatorCore::RecordStats(JobRecord* job, const SessionKey& session,
+                                  const ReplicaStats& stats, absl::Duration now) {
+  const uint32_t worker = session.worker();
+  if (!CheckFingerprint(job, worker, "training", stats.train_fingerprint(),
+                        &job->train_fingerprint, now) ||
+      !CheckFingerprint(job, worker, "test", stats.test_fingerprint(), &job->test_fingerprint,
+                        now)) {
+    return;
+  }
+  job->totals.Record(worker, session.incarnation(), stats);
+  job->rate.Add(now, job->totals.examples());
+  const uint64_t examples = job->totals.SumOf(worker).examples();
+  job->worker_rate[worker].Add(now, examples);
+  if (examples > 0) {
+    const auto [span, first] = job->worker_span.try_emplace(worker, now, now);
+    span->second.second = now;
+  }
+  job->downpour->NoteSteps(job->totals.steps());
+}
+
+bool CoordinatorCore::CheckFingerprint(JobRecord* job, uint32_t worker, const char* which,
+                                       uint64_t value, JobRecord::Fingerprint* known,
+                                       absl::Duration now) {
+  if (value == 0 || job->stage != Stage::kActive) {
+    return true;
+  }
+  if (known->value == 0) {
+    *known = {value, worker};
+  }
+  if (known->value == value) {
+    return true;
+  }
+  job->last_failure =
+      absl::StrFormat("%s has other %s data (fingerprint %016x) than worker/%d (%016x)",
+                      Worker(worker), which, value, known->worker, known->value);
+  Log(job->last_failure);
+  job->excluded.insert(worker);
+  CloseSession(worker, "worker_refused", job->last_failure, now);
+  membership_.Expel(worker);
+  return false;
+}
+
+void CoordinatorCore::CloseSession(uint32_t worker, const std::string& kind,
+                                   const std::string& text, absl::Duration now) {
+  if (active_ == nullptr) {
+    return;
+  }
+  const SessionLedger::Session* const session = active_->ledger->Find(worker);
+  if (session == nullptr || session->state == SessionLedger::State::kClosing) {
+    return;
+  }
+  active_->AddEvent(now, kind, Worker(worker), text);
+  active_->ledger->Close(worker);
+}
+
+void CoordinatorCore::TakeJobEvents(JobRecord* job, absl::Duration now) {
+  for (DownpourJob::JobEvent& event : job->downpour->TakeEvents()) {
+    Log(absl::StrCat("job ", job->id, " ", event.kind, ": ",
+                     event.task.empty() ? "" : event.task + " ", event.text));
+    job->AddEvent(now, std::move(event.kind), std::move(event.task), std::move(event.text));
+  }
+}
+
+}  // namespace monsoon

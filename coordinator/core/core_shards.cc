@@ -1,0 +1,376 @@
+// CoordinatorCore: shards, and how jobs go on.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/core/coordinator_core.h"
+
+namespace monsoon {
+namespace {
+
+using Stage = JobRecord::Stage;
+using Phase = DownpourJob::Phase;
+using Kind = ShardCommand::Kind;
+
+std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
+std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
+
+}  // namespace
+
+CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment)
+    : cluster_(cluster),
+      pid_(pid),
+      started_(moment.now),
+      membership_({cluster.name(), static_cast<uint32_t>(cluster.worker_size()),
+                   absl::Milliseconds(cluster.lost_after_ms())}),
+      shards_(static_cast<uint32_t>(cluster.ps_size()),
+              absl::Milliseconds(cluster.lost_after_ms())) {}
+
+bool CoordinatorCore::wants_poll() const {
+  return active_ != nullptr && active_->stage == Stage::kEnding &&
+         active_->final_round > poll_round_;
+}
+
+void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
+                             const absl::StatusOr<ShardStatusReply>& reply, Moment moment) {
+  const auto change = shards_.OnPoll(shard, round, reply, moment.now, moment.unix_ms);
+  if (change) {
+    OnShardChange(*change, moment.now);
+  }
+  if (reply.ok()) {
+    RecordShards(round);
+  }
+  Advance(moment.now);
+}
+
+void CoordinatorCore::RecordShards(uint64_t round) {
+  const bool complete = shards_.common_round() == round;
+  for (const auto& job : jobs_.jobs()) {
+    if (!job->slices_ready || job->slices_lost || job->stage == Stage::kDeleting) {
+      continue;
+    }
+    uint64_t lowest = UINT64_MAX;
+    uint64_t highest = 0;
+    for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+      const ShardJobStatus* const status = shards_.job(shard, job->id);
+      if (status == nullptr) {
+        highest = 0;
+        lowest = UINT64_MAX;
+        break;
+      }
+      job->shard_status[shard] = *status;
+      job->shard_pid[shard] = shards_.shard(shard).status.pid();
+      job->shard_rss[shard] = shards_.shard(shard).status.rss_bytes();
+      lowest = std::min<uint64_t>(lowest, status->version_min());
+      highest = std::max<uint64_t>(highest, status->version_min());
+    }
+    const bool trains = job.get() == active_ && job->downpour->started();
+    if (complete && trains && lowest <= highest) {
+      job->skew_now = highest - lowest;
+      job->skew_max = std::max(job->skew_max.value_or(0), *job->skew_now);
+    }
+  }
+}
+
+void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration now) {
+  const std::string who = absl::StrCat(Shard(change.shard), " (pid ", change.pid, ")");
+  const std::string address = cluster_.ps(static_cast<int>(change.shard)).address();
+  switch (change.kind) {
+    case ShardChange::Kind::kJoined:
+      Log(absl::StrCat(who, " is up at ", address));
+      return;
+    case ShardChange::Kind::kBack:
+      Log(absl::StrCat(who, " is back at ", address));
+      return;
+    case ShardChange::Kind::kLost: {
+      const ShardView& view = shards_.shard(change.shard);
+      std::string text = absl::StrFormat("%s at %s is lost: silent for %.1f s", who, address,
+                                         absl::ToDoubleSeconds(now - view.last_seen));
+      if (!view.last_error.ok()) {
+        absl::StrAppend(&text, " (", view.last_error.message(), ")");
+      }
+      Log(text);
+      for (const auto& job : jobs_.jobs()) {
+        LoseSlices(job.get(), text, false, now);
+      }
+      return;
+    }
+    case ShardChange::Kind::kRestarted: {
+      const std::string text =
+          absl::StrCat(Shard(change.shard), " (pid ", change.old_pid, ") at ", address,
+                       " restarted as pid ", change.pid);
+      Log(text);
+      for (const auto& job : jobs_.jobs()) {
+        LoseSlices(job.get(), text, true, now);
+      }
+      return;
+    }
+  }
+}
+
+void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool restarted,
+                                 absl::Duration now) {
+  if (!job->slices_begun || job->stage == Stage::kDeleting) {
+    return;
+  }
+  const bool touched = (job->ledger != nullptr && !job->ledger->sessions().empty()) ||
+                       (job->downpour != nullptr && job->downpour->started().has_value());
+  const bool written = touched || (job->init && job->slices_ready);
+  if (job->ended_or_deleting()) {
+    job->slices_lost |= restarted;
+    return;
+  }
+  if (!restarted && !touched) {
+    return;  // Nothing depends on it yet: wait for it to come back.
+  }
+  if (!written) {
+    // Only initial values were there: make them again.
+    job->stage = Stage::kQueued;
+    job->slices_ready = false;
+    job->downpour.reset();
+    job->ledger.reset();
+    if (active_ == job) {
+      active_ = nullptr;
+    }
+    return;
+  }
+  for (uint32_t shard = 0; shard < shards_.size() && job->ledger != nullptr; ++shard) {
+    if (restarted || shards_.shard(shard).state != ShardView::State::kUp) {
+      job->ledger->SkipShard(shard);
+    }
+  }
+  job->slices_lost |= restarted;
+  job->AddEvent(now, restarted ? "shard_restarted" : "shard_lost",
+                reason.substr(0, reason.find(' ')), reason);
+  End(job, FAILED,
+      absl::StrCat(reason, "; its slice of job ", job->id,
+                   restarted ? " is lost" : " cannot be reached"),
+      now);
+}
+
+void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status& status,
+                                uint64_t epoch, Moment moment) {
+  JobRecord* const job = jobs_.Lookup(command.job);
+  if (job == nullptr) {
+    return;
+  }
+  switch (command.kind) {
+    case Kind::kCreateJob:
+      if (job->stage == Stage::kCreating) {
+        if (status.ok()) {
+          job->shard_epoch[command.shard] = epoch;
+        }
+        job->fanout.OnResult(
+            command.shard,
+            status.ok() ? status
+                        : absl::Status(status.code(), absl::StrCat(Shard(command.shard), ": ",
+                                                                   status.message())),
+            moment.now);
+      }
+      break;
+    case Kind::kDeleteJob:
+      if (job->stage == Stage::kDeleting) {
+        job->fanout.OnResult(command.shard, status, moment.now);
+      }
+      break;
+    case Kind::kOpenSession:
+    case Kind::kCloseSession:
+      if (job->ledger != nullptr) {
+        job->ledger->OnResult(command, status, moment.now);
+      }
+      break;
+  }
+  Advance(moment.now);
+}
+
+void CoordinatorCore::Tick(Moment moment) {
+  for (const ShardChange& change : shards_.Tick(moment.now)) {
+    OnShardChange(change, moment.now);
+  }
+  for (const uint32_t worker : membership_.Tick(moment.now)) {
+    const Member& member = membership_.member(worker);
+    const std::string text =
+        absl::StrFormat("pid %d silent for %.1f s", member.pid,
+                        absl::ToDoubleSeconds(moment.now - member.last_seen));
+    Log(absl::StrCat(Worker(worker), " is lost: ", text));
+    CloseSession(worker, "worker_lost", text, moment.now);
+  }
+  for (const auto& job : jobs_.jobs()) {
+    if (job->stage == Stage::kReady && job->waits_for_client() &&
+        moment.now - job->ready_since > kInitTimeout) {
+      End(job.get(), FAILED,
+          absl::StrCat("the client has not written the parameters within ",
+                       absl::FormatDuration(kInitTimeout)),
+          moment.now);
+    }
+  }
+  Advance(moment.now);
+}
+
+void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
+  if (job->stage == Stage::kQueued && shards_.all_up()) {
+    job->stage = Stage::kCreating;
+    job->slices_begun = true;
+    job->fanout = ShardFanout(shards_.size());
+  }
+  if (job->stage != Stage::kCreating || !job->fanout.done()) {
+    return;
+  }
+  if (!job->fanout.error().ok()) {
+    End(job, FAILED,
+        absl::StrCat("its slices cannot be created: ", job->fanout.error().message()), now);
+    return;
+  }
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    if (shards_.shard(shard).status.epoch() != job->shard_epoch[shard]) {
+      return;  // Restarted meanwhile: the next poll tells, and the job begins anew.
+    }
+  }
+  job->stage = Stage::kReady;
+  job->slices_ready = true;
+  job->ready_since = now;
+}
+
+void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
+  if (!shards_.all_up() || job->downpour->phase() >= Phase::kLeaving) {
+    return;
+  }
+  for (uint32_t worker = 0; worker < job->plan.replicas; ++worker) {
+    if (membership_.up(worker) && job->ledger->Find(worker) == nullptr &&
+        !job->excluded.contains(worker)) {
+      job->ledger->Open(worker, membership_.member(worker).incarnation);
+    }
+  }
+}
+
+void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
+  const SessionLedger::Changes changes = job->ledger->TakeChanges();
+  for (const uint32_t worker : changes.opened) {
+    const bool again = !job->worker_rate.try_emplace(worker).second;
+    job->downpour->AddReplica(worker, now);
+    job->AddEvent(now, again ? "worker_rejoined" : "worker_joined", Worker(worker),
+                  absl::StrCat("pid ", membership_.member(worker).pid));
+  }
+  for (const auto& [worker, status] : changes.refused) {
+    job->AddEvent(now, "session_refused", Worker(worker), std::string(status.message()));
+    Log(absl::StrCat("session of ", Worker(worker), " refused: ", status.message()));
+    membership_.Expel(worker);
+  }
+  for (const uint32_t worker : changes.closed) {
+    const uint64_t before = job->downpour->blocks().blocks_released();
+    job->downpour->RemoveReplica(worker, now);
+    const uint64_t released = job->downpour->blocks().blocks_released() - before;
+    if (released > 0 && job->stage == Stage::kActive) {
+      job->AddEvent(now, "blocks_released", Worker(worker),
+                    absl::StrCat(released, " blocks go to other replicas"));
+    }
+  }
+  if (job->stage == Stage::kEnding) {
+    if (!job->ledger->sessions().empty()) {
+      return;
+    }
+    if (job->final_round == 0) {
+      job->final_round = poll_round_ + 1;
+    }
+    const bool seen = shards_.common_round().value_or(0) >= job->final_round;
+    if (seen || job->end_state != SUCCEEDED || !shards_.all_up()) {
+      FinishEnding(job, now);
+    }
+    return;
+  }
+  job->downpour->Tick(now);
+  TakeJobEvents(job, now);
+  if (job->downpour->phase() == Phase::kDone) {
+    End(job, SUCCEEDED, "", now);
+    return;
+  }
+  OpenSessions(job, now);
+  if (!job->downpour->started() || !job->ledger->sessions().empty()) {
+    job->no_replica_since.reset();
+    return;
+  }
+  if (!job->no_replica_since) {
+    job->no_replica_since = now;
+    job->AddEvent(now, "no_worker", "", "waits for a worker to join");
+  }
+  if (now - *job->no_replica_since > kNoReplicaTimeout ||
+      job->excluded.size() == job->plan.replicas) {
+    End(job, FAILED,
+        absl::StrFormat("no worker for %.0f s%s%s",
+                        absl::ToDoubleSeconds(now - *job->no_replica_since),
+                        job->last_failure.empty() ? "" : "; last: ", job->last_failure),
+        now);
+  }
+}
+
+void CoordinatorCore::Advance(absl::Duration now) {
+  // Each change can make way for the next one; every round but the last ends,
+  // starts or deletes a job.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& job : jobs_.jobs()) {
+      if (job->stage == Stage::kDeleting && job->fanout.done()) {
+        Log(absl::StrCat("job ", job->id, " deleted"));
+        jobs_.Remove(job->id);
+        changed = true;
+        break;
+      }
+      if (job->init) {
+        AdvanceCreation(job.get(), now);
+      }
+    }
+    if (active_ == nullptr) {
+      if (JobRecord* const next = jobs_.NextToRun()) {
+        AdvanceCreation(next, now);
+        changed |= next->ended_or_deleting();
+        if (next->stage == Stage::kReady) {
+          active_ = next;
+          next->stage = Stage::kActive;
+          next->downpour = std::make_unique<DownpourJob>(
+              DownpourOptions::FromJob(next->plan.job, next->plan.examples));
+          next->ledger = std::make_unique<SessionLedger>(next->id, shards_.size());
+        }
+      }
+    }
+    if (active_ != nullptr) {
+      AdvanceActive(active_, now);
+      if (active_ != nullptr && active_->stage == Stage::kEnding) {
+        AdvanceActive(active_, now);
+      }
+      changed |= active_ == nullptr;
+    }
+  }
+}
+
+std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
+  std::vector<ShardCommand> commands;
+  for (const auto& job : jobs_.jobs()) {
+    if (job->stage == Stage::kCreating || job->stage == Stage::kDeleting) {
+      for (const uint32_t shard : job->fanout.Due(moment.now)) {
+        ShardCommand command;
+        command.shard = shard;
+        command.job = job->id;
+        if (job->stage == Stage::kCreating) {
+          command.kind = Kind::kCreateJob;
+          command.create = job->plan.CreateRequest(job->id, shard, job->init);
+          command.replace = shards_.job(shard, job->id) != nullptr;
+        } else {
+          command.kind = Kind::kDeleteJob;
+        }
+        commands.push_back(std::move(command));
+      }
+    }
+  }
+  if (active_ != nullptr) {
+    for (ShardCommand& command : active_->ledger->Due(moment.now)) {
+      commands.push_back(std::move(command));
+    }
+  }
+  return commands;
+}
+
+std::vector<std::string> CoordinatorCore::TakeLog() { return std::exchange(log_, {}); }
+
+}  // namespace monsoon

@@ -1,0 +1,43 @@
+#include "coordinator/core/shard_gateway.h"
+
+#include "common/base/status.h"
+#include "ps_server/client/shard_control.h"
+
+namespace monsoon {
+namespace {
+
+class ControlGateway : public ShardGateway {
+ public:
+  explicit ControlGateway(const ShardGatewayOptions& options)
+      : cluster_(options.cluster),
+        status_(ShardControl::Create(options.address, options.status_deadline, options.fault)),
+        session_(ShardControl::Create(options.address, options.session_deadline, options.fault)),
+        job_(ShardControl::Create(options.address, options.job_deadline, options.fault)) {}
+
+  absl::StatusOr<ShardStatusReply> GetStatus() override { return status_->GetStatus(cluster_); }
+  absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override {
+    ASSIGN_OR_RETURN(const CreateShardJobReply reply, job_->CreateJob(request));
+    return reply.epoch();
+  }
+  absl::Status DeleteJob(const std::string& job) override { return job_->DeleteJob(job); }
+  absl::Status OpenSession(const SessionKey& session) override {
+    return session_->OpenSession(session).status();
+  }
+  absl::Status CloseSession(const SessionKey& session) override {
+    return session_->CloseSession(session).status();
+  }
+
+ private:
+  const std::string cluster_;
+  const std::unique_ptr<ShardControl> status_;
+  const std::unique_ptr<ShardControl> session_;
+  const std::unique_ptr<ShardControl> job_;
+};
+
+}  // namespace
+
+std::unique_ptr<ShardGateway> MakeShardGateway(const ShardGatewayOptions& options) {
+  return std::make_unique<ControlGateway>(options);
+}
+
+}  // namespace monsoon

@@ -1,0 +1,48 @@
+// ShardGateway: one parameter server as the coordinator uses it. An interface,
+// so that tests and a simulator can stand in for the network.
+//
+// Thread safety: GetStatus may run while one of the others does. Every call
+// returns within a deadline; UNAVAILABLE and DEADLINE_EXCEEDED mean that the
+// shard was not reached. All calls are safe to repeat.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/rpc/fault.h"
+#include "proto/parameter_server.pb.h"
+#include "proto/tensor.pb.h"
+
+namespace monsoon {
+
+class ShardGateway {
+ public:
+  virtual ~ShardGateway() = default;
+
+  // Short deadline.
+  virtual absl::StatusOr<ShardStatusReply> GetStatus() = 0;
+  // Returns the shard's epoch.
+  virtual absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) = 0;
+  virtual absl::Status DeleteJob(const std::string& job) = 0;
+  virtual absl::Status OpenSession(const SessionKey& session) = 0;
+  virtual absl::Status CloseSession(const SessionKey& session) = 0;
+};
+
+struct ShardGatewayOptions {
+  std::string address;
+  std::string cluster;
+  // Of GetStatus, of the session calls, and of CreateJob and DeleteJob.
+  absl::Duration status_deadline;
+  absl::Duration session_deadline;
+  absl::Duration job_deadline;
+  FaultOptions fault;
+};
+
+// Over ps_server/client.
+std::unique_ptr<ShardGateway> MakeShardGateway(const ShardGatewayOptions& options);
+
+}  // namespace monsoon

@@ -1,0 +1,64 @@
+#include "coordinator/job/job_plan.h"
+
+#include "common/base/status.h"
+#include "common/config/job.h"
+#include "common/data/dataset_info.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+
+namespace monsoon {
+
+absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
+  JobPlan plan;
+  plan.job = job;
+  RETURN_IF_ERROR(ValidateJob(plan.job));
+  FillJobDefaults(&plan.job);
+  RETURN_IF_ERROR(ValidateJobOnCluster(plan.job, cluster));
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(plan.job.model()));
+  plan.parameters = layout.parameters();
+  plan.layout_hash = layout.Hash();
+  plan.max_stripe_bytes =
+      plan.job.stripe_kib() != 0 ? uint64_t{plan.job.stripe_kib()} * 1024 : kMaxStripeBytes;
+  const auto shards = static_cast<uint32_t>(cluster.ps_size());
+  ASSIGN_OR_RETURN(const ShardMap map,
+                   ShardMap::Create(layout.size(), shards, plan.max_stripe_bytes));
+  const uint64_t slots = 1 + OptimizerStateSlots(plan.job.downpour().optimizer());
+  for (uint32_t shard = 0; shard < shards; ++shard) {
+    plan.shard_bytes.push_back(map.shard(shard).size() * sizeof(float) * slots);
+  }
+  absl::StatusOr<DatasetInfo> train = DescribeDataset(plan.job.train());
+  if (!train.ok()) {
+    return Annotate(train.status(), "train");
+  }
+  plan.examples = train->examples;
+  if (plan.examples == 0) {
+    return absl::InvalidArgumentError("train: the data set is empty");
+  }
+  if (plan.job.has_test()) {
+    absl::StatusOr<DatasetInfo> test = DescribeDataset(plan.job.test());
+    if (!test.ok()) {
+      return Annotate(test.status(), "test");
+    }
+  }
+  const auto workers = static_cast<uint32_t>(cluster.worker_size());
+  const uint32_t wanted = plan.job.downpour().replicas();
+  plan.replicas = wanted != 0 && wanted < workers ? wanted : workers;
+  return plan;
+}
+
+CreateShardJobRequest JobPlan::CreateRequest(const std::string& id, uint32_t shard,
+                                             bool written_by_client) const {
+  CreateShardJobRequest request;
+  request.set_job(id);
+  *request.mutable_model() = job.model();
+  request.set_seed(job.seed());
+  *request.mutable_optimizer() = job.downpour().optimizer();
+  request.set_shard(shard);
+  request.set_shards(static_cast<uint32_t>(shard_bytes.size()));
+  request.set_max_stripe_bytes(max_stripe_bytes);
+  request.set_layout_hash(layout_hash);
+  request.set_written_by_client(written_by_client);
+  return request;
+}
+
+}  // namespace monsoon

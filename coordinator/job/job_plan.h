@@ -1,0 +1,36 @@
+// JobPlan: what a job needs, worked out once when it is submitted: its
+// parameter vector, the slices' sizes and its data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/cluster.pb.h"
+#include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
+
+namespace monsoon {
+
+struct JobPlan {
+  Job job;  // with its defaults filled in
+  uint64_t parameters = 0;  // without padding
+  uint64_t layout_hash = 0;
+  uint64_t max_stripe_bytes = 0;
+  uint64_t examples = 0;  // of the training set
+  uint32_t replicas = 0;  // how many workers may take part
+  // Parameters and optimizer state in bytes, per shard.
+  std::vector<uint64_t> shard_bytes;
+
+  // Judges the job for this cluster and reads its data sets' headers (blocks
+  // on the disk). The errors are those of ValidateJob, ValidateJobOnCluster
+  // and DescribeDataset.
+  static absl::StatusOr<JobPlan> Make(const Job& job, const Cluster& cluster);
+
+  // The command that makes slice `shard` of job `id`.
+  CreateShardJobRequest CreateRequest(const std::string& id, uint32_t shard,
+                                      bool written_by_client) const;
+};
+
+}  // namespace monsoon

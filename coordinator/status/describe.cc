@@ -1,0 +1,236 @@
+#include "coordinator/status/describe.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/metrics/latency_histogram.h"
+
+namespace monsoon {
+namespace {
+
+using Stage = JobRecord::Stage;
+
+template <typename Map>
+std::map<uint64_t, uint64_t> Ordered(const Map& map) {
+  return std::map<uint64_t, uint64_t>(map.begin(), map.end());
+}
+
+template <typename Map>
+LatencyHistogram Histogram(const Map& buckets) {
+  LatencyHistogram histogram;
+  for (const auto& [bucket, count] : buckets) {
+    histogram.Merge(bucket, count);
+  }
+  return histogram;
+}
+
+// From the first replica to the last acknowledged block, or until now.
+absl::Duration TrainingTime(const JobRecord& job, absl::Duration now) {
+  if (job.downpour == nullptr || !job.downpour->started()) {
+    return absl::ZeroDuration();
+  }
+  return job.downpour->trained().value_or(job.ended.value_or(now)) - *job.downpour->started();
+}
+
+void FillProgress(const JobRecord& job, double percent, absl::Duration now,
+                  JobDescription::Progress* progress) {
+  progress->set_percent(percent);
+  progress->set_step(job.totals.steps());
+  progress->set_examples(job.totals.examples());
+  if (job.downpour == nullptr) {
+    progress->set_epochs(job.plan.job.stop().epochs());
+    return;
+  }
+  const DownpourJob& downpour = *job.downpour;
+  progress->set_epoch(downpour.epoch());
+  progress->set_epochs(downpour.planned_epochs());
+  const double training_s = absl::ToDoubleSeconds(TrainingTime(job, now));
+  std::optional<double> rate;
+  if (downpour.trained() || job.ended) {
+    if (training_s > 0) {
+      rate = static_cast<double>(job.totals.examples()) / training_s;
+    }
+  } else {
+    rate = job.rate.Rate(now);
+  }
+  if (rate) {
+    progress->set_examples_per_s(*rate);
+  }
+  if (const auto recent = job.totals.RecentOf(downpour.replicas())) {
+    progress->set_loss(recent->loss);
+    progress->set_train_accuracy(recent->accuracy);
+  }
+  if (!downpour.running() || job.stage != Stage::kActive) {
+    return;
+  }
+  std::optional<double> eta;
+  if (const auto planned = downpour.planned_examples(); planned && rate && *rate > 0) {
+    const uint64_t done = std::min(*planned, downpour.blocks().examples_done());
+    eta = static_cast<double>(*planned - done) / *rate;
+  }
+  if (const double seconds = job.plan.job.stop().seconds(); seconds > 0) {
+    const double left = std::max(0.0, seconds - training_s);
+    eta = eta ? std::min(*eta, left) : left;
+  }
+  if (eta) {
+    progress->set_eta_s(*eta);
+  }
+}
+
+void FillFigures(const ReplicaStats& sum, JobDescription* description) {
+  JobDescription::Counts* const counts = description->mutable_counts();
+  counts->set_steps(sum.steps());
+  counts->set_fetches(sum.fetches());
+  counts->set_pushes(sum.pushes());
+  counts->set_rpcs(sum.rpcs());
+  counts->set_retries(sum.retries());
+  counts->set_duplicates(sum.duplicates());
+  counts->set_refused(sum.refused());
+  counts->set_bytes_fetched(sum.bytes_fetched());
+  counts->set_bytes_pushed(sum.bytes_pushed());
+  counts->set_evaluation_fetches(sum.evaluation_fetches());
+  *description->mutable_staleness() = sum.staleness();
+  *description->mutable_fetch_width() = sum.fetch_width();
+
+  JobDescription::Latency* const latency = description->mutable_latency_ms();
+  const LatencyHistogram fetch = Histogram(sum.fetch_latency());
+  const LatencyHistogram push = Histogram(sum.push_latency());
+  const LatencyHistogram step = Histogram(sum.step_latency());
+  if (fetch.count() > 0) {
+    latency->set_fetch_p50(*fetch.Quantile(0.5));
+    latency->set_fetch_p99(*fetch.Quantile(0.99));
+  }
+  if (push.count() > 0) {
+    latency->set_push_p50(*push.Quantile(0.5));
+    latency->set_push_p99(*push.Quantile(0.99));
+  }
+  if (step.count() > 0) {
+    latency->set_step_p50(*step.Quantile(0.5));
+    latency->set_step_p99(*step.Quantile(0.99));
+  }
+}
+
+std::string WorkerState(const JobRecord& job, const Member& member, uint32_t worker) {
+  if (job.end_state == SUCCEEDED && job.stage >= Stage::kEnded) {
+    return "DONE";
+  }
+  if (member.state != Member::State::kUp) {
+    return "LOST";
+  }
+  return job.stage == Stage::kActive ? job.downpour->ReplicaState(worker) : "WAITING";
+}
+
+void FillWorkers(const JobRecord& job, const Membership& membership, absl::Duration now,
+                 JobDescription* description) {
+  std::set<uint32_t> workers = job.totals.workers();
+  for (uint32_t worker = 0; worker < job.plan.replicas && !job.ended_or_deleting(); ++worker) {
+    if (membership.member(worker).state != Member::State::kNeverSeen) {
+      workers.insert(worker);
+    }
+  }
+  for (const uint32_t index : workers) {
+    const Member& member = membership.member(index);
+    const ReplicaStats sum = job.totals.SumOf(index);
+    JobDescription::Worker* const worker = description->add_worker();
+    worker->set_task(index);
+    worker->set_pid(member.pid);
+    worker->set_state(WorkerState(job, member, index));
+    worker->set_device(member.device);
+    worker->set_threads(member.threads);
+    worker->set_steps(sum.steps());
+    worker->set_examples(sum.examples());
+    worker->set_fetches(sum.fetches());
+    worker->set_pushes(sum.pushes());
+    if (const auto p50 = ValueQuantile(Ordered(sum.staleness()), 0.5)) {
+      worker->set_staleness_p50(*p50);
+    }
+    if (job.downpour != nullptr) {
+      worker->set_blocks_done(job.downpour->blocks().blocks_done_by(index));
+    }
+    worker->set_last_seen_ms(member.last_seen_ms);
+    if (job.ended || (job.downpour != nullptr && job.downpour->trained())) {
+      const double seconds = absl::ToDoubleSeconds(TrainingTime(job, now));
+      worker->set_examples_per_s(seconds > 0 ? static_cast<double>(sum.examples()) / seconds : 0);
+    } else if (const auto rate = job.worker_rate.find(index); rate != job.worker_rate.end()) {
+      worker->set_examples_per_s(rate->second.Rate(now).value_or(0));
+    }
+  }
+}
+
+void FillShards(const JobRecord& job, JobDescription* description) {
+  for (uint32_t index = 0; index < job.shard_status.size(); ++index) {
+    if (!job.shard_status[index]) {
+      continue;
+    }
+    const ShardJobStatus& status = *job.shard_status[index];
+    JobDescription::Shard* const shard = description->add_shard();
+    shard->set_task(index);
+    shard->set_pid(job.shard_pid[index]);
+    shard->set_begin(status.begin());
+    shard->set_end(status.end());
+    shard->set_stripes(status.stripes());
+    shard->set_stripe_bytes(status.stripe_bytes());
+    shard->set_version_min(status.version_min());
+    shard->set_version_max(status.version_max());
+    // A push has one record for each stripe.
+    shard->set_pushes(status.stripes() > 0 ? status.applied() / status.stripes() : 0);
+    shard->set_duplicates(status.duplicates());
+    shard->set_epoch(job.shard_epoch[index]);
+    shard->set_rss_bytes(job.shard_rss[index]);
+  }
+  if (job.skew_now) {
+    description->set_shard_skew_now(*job.skew_now);
+    description->set_shard_skew_max(*job.skew_max);
+  }
+}
+
+void FillEvaluations(const DownpourJob& downpour, JobDescription* description) {
+  for (const DownpourJob::EvaluationRecord& record : downpour.evaluations()) {
+    JobDescription::EvaluationResult* const result = description->add_evaluation();
+    result->set_step(record.step);
+    result->set_epoch(record.epoch);
+    result->set_elapsed_s(absl::ToDoubleSeconds(record.at));
+    result->set_test_loss(record.loss);
+    result->set_test_accuracy(record.accuracy);
+    if (record.final) {
+      description->set_final_test_accuracy(record.accuracy);
+      description->set_final_loss(record.loss);
+    }
+  }
+}
+
+}  // namespace
+
+JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
+                           const Membership& membership, absl::Duration now) {
+  JobDescription description;
+  *description.mutable_summary() = summary;
+  description.set_mode("downpour");
+  description.set_seed(job.plan.job.seed());
+  description.set_model_name(job.plan.job.model().name());
+  description.set_parameters(job.plan.parameters);
+  description.set_layout_hash(job.plan.layout_hash);
+  FillProgress(job, summary.percent(), now, description.mutable_progress());
+  FillFigures(job.totals.Sum(), &description);
+  FillWorkers(job, membership, now, &description);
+  FillShards(job, &description);
+  JobDescription::Data* const data = description.mutable_data();
+  data->set_examples(job.plan.examples);
+  if (job.downpour != nullptr) {
+    data->set_blocks(job.downpour->blocks().blocks_per_epoch());
+    data->set_blocks_done(job.downpour->blocks().blocks_done());
+    data->set_blocks_released(job.downpour->blocks().blocks_released());
+    FillEvaluations(*job.downpour, &description);
+  }
+  for (const JobRecord::Event& record : job.events) {
+    JobDescription::Event* const event = description.add_event();
+    event->set_elapsed_s(record.elapsed_s);
+    event->set_kind(record.kind);
+    event->set_task(record.task);
+    event->set_text(record.text);
+  }
+  return description;
+}
+
+}  // namespace monsoon
