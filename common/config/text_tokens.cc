@@ -125,13 +125,17 @@ bool ReadConfigFile(const std::string& path, std::string* contents,
   if (file == nullptr) {
     return refuse(absl::StrCat("cannot read the file: ", std::strerror(errno)));
   }
-  contents->resize(kMaxConfigBytes + 1);
-  const size_t got = std::fread(contents->data(), 1, contents->size(), file.get());
+  contents->clear();
+  char buffer[1 << 14];
+  size_t got = 0;
+  while (contents->size() <= kMaxConfigBytes &&
+         (got = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
+    contents->append(buffer, got);
+  }
   if (std::ferror(file.get()) != 0) {
     return refuse(absl::StrCat("cannot read the file: ", std::strerror(errno)));
   }
-  contents->resize(got);
-  return got <= kMaxConfigBytes || refuse(too_big, "is it a data file?");
+  return contents->size() <= kMaxConfigBytes || refuse(too_big, "is it a data file?");
 }
 
 std::vector<TextToken> Tokenize(const std::string& file, const std::string& contents,
