@@ -14,7 +14,7 @@ constexpr Command kCommands[] = {
      "  coordinator up --cluster=configs/cluster/localhost_2ps.textproto --restart=workers\n"
      "  coordinator up --fault=delay_ms=20,seed=1\n",
      RunUpCommand},
-    {"validate", "FILE... [flags]", "check cluster and job files without starting anything",
+    {"validate", "FILE... [flags]", "check cluster, job and model files; opens no port",
      "  coordinator validate configs/cluster/localhost.textproto\n"
      "  coordinator validate my_cluster.textproto my_job.textproto --json\n",
      RunValidate},

@@ -1,5 +1,6 @@
 #include "coordinator/cli/validate_command.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -8,11 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/diagnostics.h"
 #include "common/config/job.h"
+#include "common/config/model.h"
 #include "common/json/json_writer.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "proto/cluster.pb.h"
 #include "proto/job.pb.h"
+#include "proto/model.pb.h"
 
 namespace monsoon {
 namespace {
@@ -29,7 +32,17 @@ struct FileVerdict {
   bool ok = false;
 };
 
-const char* KindName(ConfigKind kind) { return kind == ConfigKind::kCluster ? "cluster" : "job"; }
+const char* KindName(ConfigKind kind) {
+  switch (kind) {
+    case ConfigKind::kCluster:
+      return "cluster";
+    case ConfigKind::kJob:
+      return "job";
+    case ConfigKind::kModel:
+      return "model";
+  }
+  return "";
+}
 
 struct Validation {
   std::vector<FileVerdict> files;
@@ -63,6 +76,8 @@ Validation Validate(const std::vector<std::string>& paths) {
       if (cluster.ok()) {
         clusters.push_back(cluster->cluster);
       }
+    } else if (verdict.kind == ConfigKind::kModel) {
+      status = LoadModel(path, &found).status();
     } else {
       absl::StatusOr<Job> job = LoadJob(path, {}, &found);
       status = job.status();
@@ -124,6 +139,7 @@ ConfigKind GuessConfigKind(const std::string& path, const std::string& text) {
   int depth = 0;
   int cluster_fields = 0;
   int job_fields = 0;
+  int model_fields = 0;
   while (tokens.Next()) {
     const std::string& token = tokens.current().text;
     if (token == "{" || token == "<" || token == "[") {
@@ -134,7 +150,11 @@ ConfigKind GuessConfigKind(const std::string& path, const std::string& text) {
                tokens.current().type == google::protobuf::io::Tokenizer::TYPE_IDENTIFIER) {
       cluster_fields += Cluster::descriptor()->FindFieldByName(token) != nullptr;
       job_fields += Job::descriptor()->FindFieldByName(token) != nullptr;
+      model_fields += Model::descriptor()->FindFieldByName(token) != nullptr;
     }
+  }
+  if (model_fields > std::max(cluster_fields, job_fields)) {
+    return ConfigKind::kModel;
   }
   if (cluster_fields != job_fields) {
     return cluster_fields > job_fields ? ConfigKind::kCluster : ConfigKind::kJob;

@@ -1,4 +1,4 @@
-// `validate`: judges cluster and job files without starting anything.
+// `validate`: judges cluster, job and model files without starting anything.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace monsoon {
 
 int RunValidate(Invocation& call);
 
-enum class ConfigKind { kCluster, kJob };
+enum class ConfigKind { kCluster, kJob, kModel };
 
 // What a file is meant to be, by the names of its top-level fields; by its
 // path where they do not tell.

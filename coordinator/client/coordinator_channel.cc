@@ -9,7 +9,9 @@ namespace monsoon {
 std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // In spite of its name the time one attempt may take. A busy machine needs
+  // more than a moment; a stopped coordinator is still named within 5 s.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // Without keepalive a half-open link hangs until the deadline.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);

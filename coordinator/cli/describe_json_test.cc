@@ -1,0 +1,195 @@
+#include "coordinator/cli/describe_json.h"
+
+#include "google/protobuf/struct.pb.h"
+#include "google/protobuf/text_format.h"
+#include "google/protobuf/util/json_util.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+template <typename Message>
+Message Parse(const char* text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message));
+  return message;
+}
+
+google::protobuf::Struct ParseBack(const std::string& json) {
+  google::protobuf::Struct parsed;
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &parsed);
+  EXPECT_TRUE(status.ok()) << status << "\n" << json;
+  return parsed;
+}
+
+constexpr char kFull[] = R"pb(
+  summary {
+    job: "lenet-1"
+    name: "lenet"
+    state: FAILED
+    reason: "ps/0 is \"gone\""
+    percent: 32
+    created_ms: 1700000000123
+    elapsed_s: 12.5
+  }
+  mode: "downpour"
+  seed: 7
+  model_name: "lenet"
+  parameters: 129068
+  layout_hash: 0x0123456789abcdef
+  progress {
+    epoch: 3.2
+    epochs: 10
+    percent: 32
+    step: 1499
+    examples: 191872
+    examples_per_s: 5321.5
+    loss: 0.5
+    train_accuracy: 0.75
+    eta_s: 58
+  }
+  evaluation { step: 468 epoch: 1 elapsed_s: 4.5 test_loss: 0.625 test_accuracy: 0.8125 }
+  final_test_accuracy: 0.875
+  final_loss: 0.25
+  counts {
+    steps: 1
+    fetches: 2
+    pushes: 3
+    rpcs: 4
+    retries: 5
+    duplicates: 6
+    refused: 7
+    bytes_fetched: 8
+    bytes_pushed: 9
+    evaluation_fetches: 10
+  }
+  staleness { key: 3 value: 10 }
+  staleness { key: 0 value: 40 }
+  staleness { key: 1 value: 50 }
+  shard_skew_now: 1
+  shard_skew_max: 4
+  fetch_width { key: 0 value: 9 }
+  fetch_width { key: 2 value: 1 }
+  latency_ms {
+    fetch_p50: 1.5
+    fetch_p99: 2.5
+    push_p50: 3.5
+    push_p99: 4.5
+    step_p50: 5.5
+    step_p99: 6.5
+  }
+  worker {
+    task: 1
+    pid: 11
+    state: "RUNNING"
+    device: "CPU"
+    threads: 2
+    steps: 500
+    examples: 64000
+    examples_per_s: 1770.25
+    fetches: 500
+    pushes: 499
+    staleness_p50: 1
+    blocks_done: 60
+    last_seen_ms: 1700000012000
+  }
+  worker { task: 2 state: "LOST" device: "CPU" threads: 1 }
+  shard {
+    task: 0
+    pid: 21
+    begin: 0
+    end: 129136
+    stripes: 2
+    stripe_bytes: 1048576
+    version_min: 1499
+    version_max: 1500
+    pushes: 2999
+    duplicates: 6
+    epoch: 5
+    rss_bytes: 30000000
+  }
+  data { examples: 60000 blocks: 59 blocks_done: 18 blocks_released: 2 }
+  event { elapsed_s: 1.5 kind: "worker_lost" task: "worker/2" text: "no heartbeat for 3 s" }
+)pb";
+
+constexpr char kFullJson[] =
+    R"({"schema_version":1,"job":"lenet-1","name":"lenet","state":"FAILED",)"
+    R"("reason":"ps/0 is \"gone\"","mode":"downpour","created_ms":1700000000123,)"
+    R"("elapsed_s":12.5,"seed":7,"model":{"name":"lenet","parameters":129068,)"
+    R"("layout_hash":"0123456789abcdef"},)"
+    R"("progress":{"epoch":3.2,"epochs":10,"percent":32,"step":1499,"examples":191872,)"
+    R"("examples_per_s":5321.5,"loss":0.5,"train_accuracy":0.75,"eta_s":58},)"
+    R"("evaluations":[{"step":468,"epoch":1,"elapsed_s":4.5,"test_loss":0.625,)"
+    R"("test_accuracy":0.8125}],"final":{"test_accuracy":0.875,"loss":0.25},)"
+    R"("counts":{"steps":1,"fetches":2,"pushes":3,"rpcs":4,"retries":5,"duplicates":6,)"
+    R"("refused":7,"bytes_fetched":8,"bytes_pushed":9},)"
+    R"("staleness":{"count":100,"mean":0.8,"p50":1,"p99":3,"max":3,)"
+    R"("histogram":[[0,40],[1,50],[3,10]]},"shard_skew":{"now":1,"max":4},)"
+    R"("fetch_width":{"p50":0,"max":2},)"
+    R"("latency_ms":{"fetch_p50":1.5,"fetch_p99":2.5,"push_p50":3.5,"push_p99":4.5,)"
+    R"("step_p50":5.5,"step_p99":6.5},)"
+    R"("workers":[{"task":1,"pid":11,"state":"RUNNING","device":"CPU","threads":2,"steps":500,)"
+    R"("examples":64000,"examples_per_s":1770.25,"fetches":500,"pushes":499,"staleness_p50":1,)"
+    R"("blocks_done":60,"last_seen_ms":1700000012000},)"
+    R"({"task":2,"pid":0,"state":"LOST","device":"CPU","threads":1,"steps":0,"examples":0,)"
+    R"("examples_per_s":0,"fetches":0,"pushes":0,"staleness_p50":null,"blocks_done":0,)"
+    R"("last_seen_ms":0}],)"
+    R"("shards":[{"task":0,"pid":21,"begin":0,"end":129136,"stripes":2,"stripe_bytes":1048576,)"
+    R"("version_min":1499,"version_max":1500,"pushes":2999,"duplicates":6,"epoch":5,)"
+    R"("rss_bytes":30000000}],)"
+    R"("data":{"examples":60000,"blocks":59,"blocks_done":18,"blocks_released":2},)"
+    R"("events":[{"elapsed_s":1.5,"kind":"worker_lost","task":"worker/2",)"
+    R"("text":"no heartbeat for 3 s"}],"sandblaster":null})";
+
+TEST(DescribeJsonTest, Golden) { EXPECT_EQ(DescribeJson(Parse<JobDescription>(kFull)), kFullJson); }
+
+TEST(DescribeJsonTest, ParsesBack) {
+  const google::protobuf::Struct json = ParseBack(DescribeJson(Parse<JobDescription>(kFull)));
+  EXPECT_EQ(json.fields().at("reason").string_value(), "ps/0 is \"gone\"");
+  EXPECT_EQ(json.fields().at("created_ms").number_value(), 1700000000123.0);
+  EXPECT_EQ(json.fields().at("workers").list_value().values_size(), 2);
+}
+
+TEST(DescribeJsonTest, WhatIsNotMeasuredIsNull) {
+  const google::protobuf::Struct json = ParseBack(DescribeJson(JobDescription()));
+  const auto is_null = [](const google::protobuf::Value& value) { return value.has_null_value(); };
+  const auto member = [&json](const char* object, const char* key) {
+    return json.fields().at(object).struct_value().fields().at(key);
+  };
+  for (const char* key : {"examples_per_s", "loss", "train_accuracy", "eta_s"}) {
+    EXPECT_TRUE(is_null(member("progress", key))) << key;
+  }
+  for (const char* key : {"test_accuracy", "loss"}) {
+    EXPECT_TRUE(is_null(member("final", key))) << key;
+  }
+  for (const char* key : {"mean", "p50", "p99", "max"}) {
+    EXPECT_TRUE(is_null(member("staleness", key))) << key;
+  }
+  for (const char* key : {"fetch_p50", "fetch_p99", "push_p50", "push_p99", "step_p50"}) {
+    EXPECT_TRUE(is_null(member("latency_ms", key))) << key;
+  }
+  for (const char* key : {"now", "max"}) {
+    EXPECT_TRUE(is_null(member("shard_skew", key))) << key;
+  }
+  EXPECT_TRUE(is_null(member("fetch_width", "p50")));
+  EXPECT_EQ(member("staleness", "count").number_value(), 0);
+  EXPECT_EQ(member("staleness", "histogram").list_value().values_size(), 0);
+}
+
+TEST(JobsJsonTest, Golden) {
+  const ListReply jobs = Parse<ListReply>(
+      R"pb(job { job: "a-1" name: "a" state: SUCCEEDED percent: 100 created_ms: 5 elapsed_s: 1.5 }
+           job { job: "b-2" name: "b" state: CANCELLED reason: "by request" })pb");
+  EXPECT_EQ(JobsJson(jobs),
+            R"({"schema_version":1,"jobs":[{"job":"a-1","name":"a","state":"SUCCEEDED",)"
+            R"("reason":"","percent":100,"created_ms":5,"elapsed_s":1.5},)"
+            R"({"job":"b-2","name":"b","state":"CANCELLED","reason":"by request","percent":0,)"
+            R"("created_ms":0,"elapsed_s":0}]})");
+  EXPECT_EQ(SummaryJson(jobs.job(1)),
+            R"({"schema_version":1,"job":"b-2","name":"b","state":"CANCELLED",)"
+            R"("reason":"by request","percent":0,"created_ms":0,"elapsed_s":0})");
+  ParseBack(JobsJson(jobs));
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,71 @@
+#include "coordinator/cli/serve_command.h"
+
+#include <signal.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "common/process/signal_fd.h"
+#include "common/rpc/fault.h"
+#include "common/rpc/port_file.h"
+#include "coordinator/server.h"
+
+namespace monsoon {
+namespace {
+
+struct ServeFlags {
+  std::string port_file;
+  std::string fault;
+  CoordinatorServer::Options server;
+};
+
+absl::Status Serve(ServeFlags flags, const LoadedCluster& cluster) {
+  ASSIGN_OR_RETURN(flags.server.fault, ParseFaultOptions(flags.fault));
+  flags.server.cluster = cluster.cluster;
+  InitLogging("coordinator/0");
+  // Before the server's threads exist, so that they inherit the mask.
+  ASSIGN_OR_RETURN(SignalFd signals, SignalFd::Create({SIGTERM, SIGINT}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorServer> server,
+                   CoordinatorServer::Start(std::move(flags.server)));
+  if (!flags.port_file.empty()) {
+    RETURN_IF_ERROR(WritePortFile(flags.port_file, server->address()));
+  }
+  LOG(INFO) << "serving cluster " << cluster.cluster.name() << " on " << server->address();
+  std::optional<int> signal;
+  while (!signal.has_value()) {
+    signal = signals.WaitFor(absl::Hours(1));
+  }
+  LOG(INFO) << "SIG" << sigabbrev_np(*signal) << ": draining";
+  server->Stop();
+  LOG(INFO) << "stopped";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunServe(Invocation& call) {
+  ServeFlags flags;
+  bool die_with_parent = false;  // main looked at it before
+  ClusterFlag cluster(&call);
+  call.flags().Add("address", &flags.server.address,
+                   "listen here instead of the cluster file's address");
+  call.flags().Add("port_file", &flags.port_file, "write the address here once it is served");
+  call.flags().Add("insecure", &flags.server.insecure, "allow an address that others can reach");
+  call.flags().Add("fault", &flags.fault, "faults for tests: delay_ms=20,drop=0.01,seed=1");
+  call.flags().Add("die_with_parent", &die_with_parent, "end when the parent process ends");
+  if (const std::optional<int> code = call.Parse(0, 0)) {
+    return *code;
+  }
+  const absl::StatusOr<LoadedCluster> loaded = cluster.Load();
+  const absl::Status status = loaded.ok() ? Serve(std::move(flags), *loaded) : loaded.status();
+  if (!status.ok()) {
+    call.Fail(status);
+    return kExitUsage;
+  }
+  return kExitOk;
+}
+
+}  // namespace monsoon

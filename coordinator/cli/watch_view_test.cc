@@ -1,0 +1,106 @@
+#include "coordinator/cli/watch_view.h"
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kNowMs = 1'700'000'000'000;
+
+JobDescription Running() {
+  JobDescription job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(summary { job: "lenet-1" name: "lenet" state: RUNNING percent: 32 elapsed_s: 12.04 }
+           progress {
+             epoch: 3.2
+             epochs: 10
+             percent: 32
+             step: 1499
+             examples: 191872
+             examples_per_s: 5321.4
+             loss: 0.43121
+             train_accuracy: 0.86119
+             eta_s: 58.4
+           }
+           evaluation { test_accuracy: 0.81 }
+           evaluation { test_accuracy: 0.857 }
+           staleness { key: 0 value: 40 }
+           staleness { key: 1 value: 50 }
+           staleness { key: 3 value: 10 }
+           latency_ms { fetch_p50: 1.92 push_p50: 2.16 }
+           worker {
+             task: 0
+             state: "RUNNING"
+             steps: 500
+             examples_per_s: 1770.4
+             staleness_p50: 1
+             last_seen_ms: 1699999999800
+           }
+           worker { task: 2 state: "LOST" steps: 7 last_seen_ms: 1699999996000 })pb",
+      &job));
+  return job;
+}
+
+TEST(WatchLinesTest, Golden) {
+  EXPECT_EQ(WatchLines(Running(), kNowMs),
+            "t=12.0 job=lenet-1 state=RUNNING epoch=3.20/10 percent=32.0 step=1499 loss=0.4312 "
+            "acc=0.8612 test_acc=0.8570 ex_s=5321 stale_p50=1 stale_p99=3 fetch_ms=1.9 push_ms=2.2 "
+            "eta_s=58\n"
+            "  worker=0 state=RUNNING step=500 ex_s=1770 stale_p50=1 age_s=0.2\n"
+            "  worker=2 state=LOST step=7 ex_s=0 stale_p50=- age_s=4.0");
+}
+
+TEST(WatchLinesTest, WhatIsNotMeasuredIsADash) {
+  JobDescription job;
+  job.mutable_summary()->set_job("mlp-2");
+  job.mutable_summary()->set_state(PENDING);
+  EXPECT_EQ(WatchLines(job, kNowMs),
+            "t=0.0 job=mlp-2 state=PENDING epoch=0.00/- percent=0.0 step=0 loss=- acc=- "
+            "test_acc=- ex_s=- stale_p50=- stale_p99=- fetch_ms=- push_ms=- eta_s=-");
+}
+
+TEST(DoneLineTest, Golden) {
+  JobDescription job = Running();
+  job.mutable_summary()->set_state(SUCCEEDED);
+  job.mutable_summary()->set_elapsed_s(130.7);
+  job.set_final_test_accuracy(0.88541);
+  EXPECT_EQ(DoneLine(job), "done job=lenet-1 state=SUCCEEDED test_acc=0.8854 elapsed_s=131");
+  job.clear_final_test_accuracy();
+  job.mutable_summary()->set_state(FAILED);
+  EXPECT_EQ(DoneLine(job), "done job=lenet-1 state=FAILED test_acc=- elapsed_s=131");
+}
+
+TEST(WatchScreenTest, Golden) {
+  EXPECT_THAT(
+      WatchScreen(Running(), kNowMs, {.columns = 80}),
+      ElementsAre("lenet-1  RUNNING  0:12 elapsed  0:58 left",
+                  "[################..................................] epoch 3.20/10  32.0 %",
+                  "step 1499  loss 0.4312  accuracy 0.8612  test 0.8570  examples/s 5321",
+                  "staleness p50 1 p99 3  fetch 1.9 ms  push 2.2 ms",
+                  "worker  state           step  examples/s  staleness  seen",
+                  "     0  RUNNING          500        1770          1  0.2 s ago",
+                  "     2  LOST               7           0          -  4.0 s ago"));
+}
+
+TEST(WatchScreenTest, FitsNarrowTerminalsAndColours) {
+  for (const std::string& line : WatchScreen(Running(), kNowMs, {.columns = 30})) {
+    EXPECT_LE(line.size(), 30u) << line;
+    EXPECT_EQ(line.find('\x1b'), std::string::npos);
+  }
+  EXPECT_THAT(WatchScreen(Running(), kNowMs, {.columns = 80, .color = true})[0],
+              HasSubstr("\x1b[1mRUNNING\x1b[0m"));
+}
+
+TEST(FormatTimeLeftTest, HoursAndMinutes) {
+  EXPECT_EQ(FormatTimeLeft(0), "0:00");
+  EXPECT_EQ(FormatTimeLeft(59.6), "1:00");
+  EXPECT_EQ(FormatTimeLeft(3723), "1:02:03");
+}
+
+}  // namespace
+}  // namespace monsoon
