@@ -34,8 +34,8 @@ absl::StatusOr<ModelEvaluation> EvaluateModelFile(const std::string& model_path,
   ASSIGN_OR_RETURN(const EvaluationResult result,
                    EvaluateAll(network.get(), *test, job.evaluation().batch_size()));
   const double examples = static_cast<double>(result.examples);
-  return ModelEvaluation{static_cast<double>(result.correct) / examples,
-                         result.loss_sum / examples, result.examples};
+  return ModelEvaluation{static_cast<double>(result.correct) / examples, result.loss_sum / examples,
+                         result.examples};
 }
 
 std::string ToJson(const ModelEvaluation& evaluation) {

@@ -68,8 +68,8 @@ Worker::Worker(WorkerOptions options) : options_(std::move(options)) {
   const absl::Duration deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
   const absl::Duration lost_after = absl::Milliseconds(cluster.lost_after_ms());
   const auto connect = [this, &cluster, deadline, lost_after] {
-    std::unique_ptr<ReplicaClient> client = ReplicaClient::Create(
-        cluster.coordinator().address(), std::min(deadline, lost_after));
+    std::unique_ptr<ReplicaClient> client =
+        ReplicaClient::Create(cluster.coordinator().address(), std::min(deadline, lost_after));
     if (options_.fault.enabled()) {
       client = MakeFaultyReplicaClient(std::move(client), options_.fault);
     }
@@ -78,8 +78,7 @@ Worker::Worker(WorkerOptions options) : options_(std::move(options)) {
   };
   heartbeat_client_ = connect();
   work_client_ = connect();
-  const uint32_t threads =
-      std::max(1u, cluster.worker(static_cast<int>(options_.task)).threads());
+  const uint32_t threads = std::max(1u, cluster.worker(static_cast<int>(options_.task)).threads());
   ClusterMember::Options member;
   member.cluster = cluster.name();
   member.task = options_.task;

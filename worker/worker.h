@@ -28,11 +28,11 @@
 namespace monsoon {
 
 struct WorkerOptions {
-  Cluster cluster;      // with its defaults filled in
+  Cluster cluster;  // with its defaults filled in
   uint32_t task = 0;
   std::string address;  // unset: the cluster file's
   bool insecure = false;
-  FaultOptions fault;   // refused where other machines can reach the address
+  FaultOptions fault;  // refused where other machines can reach the address
   // Wraps the connection to the coordinator, for tests; null: as it is.
   std::function<std::unique_ptr<ReplicaClient>(std::unique_ptr<ReplicaClient>)> wrap_coordinator;
 };

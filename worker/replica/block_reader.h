@@ -15,8 +15,8 @@ namespace monsoon {
 class BlockReader {
  public:
   struct Piece {
-    const Batch* batch = nullptr;   // valid until the next call of Next
-    std::optional<BlockId> last_of; // the batch is the last one of this block
+    const Batch* batch = nullptr;    // valid until the next call of Next
+    std::optional<BlockId> last_of;  // the batch is the last one of this block
   };
 
   virtual ~BlockReader() = default;

@@ -25,7 +25,9 @@ ClusterMember::~ClusterMember() {
   }
 }
 
-void ClusterMember::Start() { thread_ = std::thread([this] { Run(); }); }
+void ClusterMember::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
 
 void ClusterMember::Run() {
   while (true) {
@@ -135,7 +137,7 @@ std::optional<Assignment> ClusterMember::AwaitAssignment(absl::Duration timeout)
 }
 
 void ClusterMember::Enter(const SessionKey& session, const StatsCollector* stats,
-                       SessionControl* control) {
+                          SessionControl* control) {
   MutexLock lock(&mutex_);
   session_ = session;
   stats_ = stats;

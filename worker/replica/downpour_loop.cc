@@ -154,9 +154,9 @@ absl::StatusOr<StepResult> DownpourLoop::Step(const Batch& batch,
   RETURN_IF_ERROR(CollectPush(/*wait=*/false));
   RETURN_IF_ERROR(PrepareParameters());
   const std::span<float> gradient = accumulator_.step_buffer();
-  ASSIGN_OR_RETURN(StepResult result,
-                   network_->LossAndGradient(
-                       batch, StepKey{options_.seed, options_.worker, step_}, gradient));
+  ASSIGN_OR_RETURN(
+      StepResult result,
+      network_->LossAndGradient(batch, StepKey{options_.seed, options_.worker, step_}, gradient));
   ASSIGN_OR_RETURN(const bool usable, JudgeStep(result, gradient));
   if (usable) {
     if (local_ != nullptr) {
@@ -191,8 +191,7 @@ DownpourLoop::Pushed DownpourLoop::Push(const Accumulation& accumulation) {
       return pushed;
     }
     // The client finishes it under the same sequence.
-    LOG(WARNING) << "push: " << std::string(pushed.result.status().message())
-                 << "; trying again";
+    LOG(WARNING) << "push: " << std::string(pushed.result.status().message()) << "; trying again";
     stats_->AddRetry();
     control_->Sleep(kRetryPause);
   }
@@ -278,8 +277,8 @@ absl::Status DownpourLoop::Refused(const std::string& why) {
   if (refused_in_a_row_ < options_.divergence.max_refused()) {
     return absl::OkStatus();
   }
-  return DivergedError(absl::StrCat(Where(), ": ", refused_in_a_row_,
-                                    " pushes refused in a row, the last: ", why));
+  return DivergedError(
+      absl::StrCat(Where(), ": ", refused_in_a_row_, " pushes refused in a row, the last: ", why));
 }
 
 absl::Status DownpourLoop::Flush() {

@@ -12,9 +12,9 @@ namespace monsoon {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::FakeNetwork;
 using testing::FakeShards;
+using ::testing::HasSubstr;
 using testing::StatusIs;
 
 constexpr absl::Duration kLong = absl::Seconds(30);
@@ -71,8 +71,7 @@ class DownpourLoopTest : public ::testing::Test {
       auto local = LocalUpdater::Create(local_update_, *map);
       EXPECT_OK(local.status());
       loop_ = std::make_unique<DownpourLoop>(options_, &layout_, &shards_, &network_,
-                                             *std::move(local), &stats_, &control_,
-                                             Clock::Real());
+                                             *std::move(local), &stats_, &control_, Clock::Real());
     }
     return *loop_;
   }

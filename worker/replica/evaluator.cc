@@ -12,8 +12,7 @@ absl::StatusOr<EvaluationResult> EvaluateAll(Network* network, const DataSource&
                                              uint32_t batch_size,
                                              const std::function<bool()>& stopped) {
   const uint64_t capacity =
-      std::min<uint64_t>(batch_size == 0 ? kDefaultEvaluationBatch : batch_size,
-                         source.examples());
+      std::min<uint64_t>(batch_size == 0 ? kDefaultEvaluationBatch : batch_size, source.examples());
   Batch batch(capacity, source.values_per_example());
   std::vector<uint32_t> indices(capacity);
   EvaluationResult total;

@@ -105,10 +105,10 @@ absl::StatusOr<ReplicaRunner::Workplace> ReplicaRunner::Prepare(const Assignment
         "worker/%d derives layout %016x from the model, the coordinator %016x: mixed builds",
         options_.task, place.layout.Hash(), assignment.layout_hash()));
   }
-  ASSIGN_OR_RETURN(const ShardMap map,
-                   ShardMap::Create(place.layout.size(),
-                                    static_cast<uint32_t>(assignment.shard_address_size()),
-                                    assignment.max_stripe_bytes()));
+  ASSIGN_OR_RETURN(
+      const ShardMap map,
+      ShardMap::Create(place.layout.size(), static_cast<uint32_t>(assignment.shard_address_size()),
+                       assignment.max_stripe_bytes()));
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
   }
@@ -129,8 +129,8 @@ SessionEnd ReplicaRunner::RunPrepared(const Assignment& assignment, Workplace& p
                                       StatsCollector* stats, SessionControl* control) {
   const Job& job = assignment.job();
   DownpourLoop loop(DownpourLoopOptions::From(job, options_.task), &place.layout,
-                    place.client.get(), place.network.get(), std::move(place.local), stats,
-                    control, options_.clock);
+                    place.client.get(), place.network.get(), std::move(place.local), stats, control,
+                    options_.clock);
   PrefetchingReader reader(place.train.get(), job);
   AlignedBuffer evaluated(0);
   ReplicaSession::Parts parts;
@@ -165,9 +165,9 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
                               SessionControl* control) {
   absl::StatusOr<Workplace> place = Prepare(assignment);
   if (!place.ok()) {
-    return Failed(absl::IsDataLoss(place.status()) ? ReportFailureRequest::DATA
-                                                   : ReportFailureRequest::JOB,
-                  place.status());
+    return Failed(
+        absl::IsDataLoss(place.status()) ? ReportFailureRequest::DATA : ReportFailureRequest::JOB,
+        place.status());
   }
   stats->SetFingerprints(place->train->Fingerprint(),
                          place->test == nullptr ? 0 : place->test->Fingerprint());

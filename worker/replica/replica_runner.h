@@ -55,13 +55,12 @@ class ReplicaRunner {
 
   // Errors: DataLoss for the data, InvalidArgument for the job.
   absl::StatusOr<Workplace> Prepare(const Assignment& assignment);
-  absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset,
-                                                         const Model& model,
+  absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset, const Model& model,
                                                          uint64_t fingerprint);
   absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const Assignment& assignment,
                                                            const ShardMap& map);
-  SessionEnd RunPrepared(const Assignment& assignment, Workplace& workplace,
-                         StatsCollector* stats, SessionControl* control);
+  SessionEnd RunPrepared(const Assignment& assignment, Workplace& workplace, StatsCollector* stats,
+                         SessionControl* control);
 
   const Options options_;
   ReplicaClient* const coordinator_;

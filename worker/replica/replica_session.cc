@@ -65,8 +65,7 @@ absl::Status ReplicaSession::TrainOneStep() {
   RETURN_IF_ERROR(AskAhead());
   absl::StatusOr<BlockReader::Piece> piece = parts_.reader->Next();
   if (!piece.ok()) {
-    return absl::DataLossError(absl::StrCat("reading training data: ",
-                                            piece.status().message()));
+    return absl::DataLossError(absl::StrCat("reading training data: ", piece.status().message()));
   }
   ASSIGN_OR_RETURN(const StepResult result, parts_.loop->Step(*piece->batch, piece->last_of));
   LogProgress(result);
@@ -79,8 +78,8 @@ void ReplicaSession::LogProgress(const StepResult& result) {
     return;
   }
   const absl::Duration now = parts_.clock->Now();
-  const double mean_ms = absl::ToDoubleMilliseconds(now - logged_at_) /
-                         static_cast<double>(steps - logged_steps_);
+  const double mean_ms =
+      absl::ToDoubleMilliseconds(now - logged_at_) / static_cast<double>(steps - logged_steps_);
   const double accuracy = result.examples == 0 ? 0.0
                                                : static_cast<double>(result.correct) /
                                                      static_cast<double>(result.examples);
@@ -131,8 +130,8 @@ absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
       }
       return true;
     case NextWorkReply::kWait:
-      parts_.control->Sleep(absl::Milliseconds(
-          reply.wait().retry_ms() > 0 ? reply.wait().retry_ms() : kDefaultRetryMs));
+      parts_.control->Sleep(absl::Milliseconds(reply.wait().retry_ms() > 0 ? reply.wait().retry_ms()
+                                                                           : kDefaultRetryMs));
       return true;
     case NextWorkReply::kFlush:
       RETURN_IF_ERROR(parts_.loop->Flush());

@@ -40,8 +40,7 @@ NextWorkReply Finish() {
 
 class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
  protected:
-  ReplicaSessionTest()
-      : layout_(testing::SmallLayout()), shards_(layout_.size()), reader_(4) {
+  ReplicaSessionTest() : layout_(testing::SmallLayout()), shards_(layout_.size()), reader_(4) {
     options_.overlap = GetParam();
     options_.n_push = 3;
     options_.divergence.set_max_refused(2);
@@ -66,8 +65,10 @@ class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
     return ReplicaSession(parts).Run();
   }
   void Script(std::vector<NextWorkReply> replies) {
-    coordinator_.next_work = [replies = std::move(replies)](const NextWorkRequest& request)
-        -> absl::StatusOr<NextWorkReply> { return replies.at(request.request() - 1); };
+    coordinator_.next_work = [replies = std::move(replies)](
+                                 const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+      return replies.at(request.request() - 1);
+    };
   }
   // Blocks reported with each request.
   std::vector<std::vector<uint32_t>> Reported() {
@@ -114,14 +115,13 @@ TEST_P(ReplicaSessionTest, ABlockIsNotReportedBeforeItsPush) {
   options_.n_push = 100;  // only flushes push
   Script({Train({0}), Train({1}), Flush(), Finish()});
   EXPECT_EQ(Run().kind, SessionEnd::Kind::kFinished);
-  EXPECT_THAT(Reported(), ElementsAre(ElementsAre(), ElementsAre(), ElementsAre(),
-                                      ElementsAre(0, 1)));
+  EXPECT_THAT(Reported(),
+              ElementsAre(ElementsAre(), ElementsAre(), ElementsAre(), ElementsAre(0, 1)));
 }
 
 TEST_P(ReplicaSessionTest, AsksAgainWithTheSameRequest) {
   int failures = 2;
-  coordinator_.next_work =
-      [&](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+  coordinator_.next_work = [&](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
     if (failures-- > 0) return absl::UnavailableError("nobody there");
     return request.request() == 1 ? Train({0}) : request.request() == 2 ? Flush() : Finish();
   };
