@@ -153,7 +153,7 @@ done
 run_job() {
   local workers="$1" job status=0
   echo
-  echo "demo.sh: $epochs epochs with $workers worker(s)"
+  echo "demo.sh: workers: $workers, epochs: $epochs"
   tied "$python" "$report" sample "$up_pid" "$work/processes-$workers.json" </dev/null &
   sampler_pid=$!
   "$coordinator" submit "$job_file" --cluster="$cluster_file" --name="demo-$workers" \

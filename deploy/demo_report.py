@@ -14,8 +14,10 @@ import sys
 import time
 
 SAMPLE_INTERVAL_S = 0.25
-# Under this share of the machine's cores, the cores were not the limit.
+# From this share of the machine's cores on, the cores are the limit.
 BUSY_SHARE = 0.85
+# From this share on, other programs disturb the measurement.
+FOREIGN_SHARE = 0.1
 
 
 def read_process(pid):
@@ -30,9 +32,21 @@ def read_process(pid):
     fields = text[text.rindex(")") + 2:].split()
     ticks = os.sysconf("SC_CLK_TCK")
     task = next((w.split("=")[1] for w in words if w.startswith("--task=")), None)
-    name = os.path.basename(words[0] or "?") + (f"/{task}" if task else "")
+    name = os.path.basename(words[0] or "?")
+    if task is not None:
+        name += f"/{task}"
+    elif len(words) > 1 and words[1] in ("up", "serve"):
+        name += f" {words[1]}"
     return {"name": name, "parent": int(fields[1]), "threads": int(fields[17]),
             "cpu_s": (int(fields[11]) + int(fields[12])) / ticks}
+
+
+def machine_cpu_s():
+    """CPU seconds that all programs of the machine have used."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        fields = [int(word) for word in file.readline().split()[1:9]]
+    user, nice, system, _, _, irq, softirq, steal = fields
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def children_of(parent):
@@ -49,7 +63,7 @@ def sample(parent, path):
     """Polls until SIGTERM; then writes what was used in between."""
     stopping = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
-    began = time.monotonic()
+    began, machine_began = time.monotonic(), machine_cpu_s()
     seen = {}
     while True:
         for pid in [parent] + children_of(parent):
@@ -67,7 +81,8 @@ def sample(parent, path):
     processes = [{"pid": pid, "name": p["name"], "threads": p["threads"],
                   "cpu_s": round(p["cpu_s"] - p["first_cpu_s"], 2)} for pid, p in seen.items()]
     with open(path, "w", encoding="utf-8") as file:
-        json.dump({"elapsed_s": elapsed, "processes": processes}, file)
+        json.dump({"elapsed_s": elapsed, "machine_cpu_s": machine_cpu_s() - machine_began,
+                   "processes": processes}, file)
 
 
 def roles(job, processes):
@@ -91,6 +106,8 @@ def summarise(job, processes):
     rows = roles(job, processes)
     examples = sum(worker.get("examples") or 0 for worker in job.get("workers", []))
     elapsed = job.get("elapsed_s")
+    used = sum(row["cpu_s"] for row in rows) / processes["elapsed_s"]
+    machine = processes["machine_cpu_s"] / processes["elapsed_s"]
     return {
         "job": job.get("job"),
         "state": job.get("state"),
@@ -106,7 +123,9 @@ def summarise(job, processes):
         "staleness_p50": staleness.get("p50"),
         "staleness_p99": staleness.get("p99"),
         "staleness_mean": staleness.get("mean"),
-        "cores_used": round(sum(row["cores"] for row in rows), 2),
+        "cores_used": round(used, 2),
+        # By programs that do not belong to the cluster.
+        "cores_used_by_others": round(max(0.0, machine - used), 2),
         "processes": rows,
     }
 
@@ -120,16 +139,22 @@ def explain(one, three, cores):
     if not one["examples_per_s"] or not three["examples_per_s"]:
         return "The rates were not measured, so the runs cannot be compared."
     ratio = three["examples_per_s"] / one["examples_per_s"]
-    text = (f"Three workers processed {ratio:.2f} times the examples/s of one: "
-            f"the machine has {cores} cores, of which the cluster kept {one['cores_used']:.2f} "
-            f"busy with one worker and {three['cores_used']:.2f} with three")
-    if three["cores_used"] >= BUSY_SHARE * cores:
-        text += (", so the cores are the limit and a step takes longer when three share them "
-                 f"({shown(three['step_ms_p50'], 1)} ms against {shown(one['step_ms_p50'], 1)} ms)."
-                 " With a core for each worker more is to be expected.")
+    others = max(one["cores_used_by_others"], three["cores_used_by_others"])
+    busy = three["cores_used"] + three["cores_used_by_others"]
+    text = (f"Three workers processed {ratio:.2f} times the examples/s of one. "
+            f"Of the machine's {cores} cores the cluster kept {one['cores_used']:.2f} busy with one "
+            f"worker and {three['cores_used']:.2f} with three")
+    if others >= FOREIGN_SHARE * cores:
+        text += (f", and other programs up to {others:.2f}, so both runs are slower than this "
+                 "machine can be and their ratio is uncertain")
+    steps = (f"{shown(three['step_ms_p50'], 1)} ms with three workers against "
+             f"{shown(one['step_ms_p50'], 1)} ms with one")
+    if busy >= BUSY_SHARE * cores:
+        text += (f". The cores are the limit: a step takes {steps}, because they share them; with "
+                 "a core for each worker more is to be expected.")
     else:
-        text += (", so the cores are not the limit: a step takes "
-                 f"{shown(three['step_ms_p50'], 1)} ms against {shown(one['step_ms_p50'], 1)} ms, a "
+        text += (f". The cores were not all busy: a step takes {steps}, a fetch "
+                 f"{shown(three['fetch_ms_p50'], 1)} against {shown(one['fetch_ms_p50'], 1)} ms, a "
                  f"push {shown(three['push_ms_p50'], 1)} against {shown(one['push_ms_p50'], 1)} ms.")
     if one["test_accuracy"] is not None and three["test_accuracy"] is not None:
         points = 100 * (three["test_accuracy"] - one["test_accuracy"])
@@ -150,7 +175,8 @@ def table(one, three):
             ("elapsed, s", "elapsed_s", 1), ("step p50, ms", "step_ms_p50", 2),
             ("fetch p50, ms", "fetch_ms_p50", 2), ("push p50, ms", "push_ms_p50", 2),
             ("staleness p50", "staleness_p50", 0), ("staleness p99", "staleness_p99", 0),
-            ("staleness mean", "staleness_mean", 2), ("cores busy", "cores_used", 2)]:
+            ("staleness mean", "staleness_mean", 2), ("cores busy", "cores_used", 2),
+            ("cores busy with other programs", "cores_used_by_others", 2)]:
         rows.append((label, shown(one[key], digits), shown(three[key], digits)))
     for role in sorted({row["role"] for run in (one, three) for row in run["processes"]}):
         cells = []

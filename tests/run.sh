@@ -167,6 +167,7 @@ begin lint
 run_check lint /usr/bin/python3 tests/lint/lint.py
 run_check selftest /usr/bin/python3 tests/lint/lint_selftest.py
 run_check selftest /usr/bin/python3 tests/count_results_selftest.py
+run_check selftest /usr/bin/python3 deploy/demo_report_selftest.py
 end
 
 if [[ $full -eq 1 ]]; then
