@@ -1,0 +1,285 @@
+#include "common/optimizer/optimizer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::HasSubstr;
+using Vector = std::vector<float>;
+
+Optimizer Parse(const std::string& text) {
+  Optimizer optimizer;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &optimizer)) << text;
+  return optimizer;
+}
+
+std::unique_ptr<OptimizerKernel> Make(const std::string& text) {
+  absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel = OptimizerKernel::Create(Parse(text));
+  EXPECT_OK(kernel);
+  return *std::move(kernel);
+}
+
+// Literal values, worked out by hand; all are exact in float32.
+
+TEST(SgdTest, HandComputed) {
+  auto kernel = Make("sgd { rate: 0.5 }");
+  EXPECT_EQ(kernel->state_slots(), 0);
+  Vector w = {1.0f, -2.0f, 0.0f};
+  kernel->Apply(0, w, {}, Vector{2.0f, -4.0f, 0.5f});
+  EXPECT_EQ(w, (Vector{0.0f, 0.0f, -0.25f}));
+  kernel->Apply(1, w, {}, Vector{2.0f, -4.0f, 0.5f});
+  EXPECT_EQ(w, (Vector{-1.0f, 2.0f, -0.5f}));
+}
+
+TEST(MomentumTest, HandComputed) {
+  auto kernel = Make("momentum { rate: 0.25 momentum: 0.5 }");
+  EXPECT_EQ(kernel->state_slots(), 1);
+  EXPECT_EQ(kernel->initial_state(), 0.0f);
+  Vector w = {1.0f, 0.0f}, v = {0.0f, 0.0f};
+  kernel->Apply(0, w, v, Vector{4.0f, -8.0f});
+  EXPECT_EQ(v, (Vector{4.0f, -8.0f}));
+  EXPECT_EQ(w, (Vector{0.0f, 2.0f}));
+  kernel->Apply(1, w, v, Vector{2.0f, 4.0f});  // v = 0.5 v + g
+  EXPECT_EQ(v, (Vector{4.0f, 0.0f}));
+  EXPECT_EQ(w, (Vector{-1.0f, 2.0f}));
+  kernel->Apply(2, w, v, Vector{0.0f, 0.0f});
+  EXPECT_EQ(v, (Vector{2.0f, 0.0f}));
+  EXPECT_EQ(w, (Vector{-1.5f, 2.0f}));
+}
+
+TEST(AdagradTest, HandComputed) {
+  auto kernel = Make("adagrad { rate: 0.5 epsilon: 1.0 }");
+  EXPECT_EQ(kernel->state_slots(), 1);
+  EXPECT_EQ(kernel->initial_state(), 0.0f);
+  Vector w = {1.0f, -1.0f}, h = {0.0f, 0.0f};
+  // h = 9; w -= 0.5 * 3 / (3 + 1) = 0.375.
+  kernel->Apply(0, w, h, Vector{3.0f, -3.0f});
+  EXPECT_EQ(h, (Vector{9.0f, 9.0f}));
+  EXPECT_EQ(w, (Vector{0.625f, -0.625f}));
+  // h = 9 + 16 = 25; 0.5 * 4 / 6 = 1/3.
+  kernel->Apply(1, w, h, Vector{4.0f, -4.0f});
+  EXPECT_EQ(h, (Vector{25.0f, 25.0f}));
+  EXPECT_FLOAT_EQ(w[0], 0.2916667f);
+  EXPECT_FLOAT_EQ(w[1], -0.2916667f);
+}
+
+TEST(AdagradTest, TheFirstStepIsDefined) {
+  auto kernel = Make("adagrad { rate: 0.5 }");  // epsilon 1e-8
+  Vector w = {0.0f, 0.0f, 0.0f}, h = {0.0f, 0.0f, 0.0f};
+  kernel->Apply(0, w, h, Vector{2.0f, 0.0f, -0.0f});
+  EXPECT_FLOAT_EQ(w[0], -0.5f);  // rate * g / |g|
+  EXPECT_EQ(w[1], 0.0f);         // and padding stays
+  EXPECT_EQ(w[2], 0.0f);
+  EXPECT_EQ(h, (Vector{4.0f, 0.0f, 0.0f}));
+}
+
+TEST(AdagradTest, StartsAtTheInitialAccumulator) {
+  auto kernel = Make("adagrad { rate: 1.0 epsilon: 1.0 initial_accumulator: 7.0 }");
+  EXPECT_EQ(kernel->initial_state(), 7.0f);
+  Vector w = {0.0f}, h = {7.0f};
+  kernel->Apply(0, w, h, Vector{3.0f});  // h = 16, 3 / (4 + 1)
+  EXPECT_EQ(h[0], 16.0f);
+  EXPECT_FLOAT_EQ(w[0], -0.6f);
+}
+
+TEST(TransformTest, ClipsThenDecays) {
+  auto kernel = Make("sgd { rate: 1.0 } clip_value: 2.0 weight_decay: 0.5");
+  Vector w = {4.0f, -4.0f, 4.0f, 0.0f};
+  kernel->Apply(0, w, {}, Vector{8.0f, -8.0f, 1.0f, 0.0f});
+  // g = 2 + 2, -2 - 2, 1 + 2, 0.
+  EXPECT_EQ(w, (Vector{0.0f, 0.0f, 1.0f, 0.0f}));
+}
+
+TEST(TransformTest, ReachesTheStateOfMomentumAndAdagrad) {
+  auto momentum = Make("momentum { rate: 1 momentum: 0 } clip_value: 2 weight_decay: 0.5");
+  auto adagrad = Make("adagrad { rate: 1 epsilon: 1 } clip_value: 2 weight_decay: 0.5");
+  Vector w = {2.0f}, v = {0.0f}, u = {2.0f}, h = {0.0f};
+  momentum->Apply(0, w, v, Vector{8.0f});
+  EXPECT_EQ(v[0], 3.0f);
+  EXPECT_EQ(w[0], -1.0f);
+  adagrad->Apply(0, u, h, Vector{8.0f});
+  EXPECT_EQ(h[0], 9.0f);
+  EXPECT_EQ(u[0], 1.25f);
+}
+
+TEST(OptimizerTest, TheScheduleScalesTheRate) {
+  auto kernel = Make("sgd { rate: 1.0 } schedule { step { every_pushes: 2 factor: 0.5 } }");
+  Vector w = {0.0f};
+  const Vector expected = {-1.0f, -2.0f, -2.5f, -3.0f, -3.25f};
+  for (uint64_t k = 0; k < expected.size(); ++k) {
+    kernel->Apply(k, w, {}, Vector{1.0f});
+    EXPECT_EQ(w[0], expected[k]) << k;
+  }
+}
+
+// The same procedures in double, written from the formulas of job.proto and
+// sharing nothing with the kernels.
+struct Reference {
+  double w = 0.0;
+  double state = 0.0;
+};
+using ReferenceStep = std::function<void(Reference*, double g, uint64_t k)>;
+
+void ComparePushes(const std::string& text, double initial_state, const ReferenceStep& step,
+                   double tolerance) {
+  constexpr size_t kFloats = 37;
+  constexpr uint64_t kPushes = 10'000;
+  auto kernel = Make(text);
+  const PhiloxStream random(11, StreamKind::kTest);
+  Vector w(kFloats), state(kFloats * kernel->state_slots(), kernel->initial_state());
+  std::vector<Reference> reference(kFloats);
+  for (size_t i = 0; i < kFloats; ++i) {
+    w[i] = random.Normal(i);
+    reference[i] = {w[i], initial_state};
+  }
+  for (uint64_t k = 0; k < kPushes; ++k) {
+    Vector g(kFloats);
+    for (size_t i = 0; i < kFloats; ++i) {
+      // Pulls towards i, with noise, as training does.
+      g[i] = static_cast<float>(0.1 * (reference[i].w - static_cast<double>(i)) +
+                                random.Normal(1000 + k * kFloats + i));
+      step(&reference[i], g[i], k);
+    }
+    kernel->Apply(k, w, state, g);
+  }
+  for (size_t i = 0; i < kFloats; ++i) {
+    EXPECT_NEAR(w[i], reference[i].w, tolerance * std::max(1.0, std::abs(reference[i].w))) << i;
+    if (!state.empty()) {
+      EXPECT_NEAR(state[i], reference[i].state,
+                  tolerance * std::max(1.0, std::abs(reference[i].state)))
+          << i;
+    }
+  }
+}
+
+TEST(ReferenceTest, SgdOverTenThousandPushes) {
+  ComparePushes(
+      "sgd { rate: 0.01 } weight_decay: 0.001 clip_value: 1.5", 0.0,
+      [](Reference* r, double g, uint64_t) {
+        r->w -= 0.01 * (std::clamp(g, -1.5, 1.5) + 0.001 * r->w);
+      },
+      1e-4);
+}
+
+TEST(ReferenceTest, MomentumOverTenThousandPushes) {
+  ComparePushes(
+      "momentum { rate: 0.01 momentum: 0.9 }", 0.0,
+      [](Reference* r, double g, uint64_t) {
+        r->state = 0.9 * r->state + g;
+        r->w -= 0.01 * r->state;
+      },
+      1e-3);
+}
+
+TEST(ReferenceTest, AdagradOverTenThousandPushes) {
+  ComparePushes(
+      "adagrad { rate: 0.1 initial_accumulator: 0.1 }", 0.1,
+      [](Reference* r, double g, uint64_t) {
+        r->state += g * g;
+        r->w -= 0.1 * g / (std::sqrt(r->state) + 1e-8);
+      },
+      1e-3);
+}
+
+TEST(ReferenceTest, AdagradWithCosineAndWarmUp) {
+  ComparePushes(
+      "adagrad { rate: 0.1 epsilon: 0.01 } schedule { cosine { pushes: 8000 final: 0.1 } "
+      "warm_up_pushes: 100 }",
+      0.0,
+      [](Reference* r, double g, uint64_t k) {
+        const double done = std::min<double>(static_cast<double>(k), 8000.0) / 8000.0;
+        double rate = 0.1 * (0.1 + 0.9 * 0.5 * (1.0 + std::cos(M_PI * done)));
+        if (k < 100) {
+          rate *= static_cast<double>(k + 1) / 100.0;
+        }
+        r->state += g * g;
+        r->w -= rate * g / (std::sqrt(r->state) + 0.01);
+      },
+      1e-3);
+}
+
+// A shard cuts the vector anywhere and a frame lies anywhere.
+TEST(BitsTest, DoNotDependOnSplitOrAlignment) {
+  constexpr size_t kFloats = 1003;
+  const PhiloxStream random(5, StreamKind::kTest);
+  for (const char* text :
+       {"sgd { rate: 0.1 }", "sgd { rate: 0.1 } clip_value: 0.7 weight_decay: 0.01",
+        "momentum { rate: 0.1 momentum: 0.9 }",
+        "momentum { rate: 0.1 momentum: 0.9 } weight_decay: 0.3",
+        "adagrad { rate: 0.1 }", "adagrad { rate: 0.1 } clip_value: 1 weight_decay: 0.1"}) {
+    auto kernel = Make(text);
+    const size_t slots = kernel->state_slots();
+    Vector start(kFloats), g(kFloats);
+    for (size_t i = 0; i < kFloats; ++i) {
+      start[i] = random.Normal(i);
+      g[i] = random.Normal(2000 + i);
+    }
+    Vector whole = start, whole_state(kFloats * slots, kernel->initial_state());
+    kernel->Apply(0, whole, whole_state, g);
+    kernel->Apply(1, whole, whole_state, g);
+    for (size_t piece : {1u, 2u, 3u, 5u, 16u, 17u, 250u, 1002u}) {
+      Vector w = start, state(kFloats * slots, kernel->initial_state());
+      for (uint64_t k = 0; k < 2; ++k) {
+        for (size_t begin = 0; begin < kFloats; begin += piece) {
+          const size_t size = std::min(piece, kFloats - begin);
+          kernel->Apply(k, std::span(w).subspan(begin, size),
+                        std::span(state).subspan(begin * slots, size * slots),
+                        std::span(g).subspan(begin, size));
+        }
+      }
+      for (size_t i = 0; i < kFloats; ++i) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(w[i]), std::bit_cast<uint32_t>(whole[i]))
+            << text << " piece " << piece << " at " << i;
+      }
+      EXPECT_EQ(state, whole_state);
+    }
+  }
+}
+
+TEST(OptimizerTest, RefusesBadSettingsByName) {
+  const struct {
+    const char* text;
+    const char* field;
+  } kCases[] = {
+      {"", "no kind"},
+      {"sgd { }", "sgd.rate"},
+      {"sgd { rate: -1 }", "sgd.rate"},
+      {"sgd { rate: nan }", "sgd.rate"},
+      {"sgd { rate: 1e-50 }", "sgd.rate"},
+      {"momentum { rate: inf }", "momentum.rate"},
+      {"momentum { rate: 1 momentum: 1 }", "momentum.momentum"},
+      {"momentum { rate: 1 momentum: -0.1 }", "momentum.momentum"},
+      {"adagrad { rate: 0 }", "adagrad.rate"},
+      {"adagrad { rate: 1 epsilon: -1 }", "adagrad.epsilon"},
+      {"adagrad { rate: 1 epsilon: 1e-50 }", "adagrad.epsilon"},
+      {"adagrad { rate: 1 initial_accumulator: nan }", "initial_accumulator"},
+      {"sgd { rate: 1 } weight_decay: -1", "weight_decay"},
+      {"sgd { rate: 1 } clip_value: nan", "clip_value"},
+      {"sgd { rate: 1 } schedule { step { factor: 0.5 } }", "every_pushes"},
+      {"sgd { rate: 1 } schedule { step { every_pushes: 1 factor: 0 } }", "step.factor"},
+      {"sgd { rate: 1 } schedule { step { every_pushes: 1 factor: 2 } }", "step.factor"},
+      {"sgd { rate: 1 } schedule { cosine { } }", "cosine.pushes"},
+      {"sgd { rate: 1 } schedule { cosine { pushes: 1 final: 2 } }", "cosine.final"},
+  };
+  for (const auto& [text, field] : kCases) {
+    EXPECT_THAT(OptimizerKernel::Create(Parse(text)),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)))
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace monsoon

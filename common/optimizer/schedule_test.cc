@@ -1,0 +1,54 @@
+#include "common/optimizer/schedule.h"
+
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+TEST(ScheduleTest, AnEmptyOneIsConstant) {
+  EXPECT_EQ(ScheduleFactor({}, 0), 1.0);
+  EXPECT_EQ(ScheduleFactor({}, UINT64_MAX), 1.0);
+}
+
+TEST(ScheduleTest, StepDropsAtWholeMultiples) {
+  Schedule schedule;
+  schedule.mutable_step()->set_every_pushes(100);
+  schedule.mutable_step()->set_factor(0.5);
+  EXPECT_EQ(ScheduleFactor(schedule, 0), 1.0);
+  EXPECT_EQ(ScheduleFactor(schedule, 99), 1.0);
+  EXPECT_EQ(ScheduleFactor(schedule, 100), 0.5);
+  EXPECT_EQ(ScheduleFactor(schedule, 399), 0.125);
+}
+
+TEST(ScheduleTest, CosineGoesFromOneToFinalAndStays) {
+  Schedule schedule;
+  schedule.mutable_cosine()->set_pushes(1000);
+  schedule.mutable_cosine()->set_final(0.2);
+  EXPECT_EQ(ScheduleFactor(schedule, 0), 1.0);
+  EXPECT_NEAR(ScheduleFactor(schedule, 500), 0.6, 1e-12);
+  EXPECT_NEAR(ScheduleFactor(schedule, 250), 0.2 + 0.8 * (1.0 + 0.7071067811865476) / 2, 1e-12);
+  EXPECT_NEAR(ScheduleFactor(schedule, 1000), 0.2, 1e-12);
+  EXPECT_NEAR(ScheduleFactor(schedule, 1'000'000), 0.2, 1e-12);
+}
+
+TEST(ScheduleTest, WarmUpClimbsInEqualSteps) {
+  Schedule schedule;
+  schedule.set_warm_up_pushes(4);
+  EXPECT_EQ(ScheduleFactor(schedule, 0), 0.25);
+  EXPECT_EQ(ScheduleFactor(schedule, 1), 0.5);
+  EXPECT_EQ(ScheduleFactor(schedule, 3), 1.0);
+  EXPECT_EQ(ScheduleFactor(schedule, 4), 1.0);
+  schedule.mutable_step()->set_every_pushes(2);
+  schedule.mutable_step()->set_factor(0.5);
+  EXPECT_EQ(ScheduleFactor(schedule, 2), 0.75 * 0.5);
+}
+
+TEST(ScheduleTest, TheRateIsRoundedOnce) {
+  Schedule schedule;
+  schedule.set_warm_up_pushes(3);
+  EXPECT_EQ(RateSchedule(0.1, schedule).At(0), static_cast<float>(0.1 * (1.0 / 3.0)));
+  EXPECT_EQ(RateSchedule(0.1, {}).At(7), 0.1f);
+}
+
+}  // namespace
+}  // namespace monsoon
