@@ -1,0 +1,102 @@
+#include "ps_server/shard/stripe.h"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+constexpr size_t kFloats = 4096;
+
+std::unique_ptr<OptimizerKernel> Sgd() {
+  Optimizer optimizer;
+  optimizer.mutable_sgd()->set_rate(1.0);
+  return *OptimizerKernel::Create(optimizer);
+}
+
+// Every push moves all values by the same amount, so a copy with two different
+// values would be torn.
+TEST(StripeTest, CopiesAreNeverTornAndVersionsNeverGoBack) {
+  const auto kernel = Sgd();
+  Stripe stripe(kFloats, kernel.get(), /*epoch=*/5);
+  constexpr uint64_t kPushes = 2000;
+  constexpr uint32_t kWriters = 2;
+  std::atomic<uint32_t> running{kWriters};
+  std::vector<std::jthread> threads;
+  for (uint32_t writer = 0; writer < kWriters; ++writer) {
+    stripe.OpenSession({writer, 1});
+    threads.emplace_back([&stripe, &running, writer] {
+      const std::vector<float> gradient(kFloats, -1.0f);
+      for (uint64_t sequence = 1; sequence <= kPushes; ++sequence) {
+        Stripe::Push push;
+        push.session = {writer, 1};
+        push.sequence = sequence;
+        push.gradient = gradient;
+        EXPECT_EQ(stripe.Apply(std::move(push)).verdict(), APPLIED);
+      }
+      --running;
+    });
+  }
+  uint64_t last_version = 0, last_sequence = 0;
+  std::vector<float> copy(kFloats);
+  bool last_round = false;
+  do {
+    last_round = running == 0;
+    const std::optional<FetchRecord> record = stripe.Copy(SessionId{0, 1}, copy);
+    ASSERT_TRUE(record.has_value());
+    ASSERT_GE(record->version(), last_version);
+    ASSERT_GE(record->applied_sequence(), last_sequence);
+    last_version = record->version();
+    last_sequence = record->applied_sequence();
+    for (size_t i = 0; i < kFloats; ++i) {
+      ASSERT_EQ(copy[i], static_cast<float>(last_version)) << "torn at " << i;
+    }
+  } while (!last_round);
+  EXPECT_EQ(last_version, kWriters * kPushes);
+}
+
+TEST(StripeTest, NothingIsAppliedAfterCloseReturns) {
+  const auto kernel = Sgd();
+  for (int round = 0; round < 50; ++round) {
+    Stripe stripe(16, kernel.get(), 5);
+    stripe.OpenSession({0, 1});
+    std::atomic<bool> stop{false};
+    std::jthread pusher([&] {
+      const std::vector<float> gradient(16, 1.0f);
+      for (uint64_t sequence = 1; !stop; ++sequence) {
+        Stripe::Push push;
+        push.session = {0, 1};
+        push.sequence = sequence;
+        push.gradient = gradient;
+        if (stripe.Apply(std::move(push)).verdict() == REFUSED_SESSION) {
+          return;
+        }
+      }
+    });
+    while (stripe.statistics().version == 0) {
+      std::this_thread::yield();
+    }
+    const uint64_t applied = stripe.CloseSession({0, 1});
+    EXPECT_EQ(stripe.statistics().version, applied);
+    pusher.join();  // it is refused and ends
+    EXPECT_EQ(stripe.statistics().version, applied);
+    EXPECT_EQ(stripe.CloseSession({0, 1}), 0u);
+  }
+}
+
+TEST(StripeTest, ACopyForAnUnknownSessionIsNone) {
+  const auto kernel = Sgd();
+  Stripe stripe(16, kernel.get(), 5);
+  std::vector<float> copy(16);
+  EXPECT_FALSE(stripe.Copy(SessionId{0, 1}, copy).has_value());
+  EXPECT_TRUE(stripe.Copy(std::nullopt, copy).has_value());
+}
+
+}  // namespace
+}  // namespace monsoon
