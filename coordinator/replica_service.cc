@@ -1,6 +1,6 @@
 #include "coordinator/replica_service.h"
 
-#include "coordinator/rpc_fault.h"
+#include "coordinator/serve_grpc.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace monsoon {

@@ -1,0 +1,269 @@
+// Seeded random schedules over the whole core: workers join, stop, wake up,
+// crash and report late or twice, commands to shards are lost, time passes in
+// uneven steps. Whatever happens, a job that keeps one worker ends, every block
+// was done, and no block is ever with two open sessions.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "coordinator/core/core_harness.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::CoreHarness;
+
+constexpr uint32_t kWorkers = 4;
+constexpr uint32_t kShards = 2;
+
+struct SimulatedWorker {
+  bool alive = true;      // a process that is running
+  double wakes_at = 0;    // stopped until then, in seconds
+  std::vector<BlockRef> held;
+  NextWorkRequest last;   // repeated now and then
+  uint64_t steps = 0;
+  bool left = false;      // was told to finish
+};
+
+class Simulation {
+ public:
+  explicit Simulation(uint32_t seed) : seed_(seed), random_(seed), h_(kShards, kWorkers) {
+    JobPlan plan = h_.Plan(0.25 * static_cast<double>(1 + random_() % 16));
+    plan.examples = 20 + random_() % 400;
+    if (random_() % 2 == 0) {
+      plan.job.mutable_test();
+      plan.job.mutable_evaluation()->set_every_epochs(random_() % 2);
+    }
+    if (random_() % 3 == 0) {
+      plan.job.mutable_downpour()->mutable_warmstart()->set_steps(random_() % 20);
+    }
+    if (random_() % 4 == 0) {
+      plan.job.mutable_stop()->set_seconds(5 + random_() % 30);
+      timed_ = true;
+    }
+    per_epoch_ = (plan.examples + 19) / 20;
+    total_ = static_cast<uint64_t>(std::ceil(plan.job.stop().epochs() *
+                                             static_cast<double>(per_epoch_) - 1e-9));
+    h_.Submit(plan);
+    worker_.resize(kWorkers);
+  }
+
+  void Run() {
+    for (int step = 0; step < 60000; ++step) {
+      const JobState state = h_.State();
+      if (state == SUCCEEDED) {
+        CheckEnd();
+        return;
+      }
+      ASSERT_NE(state, FAILED) << "seed " << seed_ << ": " << h_.Reason();
+      Step();
+      if (::testing::Test::HasFailure()) {
+        FAIL() << "seed " << seed_ << " step " << step;
+      }
+    }
+    const JobDescription description = h_.Describe();
+    FAIL() << "seed " << seed_ << ": the job does not end: " << description.ShortDebugString();
+  }
+
+ private:
+  double Seconds() const { return absl::ToDoubleSeconds(h_.now_); }
+  bool Runs(uint32_t worker) const {
+    return worker_[worker].alive && worker_[worker].wakes_at <= Seconds();
+  }
+
+  void Step() {
+    h_.now_ += absl::Milliseconds(random_() % 40);
+    if (Seconds() >= next_beat_) {
+      next_beat_ = Seconds() + 0.5;
+      h_.Poll();
+      for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+        if (Runs(worker)) {
+          Beat(worker);
+        }
+      }
+    }
+    h_.core().Tick(h_.now());
+    CarryOut();
+    const uint32_t worker = random_() % kWorkers;
+    if (random_() % 150 == 0) {
+      Disturb(worker);
+    } else if (Runs(worker) && h_.session_.contains(worker)) {
+      Work(worker);
+    }
+  }
+
+  // Some commands get lost, before or after the shard has carried them out.
+  void CarryOut() {
+    for (const ShardCommand& command : h_.core().TakeCommands(h_.now())) {
+      const uint32_t fate = random_() % 10;
+      absl::Status status = absl::UnavailableError("lost");
+      if (fate > 0) {
+        status = h_.Execute(command);
+      }
+      if (fate == 1) {
+        status = absl::DeadlineExceededError("answer lost");
+      }
+      h_.core().OnCommand(command, status, 1000, h_.now());
+    }
+  }
+
+  void Beat(uint32_t worker) {
+    if (h_.Beat(worker).rejoin()) {
+      h_.session_.erase(worker);
+      Forget(worker);
+    }
+  }
+
+  void Forget(uint32_t worker) {
+    worker_[worker] = SimulatedWorker();
+    h_.held_[worker].clear();
+  }
+
+  void Disturb(uint32_t worker) {
+    SimulatedWorker& w = worker_[worker];
+    switch (random_() % 4) {
+      case 0:  // Crashes; its supervisor starts it again.
+        if (worker != 0) {
+          Forget(worker);
+          h_.incarnation_[worker] = 0;
+          w.wakes_at = Seconds() + static_cast<double>(random_() % 5);
+          h_.session_.erase(worker);
+        }
+        break;
+      case 1:  // SIGSTOP for up to 8 s: lost at some of them.
+        if (worker != 0) {
+          w.wakes_at = Seconds() + static_cast<double>(random_() % 8);
+        }
+        break;
+      case 2:
+        if (Runs(worker) && h_.session_.contains(worker) && failures_[worker] == 0) {
+          ++failures_[worker];
+          (void)h_.Fail(worker, ReportFailureRequest::REPLICA, "trouble");
+        }
+        break;
+      default:  // The last answer was lost.
+        if (Runs(worker) && w.last.request() != 0) {
+          Send(worker, w.last);
+        }
+        break;
+    }
+  }
+
+  void Work(uint32_t worker) {
+    SimulatedWorker& w = worker_[worker];
+    if (w.last.request() != 0 && w.last.session().SerializeAsString() !=
+                                     h_.session_[worker].SerializeAsString()) {
+      Forget(worker);
+    }
+    if (w.left) {
+      return;
+    }
+    NextWorkRequest request;
+    *request.mutable_session() = h_.session_[worker];
+    request.set_request(w.last.request() + 1);
+    // Acknowledged so far: a random first part of what it holds.
+    const size_t count = w.held.empty() || flush_[worker] ? w.held.size()
+                                                          : random_() % (w.held.size() + 1);
+    for (size_t i = 0; i < count; ++i) {
+      BlockId* const id = request.add_done();
+      id->set_epoch(w.held[i].epoch);
+      id->set_block(w.held[i].block);
+    }
+    w.steps += 4 * count;
+    request.mutable_stats()->set_steps(w.steps);
+    w.last = request;
+    std::vector<BlockRef> reported(w.held.begin(), w.held.begin() + count);
+    w.held.erase(w.held.begin(), w.held.begin() + count);
+    if (Send(worker, request)) {
+      for (const BlockRef& block : reported) {
+        ++done_[block];
+      }
+      if (random_() % 8 == 0) {
+        Send(worker, request);
+      }
+    }
+  }
+
+  // False: the session is closed.
+  bool Send(uint32_t worker, const NextWorkRequest& request) {
+    SimulatedWorker& w = worker_[worker];
+    const absl::StatusOr<NextWorkReply> reply = h_.core().NextWork(request, h_.now());
+    if (!reply.ok()) {
+      EXPECT_TRUE(absl::StrContains(reply.status().message(), "not open")) << reply.status();
+      return false;
+    }
+    flush_[worker] = reply->has_flush();
+    w.left |= reply->has_finish();
+    if (reply->has_evaluate() && random_() % 4 != 0) {
+      (void)h_.ReportEvaluation(worker, reply->evaluate().evaluation(), 90);
+    }
+    for (const BlockId& id : reply->train().block()) {
+      const BlockRef block{id.epoch(), id.block()};
+      if (std::find(w.held.begin(), w.held.end(), block) == w.held.end()) {
+        CheckAlone(worker, block);
+        w.held.push_back(block);
+      }
+    }
+    return true;
+  }
+
+  // No other session that some shard still has open holds the block.
+  void CheckAlone(uint32_t worker, const BlockRef& block) {
+    for (uint32_t other = 0; other < kWorkers; ++other) {
+      const std::string session =
+          absl::StrCat("j-1/", other, "#", h_.session_[other].incarnation());
+      const bool open = h_.shard(0).open.contains(session) || h_.shard(1).open.contains(session);
+      const auto& held = worker_[other].held;
+      if (other != worker && open) {
+        EXPECT_EQ(std::find(held.begin(), held.end(), block), held.end())
+            << "worker/" << other << " and worker/" << worker;
+      }
+    }
+  }
+
+  void CheckEnd() {
+    EXPECT_TRUE(h_.shard(0).open.empty());
+    EXPECT_TRUE(h_.shard(1).open.empty());
+    const JobDescription description = h_.Describe();
+    if (!timed_) {
+      EXPECT_EQ(description.data().blocks_done(), total_) << "seed " << seed_;
+      for (uint64_t i = 0; i < total_; ++i) {
+        const BlockRef block{static_cast<uint32_t>(i / per_epoch_),
+                             static_cast<uint32_t>(i % per_epoch_)};
+        EXPECT_GE(done_[block], 1) << "seed " << seed_ << " block " << block.epoch << ","
+                                   << block.block;
+      }
+    }
+    const bool has_test = description.evaluation_size() > 0;
+    EXPECT_EQ(has_test, description.has_final_test_accuracy());
+  }
+
+  const uint32_t seed_;
+  std::mt19937 random_;
+  CoreHarness h_;
+  std::vector<SimulatedWorker> worker_;
+  std::map<uint32_t, bool> flush_;
+  std::map<uint32_t, int> failures_;
+  std::map<BlockRef, int> done_;
+  uint64_t per_epoch_ = 0;
+  uint64_t total_ = 0;
+  bool timed_ = false;
+  double next_beat_ = 0;
+};
+
+TEST(CoordinatorSimulationTest, EveryScheduleEnds) {
+  for (uint32_t seed = 1; seed <= 400; ++seed) {
+    Simulation(seed).Run();
+    if (HasFailure()) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace monsoon

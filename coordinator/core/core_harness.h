@@ -1,0 +1,276 @@
+// CoreHarness: a CoordinatorCore with scripted shards, workers and time, for
+// tests. Shards carry out commands at Settle(); workers are driven call by call.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/rpc/protocol.h"
+#include "common/testing/status_matchers.h"
+#include "coordinator/core/coordinator_core.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon::testing {
+
+struct FakeShard {
+  bool alive = true;  // answers polls and commands
+  uint32_t pid = 100;
+  uint64_t epoch = 1000;
+  uint64_t version = 0;                       // of every stripe of every job
+  std::map<std::string, bool> jobs;           // id -> written_by_client
+  std::set<std::string> open;                 // sessions
+  std::vector<std::string> history;           // "open j/0#1", "close j/0#1", ...
+  absl::Status create_error;
+};
+
+class CoreHarness {
+ public:
+  explicit CoreHarness(uint32_t shards, uint32_t workers) : shards_(shards) {
+    cluster_.set_name("c");
+    cluster_.mutable_coordinator()->set_address("unix-abstract:c");
+    for (uint32_t i = 0; i < shards; ++i) {
+      cluster_.add_ps()->set_address(absl::StrCat("unix-abstract:ps", i));
+      cluster_.mutable_ps(static_cast<int>(i))->set_memory_limit_mib(1);
+      shards_[i].pid = 100 + i;
+    }
+    for (uint32_t i = 0; i < workers; ++i) {
+      cluster_.add_worker()->set_address(absl::StrCat("unix-abstract:w", i));
+    }
+    cluster_.set_heartbeat_ms(500);
+    cluster_.set_lost_after_ms(3000);
+    cluster_.set_rpc_deadline_ms(10000);
+    core_ = std::make_unique<CoordinatorCore>(cluster_, 1, now());
+  }
+
+  CoordinatorCore& core() { return *core_; }
+  FakeShard& shard(uint32_t index) { return shards_[index]; }
+  Moment now() const { return {now_, absl::ToInt64Milliseconds(now_)}; }
+
+  // 70 samples in 4 blocks of 20, batches of 5.
+  static JobPlan Plan(double epochs, uint32_t shards, uint32_t replicas) {
+    JobPlan plan;
+    plan.job.set_name("j");
+    plan.job.set_batch_size(5);
+    plan.job.set_block_examples(20);
+    plan.job.mutable_stop()->set_epochs(epochs);
+    plan.examples = 70;
+    plan.replicas = replicas;
+    plan.max_stripe_bytes = 1024;
+    plan.shard_bytes.assign(shards, 300 * 1024);
+    return plan;
+  }
+  JobPlan Plan(double epochs) const {
+    return Plan(epochs, static_cast<uint32_t>(shards_.size()),
+                static_cast<uint32_t>(cluster_.worker_size()));
+  }
+  std::string Submit(JobPlan plan, bool init = false) {
+    absl::StatusOr<SubmitReply> reply = core_->Submit(std::move(plan), init, now());
+    EXPECT_OK(reply);
+    return reply.ok() ? reply->job() : "";
+  }
+
+  // Polls every shard, in one round.
+  void Poll() {
+    const uint64_t round = core_->BeginPoll();
+    for (uint32_t i = 0; i < shards_.size(); ++i) {
+      core_->OnPoll(i, round, Status(i), now());
+    }
+  }
+  absl::StatusOr<ShardStatusReply> Status(uint32_t index) const {
+    const FakeShard& shard = shards_[index];
+    if (!shard.alive) {
+      return absl::UnavailableError("connection refused");
+    }
+    ShardStatusReply reply;
+    reply.set_cluster("c");
+    reply.set_task(index);
+    reply.set_pid(shard.pid);
+    reply.set_epoch(shard.epoch);
+    for (const auto& [job, written] : shard.jobs) {
+      ShardJobStatus* const status = reply.add_job();
+      status->set_job(job);
+      status->set_stripes(2);
+      status->set_version_min(shard.version);
+      status->set_version_max(shard.version);
+      status->set_applied(2 * shard.version);
+    }
+    return reply;
+  }
+  void Restart(uint32_t index) {
+    shards_[index].alive = true;
+    shards_[index].pid += 50;
+    ++shards_[index].epoch;
+    shards_[index].jobs.clear();
+    shards_[index].open.clear();
+  }
+
+  // Carries out one command as its shard does.
+  absl::Status Execute(const ShardCommand& command) {
+    FakeShard& shard = shards_[command.shard];
+    if (!shard.alive) {
+      return absl::UnavailableError("connection refused");
+    }
+    const std::string session = absl::StrCat(command.session.job(), "/", command.session.worker(),
+                                             "#", command.session.incarnation());
+    switch (command.kind) {
+      case ShardCommand::Kind::kCreateJob:
+        if (shard.create_error.ok()) {
+          shard.jobs[command.job] = command.create.written_by_client();
+        }
+        return shard.create_error;
+      case ShardCommand::Kind::kDeleteJob:
+        shard.jobs.erase(command.job);
+        return absl::OkStatus();
+      case ShardCommand::Kind::kOpenSession:
+        EXPECT_TRUE(shard.jobs.contains(command.job));
+        shard.history.push_back("open " + session);
+        shard.open.insert(session);
+        return absl::OkStatus();
+      case ShardCommand::Kind::kCloseSession:
+        shard.history.push_back("close " + session);
+        shard.open.erase(session);
+        return absl::OkStatus();
+    }
+    return absl::InternalError("unknown command");
+  }
+  // Carries out commands until there are none.
+  void Settle() {
+    for (int i = 0; i < 100; ++i) {
+      const std::vector<ShardCommand> commands = core_->TakeCommands(now());
+      if (commands.empty()) {
+        return;
+      }
+      for (const ShardCommand& command : commands) {
+        core_->OnCommand(command, Execute(command), shards_[command.shard].epoch, now());
+      }
+    }
+    ADD_FAILURE() << "commands do not end";
+  }
+
+  // Lets time pass in ticks, with polls and commands; workers in `beating` send
+  // heartbeats, as a live process does.
+  void Pass(absl::Duration time, const std::set<uint32_t>& beating = {}) {
+    for (absl::Duration end = now_ + time; now_ < end;) {
+      now_ += absl::Milliseconds(100);
+      if (absl::ToInt64Milliseconds(now_) % 500 == 0) {
+        Poll();
+        for (const uint32_t worker : beating) {
+          Beat(worker);
+        }
+      }
+      core_->Tick(now());
+      Settle();
+    }
+  }
+
+  HeartbeatReply Beat(uint32_t worker, const ReplicaStats* stats = nullptr) {
+    HeartbeatRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    request.set_cluster("c");
+    request.set_task(worker);
+    request.set_incarnation(incarnation_[worker]);
+    request.set_pid(200 + worker);
+    if (stats != nullptr) {
+      *request.mutable_session() = session_[worker];
+      *request.mutable_stats() = *stats;
+    }
+    absl::StatusOr<HeartbeatReply> reply = core_->Heartbeat(request, now());
+    EXPECT_OK(reply);
+    incarnation_[worker] = reply->rejoin() ? 0 : reply->incarnation();
+    if (reply->has_assignment() &&
+        reply->assignment().session().SerializeAsString() !=
+            session_[worker].SerializeAsString()) {
+      session_[worker] = reply->assignment().session();
+      request_[worker] = 0;
+      held_[worker].clear();
+    }
+    return *reply;
+  }
+  // Joins and waits for the assignment.
+  void Join(uint32_t worker) {
+    Beat(worker);
+    Settle();
+    EXPECT_TRUE(Beat(worker).has_assignment()) << worker;
+  }
+
+  // Asks for work and reports what was given before as done.
+  absl::StatusOr<NextWorkReply> Ask(uint32_t worker, const ReplicaStats& stats = {}) {
+    NextWorkRequest request;
+    *request.mutable_session() = session_[worker];
+    request.set_request(++request_[worker]);
+    for (const BlockId& block : held_[worker]) {
+      *request.add_done() = block;
+    }
+    *request.mutable_stats() = stats;
+    absl::StatusOr<NextWorkReply> reply = core_->NextWork(request, now());
+    if (reply.ok()) {
+      for (const BlockId& block : held_[worker]) {
+        ++done_[{block.epoch(), block.block()}];
+      }
+      held_[worker].assign(reply->train().block().begin(), reply->train().block().end());
+    }
+    return reply;
+  }
+  absl::Status ReportEvaluation(uint32_t worker, uint64_t evaluation, uint64_t correct) {
+    ReportEvaluationRequest request;
+    *request.mutable_session() = session_[worker];
+    request.set_evaluation(evaluation);
+    request.set_examples(100);
+    request.set_correct(correct);
+    request.set_loss_sum(50);
+    return core_->ReportEvaluation(request, now());
+  }
+  absl::Status Fail(uint32_t worker, ReportFailureRequest::Kind kind, const std::string& text) {
+    ReportFailureRequest request;
+    *request.mutable_session() = session_[worker];
+    request.set_kind(kind);
+    request.set_message(text);
+    return core_->ReportFailure(request, now());
+  }
+  // Trains until the worker is told to finish.
+  void TrainToTheEnd(uint32_t worker) {
+    for (int i = 0; i < 200; ++i) {
+      const absl::StatusOr<NextWorkReply> reply = Ask(worker);
+      ASSERT_OK(reply);
+      if (reply->has_evaluate()) {
+        ASSERT_OK(ReportEvaluation(worker, reply->evaluate().evaluation(), 90));
+      }
+      if (reply->has_finish()) {
+        return;
+      }
+    }
+    ADD_FAILURE() << "worker/" << worker << " is never told to finish";
+  }
+
+  JobDescription Describe(const std::string& job = "latest") {
+    absl::StatusOr<JobDescription> description = core_->Describe(job, now());
+    EXPECT_OK(description);
+    return *description;
+  }
+  JobState State(const std::string& job = "latest") { return Describe(job).summary().state(); }
+  std::string Reason(const std::string& job = "latest") { return Describe(job).summary().reason(); }
+  std::vector<std::string> Events(const std::string& job = "latest") {
+    std::vector<std::string> kinds;
+    const JobDescription description = Describe(job);
+    for (const auto& event : description.event()) {
+      kinds.push_back(absl::StrCat(event.kind(), event.task().empty() ? "" : " ", event.task()));
+    }
+    return kinds;
+  }
+
+  Cluster cluster_;
+  absl::Duration now_ = absl::Seconds(1000);
+  std::vector<FakeShard> shards_;
+  std::unique_ptr<CoordinatorCore> core_;
+  std::map<uint32_t, uint64_t> incarnation_;
+  std::map<uint32_t, SessionKey> session_;
+  std::map<uint32_t, uint64_t> request_;
+  std::map<uint32_t, std::vector<BlockId>> held_;
+  std::map<std::pair<uint32_t, uint32_t>, int> done_;
+};
+
+}  // namespace monsoon::testing
