@@ -30,8 +30,11 @@ Chain::Chain(const NetworkPlan& plan, size_t examples, bool training)
       BeginsFlat(plan) ? MatrixDesc(examples, plan.input.size()) : ImageDesc(examples, plan.input),
       context_.engine(), DNNL_MEMORY_NONE);
   port.extent = plan.input;
-  port.external = true;
   input_ = port.value;
+  if (!IsMatrix(port) && plan.input.channels > 1) {
+    port.value = context_.Allocate(ChannelsLastDesc(examples, plan.input));
+    repack_input_ = MakeReorder(context_, input_, port.value);
+  }
   // Gradients need not go further back than the first layer with parameters.
   bool needs_diff = false;
   for (size_t at = 0; at < plan.layers.size();) {
@@ -85,6 +88,7 @@ void Chain::SetParameters(std::span<const float> parameters) {
 void Chain::Forward(const Batch& batch, const StepKey* key) {
   CHECK_EQ(batch.examples, context_.examples());
   input_.set_data_handle(const_cast<float*>(batch.inputs.data()));
+  repack_input_.Run();
   for (const auto& layer : layers_) {
     layer->Forward(key);
   }

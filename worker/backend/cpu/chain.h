@@ -1,5 +1,10 @@
 // Chain: all layers of a network for one batch size, with their buffers.
 //
+// Images lie in memory with the channels last: oneDNN's convolutions then need
+// no padding of channel counts such as 20 and 50. LeNet's second convolution,
+// batch 128, one thread (AVX-512): 20.4 ms for all three passes, against 29.2
+// blocked by 16 and padded to 32 and 64.
+//
 // An activation right behind a convolution or dense layer is computed with it.
 // Construction throws dnnl::error for what oneDNN cannot do.
 #pragma once
@@ -32,7 +37,8 @@ class Chain {
   std::span<float> Matrix(const dnnl::memory& memory) const;
 
   Context context_;
-  dnnl::memory input_;
+  dnnl::memory input_;   // of the caller's batch
+  Call repack_input_;    // to channels last, where that is not the same
   std::vector<std::unique_ptr<CpuLayer>> layers_;
   Port output_;
   size_t outputs_ = 0;  // values of output_

@@ -8,6 +8,15 @@ namespace monsoon::cpu {
 
 using dnnl::memory;
 
+namespace {
+
+memory::dims ImageDims(size_t examples, const Extent& extent) {
+  return {static_cast<memory::dim>(examples), static_cast<memory::dim>(extent.channels),
+          static_cast<memory::dim>(extent.height), static_cast<memory::dim>(extent.width)};
+}
+
+}  // namespace
+
 Context::Context(size_t examples, bool training)
     : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), examples_(examples),
       training_(training) {}
@@ -64,11 +73,16 @@ void Call::Run() const {
 }
 
 memory::desc ImageDesc(size_t examples, const Extent& extent) {
-  return memory::desc({static_cast<memory::dim>(examples),
-                       static_cast<memory::dim>(extent.channels),
-                       static_cast<memory::dim>(extent.height),
-                       static_cast<memory::dim>(extent.width)},
-                      memory::data_type::f32, memory::format_tag::nchw);
+  // One plane an image: both orders are the same bytes.
+  return extent.channels == 1
+             ? ChannelsLastDesc(examples, extent)
+             : memory::desc(ImageDims(examples, extent), memory::data_type::f32,
+                            memory::format_tag::nchw);
+}
+
+memory::desc ChannelsLastDesc(size_t examples, const Extent& extent) {
+  return memory::desc(ImageDims(examples, extent), memory::data_type::f32,
+                      memory::format_tag::nhwc);
 }
 
 memory::desc MatrixDesc(size_t rows, size_t columns) {

@@ -71,8 +71,11 @@ class Call {
   std::vector<dnnl_exec_arg_t> raw_;
 };
 
-// Plain row-major [n, c, h, w] or [n, values].
+// [n, c, h, w], row-major, or in memory as [n, h, w, c]. Equal where there is
+// one channel.
 dnnl::memory::desc ImageDesc(size_t examples, const Extent& extent);
+dnnl::memory::desc ChannelsLastDesc(size_t examples, const Extent& extent);
+// [n, values], row-major.
 dnnl::memory::desc MatrixDesc(size_t rows, size_t columns);
 
 // A copy from one memory into another of the same shape, in any formats.

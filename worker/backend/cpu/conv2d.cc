@@ -11,13 +11,6 @@ using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
 using dnnl::memory;
 
-// What AVX-512 holds; a multiple of what narrower vectors hold.
-constexpr memory::dim kChannelBlock = 16;
-
-memory::dim RoundUp(memory::dim channels) {
-  return (channels + kChannelBlock - 1) / kChannelBlock * kChannelBlock;
-}
-
 memory::desc Any(const memory::dims& dims) {
   return memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
 }
@@ -26,11 +19,9 @@ class Conv2d : public CpuLayer {
  public:
   explicit Conv2d(const LayerArguments& arguments) : plan_(arguments.plan) {
     Context& context = arguments.context;
-    const memory::dims input_dims = arguments.input.value.get_desc().dims();
     const auto window = static_cast<memory::dim>(plan_.window);
     const auto filters = static_cast<memory::dim>(plan_.output.channels);
     weight_dims_ = {filters, static_cast<memory::dim>(plan_.input.channels), window, window};
-    padded_dims_ = {RoundUp(filters), input_dims[1], window, window};
     strides_.assign(2, static_cast<memory::dim>(plan_.stride));
     padding_.assign(2, static_cast<memory::dim>(plan_.padding));
     const convolution_forward::primitive_desc forward = MakeForward(arguments);
@@ -41,7 +32,7 @@ class Conv2d : public CpuLayer {
       activation_backward_ = MakeActivationBackward(context, *arguments.activation,
                                                     output_.value, output_.diff, output_.diff);
     }
-    MakeBackwardWeights(context, forward);
+    MakeBackwardWeights(arguments, forward);
     if (arguments.input.diff) {
       MakeBackwardData(arguments, forward);
     }
@@ -57,10 +48,7 @@ class Conv2d : public CpuLayer {
     }
   }
 
-  void Forward(const StepKey* key) override {
-    repack_input_.Run();
-    forward_.Run();
-  }
+  void Forward(const StepKey* key) override { forward_.Run(); }
 
   void Backward(float* gradient) override {
     activation_backward_.Run();
@@ -77,21 +65,16 @@ class Conv2d : public CpuLayer {
   }
 
  private:
-  memory::dims BiasDims() const { return {weight_dims_[0]}; }
   // Empty where the layer has no bias.
   memory::desc BiasDesc() const {
     return plan_.bias.size == 0
                ? memory::desc()
-               : memory::desc({padded_dims_[0]}, memory::data_type::f32, memory::format_tag::a);
+               : memory::desc({weight_dims_[0]}, memory::data_type::f32, memory::format_tag::a);
   }
 
   convolution_forward::primitive_desc MakeForward(const LayerArguments& arguments) {
     Context& context = arguments.context;
-    const Port& input = arguments.input;
-    const memory::desc input_desc = input.value.get_desc();
-    const memory::dims output_dims = {input_desc.dims()[0], padded_dims_[0],
-                                      static_cast<memory::dim>(plan_.output.height),
-                                      static_cast<memory::dim>(plan_.output.width)};
+    AllocateOutput(context, ChannelsLastDesc(context.examples(), plan_.output), plan_.output);
     dnnl::primitive_attr attributes = UserScratchpad();
     if (arguments.activation) {
       FuseActivation(*arguments.activation, attributes);
@@ -99,39 +82,34 @@ class Conv2d : public CpuLayer {
     const convolution_forward::primitive_desc forward(
         {context.training() ? dnnl::prop_kind::forward_training
                             : dnnl::prop_kind::forward_inference,
-         dnnl::algorithm::convolution_direct,
-         input.external ? Any(input_desc.dims()) : input_desc, Any(padded_dims_), BiasDesc(),
-         Any(output_dims), strides_, padding_, padding_},
+         dnnl::algorithm::convolution_direct, arguments.input.value.get_desc(),
+         Any(weight_dims_), BiasDesc(), output_.value.get_desc(), strides_, padding_, padding_},
         attributes, context.engine());
-    source_ = input.value;
-    if (forward.src_desc() != input_desc) {
-      source_ = context.Allocate(forward.src_desc());
-      repack_input_ = MakeReorder(context, input.value, source_);
-    }
-    AllocateOutput(context, forward.dst_desc(), plan_.output);
-    weight_ = PackedTensor(context, weight_dims_, forward.weights_desc());
-    Call::Arguments values = {{DNNL_ARG_SRC, source_},
+    weight_ = PackedTensor(context, forward.weights_desc());
+    Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value},
                               {DNNL_ARG_WEIGHTS, weight_.packed()},
                               {DNNL_ARG_DST, output_.value}};
     if (plan_.bias.size > 0) {
-      bias_ = PackedTensor(context, BiasDims(), BiasDesc());
+      bias_ = PackedTensor(context, BiasDesc());
       values.emplace_back(DNNL_ARG_BIAS, bias_.packed());
     }
     forward_ = Call::Make<convolution_forward>(context, forward, std::move(values));
     return forward;
   }
 
-  void MakeBackwardWeights(Context& context, const convolution_forward::primitive_desc& forward) {
+  void MakeBackwardWeights(const LayerArguments& arguments,
+                           const convolution_forward::primitive_desc& forward) {
+    Context& context = arguments.context;
     const convolution_backward_weights::primitive_desc weights(
-        {dnnl::algorithm::convolution_direct, source_.get_desc(), Any(padded_dims_), BiasDesc(),
+        {dnnl::algorithm::convolution_direct, arguments.input.value.get_desc(), Any(weight_dims_), BiasDesc(),
          output_.diff.get_desc(), strides_, padding_, padding_},
         UserScratchpad(), context.engine(), forward);
-    weight_diff_ = PackedTensor(context, weight_dims_, weights.diff_weights_desc());
-    Call::Arguments values = {{DNNL_ARG_SRC, source_},
+    weight_diff_ = PackedTensor(context, weights.diff_weights_desc());
+    Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value},
                               {DNNL_ARG_DIFF_DST, output_.diff},
                               {DNNL_ARG_DIFF_WEIGHTS, weight_diff_.packed()}};
     if (plan_.bias.size > 0) {
-      bias_diff_ = PackedTensor(context, BiasDims(), BiasDesc());
+      bias_diff_ = PackedTensor(context, BiasDesc());
       values.emplace_back(DNNL_ARG_DIFF_BIAS, bias_diff_.packed());
     }
     backward_weights_ =
@@ -143,10 +121,10 @@ class Conv2d : public CpuLayer {
     Context& context = arguments.context;
     has_input_diff_ = true;
     const convolution_backward_data::primitive_desc data(
-        {dnnl::algorithm::convolution_direct, arguments.input.diff.get_desc(), Any(padded_dims_),
+        {dnnl::algorithm::convolution_direct, arguments.input.diff.get_desc(), Any(weight_dims_),
          output_.diff.get_desc(), strides_, padding_, padding_},
         UserScratchpad(), context.engine(), forward);
-    backward_weight_ = PackedTensor(context, weight_dims_, data.weights_desc());
+    backward_weight_ = PackedTensor(context, data.weights_desc());
     backward_data_ = Call::Make<convolution_backward_data>(
         context, data,
         {{DNNL_ARG_DIFF_DST, output_.diff},
@@ -155,18 +133,15 @@ class Conv2d : public CpuLayer {
   }
 
   LayerPlan plan_;
-  memory::dims weight_dims_;  // OIHW as the model has it
-  memory::dims padded_dims_;  // as computed
+  memory::dims weight_dims_;  // OIHW
   memory::dims strides_;
   memory::dims padding_;
   bool has_input_diff_ = false;
-  memory source_;
   PackedTensor weight_;
   PackedTensor backward_weight_;  // the backward pass wants another format
   PackedTensor bias_;
   PackedTensor weight_diff_;
   PackedTensor bias_diff_;
-  Call repack_input_;
   Call forward_;
   Call activation_backward_;
   Call backward_weights_;

@@ -1,6 +1,4 @@
-// Two-dimensional convolution on oneDNN. Output channels are padded to a
-// multiple of 16 (see packed_tensor.h); the input's format is kept, but for a
-// batch, which is brought into the format the convolution likes best.
+// Two-dimensional convolution on oneDNN, channels last in memory (see chain.h).
 #pragma once
 
 #include <memory>

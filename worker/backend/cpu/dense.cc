@@ -80,12 +80,12 @@ class Dense : public CpuLayer {
                             : dnnl::prop_kind::forward_inference,
          arguments.input.value.get_desc(), AnyWeights(), BiasDesc(), output_.value.get_desc()},
         attributes, context.engine());
-    weight_ = PackedTensor(context, weight_dims_, forward.weights_desc());
+    weight_ = PackedTensor(context, forward.weights_desc());
     Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value},
                               {DNNL_ARG_WEIGHTS, weight_.packed()},
                               {DNNL_ARG_DST, output_.value}};
     if (bias_slot_.size > 0) {
-      bias_ = PackedTensor(context, bias_dims_, BiasDesc());
+      bias_ = PackedTensor(context, BiasDesc());
       values.emplace_back(DNNL_ARG_BIAS, bias_.packed());
     }
     forward_ = Call::Make<inner_product_forward>(context, forward, std::move(values));
@@ -99,12 +99,12 @@ class Dense : public CpuLayer {
     const inner_product_backward_weights::primitive_desc weights(
         {input, AnyWeights(), BiasDesc(), output_.diff.get_desc()}, UserScratchpad(),
         context.engine(), forward);
-    weight_diff_ = PackedTensor(context, weight_dims_, weights.diff_weights_desc());
+    weight_diff_ = PackedTensor(context, weights.diff_weights_desc());
     Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value},
                               {DNNL_ARG_DIFF_DST, output_.diff},
                               {DNNL_ARG_DIFF_WEIGHTS, weight_diff_.packed()}};
     if (bias_slot_.size > 0) {
-      bias_diff_ = PackedTensor(context, bias_dims_, BiasDesc());
+      bias_diff_ = PackedTensor(context, BiasDesc());
       values.emplace_back(DNNL_ARG_DIFF_BIAS, bias_diff_.packed());
     }
     backward_weights_ =
@@ -116,7 +116,7 @@ class Dense : public CpuLayer {
     const inner_product_backward_data::primitive_desc data(
         {input, AnyWeights(), output_.diff.get_desc()}, UserScratchpad(), context.engine(),
         forward);
-    backward_weight_ = PackedTensor(context, weight_dims_, data.weights_desc());
+    backward_weight_ = PackedTensor(context, data.weights_desc());
     backward_data_ = Call::Make<inner_product_backward_data>(
         context, data,
         {{DNNL_ARG_DIFF_DST, output_.diff},

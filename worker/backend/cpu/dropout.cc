@@ -22,11 +22,8 @@ class Dropout : public CpuLayer {
     AllocateOutput(context, desc, input_.extent);
     floats_ = desc.get_size() / sizeof(float);
     if (context.training()) {
-      const dnnl::memory::dims dims =
-          desc.dims().size() == 2 ? desc.dims()
-                                  : ImageDesc(context.examples(), input_.extent).dims();
       mask_ = AlignedBuffer(context.examples() * input_.extent.size());
-      packed_mask_ = PackedTensor(context, dims, desc);
+      packed_mask_ = PackedTensor(context, desc);
     }
   }
 

@@ -12,11 +12,10 @@ class Flatten : public CpuLayer {
     const Port& input = arguments.input;
     AllocateOutput(context, MatrixDesc(context.examples(), input.extent.size()),
                    Extent{input.extent.size()});
-    const dnnl::memory::dims dims = ImageDesc(context.examples(), input.extent).dims();
-    value_ = PackedTensor(context, dims, input.value);
+    value_ = PackedTensor(context, input.value);
     has_diff_ = static_cast<bool>(input.diff);
     if (has_diff_) {
-      diff_ = PackedTensor(context, dims, input.diff);
+      diff_ = PackedTensor(context, input.diff);
     }
   }
 

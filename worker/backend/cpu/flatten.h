@@ -1,4 +1,4 @@
-// Brings an image of any format into the plain [n, values] that dense layers
+// Brings an image into the plain [n, values] that dense layers
 // read, and its gradient back.
 #pragma once
 

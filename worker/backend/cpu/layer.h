@@ -12,14 +12,12 @@
 
 namespace monsoon::cpu {
 
-// The values between two layers and the loss's gradient for them. The memory
-// may have more channels than the layer (a multiple of 16); what the added
-// ones hold is multiplied by zero weights.
+// The values between two layers and the loss's gradient for them: an image,
+// channels last, or a plain matrix.
 struct Port {
   dnnl::memory value;
   dnnl::memory diff;  // same format; empty where no gradient is needed
-  Extent extent;      // without added channels
-  bool external = false;  // value is the caller's batch, plain; its handle changes
+  Extent extent;
 };
 
 class CpuLayer {

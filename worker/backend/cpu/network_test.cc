@@ -156,7 +156,7 @@ TEST(CpuNetworkModelsTest, LeNetEqualsTheReference) {
   Pair pair(testing::LeNet());
   const std::vector<float> parameters = InitialParameters(pair.layout, 1);
   pair.SetParameters(parameters);
-  pair.ExpectSameGradient(RandomBatch(pair.layout, 5, 3), {}, 3e-5);
+  pair.ExpectSameGradient(RandomBatch(pair.layout, 24, 3), {}, 3e-5);
 }
 
 TEST(CpuNetworkModelsTest, MlpEqualsTheReferenceAtAFullAndATailBatch) {

@@ -18,20 +18,22 @@ std::vector<float> Iota(size_t size) {
 
 TEST(PackedTensorTest, PlainFormatIsNotCopied) {
   Context context(1, true);
-  PackedTensor tensor(context, {3, 5}, MatrixDesc(3, 5));
+  PackedTensor tensor(context, MatrixDesc(3, 5));
   std::vector<float> plain = Iota(15);
   tensor.Pack(plain.data());
   EXPECT_EQ(tensor.packed().get_data_handle(), plain.data());
 }
 
-TEST(PackedTensorTest, PaddedBlockedFormatComesBackAndIsZeroBetween) {
+TEST(PackedTensorTest, BlockedFormatComesBackAndIsZeroWhereItPads) {
   Context context(1, true);
-  const memory::desc blocked({32, 16, 3, 3}, memory::data_type::f32,
+  // 20 x 7 in blocks of 16 x 16.
+  const memory::desc blocked({20, 7, 3, 3}, memory::data_type::f32,
                              memory::format_tag::OIhw16i16o);
-  PackedTensor tensor(context, {20, 7, 3, 3}, blocked);
+  PackedTensor tensor(context, blocked);
   const std::vector<float> plain = Iota(20 * 7 * 9);
   tensor.Pack(plain.data());
   const float* packed = static_cast<const float*>(tensor.packed().get_data_handle());
+  EXPECT_EQ(blocked.get_size(), 32 * 16 * 9 * sizeof(float));
   const double sum = std::accumulate(plain.begin(), plain.end(), 0.0);
   EXPECT_EQ(std::accumulate(packed, packed + 32 * 16 * 9, 0.0), sum);
   // O = 0, I = 1 lies one row of 16 output channels further.
@@ -43,15 +45,14 @@ TEST(PackedTensorTest, PaddedBlockedFormatComesBackAndIsZeroBetween) {
   EXPECT_EQ(back, plain);
 }
 
-TEST(PackedTensorTest, VectorsArePaddedToo) {
+TEST(PackedTensorTest, GivenMemoryIsFilledAlsoInThePlainFormat) {
   Context context(1, true);
-  const memory::desc desc({16}, memory::data_type::f32, memory::format_tag::a);
-  PackedTensor tensor(context, {5}, desc);
-  const std::vector<float> plain = Iota(5);
+  const memory target = context.Allocate(MatrixDesc(2, 3));
+  PackedTensor tensor(context, target);
+  const std::vector<float> plain = Iota(6);
   tensor.Pack(plain.data());
-  const float* packed = static_cast<const float*>(tensor.packed().get_data_handle());
-  EXPECT_EQ(std::vector<float>(packed, packed + 7),
-            (std::vector<float>{1, 2, 3, 4, 5, 0, 0}));
+  const float* values = static_cast<const float*>(target.get_data_handle());
+  EXPECT_EQ(std::vector<float>(values, values + 6), plain);
 }
 
 }  // namespace

@@ -19,16 +19,12 @@ class Pool2d : public CpuLayer {
     const memory::dims window(2, static_cast<memory::dim>(plan.window));
     const memory::dims strides(2, static_cast<memory::dim>(plan.stride));
     const memory::dims none(2, 0);
-    const memory::desc output({input.dims()[0], input.dims()[1],
-                               static_cast<memory::dim>(plan.output.height),
-                               static_cast<memory::dim>(plan.output.width)},
-                              memory::data_type::f32, memory::format_tag::any);
+    AllocateOutput(context, ChannelsLastDesc(context.examples(), plan.output), plan.output);
     const pooling_forward::primitive_desc forward(
         {context.training() ? dnnl::prop_kind::forward_training
                             : dnnl::prop_kind::forward_inference,
-         algorithm, input, output, strides, window, none, none},
+         algorithm, input, output_.value.get_desc(), strides, window, none, none},
         UserScratchpad(), context.engine());
-    AllocateOutput(context, forward.dst_desc(), plan.output);
     Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value},
                               {DNNL_ARG_DST, output_.value}};
     memory workspace;  // which value was the maximum

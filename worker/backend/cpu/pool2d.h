@@ -1,4 +1,4 @@
-// Average and maximum pooling on oneDNN, in the input's format.
+// Average and maximum pooling on oneDNN, channels last in memory.
 #pragma once
 
 #include <memory>
