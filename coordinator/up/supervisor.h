@@ -38,7 +38,8 @@ struct SupervisorOptions {
   int err_fd = 2;
   bool quiet = false;  // task lines are kept for the box only
   absl::Duration ready_timeout = absl::Seconds(30);
-  absl::Duration stop_timeout = absl::Seconds(5);
+  // Over the grace that a worker's drain has (8 s).
+  absl::Duration stop_timeout = absl::Seconds(10);
   absl::Duration first_backoff = absl::Seconds(1);
   absl::Duration longest_backoff = absl::Seconds(30);
 };

@@ -1,0 +1,396 @@
+#include "coordinator/cli/cli.h"
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/strings/str_replace.h"
+#include "common/npz/model_file.h"
+#include "common/testing/status_matchers.h"
+#include "coordinator/cli/fake_cluster.h"
+#include "coordinator/cli/validate_command.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr char kCluster[] = R"pb(
+  name: "t"
+  coordinator { address: "unix-abstract:cli-test-c" }
+  ps { address: "unix-abstract:cli-test-p" }
+  worker { address: "unix-abstract:cli-test-w" })pb";
+
+constexpr char kJob[] = R"pb(
+  model {
+    name: "tiny"
+    input_shape: 3
+    layer {
+      name: "a"
+      dense { units: 2 }
+    }
+  }
+  train { synthetic { examples: 64 classes: 2 } }
+  test { synthetic { examples: 64 classes: 2 seed: 1 } }
+  batch_size: 8
+  downpour { optimizer { sgd { rate: 0.1 } } }
+  stop { epochs: 2 })pb";
+
+JobDescription Description(JobState state, const std::string& reason = "") {
+  JobDescription job;
+  job.mutable_summary()->set_job("tiny-1");
+  job.mutable_summary()->set_state(state);
+  job.mutable_summary()->set_reason(reason);
+  return job;
+}
+
+const absl::Status kDown = absl::UnavailableError("coordinator at unix-abstract:c not reached");
+
+class CliTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/cli-XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+    cluster_ = Write("my_cluster.textproto", kCluster);
+    job_ = Write("tiny.textproto", kJob);
+    model_ = folder_ + "/model.npz";
+    cli_.environment().default_cluster = cluster_;
+  }
+
+  std::string Write(const std::string& name, const std::string& text) {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  // Keeps the strings of a call alive.
+  int Run(std::vector<std::string> args) {
+    std::vector<const char*> pointers;
+    for (const std::string& arg : args) {
+      pointers.push_back(arg.c_str());
+    }
+    return cli_.Run(pointers);
+  }
+
+  ParameterLayout Layout() {
+    Model model;
+    model.set_name("tiny");
+    model.add_input_shape(3);
+    Layer* layer = model.add_layer();
+    layer->set_name("a");
+    layer->mutable_dense()->set_units(2);
+    const ParameterLayout layout = *ParameterLayout::Create(model);
+    *cli_.coordinator.location.mutable_model() = model;
+    cli_.coordinator.location.set_job("tiny-1");
+    cli_.coordinator.location.set_layout_hash(layout.Hash());
+    return layout;
+  }
+
+  CliRunner cli_;
+  std::string folder_;
+  std::string cluster_;
+  std::string job_;
+  std::string model_;
+};
+
+TEST_F(CliTest, HelpIsOnStdoutAndUsageErrorsExit2) {
+  EXPECT_EQ(Run({"help"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("  submit "), HasSubstr("exit codes: 0 ok")));
+  EXPECT_EQ(Run({}), 2);
+  EXPECT_EQ(cli_.out(), "");
+  EXPECT_EQ(Run({"sumbit"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("no verb \"sumbit\"; did you mean \"submit\"?"));
+  EXPECT_EQ(Run({"jobs", "--jsn"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("unknown flag --jsn; did you mean \"--json\"?"));
+  EXPECT_EQ(Run({"describe"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("an argument is missing: coordinator describe JOB"));
+  EXPECT_EQ(Run({"jobs", "extra"}), 2);
+  EXPECT_EQ(Run({"export", "tiny-1"}), 2);
+  EXPECT_EQ(Run({"up", "--restart=sometimes"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("must be never, workers or all"));
+  EXPECT_THAT(cli_.coordinator.calls, ElementsAre());
+}
+
+TEST_F(CliTest, EveryVerbHasHelpWithExamples) {
+  for (const Command& command : ClientCommands()) {
+    EXPECT_EQ(Run({command.name, "--help"}), 0) << command.name;
+    const std::string help = cli_.out();
+    EXPECT_THAT(help, AllOf(HasSubstr(command.summary), HasSubstr("usage: coordinator "),
+                            HasSubstr("examples:\n  coordinator "), HasSubstr("--")));
+    EXPECT_EQ(Run({"help", command.name}), 0);
+    EXPECT_EQ(cli_.out(), help);
+  }
+}
+
+TEST_F(CliTest, ClusterFlagInBothForms) {
+  const std::string other = Write("o.textproto", R"pb(
+    coordinator { address: "unix-abstract:other" }
+    ps { address: "unix-abstract:p" })pb");
+  EXPECT_EQ(Run({"jobs", "--cluster=" + other}), 0);
+  EXPECT_EQ(cli_.connected_to, "unix-abstract:other");
+  EXPECT_EQ(Run({"jobs"}), 0);
+  EXPECT_EQ(cli_.connected_to, "unix-abstract:cli-test-c");
+  EXPECT_EQ(Run({"jobs", "--cluster", other}), 0);
+  EXPECT_EQ(cli_.connected_to, "unix-abstract:other");
+  EXPECT_EQ(Run({"jobs", "--cluster=/no/such/file"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("/no/such/file"));
+}
+
+TEST_F(CliTest, TheDefaultClusterIsFoundAboveTheBinary) {
+  ASSERT_EQ(mkdir((folder_ + "/configs").c_str(), 0700), 0);
+  ASSERT_EQ(mkdir((folder_ + "/configs/cluster").c_str(), 0700), 0);
+  Write("configs/cluster/localhost.textproto", kCluster);
+  cli_.environment().default_cluster = "";
+  cli_.environment().self_path = folder_ + "/bazel-bin/coordinator/coordinator";
+  ASSERT_EQ(chdir("/"), 0);
+  EXPECT_EQ(Run({"jobs"}), 0);
+  EXPECT_EQ(cli_.connected_to, "unix-abstract:cli-test-c");
+}
+
+TEST_F(CliTest, ErrorsBecomeExitCodes) {
+  EXPECT_EQ(Run({"describe", "nope"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("no job \"nope\""));
+  cli_.coordinator.down = kDown;
+  for (const char* verb : {"describe", "cancel", "delete"}) {
+    cli_.coordinator.descriptions = {Description(RUNNING)};
+    EXPECT_EQ(Run({verb, "tiny-1"}), 3) << verb;
+    EXPECT_THAT(cli_.err(), HasSubstr("coordinator at unix-abstract:c not reached"));
+    EXPECT_EQ(cli_.out(), "");
+  }
+  EXPECT_EQ(Run({"jobs"}), 3);
+  EXPECT_EQ(Run({"submit", job_}), 3);
+}
+
+TEST_F(CliTest, JobsAndDescribe) {
+  EXPECT_EQ(Run({"jobs"}), 0);
+  EXPECT_THAT(cli_.out(), StartsWith("no jobs"));
+  *cli_.coordinator.list.add_job() = Description(FAILED, "ps/0 is gone").summary();
+  EXPECT_EQ(Run({"jobs"}), 0);
+  EXPECT_EQ(cli_.out(),
+            "job     state         percent  elapsed s  reason\n"
+            "tiny-1  FAILED            0.0        0.0  ps/0 is gone\n");
+  EXPECT_EQ(Run({"jobs", "--json"}), 0);
+  EXPECT_THAT(cli_.out(), StartsWith(R"({"schema_version":1,"jobs":[{"job":"tiny-1")"));
+  cli_.coordinator.descriptions = {Description(RUNNING)};
+  EXPECT_EQ(Run({"describe", "tiny-1", "--json"}), 0);
+  EXPECT_THAT(cli_.out(), StartsWith(R"({"schema_version":1,"job":"tiny-1")"));
+  EXPECT_EQ(Run({"describe", "latest"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("state        RUNNING\n"), HasSubstr("accuracy -")));
+}
+
+TEST_F(CliTest, SubmitSendsTheLoadedJob) {
+  EXPECT_EQ(Run({"submit", job_, "--json", "--name=try", "--set=seed=7", "--set", "stop.epochs=3"}),
+            0);
+  EXPECT_EQ(cli_.out(), "{\"schema_version\":1,\"job\":\"try-1\",\"state\":\"PENDING\"}\n");
+  ASSERT_EQ(cli_.coordinator.submitted.size(), 1u);
+  const SubmitRequest& request = cli_.coordinator.submitted[0];
+  EXPECT_EQ(request.job().seed(), 7u);
+  EXPECT_EQ(request.job().stop().epochs(), 3);
+  EXPECT_FALSE(request.init());
+}
+
+TEST_F(CliTest, SubmitRefusesBadFilesBeforeAnyCall) {
+  EXPECT_EQ(Run({"submit", folder_ + "/none.textproto"}), 2);
+  EXPECT_EQ(Run({"submit", Write("bad.textproto", "batch_sise: 3\n")}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("bad.textproto:1:1: error: "));
+  EXPECT_EQ(Run({"submit", job_, "--set=batch=3"}), 2);
+  EXPECT_EQ(Run({"submit", job_, "--init=" + folder_ + "/none.npz"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("none.npz"));
+  EXPECT_THAT(cli_.coordinator.calls, ElementsAre());
+}
+
+TEST_F(CliTest, SubmitInitWritesThenStarts) {
+  const ParameterLayout layout = Layout();
+  std::vector<float> parameters(layout.size(), 0.0f);
+  parameters[0] = 1.5f;
+  ASSERT_OK(WriteModelFile(layout, parameters, model_));
+  cli_.coordinator.descriptions = {Description(PENDING), Description(INITIALIZING)};
+  EXPECT_EQ(Run({"submit", job_, "--init", model_}), 0);
+  EXPECT_TRUE(cli_.coordinator.submitted.at(0).init());
+  EXPECT_THAT(cli_.coordinator.calls,
+              ElementsAre("Submit tiny", "Describe tiny-1", "Describe tiny-1", "Locate tiny-1",
+                          "Start tiny-1"));
+  EXPECT_EQ(cli_.transfer.parameters, parameters);
+}
+
+TEST_F(CliTest, SubmitInitCancelsWhatItCannotStart) {
+  const ParameterLayout layout = Layout();
+  ASSERT_OK(WriteModelFile(layout, std::vector<float>(layout.size()), model_));
+  cli_.coordinator.descriptions = {Description(INITIALIZING)};
+  cli_.transfer.status = absl::UnavailableError("ps/0 does not answer");
+  EXPECT_EQ(Run({"submit", job_, "--init=" + model_}), 3);
+  EXPECT_THAT(cli_.err(), HasSubstr("ps/0 does not answer"));
+  EXPECT_EQ(cli_.coordinator.calls.back(), "Cancel tiny-1");
+
+  cli_.coordinator.descriptions = {Description(PENDING)};
+  EXPECT_EQ(Run({"submit", job_, "--init=" + model_, "--timeout=2"}), 4);
+  EXPECT_THAT(cli_.err(), HasSubstr("tiny-1 is still PENDING after 2 s"));
+  EXPECT_EQ(cli_.coordinator.calls.back(), "Cancel tiny-1");
+}
+
+TEST_F(CliTest, WatchPrintsUntilTheEnd) {
+  JobDescription done = Description(SUCCEEDED);
+  done.set_final_test_accuracy(0.5);
+  cli_.coordinator.descriptions = {Description(PENDING), Description(RUNNING), done};
+  EXPECT_EQ(Run({"watch", "latest"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(StartsWith("t=0.0 job=tiny-1 state=PENDING epoch="),
+                                HasSubstr("\nt=0.0 job=tiny-1 state=RUNNING epoch="),
+                                HasSubstr("\ndone job=tiny-1 state=SUCCEEDED test_acc=0.5000 "
+                                          "elapsed_s=0\n")));
+  EXPECT_THAT(cli_.coordinator.calls,
+              ElementsAre("Describe latest", "Describe tiny-1", "Describe tiny-1"));
+  EXPECT_EQ(cli_.waited, absl::Seconds(2));
+}
+
+TEST_F(CliTest, WatchTellsWhyAJobFailed) {
+  cli_.coordinator.descriptions = {Description(FAILED, "worker/1: loss is not finite")};
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 1);
+  EXPECT_THAT(cli_.out(), HasSubstr("done job=tiny-1 state=FAILED"));
+  EXPECT_THAT(cli_.err(), HasSubstr("tiny-1 failed: worker/1: loss is not finite"));
+  cli_.coordinator.descriptions = {Description(CANCELLED)};
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 1);
+}
+
+TEST_F(CliTest, WatchJsonIsOneObject) {
+  cli_.coordinator.descriptions = {Description(RUNNING), Description(SUCCEEDED)};
+  EXPECT_EQ(Run({"watch", "tiny-1", "--json"}), 0);
+  EXPECT_THAT(cli_.out(), StartsWith(R"({"schema_version":1,"job":"tiny-1",)"));
+  EXPECT_THAT(cli_.out(), Not(HasSubstr("done job")));
+  EXPECT_THAT(cli_.err(), HasSubstr("done job"));
+}
+
+TEST_F(CliTest, WatchSurvivesAShortAbsenceOnly) {
+  cli_.coordinator.descriptions = {Description(RUNNING), kDown, kDown, Description(SUCCEEDED)};
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
+
+  cli_.coordinator.descriptions = {Description(RUNNING), kDown};
+  cli_.waited = absl::ZeroDuration();
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 3);
+  EXPECT_THAT(cli_.err(), HasSubstr("not reached"));
+  EXPECT_LE(cli_.waited, absl::Seconds(5));
+
+  cli_.coordinator.descriptions = {kDown};
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 3);
+  cli_.coordinator.descriptions = {Description(RUNNING), absl::NotFoundError("no job tiny-1")};
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 2);
+}
+
+TEST_F(CliTest, CtrlCLeavesTheJobRunning) {
+  cli_.coordinator.descriptions = {Description(RUNNING)};
+  cli_.signal_after = absl::Seconds(3);
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 130);
+  EXPECT_THAT(cli_.err(), HasSubstr("tiny-1 goes on"));
+  EXPECT_THAT(cli_.coordinator.calls, Not(::testing::Contains("Cancel tiny-1")));
+  cli_.signal = SIGTERM;
+  EXPECT_EQ(Run({"submit", job_, "--watch"}), 143);
+}
+
+TEST_F(CliTest, TheTerminalIsRedrawn) {
+  cli_.environment().terminal = true;
+  cli_.coordinator.descriptions = {Description(RUNNING), Description(SUCCEEDED)};
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("\x1b[5A\r\x1b[J"), HasSubstr("tiny-1  SUCCEEDED"),
+                                Not(HasSubstr("\x1b[32m"))));
+}
+
+TEST_F(CliTest, CancelWaits) {
+  cli_.coordinator.cancel_state = RUNNING;
+  cli_.coordinator.descriptions = {Description(RUNNING), Description(CANCELLED)};
+  EXPECT_EQ(Run({"cancel", "tiny-1"}), 0);
+  EXPECT_EQ(cli_.out(), "tiny-1 is asked to end, state RUNNING\n");
+  EXPECT_EQ(Run({"cancel", "tiny-1", "--wait", "--json"}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr(R"("state":"CANCELLED")"));
+  cli_.coordinator.descriptions = {Description(RUNNING)};
+  EXPECT_EQ(Run({"cancel", "tiny-1", "--wait", "--timeout=5"}), 4);
+  EXPECT_THAT(cli_.err(), HasSubstr("tiny-1 is still RUNNING after 5 s"));
+}
+
+TEST_F(CliTest, ExportWritesTheFetchedModel) {
+  const ParameterLayout layout = Layout();
+  cli_.transfer.parameters.assign(layout.size(), 0.0f);
+  cli_.transfer.parameters[0] = 2.5f;
+  EXPECT_EQ(Run({"export", "latest", "--out=" + model_, "--json"}), 0);
+  EXPECT_EQ(cli_.out(), absl::StrCat(R"({"schema_version":1,"job":"tiny-1","out":")", model_,
+                                     R"(","tensors":2,"parameters":8})", "\n"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> read, ReadModelFile(layout, model_));
+  EXPECT_EQ(read, cli_.transfer.parameters);
+
+  cli_.transfer.status = absl::UnavailableError("ps/0 has been started anew");
+  EXPECT_EQ(Run({"export", "latest", "--out=" + folder_ + "/none.npz"}), 3);
+  EXPECT_NE(access((folder_ + "/none.npz").c_str(), F_OK), 0);
+  cli_.transfer.status = absl::OkStatus();
+  EXPECT_EQ(Run({"export", "latest", "--out=/no/such/folder/a.npz"}), 2);
+}
+
+TEST_F(CliTest, EvaluateRunsTheSiblingWorker) {
+  ASSERT_EQ(mkdir((folder_ + "/worker").c_str(), 0700), 0);
+  const std::string worker = Write("worker/worker", "#!/bin/sh\n");
+  ASSERT_EQ(chmod(worker.c_str(), 0700), 0);
+  cli_.run_result = CapturedRun{
+      .output = R"({"schema_version":1,"test_accuracy":0.875,"test_loss":0.5,"examples":10000})"
+                "\n"};
+  EXPECT_EQ(Run({"evaluate", "--model=m.npz", "--job=j.textproto", "--bin_dir=" + folder_}), 0);
+  EXPECT_THAT(cli_.ran, ElementsAre(worker, "--evaluate", "--model=m.npz", "--job=j.textproto"));
+  EXPECT_EQ(cli_.out(), "test accuracy 0.8750, loss 0.5000, 10000 examples\n");
+  EXPECT_EQ(
+      Run({"evaluate", "--model=m.npz", "--job=j.textproto", "--bin_dir=" + folder_, "--json"}), 0);
+  EXPECT_EQ(cli_.out(), cli_.run_result->output);
+
+  cli_.run_result = CapturedRun{.output = "what?"};
+  EXPECT_EQ(Run({"evaluate", "--model=m.npz", "--job=j", "--bin_dir=" + folder_}), 5);
+  cli_.run_result = CapturedRun{.end = {.code = 2}};
+  EXPECT_EQ(Run({"evaluate", "--model=m.npz", "--job=j", "--bin_dir=" + folder_}), 2);
+  EXPECT_EQ(Run({"evaluate", "--model=m.npz"}), 2);
+  EXPECT_EQ(Run({"evaluate", "--model=m.npz", "--job=j", "--bin_dir=/none"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("/none/worker/worker"));
+}
+
+TEST_F(CliTest, ValidateTellsAllErrors) {
+  EXPECT_EQ(Run({"validate", cluster_, job_}), 0);
+  EXPECT_EQ(cli_.out(), absl::StrCat(cluster_, ": ok (cluster)\n", job_, ": ok (job)\n"));
+  const std::string bad = Write("bad.textproto", "batch_sise: 3\nseed: x\ntrain { }\n");
+  EXPECT_EQ(Run({"validate", bad, cluster_}), 2);
+  EXPECT_THAT(cli_.err(), AllOf(HasSubstr(bad + ":1:1: error: "), HasSubstr("batch_size"),
+                                HasSubstr(bad + ":2:7: error: ")));
+  EXPECT_EQ(Run({"validate", bad, "--json"}), 2);
+  EXPECT_THAT(cli_.out(),
+              AllOf(StartsWith(R"({"schema_version":1,"ok":false,"files":[{"file":")"),
+                    HasSubstr(R"("kind":"job","ok":false)"), HasSubstr(R"("line":1,"column":1,)")));
+  EXPECT_EQ(Run({"validate", "/no/such/file"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("/no/such/file"));
+  EXPECT_EQ(Run({"validate", job_, cluster_, "--json"}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr(R"("ok":true)"));
+}
+
+TEST_F(CliTest, ValidateHoldsTheJobAgainstTheCluster) {
+  const std::string greedy = Write(
+      "greedy.textproto", absl::StrReplaceAll(kJob, {{"downpour {", "downpour { replicas: 9"}}));
+  EXPECT_EQ(Run({"validate", greedy}), 0);
+  EXPECT_EQ(Run({"validate", greedy, cluster_}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("greedy.textproto"));
+}
+
+TEST(GuessConfigKindTest, ByTheFieldsThenByThePath) {
+  EXPECT_EQ(GuessConfigKind("a", kCluster), ConfigKind::kCluster);
+  EXPECT_EQ(GuessConfigKind("a", kJob), ConfigKind::kJob);
+  EXPECT_EQ(GuessConfigKind("a", "input_shape: 3 layer { name: \"x\" }"), ConfigKind::kModel);
+  EXPECT_EQ(GuessConfigKind("a", "nonsense } {{ \""), ConfigKind::kJob);
+  EXPECT_EQ(GuessConfigKind("my_cluster.textproto", ""), ConfigKind::kCluster);
+}
+
+TEST_F(CliTest, Version) {
+  EXPECT_EQ(Run({"version", "--json"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(StartsWith(R"({"schema_version":1,"version":")"),
+                                HasSubstr(R"("git":")"), HasSubstr(R"("cuda":false)"),
+                                HasSubstr(R"("compiler":")"), HasSubstr(R"("cpu":")")));
+  EXPECT_EQ(Run({"--version"}), 0);
+  EXPECT_THAT(cli_.out(), StartsWith("monsoon "));
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,155 @@
+// A cluster for the tests of commands: a job client that plays given answers,
+// a parameter store in memory, and an environment around them.
+#pragma once
+
+#include <signal.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "coordinator/cli/cli.h"
+#include "coordinator/cli/environment.h"
+
+namespace monsoon {
+
+// What the fake coordinator holds; outlives the clients.
+struct FakeCoordinator {
+  absl::Status down;  // if not OK, every call answers this
+  std::vector<SubmitRequest> submitted;
+  std::vector<std::string> calls;  // "Cancel lenet-1"
+  ListReply list;
+  JobLocation location;
+  JobState cancel_state = CANCELLED;
+  // Answers of Describe in order; the last one repeats.
+  std::deque<absl::StatusOr<JobDescription>> descriptions;
+};
+
+class FakeJobClient : public JobClient {
+ public:
+  explicit FakeJobClient(FakeCoordinator* coordinator) : coordinator_(*coordinator) {}
+
+  absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) override {
+    coordinator_.submitted.push_back(request);
+    SubmitReply reply;
+    reply.set_job(absl::StrCat(request.job().name(), "-1"));
+    reply.set_state(PENDING);
+    return Answer(absl::StrCat("Submit ", request.job().name()), reply);
+  }
+  absl::StatusOr<JobSummary> Start(const std::string& job) override {
+    return Answer(absl::StrCat("Start ", job), Summary(job, PENDING));
+  }
+  absl::StatusOr<ListReply> List() override { return Answer("List", coordinator_.list); }
+  absl::StatusOr<JobDescription> Describe(const std::string& job) override {
+    if (coordinator_.descriptions.empty()) {
+      return absl::NotFoundError(absl::StrCat("no job \"", job, "\""));
+    }
+    absl::StatusOr<JobDescription> description = coordinator_.descriptions.front();
+    if (coordinator_.descriptions.size() > 1) {
+      coordinator_.descriptions.pop_front();
+    }
+    return description.ok() ? Answer(absl::StrCat("Describe ", job), *description) : description;
+  }
+  absl::StatusOr<JobSummary> Cancel(const std::string& job) override {
+    return Answer(absl::StrCat("Cancel ", job), Summary(job, coordinator_.cancel_state));
+  }
+  absl::StatusOr<JobSummary> Delete(const std::string& job) override {
+    return Answer(absl::StrCat("Delete ", job), Summary(job, SUCCEEDED));
+  }
+  absl::StatusOr<JobLocation> Locate(const std::string& job) override {
+    return Answer(absl::StrCat("Locate ", job), coordinator_.location);
+  }
+  absl::StatusOr<InfoReply> Info() override { return Answer("Info", InfoReply()); }
+
+ private:
+  static JobSummary Summary(const std::string& job, JobState state) {
+    JobSummary summary;
+    summary.set_job(job);
+    summary.set_state(state);
+    return summary;
+  }
+
+  template <typename Reply>
+  absl::StatusOr<Reply> Answer(const std::string& call, const Reply& reply) {
+    coordinator_.calls.push_back(call);
+    if (!coordinator_.down.ok()) {
+      return coordinator_.down;
+    }
+    return reply;
+  }
+
+  FakeCoordinator& coordinator_;
+};
+
+class FakeTransfer : public ModelTransfer {
+ public:
+  absl::StatusOr<std::vector<float>> Fetch(const JobLocation& location,
+                                           const ParameterLayout& layout) override {
+    return status.ok() ? absl::StatusOr<std::vector<float>>(parameters) : status;
+  }
+  absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
+                     std::span<const float> written) override {
+    parameters.assign(written.begin(), written.end());
+    return status;
+  }
+
+  absl::Status status;
+  std::vector<float> parameters;
+};
+
+// One call of the command line; waits take no time.
+class CliRunner {
+ public:
+  CliRunner() {
+    environment_.out = &out_;
+    environment_.err = &err_;
+    environment_.self_path = "/nowhere/bin/coordinator/coordinator";
+    environment_.connect = [this](const std::string& address, absl::Duration) {
+      connected_to = address;
+      return std::make_unique<FakeJobClient>(&coordinator);
+    };
+    environment_.transfer = &transfer;
+    environment_.run_and_capture = [this](const std::vector<std::string>& argv) {
+      ran = argv;
+      return run_result;
+    };
+    environment_.wait = [this](absl::Duration timeout) -> std::optional<int> {
+      clock.Advance(timeout);
+      waited += timeout;
+      return waited >= signal_after ? std::optional<int>(signal) : std::nullopt;
+    };
+    environment_.clock = &clock;
+  }
+
+  int Run(const std::vector<const char*>& args) {
+    out_.str("");
+    err_.str("");
+    return RunCli(ClientCommands(), args, &environment_);
+  }
+  std::string out() const { return out_.str(); }
+  std::string err() const { return err_.str(); }
+  Environment& environment() { return environment_; }
+
+  FakeCoordinator coordinator;
+  FakeTransfer transfer;
+  ManualClock clock;
+  std::string connected_to;
+  std::vector<std::string> ran;
+  absl::StatusOr<CapturedRun> run_result = CapturedRun{};
+  absl::Duration waited;
+  absl::Duration signal_after = absl::InfiniteDuration();
+  int signal = SIGINT;
+
+ private:
+  std::ostringstream out_;
+  std::ostringstream err_;
+  Environment environment_;
+};
+
+}  // namespace monsoon
