@@ -1,0 +1,236 @@
+// The driver: threads, deadlines and order, against shards that hang and fail.
+#include "coordinator/core/coordinator.h"
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/rpc/protocol.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// Generous: the machine may be busy.
+constexpr absl::Duration kPatience = absl::Seconds(20);
+
+class FakeGateway : public ShardGateway {
+ public:
+  explicit FakeGateway(uint32_t task) : task_(task) {}
+
+  absl::StatusOr<ShardStatusReply> GetStatus() override {
+    {
+      MutexLock lock(&mutex_);
+      // As a stopped process does: nothing until the deadline.
+      if (hangs_) {
+        released_.WaitFor(&mutex_, absl::Seconds(1));
+        return absl::DeadlineExceededError("deadline exceeded");
+      }
+    }
+    ShardStatusReply reply;
+    reply.set_task(task_);
+    reply.set_pid(100 + task_);
+    reply.set_epoch(7);
+    MutexLock lock(&mutex_);
+    for (const std::string& job : jobs_) {
+      reply.add_job()->set_job(job);
+    }
+    return reply;
+  }
+  absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override {
+    MutexLock lock(&mutex_);
+    jobs_.insert(request.job());
+    return 7;
+  }
+  absl::Status DeleteJob(const std::string& job) override {
+    MutexLock lock(&mutex_);
+    jobs_.erase(job);
+    return absl::OkStatus();
+  }
+  absl::Status OpenSession(const SessionKey& session) override {
+    MutexLock lock(&mutex_);
+    ++open_;
+    return absl::OkStatus();
+  }
+  absl::Status CloseSession(const SessionKey& session) override {
+    MutexLock lock(&mutex_);
+    --open_;
+    return absl::OkStatus();
+  }
+
+  void Hang(bool hangs) {
+    {
+      MutexLock lock(&mutex_);
+      hangs_ = hangs;
+    }
+    released_.NotifyAll();
+  }
+  int open() const {
+    MutexLock lock(&mutex_);
+    return open_;
+  }
+  size_t jobs() const {
+    MutexLock lock(&mutex_);
+    return jobs_.size();
+  }
+
+ private:
+  const uint32_t task_;
+  mutable Mutex mutex_;
+  CondVar released_;
+  bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
+  int open_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<std::string> jobs_ ABSL_GUARDED_BY(mutex_);
+};
+
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  CoordinatorTest() {
+    cluster_.set_name("c");
+    cluster_.mutable_coordinator()->set_address("unix-abstract:c");
+    cluster_.set_heartbeat_ms(50);
+    cluster_.set_lost_after_ms(500);
+    cluster_.set_rpc_deadline_ms(4000);
+    std::vector<std::unique_ptr<ShardGateway>> gateways;
+    for (uint32_t i = 0; i < 2; ++i) {
+      ParameterServerTask* const ps = cluster_.add_ps();
+      ps->set_address(absl::StrCat("unix-abstract:ps", i));
+      ps->set_memory_limit_mib(16);
+      auto gateway = std::make_unique<FakeGateway>(i);
+      gateways_.push_back(gateway.get());
+      gateways.push_back(std::move(gateway));
+    }
+    cluster_.add_worker()->set_address("unix-abstract:w0");
+    coordinator_ = std::make_unique<Coordinator>(cluster_, std::move(gateways), Clock::Real());
+  }
+
+  static Job SmallJob() {
+    Job job;
+    job.set_name("small");
+    job.mutable_model()->set_name("m");
+    job.mutable_model()->add_input_shape(8);
+    job.mutable_model()->add_layer()->mutable_dense()->set_units(4);
+    job.mutable_train()->mutable_synthetic()->set_examples(100);
+    job.mutable_train()->mutable_synthetic()->set_classes(4);
+    job.set_batch_size(10);
+    job.set_block_examples(20);
+    job.mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
+    job.mutable_stop()->set_epochs(1);
+    return job;
+  }
+  std::string Submit() {
+    SubmitRequest request;
+    *request.mutable_job() = SmallJob();
+    const absl::StatusOr<SubmitReply> reply = coordinator_->Submit(request);
+    EXPECT_OK(reply);
+    return reply.ok() ? reply->job() : "";
+  }
+  HeartbeatReply Beat() {
+    HeartbeatRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    request.set_cluster("c");
+    request.set_incarnation(incarnation_);
+    request.set_pid(9);
+    const absl::StatusOr<HeartbeatReply> reply = coordinator_->Heartbeat(request);
+    EXPECT_OK(reply);
+    incarnation_ = reply->rejoin() ? 0 : reply->incarnation();
+    return *reply;
+  }
+  // Repeats `done` until it holds.
+  bool Await(const std::function<bool()>& done) {
+    Mutex mutex;
+    CondVar pause;
+    const absl::Duration deadline = Clock::Real()->Now() + kPatience;
+    while (!done()) {
+      if (Clock::Real()->Now() > deadline) {
+        return false;
+      }
+      MutexLock lock(&mutex);
+      pause.WaitFor(&mutex, absl::Milliseconds(10));
+    }
+    return true;
+  }
+  JobSummary Summary() { return coordinator_->Describe("latest")->summary(); }
+
+  Cluster cluster_;
+  std::vector<FakeGateway*> gateways_;
+  std::unique_ptr<Coordinator> coordinator_;
+  uint64_t incarnation_ = 0;
+};
+
+TEST_F(CoordinatorTest, RunsAJobToTheEnd) {
+  EXPECT_EQ(Submit(), "small-1");
+  HeartbeatReply beat;
+  ASSERT_TRUE(Await([&] { return (beat = Beat()).has_assignment(); }));
+  NextWorkRequest request;
+  *request.mutable_session() = beat.assignment().session();
+  std::set<uint32_t> blocks;
+  for (bool finished = false; !finished;) {
+    request.set_request(request.request() + 1);
+    ASSERT_OK_AND_ASSIGN(const NextWorkReply reply, coordinator_->NextWork(request));
+    *request.mutable_done() = reply.train().block();
+    for (const BlockId& block : reply.train().block()) {
+      blocks.insert(block.block());
+    }
+    finished = reply.has_finish();
+    ASSERT_LT(request.request(), 100u);
+  }
+  EXPECT_EQ(blocks.size(), 5u);
+  ASSERT_TRUE(Await([&] { return Summary().state() == SUCCEEDED; }));
+  EXPECT_EQ(gateways_[0]->open(), 0);
+  EXPECT_EQ(gateways_[1]->open(), 0);
+  ASSERT_OK(coordinator_->Locate("small-1"));
+  // Delete returns after the slices are gone.
+  ASSERT_OK(coordinator_->Delete("small-1"));
+  EXPECT_EQ(gateways_[0]->jobs() + gateways_[1]->jobs(), 0u);
+  EXPECT_THAT(coordinator_->Describe("small-1").status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("small-1")));
+}
+
+TEST_F(CoordinatorTest, AHangingShardIsNamedAndDelaysNobodyElse) {
+  Submit();
+  HeartbeatReply beat;
+  ASSERT_TRUE(Await([&] { return (beat = Beat()).has_assignment(); }));
+  gateways_[1]->Hang(true);
+  ASSERT_TRUE(Await([&] {
+    Beat();
+    return Summary().state() == FAILED;
+  }));
+  EXPECT_THAT(Summary().reason(), HasSubstr("ps/1 (pid 101) at unix-abstract:ps1 is lost"));
+  EXPECT_EQ(gateways_[0]->open(), 0);
+  const InfoReply info = *coordinator_->Info();
+  EXPECT_EQ(info.task(0).state(), "UP");
+  EXPECT_EQ(info.task(1).state(), "LOST");
+  EXPECT_EQ(info.task(2).state(), "UP");
+  gateways_[1]->Hang(false);
+}
+
+TEST_F(CoordinatorTest, ASilentWorkerIsLostAndTheJobCancelled) {
+  Submit();
+  HeartbeatReply beat;
+  ASSERT_TRUE(Await([&] { return (beat = Beat()).has_assignment(); }));
+  ASSERT_TRUE(Await([&] { return gateways_[0]->open() == 0 && gateways_[1]->open() == 0; }));
+  EXPECT_EQ(coordinator_->Info()->task(2).state(), "LOST");
+  EXPECT_TRUE(Beat().rejoin());
+  ASSERT_OK(coordinator_->Cancel("latest"));
+  ASSERT_TRUE(Await([&] { return Summary().state() == CANCELLED; }));
+}
+
+TEST_F(CoordinatorTest, BadJobsAreRefusedBeforeAnythingStarts) {
+  SubmitRequest request;
+  *request.mutable_job() = SmallJob();
+  request.mutable_job()->set_batch_size(0);
+  EXPECT_THAT(coordinator_->Submit(request).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_size")));
+  EXPECT_EQ(coordinator_->List()->job_size(), 0);
+}
+
+}  // namespace
+}  // namespace monsoon
