@@ -18,6 +18,7 @@
 #include "common/rpc/fault.h"
 #include "common/rpc/port_file.h"
 #include "proto/cluster.pb.h"
+#include "proto/parameter_server.pb.h"
 #include "ps_server/server.h"
 
 namespace monsoon {
@@ -98,6 +99,11 @@ int Run(std::span<const char* const> args) {
   }
   LOG(INFO) << "signal " << *signal << ": draining";
   (*server)->Drain(kDrainGrace);
+  const ShardStatusReply status = (*server)->GetStatus();
+  for (const ShardJobStatus& job : status.job()) {
+    LOG(INFO) << "job " << job.job() << ": applied " << job.applied() << ", duplicates "
+              << job.duplicates() << ", refused " << job.refused();
+  }
   LOG(INFO) << "stopped";
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
@@ -46,6 +47,12 @@ class GrpcPsServer final : public PsServer {
   const std::string& address() const override { return server_->address(); }
   int port() const override { return server_->port(); }
   uint64_t epoch() const override { return epoch_; }
+
+  ShardStatusReply GetStatus() const override {
+    absl::StatusOr<ShardStatusReply> status = shard_.GetStatus({});
+    CHECK_OK(status.status());
+    return *std::move(status);
+  }
 
   void Drain(absl::Duration grace) override {
     shard_.StartDraining();

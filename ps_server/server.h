@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/fault.h"
+#include "proto/parameter_server.pb.h"
 
 namespace monsoon {
 
@@ -33,6 +34,9 @@ class PsServer {
   virtual const std::string& address() const = 0;
   virtual int port() const = 0;
   virtual uint64_t epoch() const = 0;
+
+  // What the shard holds and has counted; also after Drain.
+  virtual ShardStatusReply GetStatus() const = 0;
 
   // Refuses new pushes, finishes and acknowledges those being applied, then
   // stops. Blocks `grace` at most, and a little.

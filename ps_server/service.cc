@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -96,6 +97,7 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
   StreamBudget budget_;
   FaultInjector faults_;
   InFlight in_flight_;
+  std::atomic<bool> refusal_logged_{false};
 };
 
 GrpcService::GrpcService(Shard* shard, uint64_t message_memory_bytes, FaultOptions fault)
@@ -187,7 +189,10 @@ grpc::Status GrpcService::CloseSession(grpc::ServerContext*,
 
 grpc::Status GrpcService::Data(DataStream* stream) {
   if (const absl::Status status = budget_.Acquire(); !status.ok()) {
-    LOG(WARNING) << status.message();
+    // Once: a client that keeps trying must not fill the log.
+    if (!refusal_logged_.exchange(true)) {
+      LOG(WARNING) << status.message();
+    }
     return ToGrpcStatus(status);
   }
   const grpc::Status status = ServeFrames(stream);

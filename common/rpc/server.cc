@@ -74,6 +74,9 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
 RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }
 
 void RpcServer::Shutdown(absl::Duration grace) {
+  if (server_ == nullptr) {
+    return;  // it never came to listen
+  }
   server_->Shutdown(
       gpr_time_from_nanos(std::max<int64_t>(0, absl::ToInt64Nanoseconds(grace)), GPR_TIMESPAN));
 }
