@@ -1,9 +1,9 @@
 // The services over gRPC, through the clients that the CLI and workers use.
 #include "coordinator/server.h"
 
-#include <unistd.h>
-
+#include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -24,11 +24,12 @@ using ::testing::StartsWith;
 
 class CoordinatorServerTest : public ::testing::Test {
  protected:
-  static std::string Name(const std::string& task) {
-    const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-    return absl::StrCat("unix-abstract:monsoon-", getpid(), "-", test->name(), "-", task);
+  // Not the process id: each sandbox counts its own, while abstract sockets are
+  // the machine's.
+  std::string Name(const std::string& task) const {
+    return absl::StrCat("unix-abstract:monsoon-", unique_, "-", task);
   }
-  static CoordinatorServer::Options Options() {
+  CoordinatorServer::Options Options() const {
     CoordinatorServer::Options options;
     options.cluster.set_name("c");
     options.cluster.mutable_coordinator()->set_address(Name("coordinator"));
@@ -50,6 +51,8 @@ class CoordinatorServerTest : public ::testing::Test {
     job.mutable_stop()->set_epochs(1);
     return request;
   }
+
+  const uint64_t unique_ = (uint64_t{std::random_device()()} << 32) | std::random_device()();
 };
 
 TEST_F(CoordinatorServerTest, ServesJobsAndReplicas) {

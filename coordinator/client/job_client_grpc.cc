@@ -1,7 +1,7 @@
 #include <memory>
 #include <string>
 
-#include "coordinator/client/coordinator_channel.h"
+#include "common/rpc/channel.h"
 #include "coordinator/client/job_client.h"
 #include "coordinator/client/unary_call.h"
 #include "proto/coordinator.grpc.pb.h"
@@ -22,7 +22,7 @@ class GrpcJobClient : public JobClient {
   GrpcJobClient(const std::string& address, absl::Duration deadline)
       : address_(address),
         deadline_(deadline),
-        stub_(JobService::NewStub(CoordinatorChannel(address))) {}
+        stub_(JobService::NewStub(MakeChannel(address))) {}
 
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) override {
     return UnaryCall(stub_.get(), &Stub::Submit, request, deadline_, address_);

@@ -1,7 +1,7 @@
 #include <memory>
 #include <string>
 
-#include "coordinator/client/coordinator_channel.h"
+#include "common/rpc/channel.h"
 #include "coordinator/client/replica_client.h"
 #include "coordinator/client/unary_call.h"
 #include "proto/coordinator.grpc.pb.h"
@@ -16,7 +16,7 @@ class GrpcReplicaClient : public ReplicaClient {
   GrpcReplicaClient(const std::string& address, absl::Duration deadline)
       : address_(address),
         deadline_(deadline),
-        stub_(ReplicaService::NewStub(CoordinatorChannel(address))) {}
+        stub_(ReplicaService::NewStub(MakeChannel(address))) {}
 
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request) override {
     return UnaryCall(stub_.get(), &Stub::Heartbeat, request, deadline_, address_);

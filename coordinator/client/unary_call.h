@@ -8,7 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "grpc/support/time.h"
+#include "common/base/status.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_conversion.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 
@@ -23,19 +25,16 @@ absl::StatusOr<Reply> UnaryCall(Stub* stub,
                                 const Request& request, absl::Duration deadline,
                                 const std::string& address) {
   grpc::ClientContext context;
-  // A timespan: a step of the system clock does not move it.
-  context.set_deadline(gpr_time_from_millis(absl::ToInt64Milliseconds(deadline), GPR_TIMESPAN));
+  SetDeadline(&context, deadline);
   Reply reply;
-  const grpc::Status status = (stub->*method)(&context, request, &reply);
+  const absl::Status status = FromGrpcStatus((stub->*method)(&context, request, &reply));
   if (status.ok()) {
     return reply;
   }
-  const auto code = static_cast<absl::StatusCode>(status.error_code());
-  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded) {
-    return absl::Status(code, absl::StrCat("coordinator at ", address, " not reached: ",
-                                           status.error_message()));
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+    return Annotate(status, absl::StrCat("coordinator at ", address, " not reached"));
   }
-  return absl::Status(code, status.error_message());
+  return status;
 }
 
 }  // namespace monsoon

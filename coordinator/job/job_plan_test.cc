@@ -1,0 +1,81 @@
+#include "coordinator/job/job_plan.h"
+
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Cluster TestCluster(int shards) {
+  Cluster cluster;
+  cluster.set_name("c");
+  cluster.mutable_coordinator()->set_address("unix-abstract:c");
+  for (int i = 0; i < shards; ++i) {
+    cluster.add_ps()->set_address(absl::StrCat("unix-abstract:p", i));
+  }
+  cluster.add_worker()->set_address("unix-abstract:w0");
+  cluster.add_worker()->set_address("unix-abstract:w1");
+  return cluster;
+}
+
+// One dense layer 16 x 32 without bias: 512 floats.
+Job TestJob() {
+  Job job;
+  job.set_name("j");
+  job.mutable_model()->add_input_shape(16);
+  job.mutable_model()->add_layer()->mutable_dense()->set_units(32);
+  job.mutable_model()->mutable_layer(0)->mutable_dense()->set_no_bias(true);
+  job.mutable_train()->mutable_synthetic()->set_examples(1000);
+  job.mutable_train()->mutable_synthetic()->set_classes(32);
+  job.set_batch_size(10);
+  job.set_seed(42);
+  job.set_stripe_kib(1);
+  job.mutable_downpour()->mutable_optimizer()->mutable_adagrad()->set_rate(0.1);
+  job.mutable_stop()->set_epochs(1);
+  return job;
+}
+
+TEST(JobPlanTest, WorksOutSlicesAndData) {
+  ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(TestJob(), TestCluster(2)));
+  EXPECT_EQ(plan.parameters, 512u);
+  EXPECT_EQ(plan.examples, 1000u);
+  EXPECT_EQ(plan.replicas, 2u);
+  EXPECT_EQ(plan.max_stripe_bytes, 1024u);
+  // Parameters and Adagrad's accumulator: 256 floats twice.
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(2048, 2048));
+  const CreateShardJobRequest request = plan.CreateRequest("j-7", 1, true);
+  EXPECT_EQ(request.job(), "j-7");
+  EXPECT_EQ(request.shard(), 1u);
+  EXPECT_EQ(request.shards(), 2u);
+  EXPECT_EQ(request.seed(), 42u);
+  EXPECT_EQ(request.layout_hash(), plan.layout_hash);
+  EXPECT_TRUE(request.written_by_client());
+  Job sgd = TestJob();
+  sgd.mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
+  sgd.mutable_downpour()->set_replicas(1);
+  ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(sgd, TestCluster(1)));
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(2048));
+  EXPECT_EQ(plan.replicas, 1u);
+}
+
+TEST(JobPlanTest, ErrorsNameTheField) {
+  Job job = TestJob();
+  job.clear_batch_size();
+  EXPECT_THAT(JobPlan::Make(job, TestCluster(1)).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_size")));
+  job = TestJob();
+  job.mutable_test()->mutable_idx()->set_images("/nowhere/images.gz");
+  job.mutable_test()->mutable_idx()->set_labels("/nowhere/labels.gz");
+  EXPECT_THAT(std::string(JobPlan::Make(job, TestCluster(1)).status().message()),
+              HasSubstr("/nowhere/images.gz"));
+  EXPECT_THAT(std::string(JobPlan::Make(TestJob(), TestCluster(33)).status().message()),
+              HasSubstr("33"));  // 512 floats are 32 lines of 64 bytes.
+}
+
+}  // namespace
+}  // namespace monsoon
