@@ -21,6 +21,11 @@ constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
 // the client's deadline and ended by Cancel.
 constexpr absl::Duration kWaitSlice = absl::Seconds(1);
 
+// A shard that did not answer is asked again; a cancelled call is over.
+bool MayRetry(const absl::Status& status) {
+  return IsTransient(status) && !absl::IsCancelled(status);
+}
+
 }  // namespace
 
 DownpourLoopOptions DownpourLoopOptions::From(const Job& job, uint32_t worker) {
@@ -75,7 +80,7 @@ DownpourLoop::Fetched DownpourLoop::Fetch(std::span<float> out) {
     fetched.status = client_->Fetch(out, marks.get(), &fetched.stats);
     fetched.duration = clock_->Now() - begin;
     fetched.marks = std::move(marks);
-    if (!IsTransient(fetched.status) || stopped()) {
+    if (!MayRetry(fetched.status) || stopped()) {
       return fetched;
     }
     LOG(WARNING) << "fetch: " << std::string(fetched.status.message()) << "; trying again";
@@ -187,7 +192,7 @@ DownpourLoop::Pushed DownpourLoop::Push(const Accumulation& accumulation) {
   while (true) {
     Pushed pushed{client_->Push(accumulation.gradient, *accumulation.base), {}};
     pushed.duration = clock_->Now() - begin;
-    if (pushed.result.ok() || !IsTransient(pushed.result.status()) || stopped()) {
+    if (pushed.result.ok() || !MayRetry(pushed.result.status()) || stopped()) {
       return pushed;
     }
     // The client finishes it under the same sequence.

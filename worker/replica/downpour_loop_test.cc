@@ -295,5 +295,17 @@ TEST_F(DownpourLoopTest, AnUnreachableShardIsAskedUntilTheSessionStops) {
   EXPECT_EQ(stats_.Snapshot().pushes(), 0u);
 }
 
+TEST_F(DownpourLoopTest, ACancelledCallIsNotRepeated) {
+  options_.overlap = ASYNC;
+  int tries = 0;
+  shards_.before_fetch = [&] {
+    ++tries;
+    return absl::CancelledError("cancelled");
+  };
+  EXPECT_THAT(Loop().Step(batch_, std::nullopt).status(),
+              StatusIs(absl::StatusCode::kCancelled, ::testing::_));
+  EXPECT_EQ(tries, 1);
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -44,7 +44,8 @@ absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control
       stats->AddEvaluationFetch(fetch);
       return status;
     }
-    if (!IsTransient(status) || control->state() == SessionControl::State::kStop) {
+    if (!IsTransient(status) || absl::IsCancelled(status) ||
+        control->state() == SessionControl::State::kStop) {
       return status;
     }
     stats->AddRetry();
