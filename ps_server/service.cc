@@ -285,8 +285,8 @@ bool GrpcService::AnswerFetch(const DataHeader& header, DataStream* stream) {
   while (next < end) {
     // The message owns its memory: gRPC may still send it while the next one
     // is made.
-    auto payload = std::make_shared<AlignedFloats>((*job)->FramePayloadBytes(next, end) /
-                                                   sizeof(float));
+    auto payload = std::make_shared<AlignedFloats>(AlignedFloats::Uninitialized(
+        (*job)->FramePayloadBytes(next, end) / sizeof(float)));
     absl::StatusOr<ShardJob::Copied> copied =
         (*job)->CopyStripes(session, next, end, payload.get());
     if (!copied.ok()) {

@@ -9,7 +9,7 @@ namespace monsoon {
 
 StreamBudget::StreamBudget(uint64_t budget_bytes, uint64_t stream_bytes)
     : budget_bytes_(budget_bytes),
-      capacity_(std::max<uint64_t>(1, budget_bytes / stream_bytes)) {}
+      capacity_(std::max<uint64_t>(1, budget_bytes / 4 * 3 / stream_bytes)) {}
 
 absl::Status StreamBudget::Acquire() {
   MutexLock lock(&mutex_);

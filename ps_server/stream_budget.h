@@ -4,7 +4,8 @@
 //
 // A stream can hold at once: what the transport reads ahead, one received
 // frame, its copy while it is applied, one frame being sent and the next one
-// being made.
+// being made. A quarter of the budget is kept for streams that have arrived
+// but are not admitted yet, and for the allocator.
 //
 // Thread safe.
 #pragma once

@@ -1,4 +1,4 @@
-// AlignedFloats: a fixed block of zeroed floats at a 64-byte boundary.
+// AlignedFloats: a fixed block of floats at a 64-byte boundary.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,18 @@ namespace monsoon {
 class AlignedFloats {
  public:
   AlignedFloats() = default;
+  // Zeroed.
   explicit AlignedFloats(size_t size)
       : size_(size), data_(new (std::align_val_t(kAlignment)) float[size]) {
     std::fill_n(data_.get(), size, 0.0f);
+  }
+
+  // Not zeroed: for memory that is written at once.
+  static AlignedFloats Uninitialized(size_t size) {
+    AlignedFloats floats;
+    floats.size_ = size;
+    floats.data_.reset(new (std::align_val_t(kAlignment)) float[size]);
+    return floats;
   }
 
   float* data() { return data_.get(); }
