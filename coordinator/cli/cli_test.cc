@@ -265,7 +265,8 @@ TEST_F(CliTest, WatchJsonIsOneObject) {
 }
 
 TEST_F(CliTest, WatchSurvivesAShortAbsenceOnly) {
-  cli_.coordinator.descriptions = {Description(RUNNING), kDown, kDown, Description(SUCCEEDED)};
+  cli_.coordinator.descriptions = {Description(RUNNING), absl::CancelledError("bye"), kDown,
+                                   Description(SUCCEEDED)};
   EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
 
   cli_.coordinator.descriptions = {Description(RUNNING), kDown};

@@ -6,7 +6,9 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return kExitOk;
-    // A deadline of an RPC: nobody answered. Waits of ours use kExitTimeout.
+    // A deadline of an RPC: nobody answered. Waits of ours use kExitTimeout. A
+    // server that ends cancels the calls it has.
+    case absl::StatusCode::kCancelled:
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
       return kExitUnreachable;

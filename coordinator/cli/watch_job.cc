@@ -16,8 +16,10 @@ constexpr absl::Duration kRetry = absl::Milliseconds(250);
 // after a refresh and one call's deadline of 4 s, so within 5 s either way.
 constexpr absl::Duration kPatience = absl::Seconds(3);
 
+// A coordinator that ends cancels the calls it has.
 bool IsAway(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kUnavailable ||
+  return status.code() == absl::StatusCode::kCancelled ||
+         status.code() == absl::StatusCode::kUnavailable ||
          status.code() == absl::StatusCode::kDeadlineExceeded;
 }
 

@@ -40,10 +40,13 @@ std::string TestAccuracy(const JobDescription& job) {
              : Fixed(job.evaluation(job.evaluation_size() - 1).test_accuracy(), 4);
 }
 
-// "3.20/10"; "3.20/-" for a job that does not stop by epochs.
+// "3.20/10", "0.00/0.25"; "3.20/-" for a job that does not stop by data.
 std::string Epochs(const JobDescription::Progress& progress) {
-  return absl::StrFormat("%.2f/%s", progress.epoch(),
-                         progress.epochs() > 0 ? absl::StrFormat("%g", progress.epochs()) : "-");
+  const double epochs = progress.epochs();
+  return absl::StrCat(Fixed(progress.epoch(), 2), "/",
+                      epochs <= 0                    ? "-"
+                      : epochs == std::floor(epochs) ? Fixed(epochs, 0)
+                                                     : Fixed(epochs, 2));
 }
 
 double AgeSeconds(const JobDescription::Worker& worker, int64_t now_ms) {

@@ -64,6 +64,12 @@ TEST(WatchLinesTest, WhatIsNotMeasuredIsADash) {
             "test_acc=- ex_s=- stale_p50=- stale_p99=- fetch_ms=- push_ms=- eta_s=-");
 }
 
+TEST(WatchLinesTest, BrokenEpochsAreRounded) {
+  JobDescription job;
+  job.mutable_progress()->set_epochs(1.0 / 3);
+  EXPECT_THAT(WatchLines(job, kNowMs), HasSubstr(" epoch=0.00/0.33 "));
+}
+
 TEST(DoneLineTest, Golden) {
   JobDescription job = Running();
   job.mutable_summary()->set_state(SUCCEEDED);

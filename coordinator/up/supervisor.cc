@@ -137,7 +137,7 @@ void Supervisor::PollOnce() {
 }
 
 void Supervisor::HandleSignal(int signal) {
-  if (phase_ == Phase::kRunning) {
+  if (phase_ == Phase::kRunning || phase_ == Phase::kLingering) {
     Say(absl::StrCat("up: stopping the cluster (SIG", sigabbrev_np(signal),
                      "); once more to kill it\n"));
     BeginStop(signal == SIGINT ? kExitInterrupted : kExitTerminated);
@@ -162,28 +162,40 @@ void Supervisor::ScheduleRestart(SupervisedTask* task) {
   task->backoff = std::min(2 * task->backoff, options_.longest_backoff);
 }
 
+// What the end of `task` leads to, in words.
+std::string Supervisor::Consequence(SupervisedTask* task) {
+  if (phase_ == Phase::kRunning && WantsRestart(*task)) {
+    ScheduleRestart(task);
+    return absl::StrFormat("it starts again in %.1f s (--restart=%s)",
+                           absl::ToDoubleSeconds(*task->restart_at - clock_->Now()),
+                           PolicyName(options_.restart));
+  }
+  if (phase_ == Phase::kRunning && IsWorker(*task)) {
+    return absl::StrCat("the job goes on without it (--restart=", PolicyName(options_.restart),
+                        ")");
+  }
+  return "the cluster cannot go on without it: stopping all tasks";
+}
+
 void Supervisor::HandleEnd(SupervisedTask* task, const ProcessEnd& end) {
-  if (phase_ != Phase::kRunning) {
+  if (phase_ != Phase::kRunning && phase_ != Phase::kLingering) {
     return;
   }
-  std::string consequence;
-  const bool restart = WantsRestart(*task);
-  if (restart) {
-    ScheduleRestart(task);
-    consequence = absl::StrFormat("it starts again in %.1f s (--restart=%s)",
-                                  absl::ToDoubleSeconds(*task->restart_at - clock_->Now()),
-                                  PolicyName(options_.restart));
-  } else if (IsWorker(*task)) {
-    consequence =
-        absl::StrCat("the job goes on without it (--restart=", PolicyName(options_.restart), ")");
-  } else {
-    consequence = "the cluster cannot go on without it: stopping all tasks";
-  }
+  const std::string consequence = Consequence(task);
   Say(RootCauseBox(task->plan().name, task->pid(), end, task->lived(), task->last_lines(),
                    consequence));
-  if (!restart && !IsWorker(*task)) {
-    BeginStop(kExitTaskDied);
+  if (task->restart_at.has_value() || IsWorker(*task)) {
+    return;
   }
+  if (task->plan().role == TaskRole::kParameterServer && AnyRunning(/*workers=*/false)) {
+    if (phase_ == Phase::kRunning) {
+      phase_ = Phase::kLingering;
+      exit_code_ = kExitTaskDied;
+      stop_deadline_ = clock_->Now() + options_.shard_loss_grace;
+    }
+    return;
+  }
+  BeginStop(kExitTaskDied);
 }
 
 void Supervisor::RestartDue() {
@@ -256,6 +268,12 @@ void Supervisor::EnterStopPhase(Phase phase) {
 }
 
 void Supervisor::AdvanceStop() {
+  if (phase_ == Phase::kLingering) {
+    if (clock_->Now() >= stop_deadline_) {
+      BeginStop(exit_code_);
+    }
+    return;
+  }
   const bool workers = phase_ == Phase::kStoppingWorkers;
   if (!AnyRunning(workers)) {
     if (workers) {

@@ -7,7 +7,9 @@
 //
 // A worker that ends by itself: a box; the others go on, and it is started
 // again after a back-off when the policy says so. A shard or the coordinator:
-// a box, everything is stopped, exit 1 (with kAll it is started again).
+// a box, everything is stopped, exit 1 (with kAll it is started again). After
+// a shard the rest stays for `shard_loss_grace`, so that the coordinator fails
+// its jobs with the reason and those who watch them hear it.
 //
 // Stopping: SIGTERM to the workers, then to the others, so that pushes in
 // flight find their shards; SIGKILL after `stop_timeout` for each of the two.
@@ -40,6 +42,7 @@ struct SupervisorOptions {
   absl::Duration ready_timeout = absl::Seconds(30);
   // Over the grace that a worker's drain has (8 s).
   absl::Duration stop_timeout = absl::Seconds(10);
+  absl::Duration shard_loss_grace = absl::ZeroDuration();
   absl::Duration first_backoff = absl::Seconds(1);
   absl::Duration longest_backoff = absl::Seconds(30);
 };
@@ -56,7 +59,7 @@ class Supervisor {
   absl::StatusOr<int> Run();
 
  private:
-  enum class Phase { kRunning, kStoppingWorkers, kStoppingOthers, kStopped };
+  enum class Phase { kRunning, kLingering, kStoppingWorkers, kStoppingOthers, kStopped };
 
   absl::Status StartAll();
   void PollOnce();
@@ -66,6 +69,7 @@ class Supervisor {
   void ScheduleRestart(SupervisedTask* task);
   void RestartDue();
   void CheckReady();
+  std::string Consequence(SupervisedTask* task);
   void BeginStop(int exit_code);
   void AdvanceStop();
   void EnterStopPhase(Phase phase);

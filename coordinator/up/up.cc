@@ -19,6 +19,9 @@ namespace monsoon {
 namespace {
 
 constexpr int kExitConfiguration = 2;
+// The coordinator's verdict over a lost shard, and a watcher's next look at it
+// (1 s), come within this after the cluster's lost_after_ms.
+constexpr absl::Duration kNoticeMargin = absl::Milliseconds(1300);
 
 // A folder for port files, removed with its files at the end of the scope.
 class PortFolder {
@@ -80,6 +83,10 @@ absl::StatusOr<int> TryRunUp(const Cluster& cluster, UpOptions options) {
                             absl::StrJoin(plan.not_local, ", "), "\n"));
   }
   options.supervisor.cluster_name = cluster.name();
+  if (options.supervisor.shard_loss_grace == absl::ZeroDuration()) {
+    options.supervisor.shard_loss_grace =
+        absl::Milliseconds(cluster.lost_after_ms()) + kNoticeMargin;
+  }
   Supervisor supervisor(std::move(plan.tasks), folder->path(), options.supervisor, &signals);
   return supervisor.Run();
 }

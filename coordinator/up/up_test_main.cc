@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   // Short, so that a test of what does not answer ends soon.
   options.supervisor.stop_timeout = absl::Milliseconds(300);
   options.supervisor.ready_timeout = absl::Seconds(policy == "impatient" ? 1 : 20);
+  options.supervisor.shard_loss_grace = absl::Milliseconds(50);
   options.supervisor.first_backoff = absl::Milliseconds(10);
   return monsoon::RunUp(cluster->cluster, options);
 }
