@@ -16,6 +16,8 @@ import sys
 import numpy
 
 DATA = "/usr/share/datasets/fashion-mnist/t10k-"
+# As in the job files of configs/job.
+MEAN, SCALE = 0.286, 2.83
 
 
 def read_idx(path):
@@ -70,7 +72,8 @@ def main():
     arguments = parser.parse_args()
 
     model = numpy.load(arguments.model)
-    images = read_idx(DATA + "images-idx3-ubyte.gz").astype(numpy.float32) / 255
+    images = read_idx(DATA + "images-idx3-ubyte.gz").astype(numpy.float32)
+    images = (images / 255 - MEAN) * SCALE
     labels = read_idx(DATA + "labels-idx1-ubyte.gz")
     forward = forward_lenet if arguments.network == "lenet" else forward_dense
     correct = 0
