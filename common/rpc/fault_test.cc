@@ -1,0 +1,51 @@
+#include "common/rpc/fault.h"
+
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::HasSubstr;
+
+TEST(FaultOptionsTest, ParsesEachPart) {
+  ASSERT_OK_AND_ASSIGN(FaultOptions options, ParseFaultOptions("delay_ms=20,drop=0.01,seed=1"));
+  EXPECT_EQ(options.delay_ms, 20u);
+  EXPECT_EQ(options.drop, 0.01);
+  EXPECT_EQ(options.seed, 1u);
+  EXPECT_TRUE(options.enabled());
+  ASSERT_OK_AND_ASSIGN(options, ParseFaultOptions(""));
+  EXPECT_FALSE(options.enabled());
+}
+
+TEST(FaultOptionsTest, RefusesWhatItDoesNotKnow) {
+  for (const char* text : {"delay=20", "delay_ms=-1", "delay_ms=1e9", "drop=1", "drop=nan",
+                           "drop=-0.1", "seed=x", "drop"}) {
+    EXPECT_THAT(ParseFaultOptions(text),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)));
+  }
+}
+
+TEST(FaultInjectorTest, LosesTheShareAskedForTheSameWayEachTime) {
+  FaultOptions options;
+  options.delay_ms = 7;
+  options.drop = 0.25;
+  options.seed = 42;
+  FaultInjector first(options), second(options);
+  int requests = 0, replies = 0;
+  constexpr int kCount = 10'000;
+  for (int i = 0; i < kCount; ++i) {
+    const Fault fault = first.Next();
+    EXPECT_EQ(fault.loss, second.Next().loss);
+    EXPECT_EQ(fault.delay, absl::Milliseconds(7));
+    requests += fault.loss == Fault::Loss::kRequest;
+    replies += fault.loss == Fault::Loss::kReply;
+  }
+  EXPECT_NEAR(requests, kCount / 8, 150);
+  EXPECT_NEAR(replies, kCount / 8, 150);
+}
+
+}  // namespace
+}  // namespace monsoon
