@@ -86,15 +86,19 @@ class UpTest : public ::testing::Test {
     port_folders_ = folder_ + "/tmp";
     ASSERT_EQ(mkdir(port_folders_.c_str(), 0700), 0);
     setenv("TMPDIR", port_folders_.c_str(), 1);
-    WriteCluster(absl::StrCat("unix-abstract:", folder_, "-c"));
+    // Not the whole folder: in a sandbox it is longer than the 107 bytes that an
+    // address may have.
+    sockets_ = absl::StrCat("unix-abstract:monsoon", folder_.substr(folder_.rfind('/') + 1), "-",
+                            absl::ToUnixNanos(absl::Now()));
+    WriteCluster(absl::StrCat(sockets_, "-c"));
   }
 
   void WriteCluster(const std::string& coordinator) {
     std::string text =
         absl::StrCat("name: \"fake\"\ncoordinator { address: \"", coordinator, "\" }\n");
-    absl::StrAppend(&text, "ps { address: \"unix-abstract:", folder_, "-p\" }\n");
+    absl::StrAppend(&text, "ps { address: \"", sockets_, "-p\" }\n");
     for (int i = 0; i < 2; ++i) {
-      absl::StrAppend(&text, "worker { address: \"unix-abstract:", folder_, "-w", i, "\" }\n");
+      absl::StrAppend(&text, "worker { address: \"", sockets_, "-w", i, "\" }\n");
     }
     WriteText(ClusterPath(), text);
   }
@@ -169,6 +173,7 @@ class UpTest : public ::testing::Test {
   static constexpr const char* kTasks[] = {"coordinator-0", "ps_server-0", "worker-0", "worker-1"};
 
   std::string folder_;
+  std::string sockets_;  // what the tasks' addresses begin with
   std::string port_folders_;
   std::optional<Subprocess> up_;
   std::string out_;
@@ -195,9 +200,8 @@ class UpTest : public ::testing::Test {
 TEST_F(UpTest, ReadyLinePrefixesAndCleanEnd) {
   StartUp();
   ASSERT_TRUE(WaitFor("is ready"));
-  EXPECT_THAT(err_, HasSubstr(absl::StrCat(
-                        "up: cluster \"fake\" is ready: coordinator unix-abstract:", folder_,
-                        "-c, 1 ps, 2 workers\n")));
+  EXPECT_THAT(err_, HasSubstr(absl::StrCat("up: cluster \"fake\" is ready: coordinator ", sockets_,
+                                           "-c, 1 ps, 2 workers\n")));
   const std::vector<UniqueFd> watched = WatchAll();
   up_->Signal(SIGINT);
   EXPECT_EQ(WaitEnd(), 130);
@@ -336,8 +340,8 @@ TEST_F(UpTest, TasksThatDoNotListenAreNamed) {
   Before("worker-1", "exec sleep 1000\n");
   StartUp("impatient");
   EXPECT_EQ(WaitEnd(), 4);
-  EXPECT_THAT(err_, HasSubstr(absl::StrCat("up: not listening after 1s: worker/1 (unix-abstract:",
-                                           folder_, "-w1); stopping")));
+  EXPECT_THAT(err_, HasSubstr(absl::StrCat("up: not listening after 1s: worker/1 (", sockets_,
+                                           "-w1); stopping")));
 }
 
 TEST_F(UpTest, ABusyPortIsNamedBeforeAnythingStarts) {
