@@ -111,10 +111,10 @@ TEST_F(CoordinatorServerTest, ServesJobsAndReplicas) {
 
 TEST_F(CoordinatorServerTest, PortZeroAndTwoServersInOneProcess) {
   CoordinatorServer::Options options = Options();
-  options.address = "localhost:0";
+  options.address = "127.0.0.1:0";
   ASSERT_OK_AND_ASSIGN(const auto one, CoordinatorServer::Start(options));
   ASSERT_OK_AND_ASSIGN(const auto two, CoordinatorServer::Start(options));
-  EXPECT_THAT(one->address(), StartsWith("localhost:"));
+  EXPECT_THAT(one->address(), StartsWith("127.0.0.1:"));
   EXPECT_NE(one->address(), two->address());
   const auto jobs = JobClient::Create(two->address(), absl::Seconds(10));
   ASSERT_OK(jobs->List());

@@ -251,7 +251,13 @@ class CoreHarness {
     EXPECT_OK(description);
     return *description;
   }
-  JobState State(const std::string& job = "latest") { return Describe(job).summary().state(); }
+  JobState State(const std::string& job = "latest") {
+    JobState state = JOB_STATE_UNSPECIFIED;
+    for (const JobSummary& summary : core_->List(now()).job()) {
+      state = job == "latest" || job == summary.job() ? summary.state() : state;
+    }
+    return state;
+  }
   std::string Reason(const std::string& job = "latest") { return Describe(job).summary().reason(); }
   std::vector<std::string> Events(const std::string& job = "latest") {
     std::vector<std::string> kinds;

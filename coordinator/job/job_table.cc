@@ -96,7 +96,7 @@ JobRecord* JobTable::NextToRun() const {
   return nullptr;
 }
 
-void JobTable::Remove(const std::string& id) {
+void JobTable::Remove(std::string id) {
   std::erase_if(jobs_, [&id](const auto& job) { return job->id == id; });
 }
 

@@ -34,7 +34,8 @@ class JobTable {
 
   // The oldest job that could run now; null when there is none.
   JobRecord* NextToRun() const;
-  void Remove(const std::string& id);
+  // By value: the id may be the record's own.
+  void Remove(std::string id);
 
   const std::vector<std::unique_ptr<JobRecord>>& jobs() const { return jobs_; }
 
