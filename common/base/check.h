@@ -13,11 +13,11 @@ namespace monsoon::internal {
 
 }  // namespace monsoon::internal
 
-#define CHECK(condition)                                                          \
-  do {                                                                            \
-    if (!(condition)) [[unlikely]] {                                              \
-      ::monsoon::internal::CheckFailed(__FILE__, __LINE__, #condition, {});       \
-    }                                                                             \
+#define CHECK(condition)                                                    \
+  do {                                                                      \
+    if (!(condition)) [[unlikely]] {                                        \
+      ::monsoon::internal::CheckFailed(__FILE__, __LINE__, #condition, {}); \
+    }                                                                       \
   } while (false)
 
 #define CHECK_EQ(a, b) CHECK((a) == (b))
@@ -27,10 +27,9 @@ namespace monsoon::internal {
 #define CHECK_GE(a, b) CHECK((a) >= (b))
 #define CHECK_GT(a, b) CHECK((a) > (b))
 
-#define CHECK_OK(expr)                                                            \
-  do {                                                                            \
-    if (const absl::Status status_ = (expr); !status_.ok()) [[unlikely]] {        \
-      ::monsoon::internal::CheckFailed(__FILE__, __LINE__, #expr,                 \
-                                       status_.ToString());                       \
-    }                                                                             \
+#define CHECK_OK(expr)                                                                 \
+  do {                                                                                 \
+    if (const absl::Status status_ = (expr); !status_.ok()) [[unlikely]] {             \
+      ::monsoon::internal::CheckFailed(__FILE__, __LINE__, #expr, status_.ToString()); \
+    }                                                                                  \
   } while (false)

@@ -36,8 +36,7 @@ float PhiloxStream::Normal(uint64_t index) const {
   const uint32_t b = Bits(2 * index + 1);
   const double u1 = (static_cast<double>(a) + 0.5) * 0x1p-32;
   const double u2 = static_cast<double>(b) * 0x1p-32;
-  return static_cast<float>(std::sqrt(-2.0 * std::log(u1)) *
-                            std::cos(2.0 * std::numbers::pi * u2));
+  return static_cast<float>(std::sqrt(-2.0 * std::log(u1)) * std::cos(2.0 * std::numbers::pi * u2));
 }
 
 }  // namespace monsoon

@@ -28,9 +28,7 @@ class PhiloxStream {
   PhiloxStream(uint64_t seed, StreamKind kind, uint32_t sub = 0)
       : seed_(seed), high_((static_cast<uint64_t>(kind) << 32) | sub) {}
 
-  uint32_t Bits(uint64_t index) const {
-    return Philox4x32(seed_, high_, index >> 2)[index & 3];
-  }
+  uint32_t Bits(uint64_t index) const { return Philox4x32(seed_, high_, index >> 2)[index & 3]; }
   // In [0, 1), a multiple of 2^-24.
   float Uniform(uint64_t index) const { return static_cast<float>(Bits(index) >> 8) * 0x1p-24f; }
   // N(0, 1) by Box and Muller from words 2i and 2i + 1; deterministic across

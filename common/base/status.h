@@ -21,11 +21,11 @@ absl::Status Annotate(const absl::Status& status, absl::string_view context);
 #define MONSOON_CONCAT(a, b) MONSOON_CONCAT_INNER(a, b)
 
 // Leaves the function with the status of `expr` unless it is OK.
-#define RETURN_IF_ERROR(expr)                              \
-  do {                                                     \
-    if (absl::Status status_ = (expr); !status_.ok()) {    \
-      return status_;                                      \
-    }                                                      \
+#define RETURN_IF_ERROR(expr)                           \
+  do {                                                  \
+    if (absl::Status status_ = (expr); !status_.ok()) { \
+      return status_;                                   \
+    }                                                   \
   } while (false)
 
 // ASSIGN_OR_RETURN(auto x, F()): x is the value, or the function is left.

@@ -19,8 +19,8 @@ std::optional<Value> QuantileOf(const std::map<Value, uint64_t>& counts, double 
   if (total == 0) {
     return std::nullopt;
   }
-  const uint64_t wanted = std::max<uint64_t>(
-      1, static_cast<uint64_t>(std::ceil(q * static_cast<double>(total))));
+  const uint64_t wanted =
+      std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(q * static_cast<double>(total))));
   uint64_t seen = 0;
   for (const auto& [value, count] : counts) {
     seen += count;

@@ -11,7 +11,6 @@ namespace monsoon {
 
 // Writes the initial values of flat indices [begin, begin + out.size()) to
 // `out`; padding gets zero.
-void Initialize(const ParameterLayout& layout, uint64_t seed, uint64_t begin,
-                std::span<float> out);
+void Initialize(const ParameterLayout& layout, uint64_t seed, uint64_t begin, std::span<float> out);
 
 }  // namespace monsoon

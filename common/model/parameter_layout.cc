@@ -35,16 +35,26 @@ uint32_t OrDefault(uint32_t value, uint32_t otherwise) { return value == 0 ? oth
 
 const char* KindName(Layer::KindCase kind) {
   switch (kind) {
-    case Layer::kDense: return "dense";
-    case Layer::kConv2D: return "conv";
-    case Layer::kAveragePool2D: return "average_pool";
-    case Layer::kMaxPool2D: return "max_pool";
-    case Layer::kRelu: return "relu";
-    case Layer::kSigmoid: return "sigmoid";
-    case Layer::kTanh: return "tanh";
-    case Layer::kDropout: return "dropout";
-    case Layer::kFlatten: return "flatten";
-    case Layer::KIND_NOT_SET: return "";
+    case Layer::kDense:
+      return "dense";
+    case Layer::kConv2D:
+      return "conv";
+    case Layer::kAveragePool2D:
+      return "average_pool";
+    case Layer::kMaxPool2D:
+      return "max_pool";
+    case Layer::kRelu:
+      return "relu";
+    case Layer::kSigmoid:
+      return "sigmoid";
+    case Layer::kTanh:
+      return "tanh";
+    case Layer::kDropout:
+      return "dropout";
+    case Layer::kFlatten:
+      return "flatten";
+    case Layer::KIND_NOT_SET:
+      return "";
   }
   return "";
 }
@@ -136,8 +146,7 @@ absl::StatusOr<LayerPlan> PlanPool2d(const std::string& name, const Pool2d& pool
                                          ShapeText(input)));
   }
   const uint32_t stride = OrDefault(pool.stride(), pool.window());
-  ASSIGN_OR_RETURN(const uint32_t height,
-                   WindowedExtent(name, input[1], pool.window(), stride, 0));
+  ASSIGN_OR_RETURN(const uint32_t height, WindowedExtent(name, input[1], pool.window(), stride, 0));
   ASSIGN_OR_RETURN(const uint32_t width, WindowedExtent(name, input[2], pool.window(), stride, 0));
   return LayerPlan{{input[0], height, width}, {}};
 }

@@ -20,10 +20,10 @@ namespace monsoon {
 inline constexpr uint64_t kAlignmentFloats = 16;  // 64 bytes: one cache line.
 
 struct TensorInfo {
-  std::string name;            // "conv1/weight"
-  std::vector<uint32_t> shape; // weights: OIHW or [out, in]
-  uint64_t offset = 0;         // in floats, a multiple of kAlignmentFloats
-  uint64_t size = 0;           // in floats, without padding
+  std::string name;             // "conv1/weight"
+  std::vector<uint32_t> shape;  // weights: OIHW or [out, in]
+  uint64_t offset = 0;          // in floats, a multiple of kAlignmentFloats
+  uint64_t size = 0;            // in floats, without padding
   uint64_t fan_in = 0;
   uint64_t fan_out = 0;
   Initializer initializer;
@@ -34,7 +34,7 @@ struct LayerShape {
   std::string name;                   // as given, or made up ("dense2")
   std::vector<uint32_t> input_shape;  // without the batch dimension
   std::vector<uint32_t> output_shape;
-  int weight = -1;                    // index into tensors(), -1: none
+  int weight = -1;  // index into tensors(), -1: none
   int bias = -1;
 };
 

@@ -34,8 +34,7 @@ absl::StatusOr<ShardMap> ShardMap::Create(uint64_t size, uint32_t shards,
   // The largest stripe that still gives every shard one: with more stripes
   // than shards, contiguous runs of floor or ceil(stripes / shards) differ by
   // one stripe at most.
-  uint64_t lines_per_stripe =
-      std::min(max_stripe_bytes / kLineBytes, CeilDivide(lines, shards));
+  uint64_t lines_per_stripe = std::min(max_stripe_bytes / kLineBytes, CeilDivide(lines, shards));
   while (CeilDivide(lines, lines_per_stripe) < shards) {
     --lines_per_stripe;
   }

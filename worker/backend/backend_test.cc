@@ -30,10 +30,9 @@ TEST(BackendTest, BothBackendsAgreeOnTheLoss) {
 
 TEST(BackendTest, RefusesZeroThreads) {
   const Model model = testing::Mlp();
-  EXPECT_THAT(
-      CreateNetwork(BackendKind::kCpu, model, testing::MakeLayout(model), NetworkOptions{0})
-          .status(),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("threads")));
+  EXPECT_THAT(CreateNetwork(BackendKind::kCpu, model, testing::MakeLayout(model), NetworkOptions{0})
+                  .status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("threads")));
 }
 
 }  // namespace

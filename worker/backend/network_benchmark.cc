@@ -23,10 +23,9 @@ void Run(benchmark::State& state, const Model& model, bool training) {
   for (auto unused : state) {
     // As after a fetch: packing belongs to the step.
     (*network)->SetParameters(parameters);
-    const bool ok = training ? (*network)
-                                   ->LossAndGradient(batch, StepKey{1, 0, step++}, gradient.span())
-                                   .ok()
-                             : (*network)->Evaluate(batch).ok();
+    const bool ok =
+        training ? (*network)->LossAndGradient(batch, StepKey{1, 0, step++}, gradient.span()).ok()
+                 : (*network)->Evaluate(batch).ok();
     if (!ok) {
       state.SkipWithError("the step failed");
       return;

@@ -45,14 +45,15 @@ std::string Json(const TrainingReport& report) {
       R"({"epoch":%.4f,"step":%d,"examples":%d,"loss":%.6f,"accuracy":%.6f,"test_loss":%s,)"
       R"("test_accuracy":%s,"examples_per_s":%.1f,"elapsed_s":%.3f})",
       report.epoch, report.step, report.examples, report.loss, report.accuracy,
-      OptionalNumber(report.test_loss), OptionalNumber(report.test_accuracy),
-      report.examples_per_s, report.elapsed_s);
+      OptionalNumber(report.test_loss), OptionalNumber(report.test_accuracy), report.examples_per_s,
+      report.elapsed_s);
 }
 
 int Main() {
   if (absl::GetFlag(FLAGS_job).empty()) {
-    std::fprintf(stderr, "baseline: --job=FILE is missing, as in "
-                         "--job=configs/job/lenet_downpour.textproto\n");
+    std::fprintf(stderr,
+                 "baseline: --job=FILE is missing, as in "
+                 "--job=configs/job/lenet_downpour.textproto\n");
     return kUsage;
   }
   LoadOptions load;

@@ -59,7 +59,9 @@ absl::Status CheckJob(const Job& job) {
 }  // namespace
 
 Trainer::Trainer(const Job& job, ParameterLayout layout)
-    : job_(job), layout_(std::move(layout)), parameters_(layout_.size()),
+    : job_(job),
+      layout_(std::move(layout)),
+      parameters_(layout_.size()),
       gradient_(layout_.size()) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
@@ -144,8 +146,7 @@ absl::Status Trainer::Push() {
   if (summed_ == 0) {
     return absl::OkStatus();
   }
-  const std::span<float> gradient =
-      job_.downpour().n_push() > 1 ? sum_.span() : gradient_.span();
+  const std::span<float> gradient = job_.downpour().n_push() > 1 ? sum_.span() : gradient_.span();
   if (!AllFinite(gradient)) {
     return absl::AbortedError(absl::StrCat("diverged: the gradient of step ", steps_ - 1,
                                            " is not finite at ",
@@ -170,8 +171,7 @@ bool Trainer::EvaluationDue(bool last) const {
     return false;
   }
   const double every = job_.evaluation().every_epochs();
-  const double epochs =
-      static_cast<double>(examples_) / static_cast<double>(train_->examples());
+  const double epochs = static_cast<double>(examples_) / static_cast<double>(train_->examples());
   return last || (every > 0 && epochs >= last_evaluation_ + every);
 }
 

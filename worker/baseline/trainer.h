@@ -38,9 +38,9 @@ struct TrainerOptions {
 struct TrainingReport {
   double epoch = 0;  // epochs done
   uint64_t step = 0;
-  uint64_t examples = 0;  // since the beginning
-  double loss = 0;        // mean over the samples of this interval
-  double accuracy = 0;    // in training
+  uint64_t examples = 0;      // since the beginning
+  double loss = 0;            // mean over the samples of this interval
+  double accuracy = 0;        // in training
   double examples_per_s = 0;  // of training alone, without evaluation
   double elapsed_s = 0;       // of training alone, since the beginning
   // Null where the job has no test set or no evaluation was due.

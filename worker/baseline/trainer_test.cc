@@ -20,23 +20,25 @@ using ::testing::HasSubstr;
 
 Job SmallJob() {
   Job job;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(R"pb(
-    name: "small"
-    model {
-      input_shape: 12
-      layer { dense { units: 9 } }
-      layer { relu {} }
-      layer { dropout { rate: 0.1 } }
-      layer { dense { units: 4 } }
-    }
-    train { synthetic { examples: 500 classes: 4 seed: 1 center_seed: 7 } }
-    test { synthetic { examples: 203 classes: 4 seed: 2 center_seed: 7 } }
-    seed: 3
-    batch_size: 16
-    downpour { optimizer { sgd { rate: 0.05 } } }
-    stop { epochs: 3 }
-    evaluation { every_epochs: 1 batch_size: 50 }
-  )pb", &job));
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(
+        name: "small"
+        model {
+          input_shape: 12
+          layer { dense { units: 9 } }
+          layer { relu {} }
+          layer { dropout { rate: 0.1 } }
+          layer { dense { units: 4 } }
+        }
+        train { synthetic { examples: 500 classes: 4 seed: 1 center_seed: 7 } }
+        test { synthetic { examples: 203 classes: 4 seed: 2 center_seed: 7 } }
+        seed: 3
+        batch_size: 16
+        downpour { optimizer { sgd { rate: 0.05 } } }
+        stop { epochs: 3 }
+        evaluation { every_epochs: 1 batch_size: 50 }
+      )pb",
+      &job));
   return job;
 }
 
@@ -94,9 +96,9 @@ TEST(TrainerTest, FollowsThePermutationAndTheOptimizerToTheBit) {
     EXPECT_EQ(reports.back().step, 96u);
     EXPECT_EQ(reports.back().examples, 1500u);
     const std::vector<float> expected = PlainSgd(job, 96, n_fetch, n_push);
-    EXPECT_EQ(std::memcmp(trainer->parameters().data(), expected.data(),
-                          expected.size() * sizeof(float)),
-              0);
+    EXPECT_EQ(
+        std::memcmp(trainer->parameters().data(), expected.data(), expected.size() * sizeof(float)),
+        0);
   }
 }
 
@@ -150,8 +152,9 @@ TEST(TrainerTest, NamesTheStepThatDiverged) {
   Job job = SmallJob();
   job.mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(1e30);
   ASSERT_OK_AND_ASSIGN(const auto trainer, Trainer::Create(job, {}));
-  EXPECT_THAT(trainer->Run([](const TrainingReport&) {}).status(),
-              StatusIs(absl::StatusCode::kAborted, AllOf(HasSubstr("diverged"), HasSubstr("step"))));
+  EXPECT_THAT(
+      trainer->Run([](const TrainingReport&) {}).status(),
+      StatusIs(absl::StatusCode::kAborted, AllOf(HasSubstr("diverged"), HasSubstr("step"))));
 }
 
 TEST(TrainerTest, RefusesAJobThatNeverStops) {

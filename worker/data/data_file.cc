@@ -26,8 +26,7 @@ absl::Status OpenError(const std::string& path, int error) {
   if (error == ENOENT) {
     return absl::NotFoundError(message);
   }
-  return error == EACCES ? absl::PermissionDeniedError(message)
-                         : absl::UnavailableError(message);
+  return error == EACCES ? absl::PermissionDeniedError(message) : absl::UnavailableError(message);
 }
 
 absl::Status ReadError(const std::string& path, gzFile file, uint64_t at) {

@@ -20,8 +20,8 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source, uin
   }
   if (labels.shape.size() != 1 || labels.shape[0] != images.shape[0]) {
     return absl::InvalidArgumentError(
-        absl::StrCat(source.labels(), " does not hold one label for each of the ",
-                     images.shape[0], " images of ", source.images()));
+        absl::StrCat(source.labels(), " does not hold one label for each of the ", images.shape[0],
+                     " images of ", source.images()));
   }
   ASSIGN_OR_RETURN(std::vector<uint8_t> pixels,
                    ReadDataFile(source.images(), images.data_offset, images.data_bytes));

@@ -23,7 +23,9 @@ void Normalise(const T* raw, size_t count, float factor, float offset, float* ou
 
 InMemoryDataset::InMemoryDataset(std::vector<uint8_t> bytes, std::vector<float> floats,
                                  std::vector<uint32_t> labels, Normalisation normalisation)
-    : bytes_(std::move(bytes)), floats_(std::move(floats)), labels_(std::move(labels)),
+    : bytes_(std::move(bytes)),
+      floats_(std::move(floats)),
+      labels_(std::move(labels)),
       normalisation_(normalisation) {
   CHECK(!labels_.empty());
   CHECK_NE(bytes_.empty(), floats_.empty());

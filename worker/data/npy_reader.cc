@@ -49,10 +49,9 @@ absl::Status CheckHeaders(const NpySource& source, const NpyHeader& images,
                           const NpyHeader& labels) {
   if (images.shape.size() < 2 ||
       (images.type != NpyType::kUint8 && images.type != NpyType::kFloat32)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source.images(), " has ", images.shape.size(), " dimensions of ",
-                     NpyTypeName(images.type),
-                     "; images are float32 or uint8 with a first dimension for the sample"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        source.images(), " has ", images.shape.size(), " dimensions of ", NpyTypeName(images.type),
+        "; images are float32 or uint8 with a first dimension for the sample"));
   }
   if (labels.shape.size() != 1 || labels.shape[0] != images.shape[0] ||
       !IsIntegerNpyType(labels.type)) {
@@ -88,9 +87,9 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadNpy(const NpySource& source, uin
   std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
   for (size_t i = 0; i < floats.size(); ++i) {
     if (!std::isfinite(floats[i])) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(source.images(), ": value ", floats[i], " in sample ",
-                       i / (floats.size() / examples), " is not finite"));
+      return absl::InvalidArgumentError(absl::StrCat(source.images(), ": value ", floats[i],
+                                                     " in sample ", i / (floats.size() / examples),
+                                                     " is not finite"));
     }
   }
   return std::unique_ptr<DataSource>(

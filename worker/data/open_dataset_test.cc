@@ -211,9 +211,9 @@ TEST_F(OpenDatasetTest, RefusesWhatDoesNotFit) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("l4")));
   EXPECT_THAT(OpenDataset(Idx(images, images), 6).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("label")));
-  EXPECT_THAT(OpenDataset(Idx(images, Write("l", IdxLabels(5))), 784).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("6 values"), HasSubstr("784"))));
+  EXPECT_THAT(
+      OpenDataset(Idx(images, Write("l", IdxLabels(5))), 784).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("6 values"), HasSubstr("784"))));
   EXPECT_THAT(OpenDataset(Dataset(), 6).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no source")));
 }

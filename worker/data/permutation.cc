@@ -26,8 +26,8 @@ uint64_t BlockLayout::batches(uint64_t block) const {
   return (size + batch_size - 1) / batch_size;
 }
 
-std::span<const uint32_t> BlockLayout::Batch(std::span<const uint32_t> permutation,
-                                             uint64_t block, uint64_t batch) const {
+std::span<const uint32_t> BlockLayout::Batch(std::span<const uint32_t> permutation, uint64_t block,
+                                             uint64_t batch) const {
   CHECK_EQ(permutation.size(), examples);
   CHECK_LT(batch, batches(block));
   const uint64_t end = std::min<uint64_t>((block + 1) * block_examples, examples);

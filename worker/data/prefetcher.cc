@@ -16,7 +16,8 @@ constexpr absl::Duration kWakeUp = absl::Seconds(1);
 }  // namespace
 
 Prefetcher::Prefetcher(const DataSource* source, const Options& options)
-    : source_(source), options_(options),
+    : source_(source),
+      options_(options),
       layout_{source->examples(), options.block_examples, options.batch_size},
       thread_([this] { Run(); }) {
   CHECK_GE(options.depth, 1u);
@@ -149,8 +150,8 @@ const std::vector<uint32_t>& Prefetcher::Permutation(uint32_t epoch) {
     permutations_.erase(permutations_.begin());
   }
   return permutations_
-      .emplace(epoch, EpochPermutation(options_.seed, epoch,
-                                       static_cast<uint32_t>(layout_.examples)))
+      .emplace(epoch,
+               EpochPermutation(options_.seed, epoch, static_cast<uint32_t>(layout_.examples)))
       .first->second;
 }
 

@@ -48,7 +48,8 @@ TEST(PrefetcherTest, ServesTheBlocksInOrderWithTheirSamples) {
       break;
     }
     const Batch& batch = (*next)->batch;
-    EXPECT_EQ((*next)->block, (BlockKey{static_cast<uint32_t>(ended_blocks / 5), ended_blocks % 5}));
+    EXPECT_EQ((*next)->block,
+              (BlockKey{static_cast<uint32_t>(ended_blocks / 5), ended_blocks % 5}));
     for (size_t i = 0; i < batch.examples; ++i) {
       EXPECT_EQ(batch.inputs.data()[2 * i], static_cast<float>(batch.labels[i]));
       EXPECT_EQ(batch.inputs.data()[2 * i + 1], 2 * static_cast<float>(batch.labels[i]));

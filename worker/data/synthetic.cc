@@ -19,7 +19,10 @@ class SyntheticDataset : public DataSource {
  public:
   SyntheticDataset(const SyntheticSource& source, size_t values, uint64_t examples,
                    const Normalisation& normalisation)
-      : source_(source), values_(values), examples_(examples), normalisation_(normalisation),
+      : source_(source),
+        values_(values),
+        examples_(examples),
+        normalisation_(normalisation),
         noise_(source.noise() == 0 ? 1.0f : static_cast<float>(source.noise())),
         centers_(source.classes() * values) {
     for (uint32_t label = 0; label < source.classes(); ++label) {
@@ -90,11 +93,11 @@ absl::StatusOr<std::unique_ptr<DataSource>> MakeSynthetic(const SyntheticSource&
                                                           const Normalisation& normalisation) {
   const uint64_t examples =
       limit == 0 ? source.examples() : std::min<uint64_t>(limit, source.examples());
-  if (examples == 0 || examples > std::numeric_limits<uint32_t>::max() ||
-      source.classes() == 0 || values == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a synthetic data set of ", examples, " examples of ", values, " values in ",
-        source.classes(), " classes; each must be at least 1, examples below 2^32"));
+  if (examples == 0 || examples > std::numeric_limits<uint32_t>::max() || source.classes() == 0 ||
+      values == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a synthetic data set of ", examples, " examples of ", values, " values in ",
+                     source.classes(), " classes; each must be at least 1, examples below 2^32"));
   }
   auto made = std::make_unique<SyntheticDataset>(source, values, examples, normalisation);
   if (examples * values * sizeof(float) > kSyntheticMemoryBytes) {

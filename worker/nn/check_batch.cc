@@ -9,15 +9,14 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch) {
     return absl::InvalidArgumentError("the batch is empty");
   }
   if (batch.values != plan.input.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("samples have ", batch.values,
-                                                   " values, the model's input has ",
-                                                   plan.input.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "samples have ", batch.values, " values, the model's input has ", plan.input.size()));
   }
   for (size_t i = 0; i < batch.examples; ++i) {
     if (batch.labels[i] >= plan.classes) {
       return absl::InvalidArgumentError(absl::StrCat("label ", batch.labels[i], " of sample ", i,
-                                                     " of the batch; the model has ",
-                                                     plan.classes, " outputs"));
+                                                     " of the batch; the model has ", plan.classes,
+                                                     " outputs"));
     }
   }
   return absl::OkStatus();

@@ -16,9 +16,9 @@ absl::StatusOr<Extent> ToExtent(const std::string& layer, const std::vector<uint
   if (shape.size() == 1) {
     return Extent{shape[0], 1, 1};
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "layer ", layer, " has a shape of ", shape.size(),
-      " dimensions; backends know [features] and [channels, height, width]"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer ", layer, " has a shape of ", shape.size(),
+                   " dimensions; backends know [features] and [channels, height, width]"));
 }
 
 uint64_t OneIfZero(uint64_t value) { return value == 0 ? 1 : value; }
@@ -59,9 +59,8 @@ absl::Status SetKind(const Layer& layer, LayerPlan& plan) {
       plan.kind = LayerKind::kDropout;
       plan.dropout_rate = layer.dropout().rate();
       if (!(plan.dropout_rate >= 0 && plan.dropout_rate < 1)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("layer ", plan.name, ": dropout rate ", plan.dropout_rate,
-                         " is not in [0, 1)"));
+        return absl::InvalidArgumentError(absl::StrCat("layer ", plan.name, ": dropout rate ",
+                                                       plan.dropout_rate, " is not in [0, 1)"));
       }
       return absl::OkStatus();
     case Layer::kFlatten:
@@ -102,8 +101,7 @@ std::vector<Slice> FindGaps(const ParameterLayout& layout) {
 
 }  // namespace
 
-absl::StatusOr<NetworkPlan> NetworkPlan::Create(const Model& model,
-                                                const ParameterLayout& layout) {
+absl::StatusOr<NetworkPlan> NetworkPlan::Create(const Model& model, const ParameterLayout& layout) {
   CHECK_EQ(static_cast<size_t>(model.layer_size()), layout.layers().size());
   if (model.loss() != SOFTMAX_CROSS_ENTROPY) {
     return absl::InvalidArgumentError("the model's loss is not SOFTMAX_CROSS_ENTROPY");

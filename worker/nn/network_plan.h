@@ -61,7 +61,7 @@ struct NetworkPlan {
   std::vector<LayerPlan> layers;
   std::vector<Slice> gaps;  // padding of the flat vector: zero in every gradient
   Extent input;
-  uint64_t classes = 0;     // width of the last output
+  uint64_t classes = 0;           // width of the last output
   uint64_t parameter_floats = 0;  // length of the flat vector
 };
 

@@ -20,7 +20,7 @@ TEST(NetworkPlanTest, ResolvesLeNet) {
   EXPECT_EQ(plan.classes, 10u);
   EXPECT_EQ(plan.layers[0].kind, LayerKind::kConv2d);
   EXPECT_EQ(plan.layers[0].stride, 1u);
-  EXPECT_EQ(plan.layers[2].stride, 2u);  // the window
+  EXPECT_EQ(plan.layers[2].stride, 2u);         // the window
   EXPECT_EQ(plan.layers[5].output.height, 4u);  // of 9, the last row cut off
   EXPECT_EQ(plan.layers[7].input.size(), 800u);
   EXPECT_EQ(plan.layers[7].weight.size, 800u * 128u);

@@ -33,11 +33,11 @@ algorithm BackwardAlgorithm(LayerKind kind) {
 
 dnnl::eltwise_forward::primitive_desc ForwardDesc(Context& context, algorithm algorithm,
                                                   const dnnl::memory::desc& desc) {
-  return {{context.training() ? dnnl::prop_kind::forward_training
-                              : dnnl::prop_kind::forward_inference,
-           algorithm, desc, 0.0f, 0.0f},
-          UserScratchpad(),
-          context.engine()};
+  return {
+      {context.training() ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+       algorithm, desc, 0.0f, 0.0f},
+      UserScratchpad(),
+      context.engine()};
 }
 
 class Activation : public CpuLayer {
@@ -51,8 +51,7 @@ class Activation : public CpuLayer {
         context, ForwardDesc(context, ForwardAlgorithm(kind), input.value.get_desc()),
         {{DNNL_ARG_SRC, input.value}, {DNNL_ARG_DST, output_.value}});
     if (input.diff) {
-      backward_ =
-          MakeActivationBackward(context, kind, output_.value, output_.diff, input.diff);
+      backward_ = MakeActivationBackward(context, kind, output_.value, output_.diff, input.diff);
     }
   }
 
@@ -84,13 +83,12 @@ Call MakeActivationBackward(Context& context, LayerKind activation, const dnnl::
                             const dnnl::memory& output_diff, const dnnl::memory& input_diff) {
   const algorithm algorithm = BackwardAlgorithm(activation);
   const dnnl::memory::desc desc = output.get_desc();
-  const dnnl::eltwise_backward::primitive_desc backward(
-      {algorithm, desc, desc, 0.0f, 0.0f}, UserScratchpad(), context.engine(),
-      ForwardDesc(context, algorithm, desc));
-  return Call::Make<dnnl::eltwise_backward>(context, backward,
-                                            {{DNNL_ARG_DST, output},
-                                             {DNNL_ARG_DIFF_DST, output_diff},
-                                             {DNNL_ARG_DIFF_SRC, input_diff}});
+  const dnnl::eltwise_backward::primitive_desc backward({algorithm, desc, desc, 0.0f, 0.0f},
+                                                        UserScratchpad(), context.engine(),
+                                                        ForwardDesc(context, algorithm, desc));
+  return Call::Make<dnnl::eltwise_backward>(
+      context, backward,
+      {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, output_diff}, {DNNL_ARG_DIFF_SRC, input_diff}});
 }
 
 }  // namespace monsoon::cpu

@@ -56,8 +56,7 @@ Chain::Chain(const NetworkPlan& plan, size_t examples, bool training)
   context_.FinishScratchpad();
 }
 
-std::unique_ptr<CpuLayer> Chain::MakeNext(const NetworkPlan& plan, size_t& at,
-                                          const Port& input) {
+std::unique_ptr<CpuLayer> Chain::MakeNext(const NetworkPlan& plan, size_t& at, const Port& input) {
   const LayerPlan& layer = plan.layers[at++];
   LayerArguments arguments{context_, layer, input, {}};
   if (layer.kind == LayerKind::kDense || layer.kind == LayerKind::kConv2d) {
@@ -104,9 +103,9 @@ StepResult Chain::LossAndGradient(const Batch& batch, const StepKey& key,
   Forward(batch, &key);
   // Without a layer that has parameters, output_ may be the batch itself.
   const bool backward = static_cast<bool>(output_.diff);
-  const EvaluationResult sums = SoftmaxCrossEntropy(
-      Matrix(output_.value), std::span(batch.labels).first(batch.examples),
-      backward ? Matrix(output_.diff) : std::span<float>());
+  const EvaluationResult sums =
+      SoftmaxCrossEntropy(Matrix(output_.value), std::span(batch.labels).first(batch.examples),
+                          backward ? Matrix(output_.diff) : std::span<float>());
   for (size_t i = layers_.size(); i-- > 0 && backward;) {
     layers_[i]->Backward(gradient.data());
   }
@@ -116,8 +115,8 @@ StepResult Chain::LossAndGradient(const Batch& batch, const StepKey& key,
 
 EvaluationResult Chain::Evaluate(const Batch& batch) {
   Forward(batch, nullptr);
-  return SoftmaxCrossEntropy(Matrix(output_.value),
-                             std::span(batch.labels).first(batch.examples), {});
+  return SoftmaxCrossEntropy(Matrix(output_.value), std::span(batch.labels).first(batch.examples),
+                             {});
 }
 
 }  // namespace monsoon::cpu

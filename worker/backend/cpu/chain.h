@@ -37,8 +37,8 @@ class Chain {
   std::span<float> Matrix(const dnnl::memory& memory) const;
 
   Context context_;
-  dnnl::memory input_;   // of the caller's batch
-  Call repack_input_;    // to channels last, where that is not the same
+  dnnl::memory input_;  // of the caller's batch
+  Call repack_input_;   // to channels last, where that is not the same
   std::vector<std::unique_ptr<CpuLayer>> layers_;
   Port output_;
   size_t outputs_ = 0;  // values of output_

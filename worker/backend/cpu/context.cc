@@ -18,7 +18,9 @@ memory::dims ImageDims(size_t examples, const Extent& extent) {
 }  // namespace
 
 Context::Context(size_t examples, bool training)
-    : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), examples_(examples),
+    : engine_(dnnl::engine::kind::cpu, 0),
+      stream_(engine_),
+      examples_(examples),
       training_(training) {}
 
 memory Context::Allocate(const memory::desc& desc) {
@@ -74,10 +76,9 @@ void Call::Run() const {
 
 memory::desc ImageDesc(size_t examples, const Extent& extent) {
   // One plane an image: both orders are the same bytes.
-  return extent.channels == 1
-             ? ChannelsLastDesc(examples, extent)
-             : memory::desc(ImageDims(examples, extent), memory::data_type::f32,
-                            memory::format_tag::nchw);
+  return extent.channels == 1 ? ChannelsLastDesc(examples, extent)
+                              : memory::desc(ImageDims(examples, extent), memory::data_type::f32,
+                                             memory::format_tag::nchw);
 }
 
 memory::desc ChannelsLastDesc(size_t examples, const Extent& extent) {

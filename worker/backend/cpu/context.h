@@ -51,13 +51,12 @@ class Call {
   using Arguments = std::vector<std::pair<int, dnnl::memory>>;
 
   Call() = default;
-  Call(Context& context, const dnnl::primitive& primitive,
-       const dnnl::memory::desc& scratchpad, Arguments arguments);
+  Call(Context& context, const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+       Arguments arguments);
 
   // For any oneDNN primitive class P: its descriptor tells the scratchpad.
   template <typename P>
-  static Call Make(Context& context, const typename P::primitive_desc& desc,
-                   Arguments arguments) {
+  static Call Make(Context& context, const typename P::primitive_desc& desc, Arguments arguments) {
     return Call(context, P(desc), desc.scratchpad_desc(), std::move(arguments));
   }
 

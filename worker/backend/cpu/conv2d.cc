@@ -29,8 +29,8 @@ class Conv2d : public CpuLayer {
       return;
     }
     if (arguments.activation) {
-      activation_backward_ = MakeActivationBackward(context, *arguments.activation,
-                                                    output_.value, output_.diff, output_.diff);
+      activation_backward_ = MakeActivationBackward(context, *arguments.activation, output_.value,
+                                                    output_.diff, output_.diff);
     }
     MakeBackwardWeights(arguments, forward);
     if (arguments.input.diff) {
@@ -82,8 +82,8 @@ class Conv2d : public CpuLayer {
     const convolution_forward::primitive_desc forward(
         {context.training() ? dnnl::prop_kind::forward_training
                             : dnnl::prop_kind::forward_inference,
-         dnnl::algorithm::convolution_direct, arguments.input.value.get_desc(),
-         Any(weight_dims_), BiasDesc(), output_.value.get_desc(), strides_, padding_, padding_},
+         dnnl::algorithm::convolution_direct, arguments.input.value.get_desc(), Any(weight_dims_),
+         BiasDesc(), output_.value.get_desc(), strides_, padding_, padding_},
         attributes, context.engine());
     weight_ = PackedTensor(context, forward.weights_desc());
     Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value},
@@ -101,8 +101,8 @@ class Conv2d : public CpuLayer {
                            const convolution_forward::primitive_desc& forward) {
     Context& context = arguments.context;
     const convolution_backward_weights::primitive_desc weights(
-        {dnnl::algorithm::convolution_direct, arguments.input.value.get_desc(), Any(weight_dims_), BiasDesc(),
-         output_.diff.get_desc(), strides_, padding_, padding_},
+        {dnnl::algorithm::convolution_direct, arguments.input.value.get_desc(), Any(weight_dims_),
+         BiasDesc(), output_.diff.get_desc(), strides_, padding_, padding_},
         UserScratchpad(), context.engine(), forward);
     weight_diff_ = PackedTensor(context, weights.diff_weights_desc());
     Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value},
@@ -125,11 +125,11 @@ class Conv2d : public CpuLayer {
          output_.diff.get_desc(), strides_, padding_, padding_},
         UserScratchpad(), context.engine(), forward);
     backward_weight_ = PackedTensor(context, data.weights_desc());
-    backward_data_ = Call::Make<convolution_backward_data>(
-        context, data,
-        {{DNNL_ARG_DIFF_DST, output_.diff},
-         {DNNL_ARG_WEIGHTS, backward_weight_.packed()},
-         {DNNL_ARG_DIFF_SRC, arguments.input.diff}});
+    backward_data_ =
+        Call::Make<convolution_backward_data>(context, data,
+                                              {{DNNL_ARG_DIFF_DST, output_.diff},
+                                               {DNNL_ARG_WEIGHTS, backward_weight_.packed()},
+                                               {DNNL_ARG_DIFF_SRC, arguments.input.diff}});
   }
 
   LayerPlan plan_;

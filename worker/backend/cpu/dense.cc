@@ -14,20 +14,20 @@ using dnnl::memory;
 class Dense : public CpuLayer {
  public:
   explicit Dense(const LayerArguments& arguments)
-      : weight_slot_(arguments.plan.weight), bias_slot_(arguments.plan.bias),
+      : weight_slot_(arguments.plan.weight),
+        bias_slot_(arguments.plan.bias),
         weight_dims_{static_cast<memory::dim>(arguments.plan.output.size()),
                      static_cast<memory::dim>(arguments.plan.input.size())},
         bias_dims_{weight_dims_[0]} {
     Context& context = arguments.context;
-    AllocateOutput(context, MatrixDesc(context.examples(), weight_dims_[0]),
-                   arguments.plan.output);
+    AllocateOutput(context, MatrixDesc(context.examples(), weight_dims_[0]), arguments.plan.output);
     const inner_product_forward::primitive_desc forward = MakeForward(arguments);
     if (!context.training()) {
       return;
     }
     if (arguments.activation) {
-      activation_backward_ = MakeActivationBackward(context, *arguments.activation,
-                                                    output_.value, output_.diff, output_.diff);
+      activation_backward_ = MakeActivationBackward(context, *arguments.activation, output_.value,
+                                                    output_.diff, output_.diff);
     }
     MakeBackward(arguments, forward);
   }
@@ -117,11 +117,11 @@ class Dense : public CpuLayer {
         {input, AnyWeights(), output_.diff.get_desc()}, UserScratchpad(), context.engine(),
         forward);
     backward_weight_ = PackedTensor(context, data.weights_desc());
-    backward_data_ = Call::Make<inner_product_backward_data>(
-        context, data,
-        {{DNNL_ARG_DIFF_DST, output_.diff},
-         {DNNL_ARG_WEIGHTS, backward_weight_.packed()},
-         {DNNL_ARG_DIFF_SRC, arguments.input.diff}});
+    backward_data_ =
+        Call::Make<inner_product_backward_data>(context, data,
+                                                {{DNNL_ARG_DIFF_DST, output_.diff},
+                                                 {DNNL_ARG_WEIGHTS, backward_weight_.packed()},
+                                                 {DNNL_ARG_DIFF_SRC, arguments.input.diff}});
   }
 
   TensorSlot weight_slot_;

@@ -8,15 +8,12 @@
 namespace monsoon::cpu {
 namespace {
 
-float* Data(const dnnl::memory& memory) {
-  return static_cast<float*>(memory.get_data_handle());
-}
+float* Data(const dnnl::memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
 
 class Dropout : public CpuLayer {
  public:
   explicit Dropout(const LayerArguments& arguments)
-      : input_(arguments.input), index_(arguments.plan.index),
-        rate_(arguments.plan.dropout_rate) {
+      : input_(arguments.input), index_(arguments.plan.index), rate_(arguments.plan.dropout_rate) {
     Context& context = arguments.context;
     const dnnl::memory::desc desc = input_.value.get_desc();
     AllocateOutput(context, desc, input_.extent);

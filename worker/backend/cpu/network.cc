@@ -64,8 +64,8 @@ absl::StatusOr<CpuNetwork::Entry*> CpuNetwork::FindOrMake(size_t examples, bool 
   try {
     entry.chain = std::make_unique<Chain>(plan_, examples, training);
   } catch (const dnnl::error& error) {
-    return absl::UnimplementedError(
-        absl::StrCat("oneDNN cannot run this model with a batch of ", examples, ": ", error.what()));
+    return absl::UnimplementedError(absl::StrCat("oneDNN cannot run this model with a batch of ",
+                                                 examples, ": ", error.what()));
   }
   entries_.push_front(std::move(entry));
   if (entries_.size() > kMaxChains) {

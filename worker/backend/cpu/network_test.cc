@@ -98,7 +98,8 @@ TEST_P(CpuNetworkTest, EqualsTheReferenceForAnyBatch) {
 }
 
 std::string Image(const std::string& layers) {
-  return "input_shape: [ 3, 11, 9 ] " + layers + " layer { flatten {} } layer { dense { units: 5 } }";
+  return "input_shape: [ 3, 11, 9 ] " + layers +
+         " layer { flatten {} } layer { dense { units: 5 } }";
 }
 
 std::string AfterConv(const std::string& layers) {
@@ -109,29 +110,34 @@ INSTANTIATE_TEST_SUITE_P(
     Layers, CpuNetworkTest,
     ::testing::Values(
         Case{"Dense1", "input_shape: 1 layer { dense { units: 2 } }"},
-        Case{"DenseOdd", "input_shape: 17 layer { dense { units: 13 } } "
-                         "layer { relu {} } layer { dense { units: 3 } }"},
-        Case{"DenseNoBias", "input_shape: 33 layer { dense { units: 31 no_bias: true } } "
-                            "layer { tanh {} } layer { dense { units: 3 no_bias: true } }"},
-        Case{"DenseSigmoid", "input_shape: 16 layer { dense { units: 64 } } "
-                             "layer { sigmoid {} } layer { dense { units: 10 } }"},
+        Case{"DenseOdd",
+             "input_shape: 17 layer { dense { units: 13 } } "
+             "layer { relu {} } layer { dense { units: 3 } }"},
+        Case{"DenseNoBias",
+             "input_shape: 33 layer { dense { units: 31 no_bias: true } } "
+             "layer { tanh {} } layer { dense { units: 3 no_bias: true } }"},
+        Case{"DenseSigmoid",
+             "input_shape: 16 layer { dense { units: 64 } } "
+             "layer { sigmoid {} } layer { dense { units: 10 } }"},
         Case{"LeadingActivation", "input_shape: 16 layer { tanh {} } layer { dense { units: 4 } }"},
         Case{"LeadingDropout",
              "input_shape: 40 layer { dropout { rate: 0.2 } } layer { dense { units: 4 } }"},
         Case{"LeadingPool", Image("layer { max_pool2d { window: 2 } } "
                                   "layer { conv2d { filters: 4 kernel: 2 } }")},
-        Case{"ConvLast", "input_shape: [ 1, 4, 4 ] layer { conv2d { filters: 3 kernel: 4 } } "
-                         "layer { flatten {} }"},
+        Case{"ConvLast",
+             "input_shape: [ 1, 4, 4 ] layer { conv2d { filters: 3 kernel: 4 } } "
+             "layer { flatten {} }"},
         Case{"ActivationLast", "input_shape: 9 layer { dense { units: 6 } } layer { sigmoid {} }"},
         Case{"Conv", AfterConv("")},
         Case{"ConvNoBias", Image("layer { conv2d { filters: 17 kernel: 2 no_bias: true } }")},
         Case{"ConvStride", AfterConv("layer { conv2d { filters: 5 kernel: 3 stride: 2 } }")},
         Case{"ConvPadding",
              AfterConv("layer { conv2d { filters: 18 kernel: 3 stride: 2 padding: 1 } }")},
-        Case{"ConvManyInputChannels", "input_shape: [ 20, 5, 5 ] "
-                                      "layer { conv2d { filters: 33 kernel: 3 } } "
-                                      "layer { relu {} } layer { flatten {} } "
-                                      "layer { dense { units: 5 } }"},
+        Case{"ConvManyInputChannels",
+             "input_shape: [ 20, 5, 5 ] "
+             "layer { conv2d { filters: 33 kernel: 3 } } "
+             "layer { relu {} } layer { flatten {} } "
+             "layer { dense { units: 5 } }"},
         Case{"ConvTanhConv",
              AfterConv("layer { tanh {} } layer { conv2d { filters: 5 kernel: 2 } }")},
         Case{"ConvSigmoidConv",
@@ -171,7 +177,8 @@ TEST(CpuNetworkModelsTest, MlpEqualsTheReferenceAtAFullAndATailBatch) {
 TEST(CpuNetworkModelsTest, TenTrainingStepsFollowTheReference) {
   const Model model = ParseModel(
       "input_shape: [ 1, 12, 12 ] layer { conv2d { filters: 6 kernel: 3 } } layer { relu {} } "
-      "layer { average_pool2d { window: 2 } } layer { flatten {} } layer { dense { units: 20 } } layer { relu {} } "
+      "layer { average_pool2d { window: 2 } } layer { flatten {} } layer { dense { units: 20 } } "
+      "layer { relu {} } "
       "layer { dropout { rate: 0.2 } } layer { dense { units: 4 } }");
   Pair pair(model);
   std::vector<float> ours = InitialParameters(pair.layout, 1);

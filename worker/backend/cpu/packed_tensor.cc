@@ -31,7 +31,8 @@ PackedTensor::PackedTensor(Context& context, const memory::desc& packed)
 }
 
 PackedTensor::PackedTensor(Context& context, memory packed)
-    : plain_(MakePlain(context, packed.get_desc().dims())), packed_(std::move(packed)),
+    : plain_(MakePlain(context, packed.get_desc().dims())),
+      packed_(std::move(packed)),
       pack_(MakeReorder(context, plain_, packed_)),
       unpack_(MakeReorder(context, packed_, plain_)) {}
 

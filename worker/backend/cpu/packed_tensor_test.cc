@@ -27,8 +27,7 @@ TEST(PackedTensorTest, PlainFormatIsNotCopied) {
 TEST(PackedTensorTest, BlockedFormatComesBackAndIsZeroWhereItPads) {
   Context context(1, true);
   // 20 x 7 in blocks of 16 x 16.
-  const memory::desc blocked({20, 7, 3, 3}, memory::data_type::f32,
-                             memory::format_tag::OIhw16i16o);
+  const memory::desc blocked({20, 7, 3, 3}, memory::data_type::f32, memory::format_tag::OIhw16i16o);
   PackedTensor tensor(context, blocked);
   const std::vector<float> plain = Iota(20 * 7 * 9);
   tensor.Pack(plain.data());

@@ -25,8 +25,7 @@ class Pool2d : public CpuLayer {
                             : dnnl::prop_kind::forward_inference,
          algorithm, input, output_.value.get_desc(), strides, window, none, none},
         UserScratchpad(), context.engine());
-    Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value},
-                              {DNNL_ARG_DST, output_.value}};
+    Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value}, {DNNL_ARG_DST, output_.value}};
     memory workspace;  // which value was the maximum
     if (forward.workspace_desc().get_size() > 0) {
       workspace = context.Allocate(forward.workspace_desc());
@@ -37,8 +36,8 @@ class Pool2d : public CpuLayer {
       return;
     }
     const pooling_backward::primitive_desc backward(
-        {algorithm, arguments.input.diff.get_desc(), output_.diff.get_desc(), strides, window,
-         none, none},
+        {algorithm, arguments.input.diff.get_desc(), output_.diff.get_desc(), strides, window, none,
+         none},
         UserScratchpad(), context.engine(), forward);
     values = {{DNNL_ARG_DIFF_DST, output_.diff}, {DNNL_ARG_DIFF_SRC, arguments.input.diff}};
     if (workspace) {

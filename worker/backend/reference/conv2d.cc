@@ -14,9 +14,8 @@ class Conv2d : public ReferenceLayer {
       const size_t filter = o / (plan_.output.height * plan_.output.width) % plan_.output.channels;
       out[o] = plan_.bias.size == 0 ? 0.0 : pass.parameters[plan_.bias.offset + filter];
     }
-    ForEachProduct(pass.examples, [&](size_t o, size_t i, size_t w) {
-      out[o] += pass.parameters[w] * in[i];
-    });
+    ForEachProduct(pass.examples,
+                   [&](size_t o, size_t i, size_t w) { out[o] += pass.parameters[w] * in[i]; });
   }
 
   void Backward(const Pass& pass, std::span<const double> in, std::span<const double> /*out*/,

@@ -8,7 +8,9 @@ namespace {
 class Dense : public ReferenceLayer {
  public:
   explicit Dense(const LayerPlan& plan)
-      : weight_(plan.weight), bias_(plan.bias), inputs_(plan.input.size()),
+      : weight_(plan.weight),
+        bias_(plan.bias),
+        inputs_(plan.input.size()),
         units_(plan.output.size()) {}
 
   void Forward(const Pass& pass, std::span<const double> in, std::span<double> out) override {

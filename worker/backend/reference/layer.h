@@ -30,9 +30,9 @@ class ReferenceLayer {
   // From dloss/dout to dloss/din (overwritten); adds the layer's parameter
   // gradients to `gradient`, the whole flat vector. `in` and `out` are those
   // of the last Forward.
-  virtual void Backward(const Pass& pass, std::span<const double> in,
-                        std::span<const double> out, std::span<const double> out_diff,
-                        std::span<double> in_diff, std::span<double> gradient) = 0;
+  virtual void Backward(const Pass& pass, std::span<const double> in, std::span<const double> out,
+                        std::span<const double> out_diff, std::span<double> in_diff,
+                        std::span<double> gradient) = 0;
 };
 
 }  // namespace monsoon::reference

@@ -51,8 +51,7 @@ void ReferenceNetwork::SetParameters(std::span<const float> parameters) {
 }
 
 void ReferenceNetwork::Forward(const Pass& pass, const Batch& batch) {
-  values_[0].assign(batch.inputs.data(),
-                    batch.inputs.data() + batch.examples * plan_.input.size());
+  values_[0].assign(batch.inputs.data(), batch.inputs.data() + batch.examples * plan_.input.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (layers_[i] == nullptr) {
       values_[i + 1] = values_[i];
@@ -64,15 +63,14 @@ void ReferenceNetwork::Forward(const Pass& pass, const Batch& batch) {
 }
 
 absl::StatusOr<StepResult> ReferenceNetwork::LossAndGradient(std::span<const double> parameters,
-                                                             const Batch& batch,
-                                                             const StepKey& key,
+                                                             const Batch& batch, const StepKey& key,
                                                              std::span<double> gradient) {
   RETURN_IF_ERROR(CheckBatch(plan_, batch));
   const Pass pass{batch.examples, &key, parameters};
   Forward(pass, batch);
   std::vector<double> diff(gradient.empty() ? 0 : values_.back().size());
-  const LossSums sums = SoftmaxCrossEntropy(
-      values_.back(), std::span(batch.labels).first(batch.examples), diff);
+  const LossSums sums =
+      SoftmaxCrossEntropy(values_.back(), std::span(batch.labels).first(batch.examples), diff);
   const StepResult result{sums.loss / static_cast<double>(batch.examples), sums.correct,
                           batch.examples};
   if (gradient.empty()) {
@@ -91,8 +89,7 @@ absl::StatusOr<StepResult> ReferenceNetwork::LossAndGradient(std::span<const dou
   return result;
 }
 
-absl::StatusOr<StepResult> ReferenceNetwork::LossAndGradient(const Batch& batch,
-                                                             const StepKey& key,
+absl::StatusOr<StepResult> ReferenceNetwork::LossAndGradient(const Batch& batch, const StepKey& key,
                                                              std::span<float> gradient) {
   const std::vector<double> parameters(parameters_.begin(), parameters_.end());
   std::vector<double> precise(gradient.size());
@@ -106,8 +103,8 @@ absl::StatusOr<EvaluationResult> ReferenceNetwork::Evaluate(const Batch& batch) 
   RETURN_IF_ERROR(CheckBatch(plan_, batch));
   const std::vector<double> parameters(parameters_.begin(), parameters_.end());
   Forward(Pass{batch.examples, nullptr, parameters}, batch);
-  const LossSums sums = SoftmaxCrossEntropy(
-      values_.back(), std::span(batch.labels).first(batch.examples), {});
+  const LossSums sums =
+      SoftmaxCrossEntropy(values_.back(), std::span(batch.labels).first(batch.examples), {});
   return EvaluationResult{sums.loss, sums.correct, batch.examples};
 }
 

@@ -22,9 +22,8 @@ class ReferenceNetwork : public Network {
   std::string Fingerprint() const override;
 
   // As above with all the digits; `gradient` may be empty: loss only.
-  absl::StatusOr<StepResult> LossAndGradient(std::span<const double> parameters,
-                                             const Batch& batch, const StepKey& key,
-                                             std::span<double> gradient);
+  absl::StatusOr<StepResult> LossAndGradient(std::span<const double> parameters, const Batch& batch,
+                                             const StepKey& key, std::span<double> gradient);
 
  private:
   // Leaves the layers' outputs in values_.

@@ -73,8 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"AveragePoolOverlap", Chain("layer { average_pool2d { window: 3 stride: 1 } }")},
         Case{"MaxPool", Chain("layer { max_pool2d { window: 2 } }")},
         Case{"MaxPoolOverlap", Chain("layer { max_pool2d { window: 3 stride: 2 } }")},
-        Case{"Relu", Chain("layer { relu {} }")},
-        Case{"Sigmoid", Chain("layer { sigmoid {} }")},
+        Case{"Relu", Chain("layer { relu {} }")}, Case{"Sigmoid", Chain("layer { sigmoid {} }")},
         Case{"Tanh", Chain("layer { tanh {} }")},
         Case{"Dropout", Chain("layer { dropout { rate: 0.3 } }")},
         Case{"Flatten", Chain("layer { flatten {} } layer { tanh {} }")}),
@@ -110,8 +109,8 @@ TEST(ReferenceNetworkTest, ConvolutionEqualsHandComputedValues) {
 }
 
 TEST(ReferenceNetworkTest, EvaluationDropsNothing) {
-  const Model with = ParseModel(
-      "input_shape: 6 layer { dropout { rate: 0.5 } } layer { dense { units: 3 } }");
+  const Model with =
+      ParseModel("input_shape: 6 layer { dropout { rate: 0.5 } } layer { dense { units: 3 } }");
   const Model without = ParseModel("input_shape: 6 layer { dense { units: 3 } }");
   const ParameterLayout layout = MakeLayout(with);
   const std::vector<float> parameters = testing::InitialParameters(layout, 3);
