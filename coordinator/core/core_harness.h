@@ -253,7 +253,8 @@ class CoreHarness {
   }
   JobState State(const std::string& job = "latest") {
     JobState state = JOB_STATE_UNSPECIFIED;
-    for (const JobSummary& summary : core_->List(now()).job()) {
+    const ListReply list = core_->List(now());
+    for (const JobSummary& summary : list.job()) {
       state = job == "latest" || job == summary.job() ? summary.state() : state;
     }
     return state;
