@@ -50,9 +50,17 @@ void BM_Push(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(gradient.size() * 4));
 }
 
-BENCHMARK(BM_Fetch)->Args({504, 1})->Args({504, 2})->Args({16384, 1})->Args({65536, 1})
+BENCHMARK(BM_Fetch)
+    ->Args({504, 1})
+    ->Args({504, 2})
+    ->Args({16384, 1})
+    ->Args({65536, 1})
     ->UseRealTime();
-BENCHMARK(BM_Push)->Args({504, 1})->Args({504, 2})->Args({16384, 1})->Args({65536, 1})
+BENCHMARK(BM_Push)
+    ->Args({504, 1})
+    ->Args({504, 2})
+    ->Args({16384, 1})
+    ->Args({65536, 1})
     ->UseRealTime();
 
 }  // namespace

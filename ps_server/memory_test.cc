@@ -64,9 +64,8 @@ TEST(MemoryTest, AFloodStaysWithinTheMessageBudget) {
   const uint64_t peak = ProcessMemory(pid, "VmHWM");
   EXPECT_GE(result.offered_bytes, kOffered);
   EXPECT_GT(result.refused_streams, 0u);
-  EXPECT_LE(peak, before + kBudget)
-      << "before " << before << ", offered " << result.offered_bytes << ", refused streams "
-      << result.refused_streams;
+  EXPECT_LE(peak, before + kBudget) << "before " << before << ", offered " << result.offered_bytes
+                                    << ", refused streams " << result.refused_streams;
   RecordProperty("peak_over_before_bytes", static_cast<int>(peak - before));
   // And it still serves.
   ASSERT_OK_AND_ASSIGN(const ShardStatusReply status, control->GetStatus("test"));

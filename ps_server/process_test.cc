@@ -81,9 +81,8 @@ TEST(PsProcessTest, EachStartHasAnEpochOfItsOwn) {
   uint64_t epochs[2];
   for (uint64_t& epoch : epochs) {
     ASSERT_OK_AND_ASSIGN(PsProcess server, StartPsProcess(TempDir(), "", {}));
-    ASSERT_OK_AND_ASSIGN(
-        const ShardStatusReply status,
-        ShardControl::Create(server.address, absl::Seconds(10))->GetStatus(""));
+    ASSERT_OK_AND_ASSIGN(const ShardStatusReply status,
+                         ShardControl::Create(server.address, absl::Seconds(10))->GetStatus(""));
     epoch = status.epoch();
     EXPECT_NE(epoch, 0u);
   }

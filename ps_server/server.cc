@@ -32,8 +32,8 @@ class GrpcPsServer final : public PsServer {
   explicit GrpcPsServer(const PsServerOptions& options)
       : epoch_(RandomEpoch()),
         shard_({options.cluster, options.task, epoch_, options.memory_limit_bytes}),
-        service_(ParameterServerService::Create(&shard_, options.message_memory_bytes,
-                                                options.fault)) {}
+        service_(
+            ParameterServerService::Create(&shard_, options.message_memory_bytes, options.fault)) {}
 
   absl::Status Listen(const PsServerOptions& options) {
     RpcServerOptions rpc;

@@ -54,9 +54,7 @@ DataHeader ErrorHeader(uint64_t request_id, const absl::Status& status, Verdict 
   return header;
 }
 
-grpc::Status Lost() {
-  return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost by --fault");
-}
+grpc::Status Lost() { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost by --fault"); }
 
 class GrpcService final : public ParameterServerService, public ParameterServer::Service {
  public:
@@ -86,8 +84,7 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
   bool Answer(grpc::ByteBuffer* message, AlignedFloats* scratch, DataStream* stream);
   bool AnswerFetch(const DataHeader& header, DataStream* stream);
   // A push or a write. The result lacks the request's id.
-  DataHeader AnswerUpdate(const DataHeader& request, ChunkCursor* payload,
-                          AlignedFloats* scratch);
+  DataHeader AnswerUpdate(const DataHeader& request, ChunkCursor* payload, AlignedFloats* scratch);
   // Runs `serve` with the faults asked for.
   template <typename Serve>
   grpc::Status Control(Serve serve);
@@ -130,9 +127,8 @@ grpc::Status GrpcService::Control(Serve serve) {
   return fault.loss == Fault::Loss::kReply ? Lost() : ToGrpcStatus(status);
 }
 
-grpc::Status GrpcService::GetStatus(grpc::ServerContext*,
-                                               const ShardStatusRequest* request,
-                                               ShardStatusReply* reply) {
+grpc::Status GrpcService::GetStatus(grpc::ServerContext*, const ShardStatusRequest* request,
+                                    ShardStatusReply* reply) {
   return Control([&]() -> absl::Status {
     absl::StatusOr<ShardStatusReply> result = shard_->GetStatus(*request);
     if (result.ok()) {
@@ -145,9 +141,8 @@ grpc::Status GrpcService::GetStatus(grpc::ServerContext*,
   });
 }
 
-grpc::Status GrpcService::CreateJob(grpc::ServerContext*,
-                                               const CreateShardJobRequest* request,
-                                               CreateShardJobReply* reply) {
+grpc::Status GrpcService::CreateJob(grpc::ServerContext*, const CreateShardJobRequest* request,
+                                    CreateShardJobReply* reply) {
   return Control([&]() -> absl::Status {
     absl::StatusOr<CreateShardJobReply> result = shard_->CreateJob(*request);
     if (result.ok()) {
@@ -157,15 +152,13 @@ grpc::Status GrpcService::CreateJob(grpc::ServerContext*,
   });
 }
 
-grpc::Status GrpcService::DeleteJob(grpc::ServerContext*,
-                                               const DeleteShardJobRequest* request,
-                                               DeleteShardJobReply*) {
+grpc::Status GrpcService::DeleteJob(grpc::ServerContext*, const DeleteShardJobRequest* request,
+                                    DeleteShardJobReply*) {
   return Control([&] { return shard_->DeleteJob(request->job()); });
 }
 
-grpc::Status GrpcService::OpenSession(grpc::ServerContext*,
-                                                 const OpenSessionRequest* request,
-                                                 OpenSessionReply* reply) {
+grpc::Status GrpcService::OpenSession(grpc::ServerContext*, const OpenSessionRequest* request,
+                                      OpenSessionReply* reply) {
   return Control([&]() -> absl::Status {
     absl::StatusOr<OpenSessionReply> result = shard_->OpenSession(request->session());
     if (result.ok()) {
@@ -175,9 +168,8 @@ grpc::Status GrpcService::OpenSession(grpc::ServerContext*,
   });
 }
 
-grpc::Status GrpcService::CloseSession(grpc::ServerContext*,
-                                                  const CloseSessionRequest* request,
-                                                  CloseSessionReply* reply) {
+grpc::Status GrpcService::CloseSession(grpc::ServerContext*, const CloseSessionRequest* request,
+                                       CloseSessionReply* reply) {
   return Control([&]() -> absl::Status {
     absl::StatusOr<CloseSessionReply> result = shard_->CloseSession(request->session());
     if (result.ok()) {
@@ -285,8 +277,8 @@ bool GrpcService::AnswerFetch(const DataHeader& header, DataStream* stream) {
   while (next < end) {
     // The message owns its memory: gRPC may still send it while the next one
     // is made.
-    auto payload = std::make_shared<AlignedFloats>(AlignedFloats::Uninitialized(
-        (*job)->FramePayloadBytes(next, end) / sizeof(float)));
+    auto payload = std::make_shared<AlignedFloats>(
+        AlignedFloats::Uninitialized((*job)->FramePayloadBytes(next, end) / sizeof(float)));
     absl::StatusOr<ShardJob::Copied> copied =
         (*job)->CopyStripes(session, next, end, payload.get());
     if (!copied.ok()) {

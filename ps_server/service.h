@@ -22,8 +22,7 @@ namespace monsoon {
 class ParameterServerService {
  public:
   // `shard` outlives the service.
-  static std::unique_ptr<ParameterServerService> Create(Shard* shard,
-                                                        uint64_t message_memory_bytes,
+  static std::unique_ptr<ParameterServerService> Create(Shard* shard, uint64_t message_memory_bytes,
                                                         FaultOptions fault);
   virtual ~ParameterServerService() = default;
 

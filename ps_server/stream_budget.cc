@@ -14,10 +14,9 @@ StreamBudget::StreamBudget(uint64_t budget_bytes, uint64_t stream_bytes)
 absl::Status StreamBudget::Acquire() {
   MutexLock lock(&mutex_);
   if (open_ == capacity_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("all ", capacity_, " data streams that a message budget of ",
-                     budget_bytes_ >> 20,
-                     " MiB allows are open; raise ps.message_memory_mib in the cluster file"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "all ", capacity_, " data streams that a message budget of ", budget_bytes_ >> 20,
+        " MiB allows are open; raise ps.message_memory_mib in the cluster file"));
   }
   ++open_;
   return absl::OkStatus();

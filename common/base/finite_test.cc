@@ -12,8 +12,8 @@ namespace {
 using Limits = std::numeric_limits<float>;
 
 TEST(FirstNonFiniteTest, AcceptsEveryFiniteKind) {
-  const std::vector<float> values = {0.0f,          -0.0f,           Limits::max(), Limits::lowest(),
-                                     Limits::min(), Limits::denorm_min(), 1.0f};
+  const std::vector<float> values = {
+      0.0f, -0.0f, Limits::max(), Limits::lowest(), Limits::min(), Limits::denorm_min(), 1.0f};
   EXPECT_EQ(FirstNonFinite(values), std::nullopt);
   EXPECT_EQ(FirstNonFinite({}), std::nullopt);
 }

@@ -77,10 +77,9 @@ absl::Status FlagSet::Unknown(absl::string_view name) const {
       return absl::InvalidArgumentError(absl::StrCat("unknown flag --", name, "; ", hint));
     }
   }
-  const std::string known =
-      absl::StrJoin(flags_, ", ", [](std::string* out, const Flag& flag) {
-        absl::StrAppend(out, "--", flag.name);
-      });
+  const std::string known = absl::StrJoin(flags_, ", ", [](std::string* out, const Flag& flag) {
+    absl::StrAppend(out, "--", flag.name);
+  });
   return absl::InvalidArgumentError(
       absl::StrCat("unknown flag --", name, "; there are ", known, " and --help"));
 }
@@ -107,8 +106,7 @@ absl::StatusOr<std::vector<std::string>> FlagSet::Parse(std::span<const char* co
     const bool is_bool = flag != nullptr && std::holds_alternative<bool*>(flag->target);
     if (flag == nullptr) {
       absl::string_view positive = name;
-      const Flag* negated =
-          absl::ConsumePrefix(&positive, "no-") ? Find(positive) : nullptr;
+      const Flag* negated = absl::ConsumePrefix(&positive, "no-") ? Find(positive) : nullptr;
       if (negated == nullptr || equals != absl::string_view::npos ||
           !std::holds_alternative<bool*>(negated->target)) {
         return Unknown(name);

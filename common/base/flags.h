@@ -52,8 +52,8 @@ class FlagSet {
   std::string Help() const;
 
  private:
-  using Target = std::variant<std::string*, bool*, uint32_t*, uint64_t*, double*,
-                              std::vector<std::string>*>;
+  using Target =
+      std::variant<std::string*, bool*, uint32_t*, uint64_t*, double*, std::vector<std::string>*>;
   struct Flag {
     std::string name;
     Target target;

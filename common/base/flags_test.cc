@@ -36,11 +36,10 @@ absl::StatusOr<std::vector<std::string>> Parse(std::vector<const char*> args, Va
 
 TEST(FlagSetTest, TakesEveryForm) {
   Values values;
-  ASSERT_OK_AND_ASSIGN(
-      const std::vector<std::string> rest,
-      Parse({"--cluster=a=b", "x", "--task", "3", "--insecure", "--big=18446744073709551615",
-             "--ratio=1e-3", "--", "--task=9"},
-            &values));
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> rest,
+                       Parse({"--cluster=a=b", "x", "--task", "3", "--insecure",
+                              "--big=18446744073709551615", "--ratio=1e-3", "--", "--task=9"},
+                             &values));
   EXPECT_EQ(values.cluster, "a=b");
   EXPECT_EQ(values.task, 3u);
   EXPECT_TRUE(values.insecure);

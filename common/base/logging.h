@@ -45,8 +45,8 @@ struct Voidify {
 }  // namespace internal
 }  // namespace monsoon
 
-#define LOG(severity)                                             \
-  !::monsoon::ShouldLog(::monsoon::LogLevel::severity)            \
-      ? (void)0                                                   \
-      : ::monsoon::internal::Voidify() &                          \
+#define LOG(severity)                                  \
+  !::monsoon::ShouldLog(::monsoon::LogLevel::severity) \
+      ? (void)0                                        \
+      : ::monsoon::internal::Voidify() &               \
             ::monsoon::internal::LogMessage(::monsoon::LogLevel::severity).stream()

@@ -59,8 +59,7 @@ class CondVar {
   // takes it again. False: the time is over. May wake up without cause.
   bool WaitFor(Mutex* mutex, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    const bool in_time =
-        condition_.wait_for(lock, Chrono(timeout)) == std::cv_status::no_timeout;
+    const bool in_time = condition_.wait_for(lock, Chrono(timeout)) == std::cv_status::no_timeout;
     lock.release();
     return in_time;
   }

@@ -6,8 +6,8 @@ namespace monsoon {
 namespace {
 
 template <bool kTransform>
-void Update(size_t n, float rate, float momentum, GradientTransform transform,
-            float* __restrict w, float* __restrict v, const float* __restrict g) {
+void Update(size_t n, float rate, float momentum, GradientTransform transform, float* __restrict w,
+            float* __restrict v, const float* __restrict g) {
   for (size_t i = 0; i < n; ++i) {
     const float gi = kTransform ? transform(g[i], w[i]) : g[i];
     const float vi = momentum * v[i] + gi;

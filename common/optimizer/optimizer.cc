@@ -65,9 +65,9 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
       if (!(epsilon >= std::numeric_limits<float>::min() && epsilon <= 1.0)) {
         return FieldError("adagrad.epsilon", epsilon, "in [1.2e-38, 1]");
       }
-      return std::make_unique<AdagradKernel>(
-          RateSchedule(adagrad.rate(), optimizer.schedule()), transform,
-          static_cast<float>(epsilon), static_cast<float>(adagrad.initial_accumulator()));
+      return std::make_unique<AdagradKernel>(RateSchedule(adagrad.rate(), optimizer.schedule()),
+                                             transform, static_cast<float>(epsilon),
+                                             static_cast<float>(adagrad.initial_accumulator()));
     }
     case Optimizer::KIND_NOT_SET:
       break;

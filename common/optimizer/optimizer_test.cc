@@ -218,8 +218,8 @@ TEST(BitsTest, DoNotDependOnSplitOrAlignment) {
   for (const char* text :
        {"sgd { rate: 0.1 }", "sgd { rate: 0.1 } clip_value: 0.7 weight_decay: 0.01",
         "momentum { rate: 0.1 momentum: 0.9 }",
-        "momentum { rate: 0.1 momentum: 0.9 } weight_decay: 0.3",
-        "adagrad { rate: 0.1 }", "adagrad { rate: 0.1 } clip_value: 1 weight_decay: 0.1"}) {
+        "momentum { rate: 0.1 momentum: 0.9 } weight_decay: 0.3", "adagrad { rate: 0.1 }",
+        "adagrad { rate: 0.1 } clip_value: 1 weight_decay: 0.1"}) {
     auto kernel = Make(text);
     const size_t slots = kernel->state_slots();
     Vector start(kFloats), g(kFloats);

@@ -17,8 +17,8 @@ double BaseFactor(const Schedule& schedule, uint64_t k) {
     }
     case Schedule::kCosine: {
       const CosineSchedule& cosine = schedule.cosine();
-      const double done = static_cast<double>(std::min(k, cosine.pushes())) /
-                          static_cast<double>(cosine.pushes());
+      const double done =
+          static_cast<double>(std::min(k, cosine.pushes())) / static_cast<double>(cosine.pushes());
       return cosine.final() +
              (1.0 - cosine.final()) * (1.0 + std::cos(std::numbers::pi * done)) / 2.0;
     }

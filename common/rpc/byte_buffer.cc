@@ -8,8 +8,7 @@ grpc::Slice MakeSlice(std::shared_ptr<const void> owner, const void* data, size_
   auto* holder = new std::shared_ptr<const void>(std::move(owner));
   return grpc::Slice(
       const_cast<void*>(data), size,
-      [](void* user_data) { delete static_cast<std::shared_ptr<const void>*>(user_data); },
-      holder);
+      [](void* user_data) { delete static_cast<std::shared_ptr<const void>*>(user_data); }, holder);
 }
 
 ReceivedFrame::ReceivedFrame(grpc::ByteBuffer* buffer) {

@@ -66,9 +66,9 @@ absl::StatusOr<DataHeader> DecodeFrameHead(ChunkCursor* cursor) {
     length |= static_cast<uint32_t>(prefix[4 + byte]) << (8 * byte);
   }
   if (length > kMaxFrameHeaderBytes || length > cursor->remaining()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the frame's header has ", length, " bytes; the limit is ", kMaxFrameHeaderBytes, ", and ",
-        cursor->remaining(), " came"));
+    return absl::InvalidArgumentError(absl::StrCat("the frame's header has ", length,
+                                                   " bytes; the limit is ", kMaxFrameHeaderBytes,
+                                                   ", and ", cursor->remaining(), " came"));
   }
   std::string bytes(length, '\0');
   cursor->Copy(length, bytes.data());
@@ -78,8 +78,7 @@ absl::StatusOr<DataHeader> DecodeFrameHead(ChunkCursor* cursor) {
   }
   if (cursor->remaining() > kMaxFramePayloadBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the frame's payload has ", cursor->remaining(),
-                                                   " bytes; the limit is ",
-                                                   kMaxFramePayloadBytes));
+                                                   " bytes; the limit is ", kMaxFramePayloadBytes));
   }
   return header;
 }

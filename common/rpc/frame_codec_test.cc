@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 std::vector<ByteChunk> Cut(const std::string& bytes, size_t piece) {
   std::vector<ByteChunk> chunks = {ByteChunk()};  // empty ones are allowed
   for (size_t begin = 0; begin < bytes.size(); begin += piece) {
-    chunks.push_back(std::as_bytes(std::span(bytes)).subspan(
-        begin, std::min(piece, bytes.size() - begin)));
+    chunks.push_back(
+        std::as_bytes(std::span(bytes)).subspan(begin, std::min(piece, bytes.size() - begin)));
   }
   return chunks;
 }

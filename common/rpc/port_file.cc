@@ -15,8 +15,7 @@ absl::Status WritePortFile(const std::string& path, const std::string& address) 
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write --port_file ", temporary));
   }
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !written ||
-      std::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (std::fclose(file) != 0 || !written || std::rename(temporary.c_str(), path.c_str()) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write --port_file ", path));
   }
   return absl::OkStatus();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/config/address.h"

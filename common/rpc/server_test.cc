@@ -56,8 +56,7 @@ TEST(RpcServerTest, ServesUnixSockets) {
   EXPECT_EQ(server->address(), address);
   EXPECT_EQ(server->port(), 0);
   const auto channel = MakeChannel(address);
-  EXPECT_TRUE(channel->WaitForConnected(
-      gpr_time_from_seconds(10, GPR_TIMESPAN)));
+  EXPECT_TRUE(channel->WaitForConnected(gpr_time_from_seconds(10, GPR_TIMESPAN)));
 }
 
 TEST(RpcServerTest, RefusesWhatOthersReach) {

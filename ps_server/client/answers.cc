@@ -11,9 +11,8 @@ namespace {
 constexpr char kSessionLostUrl[] = "monsoon/session_lost";
 
 absl::Status Refusal(const PushVerdict& verdict) {
-  const std::string text =
-      absl::StrCat("stripe ", verdict.stripe(), ", push ", verdict.sequence(), ": ",
-                   verdict.message());
+  const std::string text = absl::StrCat("stripe ", verdict.stripe(), ", push ", verdict.sequence(),
+                                        ": ", verdict.message());
   switch (verdict.verdict()) {
     case REFUSED_SESSION:
     case REFUSED_EPOCH:
@@ -85,12 +84,11 @@ absl::StatusOr<Answer> TakeFetchReply(const ShardMap& map, uint32_t shard, const
                                       std::vector<StripeMark>* marks) {
   for (const FetchRecord& record : reply.record()) {
     if (record.stripe() >= map.stripes(shard)) {
-      return absl::InternalError(absl::StrCat("an answer with stripe ", record.stripe(), " of ",
-                                              map.stripes(shard)));
+      return absl::InternalError(
+          absl::StrCat("an answer with stripe ", record.stripe(), " of ", map.stripes(shard)));
     }
     const Slice slice = map.stripe(shard, record.stripe());
-    if (record.length() != slice.size() * sizeof(float) ||
-        record.length() > payload->remaining()) {
+    if (record.length() != slice.size() * sizeof(float) || record.length() > payload->remaining()) {
       return absl::InternalError(absl::StrCat("stripe ", record.stripe(), " came with ",
                                               record.length(), " bytes instead of ",
                                               slice.size() * sizeof(float)));

@@ -141,10 +141,10 @@ class Runner {
     }
     if (lane.answered == lane.sent ||
         header->request_id() != requests_[event.shard][lane.answered].request_id) {
-      return NameShard(context_, event.shard,
-                       absl::InternalError(absl::StrCat("an answer to request ",
-                                                        header->request_id(),
-                                                        ", which was not asked")));
+      return NameShard(
+          context_, event.shard,
+          absl::InternalError(absl::StrCat("an answer to request ", header->request_id(),
+                                           ", which was not asked")));
     }
     const absl::StatusOr<Answer> answer = handler_(event.shard, *header, &cursor);
     if (!answer.ok()) {
@@ -167,11 +167,10 @@ class Runner {
         continue;
       }
       const absl::Status& cause = lanes_[shard].last_error;
-      return NameShard(
-          context_, shard,
-          absl::DeadlineExceededError(absl::StrCat(
-              "no answer within ", absl::FormatDuration(context_.deadline),
-              cause.ok() ? "" : "; last error: ", std::string(cause.message()))));
+      return NameShard(context_, shard,
+                       absl::DeadlineExceededError(absl::StrCat(
+                           "no answer within ", absl::FormatDuration(context_.deadline),
+                           cause.ok() ? "" : "; last error: ", std::string(cause.message()))));
     }
     return absl::OkStatus();
   }
@@ -187,8 +186,7 @@ class Runner {
 
 }  // namespace
 
-absl::Status NameShard(const ExchangeContext& context, uint32_t shard,
-                       const absl::Status& status) {
+absl::Status NameShard(const ExchangeContext& context, uint32_t shard, const absl::Status& status) {
   absl::Status named(status.code(), absl::StrCat("ps/", shard, " at ", (*context.addresses)[shard],
                                                  ": ", status.message()));
   status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {

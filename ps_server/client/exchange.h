@@ -40,8 +40,8 @@ enum class Answer {
 
 // Called for each answer frame; `payload` stands after the header. An error
 // ends the exchange.
-using AnswerHandler = std::function<absl::StatusOr<Answer>(
-    uint32_t shard, const DataHeader& header, ChunkCursor* payload)>;
+using AnswerHandler = std::function<absl::StatusOr<Answer>(uint32_t shard, const DataHeader& header,
+                                                           ChunkCursor* payload)>;
 
 struct ExchangeContext {
   const std::vector<std::string>* addresses = nullptr;  // one a shard, for messages

@@ -126,9 +126,8 @@ class ExchangeTest : public ::testing::Test {
 };
 
 TEST_F(ExchangeTest, KeepsToItsCredits) {
-  FakeTransport transport(&clock_, [](auto* self, uint32_t shard, uint64_t id) {
-    self->Reply(shard, id);
-  });
+  FakeTransport transport(&clock_,
+                          [](auto* self, uint32_t shard, uint64_t id) { self->Reply(shard, id); });
   ASSERT_OK(Run(&transport, 9));
   EXPECT_EQ(transport.sent.size(), 9u);
   EXPECT_EQ(transport.most_unanswered, kFramesInFlight);
@@ -180,15 +179,13 @@ TEST_F(ExchangeTest, APermanentErrorEndsAtOnce) {
   FakeTransport transport(&clock_, [](auto* self, uint32_t shard, uint64_t) {
     self->Break(shard, absl::UnimplementedError("no such method"));
   });
-  EXPECT_THAT(Run(&transport, 1),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("ps/0")));
+  EXPECT_THAT(Run(&transport, 1), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("ps/0")));
   EXPECT_EQ(transport.sent.size(), 1u);
 }
 
 TEST_F(ExchangeTest, ABusyShardIsAskedAgainLater) {
-  FakeTransport transport(&clock_, [](auto* self, uint32_t shard, uint64_t id) {
-    self->Reply(shard, id);
-  });
+  FakeTransport transport(&clock_,
+                          [](auto* self, uint32_t shard, uint64_t id) { self->Reply(shard, id); });
   int answers = 0;
   ASSERT_OK(Run(&transport, 1, [&answers](uint32_t, const DataHeader&, ChunkCursor*) {
     return ++answers < 3 ? Answer::kBusy : Answer::kDone;
@@ -198,9 +195,8 @@ TEST_F(ExchangeTest, ABusyShardIsAskedAgainLater) {
 }
 
 TEST_F(ExchangeTest, AHandlersErrorGivesUpTheUnanswered) {
-  FakeTransport transport(&clock_, [](auto* self, uint32_t shard, uint64_t id) {
-    self->Reply(shard, id);
-  });
+  FakeTransport transport(&clock_,
+                          [](auto* self, uint32_t shard, uint64_t id) { self->Reply(shard, id); });
   absl::Status refusal = absl::FailedPreconditionError("closed");
   refusal.SetPayload("mark", absl::Cord("1"));
   const absl::Status status =
@@ -213,9 +209,8 @@ TEST_F(ExchangeTest, AHandlersErrorGivesUpTheUnanswered) {
 }
 
 TEST_F(ExchangeTest, AnAnswerNobodyAskedForIsAnError) {
-  FakeTransport transport(&clock_, [](auto* self, uint32_t shard, uint64_t id) {
-    self->Reply(shard, id + 1);
-  });
+  FakeTransport transport(
+      &clock_, [](auto* self, uint32_t shard, uint64_t id) { self->Reply(shard, id + 1); });
   EXPECT_THAT(Run(&transport, 1), StatusIs(absl::StatusCode::kInternal, HasSubstr("not asked")));
 }
 

@@ -12,7 +12,6 @@ namespace monsoon {
 
 // `clock` outlives the transport.
 std::unique_ptr<FrameTransport> MakeFaultTransport(std::unique_ptr<FrameTransport> base,
-                                                   const FaultOptions& options,
-                                                   const Clock* clock);
+                                                   const FaultOptions& options, const Clock* clock);
 
 }  // namespace monsoon

@@ -77,8 +77,8 @@ class GrpcTransport final : public FrameTransport {
 
   Event Wait(absl::Duration timeout) override {
     received_.reset();
-    const gpr_timespec span = gpr_time_from_nanos(
-        std::max<int64_t>(0, absl::ToInt64Nanoseconds(timeout)), GPR_TIMESPAN);
+    const gpr_timespec span =
+        gpr_time_from_nanos(std::max<int64_t>(0, absl::ToInt64Nanoseconds(timeout)), GPR_TIMESPAN);
     const gpr_timespec deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), span);
     void* tag;
     bool ok;

@@ -160,12 +160,12 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
     return absl::InvalidArgumentError("the parameter client needs a shard map");
   }
   if (options.addresses.size() != options.map.shards()) {
-    return absl::InvalidArgumentError(absl::StrCat(options.addresses.size(), " addresses for ",
-                                                   options.map.shards(), " shards"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.addresses.size(), " addresses for ", options.map.shards(), " shards"));
   }
   if (!options.read_only && options.epochs.size() != options.map.shards()) {
-    return absl::InvalidArgumentError(absl::StrCat(options.epochs.size(), " epochs for ",
-                                                   options.map.shards(), " shards"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.epochs.size(), " epochs for ", options.map.shards(), " shards"));
   }
   return std::make_unique<ShardedParameterClient>(std::move(options));
 }

@@ -42,10 +42,10 @@ struct FetchMarks {
 };
 
 struct FetchStats {
-  uint64_t bytes = 0;          // of parameters
-  uint32_t rpcs = 0;           // request frames
-  uint32_t retries = 0;        // streams opened again
-  uint64_t fetch_width = 0;    // maximum minus minimum of the stripe versions
+  uint64_t bytes = 0;        // of parameters
+  uint32_t rpcs = 0;         // request frames
+  uint32_t retries = 0;      // streams opened again
+  uint64_t fetch_width = 0;  // maximum minus minimum of the stripe versions
 };
 
 struct ParameterClientOptions {
@@ -73,8 +73,7 @@ class ParameterClient {
 
   // Reads the whole vector; parameters.size() is map.size(). On an error the
   // contents of `parameters` are not defined. `marks` and `stats` may be null.
-  virtual absl::Status Fetch(std::span<float> parameters, FetchMarks* marks,
-                             FetchStats* stats) = 0;
+  virtual absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) = 0;
 
   struct PushResult {
     int64_t staleness = -1;        // maximum over the stripes; -1: not known

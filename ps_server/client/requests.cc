@@ -75,16 +75,15 @@ ShardRequests MakePushRequests(const ParameterClientOptions& options,
         }
         record->set_length(StripeBytes(options.map, shard, stripe));
       }
-      requests[shard].push_back(
-          MakeFrame(std::move(header), gradient.subspan(group.slice.begin, group.slice.size()),
-                    next_request_id));
+      requests[shard].push_back(MakeFrame(std::move(header),
+                                          gradient.subspan(group.slice.begin, group.slice.size()),
+                                          next_request_id));
     }
   }
   return requests;
 }
 
-ShardRequests MakeFetchRequests(const ParameterClientOptions& options,
-                                uint64_t* next_request_id) {
+ShardRequests MakeFetchRequests(const ParameterClientOptions& options, uint64_t* next_request_id) {
   ShardRequests requests(options.map.shards());
   for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
     DataHeader header;
@@ -112,9 +111,9 @@ ShardRequests MakeWriteRequests(const ParameterClientOptions& options,
         record->set_stripe(stripe);
         record->set_length(StripeBytes(options.map, shard, stripe));
       }
-      requests[shard].push_back(
-          MakeFrame(std::move(header), parameters.subspan(group.slice.begin, group.slice.size()),
-                    next_request_id));
+      requests[shard].push_back(MakeFrame(std::move(header),
+                                          parameters.subspan(group.slice.begin, group.slice.size()),
+                                          next_request_id));
     }
   }
   return requests;

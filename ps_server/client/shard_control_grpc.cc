@@ -67,8 +67,7 @@ class GrpcShardControl final : public ShardControl {
     grpc::ClientContext context;
     SetDeadline(&context, deadline_);
     Reply reply;
-    const absl::Status status =
-        FromGrpcStatus((stub_.get()->*method)(&context, request, &reply));
+    const absl::Status status = FromGrpcStatus((stub_.get()->*method)(&context, request, &reply));
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("shard at ", address_));
     }

@@ -24,7 +24,7 @@ struct SessionId {
 class SessionTable {
  public:
   struct Opening {
-    bool already_open = false;            // nothing to do
+    bool already_open = false;           // nothing to do
     std::optional<SessionId> overtaken;  // must be closed first
   };
   // Whether `session` may open. FailedPrecondition when it was closed or a

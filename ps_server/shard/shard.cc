@@ -21,10 +21,9 @@ Shard::Shard(ShardOptions options) : options_(std::move(options)) { CHECK_NE(opt
 
 absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& request) const {
   if (request.protocol_version() != 0 && request.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("ps/", options_.task, " speaks protocol ", kProtocolVersion,
-                     ", the sender protocol ", request.protocol_version(),
-                     "; start both from the same build"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "ps/", options_.task, " speaks protocol ", kProtocolVersion, ", the sender protocol ",
+        request.protocol_version(), "; start both from the same build"));
   }
   if (!request.cluster().empty() && request.cluster() != options_.cluster) {
     return absl::FailedPreconditionError(
@@ -64,11 +63,11 @@ absl::Status Shard::Admit(const CreateShardJobRequest& request, uint64_t bytes) 
     used += job->memory_bytes();
   }
   if (bytes > options_.memory_limit_bytes || used > options_.memory_limit_bytes - bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "ps/", options_.task, ": job ", request.job(), " needs ", bytes,
-        " bytes for parameters and optimizer state; with ", used, " in use the sum is ",
-        used + bytes, ", over the limit of ", options_.memory_limit_bytes,
-        " (ps.memory_limit_mib in the cluster file)"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("ps/", options_.task, ": job ", request.job(), " needs ", bytes,
+                     " bytes for parameters and optimizer state; with ", used,
+                     " in use the sum is ", used + bytes, ", over the limit of ",
+                     options_.memory_limit_bytes, " (ps.memory_limit_mib in the cluster file)"));
   }
   return absl::OkStatus();
 }
@@ -80,8 +79,8 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
     if (google::protobuf::util::MessageDifferencer::Equals(job->request(), request)) {
       return job->Describe();
     }
-    return absl::AlreadyExistsError(absl::StrCat("ps/", options_.task, ": job ", request.job(),
-                                                 " exists with other content"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("ps/", options_.task, ": job ", request.job(), " exists with other content"));
   }
   absl::StatusOr<JobPlan> plan = PlanJob(request);
   if (!plan.ok()) {

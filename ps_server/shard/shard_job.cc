@@ -27,12 +27,12 @@ absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request) {
   JobPlan plan;
   ASSIGN_OR_RETURN(plan.layout, ParameterLayout::Create(request.model()));
   if (plan.layout.Hash() != request.layout_hash()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("the model has layout %016x here, but %016x at the sender: different builds",
-                        plan.layout.Hash(), request.layout_hash()));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the model has layout %016x here, but %016x at the sender: different builds",
+        plan.layout.Hash(), request.layout_hash()));
   }
-  ASSIGN_OR_RETURN(plan.map, ShardMap::Create(plan.layout.size(), request.shards(),
-                                              request.max_stripe_bytes()));
+  ASSIGN_OR_RETURN(
+      plan.map, ShardMap::Create(plan.layout.size(), request.shards(), request.max_stripe_bytes()));
   ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer()));
   const uint64_t copies = 1 + static_cast<uint64_t>(plan.kernel->state_slots());
   plan.memory_bytes = plan.map.shard(request.shard()).size() * copies * sizeof(float);
@@ -224,9 +224,9 @@ absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> 
     std::optional<FetchRecord> record = stripes_[i]->Copy(
         session, payload->span().subspan(copied.bytes / sizeof(float), stripes_[i]->size()));
     if (!record.has_value()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("job ", facts_.job, ": the session of worker/", session->worker, "#",
-                       session->incarnation, " is not open"));
+      return absl::FailedPreconditionError(absl::StrCat("job ", facts_.job,
+                                                        ": the session of worker/", session->worker,
+                                                        "#", session->incarnation, " is not open"));
     }
     record->set_stripe(i);
     copied.records.push_back(*std::move(record));

@@ -65,8 +65,8 @@ class ShardJob {
     std::vector<FetchRecord> records;
     uint64_t bytes = 0;
   };
-  absl::StatusOr<Copied> CopyStripes(std::optional<SessionId> session, uint32_t first,
-                                     uint32_t end, AlignedFloats* payload);
+  absl::StatusOr<Copied> CopyStripes(std::optional<SessionId> session, uint32_t first, uint32_t end,
+                                     AlignedFloats* payload);
   // Bytes of the largest answer frame's payload for such a fetch.
   uint64_t FramePayloadBytes(uint32_t first, uint32_t end) const;
 

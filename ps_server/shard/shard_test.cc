@@ -1,8 +1,8 @@
 #include "ps_server/shard/shard.h"
 
 #include <algorithm>
-#include <map>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "common/model/initializer.h"
@@ -175,14 +175,13 @@ TEST_F(ShardTest, BadContentChangesNoBitConsumesItsSequenceAndIsRefusedAgain) {
   const std::string before = Snapshot();
   uint64_t sequence = 2;
   using Limits = std::numeric_limits<float>;
-  for (float bad : {Limits::quiet_NaN(), Limits::signaling_NaN(), Limits::infinity(),
-                    -Limits::infinity()}) {
+  for (float bad :
+       {Limits::quiet_NaN(), Limits::signaling_NaN(), Limits::infinity(), -Limits::infinity()}) {
     Vector gradient = good;
     gradient[17] = bad;
     for (int repetition = 0; repetition < 2; ++repetition) {
       // The second time with good content: the first verdict stands.
-      const PushVerdict verdict =
-          PushOne(MakePush(1, sequence), repetition == 0 ? gradient : good);
+      const PushVerdict verdict = PushOne(MakePush(1, sequence), repetition == 0 ? gradient : good);
       EXPECT_EQ(verdict.verdict(), REFUSED_INVALID);
       EXPECT_THAT(verdict.message(), AllOf(HasSubstr("stripe 1"), HasSubstr("flat index 81")));
       EXPECT_EQ(verdict.version(), 1u);
@@ -247,9 +246,9 @@ TEST_F(ShardTest, AMalformedFrameChangesNothing) {
 
 TEST_F(ShardTest, EachRecordHasItsOwnVerdict) {
   PushRequest request = MakePush(0, 1);
-  AddRecord(&request, 1, 5);                 // a gap
-  AddRecord(&request, 2, 1)->set_epoch(1);   // an old epoch
-  AddRecord(&request, 3, 1);                 // a NaN
+  AddRecord(&request, 1, 5);                // a gap
+  AddRecord(&request, 2, 1)->set_epoch(1);  // an old epoch
+  AddRecord(&request, 3, 1);                // a NaN
   AddRecord(&request, 0, 2);
   Vector payload(5 * kStripe, 2.0f);
   payload[3 * kStripe] = std::numeric_limits<float>::quiet_NaN();
@@ -270,9 +269,9 @@ TEST_F(ShardTest, StalenessIsTheVersionMinusTheBase) {
   const struct {
     uint64_t base_epoch, base_version;
     int64_t staleness;
-  } kSchedule[] = {{kEpoch, 0, 0},      {kEpoch, 0, 1},  {kEpoch, 0, 2}, {kEpoch, 3, 0},
-                   {kEpoch - 1, 0, -1}, {0, 0, -1},      {kEpoch, 7, -1},
-                   {kEpoch, 6, 1},      {kEpoch, 0, 8}};
+  } kSchedule[] = {{kEpoch, 0, 0},  {kEpoch, 0, 1},      {kEpoch, 0, 2},
+                   {kEpoch, 3, 0},  {kEpoch - 1, 0, -1}, {0, 0, -1},
+                   {kEpoch, 7, -1}, {kEpoch, 6, 1},      {kEpoch, 0, 8}};
   uint64_t sequence = 1;
   for (const auto& step : kSchedule) {
     PushRequest request = MakePush(0, sequence++);

@@ -14,8 +14,8 @@ namespace {
 template <typename Records>
 absl::Status ValidateLengths(const Records& records, uint64_t payload_bytes) {
   if (records.size() > kMaxFrameRecords) {
-    return absl::InvalidArgumentError(absl::StrCat("a frame of ", records.size(),
-                                                   " records; the limit is ", kMaxFrameRecords));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a frame of ", records.size(), " records; the limit is ", kMaxFrameRecords));
   }
   uint64_t sum = 0;
   for (const auto& record : records) {
@@ -66,8 +66,8 @@ RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request
     return {REFUSED_REQUEST, HashError(facts, request.layout_hash())};
   }
   if (record.stripe() >= facts.map.stripes(facts.shard)) {
-    return {REFUSED_REQUEST, absl::StrCat("stripe ", record.stripe(), " of ",
-                                          facts.map.stripes(facts.shard))};
+    return {REFUSED_REQUEST,
+            absl::StrCat("stripe ", record.stripe(), " of ", facts.map.stripes(facts.shard))};
   }
   if (record.format() != FLOAT32) {
     return {REFUSED_REQUEST, absl::StrCat("format ", record.format(), " is not known")};
@@ -98,9 +98,9 @@ absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request) {
   }
   const uint64_t end = uint64_t{request.first_stripe()} + request.stripe_count();
   if (request.stripe_count() == 0 || end > facts.map.stripes(facts.shard)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("job ", facts.job, ": stripes ", request.first_stripe(), " .. ", end, " of ",
-                     facts.map.stripes(facts.shard)));
+    return absl::InvalidArgumentError(absl::StrCat("job ", facts.job, ": stripes ",
+                                                   request.first_stripe(), " .. ", end, " of ",
+                                                   facts.map.stripes(facts.shard)));
   }
   return absl::OkStatus();
 }
@@ -112,9 +112,8 @@ absl::Status ValidateWrite(const JobFacts& facts, const WriteRequest& request) {
   }
   for (const FetchRecord& record : request.record()) {
     if (record.stripe() >= facts.map.stripes(facts.shard)) {
-      return absl::InvalidArgumentError(absl::StrCat("job ", facts.job, ": stripe ",
-                                                     record.stripe(), " of ",
-                                                     facts.map.stripes(facts.shard)));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "job ", facts.job, ": stripe ", record.stripe(), " of ", facts.map.stripes(facts.shard)));
     }
     if (record.length() != StripeBytes(facts, record.stripe())) {
       return absl::InvalidArgumentError(absl::StrCat(

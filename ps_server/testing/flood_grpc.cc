@@ -1,6 +1,6 @@
 #include <atomic>
-#include <string>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 

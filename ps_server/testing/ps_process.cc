@@ -45,9 +45,9 @@ absl::StatusOr<PsProcess> StartPsProcess(const std::string& directory,
   const std::string cluster = WriteClusterFile(directory, "localhost:2222", task_fields);
   const std::string port_file = absl::StrCat(directory, "/port");
   std::remove(port_file.c_str());
-  std::vector<std::string> argv = {PsServerBinary(), absl::StrCat("--cluster=", cluster),
-                                   "--task=0", "--address=localhost:0",
-                                   absl::StrCat("--port_file=", port_file), "--die_with_parent"};
+  std::vector<std::string> argv = {
+      PsServerBinary(),        absl::StrCat("--cluster=", cluster),     "--task=0",
+      "--address=localhost:0", absl::StrCat("--port_file=", port_file), "--die_with_parent"};
   argv.insert(argv.end(), flags.begin(), flags.end());
   Subprocess::Options options;
   options.pipe_stdout = false;

@@ -70,8 +70,8 @@ absl::StatusOr<TestJob> TestShards::CreateJob(const TestJobOptions& options) {
   TestJob job;
   job.name = options.name;
   ASSIGN_OR_RETURN(job.layout, ParameterLayout::Create(options.model));
-  ASSIGN_OR_RETURN(job.map, ShardMap::Create(job.layout.size(), options_.shards,
-                                             options.max_stripe_bytes));
+  ASSIGN_OR_RETURN(job.map,
+                   ShardMap::Create(job.layout.size(), options_.shards, options.max_stripe_bytes));
   for (uint32_t i = 0; i < options_.shards; ++i) {
     CreateShardJobRequest request;
     request.set_job(options.name);
@@ -88,8 +88,7 @@ absl::StatusOr<TestJob> TestShards::CreateJob(const TestJobOptions& options) {
   return job;
 }
 
-absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& job,
-                                                               uint32_t worker,
+absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& job, uint32_t worker,
                                                                uint64_t incarnation) {
   ParameterClientOptions options;
   options.job = job.name;

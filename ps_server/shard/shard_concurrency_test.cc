@@ -1,0 +1,120 @@
+// All that a server's threads do to one shard at once, without gRPC.
+#include <atomic>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/model/parameter_layout.h"
+#include "common/testing/status_matchers.h"
+#include "gtest/gtest.h"
+#include "ps_server/shard/shard.h"
+
+namespace monsoon {
+namespace {
+
+constexpr size_t kStripe = 256;  // floats
+constexpr uint32_t kStripes = 4;
+constexpr uint64_t kEpoch = 9;
+constexpr uint64_t kPushes = 300;
+
+CreateShardJobRequest MakeJob(const std::string& name) {
+  CreateShardJobRequest request;
+  request.set_job(name);
+  request.mutable_model()->add_input_shape(32);
+  Dense* dense = request.mutable_model()->add_layer()->mutable_dense();
+  dense->set_units(32);
+  dense->set_no_bias(true);
+  request.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  request.set_shards(1);
+  request.set_max_stripe_bytes(kStripe * sizeof(float));
+  request.set_layout_hash(ParameterLayout::Create(request.model())->Hash());
+  request.set_written_by_client(true);
+  return request;
+}
+
+// Pushes -1 everywhere, so that every value of a stripe equals its version.
+uint64_t PushAll(Shard* shard, const SessionKey& session, uint64_t hash) {
+  AlignedFloats scratch(kMaxFramePayloadBytes / sizeof(float));
+  const std::vector<float> payload(kStripe * kStripes, -1.0f);
+  uint64_t applied = 0;
+  for (uint64_t sequence = 1; sequence <= kPushes; ++sequence) {
+    PushRequest request;
+    *request.mutable_session() = session;
+    request.set_layout_hash(hash);
+    for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+      PushRecord* record = request.add_record();
+      record->set_stripe(stripe);
+      record->set_sequence(sequence);
+      record->set_epoch(kEpoch);
+      record->set_length(kStripe * sizeof(float));
+    }
+    const ByteChunk chunk = std::as_bytes(std::span(payload));
+    ChunkCursor cursor(std::span(&chunk, 1));
+    const absl::StatusOr<PushReply> reply = shard->Push(request, &cursor, &scratch);
+    EXPECT_OK(reply);
+    for (const PushVerdict& verdict : reply->verdict()) {
+      if (verdict.verdict() == APPLIED) {
+        ++applied;
+      } else {
+        EXPECT_EQ(verdict.verdict(), REFUSED_SESSION);
+      }
+    }
+  }
+  return applied;
+}
+
+TEST(ShardConcurrencyTest, PushesFetchesSessionsStatusAndJobsAtOnce) {
+  Shard shard({"test", 0, kEpoch, /*memory_limit_bytes=*/1 << 20});
+  const CreateShardJobRequest request = MakeJob("job-1");
+  ASSERT_OK(shard.CreateJob(request));
+  constexpr uint32_t kWorkers = 3;
+  std::vector<SessionKey> sessions(kWorkers);
+  for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+    sessions[worker].set_job("job-1");
+    sessions[worker].set_worker(worker);
+    sessions[worker].set_incarnation(1);
+    ASSERT_OK(shard.OpenSession(sessions[worker]));
+  }
+  std::atomic<uint64_t> applied{0};
+  std::atomic<uint64_t> closed_applied{0};
+  std::atomic<uint32_t> running{kWorkers};
+  std::vector<std::jthread> threads;
+  for (const SessionKey& session : sessions) {
+    threads.emplace_back([&, session] {
+      applied += PushAll(&shard, session, request.layout_hash());
+      --running;
+    });
+  }
+  threads.emplace_back([&] {  // one worker's lease is lost on the way
+    while (shard.GetStatus({})->job(0).version_max() < kPushes / 4) {
+      std::this_thread::yield();
+    }
+    closed_applied = shard.CloseSession(sessions[0])->applied();
+  });
+  threads.emplace_back([&] {  // another job comes and goes
+    while (running > 0) {
+      EXPECT_OK(shard.CreateJob(MakeJob("job-2")));
+      EXPECT_OK(shard.DeleteJob("job-2"));
+    }
+  });
+  AlignedFloats copy(kStripe * kStripes);
+  while (running > 0) {
+    const auto copied = shard.FindJob("job-1")->CopyStripes(SessionId{1, 1}, 0, kStripes, &copy);
+    ASSERT_OK(copied);
+    for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+      for (size_t i = 0; i < kStripe; ++i) {
+        ASSERT_EQ(copy.span()[stripe * kStripe + i],
+                  static_cast<float>(copied->records[stripe].version()));
+      }
+    }
+  }
+  threads.clear();
+  const ShardJobStatus status = shard.GetStatus({})->job(0);
+  EXPECT_EQ(status.applied(), applied);
+  EXPECT_EQ(applied, (kWorkers - 1) * kPushes * kStripes + closed_applied);
+  EXPECT_EQ(status.refused(), kPushes * kStripes - closed_applied);
+}
+
+}  // namespace
+}  // namespace monsoon
