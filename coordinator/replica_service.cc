@@ -23,8 +23,7 @@ class ReplicaServiceImpl : public ReplicaService::Service {
   }
   Status ReportEvaluation(ServerContext*, const ReportEvaluationRequest* request,
                           ReportEvaluationReply* reply) override {
-    return ServeWithFaults(fault_, reply,
-                           [&] { return coordinator_->ReportEvaluation(*request); });
+    return ServeWithFaults(fault_, reply, [&] { return coordinator_->ReportEvaluation(*request); });
   }
   Status ReportFailure(ServerContext*, const ReportFailureRequest* request,
                        ReportFailureReply* reply) override {
@@ -38,8 +37,7 @@ class ReplicaServiceImpl : public ReplicaService::Service {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeReplicaService(Coordinator* coordinator,
-                                                  FaultInjector* fault) {
+std::unique_ptr<grpc::Service> MakeReplicaService(Coordinator* coordinator, FaultInjector* fault) {
   return std::make_unique<ReplicaServiceImpl>(coordinator, fault);
 }
 

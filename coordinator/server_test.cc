@@ -139,8 +139,8 @@ TEST_F(CoordinatorServerTest, RefusesOpenAddressesAndFaultsThere) {
   options.insecure = true;
   options.fault.delay_ms = 1;
   EXPECT_THAT(CoordinatorServer::Start(options).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("--fault"),
-                                                                 HasSubstr("0.0.0.0"))));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("--fault"), HasSubstr("0.0.0.0"))));
 }
 
 TEST_F(CoordinatorServerTest, InjectedFaultsLoseCalls) {

@@ -20,9 +20,7 @@ JobRequest Named(const std::string& job) {
 class GrpcJobClient : public JobClient {
  public:
   GrpcJobClient(const std::string& address, absl::Duration deadline)
-      : address_(address),
-        deadline_(deadline),
-        stub_(JobService::NewStub(MakeChannel(address))) {}
+      : address_(address), deadline_(deadline), stub_(JobService::NewStub(MakeChannel(address))) {}
 
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) override {
     return UnaryCall(stub_.get(), &Stub::Submit, request, deadline_, address_);
@@ -57,8 +55,7 @@ class GrpcJobClient : public JobClient {
 
 }  // namespace
 
-std::unique_ptr<JobClient> JobClient::Create(const std::string& address,
-                                             absl::Duration deadline) {
+std::unique_ptr<JobClient> JobClient::Create(const std::string& address, absl::Duration deadline) {
   return std::make_unique<GrpcJobClient>(address, deadline);
 }
 

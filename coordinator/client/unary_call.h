@@ -19,11 +19,9 @@ namespace monsoon {
 // Calls `(stub->*method)`. An unreachable coordinator is named by `address`;
 // any other error keeps its message.
 template <typename Stub, typename Request, typename Reply>
-absl::StatusOr<Reply> UnaryCall(Stub* stub,
-                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
-                                                             Reply*),
-                                const Request& request, absl::Duration deadline,
-                                const std::string& address) {
+absl::StatusOr<Reply> UnaryCall(
+    Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+    const Request& request, absl::Duration deadline, const std::string& address) {
   grpc::ClientContext context;
   SetDeadline(&context, deadline);
   Reply reply;

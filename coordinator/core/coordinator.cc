@@ -22,8 +22,8 @@ constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
 }  // namespace
 
-Coordinator::Coordinator(const Cluster& cluster,
-                         std::vector<std::unique_ptr<ShardGateway>> shards, const Clock* clock)
+Coordinator::Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<ShardGateway>> shards,
+                         const Clock* clock)
     : cluster_(cluster),
       clock_(clock),
       core_(cluster, static_cast<uint32_t>(getpid()), Time()),
@@ -53,9 +53,7 @@ Coordinator::~Coordinator() {
   }
 }
 
-Moment Coordinator::Time() const {
-  return {clock_->Now(), absl::ToUnixMillis(clock_->WallTime())};
-}
+Moment Coordinator::Time() const { return {clock_->Now(), absl::ToUnixMillis(clock_->WallTime())}; }
 
 void Coordinator::Dispatch(Moment moment) {
   for (ShardCommand& command : core_.TakeCommands(moment)) {
@@ -259,8 +257,7 @@ absl::StatusOr<ReportEvaluationReply> Coordinator::ReportEvaluation(
   return ReportEvaluationReply();
 }
 
-absl::StatusOr<ReportFailureReply> Coordinator::ReportFailure(
-    const ReportFailureRequest& request) {
+absl::StatusOr<ReportFailureReply> Coordinator::ReportFailure(const ReportFailureRequest& request) {
   RETURN_IF_ERROR(WithCore([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.ReportFailure(request, moment);

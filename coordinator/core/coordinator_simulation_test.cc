@@ -22,12 +22,12 @@ constexpr uint32_t kWorkers = 4;
 constexpr uint32_t kShards = 2;
 
 struct SimulatedWorker {
-  bool alive = true;      // a process that is running
-  double wakes_at = 0;    // stopped until then, in seconds
+  bool alive = true;    // a process that is running
+  double wakes_at = 0;  // stopped until then, in seconds
   std::vector<BlockRef> held;
-  NextWorkRequest last;   // repeated now and then
+  NextWorkRequest last;  // repeated now and then
   uint64_t steps = 0;
-  bool left = false;      // was told to finish
+  bool left = false;  // was told to finish
 };
 
 class Simulation {
@@ -47,8 +47,8 @@ class Simulation {
       timed_ = true;
     }
     per_epoch_ = (plan.examples + 19) / 20;
-    total_ = static_cast<uint64_t>(std::ceil(plan.job.stop().epochs() *
-                                             static_cast<double>(per_epoch_) - 1e-9));
+    total_ = static_cast<uint64_t>(
+        std::ceil(plan.job.stop().epochs() * static_cast<double>(per_epoch_) - 1e-9));
     h_.Submit(plan);
     worker_.resize(kWorkers);
   }
@@ -156,8 +156,8 @@ class Simulation {
 
   void Work(uint32_t worker) {
     SimulatedWorker& w = worker_[worker];
-    if (w.last.request() != 0 && w.last.session().SerializeAsString() !=
-                                     h_.session_[worker].SerializeAsString()) {
+    if (w.last.request() != 0 &&
+        w.last.session().SerializeAsString() != h_.session_[worker].SerializeAsString()) {
       Forget(worker);
     }
     if (w.left) {
@@ -167,8 +167,8 @@ class Simulation {
     *request.mutable_session() = h_.session_[worker];
     request.set_request(w.last.request() + 1);
     // Acknowledged so far: a random first part of what it holds.
-    const size_t count = w.held.empty() || flush_[worker] ? w.held.size()
-                                                          : random_() % (w.held.size() + 1);
+    const size_t count =
+        w.held.empty() || flush_[worker] ? w.held.size() : random_() % (w.held.size() + 1);
     for (size_t i = 0; i < count; ++i) {
       BlockId* const id = request.add_done();
       id->set_epoch(w.held[i].epoch);
@@ -235,8 +235,8 @@ class Simulation {
       for (uint64_t i = 0; i < total_; ++i) {
         const BlockRef block{static_cast<uint32_t>(i / per_epoch_),
                              static_cast<uint32_t>(i % per_epoch_)};
-        EXPECT_GE(done_[block], 1) << "seed " << seed_ << " block " << block.epoch << ","
-                                   << block.block;
+        EXPECT_GE(done_[block], 1)
+            << "seed " << seed_ << " block " << block.epoch << "," << block.block;
       }
     }
     const bool has_test = description.evaluation_size() > 0;

@@ -20,10 +20,10 @@ struct FakeShard {
   bool alive = true;  // answers polls and commands
   uint32_t pid = 100;
   uint64_t epoch = 1000;
-  uint64_t version = 0;                       // of every stripe of every job
-  std::map<std::string, bool> jobs;           // id -> written_by_client
-  std::set<std::string> open;                 // sessions
-  std::vector<std::string> history;           // "open j/0#1", "close j/0#1", ...
+  uint64_t version = 0;              // of every stripe of every job
+  std::map<std::string, bool> jobs;  // id -> written_by_client
+  std::set<std::string> open;        // sessions
+  std::vector<std::string> history;  // "open j/0#1", "close j/0#1", ...
   absl::Status create_error;
 };
 
@@ -182,8 +182,7 @@ class CoreHarness {
     EXPECT_OK(reply);
     incarnation_[worker] = reply->rejoin() ? 0 : reply->incarnation();
     if (reply->has_assignment() &&
-        reply->assignment().session().SerializeAsString() !=
-            session_[worker].SerializeAsString()) {
+        reply->assignment().session().SerializeAsString() != session_[worker].SerializeAsString()) {
       session_[worker] = reply->assignment().session();
       request_[worker] = 0;
       held_[worker].clear();

@@ -74,8 +74,8 @@ absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Mome
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
   const bool cancelled = job->end_state == CANCELLED;
   if (job->stage >= Stage::kEnding && !cancelled) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "job ", job->id, " has ended already: ", JobState_Name(job->end_state)));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->id, " has ended already: ", JobState_Name(job->end_state)));
   }
   if (!cancelled) {
     End(job, CANCELLED, "cancelled by a user", moment.now);
@@ -87,9 +87,8 @@ absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Mome
 absl::StatusOr<JobSummary> CoordinatorCore::Delete(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
   if (!job->ended_or_deleting()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job->id, " is ", JobState_Name(job->state()),
-                     ": cancel it before you delete it"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job->id, " is ", JobState_Name(job->state()), ": cancel it before you delete it"));
   }
   const JobSummary summary = Summarize(*job, moment);
   if (job->stage == Stage::kEnded) {
@@ -180,9 +179,10 @@ std::string CoordinatorCore::MissingShards(absl::Duration now) const {
       continue;
     }
     const bool lost = shard.state == ShardView::State::kLost;
-    std::string text = absl::StrFormat(
-        "ps/%d at %s (%s for %.0f s", i, cluster_.ps(static_cast<int>(i)).address(),
-        lost ? "lost" : "not seen", absl::ToDoubleSeconds(now - (lost ? shard.last_seen : started_)));
+    std::string text =
+        absl::StrFormat("ps/%d at %s (%s for %.0f s", i, cluster_.ps(static_cast<int>(i)).address(),
+                        lost ? "lost" : "not seen",
+                        absl::ToDoubleSeconds(now - (lost ? shard.last_seen : started_)));
     if (!shard.last_error.ok()) {
       absl::StrAppend(&text, ": ", shard.last_error.message());
     }
@@ -206,8 +206,7 @@ std::string CoordinatorCore::PendingReason(const JobRecord& job, Moment moment) 
       }
       absent.push_back(absl::StrCat("worker/", worker));
     }
-    return absl::StrCat("waits for a worker: none of ", absl::StrJoin(absent, ", "),
-                        " has joined");
+    return absl::StrCat("waits for a worker: none of ", absl::StrJoin(absent, ", "), " has joined");
   }
   const JobRecord* const next = active_ != nullptr ? active_ : jobs_.NextToRun();
   if (next != nullptr && next != &job && !job.waits_for_client()) {
@@ -244,8 +243,8 @@ void CoordinatorCore::FinishEnding(JobRecord* job, absl::Duration now) {
   if (active_ == job) {
     active_ = nullptr;
   }
-  const std::string text = absl::StrCat(JobState_Name(job->end_state),
-                                        job->reason.empty() ? "" : ": ", job->reason);
+  const std::string text =
+      absl::StrCat(JobState_Name(job->end_state), job->reason.empty() ? "" : ": ", job->reason);
   job->AddEvent(now, "ended", "", text);
   Log(absl::StrCat("job ", job->id, " ", text));
 }

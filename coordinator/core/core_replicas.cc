@@ -82,8 +82,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   return reply;
 }
 
-Assignment CoordinatorCore::MakeAssignment(const JobRecord& job,
-                                           const SessionKey& session) const {
+Assignment CoordinatorCore::MakeAssignment(const JobRecord& job, const SessionKey& session) const {
   Assignment assignment;
   *assignment.mutable_session() = session;
   *assignment.mutable_job() = job.plan.job;
@@ -195,8 +194,8 @@ absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request,
 void CoordinatorCore::RecordStats(JobRecord* job, const SessionKey& session,
                                   const ReplicaStats& stats, absl::Duration now) {
   const uint32_t worker = session.worker();
-  if (!CheckFingerprint(job, worker, "training", stats.train_fingerprint(),
-                        &job->train_fingerprint, now) ||
+  if (!CheckFingerprint(job, worker, "training", stats.train_fingerprint(), &job->train_fingerprint,
+                        now) ||
       !CheckFingerprint(job, worker, "test", stats.test_fingerprint(), &job->test_fingerprint,
                         now)) {
     return;

@@ -98,9 +98,8 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
       return;
     }
     case ShardChange::Kind::kRestarted: {
-      const std::string text =
-          absl::StrCat(Shard(change.shard), " (pid ", change.old_pid, ") at ", address,
-                       " restarted as pid ", change.pid);
+      const std::string text = absl::StrCat(Shard(change.shard), " (pid ", change.old_pid, ") at ",
+                                            address, " restarted as pid ", change.pid);
       Log(text);
       for (const auto& job : jobs_.jobs()) {
         LoseSlices(job.get(), text, true, now);
@@ -165,8 +164,8 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status&
         job->fanout.OnResult(
             command.shard,
             status.ok() ? status
-                        : absl::Status(status.code(), absl::StrCat(Shard(command.shard), ": ",
-                                                                   status.message())),
+                        : absl::Status(status.code(),
+                                       absl::StrCat(Shard(command.shard), ": ", status.message())),
             moment.now);
       }
       break;
@@ -191,9 +190,8 @@ void CoordinatorCore::Tick(Moment moment) {
   }
   for (const uint32_t worker : membership_.Tick(moment.now)) {
     const Member& member = membership_.member(worker);
-    const std::string text =
-        absl::StrFormat("pid %d silent for %.1f s", member.pid,
-                        absl::ToDoubleSeconds(moment.now - member.last_seen));
+    const std::string text = absl::StrFormat("pid %d silent for %.1f s", member.pid,
+                                             absl::ToDoubleSeconds(moment.now - member.last_seen));
     Log(absl::StrCat(Worker(worker), " is lost: ", text));
     CloseSession(worker, "worker_lost", text, moment.now);
   }
@@ -219,8 +217,8 @@ void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
     return;
   }
   if (!job->fanout.error().ok()) {
-    End(job, FAILED,
-        absl::StrCat("its slices cannot be created: ", job->fanout.error().message()), now);
+    End(job, FAILED, absl::StrCat("its slices cannot be created: ", job->fanout.error().message()),
+        now);
     return;
   }
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {

@@ -20,8 +20,7 @@ void ShardFanout::OnResult(uint32_t shard, const absl::Status& status, absl::Dur
   if (part.state == Part::State::kDone) {
     return;
   }
-  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-      absl::IsAborted(status)) {
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status)) {
     part.state = Part::State::kDue;
     part.not_before = now + kCommandRetry;
     return;

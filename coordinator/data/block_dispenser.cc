@@ -35,7 +35,8 @@ bool BlockDispenser::OpenEpoch() {
   if (stopped_ || BlocksOf(next_epoch_) == 0) {
     return false;
   }
-  if (!epochs_.empty() && next_epoch_ > uint64_t{epochs_.front().number} + options_.max_epochs_ahead) {
+  if (!epochs_.empty() &&
+      next_epoch_ > uint64_t{epochs_.front().number} + options_.max_epochs_ahead) {
     return false;
   }
   Epoch epoch;

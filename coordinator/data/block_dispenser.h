@@ -85,10 +85,10 @@ class BlockDispenser {
  private:
   struct Epoch {
     uint32_t number = 0;
-    uint32_t blocks = 0;      // that belong to it, fewer in a last, partial epoch
+    uint32_t blocks = 0;  // that belong to it, fewer in a last, partial epoch
     uint32_t unstarted = 0;
     uint32_t done = 0;
-    uint32_t steal_end = 0;   // all blocks from here on are started
+    uint32_t steal_end = 0;  // all blocks from here on are started
     std::vector<bool> started;
     std::map<uint32_t, uint32_t> own_next;  // worker -> first block not looked at
   };
@@ -105,7 +105,7 @@ class BlockDispenser {
   std::map<uint32_t, uint32_t> position_;  // worker -> position
   std::deque<Epoch> epochs_;               // open ones, oldest first
   uint64_t next_epoch_ = 0;
-  std::map<BlockRef, uint32_t> leases_;    // block -> worker
+  std::map<BlockRef, uint32_t> leases_;  // block -> worker
   std::set<BlockRef> released_;
   std::map<uint32_t, uint64_t> done_by_;
   uint64_t blocks_done_ = 0;

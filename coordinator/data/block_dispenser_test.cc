@@ -167,8 +167,8 @@ TEST(BlockDispenserTest, RandomSchedulesVisitEverything) {
         ++total_done;
         while (oldest_open * blocks < options.total_blocks) {
           bool complete = true;
-          for (uint64_t b = 0;
-               b < std::min(blocks, options.total_blocks - oldest_open * blocks); ++b) {
+          for (uint64_t b = 0; b < std::min(blocks, options.total_blocks - oldest_open * blocks);
+               ++b) {
             complete &= done[{static_cast<uint32_t>(oldest_open), static_cast<uint32_t>(b)}] > 0;
           }
           if (!complete) {

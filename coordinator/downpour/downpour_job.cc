@@ -43,8 +43,7 @@ uint64_t PlannedBlocks(const DownpourOptions& options) {
   if (options.stop.steps() > 0) {
     const uint64_t block_steps = StepsOf(options.block_examples, options.batch_size);
     const uint64_t last = options.examples - (per_epoch - 1) * options.block_examples;
-    const uint64_t epoch_steps =
-        (per_epoch - 1) * block_steps + StepsOf(last, options.batch_size);
+    const uint64_t epoch_steps = (per_epoch - 1) * block_steps + StepsOf(last, options.batch_size);
     const uint64_t epochs = options.stop.steps() / epoch_steps;
     const uint64_t rest = options.stop.steps() % epoch_steps;
     const uint64_t by_steps =
@@ -116,8 +115,7 @@ void DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
   Advance(now);
 }
 
-absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker,
-                                                    const NextWorkRequest& request,
+absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextWorkRequest& request,
                                                     absl::Duration now) {
   const auto found = replica_.find(worker);
   if (found == replica_.end()) {
@@ -129,9 +127,9 @@ absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker,
     return *replica.last_reply;
   }
   if (replica.last_reply && request.request() != replica.last_request + 1) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("NextWork request ", request.request(), " of ", Task(worker),
-                     " does not follow ", replica.last_request));
+    return absl::FailedPreconditionError(absl::StrCat("NextWork request ", request.request(),
+                                                      " of ", Task(worker), " does not follow ",
+                                                      replica.last_request));
   }
   for (const BlockId& done : request.done()) {
     blocks_.Done(worker, BlockRef{done.epoch(), done.block()});
@@ -189,19 +187,18 @@ bool DownpourJob::Train(uint32_t worker, NextWorkReply* reply) {
   return reply->has_train();
 }
 
-absl::Status DownpourJob::ReportEvaluation(uint32_t worker,
-                                           const ReportEvaluationRequest& request,
+absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                            absl::Duration now) {
   if (request.examples() == 0 || request.correct() > request.examples()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("evaluation ", request.evaluation(), " of ", Task(worker), " counts ",
-                     request.correct(), " correct of ", request.examples()));
+    return absl::InvalidArgumentError(absl::StrCat("evaluation ", request.evaluation(), " of ",
+                                                   Task(worker), " counts ", request.correct(),
+                                                   " correct of ", request.examples()));
   }
   const auto assigned = schedule_.assigned_id();
   if (!schedule_.Complete(worker, request.evaluation())) {
     if (assigned == request.evaluation()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "evaluation ", request.evaluation(), " is not ", Task(worker), "'s any more"));
+      return absl::FailedPreconditionError(absl::StrCat("evaluation ", request.evaluation(),
+                                                        " is not ", Task(worker), "'s any more"));
     }
     return absl::OkStatus();  // Known already, or replaced by a newer one.
   }
@@ -238,8 +235,8 @@ void DownpourJob::Advance(absl::Duration now) {
       if ((warmstart.steps() > 0 && steps_ >= warmstart.steps()) ||
           (warmstart.seconds() > 0 && seconds >= warmstart.seconds())) {
         phase_ = Phase::kRunning;
-        AddEvent("full", absl::StrFormat("all replicas train after %d steps, %.1f s", steps_,
-                                         seconds));
+        AddEvent("full",
+                 absl::StrFormat("all replicas train after %d steps, %.1f s", steps_, seconds));
       } else if (!warm_replica_ && !live_.empty()) {
         warm_replica_ = *live_.begin();
         AddEvent("warmstart", absl::StrCat(Task(*warm_replica_), " takes over, alone"));
@@ -321,15 +318,12 @@ double DownpourJob::fraction(absl::Duration now) const {
     fraction = static_cast<double>(blocks_.examples_done()) / static_cast<double>(*examples);
   }
   if (options_.stop.seconds() > 0 && started_) {
-    fraction =
-        std::max(fraction, absl::ToDoubleSeconds(now - *started_) / options_.stop.seconds());
+    fraction = std::max(fraction, absl::ToDoubleSeconds(now - *started_) / options_.stop.seconds());
   }
   return std::min(fraction, 1.0);
 }
 
-std::vector<DownpourJob::JobEvent> DownpourJob::TakeEvents() {
-  return std::exchange(events_, {});
-}
+std::vector<DownpourJob::JobEvent> DownpourJob::TakeEvents() { return std::exchange(events_, {}); }
 
 void DownpourJob::AddEvent(const std::string& kind, const std::string& text) {
   events_.push_back({kind, "", text});

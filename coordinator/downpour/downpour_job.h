@@ -34,7 +34,7 @@
 namespace monsoon {
 
 struct DownpourOptions {
-  uint64_t examples = 0;        // of the training set
+  uint64_t examples = 0;  // of the training set
   uint64_t block_examples = 0;
   uint32_t batch_size = 0;
   Stop stop;
@@ -55,11 +55,11 @@ class DownpourJob {
   enum class Phase { kIdle, kWarmstart, kRunning, kDraining, kFinalEvaluation, kLeaving, kDone };
 
   struct EvaluationRecord {
-    uint64_t step = 0;   // when it was given out, as all that follows
+    uint64_t step = 0;  // when it was given out, as all that follows
     double epoch = 0;
     absl::Duration at;
-    double loss = 0;     // mean per sample
-    double accuracy = 0; // in [0, 1]
+    double loss = 0;      // mean per sample
+    double accuracy = 0;  // in [0, 1]
     bool final = false;
   };
   struct JobEvent {
@@ -97,7 +97,7 @@ class DownpourJob {
   // "WAITING", "RUNNING", "EVALUATING" or "DONE".
   std::string ReplicaState(uint32_t worker) const;
 
-  double epoch() const;         // data that is done, in epochs
+  double epoch() const;           // data that is done, in epochs
   double planned_epochs() const;  // 0: no limit in epochs
   // Samples until the limit in data; nothing without one.
   std::optional<uint64_t> planned_examples() const;

@@ -14,7 +14,7 @@
 namespace monsoon {
 
 struct JobPlan {
-  Job job;  // with its defaults filled in
+  Job job;                  // with its defaults filled in
   uint64_t parameters = 0;  // without padding
   uint64_t layout_hash = 0;
   uint64_t max_stripe_bytes = 0;

@@ -47,14 +47,13 @@ absl::Duration JobRecord::elapsed(absl::Duration now) const {
   return ended.value_or(now) - *downpour->started();
 }
 
-void JobRecord::AddEvent(absl::Duration now, std::string kind, std::string task,
-                         std::string text) {
+void JobRecord::AddEvent(absl::Duration now, std::string kind, std::string task, std::string text) {
   if (events.size() == kMaxEvents) {
     // The beginning tells how it started, the end what happened last.
     events.erase(events.begin() + kMaxEvents / 2);
   }
-  events.push_back({absl::ToDoubleSeconds(elapsed(now)), std::move(kind), std::move(task),
-                    std::move(text)});
+  events.push_back(
+      {absl::ToDoubleSeconds(elapsed(now)), std::move(kind), std::move(task), std::move(text)});
 }
 
 }  // namespace monsoon

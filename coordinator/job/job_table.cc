@@ -23,8 +23,8 @@ absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster) const 
     uint64_t used = 0;
     std::vector<std::string> holders;
     for (const auto& job : jobs_) {
-      const bool holds_or_will = !job->slices_lost &&
-                                 (job->slices_begun || !job->ended_or_deleting());
+      const bool holds_or_will =
+          !job->slices_lost && (job->slices_begun || !job->ended_or_deleting());
       if (holds_or_will) {
         used += job->plan.shard_bytes[shard];
         holders.push_back(job->id);

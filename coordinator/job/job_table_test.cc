@@ -31,9 +31,9 @@ TEST(JobTableTest, IdsCountAllJobsAndPassOverTakenOnes) {
   EXPECT_EQ((*table.Find("latest"))->id, "mlp-4");
   table.Remove("mlp-4");
   EXPECT_EQ((*table.Find("latest"))->id, "mlp-2");
-  EXPECT_THAT(table.Find("mlp-4").status(),
-              StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("\"mlp-4\""),
-                                                          HasSubstr("mlp-2"))));
+  EXPECT_THAT(
+      table.Find("mlp-4").status(),
+      StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("\"mlp-4\""), HasSubstr("mlp-2"))));
   EXPECT_EQ(table.Add(Plan("mlp", {1}), {})->id, "mlp-5");  // Never used again.
 }
 

@@ -10,10 +10,9 @@ absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest
                                                           absl::Duration now, int64_t unix_ms) {
   const std::string who = absl::StrCat("worker/", request.task());
   if (request.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(who, " (pid ", request.pid(), ") speaks protocol version ",
-                     request.protocol_version(), ", the coordinator ", kProtocolVersion,
-                     ": start both from the same build"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        who, " (pid ", request.pid(), ") speaks protocol version ", request.protocol_version(),
+        ", the coordinator ", kProtocolVersion, ": start both from the same build"));
   }
   if (request.cluster() != options_.cluster) {
     return absl::FailedPreconditionError(
@@ -21,8 +20,8 @@ absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest
                      "\", the coordinator to \"", options_.cluster, "\""));
   }
   if (request.task() >= members_.size()) {
-    return absl::NotFoundError(absl::StrCat(who, " is not in the cluster file, which has ",
-                                            members_.size(), " workers"));
+    return absl::NotFoundError(
+        absl::StrCat(who, " is not in the cluster file, which has ", members_.size(), " workers"));
   }
   Member& member = members_[request.task()];
   const bool same = request.incarnation() != 0 && request.incarnation() == member.incarnation;

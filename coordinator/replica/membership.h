@@ -37,15 +37,14 @@ class Membership {
   };
 
   enum class Outcome {
-    kRefreshed,  // a known member
-    kJoined,     // for the first time
-    kRejoined,   // a new incarnation; sessions of older ones must be closed
-    kMustRejoin, // lost in between, or unknown: the caller joins again
-    kLeft,       // says goodbye; its session must be closed
+    kRefreshed,   // a known member
+    kJoined,      // for the first time
+    kRejoined,    // a new incarnation; sessions of older ones must be closed
+    kMustRejoin,  // lost in between, or unknown: the caller joins again
+    kLeft,        // says goodbye; its session must be closed
   };
 
-  explicit Membership(const Options& options)
-      : options_(options), members_(options.workers) {}
+  explicit Membership(const Options& options) : options_(options), members_(options.workers) {}
 
   // FAILED_PRECONDITION for another cluster or protocol version, NOT_FOUND for
   // a task that the cluster file does not have, ALREADY_EXISTS when another

@@ -67,8 +67,8 @@ void SessionLedger::OnResult(const ShardCommand& command, const absl::Status& st
     return;  // An answer to the opening of a session that is being closed.
   }
   // A shard that knows no such session or job has nothing to close.
-  session.fanout.OnResult(
-      command.shard, closes && absl::IsNotFound(status) ? absl::OkStatus() : status, now);
+  session.fanout.OnResult(command.shard,
+                          closes && absl::IsNotFound(status) ? absl::OkStatus() : status, now);
 }
 
 void SessionLedger::SkipShard(uint32_t shard) {

@@ -52,9 +52,8 @@ std::vector<ShardChange> ShardMonitor::Tick(absl::Duration now) {
 }
 
 bool ShardMonitor::all_up() const {
-  return std::all_of(shards_.begin(), shards_.end(), [](const ShardView& view) {
-    return view.state == ShardView::State::kUp;
-  });
+  return std::all_of(shards_.begin(), shards_.end(),
+                     [](const ShardView& view) { return view.state == ShardView::State::kUp; });
 }
 
 std::optional<uint64_t> ShardMonitor::common_round() const {

@@ -48,8 +48,7 @@ TEST(ShardMonitorTest, ARestartWhileLostIsARestart) {
   ShardMonitor monitor(1, absl::Seconds(3));
   monitor.OnPoll(0, 1, Alive(0, 50, 9), absl::Seconds(0), 0);
   monitor.Tick(absl::Seconds(10));
-  EXPECT_EQ(monitor.OnPoll(0, 2, Alive(0, 51, 10), absl::Seconds(11), 0)->kind,
-            Kind::kRestarted);
+  EXPECT_EQ(monitor.OnPoll(0, 2, Alive(0, 51, 10), absl::Seconds(11), 0)->kind, Kind::kRestarted);
 }
 
 TEST(ShardMonitorTest, AnotherTaskAtTheAddressIsNamed) {

@@ -1,0 +1,277 @@
+// The core towards replicas: sessions, losses, failures and figures.
+#include "coordinator/core/coordinator_core.h"
+#include "coordinator/core/core_harness.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::CoreHarness;
+using ::monsoon::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+
+class CoordinatorReplicasTest : public ::testing::Test {
+ protected:
+  // A job that trains with workers 0..workers-1.
+  void StartTraining(uint32_t workers, double epochs = 2) {
+    h_.Submit(h_.Plan(epochs));
+    h_.Poll();
+    h_.Settle();
+    for (uint32_t worker = 0; worker < workers; ++worker) {
+      h_.Join(worker);
+    }
+    ASSERT_EQ(h_.State(), RUNNING);
+  }
+
+  CoreHarness h_{2, 3};
+};
+
+TEST_F(CoordinatorReplicasTest, AssignmentOnlyAfterEveryShardOpenedTheSession) {
+  h_.Submit(h_.Plan(1));
+  h_.Poll();
+  h_.Settle();
+  h_.Beat(0);
+  for (const ShardCommand& command : h_.core().TakeCommands(h_.now())) {
+    EXPECT_FALSE(h_.Beat(0).has_assignment());
+    ASSERT_EQ(command.kind, ShardCommand::Kind::kOpenSession);
+    h_.core().OnCommand(command, h_.Execute(command), 0, h_.now());
+  }
+  EXPECT_TRUE(h_.Beat(0).has_assignment());
+}
+
+TEST_F(CoordinatorReplicasTest, ClosesALostWorkersSessionBeforeItsBlocksAreGivenAway) {
+  StartTraining(2, /*epochs=*/1);
+  ASSERT_OK(h_.Ask(0));
+  ASSERT_OK(h_.Ask(1));  // All four blocks are held.
+  const std::vector<BlockId> lost_blocks = h_.held_[1];
+  h_.now_ += absl::Seconds(2);
+  h_.Beat(0);
+  h_.Poll();
+  h_.now_ += absl::Seconds(1.1);
+  h_.Poll();
+  h_.core().Tick(h_.now());  // worker/1 is lost now.
+  EXPECT_THAT(h_.Events(), Contains("worker_lost worker/1"));
+  const std::vector<ShardCommand> commands = h_.core().TakeCommands(h_.now());
+  ASSERT_EQ(commands.size(), 2u);
+  for (const ShardCommand& command : commands) {
+    EXPECT_EQ(command.kind, ShardCommand::Kind::kCloseSession);
+    // Some shard still takes its pushes: its blocks stay with it.
+    EXPECT_EQ(h_.Describe().data().blocks_released(), 0u);
+    EXPECT_TRUE(h_.Ask(0)->has_wait());
+    h_.core().OnCommand(command, h_.Execute(command), 0, h_.now());
+  }
+  EXPECT_EQ(h_.Describe().data().blocks_released(), 2u);
+  EXPECT_TRUE(h_.Ask(0)->has_train());
+  EXPECT_EQ(h_.held_[0].size(), 2u);
+  // The woken worker is refused, joins again, and works as a new incarnation.
+  EXPECT_THAT(h_.Ask(1).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("j-1/worker/1#1")));
+  EXPECT_TRUE(h_.Beat(1).rejoin());
+  h_.Join(1);
+  EXPECT_EQ(h_.session_[1].incarnation(), 2u);
+  EXPECT_THAT(h_.Events(), Contains("worker_rejoined worker/1"));
+  ASSERT_OK(h_.Ask(1));
+  h_.TrainToTheEnd(0);
+  EXPECT_EQ(h_.done_.size(), 4u);
+}
+
+TEST_F(CoordinatorReplicasTest, AShardThatCannotCloseDelaysTheBlocks) {
+  StartTraining(2, 1);
+  ASSERT_OK(h_.Ask(0));
+  ASSERT_OK(h_.Ask(1));
+  h_.Pass(absl::Seconds(2.5), {0});
+  h_.shard(1).alive = false;
+  h_.Pass(absl::Seconds(1), {0});
+  EXPECT_THAT(h_.Events(), Contains("worker_lost worker/1"));
+  EXPECT_EQ(h_.Describe().data().blocks_released(), 0u);
+  h_.shard(1).alive = true;
+  h_.Pass(absl::Seconds(1), {0});
+  EXPECT_EQ(h_.Describe().data().blocks_released(), 2u);
+  EXPECT_EQ(h_.State(), RUNNING);
+}
+
+TEST_F(CoordinatorReplicasTest, FailuresEndTheJobOrOnlyTheReplica) {
+  StartTraining(2);
+  ASSERT_OK(h_.Fail(1, ReportFailureRequest::REPLICA, "out of memory"));
+  EXPECT_EQ(h_.State(), RUNNING);
+  EXPECT_TRUE(h_.Beat(1).rejoin());
+  h_.Settle();
+  h_.Join(1);
+  EXPECT_EQ(h_.session_[1].incarnation(), 2u);
+  ASSERT_OK(h_.Fail(0, ReportFailureRequest::DIVERGED, "step 7: conv1/weight is not finite"));
+  h_.Settle();
+  EXPECT_EQ(h_.State(), FAILED);
+  EXPECT_EQ(h_.Reason(), "diverged: worker/0: step 7: conv1/weight is not finite");
+  ASSERT_OK(h_.Fail(1, ReportFailureRequest::REPLICA, "too late"));  // Ended: ignored.
+
+  h_.Submit(h_.Plan(1));
+  h_.Settle();
+  h_.Beat(0);
+  ASSERT_OK(h_.Fail(0, ReportFailureRequest::DATA, "worker/0: train.gz is truncated"));
+  h_.Settle();
+  EXPECT_EQ(h_.State(), FAILED);
+  EXPECT_EQ(h_.Reason(), "data: worker/0: train.gz is truncated");
+}
+
+TEST_F(CoordinatorReplicasTest, AReplicaThatFailsAgainAndAgainIsLeftOut) {
+  StartTraining(1);
+  for (int i = 0; i < kMaxReplicaFailures; ++i) {
+    ASSERT_EQ(h_.State(), RUNNING);
+    ASSERT_OK(h_.Fail(0, ReportFailureRequest::REPLICA, "broken"));
+    h_.Settle();
+    h_.Beat(0);  // Rejoin.
+    h_.Beat(0);
+    h_.Settle();
+    h_.Beat(0);
+  }
+  EXPECT_FALSE(h_.Beat(0).has_assignment());
+  h_.Pass(kNoReplicaTimeout + absl::Seconds(1), {0});
+  EXPECT_EQ(h_.State(), FAILED);
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("no worker for 60 s"), HasSubstr("broken")));
+}
+
+TEST_F(CoordinatorReplicasTest, WaitsABoundedTimeForWorkersToRejoin) {
+  StartTraining(1);
+  h_.Pass(absl::Seconds(30));
+  EXPECT_EQ(h_.State(), RUNNING);
+  EXPECT_THAT(h_.Events(), IsSupersetOf({"worker_lost worker/0", "no_worker"}));
+  h_.Beat(0);
+  h_.Join(0);
+  h_.Pass(absl::Seconds(50), {0});
+  EXPECT_EQ(h_.State(), RUNNING);
+  h_.Pass(absl::Seconds(70));
+  EXPECT_EQ(h_.State(), FAILED);
+}
+
+TEST_F(CoordinatorReplicasTest, OtherDataIsRefusedByName) {
+  StartTraining(2);
+  ReplicaStats stats;
+  stats.set_steps(1);
+  stats.set_train_fingerprint(0xabc);
+  ASSERT_OK(h_.Ask(0, stats));
+  EXPECT_EQ(h_.Beat(1).assignment().train_fingerprint(), 0xabcu);
+  stats.set_train_fingerprint(0xdef);
+  EXPECT_FALSE(h_.Ask(1, stats).ok());
+  h_.Settle();
+  EXPECT_EQ(h_.State(), RUNNING);
+  const JobDescription description = h_.Describe();
+  EXPECT_THAT(description.event().rbegin()->text(),
+              AllOf(HasSubstr("worker/1 has other training data"), HasSubstr("worker/0")));
+  h_.Beat(1);
+  h_.Beat(1);
+  h_.Settle();
+  EXPECT_FALSE(h_.Beat(1).has_assignment());
+}
+
+TEST_F(CoordinatorReplicasTest, LeavingWorkerGivesItsBlocksAway) {
+  StartTraining(2, 1);
+  ASSERT_OK(h_.Ask(0));
+  ASSERT_OK(h_.Ask(1));
+  HeartbeatRequest leave;
+  leave.set_protocol_version(kProtocolVersion);
+  leave.set_cluster("c");
+  leave.set_task(1);
+  leave.set_incarnation(1);
+  leave.set_pid(201);
+  leave.set_leaving(true);
+  ASSERT_OK(h_.core().Heartbeat(leave, h_.now()));
+  h_.Settle();
+  EXPECT_THAT(h_.Events(), Contains("worker_left worker/1"));
+  EXPECT_EQ(h_.Describe().data().blocks_released(), 2u);
+  h_.TrainToTheEnd(0);
+  EXPECT_EQ(h_.done_.size(), 4u);
+}
+
+TEST_F(CoordinatorReplicasTest, FinalEvaluatorLost) {
+  JobPlan plan = h_.Plan(1);
+  plan.job.mutable_test();
+  h_.Submit(plan);
+  h_.Poll();
+  h_.Settle();
+  h_.Join(0);
+  h_.Join(1);
+  uint32_t evaluator = 9;
+  for (int i = 0; i < 20 && evaluator == 9; ++i) {
+    ASSERT_OK_AND_ASSIGN(const NextWorkReply reply, h_.Ask(i % 2));
+    evaluator = reply.has_evaluate() ? i % 2 : 9;
+  }
+  ASSERT_NE(evaluator, 9u);
+  EXPECT_EQ(h_.State(), FINISHING);
+  const uint32_t other = 1 - evaluator;
+  h_.Pass(absl::Seconds(4), {other});
+  h_.TrainToTheEnd(other);
+  h_.Settle();
+  h_.Poll();
+  EXPECT_EQ(h_.State(), SUCCEEDED);
+  EXPECT_EQ(h_.Describe().final_test_accuracy(), 0.9);
+  EXPECT_EQ(h_.Describe().final_loss(), 0.5);
+}
+
+TEST_F(CoordinatorReplicasTest, ScriptedStalenessSkewAndWidth) {
+  StartTraining(2);
+  // Worker 0 reports in two steps, worker 1 is lost after its report.
+  ReplicaStats stats;
+  stats.set_pushes(3);
+  (*stats.mutable_staleness())[0] = 1;
+  (*stats.mutable_staleness())[1] = 2;
+  (*stats.mutable_fetch_width())[0] = 3;
+  h_.Beat(0, &stats);
+  stats.set_pushes(6);
+  (*stats.mutable_staleness())[1] = 5;
+  (*stats.mutable_fetch_width())[2] = 1;
+  ASSERT_OK(h_.Ask(0, stats));
+  ReplicaStats lost;
+  lost.set_pushes(2);
+  (*lost.mutable_staleness())[4] = 2;
+  h_.Beat(1, &lost);
+  h_.Pass(absl::Seconds(4), {0});
+  // Skew is taken at polls that every shard answered.
+  h_.shard(0).version = 10;
+  h_.shard(1).version = 7;
+  h_.Poll();
+  EXPECT_EQ(h_.Describe().shard_skew_now(), 3u);
+  h_.shard(0).version = 11;
+  h_.shard(1).version = 10;
+  h_.Poll();
+  const uint64_t round = h_.core().BeginPoll();  // One answer only: no sample.
+  h_.shard(0).version = 90;
+  h_.core().OnPoll(0, round, h_.Status(0), h_.now());
+  const JobDescription description = h_.Describe();
+  EXPECT_EQ(description.shard_skew_now(), 1u);
+  EXPECT_EQ(description.shard_skew_max(), 3u);
+  const std::map<uint64_t, uint64_t> staleness(description.staleness().begin(),
+                                               description.staleness().end());
+  EXPECT_EQ(staleness, (std::map<uint64_t, uint64_t>{{0, 1}, {1, 5}, {4, 2}}));
+  const std::map<uint64_t, uint64_t> width(description.fetch_width().begin(),
+                                           description.fetch_width().end());
+  EXPECT_EQ(width, (std::map<uint64_t, uint64_t>{{0, 3}, {2, 1}}));
+  EXPECT_EQ(description.counts().pushes(), 8u);
+  EXPECT_EQ(description.worker(0).staleness_p50(), 1u);
+  EXPECT_EQ(description.worker(1).state(), "LOST");
+}
+
+TEST_F(CoordinatorReplicasTest, WarmstartStateAndEvents) {
+  JobPlan plan = h_.Plan(3);
+  plan.job.mutable_downpour()->mutable_warmstart()->set_steps(8);
+  h_.Submit(plan);
+  h_.Poll();
+  h_.Settle();
+  h_.Join(0);
+  h_.Join(1);
+  EXPECT_EQ(h_.State(), WARMSTART);
+  EXPECT_TRUE(h_.Ask(1)->has_wait());
+  EXPECT_TRUE(h_.Ask(0)->has_train());
+  ReplicaStats stats;
+  stats.set_steps(8);
+  h_.Beat(0, &stats);
+  EXPECT_EQ(h_.State(), RUNNING);
+  EXPECT_TRUE(h_.Ask(1)->has_train());
+  EXPECT_THAT(h_.Events(), ElementsAre("submitted", "worker_joined worker/0", "warmstart",
+                                       "worker_joined worker/1", "full"));
+}
+
+}  // namespace
+}  // namespace monsoon
