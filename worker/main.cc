@@ -18,7 +18,9 @@
 namespace monsoon {
 namespace {
 
-constexpr absl::Duration kDrainGrace = absl::Seconds(8);
+// One push of a large model over a slow link; what is not acknowledged by then
+// is given up.
+constexpr absl::Duration kDrainGrace = absl::Seconds(5);
 
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "worker: %s\n", std::string(status.message()).c_str());

@@ -143,7 +143,15 @@ void Worker::RunSession(const Assignment& assignment) {
     control_ = &control;
   }
   member_->Enter(assignment.session(), &stats, &control);
-  const SessionEnd end = runner_->Run(assignment, &stats, &control);
+  SessionEnd end = runner_->Run(assignment, &stats, &control);
+  if (end.kind == SessionEnd::Kind::kLost) {
+    // Shards close a session a little before the coordinator tells. It knows
+    // whether this worker was lost or the job has ended.
+    member_->Beat();
+    if (control.state() == SessionControl::State::kStop) {
+      end.kind = SessionEnd::Kind::kStopped;
+    }
+  }
   const std::string name =
       absl::StrCat(assignment.session().job(), "#", assignment.session().incarnation());
   switch (end.kind) {
@@ -165,9 +173,8 @@ void Worker::RunSession(const Assignment& assignment) {
       ReportFailure(assignment.session(), end);
       break;
   }
-  // A last heartbeat with the final figures goes out while they still stand.
-  if (end.kind == SessionEnd::Kind::kFinished || end.kind == SessionEnd::Kind::kDrained) {
-    member_->Beat();
+  if (end.kind == SessionEnd::Kind::kDrained) {
+    member_->Beat();  // with the final figures, while they still stand
   }
   member_->Exit(/*rejoin=*/end.kind == SessionEnd::Kind::kLost);
   MutexLock lock(&mutex_);

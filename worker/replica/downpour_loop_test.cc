@@ -193,6 +193,7 @@ TEST_F(DownpourLoopTest, OverlapDoesNotWaitForAFetch) {
   EXPECT_THAT(network_.seen, ::testing::Each(0.0f));
   EXPECT_EQ(fetch.load(), 2);  // and no third one starts beside it
   gate.Open();
+  loop_.reset();  // before what the hooks hold
 }
 
 TEST_F(DownpourLoopTest, OverlapHasOnePushInFlight) {
@@ -215,6 +216,7 @@ TEST_F(DownpourLoopTest, OverlapHasOnePushInFlight) {
   EXPECT_EQ(most.load(), 1);
   EXPECT_THAT(Done(), ElementsAre(0, 1, 2, 3, 4));
   EXPECT_EQ(shards_.w()[0], -15.0f);
+  loop_.reset();
 }
 
 TEST_F(DownpourLoopTest, ParametersDoNotChangeInsideAStep) {
@@ -233,6 +235,7 @@ TEST_F(DownpourLoopTest, ParametersDoNotChangeInsideAStep) {
   };
   Steps(2);
   EXPECT_EQ(network_.seen[1], 0.0f);
+  loop_.reset();
 }
 
 TEST_F(DownpourLoopTest, ClipsThePushToTheNorm) {
@@ -305,6 +308,7 @@ TEST_F(DownpourLoopTest, ACancelledCallIsNotRepeated) {
   EXPECT_THAT(Loop().Step(batch_, std::nullopt).status(),
               StatusIs(absl::StatusCode::kCancelled, ::testing::_));
   EXPECT_EQ(tries, 1);
+  loop_.reset();
 }
 
 }  // namespace

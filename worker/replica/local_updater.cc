@@ -53,8 +53,12 @@ void LocalUpdater::Step(std::span<const float> gradient, std::span<float> w) {
   // it is the displacement itself.
   step_.Fill(0.0f);
   kernel_->Apply(0, step_.span(), state_.span(), gradient);
-  AddTo(step_.span(), w);
-  AddTo(step_.span(), open_.span());
+  const float* const d = step_.data();
+  float* const open = open_.data();
+  for (size_t i = 0; i < w.size(); ++i) {
+    w[i] += d[i];
+    open[i] += d[i];
+  }
   open_empty_ = false;
 }
 
