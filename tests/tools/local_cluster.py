@@ -4,8 +4,8 @@
         description = cluster.run("configs/job/mlp_downpour.textproto", {"stop.epochs": 1})
 
 Tasks listen on abstract Unix sockets named after this process, so that two
-runs never meet. Everything is stopped when the block is left, also by an
-exception; `coordinator up` ties its children to its own life.
+runs never meet. Everything is stopped when the block is left, and when this
+process ends: `coordinator up` is tied to its life, and its children to `up`'s.
 """
 
 import json
@@ -42,8 +42,9 @@ class LocalCluster:
 
     def __enter__(self):
         with open(self.log_path, "w") as log:
+            # A killed script leaves no cluster behind.
             self._up = subprocess.Popen(
-                [COORDINATOR, "up", f"--cluster={self.path}", *self._flags],
+                ["setpriv", "--pdeathsig", "TERM", COORDINATOR, "up", f"--cluster={self.path}", *self._flags],
                 stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
