@@ -20,21 +20,6 @@ constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
 // How long one look at a call in flight waits. The call itself is bounded by
 // the client's deadline and ended by Cancel.
 constexpr absl::Duration kWaitSlice = absl::Seconds(1);
-// A delayed fetch is to land after this share of the step; the rest, and once
-// more the fetch's own time, are kept against jitter. With three LeNet replicas
-// on two busy cores the mean staleness went from 5.1 to 4.0.
-constexpr double kFetchLandsAt = 0.8;
-// Weight of the newest value in the running means of step and fetch time.
-constexpr double kTimeMeanWeight = 0.1;
-
-// A value counts as twice the mean at most: a stopped process is no long step.
-void UpdateMean(absl::Duration value, absl::Duration* mean) {
-  if (*mean == absl::ZeroDuration()) {
-    *mean = value;
-  } else {
-    *mean += (std::min(value, *mean * 2) - *mean) * kTimeMeanWeight;
-  }
-}
 
 // A shard that did not answer is asked again; a cancelled call is over.
 bool MayRetry(const absl::Status& status) {
@@ -107,17 +92,13 @@ DownpourLoop::Fetched DownpourLoop::Fetch(std::span<float> out) {
 absl::Status DownpourLoop::LandFetch(Fetched fetched) {
   RETURN_IF_ERROR(fetched.status);
   stats_->AddFetch(fetched.stats, fetched.duration);
-  UpdateMean(fetched.duration, &fetch_time_);
+  fetch_timer_.NoteFetch(fetched.duration);
   store_.Swap(std::move(fetched.marks));
   if (local_ != nullptr) {
     local_->Rebase(*store_.marks(), store_.mutable_front());
   }
   network_->SetParameters(store_.front());
   return absl::OkStatus();
-}
-
-absl::Duration DownpourLoop::FetchDelay() const {
-  return std::max(absl::ZeroDuration(), step_time_ * kFetchLandsAt - fetch_time_ * 2);
 }
 
 absl::Status DownpourLoop::PrepareParameters() {
@@ -134,7 +115,7 @@ absl::Status DownpourLoop::PrepareParameters() {
     if (local_ != nullptr) {
       local_->ForgetAcknowledged();
     }
-    fetcher_->Start([this, back = store_.back(), delay = FetchDelay()] {
+    fetcher_->Start([this, back = store_.back(), delay = fetch_timer_.Delay()] {
       if (delay > absl::ZeroDuration()) {
         control_->Sleep(delay);
       }
@@ -199,7 +180,7 @@ absl::StatusOr<StepResult> DownpourLoop::Step(const Batch& batch,
     accumulator_.FinishBlock(*last_of);
   }
   ++step_;
-  UpdateMean(clock_->Now() - begin, &step_time_);
+  fetch_timer_.NoteStep(clock_->Now() - begin);
   if (accumulator_.full()) {
     RETURN_IF_ERROR(PushAccumulation());
   }

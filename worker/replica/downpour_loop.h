@@ -27,6 +27,7 @@
 #include "worker/backend/network.h"
 #include "worker/replica/accumulator.h"
 #include "worker/replica/background_call.h"
+#include "worker/replica/fetch_timer.h"
 #include "worker/replica/local_updater.h"
 #include "worker/replica/parameter_store.h"
 #include "worker/replica/replica_stats.h"
@@ -85,9 +86,6 @@ class DownpourLoop {
   Fetched Fetch(std::span<float> out);
   Pushed Push(const Accumulation& accumulation);
   absl::Status PrepareParameters();
-  // How long a fetch that starts with the step may wait and still land before
-  // the step ends: the later it reads, the fresher the next step's parameters.
-  absl::Duration FetchDelay() const;
   absl::Status LandFetch(Fetched fetched);
   // Returns false where the step's gradient must not be used.
   absl::StatusOr<bool> JudgeStep(const StepResult& result, std::span<const float> gradient) const;
@@ -116,9 +114,7 @@ class DownpourLoop {
   uint64_t last_sequence_ = 0;
   uint32_t refused_in_a_row_ = 0;
   bool fetch_due_ = false;
-  // Running means, for FetchDelay.
-  absl::Duration step_time_;
-  absl::Duration fetch_time_;
+  FetchTimer fetch_timer_;
 
   // Null when overlap is NONE. Last members: their threads use the ones above.
   std::unique_ptr<BackgroundCall<Fetched>> fetcher_;
