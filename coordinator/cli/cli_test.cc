@@ -256,6 +256,11 @@ TEST_F(CliTest, WatchTellsWhyAJobFailed) {
   EXPECT_EQ(Run({"watch", "tiny-1"}), 1);
 }
 
+TEST_F(CliTest, WatchTellsADataErrorByItsExitCode) {
+  cli_.coordinator.descriptions = {Description(FAILED, "data: worker/0: train.gz is truncated")};
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 5);
+}
+
 TEST_F(CliTest, WatchJsonIsOneObject) {
   cli_.coordinator.descriptions = {Description(RUNNING), Description(SUCCEEDED)};
   EXPECT_EQ(Run({"watch", "tiny-1", "--json"}), 0);

@@ -1,5 +1,7 @@
 #include "coordinator/cli/exit_code.h"
 
+#include "absl/strings/match.h"
+
 namespace monsoon {
 
 ExitCode ExitCodeOf(const absl::Status& status) {
@@ -21,7 +23,13 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   }
 }
 
-ExitCode ExitCodeOf(JobState state) { return state == SUCCEEDED ? kExitOk : kExitJobFailed; }
+ExitCode ExitCodeOf(const JobSummary& ended) {
+  if (ended.state() == SUCCEEDED) {
+    return kExitOk;
+  }
+  const bool data_error = ended.state() == FAILED && absl::StartsWith(ended.reason(), "data: ");
+  return data_error ? kExitData : kExitJobFailed;
+}
 
 bool HasEnded(JobState state) {
   return state == SUCCEEDED || state == FAILED || state == CANCELLED;

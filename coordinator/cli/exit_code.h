@@ -20,8 +20,9 @@ enum ExitCode : int {
 // For an error of a client or a file.
 ExitCode ExitCodeOf(const absl::Status& status);
 
-// For a job that has ended.
-ExitCode ExitCodeOf(JobState state);
+// For a job that has ended; a reason that begins with "data: " is a data error
+// (proto/coordinator.proto, JobSummary).
+ExitCode ExitCodeOf(const JobSummary& ended);
 
 // Whether the job has ended, in any way.
 bool HasEnded(JobState state);

@@ -55,7 +55,7 @@ class Watcher {
                 << (summary.state() == FAILED ? "failed" : "was cancelled")
                 << (summary.reason().empty() ? "" : ": ") << summary.reason() << "\n";
     }
-    return ExitCodeOf(summary.state());
+    return ExitCodeOf(summary);
   }
 
  private:
