@@ -41,8 +41,9 @@ def convolve(x, weight, bias):
 
 
 def average_pool(x):
-    n, c, h, w = x.shape
-    return x.reshape(n, c, h // 2, 2, w // 2, 2).mean(axis=(3, 5))
+    """2 x 2; an odd last row or column is cut off."""
+    n, c, h, w = x.shape[0], x.shape[1], x.shape[2] // 2 * 2, x.shape[3] // 2 * 2
+    return x[:, :, :h, :w].reshape(n, c, h // 2, 2, w // 2, 2).mean(axis=(3, 5))
 
 
 def dense(x, model, name):
