@@ -32,18 +32,6 @@ struct FileVerdict {
   bool ok = false;
 };
 
-const char* KindName(ConfigKind kind) {
-  switch (kind) {
-    case ConfigKind::kCluster:
-      return "cluster";
-    case ConfigKind::kJob:
-      return "job";
-    case ConfigKind::kModel:
-      return "model";
-  }
-  return "";
-}
-
 struct Validation {
   std::vector<FileVerdict> files;
   std::vector<Diagnostic> diagnostics;
@@ -113,7 +101,7 @@ std::string ValidationJson(const Validation& validation) {
   json.Member("ok", validation.diagnostics.empty());
   json.Key("files").BeginArray();
   for (const FileVerdict& verdict : validation.files) {
-    json.BeginObject().Member("file", verdict.file).Member("kind", KindName(verdict.kind));
+    json.BeginObject().Member("file", verdict.file).Member("kind", ConfigKindName(verdict.kind));
     json.Member("ok", verdict.ok).EndObject();
   }
   json.EndArray().Key("errors").BeginArray();
@@ -174,7 +162,7 @@ int RunValidate(Invocation& call) {
   } else {
     for (const FileVerdict& verdict : validation.files) {
       if (verdict.ok) {
-        call.Print(absl::StrCat(verdict.file, ": ok (", KindName(verdict.kind), ")"));
+        call.Print(absl::StrCat(verdict.file, ": ok (", ConfigKindName(verdict.kind), ")"));
       }
     }
   }

@@ -3,13 +3,12 @@
 
 #include <string>
 
+#include "common/config/config_file.h"
 #include "coordinator/cli/command.h"
 
 namespace monsoon {
 
 int RunValidate(Invocation& call);
-
-enum class ConfigKind { kCluster, kJob, kModel };
 
 // What a file is meant to be, by the names of its top-level fields; by its
 // path where they do not tell.
