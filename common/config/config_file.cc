@@ -2,22 +2,23 @@
 
 #include <google/protobuf/descriptor.h>
 
-#include "common/base/status.h"
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
 #include "common/config/cluster.h"
 #include "common/config/job.h"
 #include "common/config/model.h"
 #include "common/config/suggest.h"
 #include "common/config/text_tokens.h"
 #include "common/config/unknown_field.h"
-#include "proto/cluster.pb.h"
-#include "proto/job.pb.h"
-#include "proto/model.pb.h"
 
 namespace monsoon {
 namespace {
 
-// Names of the fields outside all brackets.
-std::vector<std::string> TopLevelNames(const std::string& contents) {
+// Names of the fields outside all brackets, but `name`, which all kinds have.
+std::vector<std::string> TellingNames(const std::string& contents) {
   std::vector<Diagnostic> ignored;
   const std::vector<TextToken> tokens = Tokenize("", contents, &ignored);
   std::vector<std::string> names;
@@ -29,7 +30,7 @@ std::vector<std::string> TopLevelNames(const std::string& contents) {
       ++depth;
     } else if (token.IsSymbol('}') || token.IsSymbol('>') || token.IsSymbol(']')) {
       depth = depth > 0 ? depth - 1 : 0;
-    } else if (depth == 0 && token.IsIdentifier() &&
+    } else if (depth == 0 && token.IsIdentifier() && token.text != "name" &&
                (next.IsSymbol(':') || next.IsSymbol('{') || next.IsSymbol('<'))) {
       names.push_back(token.text);
     }
@@ -41,12 +42,23 @@ int Score(const std::vector<std::string>& names, const google::protobuf::Descrip
   const std::vector<std::string> fields = FieldNames(type);
   int score = 0;
   for (const std::string& name : names) {
-    if (name == "name") {
-      continue;  // all kinds have one
-    }
     score += type.FindFieldByName(name) != nullptr ? 2 : NearestName(name, fields).empty() ? 0 : 1;
   }
   return score;
+}
+
+// By a word in the name of the file, else of its folder.
+std::optional<ConfigKind> KindFromPath(const std::string& path) {
+  const std::filesystem::path whole(path);
+  for (const std::string& part :
+       {whole.filename().string(), whole.parent_path().filename().string()}) {
+    for (const ConfigKind kind : {ConfigKind::kCluster, ConfigKind::kJob, ConfigKind::kModel}) {
+      if (absl::StrContains(part, ConfigKindName(kind))) {
+        return kind;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -63,55 +75,93 @@ const char* ConfigKindName(ConfigKind kind) {
   return "";
 }
 
-absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents) {
-  const std::vector<std::string> names = TopLevelNames(contents);
-  ConfigKind best = ConfigKind::kJob;
-  int best_score = 0;
+absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents, const std::string& path) {
+  const std::vector<std::string> names = TellingNames(contents);
+  std::vector<ConfigKind> best;
+  int best_score = 1;
   for (const auto& [kind, type] : {std::pair(ConfigKind::kJob, Job::descriptor()),
                                    std::pair(ConfigKind::kCluster, Cluster::descriptor()),
                                    std::pair(ConfigKind::kModel, Model::descriptor())}) {
-    if (const int score = Score(names, *type); score > best_score) {
-      best = kind;
-      best_score = score;
+    const int score = Score(names, *type);
+    if (score > best_score) {
+      best.clear();
+    }
+    if (score >= best_score) {
+      best.push_back(kind);
+      best_score = std::max(best_score, score);
     }
   }
-  if (best_score == 0) {
-    return absl::InvalidArgumentError("this is neither a cluster, a job nor a model file");
+  if (best.size() == 1) {
+    return best.front();
   }
-  return best;
+  if (const std::optional<ConfigKind> kind = KindFromPath(path)) {
+    return *kind;
+  }
+  if (!best.empty() || names.empty()) {
+    return best.empty() ? ConfigKind::kJob : best.front();
+  }
+  return absl::InvalidArgumentError("this is neither a cluster, a job nor a model file");
 }
 
-absl::StatusOr<ConfigKind> ValidateConfigFile(const std::string& path,
-                                              std::vector<Diagnostic>* diagnostics) {
-  std::string contents;
-  std::vector<Diagnostic> found;
-  absl::StatusOr<ConfigKind> kind = ConfigKind::kJob;
-  if (ReadConfigFile(path, &contents, &found)) {
-    kind = SniffConfigKind(contents);
-    if (!kind.ok()) {
-      found.push_back({path, 1, 1, "", std::string(kind.status().message()),
-                       "a cluster file has coordinator, ps and worker; a job file has model, "
-                       "train and stop"});
-    }
+ConfigFile ValidateConfigFile(const std::string& path) {
+  ConfigFile file{.path = path};
+  std::string text;
+  if (!ReadConfigFile(path, &text, &file.diagnostics)) {
+    return file;
   }
-  if (!found.empty()) {
-    if (diagnostics != nullptr) {
-      diagnostics->insert(diagnostics->end(), found.begin(), found.end());
-    }
-    return DiagnosticsToStatus(found);
+  const absl::StatusOr<ConfigKind> kind = SniffConfigKind(text, path);
+  if (!kind.ok()) {
+    file.diagnostics.push_back({path, 1, 1, "", std::string(kind.status().message()),
+                                "a cluster file has coordinator, ps and worker; a job file has "
+                                "model, train and stop; a model file has input_shape and layer"});
+    return file;
   }
+  file.kind = *kind;
   switch (*kind) {
     case ConfigKind::kCluster:
-      RETURN_IF_ERROR(LoadCluster(path, diagnostics).status());
+      if (absl::StatusOr<LoadedCluster> cluster = LoadCluster(path, &file.diagnostics);
+          cluster.ok()) {
+        file.contents = std::move(cluster->cluster);
+      }
       break;
     case ConfigKind::kJob:
-      RETURN_IF_ERROR(LoadJob(path, {}, diagnostics).status());
+      if (absl::StatusOr<Job> job = LoadJob(path, {}, &file.diagnostics); job.ok()) {
+        file.contents = *std::move(job);
+      }
       break;
     case ConfigKind::kModel:
-      RETURN_IF_ERROR(LoadModel(path, diagnostics).status());
+      if (absl::StatusOr<Model> model = LoadModel(path, &file.diagnostics); model.ok()) {
+        file.contents = *std::move(model);
+      }
       break;
   }
-  return *kind;
+  return file;
+}
+
+std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths) {
+  std::vector<ConfigFile> files;
+  for (const std::string& path : paths) {
+    files.push_back(ValidateConfigFile(path));
+  }
+  const Cluster* cluster = nullptr;
+  int clusters = 0;
+  for (const ConfigFile& file : files) {
+    if (const Cluster* found = std::get_if<Cluster>(&file.contents)) {
+      cluster = found;
+      ++clusters;
+    }
+  }
+  if (clusters != 1) {
+    return files;
+  }
+  for (ConfigFile& file : files) {
+    if (const Job* job = std::get_if<Job>(&file.contents)) {
+      if (const absl::Status status = ValidateJobOnCluster(*job, *cluster); !status.ok()) {
+        file.diagnostics.push_back({.file = file.path, .message = std::string(status.message())});
+      }
+    }
+  }
+  return files;
 }
 
 }  // namespace monsoon

@@ -2,11 +2,16 @@
 // `coordinator validate`.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/config/diagnostics.h"
+#include "proto/cluster.pb.h"
+#include "proto/job.pb.h"
+#include "proto/model.pb.h"
 
 namespace monsoon {
 
@@ -16,13 +21,28 @@ enum class ConfigKind { kCluster, kJob, kModel };
 const char* ConfigKindName(ConfigKind kind);
 
 // Tells the kind by the names of the top-level fields, misspelt ones counting
-// half. InvalidArgument when none fits.
-absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents);
+// half; where they do not tell, by the name of the file or its folder. A file
+// without any field is taken for a job. InvalidArgument when it has fields and
+// none fits.
+absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents,
+                                           const std::string& path = "");
 
-// Loads the file as what it is. On an error the status holds a line for each
-// mistake and `diagnostics`, if given, receives them. Data files that a job
-// names are looked at; no port is opened.
-absl::StatusOr<ConfigKind> ValidateConfigFile(const std::string& path,
-                                              std::vector<Diagnostic>* diagnostics = nullptr);
+struct ConfigFile {
+  std::string path;                // as given
+  std::optional<ConfigKind> kind;  // unset: the file cannot be read, or is something else
+  // What the file holds, with the defaults filled in; nothing where it is wrong.
+  std::variant<std::monostate, Cluster, Job, Model> contents;
+  std::vector<Diagnostic> diagnostics;  // every mistake; empty: the file is right
+
+  bool ok() const { return diagnostics.empty(); }
+};
+
+// Loads the file as what it is. Data files that a job names are looked at; no
+// port is opened.
+ConfigFile ValidateConfigFile(const std::string& path);
+
+// Each of the files; where exactly one of them is a right cluster file, the
+// right jobs are held against that cluster too.
+std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths);
 
 }  // namespace monsoon

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "common/config/config_test_util.h"
 #include "common/config/job.h"
 #include "common/config/model.h"
@@ -26,20 +27,65 @@ TEST(SniffConfigKind, GoesByTheFields) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("neither a cluster")));
 }
 
+TEST(SniffConfigKind, GoesByThePathWhereTheFieldsDoNotTell) {
+  EXPECT_EQ(*SniffConfigKind("", "/etc/my_cluster.textproto"), ConfigKind::kCluster);
+  EXPECT_EQ(*SniffConfigKind("name: \"a\"", "configs/model/a.textproto"), ConfigKind::kModel);
+  EXPECT_EQ(*SniffConfigKind("zebra: 1", "job/cluster.textproto"), ConfigKind::kCluster);
+  EXPECT_EQ(*SniffConfigKind("zebra: 1", "x/my_job.textproto"), ConfigKind::kJob);
+  EXPECT_EQ(*SniffConfigKind(testing::ValidJob(), "my_cluster.textproto"), ConfigKind::kJob);
+  // A folder further up says nothing.
+  EXPECT_FALSE(SniffConfigKind("zebra: 1", "/cluster/stuff/a.textproto").ok());
+  // Without a single field the file is judged as a job.
+  EXPECT_EQ(*SniffConfigKind("", "a"), ConfigKind::kJob);
+  EXPECT_EQ(*SniffConfigKind("nonsense } {{ \"", "a"), ConfigKind::kJob);
+}
+
 TEST(ValidateConfigFile, TellsKindAndErrors) {
   const std::string folder = testing::MakeFolder("sniff");
   testing::WriteFixtures(folder);
   testing::WriteFile(folder + "/cluster", testing::ValidCluster());
   testing::WriteFile(folder + "/job", testing::ValidJob());
   testing::WriteFile(folder + "/neither", "zebra: 1");
-  EXPECT_EQ(*ValidateConfigFile(folder + "/cluster"), ConfigKind::kCluster);
-  EXPECT_EQ(*ValidateConfigFile(folder + "/job"), ConfigKind::kJob);
-  EXPECT_EQ(*ValidateConfigFile(folder + "/model.textproto"), ConfigKind::kModel);
-  std::vector<Diagnostic> diagnostics;
-  EXPECT_FALSE(ValidateConfigFile(folder + "/broken-model.textproto", &diagnostics).ok());
-  EXPECT_FALSE(ValidateConfigFile(folder + "/neither", &diagnostics).ok());
-  EXPECT_FALSE(ValidateConfigFile(folder + "/absent", &diagnostics).ok());
-  EXPECT_EQ(diagnostics.size(), 3u);
+  const auto validate = [&](const std::string& name) {
+    return ValidateConfigFile(absl::StrCat(folder, "/", name));
+  };
+  EXPECT_EQ(validate("cluster").kind, ConfigKind::kCluster);
+  EXPECT_EQ(validate("job").kind, ConfigKind::kJob);
+  EXPECT_EQ(validate("model.textproto").kind, ConfigKind::kModel);
+  EXPECT_EQ(std::get<Cluster>(validate("cluster").contents).worker(1).threads(), 1u);
+  EXPECT_EQ(std::get<Job>(validate("job").contents).model().input_shape_size(), 3);
+  EXPECT_EQ(std::get<Model>(validate("model.textproto").contents).name(), "tiny");
+
+  const ConfigFile broken = validate("broken-model.textproto");
+  EXPECT_EQ(broken.kind, ConfigKind::kModel);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(broken.contents));
+  EXPECT_EQ(broken.diagnostics.size(), 1u);
+  for (const char* name : {"neither", "absent"}) {
+    const ConfigFile file = validate(name);
+    EXPECT_FALSE(file.ok()) << name;
+    EXPECT_FALSE(file.kind.has_value()) << name;
+    EXPECT_EQ(file.diagnostics.size(), 1u) << name;
+  }
+}
+
+TEST(ValidateConfigFiles, HoldsJobsAgainstTheOnlyCluster) {
+  const std::string folder = testing::MakeFolder("together");
+  testing::WriteFixtures(folder);
+  const std::string cluster = folder + "/cluster", job = folder + "/job";
+  testing::WriteFile(cluster, testing::ValidCluster());
+  testing::WriteFile(job,
+                     testing::Replaced(testing::ValidJob(), "n_fetch", "replicas: 99 n_fetch"));
+  EXPECT_TRUE(ValidateConfigFiles({job})[0].ok());
+  const std::vector<ConfigFile> files = ValidateConfigFiles({job, cluster});
+  ASSERT_EQ(files.size(), 2u);
+  ASSERT_EQ(files[0].diagnostics.size(), 1u);
+  EXPECT_EQ(files[0].diagnostics[0].file, job);
+  EXPECT_THAT(files[0].diagnostics[0].message, HasSubstr("wants 99 replicas"));
+  EXPECT_TRUE(files[1].ok());
+  // With two clusters nobody knows which is meant.
+  for (const ConfigFile& file : ValidateConfigFiles({job, cluster, cluster})) {
+    EXPECT_TRUE(file.ok()) << file.path;
+  }
 }
 
 // Bazel runs tests in the folder where the data lies under its own path.
@@ -52,9 +98,9 @@ TEST(Presets, AreAllValid) {
       continue;
     }
     const std::string folder = entry.path().parent_path().filename();
-    const absl::StatusOr<ConfigKind> kind = ValidateConfigFile(entry.path());
-    ASSERT_OK(kind);
-    EXPECT_EQ(*kind, kinds.at(folder)) << entry.path();
+    const ConfigFile file = ValidateConfigFile(entry.path());
+    ASSERT_OK(DiagnosticsToStatus(file.diagnostics));
+    EXPECT_EQ(file.kind, kinds.at(folder)) << entry.path();
     ++seen[folder];
   }
   EXPECT_GE(seen["cluster"], 2);

@@ -9,7 +9,6 @@
 #include "common/npz/model_file.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/fake_cluster.h"
-#include "coordinator/cli/validate_command.h"
 
 namespace monsoon {
 namespace {
@@ -369,6 +368,9 @@ TEST_F(CliTest, ValidateTellsAllErrors) {
                     HasSubstr(R"("kind":"job","ok":false)"), HasSubstr(R"("line":1,"column":1,)")));
   EXPECT_EQ(Run({"validate", "/no/such/file"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("/no/such/file"));
+  EXPECT_EQ(Run({"validate", Write("zoo.txt", "zebra: 1"), "--json"}), 2);
+  EXPECT_THAT(cli_.out(), HasSubstr(R"("kind":null,"ok":false)"));
+  EXPECT_THAT(cli_.err(), HasSubstr("zoo.txt:1:1: error: this is neither a cluster"));
   EXPECT_EQ(Run({"validate", job_, cluster_, "--json"}), 0);
   EXPECT_THAT(cli_.out(), HasSubstr(R"("ok":true)"));
 }
@@ -379,14 +381,7 @@ TEST_F(CliTest, ValidateHoldsTheJobAgainstTheCluster) {
   EXPECT_EQ(Run({"validate", greedy}), 0);
   EXPECT_EQ(Run({"validate", greedy, cluster_}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("greedy.textproto"));
-}
-
-TEST(GuessConfigKindTest, ByTheFieldsThenByThePath) {
-  EXPECT_EQ(GuessConfigKind("a", kCluster), ConfigKind::kCluster);
-  EXPECT_EQ(GuessConfigKind("a", kJob), ConfigKind::kJob);
-  EXPECT_EQ(GuessConfigKind("a", "input_shape: 3 layer { name: \"x\" }"), ConfigKind::kModel);
-  EXPECT_EQ(GuessConfigKind("a", "nonsense } {{ \""), ConfigKind::kJob);
-  EXPECT_EQ(GuessConfigKind("my_cluster.textproto", ""), ConfigKind::kCluster);
+  EXPECT_EQ(cli_.out(), absl::StrCat(cluster_, ": ok (cluster)\n"));
 }
 
 TEST_F(CliTest, Version) {
