@@ -8,6 +8,7 @@
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/config/cluster.h"
+#include "common/config/suggest.h"
 #include "common/rpc/fault.h"
 #include "proto/cluster.pb.h"
 
@@ -21,6 +22,7 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   std::string fault;
   bool die_with_parent = false;  // main looked at it before
   FlagSet flags("ps_server --cluster=FILE --task=N [flags]\nHolds slice N of every job's model.");
+  flags.SetSuggest(DidYouMeanFlag);
   flags.Add("cluster", &cluster_file, "the cluster file (or MONSOON_CLUSTER)");
   flags.Add("task", &settings.server.task, "which ps of the cluster file this is, from 0");
   flags.Add("address", &settings.server.address, "listen here instead of the file's address");

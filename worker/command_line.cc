@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/config/cluster.h"
 #include "common/config/job.h"
+#include "common/config/suggest.h"
 
 namespace monsoon {
 namespace {
@@ -31,6 +32,7 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   bool json = true;              // what --evaluate prints in any case
   bool die_with_parent = false;  // main looked at it before
   FlagSet flags(kUsage);
+  flags.SetSuggest(DidYouMeanFlag);
   flags.Add("cluster", &cluster_file, "the cluster file (or MONSOON_CLUSTER)");
   flags.Add("task", &command.worker.task, "which worker of the cluster file this is, from 0");
   flags.Add("address", &command.worker.address, "listen here instead of the file's address");

@@ -82,4 +82,12 @@ std::string DidYouMean(const std::string& name, const std::vector<std::string>& 
   return nearest.empty() ? "" : absl::StrCat("did you mean \"", nearest, "\"?");
 }
 
+std::string DidYouMeanFlag(const std::string& name, const std::vector<std::string>& flags) {
+  std::vector<std::string> written;
+  for (const std::string& flag : flags) {
+    written.push_back(absl::StrCat("--", flag));
+  }
+  return DidYouMean(absl::StrCat("--", name), written);
+}
+
 }  // namespace monsoon

@@ -17,4 +17,7 @@ std::string NearestName(const std::string& name, const std::vector<std::string>&
 // `did you mean "CANDIDATE"?`, or "".
 std::string DidYouMean(const std::string& name, const std::vector<std::string>& candidates);
 
+// The same for command-line flags, given without their "--": FlagSet::SetSuggest.
+std::string DidYouMeanFlag(const std::string& name, const std::vector<std::string>& flags);
+
 }  // namespace monsoon

@@ -36,5 +36,10 @@ TEST(FindInvalidUtf8, FollowsRfc3629) {
   EXPECT_EQ(FindInvalidUtf8("ab\xe2\x82"), 2u);        // cut off
 }
 
+TEST(DidYouMeanFlag, ShowsTheDashes) {
+  EXPECT_EQ(DidYouMeanFlag("thread", {"task", "threads"}), "did you mean \"--threads\"?");
+  EXPECT_EQ(DidYouMeanFlag("zebra", {"task", "threads"}), "");
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -35,13 +35,7 @@ Invocation::Invocation(const Command& command, std::span<const char* const> args
       environment_(environment),
       flags_(absl::StrCat("coordinator ", command.name, *command.arguments == '\0' ? "" : " ",
                           command.arguments)) {
-  flags_.SetSuggest([](const std::string& name, const std::vector<std::string>& known) {
-    std::vector<std::string> flags;
-    for (const std::string& flag : known) {
-      flags.push_back(absl::StrCat("--", flag));
-    }
-    return DidYouMean(absl::StrCat("--", name), flags);
-  });
+  flags_.SetSuggest(DidYouMeanFlag);
 }
 
 std::string Invocation::Help() const {

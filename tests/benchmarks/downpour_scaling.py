@@ -48,7 +48,7 @@ def baseline_rate(model, batch, epochs):
     job = ROOT / f"configs/job/{model}_downpour.textproto"
     output = subprocess.run(
         [BASELINE, f"--job={job}", f"--epochs={epochs}", "--threads=1", "--json",
-         f"--set=batch_size={batch},evaluation.every_epochs=1000"],
+         f"--set=batch_size={batch}", "--set=evaluation.every_epochs=1000"],
         capture_output=True, text=True, check=True).stdout
     return json.loads(output)["examples_per_s"]
 

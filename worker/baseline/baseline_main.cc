@@ -1,22 +1,14 @@
 // baseline --job=FILE: trains a job in one process and prints a line per epoch.
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/config/job.h"
+#include "worker/baseline/command_line.h"
 #include "worker/baseline/trainer.h"
-
-ABSL_FLAG(std::string, job, "", "the job file (protobuf text)");
-ABSL_FLAG(double, epochs, 0, "instead of the job's stop.epochs");
-ABSL_FLAG(int, threads, 1, "compute threads");
-ABSL_FLAG(std::vector<std::string>, set, {}, "path=value changes to the job, as in seed=3");
-ABSL_FLAG(bool, json, false, "print one JSON object at the end, lines to stderr");
 
 namespace monsoon {
 namespace {
@@ -49,25 +41,19 @@ std::string Json(const TrainingReport& report) {
       report.elapsed_s);
 }
 
-int Main() {
-  if (absl::GetFlag(FLAGS_job).empty()) {
-    std::fprintf(stderr,
-                 "baseline: --job=FILE is missing, as in "
-                 "--job=configs/job/lenet_downpour.textproto\n");
+int Main(std::span<const char* const> args) {
+  const absl::StatusOr<BaselineCommand> command = ReadBaselineCommand(args);
+  if (!command.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(command.status().message()).c_str());
     return kUsage;
   }
-  LoadOptions load;
-  load.overrides = absl::GetFlag(FLAGS_set);
-  if (absl::GetFlag(FLAGS_epochs) > 0) {
-    load.overrides.push_back(absl::StrCat("stop.epochs=", absl::GetFlag(FLAGS_epochs)));
+  if (!command->help.empty()) {
+    std::fputs(command->help.c_str(), stdout);
+    return kOk;
   }
-  const absl::StatusOr<Job> job = LoadJob(absl::GetFlag(FLAGS_job), load);
-  if (!job.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(job.status().message()).c_str());
-    return kUsage;
-  }
-  const bool json = absl::GetFlag(FLAGS_json);
-  auto trainer = Trainer::Create(*job, TrainerOptions{absl::GetFlag(FLAGS_threads)});
+  const Job& job = command->job;
+  const bool json = command->json;
+  auto trainer = Trainer::Create(job, TrainerOptions{static_cast<int>(command->threads)});
   if (!trainer.ok()) {
     std::fprintf(stderr, "baseline: %s\n", trainer.status().ToString().c_str());
     return kUsage;
@@ -84,14 +70,14 @@ int Main() {
   }
   const double examples_per_s = static_cast<double>(result->examples) / result->elapsed_s;
   if (json) {
-    std::printf(R"({"schema_version":1,"job":"%s","threads":%d,"parameters":%d,"epochs":[%s],)"
+    std::printf(R"({"schema_version":1,"job":"%s","threads":%u,"parameters":%d,"epochs":[%s],)"
                 R"("examples_per_s":%.1f,"final":%s})"
                 "\n",
-                job->name().c_str(), absl::GetFlag(FLAGS_threads),
+                job.name().c_str(), command->threads,
                 static_cast<int>((*trainer)->layout().parameters()),
                 absl::StrJoin(reports, ",").c_str(), examples_per_s, Json(*result).c_str());
   } else {
-    std::printf("done job=%s%s elapsed_s=%.1f ex_s=%.0f\n", job->name().c_str(),
+    std::printf("done job=%s%s elapsed_s=%.1f ex_s=%.0f\n", job.name().c_str(),
                 result->test_accuracy
                     ? absl::StrFormat(" test_acc=%.4f", *result->test_accuracy).c_str()
                     : "",
@@ -104,8 +90,5 @@ int Main() {
 }  // namespace monsoon
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage(
-      "baseline --job=FILE [--epochs=N] [--threads=N] [--set=path=value,...] [--json]");
-  absl::ParseCommandLine(argc, argv);
-  return monsoon::Main();
+  return monsoon::Main(std::span<const char* const>(argv + 1, argv + argc));
 }
