@@ -89,7 +89,7 @@ class JobCheck {
   }
 
   void CheckMode() {
-    if (job_.mode_case() == Job::MODE_NOT_SET) {
+    if (!job_.has_downpour() && !job_.has_sandblaster()) {
       Error("downpour", "the job has no mode", "add downpour { optimizer { ... } }");
       return;
     }
