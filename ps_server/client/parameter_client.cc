@@ -154,6 +154,15 @@ class ShardedParameterClient final : public ParameterClient {
 
 }  // namespace
 
+absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
+  return absl::UnimplementedError("this parameter client has no vectors");
+}
+
+absl::StatusOr<ParameterClient::ContributeResult> ParameterClient::Contribute(
+    uint64_t, uint32_t, std::span<const float>) {
+  return absl::UnimplementedError("this parameter client takes no contributions");
+}
+
 absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
     ParameterClientOptions options) {
   if (options.map.size() == 0) {
