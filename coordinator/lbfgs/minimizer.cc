@@ -10,26 +10,38 @@ namespace monsoon {
 namespace {
 
 constexpr double kFloorInRoundoffs = 2.0;
-// Iterations at the floor, without halving |g|, that end a run.
-constexpr uint32_t kFloorIterations = 5;
+// Iterations in a row at the floor of f that end a run: few when |g| stalls too,
+// more while it still falls or grows (leaving a saddle point).
+constexpr uint32_t kStalledIterations = 5;
+constexpr uint32_t kFloorIterations = 20;
+constexpr double kFallingGradient = 0.5;
+constexpr double kGrowingGradient = 4.0;
 
-// Counts iterations in a row that changed neither f nor g for real.
+// Tells when iterations change neither f nor g for real.
 class FloorWatch {
  public:
-  FloorWatch(double f_floor, double gradient_norm) : f_floor_(f_floor), best_(gradient_norm) {}
+  FloorWatch(double f_floor, double gradient_norm)
+      : f_floor_(f_floor), best_(gradient_norm), last_(gradient_norm) {}
 
   void Add(double old_f, double f, double gradient_norm) {
-    const bool halved = gradient_norm <= 0.5 * best_;
+    const bool falling = gradient_norm <= kFallingGradient * best_;
     const bool changed = std::abs(old_f - f) > f_floor_ * std::abs(old_f);
-    count_ = halved || changed ? 0 : count_ + 1;
-    best_ = halved || changed ? std::min(best_, gradient_norm) : best_;
+    at_floor_ = changed ? 0 : at_floor_ + 1;
+    stalled_ = changed || falling ? 0 : stalled_ + 1;
+    best_ = changed || falling ? gradient_norm : best_;
+    last_ = gradient_norm;
   }
-  bool reached() const { return count_ >= kFloorIterations; }
+  bool reached() const {
+    return at_floor_ >= kFloorIterations ||
+           (stalled_ >= kStalledIterations && last_ <= kGrowingGradient * best_);
+  }
 
  private:
   double f_floor_;
   double best_;
-  uint32_t count_ = 0;
+  double last_;
+  uint32_t at_floor_ = 0;
+  uint32_t stalled_ = 0;
 };
 
 // What a line search found.

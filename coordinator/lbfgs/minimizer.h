@@ -78,9 +78,10 @@ struct MinimizerResult {
 // Minimises `objective` from the vector `start`, which it takes over, and
 // publishes each accepted point. Ends as
 //  - converged: the gradient is small;
-//  - float32 precision: five iterations in a row neither changed f by more than
-//    f_floor |f| nor halved |g|, or a line search failed where only such a change
-//    was left to gain. For a space of doubles the floor is that of doubles;
+//  - float32 precision: iterations in a row changed f by no more than f_floor |f|,
+//    five where |g| stalled too and 20 in any case, or a line search failed where
+//    only such a change was left to gain. For a space of doubles the floor is that
+//    of doubles;
 //  - line search failed: also from -g, without history.
 // FailedPrecondition when the objective is not finite at `start`; errors of the
 // space, the objective and the observer (which may be empty) are passed on.
