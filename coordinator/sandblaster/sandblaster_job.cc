@@ -83,6 +83,11 @@ void SandblasterJob::CancelEvaluation() {
 }
 
 void SandblasterJob::NoteIteration(JobDescription::Iteration iteration, absl::Duration now) {
+  if (phase_ == Phase::kIdle) {  // A synthetic job has no replicas.
+    started_ = now;
+    phase_ = Phase::kRunning;
+    AddEvent("running", "", "the shards compute alone");
+  }
   iteration.set_elapsed_s(started_ ? absl::ToDoubleSeconds(now - *started_) : 0);
   schedule_.NoteProgress(iteration.iteration());
   trace_.push_back(std::move(iteration));
