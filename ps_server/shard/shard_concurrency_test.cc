@@ -100,7 +100,8 @@ TEST(ShardConcurrencyTest, PushesFetchesSessionsStatusAndJobsAtOnce) {
   });
   AlignedFloats copy(kStripe * kStripes);
   while (running > 0) {
-    const auto copied = shard.FindJob("job-1")->CopyStripes(SessionId{1, 1}, 0, kStripes, &copy);
+    const auto copied =
+        shard.FindJob("job-1")->CopyStripes(SessionId{1, 1}, 0, kStripes, nullptr, &copy);
     ASSERT_OK(copied);
     for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
       for (size_t i = 0; i < kStripe; ++i) {
