@@ -55,7 +55,13 @@ CreateShardJobRequest JobPlan::CreateRequest(const std::string& id, uint32_t sha
   request.set_job(id);
   *request.mutable_model() = job.model();
   request.set_seed(job.seed());
-  *request.mutable_optimizer() = job.downpour().optimizer();
+  if (job.has_downpour()) {
+    *request.mutable_optimizer() = job.downpour().optimizer();
+  } else {
+    // A shard wants an update rule. Nobody pushes to a batch job, and this one
+    // keeps no state.
+    request.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  }
   request.set_shard(shard);
   request.set_shards(static_cast<uint32_t>(shard_bytes.size()));
   request.set_max_stripe_bytes(max_stripe_bytes);

@@ -1,5 +1,6 @@
 #include "coordinator/job/job_plan.h"
 
+#include "common/config/job.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -73,7 +74,9 @@ TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
   EXPECT_EQ(plan.job.sandblaster().chunk_examples(), 10u);
   // 256 floats: parameters and 13 vectors, an int64 for each, 10 bytes for each of 16 lines.
   EXPECT_THAT(plan.shard_bytes, ElementsAre(256 * (4 * 14 + 8) + 16 * 10, 256 * 64 + 160));
-  EXPECT_FALSE(plan.CreateRequest("j-1", 0, false).has_optimizer());
+  // The shards take no job without a rule; this one needs no memory.
+  EXPECT_EQ(OptimizerStateSlots(plan.CreateRequest("j-1", 0, false).optimizer()), 0);
+  EXPECT_TRUE(plan.CreateRequest("j-1", 0, false).optimizer().has_sgd());
   // A chain keeps Adagrad's accumulator too.
   *job.mutable_downpour() = TestJob().downpour();
   *job.mutable_stop() = TestJob().stop();
