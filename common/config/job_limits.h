@@ -5,7 +5,9 @@
 
 namespace monsoon {
 
-// Sandblaster: pairs (s, y), and contributions to one evaluation.
+// Sandblaster: pairs (s, y), and contributions to one evaluation. Every shard
+// keeps a mark per contribution and stripe, and the sum of the losses a double:
+// more would cost memory without finer balance.
 inline constexpr uint32_t kMaxHistory = 20;
 inline constexpr uint32_t kMaxContributions = 16384;
 

@@ -12,12 +12,9 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "common/config/job_limits.h"
 
 namespace monsoon {
-
-// Every shard keeps a mark per contribution and stripe, and the sum of the
-// losses a double: more would cost memory without finer balance.
-inline constexpr uint32_t kMaxContributions = 16384;
 
 // Contributions per replica where the job does not say: the last ones to end
 // keep the others waiting for at most about 1/50 of an evaluation.

@@ -124,6 +124,7 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
   }
   ASSERT_TRUE(h_.core().TakeBatch().has_value());
   EXPECT_EQ(h_.State(), RUNNING);
+  EXPECT_EQ(h_.Describe().summary().percent(), 50);
   EXPECT_EQ(h_.shard(0).open.size(), 1u);
   EXPECT_THAT(h_.Events(), Contains("sandblaster"));
   ASSERT_OK(h_.core().StartEvaluation("j-1", 1, "w1", false, h_.now()));

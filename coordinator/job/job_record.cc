@@ -52,6 +52,17 @@ absl::Duration JobRecord::elapsed(absl::Duration now) const {
   return began ? ended.value_or(now) - *began : absl::ZeroDuration();
 }
 
+double JobRecord::fraction(absl::Duration now) const {
+  if (procedure() == nullptr) {
+    return 0.0;
+  }
+  const double fraction = procedure()->fraction(ended.value_or(now));
+  if (!plan.job.has_downpour() || !plan.job.has_sandblaster()) {
+    return fraction;
+  }
+  return sandblaster == nullptr ? fraction / 2 : (1 + fraction) / 2;
+}
+
 void JobRecord::AddEvent(absl::Duration now, std::string kind, std::string task, std::string text) {
   if (events.size() == kMaxEvents) {
     // The beginning tells how it started, the end what happened last.

@@ -106,6 +106,8 @@ struct JobRecord {
   // Training began, in the first procedure.
   std::optional<absl::Duration> started() const;
   JobState state() const;
+  // Share of the work that is done, in [0, 1]; each part of a chain counts half.
+  double fraction(absl::Duration now) const;
   // Since training began; 0 before.
   absl::Duration elapsed(absl::Duration now) const;
   void AddEvent(absl::Duration now, std::string kind, std::string task, std::string text);
