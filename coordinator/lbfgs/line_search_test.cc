@@ -191,6 +191,15 @@ TEST(MoreThuenteTest, AcceptsTheFirstStepThatSatisfiesBoth) {
   EXPECT_EQ(outcome.evaluations, 1u);
 }
 
+TEST(MoreThuenteTest, TheAuxiliaryFunctionGuidesTheFirstStage) {
+  // At 1 phi is lower and still falls, but psi = phi - phi(0) + 0.4 step has risen
+  // from 0 to 0.3: the search goes back, where phi alone would extrapolate.
+  MoreThuenteSearch search(Constants(0.4, 0.9), 1.0, -1.0, 1.0);
+  EXPECT_EQ(search.Report(0.9, -0.1), Verdict::kEvaluate);
+  EXPECT_GT(search.step(), 0.0);
+  EXPECT_LT(search.step(), 1.0);
+}
+
 TEST(MoreThuenteTest, ANonFiniteValueShortensTheStepAndStaysABound) {
   // A barrier at 0.5 and the minimum at 0.4: extrapolation must not pass 0.5.
   const Phi barrier = [](double a) {
