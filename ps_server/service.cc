@@ -20,6 +20,8 @@
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard_job.h"
 #include "ps_server/stream_budget.h"
+#include "ps_server/vector/named_vectors.h"
+#include "ps_server/vector/vector_store.h"
 
 namespace monsoon {
 namespace {
@@ -73,6 +75,8 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
                            OpenSessionReply* reply) override;
   grpc::Status CloseSession(grpc::ServerContext* context, const CloseSessionRequest* request,
                             CloseSessionReply* reply) override;
+  grpc::Status Vector(grpc::ServerContext* context, const VectorRequest* request,
+                      VectorReply* reply) override;
 
  private:
   using DataStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
@@ -83,7 +87,7 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
   // lost.
   bool Answer(grpc::ByteBuffer* message, AlignedFloats* scratch, DataStream* stream);
   bool AnswerFetch(const DataHeader& header, DataStream* stream);
-  // A push or a write. The result lacks the request's id.
+  // A push, a contribution or a write. The result lacks the request's id.
   DataHeader AnswerUpdate(const DataHeader& request, ChunkCursor* payload, AlignedFloats* scratch);
   // Runs `serve` with the faults asked for.
   template <typename Serve>
@@ -179,6 +183,17 @@ grpc::Status GrpcService::CloseSession(grpc::ServerContext*, const CloseSessionR
   });
 }
 
+grpc::Status GrpcService::Vector(grpc::ServerContext*, const VectorRequest* request,
+                                 VectorReply* reply) {
+  return Control([&]() -> absl::Status {
+    absl::StatusOr<VectorReply> result = shard_->Vector(*request);
+    if (result.ok()) {
+      *reply = *std::move(result);
+    }
+    return result.status();
+  });
+}
+
 grpc::Status GrpcService::Data(DataStream* stream) {
   if (const absl::Status status = budget_.Acquire(); !status.ok()) {
     // Once: a client that keeps trying must not fill the log.
@@ -229,6 +244,12 @@ DataHeader GrpcService::AnswerUpdate(const DataHeader& request, ChunkCursor* pay
     if (result.ok()) {
       *reply.mutable_push_reply() = *std::move(result);
     }
+  } else if (request.has_contribute()) {
+    absl::StatusOr<PushReply> result = shard_->Contribute(request.contribute(), payload, scratch);
+    status = result.status();
+    if (result.ok()) {
+      *reply.mutable_contribute_reply() = *std::move(result);
+    }
   } else if (request.has_write()) {
     absl::StatusOr<WriteReply> result = shard_->Write(request.write(), payload, scratch);
     status = result.status();
@@ -268,6 +289,18 @@ bool GrpcService::AnswerFetch(const DataHeader& header, DataStream* stream) {
     return stream->Write(
         HeadOnly(ErrorHeader(header.request_id(), job.status(), VERDICT_UNSPECIFIED)));
   }
+  // Held to the end, so that the answer is of one vector whatever happens to
+  // its name.
+  std::shared_ptr<const SliceVector> vector;
+  if (!request.vector().empty()) {
+    absl::StatusOr<std::shared_ptr<const SliceVector>> found =
+        (*job)->vectors()->Find(request.vector());
+    if (!found.ok()) {
+      return stream->Write(
+          HeadOnly(ErrorHeader(header.request_id(), found.status(), REFUSED_REQUEST)));
+    }
+    vector = *std::move(found);
+  }
   std::optional<SessionId> session;
   if (!request.read_only()) {
     session = SessionId{request.session().worker(), request.session().incarnation()};
@@ -280,7 +313,7 @@ bool GrpcService::AnswerFetch(const DataHeader& header, DataStream* stream) {
     auto payload = std::make_shared<AlignedFloats>(
         AlignedFloats::Uninitialized((*job)->FramePayloadBytes(next, end) / sizeof(float)));
     absl::StatusOr<ShardJob::Copied> copied =
-        (*job)->CopyStripes(session, next, end, payload.get());
+        (*job)->CopyStripes(session, next, end, vector.get(), payload.get());
     if (!copied.ok()) {
       return stream->Write(
           HeadOnly(ErrorHeader(header.request_id(), copied.status(), REFUSED_SESSION)));

@@ -18,6 +18,7 @@ enum class StreamKind : uint32_t {
   kPermutation = 2,
   kDropout = 3,
   kSynthetic = 4,
+  kSampleDropout = 5,
   kTest = 100,
 };
 

@@ -133,7 +133,8 @@ const std::vector<BrokenFile>& Cases() {
       {"NoMode",
        ModeText(),
        "",
-       {"FILE:1:1: error: downpour: the job has no mode; add downpour { optimizer { ... } }"}},
+       {"FILE:1:1: error: downpour: the job has no mode; add downpour { optimizer { ... } } or "
+        "sandblaster { }"}},
       {"NoStop",
        "stop { epochs: 2 target_accuracy: 0.9 }",
        "",

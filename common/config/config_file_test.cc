@@ -104,7 +104,7 @@ TEST(Presets, AreAllValid) {
     ++seen[folder];
   }
   EXPECT_GE(seen["cluster"], 2);
-  EXPECT_GE(seen["job"], 2);
+  EXPECT_GE(seen["job"], 6);
   EXPECT_GE(seen["model"], 3);
 }
 
@@ -126,6 +126,28 @@ TEST(Presets, HaveTheParametersTheySay) {
     EXPECT_EQ(job.stop().epochs(), 10.0);
     EXPECT_EQ(job.downpour().optimizer().adagrad().rate(), 0.03);
   }
+}
+
+TEST(Presets, OfSandblasterAreWhatTheySay) {
+  ASSERT_OK_AND_ASSIGN(Job job, LoadJob("configs/job/sandblaster_softmax.textproto"));
+  EXPECT_EQ(job.model().name(), "softmax");
+  EXPECT_EQ(job.sandblaster().l2(), 1e-2);
+  EXPECT_EQ(job.sandblaster().max_iterations(), 200u);
+  EXPECT_EQ(job.sandblaster().chunk_examples(), 200u);
+  ASSERT_OK_AND_ASSIGN(job, LoadJob("configs/job/sandblaster_lenet.textproto"));
+  EXPECT_EQ(job.model().name(), "lenet");
+  EXPECT_EQ(job.sandblaster().history(), 10u);
+  EXPECT_EQ(job.sandblaster().evaluate_every_iterations(), 10u);
+  ASSERT_OK_AND_ASSIGN(job, LoadJob("configs/job/lenet_chain.textproto"));
+  EXPECT_EQ(job.downpour().warmstart().steps(), 100u);
+  EXPECT_EQ(job.stop().epochs(), 2.0);
+  EXPECT_EQ(job.sandblaster().max_iterations(), 10u);
+  ASSERT_OK_AND_ASSIGN(job, LoadJob("configs/job/sandblaster_synthetic.textproto",
+                                    {.overrides = {"model.layer[0].dense.units=100000"}}));
+  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
+  EXPECT_EQ(layout.parameters(), 100'000'000u);
+  EXPECT_EQ(job.sandblaster().history(), 3u);
+  EXPECT_FALSE(job.has_train());
 }
 
 }  // namespace

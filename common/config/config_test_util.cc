@@ -94,6 +94,25 @@ block_examples: 8
 )";
 }
 
+std::string ValidSandblasterJob() {
+  return R"(name: "batch"
+model_file: "model.textproto"
+train { idx { images: "images.idx" labels: "labels.idx" } }
+test { idx { images: "test-images.idx" labels: "test-labels.idx" } scale: 2 }
+batch_size: 4
+sandblaster {
+  history: 5
+  l2: 0.01
+  line_search { c1: 0.001 c2: 0.5 }
+  sample_examples: 80
+  chunk_examples: 8
+  chunks_per_contribution: 2
+  evaluate_every_iterations: 10
+}
+evaluation { batch_size: 10 }
+)";
+}
+
 std::string Replaced(const std::string& text, const std::string& find, const std::string& with) {
   std::string result = text;
   const size_t at = result.find(find);

@@ -30,6 +30,7 @@ void WriteFixtures(const std::string& folder);
 
 std::string ValidCluster();
 std::string ValidJob();
+std::string ValidSandblasterJob();
 std::string ValidModel();
 
 // `text` with the first `find` replaced; fails the test when there is none.

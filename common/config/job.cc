@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/config/job_check.h"
+#include "common/config/job_limits.h"
 #include "common/config/location_map.h"
 #include "common/config/model.h"
 #include "common/config/override.h"
@@ -25,6 +26,12 @@ constexpr uint32_t kDefaultStripeKib = 1024;
 constexpr uint32_t kDefaultBlockBatches = 8;
 constexpr uint32_t kDefaultMaxRefused = 10;
 constexpr double kDefaultEpsilon = 1e-8;
+// The minimiser's vectors of one iteration, and one to spare.
+constexpr uint32_t kIterationVectors = 7;
+// The synthetic objective's own.
+constexpr uint32_t kSyntheticVectors = 4;
+// Of the exact sums, per 64-byte line: two largest values and an exponent.
+constexpr uint64_t kSumBytesPerLine = 10;
 
 // `path` as seen from the folder of `file`, absolute. Empty stays empty.
 std::string Resolved(const std::string& path, const std::string& file) {
@@ -149,6 +156,44 @@ void FillDownpourDefaults(Downpour* downpour) {
   }
 }
 
+void FillSandblasterDefaults(uint32_t batch_size, Sandblaster* sandblaster) {
+  if (sandblaster->history() == 0) {
+    sandblaster->set_history(kDefaultHistory);
+  }
+  if (sandblaster->max_iterations() == 0) {
+    sandblaster->set_max_iterations(kDefaultMaxIterations);
+  }
+  if (sandblaster->gradient_tolerance() == 0.0) {
+    sandblaster->set_gradient_tolerance(kDefaultGradientTolerance);
+  }
+  if (sandblaster->chunk_examples() == 0) {
+    sandblaster->set_chunk_examples(batch_size);
+  }
+  LineSearch* const search = sandblaster->mutable_line_search();
+  if (search->c1() == 0.0) {
+    search->set_c1(kDefaultC1);
+  }
+  if (search->c2() == 0.0) {
+    search->set_c2(kDefaultC2);
+  }
+  if (search->max_evaluations() == 0) {
+    search->set_max_evaluations(kDefaultLineSearchEvaluations);
+  }
+}
+
+// What ShardBytes adds up, in words.
+std::string MemoryParts(const Job& job) {
+  std::string parts = "parameters";
+  if (OptimizerStateSlots(job.downpour().optimizer()) > 0) {
+    absl::StrAppend(&parts, ", optimizer state");
+  }
+  if (job.has_sandblaster()) {
+    absl::StrAppend(&parts, ", ", SandblasterVectors(job.sandblaster()), " vectors");
+    absl::StrAppend(&parts, job.sandblaster().has_synthetic() ? "" : ", exact sums");
+  }
+  return parts;
+}
+
 }  // namespace
 
 void FillJobDefaults(Job* job) {
@@ -164,6 +209,9 @@ void FillJobDefaults(Job* job) {
   if (job->has_downpour()) {
     FillDownpourDefaults(job->mutable_downpour());
   }
+  if (job->has_sandblaster()) {
+    FillSandblasterDefaults(job->batch_size(), job->mutable_sandblaster());
+  }
   if (job->stripe_kib() == 0) {
     job->set_stripe_kib(kDefaultStripeKib);
   }
@@ -173,6 +221,14 @@ void FillJobDefaults(Job* job) {
   if (job->divergence().max_refused() == 0) {
     job->mutable_divergence()->set_max_refused(kDefaultMaxRefused);
   }
+}
+
+absl::Status ValidateJobOnData(const Job& job, uint64_t examples) {
+  const LocationMap no_locations;
+  std::vector<Diagnostic> diagnostics;
+  Reporter reporter("", &no_locations, &diagnostics);
+  CheckExamples(job, examples, &reporter);
+  return DiagnosticsToStatus(diagnostics);
 }
 
 absl::StatusOr<Job> LoadJob(const std::string& path, const LoadOptions& options,
@@ -203,11 +259,34 @@ int OptimizerStateSlots(const Optimizer& optimizer) {
   return optimizer.has_momentum() || optimizer.has_adagrad() ? 1 : 0;
 }
 
+uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
+  const uint32_t pairs = sandblaster.algorithm() != Sandblaster::LBFGS ? 0
+                         : sandblaster.history() == 0                  ? kDefaultHistory
+                                                                       : sandblaster.history();
+  return 2 * pairs + kIterationVectors + (sandblaster.has_synthetic() ? kSyntheticVectors : 0);
+}
+
+uint64_t ShardBytes(const Job& job, uint64_t floats) {
+  uint64_t copies = 1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()));
+  uint64_t sums = 0;
+  if (job.has_sandblaster()) {
+    copies += SandblasterVectors(job.sandblaster());
+    if (!job.sandblaster().has_synthetic()) {
+      sums = floats * sizeof(int64_t) + floats / kAlignmentFloats * kSumBytesPerLine;
+    }
+  }
+  return floats * sizeof(float) * copies + sums;
+}
+
+uint32_t WantedReplicas(const Job& job) {
+  return job.has_downpour() ? job.downpour().replicas() : job.sandblaster().replicas();
+}
+
 absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
-  const uint32_t replicas = job.downpour().replicas();
+  const uint32_t replicas = WantedReplicas(job);
   const uint32_t workers = static_cast<uint32_t>(cluster.worker_size());
-  if (workers == 0 || replicas > workers) {
+  if (!job.sandblaster().has_synthetic() && (workers == 0 || replicas > workers)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "job \"", job.name(), "\" wants ", replicas == 0 ? "at least 1" : absl::StrCat(replicas),
         " replicas, the cluster has ", workers, " workers"));
@@ -219,18 +298,16 @@ absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
   if (!map.ok()) {
     return Annotate(map.status(), absl::StrCat("job \"", job.name(), "\""));
   }
-  const uint64_t copies =
-      1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()));
   for (int i = 0; i < cluster.ps_size(); ++i) {
     const uint64_t floats = map->shard(static_cast<uint32_t>(i)).size();
-    const uint64_t needed = floats * sizeof(float) * copies;
+    const uint64_t needed = ShardBytes(job, floats);
     const uint32_t mib = cluster.ps(i).memory_limit_mib();
     const uint64_t limit = uint64_t{mib == 0 ? 4096 : mib} << 20;
     if (needed > limit) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "job \"", job.name(), "\" needs ", needed, " bytes on ps/", i, " (", floats,
-          " floats x 4 bytes x ", copies, " for parameters and optimizer state), its limit is ",
-          limit, "; add ps tasks or raise memory_limit_mib"));
+          "job \"", job.name(), "\" needs ", needed, " bytes on ps/", i, " for ", floats,
+          " floats of the model (", MemoryParts(job), "), its limit is ", limit, "; add ps tasks",
+          job.has_sandblaster() ? ", keep a shorter history" : "", " or raise memory_limit_mib"));
     }
   }
   return absl::OkStatus();

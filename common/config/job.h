@@ -30,10 +30,14 @@ absl::StatusOr<Job> LoadJob(const std::string& path, const LoadOptions& options 
 // those who get it over the wire. Reads no data file.
 absl::Status ValidateJob(const Job& job);
 
+// Holds what the job takes from its training data (batch, sample, number of
+// contributions) against the `examples` samples there are.
+absl::Status ValidateJobOnData(const Job& job, uint64_t examples);
+
 // Whether the job can run on the cluster: each shard gets a 64-byte line, there
-// are workers enough, and each shard's slice with its optimizer state fits the
-// memory limit of its ps task (other jobs not counted). The errors name the
-// task and the sum.
+// are workers enough (a synthetic job needs none), and what each shard holds of
+// it fits the memory limit of its ps task (other jobs not counted). The errors
+// name the task and the sum.
 absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster);
 
 // Fills in what job.proto and dataset.proto say about unset fields. The model
@@ -42,5 +46,17 @@ void FillJobDefaults(Job* job);
 
 // float32 values of optimizer state kept for each parameter.
 int OptimizerStateSlots(const Optimizer& optimizer);
+
+// Vectors beside the parameters that a Sandblaster job keeps on the shards at
+// most: L-BFGS's pairs, and those of an iteration.
+uint32_t SandblasterVectors(const Sandblaster& sandblaster);
+
+// Bytes that a shard needs for its slice of `floats` floats (a multiple of 16):
+// parameters, optimizer state, and for Sandblaster vectors and exact sums.
+uint64_t ShardBytes(const Job& job, uint64_t floats);
+
+// How many workers may take part, the first ones; 0: all. A synthetic job uses
+// none.
+uint32_t WantedReplicas(const Job& job);
 
 }  // namespace monsoon

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/config/model.h"
 #include "common/config/optimizer_check.h"
+#include "common/config/sandblaster_check.h"
 #include "common/data/dataset_info.h"
 #include "common/model/parameter_layout.h"
 
@@ -54,7 +55,7 @@ class JobCheck {
     }
     CheckScale("train", job_.train());
     CheckScale("test", job_.test());
-    if (!job_.has_train()) {
+    if (!job_.has_train() && !job_.sandblaster().has_synthetic()) {
       Error("train", "the job has no training data", "add train { idx { ... } }");
     }
     if (check_data_files) {
@@ -72,6 +73,9 @@ class JobCheck {
 
   void CheckBatch() {
     const uint32_t batch = job_.batch_size();
+    if (batch == 0 && job_.sandblaster().has_synthetic()) {
+      return;
+    }
     if (batch == 0) {
       Error("batch_size", "must be at least 1", "as in batch_size: 64");
     } else if (batch > kMaxBatch) {
@@ -89,11 +93,16 @@ class JobCheck {
   }
 
   void CheckMode() {
-    if (job_.mode_case() == Job::MODE_NOT_SET) {
-      Error("downpour", "the job has no mode", "add downpour { optimizer { ... } }");
-      return;
+    if (!job_.has_downpour() && !job_.has_sandblaster()) {
+      Error("downpour", "the job has no mode",
+            "add downpour { optimizer { ... } } or sandblaster { }");
     }
-    CheckDownpour(job_.downpour(), "downpour", reporter_);
+    if (job_.has_downpour()) {
+      CheckDownpour(job_.downpour(), "downpour", reporter_);
+    }
+    if (job_.has_sandblaster()) {
+      CheckSandblaster(job_, reporter_);
+    }
   }
 
   // In [0, kMaxAmount]; false for NaN.
@@ -104,6 +113,9 @@ class JobCheck {
   }
 
   void CheckStop() {
+    if (job_.has_sandblaster() && !job_.has_downpour()) {
+      return;  // refused as a whole
+    }
     const Stop& stop = job_.stop();
     CheckAmount("stop.epochs", stop.epochs());
     CheckAmount("stop.seconds", stop.seconds());
@@ -181,9 +193,8 @@ class JobCheck {
     if (job_.has_test()) {
       test = CheckOne("test", job_.test(), layout);
     }
-    if (train && job_.batch_size() > train->examples && job_.batch_size() <= kMaxBatch) {
-      Error("batch_size", absl::StrCat("a batch of ", job_.batch_size(),
-                                       " is larger than the training data of ", train->examples));
+    if (train) {
+      CheckExamples(job_, train->examples, reporter_);
     }
     if (train && test && !layout && train->sample_elements() != 0 && test->sample_elements() != 0 &&
         train->sample_elements() != test->sample_elements()) {
@@ -229,6 +240,16 @@ class JobCheck {
 };
 
 }  // namespace
+
+void CheckExamples(const Job& job, uint64_t examples, Reporter* reporter) {
+  if (job.batch_size() > examples && job.batch_size() <= kMaxBatch) {
+    reporter->Error("batch_size", absl::StrCat("a batch of ", job.batch_size(),
+                                               " is larger than the training data of ", examples));
+  }
+  if (job.has_sandblaster() && !job.sandblaster().has_synthetic()) {
+    CheckSandblasterBatch(job, examples, reporter);
+  }
+}
 
 void CheckJob(const Job& job, bool check_data_files, Reporter* reporter) {
   JobCheck(job, reporter).Run(check_data_files);

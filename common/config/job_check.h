@@ -1,6 +1,8 @@
 // The meaning of a job, apart from how it was read. Internal to config.
 #pragma once
 
+#include <cstdint>
+
 #include "common/config/reporter.h"
 #include "proto/job.pb.h"
 
@@ -10,5 +12,9 @@ namespace monsoon {
 // are absolute. With `check_data_files` the data sets' headers and labels are
 // read and held against the model and the batch.
 void CheckJob(const Job& job, bool check_data_files, Reporter* reporter);
+
+// Holds what a job takes from its training data of `examples` samples against
+// it.
+void CheckExamples(const Job& job, uint64_t examples, Reporter* reporter);
 
 }  // namespace monsoon

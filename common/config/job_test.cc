@@ -108,6 +108,91 @@ TEST(ValidateJob, JudgesWhatCameOverTheWire) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model_file")));
 }
 
+TEST(LoadJob, FillsInSandblasterDefaults) {
+  std::string text = testing::ValidSandblasterJob();
+  const size_t begin = text.find("sandblaster {");
+  text.replace(begin, text.find("evaluation {") - begin, "sandblaster { }\n");
+  ASSERT_OK_AND_ASSIGN(Job job, LoadJob(WriteJob(text)));
+  const Sandblaster& filled = job.sandblaster();
+  EXPECT_EQ(filled.algorithm(), Sandblaster::LBFGS);
+  EXPECT_EQ(filled.history(), 10u);
+  EXPECT_EQ(filled.max_iterations(), 100u);
+  EXPECT_EQ(filled.gradient_tolerance(), 1e-5);
+  EXPECT_EQ(filled.line_search().c1(), 1e-4);
+  EXPECT_EQ(filled.line_search().c2(), 0.9);
+  EXPECT_EQ(filled.line_search().max_evaluations(), 20u);
+  EXPECT_EQ(filled.chunk_examples(), 4u);
+  EXPECT_EQ(filled.chunks_per_contribution(), 0u);  // depends on the replicas
+  EXPECT_EQ(filled.sample_examples(), 0u);
+  EXPECT_OK(ValidateJob(job));
+  // What is written stays.
+  ASSERT_OK_AND_ASSIGN(job, LoadJob(WriteJob(testing::ValidSandblasterJob())));
+  EXPECT_EQ(job.sandblaster().history(), 5u);
+  EXPECT_EQ(job.sandblaster().line_search().c1(), 0.001);
+  EXPECT_EQ(job.sandblaster().chunk_examples(), 8u);
+}
+
+TEST(LoadJob, AChainHasBothParts) {
+  const std::string text = testing::ValidJob() + "sandblaster { max_iterations: 10 }\n";
+  ASSERT_OK_AND_ASSIGN(Job job, LoadJob(WriteJob(text)));
+  EXPECT_TRUE(job.has_downpour());
+  EXPECT_EQ(job.sandblaster().max_iterations(), 10u);
+  EXPECT_EQ(job.sandblaster().history(), 10u);
+  EXPECT_EQ(job.stop().epochs(), 2.0);
+  // An override of one of its fields makes a chain of a Downpour job too.
+  ASSERT_OK_AND_ASSIGN(
+      job, LoadJob(WriteJob(testing::ValidJob()), {.overrides = {"sandblaster.l2=0.5"}}));
+  EXPECT_TRUE(job.has_downpour());
+  EXPECT_EQ(job.sandblaster().l2(), 0.5);
+}
+
+TEST(LoadJob, ASyntheticJobNeedsNoData) {
+  const std::string path =
+      WriteJob("model_file: \"model.textproto\" sandblaster { synthetic { condition: 100 } }");
+  ASSERT_OK_AND_ASSIGN(const Job job, LoadJob(path));
+  EXPECT_FALSE(job.has_train());
+  EXPECT_EQ(job.batch_size(), 0u);
+  EXPECT_OK(ValidateJob(job));
+  Cluster cluster;
+  cluster.add_ps()->set_address("unix-abstract:p");
+  EXPECT_OK(ValidateJobOnCluster(job, cluster));
+}
+
+// The last override of a field wins, also over the message around it.
+TEST(LoadJob, OverlappingOverrides) {
+  const std::string path = WriteJob(testing::ValidSandblasterJob());
+  ASSERT_OK_AND_ASSIGN(
+      Job job,
+      LoadJob(path, {.overrides = {"sandblaster={l2: 1 history: 3}", "sandblaster.l2=0.25"}}));
+  EXPECT_EQ(job.sandblaster().l2(), 0.25);
+  EXPECT_EQ(job.sandblaster().history(), 3u);
+  EXPECT_EQ(job.sandblaster().sample_examples(), 0u);
+  ASSERT_OK_AND_ASSIGN(
+      job, LoadJob(path, {.overrides = {"sandblaster.l2=-1", "sandblaster={history: 3}"}}));
+  EXPECT_EQ(job.sandblaster().l2(), 0.0);
+  EXPECT_THAT(
+      LoadJob(path, {.overrides = {"sandblaster={l2: 1 history: 30}", "sandblaster.l2=-1"}}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::AllOf(
+                   HasSubstr("--set sandblaster={l2: 1 history: 30}: error: sandblaster.history: "
+                             "30 is more than 20"),
+                   HasSubstr("--set sandblaster.l2=-1: error: sandblaster.l2: -1 is not"))));
+}
+
+TEST(ValidateJobOnData, SampleAndContributionsFitTheData) {
+  ASSERT_OK_AND_ASSIGN(Job job, LoadJob(WriteJob(testing::ValidSandblasterJob())));
+  EXPECT_OK(ValidateJobOnData(job, 80));
+  EXPECT_THAT(ValidateJobOnData(job, 79),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sample_examples")));
+  // In runs of 2 chunks of 8: 16 samples a contribution.
+  job.mutable_sandblaster()->clear_sample_examples();
+  EXPECT_OK(ValidateJobOnData(job, 16384 * 16));
+  EXPECT_THAT(ValidateJobOnData(job, 16384 * 16 + 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("chunks_per_contribution")));
+  job.mutable_sandblaster()->clear_chunks_per_contribution();
+  EXPECT_OK(ValidateJobOnData(job, 1'000'000'000));
+}
+
 class OnCluster : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -151,11 +236,51 @@ TEST_F(OnCluster, ParametersAndStateMustFitTheMemoryLimit) {
   dense->set_units(128);  // 131,072 floats: 512 KiB, as much again for momentum
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
   dense->set_units(129);
-  EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("needs 1056768 bytes on ps/0 (132096 floats x 4 bytes x 2")));
+  EXPECT_THAT(
+      ValidateJobOnCluster(job_, cluster_),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               HasSubstr("needs 1056768 bytes on ps/0 for 132096 floats of the model (parameters, "
+                         "optimizer state), its limit is 1048576")));
   job_.mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+}
+
+// 131,072 floats beside 2 x 2 + 7 vectors, int64 sums and 10 bytes a line.
+TEST_F(OnCluster, VectorsAndSumsMustFitTheMemoryLimit) {
+  ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidSandblasterJob())));
+  Sandblaster* const sandblaster = job_.mutable_sandblaster();
+  sandblaster->set_history(2);
+  EXPECT_EQ(SandblasterVectors(*sandblaster), 11u);
+  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 12 + 8) + 131072 / 16 * 10);
+  sandblaster->mutable_synthetic()->set_condition(1);
+  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * 4 * (12 + 4));
+  sandblaster->set_algorithm(Sandblaster::NONLINEAR_CG);
+  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * 4 * (8 + 4));
+  sandblaster->set_algorithm(Sandblaster::LBFGS);
+  sandblaster->clear_synthetic();
+
+  job_.mutable_model()->clear_layer();
+  job_.mutable_model()->clear_input_shape();
+  job_.mutable_model()->add_input_shape(1024);
+  Dense* dense = job_.mutable_model()->add_layer()->mutable_dense();
+  dense->set_no_bias(true);
+  dense->set_units(128);
+  cluster_.mutable_ps(0)->set_memory_limit_mib(8);
+  EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+  sandblaster->set_history(3);
+  EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("needs 8470528 bytes on ps/0 for 131072 floats of the model "
+                                 "(parameters, 13 vectors, exact sums), its limit is 8388608; add "
+                                 "ps tasks, keep a shorter history or raise memory_limit_mib")));
+}
+
+TEST_F(OnCluster, SandblasterReplicasNeedWorkers) {
+  ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidSandblasterJob())));
+  EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+  job_.mutable_sandblaster()->set_replicas(2);
+  EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 1 workers")));
 }
 
 }  // namespace

@@ -128,6 +128,13 @@ TEST(Mutation, Job) {
   });
 }
 
+TEST(Mutation, SandblasterJob) {
+  RunMutations("sandblaster", testing::ValidSandblasterJob(),
+               [](const std::string& path, auto* diagnostics) {
+                 return LoadJob(path, {}, diagnostics).status();
+               });
+}
+
 TEST(Mutation, Model) {
   RunMutations("model", testing::ValidModel(), [](const std::string& path, auto* diagnostics) {
     return LoadModel(path, diagnostics).status();

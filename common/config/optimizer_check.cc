@@ -2,53 +2,16 @@
 
 #include <limits>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "common/config/number_check.h"
 
 namespace monsoon {
 namespace {
 
 // A model fetched or a gradient pushed less often than this has lost touch.
 constexpr uint32_t kMaxSteps = 65536;
-constexpr uint32_t kMaxReplicas = 4096;
-
-class Checker {
- public:
-  explicit Checker(Reporter* reporter) : reporter_(reporter) {}
-
-  // Rates must survive the rounding to float32, or nothing would ever change.
-  // The comparisons are false for NaN.
-  void Positive(const std::string& field, double value) {
-    if (!(value >= std::numeric_limits<float>::min() &&
-          value <= std::numeric_limits<float>::max())) {
-      Refuse(field, value, "is not positive and finite");
-    }
-  }
-  void NotNegative(const std::string& field, double value) {
-    if (!(value >= 0.0 && value <= std::numeric_limits<float>::max())) {
-      Refuse(field, value, "is not a finite number of at least 0");
-    }
-  }
-  void AtLeastOne(const std::string& field, uint64_t value) {
-    if (value == 0) {
-      reporter_->Error(field, "must be at least 1");
-    }
-  }
-  void AtMost(const std::string& field, uint64_t value, uint64_t limit) {
-    if (value > limit) {
-      reporter_->Error(field, absl::StrCat(value, " is more than ", limit));
-    }
-  }
-  void Refuse(const std::string& field, double value, absl::string_view want) {
-    reporter_->Error(field, absl::StrCat(value, " ", want));
-  }
-
- private:
-  Reporter* reporter_;
-};
 
 void CheckSchedule(const Schedule& schedule, const std::string& path, Reporter* reporter) {
-  Checker check(reporter);
+  NumberCheck check(reporter);
   if (schedule.has_step()) {
     check.AtLeastOne(path + ".step.every_pushes", schedule.step().every_pushes());
     if (const double factor = schedule.step().factor(); !(factor > 0.0 && factor <= 1.0)) {
@@ -66,7 +29,7 @@ void CheckSchedule(const Schedule& schedule, const std::string& path, Reporter* 
 }  // namespace
 
 void CheckOptimizer(const Optimizer& optimizer, const std::string& path, Reporter* reporter) {
-  Checker check(reporter);
+  NumberCheck check(reporter);
   check.NotNegative(path + ".weight_decay", optimizer.weight_decay());
   check.NotNegative(path + ".clip_value", optimizer.clip_value());
   check.NotNegative(path + ".clip_norm", optimizer.clip_norm());
@@ -100,7 +63,7 @@ void CheckOptimizer(const Optimizer& optimizer, const std::string& path, Reporte
 }
 
 void CheckDownpour(const Downpour& downpour, const std::string& path, Reporter* reporter) {
-  Checker check(reporter);
+  NumberCheck check(reporter);
   check.AtMost(path + ".n_fetch", downpour.n_fetch(), kMaxSteps);
   check.AtMost(path + ".n_push", downpour.n_push(), kMaxSteps);
   check.AtMost(path + ".replicas", downpour.replicas(), kMaxReplicas);

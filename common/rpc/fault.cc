@@ -15,6 +15,10 @@ absl::Status PartError(absl::string_view part, absl::string_view want) {
       "fault: \"", part, "\" ", want, "; write for example delay_ms=20,drop=0.01,seed=1"));
 }
 
+bool ParseDelay(absl::string_view value, uint32_t* delay_ms) {
+  return absl::SimpleAtoi(value, delay_ms) && *delay_ms <= kMaxDelayMs;
+}
+
 }  // namespace
 
 absl::StatusOr<FaultOptions> ParseFaultOptions(absl::string_view text) {
@@ -23,8 +27,8 @@ absl::StatusOr<FaultOptions> ParseFaultOptions(absl::string_view text) {
     const std::pair<absl::string_view, absl::string_view> setting =
         absl::StrSplit(part, absl::MaxSplits('=', 1));
     const auto& [name, value] = setting;
-    if (name == "delay_ms") {
-      if (!absl::SimpleAtoi(value, &options.delay_ms) || options.delay_ms > kMaxDelayMs) {
+    if (name == "delay_ms" || name == "compute_delay_ms") {
+      if (!ParseDelay(value, name == "delay_ms" ? &options.delay_ms : &options.compute_delay_ms)) {
         return PartError(part, absl::StrCat("must be whole milliseconds up to ", kMaxDelayMs));
       }
     } else if (name == "drop") {

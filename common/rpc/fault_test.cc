@@ -16,13 +16,18 @@ TEST(FaultOptionsTest, ParsesEachPart) {
   EXPECT_EQ(options.drop, 0.01);
   EXPECT_EQ(options.seed, 1u);
   EXPECT_TRUE(options.enabled());
+  EXPECT_EQ(options.compute_delay_ms, 0u);
+  ASSERT_OK_AND_ASSIGN(options, ParseFaultOptions("compute_delay_ms=30"));
+  EXPECT_EQ(options.compute_delay_ms, 30u);
+  EXPECT_EQ(options.delay_ms, 0u);
+  EXPECT_TRUE(options.enabled());
   ASSERT_OK_AND_ASSIGN(options, ParseFaultOptions(""));
   EXPECT_FALSE(options.enabled());
 }
 
 TEST(FaultOptionsTest, RefusesWhatItDoesNotKnow) {
   for (const char* text : {"delay=20", "delay_ms=-1", "delay_ms=1e9", "drop=1", "drop=nan",
-                           "drop=-0.1", "seed=x", "drop"}) {
+                           "drop=-0.1", "seed=x", "drop", "compute_delay_ms=60001"}) {
     EXPECT_THAT(ParseFaultOptions(text),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)));
   }

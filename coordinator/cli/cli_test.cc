@@ -193,6 +193,46 @@ TEST_F(CliTest, SubmitSendsTheLoadedJob) {
   EXPECT_FALSE(request.init());
 }
 
+TEST_F(CliTest, SubmitOfABatchJob) {
+  // An override makes a chain of the Downpour job; its defaults are filled in.
+  EXPECT_EQ(Run({"submit", job_, "--set=sandblaster={history: 5}", "--set=sandblaster.l2=0.5"}), 0);
+  ASSERT_EQ(cli_.coordinator.submitted.size(), 1u);
+  const Job& job = cli_.coordinator.submitted[0].job();
+  EXPECT_TRUE(job.has_downpour());
+  EXPECT_EQ(job.sandblaster().history(), 5u);
+  EXPECT_EQ(job.sandblaster().l2(), 0.5);
+  EXPECT_EQ(job.sandblaster().chunk_examples(), 8u);
+  EXPECT_EQ(Run({"submit", job_, "--set=sandblaster.history=21"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("--set sandblaster.history=21: error: sandblaster.history: 21 "
+                                    "is more than 20"));
+  EXPECT_EQ(cli_.coordinator.submitted.size(), 1u);
+}
+
+TEST_F(CliTest, DescribeAndWatchABatchJob) {
+  JobDescription job = Description(SUCCEEDED);
+  JobDescription::Sandblaster* const batch = job.mutable_sandblaster();
+  batch->set_iteration(7);
+  batch->set_f(0.25);
+  batch->set_gradient_norm(1.5e-6);
+  batch->set_evaluations(9);
+  batch->set_overflows(1);
+  batch->set_chunks_done(30);
+  batch->set_chunks_total(40);
+  batch->set_end_reason("converged");
+  batch->set_reproducibility("same bits");
+  cli_.coordinator.descriptions = {job};
+  EXPECT_EQ(Run({"describe", "tiny-1"}), 0);
+  EXPECT_THAT(cli_.out(),
+              AllOf(HasSubstr("sandblaster  iteration 7, f 0.25, |g| 1.500e-06, step length -\n"),
+                    HasSubstr("evaluations  9, 1 repeated on overflow; same bits\n"),
+                    HasSubstr("chunks       30 of 40 done, 0 outstanding, 0 backup, affinity -\n"),
+                    HasSubstr("end reason   converged\n")));
+  EXPECT_EQ(Run({"describe", "tiny-1", "--json"}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr(R"("sandblaster":{"iteration":7,"f":0.25,)"));
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr(" iteration=7 "), HasSubstr(" chunks=30/40 ")));
+}
+
 TEST_F(CliTest, SubmitRefusesBadFilesBeforeAnyCall) {
   EXPECT_EQ(Run({"submit", folder_ + "/none.textproto"}), 2);
   EXPECT_EQ(Run({"submit", Write("bad.textproto", "batch_sise: 3\n")}), 2);

@@ -192,6 +192,56 @@ void WriteDataAndEvents(const JobDescription& description, JsonWriter* json) {
   json->EndArray();
 }
 
+void WriteTrace(const JobDescription::Sandblaster& sandblaster, JsonWriter* json) {
+  json->Key("trace").BeginArray();
+  for (const JobDescription::Iteration& iteration : sandblaster.trace()) {
+    json->BeginObject();
+    json->Member("iteration", iteration.iteration());
+    json->Member("f", iteration.f());
+    json->Member("gradient_norm", iteration.gradient_norm());
+    json->Member("step_length", iteration.step_length());
+    json->Member("evaluations", iteration.evaluations());
+    json->Member("elapsed_s", iteration.elapsed_s());
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+// An empty text says that there is nothing yet.
+std::optional<std::string> TextOrNull(const std::string& text) {
+  return text.empty() ? std::nullopt : std::make_optional(text);
+}
+
+void WriteSandblaster(const JobDescription& description, JsonWriter* json) {
+  json->Key("sandblaster");
+  if (!description.has_sandblaster()) {
+    json->Null();
+    return;
+  }
+  const JobDescription::Sandblaster& sandblaster = description.sandblaster();
+  json->BeginObject();
+  json->Member("iteration", sandblaster.iteration());
+  json->Member("f", MONSOON_OPTIONAL(sandblaster, f));
+  json->Member("gradient_norm", MONSOON_OPTIONAL(sandblaster, gradient_norm));
+  json->Member("step_length", MONSOON_OPTIONAL(sandblaster, step_length));
+  json->Member("evaluations", sandblaster.evaluations());
+  json->Key("chunks").BeginObject();
+  json->Member("total", sandblaster.chunks_total());
+  json->Member("done", sandblaster.chunks_done());
+  json->Member("outstanding", sandblaster.chunks_outstanding());
+  json->Member("backup", sandblaster.chunks_backup());
+  json->EndObject();
+  json->Member("affinity", MONSOON_OPTIONAL(sandblaster, affinity));
+  json->Member("end_reason", TextOrNull(sandblaster.end_reason()));
+  json->Member("overflows", sandblaster.overflows());
+  json->Member("reproducibility", TextOrNull(sandblaster.reproducibility()));
+  json->Member("commands", sandblaster.commands());
+  json->Member("command_bytes", sandblaster.command_bytes());
+  json->Member("largest_command_bytes", sandblaster.largest_command_bytes());
+  WriteTrace(sandblaster, json);
+  json->EndObject();
+}
+
 #undef MONSOON_OPTIONAL
 
 }  // namespace
@@ -219,7 +269,7 @@ std::string DescribeJson(const JobDescription& description) {
   WriteWorkers(description, &json);
   WriteShards(description, &json);
   WriteDataAndEvents(description, &json);
-  json.Key("sandblaster").Null();
+  WriteSandblaster(description, &json);
   json.EndObject();
   return json.text();
 }

@@ -12,6 +12,7 @@
 namespace monsoon {
 
 // {"schema_version":1,"job":...}: the fields of cli.md, in its order.
+// "sandblaster" is null until a job's batch part begins.
 std::string DescribeJson(const JobDescription& description);
 
 // {"schema_version":1,"job":...}: one line of `jobs`, and the answer of cancel

@@ -150,6 +150,55 @@ TEST(DescribeJsonTest, ParsesBack) {
   EXPECT_EQ(json.fields().at("workers").list_value().values_size(), 2);
 }
 
+constexpr char kSandblaster[] = R"pb(
+  sandblaster {
+    iteration: 12
+    f: 0.4375
+    gradient_norm: 0.001
+    step_length: 1
+    evaluations: 15
+    overflows: 1
+    chunks_total: 150
+    chunks_done: 120
+    chunks_outstanding: 6
+    chunks_backup: 2
+    affinity: 0.9375
+    end_reason: "converged"
+    reproducibility: "same bits"
+    command_bytes: 4096
+    commands: 60
+    largest_command_bytes: 512
+    trace { iteration: 0 f: 2.25 gradient_norm: 3.5 step_length: 0 evaluations: 1 elapsed_s: 0.5 }
+    trace { iteration: 1 f: 1.5 gradient_norm: 0.75 step_length: 0.25 evaluations: 3 elapsed_s: 2 }
+  }
+)pb";
+
+TEST(DescribeJsonTest, SandblasterGolden) {
+  const std::string json = DescribeJson(Parse<JobDescription>(kSandblaster));
+  ParseBack(json);
+  EXPECT_EQ(
+      json.substr(json.find("\"sandblaster\"")),
+      R"("sandblaster":{"iteration":12,"f":0.4375,"gradient_norm":0.001,"step_length":1,)"
+      R"("evaluations":15,"chunks":{"total":150,"done":120,"outstanding":6,"backup":2},)"
+      R"("affinity":0.9375,"end_reason":"converged","overflows":1,)"
+      R"("reproducibility":"same bits","commands":60,"command_bytes":4096,)"
+      R"("largest_command_bytes":512,)"
+      R"("trace":[{"iteration":0,"f":2.25,"gradient_norm":3.5,"step_length":0,"evaluations":1,)"
+      R"("elapsed_s":0.5},{"iteration":1,"f":1.5,"gradient_norm":0.75,"step_length":0.25,)"
+      R"("evaluations":3,"elapsed_s":2}]}})");
+}
+
+TEST(DescribeJsonTest, ASandblasterJobThatHasNotEvaluatedYet) {
+  JobDescription description;
+  description.mutable_sandblaster();
+  const std::string json = DescribeJson(description);
+  EXPECT_EQ(json.substr(json.find("\"sandblaster\"")),
+            R"("sandblaster":{"iteration":0,"f":null,"gradient_norm":null,"step_length":null,)"
+            R"("evaluations":0,"chunks":{"total":0,"done":0,"outstanding":0,"backup":0},)"
+            R"("affinity":null,"end_reason":null,"overflows":0,"reproducibility":null,)"
+            R"("commands":0,"command_bytes":0,"largest_command_bytes":0,"trace":[]}})");
+}
+
 TEST(DescribeJsonTest, WhatIsNotMeasuredIsNull) {
   const google::protobuf::Struct json = ParseBack(DescribeJson(JobDescription()));
   const auto is_null = [](const google::protobuf::Value& value) { return value.has_null_value(); };

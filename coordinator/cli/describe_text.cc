@@ -82,6 +82,30 @@ void AppendTraffic(const JobDescription& job, std::string* text) {
                    DecimalOr(latency.has_step_p99(), latency.step_p99(), 2), " ms (p50/p99)"));
 }
 
+void AppendSandblaster(const JobDescription::Sandblaster& batch, std::string* text) {
+  AppendRow(
+      text, "sandblaster",
+      absl::StrCat("iteration ", batch.iteration(), ", f ",
+                   batch.has_f() ? absl::StrFormat("%.9g", batch.f()) : "-", ", |g| ",
+                   batch.has_gradient_norm() ? absl::StrFormat("%.3e", batch.gradient_norm()) : "-",
+                   ", step length ",
+                   batch.has_step_length() ? absl::StrFormat("%.4g", batch.step_length()) : "-"));
+  AppendRow(text, "evaluations",
+            absl::StrCat(batch.evaluations(), ", ", batch.overflows(), " repeated on overflow",
+                         batch.reproducibility().empty() ? "" : "; ", batch.reproducibility()));
+  AppendRow(
+      text, "chunks",
+      absl::StrCat(batch.chunks_done(), " of ", batch.chunks_total(), " done, ",
+                   batch.chunks_outstanding(), " outstanding, ", batch.chunks_backup(),
+                   " backup, affinity ", DecimalOr(batch.has_affinity(), batch.affinity(), 2)));
+  AppendRow(text, "commands",
+            absl::StrCat(batch.commands(), " to shards, ", batch.command_bytes(),
+                         " bytes, the largest ", batch.largest_command_bytes()));
+  if (!batch.end_reason().empty()) {
+    AppendRow(text, "end reason", batch.end_reason());
+  }
+}
+
 void AppendTasks(const JobDescription& job, std::string* text) {
   absl::StrAppend(text,
                   "\nworker  pid      state       device  steps     examples/s  "
@@ -146,6 +170,9 @@ std::string DescribeText(const JobDescription& job) {
       absl::StrCat(job.model_name(), ", ", job.parameters(), " parameters, seed ", job.seed()));
   AppendRow(&text, "elapsed", absl::StrFormat("%.1f s", job.summary().elapsed_s()));
   AppendProgress(job, &text);
+  if (job.has_sandblaster()) {
+    AppendSandblaster(job.sandblaster(), &text);
+  }
   AppendTraffic(job, &text);
   AppendRow(&text, "data",
             absl::StrCat(job.data().examples(), " examples; ", job.data().blocks_done(), " of ",

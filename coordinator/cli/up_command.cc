@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/rpc/fault.h"
 #include "coordinator/up/up.h"
 
@@ -30,10 +31,13 @@ absl::StatusOr<RestartPolicy> ParseRestart(const std::string& name) {
 int RunUpCommand(Invocation& call) {
   UpOptions options;
   std::string restart = "never";
+  double backoff_s = absl::ToDoubleSeconds(options.supervisor.first_backoff);
   bool die_with_parent = false;  // main looked at it before
   ClusterFlag cluster(&call);
   call.flags().Add("restart", &restart,
                    "which tasks start again when they die: never, workers, all");
+  call.flags().Add("restart_backoff", &backoff_s,
+                   "seconds before the first restart; doubled with each, up to 30");
   call.flags().Add("bin_dir", &options.plan.bin_dir, "where the three binaries are");
   call.flags().Add("quiet", &options.supervisor.quiet, "show no lines of the tasks");
   call.flags().Add("fault", &options.plan.fault,
@@ -47,6 +51,10 @@ int RunUpCommand(Invocation& call) {
   if (!policy.ok()) {
     return call.Usage(policy.status().message());
   }
+  if (!(backoff_s >= 0.01 && backoff_s <= 30)) {
+    return call.Usage(absl::StrCat("--restart_backoff=", backoff_s, ": it must be 0.01 .. 30"));
+  }
+  options.supervisor.first_backoff = absl::Seconds(backoff_s);
   if (const absl::Status status = ParseFaultOptions(options.plan.fault).status(); !status.ok()) {
     return call.Usage(status.message());
   }

@@ -63,6 +63,21 @@ std::string Bar(double percent, int width) {
   return absl::StrCat("[", std::string(filled, '#'), std::string(width - filled, '.'), "]");
 }
 
+// "-" also for an objective that overflowed.
+std::string Objective(const JobDescription::Sandblaster& batch) {
+  return batch.has_f() && std::isfinite(batch.f()) ? absl::StrFormat("%.7g", batch.f()) : "-";
+}
+
+std::string GradientNorm(const JobDescription::Sandblaster& batch) {
+  return batch.has_gradient_norm() && std::isfinite(batch.gradient_norm())
+             ? absl::StrFormat("%.2e", batch.gradient_norm())
+             : "-";
+}
+
+std::string StepLength(const JobDescription::Sandblaster& batch) {
+  return batch.has_step_length() ? absl::StrFormat("%.4g", batch.step_length()) : "-";
+}
+
 const char* StateColor(JobState state) {
   switch (state) {
     case SUCCEEDED:
@@ -82,23 +97,81 @@ std::string Cut(const std::string& line, int columns) {
   return line.substr(0, static_cast<size_t>(std::max(columns, 1)));
 }
 
+std::string BarLine(const std::string& at, double percent, int columns) {
+  const std::string text = absl::StrFormat(" %s  %.1f %%", at, percent);
+  const int width = std::clamp(columns - static_cast<int>(text.size()) - 2, 10, 50);
+  return Bar(percent, width) + text;
+}
+
+std::string DownpourFields(const JobDescription& job) {
+  const JobDescription::Progress& progress = job.progress();
+  const JobDescription::Latency& latency = job.latency_ms();
+  return absl::StrCat(
+      " epoch=", Epochs(progress), " percent=", Fixed(progress.percent(), 1),
+      " step=", progress.step(), " loss=", FixedOr(progress.has_loss(), progress.loss(), 4),
+      " acc=", FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4),
+      " test_acc=", TestAccuracy(job),
+      " ex_s=", FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0),
+      " stale_p50=", Quantile(job, 0.5), " stale_p99=", Quantile(job, 0.99),
+      " fetch_ms=", FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1),
+      " push_ms=", FixedOr(latency.has_push_p50(), latency.push_p50(), 1),
+      " eta_s=", FixedOr(progress.has_eta_s(), progress.eta_s(), 0));
+}
+
+std::string BatchFields(const JobDescription& job) {
+  const JobDescription::Progress& progress = job.progress();
+  const JobDescription::Sandblaster& batch = job.sandblaster();
+  return absl::StrCat(
+      " iteration=", batch.iteration(), " percent=", Fixed(progress.percent(), 1),
+      " f=", Objective(batch), " grad=", GradientNorm(batch), " step_len=", StepLength(batch),
+      " evals=", batch.evaluations(), " chunks=", batch.chunks_done(), "/", batch.chunks_total(),
+      " backup=", batch.chunks_backup(),
+      " affinity=", FixedOr(batch.has_affinity(), batch.affinity(), 2),
+      " test_acc=", TestAccuracy(job),
+      " ex_s=", FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0));
+}
+
+// The bar with what it shows, then the figures.
+std::vector<std::string> DownpourScreen(const JobDescription& job, int columns) {
+  const JobDescription::Progress& progress = job.progress();
+  const JobDescription::Latency& latency = job.latency_ms();
+  return {
+      BarLine(absl::StrCat("epoch ", Epochs(progress)), progress.percent(), columns),
+      absl::StrCat("step ", progress.step(), "  loss ",
+                   FixedOr(progress.has_loss(), progress.loss(), 4), "  accuracy ",
+                   FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4), "  test ",
+                   TestAccuracy(job), "  examples/s ",
+                   FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0)),
+      absl::StrCat("staleness p50 ", Quantile(job, 0.5), " p99 ", Quantile(job, 0.99), "  fetch ",
+                   FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1), " ms  push ",
+                   FixedOr(latency.has_push_p50(), latency.push_p50(), 1), " ms")};
+}
+
+std::vector<std::string> BatchScreen(const JobDescription& job, int columns) {
+  const JobDescription::Progress& progress = job.progress();
+  const JobDescription::Sandblaster& batch = job.sandblaster();
+  std::vector<std::string> lines = {
+      BarLine(absl::StrCat("iteration ", batch.iteration()), progress.percent(), columns),
+      absl::StrCat("f ", Objective(batch), "  |g| ", GradientNorm(batch), "  step length ",
+                   StepLength(batch), "  evaluations ", batch.evaluations()),
+      absl::StrCat("chunks ", batch.chunks_done(), "/", batch.chunks_total(), " done, ",
+                   batch.chunks_outstanding(), " outstanding, ", batch.chunks_backup(),
+                   " backup  affinity ", FixedOr(batch.has_affinity(), batch.affinity(), 2)),
+      absl::StrCat("test accuracy ", TestAccuracy(job), "  examples/s ",
+                   FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0))};
+  if (!batch.end_reason().empty()) {
+    absl::StrAppend(&lines.back(), "  ", batch.end_reason());
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string WatchLines(const JobDescription& job, int64_t now_ms) {
-  const JobDescription::Progress& progress = job.progress();
-  const JobDescription::Latency& latency = job.latency_ms();
   std::string text =
       absl::StrCat("t=", Fixed(job.summary().elapsed_s(), 1), " job=", job.summary().job(),
-                   " state=", JobState_Name(job.summary().state()), " epoch=", Epochs(progress),
-                   " percent=", Fixed(progress.percent(), 1), " step=", progress.step(),
-                   " loss=", FixedOr(progress.has_loss(), progress.loss(), 4),
-                   " acc=", FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4),
-                   " test_acc=", TestAccuracy(job),
-                   " ex_s=", FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0));
-  absl::StrAppend(&text, " stale_p50=", Quantile(job, 0.5), " stale_p99=", Quantile(job, 0.99),
-                  " fetch_ms=", FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1),
-                  " push_ms=", FixedOr(latency.has_push_p50(), latency.push_p50(), 1),
-                  " eta_s=", FixedOr(progress.has_eta_s(), progress.eta_s(), 0));
+                   " state=", JobState_Name(job.summary().state()));
+  absl::StrAppend(&text, job.has_sandblaster() ? BatchFields(job) : DownpourFields(job));
   for (const JobDescription::Worker& worker : job.worker()) {
     absl::StrAppend(&text, "\n  worker=", worker.task(), " state=", worker.state(),
                     " step=", worker.steps(), " ex_s=", Fixed(worker.examples_per_s(), 0),
@@ -124,7 +197,6 @@ std::string FormatTimeLeft(double seconds) {
 std::vector<std::string> WatchScreen(const JobDescription& job, int64_t now_ms,
                                      const ScreenOptions& options) {
   const JobDescription::Progress& progress = job.progress();
-  const JobDescription::Latency& latency = job.latency_ms();
   const JobState state = job.summary().state();
   std::vector<std::string> lines;
   const std::string state_name = JobState_Name(state);
@@ -139,22 +211,10 @@ std::vector<std::string> WatchScreen(const JobDescription& job, int64_t now_ms,
     head.replace(at, state_name.size(), absl::StrCat(StateColor(state), state_name, kPlain));
   }
   lines.push_back(head);
-  const std::string epochs =
-      absl::StrFormat(" epoch %s  %.1f %%", Epochs(progress), progress.percent());
-  const int width = std::clamp(options.columns - static_cast<int>(epochs.size()) - 2, 10, 50);
-  lines.push_back(Cut(Bar(progress.percent(), width) + epochs, options.columns));
-  lines.push_back(
-      Cut(absl::StrCat("step ", progress.step(), "  loss ",
-                       FixedOr(progress.has_loss(), progress.loss(), 4), "  accuracy ",
-                       FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4),
-                       "  test ", TestAccuracy(job), "  examples/s ",
-                       FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0)),
-          options.columns));
-  lines.push_back(
-      Cut(absl::StrCat("staleness p50 ", Quantile(job, 0.5), " p99 ", Quantile(job, 0.99),
-                       "  fetch ", FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1),
-                       " ms  push ", FixedOr(latency.has_push_p50(), latency.push_p50(), 1), " ms"),
-          options.columns));
+  for (const std::string& line : job.has_sandblaster() ? BatchScreen(job, options.columns)
+                                                       : DownpourScreen(job, options.columns)) {
+    lines.push_back(Cut(line, options.columns));
+  }
   lines.push_back(
       Cut("worker  state           step  examples/s  staleness  seen", options.columns));
   for (const JobDescription::Worker& worker : job.worker()) {

@@ -16,6 +16,10 @@ namespace monsoon {
 //
 //   t=12.0 job=lenet-1 state=RUNNING epoch=3.20/10 percent=32.0 step=1499 ...
 //     worker=0 state=RUNNING step=500 ex_s=1770 stale_p50=1 age_s=0.2
+//
+// Once a job's batch part has begun, its line is
+//
+//   t=12.0 job=lenet-1 state=RUNNING iteration=3 percent=3.0 f=0.4312 grad=1.2e-02 ...
 std::string WatchLines(const JobDescription& job, int64_t now_ms);
 
 // "done job=lenet-1 state=SUCCEEDED test_acc=0.8854 elapsed_s=131"

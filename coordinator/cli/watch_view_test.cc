@@ -1,5 +1,7 @@
 #include "coordinator/cli/watch_view.h"
 
+#include <limits>
+
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -91,6 +93,67 @@ TEST(WatchScreenTest, Golden) {
                   "worker  state           step  examples/s  staleness  seen",
                   "     0  RUNNING          500        1770          1  0.2 s ago",
                   "     2  LOST               7           0          -  4.0 s ago"));
+}
+
+JobDescription Batch() {
+  JobDescription job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(summary { job: "lenet-2" state: RUNNING elapsed_s: 30.5 }
+           progress { percent: 12 examples_per_s: 5000.4 }
+           evaluation { test_accuracy: 0.81 }
+           sandblaster {
+             iteration: 12
+             f: 0.431234567
+             gradient_norm: 0.012345
+             step_length: 1
+             evaluations: 15
+             chunks_total: 150
+             chunks_done: 120
+             chunks_outstanding: 6
+             chunks_backup: 2
+             affinity: 0.934
+           }
+           worker { task: 0 state: "RUNNING" steps: 500 last_seen_ms: 1699999999800 })pb",
+      &job));
+  return job;
+}
+
+TEST(WatchLinesTest, SandblasterGolden) {
+  EXPECT_EQ(WatchLines(Batch(), kNowMs),
+            "t=30.5 job=lenet-2 state=RUNNING iteration=12 percent=12.0 f=0.4312346 grad=1.23e-02 "
+            "step_len=1 evals=15 chunks=120/150 backup=2 affinity=0.93 test_acc=0.8100 ex_s=5000\n"
+            "  worker=0 state=RUNNING step=500 ex_s=0 stale_p50=- age_s=0.2");
+}
+
+TEST(WatchLinesTest, SandblasterBeforeItsFirstEvaluation) {
+  JobDescription job;
+  job.mutable_summary()->set_job("softmax-1");
+  job.mutable_summary()->set_state(PENDING);
+  job.mutable_sandblaster();
+  EXPECT_EQ(WatchLines(job, kNowMs),
+            "t=0.0 job=softmax-1 state=PENDING iteration=0 percent=0.0 f=- grad=- step_len=- "
+            "evals=0 chunks=0/0 backup=0 affinity=- test_acc=- ex_s=-");
+  job.mutable_sandblaster()->set_f(std::numeric_limits<double>::infinity());
+  EXPECT_THAT(WatchLines(job, kNowMs), HasSubstr(" f=- "));
+}
+
+TEST(WatchScreenTest, SandblasterGolden) {
+  JobDescription job = Batch();
+  EXPECT_THAT(
+      WatchScreen(job, kNowMs, {.columns = 80}),
+      ElementsAre("lenet-2  RUNNING  0:31 elapsed",
+                  "[######............................................] iteration 12  12.0 %",
+                  "f 0.4312346  |g| 1.23e-02  step length 1  evaluations 15",
+                  "chunks 120/150 done, 6 outstanding, 2 backup  affinity 0.93",
+                  "test accuracy 0.8100  examples/s 5000",
+                  "worker  state           step  examples/s  staleness  seen",
+                  "     0  RUNNING          500           0          -  0.2 s ago"));
+  job.mutable_sandblaster()->set_end_reason("converged");
+  EXPECT_EQ(WatchScreen(job, kNowMs, {.columns = 80})[4],
+            "test accuracy 0.8100  examples/s 5000  converged");
+  for (const std::string& line : WatchScreen(job, kNowMs, {.columns = 30})) {
+    EXPECT_LE(line.size(), 30u) << line;
+  }
 }
 
 TEST(WatchScreenTest, FitsNarrowTerminalsAndColours) {

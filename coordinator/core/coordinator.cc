@@ -37,6 +37,7 @@ Coordinator::Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<Sha
     shards_[i].command_thread = std::thread([this, i] { CommandLoop(i); });
   }
   tick_thread_ = std::thread([this] { TickLoop(); });
+  batch_thread_ = std::thread([this] { BatchLoop(); });
 }
 
 Coordinator::~Coordinator() {
@@ -47,6 +48,7 @@ Coordinator::~Coordinator() {
   changed_.NotifyAll();
   tick_.NotifyAll();
   tick_thread_.join();
+  batch_thread_.join();
   for (Shard& shard : shards_) {
     shard.poll_thread.join();
     shard.command_thread.join();
@@ -66,15 +68,6 @@ void Coordinator::Dispatch(Moment moment) {
   if (!log_.empty() || core_.wants_poll()) {
     tick_.NotifyAll();
   }
-}
-
-template <typename Function>
-auto Coordinator::WithCore(Function function) -> decltype(function(std::declval<Moment>())) {
-  MutexLock lock(&mutex_);
-  const Moment moment = Time();
-  auto result = function(moment);
-  Dispatch(moment);
-  return result;
 }
 
 void Coordinator::TickLoop() {

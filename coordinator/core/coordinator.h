@@ -1,7 +1,7 @@
 // Coordinator: CoordinatorCore with a mutex, the time and threads around it.
 // Per shard one thread polls and one carries out commands, so that a dead or
-// slow shard delays nobody else; one more thread ticks. No call to a shard is
-// made under the mutex.
+// slow shard delays nobody else; one thread ticks, and one is the minimiser of
+// batch jobs. No call to a shard is made under the mutex.
 //
 // Thread safety: all calls may run concurrently. They do not block on the
 // network, but for Delete, which waits a bounded time for the shards.
@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -68,6 +69,12 @@ class Coordinator {
   void PollLoop(uint32_t index);
   void CommandLoop(uint32_t index);
 
+  // The minimiser's thread: one batch job after another.
+  class Board;
+  void BatchLoop();
+  absl::StatusOr<std::string> RunBatchTask(const BatchTask& task);
+  bool BatchRuns(const std::string& job);
+
   const Cluster cluster_;
   const Clock* const clock_;
 
@@ -81,6 +88,16 @@ class Coordinator {
   // The vector itself is constant.
   std::vector<Shard> shards_;
   std::thread tick_thread_;
+  std::thread batch_thread_;
 };
+
+template <typename Function>
+auto Coordinator::WithCore(Function function) -> decltype(function(std::declval<Moment>())) {
+  MutexLock lock(&mutex_);
+  const Moment moment = Time();
+  auto result = function(moment);
+  Dispatch(moment);
+  return result;
+}
 
 }  // namespace monsoon

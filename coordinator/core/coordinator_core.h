@@ -14,12 +14,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/batch/batch_board.h"
 #include "coordinator/core/shard_command.h"
 #include "coordinator/job/job_table.h"
 #include "coordinator/replica/membership.h"
@@ -34,6 +36,14 @@ namespace monsoon {
 struct Moment {
   absl::Duration now;
   int64_t unix_ms = 0;
+};
+
+// A batch job that waits for its minimiser's thread.
+struct BatchTask {
+  std::string job;
+  Job config;
+  std::vector<uint64_t> epochs;  // of the shards
+  uint32_t contributions = 0;    // of a whole batch
 };
 
 // A training job without any replica fails after so long.
@@ -67,6 +77,21 @@ class CoordinatorCore {
   absl::Status ReportEvaluation(const ReportEvaluationRequest& request, Moment moment);
   absl::Status ReportFailure(const ReportFailureRequest& request, Moment moment);
 
+  // ---- for the minimiser's thread ----
+  // The job to minimise now, once; nothing where there is none.
+  std::optional<BatchTask> TakeBatch();
+  // False: the job has ended, or is about to; its minimiser must stop.
+  bool BatchRuns(const std::string& job) const { return RunningBatch(job) != nullptr; }
+  // CANCELLED when the batch does not run any more, as in all that follows.
+  absl::Status StartEvaluation(const std::string& job, uint64_t evaluation, const std::string& w,
+                               bool probe, Moment moment);
+  // Nothing while the evaluation is under way.
+  absl::StatusOr<std::optional<BatchResult>> FinishedEvaluation(const std::string& job);
+  absl::Status NoteIteration(const std::string& job, const JobDescription::Iteration& iteration,
+                             const SandblasterJob::DriverFigures& figures, Moment moment);
+  // How the minimiser ended; an error fails the job.
+  void EndBatch(const std::string& job, const absl::StatusOr<std::string>& reason, Moment moment);
+
   // ---- for the driver ----
   // A new poll round begins; its number.
   uint64_t BeginPoll() { return ++poll_round_; }
@@ -99,6 +124,11 @@ class CoordinatorCore {
   void OnShardChange(const ShardChange& change, absl::Duration now);
   void LoseSlices(JobRecord* job, const std::string& reason, bool restarted, absl::Duration now);
   void RecordShards(uint64_t round);
+
+  // core_batch.cc
+  void BeginBatch(JobRecord* job, absl::Duration now);
+  // Null unless the job's batch phase is under way.
+  JobRecord* RunningBatch(const std::string& job) const;
 
   // core_replicas.cc
   // The active or ending job if `session` is one of its sessions; else null.

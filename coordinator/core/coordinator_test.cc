@@ -64,6 +64,9 @@ class FakeGateway : public ShardGateway {
     --open_;
     return absl::OkStatus();
   }
+  absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
+    return absl::UnimplementedError("no vectors here");
+  }
 
   void Hang(bool hangs) {
     {

@@ -54,6 +54,7 @@ class CoreHarness {
   static JobPlan Plan(double epochs, uint32_t shards, uint32_t replicas) {
     JobPlan plan;
     plan.job.set_name("j");
+    plan.job.mutable_downpour();
     plan.job.set_batch_size(5);
     plan.job.set_block_examples(20);
     plan.job.mutable_stop()->set_epochs(epochs);

@@ -165,8 +165,8 @@ JobSummary CoordinatorCore::Summarize(const JobRecord& job, Moment moment) const
   summary.set_elapsed_s(absl::ToDoubleSeconds(job.elapsed(moment.now)));
   if (job.end_state == SUCCEEDED) {
     summary.set_percent(100);
-  } else if (job.downpour != nullptr) {
-    summary.set_percent(100 * job.downpour->fraction(job.ended.value_or(moment.now)));
+  } else {
+    summary.set_percent(100 * job.fraction(moment.now));
   }
   return summary;
 }

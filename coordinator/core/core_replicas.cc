@@ -118,7 +118,7 @@ absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& r
     return SessionClosed(request.session());  // Other data than the others'.
   }
   absl::StatusOr<NextWorkReply> reply =
-      job->downpour->NextWork(request.session().worker(), request, moment.now);
+      job->procedure()->NextWork(request.session().worker(), request, moment.now);
   Advance(moment.now);
   return reply;
 }
@@ -141,7 +141,7 @@ absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& re
     job->AddEvent(moment.now, "diverged", Worker(request.session().worker()), job->reason);
   } else {
     RETURN_IF_ERROR(
-        job->downpour->ReportEvaluation(request.session().worker(), request, moment.now));
+        job->procedure()->ReportEvaluation(request.session().worker(), request, moment.now));
   }
   Advance(moment.now);
   return absl::OkStatus();
@@ -208,7 +208,7 @@ void CoordinatorCore::RecordStats(JobRecord* job, const SessionKey& session,
     const auto [span, first] = job->worker_span.try_emplace(worker, now, now);
     span->second.second = now;
   }
-  job->downpour->NoteSteps(job->totals.steps());
+  job->procedure()->NoteSteps(job->totals.steps());
 }
 
 bool CoordinatorCore::CheckFingerprint(JobRecord* job, uint32_t worker, const char* which,
@@ -247,7 +247,7 @@ void CoordinatorCore::CloseSession(uint32_t worker, const std::string& kind,
 }
 
 void CoordinatorCore::TakeJobEvents(JobRecord* job, absl::Duration now) {
-  for (DownpourJob::JobEvent& event : job->downpour->TakeEvents()) {
+  for (JobProcedure::JobEvent& event : job->procedure()->TakeEvents()) {
     Log(absl::StrCat("job ", job->id, " ", event.kind, ": ",
                      event.task.empty() ? "" : event.task + " ", event.text));
     job->AddEvent(now, std::move(event.kind), std::move(event.task), std::move(event.text));

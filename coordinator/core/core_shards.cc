@@ -11,8 +11,8 @@ namespace monsoon {
 namespace {
 
 using Stage = JobRecord::Stage;
-using Phase = DownpourJob::Phase;
 using Kind = ShardCommand::Kind;
+using Phase = JobProcedure::Phase;
 
 std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
 std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
@@ -66,7 +66,7 @@ void CoordinatorCore::RecordShards(uint64_t round) {
       lowest = std::min<uint64_t>(lowest, status->version_min());
       highest = std::max<uint64_t>(highest, status->version_min());
     }
-    const bool trains = job.get() == active_ && job->downpour->started();
+    const bool trains = job.get() == active_ && job->started();
     if (complete && trains && lowest <= highest) {
       job->skew_now = highest - lowest;
       job->skew_max = std::max(job->skew_max.value_or(0), *job->skew_now);
@@ -114,8 +114,8 @@ void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool
   if (!job->slices_begun || job->stage == Stage::kDeleting) {
     return;
   }
-  const bool touched = (job->ledger != nullptr && !job->ledger->sessions().empty()) ||
-                       (job->downpour != nullptr && job->downpour->started().has_value());
+  const bool touched =
+      (job->ledger != nullptr && !job->ledger->sessions().empty()) || job->started().has_value();
   const bool written = touched || (job->init && job->slices_ready);
   if (job->ended_or_deleting()) {
     job->slices_lost |= restarted;
@@ -129,6 +129,8 @@ void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool
     job->stage = Stage::kQueued;
     job->slices_ready = false;
     job->downpour.reset();
+    job->sandblaster.reset();
+    job->batch_driver = false;
     job->ledger.reset();
     if (active_ == job) {
       active_ = nullptr;
@@ -232,7 +234,7 @@ void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
 }
 
 void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
-  if (!shards_.all_up() || job->downpour->phase() >= Phase::kLeaving) {
+  if (!shards_.all_up() || job->procedure()->phase() >= Phase::kLeaving) {
     return;
   }
   for (uint32_t worker = 0; worker < job->plan.replicas; ++worker) {
@@ -247,7 +249,7 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
   const SessionLedger::Changes changes = job->ledger->TakeChanges();
   for (const uint32_t worker : changes.opened) {
     const bool again = !job->worker_rate.try_emplace(worker).second;
-    job->downpour->AddReplica(worker, now);
+    job->procedure()->AddReplica(worker, now);
     job->AddEvent(now, again ? "worker_rejoined" : "worker_joined", Worker(worker),
                   absl::StrCat("pid ", membership_.member(worker).pid));
   }
@@ -257,12 +259,12 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
     membership_.Expel(worker);
   }
   for (const uint32_t worker : changes.closed) {
-    const uint64_t before = job->downpour->blocks().blocks_released();
-    job->downpour->RemoveReplica(worker, now);
-    const uint64_t released = job->downpour->blocks().blocks_released() - before;
+    const uint64_t released = job->procedure()->RemoveReplica(worker, now);
     if (released > 0 && job->stage == Stage::kActive) {
-      job->AddEvent(now, "blocks_released", Worker(worker),
-                    absl::StrCat(released, " blocks go to other replicas"));
+      job->AddEvent(
+          now, "blocks_released", Worker(worker),
+          absl::StrCat(released, job->sandblaster != nullptr ? " contributions" : " blocks",
+                       " go to other replicas"));
     }
   }
   if (job->stage == Stage::kEnding) {
@@ -278,14 +280,17 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
     }
     return;
   }
-  job->downpour->Tick(now);
+  job->procedure()->Tick(now);
   TakeJobEvents(job, now);
-  if (job->downpour->phase() == Phase::kDone) {
-    End(job, SUCCEEDED, "", now);
-    return;
+  if (job->procedure()->phase() == Phase::kDone) {
+    if (!job->hands_over()) {
+      End(job, SUCCEEDED, "", now);
+      return;
+    }
+    BeginBatch(job, now);
   }
   OpenSessions(job, now);
-  if (!job->downpour->started() || !job->ledger->sessions().empty()) {
+  if (!job->started() || job->plan.replicas == 0 || !job->ledger->sessions().empty()) {
     job->no_replica_since.reset();
     return;
   }
@@ -326,8 +331,12 @@ void CoordinatorCore::Advance(absl::Duration now) {
         if (next->stage == Stage::kReady) {
           active_ = next;
           next->stage = Stage::kActive;
-          next->downpour = std::make_unique<DownpourJob>(
-              DownpourOptions::FromJob(next->plan.job, next->plan.examples));
+          if (next->plan.job.has_downpour()) {
+            next->downpour = std::make_unique<DownpourJob>(
+                DownpourOptions::FromJob(next->plan.job, next->plan.examples));
+          } else {
+            BeginBatch(next, now);
+          }
           next->ledger = std::make_unique<SessionLedger>(next->id, shards_.size());
         }
       }

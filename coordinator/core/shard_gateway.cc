@@ -26,6 +26,9 @@ class ControlGateway : public ShardGateway {
   absl::Status CloseSession(const SessionKey& session) override {
     return session_->CloseSession(session).status();
   }
+  absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
+    return job_->Vector(request);
+  }
 
  private:
   const std::string cluster_;

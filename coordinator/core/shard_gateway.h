@@ -1,7 +1,7 @@
 // ShardGateway: one parameter server as the coordinator uses it. An interface,
 // so that tests and a simulator can stand in for the network.
 //
-// Thread safety: GetStatus may run while one of the others does. Every call
+// Thread safety: GetStatus, Vector and one of the others may run at once. Every call
 // returns within a deadline; UNAVAILABLE and DEADLINE_EXCEEDED mean that the
 // shard was not reached. All calls are safe to repeat.
 #pragma once
@@ -30,12 +30,13 @@ class ShardGateway {
   virtual absl::Status DeleteJob(const std::string& job) = 0;
   virtual absl::Status OpenSession(const SessionKey& session) = 0;
   virtual absl::Status CloseSession(const SessionKey& session) = 0;
+  virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request) = 0;
 };
 
 struct ShardGatewayOptions {
   std::string address;
   std::string cluster;
-  // Of GetStatus, of the session calls, and of CreateJob and DeleteJob.
+  // Of GetStatus, of the session calls, and of CreateJob, DeleteJob and Vector.
   absl::Duration status_deadline;
   absl::Duration session_deadline;
   absl::Duration job_deadline;

@@ -72,6 +72,7 @@ DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
     options.evaluate_every_epochs = 1;
   }
   options.max_epochs_ahead = kMaxEpochsAhead;
+  options.hands_over = job.has_sandblaster();
   return options;
 }
 
@@ -101,10 +102,11 @@ void DownpourJob::AddReplica(uint32_t worker, absl::Duration now) {
   }
 }
 
-void DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
+uint64_t DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
   if (live_.erase(worker) == 0) {
-    return;
+    return 0;
   }
+  const uint64_t released_before = blocks_.blocks_released();
   replica_.erase(worker);
   blocks_.Release(worker);
   blocks_.SetReplicas(live_);
@@ -113,6 +115,7 @@ void DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
     warm_replica_.reset();
   }
   Advance(now);
+  return blocks_.blocks_released() - released_before;
 }
 
 absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextWorkRequest& request,
@@ -145,7 +148,12 @@ absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextW
 }
 
 void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) {
-  if (phase_ == Phase::kLeaving || phase_ == Phase::kDone) {
+  const bool leaving = phase_ >= Phase::kLeaving;
+  if (leaving && options_.hands_over) {
+    reply->mutable_wait()->set_retry_ms(kWaitMs);
+    return;
+  }
+  if (leaving) {
     reply->mutable_finish();
     replica_[worker].left = true;
     Advance(now);
@@ -154,7 +162,8 @@ void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* rep
   const bool had_evaluation = schedule_.assigned_worker() == worker;
   if (const auto id = schedule_.Assign(worker, live_)) {
     if (!had_evaluation) {
-      given_out_ = {steps_, epoch(), now - *started_, 0, 0, schedule_.assigned_final()};
+      given_out_ = {steps_, epoch(), now - *started_,
+                    0,      0,       schedule_.assigned_final() && !options_.hands_over};
     }
     reply->mutable_evaluate()->set_evaluation(*id);
     return;
@@ -220,6 +229,14 @@ absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluati
 
 void DownpourJob::Tick(absl::Duration now) { Advance(now); }
 
+void DownpourJob::Describe(JobDescription* description) const {
+  description->set_mode("downpour");
+  JobDescription::Data* const data = description->mutable_data();
+  data->set_blocks(blocks_.blocks_per_epoch());
+  data->set_blocks_done(blocks_.blocks_done());
+  data->set_blocks_released(blocks_.blocks_released());
+}
+
 void DownpourJob::BeginDraining(const std::string& why) {
   blocks_.Stop();
   schedule_.DropDue();
@@ -262,7 +279,7 @@ void DownpourJob::Advance(absl::Duration now) {
   }
   if (phase_ == Phase::kFinalEvaluation &&
       (options_.has_test ? schedule_.final_done() : schedule_.idle())) {
-    phase_ = Phase::kLeaving;
+    phase_ = options_.hands_over ? Phase::kDone : Phase::kLeaving;
     leaving_since_ = now;
   }
   if (phase_ == Phase::kLeaving) {

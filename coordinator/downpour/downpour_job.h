@@ -6,14 +6,8 @@
 //         -> kLeaving -> kDone
 //
 // kDraining: nothing more is leased, held blocks are being acknowledged.
-// kLeaving: replicas are told to finish, for at most kLeaveTimeout.
-//
-// What it does not do: membership, sessions, statistics. A replica is added
-// when its session is open on every shard, and removed after it is closed on
-// every shard: only then are its blocks given away.
-//
-// A pure state machine: `now` (since any origin) never goes back. Not thread
-// safe.
+// kLeaving: replicas are told to finish, for at most kLeaveTimeout. In a chain
+// it is left out: replicas wait until the next procedure has work for them.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +23,7 @@
 #include "absl/time/time.h"
 #include "coordinator/data/block_dispenser.h"
 #include "coordinator/downpour/evaluation_schedule.h"
+#include "coordinator/job/procedure.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
@@ -42,6 +37,9 @@ struct DownpourOptions {
   double evaluate_every_epochs = 0;
   bool has_test = false;
   uint32_t max_epochs_ahead = 1;
+  // Another procedure goes on from here: replicas stay, and the last evaluation
+  // is not the job's.
+  bool hands_over = false;
 
   // `job` is valid; `examples` is what its training set has.
   static DownpourOptions FromJob(const Job& job, uint64_t examples);
@@ -50,62 +48,35 @@ struct DownpourOptions {
 // How long replicas that were told to finish may take to ask once more.
 inline constexpr absl::Duration kLeaveTimeout = absl::Seconds(3);
 
-class DownpourJob {
+class DownpourJob : public JobProcedure {
  public:
-  enum class Phase { kIdle, kWarmstart, kRunning, kDraining, kFinalEvaluation, kLeaving, kDone };
-
-  struct EvaluationRecord {
-    uint64_t step = 0;  // when it was given out, as all that follows
-    double epoch = 0;
-    absl::Duration at;
-    double loss = 0;      // mean per sample
-    double accuracy = 0;  // in [0, 1]
-    bool final = false;
-  };
-  struct JobEvent {
-    std::string kind;  // as in JobDescription.Event
-    std::string task;
-    std::string text;
-  };
-
   explicit DownpourJob(const DownpourOptions& options);
 
-  void AddReplica(uint32_t worker, absl::Duration now);
-  void RemoveReplica(uint32_t worker, absl::Duration now);
-
-  // FAILED_PRECONDITION for a worker that is no replica, or a request number
-  // that is neither the last one nor the next.
+  void AddReplica(uint32_t worker, absl::Duration now) override;
+  uint64_t RemoveReplica(uint32_t worker, absl::Duration now) override;
   absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
-                                         absl::Duration now);
-  // Safe to repeat. FAILED_PRECONDITION for an evaluation that another replica
-  // has by now.
+                                         absl::Duration now) override;
   absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
-                                absl::Duration now);
-  // Total steps of all replicas, lost ones included. Never goes back.
-  void NoteSteps(uint64_t steps) { steps_ = std::max(steps_, steps); }
-  void Tick(absl::Duration now);
+                                absl::Duration now) override;
+  void NoteSteps(uint64_t steps) override { steps_ = std::max(steps_, steps); }
+  void Tick(absl::Duration now) override;
 
-  Phase phase() const { return phase_; }
-  bool running() const { return phase_ == Phase::kWarmstart || phase_ == Phase::kRunning; }
-  // Training began; nothing before the first replica.
-  std::optional<absl::Duration> started() const { return started_; }
-  // The last block was acknowledged.
-  std::optional<absl::Duration> trained() const { return trained_; }
-  const std::set<uint32_t>& replicas() const { return live_; }
+  Phase phase() const override { return phase_; }
+  std::optional<absl::Duration> started() const override { return started_; }
+  std::optional<absl::Duration> trained() const override { return trained_; }
+  const std::set<uint32_t>& replicas() const override { return live_; }
+  const std::vector<EvaluationRecord>& evaluations() const override { return evaluations_; }
+  std::string ReplicaState(uint32_t worker) const override;
+  uint64_t work_done_by(uint32_t worker) const override { return blocks_.blocks_done_by(worker); }
+  uint64_t examples_done() const override { return blocks_.examples_done(); }
+  double epoch() const override;
+  double planned_epochs() const override;
+  std::optional<uint64_t> planned_examples() const override;
+  double fraction(absl::Duration now) const override;
+  void Describe(JobDescription* description) const override;
+  std::vector<JobEvent> TakeEvents() override;
+
   const BlockDispenser& blocks() const { return blocks_; }
-  const std::vector<EvaluationRecord>& evaluations() const { return evaluations_; }
-  // "WAITING", "RUNNING", "EVALUATING" or "DONE".
-  std::string ReplicaState(uint32_t worker) const;
-
-  double epoch() const;           // data that is done, in epochs
-  double planned_epochs() const;  // 0: no limit in epochs
-  // Samples until the limit in data; nothing without one.
-  std::optional<uint64_t> planned_examples() const;
-  // Share of the nearest limit that is reached, in [0, 1].
-  double fraction(absl::Duration now) const;
-
-  // Events since the last call.
-  std::vector<JobEvent> TakeEvents();
 
  private:
   struct Replica {

@@ -22,9 +22,11 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   const auto shards = static_cast<uint32_t>(cluster.ps_size());
   ASSIGN_OR_RETURN(const ShardMap map,
                    ShardMap::Create(layout.size(), shards, plan.max_stripe_bytes));
-  const uint64_t slots = 1 + OptimizerStateSlots(plan.job.downpour().optimizer());
   for (uint32_t shard = 0; shard < shards; ++shard) {
-    plan.shard_bytes.push_back(map.shard(shard).size() * sizeof(float) * slots);
+    plan.shard_bytes.push_back(ShardBytes(plan.job, map.shard(shard).size()));
+  }
+  if (plan.job.sandblaster().has_synthetic()) {
+    return plan;
   }
   absl::StatusOr<DatasetInfo> train = DescribeDataset(plan.job.train());
   if (!train.ok()) {
@@ -34,6 +36,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   if (plan.examples == 0) {
     return absl::InvalidArgumentError("train: the data set is empty");
   }
+  RETURN_IF_ERROR(ValidateJobOnData(plan.job, plan.examples));
   if (plan.job.has_test()) {
     absl::StatusOr<DatasetInfo> test = DescribeDataset(plan.job.test());
     if (!test.ok()) {
@@ -41,7 +44,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
     }
   }
   const auto workers = static_cast<uint32_t>(cluster.worker_size());
-  const uint32_t wanted = plan.job.downpour().replicas();
+  const uint32_t wanted = WantedReplicas(plan.job);
   plan.replicas = wanted != 0 && wanted < workers ? wanted : workers;
   return plan;
 }
@@ -52,7 +55,13 @@ CreateShardJobRequest JobPlan::CreateRequest(const std::string& id, uint32_t sha
   request.set_job(id);
   *request.mutable_model() = job.model();
   request.set_seed(job.seed());
-  *request.mutable_optimizer() = job.downpour().optimizer();
+  if (job.has_downpour()) {
+    *request.mutable_optimizer() = job.downpour().optimizer();
+  } else {
+    // A shard wants an update rule. Nobody pushes to a batch job, and this one
+    // keeps no state.
+    request.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  }
   request.set_shard(shard);
   request.set_shards(static_cast<uint32_t>(shard_bytes.size()));
   request.set_max_stripe_bytes(max_stripe_bytes);

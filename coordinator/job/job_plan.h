@@ -18,14 +18,15 @@ struct JobPlan {
   uint64_t parameters = 0;  // without padding
   uint64_t layout_hash = 0;
   uint64_t max_stripe_bytes = 0;
-  uint64_t examples = 0;  // of the training set
-  uint32_t replicas = 0;  // how many workers may take part
-  // Parameters and optimizer state in bytes, per shard.
+  uint64_t examples = 0;  // of the training set; 0 in a synthetic job
+  uint32_t replicas = 0;  // how many workers may take part; 0 in a synthetic job
+  // Parameters, optimizer state, and for Sandblaster vectors and exact sums in
+  // bytes, per shard (ShardBytes).
   std::vector<uint64_t> shard_bytes;
 
   // Judges the job for this cluster and reads its data sets' headers (blocks
-  // on the disk). The errors are those of ValidateJob, ValidateJobOnCluster
-  // and DescribeDataset.
+  // on the disk). The errors are those of ValidateJob, ValidateJobOnCluster,
+  // DescribeDataset and ValidateJobOnData.
   static absl::StatusOr<JobPlan> Make(const Job& job, const Cluster& cluster);
 
   // The command that makes slice `shard` of job `id`.

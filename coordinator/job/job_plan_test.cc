@@ -1,5 +1,6 @@
 #include "coordinator/job/job_plan.h"
 
+#include "common/config/job.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -61,6 +62,44 @@ TEST(JobPlanTest, WorksOutSlicesAndData) {
   ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(sgd, TestCluster(1)));
   EXPECT_THAT(plan.shard_bytes, ElementsAre(2048));
   EXPECT_EQ(plan.replicas, 1u);
+}
+
+TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
+  Job job = TestJob();
+  job.clear_downpour();
+  job.clear_stop();
+  job.mutable_sandblaster()->set_history(3);
+  ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(job, TestCluster(2)));
+  EXPECT_EQ(plan.replicas, 2u);
+  EXPECT_EQ(plan.job.sandblaster().chunk_examples(), 10u);
+  // 256 floats: parameters and 13 vectors, an int64 for each, 10 bytes for each of 16 lines.
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(256 * (4 * 14 + 8) + 16 * 10, 256 * 64 + 160));
+  // The shards take no job without a rule; this one needs no memory.
+  EXPECT_EQ(OptimizerStateSlots(plan.CreateRequest("j-1", 0, false).optimizer()), 0);
+  EXPECT_TRUE(plan.CreateRequest("j-1", 0, false).optimizer().has_sgd());
+  // A chain keeps Adagrad's accumulator too.
+  *job.mutable_downpour() = TestJob().downpour();
+  *job.mutable_stop() = TestJob().stop();
+  ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(job, TestCluster(1)));
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(512 * (4 * 15 + 8) + 32 * 10));
+  EXPECT_TRUE(plan.CreateRequest("j-1", 0, false).optimizer().has_adagrad());
+  job.mutable_sandblaster()->set_sample_examples(1001);
+  EXPECT_THAT(JobPlan::Make(job, TestCluster(1)).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("larger than the training")));
+}
+
+TEST(JobPlanTest, SyntheticNeedsNeitherDataNorWorkers) {
+  Job job;
+  job.set_name("j");
+  *job.mutable_model() = TestJob().model();
+  job.mutable_sandblaster()->set_history(3);
+  job.mutable_sandblaster()->mutable_synthetic()->set_condition(10);
+  Cluster cluster = TestCluster(1);
+  cluster.clear_worker();
+  ASSERT_OK_AND_ASSIGN(const JobPlan plan, JobPlan::Make(job, cluster));
+  EXPECT_EQ(plan.examples, 0u);
+  EXPECT_EQ(plan.replicas, 0u);
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(512 * 4 * 18));
 }
 
 TEST(JobPlanTest, ErrorsNameTheField) {

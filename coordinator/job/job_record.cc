@@ -19,18 +19,18 @@ JobState JobRecord::state() const {
       return waits_for_client() ? INITIALIZING : PENDING;
     case Stage::kActive:
     case Stage::kEnding:
-      switch (downpour->phase()) {
-        case DownpourJob::Phase::kIdle:
+      switch (procedure()->phase()) {
+        case JobProcedure::Phase::kIdle:
           return PENDING;
-        case DownpourJob::Phase::kWarmstart:
+        case JobProcedure::Phase::kWarmstart:
           return WARMSTART;
-        case DownpourJob::Phase::kRunning:
+        case JobProcedure::Phase::kRunning:
           return RUNNING;
-        case DownpourJob::Phase::kDraining:
-        case DownpourJob::Phase::kFinalEvaluation:
-        case DownpourJob::Phase::kLeaving:
-        case DownpourJob::Phase::kDone:
-          return FINISHING;
+        case JobProcedure::Phase::kDraining:
+        case JobProcedure::Phase::kFinalEvaluation:
+        case JobProcedure::Phase::kLeaving:
+        case JobProcedure::Phase::kDone:
+          return hands_over() ? RUNNING : FINISHING;
       }
       break;
     case Stage::kEnded:
@@ -40,11 +40,27 @@ JobState JobRecord::state() const {
   return JOB_STATE_UNSPECIFIED;
 }
 
-absl::Duration JobRecord::elapsed(absl::Duration now) const {
-  if (downpour == nullptr || !downpour->started()) {
-    return absl::ZeroDuration();
+std::optional<absl::Duration> JobRecord::started() const {
+  if (downpour != nullptr) {
+    return downpour->started();
   }
-  return ended.value_or(now) - *downpour->started();
+  return sandblaster != nullptr ? sandblaster->started() : std::nullopt;
+}
+
+absl::Duration JobRecord::elapsed(absl::Duration now) const {
+  const std::optional<absl::Duration> began = started();
+  return began ? ended.value_or(now) - *began : absl::ZeroDuration();
+}
+
+double JobRecord::fraction(absl::Duration now) const {
+  if (procedure() == nullptr) {
+    return 0.0;
+  }
+  const double fraction = procedure()->fraction(ended.value_or(now));
+  if (!plan.job.has_downpour() || !plan.job.has_sandblaster()) {
+    return fraction;
+  }
+  return sandblaster == nullptr ? fraction / 2 : (1 + fraction) / 2;
 }
 
 void JobRecord::AddEvent(absl::Duration now, std::string kind, std::string task, std::string text) {

@@ -22,7 +22,9 @@
 #include "coordinator/core/shard_fanout.h"
 #include "coordinator/downpour/downpour_job.h"
 #include "coordinator/job/job_plan.h"
+#include "coordinator/job/procedure.h"
 #include "coordinator/replica/session_ledger.h"
+#include "coordinator/sandblaster/sandblaster_job.h"
 #include "coordinator/status/rate_window.h"
 #include "coordinator/status/replica_totals.h"
 #include "proto/coordinator.pb.h"
@@ -66,8 +68,11 @@ struct JobRecord {
   std::vector<uint64_t> shard_epoch;
 
   // From kActive on.
+  // In a chain Downpour SGD comes first and is kept for its figures.
   std::unique_ptr<DownpourJob> downpour;
+  std::unique_ptr<SandblasterJob> sandblaster;
   std::unique_ptr<SessionLedger> ledger;
+  bool batch_driver = false;  // a thread drives, or has driven, `sandblaster`
   std::optional<absl::Duration> no_replica_since;
   std::map<uint32_t, int> replica_failures;
   std::set<uint32_t> excluded;  // workers that may not take part any more
@@ -92,7 +97,17 @@ struct JobRecord {
 
   bool ended_or_deleting() const { return stage >= Stage::kEnded; }
   bool waits_for_client() const { return init && !client_started; }
+  // What is under way, or was last; null before kActive.
+  JobProcedure* procedure() const {
+    return sandblaster != nullptr ? static_cast<JobProcedure*>(sandblaster.get()) : downpour.get();
+  }
+  // Another procedure follows the one under way.
+  bool hands_over() const { return sandblaster == nullptr && plan.job.has_sandblaster(); }
+  // Training began, in the first procedure.
+  std::optional<absl::Duration> started() const;
   JobState state() const;
+  // Share of the work that is done, in [0, 1]; each part of a chain counts half.
+  double fraction(absl::Duration now) const;
   // Since training began; 0 before.
   absl::Duration elapsed(absl::Duration now) const;
   void AddEvent(absl::Duration now, std::string kind, std::string task, std::string text);

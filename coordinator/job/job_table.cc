@@ -34,7 +34,7 @@ absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster) const 
     const uint64_t limit = uint64_t{mib != 0 ? mib : kDefaultMemoryLimitMib} << 20;
     if (used + plan.shard_bytes[shard] > limit) {
       errors.push_back(absl::StrFormat(
-          "ps/%d: the job needs %.1f MiB for parameters and optimizer state, %s %.1f MiB, "
+          "ps/%d: the job needs %.1f MiB for parameters, optimizer state and vectors, %s %.1f MiB, "
           "together %.1f MiB of %.1f MiB",
           shard, Mib(plan.shard_bytes[shard]),
           holders.empty() ? "others" : absl::StrJoin(holders, ", "), Mib(used),

@@ -27,10 +27,11 @@ LatencyHistogram Histogram(const Map& buckets) {
 
 // From the first replica to the last acknowledged block, or until now.
 absl::Duration TrainingTime(const JobRecord& job, absl::Duration now) {
-  if (job.downpour == nullptr || !job.downpour->started()) {
+  const JobProcedure* const procedure = job.procedure();
+  if (procedure == nullptr || !procedure->started()) {
     return absl::ZeroDuration();
   }
-  return job.downpour->trained().value_or(job.ended.value_or(now)) - *job.downpour->started();
+  return procedure->trained().value_or(job.ended.value_or(now)) - *job.started();
 }
 
 void FillProgress(const JobRecord& job, double percent, absl::Duration now,
@@ -38,16 +39,16 @@ void FillProgress(const JobRecord& job, double percent, absl::Duration now,
   progress->set_percent(percent);
   progress->set_step(job.totals.steps());
   progress->set_examples(job.totals.examples());
-  if (job.downpour == nullptr) {
+  if (job.procedure() == nullptr) {
     progress->set_epochs(job.plan.job.stop().epochs());
     return;
   }
-  const DownpourJob& downpour = *job.downpour;
-  progress->set_epoch(downpour.epoch());
-  progress->set_epochs(downpour.planned_epochs());
+  const JobProcedure& procedure = *job.procedure();
+  progress->set_epoch(procedure.epoch());
+  progress->set_epochs(procedure.planned_epochs());
   const double training_s = absl::ToDoubleSeconds(TrainingTime(job, now));
   std::optional<double> rate;
-  if (downpour.trained() || job.ended) {
+  if (procedure.trained() || job.ended) {
     if (training_s > 0) {
       rate = static_cast<double>(job.totals.examples()) / training_s;
     }
@@ -57,16 +58,16 @@ void FillProgress(const JobRecord& job, double percent, absl::Duration now,
   if (rate) {
     progress->set_examples_per_s(*rate);
   }
-  if (const auto recent = job.totals.RecentOf(downpour.replicas())) {
+  if (const auto recent = job.totals.RecentOf(procedure.replicas())) {
     progress->set_loss(recent->loss);
     progress->set_train_accuracy(recent->accuracy);
   }
-  if (!downpour.running() || job.stage != Stage::kActive) {
+  if (!procedure.running() || job.stage != Stage::kActive) {
     return;
   }
   std::optional<double> eta;
-  if (const auto planned = downpour.planned_examples(); planned && rate && *rate > 0) {
-    const uint64_t done = std::min(*planned, downpour.blocks().examples_done());
+  if (const auto planned = procedure.planned_examples(); planned && rate && *rate > 0) {
+    const uint64_t done = std::min(*planned, procedure.examples_done());
     eta = static_cast<double>(*planned - done) / *rate;
   }
   if (const double seconds = job.plan.job.stop().seconds(); seconds > 0) {
@@ -118,7 +119,7 @@ std::string WorkerState(const JobRecord& job, const Member& member, uint32_t wor
   if (member.state != Member::State::kUp) {
     return "LOST";
   }
-  return job.stage == Stage::kActive ? job.downpour->ReplicaState(worker) : "WAITING";
+  return job.stage == Stage::kActive ? job.procedure()->ReplicaState(worker) : "WAITING";
 }
 
 void FillWorkers(const JobRecord& job, const Membership& membership, absl::Duration now,
@@ -145,11 +146,11 @@ void FillWorkers(const JobRecord& job, const Membership& membership, absl::Durat
     if (const auto p50 = ValueQuantile(Ordered(sum.staleness()), 0.5)) {
       worker->set_staleness_p50(*p50);
     }
-    if (job.downpour != nullptr) {
-      worker->set_blocks_done(job.downpour->blocks().blocks_done_by(index));
+    if (job.procedure() != nullptr) {
+      worker->set_blocks_done(job.procedure()->work_done_by(index));
     }
     worker->set_last_seen_ms(member.last_seen_ms);
-    if (job.ended || (job.downpour != nullptr && job.downpour->trained())) {
+    if (job.ended || (job.procedure() != nullptr && job.procedure()->trained())) {
       const double seconds = absl::ToDoubleSeconds(TrainingTime(job, now));
       worker->set_examples_per_s(seconds > 0 ? static_cast<double>(sum.examples()) / seconds : 0);
     } else if (const auto rate = job.worker_rate.find(index); rate != job.worker_rate.end()) {
@@ -185,8 +186,15 @@ void FillShards(const JobRecord& job, JobDescription* description) {
   }
 }
 
-void FillEvaluations(const DownpourJob& downpour, JobDescription* description) {
-  for (const DownpourJob::EvaluationRecord& record : downpour.evaluations()) {
+const char* ModeName(const Job& job) {
+  if (job.has_downpour() && job.has_sandblaster()) {
+    return "downpour+sandblaster";
+  }
+  return job.has_sandblaster() ? "sandblaster" : "downpour";
+}
+
+void FillEvaluations(const JobProcedure& procedure, JobDescription* description) {
+  for (const JobProcedure::EvaluationRecord& record : procedure.evaluations()) {
     JobDescription::EvaluationResult* const result = description->add_evaluation();
     result->set_step(record.step);
     result->set_epoch(record.epoch);
@@ -206,7 +214,6 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
                            const Membership& membership, absl::Duration now) {
   JobDescription description;
   *description.mutable_summary() = summary;
-  description.set_mode("downpour");
   description.set_seed(job.plan.job.seed());
   description.set_model_name(job.plan.job.model().name());
   description.set_parameters(job.plan.parameters);
@@ -217,12 +224,15 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
   FillShards(job, &description);
   JobDescription::Data* const data = description.mutable_data();
   data->set_examples(job.plan.examples);
-  if (job.downpour != nullptr) {
-    data->set_blocks(job.downpour->blocks().blocks_per_epoch());
-    data->set_blocks_done(job.downpour->blocks().blocks_done());
-    data->set_blocks_released(job.downpour->blocks().blocks_released());
-    FillEvaluations(*job.downpour, &description);
+  // In a chain the figures of both.
+  for (const JobProcedure* procedure : {static_cast<const JobProcedure*>(job.downpour.get()),
+                                        static_cast<const JobProcedure*>(job.sandblaster.get())}) {
+    if (procedure != nullptr) {
+      procedure->Describe(&description);
+      FillEvaluations(*procedure, &description);
+    }
   }
+  description.set_mode(ModeName(job.plan.job));
   for (const JobRecord::Event& record : job.events) {
     JobDescription::Event* const event = description.add_event();
     event->set_elapsed_s(record.elapsed_s);

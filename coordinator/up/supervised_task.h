@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/process/subprocess.h"
 #include "coordinator/up/line_splitter.h"
+#include "coordinator/up/restart_backoff.h"
 #include "coordinator/up/task_plan.h"
 
 namespace monsoon {
@@ -24,8 +25,8 @@ struct OutputFds {
 
 class SupervisedTask {
  public:
-  SupervisedTask(TaskPlan plan, OutputFds output, const Clock* clock)
-      : plan_(std::move(plan)), output_(output), clock_(clock) {}
+  SupervisedTask(TaskPlan plan, OutputFds output, RestartBackoff restarts, const Clock* clock)
+      : backoff(restarts), plan_(std::move(plan)), output_(output), clock_(clock) {}
 
   const TaskPlan& plan() const { return plan_; }
 
@@ -54,9 +55,9 @@ class SupervisedTask {
   void Terminate();
   void Kill();
 
-  // Restarts, kept by the supervisor.
+  // Set by the supervisor while the task waits for its next start.
   std::optional<absl::Duration> restart_at;
-  absl::Duration backoff;
+  RestartBackoff backoff;
 
  private:
   void Forward(bool is_stdout);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "coordinator/up/restart_backoff.h"
 #include "coordinator/up/root_cause_box.h"
 
 namespace monsoon {
@@ -21,9 +22,6 @@ constexpr int kExitTaskDied = 1;
 constexpr int kExitTimeout = 4;
 constexpr int kExitInterrupted = 130;
 constexpr int kExitTerminated = 143;
-
-// A process that lived so long has earned the first back-off again.
-constexpr absl::Duration kHealthyLife = absl::Minutes(1);
 
 const char* PolicyName(RestartPolicy policy) {
   switch (policy) {
@@ -47,8 +45,9 @@ Supervisor::Supervisor(std::vector<TaskPlan> plan, std::string port_folder,
   const OutputFds output =
       options_.quiet ? OutputFds{} : OutputFds{options_.out_fd, options_.err_fd};
   for (TaskPlan& task : plan) {
-    tasks_.push_back(std::make_unique<SupervisedTask>(std::move(task), output, clock_));
-    tasks_.back()->backoff = options_.first_backoff;
+    tasks_.push_back(std::make_unique<SupervisedTask>(
+        std::move(task), output, RestartBackoff(options_.first_backoff, options_.longest_backoff),
+        clock_));
   }
 }
 
@@ -154,20 +153,13 @@ bool Supervisor::WantsRestart(const SupervisedTask& task) const {
          (options_.restart == RestartPolicy::kWorkers && IsWorker(task));
 }
 
-void Supervisor::ScheduleRestart(SupervisedTask* task) {
-  if (task->lived() >= kHealthyLife) {
-    task->backoff = options_.first_backoff;
-  }
-  task->restart_at = clock_->Now() + task->backoff;
-  task->backoff = std::min(2 * task->backoff, options_.longest_backoff);
-}
-
 // What the end of `task` leads to, in words.
 std::string Supervisor::Consequence(SupervisedTask* task) {
   if (phase_ == Phase::kRunning && WantsRestart(*task)) {
-    ScheduleRestart(task);
-    return absl::StrFormat("it starts again in %.1f s (--restart=%s)",
-                           absl::ToDoubleSeconds(*task->restart_at - clock_->Now()),
+    const absl::Duration now = clock_->Now();
+    task->restart_at = task->backoff.Died(now, task->lived());
+    return absl::StrFormat("it starts again in %.1f s, restart %d (--restart=%s)",
+                           absl::ToDoubleSeconds(*task->restart_at - now), task->backoff.restarts(),
                            PolicyName(options_.restart));
   }
   if (phase_ == Phase::kRunning && IsWorker(*task)) {
@@ -207,19 +199,21 @@ void Supervisor::RestartDue() {
     if (const absl::Status status = task->Start(); !status.ok()) {
       Say(absl::StrCat("up: ", task->plan().name, " cannot be started again: ", status.message(),
                        "\n"));
-      ScheduleRestart(task.get());
+      task->restart_at = task->backoff.StartFailed(clock_->Now());
       continue;
     }
     Say(absl::StrCat("up: ", task->plan().name, " started again, pid ", task->pid(), "\n"));
   }
 }
 
-// Dead workers are not waited for: their box has been shown.
+// Workers that have died are not waited for beyond the deadline: their box has
+// been shown, and the others can begin.
 void Supervisor::CheckReady() {
   if (ready_) {
     return;
   }
   std::vector<std::string> missing;
+  bool only_dead_workers = true;
   int shards = 0;
   int workers = 0;
   std::string coordinator = "elsewhere";
@@ -231,14 +225,16 @@ void Supervisor::CheckReady() {
       coordinator = role == TaskRole::kCoordinator ? task->plan().address : coordinator;
     } else if (task->running() || task->restart_at.has_value()) {
       missing.push_back(absl::StrCat(task->plan().name, " (", task->plan().address, ")"));
+      only_dead_workers &= IsWorker(*task) && task->backoff.restarts() > 0;
     }
   }
-  if (missing.empty()) {
+  const bool late = clock_->Now() >= ready_deadline_;
+  if (missing.empty() || (late && only_dead_workers)) {
     ready_ = true;
     Say(absl::StrCat("up: cluster \"", options_.cluster_name, "\" is ready: coordinator ",
                      coordinator, ", ", shards, " ps, ", workers,
                      workers == 1 ? " worker\n" : " workers\n"));
-  } else if (clock_->Now() >= ready_deadline_) {
+  } else if (late) {
     Say(absl::StrCat("up: not listening after ", absl::FormatDuration(options_.ready_timeout), ": ",
                      absl::StrJoin(missing, ", "), "; stopping the cluster\n"));
     BeginStop(kExitTimeout);

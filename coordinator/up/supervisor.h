@@ -6,7 +6,7 @@
 // forked from the calling thread and die with it.
 //
 // A worker that ends by itself: a box; the others go on, and it is started
-// again after a back-off when the policy says so. A shard or the coordinator:
+// again after a back-off (restart_backoff.h) when the policy says so. A shard or the coordinator:
 // a box, everything is stopped, exit 1 (with kAll it is started again). After
 // a shard the rest stays for `shard_loss_grace`, so that the coordinator fails
 // its jobs with the reason and those who watch them hear it.
@@ -66,7 +66,6 @@ class Supervisor {
   void HandleSignal(int signal);
   void HandleEnd(SupervisedTask* task, const ProcessEnd& end);
   bool WantsRestart(const SupervisedTask& task) const;
-  void ScheduleRestart(SupervisedTask* task);
   void RestartDue();
   void CheckReady();
   std::string Consequence(SupervisedTask* task);

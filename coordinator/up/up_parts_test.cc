@@ -4,8 +4,10 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/up/line_splitter.h"
+#include "coordinator/up/restart_backoff.h"
 #include "coordinator/up/root_cause_box.h"
 #include "coordinator/up/task_plan.h"
 
@@ -31,6 +33,30 @@ TEST(LineSplitterTest, CutsLongLines) {
   const std::string longest(LineSplitter::kMaxLineBytes, 'a');
   EXPECT_THAT(lines.Add(longest + "b"), ElementsAre(longest));
   EXPECT_THAT(lines.Add("\n"), ElementsAre("b"));
+}
+
+TEST(RestartBackoffTest, DoublesUpToTheLongest) {
+  ManualClock clock;
+  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30));
+  EXPECT_EQ(backoff.restarts(), 0);
+  int restarts = 0;
+  for (const int seconds : {1, 2, 4, 8, 16, 30, 30}) {
+    const absl::Duration at = backoff.Died(clock.Now(), absl::Seconds(5));
+    EXPECT_EQ(at - clock.Now(), absl::Seconds(seconds));
+    EXPECT_EQ(backoff.restarts(), ++restarts);
+    clock.Advance(absl::Seconds(seconds + 5));
+  }
+}
+
+TEST(RestartBackoffTest, AMinuteOfHealthEarnsTheFirstOneAgain) {
+  const ManualClock clock;
+  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30));
+  backoff.Died(clock.Now(), absl::ZeroDuration());
+  backoff.Died(clock.Now(), absl::ZeroDuration());
+  EXPECT_EQ(backoff.Died(clock.Now(), absl::Seconds(59.9)) - clock.Now(), absl::Seconds(4));
+  EXPECT_EQ(backoff.Died(clock.Now(), absl::Minutes(1)) - clock.Now(), absl::Seconds(1));
+  EXPECT_EQ(backoff.StartFailed(clock.Now()) - clock.Now(), absl::Seconds(2));
+  EXPECT_EQ(backoff.restarts(), 5);
 }
 
 TEST(RootCauseBoxTest, Golden) {

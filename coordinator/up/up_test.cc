@@ -320,10 +320,47 @@ TEST_F(UpTest, RestartsWorkers) {
   StartUp("workers");
   ASSERT_TRUE(WaitFor("is ready"));
   EXPECT_THAT(err_, AllOf(HasSubstr("worker/0 died: exited with code 3"),
-                          HasSubstr("it starts again in 0.0 s (--restart=workers)"),
+                          HasSubstr("it starts again in 0.0 s, restart 1 (--restart=workers)"),
                           HasSubstr("up: worker/0 started again, pid "), HasSubstr("2 workers")));
   up_->Signal(SIGTERM);
   EXPECT_EQ(WaitEnd(), 143);
+}
+
+TEST_F(UpTest, RestartsAWorkerAsOftenAsItIsKilled) {
+  After("worker-0",
+        "echo life >> " + folder_ + "/lives; echo life $(wc -l < " + folder_ + "/lives) >&2\n");
+  StartUp("workers");
+  ASSERT_TRUE(WaitFor("is ready"));
+  const UniqueFd other = PidFd(TaskPid("worker-1"));
+  for (int life = 1; life <= 3; ++life) {
+    ASSERT_TRUE(WaitFor(absl::StrCat("worker/0 | life ", life, "\n")));
+    kill(TaskPid("worker-0"), SIGKILL);
+    ASSERT_TRUE(WaitFor(absl::StrCat(", restart ", life, " (--restart=workers)")));
+  }
+  ASSERT_TRUE(WaitFor("worker/0 | life 4\n"));
+  EXPECT_TRUE(Alive(other));
+  up_->Signal(SIGTERM);
+  EXPECT_EQ(WaitEnd(), 143);
+}
+
+TEST_F(UpTest, AWorkerThatNeverLivesDoesNotStopTheOthers) {
+  Before("worker-1", "exit 3\n");
+  StartUp("impatient-workers");
+  ASSERT_TRUE(WaitFor("is ready"));
+  EXPECT_THAT(err_, AllOf(HasSubstr("worker/1 died: exited with code 3"), HasSubstr("1 worker\n"),
+                          Not(HasSubstr("not listening"))));
+  up_->Signal(SIGTERM);
+  EXPECT_EQ(WaitEnd(), 143);
+}
+
+TEST_F(UpTest, AShardIsNotRestartedWithWorkers) {
+  StartUp("workers");
+  ASSERT_TRUE(WaitFor("is ready"));
+  const std::vector<UniqueFd> watched = WatchAll();
+  kill(TaskPid("ps_server-0"), SIGKILL);
+  EXPECT_EQ(WaitEnd(), 1);
+  EXPECT_THAT(err_, AllOf(HasSubstr("ps/0 died: killed by signal 9"), Not(HasSubstr("restart 1"))));
+  ExpectAllGone(watched);
 }
 
 TEST_F(UpTest, RestartsAShardOnlyWithAll) {

@@ -1,6 +1,6 @@
 // `up` alone, without the rest of the coordinator's binary: what up_test runs.
 //
-//   up_test_main CLUSTER BIN_DIR [never|workers|all] [--quiet]
+//   up_test_main CLUSTER BIN_DIR [never|workers|all|impatient|impatient-workers] [--quiet]
 
 #include <cstdio>
 #include <cstring>
@@ -23,13 +23,14 @@ int main(int argc, char** argv) {
   monsoon::UpOptions options;
   options.plan = {.cluster_path = argv[1], .bin_dir = argv[2]};
   const std::string policy = argc > 3 ? argv[3] : "never";
-  options.supervisor.restart = policy == "all"       ? monsoon::RestartPolicy::kAll
-                               : policy == "workers" ? monsoon::RestartPolicy::kWorkers
-                                                     : monsoon::RestartPolicy::kNever;
+  const bool impatient = policy.starts_with("impatient");
+  options.supervisor.restart = policy == "all"               ? monsoon::RestartPolicy::kAll
+                               : policy.ends_with("workers") ? monsoon::RestartPolicy::kWorkers
+                                                             : monsoon::RestartPolicy::kNever;
   options.supervisor.quiet = argc > 4 && strcmp(argv[4], "--quiet") == 0;
   // Short, so that a test of what does not answer ends soon.
   options.supervisor.stop_timeout = absl::Milliseconds(300);
-  options.supervisor.ready_timeout = absl::Seconds(policy == "impatient" ? 1 : 20);
+  options.supervisor.ready_timeout = absl::Seconds(policy == "impatient" ? 1 : impatient ? 3 : 20);
   options.supervisor.shard_loss_grace = absl::Milliseconds(50);
   options.supervisor.first_backoff = absl::Milliseconds(10);
   return monsoon::RunUp(cluster->cluster, options);

@@ -11,8 +11,9 @@ namespace {
 constexpr char kSessionLostUrl[] = "monsoon/session_lost";
 
 absl::Status Refusal(const PushVerdict& verdict) {
-  const std::string text = absl::StrCat("stripe ", verdict.stripe(), ", push ", verdict.sequence(),
-                                        ": ", verdict.message());
+  const std::string push =
+      verdict.sequence() == 0 ? "" : absl::StrCat(", push ", verdict.sequence());
+  const std::string text = absl::StrCat("stripe ", verdict.stripe(), push, ": ", verdict.message());
   switch (verdict.verdict()) {
     case REFUSED_SESSION:
     case REFUSED_EPOCH:
@@ -37,9 +38,11 @@ absl::Status SessionLostError(absl::string_view message) {
 }
 
 absl::Status ToStatus(const DataError& error, bool has_session) {
-  // A shard that was started anew does not even know the job.
+  // A shard that was started anew does not even know the job; REFUSED_REQUEST
+  // says that only the vector is missing.
   if (error.verdict() == REFUSED_SESSION ||
-      (has_session && error.code() == static_cast<int>(absl::StatusCode::kNotFound))) {
+      (has_session && error.verdict() != REFUSED_REQUEST &&
+       error.code() == static_cast<int>(absl::StatusCode::kNotFound))) {
     return SessionLostError(error.message());
   }
   return absl::Status(static_cast<absl::StatusCode>(error.code()), error.message());
@@ -75,6 +78,28 @@ absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
     } else {
       result->staleness = std::max(result->staleness, verdict.staleness());
     }
+  }
+  return Answer::kDone;
+}
+
+absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
+                                           ParameterClient::ContributeResult* result) {
+  // Nothing is counted before the whole frame is known to be done.
+  for (const PushVerdict& verdict : reply.verdict()) {
+    switch (verdict.verdict()) {
+      case APPLIED:
+      case DUPLICATE:
+      case REFUSED_CLOSED:
+        break;
+      case REFUSED_BUSY:
+        return Answer::kBusy;
+      default:
+        return Refusal(verdict);
+    }
+  }
+  for (const PushVerdict& verdict : reply.verdict()) {
+    result->duplicates += verdict.verdict() == DUPLICATE ? 1 : 0;
+    result->closed |= verdict.verdict() == REFUSED_CLOSED;
   }
   return Answer::kDone;
 }

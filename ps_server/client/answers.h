@@ -24,6 +24,10 @@ absl::Status ToStatus(const DataError& error, bool has_session);
 absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
                                      ParameterClient::PushResult* result);
 
+// Adds the verdicts of one contribution frame to `result`.
+absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
+                                           ParameterClient::ContributeResult* result);
+
 // Puts one fetch frame of `shard` into `parameters` (the whole vector) and
 // `marks`, which has an entry per stripe.
 absl::StatusOr<Answer> TakeFetchReply(const ShardMap& map, uint32_t shard, const FetchReply& reply,

@@ -42,35 +42,15 @@ class ShardedParameterClient final : public ParameterClient {
         push_transport_(MakeTransport(options_)) {}
 
   absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
-    CHECK_EQ(parameters.size(), options_.map.size());
-    FetchMarks fetched;
-    for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-      fetched.shard.emplace_back(options_.map.stripes(shard));
+    return FetchAll(/*vector=*/"", parameters, marks, stats);
+  }
+
+  absl::Status FetchVector(const std::string& name, std::span<float> vector,
+                           FetchStats* stats) override {
+    if (name.empty()) {
+      return absl::InvalidArgumentError("a fetch of a vector without a name");
     }
-    ExchangeCounts counts;
-    {
-      MutexLock lock(&fetch_mutex_);
-      const AnswerHandler handler = [&](uint32_t shard, const DataHeader& header,
-                                        ChunkCursor* payload) -> absl::StatusOr<Answer> {
-        if (header.has_error()) {
-          return ToStatus(header.error(), !options_.read_only);
-        }
-        if (!header.has_fetch_reply()) {
-          return absl::InternalError("the answer to a fetch is of another kind");
-        }
-        return TakeFetchReply(options_.map, shard, header.fetch_reply(), payload, parameters,
-                              &fetched.shard[shard]);
-      };
-      RETURN_IF_ERROR(RunExchange(Context(), MakeFetchRequests(options_, &next_fetch_id_),
-                                  fetch_transport_.get(), handler, &counts));
-    }
-    if (stats != nullptr) {
-      *stats = {parameters.size_bytes(), counts.frames, counts.retries, FetchWidth(fetched)};
-    }
-    if (marks != nullptr) {
-      *marks = std::move(fetched);
-    }
-    return absl::OkStatus();
+    return FetchAll(name, vector, /*marks=*/nullptr, stats);
   }
 
   absl::StatusOr<PushResult> Push(std::span<const float> gradient,
@@ -102,6 +82,33 @@ class ShardedParameterClient final : public ParameterClient {
     return result;
   }
 
+  absl::StatusOr<ContributeResult> Contribute(uint64_t evaluation, uint32_t contribution,
+                                              std::span<const float> gradient) override {
+    CHECK_EQ(gradient.size(), options_.map.size());
+    CHECK(!options_.read_only);
+    RETURN_IF_ERROR(CheckFinite(gradient, "gradient"));
+    MutexLock lock(&push_mutex_);
+    ContributeResult result;
+    const AnswerHandler handler = [&result](uint32_t, const DataHeader& header,
+                                            ChunkCursor*) -> absl::StatusOr<Answer> {
+      if (header.has_error()) {
+        return ToStatus(header.error(), /*has_session=*/true);
+      }
+      if (!header.has_contribute_reply()) {
+        return absl::InternalError("the answer to a contribution is of another kind");
+      }
+      return TakeContributeReply(header.contribute_reply(), &result);
+    };
+    ExchangeCounts counts;
+    const ShardRequests requests =
+        MakeContributeRequests(options_, evaluation, contribution, gradient, &next_push_id_);
+    RETURN_IF_ERROR(RunExchange(Context(), requests, push_transport_.get(), handler, &counts));
+    result.rpcs = counts.frames;
+    result.retries = counts.retries;
+    result.bytes = counts.bytes;
+    return result;
+  }
+
   absl::Status Write(std::span<const float> parameters) override {
     CHECK_EQ(parameters.size(), options_.map.size());
     RETURN_IF_ERROR(CheckFinite(parameters, "parameter"));
@@ -124,6 +131,40 @@ class ShardedParameterClient final : public ParameterClient {
   void Cancel() override { cancelled_ = true; }
 
  private:
+  // Of the parameters if `vector` is empty.
+  absl::Status FetchAll(const std::string& vector, std::span<float> parameters, FetchMarks* marks,
+                        FetchStats* stats) {
+    CHECK_EQ(parameters.size(), options_.map.size());
+    FetchMarks fetched;
+    for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+      fetched.shard.emplace_back(options_.map.stripes(shard));
+    }
+    ExchangeCounts counts;
+    {
+      MutexLock lock(&fetch_mutex_);
+      const AnswerHandler handler = [&](uint32_t shard, const DataHeader& header,
+                                        ChunkCursor* payload) -> absl::StatusOr<Answer> {
+        if (header.has_error()) {
+          return ToStatus(header.error(), !options_.read_only);
+        }
+        if (!header.has_fetch_reply()) {
+          return absl::InternalError("the answer to a fetch is of another kind");
+        }
+        return TakeFetchReply(options_.map, shard, header.fetch_reply(), payload, parameters,
+                              &fetched.shard[shard]);
+      };
+      RETURN_IF_ERROR(RunExchange(Context(), MakeFetchRequests(options_, vector, &next_fetch_id_),
+                                  fetch_transport_.get(), handler, &counts));
+    }
+    if (stats != nullptr) {
+      *stats = {parameters.size_bytes(), counts.frames, counts.retries, FetchWidth(fetched)};
+    }
+    if (marks != nullptr) {
+      *marks = std::move(fetched);
+    }
+    return absl::OkStatus();
+  }
+
   ExchangeContext Context() const {
     return {&options_.addresses, options_.deadline, &cancelled_, Clock::Real()};
   }
@@ -153,6 +194,15 @@ class ShardedParameterClient final : public ParameterClient {
 };
 
 }  // namespace
+
+absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
+  return absl::UnimplementedError("this parameter client has no vectors");
+}
+
+absl::StatusOr<ParameterClient::ContributeResult> ParameterClient::Contribute(
+    uint64_t, uint32_t, std::span<const float>) {
+  return absl::UnimplementedError("this parameter client takes no contributions");
+}
 
 absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
     ParameterClientOptions options) {

@@ -3,7 +3,8 @@
 //
 // One thread may fetch while another pushes (each direction has one stream per
 // shard and is driven by the calling thread); two calls of one direction wait
-// for each other. Every call blocks at most for the deadline.
+// for each other, contributions count as pushes. Every call blocks at most for
+// the deadline.
 //
 // A broken stream is opened again within the deadline and what was not
 // acknowledged is sent again under the same sequence, so that an acknowledged
@@ -57,7 +58,7 @@ struct ParameterClientOptions {
   std::vector<std::string> addresses;  // one a shard
   std::vector<uint64_t> epochs;        // one a shard, of OpenSession; empty if read_only
   absl::Duration deadline = absl::Seconds(10);
-  bool read_only = false;  // no session: only Fetch, and Write before the first session
+  bool read_only = false;  // no session: only fetches, and Write before the first session
   FaultOptions fault;
 };
 
@@ -93,6 +94,27 @@ class ParameterClient {
   // again with the same gradient completes it under the same sequence.
   virtual absl::StatusOr<PushResult> Push(std::span<const float> gradient,
                                           const FetchMarks& base) = 0;
+
+  // Reads a named vector of a batch job, also without a session; vector.size()
+  // is map.size(). NotFound names it and the shard that does not have it.
+  // `stats` may be null.
+  virtual absl::Status FetchVector(const std::string& name, std::span<float> vector,
+                                   FetchStats* stats);
+
+  struct ContributeResult {
+    uint32_t duplicates = 0;  // stripes that had the contribution already
+    bool closed = false;      // some shard refused it: the evaluation is over
+    uint32_t rpcs = 0;        // frames, repeated ones included
+    uint32_t retries = 0;     // streams opened again
+    uint64_t bytes = 0;       // of frames, repeated ones included
+  };
+  // Sends one contribution's gradient (map.size() floats) to the sum of
+  // `evaluation` and waits until every stripe has it or says that the
+  // evaluation is over. Safe to repeat, also by another replica: each stripe
+  // counts a contribution once. InvalidArgument with the flat index of the
+  // first value that is not finite: nothing was sent.
+  virtual absl::StatusOr<ContributeResult> Contribute(uint64_t evaluation, uint32_t contribution,
+                                                      std::span<const float> gradient);
 
   // Replaces all parameters (submit --init). Shards refuse it once the job has
   // had a session.

@@ -83,7 +83,34 @@ ShardRequests MakePushRequests(const ParameterClientOptions& options,
   return requests;
 }
 
-ShardRequests MakeFetchRequests(const ParameterClientOptions& options, uint64_t* next_request_id) {
+ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint64_t evaluation,
+                                     uint32_t contribution, std::span<const float> gradient,
+                                     uint64_t* next_request_id) {
+  ShardRequests requests(options.map.shards());
+  for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
+    for (const Group& group : GroupStripes(options.map, shard)) {
+      DataHeader header;
+      ContributeRequest* contribute = header.mutable_contribute();
+      FillSession(options, contribute->mutable_session());
+      contribute->set_layout_hash(options.layout_hash);
+      contribute->set_evaluation(evaluation);
+      contribute->set_contribution(contribution);
+      for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
+        ContributeRecord* record = contribute->add_record();
+        record->set_stripe(stripe);
+        record->set_epoch(options.epochs[shard]);
+        record->set_length(StripeBytes(options.map, shard, stripe));
+      }
+      requests[shard].push_back(MakeFrame(std::move(header),
+                                          gradient.subspan(group.slice.begin, group.slice.size()),
+                                          next_request_id));
+    }
+  }
+  return requests;
+}
+
+ShardRequests MakeFetchRequests(const ParameterClientOptions& options, const std::string& vector,
+                                uint64_t* next_request_id) {
   ShardRequests requests(options.map.shards());
   for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
     DataHeader header;
@@ -92,6 +119,7 @@ ShardRequests MakeFetchRequests(const ParameterClientOptions& options, uint64_t*
     fetch->set_layout_hash(options.layout_hash);
     fetch->set_stripe_count(options.map.stripes(shard));
     fetch->set_read_only(options.read_only);
+    fetch->set_vector(vector);
     requests[shard].push_back(MakeFrame(std::move(header), {}, next_request_id));
   }
   return requests;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/model/shard_map.h"
@@ -21,8 +22,14 @@ ShardRequests MakePushRequests(const ParameterClientOptions& options,
                                std::span<const float> gradient, const FetchMarks& base,
                                uint64_t sequence, uint64_t* next_request_id);
 
-// One fetch of everything.
-ShardRequests MakeFetchRequests(const ParameterClientOptions& options, uint64_t* next_request_id);
+// One contribution's gradient (map.size() floats).
+ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint64_t evaluation,
+                                     uint32_t contribution, std::span<const float> gradient,
+                                     uint64_t* next_request_id);
+
+// One fetch of everything; of the parameters if `vector` is empty.
+ShardRequests MakeFetchRequests(const ParameterClientOptions& options, const std::string& vector,
+                                uint64_t* next_request_id);
 
 // Writes `parameters` (map.size() floats).
 ShardRequests MakeWriteRequests(const ParameterClientOptions& options,

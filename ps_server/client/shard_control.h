@@ -43,6 +43,10 @@ class ShardControl {
 
   // After it returns, no push of the session is applied any more.
   virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session) = 0;
+
+  // One operation on a job's vectors, safe to repeat under its op_id. ABORTED:
+  // the shard was started anew and has lost them.
+  virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request);
 };
 
 }  // namespace monsoon

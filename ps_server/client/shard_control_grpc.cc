@@ -52,6 +52,10 @@ class GrpcShardControl final : public ShardControl {
     return Call<CloseSessionReply>(&ParameterServer::Stub::CloseSession, request);
   }
 
+  absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
+    return Call<VectorReply>(&ParameterServer::Stub::Vector, request);
+  }
+
  private:
   template <typename Reply, typename Request>
   absl::StatusOr<Reply> Call(grpc::Status (ParameterServer::Stub::*method)(grpc::ClientContext*,
@@ -88,6 +92,10 @@ class GrpcShardControl final : public ShardControl {
 };
 
 }  // namespace
+
+absl::StatusOr<VectorReply> ShardControl::Vector(const VectorRequest&) {
+  return absl::UnimplementedError("this shard control has no vectors");
+}
 
 std::unique_ptr<ShardControl> ShardControl::Create(std::string address, absl::Duration deadline,
                                                    FaultOptions fault) {

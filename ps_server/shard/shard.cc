@@ -1,5 +1,6 @@
 #include "ps_server/shard/shard.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +18,11 @@ absl::Status UnknownJob(const std::string& job) {
 
 }  // namespace
 
-Shard::Shard(ShardOptions options) : options_(std::move(options)) { CHECK_NE(options_.epoch, 0u); }
+Shard::Shard(ShardOptions options)
+    : options_(std::move(options)),
+      budget_(absl::StrCat("ps/", options_.task), options_.memory_limit_bytes) {
+  CHECK_NE(options_.epoch, 0u);
+}
 
 absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& request) const {
   if (request.protocol_version() != 0 && request.protocol_version() != kProtocolVersion) {
@@ -42,34 +47,16 @@ absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& requ
     MutexLock lock(&jobs_mutex_);
     jobs = jobs_;
   }
-  uint64_t used = 0;
   for (const auto& [name, job] : jobs) {
-    used += job->memory_bytes();
     *reply.add_job() = job->GetStatus();
   }
-  reply.set_memory_used_bytes(used);
+  reply.set_memory_used_bytes(budget_.used());
   return reply;
 }
 
 absl::Status Shard::CheckServing() const {
   return draining_ ? absl::UnavailableError(absl::StrCat("ps/", options_.task, " is draining"))
                    : absl::OkStatus();
-}
-
-absl::Status Shard::Admit(const CreateShardJobRequest& request, uint64_t bytes) const {
-  MutexLock lock(&jobs_mutex_);
-  uint64_t used = 0;
-  for (const auto& [name, job] : jobs_) {
-    used += job->memory_bytes();
-  }
-  if (bytes > options_.memory_limit_bytes || used > options_.memory_limit_bytes - bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("ps/", options_.task, ": job ", request.job(), " needs ", bytes,
-                     " bytes for parameters and optimizer state; with ", used,
-                     " in use the sum is ", used + bytes, ", over the limit of ",
-                     options_.memory_limit_bytes, " (ps.memory_limit_mib in the cluster file)"));
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& request) {
@@ -86,8 +73,11 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
   if (!plan.ok()) {
     return Annotate(plan.status(), absl::StrCat("ps/", options_.task, ": job ", request.job()));
   }
-  RETURN_IF_ERROR(Admit(request, plan->memory_bytes));
-  auto job = std::make_shared<ShardJob>(request, *std::move(plan), options_.epoch);
+  ASSIGN_OR_RETURN(MemoryBudget::Reservation memory,
+                   budget_.Reserve(plan->memory_bytes, absl::StrCat("job ", request.job()),
+                                   "parameters and optimizer state"));
+  auto job = std::make_shared<ShardJob>(request, *std::move(plan), options_.epoch,
+                                        std::move(memory), &budget_);
   MutexLock lock(&jobs_mutex_);
   jobs_[request.job()] = job;
   return job->Describe();
@@ -125,24 +115,53 @@ absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session)
   return reply;
 }
 
-absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* payload,
-                                      AlignedFloats* scratch) {
-  RETURN_IF_ERROR(ValidatePushFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job = FindJob(request.session().job());
-  if (job != nullptr) {
-    return job->Push(request, payload, scratch, draining_);
+absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
+  RETURN_IF_ERROR(CheckServing());
+  // First: a shard that was started anew does not know the job either.
+  if (request.epoch() != options_.epoch) {
+    return absl::AbortedError(absl::StrCat("ps/", options_.task, ": its epoch is ", options_.epoch,
+                                           ", not ", request.epoch(),
+                                           ": it was started anew and has lost the job's vectors"));
   }
+  const std::shared_ptr<ShardJob> job = FindJob(request.job());
+  if (job == nullptr) {
+    return UnknownJob(request.job());
+  }
+  absl::StatusOr<VectorReply> reply = job->vectors()->Execute(request);
+  return reply.ok() ? reply : Annotate(reply.status(), absl::StrCat("ps/", options_.task));
+}
+
+template <typename Request>
+PushReply Shard::RefuseUnknownJob(const Request& request) const {
   PushReply reply;
-  for (const PushRecord& record : request.record()) {
+  for (const auto& record : request.record()) {
     PushVerdict* verdict = reply.add_verdict();
     verdict->set_stripe(record.stripe());
-    verdict->set_sequence(record.sequence());
+    if constexpr (std::is_same_v<Request, PushRequest>) {
+      verdict->set_sequence(record.sequence());
+    }
     verdict->set_staleness(-1);
     // A shard that was started anew knows neither the job nor the session.
     verdict->set_verdict(record.epoch() == options_.epoch ? REFUSED_SESSION : REFUSED_EPOCH);
     verdict->set_message("no such job on this shard");
   }
   return reply;
+}
+
+absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* payload,
+                                      AlignedFloats* scratch) {
+  RETURN_IF_ERROR(ValidatePushFrame(request, payload->remaining()));
+  const std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  return job == nullptr ? RefuseUnknownJob(request)
+                        : job->Push(request, payload, scratch, draining_);
+}
+
+absl::StatusOr<PushReply> Shard::Contribute(const ContributeRequest& request, ChunkCursor* payload,
+                                            AlignedFloats* scratch) {
+  RETURN_IF_ERROR(ValidateContributeFrame(request, payload->remaining()));
+  const std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  return job == nullptr ? RefuseUnknownJob(request)
+                        : job->Contribute(request, payload, scratch, draining_);
 }
 
 absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor* payload,

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/shard/memory_budget.h"
 #include "ps_server/shard/shard_job.h"
 
 namespace monsoon {
@@ -47,11 +48,17 @@ class Shard {
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session);
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session);
 
+  // One operation on a job's vectors; see VectorStore. ABORTED when the request
+  // was meant for an earlier epoch, NotFound for an unknown job.
+  absl::StatusOr<VectorReply> Vector(const VectorRequest& request);
+
   // The data plane. An error means that the frame was malformed and changed
   // nothing; what is wrong with single records is in the verdicts. `scratch`
   // has kMaxFramePayloadBytes.
   absl::StatusOr<PushReply> Push(const PushRequest& request, ChunkCursor* payload,
                                  AlignedFloats* scratch);
+  absl::StatusOr<PushReply> Contribute(const ContributeRequest& request, ChunkCursor* payload,
+                                       AlignedFloats* scratch);
   absl::StatusOr<WriteReply> Write(const WriteRequest& request, ChunkCursor* payload,
                                    AlignedFloats* scratch);
   // The job that serves `request`, checked; NotFound or InvalidArgument.
@@ -65,11 +72,14 @@ class Shard {
   std::shared_ptr<ShardJob> FindJob(const std::string& job) const;
 
  private:
-  absl::Status Admit(const CreateShardJobRequest& request, uint64_t bytes) const;
   absl::Status CheckServing() const;
+  // The verdicts for the records of a job that is not here.
+  template <typename Request>
+  PushReply RefuseUnknownJob(const Request& request) const;
 
   const ShardOptions options_;
   std::atomic<bool> draining_{false};
+  MemoryBudget budget_;  // outlives the jobs
 
   // Held over a whole creation; taken before jobs_mutex_.
   Mutex creation_mutex_ ABSL_ACQUIRED_BEFORE(jobs_mutex_);

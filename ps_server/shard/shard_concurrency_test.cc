@@ -1,5 +1,7 @@
 // All that a server's threads do to one shard at once, without gRPC.
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <span>
 #include <string>
 #include <thread>
@@ -100,7 +102,8 @@ TEST(ShardConcurrencyTest, PushesFetchesSessionsStatusAndJobsAtOnce) {
   });
   AlignedFloats copy(kStripe * kStripes);
   while (running > 0) {
-    const auto copied = shard.FindJob("job-1")->CopyStripes(SessionId{1, 1}, 0, kStripes, &copy);
+    const auto copied =
+        shard.FindJob("job-1")->CopyStripes(SessionId{1, 1}, 0, kStripes, nullptr, &copy);
     ASSERT_OK(copied);
     for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
       for (size_t i = 0; i < kStripe; ++i) {
@@ -114,6 +117,98 @@ TEST(ShardConcurrencyTest, PushesFetchesSessionsStatusAndJobsAtOnce) {
   EXPECT_EQ(status.applied(), applied);
   EXPECT_EQ(applied, (kWorkers - 1) * kPushes * kStripes + closed_applied);
   EXPECT_EQ(status.refused(), kPushes * kStripes - closed_applied);
+}
+
+// One stripe of a contribution whose values are its id plus 1.
+Verdict ContributeStripe(Shard* shard, const ContributeRequest& contribution, uint32_t stripe,
+                         AlignedFloats* scratch) {
+  ContributeRequest request = contribution;
+  ContributeRecord* record = request.add_record();
+  record->set_stripe(stripe);
+  record->set_epoch(kEpoch);
+  record->set_length(kStripe * sizeof(float));
+  const std::vector<float> payload(kStripe, static_cast<float>(request.contribution() + 1));
+  const ByteChunk chunk = std::as_bytes(std::span(payload));
+  ChunkCursor cursor(std::span(&chunk, 1));
+  const absl::StatusOr<PushReply> reply = shard->Contribute(request, &cursor, scratch);
+  EXPECT_OK(reply);
+  return reply.ok() ? reply->verdict(0).verdict() : VERDICT_UNSPECIFIED;
+}
+
+// A driver runs evaluations while replicas send every contribution twice over,
+// and a reader copies the vectors that the driver frees.
+TEST(ShardConcurrencyTest, EvaluationsContributionsAndReadersAtOnce) {
+  constexpr uint32_t kWorkers = 3;
+  constexpr uint32_t kContributions = 6;
+  constexpr uint64_t kEvaluations = 15;
+  Shard shard({"test", 0, kEpoch, /*memory_limit_bytes=*/1 << 20});
+  const CreateShardJobRequest job = MakeJob("job-1");
+  ASSERT_OK(shard.CreateJob(job));
+  std::atomic<uint64_t> evaluation{0};  // that is open; UINT64_MAX: all are done
+  std::atomic<uint64_t> applied{0};
+  std::vector<std::jthread> threads;
+  for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+    ContributeRequest request;
+    request.mutable_session()->set_job("job-1");
+    request.mutable_session()->set_worker(worker);
+    request.mutable_session()->set_incarnation(1);
+    request.set_layout_hash(job.layout_hash());
+    ASSERT_OK(shard.OpenSession(request.session()));
+    threads.emplace_back([&, request, worker]() mutable {
+      AlignedFloats scratch(kMaxFramePayloadBytes / sizeof(float));
+      uint64_t current = 0;
+      while ((current = evaluation) != UINT64_MAX) {
+        request.set_evaluation(std::max<uint64_t>(1, current));
+        for (uint32_t i = 0; i < kContributions * kStripes; ++i) {
+          request.set_contribution((i + worker) % kContributions);
+          const Verdict verdict = ContributeStripe(&shard, request, i / kContributions, &scratch);
+          applied += verdict == APPLIED ? 1 : 0;
+          EXPECT_TRUE(verdict == APPLIED || verdict == DUPLICATE || verdict == REFUSED_CLOSED);
+        }
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    AlignedFloats copy(kStripe * kStripes);
+    while (evaluation != UINT64_MAX) {
+      const std::shared_ptr<ShardJob> held = shard.FindJob("job-1");
+      const auto vector = held->vectors()->Find("g");
+      if (vector.ok()) {
+        ASSERT_OK(held->CopyStripes(SessionId{1, 1}, 0, kStripes, vector->get(), &copy));
+        EXPECT_EQ(copy.span()[kStripe], 21.0f);  // 1 + ... + 6
+      }
+    }
+  });
+  uint64_t id = 0;
+  const auto run = [&](VectorRequest request) {
+    request.set_job("job-1");
+    request.set_epoch(kEpoch);
+    request.set_op_id(id + 1);
+    const absl::Status status = shard.Vector(request).status();
+    id += status.ok() ? 1 : 0;
+    return status;
+  };
+  for (uint64_t e = 1; e <= kEvaluations; ++e) {
+    VectorRequest open;
+    open.add_free("g");
+    open.mutable_open_evaluation()->set_evaluation(e);
+    open.mutable_open_evaluation()->set_contributions(kContributions);
+    ASSERT_OK(run(open));
+    evaluation = e;
+    VectorRequest close;
+    close.mutable_close_evaluation()->set_evaluation(e);
+    close.mutable_close_evaluation()->set_out("g");
+    close.mutable_close_evaluation()->set_factor(1.0);
+    absl::Status status = run(close);
+    while (absl::IsFailedPrecondition(status)) {  // not complete yet
+      std::this_thread::yield();
+      status = run(close);
+    }
+    EXPECT_OK(status);
+  }
+  evaluation = UINT64_MAX;
+  threads.clear();
+  EXPECT_EQ(applied, kEvaluations * kContributions * kStripes);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "ps_server/shard/shard_job.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,46 @@ namespace monsoon {
 namespace {
 
 SessionId IdOf(const SessionKey& key) { return {key.worker(), key.incarnation()}; }
+
+// What lies between tensors, within `slice`.
+std::vector<Slice> PaddingOf(const ParameterLayout& layout, const Slice& slice) {
+  std::vector<Slice> padding;
+  uint64_t end = 0;  // of the tensor before
+  const auto add = [&](uint64_t next) {
+    const Slice gap{std::max(end, slice.begin), std::min(next, slice.end)};
+    if (gap.begin < gap.end) {
+      padding.push_back(gap);
+    }
+  };
+  for (const TensorInfo& tensor : layout.tensors()) {
+    add(tensor.offset);
+    end = tensor.offset + tensor.size;
+  }
+  add(layout.size());
+  return padding;
+}
+
+SliceShape ShapeOf(const JobPlan& plan, const CreateShardJobRequest& request) {
+  const Slice slice = plan.map.shard(request.shard());
+  return {request.job(), slice.begin, slice.size(), plan.map.stripe_floats(),
+          PaddingOf(plan.layout, slice)};
+}
+
+constexpr char kDraining[] = "the shard is draining";
+
+// A verdict that changed no version.
+PushVerdict MakeVerdict(Verdict kind, std::string message) {
+  PushVerdict verdict;
+  verdict.set_verdict(kind);
+  verdict.set_staleness(-1);
+  verdict.set_message(std::move(message));
+  return verdict;
+}
+
+std::string NotOpen(SessionId session) {
+  return absl::StrCat("the session of worker/", session.worker, "#", session.incarnation,
+                      " is not open");
+}
 
 }  // namespace
 
@@ -39,11 +80,13 @@ absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request) {
   return plan;
 }
 
-ShardJob::ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch)
+ShardJob::ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch,
+                   MemoryBudget::Reservation memory, MemoryBudget* budget)
     : request_(request),
-      memory_bytes_(plan.memory_bytes),
+      memory_(std::move(memory)),
       kernel_(std::move(plan.kernel)),
-      facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), epoch} {
+      facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), epoch},
+      vectors_(ShapeOf(plan, request), this, budget) {
   const uint32_t shard = request.shard();
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
     const Slice slice = facts_.map.stripe(shard, i);
@@ -139,44 +182,57 @@ PushReply ShardJob::Push(const PushRequest& request, ChunkCursor* payload, Align
   bytes_pushed_ += payload->remaining();
   PushReply reply;
   for (const PushRecord& record : request.record()) {
-    PushVerdict verdict;
-    if (draining) {
-      verdict.set_verdict(REFUSED_BUSY);
-      verdict.set_staleness(-1);
-      verdict.set_message("the shard is draining");
-    } else {
-      verdict = PushRecordOf(request, record, payload, scratch);
-    }
-    verdict.set_stripe(record.stripe());
-    verdict.set_sequence(record.sequence());
-    if (verdict.message().size() > kMaxVerdictMessage) {
-      verdict.mutable_message()->resize(kMaxVerdictMessage);
-    }
-    Count(verdict);
-    *reply.add_verdict() = std::move(verdict);
+    Finish(record.stripe(), record.sequence(),
+           draining ? MakeVerdict(REFUSED_BUSY, kDraining)
+                    : PushRecordOf(request, record, payload, scratch),
+           &reply);
   }
   return reply;
 }
 
-PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord& record,
-                                   ChunkCursor* payload, AlignedFloats* scratch) {
+PushReply ShardJob::Contribute(const ContributeRequest& request, ChunkCursor* payload,
+                               AlignedFloats* scratch, bool draining) {
+  bytes_pushed_ += payload->remaining();
+  PushReply reply;
+  for (const ContributeRecord& record : request.record()) {
+    Finish(record.stripe(), /*sequence=*/0,
+           draining ? MakeVerdict(REFUSED_BUSY, kDraining)
+                    : ContributeRecordOf(request, record, payload, scratch),
+           &reply);
+  }
+  return reply;
+}
+
+void ShardJob::Finish(uint32_t stripe, uint64_t sequence, PushVerdict verdict, PushReply* reply) {
+  verdict.set_stripe(stripe);
+  verdict.set_sequence(sequence);
+  if (verdict.message().size() > kMaxVerdictMessage) {
+    verdict.mutable_message()->resize(kMaxVerdictMessage);
+  }
+  Count(verdict);
+  *reply->add_verdict() = std::move(verdict);
+}
+
+std::span<float> ShardJob::TakeContent(uint32_t stripe, uint32_t length, ChunkCursor* payload,
+                                       AlignedFloats* scratch) const {
   // The bytes move to memory of our own, where nobody changes them between the
   // check and the application; a stripe fits the second-level cache.
-  std::span<float> gradient;
-  if (record.stripe() < stripes_.size() &&
-      record.length() == stripes_[record.stripe()]->size() * sizeof(float)) {
-    gradient = scratch->span().first(stripes_[record.stripe()]->size());
-    payload->Copy(record.length(), gradient.data());
+  std::span<float> content;
+  if (stripe < stripes_.size() && length == stripes_[stripe]->size() * sizeof(float)) {
+    content = scratch->span().first(stripes_[stripe]->size());
+    payload->Copy(length, content.data());
   } else {
-    payload->Skip(record.length());
+    payload->Skip(length);
   }
+  return content;
+}
+
+PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord& record,
+                                   ChunkCursor* payload, AlignedFloats* scratch) {
+  const std::span<float> gradient = TakeContent(record.stripe(), record.length(), payload, scratch);
   RecordCheck check = ValidatePushRecord(facts_, request, record, gradient);
   if (check.verdict != APPLIED && check.verdict != REFUSED_INVALID) {
-    PushVerdict verdict;
-    verdict.set_verdict(check.verdict);
-    verdict.set_staleness(-1);
-    verdict.set_message(std::move(check.message));
-    return verdict;
+    return MakeVerdict(check.verdict, std::move(check.message));
   }
   Stripe::Push push{IdOf(request.session()), record.sequence(), record.base_epoch(),
                     record.base_version(),   gradient,          std::nullopt};
@@ -184,6 +240,23 @@ PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord&
     push.invalid = std::move(check.message);
   }
   return stripes_[record.stripe()]->Apply(std::move(push));
+}
+
+PushVerdict ShardJob::ContributeRecordOf(const ContributeRequest& request,
+                                         const ContributeRecord& record, ChunkCursor* payload,
+                                         AlignedFloats* scratch) {
+  const std::span<float> gradient = TakeContent(record.stripe(), record.length(), payload, scratch);
+  RecordCheck check = ValidateContributeRecord(facts_, request, record, gradient);
+  if (check.verdict != APPLIED) {
+    return MakeVerdict(check.verdict, std::move(check.message));
+  }
+  const SessionId session = IdOf(request.session());
+  if (!stripes_[record.stripe()]->HasSession(session)) {
+    return MakeVerdict(REFUSED_SESSION, NotOpen(session));
+  }
+  ContributionSum::Answer answer =
+      vectors_.Contribute(request.evaluation(), request.contribution(), record.stripe(), gradient);
+  return MakeVerdict(answer.verdict, std::move(answer.message));
 }
 
 void ShardJob::Count(const PushVerdict& verdict) {
@@ -212,6 +285,7 @@ uint64_t ShardJob::FramePayloadBytes(uint32_t first, uint32_t end) const {
 
 absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> session,
                                                        uint32_t first, uint32_t end,
+                                                       const SliceVector* vector,
                                                        AlignedFloats* payload) {
   const uint64_t limit = FramePayloadBytes(first, end);
   CHECK_GE(payload->size() * sizeof(float), limit);
@@ -221,12 +295,13 @@ absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> 
     if (copied.bytes + bytes > limit) {
       break;
     }
-    std::optional<FetchRecord> record = stripes_[i]->Copy(
-        session, payload->span().subspan(copied.bytes / sizeof(float), stripes_[i]->size()));
+    const std::span<float> out =
+        payload->span().subspan(copied.bytes / sizeof(float), stripes_[i]->size());
+    std::optional<FetchRecord> record =
+        vector == nullptr ? stripes_[i]->Copy(session, out) : CopyVector(session, i, *vector, out);
     if (!record.has_value()) {
-      return absl::FailedPreconditionError(absl::StrCat("job ", facts_.job,
-                                                        ": the session of worker/", session->worker,
-                                                        "#", session->incarnation, " is not open"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", facts_.job, ": ", NotOpen(*session)));
     }
     record->set_stripe(i);
     copied.records.push_back(*std::move(record));
@@ -235,6 +310,26 @@ absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> 
   fetched_stripes_ += copied.records.size();
   bytes_fetched_ += copied.bytes;
   return copied;
+}
+
+std::optional<FetchRecord> ShardJob::CopyVector(std::optional<SessionId> session, uint32_t stripe,
+                                                const SliceVector& vector,
+                                                std::span<float> out) const {
+  if (session.has_value() && !stripes_[stripe]->HasSession(*session)) {
+    return std::nullopt;
+  }
+  std::memcpy(out.data(), vector.data() + stripe * facts_.map.stripe_floats(), out.size_bytes());
+  FetchRecord record;
+  record.set_length(static_cast<uint32_t>(out.size_bytes()));
+  return record;
+}
+
+void ShardJob::CopyStripe(uint32_t stripe, std::span<float> out) const {
+  stripes_[stripe]->Copy(/*session=*/std::nullopt, out);
+}
+
+void ShardJob::WriteStripe(uint32_t stripe, std::span<const float> parameters) {
+  stripes_[stripe]->Write(parameters);
 }
 
 absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCursor* payload,

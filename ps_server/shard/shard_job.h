@@ -1,6 +1,9 @@
 // ShardJob: one job's slice on this shard, as stripes with their sessions and
 // counters.
 //
+// What batch jobs add, vectors and sums, is in VectorStore, with locks of its
+// own.
+//
 // Thread safe. Opening and closing sessions and writes exclude each other;
 // pushes and fetches take only the locks of the stripes they touch. Lock order:
 // sessions_mutex_, then one stripe at a time.
@@ -21,8 +24,11 @@
 #include "common/optimizer/optimizer.h"
 #include "common/rpc/frame_codec.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/shard/memory_budget.h"
 #include "ps_server/shard/stripe.h"
 #include "ps_server/shard/validation.h"
+#include "ps_server/vector/named_vectors.h"
+#include "ps_server/vector/vector_store.h"
 
 namespace monsoon {
 
@@ -36,14 +42,14 @@ struct JobPlan {
 // InvalidArgument says what is wrong with the request; nothing is allocated.
 absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request);
 
-class ShardJob {
+class ShardJob final : private SliceParameters {
  public:
   // Fills the slice from (seed, global index), or with zeros if the client
-  // writes it.
-  ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch);
+  // writes it. `memory` is the plan's; `budget` outlives the job.
+  ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch,
+           MemoryBudget::Reservation memory, MemoryBudget* budget);
 
   const CreateShardJobRequest& request() const { return request_; }
-  uint64_t memory_bytes() const { return memory_bytes_; }
   uint64_t epoch() const { return facts_.epoch; }
   CreateShardJobReply Describe() const;
   ShardJobStatus GetStatus() const;
@@ -57,16 +63,25 @@ class ShardJob {
   PushReply Push(const PushRequest& request, ChunkCursor* payload, AlignedFloats* scratch,
                  bool draining);
 
+  // Adds the records of a frame that passed ValidateContributeFrame to the sums
+  // of an evaluation. A session that is closed meanwhile may still add: a
+  // contribution does not depend on who computed it.
+  PushReply Contribute(const ContributeRequest& request, ChunkCursor* payload,
+                       AlignedFloats* scratch, bool draining);
+
+  VectorStore* vectors() { return &vectors_; }
+
   // Checks a fetch; CopyStripes then serves it piece by piece.
   absl::Status ValidateFetch(const FetchRequest& request) const;
   // Copies stripes from `first` up to `end`, as many as fit one frame, to the
-  // front of `payload`. FailedPrecondition when the session is not open.
+  // front of `payload`; of `vector` instead of the parameters unless it is null.
+  // FailedPrecondition when the session is not open.
   struct Copied {
     std::vector<FetchRecord> records;
     uint64_t bytes = 0;
   };
   absl::StatusOr<Copied> CopyStripes(std::optional<SessionId> session, uint32_t first, uint32_t end,
-                                     AlignedFloats* payload);
+                                     const SliceVector* vector, AlignedFloats* payload);
   // Bytes of the largest answer frame's payload for such a fetch.
   uint64_t FramePayloadBytes(uint32_t first, uint32_t end) const;
 
@@ -81,14 +96,25 @@ class ShardJob {
  private:
   PushVerdict PushRecordOf(const PushRequest& request, const PushRecord& record,
                            ChunkCursor* payload, AlignedFloats* scratch);
+  PushVerdict ContributeRecordOf(const ContributeRequest& request, const ContributeRecord& record,
+                                 ChunkCursor* payload, AlignedFloats* scratch);
+  // The record's content in `scratch` if it has the stripe's length, else empty.
+  std::span<float> TakeContent(uint32_t stripe, uint32_t length, ChunkCursor* payload,
+                               AlignedFloats* scratch) const;
+  std::optional<FetchRecord> CopyVector(std::optional<SessionId> session, uint32_t stripe,
+                                        const SliceVector& vector, std::span<float> out) const;
+  void Finish(uint32_t stripe, uint64_t sequence, PushVerdict verdict, PushReply* reply);
+  void CopyStripe(uint32_t stripe, std::span<float> out) const override;
+  void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
   void Count(const PushVerdict& verdict);
   uint64_t CloseEverywhere(SessionId session);
 
   const CreateShardJobRequest request_;
-  const uint64_t memory_bytes_;
+  const MemoryBudget::Reservation memory_;
   const std::unique_ptr<OptimizerKernel> kernel_;
   const JobFacts facts_;
   std::vector<std::unique_ptr<Stripe>> stripes_;  // filled by the constructor
+  VectorStore vectors_;
 
   Mutex sessions_mutex_;
   SessionTable sessions_ ABSL_GUARDED_BY(sessions_mutex_);

@@ -91,7 +91,7 @@ class ShardTest : public ::testing::Test {
 
   Vector Parameters() {
     AlignedFloats out(kFloats);
-    EXPECT_OK(shard_.FindJob("job-1")->CopyStripes(std::nullopt, 0, kStripes, &out));
+    EXPECT_OK(shard_.FindJob("job-1")->CopyStripes(std::nullopt, 0, kStripes, nullptr, &out));
     return Vector(out.span().begin(), out.span().end());
   }
 

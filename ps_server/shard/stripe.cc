@@ -104,6 +104,11 @@ void Stripe::OpenSession(SessionId session) {
   windows_.try_emplace(session);
 }
 
+bool Stripe::HasSession(SessionId session) const {
+  MutexLock lock(&mutex_);
+  return windows_.contains(session);
+}
+
 uint64_t Stripe::CloseSession(SessionId session) {
   MutexLock lock(&mutex_);
   const auto window = windows_.find(session);

@@ -53,6 +53,7 @@ class Stripe {
   void Write(std::span<const float> parameters);
 
   void OpenSession(SessionId session);
+  bool HasSession(SessionId session) const;
   // Afterwards no push of the session is applied. Returns how many were.
   uint64_t CloseSession(SessionId session);
 

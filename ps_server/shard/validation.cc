@@ -50,31 +50,21 @@ std::string LengthText(const JobFacts& facts, uint32_t stripe, uint64_t length) 
                       " bytes, the record has ", length);
 }
 
-}  // namespace
-
-absl::Status ValidatePushFrame(const PushRequest& request, uint64_t payload_bytes) {
-  return ValidateLengths(request.record(), payload_bytes);
-}
-
-absl::Status ValidateWriteFrame(const WriteRequest& request, uint64_t payload_bytes) {
-  return ValidateLengths(request.record(), payload_bytes);
-}
-
-RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request,
-                               const PushRecord& record, std::span<const float> gradient) {
-  if (request.layout_hash() != facts.layout_hash) {
-    return {REFUSED_REQUEST, HashError(facts, request.layout_hash())};
+RecordCheck ValidatePlace(const JobFacts& facts, uint64_t layout_hash, uint32_t stripe) {
+  if (layout_hash != facts.layout_hash) {
+    return {REFUSED_REQUEST, HashError(facts, layout_hash)};
   }
-  if (record.stripe() >= facts.map.stripes(facts.shard)) {
+  if (stripe >= facts.map.stripes(facts.shard)) {
     return {REFUSED_REQUEST,
-            absl::StrCat("stripe ", record.stripe(), " of ", facts.map.stripes(facts.shard))};
+            absl::StrCat("stripe ", stripe, " of ", facts.map.stripes(facts.shard))};
   }
-  if (record.format() != FLOAT32) {
-    return {REFUSED_REQUEST, absl::StrCat("format ", record.format(), " is not known")};
-  }
-  if (record.sequence() == 0) {
-    return {REFUSED_REQUEST, "sequences start at 1"};
-  }
+  return {};
+}
+
+// Epoch, length and values of a record whose stripe exists.
+template <typename Record>
+RecordCheck ValidateContent(const JobFacts& facts, const Record& record,
+                            std::span<const float> gradient) {
   if (record.epoch() != facts.epoch) {
     return {REFUSED_EPOCH, absl::StrCat("the shard's epoch is ", facts.epoch, ", not ",
                                         record.epoch(), ": it was started anew")};
@@ -86,6 +76,48 @@ RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request
     return {REFUSED_INVALID, NonFiniteText(facts, record.stripe(), gradient, *index)};
   }
   return {};
+}
+
+}  // namespace
+
+absl::Status ValidatePushFrame(const PushRequest& request, uint64_t payload_bytes) {
+  return ValidateLengths(request.record(), payload_bytes);
+}
+
+absl::Status ValidateContributeFrame(const ContributeRequest& request, uint64_t payload_bytes) {
+  return ValidateLengths(request.record(), payload_bytes);
+}
+
+absl::Status ValidateWriteFrame(const WriteRequest& request, uint64_t payload_bytes) {
+  return ValidateLengths(request.record(), payload_bytes);
+}
+
+RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request,
+                               const PushRecord& record, std::span<const float> gradient) {
+  if (RecordCheck check = ValidatePlace(facts, request.layout_hash(), record.stripe());
+      check.verdict != APPLIED) {
+    return check;
+  }
+  if (record.format() != FLOAT32) {
+    return {REFUSED_REQUEST, absl::StrCat("format ", record.format(), " is not known")};
+  }
+  if (record.sequence() == 0) {
+    return {REFUSED_REQUEST, "sequences start at 1"};
+  }
+  return ValidateContent(facts, record, gradient);
+}
+
+RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequest& request,
+                                     const ContributeRecord& record,
+                                     std::span<const float> gradient) {
+  if (RecordCheck check = ValidatePlace(facts, request.layout_hash(), record.stripe());
+      check.verdict != APPLIED) {
+    return check;
+  }
+  if (request.evaluation() == 0) {
+    return {REFUSED_REQUEST, "evaluations start at 1"};
+  }
+  return ValidateContent(facts, record, gradient);
 }
 
 absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request) {

@@ -27,6 +27,7 @@ inline constexpr size_t kMaxVerdictMessage = 160;
 // The frame itself, whichever job: the records' lengths sum up to the payload
 // and there are not too many.
 absl::Status ValidatePushFrame(const PushRequest& request, uint64_t payload_bytes);
+absl::Status ValidateContributeFrame(const ContributeRequest& request, uint64_t payload_bytes);
 absl::Status ValidateWriteFrame(const WriteRequest& request, uint64_t payload_bytes);
 
 struct RecordCheck {
@@ -39,6 +40,11 @@ struct RecordCheck {
 // of the stripe, else empty.
 RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request,
                                const PushRecord& record, std::span<const float> gradient);
+
+// The same of a contribution; no refusal changes anything.
+RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequest& request,
+                                     const ContributeRecord& record,
+                                     std::span<const float> gradient);
 
 absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request);
 

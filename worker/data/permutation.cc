@@ -1,6 +1,7 @@
 #include "worker/data/permutation.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -17,6 +18,20 @@ std::vector<uint32_t> EpochPermutation(uint64_t seed, uint32_t epoch, uint32_t e
     std::swap(order[i - 1], order[stream.Below(i, i)]);
   }
   return order;
+}
+
+std::vector<uint32_t> BatchSample(uint64_t seed, uint64_t size, uint32_t examples) {
+  // No job gets to this epoch, so no epoch's order shows the sample.
+  constexpr uint32_t kEpoch = std::numeric_limits<uint32_t>::max();
+  if (size == 0 || size >= examples) {
+    std::vector<uint32_t> all(examples);
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+  std::vector<uint32_t> sample = EpochPermutation(seed, kEpoch, examples);
+  sample.resize(size);
+  std::sort(sample.begin(), sample.end());
+  return sample;
 }
 
 uint64_t BlockLayout::batches(uint64_t block) const {

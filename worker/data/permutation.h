@@ -12,6 +12,11 @@ namespace monsoon {
 // a Philox stream keyed by (seed, epoch): the same in every process.
 std::vector<uint32_t> EpochPermutation(uint64_t seed, uint32_t epoch, uint32_t examples);
 
+// The fixed sample of a batch job, as ascending indices: the first `size` of a
+// permutation of its own, so the same in every process. `size` 0 or not below
+// `examples`: all of them, in order.
+std::vector<uint32_t> BatchSample(uint64_t seed, uint64_t size, uint32_t examples);
+
 // Block sizes for a data set; the last block may be short.
 struct BlockLayout {
   uint64_t examples = 0;

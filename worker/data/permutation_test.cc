@@ -26,6 +26,25 @@ TEST(EpochPermutationTest, FollowsSeedAndEpochAlone) {
   EXPECT_NE(order, EpochPermutation(2, 2, 1000));
 }
 
+TEST(BatchSampleTest, IsAFixedSubsetByTheSeed) {
+  const std::vector<uint32_t> sample = BatchSample(7, 300, 1000);
+  ASSERT_EQ(sample.size(), 300u);
+  EXPECT_TRUE(std::is_sorted(sample.begin(), sample.end()));
+  EXPECT_EQ(std::adjacent_find(sample.begin(), sample.end()), sample.end());
+  EXPECT_LT(sample.back(), 1000u);
+  EXPECT_GT(sample.back(), 300u);  // not the front of the data set
+  EXPECT_EQ(sample, BatchSample(7, 300, 1000));
+  EXPECT_NE(sample, BatchSample(8, 300, 1000));
+}
+
+TEST(BatchSampleTest, AllSamplesKeepTheirOrder) {
+  std::vector<uint32_t> all(10);
+  std::iota(all.begin(), all.end(), 0u);
+  for (const uint64_t size : {0, 10, 11}) {
+    EXPECT_EQ(BatchSample(7, size, 10), all) << size;
+  }
+}
+
 TEST(EpochPermutationTest, PlacesAreUniform) {
   // Where index 0 ends up over 4000 epochs, in 10 places.
   std::vector<int> counts(10);

@@ -4,17 +4,20 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/model/parameter_layout.h"
 #include "coordinator/client/replica_client.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/backend/network.h"
+#include "worker/data/data_source.h"
 #include "worker/replica/block_reader.h"
 
 namespace monsoon::testing {
@@ -75,6 +78,35 @@ class FakeShards : public ParameterClient {
     return result;
   }
 
+  absl::Status FetchVector(const std::string& name, std::span<float> vector,
+                           FetchStats* stats) override {
+    if (before_fetch) RETURN_IF_ERROR(before_fetch());
+    MutexLock lock(&mutex_);
+    log_.push_back("fetch " + name);
+    const auto found = vectors_.find(name);
+    if (found == vectors_.end()) return absl::NotFoundError("ps/0: no vector " + name);
+    ++fetches_;
+    std::copy(found->second.begin(), found->second.end(), vector.begin());
+    if (stats != nullptr) *stats = {vector.size() * 4, 1, 0, 0};
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ContributeResult> Contribute(uint64_t evaluation, uint32_t contribution,
+                                              std::span<const float> gradient) override {
+    bool closed = false;
+    if (before_contribute) {
+      absl::StatusOr<bool> answer = before_contribute(evaluation, contribution);
+      RETURN_IF_ERROR(answer.status());
+      closed = *answer;
+    }
+    MutexLock lock(&mutex_);
+    log_.push_back(absl::StrCat("contribute ", evaluation, "/", contribution));
+    if (!closed) {
+      contributed_[{evaluation, contribution}] = {gradient.begin(), gradient.end()};
+    }
+    return ContributeResult{0, closed, 1, 0, gradient.size() * 4};
+  }
+
   absl::Status Write(std::span<const float>) override {
     return absl::UnimplementedError("not in this test");
   }
@@ -85,6 +117,15 @@ class FakeShards : public ParameterClient {
   void RefuseNext(int pushes) {
     MutexLock lock(&mutex_);
     refuse_next_ = pushes;
+  }
+  void SetVector(const std::string& name, std::vector<float> values) {
+    MutexLock lock(&mutex_);
+    vectors_[name] = std::move(values);
+  }
+  // (evaluation, contribution) -> gradient.
+  std::map<std::pair<uint64_t, uint32_t>, std::vector<float>> contributed() const {
+    MutexLock lock(&mutex_);
+    return contributed_;
   }
   // Another replica's push.
   void ApplyForeign(float g) {
@@ -119,6 +160,8 @@ class FakeShards : public ParameterClient {
   std::function<absl::Status()> before_push;
   std::function<void()> after_push;
   std::function<void()> on_cancel;
+  // True: the evaluation is closed.
+  std::function<absl::StatusOr<bool>(uint64_t evaluation, uint32_t contribution)> before_contribute;
 
  private:
   mutable Mutex mutex_;
@@ -130,6 +173,8 @@ class FakeShards : public ParameterClient {
   std::vector<std::vector<float>> pushed_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> bases_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::vector<float>> vectors_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<uint64_t, uint32_t>, std::vector<float>> contributed_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Step s (from 0) has the gradient s + 1 everywhere. Remembers the first
@@ -185,6 +230,45 @@ class FakeReader : public BlockReader {
   Batch batch_;
   std::deque<BlockId> blocks_;
 };
+
+// Sample i has the value i everywhere and the label 0.
+class FakeSource : public DataSource {
+ public:
+  explicit FakeSource(uint64_t examples) : examples_(examples) {}
+  uint64_t examples() const override { return examples_; }
+  size_t values_per_example() const override { return 4; }
+  void Gather(std::span<const uint32_t> indices, Batch* batch) const override {
+    if (on_gather) on_gather(indices);
+    for (size_t n = 0; n < indices.size(); ++n) {
+      std::fill_n(batch->inputs.data() + n * 4, 4, static_cast<float>(indices[n]));
+      batch->labels[n] = 0;
+    }
+  }
+  uint64_t Fingerprint() const override { return 1; }
+
+  // Set before use; called by the gathering thread.
+  std::function<void(std::span<const uint32_t>)> on_gather;
+
+ private:
+  const uint64_t examples_;
+};
+
+// Work of `evaluation` at the vector "w<evaluation>": these contributions, each
+// of `examples` samples.
+inline NextWorkReply::Contribute MakeContribute(uint64_t evaluation,
+                                                std::vector<uint32_t> contributions,
+                                                uint32_t examples) {
+  NextWorkReply::Contribute work;
+  work.set_evaluation(evaluation);
+  work.set_vector(absl::StrCat("w", evaluation));
+  for (const uint32_t contribution : contributions) {
+    NextWorkReply::Contribution* added = work.add_contribution();
+    added->set_contribution(contribution);
+    added->set_first(static_cast<uint64_t>(contribution) * examples);
+    added->set_examples(examples);
+  }
+  return work;
+}
 
 // Answers by functions; remembers what it was asked. Thread safe.
 class FakeCoordinator : public ReplicaClient {

@@ -9,10 +9,8 @@
 #include "worker/backend/backend.h"
 #include "worker/data/open_dataset.h"
 #include "worker/nn/aligned_buffer.h"
-#include "worker/replica/downpour_loop.h"
 #include "worker/replica/evaluator.h"
 #include "worker/replica/local_updater.h"
-#include "worker/replica/prefetching_reader.h"
 #include "worker/replica/work_source.h"
 
 namespace monsoon {
@@ -97,49 +95,72 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ReplicaRunner::Connect(
   return ParameterClient::Create(std::move(options));
 }
 
-absl::StatusOr<ReplicaRunner::Workplace> ReplicaRunner::Prepare(const Assignment& assignment) {
+absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector* stats,
+                                    SessionControl* control, Workplace* place) {
   const Job& job = assignment.job();
-  Workplace place;
-  ASSIGN_OR_RETURN(place.layout, ParameterLayout::Create(job.model()));
-  if (place.layout.Hash() != assignment.layout_hash()) {
+  ASSIGN_OR_RETURN(place->layout, ParameterLayout::Create(job.model()));
+  if (place->layout.Hash() != assignment.layout_hash()) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "worker/%d derives layout %016x from the model, the coordinator %016x: mixed builds",
-        options_.task, place.layout.Hash(), assignment.layout_hash()));
+        options_.task, place->layout.Hash(), assignment.layout_hash()));
   }
   ASSIGN_OR_RETURN(
       const ShardMap map,
-      ShardMap::Create(place.layout.size(), static_cast<uint32_t>(assignment.shard_address_size()),
+      ShardMap::Create(place->layout.size(), static_cast<uint32_t>(assignment.shard_address_size()),
                        assignment.max_stripe_bytes()));
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
   }
-  ASSIGN_OR_RETURN(place.train, Open(job.train(), job.model(), assignment.train_fingerprint()));
+  ASSIGN_OR_RETURN(place->train, Open(job.train(), job.model(), assignment.train_fingerprint()));
   if (job.has_test()) {
-    ASSIGN_OR_RETURN(place.test, Open(job.test(), job.model(), assignment.test_fingerprint()));
+    ASSIGN_OR_RETURN(place->test, Open(job.test(), job.model(), assignment.test_fingerprint()));
   }
   NetworkOptions network;
   network.threads = static_cast<int>(options_.threads);
-  ASSIGN_OR_RETURN(place.network,
-                   CreateNetwork(BackendKind::kCpu, job.model(), place.layout, network));
-  ASSIGN_OR_RETURN(place.local, LocalUpdater::Create(job.downpour().local_update(), map));
-  ASSIGN_OR_RETURN(place.client, Connect(assignment, map));
-  return place;
+  ASSIGN_OR_RETURN(place->network,
+                   CreateNetwork(BackendKind::kCpu, job.model(), place->layout, network));
+  ASSIGN_OR_RETURN(place->client, Connect(assignment, map));
+  if (job.has_sandblaster()) {
+    AddSandblaster(job, stats, control, place);
+  }
+  return job.has_downpour() ? AddDownpour(job, map, stats, control, place) : absl::OkStatus();
+}
+
+absl::Status ReplicaRunner::AddDownpour(const Job& job, const ShardMap& map, StatsCollector* stats,
+                                        SessionControl* control, Workplace* place) {
+  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
+                   LocalUpdater::Create(job.downpour().local_update(), map));
+  place->loop = std::make_unique<DownpourLoop>(
+      DownpourLoopOptions::From(job, options_.task), &place->layout, place->client.get(),
+      place->network.get(), std::move(local), stats, control, options_.clock);
+  place->reader = std::make_unique<PrefetchingReader>(place->train.get(), job);
+  return absl::OkStatus();
+}
+
+void ReplicaRunner::AddSandblaster(const Job& job, StatsCollector* stats, SessionControl* control,
+                                   Workplace* place) {
+  place->contribution_reader = std::make_unique<ContributionReader>(place->train.get(), job);
+  ContributionRunnerOptions options;
+  options.floats = place->layout.size();
+  options.seed = job.seed();
+  options.worker = options_.task;
+  options.chunk_delay = absl::Milliseconds(options_.fault.compute_delay_ms);
+  place->contributions = std::make_unique<ContributionRunner>(
+      options, place->contribution_reader.get(), place->client.get(), place->network.get(), stats,
+      control, options_.clock);
 }
 
 SessionEnd ReplicaRunner::RunPrepared(const Assignment& assignment, Workplace& place,
                                       StatsCollector* stats, SessionControl* control) {
   const Job& job = assignment.job();
-  DownpourLoop loop(DownpourLoopOptions::From(job, options_.task), &place.layout,
-                    place.client.get(), place.network.get(), std::move(place.local), stats, control,
-                    options_.clock);
-  PrefetchingReader reader(place.train.get(), job);
   AlignedBuffer evaluated(0);
   ReplicaSession::Parts parts;
   parts.session = assignment.session();
   parts.overlap = job.downpour().overlap();
   parts.coordinator = coordinator_;
-  parts.loop = &loop;
-  parts.reader = &reader;
+  parts.loop = place.loop.get();
+  parts.reader = place.reader.get();
+  parts.contributions = place.contributions.get();
   parts.stats = stats;
   parts.control = control;
   parts.clock = options_.clock;
@@ -155,29 +176,33 @@ SessionEnd ReplicaRunner::RunPrepared(const Assignment& assignment, Workplace& p
     return EvaluateAll(place.network.get(), *place.test, job.evaluation().batch_size(),
                        [&] { return control->state() == SessionControl::State::kStop; });
   };
-  SessionEnd end = ReplicaSession(std::move(parts)).Run();
+  ReplicaSession session(std::move(parts));
+  SessionEnd end = session.Run();
   if (end.kind != SessionEnd::Kind::kFinished && end.kind != SessionEnd::Kind::kDrained) {
-    place.client->Cancel();  // calls in flight end before the loop is taken down
+    place.client->Cancel();  // calls in flight end before what made them is taken down
   }
   return end;
 }
 
 SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stats,
                               SessionControl* control) {
-  absl::StatusOr<Workplace> place = Prepare(assignment);
-  if (!place.ok()) {
-    return Failed(
-        absl::IsDataLoss(place.status()) ? ReportFailureRequest::DATA : ReportFailureRequest::JOB,
-        place.status());
+  Workplace place;  // the parts point at each other: it stays where it is
+  if (absl::Status status = Prepare(assignment, stats, control, &place); !status.ok()) {
+    return Failed(absl::IsDataLoss(status) ? ReportFailureRequest::DATA : ReportFailureRequest::JOB,
+                  status);
   }
-  stats->SetFingerprints(place->train->Fingerprint(),
-                         place->test == nullptr ? 0 : place->test->Fingerprint());
+  stats->SetFingerprints(place.train->Fingerprint(),
+                         place.test == nullptr ? 0 : place.test->Fingerprint());
+  stats->SetBackend(place.network->Fingerprint());
   LOG(INFO) << "session opened: job " << assignment.session().job() << ", incarnation "
-            << assignment.session().incarnation() << ", " << place->layout.parameters()
+            << assignment.session().incarnation() << ", " << place.layout.parameters()
             << " parameters on " << assignment.shard_address_size() << " shards, "
-            << place->train->examples() << " examples, " << options_.threads << " threads";
-  control->OnStop([client = place->client.get()] { client->Cancel(); });
-  SessionEnd end = RunPrepared(assignment, *place, stats, control);
+            << place.train->examples() << " examples, " << options_.threads << " threads";
+  control->OnStop([client = place.client.get()] { client->Cancel(); });
+  SessionEnd end = RunPrepared(assignment, place, stats, control);
+  // They wait for their calls in flight, which a stop must be able to end.
+  place.contributions.reset();
+  place.loop.reset();
   control->OnStop(nullptr);
   return end;
 }

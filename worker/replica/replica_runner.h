@@ -19,6 +19,10 @@
 #include "ps_server/client/parameter_client.h"
 #include "worker/backend/network.h"
 #include "worker/data/data_source.h"
+#include "worker/replica/contribution_reader.h"
+#include "worker/replica/contribution_runner.h"
+#include "worker/replica/downpour_loop.h"
+#include "worker/replica/prefetching_reader.h"
 #include "worker/replica/replica_session.h"
 #include "worker/replica/replica_stats.h"
 #include "worker/replica/session_control.h"
@@ -50,11 +54,22 @@ class ReplicaRunner {
     std::shared_ptr<const DataSource> test;  // null when the job has none
     std::unique_ptr<Network> network;
     std::unique_ptr<ParameterClient> client;
-    std::unique_ptr<LocalUpdater> local;
+
+    // Null in a job without Downpour SGD.
+    std::unique_ptr<DownpourLoop> loop;
+    std::unique_ptr<PrefetchingReader> reader;
+    // Null in a job without Sandblaster.
+    std::unique_ptr<ContributionReader> contribution_reader;
+    std::unique_ptr<ContributionRunner> contributions;
   };
 
   // Errors: DataLoss for the data, InvalidArgument for the job.
-  absl::StatusOr<Workplace> Prepare(const Assignment& assignment);
+  absl::Status Prepare(const Assignment& assignment, StatsCollector* stats, SessionControl* control,
+                       Workplace* place);
+  absl::Status AddDownpour(const Job& job, const ShardMap& map, StatsCollector* stats,
+                           SessionControl* control, Workplace* place);
+  void AddSandblaster(const Job& job, StatsCollector* stats, SessionControl* control,
+                      Workplace* place);
   absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset, const Model& model,
                                                          uint64_t fingerprint);
   absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const Assignment& assignment,

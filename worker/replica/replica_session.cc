@@ -22,11 +22,7 @@ constexpr uint32_t kDefaultRetryMs = 50;
 ReplicaSession::ReplicaSession(Parts parts)
     : parts_(std::move(parts)),
       source_(parts_.coordinator, parts_.session, parts_.stats, parts_.control),
-      logged_at_(parts_.clock->Now()) {
-  if (parts_.overlap == ASYNC) {
-    asker_ = std::make_unique<BackgroundCall<Reply>>();
-  }
-}
+      logged_at_(parts_.clock->Now()) {}
 
 SessionEnd ReplicaSession::Run() {
   while (true) {
@@ -38,8 +34,8 @@ SessionEnd ReplicaSession::Run() {
       case SessionControl::State::kRunning:
         break;
     }
-    if (parts_.reader->blocks_left() > 0) {
-      if (absl::Status status = TrainOneStep(); !status.ok()) {
+    if (training() || contributing()) {
+      if (absl::Status status = ComputeOneStep(); !status.ok()) {
         return Classify(status);
       }
       continue;
@@ -61,8 +57,12 @@ SessionEnd ReplicaSession::Run() {
   }
 }
 
-absl::Status ReplicaSession::TrainOneStep() {
+absl::Status ReplicaSession::ComputeOneStep() {
   RETURN_IF_ERROR(AskAhead());
+  return training() ? TrainOneStep() : parts_.contributions->Step();
+}
+
+absl::Status ReplicaSession::TrainOneStep() {
   absl::StatusOr<BlockReader::Piece> piece = parts_.reader->Next();
   if (!piece.ok()) {
     return absl::DataLossError(absl::StrCat("reading training data: ", piece.status().message()));
@@ -90,57 +90,93 @@ void ReplicaSession::LogProgress(const StepResult& result) {
   logged_at_ = now;
 }
 
+// ---- asking ----------------------------------------------------------------
+
 absl::Status ReplicaSession::AskAhead() {
-  if (asker_ == nullptr || held_.has_value()) {
+  if (held_.has_value()) {
     return absl::OkStatus();
   }
-  if (std::optional<Reply> reply = asker_->TryTake()) {
-    if (!reply->ok() || !(*reply)->has_train()) {
-      held_ = std::move(reply);
-      return absl::OkStatus();
-    }
-    RETURN_IF_ERROR(Act(**reply).status());
+  if (std::optional<Reply> reply = asker_.TryTake()) {
+    RETURN_IF_ERROR(TakeAhead(*std::move(reply)));
   }
-  if (!asker_->busy() && parts_.reader->blocks_left() <= 1) {
-    asker_->Start([this, done = parts_.loop->TakeDone()] { return source_.Next(done); });
+  if (!held_.has_value() && !asker_.busy() && WantsMore()) {
+    asker_.Start([this, blocks = TakeBlocks()] { return Ask(blocks); });
   }
   return absl::OkStatus();
+}
+
+absl::Status ReplicaSession::TakeAhead(Reply reply) {
+  if (reply.ok() && (reply->has_train() || reply->has_contribute())) {
+    return Act(*reply).status();
+  }
+  if (reply.ok() && reply->has_wait() && contributing()) {
+    Wait(reply->wait().retry_ms());
+    return absl::OkStatus();
+  }
+  if (reply.ok() && reply->has_finish() && contributing()) {
+    parts_.contributions->Abandon();  // what is left is of no use to anybody
+  }
+  held_ = std::move(reply);
+  return absl::OkStatus();
+}
+
+bool ReplicaSession::WantsMore() const {
+  if (training()) {
+    return parts_.overlap == ASYNC && parts_.reader->blocks_left() <= 1;
+  }
+  return contributing() &&
+         (parts_.contributions->unreported() ||
+          (parts_.contributions->left() <= 1 && parts_.clock->Now() >= ask_after_));
+}
+
+std::vector<BlockId> ReplicaSession::TakeBlocks() {
+  return parts_.loop == nullptr ? std::vector<BlockId>() : parts_.loop->TakeDone();
+}
+
+ReplicaSession::Reply ReplicaSession::Ask(std::vector<BlockId> blocks) {
+  FinishedWork done{std::move(blocks), {}};
+  if (parts_.contributions != nullptr) {
+    RETURN_IF_ERROR(parts_.contributions->AwaitSent());
+    done.contributions = parts_.contributions->TakeResults();
+  }
+  return source_.Next(std::move(done));
 }
 
 ReplicaSession::Reply ReplicaSession::AwaitWork() {
   if (held_.has_value()) {
     return *std::exchange(held_, std::nullopt);
   }
-  if (asker_ == nullptr || !asker_->busy()) {
-    return source_.Next(parts_.loop->TakeDone());
+  if (!asker_.busy()) {
+    return Ask(TakeBlocks());
   }
   while (true) {
-    if (std::optional<Reply> reply = asker_->WaitTake(kWaitSlice)) {
+    if (std::optional<Reply> reply = asker_.WaitTake(kWaitSlice)) {
       return *std::move(reply);
     }
   }
 }
 
+// ---- acting ----------------------------------------------------------------
+
 absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
   switch (reply.work_case()) {
     case NextWorkReply::kTrain:
-      for (const BlockId& block : reply.train().block()) {
-        LOG(DEBUG) << "block " << block.block() << " of epoch " << block.epoch();
-        RETURN_IF_ERROR(parts_.reader->Append(block));
-      }
+      RETURN_IF_ERROR(Train(reply.train()));
+      return true;
+    case NextWorkReply::kContribute:
+      RETURN_IF_ERROR(Contribute(reply.contribute()));
       return true;
     case NextWorkReply::kWait:
-      parts_.control->Sleep(absl::Milliseconds(reply.wait().retry_ms() > 0 ? reply.wait().retry_ms()
-                                                                           : kDefaultRetryMs));
+      Wait(reply.wait().retry_ms());
       return true;
     case NextWorkReply::kFlush:
-      RETURN_IF_ERROR(parts_.loop->Flush());
+      RETURN_IF_ERROR(FlushTraining());
       return true;
     case NextWorkReply::kEvaluate:
       RETURN_IF_ERROR(EvaluateAndReport(reply.evaluate().evaluation()));
       return true;
     case NextWorkReply::kFinish:
-      RETURN_IF_ERROR(parts_.loop->Flush());
+      RETURN_IF_ERROR(FlushTraining());
       return false;
     case NextWorkReply::WORK_NOT_SET:
       break;
@@ -148,9 +184,46 @@ absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
   return absl::InternalError("the coordinator's answer names no work");
 }
 
+absl::Status ReplicaSession::Train(const NextWorkReply::Train& work) {
+  if (parts_.reader == nullptr) {
+    return absl::InternalError("the coordinator leased blocks of a job without downpour");
+  }
+  for (const BlockId& block : work.block()) {
+    LOG(DEBUG) << "block " << block.block() << " of epoch " << block.epoch();
+    RETURN_IF_ERROR(parts_.reader->Append(block));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicaSession::Contribute(const NextWorkReply::Contribute& work) {
+  if (parts_.contributions == nullptr) {
+    return absl::InternalError("the coordinator leased contributions of a job without sandblaster");
+  }
+  ask_after_ = absl::ZeroDuration();
+  return parts_.contributions->Append(work);
+}
+
+void ReplicaSession::Wait(uint32_t retry_ms) {
+  const absl::Duration pause = absl::Milliseconds(retry_ms > 0 ? retry_ms : kDefaultRetryMs);
+  if (contributing()) {
+    ask_after_ = parts_.clock->Now() + pause;
+  } else if (parts_.contributions == nullptr || !parts_.contributions->unreported()) {
+    parts_.control->Sleep(pause);
+  }  // else a result became ready since the question: it is reported at once
+}
+
+absl::Status ReplicaSession::FlushTraining() {
+  return parts_.loop == nullptr ? absl::OkStatus() : parts_.loop->Flush();
+}
+
 absl::Status ReplicaSession::EvaluateAndReport(uint64_t evaluation) {
   absl::StatusOr<EvaluationResult> result = parts_.evaluate();
-  parts_.loop->RestoreParameters();
+  if (parts_.loop != nullptr) {
+    parts_.loop->RestoreParameters();
+  }
+  if (parts_.contributions != nullptr) {
+    parts_.contributions->RestoreParameters();
+  }
   RETURN_IF_ERROR(result.status());
   ReportEvaluationRequest request;
   *request.mutable_session() = parts_.session;
@@ -175,17 +248,27 @@ absl::Status ReplicaSession::EvaluateAndReport(uint64_t evaluation) {
   }
 }
 
+// ---- ending ----------------------------------------------------------------
+
+absl::Status ReplicaSession::FinishWork() {
+  RETURN_IF_ERROR(FlushTraining());
+  return parts_.contributions == nullptr ? absl::OkStatus() : parts_.contributions->FinishCurrent();
+}
+
 SessionEnd ReplicaSession::Drain() {
-  if (absl::Status status = parts_.loop->Flush(); !status.ok()) {
+  if (absl::Status status = FinishWork(); !status.ok()) {
     return Classify(status);
   }
-  if (asker_ != nullptr && asker_->busy()) {
-    AwaitWork().IgnoreError();  // blocks it brings go back when the worker leaves
+  if (asker_.busy()) {
+    AwaitWork().IgnoreError();  // the work it brings goes back when the worker leaves
   }
-  std::vector<BlockId> done = parts_.loop->TakeDone();
+  FinishedWork done{TakeBlocks(), {}};
+  if (parts_.contributions != nullptr) {
+    done.contributions = parts_.contributions->TakeResults();
+  }
   if (!done.empty()) {
     if (absl::Status status = source_.ReportLast(std::move(done)); !status.ok()) {
-      LOG(WARNING) << "finished blocks were not reported: " << std::string(status.message());
+      LOG(WARNING) << "finished work was not reported: " << std::string(status.message());
     }
   }
   return {SessionEnd::Kind::kDrained, {}, {}};

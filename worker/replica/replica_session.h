@@ -1,18 +1,20 @@
-// ReplicaSession: one replica's part in one job, from the first block to the
-// end: asks for work, trains on it, reports blocks only after every push that
-// contains them was acknowledged by all shards, evaluates when told.
+// ReplicaSession: one replica's part in one job, from the first work to the
+// end: asks for work, does it (blocks to train on, contributions to a batch
+// gradient, evaluations), and reports blocks and contributions only after all
+// shards have acknowledged what came of them.
 //
-// With overlap ASYNC the next work is asked for while the last block is being
-// computed; with NONE strictly in turn.
+// The next work is asked for while the last one is being computed; with overlap
+// NONE training asks strictly in turn. A contribution is reported as soon as it
+// is acknowledged, since the whole batch waits for it.
 //
 // Thread safety: none; Run belongs to one thread. Others act on it through the
 // SessionControl.
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
@@ -21,6 +23,7 @@
 #include "worker/backend/network.h"
 #include "worker/replica/background_call.h"
 #include "worker/replica/block_reader.h"
+#include "worker/replica/contribution_runner.h"
 #include "worker/replica/downpour_loop.h"
 #include "worker/replica/replica_stats.h"
 #include "worker/replica/session_control.h"
@@ -51,8 +54,11 @@ class ReplicaSession {
     SessionKey session;
     Overlap overlap = ASYNC;
     ReplicaClient* coordinator = nullptr;
+    // What trains; both null in a job without Downpour SGD.
     DownpourLoop* loop = nullptr;
     BlockReader* reader = nullptr;
+    // Null in a job without Sandblaster.
+    ContributionRunner* contributions = nullptr;
     Evaluate evaluate;
     StatsCollector* stats = nullptr;
     SessionControl* control = nullptr;
@@ -68,25 +74,44 @@ class ReplicaSession {
  private:
   using Reply = absl::StatusOr<NextWorkReply>;
 
+  bool training() const { return parts_.reader != nullptr && parts_.reader->blocks_left() > 0; }
+  bool contributing() const {
+    return parts_.contributions != nullptr && parts_.contributions->left() > 0;
+  }
+  // One step of training, or one batch of a contribution.
+  absl::Status ComputeOneStep();
   absl::Status TrainOneStep();
   void LogProgress(const StepResult& result);
-  // Takes what was asked for, and asks for more when the last block is at hand.
+
+  // Takes what was asked for, and asks for more when the last work is at hand.
   absl::Status AskAhead();
+  absl::Status TakeAhead(Reply reply);
+  bool WantsMore() const;
+  std::vector<BlockId> TakeBlocks();
+  // Reports and asks; waits for the contribution in flight before. Any thread.
+  Reply Ask(std::vector<BlockId> blocks);
   Reply AwaitWork();
   // True: the session goes on.
   absl::StatusOr<bool> Act(const NextWorkReply& reply);
+  absl::Status Train(const NextWorkReply::Train& work);
+  absl::Status Contribute(const NextWorkReply::Contribute& work);
+  void Wait(uint32_t retry_ms);
+  absl::Status FlushTraining();
   absl::Status EvaluateAndReport(uint64_t evaluation);
   SessionEnd Drain();
+  absl::Status FinishWork();
   SessionEnd Classify(const absl::Status& status) const;
 
   const Parts parts_;
   WorkSource source_;
   uint64_t logged_steps_ = 0;
   absl::Duration logged_at_;
-  // Null when overlap is NONE. An answer that is no training waits in held_
-  // until the blocks before it are done.
-  std::unique_ptr<BackgroundCall<Reply>> asker_;
+  // An answer that is no more of the work at hand waits here until that is done.
   std::optional<Reply> held_;
+  // The coordinator had nothing: not to be asked before, but to report.
+  absl::Duration ask_after_;
+  // Last: its thread uses the ones above.
+  BackgroundCall<Reply> asker_;
 };
 
 }  // namespace monsoon

@@ -62,6 +62,17 @@ void StatsCollector::AddPush(const ParameterClient::PushResult& push, absl::Dura
   push_latency_.Add(absl::ToDoubleMilliseconds(duration));
 }
 
+void StatsCollector::AddContribution(const ParameterClient::ContributeResult& sent,
+                                     absl::Duration duration) {
+  MutexLock lock(&mutex_);
+  stats_.set_pushes(stats_.pushes() + 1);
+  stats_.set_rpcs(stats_.rpcs() + sent.rpcs);
+  stats_.set_retries(stats_.retries() + sent.retries);
+  stats_.set_duplicates(stats_.duplicates() + sent.duplicates);
+  stats_.set_bytes_pushed(stats_.bytes_pushed() + sent.bytes);
+  push_latency_.Add(absl::ToDoubleMilliseconds(duration));
+}
+
 void StatsCollector::AddRefused() {
   MutexLock lock(&mutex_);
   stats_.set_refused(stats_.refused() + 1);
@@ -80,6 +91,11 @@ void StatsCollector::SetFingerprints(uint64_t train, uint64_t test) {
   if (test != 0) {
     stats_.set_test_fingerprint(test);
   }
+}
+
+void StatsCollector::SetBackend(const std::string& fingerprint) {
+  MutexLock lock(&mutex_);
+  stats_.set_backend_fingerprint(fingerprint);
 }
 
 ReplicaStats StatsCollector::Snapshot() const {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
@@ -26,12 +27,18 @@ class StatsCollector {
   void AddFetch(const FetchStats& fetch, absl::Duration duration);
   void AddEvaluationFetch(const FetchStats& fetch);
   void AddPush(const ParameterClient::PushResult& push, absl::Duration duration);
+  // One contribution to a batch gradient, acknowledged or found late: a push
+  // without staleness.
+  void AddContribution(const ParameterClient::ContributeResult& sent, absl::Duration duration);
   // Refused here, before it left.
   void AddRefused();
   // Calls that failed before they succeeded in the end.
   void AddRetry();
   // 0: not known; keeps what was told before.
   void SetFingerprints(uint64_t train, uint64_t test);
+
+  // Network::Fingerprint() of the replica's backend.
+  void SetBackend(const std::string& fingerprint);
 
   ReplicaStats Snapshot() const;
 

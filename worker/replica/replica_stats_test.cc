@@ -37,6 +37,22 @@ TEST(StatsCollectorTest, CountsEachKindApart) {
   EXPECT_EQ(pushes, 3u);
 }
 
+TEST(StatsCollectorTest, AContributionIsAPushWithoutStaleness) {
+  StatsCollector stats;
+  stats.SetBackend("cpu threads 1");
+  stats.AddContribution({.duplicates = 2, .rpcs = 3, .retries = 1, .bytes = 70},
+                        absl::Milliseconds(1));
+  const ReplicaStats figures = stats.Snapshot();
+  EXPECT_EQ(figures.pushes(), 1u);
+  EXPECT_EQ(figures.duplicates(), 2u);
+  EXPECT_EQ(figures.rpcs(), 3u);
+  EXPECT_EQ(figures.retries(), 1u);
+  EXPECT_EQ(figures.bytes_pushed(), 70u);
+  EXPECT_TRUE(figures.staleness().empty());
+  EXPECT_EQ(figures.staleness_unknown(), 0u);
+  EXPECT_EQ(figures.backend_fingerprint(), "cpu threads 1");
+}
+
 TEST(StatsCollectorTest, MeansStartPlainAndForgetSlowly) {
   StatsCollector stats;
   stats.AddStep(4.0, 0, 10, absl::Milliseconds(1));

@@ -23,17 +23,20 @@ WorkSource::WorkSource(ReplicaClient* client, SessionKey session, const StatsCol
                        SessionControl* control)
     : client_(client), session_(std::move(session)), stats_(stats), control_(control) {}
 
-NextWorkRequest WorkSource::MakeRequest(std::vector<BlockId> done) {
+NextWorkRequest WorkSource::MakeRequest(FinishedWork done) {
   NextWorkRequest request;
   *request.mutable_session() = session_;
   request.set_request(++request_);
-  for (BlockId& block : done) {
+  for (BlockId& block : done.blocks) {
     *request.add_done() = std::move(block);
+  }
+  for (ContributionResult& result : done.contributions) {
+    *request.add_contribution() = std::move(result);
   }
   return request;
 }
 
-absl::StatusOr<NextWorkReply> WorkSource::Next(std::vector<BlockId> done) {
+absl::StatusOr<NextWorkReply> WorkSource::Next(FinishedWork done) {
   NextWorkRequest request = MakeRequest(std::move(done));
   absl::Duration pause = kFirstPause;
   while (true) {
@@ -59,7 +62,7 @@ absl::StatusOr<NextWorkReply> WorkSource::Next(std::vector<BlockId> done) {
   }
 }
 
-absl::Status WorkSource::ReportLast(std::vector<BlockId> done) {
+absl::Status WorkSource::ReportLast(FinishedWork done) {
   NextWorkRequest request = MakeRequest(std::move(done));
   *request.mutable_stats() = stats_->Snapshot();
   return client_->NextWork(request).status();

@@ -14,6 +14,14 @@
 
 namespace monsoon {
 
+// What a replica has finished since its last request.
+struct FinishedWork {
+  std::vector<BlockId> blocks;
+  std::vector<ContributionResult> contributions;
+
+  bool empty() const { return blocks.empty() && contributions.empty(); }
+};
+
 class WorkSource {
  public:
   // All must outlive this.
@@ -24,13 +32,13 @@ class WorkSource {
   // reached the same request is repeated, with growing pauses, until the
   // session is drained or stopped (CANCELLED). FailedPrecondition: the
   // coordinator does not know the session any more.
-  absl::StatusOr<NextWorkReply> Next(std::vector<BlockId> done);
+  absl::StatusOr<NextWorkReply> Next(FinishedWork done);
 
   // Reports `done` once, for a replica that leaves; the answer does not matter.
-  absl::Status ReportLast(std::vector<BlockId> done);
+  absl::Status ReportLast(FinishedWork done);
 
  private:
-  NextWorkRequest MakeRequest(std::vector<BlockId> done);
+  NextWorkRequest MakeRequest(FinishedWork done);
 
   ReplicaClient* const client_;
   const SessionKey session_;

@@ -207,6 +207,42 @@ TEST(CpuNetworkModelsTest, TenTrainingStepsFollowTheReference) {
   }
 }
 
+TEST(CpuNetworkModelsTest, DropoutBySampleDoesNotDependOnTheBatch) {
+  Pair pair(ParseModel(R"pb(
+    input_shape: [ 2, 7, 6 ]
+    layer { conv2d { filters: 5 kernel: 2 } }
+    layer { dropout { rate: 0.4 } }
+    layer { flatten {} }
+    layer { dropout { rate: 0.2 } }
+    layer { dense { units: 4 } }
+  )pb"));
+  const std::vector<float> parameters = InitialParameters(pair.layout, 7);
+  pair.SetParameters(parameters);
+  constexpr size_t kExamples = 6;
+  const Batch all = RandomBatch(pair.layout, kExamples, 3);
+  const std::vector<uint32_t> samples = {40, 2, 999, 3, 17, 8};
+  pair.ExpectSameGradient(all, StepKey{1, 2, 3, samples}, 3e-5);
+  for (Network* network : {pair.oracle.get(), pair.cpu.get()}) {
+    std::vector<float> gradient(pair.layout.size());
+    ASSERT_OK_AND_ASSIGN(const StepResult whole,
+                         network->LossAndGradient(all, StepKey{1, 2, 3, samples}, gradient));
+    double loss = 0;
+    for (size_t first = 0; first < kExamples; first += 2) {
+      Batch pair_of_samples(2, all.values);
+      pair_of_samples.examples = 2;
+      std::copy_n(all.inputs.data() + first * all.values, 2 * all.values,
+                  pair_of_samples.inputs.data());
+      std::copy_n(all.labels.begin() + first, 2, pair_of_samples.labels.begin());
+      // By another worker, in another step.
+      const StepKey key{1, 5, first, std::span(samples).subspan(first, 2)};
+      ASSERT_OK_AND_ASSIGN(const StepResult part,
+                           network->LossAndGradient(pair_of_samples, key, gradient));
+      loss += part.loss_mean * 2;
+    }
+    EXPECT_NEAR(loss / kExamples, whole.loss_mean, 1e-5);
+  }
+}
+
 TEST(CpuNetworkModelsTest, OneThreadGivesTheSameBitsAgain) {
   const Model model = testing::LeNet();
   std::vector<float> first;

@@ -1,0 +1,151 @@
+#include "common/config/sandblaster_check.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/job_limits.h"
+#include "common/config/number_check.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint32_t kMaxChunk = 1 << 20;
+// Both keep a contribution's samples far from the end of 32 bits.
+constexpr uint32_t kMaxChunksPerContribution = 2048;
+constexpr uint32_t kMaxLineSearchEvaluations = 1000;
+
+void CheckLineSearch(const LineSearch& search, Reporter* reporter) {
+  const std::string path = "sandblaster.line_search";
+  NumberCheck check(reporter);
+  // What is unset has its default here.
+  const double c1 = search.c1() == 0.0 ? kDefaultC1 : search.c1();
+  const double c2 = search.c2() == 0.0 ? kDefaultC2 : search.c2();
+  const bool c1_ok = c1 > 0.0 && c1 < 1.0;
+  const bool c2_ok = c2 > 0.0 && c2 < 1.0;
+  if (!c1_ok) {
+    check.Refuse(path + ".c1", c1, "is outside (0, 1)");
+  }
+  if (!c2_ok) {
+    check.Refuse(path + ".c2", c2, "is outside (0, 1)");
+  }
+  if (c1_ok && c2_ok && c1 >= c2) {
+    // At the one that was written.
+    const bool at_c1 = search.c1() != 0.0;
+    reporter->Error(at_c1 ? path + ".c1" : path + ".c2",
+                    absl::StrCat("c1 (", c1, ") must be below c2 (", c2, ")"),
+                    absl::StrCat("the usual values are c1: ", kDefaultC1, " c2: ", kDefaultC2));
+  }
+  check.AtMost(path + ".max_evaluations", search.max_evaluations(), kMaxLineSearchEvaluations);
+}
+
+void CheckChunks(const Job& job, Reporter* reporter) {
+  const Sandblaster& sandblaster = job.sandblaster();
+  NumberCheck check(reporter);
+  check.AtMost("sandblaster.chunks_per_contribution", sandblaster.chunks_per_contribution(),
+               kMaxChunksPerContribution);
+  const uint32_t chunk = sandblaster.chunk_examples();
+  const uint32_t batch = job.batch_size();
+  if (chunk > kMaxChunk) {
+    check.AtMost("sandblaster.chunk_examples", chunk, kMaxChunk);
+  } else if (batch != 0 && chunk % batch != 0) {
+    reporter->Error("sandblaster.chunk_examples",
+                    absl::StrCat(chunk, " is not a multiple of batch_size (", batch, ")"),
+                    absl::StrCat("write chunk_examples: ", (uint64_t{chunk} / batch + 1) * batch));
+  }
+}
+
+void CheckSynthetic(const Job& job, Reporter* reporter) {
+  const double condition = job.sandblaster().synthetic().condition();
+  if (!(condition >= 1.0 && condition <= 1e12)) {
+    reporter->Error("sandblaster.synthetic.condition",
+                    absl::StrCat(condition, " is outside 1 .. 1e+12"), "as in condition: 100");
+  }
+  if (job.has_downpour()) {
+    reporter->Error("sandblaster.synthetic",
+                    "it replaces the model's loss, so Downpour SGD cannot go before it",
+                    "remove downpour { }");
+  }
+  if (job.has_test()) {
+    reporter->Error("test", "a synthetic objective has no accuracy to measure", "remove test { }");
+  }
+}
+
+// What belongs to the other mode, or needs it.
+void CheckBeside(const Job& job, Reporter* reporter) {
+  const Sandblaster& sandblaster = job.sandblaster();
+  if (sandblaster.evaluate_every_iterations() != 0 && !job.has_test()) {
+    reporter->Error("sandblaster.evaluate_every_iterations", "there is no test data to evaluate on",
+                    "add test { idx { ... } }");
+  }
+  if (job.has_downpour()) {
+    if (job.downpour().replicas() != sandblaster.replicas()) {
+      reporter->Error("sandblaster.replicas",
+                      absl::StrCat(sandblaster.replicas(), " is not downpour.replicas (",
+                                   job.downpour().replicas(),
+                                   "): both parts of a chain have the same replicas"),
+                      absl::StrCat("write replicas: ", job.downpour().replicas()));
+    }
+    return;
+  }
+  if (job.has_stop()) {
+    reporter->Error("stop", "it ends Downpour SGD, and Sandblaster ends by itself",
+                    "remove it; sandblaster.max_iterations is the limit");
+  }
+  if (job.evaluation().every_epochs() != 0.0) {
+    reporter->Error("evaluation.every_epochs",
+                    "it counts epochs of Downpour SGD, and the job has none",
+                    "write evaluate_every_iterations inside sandblaster { }");
+  }
+}
+
+}  // namespace
+
+void CheckSandblaster(const Job& job, Reporter* reporter) {
+  const Sandblaster& sandblaster = job.sandblaster();
+  NumberCheck check(reporter);
+  if (!Sandblaster::Algorithm_IsValid(sandblaster.algorithm())) {
+    reporter->Error("sandblaster.algorithm", "unknown algorithm");
+  }
+  check.AtMost("sandblaster.history", sandblaster.history(), kMaxHistory);
+  check.NotNegative("sandblaster.l2", sandblaster.l2());
+  check.NotNegative("sandblaster.gradient_tolerance", sandblaster.gradient_tolerance());
+  check.AtMost("sandblaster.replicas", sandblaster.replicas(), kMaxReplicas);
+  CheckLineSearch(sandblaster.line_search(), reporter);
+  CheckChunks(job, reporter);
+  if (sandblaster.has_synthetic()) {
+    CheckSynthetic(job, reporter);
+  }
+  CheckBeside(job, reporter);
+}
+
+void CheckSandblasterBatch(const Job& job, uint64_t examples, Reporter* reporter) {
+  const Sandblaster& sandblaster = job.sandblaster();
+  const uint64_t sample = sandblaster.sample_examples();
+  if (sample > examples) {
+    reporter->Error(
+        "sandblaster.sample_examples",
+        absl::StrCat("a sample of ", sample, " is larger than the training data of ", examples),
+        "leave it out to take all");
+    return;
+  }
+  const uint64_t batch = sample != 0 ? sample : examples;
+  const uint64_t chunk =
+      sandblaster.chunk_examples() != 0 ? sandblaster.chunk_examples() : job.batch_size();
+  const uint64_t run = sandblaster.chunks_per_contribution();
+  // Automatic runs are as long as needed.
+  if (chunk == 0 || run == 0) {
+    return;
+  }
+  const uint64_t chunks = (batch + chunk - 1) / chunk;
+  const uint64_t contributions = (chunks + run - 1) / run;
+  if (contributions > kMaxContributions) {
+    reporter->Error(
+        "sandblaster.chunks_per_contribution",
+        absl::StrCat(chunks, " chunks in runs of ", run, " make ", contributions,
+                     " contributions, the limit is ", kMaxContributions),
+        absl::StrCat("write at least chunks_per_contribution: ",
+                     (chunks + kMaxContributions - 1) / kMaxContributions, ", or leave it out"));
+  }
+}
+
+}  // namespace monsoon

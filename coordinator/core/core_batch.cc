@@ -1,0 +1,103 @@
+// CoordinatorCore: batch jobs and their minimiser.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "coordinator/core/coordinator_core.h"
+
+namespace monsoon {
+namespace {
+
+using Stage = JobRecord::Stage;
+
+absl::Status Ended(const std::string& job) {
+  return absl::CancelledError(absl::StrCat("job ", job, " has ended"));
+}
+
+}  // namespace
+
+void CoordinatorCore::BeginBatch(JobRecord* job, absl::Duration now) {
+  absl::StatusOr<SandblasterOptions> options =
+      SandblasterOptions::FromJob(job->plan.job, job->plan.examples, job->plan.replicas);
+  CHECK_OK(options.status());  // JobPlan::Make has judged it.
+  auto batch = std::make_unique<SandblasterJob>(*options);
+  if (job->downpour != nullptr) {
+    for (const uint32_t worker : job->downpour->replicas()) {
+      batch->AddReplica(worker, now);
+    }
+    job->AddEvent(now, "sandblaster", "", "goes on from the parameters of Downpour SGD");
+  }
+  job->sandblaster = std::move(batch);
+}
+
+JobRecord* CoordinatorCore::RunningBatch(const std::string& job) const {
+  const bool runs = active_ != nullptr && active_->id == job && active_->stage == Stage::kActive &&
+                    active_->sandblaster != nullptr && !active_->sandblaster->trained();
+  return runs ? active_ : nullptr;
+}
+
+std::optional<BatchTask> CoordinatorCore::TakeBatch() {
+  if (active_ == nullptr || active_->batch_driver || RunningBatch(active_->id) == nullptr) {
+    return std::nullopt;
+  }
+  active_->batch_driver = true;
+  BatchTask task;
+  task.job = active_->id;
+  task.config = active_->plan.job;
+  task.epochs = active_->shard_epoch;
+  task.contributions = active_->sandblaster->contributions(false);
+  return task;
+}
+
+absl::Status CoordinatorCore::StartEvaluation(const std::string& id, uint64_t evaluation,
+                                              const std::string& w, bool probe, Moment moment) {
+  JobRecord* const job = RunningBatch(id);
+  if (job == nullptr) {
+    return Ended(id);
+  }
+  job->sandblaster->StartEvaluation(evaluation, w, probe, moment.now);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<BatchResult>> CoordinatorCore::FinishedEvaluation(
+    const std::string& id) {
+  JobRecord* const job = RunningBatch(id);
+  if (job == nullptr) {
+    return Ended(id);
+  }
+  const auto result = job->sandblaster->FinishedEvaluation();
+  if (!result) {
+    return std::optional<BatchResult>();
+  }
+  return std::make_optional(BatchResult{result->loss_sum, result->examples, result->finite});
+}
+
+absl::Status CoordinatorCore::NoteIteration(const std::string& id,
+                                            const JobDescription::Iteration& iteration,
+                                            const SandblasterJob::DriverFigures& figures,
+                                            Moment moment) {
+  JobRecord* const job = RunningBatch(id);
+  if (job == nullptr) {
+    return Ended(id);
+  }
+  job->sandblaster->NoteFigures(figures);
+  job->sandblaster->NoteIteration(iteration, moment.now);
+  return absl::OkStatus();
+}
+
+void CoordinatorCore::EndBatch(const std::string& id, const absl::StatusOr<std::string>& reason,
+                               Moment moment) {
+  JobRecord* const job = RunningBatch(id);
+  if (job == nullptr) {
+    return;
+  }
+  if (reason.ok()) {
+    job->sandblaster->DriverDone(*reason, moment.now);
+  } else {
+    End(job, FAILED, absl::StrCat("sandblaster: ", reason.status().message()), moment.now);
+  }
+  Advance(moment.now);
+}
+
+}  // namespace monsoon

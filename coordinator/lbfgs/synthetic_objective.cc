@@ -1,0 +1,46 @@
+#include "coordinator/lbfgs/synthetic_objective.h"
+
+#include <cmath>
+#include <vector>
+
+namespace monsoon {
+
+absl::StatusOr<SyntheticObjective> SyntheticObjective::Create(VectorSpace* space, uint64_t seed,
+                                                              double condition, double l2) {
+  if (!(condition >= 1.0) || !std::isfinite(condition) || !(l2 >= 0.0) || !std::isfinite(l2)) {
+    return absl::InvalidArgumentError(absl::StrCat("synthetic objective: condition is ", condition,
+                                                   " and must be at least 1, ", "l2 is ", l2,
+                                                   " and must be at least 0"));
+  }
+  SyntheticObjective objective(space, l2);
+  RETURN_IF_ERROR(space->Uniform(objective.a(), seed, kCurvatureStream, 1.0, condition));
+  RETURN_IF_ERROR(space->Uniform(objective.b(), seed, kCentreStream, -1.0, 1.0));
+  return objective;
+}
+
+absl::StatusOr<ObjectiveValue> SyntheticObjective::Evaluate(const std::string& w,
+                                                            const std::string& gradient_out) {
+  OwnedVector error = OwnedVector::New(space_, "e");
+  OwnedVector scaled;
+  RETURN_IF_ERROR(space_->Axpy(error.name(), -1.0, b_.name(), w));
+  std::string product = gradient_out;
+  if (l2_ != 0.0) {
+    scaled = OwnedVector::New(space_, "p");
+    product = scaled.name();
+  }
+  RETURN_IF_ERROR(space_->Multiply(product, a_.name(), error.name()));
+  ASSIGN_OR_RETURN(const double twice_f, space_->Dot(product, error.name()));
+  double f = 0.5 * twice_f;
+  if (l2_ != 0.0) {
+    ASSIGN_OR_RETURN(const double w_dot_w, space_->Dot(w, w));
+    f += 0.5 * l2_ * w_dot_w;
+    RETURN_IF_ERROR(space_->Axpy(gradient_out, l2_, w, product));
+  }
+  if (!std::isfinite(f)) {
+    space_->Free(gradient_out);
+    return ObjectiveValue{.f = HUGE_VAL, .finite = false};
+  }
+  return ObjectiveValue{.f = f, .finite = true};
+}
+
+}  // namespace monsoon

@@ -1,0 +1,135 @@
+#include "coordinator/lbfgs/test_functions.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace monsoon::testing {
+
+TestFunction Rosenbrock(size_t n) {
+  TestFunction test{.name = "Rosenbrock"};
+  test.function = [](std::span<const double> x, std::span<double> g) {
+    double f = 0.0;
+    for (size_t i = 0; i + 1 < x.size(); i += 2) {
+      const double a = 1.0 - x[i];
+      const double b = 10.0 * (x[i + 1] - x[i] * x[i]);
+      g[i + 1] = 20.0 * b;
+      g[i] = -2.0 * (x[i] * g[i + 1] + a);
+      f += a * a + b * b;
+    }
+    return f;
+  };
+  for (size_t i = 0; i < n; i += 2) {
+    test.start.insert(test.start.end(), {-1.2, 1.0});
+  }
+  test.minimiser.assign(n, 1.0);
+  return test;
+}
+
+TestFunction Beale() {
+  TestFunction test{.name = "Beale", .start = {1.0, 1.0}, .minimiser = {3.0, 0.5}};
+  test.function = [](std::span<const double> x, std::span<double> g) {
+    constexpr double kY[] = {1.5, 2.25, 2.625};
+    double f = 0.0;
+    g[0] = g[1] = 0.0;
+    for (int i = 1; i <= 3; ++i) {
+      const double power = std::pow(x[1], i);
+      const double r = kY[i - 1] - x[0] * (1.0 - power);
+      f += r * r;
+      g[0] -= 2.0 * r * (1.0 - power);
+      g[1] += 2.0 * r * x[0] * i * std::pow(x[1], i - 1);
+    }
+    return f;
+  };
+  return test;
+}
+
+TestFunction PowellSingular() {
+  TestFunction test{
+      .name = "Powell singular", .start = {3.0, -1.0, 0.0, 1.0}, .minimiser = {0.0, 0.0, 0.0, 0.0}};
+  test.function = [](std::span<const double> x, std::span<double> g) {
+    const double a = x[0] + 10.0 * x[1];
+    const double b = x[2] - x[3];
+    const double c = x[1] - 2.0 * x[2];
+    const double d = x[0] - x[3];
+    g[0] = 2.0 * a + 40.0 * d * d * d;
+    g[1] = 20.0 * a + 4.0 * c * c * c;
+    g[2] = 10.0 * b - 8.0 * c * c * c;
+    g[3] = -10.0 * b - 40.0 * d * d * d;
+    return a * a + 5.0 * b * b + c * c * c * c + 10.0 * d * d * d * d;
+  };
+  return test;
+}
+
+TestFunction Wood() {
+  TestFunction test{
+      .name = "Wood", .start = {-3.0, -1.0, -3.0, -1.0}, .minimiser = {1.0, 1.0, 1.0, 1.0}};
+  test.function = [](std::span<const double> x, std::span<double> g) {
+    const double a = x[1] - x[0] * x[0];
+    const double b = 1.0 - x[0];
+    const double c = x[3] - x[2] * x[2];
+    const double d = 1.0 - x[2];
+    const double e = x[1] + x[3] - 2.0;
+    const double h = x[1] - x[3];
+    g[0] = -400.0 * a * x[0] - 2.0 * b;
+    g[1] = 200.0 * a + 20.0 * e + 0.2 * h;
+    g[2] = -360.0 * c * x[2] - 2.0 * d;
+    g[3] = 180.0 * c + 20.0 * e - 0.2 * h;
+    return 100.0 * a * a + b * b + 90.0 * c * c + d * d + 10.0 * e * e + 0.1 * h * h;
+  };
+  return test;
+}
+
+TestFunction HelicalValley() {
+  TestFunction test{
+      .name = "Helical valley", .start = {-1.0, 0.0, 0.0}, .minimiser = {1.0, 0.0, 0.0}};
+  test.function = [](std::span<const double> x, std::span<double> g) {
+    constexpr double kTwoPi = 2.0 * std::numbers::pi;
+    double theta = std::atan(x[1] / x[0]) / kTwoPi;
+    if (x[0] < 0.0) {
+      theta += 0.5;
+    }
+    const double r2 = x[0] * x[0] + x[1] * x[1];
+    const double r = std::sqrt(r2);
+    const double a = x[2] - 10.0 * theta;
+    const double b = r - 1.0;
+    g[0] = 200.0 * (a * 10.0 * x[1] / (kTwoPi * r2) + b * x[0] / r);
+    g[1] = 200.0 * (-a * 10.0 * x[0] / (kTwoPi * r2) + b * x[1] / r);
+    g[2] = 200.0 * a + 2.0 * x[2];
+    return 100.0 * (a * a + b * b) + x[2] * x[2];
+  };
+  return test;
+}
+
+TestFunction Quadratic(size_t n, double condition) {
+  TestFunction test{.name = "Quadratic"};
+  test.function = [condition](std::span<const double> x, std::span<double> g) {
+    double f = 0.0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double part = static_cast<double>(i) / static_cast<double>(x.size() - 1);
+      const double a = std::pow(condition, part);
+      g[i] = a * (x[i] - 1.0);
+      f += 0.5 * g[i] * (x[i] - 1.0);
+    }
+    return f;
+  };
+  test.start.assign(n, 0.0);
+  test.minimiser.assign(n, 1.0);
+  return test;
+}
+
+absl::StatusOr<ObjectiveValue> FunctionObjective::Evaluate(const std::string& w,
+                                                           const std::string& gradient_out) {
+  ASSIGN_OR_RETURN(const std::span<const double> x, space_->Read(w));
+  std::vector<double> g(x.size());
+  const double f = function_(x, g);
+  values_.push_back(f);
+  points_.emplace_back(x.begin(), x.end());
+  if (!std::isfinite(f)) {
+    return ObjectiveValue{.f = std::numeric_limits<double>::infinity(), .finite = false};
+  }
+  RETURN_IF_ERROR(space_->Write(gradient_out, g));
+  return ObjectiveValue{.f = f, .finite = true};
+}
+
+}  // namespace monsoon::testing

@@ -1,0 +1,126 @@
+// VectorSpace: the vectors of a batch job (parameters, gradients, directions,
+// s_k and y_k) under names, and the few operations that a minimiser needs on
+// them (Dean et al. 2012, section 4.2). The same driver runs on local arrays and
+// on shards; it sees names and scalars only.
+//
+// Contract of every operation:
+//  - it writes a new name and never changes a vector: AlreadyExists for a name in
+//    use, NotFound for an input that does not exist, both with the name;
+//  - elements are stored with the precision that unit_roundoff() tells; sums of
+//    products accumulate in double, in a fixed order;
+//  - it is one round trip, and it blocks. So a caller counts rounds, and asks for
+//    many dot products at once;
+//  - an error ends the caller's run; Cancelled is how a job is stopped.
+//
+// All vectors have one length, which this interface does not tell. Not thread
+// safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "proto/parameter_server.pb.h"
+
+namespace monsoon {
+
+// One term of a linear combination.
+struct Term {
+  double factor;
+  std::string vector;
+};
+
+class VectorSpace {
+ public:
+  virtual ~VectorSpace() = default;
+
+  // Each is the operation of the same name in proto/parameter_server.proto.
+  // `out` becomes a copy of `in`; "" as `in` is the job's parameters.
+  absl::Status Copy(const std::string& out, const std::string& in);
+  absl::Status Fill(const std::string& out, double value);
+  // out_i uniform in [low, high), a function of (seed, stream, i).
+  absl::Status Uniform(const std::string& out, uint64_t seed, uint32_t stream, double low,
+                       double high);
+  absl::Status Scale(const std::string& out, double factor, const std::string& in);
+  // out = factor * x + y, rounded once.
+  absl::Status Axpy(const std::string& out, double factor, const std::string& x,
+                    const std::string& y);
+  // out_i = x_i * y_i.
+  absl::Status Multiply(const std::string& out, const std::string& x, const std::string& y);
+  absl::StatusOr<double> Dot(const std::string& x, const std::string& y);
+  // out = sum of the terms in their order, rounded once; answers out . v for each
+  // v of `dot_with`.
+  absl::StatusOr<std::vector<double>> Combine(const std::string& out,
+                                              const std::vector<Term>& terms,
+                                              const std::vector<std::string>& dot_with);
+  // row_i . column_j at [i * columns.size() + j].
+  absl::StatusOr<std::vector<double>> Gram(const std::vector<std::string>& rows,
+                                           const std::vector<std::string>& columns);
+  // Copies `in` to the job's parameters.
+  absl::Status Publish(const std::string& in);
+
+  // Drops a vector together with the next operation, after it: that costs no
+  // round trip, and the next operation may still read it. A name that does not
+  // exist is ignored.
+  void Free(const std::string& name) { pending_free_.push_back(name); }
+  // Drops them now: one round trip, none when nothing is pending.
+  absl::Status Flush();
+
+  // A name that this space has not given out before, such as "y12".
+  std::string NewName(absl::string_view kind) { return absl::StrCat(kind, ++names_); }
+
+  // Operations carried out, whether they succeeded or not.
+  uint64_t round_trips() const { return round_trips_; }
+
+  // Largest relative error of rounding a value to storage: 2^-24 for float32,
+  // 2^-53 for double.
+  virtual double unit_roundoff() const = 0;
+
+ protected:
+  // Carries out one operation on all slices and answers the scalars, added in
+  // shard order. `request` has `op` and `free` set; job, op_id and epoch are the
+  // implementation's. Repeats lost commands itself.
+  virtual absl::StatusOr<std::vector<double>> Execute(VectorRequest request) = 0;
+
+ private:
+  absl::StatusOr<std::vector<double>> Run(VectorRequest request, size_t scalars);
+  absl::Status RunPlain(VectorRequest request);
+
+  std::vector<std::string> pending_free_;
+  uint64_t names_ = 0;
+  uint64_t round_trips_ = 0;
+};
+
+// A vector's name that frees the vector when it goes, also on an error path.
+// The space must outlive it.
+class OwnedVector {
+ public:
+  OwnedVector() = default;
+  // Takes over `name`, which may not exist yet.
+  OwnedVector(VectorSpace* space, std::string name) : space_(space), name_(std::move(name)) {}
+  static OwnedVector New(VectorSpace* space, absl::string_view kind) {
+    return OwnedVector(space, space->NewName(kind));
+  }
+  OwnedVector(OwnedVector&& other) noexcept { *this = std::move(other); }
+  OwnedVector& operator=(OwnedVector&& other) noexcept {
+    std::swap(space_, other.space_);
+    std::swap(name_, other.name_);
+    other.Reset();
+    return *this;
+  }
+  ~OwnedVector() { Reset(); }
+
+  // Empty when it holds none.
+  const std::string& name() const { return name_; }
+  // Frees the vector with the space's next operation.
+  void Reset();
+  // Gives the vector up without freeing it.
+  std::string Release();
+
+ private:
+  VectorSpace* space_ = nullptr;
+  std::string name_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,403 @@
+#include "coordinator/sandblaster/sandblaster_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint32_t kDefaultMaxIterations = 100;
+
+constexpr size_t kTraceLength = 1000;
+
+// How long replicas that were told to finish may take to ask once more.
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(3);
+
+// A replica that waits for the driver asks again soon: a step of L-BFGS between
+// two evaluations takes milliseconds. Many replicas share about 5000 calls/s.
+constexpr uint32_t kMinWaitMs = 2;
+constexpr uint32_t kMaxWaitMs = 20;
+constexpr size_t kCallsPerMs = 5;
+
+std::string Task(uint32_t worker) { return absl::StrCat("worker/", worker); }
+
+}  // namespace
+
+absl::StatusOr<SandblasterOptions> SandblasterOptions::FromJob(const Job& job, uint64_t examples,
+                                                               uint32_t replicas) {
+  const Sandblaster& sandblaster = job.sandblaster();
+  SandblasterOptions options;
+  options.max_iterations =
+      sandblaster.max_iterations() != 0 ? sandblaster.max_iterations() : kDefaultMaxIterations;
+  options.backup_copies = !sandblaster.no_backup_copies();
+  if (sandblaster.has_synthetic()) {
+    return options;
+  }
+  options.examples = examples;
+  options.has_test = job.has_test();
+  options.evaluate_every_iterations = sandblaster.evaluate_every_iterations();
+  if (sandblaster.sample_examples() > examples) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sandblaster.sample_examples: ", sandblaster.sample_examples(),
+                     " is more than the ", examples, " samples of the training set"));
+  }
+  ChunkPlanOptions chunks;
+  chunks.examples = sandblaster.sample_examples() != 0 ? sandblaster.sample_examples() : examples;
+  chunks.chunk_examples =
+      sandblaster.chunk_examples() != 0 ? sandblaster.chunk_examples() : job.batch_size();
+  chunks.chunks_per_contribution = sandblaster.chunks_per_contribution();
+  chunks.replicas = replicas;
+  ASSIGN_OR_RETURN(options.plan, ChunkPlan::Make(chunks));
+  return options;
+}
+
+SandblasterJob::SandblasterJob(const SandblasterOptions& options)
+    : options_(options),
+      scheduler_(options.backup_copies),
+      schedule_(options.has_test ? options.evaluate_every_iterations : 0) {}
+
+// ---- the driver --------------------------------------------------------------
+
+void SandblasterJob::StartEvaluation(uint64_t evaluation, const std::string& vector, bool probe,
+                                     absl::Duration now) {
+  CHECK(evaluation > scheduler_.evaluation() && !scheduler_.open() && !finished_ && !trained_);
+  vector_ = vector;
+  evaluation_began_ = now;
+  scheduler_.Begin(evaluation, contributions(probe));
+  ledger_.Begin(contributions(probe));
+}
+
+std::optional<SandblasterJob::EvaluationResult> SandblasterJob::FinishedEvaluation() {
+  return std::exchange(finished_, std::nullopt);
+}
+
+void SandblasterJob::CancelEvaluation() {
+  scheduler_.End();
+  finished_.reset();
+}
+
+void SandblasterJob::NoteIteration(JobDescription::Iteration iteration, absl::Duration now) {
+  if (phase_ == Phase::kIdle) {  // A synthetic job has no replicas.
+    started_ = now;
+    phase_ = Phase::kRunning;
+    AddEvent("running", "", "the shards compute alone");
+  }
+  iteration.set_elapsed_s(started_ ? absl::ToDoubleSeconds(now - *started_) : 0);
+  schedule_.NoteProgress(iteration.iteration());
+  trace_.push_back(std::move(iteration));
+  if (trace_.size() > kTraceLength) {
+    trace_.pop_front();
+  }
+}
+
+void SandblasterJob::StartWithoutReplicas(absl::Duration now) {
+  CHECK(phase_ == Phase::kIdle && options_.plan.contributions() == 0);
+  started_ = now;
+  phase_ = Phase::kRunning;
+  AddEvent("running", "", "the shards compute alone");
+}
+
+void SandblasterJob::DriverDone(const std::string& end_reason, absl::Duration now) {
+  CHECK(!trained_);
+  CancelEvaluation();
+  end_reason_ = end_reason;
+  if (!started_) {
+    started_ = now;
+  }
+  trained_ = now;
+  phase_ = Phase::kFinalEvaluation;
+  schedule_.DropDue();
+  if (options_.has_test) {
+    schedule_.RequestFinal();
+  }
+  AddEvent("finishing", "", end_reason);
+  Advance(now);
+}
+
+// ---- the core ----------------------------------------------------------------
+
+void SandblasterJob::AddReplica(uint32_t worker, absl::Duration now) {
+  CHECK(live_.insert(worker).second);
+  replica_[worker] = Replica{};
+  scheduler_.AddReplica(worker);
+  if (phase_ == Phase::kIdle) {
+    started_ = now;
+    phase_ = Phase::kRunning;
+    AddEvent("running", "", absl::StrCat(Task(worker), " computes contributions"));
+  }
+}
+
+uint64_t SandblasterJob::RemoveReplica(uint32_t worker, absl::Duration now) {
+  if (live_.erase(worker) == 0) {
+    return 0;
+  }
+  replica_.erase(worker);
+  schedule_.Remove(worker);
+  const uint64_t again = scheduler_.RemoveReplica(worker, now);
+  Advance(now);
+  return again;
+}
+
+absl::StatusOr<NextWorkReply> SandblasterJob::NextWork(uint32_t worker,
+                                                       const NextWorkRequest& request,
+                                                       absl::Duration now) {
+  const auto found = replica_.find(worker);
+  if (found == replica_.end()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Task(worker), " has no open session in this job"));
+  }
+  Replica& replica = found->second;
+  if (replica.last_reply && request.request() == replica.last_request) {
+    return *replica.last_reply;
+  }
+  if (replica.last_reply && request.request() != replica.last_request + 1) {
+    return absl::FailedPreconditionError(absl::StrCat("NextWork request ", request.request(),
+                                                      " of ", Task(worker), " does not follow ",
+                                                      replica.last_request));
+  }
+  for (const ContributionResult& result : request.contribution()) {
+    RETURN_IF_ERROR(Validate(worker, result));
+  }
+  NoteBackend(worker, request.stats().backend_fingerprint());
+  for (const ContributionResult& result : request.contribution()) {
+    Take(worker, result, now);
+  }
+  Advance(now);
+  NextWorkReply reply;
+  reply.set_request(request.request());
+  Decide(worker, now, &reply);
+  replica.last_request = request.request();
+  replica.last_reply = reply;
+  return reply;
+}
+
+absl::Status SandblasterJob::Validate(uint32_t worker, const ContributionResult& result) const {
+  if (!scheduler_.open() || result.evaluation() != scheduler_.evaluation() || result.closed()) {
+    return absl::OkStatus();
+  }
+  const std::string name = absl::StrCat("contribution ", result.contribution(), " of evaluation ",
+                                        result.evaluation(), ", sent by ", Task(worker), ",");
+  if (result.contribution() >= scheduler_.progress().total) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is none of its ", scheduler_.progress().total));
+  }
+  const uint32_t examples = options_.plan.piece(result.contribution()).examples;
+  if (result.finite() && (result.examples() != examples || result.correct() > examples)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " has ", result.correct(), " correct of ",
+                                                   result.examples(), " samples instead of ",
+                                                   examples));
+  }
+  return absl::OkStatus();
+}
+
+void SandblasterJob::Take(uint32_t worker, const ContributionResult& result, absl::Duration now) {
+  if (result.closed()) {
+    // Of the open evaluation: no shard may say so, and it is still missing.
+    scheduler_.Return(worker, result.evaluation(), result.contribution(), now);
+    return;
+  }
+  if (scheduler_.Complete(worker, result.evaluation(), result.contribution(), now) !=
+      ChunkScheduler::Outcome::kFirst) {
+    return;
+  }
+  CHECK(ledger_.Add(result.contribution(),
+                    {result.loss_sum(), result.examples(), result.correct(), result.finite()}));
+  examples_done_ += options_.plan.piece(result.contribution()).examples;
+  if (!ledger_.finite()) {
+    AddEvent("not_finite", Task(worker),
+             absl::StrCat("contribution ", result.contribution(), " of evaluation ",
+                          result.evaluation(), ": the step will shrink"));
+    Finish(now);
+  } else if (scheduler_.complete()) {
+    CHECK(ledger_.complete());
+    Finish(now);
+  }
+}
+
+void SandblasterJob::Finish(absl::Duration now) {
+  const ContributionLoss total = ledger_.Total();
+  finished_ = EvaluationResult{scheduler_.evaluation(), total.loss_sum, total.examples,
+                               total.correct,           total.finite,   now - evaluation_began_};
+  scheduler_.End();
+}
+
+void SandblasterJob::NoteBackend(uint32_t worker, const std::string& fingerprint) {
+  if (fingerprint.empty() || backends_.contains(fingerprint)) {
+    return;
+  }
+  backends_[fingerprint] = worker;
+  if (backends_.size() == 2) {
+    std::string names;
+    for (const auto& [name, first] : backends_) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", Task(first), " has ", name);
+    }
+    AddEvent("mixed_backends", Task(worker),
+             absl::StrCat(names, ": each contribution counts once, but not with the same bits"));
+  }
+}
+
+void SandblasterJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) {
+  if (phase_ == Phase::kLeaving || phase_ == Phase::kDone) {
+    reply->mutable_finish();
+    replica_[worker].left = true;
+    Advance(now);
+    return;
+  }
+  if (const auto id = schedule_.Assign(worker, live_)) {
+    // First what it holds: the batch waits for that.
+    if (scheduler_.held(worker) > 0) {
+      Wait(reply);
+      return;
+    }
+    if (given_out_id_ != *id) {
+      given_out_id_ = *id;
+      given_out_ = {trace_.empty() ? 0 : trace_.back().iteration(),
+                    epoch(),
+                    now - *started_,
+                    0,
+                    0,
+                    schedule_.assigned_final()};
+    }
+    reply->mutable_evaluate()->set_evaluation(*id);
+    return;
+  }
+  if (const auto id = scheduler_.Next(worker, now)) {
+    const ChunkPlan::Piece piece = options_.plan.piece(*id);
+    NextWorkReply::Contribute* const contribute = reply->mutable_contribute();
+    contribute->set_evaluation(scheduler_.evaluation());
+    contribute->set_vector(vector_);
+    NextWorkReply::Contribution* const contribution = contribute->add_contribution();
+    contribution->set_contribution(*id);
+    contribution->set_first(piece.first);
+    contribution->set_examples(piece.examples);
+    return;
+  }
+  Wait(reply);
+}
+
+void SandblasterJob::Wait(NextWorkReply* reply) const {
+  const auto shared = static_cast<uint32_t>(std::min<size_t>(live_.size() / kCallsPerMs, 1000));
+  reply->mutable_wait()->set_retry_ms(std::clamp(shared, kMinWaitMs, kMaxWaitMs));
+}
+
+absl::Status SandblasterJob::ReportEvaluation(uint32_t worker,
+                                              const ReportEvaluationRequest& request,
+                                              absl::Duration now) {
+  if (request.examples() == 0 || request.correct() > request.examples()) {
+    return absl::InvalidArgumentError(absl::StrCat("evaluation ", request.evaluation(), " of ",
+                                                   Task(worker), " counts ", request.correct(),
+                                                   " correct of ", request.examples()));
+  }
+  const auto assigned = schedule_.assigned_id();
+  if (!schedule_.Complete(worker, request.evaluation())) {
+    if (assigned == request.evaluation()) {
+      return absl::FailedPreconditionError(absl::StrCat("evaluation ", request.evaluation(),
+                                                        " is not ", Task(worker), "'s any more"));
+    }
+    return absl::OkStatus();  // Known already, or replaced by a newer one.
+  }
+  EvaluationRecord record = given_out_;
+  const auto examples = static_cast<double>(request.examples());
+  record.loss = request.loss_sum() / examples;
+  record.accuracy = static_cast<double>(request.correct()) / examples;
+  evaluations_.push_back(record);
+  AddEvent("evaluation", Task(worker),
+           absl::StrFormat("iteration %d: accuracy %.4f, loss %.4f", record.step, record.accuracy,
+                           record.loss));
+  Advance(now);
+  return absl::OkStatus();
+}
+
+void SandblasterJob::Advance(absl::Duration now) {
+  if (phase_ == Phase::kFinalEvaluation &&
+      (options_.has_test ? schedule_.final_done() : schedule_.idle())) {
+    phase_ = Phase::kLeaving;
+    leaving_since_ = now;
+  }
+  if (phase_ == Phase::kLeaving) {
+    const bool all_left = std::all_of(replica_.begin(), replica_.end(),
+                                      [](const auto& entry) { return entry.second.left; });
+    if (all_left || now - leaving_since_ >= kLeaveTimeout) {
+      phase_ = Phase::kDone;
+    }
+  }
+}
+
+// ---- what people see ---------------------------------------------------------
+
+std::string SandblasterJob::ReplicaState(uint32_t worker) const {
+  const auto found = replica_.find(worker);
+  if (found == replica_.end()) {
+    return "WAITING";
+  }
+  if (found->second.left || phase_ == Phase::kDone) {
+    return "DONE";
+  }
+  if (schedule_.assigned_worker() == worker) {
+    return "EVALUATING";
+  }
+  return scheduler_.held(worker) > 0 ? "RUNNING" : "WAITING";
+}
+
+double SandblasterJob::epoch() const {
+  return options_.examples == 0
+             ? 0
+             : static_cast<double>(examples_done_) / static_cast<double>(options_.examples);
+}
+
+double SandblasterJob::fraction(absl::Duration) const {
+  if (trained_) {
+    return 1;
+  }
+  const double iterations = trace_.empty() ? 0 : trace_.back().iteration();
+  return std::min(1.0, iterations / std::max<uint32_t>(options_.max_iterations, 1));
+}
+
+void SandblasterJob::Describe(JobDescription* description) const {
+  description->set_mode("sandblaster");
+  JobDescription::Sandblaster* const out = description->mutable_sandblaster();
+  if (!trace_.empty()) {
+    const JobDescription::Iteration& last = trace_.back();
+    out->set_iteration(last.iteration());
+    out->set_f(last.f());
+    out->set_gradient_norm(last.gradient_norm());
+    out->set_step_length(last.step_length());
+  }
+  out->set_evaluations(figures_.evaluations);
+  out->set_overflows(figures_.overflows);
+  out->set_commands(figures_.commands);
+  out->set_command_bytes(figures_.command_bytes);
+  out->set_largest_command_bytes(figures_.largest_command_bytes);
+  const ChunkScheduler::Progress& progress = scheduler_.progress();
+  out->set_chunks_total(progress.total);
+  out->set_chunks_done(progress.done);
+  out->set_chunks_outstanding(progress.outstanding);
+  const ChunkScheduler::Statistics& statistics = scheduler_.statistics();
+  out->set_chunks_backup(statistics.backup_copies);
+  if (statistics.leases > 0) {
+    out->set_affinity(static_cast<double>(statistics.continuing_leases) /
+                      static_cast<double>(statistics.leases));
+  }
+  out->set_end_reason(end_reason_);
+  out->set_reproducibility(reproducibility());
+  for (const JobDescription::Iteration& iteration : trace_) {
+    *out->add_trace() = iteration;
+  }
+}
+
+std::vector<SandblasterJob::JobEvent> SandblasterJob::TakeEvents() {
+  return std::exchange(events_, {});
+}
+
+void SandblasterJob::AddEvent(const std::string& kind, const std::string& task,
+                              const std::string& text) {
+  events_.push_back({kind, task, text});
+}
+
+}  // namespace monsoon

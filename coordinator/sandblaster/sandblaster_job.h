@@ -1,0 +1,176 @@
+// SandblasterJob: what each replica of one Sandblaster job does next, from the
+// first evaluation to the end (Dean et al. 2012, section 4.2). It answers
+// NextWork with contributions, adds up the losses, and schedules the test-set
+// evaluations.
+//
+//   kIdle -> kRunning -> kFinalEvaluation -> kLeaving -> kDone
+//
+// The L-BFGS driver stands outside. It opens an evaluation on the shards, calls
+// StartEvaluation, polls FinishedEvaluation, and closes it on the shards; at
+// the end DriverDone. At most one evaluation is open.
+//
+// The loss has the same bits whichever replicas computed the contributions, as
+// long as their backends have one fingerprint: reproducibility() tells.
+//
+// A pure state machine: `now` (since any origin) never goes back. Not thread
+// safe: the driver's thread holds the coordinator's lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/chunk/chunk_planner.h"
+#include "coordinator/chunk/chunk_scheduler.h"
+#include "coordinator/chunk/loss_ledger.h"
+#include "coordinator/downpour/evaluation_schedule.h"
+#include "coordinator/job/procedure.h"
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+struct SandblasterOptions {
+  uint64_t examples = 0;  // of the training set; 0 for a synthetic objective
+  ChunkPlan plan;         // of the batch; empty for a synthetic objective
+  uint32_t max_iterations = 0;
+  uint32_t evaluate_every_iterations = 0;  // 0: only at the end
+  bool has_test = false;
+  bool backup_copies = true;
+
+  // `job` is valid and has `sandblaster`; `examples` is what its training set
+  // has, `replicas` how many workers it may have. INVALID_ARGUMENT for a sample
+  // larger than the set and for chunks that do not fit, naming the field.
+  static absl::StatusOr<SandblasterOptions> FromJob(const Job& job, uint64_t examples,
+                                                    uint32_t replicas);
+};
+
+class SandblasterJob : public JobProcedure {
+ public:
+  struct EvaluationResult {
+    uint64_t evaluation = 0;
+    // Sum of the losses of all samples of the batch; +infinity unless `finite`.
+    double loss_sum = 0;
+    uint64_t examples = 0;  // that were counted; all unless not `finite`
+    uint64_t correct = 0;
+    bool finite = true;
+    absl::Duration took;
+  };
+  // Totals that only the driver knows.
+  struct DriverFigures {
+    uint64_t evaluations = 0;  // finished, probes apart
+    uint64_t overflows = 0;
+    uint64_t commands = 0;
+    uint64_t command_bytes = 0;
+    uint64_t largest_command_bytes = 0;
+  };
+
+  explicit SandblasterJob(const SandblasterOptions& options);
+
+  // ---- for the driver ----
+
+  // How many contributions an evaluation has; a probe is contribution 0 alone.
+  uint32_t contributions(bool probe) const { return probe ? 1 : options_.plan.contributions(); }
+  // Leases the contributions of `evaluation` (ids grow, never 0) at the vector
+  // of that name, which is on all shards, as is the open evaluation. No other
+  // one is open. May be called before the first replica joins.
+  void StartEvaluation(uint64_t evaluation, const std::string& vector, bool probe,
+                       absl::Duration now);
+  // The result, once: when all contributions have counted, or as soon as one is
+  // not finite (the other leases are dropped).
+  std::optional<EvaluationResult> FinishedEvaluation();
+  // Drops the open evaluation, or its result. Nothing happens without one.
+  void CancelEvaluation();
+  // An iteration ended, and its parameters are published; elapsed_s is filled
+  // in here. Test-set evaluations overlap the next batch evaluation.
+  void NoteIteration(JobDescription::Iteration iteration, absl::Duration now);
+  void NoteFigures(const DriverFigures& figures) { figures_ = figures; }
+  // A synthetic job runs without replicas: it begins to run now.
+  void StartWithoutReplicas(absl::Duration now);
+  // Training ends: drops what is open and begins the final test-set evaluation
+  // of the published parameters.
+  void DriverDone(const std::string& end_reason, absl::Duration now);
+  const std::string& end_reason() const { return end_reason_; }
+
+  // ---- for the core: JobProcedure says more ----
+
+  void AddReplica(uint32_t worker, absl::Duration now) override;
+  uint64_t RemoveReplica(uint32_t worker, absl::Duration now) override;
+  // INVALID_ARGUMENT, and no change, for a result that cannot be.
+  absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
+                                         absl::Duration now) override;
+  absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
+                                absl::Duration now) override;
+  void NoteSteps(uint64_t) override {}
+  void Tick(absl::Duration now) override { Advance(now); }
+
+  Phase phase() const override { return phase_; }
+  std::optional<absl::Duration> started() const override { return started_; }
+  std::optional<absl::Duration> trained() const override { return trained_; }
+  const std::set<uint32_t>& replicas() const override { return live_; }
+  const std::vector<EvaluationRecord>& evaluations() const override { return evaluations_; }
+  std::string ReplicaState(uint32_t worker) const override;
+  uint64_t work_done_by(uint32_t worker) const override { return scheduler_.counted_by(worker); }
+  uint64_t examples_done() const override { return examples_done_; }
+  double epoch() const override;
+  double planned_epochs() const override { return 0; }
+  std::optional<uint64_t> planned_examples() const override { return std::nullopt; }
+  double fraction(absl::Duration now) const override;
+  void Describe(JobDescription* description) const override;
+  std::vector<JobEvent> TakeEvents() override;
+
+  // "same bits", or "once" when replicas of different backends took part.
+  const char* reproducibility() const { return backends_.size() > 1 ? "once" : "same bits"; }
+  const ChunkScheduler& scheduler() const { return scheduler_; }
+
+ private:
+  struct Replica {
+    uint64_t last_request = 0;
+    std::optional<NextWorkReply> last_reply;
+    bool left = false;
+  };
+
+  // OK for results that are late.
+  absl::Status Validate(uint32_t worker, const ContributionResult& result) const;
+  void Take(uint32_t worker, const ContributionResult& result, absl::Duration now);
+  void Finish(absl::Duration now);
+  void NoteBackend(uint32_t worker, const std::string& fingerprint);
+  void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply);
+  void Wait(NextWorkReply* reply) const;
+  // Goes to later phases as far as the state allows.
+  void Advance(absl::Duration now);
+  void AddEvent(const std::string& kind, const std::string& task, const std::string& text);
+
+  const SandblasterOptions options_;
+  ChunkScheduler scheduler_;
+  LossLedger ledger_;
+  std::string vector_;
+  absl::Duration evaluation_began_;
+  std::optional<EvaluationResult> finished_;
+  uint64_t examples_done_ = 0;  // of finished evaluations and the open one
+
+  EvaluationSchedule schedule_;
+  uint64_t given_out_id_ = 0;
+  EvaluationRecord given_out_;
+  std::vector<EvaluationRecord> evaluations_;
+
+  Phase phase_ = Phase::kIdle;
+  std::set<uint32_t> live_;
+  std::map<uint32_t, Replica> replica_;
+  std::map<std::string, uint32_t> backends_;  // fingerprint -> first worker
+  std::optional<absl::Duration> started_;
+  std::optional<absl::Duration> trained_;
+  absl::Duration leaving_since_;
+  DriverFigures figures_;
+  std::deque<JobDescription::Iteration> trace_;
+  std::string end_reason_;
+  std::vector<JobEvent> events_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,89 @@
+// ContributionSum: the sum of the contributions to one evaluation over a slice,
+// each counted exactly once, with the same bits in any order (fixed_point.h).
+//
+// Life of an evaluation: Open, Add for each (contribution, stripe), then
+// CheckClose, Round for each stripe, Close. At most one is open; opening
+// another abandons it. Each stripe keeps the set of contributions it has: the
+// first wins. Contributions to an evaluation that is not open are refused.
+//
+// The quanta come from the largest |value| of each line in any contribution of
+// the evaluation that was closed last, as a probe, with a sum or with an
+// overflow; an abandoned one leaves nothing. A line that was all zero gets the
+// largest value of its stripe, or 1. Whether an evaluation overflows depends on
+// all of its contributions and not on their order, so it is told at the close.
+//
+// Thread safe: Add takes the lock of its stripe only. The other calls are made
+// by one thread at a time. A complete evaluation does not change any more, since
+// whatever still comes is a duplicate; so CheckClose's answer stands.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "proto/tensor.pb.h"
+
+namespace monsoon {
+
+class ContributionSum {
+ public:
+  static constexpr uint32_t kMostContributions = 1 << 20;
+
+  // `floats` in stripes of `stripe_floats`, a multiple of 16; the last one may
+  // be shorter. Takes no memory for sums before the first Open.
+  ContributionSum(size_t floats, size_t stripe_floats);
+  ~ContributionSum();
+
+  // InvalidArgument for the number of contributions, FailedPrecondition for an
+  // id that does not grow. Changes nothing.
+  absl::Status CheckOpen(uint64_t evaluation, uint32_t contributions) const;
+  // Bytes this holds after such an Open; what was taken before is kept.
+  uint64_t MemoryAfterOpen(uint32_t contributions, bool probe) const;
+  // CheckOpen was OK. A probe notes the largest values and sums nothing.
+  void Open(uint64_t evaluation, uint32_t contributions, bool probe);
+
+  // APPLIED, DUPLICATE, REFUSED_CLOSED, or REFUSED_REQUEST for an id beyond the
+  // evaluation's contributions.
+  struct Answer {
+    Verdict verdict = APPLIED;
+    std::string message;
+  };
+  // `values` has the stripe's length and is finite.
+  Answer Add(uint64_t evaluation, uint32_t contribution, uint32_t stripe,
+             std::span<const float> values);
+
+  enum class Outcome { kSum, kOverflow, kProbe };
+  // FailedPrecondition when the evaluation is not open, or names the first
+  // contribution that is missing and its stripe. Changes nothing.
+  absl::StatusOr<Outcome> CheckClose(uint64_t evaluation) const;
+  // After kSum: out = factor * sum + shift * shift_vector of one stripe, rounded
+  // once; shift_vector may be empty.
+  void Round(uint32_t stripe, double factor, double shift, std::span<const float> shift_vector,
+             std::span<float> out) const;
+  // After CheckClose was OK: refuses what still comes and keeps the maxima.
+  void Close();
+  // Refuses what still comes and forgets the evaluation.
+  void Abandon();
+
+  // The open evaluation, or 0.
+  uint64_t open() const;
+  uint64_t memory_bytes() const;
+
+ private:
+  struct Part;
+
+  const size_t stripe_floats_;
+  std::vector<std::unique_ptr<Part>> parts_;  // one a stripe, filled by the constructor
+
+  // Taken before any lock of a part.
+  mutable Mutex mutex_;
+  uint64_t open_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace monsoon

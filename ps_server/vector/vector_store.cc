@@ -1,0 +1,345 @@
+#include "ps_server/vector/vector_store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/random.h"
+#include "common/base/status.h"
+#include "ps_server/vector/vector_kernels.h"
+
+namespace monsoon {
+namespace {
+
+template <typename Vector>
+auto Part(Vector* vector, const Slice& range) {
+  return std::span(vector->data() + range.begin, range.size());
+}
+
+std::vector<const float*> PartsOf(const std::vector<std::shared_ptr<const SliceVector>>& vectors,
+                                  const Slice& range) {
+  std::vector<const float*> parts;
+  for (const auto& vector : vectors) {
+    parts.push_back(vector->data() + range.begin);
+  }
+  return parts;
+}
+
+absl::Status CheckNumbers(std::initializer_list<double> numbers) {
+  for (const double number : numbers) {
+    if (!(std::abs(number) <= std::numeric_limits<double>::max())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("an operation with the number ", number, ", which is not finite"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Of numbers that become elements.
+absl::Status CheckElements(std::initializer_list<double> numbers) {
+  for (const double number : numbers) {
+    if (!(std::abs(number) <= static_cast<double>(std::numeric_limits<float>::max()))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("an operation with the element ", number, ", which is no finite float32"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The largest float below `high`.
+float LargestBelow(double high) {
+  const float rounded = static_cast<float>(high);
+  return static_cast<double>(rounded) < high
+             ? rounded
+             : std::nextafter(rounded, -std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+
+VectorStore::VectorStore(SliceShape shape, SliceParameters* parameters, MemoryBudget* budget)
+    : shape_(std::move(shape)),
+      stripes_(
+          static_cast<uint32_t>((shape_.floats + shape_.stripe_floats - 1) / shape_.stripe_floats)),
+      parameters_(parameters),
+      budget_(budget),
+      vectors_(shape_.job, shape_.floats, budget),
+      sum_(shape_.floats, shape_.stripe_floats) {}
+
+absl::StatusOr<VectorReply> VectorStore::Execute(const VectorRequest& request) {
+  if (request.ByteSizeLong() > kMaxRequestBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("an operation of ", request.ByteSizeLong(),
+                                                   " bytes; the limit is ", kMaxRequestBytes));
+  }
+  MutexLock lock(&mutex_);
+  absl::StatusOr<const VectorReply*> done = log_.Find(request);
+  if (!done.ok()) {
+    return Annotate(done.status(), absl::StrCat("job ", shape_.job));
+  }
+  if (*done != nullptr) {
+    return **done;
+  }
+  absl::StatusOr<VectorReply> reply = Dispatch(request);
+  if (!reply.ok()) {
+    return Annotate(reply.status(),
+                    absl::StrCat("job ", shape_.job, ", operation ", request.op_id()));
+  }
+  for (const std::string& name : request.free()) {
+    vectors_.Free(name);
+  }
+  reply->set_memory_bytes(memory_bytes());
+  log_.Record(request, *reply);
+  return reply;
+}
+
+absl::StatusOr<VectorReply> VectorStore::Dispatch(const VectorRequest& request) {
+  absl::Status status;
+  switch (request.op_case()) {
+    case VectorRequest::kFill:
+      status = Fill(request.fill());
+      break;
+    case VectorRequest::kUniform:
+      status = Uniform(request.uniform());
+      break;
+    case VectorRequest::kCopy:
+      status = Copy(request.copy());
+      break;
+    case VectorRequest::kScale:
+      status = Scale(request.scale());
+      break;
+    case VectorRequest::kAxpy:
+      status = Axpy(request.axpy());
+      break;
+    case VectorRequest::kMultiply:
+      status = Multiply(request.multiply());
+      break;
+    case VectorRequest::kDot:
+      return Dot(request.dot());
+    case VectorRequest::kCombine:
+      return Combine(request.combine());
+    case VectorRequest::kGram:
+      return Gram(request.gram());
+    case VectorRequest::kPublish:
+      status = Publish(request.publish());
+      break;
+    case VectorRequest::kOpenEvaluation:
+      status = OpenSum(request.open_evaluation());
+      break;
+    case VectorRequest::kCloseEvaluation:
+      return CloseSum(request.close_evaluation());
+    case VectorRequest::kOnlyFree:
+      break;
+    case VectorRequest::OP_NOT_SET:
+      status = absl::InvalidArgumentError("the request has no operation that this shard knows");
+      break;
+  }
+  RETURN_IF_ERROR(status);
+  return VectorReply();
+}
+
+template <typename Work>
+void VectorStore::ForEachStripe(Work work) const {
+  for (uint32_t stripe = 0; stripe < stripes_; ++stripe) {
+    const uint64_t begin = stripe * shape_.stripe_floats;
+    work(stripe, Slice{begin, std::min(begin + shape_.stripe_floats, shape_.floats)});
+  }
+}
+
+template <typename Make>
+absl::Status VectorStore::MakeVector(const std::string& out, Make make) {
+  ASSIGN_OR_RETURN(std::unique_ptr<SliceVector> vector, vectors_.Allocate(out));
+  ForEachStripe(
+      [&](uint32_t stripe, const Slice& range) { make(stripe, range, Part(vector.get(), range)); });
+  ZeroPadding(vector.get());
+  vectors_.Store(out, std::move(vector));
+  return absl::OkStatus();
+}
+
+void VectorStore::ZeroPadding(SliceVector* vector) const {
+  for (const Slice& padding : shape_.padding) {
+    std::fill_n(vector->data() + (padding.begin - shape_.begin), padding.size(), 0.0f);
+  }
+}
+
+VectorReply VectorStore::SumScalars(const std::vector<double>& partial, size_t count) const {
+  VectorReply reply;
+  for (size_t k = 0; k < count; ++k) {
+    double sum = 0.0;
+    for (uint32_t stripe = 0; stripe < stripes_; ++stripe) {
+      sum += partial[stripe * count + k];
+    }
+    reply.add_scalar(sum);
+  }
+  return reply;
+}
+
+absl::StatusOr<std::vector<VectorStore::Input>> VectorStore::FindAll(
+    const google::protobuf::RepeatedPtrField<std::string>& names) const {
+  std::vector<Input> inputs;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(inputs.emplace_back(), Find(name));
+  }
+  return inputs;
+}
+
+absl::Status VectorStore::Fill(const VectorFill& op) {
+  RETURN_IF_ERROR(CheckElements({op.value()}));
+  return MakeVector(op.out(), [&](uint32_t, const Slice&, std::span<float> out) {
+    std::ranges::fill(out, static_cast<float>(op.value()));
+  });
+}
+
+absl::Status VectorStore::Uniform(const VectorUniform& op) {
+  RETURN_IF_ERROR(CheckElements({op.low(), op.high()}));
+  if (!(op.low() < op.high())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no value is uniform in [", op.low(), ", ", op.high(), ")"));
+  }
+  const PhiloxStream stream(op.seed(), StreamKind::kSynthetic, op.stream());
+  const double width = op.high() - op.low();
+  const float largest = LargestBelow(op.high());  // rounding must not reach `high`
+  return MakeVector(op.out(), [&](uint32_t, const Slice& range, std::span<float> out) {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const double u = stream.Uniform(shape_.begin + range.begin + i);
+      out[i] = std::min(static_cast<float>(op.low() + width * u), largest);
+    }
+  });
+}
+
+absl::Status VectorStore::Copy(const VectorCopy& op) {
+  if (op.in().empty()) {
+    return MakeVector(op.out(), [this](uint32_t stripe, const Slice&, std::span<float> out) {
+      parameters_->CopyStripe(stripe, out);
+    });
+  }
+  ASSIGN_OR_RETURN(const Input in, Find(op.in()));
+  return MakeVector(op.out(), [&](uint32_t, const Slice& range, std::span<float> out) {
+    std::memcpy(out.data(), in->data() + range.begin, out.size_bytes());
+  });
+}
+
+absl::Status VectorStore::Scale(const VectorScale& op) {
+  RETURN_IF_ERROR(CheckNumbers({op.factor()}));
+  ASSIGN_OR_RETURN(const Input in, Find(op.in()));
+  return MakeVector(op.out(), [&](uint32_t, const Slice& range, std::span<float> out) {
+    ScaleVector(op.factor(), Part(in.get(), range), out);
+  });
+}
+
+absl::Status VectorStore::Axpy(const VectorAxpy& op) {
+  RETURN_IF_ERROR(CheckNumbers({op.factor()}));
+  ASSIGN_OR_RETURN(const Input x, Find(op.x()));
+  ASSIGN_OR_RETURN(const Input y, Find(op.y()));
+  return MakeVector(op.out(), [&](uint32_t, const Slice& range, std::span<float> out) {
+    AxpyVector(op.factor(), Part(x.get(), range), Part(y.get(), range), out);
+  });
+}
+
+absl::Status VectorStore::Multiply(const VectorMultiply& op) {
+  ASSIGN_OR_RETURN(const Input x, Find(op.x()));
+  ASSIGN_OR_RETURN(const Input y, Find(op.y()));
+  return MakeVector(op.out(), [&](uint32_t, const Slice& range, std::span<float> out) {
+    MultiplyVectors(Part(x.get(), range), Part(y.get(), range), out);
+  });
+}
+
+absl::StatusOr<VectorReply> VectorStore::Dot(const VectorDot& op) const {
+  ASSIGN_OR_RETURN(const Input x, Find(op.x()));
+  ASSIGN_OR_RETURN(const Input y, Find(op.y()));
+  std::vector<double> partial(stripes_);
+  ForEachStripe([&](uint32_t stripe, const Slice& range) {
+    partial[stripe] = DotVectors(Part(x.get(), range), Part(y.get(), range));
+  });
+  return SumScalars(partial, 1);
+}
+
+absl::StatusOr<VectorReply> VectorStore::Combine(const VectorCombine& op) {
+  if (op.factor_size() != op.in_size() || op.in_size() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a combination of ", op.in_size(),
+                                                   " vectors with ", op.factor_size(), " factors"));
+  }
+  for (const double factor : op.factor()) {
+    RETURN_IF_ERROR(CheckNumbers({factor}));
+  }
+  ASSIGN_OR_RETURN(const std::vector<Input> in, FindAll(op.in()));
+  ASSIGN_OR_RETURN(const std::vector<Input> dot_with, FindAll(op.dot_with()));
+  const std::vector<double> factors(op.factor().begin(), op.factor().end());
+  std::vector<double> partial(stripes_ * dot_with.size());
+  RETURN_IF_ERROR(
+      MakeVector(op.out(), [&](uint32_t stripe, const Slice& range, std::span<float> out) {
+        CombineVectors(factors, PartsOf(in, range), PartsOf(dot_with, range), out,
+                       std::span(partial).subspan(stripe * dot_with.size(), dot_with.size()));
+      }));
+  return SumScalars(partial, dot_with.size());
+}
+
+absl::StatusOr<VectorReply> VectorStore::Gram(const VectorGram& op) const {
+  const uint64_t count = uint64_t(op.row_size()) * uint64_t(op.column_size());
+  if (count > kMaxScalars) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(count, " dot products at once; the limit is ", kMaxScalars));
+  }
+  ASSIGN_OR_RETURN(const std::vector<Input> rows, FindAll(op.row()));
+  ASSIGN_OR_RETURN(const std::vector<Input> columns, FindAll(op.column()));
+  std::vector<double> partial(stripes_ * count);
+  ForEachStripe([&](uint32_t stripe, const Slice& range) {
+    GramVectors(PartsOf(rows, range), PartsOf(columns, range), range.size(),
+                std::span(partial).subspan(stripe * count, count));
+  });
+  return SumScalars(partial, count);
+}
+
+absl::Status VectorStore::Publish(const VectorPublish& op) {
+  ASSIGN_OR_RETURN(const Input in, Find(op.in()));
+  ForEachStripe([&](uint32_t stripe, const Slice& range) {
+    parameters_->WriteStripe(stripe, Part(in.get(), range));
+  });
+  return absl::OkStatus();
+}
+
+absl::Status VectorStore::OpenSum(const OpenEvaluation& op) {
+  RETURN_IF_ERROR(sum_.CheckOpen(op.evaluation(), op.contributions()));
+  const uint64_t bytes = sum_.MemoryAfterOpen(op.contributions(), op.probe());
+  if (bytes > sum_memory_.bytes()) {
+    ASSIGN_OR_RETURN(MemoryBudget::Reservation more,
+                     budget_->Reserve(bytes - sum_memory_.bytes(), absl::StrCat("job ", shape_.job),
+                                      "the sum of gradients"));
+    sum_memory_.Add(std::move(more));
+  }
+  sum_.Open(op.evaluation(), op.contributions(), op.probe());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VectorReply> VectorStore::CloseSum(const CloseEvaluation& op) {
+  VectorReply reply;
+  if (op.abandon()) {
+    // An evaluation that is not open is gone already.
+    if (op.evaluation() == sum_.open()) {
+      sum_.Abandon();
+    }
+    return reply;
+  }
+  RETURN_IF_ERROR(CheckNumbers({op.factor(), op.shift()}));
+  ASSIGN_OR_RETURN(const ContributionSum::Outcome outcome, sum_.CheckClose(op.evaluation()));
+  if (outcome == ContributionSum::Outcome::kSum) {
+    Input shift;
+    if (!op.shift_vector().empty()) {
+      ASSIGN_OR_RETURN(shift, Find(op.shift_vector()));
+    } else if (op.shift() != 0.0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a shift of ", op.shift(), " without a vector"));
+    }
+    RETURN_IF_ERROR(
+        MakeVector(op.out(), [&](uint32_t stripe, const Slice& range, std::span<float> out) {
+          sum_.Round(stripe, op.factor(), op.shift(),
+                     shift == nullptr ? std::span<const float>() : Part(shift.get(), range), out);
+        }));
+  }
+  sum_.Close();
+  reply.set_overflow(outcome == ContributionSum::Outcome::kOverflow);
+  return reply;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,119 @@
+// VectorStore: one job's vectors and sums on this shard, and the operations of
+// VectorRequest (proto/parameter_server.proto) on them. Knows neither gRPC nor
+// sessions.
+//
+// An operation either succeeds, or fails, changes nothing and leaves its id to
+// be used again. Padding between tensors stays zero in every vector. Work is
+// done stripe by stripe; scalars are summed up in the order of the stripes.
+//
+// Thread safe. Operations wait for each other; contributions and readers of
+// vectors do not wait for operations, but for a pass over one stripe of the sum.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/model/shard_map.h"
+#include "proto/parameter_server.pb.h"
+#include "ps_server/shard/memory_budget.h"
+#include "ps_server/vector/contribution_sum.h"
+#include "ps_server/vector/named_vectors.h"
+#include "ps_server/vector/operation_log.h"
+
+namespace monsoon {
+
+// What the vectors of a job look like on this shard.
+struct SliceShape {
+  std::string job;
+  uint64_t begin = 0;  // global index of the slice's first float
+  uint64_t floats = 0;
+  uint64_t stripe_floats = 0;
+  std::vector<Slice> padding;  // that lies in the slice, in global indices
+};
+
+// The job's parameters, stripe by stripe. Thread safe.
+class SliceParameters {
+ public:
+  virtual ~SliceParameters() = default;
+  virtual void CopyStripe(uint32_t stripe, std::span<float> out) const = 0;
+  virtual void WriteStripe(uint32_t stripe, std::span<const float> parameters) = 0;
+};
+
+class VectorStore {
+ public:
+  // Limits of a request, for the bytes kept with its reply and the memory of
+  // its scalars.
+  static constexpr size_t kMaxRequestBytes = 16384;
+  static constexpr uint64_t kMaxScalars = 4096;
+
+  // `parameters` and `budget` outlive the store.
+  VectorStore(SliceShape shape, SliceParameters* parameters, MemoryBudget* budget);
+
+  // Errors name the job and what is wrong: InvalidArgument, NotFound,
+  // AlreadyExists, ResourceExhausted and, of ids and evaluations,
+  // FailedPrecondition. The request's job and epoch were checked.
+  absl::StatusOr<VectorReply> Execute(const VectorRequest& request);
+
+  absl::StatusOr<std::shared_ptr<const SliceVector>> Find(const std::string& name) const {
+    return vectors_.Find(name);
+  }
+
+  // One stripe of a contribution, checked and finite.
+  ContributionSum::Answer Contribute(uint64_t evaluation, uint32_t contribution, uint32_t stripe,
+                                     std::span<const float> values) {
+    return sum_.Add(evaluation, contribution, stripe, values);
+  }
+
+  // Of all vectors that have a name, and of the sums.
+  uint64_t memory_bytes() const { return vectors_.memory_bytes() + sum_.memory_bytes(); }
+
+ private:
+  using Input = std::shared_ptr<const SliceVector>;
+
+  absl::StatusOr<VectorReply> Dispatch(const VectorRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Fill(const VectorFill& op);
+  absl::Status Uniform(const VectorUniform& op);
+  absl::Status Copy(const VectorCopy& op);
+  absl::Status Scale(const VectorScale& op);
+  absl::Status Axpy(const VectorAxpy& op);
+  absl::Status Multiply(const VectorMultiply& op);
+  absl::StatusOr<VectorReply> Dot(const VectorDot& op) const;
+  absl::StatusOr<VectorReply> Combine(const VectorCombine& op);
+  absl::StatusOr<VectorReply> Gram(const VectorGram& op) const;
+  absl::Status Publish(const VectorPublish& op);
+  absl::Status OpenSum(const OpenEvaluation& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<VectorReply> CloseSum(const CloseEvaluation& op);
+
+  // Makes `out`, by a function of each stripe's part of it.
+  template <typename Make>
+  absl::Status MakeVector(const std::string& out, Make make);
+  // Calls `work` with the number and the range (in the slice) of each stripe.
+  template <typename Work>
+  void ForEachStripe(Work work) const;
+  // Sums up the `count` scalars that each stripe has in `partial`.
+  VectorReply SumScalars(const std::vector<double>& partial, size_t count) const;
+  absl::StatusOr<std::vector<Input>> FindAll(
+      const google::protobuf::RepeatedPtrField<std::string>& names) const;
+  void ZeroPadding(SliceVector* vector) const;
+
+  const SliceShape shape_;
+  const uint32_t stripes_;
+  SliceParameters* const parameters_;
+  MemoryBudget* const budget_;
+  NamedVectors vectors_;
+  ContributionSum sum_;
+
+  // Held over an operation.
+  Mutex mutex_;
+  OperationLog log_ ABSL_GUARDED_BY(mutex_);
+  MemoryBudget::Reservation sum_memory_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace monsoon

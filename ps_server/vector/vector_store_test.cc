@@ -1,0 +1,419 @@
+#include "ps_server/vector/vector_store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ps_server/vector/vector_kernels.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Vector = std::vector<float>;
+
+constexpr size_t kStripe = 64;
+constexpr size_t kFloats = 3 * kStripe + 32;  // a short last stripe
+constexpr uint64_t kBegin = 4096;             // of the slice in the whole vector
+constexpr uint64_t kVectorBytes = kFloats * sizeof(float);
+
+class FakeParameters : public SliceParameters {
+ public:
+  void CopyStripe(uint32_t stripe, std::span<float> out) const override {
+    std::copy_n(values.begin() + static_cast<ptrdiff_t>(stripe * kStripe), out.size(), out.begin());
+  }
+  void WriteStripe(uint32_t stripe, std::span<const float> parameters) override {
+    std::ranges::copy(parameters, values.begin() + static_cast<ptrdiff_t>(stripe * kStripe));
+  }
+  Vector values = Vector(kFloats, 0.0f);
+};
+
+SliceShape Shape(uint64_t begin = kBegin, uint64_t floats = kFloats) {
+  SliceShape shape{"job-1", begin, floats, kStripe, {}};
+  if (begin == kBegin) {
+    shape.padding.push_back({kBegin + 60, kBegin + 64});
+  }
+  return shape;
+}
+
+class VectorStoreTest : public ::testing::Test {
+ protected:
+  // A request with the next id.
+  VectorRequest Next() {
+    VectorRequest request;
+    request.set_op_id(last_id_ + 1);
+    return request;
+  }
+  absl::StatusOr<VectorReply> Run(const VectorRequest& request) {
+    absl::StatusOr<VectorReply> reply = store_.Execute(request);
+    if (reply.ok()) {
+      last_id_ = std::max(last_id_, request.op_id());
+    }
+    return reply;
+  }
+  absl::Status Fill(const std::string& out, double value) {
+    VectorRequest request = Next();
+    request.mutable_fill()->set_out(out);
+    request.mutable_fill()->set_value(value);
+    return Run(request).status();
+  }
+  absl::Status Uniform(const std::string& out, uint32_t stream, double low = -1, double high = 1) {
+    VectorRequest request = Next();
+    VectorUniform* uniform = request.mutable_uniform();
+    uniform->set_out(out);
+    uniform->set_seed(5);
+    uniform->set_stream(stream);
+    uniform->set_low(low);
+    uniform->set_high(high);
+    return Run(request).status();
+  }
+  absl::StatusOr<VectorReply> Free(const std::vector<std::string>& names) {
+    VectorRequest request = Next();
+    request.mutable_only_free();
+    request.mutable_free()->Assign(names.begin(), names.end());
+    return Run(request);
+  }
+  absl::StatusOr<VectorReply> Open(uint64_t evaluation, uint32_t contributions, bool probe) {
+    VectorRequest request = Next();
+    request.mutable_open_evaluation()->set_evaluation(evaluation);
+    request.mutable_open_evaluation()->set_contributions(contributions);
+    request.mutable_open_evaluation()->set_probe(probe);
+    return Run(request);
+  }
+  VectorRequest CloseRequest(uint64_t evaluation, const std::string& out) {
+    VectorRequest request = Next();
+    request.mutable_close_evaluation()->set_evaluation(evaluation);
+    request.mutable_close_evaluation()->set_out(out);
+    request.mutable_close_evaluation()->set_factor(0.5);
+    return request;
+  }
+  void Contribute(uint64_t evaluation, uint32_t contribution, const Vector& values) {
+    for (uint32_t stripe = 0; stripe * kStripe < kFloats; ++stripe) {
+      const size_t begin = stripe * kStripe;
+      EXPECT_EQ(
+          store_
+              .Contribute(evaluation, contribution, stripe,
+                          std::span(values).subspan(begin, std::min(kStripe, kFloats - begin)))
+              .verdict,
+          APPLIED);
+    }
+  }
+  Vector Get(const std::string& name) {
+    const auto vector = store_.Find(name);
+    EXPECT_OK(vector);
+    return vector.ok() ? Vector((*vector)->data(), (*vector)->data() + (*vector)->size())
+                       : Vector();
+  }
+
+  MemoryBudget budget_{"ps/0", 20 * kVectorBytes};
+  FakeParameters parameters_;
+  VectorStore store_{Shape(), &parameters_, &budget_};
+  uint64_t last_id_ = 0;
+};
+
+// Per stripe, then in the order of the stripes.
+double DotByStripes(const Vector& x, const Vector& y) {
+  double sum = 0.0;
+  for (size_t begin = 0; begin < x.size(); begin += kStripe) {
+    const size_t size = std::min(kStripe, x.size() - begin);
+    sum += DotVectors(std::span(x).subspan(begin, size), std::span(y).subspan(begin, size));
+  }
+  return sum;
+}
+
+TEST_F(VectorStoreTest, FillKeepsPaddingZero) {
+  ASSERT_OK(Fill("ones", 1.0));
+  Vector expected(kFloats, 1.0f);
+  std::fill_n(expected.begin() + 60, 4, 0.0f);
+  EXPECT_EQ(Get("ones"), expected);
+}
+
+TEST_F(VectorStoreTest, UniformIsAFunctionOfTheGlobalIndex) {
+  ASSERT_OK(Uniform("u", 3, -2.0, 3.0));
+  const Vector u = Get("u");
+  const PhiloxStream stream(5, StreamKind::kSynthetic, 3);
+  for (size_t i = 0; i < kFloats; ++i) {
+    const double value = -2.0 + 5.0 * static_cast<double>(stream.Uniform(kBegin + i));
+    EXPECT_EQ(u[i], i >= 60 && i < 64 ? 0.0f : static_cast<float>(value)) << i;
+  }
+  // The same of a slice that is cut elsewhere.
+  VectorStore other(Shape(kBegin + 128, 64), &parameters_, &budget_);
+  VectorRequest request;
+  request.set_op_id(1);
+  *request.mutable_uniform() = [] {
+    VectorUniform uniform;
+    uniform.set_out("u");
+    uniform.set_seed(5);
+    uniform.set_stream(3);
+    uniform.set_low(-2.0);
+    uniform.set_high(3.0);
+    return uniform;
+  }();
+  ASSERT_OK(other.Execute(request));
+  const auto part = *other.Find("u");
+  EXPECT_EQ(Vector(part->data(), part->data() + 64), Vector(u.begin() + 128, u.begin() + 192));
+}
+
+TEST_F(VectorStoreTest, UniformStaysBelowItsUpperEnd) {
+  // Neighbours in float32: every value rounds to one of the two.
+  const float low = 1.0f, high = std::nextafter(1.0f, 2.0f);
+  ASSERT_OK(Uniform("u", 0, low, high));
+  for (const float value : Get("u")) {
+    EXPECT_TRUE(value == low || value == 0.0f);
+  }
+  EXPECT_EQ(Uniform("v", 0, 1.0, 1.0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Uniform("v", 0, 1.0, 1e300).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(VectorStoreTest, ElementwiseOperationsMatchTheirKernels) {
+  ASSERT_OK(Uniform("x", 1));
+  ASSERT_OK(Uniform("y", 2));
+  const Vector x = Get("x"), y = Get("y");
+  VectorRequest scale = Next();
+  scale.mutable_scale()->set_out("scale");
+  scale.mutable_scale()->set_in("x");
+  scale.mutable_scale()->set_factor(-0.3);
+  ASSERT_OK(Run(scale));
+  VectorRequest axpy = Next();
+  axpy.mutable_axpy()->set_out("axpy");
+  axpy.mutable_axpy()->set_factor(0.7);
+  axpy.mutable_axpy()->set_x("x");
+  axpy.mutable_axpy()->set_y("y");
+  ASSERT_OK(Run(axpy));
+  VectorRequest multiply = Next();
+  multiply.mutable_multiply()->set_out("multiply");
+  multiply.mutable_multiply()->set_x("x");
+  multiply.mutable_multiply()->set_y("y");
+  ASSERT_OK(Run(multiply));
+  VectorRequest copy = Next();
+  copy.mutable_copy()->set_out("copy");
+  copy.mutable_copy()->set_in("y");
+  ASSERT_OK(Run(copy));
+  Vector expected(kFloats);
+  ScaleVector(-0.3, x, expected);
+  EXPECT_EQ(Get("scale"), expected);
+  AxpyVector(0.7, x, y, expected);
+  EXPECT_EQ(Get("axpy"), expected);
+  MultiplyVectors(x, y, expected);
+  EXPECT_EQ(Get("multiply"), expected);
+  EXPECT_EQ(Get("copy"), y);
+  EXPECT_EQ(Get("x"), x);
+}
+
+TEST_F(VectorStoreTest, ScalarsAreSummedInTheOrderOfTheStripes) {
+  for (const uint32_t k : {0u, 1u, 2u}) {
+    ASSERT_OK(Uniform(std::string(1, static_cast<char>('x' + k)), k, -3.0, 5.0));
+  }
+  const Vector x = Get("x"), y = Get("y"), z = Get("z");
+  VectorRequest dot = Next();
+  dot.mutable_dot()->set_x("x");
+  dot.mutable_dot()->set_y("y");
+  ASSERT_OK_AND_ASSIGN(const VectorReply dot_reply, Run(dot));
+  ASSERT_EQ(dot_reply.scalar_size(), 1);
+  EXPECT_EQ(dot_reply.scalar(0), DotByStripes(x, y));
+  VectorRequest gram = Next();
+  for (const char* row : {"x", "z"}) {
+    gram.mutable_gram()->add_row(row);
+  }
+  for (const char* column : {"x", "y", "z"}) {
+    gram.mutable_gram()->add_column(column);
+  }
+  ASSERT_OK_AND_ASSIGN(const VectorReply gram_reply, Run(gram));
+  ASSERT_EQ(gram_reply.scalar_size(), 6);
+  EXPECT_EQ(gram_reply.scalar(1), DotByStripes(x, y));
+  EXPECT_EQ(gram_reply.scalar(3), DotByStripes(z, x));
+  EXPECT_EQ(gram_reply.scalar(5), DotByStripes(z, z));
+  VectorRequest combine = Next();
+  for (const auto& [name, factor] : {std::pair("x", 0.1), {"y", -2.0}, {"z", 1e-3}}) {
+    combine.mutable_combine()->add_in(name);
+    combine.mutable_combine()->add_factor(factor);
+  }
+  combine.mutable_combine()->set_out("sum");
+  combine.mutable_combine()->add_dot_with("x");
+  combine.mutable_combine()->add_dot_with("z");
+  ASSERT_OK_AND_ASSIGN(const VectorReply combine_reply, Run(combine));
+  const Vector sum = Get("sum");
+  for (size_t i = 0; i < kFloats; ++i) {
+    const double value = (0.0 + 0.1 * static_cast<double>(x[i])) +
+                         -2.0 * static_cast<double>(y[i]) + 1e-3 * static_cast<double>(z[i]);
+    EXPECT_EQ(sum[i], static_cast<float>(value));
+  }
+  ASSERT_EQ(combine_reply.scalar_size(), 2);
+  EXPECT_EQ(combine_reply.scalar(0), DotByStripes(sum, x));
+  EXPECT_EQ(combine_reply.scalar(1), DotByStripes(sum, z));
+}
+
+TEST_F(VectorStoreTest, CopiesAndPublishesTheParameters) {
+  ASSERT_OK(Uniform("x", 1));
+  parameters_.values = Vector(kFloats, 4.0f);
+  VectorRequest copy = Next();
+  copy.mutable_copy()->set_out("w");
+  ASSERT_OK(Run(copy));
+  EXPECT_EQ(Get("w")[0], 4.0f);
+  EXPECT_EQ(Get("w")[kFloats - 1], 4.0f);
+  VectorRequest publish = Next();
+  publish.mutable_publish()->set_in("x");
+  ASSERT_OK(Run(publish));
+  EXPECT_EQ(parameters_.values, Get("x"));
+}
+
+TEST_F(VectorStoreTest, ARepeatedOperationIsAnsweredAndNotDoneAgain) {
+  ASSERT_OK(Fill("x", 2.0));
+  VectorRequest axpy = Next();
+  axpy.mutable_axpy()->set_out("y");
+  axpy.mutable_axpy()->set_factor(1.0);
+  axpy.mutable_axpy()->set_x("x");
+  axpy.mutable_axpy()->set_y("x");
+  axpy.add_free("x");
+  axpy.add_free("never there");
+  ASSERT_OK_AND_ASSIGN(const VectorReply first, Run(axpy));
+  EXPECT_EQ(first.memory_bytes(), kVectorBytes);
+  // "x" is gone, so a second time could not succeed.
+  ASSERT_OK_AND_ASSIGN(const VectorReply second, store_.Execute(axpy));
+  EXPECT_EQ(first.SerializeAsString(), second.SerializeAsString());
+  axpy.mutable_axpy()->set_factor(2.0);
+  EXPECT_THAT(store_.Execute(axpy),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("other content")));
+  VectorRequest gap = Next();
+  gap.set_op_id(9);
+  gap.mutable_only_free();
+  EXPECT_THAT(store_.Execute(gap),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("job-1")));
+}
+
+TEST_F(VectorStoreTest, AnOperationThatFailsChangesNothingAndKeepsItsId) {
+  ASSERT_OK(Fill("x", 2.0));
+  const Vector before = Get("x");
+  // In place, and on another vector in use.
+  VectorRequest scale = Next();
+  scale.mutable_scale()->set_out("x");
+  scale.mutable_scale()->set_in("x");
+  scale.mutable_scale()->set_factor(3.0);
+  scale.add_free("x");
+  EXPECT_THAT(Run(scale), StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("\"x\"")));
+  EXPECT_EQ(Get("x"), before);
+  scale.mutable_scale()->set_in("y");
+  scale.mutable_scale()->set_out("z");
+  EXPECT_THAT(Run(scale),
+              StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("job-1"), HasSubstr("\"y\""))));
+  scale.mutable_scale()->set_in("x");
+  scale.mutable_scale()->set_factor(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(Run(scale).status().code(), absl::StatusCode::kInvalidArgument);
+  for (const std::string& name :
+       {std::string(), std::string("a b"), std::string("a\nb"), std::string(33, 'a')}) {
+    EXPECT_EQ(Fill(name, 1.0).code(), absl::StatusCode::kInvalidArgument) << name;
+  }
+  VectorRequest nothing = Next();
+  EXPECT_EQ(Run(nothing).status().code(), absl::StatusCode::kInvalidArgument);
+  VectorRequest long_one = Next();
+  long_one.mutable_only_free();
+  long_one.add_free(std::string(VectorStore::kMaxRequestBytes, 'x'));
+  EXPECT_EQ(Run(long_one).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(budget_.used(), kVectorBytes);
+  EXPECT_EQ(last_id_, 1u);
+  ASSERT_OK(Fill(std::string(32, 'a'), 1.0));  // the second operation
+}
+
+TEST_F(VectorStoreTest, MemoryIsAdmittedAndComesBack) {
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_OK(Fill(absl::StrCat("v", i), i));
+  }
+  const uint64_t used = 20 * kVectorBytes;
+  EXPECT_EQ(budget_.used(), used);
+  EXPECT_THAT(Fill("more", 1.0),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr(absl::StrCat("the sum is ", used + kVectorBytes)),
+                             HasSubstr("memory_limit_mib"), HasSubstr("\"more\""))));
+  EXPECT_EQ(Open(1, 10, false).status().code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_OK_AND_ASSIGN(const auto held, store_.Find("v3"));
+  ASSERT_OK_AND_ASSIGN(const VectorReply reply, Free({"v3", "v4", "v5"}));
+  EXPECT_EQ(reply.memory_bytes(), 17 * kVectorBytes);
+  EXPECT_EQ(store_.Find("v3").status().code(), absl::StatusCode::kNotFound);
+  // A reader still holds one of them.
+  EXPECT_EQ(held->data()[0], 3.0f);
+  EXPECT_EQ(budget_.used(), 18 * kVectorBytes);
+  ASSERT_OK(Fill("more", 1.0));
+}
+
+TEST_F(VectorStoreTest, AnEvaluationFromTheProbeToTheShiftedSum) {
+  ASSERT_OK(Uniform("w", 1));
+  const Vector gradient(kFloats, 3.0f);
+  ASSERT_OK(Open(1, 1, /*probe=*/true));
+  Contribute(1, 0, gradient);
+  ASSERT_OK_AND_ASSIGN(const VectorReply probe, Run(CloseRequest(1, "g")));
+  EXPECT_FALSE(probe.overflow());
+  EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_OK(Open(2, 2, /*probe=*/false));
+  Contribute(2, 1, gradient);
+  VectorRequest close = CloseRequest(2, "g");
+  close.mutable_close_evaluation()->set_shift(0.25);
+  close.mutable_close_evaluation()->set_shift_vector("w");
+  EXPECT_THAT(Run(close), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   HasSubstr("contribution 0 is missing on stripe 0")));
+  Contribute(2, 0, gradient);
+  ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(close));
+  EXPECT_GE(reply.memory_bytes(), 2 * kVectorBytes + kFloats * sizeof(int64_t));
+  EXPECT_EQ(reply.memory_bytes(), budget_.used());
+  const Vector w = Get("w"), g = Get("g");
+  for (size_t i = 0; i < kFloats; ++i) {
+    const double expected = 0.5 * 6.0 + 0.25 * static_cast<double>(w[i]);
+    EXPECT_EQ(g[i], i >= 60 && i < 64 ? 0.0f : static_cast<float>(expected));
+  }
+  // The answer of a close that was lost on its way.
+  ASSERT_OK(store_.Execute(close));
+  EXPECT_EQ(store_.Contribute(2, 0, 0, std::span(gradient).first(kStripe)).verdict, REFUSED_CLOSED);
+}
+
+TEST_F(VectorStoreTest, AnOverflowMakesNoVectorAndIsRepeated) {
+  const Vector gradient(kFloats, 5000.0f);
+  ASSERT_OK(Open(1, 1, /*probe=*/false));  // nothing is known: quanta for 1
+  Contribute(1, 0, gradient);
+  ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(CloseRequest(1, "g")));
+  EXPECT_TRUE(reply.overflow());
+  EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_OK(Open(2, 1, /*probe=*/false));
+  Contribute(2, 0, gradient);
+  ASSERT_OK_AND_ASSIGN(const VectorReply repeated, Run(CloseRequest(2, "g")));
+  EXPECT_FALSE(repeated.overflow());
+  EXPECT_EQ(Get("g")[0], 2500.0f);
+}
+
+TEST_F(VectorStoreTest, ACloseThatFailsLeavesTheEvaluationOpen) {
+  ASSERT_OK(Open(1, 1, /*probe=*/false));
+  Contribute(1, 0, Vector(kFloats, 1.0f));
+  VectorRequest close = CloseRequest(1, "g");
+  close.mutable_close_evaluation()->set_shift(1.0);
+  EXPECT_EQ(Run(close).status().code(), absl::StatusCode::kInvalidArgument);
+  close.mutable_close_evaluation()->set_shift_vector("w");
+  EXPECT_THAT(Run(close), StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"w\"")));
+  ASSERT_OK(Run(CloseRequest(1, "g")));
+  EXPECT_EQ(Get("g")[0], 0.5f);
+  EXPECT_EQ(Run(CloseRequest(1, "h")).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(VectorStoreTest, AnAbandonedEvaluationTakesNothingMore) {
+  const Vector gradient(kFloats, 1.0f);
+  ASSERT_OK(Open(1, 2, /*probe=*/false));
+  Contribute(1, 0, gradient);
+  VectorRequest abandon = CloseRequest(1, "g");
+  abandon.mutable_close_evaluation()->set_abandon(true);
+  ASSERT_OK(Run(abandon));
+  EXPECT_EQ(store_.Contribute(1, 1, 0, std::span(gradient).first(kStripe)).verdict, REFUSED_CLOSED);
+  EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound);
+  // An older one is gone anyway; the open one stays.
+  ASSERT_OK(Open(2, 1, /*probe=*/false));
+  VectorRequest again = CloseRequest(1, "g");
+  again.mutable_close_evaluation()->set_abandon(true);
+  ASSERT_OK(Run(again));
+  Contribute(2, 0, gradient);
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,128 @@
+// ContributionRunner: one replica's part in batch jobs (Dean et al. 2012,
+// section 4.2): computes contributions, the sums of loss and gradient over runs
+// of samples at the parameters that the coordinator names, and sends each to
+// the shards once.
+//
+// Three activities overlap: the next batch is gathered, this one computes, and
+// the contribution before it is sent (one in flight). The named vector is
+// fetched once per evaluation.
+//
+// A contribution is a function of (parameters, samples): batches are cut by
+// contribution_reader.h, gradients summed by gradient_sum.h, losses in double in
+// the same order, dropout keyed by (seed, sample). So two replicas with one
+// Network::Fingerprint() get the same bits.
+//
+// A contribution whose loss or gradient is not finite is reported as such and
+// not sent: the driver shrinks its step. When a shard says that the evaluation
+// is over, or work of a newer one comes, what is left of the old one is dropped.
+//
+// Thread safety: AwaitSent, TakeResults and unreported may be called by any
+// thread; all else belongs to the compute thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "proto/coordinator.pb.h"
+#include "ps_server/client/parameter_client.h"
+#include "worker/backend/network.h"
+#include "worker/nn/aligned_buffer.h"
+#include "worker/replica/contribution_reader.h"
+#include "worker/replica/contribution_sender.h"
+#include "worker/replica/gradient_sum.h"
+#include "worker/replica/replica_stats.h"
+#include "worker/replica/session_control.h"
+
+namespace monsoon {
+
+struct ContributionRunnerOptions {
+  size_t floats = 0;  // of the parameter vector
+  uint64_t seed = 0;  // the job's, for dropout
+  uint32_t worker = 0;
+  absl::Duration chunk_delay;  // fault injection: added to each chunk
+};
+
+class ContributionRunner {
+ public:
+  // Everything pointed to must outlive the runner.
+  ContributionRunner(const ContributionRunnerOptions& options, ContributionReader* reader,
+                     ParameterClient* client, Network* network, StatsCollector* stats,
+                     SessionControl* control, const Clock* clock);
+
+  // More work, after what is there; it replaces work of an older evaluation.
+  // InvalidArgument for samples that the batch does not have.
+  absl::Status Append(const NextWorkReply::Contribute& work);
+
+  // Contributions not computed to the end.
+  size_t left() const { return queue_.size(); }
+
+  // Computes one batch, at the end of a contribution hands it to the sender;
+  // waits there for the one sent before. Does nothing when nothing is left.
+  // Errors: a lost session (IsSessionLost), CANCELLED when stopped, and what
+  // the network refuses.
+  absl::Status Step();
+
+  // For a replica that leaves: ends the contribution that was begun, drops
+  // those after it, and waits until it is sent.
+  absl::Status FinishCurrent();
+
+  // Drops everything that was not computed to the end.
+  void Abandon();
+
+  // Gives the network the evaluation's parameters again after it was lent out.
+  void RestoreParameters();
+
+  // Blocks until no gradient is in flight; the error of a send, if any.
+  absl::Status AwaitSent() { return sender_.Await(); }
+  // Results that may be reported, each once.
+  std::vector<ContributionResult> TakeResults() { return sender_.TakeResults(); }
+  // A result is there, or its gradient is in flight.
+  bool unreported() const { return sender_.unreported(); }
+
+ private:
+  // Sums of the contribution being computed.
+  struct Current {
+    double loss_sum = 0;
+    uint64_t correct = 0;
+    uint64_t examples = 0;
+    bool finite = true;
+    absl::Duration compute;
+  };
+
+  // Fetches the vector if this evaluation's is not there yet. NotFound: the
+  // evaluation is over.
+  absl::Status PrepareParameters();
+  absl::Status Compute(const ContributionReader::Piece& piece);
+  absl::Status Finish();
+  // Reports everything that is left as closed.
+  void CloseAll();
+  ContributionResult MakeResult(uint32_t contribution) const;
+
+  const ContributionRunnerOptions options_;
+  ContributionReader* const reader_;
+  ParameterClient* const client_;
+  Network* const network_;
+  StatsCollector* const stats_;
+  SessionControl* const control_;
+  const Clock* const clock_;
+
+  AlignedBuffer parameters_;
+  AlignedBuffer gradient_;
+  GradientSum sum_;
+
+  uint64_t evaluation_ = 0;  // the newest that work came for
+  std::string vector_;
+  uint64_t fetched_evaluation_ = 0;  // parameters_ are this one's
+  std::deque<uint32_t> queue_;       // contributions of evaluation_
+  std::optional<Current> current_;   // the first of queue_, once begun
+
+  ContributionSender sender_;
+};
+
+}  // namespace monsoon
