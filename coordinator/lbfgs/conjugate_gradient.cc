@@ -22,7 +22,7 @@ absl::StatusOr<SearchDirection> ConjugateGradient::Next(std::optional<Move> move
   const SearchDirection& old = move->along;
   ASSIGN_OR_RETURN(const double g_dot_old_g, space_->Dot(at.g.name(), move->from.g.name()));
   const double beta = std::max(0.0, (at.g_dot_g - g_dot_old_g) / move->from.g_dot_g);
-  if (beta > 0.0 && std::abs(g_dot_old_g) < kRestart * at.g_dot_g) {
+  if (beta > 0.0 && std::isfinite(beta) && std::abs(g_dot_old_g) < kRestart * at.g_dot_g) {
     SearchDirection direction{.d = OwnedVector::New(space_, "d")};
     ASSIGN_OR_RETURN(const std::vector<double> dots,
                      space_->Combine(direction.d.name(),

@@ -41,8 +41,9 @@ class Direction {
 
   // The direction at `at`, which `move` led to; nullopt at the first point and
   // after Reset(). A strategy that has nothing to build on answers -g with the
-  // step 1/|g|. The answer may fail to descend (g_dot_d >= 0): then the driver
-  // resets. Blocks for the rounds that each strategy states. at.g_dot_g > 0.
+  // step 1/|g|. The answer may fail to descend (g_dot_d >= 0 or NaN, then
+  // `d` may be empty): the driver resets. Blocks for the rounds that each strategy states.
+  // at.g_dot_g > 0.
   virtual absl::StatusOr<SearchDirection> Next(std::optional<Move> move, const Point& at) = 0;
 
   // Forgets all earlier iterations.

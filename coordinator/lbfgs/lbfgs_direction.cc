@@ -1,5 +1,7 @@
 #include "coordinator/lbfgs/lbfgs_direction.h"
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>

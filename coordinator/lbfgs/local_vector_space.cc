@@ -72,6 +72,10 @@ absl::Status LocalVectorSpace::DoCopy(const VectorCopy& op) {
 }
 
 absl::Status LocalVectorSpace::DoUniform(const VectorUniform& op) {
+  if (!(op.low() < op.high())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no value is uniform in [", op.low(), ", ", op.high(), ")"));
+  }
   const PhiloxStream stream(op.seed(), StreamKind::kSynthetic, op.stream());
   std::vector<double> values(size());
   for (size_t i = 0; i < values.size(); ++i) {

@@ -101,6 +101,8 @@ TEST_F(LocalVectorSpaceTest, NamesAVectorThatDoesNotExist) {
   EXPECT_EQ(space_.live_vectors(), 2u);
   EXPECT_THAT(space_.Fill("", 1.0),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("name")));
+  EXPECT_THAT(space_.Uniform("u", 1, 1, 2.0, 2.0),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[2, 2)")));
   const double two[] = {1.0, 2.0};
   EXPECT_THAT(space_.Write("w", two),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 elements, not 2")));

@@ -367,6 +367,25 @@ TEST(MinimizerTest, AFailedLineSearchDropsTheHistoryAndGoesOnFromMinusG) {
   }
 }
 
+// s = (1e160, 0), y = (1e-155, 0): the scale y.s / y.y of H_0 overflows.
+TEST(MinimizerTest, AnOverflowOfTheRecursionDoesNotDescend) {
+  LocalVectorSpace space(2, Precision::kDouble);
+  LbfgsDirection direction(&space, kHistory);
+  const auto vector = [&space](double first, double second) {
+    OwnedVector owned = OwnedVector::New(&space, "v");
+    EXPECT_OK(space.Write(owned.name(), std::vector<double>{first, second}));
+    return owned;
+  };
+  Move move{.from = {.w = vector(0.0, 0.0), .g = vector(1e-150, 1.0)}, .step = 1.0};
+  const Point at{.w = vector(1e160, 0.0), .g = vector(1e-150 + 1e-155, 1.0), .g_dot_g = 1.0};
+  ASSERT_OK_AND_ASSIGN(const SearchDirection answer, direction.Next(std::move(move), at));
+  ASSERT_EQ(direction.history().size(), 1u);
+  EXPECT_TRUE(std::isnan(answer.g_dot_d));
+  direction.Reset();
+  ASSERT_OK_AND_ASSIGN(const SearchDirection again, direction.Next(std::nullopt, at));
+  EXPECT_EQ(again.g_dot_d, -1.0);
+}
+
 TEST(MinimizerTest, ErrorsOfSpaceObjectiveAndObserverPassThrough) {
   class Cancelling : public LocalVectorSpace {
    public:

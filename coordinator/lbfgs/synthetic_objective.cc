@@ -13,7 +13,10 @@ absl::StatusOr<SyntheticObjective> SyntheticObjective::Create(VectorSpace* space
                                                    " and must be at least 0"));
   }
   SyntheticObjective objective(space, l2);
-  RETURN_IF_ERROR(space->Uniform(objective.a(), seed, kCurvatureStream, 1.0, condition));
+  // No value is uniform in [1, 1).
+  RETURN_IF_ERROR(condition == 1.0
+                      ? space->Fill(objective.a(), 1.0)
+                      : space->Uniform(objective.a(), seed, kCurvatureStream, 1.0, condition));
   RETURN_IF_ERROR(space->Uniform(objective.b(), seed, kCentreStream, -1.0, 1.0));
   return objective;
 }

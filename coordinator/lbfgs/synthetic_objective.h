@@ -22,8 +22,8 @@ class SyntheticObjective : public Objective {
   static constexpr uint32_t kCurvatureStream = 1;
   static constexpr uint32_t kCentreStream = 2;
 
-  // Draws a in [1, condition) and b in [-1, 1) by `seed`. `space` must outlive it.
-  // InvalidArgument when condition < 1 or l2 < 0.
+  // Draws a in [1, condition), all 1 for condition 1, and b in [-1, 1) by `seed`. `space` must
+  // outlive it. InvalidArgument when condition < 1 or l2 < 0.
   static absl::StatusOr<SyntheticObjective> Create(VectorSpace* space, uint64_t seed,
                                                    double condition, double l2);
 

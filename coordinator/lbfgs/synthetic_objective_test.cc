@@ -82,6 +82,13 @@ TEST(SyntheticObjectiveTest, AnOverflowIsANonFiniteResultWithoutAGradient) {
   EXPECT_THAT(space.Read("g").status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"g\"")));
 }
 
+TEST(SyntheticObjectiveTest, ConditionOneIsASphere) {
+  LocalVectorSpace space(5, LocalVectorSpace::Precision::kFloat32);
+  ASSERT_OK_AND_ASSIGN(const SyntheticObjective objective,
+                       SyntheticObjective::Create(&space, 3, 1.0, 0.0));
+  EXPECT_EQ(Get(space, objective.a()), std::vector<double>(5, 1.0));
+}
+
 TEST(SyntheticObjectiveTest, RefusesACondition) {
   LocalVectorSpace space(3, LocalVectorSpace::Precision::kFloat32);
   const auto invalid = StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("condition"));

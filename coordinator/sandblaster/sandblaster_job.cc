@@ -8,11 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/config/job_limits.h"
 
 namespace monsoon {
 namespace {
-
-constexpr uint32_t kDefaultMaxIterations = 100;
 
 constexpr size_t kTraceLength = 1000;
 

@@ -123,7 +123,9 @@ absl::Status TestCluster::StartWorker(int worker) {
   WorkerOptions options;
   options.cluster = cluster_;
   options.task = static_cast<uint32_t>(worker);
-  options.fault = options_.worker_fault;
+  const auto own_fault = options_.worker_faults.find(worker);
+  options.fault =
+      own_fault != options_.worker_faults.end() ? own_fault->second : options_.worker_fault;
   options.wrap_coordinator = [worker, muted = muted_](std::unique_ptr<ReplicaClient> client) {
     return std::make_unique<MutableClient>(std::move(client),
                                            [worker, muted] { return (*muted)[worker].load(); });

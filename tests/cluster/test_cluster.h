@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ class TestCluster {
     int workers = 1;           // in the cluster file
     int started_workers = -1;  // by Start; -1: all
     FaultOptions worker_fault;
+    std::map<int, FaultOptions> worker_faults;  // of these workers, in its place
     uint32_t heartbeat_ms = 50;
     uint32_t lost_after_ms = 3000;
   };

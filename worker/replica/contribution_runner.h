@@ -48,6 +48,15 @@ struct ContributionRunnerOptions {
   absl::Duration chunk_delay;  // fault injection: added to each chunk
 };
 
+// Sums of the contribution being computed.
+struct ContributionTotals {
+  double loss_sum = 0;
+  uint64_t correct = 0;
+  uint64_t examples = 0;
+  bool finite = true;
+  absl::Duration compute;
+};
+
 class ContributionRunner {
  public:
   // Everything pointed to must outlive the runner.
@@ -86,15 +95,6 @@ class ContributionRunner {
   bool unreported() const { return sender_.unreported(); }
 
  private:
-  // Sums of the contribution being computed.
-  struct Current {
-    double loss_sum = 0;
-    uint64_t correct = 0;
-    uint64_t examples = 0;
-    bool finite = true;
-    absl::Duration compute;
-  };
-
   // Fetches the vector if this evaluation's is not there yet. NotFound: the
   // evaluation is over.
   absl::Status PrepareParameters();
@@ -118,9 +118,9 @@ class ContributionRunner {
 
   uint64_t evaluation_ = 0;  // the newest that work came for
   std::string vector_;
-  uint64_t fetched_evaluation_ = 0;  // parameters_ are this one's
-  std::deque<uint32_t> queue_;       // contributions of evaluation_
-  std::optional<Current> current_;   // the first of queue_, once begun
+  uint64_t fetched_evaluation_ = 0;            // parameters_ are this one's
+  std::deque<uint32_t> queue_;                 // contributions of evaluation_
+  std::optional<ContributionTotals> current_;  // of the first of queue_, once begun
 
   ContributionSender sender_;
 };

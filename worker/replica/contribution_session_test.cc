@@ -163,24 +163,26 @@ TEST_F(ContributionSessionTest, NothingIsReportedBeforeTheShardsHaveIt) {
 }
 
 TEST_F(ContributionSessionTest, TrainsFirstAndContributesLater) {
+  int reported = 0, leased = 0;
+  bool evaluates = false;
   coordinator_.next_work = [&](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
     NextWorkReply reply;
-    switch (request.request()) {
-      case 1:
-        reply.mutable_train()->add_block()->set_block(4);
-        return reply;
-      case 2:
-        reply.mutable_flush();
-        return reply;
-      case 3:
-        return Contribute(1, {0});
-      case 4:
-        reply.mutable_evaluate()->set_evaluation(8);
-        return reply;
-      case 5:
-        return Contribute(1, {1});
+    reported += request.contribution_size();
+    if (request.request() == 1) {
+      reply.mutable_train()->add_block()->set_block(4);
+    } else if (request.request() == 2) {
+      reply.mutable_flush();
+    } else if (reported < leased) {
+      reply = Wait(1);
+    } else if (reported == 1 && !evaluates) {
+      evaluates = true;
+      reply.mutable_evaluate()->set_evaluation(8);
+    } else if (leased < 2) {
+      reply = Contribute(1, {static_cast<uint32_t>(leased++)});
+    } else {
+      reply = Finish();
     }
-    return request.contribution_size() > 0 ? Finish() : Wait(1);
+    return reply;
   };
   const SessionEnd end = Run(/*with_downpour=*/true);
   EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
@@ -238,6 +240,38 @@ TEST_F(ContributionSessionTest, StopEndsAtTheNextBatch) {
   };
   EXPECT_EQ(Run().kind, SessionEnd::Kind::kStopped);
   EXPECT_EQ(steps, 2);
+}
+
+TEST_F(ContributionSessionTest, OtherWorkEndsWhatNobodyWaitsFor) {
+  job_.set_batch_size(1);
+  constexpr uint32_t kBatches = 1000;
+  Mutex mutex;
+  CondVar changed;
+  bool asked = false;
+  coordinator_.next_work = [&](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+    NextWorkReply reply;
+    if (request.request() == 1) {
+      *reply.mutable_contribute() = MakeContribute(1, {0}, kBatches);
+      return reply;
+    }
+    if (request.request() > 2) return Finish();
+    reply.mutable_evaluate()->set_evaluation(3);
+    MutexLock lock(&mutex);
+    asked = true;
+    changed.NotifyAll();
+    return reply;
+  };
+  uint32_t steps = 0;
+  network_.before_step = [&](uint64_t) {
+    MutexLock lock(&mutex);
+    EXPECT_TRUE(changed.WaitFor(&mutex, kLong, [&] { return asked; }));
+    // The answer lands within one of these steps.
+    if (++steps > 1) changed.WaitFor(&mutex, absl::Milliseconds(10));
+  };
+  EXPECT_EQ(Run().kind, SessionEnd::Kind::kFinished);
+  EXPECT_LT(steps, kBatches);
+  EXPECT_EQ(coordinator_.evaluations().size(), 1u);
+  EXPECT_THAT(Reported(), IsEmpty());
 }
 
 TEST_F(ContributionSessionTest, ANewEvaluationEndsTheOldOne) {

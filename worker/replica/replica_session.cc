@@ -113,8 +113,9 @@ absl::Status ReplicaSession::TakeAhead(Reply reply) {
     Wait(reply->wait().retry_ms());
     return absl::OkStatus();
   }
-  if (reply.ok() && reply->has_finish() && contributing()) {
-    parts_.contributions->Abandon();  // what is left is of no use to anybody
+  if (reply.ok() && contributing()) {
+    // The batch was completed by copies elsewhere: what is left is of no use.
+    parts_.contributions->Abandon();
   }
   held_ = std::move(reply);
   return absl::OkStatus();
