@@ -55,8 +55,10 @@ class ReplicaRunner {
 
   // Errors: DataLoss for the data, InvalidArgument for the job.
   absl::StatusOr<Workplace> Prepare(const Assignment& assignment);
-  absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset, const Model& model,
-                                                         uint64_t fingerprint);
+  absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset,
+                                                         const Model& model);
+  // FailedPrecondition when the coordinator knows another fingerprint.
+  absl::Status CheckData(const Dataset& dataset, uint64_t expected, const DataSource& found) const;
   absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const Assignment& assignment,
                                                            const ShardMap& map);
   SessionEnd RunPrepared(const Assignment& assignment, Workplace& workplace, StatsCollector* stats,
@@ -64,8 +66,8 @@ class ReplicaRunner {
 
   const Options options_;
   ReplicaClient* const coordinator_;
-  // Data sets of the last session by their serialised description: a replica
-  // that rejoins does not read the files again.
+  // Data sets of the last session by their description and the state of their
+  // files: a replica that rejoins does not read them again.
   std::map<std::string, std::shared_ptr<const DataSource>> opened_;
 };
 
