@@ -11,10 +11,12 @@
 # --keep      leaves the cluster running and says how to use and stop it.
 # Without --keep nothing is left running, however the script ends.
 # Exit: 0 ok, 1 a run failed, 2 usage or a port in use, 130 or 143 interrupted.
+# For tests: MONSOON_DEMO_CLUSTER names another cluster file, and with binaries
+# in the folder MONSOON_DEMO_BIN nothing is installed or built.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly cluster_file=configs/cluster/localhost.textproto
+readonly cluster_file="${MONSOON_DEMO_CLUSTER:-configs/cluster/localhost.textproto}"
 readonly job_file=configs/job/lenet_downpour.textproto
 readonly report=deploy/demo_report.py
 readonly python=/usr/bin/python3
@@ -92,7 +94,9 @@ show_log() {
   tail -n 25 "$work/cluster.log" >&2
 }
 
-attended deploy/setup.sh --for=demo
+if [[ -z "${MONSOON_DEMO_BIN:-}" ]]; then
+  attended deploy/setup.sh --for=demo
+fi
 
 # Says who listens on the cluster's ports; false when one is taken.
 ports_free() {
@@ -113,24 +117,31 @@ if ! ports_free; then
   exit 2
 fi
 
-echo "demo.sh: building (the first time takes some minutes)"
-cache="${MONSOON_BAZEL_CACHE:-$HOME/.cache/monsoon-bazel}"
-mkdir -p "$cache"
-# Batch mode leaves no server behind.
-bazel=(bazel --batch)
-if [[ -n "${MONSOON_BAZEL_OUTPUT_BASE:-}" ]]; then
-  bazel+=(--output_base="$MONSOON_BAZEL_OUTPUT_BASE")
+build() {
+  echo "demo.sh: building (the first time takes some minutes)"
+  local cache="${MONSOON_BAZEL_CACHE:-$HOME/.cache/monsoon-bazel}"
+  mkdir -p "$cache"
+  # Batch mode leaves no server behind.
+  local bazel=(bazel --batch)
+  if [[ -n "${MONSOON_BAZEL_OUTPUT_BASE:-}" ]]; then
+    bazel+=(--output_base="$MONSOON_BAZEL_OUTPUT_BASE")
+  fi
+  attended "${bazel[@]}" build --config=opt --disk_cache="$cache" --noshow_progress \
+    //coordinator //ps_server //worker
+}
+bin="${MONSOON_DEMO_BIN:-}"
+if [[ -z "$bin" ]]; then
+  build
+  bin="$(readlink -f bazel-bin)"
 fi
-attended "${bazel[@]}" build --config=opt --disk_cache="$cache" --noshow_progress \
-  //coordinator //ps_server //worker
-bin="$(readlink -f bazel-bin)"
 coordinator="$bin/coordinator/coordinator"
 
 echo "demo.sh: starting the cluster of $cluster_file"
+up=("$coordinator" up --cluster="$cluster_file" --bin_dir="$bin")
 if [[ $keep -eq 1 ]]; then
-  setsid "$coordinator" up --cluster="$cluster_file" >"$work/cluster.log" 2>&1 </dev/null &
+  setsid "${up[@]}" >"$work/cluster.log" 2>&1 </dev/null &
 else
-  tied "$coordinator" up --cluster="$cluster_file" >"$work/cluster.log" 2>&1 </dev/null &
+  tied "${up[@]}" >"$work/cluster.log" 2>&1 </dev/null &
 fi
 up_pid=$!
 deadline=$((SECONDS + start_deadline_s))

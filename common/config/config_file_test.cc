@@ -117,14 +117,13 @@ TEST(Presets, HaveTheParametersTheySay) {
     EXPECT_EQ(layout.parameters(), parameters) << name;
     EXPECT_EQ(layout.output_units(), 10u);
   }
-  for (const char* name : {"mlp", "lenet"}) {
-    ASSERT_OK_AND_ASSIGN(const Job job,
-                         LoadJob("configs/job/" + std::string(name) + "_downpour.textproto"));
+  for (const auto& [name, rate] : std::map<std::string, double>{{"mlp", 0.03}, {"lenet", 0.02}}) {
+    ASSERT_OK_AND_ASSIGN(const Job job, LoadJob("configs/job/" + name + "_downpour.textproto"));
     EXPECT_EQ(job.name(), name);
     EXPECT_EQ(job.model().name(), name);
     EXPECT_EQ(job.batch_size(), 64u);
     EXPECT_EQ(job.stop().epochs(), 10.0);
-    EXPECT_EQ(job.downpour().optimizer().adagrad().rate(), 0.03);
+    EXPECT_EQ(job.downpour().optimizer().adagrad().rate(), rate) << name;
   }
 }
 

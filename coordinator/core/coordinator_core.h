@@ -138,6 +138,8 @@ class CoordinatorCore {
   // False: the worker was excluded.
   bool CheckFingerprint(JobRecord* job, uint32_t worker, const char* which, uint64_t value,
                         JobRecord::Fingerprint* known, absl::Duration now);
+  // It takes no part in this job any more.
+  void Exclude(JobRecord* job, uint32_t worker, const std::string& why, absl::Duration now);
   void CloseSession(uint32_t worker, const std::string& kind, const std::string& text,
                     absl::Duration now);
   Assignment MakeAssignment(const JobRecord& job, const SessionKey& session) const;

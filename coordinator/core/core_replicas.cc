@@ -178,6 +178,9 @@ absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request,
       job->AddEvent(moment.now, "job_error", worker, message);
       End(job, FAILED, message, moment.now);
       break;
+    case ReportFailureRequest::OTHER_DATA:
+      Exclude(job, session.worker(), message, moment.now);
+      break;
     default:
       job->last_failure = message;
       if (++job->replica_failures[session.worker()] >= kMaxReplicaFailures) {
@@ -223,14 +226,20 @@ bool CoordinatorCore::CheckFingerprint(JobRecord* job, uint32_t worker, const ch
   if (known->value == value) {
     return true;
   }
-  job->last_failure =
+  const std::string message =
       absl::StrFormat("%s has other %s data (fingerprint %016x) than worker/%d (%016x)",
                       Worker(worker), which, value, known->worker, known->value);
-  Log(job->last_failure);
-  job->excluded.insert(worker);
-  CloseSession(worker, "worker_refused", job->last_failure, now);
-  membership_.Expel(worker);
+  Log(message);
+  Exclude(job, worker, message, now);
   return false;
+}
+
+void CoordinatorCore::Exclude(JobRecord* job, uint32_t worker, const std::string& why,
+                              absl::Duration now) {
+  job->last_failure = why;
+  job->excluded.insert(worker);
+  CloseSession(worker, "worker_refused", why, now);
+  membership_.Expel(worker);
 }
 
 void CoordinatorCore::CloseSession(uint32_t worker, const std::string& kind,

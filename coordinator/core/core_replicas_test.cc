@@ -166,6 +166,21 @@ TEST_F(CoordinatorReplicasTest, OtherDataIsRefusedByName) {
   EXPECT_FALSE(h_.Beat(1).has_assignment());
 }
 
+TEST_F(CoordinatorReplicasTest, AReplicaThatFindsItsDataToBeOtherIsExcluded) {
+  StartTraining(2, 1);
+  const std::string text = "worker/1 reads other data than the job's first replica";
+  ASSERT_OK(h_.Fail(1, ReportFailureRequest::OTHER_DATA, text));
+  h_.Settle();
+  EXPECT_EQ(h_.State(), RUNNING);
+  EXPECT_THAT(h_.Events(), Contains("worker_refused worker/1"));
+  EXPECT_EQ(h_.Describe().event().rbegin()->text(), text);
+  h_.Beat(1);
+  h_.Settle();
+  EXPECT_FALSE(h_.Beat(1).has_assignment());
+  h_.TrainToTheEnd(0);
+  EXPECT_EQ(h_.done_.size(), 4u);
+}
+
 TEST_F(CoordinatorReplicasTest, LeavingWorkerGivesItsBlocksAway) {
   StartTraining(2, 1);
   ASSERT_OK(h_.Ask(0));

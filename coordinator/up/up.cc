@@ -1,11 +1,7 @@
 #include "coordinator/up/up.h"
 
-#include <dirent.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -13,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/process/signal_fd.h"
+#include "coordinator/up/port_folder.h"
 #include "coordinator/up/port_probe.h"
 
 namespace monsoon {
@@ -22,36 +19,6 @@ constexpr int kExitConfiguration = 2;
 // The coordinator's verdict over a lost shard, and a watcher's next look at it
 // (1 s), come within this after the cluster's lost_after_ms.
 constexpr absl::Duration kNoticeMargin = absl::Milliseconds(1300);
-
-// A folder for port files, removed with its files at the end of the scope.
-class PortFolder {
- public:
-  static absl::StatusOr<std::unique_ptr<PortFolder>> Make() {
-    const char* root = getenv("TMPDIR");
-    std::string path =
-        absl::StrCat(root != nullptr && *root != '\0' ? root : "/tmp", "/monsoon-up-XXXXXX");
-    if (mkdtemp(path.data()) == nullptr) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make the folder ", path));
-    }
-    return std::unique_ptr<PortFolder>(new PortFolder(std::move(path)));
-  }
-
-  ~PortFolder() {
-    if (DIR* folder = opendir(path_.c_str())) {
-      while (const dirent* entry = readdir(folder)) {
-        unlinkat(dirfd(folder), entry->d_name, 0);
-      }
-      closedir(folder);
-    }
-    rmdir(path_.c_str());
-  }
-
-  const std::string& path() const { return path_; }
-
- private:
-  explicit PortFolder(std::string path) : path_(std::move(path)) {}
-  const std::string path_;
-};
 
 absl::Status CheckAddresses(const std::vector<TaskPlan>& tasks) {
   std::vector<std::string> busy;
@@ -73,7 +40,8 @@ absl::StatusOr<int> TryRunUp(const Cluster& cluster, UpOptions options) {
   ASSIGN_OR_RETURN(SignalFd signals, SignalFd::Create({SIGINT, SIGTERM, SIGHUP}));
   // A reader of our output may go away; the cluster stays.
   signal(SIGPIPE, SIG_IGN);
-  ASSIGN_OR_RETURN(const std::unique_ptr<PortFolder> folder, PortFolder::Make());
+  ASSIGN_OR_RETURN(const std::unique_ptr<PortFolder> folder,
+                   PortFolder::Make(PortFolder::DefaultRoot()));
   options.plan.port_folder = folder->path();
   ASSIGN_OR_RETURN(UpPlan plan, PlanTasks(cluster, options.plan));
   RETURN_IF_ERROR(CheckAddresses(plan.tasks));

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -7,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/up/line_splitter.h"
+#include "coordinator/up/port_folder.h"
 #include "coordinator/up/restart_backoff.h"
 #include "coordinator/up/root_cause_box.h"
 #include "coordinator/up/task_plan.h"
@@ -18,6 +20,7 @@ using ::monsoon::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 TEST(LineSplitterTest, CutsAtNewlinesAcrossPieces) {
   LineSplitter lines;
@@ -73,6 +76,53 @@ TEST(RootCauseBoxTest, Golden) {
             "| it has logged nothing\n"
             "| stopping\n"
             "+----\n");
+}
+
+class PortFolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = absl::StrCat(::testing::TempDir(), "/ports-XXXXXX");
+    ASSERT_NE(mkdtemp(root_.data()), nullptr);
+  }
+  // A folder with a port file, as a killed process leaves it.
+  void Leave(const std::string& name) {
+    ASSERT_EQ(mkdir(absl::StrCat(root_, "/", name).c_str(), 0700), 0);
+    std::ofstream(absl::StrCat(root_, "/", name, "/worker-0")) << "unix-abstract:a\n";
+  }
+  static bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+  std::string root_;
+};
+
+TEST_F(PortFolderTest, IsRemovedWithItsFiles) {
+  ASSERT_OK_AND_ASSIGN(auto folder, PortFolder::Make(root_));
+  const std::string path = folder->path();
+  EXPECT_THAT(path, StartsWith(root_ + "/monsoon-up-"));
+  std::ofstream(path + "/ps-0") << "127.0.0.1:1\n";
+  ASSERT_TRUE(Exists(path + "/ps-0"));
+  folder.reset();
+  EXPECT_FALSE(Exists(path));
+  EXPECT_THAT(PortFolder::Make(root_ + "/none").status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(root_ + "/none/monsoon-up-")));
+}
+
+TEST_F(PortFolderTest, RemovesWhatDeadOnesLeftAndNothingElse) {
+  Leave("monsoon-up-stale1");
+  Leave("monsoon-up-stale2");
+  Leave("monsoon_demo.abc");
+  std::ofstream(root_ + "/monsoon-up-file") << "no folder";
+  ASSERT_EQ(symlink((root_ + "/monsoon_demo.abc").c_str(), (root_ + "/monsoon-up-link").c_str()),
+            0);
+  ASSERT_OK_AND_ASSIGN(const auto first, PortFolder::Make(root_));
+  EXPECT_FALSE(Exists(root_ + "/monsoon-up-stale1"));
+  EXPECT_FALSE(Exists(root_ + "/monsoon-up-stale2"));
+  EXPECT_TRUE(Exists(root_ + "/monsoon_demo.abc/worker-0"));
+  EXPECT_TRUE(Exists(root_ + "/monsoon-up-file"));
+  EXPECT_TRUE(Exists(root_ + "/monsoon-up-link"));
+  // A living owner keeps its folder.
+  ASSERT_OK_AND_ASSIGN(const auto second, PortFolder::Make(root_));
+  EXPECT_TRUE(Exists(first->path()));
+  EXPECT_NE(first->path(), second->path());
 }
 
 class TaskPlanTest : public ::testing::Test {

@@ -299,6 +299,16 @@ TEST_F(UpTest, ChildrenDieWithAKilledUp) {
   kill(TaskPid("worker-1"), SIGSTOP);
   up_->Signal(SIGKILL);
   ExpectAllGone(watched);
+  EXPECT_EQ(WaitEnd(), -1);
+  EXPECT_FALSE(PortFoldersEmpty());
+
+  // The next one takes what was left away.
+  err_.clear();
+  StartUp();
+  ASSERT_TRUE(WaitFor("is ready"));
+  up_->Signal(SIGTERM);
+  EXPECT_EQ(WaitEnd(), 143);
+  EXPECT_TRUE(PortFoldersEmpty());
 }
 
 TEST_F(UpTest, ChildrenDieWithTheKilledParentOfUp) {

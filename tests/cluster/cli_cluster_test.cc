@@ -174,9 +174,16 @@ TEST_F(CliClusterTest, AKilledShardFailsTheWatchedJobAndStopsTheCluster) {
     ReadAvailable(watch->stdout_fd(), &out);
     return absl::StrContains(out, "state=RUNNING");
   }));
-  const google::protobuf::Struct described = Json({"describe", "latest", "--json"});
-  const auto& shard = described.fields().at("shards").list_value().values(1).struct_value();
-  kill(static_cast<pid_t>(shard.fields().at("pid").number_value()), SIGKILL);
+  // Null until the coordinator has asked the shard. A kill of 0 would be one of
+  // this test.
+  pid_t pid = 0;
+  ASSERT_TRUE(PollUntil(kLong, [&] {
+    const google::protobuf::Struct described = Json({"describe", "latest", "--json"});
+    const auto& shard = described.fields().at("shards").list_value().values(1).struct_value();
+    pid = static_cast<pid_t>(shard.fields().at("pid").number_value());
+    return pid > 1;
+  }));
+  kill(pid, SIGKILL);
   expected_up_code_ = 1;
   EXPECT_EQ(AwaitUp(), 1);
   EXPECT_THAT(up_log_, HasSubstr("ps/1 died: killed by signal 9 (SIGKILL)"));

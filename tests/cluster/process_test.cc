@@ -1,10 +1,12 @@
 // Real processes: what happens when one is killed, stopped or terminated.
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
@@ -24,8 +26,10 @@ constexpr absl::Duration kLong = absl::Seconds(60);
 
 class ProcessTest : public ::testing::Test {
  protected:
-  // Forks before this process has a second thread.
-  void Launch(int workers, uint32_t heartbeat_ms, uint32_t lost_after_ms) {
+  // Forks before this process has a second thread. Each worker gets the fault
+  // of its number; "" and where there is none: no fault.
+  void Launch(int workers, uint32_t heartbeat_ms, uint32_t lost_after_ms,
+              const std::vector<std::string>& faults = {}) {
     const std::string name = UniqueName();
     const std::string prefix = absl::StrCat("unix-abstract:monsoon-", name, "-");
     std::string text =
@@ -42,7 +46,9 @@ class ProcessTest : public ::testing::Test {
     std::fclose(file);
     // Workers first: any order must do.
     for (int i = 0; i < workers; ++i) {
-      Start(absl::StrCat("worker/", i), {"worker/worker", absl::StrCat("--task=", i)}, path);
+      const std::string fault = i < std::ssize(faults) ? faults[i] : "";
+      Start(absl::StrCat("worker/", i),
+            {"worker/worker", absl::StrCat("--task=", i), "--fault=" + fault}, path);
     }
     Start("ps/0", {"ps_server/ps_server", "--task=0"}, path);
     Start("coordinator/0", {"coordinator/coordinator", "serve"}, path);
@@ -159,31 +165,60 @@ TEST_F(ProcessTest, ATerminatedWorkerDrainsAndExitsWithZero) {
   EXPECT_EQ(end.shard(0).version_min(), end.counts().pushes());
 }
 
+// The others' steps consist of waiting: 20 ms for a fetch and 20 ms for a push,
+// strictly in turn. So it is not the processor time which the stopped worker
+// leaves to them that keeps their rate up, and a busy machine hardly matters.
+// The third, which gets stopped, is nearly always in the middle of an exchange
+// with the shard. Windows with it and without it alternate, so that a load from
+// outside meets both.
 TEST_F(ProcessTest, AStoppedWorkerDoesNotSlowTheOthersAndRejoins) {
-  ASSERT_NO_FATAL_FAILURE(Launch(3, 50, 2000));
-  const std::string id = Submit(EndlessJob());
-  Await(id,
-        [](const auto& d) { return Steps(d, 0) > 100 && Steps(d, 1) > 100 && Steps(d, 2) > 100; });
-  // Steps a second of the two others, over a window.
-  const auto rate = [&](absl::Duration window) {
+  constexpr int kPairs = 5;
+  constexpr absl::Duration kWindow = absl::Seconds(2);
+  ASSERT_NO_FATAL_FAILURE(Launch(3, 50, 5000, {"delay_ms=20", "delay_ms=20", "delay_ms=1"}));
+  // Far more than is visited: no epoch ends, whose last blocks the stopped
+  // worker could hold.
+  Job job = EndlessJob();
+  job.mutable_train()->mutable_synthetic()->set_examples(4'000'000);
+  job.mutable_downpour()->set_overlap(NONE);
+  const std::string id = Submit(job);
+  Await(id, [](const auto& d) { return Steps(d, 0) > 20 && Steps(d, 1) > 20 && Steps(d, 2) > 20; });
+  // Steps a second of each of the two others, over a window.
+  const auto rate = [&] {
     const absl::Duration begin = Clock::Real()->Now();
     const JobDescription first = Describe(id);
-    PollUntil(window, [] { return false; });
+    PollUntil(kWindow, [] { return false; });
     const JobDescription last = Describe(id);
-    return static_cast<double>(Steps(last, 0) + Steps(last, 1) - Steps(first, 0) -
-                               Steps(first, 1)) /
-           absl::ToDoubleSeconds(Clock::Real()->Now() - begin);
+    const uint64_t steps = Steps(last, 0) + Steps(last, 1) - Steps(first, 0) - Steps(first, 1);
+    return static_cast<double>(steps) / 2 / absl::ToDoubleSeconds(Clock::Real()->Now() - begin);
   };
-  const double before = rate(absl::Seconds(3));
+  const auto median = [](std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+    return values[values.size() / 2];
+  };
+  std::vector<double> with_it, silent, without_it, ratios;
+  for (int i = 0; i < kPairs; ++i) {
+    with_it.push_back(rate());
+    Signal("worker/2", SIGSTOP);
+    silent.push_back(rate());
+    ratios.push_back(silent.back() / with_it.back());
+    Signal("worker/2", SIGCONT);
+  }
+  EXPECT_FALSE(HasEvent(Describe(id), "worker_lost", "worker/2"));
   Signal("worker/2", SIGSTOP);
-  const double silent = rate(absl::Seconds(3));  // stopped, and lost on the way
   const JobDescription lost =
       Await(id, [](const auto& d) { return HasEvent(d, "worker_lost", "worker/2"); });
-  const double after = rate(absl::Seconds(2));
-  std::printf("steps/s of the others: %.0f with it, %.0f while it is silent, %.0f after\n", before,
-              silent, after);
-  EXPECT_GE(silent, 0.95 * before);
-  EXPECT_GE(after, 0.95 * before);
+  for (int i = 0; i < 3; ++i) without_it.push_back(rate());
+  std::printf(
+      "steps/s of each other: %.1f with it, %.1f while it is silent (median ratio %.3f, lowest "
+      "%.3f), %.1f after its loss\n",
+      median(with_it), median(silent), median(ratios),
+      *std::min_element(ratios.begin(), ratios.end()), median(without_it));
+  // Two delays a step: else something other than the exchange is measured.
+  EXPECT_LT(median(with_it), 25);
+  EXPECT_GT(median(with_it), 10);
+  EXPECT_GE(median(ratios), 0.95);
+  EXPECT_GE(median(without_it), 0.95 * median(with_it));
+
   Signal("worker/2", SIGCONT);
   const uint64_t stopped_at = Steps(lost, 2);
   const JobDescription back =

@@ -1,8 +1,12 @@
 #include "worker/replica/replica_runner.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
@@ -32,6 +36,29 @@ SessionEnd Failed(ReportFailureRequest::Kind kind, const absl::Status& status) {
   return {SessionEnd::Kind::kFailed, kind, std::string(status.message())};
 }
 
+std::vector<std::string> Files(const Dataset& dataset) {
+  switch (dataset.source_case()) {
+    case Dataset::kIdx:
+      return {dataset.idx().images(), dataset.idx().labels()};
+    case Dataset::kNpy:
+      return {dataset.npy().images(), dataset.npy().labels()};
+    default:
+      return {};
+  }
+}
+
+// Differs for another description, and for a file that was replaced or written.
+std::string DatasetKey(const Dataset& dataset, size_t values) {
+  std::string key = absl::StrCat(values, ":", dataset.SerializeAsString());
+  for (const std::string& file : Files(dataset)) {
+    struct stat info {};
+    stat(file.c_str(), &info);  // Whoever opens it tells the errors.
+    absl::StrAppend(&key, ":", info.st_dev, ":", info.st_ino, ":", info.st_size, ":",
+                    info.st_mtim.tv_sec, ":", info.st_mtim.tv_nsec);
+  }
+  return key;
+}
+
 // Fetches until a shard answers or the session stops.
 absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control,
                                 std::span<float> parameters, StatsCollector* stats) {
@@ -57,10 +84,9 @@ ReplicaRunner::ReplicaRunner(const Options& options, ReplicaClient* coordinator)
     : options_(options), coordinator_(coordinator) {}
 
 absl::StatusOr<std::shared_ptr<const DataSource>> ReplicaRunner::Open(const Dataset& dataset,
-                                                                      const Model& model,
-                                                                      uint64_t fingerprint) {
+                                                                      const Model& model) {
   const size_t values = InputValues(model);
-  const std::string key = absl::StrCat(values, ":", dataset.SerializeAsString());
+  const std::string key = DatasetKey(dataset, values);
   std::shared_ptr<const DataSource>& source = opened_[key];
   if (source == nullptr) {
     absl::StatusOr<std::unique_ptr<DataSource>> opened = OpenDataset(dataset, values);
@@ -71,13 +97,17 @@ absl::StatusOr<std::shared_ptr<const DataSource>> ReplicaRunner::Open(const Data
     }
     source = *std::move(opened);
   }
-  if (fingerprint != 0 && fingerprint != source->Fingerprint()) {
-    return absl::DataLossError(absl::StrFormat(
-        "worker/%d reads other data than the job's first replica: fingerprint %016x, not %016x "
-        "(%s)",
-        options_.task, source->Fingerprint(), fingerprint, dataset.ShortDebugString()));
-  }
   return source;
+}
+
+absl::Status ReplicaRunner::CheckData(const Dataset& dataset, uint64_t expected,
+                                      const DataSource& found) const {
+  if (expected == 0 || expected == found.Fingerprint()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "worker/%d reads other data than the job's first replica: fingerprint %016x, not %016x (%s)",
+      options_.task, found.Fingerprint(), expected, dataset.ShortDebugString()));
 }
 
 absl::StatusOr<std::unique_ptr<ParameterClient>> ReplicaRunner::Connect(
@@ -111,9 +141,9 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
   }
-  ASSIGN_OR_RETURN(place->train, Open(job.train(), job.model(), assignment.train_fingerprint()));
+  ASSIGN_OR_RETURN(place->train, Open(job.train(), job.model()));
   if (job.has_test()) {
-    ASSIGN_OR_RETURN(place->test, Open(job.test(), job.model(), assignment.test_fingerprint()));
+    ASSIGN_OR_RETURN(place->test, Open(job.test(), job.model()));
   }
   NetworkOptions network;
   network.threads = static_cast<int>(options_.threads);
@@ -190,6 +220,14 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
   if (absl::Status status = Prepare(assignment, stats, control, &place); !status.ok()) {
     return Failed(absl::IsDataLoss(status) ? ReportFailureRequest::DATA : ReportFailureRequest::JOB,
                   status);
+  }
+  const Job& job = assignment.job();
+  absl::Status same = CheckData(job.train(), assignment.train_fingerprint(), *place.train);
+  if (same.ok() && place.test != nullptr) {
+    same = CheckData(job.test(), assignment.test_fingerprint(), *place.test);
+  }
+  if (!same.ok()) {
+    return Failed(ReportFailureRequest::OTHER_DATA, same);
   }
   stats->SetFingerprints(place.train->Fingerprint(),
                          place.test == nullptr ? 0 : place.test->Fingerprint());

@@ -70,8 +70,10 @@ class ReplicaRunner {
                            SessionControl* control, Workplace* place);
   void AddSandblaster(const Job& job, StatsCollector* stats, SessionControl* control,
                       Workplace* place);
-  absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset, const Model& model,
-                                                         uint64_t fingerprint);
+  absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset,
+                                                         const Model& model);
+  // FailedPrecondition when the coordinator knows another fingerprint.
+  absl::Status CheckData(const Dataset& dataset, uint64_t expected, const DataSource& found) const;
   absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const Assignment& assignment,
                                                            const ShardMap& map);
   SessionEnd RunPrepared(const Assignment& assignment, Workplace& workplace, StatsCollector* stats,
@@ -79,8 +81,8 @@ class ReplicaRunner {
 
   const Options options_;
   ReplicaClient* const coordinator_;
-  // Data sets of the last session by their serialised description: a replica
-  // that rejoins does not read the files again.
+  // Data sets of the last session by their description and the state of their
+  // files: a replica that rejoins does not read them again.
   std::map<std::string, std::shared_ptr<const DataSource>> opened_;
 };
 
