@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 
 namespace monsoon {
 namespace {
@@ -53,8 +54,6 @@ uint64_t PlannedBlocks(const DownpourOptions& options) {
   return blocks;
 }
 
-std::string Task(uint32_t worker) { return absl::StrCat("worker/", worker); }
-
 }  // namespace
 
 DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
@@ -80,14 +79,13 @@ DownpourJob::DownpourJob(const DownpourOptions& options)
     : options_(options),
       blocks_({options.examples, options.block_examples, PlannedBlocks(options),
                options.max_epochs_ahead}),
-      schedule_(options.has_test ? options.evaluate_every_epochs : 0) {
+      evaluations_(options.has_test, options.evaluate_every_epochs, !options.hands_over) {
   CHECK(options.batch_size > 0);
 }
 
 void DownpourJob::AddReplica(uint32_t worker, absl::Duration now) {
-  CHECK(live_.insert(worker).second);
-  replica_[worker] = Replica{};
-  blocks_.SetReplicas(live_);
+  replicas_.Add(worker);
+  blocks_.SetReplicas(replicas_.live());
   if (phase_ != Phase::kIdle) {
     return;
   }
@@ -95,22 +93,21 @@ void DownpourJob::AddReplica(uint32_t worker, absl::Duration now) {
   if (options_.warmstart.steps() > 0 || options_.warmstart.seconds() > 0) {
     phase_ = Phase::kWarmstart;
     warm_replica_ = worker;
-    AddEvent("warmstart", absl::StrCat(Task(worker), " trains alone"));
+    AddEvent("warmstart", absl::StrCat(WorkerName(worker), " trains alone"));
   } else {
     phase_ = Phase::kRunning;
-    AddEvent("running", absl::StrCat(Task(worker), " trains"));
+    AddEvent("running", absl::StrCat(WorkerName(worker), " trains"));
   }
 }
 
 uint64_t DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
-  if (live_.erase(worker) == 0) {
+  if (!replicas_.Remove(worker)) {
     return 0;
   }
   const uint64_t released_before = blocks_.blocks_released();
-  replica_.erase(worker);
   blocks_.Release(worker);
-  blocks_.SetReplicas(live_);
-  schedule_.Remove(worker);
+  blocks_.SetReplicas(replicas_.live());
+  evaluations_.Remove(worker);
   if (warm_replica_ == worker) {
     warm_replica_.reset();
   }
@@ -120,19 +117,10 @@ uint64_t DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
 
 absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextWorkRequest& request,
                                                     absl::Duration now) {
-  const auto found = replica_.find(worker);
-  if (found == replica_.end()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(Task(worker), " has no open session in this job"));
-  }
-  Replica& replica = found->second;
-  if (replica.last_reply && request.request() == replica.last_request) {
-    return *replica.last_reply;
-  }
-  if (replica.last_reply && request.request() != replica.last_request + 1) {
-    return absl::FailedPreconditionError(absl::StrCat("NextWork request ", request.request(),
-                                                      " of ", Task(worker), " does not follow ",
-                                                      replica.last_request));
+  ASSIGN_OR_RETURN(const std::optional<NextWorkReply> known,
+                   replicas_.KnownReply(worker, request.request()));
+  if (known) {
+    return *known;
   }
   for (const BlockId& done : request.done()) {
     blocks_.Done(worker, BlockRef{done.epoch(), done.block()});
@@ -141,30 +129,22 @@ absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextW
   NextWorkReply reply;
   reply.set_request(request.request());
   Decide(worker, now, &reply);
-  replica.last_request = request.request();
-  replica.last_reply = reply;
-  replica.trains = reply.has_train() || reply.has_flush();
+  replicas_.Replied(worker, reply);
+  Advance(now);
   return reply;
 }
 
 void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) {
-  const bool leaving = phase_ >= Phase::kLeaving;
-  if (leaving && options_.hands_over) {
-    reply->mutable_wait()->set_retry_ms(kWaitMs);
-    return;
-  }
-  if (leaving) {
-    reply->mutable_finish();
-    replica_[worker].left = true;
-    Advance(now);
-    return;
-  }
-  const bool had_evaluation = schedule_.assigned_worker() == worker;
-  if (const auto id = schedule_.Assign(worker, live_)) {
-    if (!had_evaluation) {
-      given_out_ = {steps_, epoch(), now - *started_,
-                    0,      0,       schedule_.assigned_final() && !options_.hands_over};
+  if (phase_ >= Phase::kLeaving) {
+    if (options_.hands_over) {
+      reply->mutable_wait()->set_retry_ms(kWaitMs);
+    } else {
+      reply->mutable_finish();
     }
+    return;
+  }
+  if (const auto id = evaluations_.Assign(worker, replicas_.live())) {
+    evaluations_.GivenOut({.step = steps_, .epoch = epoch(), .at = now - *started_});
     reply->mutable_evaluate()->set_evaluation(*id);
     return;
   }
@@ -198,29 +178,15 @@ bool DownpourJob::Train(uint32_t worker, NextWorkReply* reply) {
 
 absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                            absl::Duration now) {
-  if (request.examples() == 0 || request.correct() > request.examples()) {
-    return absl::InvalidArgumentError(absl::StrCat("evaluation ", request.evaluation(), " of ",
-                                                   Task(worker), " counts ", request.correct(),
-                                                   " correct of ", request.examples()));
+  ASSIGN_OR_RETURN(const EvaluationRecord* const record, evaluations_.Report(worker, request));
+  if (record == nullptr) {
+    return absl::OkStatus();
   }
-  const auto assigned = schedule_.assigned_id();
-  if (!schedule_.Complete(worker, request.evaluation())) {
-    if (assigned == request.evaluation()) {
-      return absl::FailedPreconditionError(absl::StrCat("evaluation ", request.evaluation(),
-                                                        " is not ", Task(worker), "'s any more"));
-    }
-    return absl::OkStatus();  // Known already, or replaced by a newer one.
-  }
-  EvaluationRecord record = given_out_;
-  record.loss = request.loss_sum() / static_cast<double>(request.examples());
-  record.accuracy =
-      static_cast<double>(request.correct()) / static_cast<double>(request.examples());
-  evaluations_.push_back(record);
-  events_.push_back({"evaluation", Task(worker),
-                     absl::StrFormat("epoch %.2f: accuracy %.4f, loss %.4f", record.epoch,
-                                     record.accuracy, record.loss)});
+  events_.push_back({"evaluation", WorkerName(worker),
+                     absl::StrFormat("epoch %.2f: accuracy %.4f, loss %.4f", record->epoch,
+                                     record->accuracy, record->loss)});
   if (running() && options_.stop.target_accuracy() > 0 &&
-      record.accuracy >= options_.stop.target_accuracy()) {
+      record->accuracy >= options_.stop.target_accuracy()) {
     BeginDraining("target accuracy reached");
   }
   Advance(now);
@@ -239,7 +205,7 @@ void DownpourJob::Describe(JobDescription* description) const {
 
 void DownpourJob::BeginDraining(const std::string& why) {
   blocks_.Stop();
-  schedule_.DropDue();
+  evaluations_.DropDue();
   phase_ = Phase::kDraining;
   AddEvent("finishing", why);
 }
@@ -254,9 +220,9 @@ void DownpourJob::Advance(absl::Duration now) {
         phase_ = Phase::kRunning;
         AddEvent("full",
                  absl::StrFormat("all replicas train after %d steps, %.1f s", steps_, seconds));
-      } else if (!warm_replica_ && !live_.empty()) {
-        warm_replica_ = *live_.begin();
-        AddEvent("warmstart", absl::StrCat(Task(*warm_replica_), " takes over, alone"));
+      } else if (!warm_replica_ && !replicas_.live().empty()) {
+        warm_replica_ = *replicas_.live().begin();
+        AddEvent("warmstart", absl::StrCat(WorkerName(*warm_replica_), " takes over, alone"));
       }
     }
     if (options_.stop.seconds() > 0 && seconds >= options_.stop.seconds()) {
@@ -267,42 +233,35 @@ void DownpourJob::Advance(absl::Duration now) {
         BeginDraining("all data is done");
       }
     } else {
-      schedule_.NoteProgress(epoch());
+      evaluations_.NoteProgress(epoch());
     }
   }
   if (phase_ == Phase::kDraining && blocks_.all_done()) {
     trained_ = now;
     phase_ = Phase::kFinalEvaluation;
-    if (options_.has_test) {
-      schedule_.RequestFinal();
-    }
+    evaluations_.RequestFinal();
   }
-  if (phase_ == Phase::kFinalEvaluation &&
-      (options_.has_test ? schedule_.final_done() : schedule_.idle())) {
+  if (phase_ == Phase::kFinalEvaluation && evaluations_.finished()) {
     phase_ = options_.hands_over ? Phase::kDone : Phase::kLeaving;
-    leaving_since_ = now;
+    replicas_.BeginLeaving(now);
   }
-  if (phase_ == Phase::kLeaving) {
-    const bool all_left = std::all_of(replica_.begin(), replica_.end(),
-                                      [](const auto& entry) { return entry.second.left; });
-    if (all_left || now - leaving_since_ >= kLeaveTimeout) {
-      phase_ = Phase::kDone;
-    }
+  if (phase_ == Phase::kLeaving && replicas_.Gone(now)) {
+    phase_ = Phase::kDone;
   }
 }
 
 std::string DownpourJob::ReplicaState(uint32_t worker) const {
-  const auto found = replica_.find(worker);
-  if (found == replica_.end()) {
+  if (!replicas_.contains(worker)) {
     return "WAITING";
   }
-  if (found->second.left || phase_ == Phase::kDone) {
+  if (replicas_.left(worker) || phase_ == Phase::kDone) {
     return "DONE";
   }
-  if (schedule_.assigned_worker() == worker) {
+  if (evaluations_.assigned_worker() == worker) {
     return "EVALUATING";
   }
-  return found->second.trains ? "RUNNING" : "WAITING";
+  const NextWorkReply* const told = replicas_.last_reply(worker);
+  return told != nullptr && (told->has_train() || told->has_flush()) ? "RUNNING" : "WAITING";
 }
 
 double DownpourJob::epoch() const {

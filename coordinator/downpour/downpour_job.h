@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,8 +21,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/data/block_dispenser.h"
-#include "coordinator/downpour/evaluation_schedule.h"
-#include "coordinator/job/procedure.h"
+#include "coordinator/procedure/job_procedure.h"
+#include "coordinator/procedure/replica_set.h"
+#include "coordinator/procedure/test_evaluations.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
@@ -45,9 +45,6 @@ struct DownpourOptions {
   static DownpourOptions FromJob(const Job& job, uint64_t examples);
 };
 
-// How long replicas that were told to finish may take to ask once more.
-inline constexpr absl::Duration kLeaveTimeout = absl::Seconds(3);
-
 class DownpourJob : public JobProcedure {
  public:
   explicit DownpourJob(const DownpourOptions& options);
@@ -64,8 +61,10 @@ class DownpourJob : public JobProcedure {
   Phase phase() const override { return phase_; }
   std::optional<absl::Duration> started() const override { return started_; }
   std::optional<absl::Duration> trained() const override { return trained_; }
-  const std::set<uint32_t>& replicas() const override { return live_; }
-  const std::vector<EvaluationRecord>& evaluations() const override { return evaluations_; }
+  const std::set<uint32_t>& replicas() const override { return replicas_.live(); }
+  const std::vector<EvaluationRecord>& evaluations() const override {
+    return evaluations_.records();
+  }
   std::string ReplicaState(uint32_t worker) const override;
   uint64_t work_done_by(uint32_t worker) const override { return blocks_.blocks_done_by(worker); }
   uint64_t examples_done() const override { return blocks_.examples_done(); }
@@ -79,13 +78,6 @@ class DownpourJob : public JobProcedure {
   const BlockDispenser& blocks() const { return blocks_; }
 
  private:
-  struct Replica {
-    uint64_t last_request = 0;
-    std::optional<NextWorkReply> last_reply;
-    bool trains = false;
-    bool left = false;
-  };
-
   void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply);
   // Leases blocks into `reply`; false when there is none for `worker`.
   bool Train(uint32_t worker, NextWorkReply* reply);
@@ -96,17 +88,13 @@ class DownpourJob : public JobProcedure {
 
   const DownpourOptions options_;
   BlockDispenser blocks_;
-  EvaluationSchedule schedule_;
+  TestEvaluations evaluations_;
+  ReplicaSet replicas_;
   Phase phase_ = Phase::kIdle;
-  std::set<uint32_t> live_;
-  std::map<uint32_t, Replica> replica_;
   std::optional<uint32_t> warm_replica_;
   std::optional<absl::Duration> started_;
   std::optional<absl::Duration> trained_;
-  absl::Duration leaving_since_;
   uint64_t steps_ = 0;
-  EvaluationRecord given_out_;
-  std::vector<EvaluationRecord> evaluations_;
   std::vector<JobEvent> events_;
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/testing/status_matchers.h"
+#include "coordinator/procedure/replica_set.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

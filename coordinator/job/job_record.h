@@ -22,7 +22,7 @@
 #include "coordinator/core/shard_fanout.h"
 #include "coordinator/downpour/downpour_job.h"
 #include "coordinator/job/job_plan.h"
-#include "coordinator/job/procedure.h"
+#include "coordinator/procedure/job_procedure.h"
 #include "coordinator/replica/session_ledger.h"
 #include "coordinator/sandblaster/sandblaster_job.h"
 #include "coordinator/status/rate_window.h"

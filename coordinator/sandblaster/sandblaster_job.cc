@@ -15,16 +15,11 @@ namespace {
 
 constexpr size_t kTraceLength = 1000;
 
-// How long replicas that were told to finish may take to ask once more.
-constexpr absl::Duration kLeaveTimeout = absl::Seconds(3);
-
 // A replica that waits for the driver asks again soon: a step of L-BFGS between
 // two evaluations takes milliseconds. Many replicas share about 5000 calls/s.
 constexpr uint32_t kMinWaitMs = 2;
 constexpr uint32_t kMaxWaitMs = 20;
 constexpr size_t kCallsPerMs = 5;
-
-std::string Task(uint32_t worker) { return absl::StrCat("worker/", worker); }
 
 }  // namespace
 
@@ -59,7 +54,7 @@ absl::StatusOr<SandblasterOptions> SandblasterOptions::FromJob(const Job& job, u
 SandblasterJob::SandblasterJob(const SandblasterOptions& options)
     : options_(options),
       scheduler_(options.backup_copies),
-      schedule_(options.has_test ? options.evaluate_every_iterations : 0) {}
+      evaluations_(options.has_test, options.evaluate_every_iterations, /*ends_job=*/true) {}
 
 // ---- the driver --------------------------------------------------------------
 
@@ -88,7 +83,7 @@ void SandblasterJob::NoteIteration(JobDescription::Iteration iteration, absl::Du
     AddEvent("running", "", "the shards compute alone");
   }
   iteration.set_elapsed_s(started_ ? absl::ToDoubleSeconds(now - *started_) : 0);
-  schedule_.NoteProgress(iteration.iteration());
+  evaluations_.NoteProgress(iteration.iteration());
   trace_.push_back(std::move(iteration));
   if (trace_.size() > kTraceLength) {
     trace_.pop_front();
@@ -111,10 +106,8 @@ void SandblasterJob::DriverDone(const std::string& end_reason, absl::Duration no
   }
   trained_ = now;
   phase_ = Phase::kFinalEvaluation;
-  schedule_.DropDue();
-  if (options_.has_test) {
-    schedule_.RequestFinal();
-  }
+  evaluations_.DropDue();
+  evaluations_.RequestFinal();
   AddEvent("finishing", "", end_reason);
   Advance(now);
 }
@@ -122,22 +115,20 @@ void SandblasterJob::DriverDone(const std::string& end_reason, absl::Duration no
 // ---- the core ----------------------------------------------------------------
 
 void SandblasterJob::AddReplica(uint32_t worker, absl::Duration now) {
-  CHECK(live_.insert(worker).second);
-  replica_[worker] = Replica{};
+  replicas_.Add(worker);
   scheduler_.AddReplica(worker);
   if (phase_ == Phase::kIdle) {
     started_ = now;
     phase_ = Phase::kRunning;
-    AddEvent("running", "", absl::StrCat(Task(worker), " computes contributions"));
+    AddEvent("running", "", absl::StrCat(WorkerName(worker), " computes contributions"));
   }
 }
 
 uint64_t SandblasterJob::RemoveReplica(uint32_t worker, absl::Duration now) {
-  if (live_.erase(worker) == 0) {
+  if (!replicas_.Remove(worker)) {
     return 0;
   }
-  replica_.erase(worker);
-  schedule_.Remove(worker);
+  evaluations_.Remove(worker);
   const uint64_t again = scheduler_.RemoveReplica(worker, now);
   Advance(now);
   return again;
@@ -146,19 +137,10 @@ uint64_t SandblasterJob::RemoveReplica(uint32_t worker, absl::Duration now) {
 absl::StatusOr<NextWorkReply> SandblasterJob::NextWork(uint32_t worker,
                                                        const NextWorkRequest& request,
                                                        absl::Duration now) {
-  const auto found = replica_.find(worker);
-  if (found == replica_.end()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(Task(worker), " has no open session in this job"));
-  }
-  Replica& replica = found->second;
-  if (replica.last_reply && request.request() == replica.last_request) {
-    return *replica.last_reply;
-  }
-  if (replica.last_reply && request.request() != replica.last_request + 1) {
-    return absl::FailedPreconditionError(absl::StrCat("NextWork request ", request.request(),
-                                                      " of ", Task(worker), " does not follow ",
-                                                      replica.last_request));
+  ASSIGN_OR_RETURN(const std::optional<NextWorkReply> known,
+                   replicas_.KnownReply(worker, request.request()));
+  if (known) {
+    return *known;
   }
   for (const ContributionResult& result : request.contribution()) {
     RETURN_IF_ERROR(Validate(worker, result));
@@ -171,8 +153,8 @@ absl::StatusOr<NextWorkReply> SandblasterJob::NextWork(uint32_t worker,
   NextWorkReply reply;
   reply.set_request(request.request());
   Decide(worker, now, &reply);
-  replica.last_request = request.request();
-  replica.last_reply = reply;
+  replicas_.Replied(worker, reply);
+  Advance(now);
   return reply;
 }
 
@@ -181,7 +163,7 @@ absl::Status SandblasterJob::Validate(uint32_t worker, const ContributionResult&
     return absl::OkStatus();
   }
   const std::string name = absl::StrCat("contribution ", result.contribution(), " of evaluation ",
-                                        result.evaluation(), ", sent by ", Task(worker), ",");
+                                        result.evaluation(), ", sent by ", WorkerName(worker), ",");
   if (result.contribution() >= scheduler_.progress().total) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, " is none of its ", scheduler_.progress().total));
@@ -209,7 +191,7 @@ void SandblasterJob::Take(uint32_t worker, const ContributionResult& result, abs
                     {result.loss_sum(), result.examples(), result.correct(), result.finite()}));
   examples_done_ += options_.plan.piece(result.contribution()).examples;
   if (!ledger_.finite()) {
-    AddEvent("not_finite", Task(worker),
+    AddEvent("not_finite", WorkerName(worker),
              absl::StrCat("contribution ", result.contribution(), " of evaluation ",
                           result.evaluation(), ": the step will shrink"));
     Finish(now);
@@ -234,9 +216,9 @@ void SandblasterJob::NoteBackend(uint32_t worker, const std::string& fingerprint
   if (backends_.size() == 2) {
     std::string names;
     for (const auto& [name, first] : backends_) {
-      absl::StrAppend(&names, names.empty() ? "" : ", ", Task(first), " has ", name);
+      absl::StrAppend(&names, names.empty() ? "" : ", ", WorkerName(first), " has ", name);
     }
-    AddEvent("mixed_backends", Task(worker),
+    AddEvent("mixed_backends", WorkerName(worker),
              absl::StrCat(names, ": each contribution counts once, but not with the same bits"));
   }
 }
@@ -244,25 +226,17 @@ void SandblasterJob::NoteBackend(uint32_t worker, const std::string& fingerprint
 void SandblasterJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) {
   if (phase_ == Phase::kLeaving || phase_ == Phase::kDone) {
     reply->mutable_finish();
-    replica_[worker].left = true;
-    Advance(now);
     return;
   }
-  if (const auto id = schedule_.Assign(worker, live_)) {
+  if (const auto id = evaluations_.Assign(worker, replicas_.live())) {
     // First what it holds: the batch waits for that.
     if (scheduler_.held(worker) > 0) {
       Wait(reply);
       return;
     }
-    if (given_out_id_ != *id) {
-      given_out_id_ = *id;
-      given_out_ = {trace_.empty() ? 0 : trace_.back().iteration(),
-                    epoch(),
-                    now - *started_,
-                    0,
-                    0,
-                    schedule_.assigned_final()};
-    }
+    evaluations_.GivenOut({.step = trace_.empty() ? 0 : trace_.back().iteration(),
+                           .epoch = epoch(),
+                           .at = now - *started_});
     reply->mutable_evaluate()->set_evaluation(*id);
     return;
   }
@@ -281,64 +255,45 @@ void SandblasterJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* 
 }
 
 void SandblasterJob::Wait(NextWorkReply* reply) const {
-  const auto shared = static_cast<uint32_t>(std::min<size_t>(live_.size() / kCallsPerMs, 1000));
+  const auto shared =
+      static_cast<uint32_t>(std::min<size_t>(replicas_.live().size() / kCallsPerMs, 1000));
   reply->mutable_wait()->set_retry_ms(std::clamp(shared, kMinWaitMs, kMaxWaitMs));
 }
 
 absl::Status SandblasterJob::ReportEvaluation(uint32_t worker,
                                               const ReportEvaluationRequest& request,
                                               absl::Duration now) {
-  if (request.examples() == 0 || request.correct() > request.examples()) {
-    return absl::InvalidArgumentError(absl::StrCat("evaluation ", request.evaluation(), " of ",
-                                                   Task(worker), " counts ", request.correct(),
-                                                   " correct of ", request.examples()));
+  ASSIGN_OR_RETURN(const EvaluationRecord* const record, evaluations_.Report(worker, request));
+  if (record == nullptr) {
+    return absl::OkStatus();
   }
-  const auto assigned = schedule_.assigned_id();
-  if (!schedule_.Complete(worker, request.evaluation())) {
-    if (assigned == request.evaluation()) {
-      return absl::FailedPreconditionError(absl::StrCat("evaluation ", request.evaluation(),
-                                                        " is not ", Task(worker), "'s any more"));
-    }
-    return absl::OkStatus();  // Known already, or replaced by a newer one.
-  }
-  EvaluationRecord record = given_out_;
-  const auto examples = static_cast<double>(request.examples());
-  record.loss = request.loss_sum() / examples;
-  record.accuracy = static_cast<double>(request.correct()) / examples;
-  evaluations_.push_back(record);
-  AddEvent("evaluation", Task(worker),
-           absl::StrFormat("iteration %d: accuracy %.4f, loss %.4f", record.step, record.accuracy,
-                           record.loss));
+  AddEvent("evaluation", WorkerName(worker),
+           absl::StrFormat("iteration %d: accuracy %.4f, loss %.4f", record->step, record->accuracy,
+                           record->loss));
   Advance(now);
   return absl::OkStatus();
 }
 
 void SandblasterJob::Advance(absl::Duration now) {
-  if (phase_ == Phase::kFinalEvaluation &&
-      (options_.has_test ? schedule_.final_done() : schedule_.idle())) {
+  if (phase_ == Phase::kFinalEvaluation && evaluations_.finished()) {
     phase_ = Phase::kLeaving;
-    leaving_since_ = now;
+    replicas_.BeginLeaving(now);
   }
-  if (phase_ == Phase::kLeaving) {
-    const bool all_left = std::all_of(replica_.begin(), replica_.end(),
-                                      [](const auto& entry) { return entry.second.left; });
-    if (all_left || now - leaving_since_ >= kLeaveTimeout) {
-      phase_ = Phase::kDone;
-    }
+  if (phase_ == Phase::kLeaving && replicas_.Gone(now)) {
+    phase_ = Phase::kDone;
   }
 }
 
 // ---- what people see ---------------------------------------------------------
 
 std::string SandblasterJob::ReplicaState(uint32_t worker) const {
-  const auto found = replica_.find(worker);
-  if (found == replica_.end()) {
+  if (!replicas_.contains(worker)) {
     return "WAITING";
   }
-  if (found->second.left || phase_ == Phase::kDone) {
+  if (replicas_.left(worker) || phase_ == Phase::kDone) {
     return "DONE";
   }
-  if (schedule_.assigned_worker() == worker) {
+  if (evaluations_.assigned_worker() == worker) {
     return "EVALUATING";
   }
   return scheduler_.held(worker) > 0 ? "RUNNING" : "WAITING";

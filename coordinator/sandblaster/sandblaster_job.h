@@ -30,8 +30,9 @@
 #include "coordinator/chunk/chunk_planner.h"
 #include "coordinator/chunk/chunk_scheduler.h"
 #include "coordinator/chunk/loss_ledger.h"
-#include "coordinator/downpour/evaluation_schedule.h"
-#include "coordinator/job/procedure.h"
+#include "coordinator/procedure/job_procedure.h"
+#include "coordinator/procedure/replica_set.h"
+#include "coordinator/procedure/test_evaluations.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
@@ -113,8 +114,10 @@ class SandblasterJob : public JobProcedure {
   Phase phase() const override { return phase_; }
   std::optional<absl::Duration> started() const override { return started_; }
   std::optional<absl::Duration> trained() const override { return trained_; }
-  const std::set<uint32_t>& replicas() const override { return live_; }
-  const std::vector<EvaluationRecord>& evaluations() const override { return evaluations_; }
+  const std::set<uint32_t>& replicas() const override { return replicas_.live(); }
+  const std::vector<EvaluationRecord>& evaluations() const override {
+    return evaluations_.records();
+  }
   std::string ReplicaState(uint32_t worker) const override;
   uint64_t work_done_by(uint32_t worker) const override { return scheduler_.counted_by(worker); }
   uint64_t examples_done() const override { return examples_done_; }
@@ -130,12 +133,6 @@ class SandblasterJob : public JobProcedure {
   const ChunkScheduler& scheduler() const { return scheduler_; }
 
  private:
-  struct Replica {
-    uint64_t last_request = 0;
-    std::optional<NextWorkReply> last_reply;
-    bool left = false;
-  };
-
   // OK for results that are late.
   absl::Status Validate(uint32_t worker, const ContributionResult& result) const;
   void Take(uint32_t worker, const ContributionResult& result, absl::Duration now);
@@ -155,18 +152,12 @@ class SandblasterJob : public JobProcedure {
   std::optional<EvaluationResult> finished_;
   uint64_t examples_done_ = 0;  // of finished evaluations and the open one
 
-  EvaluationSchedule schedule_;
-  uint64_t given_out_id_ = 0;
-  EvaluationRecord given_out_;
-  std::vector<EvaluationRecord> evaluations_;
-
+  TestEvaluations evaluations_;
+  ReplicaSet replicas_;
   Phase phase_ = Phase::kIdle;
-  std::set<uint32_t> live_;
-  std::map<uint32_t, Replica> replica_;
   std::map<std::string, uint32_t> backends_;  // fingerprint -> first worker
   std::optional<absl::Duration> started_;
   std::optional<absl::Duration> trained_;
-  absl::Duration leaving_since_;
   DriverFigures figures_;
   std::deque<JobDescription::Iteration> trace_;
   std::string end_reason_;

@@ -214,7 +214,7 @@ TEST(SandblasterSimulationTest, TestSetEvaluationsOverlapTheBatch) {
   cluster.RunFor(absl::Seconds(10));
   EXPECT_EQ(cluster.job().phase(), JobProcedure::Phase::kDone);
   std::vector<uint64_t> steps;
-  for (const JobProcedure::EvaluationRecord& record : cluster.job().evaluations()) {
+  for (const EvaluationRecord& record : cluster.job().evaluations()) {
     steps.push_back(record.step);
   }
   EXPECT_EQ(steps, (std::vector<uint64_t>{2, 4, 6, 7}));

@@ -194,7 +194,7 @@ const char* ModeName(const Job& job) {
 }
 
 void FillEvaluations(const JobProcedure& procedure, JobDescription* description) {
-  for (const JobProcedure::EvaluationRecord& record : procedure.evaluations()) {
+  for (const EvaluationRecord& record : procedure.evaluations()) {
     JobDescription::EvaluationResult* const result = description->add_evaluation();
     result->set_step(record.step);
     result->set_epoch(record.epoch);

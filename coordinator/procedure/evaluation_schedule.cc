@@ -1,4 +1,4 @@
-#include "coordinator/downpour/evaluation_schedule.h"
+#include "coordinator/procedure/evaluation_schedule.h"
 
 #include <cmath>
 

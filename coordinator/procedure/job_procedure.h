@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/procedure/test_evaluations.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
@@ -38,14 +39,6 @@ class JobProcedure {
     kDone,
   };
 
-  struct EvaluationRecord {
-    uint64_t step = 0;  // when it was given out, as all that follows
-    double epoch = 0;
-    absl::Duration at;    // since started()
-    double loss = 0;      // mean per sample
-    double accuracy = 0;  // in [0, 1]
-    bool final = false;
-  };
   struct JobEvent {
     std::string kind;  // as in JobDescription.Event
     std::string task;
