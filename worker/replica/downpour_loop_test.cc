@@ -68,7 +68,9 @@ class DownpourLoopTest : public ::testing::Test {
   DownpourLoop& Loop() {
     if (loop_ == nullptr) {
       auto map = ShardMap::Create(layout_.size(), 1);
-      auto local = LocalUpdater::Create(local_update_, *map);
+      Downpour downpour;
+      *downpour.mutable_local_update() = local_update_;
+      auto local = LocalUpdater::Create(downpour, *map);
       EXPECT_OK(local.status());
       loop_ = std::make_unique<DownpourLoop>(options_, &layout_, &shards_, &network_,
                                              *std::move(local), &stats_, &control_, Clock::Real());

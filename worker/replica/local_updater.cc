@@ -17,9 +17,11 @@ void AddTo(std::span<const float> from, std::span<float> to) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const LocalUpdate& update,
+absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const Downpour& downpour,
                                                                    const ShardMap& map) {
+  const LocalUpdate& update = downpour.local_update();
   Optimizer optimizer;
+  *optimizer.mutable_schedule() = downpour.optimizer().schedule();
   switch (update.kind_case()) {
     case LocalUpdate::kSgdRate:
       optimizer.mutable_sgd()->set_rate(update.sgd_rate());
@@ -52,7 +54,7 @@ void LocalUpdater::Step(std::span<const float> gradient, std::span<float> w) {
   // The update does not depend on w (no weight decay here), so applied to zero
   // it is the displacement itself.
   step_.Fill(0.0f);
-  kernel_->Apply(0, step_.span(), state_.span(), gradient);
+  kernel_->Apply(version_, step_.span(), state_.span(), gradient);
   const float* const d = step_.data();
   float* const open = open_.data();
   for (size_t i = 0; i < w.size(); ++i) {
@@ -76,6 +78,7 @@ void LocalUpdater::Seal(uint64_t sequence) {
   next.Fill(0.0f);
   pending_.push_back({sequence, false, std::exchange(open_, std::move(next))});
   open_empty_ = true;
+  ++version_;
 }
 
 void LocalUpdater::Drop(uint64_t sequence) {
@@ -105,11 +108,13 @@ void LocalUpdater::ForgetAcknowledged() {
 
 void LocalUpdater::Rebase(const FetchMarks& marks, std::span<float> w) {
   uint64_t applied_everywhere = UINT64_MAX;
+  uint64_t newest = 0;
   for (uint32_t shard = 0; shard < map_.shards(); ++shard) {
     CHECK_EQ(marks.shard[shard].size(), map_.stripes(shard));
     for (uint32_t stripe = 0; stripe < map_.stripes(shard); ++stripe) {
       const uint64_t applied = marks.shard[shard][stripe].applied_sequence;
       applied_everywhere = std::min(applied_everywhere, applied);
+      newest = std::max(newest, marks.shard[shard][stripe].version);
       const Slice slice = map_.stripe(shard, stripe);
       for (const Pending& push : pending_) {
         if (push.sequence > applied) {
@@ -126,6 +131,7 @@ void LocalUpdater::Rebase(const FetchMarks& marks, std::span<float> w) {
     free_.push_back(std::move(pending_.front().displacement));
     pending_.pop_front();
   }
+  version_ = newest + pending_.size();
 }
 
 }  // namespace monsoon

@@ -2,8 +2,12 @@
 // (local_update of the job), and after a fetch puts its own newer gradients
 // back on top, exactly once.
 //
-// Each step's displacement d is -rate * g (SGD) or -rate * g / (sqrt(h) + eps)
-// with the replica's own h (Adagrad). Displacements are summed per push. A
+// Each step's displacement d is -rate(k) * g (SGD) or -rate(k) * g / (sqrt(h) +
+// eps) with the replica's own h (Adagrad). rate(k) follows the schedule of the
+// job's optimizer, with k the newest version that a fetch brought and the own
+// pushes since: a warm-up that only the shards kept would have each replica
+// compute its first gradients far from where the shards are, and Adagrad would
+// remember them for good. Displacements are summed per push. A
 // fetched stripe tells the last sequence of this session that it has applied;
 // the displacements of later pushes, and of the steps not pushed yet, are added
 // to it. So no own gradient is missed or counted twice, and h sees each once.
@@ -31,9 +35,9 @@ namespace monsoon {
 
 class LocalUpdater {
  public:
-  // Null for `none`. InvalidArgument for a rate that is not positive and
-  // finite.
-  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const LocalUpdate& update,
+  // Null without `local_update`. InvalidArgument for a rate that is not
+  // positive and finite.
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const Downpour& downpour,
                                                               const ShardMap& map);
 
   // One step's gradient: moves `w` and remembers the displacement.
@@ -75,6 +79,7 @@ class LocalUpdater {
   AlignedBuffer open_;  // displacement of the steps not sealed yet
   bool open_empty_ = true;
   std::deque<Pending> pending_;  // sequences ascend
+  uint64_t version_ = 0;         // newest fetched, and own pushes since
   std::vector<AlignedBuffer> free_;
 };
 

@@ -31,20 +31,20 @@ FetchMarks Applied(uint64_t a, uint64_t b, uint64_t c) {
 }
 
 std::unique_ptr<LocalUpdater> Sgd(double rate) {
-  LocalUpdate update;
-  update.set_sgd_rate(rate);
-  return *LocalUpdater::Create(update, Map());
+  Downpour downpour;
+  downpour.mutable_local_update()->set_sgd_rate(rate);
+  return *LocalUpdater::Create(downpour, Map());
 }
 
 TEST(LocalUpdaterTest, NoneIsNull) {
-  ASSERT_OK_AND_ASSIGN(auto none, LocalUpdater::Create(LocalUpdate(), Map()));
+  ASSERT_OK_AND_ASSIGN(auto none, LocalUpdater::Create(Downpour(), Map()));
   EXPECT_EQ(none, nullptr);
 }
 
 TEST(LocalUpdaterTest, RefusesANonFiniteRate) {
-  LocalUpdate update;
-  update.set_sgd_rate(std::numeric_limits<double>::infinity());
-  EXPECT_THAT(LocalUpdater::Create(update, Map()).status(),
+  Downpour downpour;
+  downpour.mutable_local_update()->set_sgd_rate(std::numeric_limits<double>::infinity());
+  EXPECT_THAT(LocalUpdater::Create(downpour, Map()).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("local_update")));
 }
 
@@ -98,9 +98,9 @@ TEST(LocalUpdaterTest, AcknowledgedPushesAreForgottenInOrder) {
 }
 
 TEST(LocalUpdaterTest, AdagradKeepsItsOwnAccumulator) {
-  LocalUpdate update;
-  update.set_adagrad_rate(0.5);
-  ASSERT_OK_AND_ASSIGN(auto local, LocalUpdater::Create(update, Map()));
+  Downpour downpour;
+  downpour.mutable_local_update()->set_adagrad_rate(0.5);
+  ASSERT_OK_AND_ASSIGN(auto local, LocalUpdater::Create(downpour, Map()));
   std::vector<float> w(kFloats, 0.0f);
   local->Step(std::vector<float>(kFloats, 3.0f), w);  // h = 9: moves by 0.5 * 3 / 3
   EXPECT_NEAR(w[0], -0.5, 1e-6);
@@ -113,6 +113,33 @@ TEST(LocalUpdaterTest, AdagradKeepsItsOwnAccumulator) {
   EXPECT_NEAR(fetched[0], -0.9, 1e-6);
   local->Step(std::vector<float>(kFloats, 12.0f), fetched);  // h = 169
   EXPECT_NEAR(fetched[0], -0.9 - 0.5 * 12 / 13, 1e-6);
+}
+
+// The rate is what the shards will use: k is the fetched version, and one more
+// for each own push that it lacks.
+TEST(LocalUpdaterTest, TheRateFollowsTheSchedule) {
+  Downpour downpour;
+  downpour.mutable_local_update()->set_sgd_rate(1.0);
+  downpour.mutable_optimizer()->mutable_schedule()->set_warm_up_pushes(10);
+  ASSERT_OK_AND_ASSIGN(auto local, LocalUpdater::Create(downpour, Map()));
+  std::vector<float> w(kFloats, 0.0f);
+  const auto moved = [&] {
+    const float before = w[0];
+    local->Step(std::vector<float>(kFloats, -1.0f), w);
+    return w[0] - before;
+  };
+  EXPECT_NEAR(moved(), 0.1, 1e-6);
+  EXPECT_NEAR(moved(), 0.1, 1e-6);  // of the same push
+  local->Seal(1);
+  EXPECT_NEAR(moved(), 0.2, 1e-6);
+  local->Seal(2);
+  // The fetch has five pushes, ours among them the first.
+  FetchMarks marks = Applied(1, 1, 1);
+  for (auto& shard : marks.shard) {
+    for (StripeMark& stripe : shard) stripe.version = 5;
+  }
+  local->Rebase(marks, w);
+  EXPECT_NEAR(moved(), 0.7, 1e-6);  // k = 5 and one on top
 }
 
 }  // namespace

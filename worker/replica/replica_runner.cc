@@ -158,8 +158,7 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
 
 absl::Status ReplicaRunner::AddDownpour(const Job& job, const ShardMap& map, StatsCollector* stats,
                                         SessionControl* control, Workplace* place) {
-  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
-                   LocalUpdater::Create(job.downpour().local_update(), map));
+  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local, LocalUpdater::Create(job.downpour(), map));
   place->loop = std::make_unique<DownpourLoop>(
       DownpourLoopOptions::From(job, options_.task), &place->layout, place->client.get(),
       place->network.get(), std::move(local), stats, control, options_.clock);
