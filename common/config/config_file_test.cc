@@ -137,6 +137,9 @@ TEST(Presets, OfSandblasterAreWhatTheySay) {
   EXPECT_EQ(job.model().name(), "lenet");
   EXPECT_EQ(job.sandblaster().history(), 10u);
   EXPECT_EQ(job.sandblaster().evaluate_every_iterations(), 10u);
+  ASSERT_OK_AND_ASSIGN(job, LoadJob("configs/job/sandblaster_mlp.textproto"));
+  EXPECT_EQ(job.model().name(), "mlp");
+  EXPECT_EQ(job.sandblaster().max_iterations(), 150u);
   ASSERT_OK_AND_ASSIGN(job, LoadJob("configs/job/lenet_chain.textproto"));
   EXPECT_EQ(job.downpour().warmstart().steps(), 100u);
   EXPECT_EQ(job.stop().epochs(), 2.0);

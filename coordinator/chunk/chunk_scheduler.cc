@@ -67,7 +67,7 @@ void ChunkScheduler::Begin(uint64_t evaluation, uint32_t contributions) {
 
 void ChunkScheduler::End() {
   open_ = false;
-  progress_ = {};
+  progress_.outstanding = 0;
   for (auto& [worker, replica] : replicas_) {
     replica.held.clear();
     replica.last.reset();

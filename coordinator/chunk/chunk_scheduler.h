@@ -50,7 +50,7 @@ class ChunkScheduler {
     kLate,        // of another evaluation, or a lease that is not known
   };
 
-  struct Progress {  // of the open evaluation
+  struct Progress {  // of the newest evaluation, open or not
     uint32_t total = 0;
     uint32_t done = 0;
     uint32_t outstanding = 0;  // leased and not done

@@ -350,6 +350,13 @@ TEST(SandblasterJobTest, Describes) {
   EXPECT_EQ(out.overflows(), 1u);
   EXPECT_EQ(out.reproducibility(), "same bits");
   EXPECT_EQ(out.end_reason(), "");
+
+  // Between two evaluations the figures of the last one stay.
+  job.CancelEvaluation();
+  job.Describe(&description);
+  EXPECT_EQ(out.chunks_total(), 10u);
+  EXPECT_EQ(out.chunks_done(), 1u);
+  EXPECT_EQ(out.chunks_outstanding(), 0u);
 }
 
 TEST(SandblasterJobTest, ASyntheticJobNeedsNoReplica) {
