@@ -26,6 +26,7 @@ constexpr uint32_t kDefaultStripeKib = 1024;
 constexpr uint32_t kDefaultBlockBatches = 8;
 constexpr uint32_t kDefaultMaxRefused = 10;
 constexpr double kDefaultEpsilon = 1e-8;
+constexpr double kDefaultTopKShare = 0.01;
 // The minimiser's vectors of one iteration, and one to spare.
 constexpr uint32_t kIterationVectors = 7;
 // The synthetic objective's own.
@@ -150,6 +151,9 @@ void FillDownpourDefaults(Downpour* downpour) {
   downpour->set_n_push(std::max(1u, downpour->n_push()));
   if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
     downpour->mutable_local_update()->mutable_none();
+  }
+  if (downpour->push_format() == TOP_K && downpour->top_k_share() == 0.0) {
+    downpour->set_top_k_share(kDefaultTopKShare);
   }
   if (downpour->optimizer().has_adagrad() && downpour->optimizer().adagrad().epsilon() == 0.0) {
     downpour->mutable_optimizer()->mutable_adagrad()->set_epsilon(kDefaultEpsilon);

@@ -26,6 +26,24 @@ void CheckSchedule(const Schedule& schedule, const std::string& path, Reporter* 
   }
 }
 
+void CheckWireFormats(const Downpour& downpour, const std::string& path, Reporter* reporter) {
+  if (!WireFormat_IsValid(downpour.push_format())) {
+    reporter->Error(path + ".push_format", "unknown format");
+  }
+  if (!WireFormat_IsValid(downpour.fetch_format())) {
+    reporter->Error(path + ".fetch_format", "unknown format");
+  } else if (downpour.fetch_format() == TOP_K) {
+    reporter->Error(path + ".fetch_format", "TOP_K sends a part of a gradient, not parameters",
+                    "FLOAT32, BFLOAT16, FLOAT16 or INT8");
+  }
+  const double share = downpour.top_k_share();
+  if (downpour.push_format() != TOP_K && share != 0.0) {
+    reporter->Error(path + ".top_k_share", "means nothing without push_format: TOP_K");
+  } else if (!(share >= 0.0 && share <= 1.0)) {
+    NumberCheck(reporter).Refuse(path + ".top_k_share", share, "is outside (0, 1]");
+  }
+}
+
 }  // namespace
 
 void CheckOptimizer(const Optimizer& optimizer, const std::string& path, Reporter* reporter) {
@@ -76,6 +94,7 @@ void CheckDownpour(const Downpour& downpour, const std::string& path, Reporter* 
   } else if (update.kind_case() == LocalUpdate::kAdagradRate) {
     check.Positive(path + ".local_update.adagrad_rate", update.adagrad_rate());
   }
+  CheckWireFormats(downpour, path, reporter);
   check.NotNegative(path + ".warmstart.seconds", downpour.warmstart().seconds());
   if (downpour.has_warmstart() && downpour.warmstart().steps() == 0 &&
       downpour.warmstart().seconds() == 0.0) {

@@ -1,0 +1,54 @@
+// TensorCodec: how the floats of one stripe travel in a WireFormat
+// (proto/wire_format.proto, which gives the layouts). All values little-endian.
+//
+// | format   | bytes for n floats          | error of a value x                |
+// |----------|-----------------------------|-----------------------------------|
+// | FLOAT32  | 4 n                         | none                              |
+// | BFLOAT16 | 2 n                         | |x| / 256                         |
+// | FLOAT16  | 2 n                         | |x| / 2048, or 3e-8; 65504 at most|
+// | INT8     | n + 4 ceil(n / 256)         | largest |x| of its block / 254    |
+// | TOP_K    | 8 ceil(share n)             | all of it, unless it is sent      |
+//
+// What an encoding leaves out can be kept and added to the next gradient
+// (error feedback; Seide et al. 2014, Karimireddy et al. 2019): EncodeWithFeedback.
+//
+// Thread safety: immutable.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/wire_format.pb.h"
+
+namespace monsoon {
+
+class TensorCodec {
+ public:
+  // `top_k_share` in (0, 1] is TOP_K's alone. InvalidArgument for an unknown
+  // format or a share outside.
+  static absl::StatusOr<std::unique_ptr<TensorCodec>> Create(WireFormat format, double top_k_share);
+
+  virtual ~TensorCodec() = default;
+
+  // Exactly so many bytes stand for `floats` values.
+  virtual size_t EncodedBytes(size_t floats) const = 0;
+
+  // `out` has EncodedBytes(in.size()). A value that is not finite stays so in
+  // the decoded stripe, somewhere.
+  virtual void Encode(std::span<const float> in, std::span<std::byte> out) const = 0;
+
+  // InvalidArgument when `in` is no encoding of out.size() floats; `out` is
+  // then undefined. The result may have values that are not finite.
+  virtual absl::Status Decode(std::span<const std::byte> in, std::span<float> out) const = 0;
+
+  // Encodes in + residual, and keeps in `residual` what the encoding lost. So
+  // the sum of all that is decoded and the residual is the sum of all inputs,
+  // up to float32 rounding. `scratch` has the size of `in`; nothing overlaps.
+  void EncodeWithFeedback(std::span<const float> in, std::span<float> residual,
+                          std::span<float> scratch, std::span<std::byte> out) const;
+};
+
+}  // namespace monsoon
