@@ -8,8 +8,10 @@
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/frame_codec.h"
 #include "common/rpc/server.h"
+#include "ps_server/frame_server.h"
 #include "ps_server/service.h"
 
 namespace monsoon {
@@ -32,8 +34,8 @@ class GrpcPsServer final : public PsServer {
   explicit GrpcPsServer(const PsServerOptions& options)
       : epoch_(RandomEpoch()),
         shard_({options.cluster, options.task, epoch_, options.memory_limit_bytes}),
-        service_(
-            ParameterServerService::Create(&shard_, options.message_memory_bytes, options.fault)) {}
+        frames_(&shard_, options.message_memory_bytes, kStreamLookaheadBytes, options.fault),
+        service_(ParameterServerService::Create(&shard_, &frames_, options.message_memory_bytes)) {}
 
   absl::Status Listen(const PsServerOptions& options) {
     RpcServerOptions rpc;
@@ -56,7 +58,7 @@ class GrpcPsServer final : public PsServer {
 
   void Drain(absl::Duration grace) override {
     shard_.StartDraining();
-    if (!service_->in_flight()->WaitIdle(grace)) {
+    if (!frames_.in_flight()->WaitIdle(grace)) {
       LOG(WARNING) << "requests were still being served after " << absl::FormatDuration(grace);
     }
     server_->Shutdown(kLastAnswers);
@@ -65,6 +67,7 @@ class GrpcPsServer final : public PsServer {
  private:
   const uint64_t epoch_;
   Shard shard_;
+  FrameServer frames_;
   const std::unique_ptr<ParameterServerService> service_;
   std::unique_ptr<RpcServer> server_;
 };

@@ -1,0 +1,97 @@
+// FrameServer: answers the request frames of the data plane (proto/tensor.proto)
+// for whatever carries them. A transport's adapter asks for admission, hands
+// over each frame it received and sends what Serve writes; the answers of one
+// connection come in the order of its requests.
+//
+// Here are the rules that hold for every transport: how many connections fit
+// the message memory, which frames --fault delays and loses, and what counts as
+// being served while the server drains.
+//
+// Thread safe; each connection is served by one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/rpc/fault.h"
+#include "common/rpc/frame_codec.h"
+#include "proto/tensor.pb.h"
+#include "ps_server/in_flight.h"
+#include "ps_server/shard/aligned_floats.h"
+#include "ps_server/shard/shard.h"
+#include "ps_server/stream_budget.h"
+
+namespace monsoon {
+
+// The bytes of an answer's tensors. Shared, because gRPC may still send one
+// while the next is made.
+struct FramePayload {
+  std::shared_ptr<const AlignedFloats> floats;  // null: none
+  size_t bytes = 0;                             // from the front
+};
+
+class FrameServer {
+ public:
+  // `shard` outlives this. A connection may hold StreamBytes(lookahead_bytes)
+  // of the message memory.
+  FrameServer(Shard* shard, uint64_t message_memory_bytes, uint64_t lookahead_bytes,
+              FaultOptions fault);
+
+  // One connection's right to be served, until it is destroyed.
+  class Admission {
+   public:
+    explicit Admission(StreamBudget* budget) : budget_(budget) {}
+    Admission(Admission&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)) {}
+    Admission& operator=(Admission&&) = delete;
+    ~Admission();
+
+   private:
+    StreamBudget* budget_;
+  };
+  // ResourceExhausted when the message memory is taken; logged once.
+  absl::StatusOr<Admission> Admit();
+
+  // Where the answers of one connection go.
+  class Writer {
+   public:
+    virtual ~Writer() = default;
+    // Sends one answer frame: `head` (EncodeFrameHead), then the payload. May
+    // block until the connection takes it. False: the connection is broken.
+    virtual bool Write(std::string head, FramePayload payload) = 0;
+  };
+
+  enum class Outcome {
+    kServed,
+    kLost,    // --fault: the connection must be broken off
+    kBroken,  // the writer said so
+  };
+  // Serves one frame: writes one or more answers. Nobody else may change the
+  // bytes of `frame` meanwhile. `scratch` belongs to the connection; it is made
+  // at the first frame that needs it.
+  Outcome Serve(std::span<const ByteChunk> frame, AlignedFloats* scratch, Writer* writer);
+
+  // Also for the control calls: what is being served, and the dice.
+  InFlight* in_flight() { return &in_flight_; }
+  FaultInjector* faults() { return &faults_; }
+
+ private:
+  // False: broken. No writer: the answer is lost.
+  bool Answer(std::span<const ByteChunk> frame, AlignedFloats* scratch, Writer* writer);
+  bool AnswerFetch(const DataHeader& header, Writer* writer);
+  // A push, a contribution or a write. The result lacks the request's id.
+  DataHeader AnswerUpdate(const DataHeader& request, ChunkCursor* payload, AlignedFloats* scratch);
+
+  Shard* const shard_;
+  StreamBudget budget_;
+  FaultInjector faults_;
+  InFlight in_flight_;
+  std::atomic<bool> refusal_logged_{false};
+};
+
+}  // namespace monsoon
