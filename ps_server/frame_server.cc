@@ -142,7 +142,7 @@ bool FrameServer::AnswerFetch(const DataHeader& header, Writer* writer) {
     auto payload = std::make_shared<AlignedFloats>(
         AlignedFloats::Uninitialized((*job)->FramePayloadBytes(next, end) / sizeof(float)));
     absl::StatusOr<ShardJob::Copied> copied =
-        (*job)->CopyStripes(session, next, end, vector.get(), payload.get());
+        (*job)->CopyStripes(session, next, end, vector.get(), request.format(), payload.get());
     if (!copied.ok()) {
       return WriteHead(ErrorHeader(header.request_id(), copied.status(), REFUSED_SESSION), writer);
     }

@@ -3,7 +3,7 @@
 // ResourceQuota does not cap memory.
 //
 // A stream can hold at once: what the transport reads ahead, one received
-// frame, its copy while it is applied, one frame being sent and the next one
+// frame, its copy and the decoded copy while it is applied, one frame being sent and the next one
 // being made. A quarter of the budget is kept for streams that have arrived
 // but are not admitted yet, and for the allocator.
 //
@@ -20,7 +20,7 @@ namespace monsoon {
 
 // Memory that `lookahead_bytes` of transport buffer make one stream cost.
 constexpr uint64_t StreamBytes(uint64_t lookahead_bytes) {
-  return lookahead_bytes + kMaxFrameBytes + kMaxFramePayloadBytes + 2 * kMaxFrameBytes;
+  return lookahead_bytes + kMaxFrameBytes + 2 * kMaxFramePayloadBytes + 2 * kMaxFrameBytes;
 }
 
 class StreamBudget {

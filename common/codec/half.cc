@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
-#include "common/codec/length_check.h"
+#include "common/base/status.h"
 
 namespace monsoon {
 namespace {
@@ -70,16 +70,12 @@ void EncodeAll(std::span<const float> in, std::span<std::byte> out) {
 }
 
 template <auto kConvert>
-absl::Status DecodeAll(std::span<const std::byte> in, std::span<float> out) {
-  if (in.size() != 2 * out.size()) {
-    return LengthError(in.size(), 2 * out.size());
-  }
+void DecodeAll(std::span<const std::byte> in, std::span<float> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     uint16_t half;
     std::memcpy(&half, in.data() + 2 * i, sizeof(half));
     out[i] = kConvert(half);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -89,7 +85,9 @@ void Bfloat16Codec::Encode(std::span<const float> in, std::span<std::byte> out) 
 }
 
 absl::Status Bfloat16Codec::Decode(std::span<const std::byte> in, std::span<float> out) const {
-  return DecodeAll<FromBfloat16>(in, out);
+  RETURN_IF_ERROR(CheckLength(in.size(), out.size()));
+  DecodeAll<FromBfloat16>(in, out);
+  return absl::OkStatus();
 }
 
 void Float16Codec::Encode(std::span<const float> in, std::span<std::byte> out) const {
@@ -97,7 +95,9 @@ void Float16Codec::Encode(std::span<const float> in, std::span<std::byte> out) c
 }
 
 absl::Status Float16Codec::Decode(std::span<const std::byte> in, std::span<float> out) const {
-  return DecodeAll<FromFloat16>(in, out);
+  RETURN_IF_ERROR(CheckLength(in.size(), out.size()));
+  DecodeAll<FromFloat16>(in, out);
+  return absl::OkStatus();
 }
 
 }  // namespace monsoon

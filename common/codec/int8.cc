@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
-#include "common/codec/length_check.h"
+#include "common/base/status.h"
 
 namespace monsoon {
 namespace {
@@ -57,9 +57,7 @@ void Int8Codec::Encode(std::span<const float> in, std::span<std::byte> out) cons
 }
 
 absl::Status Int8Codec::Decode(std::span<const std::byte> in, std::span<float> out) const {
-  if (in.size() != EncodedBytes(out.size())) {
-    return LengthError(in.size(), EncodedBytes(out.size()));
-  }
+  RETURN_IF_ERROR(CheckLength(in.size(), out.size()));
   const auto* const values =
       reinterpret_cast<const int8_t*>(in.data() + sizeof(float) * Blocks(out.size()));
   for (size_t block = 0; block < Blocks(out.size()); ++block) {

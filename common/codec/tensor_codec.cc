@@ -1,16 +1,19 @@
 #include "common/codec/tensor_codec.h"
 
 #include <cstring>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "common/codec/half.h"
 #include "common/codec/int8.h"
-#include "common/codec/length_check.h"
 #include "common/codec/top_k.h"
 
 namespace monsoon {
 namespace {
+
+constexpr double kMaxTopKShare = 0.5;
 
 class Float32Codec : public TensorCodec {
  public:
@@ -22,9 +25,7 @@ class Float32Codec : public TensorCodec {
   }
 
   absl::Status Decode(std::span<const std::byte> in, std::span<float> out) const override {
-    if (in.size() != out.size_bytes()) {
-      return LengthError(in.size(), out.size_bytes());
-    }
+    RETURN_IF_ERROR(CheckLength(in.size(), out.size()));
     std::memcpy(out.data(), in.data(), in.size());
     return absl::OkStatus();
   }
@@ -44,15 +45,35 @@ absl::StatusOr<std::unique_ptr<TensorCodec>> TensorCodec::Create(WireFormat form
     case INT8:
       return std::make_unique<Int8Codec>();
     case TOP_K:
-      if (!(top_k_share > 0 && top_k_share <= 1)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("top_k_share: ", top_k_share, " is not above 0 and at most 1"));
+      if (!(top_k_share > 0 && top_k_share <= kMaxTopKShare)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "top_k_share: ", top_k_share, " is not above 0 and at most ", kMaxTopKShare));
       }
       return std::make_unique<TopKCodec>(top_k_share);
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("wire format ", static_cast<int>(format), " is not known here"));
   }
+}
+
+const TensorCodec* TensorCodec::Find(WireFormat format) {
+  static const auto& all = *new std::map<WireFormat, std::unique_ptr<TensorCodec>>([] {
+    std::map<WireFormat, std::unique_ptr<TensorCodec>> codecs;
+    for (const WireFormat known : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K}) {
+      codecs[known] = *Create(known, kMaxTopKShare);
+    }
+    return codecs;
+  }());
+  const auto found = all.find(format);
+  return found == all.end() ? nullptr : found->second.get();
+}
+
+absl::Status TensorCodec::CheckLength(size_t bytes, size_t floats) const {
+  if (bytes != EncodedBytes(floats)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bytes, " bytes instead of ", EncodedBytes(floats)));
+  }
+  return absl::OkStatus();
 }
 
 void TensorCodec::EncodeWithFeedback(std::span<const float> in, std::span<float> residual,

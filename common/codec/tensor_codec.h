@@ -9,6 +9,9 @@
 // | INT8     | n + 4 ceil(n / 256)         | largest |x| of its block / 254    |
 // | TOP_K    | 8 ceil(share n)             | all of it, unless it is sent      |
 //
+// A shard that decodes need not know the share: it takes any TOP_K record of at
+// most half the values (a larger one would be larger than FLOAT32).
+//
 // What an encoding leaves out can be kept and added to the next gradient
 // (error feedback; Seide et al. 2014, Karimireddy et al. 2019): EncodeWithFeedback.
 //
@@ -27,9 +30,13 @@ namespace monsoon {
 
 class TensorCodec {
  public:
-  // `top_k_share` in (0, 1] is TOP_K's alone. InvalidArgument for an unknown
+  // `top_k_share` in (0, 0.5] is TOP_K's alone. InvalidArgument for an unknown
   // format or a share outside.
   static absl::StatusOr<std::unique_ptr<TensorCodec>> Create(WireFormat format, double top_k_share);
+
+  // For Decode, CheckLength and, but for TOP_K, Encode; nullptr for an unknown
+  // format. Lives forever.
+  static const TensorCodec* Find(WireFormat format);
 
   virtual ~TensorCodec() = default;
 
@@ -39,6 +46,10 @@ class TensorCodec {
   // `out` has EncodedBytes(in.size()). A value that is not finite stays so in
   // the decoded stripe, somewhere.
   virtual void Encode(std::span<const float> in, std::span<std::byte> out) const = 0;
+
+  // Whether `bytes` can stand for `floats` values; InvalidArgument says what
+  // was expected.
+  virtual absl::Status CheckLength(size_t bytes, size_t floats) const;
 
   // InvalidArgument when `in` is no encoding of out.size() floats; `out` is
   // then undefined. The result may have values that are not finite.

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/codec/length_check.h"
+#include "common/base/status.h"
 
 namespace monsoon {
 namespace {
@@ -63,6 +63,15 @@ size_t TopKCodec::Count(size_t floats) const {
 
 size_t TopKCodec::EncodedBytes(size_t floats) const { return kEntryBytes * Count(floats); }
 
+absl::Status TopKCodec::CheckLength(size_t bytes, size_t floats) const {
+  const size_t most = std::max<size_t>(1, floats / 2 + floats % 2);
+  if (bytes == 0 || bytes % kEntryBytes != 0 || bytes / kEntryBytes > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bytes, " bytes are not 1 to ", most, " entries of ", kEntryBytes));
+  }
+  return absl::OkStatus();
+}
+
 void TopKCodec::Encode(std::span<const float> in, std::span<std::byte> out) const {
   CHECK_EQ(out.size(), EncodedBytes(in.size()));
   const size_t k = Count(in.size());
@@ -89,10 +98,8 @@ void TopKCodec::Encode(std::span<const float> in, std::span<std::byte> out) cons
 }
 
 absl::Status TopKCodec::Decode(std::span<const std::byte> in, std::span<float> out) const {
-  const size_t k = Count(out.size());
-  if (in.size() != k * kEntryBytes) {
-    return LengthError(in.size(), k * kEntryBytes);
-  }
+  RETURN_IF_ERROR(CheckLength(in.size(), out.size()));
+  const size_t k = in.size() / kEntryBytes;
   std::ranges::fill(out, 0.0f);
   uint64_t least = 0;  // that the next index may be
   for (size_t i = 0; i < k; ++i) {

@@ -9,11 +9,12 @@ namespace monsoon {
 
 class TopKCodec : public TensorCodec {
  public:
-  // `share` in (0, 1].
+  // `share` in (0, 0.5].
   explicit TopKCodec(double share) : share_(share) {}
 
   size_t EncodedBytes(size_t floats) const override;
   void Encode(std::span<const float> in, std::span<std::byte> out) const override;
+  absl::Status CheckLength(size_t bytes, size_t floats) const override;
   absl::Status Decode(std::span<const std::byte> in, std::span<float> out) const override;
 
  private:

@@ -124,7 +124,7 @@ const std::vector<BrokenFile>& Cases() {
       {"TopKShareAboveOne",
        "overlap: NONE",
        "push_format: TOP_K top_k_share: 1.5",
-       {"FILE:9:35: error: downpour.top_k_share: 1.5 is outside (0, 1]"}},
+       {"FILE:9:35: error: downpour.top_k_share: 1.5 is outside (0, 0.5]; FLOAT32 is smaller"}},
       {"UnknownFormat",
        "overlap: NONE",
        "push_format: INT4",

@@ -39,8 +39,9 @@ void CheckWireFormats(const Downpour& downpour, const std::string& path, Reporte
   const double share = downpour.top_k_share();
   if (downpour.push_format() != TOP_K && share != 0.0) {
     reporter->Error(path + ".top_k_share", "means nothing without push_format: TOP_K");
-  } else if (!(share >= 0.0 && share <= 1.0)) {
-    NumberCheck(reporter).Refuse(path + ".top_k_share", share, "is outside (0, 1]");
+  } else if (!(share >= 0.0 && share <= 0.5)) {
+    NumberCheck(reporter).Refuse(path + ".top_k_share", share,
+                                 "is outside (0, 0.5]; FLOAT32 is smaller");
   }
 }
 

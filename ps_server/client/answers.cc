@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status.h"
 
 namespace monsoon {
 namespace {
@@ -104,22 +105,31 @@ absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
   return Answer::kDone;
 }
 
-absl::StatusOr<Answer> TakeFetchReply(const ShardMap& map, uint32_t shard, const FetchReply& reply,
-                                      ChunkCursor* payload, std::span<float> parameters,
-                                      std::vector<StripeMark>* marks) {
+absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, ChunkCursor* payload,
+                                      FetchTarget* target) {
+  const ShardMap& map = *target->map;
   for (const FetchRecord& record : reply.record()) {
     if (record.stripe() >= map.stripes(shard)) {
       return absl::InternalError(
           absl::StrCat("an answer with stripe ", record.stripe(), " of ", map.stripes(shard)));
     }
     const Slice slice = map.stripe(shard, record.stripe());
-    if (record.length() != slice.size() * sizeof(float) || record.length() > payload->remaining()) {
+    const size_t expected = target->codec->EncodedBytes(slice.size());
+    if (record.length() != expected || record.length() > payload->remaining()) {
       return absl::InternalError(absl::StrCat("stripe ", record.stripe(), " came with ",
-                                              record.length(), " bytes instead of ",
-                                              slice.size() * sizeof(float)));
+                                              record.length(), " bytes instead of ", expected));
     }
-    payload->Copy(record.length(), parameters.data() + slice.begin);
-    (*marks)[record.stripe()] = {reply.epoch(), record.version(), record.applied_sequence()};
+    const std::span<float> out = target->parameters.subspan(slice.begin, slice.size());
+    if (expected == out.size_bytes()) {  // FLOAT32: straight to its place
+      payload->Copy(expected, out.data());
+    } else {
+      target->encoded.resize(expected);
+      payload->Copy(expected, target->encoded.data());
+      RETURN_IF_ERROR(target->codec->Decode(target->encoded, out));
+    }
+    target->bytes += expected;
+    target->marks->shard[shard][record.stripe()] = {reply.epoch(), record.version(),
+                                                    record.applied_sequence()};
   }
   return reply.last() ? Answer::kDone : Answer::kPart;
 }

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/codec/tensor_codec.h"
 #include "common/rpc/frame_codec.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/client/exchange.h"
@@ -28,10 +30,18 @@ absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
 absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
                                            ParameterClient::ContributeResult* result);
 
-// Puts one fetch frame of `shard` into `parameters` (the whole vector) and
-// `marks`, which has an entry per stripe.
-absl::StatusOr<Answer> TakeFetchReply(const ShardMap& map, uint32_t shard, const FetchReply& reply,
-                                      ChunkCursor* payload, std::span<float> parameters,
-                                      std::vector<StripeMark>* marks);
+// What a fetch fills, frame by frame.
+struct FetchTarget {
+  const ShardMap* map = nullptr;
+  const TensorCodec* codec = nullptr;  // of the format that was asked for
+  std::span<float> parameters;         // the whole vector
+  FetchMarks* marks = nullptr;         // has an entry per stripe
+  std::vector<std::byte> encoded;      // scratch
+  uint64_t bytes = 0;                  // of records so far
+};
+
+// Puts one fetch frame of `shard` into `target`.
+absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, ChunkCursor* payload,
+                                      FetchTarget* target);
 
 }  // namespace monsoon

@@ -10,10 +10,12 @@
 #include "common/base/finite.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/codec/tensor_codec.h"
 #include "ps_server/client/answers.h"
 #include "ps_server/client/exchange.h"
 #include "ps_server/client/fault_transport.h"
 #include "ps_server/client/frame_transport.h"
+#include "ps_server/client/push_encoder.h"
 #include "ps_server/client/requests.h"
 
 namespace monsoon {
@@ -36,13 +38,20 @@ absl::Status CheckFinite(std::span<const float> values, absl::string_view what) 
 
 class ShardedParameterClient final : public ParameterClient {
  public:
-  explicit ShardedParameterClient(ParameterClientOptions options)
+  // `push_codec` is that of options.push_format.
+  ShardedParameterClient(ParameterClientOptions options, std::unique_ptr<TensorCodec> push_codec)
       : options_(std::move(options)),
         fetch_transport_(MakeTransport(options_)),
-        push_transport_(MakeTransport(options_)) {}
+        push_transport_(MakeTransport(options_)),
+        encoder_(options_.map, options_.push_format, std::move(push_codec)) {}
 
   absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
-    return FetchAll(/*vector=*/"", parameters, marks, stats);
+    return FetchAll(/*vector=*/"", options_.fetch_format, parameters, marks, stats);
+  }
+
+  absl::Status FetchExact(std::span<float> parameters, FetchMarks* marks,
+                          FetchStats* stats) override {
+    return FetchAll(/*vector=*/"", FLOAT32, parameters, marks, stats);
   }
 
   absl::Status FetchVector(const std::string& name, std::span<float> vector,
@@ -50,7 +59,7 @@ class ShardedParameterClient final : public ParameterClient {
     if (name.empty()) {
       return absl::InvalidArgumentError("a fetch of a vector without a name");
     }
-    return FetchAll(name, vector, /*marks=*/nullptr, stats);
+    return FetchAll(name, FLOAT32, vector, /*marks=*/nullptr, stats);
   }
 
   absl::StatusOr<PushResult> Push(std::span<const float> gradient,
@@ -61,19 +70,14 @@ class ShardedParameterClient final : public ParameterClient {
     MutexLock lock(&push_mutex_);
     PushResult result;
     result.sequence = next_sequence_;
-    const AnswerHandler handler = [&result](uint32_t, const DataHeader& header,
-                                            ChunkCursor*) -> absl::StatusOr<Answer> {
-      if (header.has_error()) {
-        return ToStatus(header.error(), /*has_session=*/true);
-      }
-      if (!header.has_push_reply()) {
-        return absl::InternalError("the answer to a push is of another kind");
-      }
-      return TakePushReply(header.push_reply(), result.sequence, &result);
+    encoder_.Encode(result.sequence, gradient);
+    const AnswerHandler handler = [this, &result, encoder = &encoder_](
+                                      uint32_t shard, const DataHeader& header, ChunkCursor*) {
+      return TakePushAnswer(shard, header, encoder, &result);
     };
     ExchangeCounts counts;
     const ShardRequests requests =
-        MakePushRequests(options_, gradient, base, next_sequence_, &next_push_id_);
+        MakePushRequests(options_, encoder_, base, next_sequence_, &next_push_id_);
     RETURN_IF_ERROR(RunExchange(Context(), requests, push_transport_.get(), handler, &counts));
     ++next_sequence_;
     result.rpcs = counts.frames;
@@ -131,14 +135,40 @@ class ShardedParameterClient final : public ParameterClient {
   void Cancel() override { cancelled_ = true; }
 
  private:
+  absl::StatusOr<Answer> TakePushAnswer(uint32_t shard, const DataHeader& header,
+                                        PushEncoder* encoder, PushResult* result) const {
+    if (header.has_error()) {
+      return ToStatus(header.error(), /*has_session=*/true);
+    }
+    if (!header.has_push_reply()) {
+      return absl::InternalError("the answer to a push is of another kind");
+    }
+    const PushReply& reply = header.push_reply();
+    ASSIGN_OR_RETURN(const Answer answer, TakePushReply(reply, result->sequence, result));
+    if (answer == Answer::kDone) {
+      for (const PushVerdict& verdict : reply.verdict()) {
+        if (verdict.verdict() == REFUSED_INVALID &&
+            verdict.stripe() < options_.map.stripes(shard)) {
+          encoder->Refused(shard, verdict.stripe());
+        }
+      }
+    }
+    return answer;
+  }
+
   // Of the parameters if `vector` is empty.
-  absl::Status FetchAll(const std::string& vector, std::span<float> parameters, FetchMarks* marks,
-                        FetchStats* stats) {
+  absl::Status FetchAll(const std::string& vector, WireFormat format, std::span<float> parameters,
+                        FetchMarks* marks, FetchStats* stats) {
     CHECK_EQ(parameters.size(), options_.map.size());
     FetchMarks fetched;
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
       fetched.shard.emplace_back(options_.map.stripes(shard));
     }
+    FetchTarget target;
+    target.map = &options_.map;
+    target.codec = TensorCodec::Find(format);
+    target.parameters = parameters;
+    target.marks = &fetched;
     ExchangeCounts counts;
     {
       MutexLock lock(&fetch_mutex_);
@@ -150,14 +180,14 @@ class ShardedParameterClient final : public ParameterClient {
         if (!header.has_fetch_reply()) {
           return absl::InternalError("the answer to a fetch is of another kind");
         }
-        return TakeFetchReply(options_.map, shard, header.fetch_reply(), payload, parameters,
-                              &fetched.shard[shard]);
+        return TakeFetchReply(shard, header.fetch_reply(), payload, &target);
       };
-      RETURN_IF_ERROR(RunExchange(Context(), MakeFetchRequests(options_, vector, &next_fetch_id_),
+      RETURN_IF_ERROR(RunExchange(Context(),
+                                  MakeFetchRequests(options_, vector, format, &next_fetch_id_),
                                   fetch_transport_.get(), handler, &counts));
     }
     if (stats != nullptr) {
-      *stats = {parameters.size_bytes(), counts.frames, counts.retries, FetchWidth(fetched)};
+      *stats = {target.bytes, counts.frames, counts.retries, FetchWidth(fetched)};
     }
     if (marks != nullptr) {
       *marks = std::move(fetched);
@@ -191,6 +221,7 @@ class ShardedParameterClient final : public ParameterClient {
   const std::unique_ptr<FrameTransport> push_transport_ ABSL_PT_GUARDED_BY(push_mutex_);
   uint64_t next_push_id_ ABSL_GUARDED_BY(push_mutex_) = 1;
   uint64_t next_sequence_ ABSL_GUARDED_BY(push_mutex_) = 1;
+  PushEncoder encoder_ ABSL_GUARDED_BY(push_mutex_);
 };
 
 }  // namespace
@@ -217,7 +248,13 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
     return absl::InvalidArgumentError(
         absl::StrCat(options.epochs.size(), " epochs for ", options.map.shards(), " shards"));
   }
-  return std::make_unique<ShardedParameterClient>(std::move(options));
+  if (TensorCodec::Find(options.fetch_format) == nullptr || options.fetch_format == TOP_K) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameters cannot be fetched in format ", options.fetch_format));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<TensorCodec> push_codec,
+                   TensorCodec::Create(options.push_format, options.top_k_share));
+  return std::make_unique<ShardedParameterClient>(std::move(options), std::move(push_codec));
 }
 
 }  // namespace monsoon

@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "common/model/shard_map.h"
 #include "common/rpc/fault.h"
+#include "proto/wire_format.pb.h"
 
 namespace monsoon {
 
@@ -43,7 +44,7 @@ struct FetchMarks {
 };
 
 struct FetchStats {
-  uint64_t bytes = 0;        // of parameters
+  uint64_t bytes = 0;        // of records
   uint32_t rpcs = 0;         // request frames
   uint32_t retries = 0;      // streams opened again
   uint64_t fetch_width = 0;  // maximum minus minimum of the stripe versions
@@ -60,6 +61,11 @@ struct ParameterClientOptions {
   absl::Duration deadline = absl::Seconds(10);
   bool read_only = false;  // no session: only fetches, and Write before the first session
   FaultOptions fault;
+  // How gradients and parameters travel (job.proto, Downpour). Vectors and
+  // contributions of batch jobs are always FLOAT32.
+  WireFormat push_format = FLOAT32;
+  WireFormat fetch_format = FLOAT32;
+  double top_k_share = 0;  // TOP_K only
 };
 
 // Whether `status` says that a shard no longer knows the session or has been
@@ -75,6 +81,11 @@ class ParameterClient {
   // Reads the whole vector; parameters.size() is map.size(). On an error the
   // contents of `parameters` are not defined. `marks` and `stats` may be null.
   virtual absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) = 0;
+  // The same, in FLOAT32 whatever the fetch format: what an evaluation judges.
+  virtual absl::Status FetchExact(std::span<float> parameters, FetchMarks* marks,
+                                  FetchStats* stats) {
+    return Fetch(parameters, marks, stats);
+  }
 
   struct PushResult {
     int64_t staleness = -1;        // maximum over the stripes; -1: not known
@@ -91,7 +102,9 @@ class ParameterClient {
   // Copies the gradient before anything is sent. InvalidArgument with the flat
   // index of the first value that is not finite: nothing was sent and no
   // sequence was used. After any other error the push is not finished: calling
-  // again with the same gradient completes it under the same sequence.
+  // again with the same gradient completes it under the same sequence, with the
+  // same bytes. What a lossy push format leaves out, and what the shards
+  // refused, is added to the next push.
   virtual absl::StatusOr<PushResult> Push(std::span<const float> gradient,
                                           const FetchMarks& base) = 0;
 

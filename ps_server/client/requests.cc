@@ -16,15 +16,14 @@ void FillSession(const ParameterClientOptions& options, SessionKey* key) {
   key->set_incarnation(options.incarnation);
 }
 
-RequestFrame MakeFrame(DataHeader header, std::span<const float> payload,
+RequestFrame MakeFrame(DataHeader header, std::span<const std::byte> payload,
                        uint64_t* next_request_id) {
   header.set_request_id((*next_request_id)++);
   std::string head = EncodeFrameHead(header);
-  const size_t bytes = payload.size() * sizeof(float);
   auto frame = std::make_shared<std::string>();
-  frame->reserve(head.size() + bytes);
+  frame->reserve(head.size() + payload.size());
   frame->append(head);
-  frame->append(reinterpret_cast<const char*>(payload.data()), bytes);
+  frame->append(reinterpret_cast<const char*>(payload.data()), payload.size());
   return {header.request_id(), std::move(frame)};
 }
 
@@ -35,9 +34,14 @@ struct Group {
   Slice slice;
 };
 
-std::vector<Group> GroupStripes(const ShardMap& map, uint32_t shard) {
-  const uint64_t fit = std::clamp<uint64_t>(
-      kMaxFramePayloadBytes / (map.stripe_floats() * sizeof(float)), 1, kMaxFrameRecords);
+std::span<const std::byte> Part(std::span<const float> vector, const Group& group) {
+  return std::as_bytes(vector.subspan(group.slice.begin, group.slice.size()));
+}
+
+// `stripe_bytes`: of the longest one.
+std::vector<Group> GroupStripes(const ShardMap& map, uint32_t shard, uint64_t stripe_bytes) {
+  const uint64_t fit =
+      std::clamp<uint64_t>(kMaxFramePayloadBytes / stripe_bytes, 1, kMaxFrameRecords);
   std::vector<Group> groups;
   const uint32_t stripes = map.stripes(shard);
   for (uint32_t first = 0; first < stripes; first += static_cast<uint32_t>(fit)) {
@@ -54,12 +58,14 @@ uint32_t StripeBytes(const ShardMap& map, uint32_t shard, uint32_t stripe) {
 
 }  // namespace
 
-ShardRequests MakePushRequests(const ParameterClientOptions& options,
-                               std::span<const float> gradient, const FetchMarks& base,
-                               uint64_t sequence, uint64_t* next_request_id) {
+ShardRequests MakePushRequests(const ParameterClientOptions& options, const PushEncoder& encoder,
+                               const FetchMarks& base, uint64_t sequence,
+                               uint64_t* next_request_id) {
   ShardRequests requests(options.map.shards());
   for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
-    for (const Group& group : GroupStripes(options.map, shard)) {
+    // The first stripe is as long as any.
+    for (const Group& group :
+         GroupStripes(options.map, shard, encoder.StripeBytes(shard, /*stripe=*/0))) {
       DataHeader header;
       PushRequest* push = header.mutable_push();
       FillSession(options, push->mutable_session());
@@ -73,11 +79,11 @@ ShardRequests MakePushRequests(const ParameterClientOptions& options,
           record->set_base_epoch(base.shard[shard][stripe].epoch);
           record->set_base_version(base.shard[shard][stripe].version);
         }
-        record->set_length(StripeBytes(options.map, shard, stripe));
+        record->set_format(encoder.format());
+        record->set_length(static_cast<uint32_t>(encoder.StripeBytes(shard, stripe)));
       }
-      requests[shard].push_back(MakeFrame(std::move(header),
-                                          gradient.subspan(group.slice.begin, group.slice.size()),
-                                          next_request_id));
+      requests[shard].push_back(MakeFrame(
+          std::move(header), encoder.Bytes(shard, group.first, group.end), next_request_id));
     }
   }
   return requests;
@@ -88,7 +94,8 @@ ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint
                                      uint64_t* next_request_id) {
   ShardRequests requests(options.map.shards());
   for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
-    for (const Group& group : GroupStripes(options.map, shard)) {
+    for (const Group& group :
+         GroupStripes(options.map, shard, options.map.stripe_floats() * sizeof(float))) {
       DataHeader header;
       ContributeRequest* contribute = header.mutable_contribute();
       FillSession(options, contribute->mutable_session());
@@ -101,16 +108,15 @@ ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint
         record->set_epoch(options.epochs[shard]);
         record->set_length(StripeBytes(options.map, shard, stripe));
       }
-      requests[shard].push_back(MakeFrame(std::move(header),
-                                          gradient.subspan(group.slice.begin, group.slice.size()),
-                                          next_request_id));
+      requests[shard].push_back(
+          MakeFrame(std::move(header), Part(gradient, group), next_request_id));
     }
   }
   return requests;
 }
 
 ShardRequests MakeFetchRequests(const ParameterClientOptions& options, const std::string& vector,
-                                uint64_t* next_request_id) {
+                                WireFormat format, uint64_t* next_request_id) {
   ShardRequests requests(options.map.shards());
   for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
     DataHeader header;
@@ -120,6 +126,7 @@ ShardRequests MakeFetchRequests(const ParameterClientOptions& options, const std
     fetch->set_stripe_count(options.map.stripes(shard));
     fetch->set_read_only(options.read_only);
     fetch->set_vector(vector);
+    fetch->set_format(format);
     requests[shard].push_back(MakeFrame(std::move(header), {}, next_request_id));
   }
   return requests;
@@ -129,7 +136,8 @@ ShardRequests MakeWriteRequests(const ParameterClientOptions& options,
                                 std::span<const float> parameters, uint64_t* next_request_id) {
   ShardRequests requests(options.map.shards());
   for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
-    for (const Group& group : GroupStripes(options.map, shard)) {
+    for (const Group& group :
+         GroupStripes(options.map, shard, options.map.stripe_floats() * sizeof(float))) {
       DataHeader header;
       WriteRequest* write = header.mutable_write();
       write->set_job(options.job);
@@ -139,9 +147,8 @@ ShardRequests MakeWriteRequests(const ParameterClientOptions& options,
         record->set_stripe(stripe);
         record->set_length(StripeBytes(options.map, shard, stripe));
       }
-      requests[shard].push_back(MakeFrame(std::move(header),
-                                          parameters.subspan(group.slice.begin, group.slice.size()),
-                                          next_request_id));
+      requests[shard].push_back(
+          MakeFrame(std::move(header), Part(parameters, group), next_request_id));
     }
   }
   return requests;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/codec/tensor_codec.h"
 #include "common/model/initializer.h"
 
 namespace monsoon {
@@ -53,6 +54,25 @@ PushVerdict MakeVerdict(Verdict kind, std::string message) {
 std::string NotOpen(SessionId session) {
   return absl::StrCat("the session of worker/", session.worker, "#", session.incarnation,
                       " is not open");
+}
+
+// Turns the stripes at the front of `payload` into `format`, in place.
+void EncodeStripes(WireFormat format, ShardJob::Copied* copied, AlignedFloats* payload) {
+  const TensorCodec* const codec = TensorCodec::Find(format);
+  // Each encoding is shorter than its floats, so they can move up.
+  std::vector<std::byte> encoded;
+  const std::span<std::byte> out = std::as_writable_bytes(payload->span());
+  uint64_t from = 0, to = 0;
+  for (FetchRecord& record : copied->records) {
+    const size_t floats = record.length() / sizeof(float);
+    encoded.resize(codec->EncodedBytes(floats));
+    codec->Encode(payload->span().subspan(from / sizeof(float), floats), encoded);
+    std::memcpy(out.data() + to, encoded.data(), encoded.size());
+    from += record.length();
+    to += encoded.size();
+    record.set_length(static_cast<uint32_t>(encoded.size()));
+  }
+  copied->bytes = to;
 }
 
 }  // namespace
@@ -213,24 +233,41 @@ void ShardJob::Finish(uint32_t stripe, uint64_t sequence, PushVerdict verdict, P
   *reply->add_verdict() = std::move(verdict);
 }
 
-std::span<float> ShardJob::TakeContent(uint32_t stripe, uint32_t length, ChunkCursor* payload,
-                                       AlignedFloats* scratch) const {
+std::span<float> ShardJob::TakeContent(uint32_t stripe, WireFormat format, uint32_t length,
+                                       ChunkCursor* payload, AlignedFloats* scratch,
+                                       absl::Status* malformed) const {
+  const TensorCodec* const codec = TensorCodec::Find(format);
+  if (stripe >= stripes_.size() || codec == nullptr ||
+      !codec->CheckLength(length, stripes_[stripe]->size()).ok()) {
+    payload->Skip(length);
+    return {};
+  }
   // The bytes move to memory of our own, where nobody changes them between the
   // check and the application; a stripe fits the second-level cache.
-  std::span<float> content;
-  if (stripe < stripes_.size() && length == stripes_[stripe]->size() * sizeof(float)) {
-    content = scratch->span().first(stripes_[stripe]->size());
+  const size_t floats = stripes_[stripe]->size();
+  if (format == FLOAT32) {
+    const std::span<float> content = scratch->span().first(floats);
     payload->Copy(length, content.data());
-  } else {
-    payload->Skip(length);
+    return content;
   }
+  constexpr size_t kHalf = kMaxFramePayloadBytes / sizeof(float);
+  if (scratch->size() < 2 * kHalf) {
+    *scratch = AlignedFloats(2 * kHalf);
+  }
+  const std::span<float> content = scratch->span().first(floats);
+  const std::span<std::byte> encoded =
+      std::as_writable_bytes(scratch->span().subspan(kHalf)).first(length);
+  payload->Copy(length, encoded.data());
+  *malformed = codec->Decode(encoded, content);
   return content;
 }
 
 PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord& record,
                                    ChunkCursor* payload, AlignedFloats* scratch) {
-  const std::span<float> gradient = TakeContent(record.stripe(), record.length(), payload, scratch);
-  RecordCheck check = ValidatePushRecord(facts_, request, record, gradient);
+  absl::Status malformed;
+  const std::span<float> gradient =
+      TakeContent(record.stripe(), record.format(), record.length(), payload, scratch, &malformed);
+  RecordCheck check = ValidatePushRecord(facts_, request, record, malformed, gradient);
   if (check.verdict != APPLIED && check.verdict != REFUSED_INVALID) {
     return MakeVerdict(check.verdict, std::move(check.message));
   }
@@ -245,7 +282,9 @@ PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord&
 PushVerdict ShardJob::ContributeRecordOf(const ContributeRequest& request,
                                          const ContributeRecord& record, ChunkCursor* payload,
                                          AlignedFloats* scratch) {
-  const std::span<float> gradient = TakeContent(record.stripe(), record.length(), payload, scratch);
+  absl::Status malformed;  // FLOAT32 never is
+  const std::span<float> gradient =
+      TakeContent(record.stripe(), FLOAT32, record.length(), payload, scratch, &malformed);
   RecordCheck check = ValidateContributeRecord(facts_, request, record, gradient);
   if (check.verdict != APPLIED) {
     return MakeVerdict(check.verdict, std::move(check.message));
@@ -285,7 +324,7 @@ uint64_t ShardJob::FramePayloadBytes(uint32_t first, uint32_t end) const {
 
 absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> session,
                                                        uint32_t first, uint32_t end,
-                                                       const SliceVector* vector,
+                                                       const SliceVector* vector, WireFormat format,
                                                        AlignedFloats* payload) {
   const uint64_t limit = FramePayloadBytes(first, end);
   CHECK_GE(payload->size() * sizeof(float), limit);
@@ -306,6 +345,9 @@ absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> 
     record->set_stripe(i);
     copied.records.push_back(*std::move(record));
     copied.bytes += bytes;
+  }
+  if (format != FLOAT32) {
+    EncodeStripes(format, &copied, payload);
   }
   fetched_stripes_ += copied.records.size();
   bytes_fetched_ += copied.bytes;

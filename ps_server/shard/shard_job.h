@@ -59,7 +59,8 @@ class ShardJob final : private SliceParameters {
   uint64_t CloseSession(SessionId session);
 
   // Applies the records of a frame that passed ValidatePushFrame. `scratch`
-  // holds one stripe at least. `draining` refuses them all.
+  // holds one stripe at least, and grows when a record must be decoded.
+  // `draining` refuses them all.
   PushReply Push(const PushRequest& request, ChunkCursor* payload, AlignedFloats* scratch,
                  bool draining);
 
@@ -74,14 +75,16 @@ class ShardJob final : private SliceParameters {
   // Checks a fetch; CopyStripes then serves it piece by piece.
   absl::Status ValidateFetch(const FetchRequest& request) const;
   // Copies stripes from `first` up to `end`, as many as fit one frame, to the
-  // front of `payload`; of `vector` instead of the parameters unless it is null.
+  // front of `payload`, written in `format`, a fetch format; of `vector` instead
+  // of the parameters unless it is null.
   // FailedPrecondition when the session is not open.
   struct Copied {
     std::vector<FetchRecord> records;
     uint64_t bytes = 0;
   };
   absl::StatusOr<Copied> CopyStripes(std::optional<SessionId> session, uint32_t first, uint32_t end,
-                                     const SliceVector* vector, AlignedFloats* payload);
+                                     const SliceVector* vector, WireFormat format,
+                                     AlignedFloats* payload);
   // Bytes of the largest answer frame's payload for such a fetch.
   uint64_t FramePayloadBytes(uint32_t first, uint32_t end) const;
 
@@ -98,9 +101,11 @@ class ShardJob final : private SliceParameters {
                            ChunkCursor* payload, AlignedFloats* scratch);
   PushVerdict ContributeRecordOf(const ContributeRequest& request, const ContributeRecord& record,
                                  ChunkCursor* payload, AlignedFloats* scratch);
-  // The record's content in `scratch` if it has the stripe's length, else empty.
-  std::span<float> TakeContent(uint32_t stripe, uint32_t length, ChunkCursor* payload,
-                               AlignedFloats* scratch) const;
+  // The record's content, decoded, in `scratch`; empty if it has not the
+  // stripe's length. `malformed` is set where it cannot be decoded.
+  std::span<float> TakeContent(uint32_t stripe, WireFormat format, uint32_t length,
+                               ChunkCursor* payload, AlignedFloats* scratch,
+                               absl::Status* malformed) const;
   std::optional<FetchRecord> CopyVector(std::optional<SessionId> session, uint32_t stripe,
                                         const SliceVector& vector, std::span<float> out) const;
   void Finish(uint32_t stripe, uint64_t sequence, PushVerdict verdict, PushReply* reply);

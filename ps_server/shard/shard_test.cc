@@ -1,6 +1,7 @@
 #include "ps_server/shard/shard.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <vector>
@@ -91,7 +92,8 @@ class ShardTest : public ::testing::Test {
 
   Vector Parameters() {
     AlignedFloats out(kFloats);
-    EXPECT_OK(shard_.FindJob("job-1")->CopyStripes(std::nullopt, 0, kStripes, nullptr, &out));
+    EXPECT_OK(
+        shard_.FindJob("job-1")->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out));
     return Vector(out.span().begin(), out.span().end());
   }
 
@@ -122,6 +124,31 @@ TEST_F(ShardTest, AppliesAPush) {
     const float moved = i / kStripe == 2 ? 0.375f : 0.0f;
     EXPECT_EQ(after[i], before[i] - moved) << i;
   }
+}
+
+TEST_F(ShardTest, AMalformedRecordOfALossyFormatChangesNothing) {
+  const std::string before = Snapshot();
+  // Two TOP_K entries with one index.
+  const auto push = [&](uint64_t sequence, uint32_t first, uint32_t second, uint32_t length) {
+    PushRequest request = MakePush(2, sequence);
+    request.mutable_record(0)->set_format(TOP_K);
+    request.mutable_record(0)->set_length(length);
+    Vector payload(length / sizeof(float), 3.0f);
+    payload[0] = std::bit_cast<float>(first);
+    payload[1] = std::bit_cast<float>(second);
+    return PushOne(request, payload);
+  };
+  PushVerdict verdict = push(1, 7, 7, 16);
+  EXPECT_EQ(verdict.verdict(), REFUSED_INVALID);
+  EXPECT_THAT(verdict.message(), HasSubstr("entry 1 of 2 has index 7"));
+  EXPECT_EQ(push(1, 5, 7, 16).verdict(), REFUSED_INVALID);  // the sequence is consumed
+  EXPECT_EQ(push(2, 7, 1000000, 16).verdict(), REFUSED_INVALID);
+  verdict = push(3, 1, 2, 12);
+  EXPECT_EQ(verdict.verdict(), REFUSED_INVALID);
+  EXPECT_THAT(verdict.message(), HasSubstr("64 values, the record: 12 bytes are not 1 to"));
+  EXPECT_EQ(Snapshot(), before);
+  EXPECT_EQ(push(4, 5, 7, 16).verdict(), APPLIED);
+  EXPECT_NE(Snapshot(), before);
 }
 
 TEST_F(ShardTest, AFloatMayStraddleTwoChunks) {
@@ -193,7 +220,7 @@ TEST_F(ShardTest, BadContentChangesNoBitConsumesItsSequenceAndIsRefusedAgain) {
     request.mutable_record(0)->set_length(static_cast<uint32_t>(length * sizeof(float)));
     const PushVerdict verdict = PushOne(request, Vector(length, 1.0f));
     EXPECT_EQ(verdict.verdict(), REFUSED_INVALID);
-    EXPECT_THAT(verdict.message(), HasSubstr("256 bytes"));
+    EXPECT_THAT(verdict.message(), HasSubstr("bytes instead of 256"));
   }
   EXPECT_EQ(Snapshot(), before);
   EXPECT_EQ(Status().version_max(), 1u);

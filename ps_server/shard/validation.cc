@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/finite.h"
 #include "common/base/status.h"
+#include "common/codec/tensor_codec.h"
 #include "common/rpc/frame_codec.h"
 
 namespace monsoon {
@@ -63,14 +64,19 @@ RecordCheck ValidatePlace(const JobFacts& facts, uint64_t layout_hash, uint32_t 
 
 // Epoch, length and values of a record whose stripe exists.
 template <typename Record>
-RecordCheck ValidateContent(const JobFacts& facts, const Record& record,
-                            std::span<const float> gradient) {
+RecordCheck ValidateContent(const JobFacts& facts, const Record& record, const TensorCodec& codec,
+                            const absl::Status& malformed, std::span<const float> gradient) {
   if (record.epoch() != facts.epoch) {
     return {REFUSED_EPOCH, absl::StrCat("the shard's epoch is ", facts.epoch, ", not ",
                                         record.epoch(), ": it was started anew")};
   }
-  if (record.length() != StripeBytes(facts, record.stripe())) {
-    return {REFUSED_INVALID, LengthText(facts, record.stripe(), record.length())};
+  const size_t floats = facts.map.stripe(facts.shard, record.stripe()).size();
+  if (const absl::Status length = codec.CheckLength(record.length(), floats); !length.ok()) {
+    return {REFUSED_INVALID, absl::StrCat("stripe ", record.stripe(), " has ", floats,
+                                          " values, the record: ", length.message())};
+  }
+  if (!malformed.ok()) {
+    return {REFUSED_INVALID, absl::StrCat("stripe ", record.stripe(), ": ", malformed.message())};
   }
   if (const std::optional<uint64_t> index = FirstNonFinite(gradient)) {
     return {REFUSED_INVALID, NonFiniteText(facts, record.stripe(), gradient, *index)};
@@ -93,18 +99,20 @@ absl::Status ValidateWriteFrame(const WriteRequest& request, uint64_t payload_by
 }
 
 RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request,
-                               const PushRecord& record, std::span<const float> gradient) {
+                               const PushRecord& record, const absl::Status& malformed,
+                               std::span<const float> gradient) {
   if (RecordCheck check = ValidatePlace(facts, request.layout_hash(), record.stripe());
       check.verdict != APPLIED) {
     return check;
   }
-  if (record.format() != FLOAT32) {
+  const TensorCodec* const codec = TensorCodec::Find(record.format());
+  if (codec == nullptr) {
     return {REFUSED_REQUEST, absl::StrCat("format ", record.format(), " is not known")};
   }
   if (record.sequence() == 0) {
     return {REFUSED_REQUEST, "sequences start at 1"};
   }
-  return ValidateContent(facts, record, gradient);
+  return ValidateContent(facts, record, *codec, malformed, gradient);
 }
 
 RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequest& request,
@@ -117,7 +125,7 @@ RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequ
   if (request.evaluation() == 0) {
     return {REFUSED_REQUEST, "evaluations start at 1"};
   }
-  return ValidateContent(facts, record, gradient);
+  return ValidateContent(facts, record, *TensorCodec::Find(FLOAT32), absl::OkStatus(), gradient);
 }
 
 absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request) {
@@ -125,8 +133,9 @@ absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("job ", facts.job, ": ", HashError(facts, request.layout_hash())));
   }
-  if (request.format() != FLOAT32) {
-    return absl::InvalidArgumentError(absl::StrCat("format ", request.format(), " is not known"));
+  if (TensorCodec::Find(request.format()) == nullptr || request.format() == TOP_K) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameters cannot be fetched in format ", request.format()));
   }
   const uint64_t end = uint64_t{request.first_stripe()} + request.stripe_count();
   if (request.stripe_count() == 0 || end > facts.map.stripes(facts.shard)) {

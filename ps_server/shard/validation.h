@@ -36,10 +36,12 @@ struct RecordCheck {
   Verdict verdict = APPLIED;
   std::string message;
 };
-// One record of a push. `gradient` is its whole content when the length is that
-// of the stripe, else empty.
+// One record of a push. `gradient` is its whole content, decoded, when the
+// length fits the stripe, else empty; `malformed` says why it could not be
+// decoded.
 RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request,
-                               const PushRecord& record, std::span<const float> gradient);
+                               const PushRecord& record, const absl::Status& malformed,
+                               std::span<const float> gradient);
 
 // The same of a contribution; no refusal changes anything.
 RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequest& request,

@@ -64,7 +64,7 @@ absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control
                                 std::span<float> parameters, StatsCollector* stats) {
   while (true) {
     FetchStats fetch;
-    const absl::Status status = client->Fetch(parameters, nullptr, &fetch);
+    const absl::Status status = client->FetchExact(parameters, nullptr, &fetch);
     if (status.ok()) {
       stats->AddEvaluationFetch(fetch);
       return status;
@@ -122,6 +122,10 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ReplicaRunner::Connect(
   options.epochs = {assignment.shard_epoch().begin(), assignment.shard_epoch().end()};
   options.deadline = options_.rpc_deadline;
   options.fault = options_.fault;
+  const Downpour& downpour = assignment.job().downpour();
+  options.push_format = downpour.push_format();
+  options.fetch_format = downpour.fetch_format();
+  options.top_k_share = downpour.top_k_share();
   return ParameterClient::Create(std::move(options));
 }
 

@@ -1,0 +1,92 @@
+#include "ps_server/client/push_encoder.h"
+
+#include <cmath>
+#include <limits>
+
+#include "common/testing/status_matchers.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::Each;
+
+// Two shards of two stripes with 32 floats each.
+ShardMap Map() { return *ShardMap::Create(128, 2, 128); }
+
+PushEncoder Encoder(WireFormat format) {
+  return PushEncoder(Map(), format, *TensorCodec::Create(format, 0.25));
+}
+
+std::vector<float> Content(const PushEncoder& encoder, uint32_t shard, uint32_t stripe) {
+  std::vector<float> out(32);
+  EXPECT_OK(
+      TensorCodec::Find(encoder.format())->Decode(encoder.Bytes(shard, stripe, stripe + 1), out));
+  return out;
+}
+
+TEST(PushEncoderTest, Float32IsTheGradientItself) {
+  PushEncoder encoder = Encoder(FLOAT32);
+  std::vector<float> gradient(128);
+  for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i);
+  encoder.Encode(1, gradient);
+  EXPECT_EQ(encoder.StripeBytes(1, 0), 128u);
+  const std::span<const std::byte> bytes = encoder.Bytes(1, 0, 2);
+  EXPECT_EQ(bytes.size(), 256u);
+  EXPECT_EQ(bytes.data(), std::as_bytes(std::span(gradient)).data() + 256);
+}
+
+TEST(PushEncoderTest, WhatIsLeftOutLeavesWithALaterPush) {
+  PushEncoder encoder = Encoder(TOP_K);
+  // Eight of a stripe's values fit a push: four pushes send 32 values of 1.
+  encoder.Encode(1, std::vector<float>(128, 1.0f));
+  std::vector<float> sum = Content(encoder, 0, 1);
+  for (uint64_t push = 2; push <= 4; ++push) {
+    encoder.Encode(push, std::vector<float>(128, 0.0f));
+    const std::vector<float> content = Content(encoder, 0, 1);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += content[i];
+  }
+  EXPECT_THAT(sum, Each(1.0f));
+}
+
+TEST(PushEncoderTest, TheSameSequenceLeavesWithTheSameBytes) {
+  PushEncoder encoder = Encoder(INT8);
+  std::vector<float> gradient(128);
+  for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = std::sin(static_cast<float>(i));
+  encoder.Encode(1, gradient);
+  encoder.Encode(2, gradient);
+  const auto first = encoder.Bytes(0, 0, 2);
+  const std::vector<std::byte> before(first.begin(), first.end());
+  encoder.Encode(2, gradient);  // tried again
+  const auto again = encoder.Bytes(0, 0, 2);
+  EXPECT_EQ(std::vector<std::byte>(again.begin(), again.end()), before);
+  encoder.Encode(3, gradient);  // with another residual
+  const auto next = encoder.Bytes(0, 0, 2);
+  EXPECT_NE(std::vector<std::byte>(next.begin(), next.end()), before);
+}
+
+TEST(PushEncoderTest, ARefusedStripeLeavesWithTheNextPush) {
+  PushEncoder encoder = Encoder(BFLOAT16);
+  encoder.Encode(1, std::vector<float>(128, 1.0f));
+  encoder.Refused(1, 0);
+  encoder.Encode(2, std::vector<float>(128, 1.0f));
+  EXPECT_THAT(Content(encoder, 0, 0), Each(1.0f));
+  EXPECT_THAT(Content(encoder, 1, 0), Each(2.0f));
+  EXPECT_THAT(Content(encoder, 1, 1), Each(1.0f));
+}
+
+TEST(PushEncoderTest, AnOverflowIsGivenUp) {
+  PushEncoder encoder = Encoder(INT8);
+  const float huge = std::numeric_limits<float>::max();
+  std::vector<float> gradient(128, 0.0f);
+  gradient[0] = huge;
+  encoder.Encode(1, gradient);
+  encoder.Refused(0, 0);  // whatever for: it is sent again, and on top of
+  encoder.Encode(2, gradient);
+  EXPECT_FALSE(std::isfinite(Content(encoder, 0, 0)[0]));
+  encoder.Refused(0, 0);
+  encoder.Encode(3, std::vector<float>(128, 1.0f));
+  EXPECT_THAT(Content(encoder, 0, 0), Each(1.0f));
+}
+
+}  // namespace
+}  // namespace monsoon
