@@ -1,7 +1,5 @@
 #include "common/rpc/server.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -11,6 +9,7 @@
 #include "common/rpc/port_file.h"
 #include "common/rpc/status_conversion.h"
 #include "common/testing/status_matchers.h"
+#include "common/testing/unique_name.h"
 #include "gmock/gmock.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -51,7 +50,7 @@ TEST(RpcServerTest, TakesAFreePortAndRefusesToShareIt) {
 
 TEST(RpcServerTest, ServesUnixSockets) {
   EmptyService service;
-  const std::string address = absl::StrCat("unix-abstract:rpc-server-test-", getpid());
+  const std::string address = absl::StrCat("unix-abstract:rpc-server-test-", testing::UniqueName());
   ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {&service}));
   EXPECT_EQ(server->address(), address);
   EXPECT_EQ(server->port(), 0);

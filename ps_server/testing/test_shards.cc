@@ -1,12 +1,10 @@
 #include "ps_server/testing/test_shards.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/testing/unique_name.h"
 
 namespace monsoon {
 namespace {
@@ -14,8 +12,7 @@ namespace {
 constexpr absl::Duration kDeadline = absl::Seconds(20);
 
 std::string FreshAddress() {
-  static std::atomic<uint64_t> count{0};
-  return absl::StrCat("unix-abstract:monsoon-test-", getpid(), "-", count++);
+  return absl::StrCat("unix-abstract:monsoon-test-", testing::UniqueName());
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "tests/cluster/test_cluster.h"
 
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -53,11 +52,6 @@ bool Ended(const JobDescription& description) {
 }
 
 }  // namespace
-
-std::string UniqueName() {
-  std::random_device random;
-  return absl::StrFormat("%08x%08x", random(), random());
-}
 
 bool PollUntil(absl::Duration timeout, const std::function<bool()>& done) {
   Mutex mutex;

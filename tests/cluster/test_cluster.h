@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/testing/unique_name.h"
 #include "coordinator/client/job_client.h"
 #include "coordinator/server.h"
 #include "proto/cluster.pb.h"
@@ -28,10 +29,6 @@
 #include "worker/worker.h"
 
 namespace monsoon::testing {
-
-// A word that no other test process uses: a process id is not one, since each
-// Bazel sandbox counts from 1 while abstract sockets are the machine's.
-std::string UniqueName();
 
 // Polls `done` until it holds; false after `timeout`.
 bool PollUntil(absl::Duration timeout, const std::function<bool()>& done);
