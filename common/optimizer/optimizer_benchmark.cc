@@ -3,7 +3,7 @@
 // traffic a parameter and next to no arithmetic (memory_loops.h).
 //
 //   optimizer_benchmark [--sizes=49152,10000000,100000000] [--threads=1,2]
-//                       [--rounds=15] [--stripe=262144] [--simd=avx2]
+//                       [--rounds=31] [--stripe=262144] [--simd=avx2]
 //
 // All four run at one SIMD level over the same memory, laid out as in a shard:
 // stripes of 1 MiB from a FloatArena, each thread with its own half of them.
@@ -53,7 +53,7 @@ constexpr size_t kTimedFloats = 30'000'000;
 struct Settings {
   std::vector<size_t> sizes = {kCacheFloats, 10'000'000, 100'000'000};
   std::vector<size_t> threads = {1, 2};
-  size_t rounds = 15;
+  size_t rounds = 31;
   size_t stripe_floats = 1 << 18;
 };
 

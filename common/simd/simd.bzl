@@ -2,7 +2,7 @@
 
 # The loops vectorise only with -O3 and -fno-math-errno. No contraction and no
 # -ffast-math: the same bits at every level.
-KERNEL_COPTS = [
+_KERNEL_COPTS = [
     "-O3",
     "-fno-math-errno",
     "-fno-trapping-math",
@@ -23,22 +23,23 @@ _LEVEL_COPTS = {
     ],
 }
 
-def simd_library(name, **kwargs):
-    """A cc_library of NAME.h whose NAME.cc is compiled for every level.
+def simd_library(name, srcs, hdrs, testonly = False, visibility = None):
+    """A cc_library whose `srcs` are compiled for every level.
 
-    NAME.cc puts all it defines into namespace monsoon::SIMD_NAMESPACE, which is
-    simd_baseline, simd_avx2 and simd_avx512 in turn, and NAME.h declares it in
+    They put all they define into namespace monsoon::SIMD_NAMESPACE, which is
+    simd_baseline, simd_avx2 and simd_avx512 in turn, and `hdrs` declare it in
     all three; simd_level.h chooses.
 
     Nothing else may be emitted by such a file: an inline function of a header,
     compiled for AVX-512 here, might be the copy that the linker keeps for a
-    machine without. So NAME.cc and NAME.h include nothing that defines
-    functions, use compiler built-ins instead of <cmath> and <algorithm>, and
-    helpers stand in an unnamed namespace.
+    machine without. So these files include nothing that defines functions, use
+    compiler built-ins instead of <cmath> and <algorithm>, and keep helpers in
+    an unnamed namespace.
     """
     native.cc_library(
         name = name + "_interface",
-        hdrs = [name + ".h"],
+        testonly = testonly,
+        hdrs = hdrs,
         visibility = ["//visibility:private"],
     )
     levels = []
@@ -46,8 +47,9 @@ def simd_library(name, **kwargs):
         levels.append(":" + name + "_" + level)
         native.cc_library(
             name = name + "_" + level,
-            srcs = [name + ".cc"],
-            copts = KERNEL_COPTS + select({
+            testonly = testonly,
+            srcs = srcs,
+            copts = _KERNEL_COPTS + select({
                 "//common/simd:x86_64": copts,
                 "//conditions:default": [],
             }),
@@ -57,7 +59,8 @@ def simd_library(name, **kwargs):
         )
     native.cc_library(
         name = name,
-        hdrs = [name + ".h"],
+        testonly = testonly,
+        hdrs = hdrs,
+        visibility = visibility,
         deps = levels,
-        **kwargs
     )
