@@ -14,6 +14,7 @@ namespace monsoon {
 namespace {
 
 constexpr size_t kLine = 64;
+constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t RoundUp(size_t bytes, size_t multiple) {
@@ -23,7 +24,8 @@ size_t RoundUp(size_t bytes, size_t multiple) {
 }  // namespace
 
 size_t FloatArena::BytesFor(size_t arrays, size_t floats) {
-  return arrays * (RoundUp(floats * sizeof(float), kLine) + kStagger);
+  const size_t bytes = RoundUp(floats * sizeof(float), kLine);
+  return arrays * (bytes + (bytes >= kPage ? kStagger : 0));
 }
 
 absl::StatusOr<std::shared_ptr<FloatArena>> FloatArena::Create(size_t bytes) {

@@ -38,6 +38,7 @@ TEST(FloatArenaTest, ArraysAreZeroAlignedApartAndStaggered) {
 
 TEST(FloatArenaTest, AnyLengthFits) {
   constexpr size_t kFloats = 17;
+  EXPECT_EQ(FloatArena::BytesFor(3, kFloats), 3u * 128);  // small: no gap
   auto arena = FloatArena::Create(FloatArena::BytesFor(3, kFloats));
   ASSERT_OK(arena);
   for (int i = 0; i < 3; ++i) {
