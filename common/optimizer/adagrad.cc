@@ -1,34 +1,15 @@
 #include "common/optimizer/adagrad.h"
 
-#include <cmath>
-
 #include "common/base/check.h"
 
 namespace monsoon {
-namespace {
-
-template <bool kTransform>
-void Update(size_t n, float rate, float epsilon, GradientTransform transform, float* __restrict w,
-            float* __restrict h, const float* __restrict g) {
-  for (size_t i = 0; i < n; ++i) {
-    const float gi = kTransform ? transform(g[i], w[i]) : g[i];
-    const float hi = h[i] + gi * gi;
-    h[i] = hi;
-    w[i] -= rate * gi / (std::sqrt(hi) + epsilon);
-  }
-}
-
-}  // namespace
 
 void AdagradKernel::Apply(uint64_t k, std::span<float> w, std::span<float> state,
                           std::span<const float> g) const {
   CHECK_EQ(w.size(), g.size());
   CHECK_EQ(w.size(), state.size());
-  if (transform_.identity()) {
-    Update<false>(w.size(), rate_.At(k), epsilon_, transform_, w.data(), state.data(), g.data());
-  } else {
-    Update<true>(w.size(), rate_.At(k), epsilon_, transform_, w.data(), state.data(), g.data());
-  }
+  ActiveOptimizerLoops().adagrad(w.size(), transform_, rate_.At(k), epsilon_, w.data(),
+                                 state.data(), g.data());
 }
 
 }  // namespace monsoon

@@ -1,36 +1,28 @@
-// What every optimizer does to a gradient first: clip by value, then add the
-// weight decay.
+// What the kernels share: the transform of a job's gradients, and the loops of
+// the SIMD level in use.
 #pragma once
 
 #include <limits>
 
+#include "common/optimizer/optimizer_loops.h"
+#include "common/simd/simd_level.h"
 #include "proto/job.pb.h"
 
 namespace monsoon {
 
-struct GradientTransform {
-  float clip = std::numeric_limits<float>::infinity();
-  float weight_decay = 0.0f;
+// clip_value and weight_decay of `optimizer`; 0 stands for neither.
+inline GradientTransform MakeGradientTransform(const Optimizer& optimizer) {
+  GradientTransform transform = {};
+  transform.identity = optimizer.clip_value() == 0.0 && optimizer.weight_decay() == 0.0;
+  transform.clip = optimizer.clip_value() > 0.0 ? static_cast<float>(optimizer.clip_value())
+                                                : std::numeric_limits<float>::infinity();
+  transform.weight_decay = static_cast<float>(optimizer.weight_decay());
+  return transform;
+}
 
-  static GradientTransform From(const Optimizer& optimizer) {
-    GradientTransform transform;
-    if (optimizer.clip_value() > 0.0) {
-      transform.clip = static_cast<float>(optimizer.clip_value());
-    }
-    transform.weight_decay = static_cast<float>(optimizer.weight_decay());
-    return transform;
-  }
-
-  bool identity() const {
-    return clip == std::numeric_limits<float>::infinity() && weight_decay == 0.0f;
-  }
-
-  // Written with conditionals that map to one minimum and one maximum.
-  float operator()(float g, float w) const {
-    const float below = g < clip ? g : clip;
-    const float clipped = below > -clip ? below : -clip;
-    return clipped + weight_decay * w;
-  }
-};
+inline const OptimizerLoops& ActiveOptimizerLoops() {
+  return ActiveLoops(simd_baseline::kOptimizerLoops, simd_avx2::kOptimizerLoops,
+                     simd_avx512::kOptimizerLoops);
+}
 
 }  // namespace monsoon

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
   RETURN_IF_ERROR(CheckNotNegative("weight_decay", optimizer.weight_decay()));
   RETURN_IF_ERROR(CheckNotNegative("clip_value", optimizer.clip_value()));
   RETURN_IF_ERROR(ValidateSchedule(optimizer.schedule()));
-  const GradientTransform transform = GradientTransform::From(optimizer);
+  const GradientTransform transform = MakeGradientTransform(optimizer);
   switch (optimizer.kind_case()) {
     case Optimizer::kSgd: {
       RETURN_IF_ERROR(CheckRate("sgd", optimizer.sgd().rate()));

@@ -8,8 +8,13 @@
 //   momentum: v = momentum * v + g';   w -= rate(k) * v
 //   adagrad:  h += g' * g';            w -= rate(k) * g' / (sqrt(h) + epsilon)
 // with rate(k) = rate * ScheduleFactor(k) (Duchi et al. 2011; Dean et al. 2012,
-// section 4.1). The result's bits depend neither on how a vector is cut into
-// ranges nor on their alignment. Padding stays zero: w = g = 0 gives w = 0.
+// section 4.1). Padding stays zero: w = g = 0 gives w = 0.
+//
+// The loops run with the SIMD instructions of the machine (simd_level.h). The
+// result's bits depend neither on these, nor on how a vector is cut into
+// ranges, nor on their alignment. So one push may be applied piece by piece, as
+// its gradient arrives and still lies in the second-level cache: call Apply for
+// each piece with the same k.
 //
 // Thread safety: immutable; calls on disjoint ranges may run at once. Locking
 // of `w` and `state` is the caller's.

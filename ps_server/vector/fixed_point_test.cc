@@ -1,10 +1,13 @@
 #include "ps_server/vector/fixed_point.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/simd/simd_level.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
@@ -24,7 +27,12 @@ int64_t ReferenceQuanta(float value, int exponent) {
   return rest < 0.5L ? integer : integer + 1;
 }
 
-TEST(FixedPointTest, TheSumOfAllThatFitsCannotOverflow) {
+// Runs at every SIMD level of this machine.
+class FixedPointTest : public ::testing::TestWithParam<SimdLevel> {
+  const ScopedSimdLevel level_{GetParam()};
+};
+
+TEST(FixedPointBitsTest, TheSumOfAllThatFitsCannotOverflow) {
   for (const uint32_t contributions : {1u, 2u, 3u, 4096u, 4097u, 16384u, 1u << 20}) {
     const int bits = ValueBits(contributions);
     EXPECT_LE(bits, 50);
@@ -35,7 +43,7 @@ TEST(FixedPointTest, TheSumOfAllThatFitsCannotOverflow) {
   EXPECT_EQ(ValueBits(16384), 48);
 }
 
-TEST(FixedPointTest, TheQuantumLeavesHeadroomOverTheMaximum) {
+TEST(FixedPointBitsTest, TheQuantumLeavesHeadroomOverTheMaximum) {
   using Limits = std::numeric_limits<float>;
   for (const float maximum : {1.0f, 0.75f, 1.5f, 3e-20f, Limits::max(), Limits::denorm_min()}) {
     const int bits = ValueBits(1000);
@@ -46,7 +54,7 @@ TEST(FixedPointTest, TheQuantumLeavesHeadroomOverTheMaximum) {
   }
 }
 
-TEST(FixedPointTest, AddsTheNearestQuantaOfEveryValue) {
+TEST_P(FixedPointTest, AddsTheNearestQuantaOfEveryValue) {
   const PhiloxStream random(3, StreamKind::kTest);
   for (const size_t size : {1u, 15u, 16u, 17u, 64u, 100u}) {
     const size_t lines = (size + kLineFloats - 1) / kLineFloats;
@@ -74,7 +82,7 @@ TEST(FixedPointTest, AddsTheNearestQuantaOfEveryValue) {
   }
 }
 
-TEST(FixedPointTest, ALineThatDoesNotFitIsToldAndLeftOut) {
+TEST_P(FixedPointTest, ALineThatDoesNotFitIsToldAndLeftOut) {
   const std::vector<int16_t> exponents = {-40, -40};
   Vector values(20, 1.0f), maxima(2, 0.0f);
   std::vector<int64_t> sum(20, 0);
@@ -91,7 +99,7 @@ TEST(FixedPointTest, ALineThatDoesNotFitIsToldAndLeftOut) {
   EXPECT_FALSE(AddFixedPoint(values, exponents, 50, maxima, sum));
 }
 
-TEST(FixedPointTest, RoundsTheShiftedSumOnce) {
+TEST_P(FixedPointTest, RoundsTheShiftedSumOnce) {
   const std::vector<int64_t> sum = {3, -5, int64_t{1} << 61};
   const std::vector<int16_t> exponents = {-4};
   const Vector shift = {1.0f, 2.0f, -3.0f};
@@ -104,6 +112,44 @@ TEST(FixedPointTest, RoundsTheShiftedSumOnce) {
   RoundFixedPoint(sum, exponents, 2.0, 0.0, {}, out);
   EXPECT_EQ(out[1], -0.625f);
 }
+
+TEST_P(FixedPointTest, AnyLengthAndAlignmentRoundsTheSumAndWritesNothingElse) {
+  constexpr float kPoison = 12345.0f;
+  const PhiloxStream random(4, StreamKind::kTest);
+  for (const size_t size : {1u, 15u, 16u, 17u, 47u, 100u}) {
+    std::vector<int16_t> exponents((size + kLineFloats - 1) / kLineFloats);
+    for (size_t line = 0; line < exponents.size(); ++line) {
+      exponents[line] = static_cast<int16_t>(-30 - 3 * static_cast<int>(line));
+    }
+    for (const size_t shift : {0u, 1u, 7u}) {
+      std::vector<int64_t> sums(size + shift);
+      Vector shifts(size + shift), guarded(size + 64, kPoison);
+      for (size_t i = 0; i < sums.size(); ++i) {
+        sums[i] = static_cast<int64_t>(random.Normal(i) * 0x1p58f);
+        shifts[i] = random.Normal(1000 + i) * 0x1p20f;
+      }
+      const std::span<const int64_t> sum = std::span(sums).subspan(shift);
+      const std::span<const float> shift_vector = std::span(shifts).subspan(shift);
+      const std::span<float> out = std::span(guarded).subspan(32 - shift, size);
+      for (const bool shifted : {false, true}) {
+        RoundFixedPoint(sum, exponents, 1.0 / 7.0, -0.2,
+                        shifted ? shift_vector : std::span<const float>(), out);
+        for (size_t i = 0; i < size; ++i) {
+          const double total =
+              static_cast<double>(sum[i]) * std::ldexp(1.0, exponents[i / kLineFloats]);
+          const double scaled = (1.0 / 7.0) * total;
+          const double want =
+              shifted ? scaled - 0.2 * static_cast<double>(shift_vector[i]) : scaled;
+          ASSERT_EQ(out[i], static_cast<float>(want)) << size << " at " << i;
+        }
+        EXPECT_EQ(std::ranges::count(guarded, kPoison), 64);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, FixedPointTest, ::testing::ValuesIn(SupportedSimdLevels()),
+                         [](const auto& info) { return SimdLevelName(info.param); });
 
 }  // namespace
 }  // namespace monsoon

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/simd/simd_level.h"
+#include "ps_server/vector/vector_loops.h"
 
 namespace monsoon {
 namespace {
@@ -12,20 +14,11 @@ namespace {
 // 2 KiB a vector: the blocks of 40 vectors fit the second-level cache.
 constexpr size_t kBlock = 512;
 static_assert(kBlock % kDotLanes == 0);
+static_assert(kDotLanes == 16, "what the loops have");
 
-// Adds the products of a block that begins with lane 0.
-void AddProducts(const float* x, const float* y, size_t size, DotLanes* lanes) {
-  DotLanes sum = *lanes;
-  size_t i = 0;
-  for (; i + kDotLanes <= size; i += kDotLanes) {
-    for (size_t lane = 0; lane < kDotLanes; ++lane) {
-      sum[lane] += static_cast<double>(x[i + lane]) * static_cast<double>(y[i + lane]);
-    }
-  }
-  for (size_t lane = 0; i < size; ++i, ++lane) {
-    sum[lane] += static_cast<double>(x[i]) * static_cast<double>(y[i]);
-  }
-  *lanes = sum;
+const VectorLoops& Loops() {
+  return ActiveLoops(simd_baseline::kVectorLoops, simd_avx2::kVectorLoops,
+                     simd_avx512::kVectorLoops);
 }
 
 }  // namespace
@@ -40,40 +33,26 @@ double SumLanes(const DotLanes& lanes) {
 
 void ScaleVector(double factor, std::span<const float> x, std::span<float> out) {
   CHECK_EQ(x.size(), out.size());
-  const float* __restrict in = x.data();
-  float* __restrict result = out.data();
-  for (size_t i = 0; i < out.size(); ++i) {
-    result[i] = static_cast<float>(factor * static_cast<double>(in[i]));
-  }
+  Loops().scale(out.size(), factor, x.data(), out.data());
 }
 
 void AxpyVector(double factor, std::span<const float> x, std::span<const float> y,
                 std::span<float> out) {
   CHECK_EQ(x.size(), out.size());
   CHECK_EQ(y.size(), out.size());
-  const float* __restrict a = x.data();
-  const float* __restrict b = y.data();
-  float* __restrict result = out.data();
-  for (size_t i = 0; i < out.size(); ++i) {
-    result[i] = static_cast<float>(factor * static_cast<double>(a[i]) + static_cast<double>(b[i]));
-  }
+  Loops().axpy(out.size(), factor, x.data(), y.data(), out.data());
 }
 
 void MultiplyVectors(std::span<const float> x, std::span<const float> y, std::span<float> out) {
   CHECK_EQ(x.size(), out.size());
   CHECK_EQ(y.size(), out.size());
-  const float* __restrict a = x.data();
-  const float* __restrict b = y.data();
-  float* __restrict result = out.data();
-  for (size_t i = 0; i < out.size(); ++i) {
-    result[i] = a[i] * b[i];  // the product of two floats is exact in double
-  }
+  Loops().multiply(out.size(), x.data(), y.data(), out.data());
 }
 
 double DotVectors(std::span<const float> x, std::span<const float> y) {
   CHECK_EQ(x.size(), y.size());
   DotLanes lanes = {};
-  AddProducts(x.data(), y.data(), x.size(), &lanes);
+  Loops().add_products(x.size(), x.data(), y.data(), lanes.data());
   return SumLanes(lanes);
 }
 
@@ -82,24 +61,19 @@ void CombineVectors(std::span<const double> factors, std::span<const float* cons
                     std::span<double> dots) {
   CHECK_EQ(factors.size(), in.size());
   CHECK_EQ(dot_with.size(), dots.size());
+  const VectorLoops& loops = Loops();
   std::vector<DotLanes> lanes(dots.size(), DotLanes{});
   alignas(64) double sum[kBlock];
   for (size_t begin = 0; begin < out.size(); begin += kBlock) {
     const size_t size = std::min(kBlock, out.size() - begin);
     std::fill_n(sum, size, 0.0);
     for (size_t k = 0; k < in.size(); ++k) {
-      const double factor = factors[k];
-      const float* __restrict x = in[k] + begin;
-      for (size_t i = 0; i < size; ++i) {
-        sum[i] += factor * static_cast<double>(x[i]);
-      }
+      loops.add_scaled(size, factors[k], in[k] + begin, sum);
     }
-    float* result = out.data() + begin;
-    for (size_t i = 0; i < size; ++i) {
-      result[i] = static_cast<float>(sum[i]);
-    }
+    float* const result = out.data() + begin;
+    loops.round(size, sum, result);
     for (size_t k = 0; k < dots.size(); ++k) {
-      AddProducts(result, dot_with[k] + begin, size, &lanes[k]);
+      loops.add_products(size, result, dot_with[k] + begin, lanes[k].data());
     }
   }
   std::transform(lanes.begin(), lanes.end(), dots.begin(), SumLanes);
@@ -108,12 +82,14 @@ void CombineVectors(std::span<const double> factors, std::span<const float* cons
 void GramVectors(std::span<const float* const> rows, std::span<const float* const> columns,
                  size_t size, std::span<double> dots) {
   CHECK_EQ(dots.size(), rows.size() * columns.size());
+  const VectorLoops& loops = Loops();
   std::vector<DotLanes> lanes(dots.size(), DotLanes{});
   for (size_t begin = 0; begin < size; begin += kBlock) {
     const size_t block = std::min(kBlock, size - begin);
     for (size_t i = 0; i < rows.size(); ++i) {
       for (size_t j = 0; j < columns.size(); ++j) {
-        AddProducts(rows[i] + begin, columns[j] + begin, block, &lanes[i * columns.size() + j]);
+        loops.add_products(block, rows[i] + begin, columns[j] + begin,
+                           lanes[i * columns.size() + j].data());
       }
     }
   }

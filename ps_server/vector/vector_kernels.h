@@ -3,8 +3,9 @@
 //
 // The bits are part of the contract: no contraction, and a sum of products has
 // kDotLanes partial sums (element i of the stripe belongs to lane i modulo
-// kDotLanes), added in the order of the lanes. That leaves room for SIMD and
-// depends neither on the machine nor on how a stripe is cut into blocks.
+// kDotLanes), added in the order of the lanes. That leaves room for SIMD
+// (simd_level.h chooses the instructions) and depends neither on the machine nor
+// on how a stripe is cut into blocks.
 //
 // Pure; all spans of a call have one length; `out` overlaps no input.
 #pragma once

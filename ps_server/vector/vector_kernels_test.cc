@@ -1,11 +1,14 @@
 #include "ps_server/vector/vector_kernels.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/simd/simd_level.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
@@ -49,7 +52,12 @@ std::vector<uint32_t> Bits(const Vector& values) {
 
 uint64_t Bits(double value) { return std::bit_cast<uint64_t>(value); }
 
-TEST(VectorKernelsTest, ElementsAreComputedInDoubleAndRoundedOnce) {
+// Runs at every SIMD level of this machine.
+class VectorKernelsTest : public ::testing::TestWithParam<SimdLevel> {
+  const ScopedSimdLevel level_{GetParam()};
+};
+
+TEST_P(VectorKernelsTest, ElementsAreComputedInDoubleAndRoundedOnce) {
   for (const size_t size : kSizes) {
     const Vector x = Random(size, 1), y = Random(size, 2);
     const double factor = -1.0 / 3.0;
@@ -69,7 +77,7 @@ TEST(VectorKernelsTest, ElementsAreComputedInDoubleAndRoundedOnce) {
   }
 }
 
-TEST(VectorKernelsTest, ADifferenceOfNearbyValuesIsNotLost) {
+TEST_P(VectorKernelsTest, ADifferenceOfNearbyValuesIsNotLost) {
   // In float32, 1/3 * x would be rounded before y is subtracted.
   const Vector x = {3.0f * 0x1.000002p0f}, y = {-1.0f};
   Vector out(1);
@@ -78,7 +86,7 @@ TEST(VectorKernelsTest, ADifferenceOfNearbyValuesIsNotLost) {
   EXPECT_NE(out[0], 0.0f);
 }
 
-TEST(VectorKernelsTest, DotHasTheBitsOfItsDefinition) {
+TEST_P(VectorKernelsTest, DotHasTheBitsOfItsDefinition) {
   for (const size_t size : kSizes) {
     const Vector x = Random(size, 3), y = Random(size, 4);
     const double dot = DotVectors(x, y);
@@ -94,7 +102,7 @@ TEST(VectorKernelsTest, DotHasTheBitsOfItsDefinition) {
   }
 }
 
-TEST(VectorKernelsTest, CombineAddsInOrderAndItsDotsAreThoseOfTheRoundedResult) {
+TEST_P(VectorKernelsTest, CombineAddsInOrderAndItsDotsAreThoseOfTheRoundedResult) {
   for (const size_t size : kSizes) {
     const std::vector<double> factors = {0.1, -2.5, 1.0, 1e-7};
     std::vector<Vector> inputs;
@@ -122,7 +130,7 @@ TEST(VectorKernelsTest, CombineAddsInOrderAndItsDotsAreThoseOfTheRoundedResult) 
   }
 }
 
-TEST(VectorKernelsTest, GramHoldsTheDotsRowByRow) {
+TEST_P(VectorKernelsTest, GramHoldsTheDotsRowByRow) {
   for (const size_t size : kSizes) {
     const Vector a = Random(size, 20), b = Random(size, 21), c = Random(size, 22);
     const std::vector<const float*> rows = {a.data(), b.data()};
@@ -137,6 +145,58 @@ TEST(VectorKernelsTest, GramHoldsTheDotsRowByRow) {
     }
   }
 }
+
+// A vector begins where its tensor does, and SIMD registers are longer than
+// what is left at its end.
+TEST_P(VectorKernelsTest, AnyAlignmentHasTheSameBitsAndNothingElseIsWritten) {
+  constexpr size_t kGuard = 32;
+  constexpr float kPoison = 12345.0f;
+  const double factor = 0.3;
+  for (const size_t size : kSizes) {
+    const Vector x = Random(size, 30), y = Random(size, 31);
+    Vector expected[3] = {Vector(size), Vector(size), Vector(size)};
+    ScaleVector(factor, x, expected[0]);
+    AxpyVector(factor, x, y, expected[1]);
+    MultiplyVectors(x, y, expected[2]);
+    for (const size_t shift : {1u, 3u, 13u}) {
+      Vector moved_x(size + 16), moved_y(size + 16);
+      std::ranges::copy(x, moved_x.begin() + static_cast<ptrdiff_t>(shift));
+      std::ranges::copy(y, moved_y.begin() + static_cast<ptrdiff_t>(16 - shift));
+      const std::span<const float> a = std::span(moved_x).subspan(shift, size);
+      const std::span<const float> b = std::span(moved_y).subspan(16 - shift, size);
+      const double factors[] = {factor, 1.0};
+      const float* const in[] = {a.data(), b.data()};
+      const float* const with[] = {a.data()};
+      double dot = 0.0;
+      for (int kernel = 0; kernel < 4; ++kernel) {
+        Vector guarded(size + 2 * kGuard, kPoison);
+        const std::span<float> out = std::span(guarded).subspan(kGuard - shift, size);
+        switch (kernel) {
+          case 0:
+            ScaleVector(factor, a, out);
+            break;
+          case 1:
+            AxpyVector(factor, a, b, out);
+            break;
+          case 2:
+            MultiplyVectors(a, b, out);
+            break;
+          default:  // the sum of two is Axpy's
+            CombineVectors(factors, in, with, out, std::span(&dot, 1));
+        }
+        const Vector& want = expected[kernel == 3 ? 1 : kernel];
+        EXPECT_EQ(Bits(Vector(out.begin(), out.end())), Bits(want)) << size << " " << kernel;
+        EXPECT_EQ(std::ranges::count(guarded, kPoison), static_cast<ptrdiff_t>(2 * kGuard))
+            << size << " " << kernel;
+      }
+      EXPECT_EQ(Bits(dot), Bits(ReferenceDot(x, expected[1]))) << size;
+      EXPECT_EQ(Bits(DotVectors(a, b)), Bits(ReferenceDot(x, y))) << size;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, VectorKernelsTest, ::testing::ValuesIn(SupportedSimdLevels()),
+                         [](const auto& info) { return SimdLevelName(info.param); });
 
 }  // namespace
 }  // namespace monsoon

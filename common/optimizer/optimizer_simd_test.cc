@@ -1,0 +1,175 @@
+// The optimizers at every SIMD level of this machine: against the formulas in
+// double, the same bits at all levels, at any length and alignment.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/optimizer/optimizer.h"
+#include "common/simd/simd_level.h"
+#include "common/testing/status_matchers.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using Vector = std::vector<float>;
+
+constexpr double kRate = 0.1, kMomentum = 0.9, kEpsilon = 1e-8, kClip = 1.5, kDecay = 0.01;
+constexpr float kPoison = 12345.0f;
+constexpr size_t kGuard = 64;  // floats on both sides: more than a register
+
+struct Case {
+  Optimizer optimizer;
+  bool transform;
+};
+
+Case MakeCase(const std::string& kind, bool transform) {
+  Case made = {{}, transform};
+  const std::string text = kind + (transform ? " clip_value: 1.5 weight_decay: 0.01" : "");
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &made.optimizer)) << text;
+  return made;
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const char* kind :
+       {"sgd { rate: 0.1 }", "momentum { rate: 0.1 momentum: 0.9 }", "adagrad { rate: 0.1 }"}) {
+    cases.push_back(MakeCase(kind, false));
+    cases.push_back(MakeCase(kind, true));
+  }
+  return cases;
+}
+
+// An array between poisoned guards that begins `shift` floats behind a line.
+class Guarded {
+ public:
+  Guarded(const Vector& values, size_t shift)
+      : size_(values.size()), shift_(shift), floats_(values.size() + shift + 2 * kGuard, kPoison) {
+    std::ranges::copy(values, span().begin());
+  }
+  std::span<float> span() { return std::span(floats_).subspan(kGuard + shift_, size_); }
+  bool GuardsAreIntact() const {
+    const auto untouched = [](float value) { return value == kPoison; };
+    const auto begin = floats_.begin() + static_cast<ptrdiff_t>(kGuard + shift_);
+    return std::all_of(floats_.begin(), begin, untouched) &&
+           std::all_of(begin + static_cast<ptrdiff_t>(size_), floats_.end(), untouched);
+  }
+
+ private:
+  const size_t size_;
+  const size_t shift_;
+  Vector floats_;
+};
+
+struct Input {
+  Vector w, state, g;
+};
+
+// Values over many decades, with zeros of both signs and subnormals between.
+// The state is not negative, as Adagrad's never is.
+Input RandomInput(size_t size, size_t slots) {
+  const PhiloxStream random(17, StreamKind::kTest);
+  Input input = {Vector(size), Vector(size * slots), Vector(size)};
+  for (size_t i = 0; i < size; ++i) {
+    const float scale = std::pow(10.0f, static_cast<float>(i % 9) - 6.0f);
+    input.w[i] = random.Normal(3 * i);
+    input.g[i] = random.Normal(3 * i + 1) * scale;
+    if (slots > 0) {
+      input.state[i] = i % 5 == 0 ? 0.0f : std::abs(random.Normal(3 * i + 2)) * scale * scale;
+    }
+    if (i % 11 == 0) {
+      input.g[i] = i % 2 == 0 ? 0.0f : -0.0f;
+    } else if (i % 13 == 0) {
+      input.g[i] = std::numeric_limits<float>::denorm_min() * static_cast<float>(i);
+    }
+  }
+  return input;
+}
+
+struct Result {
+  double w, state;
+};
+
+// The formulas of optimizer.h, and how far rounding in float32 may go from
+// them: half a unit in the last place for each of the operations.
+Result Reference(const Case& tested, double w, double state, double g) {
+  if (tested.transform) {
+    g = std::clamp(g, -kClip, kClip) + kDecay * w;
+  }
+  switch (tested.optimizer.kind_case()) {
+    case Optimizer::kSgd:
+      return {w - kRate * g, 0.0};
+    case Optimizer::kMomentum:
+      return {w - kRate * (kMomentum * state + g), kMomentum * state + g};
+    default:
+      return {w - kRate * g / (std::sqrt(state + g * g) + kEpsilon), state + g * g};
+  }
+}
+
+class OptimizerSimdTest : public ::testing::TestWithParam<SimdLevel> {};
+
+TEST_P(OptimizerSimdTest, EveryLengthAndAlignmentHasTheBitsOfTheBaseline) {
+  std::vector<size_t> sizes(70);
+  std::ranges::generate(sizes, [size = size_t{0}]() mutable { return size++; });
+  sizes.push_back(1003);
+  for (const Case& tested : Cases()) {
+    auto kernel = OptimizerKernel::Create(tested.optimizer);
+    ASSERT_OK(kernel);
+    const size_t slots = static_cast<size_t>((*kernel)->state_slots());
+    for (const size_t size : sizes) {
+      const Input input = RandomInput(size, slots);
+      Input expected = input;
+      {
+        const ScopedSimdLevel baseline(SimdLevel::kBaseline);
+        (*kernel)->Apply(0, expected.w, expected.state, expected.g);
+      }
+      const ScopedSimdLevel level(GetParam());
+      for (const size_t shift : {0u, 1u, 5u, 15u}) {
+        Guarded w(input.w, shift), state(input.state, (3 * shift) % 16), g(input.g, 15 - shift);
+        (*kernel)->Apply(0, w.span(), state.span(), g.span());
+        const auto same_bits = [](float a, float b) {
+          return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+        };
+        ASSERT_TRUE(std::ranges::equal(w.span(), expected.w, same_bits)) << size << " " << shift;
+        ASSERT_TRUE(std::ranges::equal(state.span(), expected.state, same_bits)) << size;
+        ASSERT_TRUE(std::ranges::equal(g.span(), input.g, same_bits)) << size;
+        ASSERT_TRUE(w.GuardsAreIntact() && state.GuardsAreIntact() && g.GuardsAreIntact())
+            << size << " " << shift;
+      }
+    }
+  }
+}
+
+TEST_P(OptimizerSimdTest, FollowsTheFormulasInDouble) {
+  constexpr size_t kFloats = 10'007;
+  const ScopedSimdLevel level(GetParam());
+  for (const Case& tested : Cases()) {
+    auto kernel = OptimizerKernel::Create(tested.optimizer);
+    ASSERT_OK(kernel);
+    const size_t slots = static_cast<size_t>((*kernel)->state_slots());
+    const Input input = RandomInput(kFloats, slots);
+    Vector w = input.w, state = input.state;
+    (*kernel)->Apply(0, w, state, input.g);
+    for (size_t i = 0; i < kFloats; ++i) {
+      const double before = slots > 0 ? input.state[i] : 0.0;
+      const Result exact = Reference(tested, input.w[i], before, input.g[i]);
+      // Eight roundings at most, of terms no larger than these.
+      const double terms = std::abs(before) + std::abs(input.w[i]) + std::abs(input.g[i]) + 1e-30;
+      ASSERT_NEAR(w[i], exact.w, 8 * 0x1p-24 * (terms + std::abs(exact.w))) << i;
+      if (slots > 0) {
+        ASSERT_NEAR(state[i], exact.state, 8 * 0x1p-24 * (terms + std::abs(exact.state))) << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, OptimizerSimdTest, ::testing::ValuesIn(SupportedSimdLevels()),
+                         [](const auto& info) { return SimdLevelName(info.param); });
+
+}  // namespace
+}  // namespace monsoon
