@@ -12,6 +12,7 @@
 #include "common/process/die_with_parent.h"
 #include "common/process/signal_fd.h"
 #include "common/rpc/port_file.h"
+#include "common/simd/simd_level.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/server.h"
 #include "ps_server/settings.h"
@@ -48,7 +49,8 @@ int Run(std::span<const char* const> args) {
     LOG(ERROR) << server.status().message();
     return 2;
   }
-  LOG(INFO) << "serving on " << (*server)->address() << ", epoch " << (*server)->epoch();
+  LOG(INFO) << "serving on " << (*server)->address() << ", epoch " << (*server)->epoch()
+            << ", kernels " << SimdLevelName();
   std::optional<int> signal;
   while (!signal.has_value()) {
     signal = signals->WaitFor(absl::Hours(1));

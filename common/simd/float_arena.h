@@ -5,7 +5,7 @@
 // 1 MiB alone never does. Arrays start at 64-byte boundaries, kStagger bytes of
 // address apart modulo a page: with equal offsets within a page, as all large
 // arrays from malloc have, a load looks as if it met the store before it.
-// Adagrad over 10 million parameters in stripes of 1 MiB took 0.71 to 0.77 of
+// Adagrad over 10 million parameters in stripes of 1 MiB took 0.69 to 0.80 of
 // its time with arrays from malloc, 0.88 to 0.95 without huge pages (EPYC,
 // Linux 6.18, medians of paired rounds, the machine busy).
 //
