@@ -48,7 +48,15 @@ class Workload:
 
     def rate(self, contender):
         seconds = statistics.median(self.column(contender))
-        return f"{contender.replace('_', ' ')} {number(self.bytes / seconds / 1e9)} GB/s"
+        return (f"{contender.replace('_', ' ')} {number(self.bytes / seconds / 1e9)} GB/s"
+                f" ({self.cpu_words(contender, 1e9 / self.bytes)} CPU s/GB)")
+
+    def cpu_words(self, contender, factor):
+        """CPU seconds per operation times `factor`: of the client and, where
+        there is one, of the server."""
+        sides = [factor * statistics.median(self.column(contender, key))
+                 for key in ("client_cpu", "server_cpu")]
+        return " + ".join(number(side) for side in sides if side > 0)
 
 
 def speed_row(work, workload, contender, limit, wanted):
@@ -82,26 +90,26 @@ def transfer_rows(workloads):
         yield speed_row(work, fetch, "shared_memory", "grpc", at_least(2.5))
         yield speed_row(f"push over shared memory with Adagrad, {mib} MiB", push, "shared_memory",
                         "tcp", at_least(1.5 if mib == 16 else 1.25))
-        yield cpu_row(f"CPU seconds per GB fetched over gRPC, both sides, {mib} MiB", fetch, "grpc",
-                      "tcp", at_most(1.6))
+        yield Row(f"CPU seconds per GB fetched over gRPC, both sides, {mib} MiB",
+                  cpu_per_gb(fetch, "grpc"), cpu_per_gb(fetch, "tcp"),
+                  paired(fetch.cpu("grpc"), fetch.cpu("tcp")), at_most(1.6))
     step = workloads["step_speech"]
     for transport, name in (("grpc", "gRPC"), ("shared_memory", "shared memory")):
         row = speed_row(f"speech-size model (41,777,152), fetch + push over {name}", step,
                         transport, "tcp", None)
+        row.limit = f"tcp {per_second(step, 'tcp')}"
         if not row.why:
-            row.value = f"{number(1 / statistics.median(step.column(transport)))} per s"
-        row.limit = f"tcp {number(1 / statistics.median(step.column('tcp')))} per s"
+            row.value = f"{transport.replace('_', ' ')} {per_second(step, transport)}"
         yield row
 
 
-def cpu_row(work, workload, contender, limit, wanted):
-    def per_gb(name):
-        cost = statistics.median(workload.cpu(name)) / workload.bytes * 1e9
-        client = statistics.median(workload.column(name, "client_cpu")) / workload.bytes * 1e9
-        return f"{name} {number(cost)} CPU s/GB (client {number(client)})"
+def cpu_per_gb(workload, name):
+    return f"{name} {number(statistics.median(workload.cpu(name)) / workload.bytes * 1e9)} CPU s/GB"
 
-    return Row(work, per_gb(contender), per_gb(limit),
-               paired(workload.cpu(contender), workload.cpu(limit)), wanted)
+
+def per_second(workload, name):
+    return (f"{number(1 / statistics.median(workload.column(name)))} per s "
+            f"({workload.cpu_words(name, 1)} CPU s each)")
 
 
 def call_rows(workloads):
@@ -111,7 +119,8 @@ def call_rows(workloads):
         return [1e6 * seconds for seconds in workload.column(name)]
 
     def words(name):
-        return f"{name.replace('_', ' ')} {number(statistics.median(microseconds(name)))} us"
+        return (f"{name.replace('_', ' ')} {number(statistics.median(microseconds(name)))} us "
+                f"({workload.cpu_words(name, 1e6)} CPU us)")
 
     yield Row("round trip of a 64-byte fetch over gRPC", words("grpc"), words("bare_call"),
               paired(workload.column("grpc"), workload.column("bare_call")), at_most(1.1))
@@ -126,7 +135,8 @@ def connection_rows(workloads):
     workload = workloads["connections"]
 
     def rate(name):
-        return f"{name} clients {number(1 / statistics.median(workload.column(name)))} pushes/s"
+        return (f"{name} clients {number(1 / statistics.median(workload.column(name)))} pushes/s "
+                f"({workload.cpu_words(name, 1e6)} CPU us each)")
 
     yield Row("256 client connections on one shard, pushes of 4 KiB", rate("256"), rate("8"),
               paired(workload.column("8"), workload.column("256")), at_least(0.8))

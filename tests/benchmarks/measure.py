@@ -189,8 +189,8 @@ def report(rows, options):
     text = f"{machine()}; {options.rounds} rounds"
     if options.quick:
         text += "; --quick, not to be quoted"
-    return (f"{text}.\nRatios are paired within a round: median, min, max. Other load: cores that "
-            f"other programs kept busy.\n\n{table(rows)}\n")
+    return (f"{text}.\nRatios are paired within a round: median, min, max. CPU seconds: of the "
+            f"client + of the server. Other load: cores that other programs kept busy.\n\n{table(rows)}\n")
 
 
 def write_json(path, rows):

@@ -10,9 +10,11 @@ import unittest
 
 import data_plane
 import measure
+import peer_pytorch
 import run_all
 import time_to_accuracy
 from measure import Row, at_least, at_most
+from torch_peer import NoPeer, TorchPeer
 
 
 class RatioTest(unittest.TestCase):
@@ -154,7 +156,8 @@ class DataPlaneTest(unittest.TestCase):
         self.assertEqual([row.ratios[0] for row in rows[:6]], [0.5, 0.75, 0.5, 4, 1.5, 1.5])
         self.assertEqual([row.reached() for row in rows[:6]],
                          [False, True, False, True, True, True])
-        self.assertEqual(rows[-2].value, "0.25 per s")
+        self.assertEqual(rows[0].value, "grpc 0.5 GB/s (2 + 2.5 CPU s/GB)")
+        self.assertEqual(rows[-2].value, "grpc 0.25 per s (1 + 2 CPU s each)")
         self.assertEqual(len(rows), 14)
 
     def test_kernels_are_held_against_the_best_loop(self):
@@ -175,6 +178,30 @@ class DataPlaneTest(unittest.TestCase):
         rate, memory = data_plane.rows_of(output, ["connections"])
         self.assertEqual((rate.ratios, rate.reached()), ([0.5], False))
         self.assertEqual((memory.ratios, memory.reached()), ([1.5], False))
+
+
+class NoPyTorchTest(unittest.TestCase):
+    OPTIONS = types.SimpleNamespace(rounds=1, quick=True, batch=64, target=0.88)
+
+    def test_an_interpreter_without_it_is_no_peer(self):
+        with self.assertRaisesRegex(NoPeer, "there is no /nowhere/python3"):
+            TorchPeer("/nowhere/python3")
+        with self.assertRaisesRegex(NoPeer, "python3-torch"):
+            TorchPeer("/bin/false")
+
+    def test_every_row_is_there_and_says_why(self):
+        rows = list(peer_pytorch.rows([NoPeer("no torch")], self.OPTIONS, core=0))
+        self.assertEqual([row.why for row in rows], ["no torch"] * len(peer_pytorch.WANTED))
+
+        def missing(_):
+            raise NoPeer("no torch")
+
+        kept, time_to_accuracy.TorchPeer = time_to_accuracy.TorchPeer, missing
+        try:
+            self.assertEqual([row.why for row in time_to_accuracy.measure_time(self.OPTIONS)],
+                             ["no torch"])
+        finally:
+            time_to_accuracy.TorchPeer = kept
 
 
 class RunAllTest(unittest.TestCase):

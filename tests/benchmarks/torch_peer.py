@@ -31,7 +31,7 @@ class TorchPeer:
             raise NoPeer(f"{python} has no PyTorch (Debian: python3-torch libopenblas0)")
         self._process = subprocess.Popen(
             [python, SIDE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            preexec_fn=pin_to(core), env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"})
+            preexec_fn=pin_to(core))
         hello = self.ask("hello")
         self.name = f"PyTorch {hello['version']}"
         if not hello["blas"]:

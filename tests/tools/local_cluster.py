@@ -34,7 +34,7 @@ class LocalCluster:
 
     def __init__(self, ps=1, workers=3, threads=1, bin_dir=None, extra_flags=(),
                  environment=None):
-        """`environment` is added to that of all tasks."""
+        """`environment` changes that of all tasks; None removes a variable."""
         LocalCluster._count += 1
         prefix = f"unix-abstract:monsoon-{os.getpid()}-{LocalCluster._count}"
         lines = [f'name: "local-{os.getpid()}"',
@@ -48,7 +48,8 @@ class LocalCluster:
         self.log_path = pathlib.Path(self._directory.name) / "up.log"
         self._flags = [f"--bin_dir={bin_dir}"] if bin_dir else []
         self._flags += list(extra_flags)
-        self._environment = {**os.environ, **(environment or {})}
+        changed = {**os.environ, **(environment or {})}
+        self._environment = {name: value for name, value in changed.items() if value is not None}
         self._up = None
 
     def __enter__(self):
