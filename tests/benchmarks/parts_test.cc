@@ -53,15 +53,22 @@ TEST(ExpectedModelTest, FollowsPushesAndSeesEveryWrongFloat) {
 }
 
 TEST(ExpectedModelTest, SeesWhatAFetchLeftOut) {
+  constexpr size_t kPiece = 16 * ExpectedModel::kPeriod;  // 64 KiB
   const ExpectedModel model;
   std::vector<float> found(kFloats);
-  ExpectedModel::Spoil(found);
-  // All but the last 64 KiB arrive.
-  ExpectedModel::Fill(model.parameters(), std::span(found).first(kFloats - 16384));
-  EXPECT_THAT(model.CheckSamples(found),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("instead of")));
-  ExpectedModel::Fill(model.parameters(), found);
-  EXPECT_OK(model.CheckSamples(found));
+  const auto whole = std::span(found);
+  ExpectedModel::Fill(model.parameters(), whole);
+  EXPECT_OK(model.CheckSamples(whole));
+  ExpectedModel::Spoil(whole);
+  // A piece in the middle is missing.
+  ExpectedModel::Fill(model.parameters(), whole.first(kPiece));
+  ExpectedModel::Fill(model.parameters(), whole.subspan(2 * kPiece));
+  EXPECT_THAT(model.CheckSamples(whole), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("16384")));
+  // The end is missing.
+  ExpectedModel::Spoil(whole);
+  ExpectedModel::Fill(model.parameters(), whole.first(kFloats - 1));
+  EXPECT_THAT(model.CheckSamples(whole),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("100002")));
 }
 
 TEST(RoundsTest, EverybodyComesFirstInTurn) {
@@ -111,8 +118,11 @@ TEST(InPlaceTest, AllKernelsDoTheSame) {
   const ExpectedModel start;
   for (const InPlaceKernel& kernel : InPlaceKernels()) {
     std::vector<float> w = start.parameters(), state = start.state();
-    kernel.apply(w, state, start.gradient());
-    for (size_t i = 0; i < w.size(); ++i) {
+    constexpr size_t kSize = 1021;  // not a multiple of any vector
+    kernel.apply(std::span(w).first(kSize), std::span(state).first(kSize),
+                 std::span(start.gradient()).first(kSize));
+    EXPECT_EQ(w[kSize], start.parameters()[kSize]);
+    for (size_t i = 0; i < kSize; ++i) {
       const float g = start.gradient()[i];
       ASSERT_FLOAT_EQ(w[i], start.parameters()[i] - 0.01f * g) << kernel.name;
       ASSERT_FLOAT_EQ(state[i], g * g) << kernel.name;
