@@ -168,6 +168,7 @@ run_check lint /usr/bin/python3 tests/lint/lint.py
 run_check selftest /usr/bin/python3 tests/lint/lint_selftest.py
 run_check selftest /usr/bin/python3 tests/count_results_selftest.py
 run_check selftest /usr/bin/python3 deploy/demo_report_selftest.py
+run_check selftest /usr/bin/python3 tests/benchmarks/measure_selftest.py
 end
 
 if [[ $full -eq 1 ]]; then

@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """Examples per second of one and of three one-thread workers, and of the
 one-process baseline, on the same job.
 
@@ -9,20 +10,23 @@ SUCCEEDED and have processed all its examples, or the benchmark fails.
 Build first: bazel build --config=opt //...
 """
 
-import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from local_cluster import BASELINE, ROOT, LocalCluster  # noqa: E402
+import measure
+from measure import Row, number, paired
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+from local_cluster import BASELINE, ROOT, LocalCluster, training_seconds  # noqa: E402
+
+EXAMPLES = 60_000
 # Batch and epochs of one run: long enough (10 s and more on one core) that
 # joining and the last evaluation do not matter.
 RUNS = {"lenet": (128, 1), "mlp": (128, 10)}
+QUICK_EPOCHS = {"lenet": 0.1, "mlp": 1}
 
 
 def cluster_rate(cluster, model, batch, epochs, replicas):
@@ -30,18 +34,12 @@ def cluster_rate(cluster, model, batch, epochs, replicas):
     description = cluster.run(job, {
         "batch_size": batch, "stop.epochs": epochs, "downpour.replicas": replicas,
         "evaluation.every_epochs": 1000})
-    expected = int(60000 * epochs)
-    if description["progress"]["examples"] < expected:
-        raise RuntimeError(f"{description['progress']['examples']} of {expected} examples")
+    if description["progress"]["examples"] < int(EXAMPLES * epochs):
+        raise RuntimeError(f"{description['progress']['examples']} of "
+                           f"{EXAMPLES * epochs} examples")
     # Sum of what each replica processed over the time from its first work to
     # the end of the data.
-    return description["progress"]["examples"] / training_seconds(description), description
-
-
-def training_seconds(description):
-    """From the state RUNNING to FINISHING, by the coordinator's events."""
-    times = {event["kind"]: event["elapsed_s"] for event in description["events"]}
-    return times["finishing"] - times["running"]
+    return description["progress"]["examples"] / training_seconds(description)
 
 
 def baseline_rate(model, batch, epochs):
@@ -53,50 +51,37 @@ def baseline_rate(model, batch, epochs):
     return json.loads(output)["examples_per_s"]
 
 
-def cpu_name():
-    with open("/proc/cpuinfo") as file:
-        for line in file:
-            if line.startswith("model name"):
-                return line.split(":")[1].strip()
-    return "unknown"
+def model_rows(model, options):
+    batch, epochs = RUNS[model]
+    if options.quick:
+        epochs = QUICK_EPOCHS[model]
+    rates = {"baseline": [], "one worker": [], "three workers": []}
+    for number_of_round in range(options.rounds):
+        rates["baseline"].append(baseline_rate(model, batch, epochs))
+        with LocalCluster(ps=1, workers=3) as cluster:
+            for name, replicas in (("one worker", 1), ("three workers", 3)):
+                rates[name].append(cluster_rate(cluster, model, batch, epochs, replicas))
+        measure.log(f"scaling {model} round {number_of_round + 1}: " +
+                    ", ".join(f"{name} {column[-1]:.0f}/s" for name, column in rates.items()))
+    words = {name: f"{name} {number(statistics.median(column))} samples/s"
+             for name, column in rates.items()}
+    for over, under in (("three workers", "one worker"), ("one worker", "baseline")):
+        yield Row(f"{model}, batch {batch}: {over} / {under}", words[over], words[under],
+                  paired(rates[over], rates[under]))
 
 
-def spread(values):
-    return f"{statistics.median(values):.3g} | {min(values):.3g} | {max(values):.3g}"
+def measure_scaling(options):
+    return [row for model in options.model.split(",") for row in model_rows(model, options)]
+
+
+def add_options(parser):
+    parser.add_argument("--model", default="lenet,mlp")
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--model", default="lenet,mlp")
-    parser.add_argument("--json")
-    arguments = parser.parse_args()
-    print(f"CPU {cpu_name()}, {os.cpu_count()} cores, kernel {platform.release()}, "
-          f"load {os.getloadavg()[0]:.2f}", flush=True)
-    print("| workload | value | median | min | max | rounds |")
-    print("|---|---|---|---|---|---|")
-    results = {}
-    for model in arguments.model.split(","):
-        batch, epochs = RUNS[model]
-        rows = {"baseline": [], "one": [], "three": []}
-        for _ in range(arguments.rounds):
-            rows["baseline"].append(baseline_rate(model, batch, epochs))
-            with LocalCluster(ps=1, workers=3) as cluster:
-                rows["one"].append(cluster_rate(cluster, model, batch, epochs, 1)[0])
-                rows["three"].append(cluster_rate(cluster, model, batch, epochs, 3)[0])
-        ratios = {
-            "three / one": [a / b for a, b in zip(rows["three"], rows["one"])],
-            "one / baseline": [a / b for a, b in zip(rows["one"], rows["baseline"])],
-        }
-        name = f"{model}, batch {batch}"
-        for key, values in rows.items():
-            print(f"| {name} | {key}, examples/s | {spread(values)} | {arguments.rounds} |")
-        for key, values in ratios.items():
-            print(f"| {name} | {key} | {spread(values)} | {arguments.rounds} |", flush=True)
-        results[model] = {"batch": batch, "rates": rows, "ratios": ratios}
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(results, file, indent=1)
+    parser = measure.options_parser(__doc__)
+    add_options(parser)
+    measure.run_program(measure_scaling, parser)
 
 
 if __name__ == "__main__":

@@ -17,14 +17,24 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COORDINATOR = ROOT / "bazel-bin/coordinator/coordinator"
-BASELINE = ROOT / "bazel-bin/worker/baseline/baseline"
+# MONSOON_BIN: where the built programs are, if not behind Bazel's own link.
+BIN = pathlib.Path(os.environ.get("MONSOON_BIN") or ROOT / "bazel-bin")
+COORDINATOR = BIN / "coordinator/coordinator"
+BASELINE = BIN / "worker/baseline/baseline"
+
+
+def training_seconds(description):
+    """From the state RUNNING to FINISHING, by the coordinator's events."""
+    times = {event["kind"]: event["elapsed_s"] for event in description["events"]}
+    return times["finishing"] - times["running"]
 
 
 class LocalCluster:
     _count = 0
 
-    def __init__(self, ps=1, workers=3, threads=1, bin_dir=None, extra_flags=()):
+    def __init__(self, ps=1, workers=3, threads=1, bin_dir=None, extra_flags=(),
+                 environment=None):
+        """`environment` changes that of all tasks; None removes a variable."""
         LocalCluster._count += 1
         prefix = f"unix-abstract:monsoon-{os.getpid()}-{LocalCluster._count}"
         lines = [f'name: "local-{os.getpid()}"',
@@ -38,6 +48,8 @@ class LocalCluster:
         self.log_path = pathlib.Path(self._directory.name) / "up.log"
         self._flags = [f"--bin_dir={bin_dir}"] if bin_dir else []
         self._flags += list(extra_flags)
+        changed = {**os.environ, **(environment or {})}
+        self._environment = {name: value for name, value in changed.items() if value is not None}
         self._up = None
 
     def __enter__(self):
@@ -45,7 +57,8 @@ class LocalCluster:
             # A killed script leaves no cluster behind.
             self._up = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", COORDINATOR, "up", f"--cluster={self.path}", *self._flags],
-                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                env=self._environment)
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             if self._up.poll() is not None:

@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+"""What the cluster costs one worker, and what shared memory gains.
+
+    tests/benchmarks/downpour_overhead.py [--rounds=7] [--quick]
+
+One ps and one one-thread worker train the MLP at batch 256, with n_fetch =
+n_push = 1 and 5, over each transport; the same job without a ps is
+worker/baseline. Then three workers with a ps, over each transport. Every run
+must end SUCCEEDED, have processed all its examples and have learnt something.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import measure
+from measure import Row, at_least, at_most, number, paired
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+from local_cluster import BASELINE, ROOT, LocalCluster, training_seconds  # noqa: E402
+
+JOB = ROOT / "configs/job/mlp_downpour.textproto"
+EXAMPLES = 60_000
+BATCH = 256
+CROWD_BATCH = 128
+LEAST_ACCURACY = 0.6
+# What the tasks' environment says; unset: the library's own choice.
+TRANSPORTS = {"gRPC": {"MONSOON_TRANSPORT": "grpc"}, "shared memory": {"MONSOON_TRANSPORT": None}}
+WANTED = {("gRPC", 1): at_least(0.80), ("shared memory", 1): at_least(0.92),
+          ("gRPC", 5): at_least(0.95), ("shared memory", 5): at_least(0.95)}
+
+
+def settings(epochs, batch, every):
+    return {"batch_size": batch, "stop.epochs": epochs, "downpour.n_fetch": every,
+            "downpour.n_push": every, "evaluation.every_epochs": 100_000}
+
+
+def demand_learning(who, accuracy):
+    if accuracy < LEAST_ACCURACY:
+        raise RuntimeError(f"{who} is at accuracy {accuracy}: it did not train")
+
+
+def baseline_rate(epochs, batch, every):
+    """Samples per second of the same worker without a ps."""
+    flags = [f"--set={path}={value}" for path, value in settings(epochs, batch, every).items()]
+    output = subprocess.run([BASELINE, f"--job={JOB}", "--threads=1", "--json", *flags],
+                            capture_output=True, text=True, check=True).stdout
+    result = json.loads(output)
+    demand_learning("worker/baseline", result["final"]["test_accuracy"])
+    return result["examples_per_s"]
+
+
+def cluster_rate(cluster, epochs, batch, every):
+    description = cluster.run(JOB, settings(epochs, batch, every))
+    if description["progress"]["examples"] < EXAMPLES * epochs:
+        raise RuntimeError(f"{description['progress']['examples']} of {EXAMPLES * epochs} examples")
+    demand_learning(description["job"], description["final"]["test_accuracy"])
+    return description["progress"]["examples"] / training_seconds(description)
+
+
+def shares_memory(cluster):
+    """Whether worker and shard map a memory file in common while a job runs."""
+    job = cluster.submit(JOB, settings(100, BATCH, 1))
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            description = cluster.describe(job)
+            if description["state"] in ("SUCCEEDED", "FAILED", "CANCELLED"):
+                break
+            if any(worker["steps"] > 0 for worker in description["workers"]):
+                worker, shard = description["workers"][0], description["shards"][0]
+                return bool(measure.memory_files(worker["pid"]) &
+                            measure.memory_files(shard["pid"]))
+            time.sleep(0.05)
+        raise RuntimeError(f"{job} was not seen at work: {description['state']}")
+    finally:
+        cluster.command("cancel", job, check=False)
+        cluster.command("watch", job, check=False)
+
+
+def open_clusters(workers, stack):
+    """{transport: cluster}, None where the transport was not taken."""
+    clusters = {}
+    for transport, environment in TRANSPORTS.items():
+        cluster = LocalCluster(ps=1, workers=workers, environment=environment)
+        cluster.__enter__()
+        stack.append(cluster)
+        taken = shares_memory(cluster)
+        if transport == "gRPC" and taken:
+            raise RuntimeError("MONSOON_TRANSPORT=grpc was not heeded")
+        clusters[transport] = cluster if taken or transport == "gRPC" else None
+    return clusters
+
+
+def why_absent():
+    return "worker and shard map no memory file in common: the tasks exchange over gRPC"
+
+
+def one_worker_rows(options, clusters):
+    epochs = 1 if options.quick else 20
+    columns = {}
+    for number_of_round in range(options.rounds):
+        for every in (1, 5):
+            turns = [("alone", lambda every=every: baseline_rate(epochs, BATCH, every))]
+            turns += [(transport, lambda cluster=cluster, every=every:
+                       cluster_rate(cluster, epochs, BATCH, every))
+                      for transport, cluster in clusters.items() if cluster is not None]
+            shift = number_of_round % len(turns)
+            for name, train in turns[shift:] + turns[:shift]:
+                rate = train()
+                columns.setdefault((name, every), []).append(rate)
+                measure.log(f"overhead, n = {every}: {name} {rate:.0f}/s")
+    for (transport, every), wanted in WANTED.items():
+        work = f"Downpour MLP, one worker, batch {BATCH}, n = {every}, over {transport}"
+        alone = columns["alone", every]
+        limit = f"without a ps {number(statistics.median(alone))} samples/s"
+        if clusters[transport] is None:
+            yield Row(work, limit=limit, wanted=wanted, why=why_absent())
+            continue
+        rates = columns[transport, every]
+        yield Row(work, f"{number(statistics.median(rates))} samples/s", limit,
+                  paired(rates, alone), wanted)
+
+
+def three_worker_row(options, clusters):
+    epochs = 1 if options.quick else 10
+    work = f"three workers and a ps, MLP, batch {CROWD_BATCH}: time over shared memory / over gRPC"
+    if clusters["shared memory"] is None:
+        return Row(work, wanted=at_most(1), why=why_absent())
+    columns = {transport: [] for transport in clusters}
+    for number_of_round in range(options.rounds):
+        names = list(clusters)
+        for transport in names if number_of_round % 2 == 0 else names[::-1]:
+            columns[transport].append(cluster_rate(clusters[transport], epochs, CROWD_BATCH, 1))
+    words = {transport: f"{number(statistics.median(rates))} samples/s"
+             for transport, rates in columns.items()}
+    return Row(work, words["shared memory"], words["gRPC"],
+               paired(columns["gRPC"], columns["shared memory"]), at_most(1))
+
+
+def measure_overhead(options):
+    rows = []
+    for workers, group in ((1, one_worker_rows), (3, lambda *all: [three_worker_row(*all)])):
+        stack = []
+        try:
+            rows += group(options, open_clusters(workers, stack))
+        finally:
+            for cluster in stack:
+                cluster.__exit__()
+    return rows
+
+
+if __name__ == "__main__":
+    measure.run_program(measure_overhead, measure.options_parser(__doc__))

@@ -1,0 +1,130 @@
+#include "tests/benchmarks/product.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "tests/benchmarks/expected_model.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kDeadline = absl::Seconds(60);
+constexpr uint32_t kLineFloats = 16;
+// Which transport the client library takes; unset: its own choice.
+constexpr char kTransportVariable[] = "MONSOON_TRANSPORT";
+
+ParameterClientOptions ClientOptions(const TestJob& job, const std::string& address) {
+  ParameterClientOptions options;
+  options.job = job.name;
+  options.layout_hash = job.layout.Hash();
+  options.map = job.map;
+  options.addresses = {address};
+  options.deadline = kDeadline;
+  return options;
+}
+
+}  // namespace
+
+Optimizer BenchmarkOptimizer() {
+  Optimizer optimizer;
+  optimizer.mutable_adagrad()->set_rate(0.01);
+  return optimizer;
+}
+
+std::unique_ptr<OptimizerKernel> BenchmarkKernel() {
+  absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel =
+      OptimizerKernel::Create(BenchmarkOptimizer());
+  CHECK_OK(kernel.status());
+  return *std::move(kernel);
+}
+
+absl::StatusOr<std::unique_ptr<BenchmarkShard>> BenchmarkShard::Start(uint32_t message_memory_mib) {
+  std::unique_ptr<BenchmarkShard> shard(new BenchmarkShard());
+  std::string directory = (std::filesystem::temp_directory_path() / "monsoon-XXXXXX").string();
+  if (mkdtemp(directory.data()) == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", directory));
+  }
+  shard->directory_ = directory;
+  ASSIGN_OR_RETURN(
+      PsProcess server,
+      StartPsProcess(directory, absl::StrCat("message_memory_mib: ", message_memory_mib), {}));
+  shard->server_ = std::make_unique<PsProcess>(std::move(server));
+  shard->control_ = ShardControl::Create(shard->server_->address, kDeadline);
+  return shard;
+}
+
+BenchmarkShard::~BenchmarkShard() {
+  server_.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+absl::StatusOr<TestJob> BenchmarkShard::CreateJob(const std::string& name, uint64_t floats) {
+  const Model model = TestModel(kLineFloats, static_cast<uint32_t>(floats / kLineFloats));
+  TestJob job;
+  job.name = name;
+  ASSIGN_OR_RETURN(job.layout, ParameterLayout::Create(model));
+  ASSIGN_OR_RETURN(job.map, ShardMap::Create(job.layout.size(), /*shards=*/1));
+  CHECK_EQ(job.map.size(), floats);
+  CreateShardJobRequest request;
+  request.set_job(name);
+  *request.mutable_model() = model;
+  *request.mutable_optimizer() = BenchmarkOptimizer();
+  request.set_shards(1);
+  request.set_max_stripe_bytes(kMaxStripeBytes);
+  request.set_layout_hash(job.layout.Hash());
+  request.set_written_by_client(true);
+  RETURN_IF_ERROR(control_->CreateJob(request).status());
+  ParameterClientOptions options = ClientOptions(job, server_->address);
+  options.read_only = true;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> writer,
+                   MakeClient(std::move(options), Transport::kGrpc));
+  std::vector<float> parameters(floats);
+  ExpectedModel::Fill(ExpectedModel().parameters(), parameters);
+  RETURN_IF_ERROR(writer->Write(parameters));
+  return job;
+}
+
+absl::Status BenchmarkShard::DeleteJob(const TestJob& job) { return control_->DeleteJob(job.name); }
+
+absl::StatusOr<ShardJobStatus> BenchmarkShard::JobStatus(const TestJob& job) {
+  ASSIGN_OR_RETURN(const ShardStatusReply reply, control_->GetStatus(/*cluster=*/""));
+  for (const ShardJobStatus& status : reply.job()) {
+    if (status.job() == job.name) {
+      return status;
+    }
+  }
+  return absl::NotFoundError(absl::StrCat("the shard has no job ", job.name));
+}
+
+absl::StatusOr<std::unique_ptr<ParameterClient>> BenchmarkShard::Join(const TestJob& job,
+                                                                      uint32_t worker,
+                                                                      Transport transport) {
+  ParameterClientOptions options = ClientOptions(job, server_->address);
+  options.worker = worker;
+  options.incarnation = ++incarnation_;
+  SessionKey session;
+  session.set_job(job.name);
+  session.set_worker(worker);
+  session.set_incarnation(options.incarnation);
+  ASSIGN_OR_RETURN(const OpenSessionReply reply, control_->OpenSession(session));
+  options.epochs = {reply.epoch()};
+  return MakeClient(std::move(options), transport);
+}
+
+absl::StatusOr<std::unique_ptr<ParameterClient>> BenchmarkShard::MakeClient(
+    ParameterClientOptions options, Transport transport) const {
+  if (transport == Transport::kGrpc) {
+    setenv(kTransportVariable, "grpc", /*replace=*/1);
+  } else {
+    unsetenv(kTransportVariable);
+  }
+  return ParameterClient::Create(std::move(options));
+}
+
+}  // namespace monsoon

@@ -1,0 +1,78 @@
+#!/usr/bin/python3
+"""Runs all benchmarks, or those that --only names, and writes one table. Called
+by tests/benchmarks/run.sh, which builds first.
+
+A benchmark that fails has a row that says so, the others still run, and the
+exit code is 1. A figure that is not reached is no failure.
+"""
+
+import functools
+import os
+import sys
+import tempfile
+import time
+import traceback
+
+import data_plane
+import downpour_overhead
+import downpour_scaling
+import measure
+import peer_pytorch
+import time_to_accuracy
+
+# In the order of the table.
+BENCHMARKS = {group: functools.partial(data_plane.measure_groups, groups=(group,))
+              for group in data_plane.GROUPS}
+BENCHMARKS.update({
+    "training": peer_pytorch.measure_training,
+    "overhead": downpour_overhead.measure_overhead,
+    "accuracy": time_to_accuracy.measure_time,
+    "scaling": downpour_scaling.measure_scaling,
+})
+
+
+def run(names, options):
+    """All rows, and the names of the benchmarks that failed."""
+    rows, failed = [], []
+    for name in names:
+        began = time.monotonic()
+        measure.log(f"== {name}")
+        try:
+            rows += measure.measured(BENCHMARKS[name], options)
+        except Exception as error:  # pylint: disable=broad-except
+            traceback.print_exc()
+            failed.append(name)
+            rows.append(measure.Row(f"benchmark {name}", why=f"it failed: {error}"))
+        measure.log(f"== {name}: {time.monotonic() - began:.0f} s")
+    return rows, failed
+
+
+def main():
+    parser = measure.options_parser(__doc__)
+    parser.add_argument("--only", default=",".join(BENCHMARKS),
+                        help="benchmarks joined by ',': " + ", ".join(BENCHMARKS))
+    parser.add_argument("--out", help="the table's file; beside it NAME.json has all ratios")
+    time_to_accuracy.add_options(parser)
+    downpour_scaling.add_options(parser)
+    options = parser.parse_args()
+    names = options.only.split(",")
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown or options.rounds < 1:
+        parser.error(f"there is no benchmark {unknown[0]}" if unknown else "--rounds: at least 1")
+    if options.rounds < measure.ROUNDS:
+        measure.log(f"fewer than {measure.ROUNDS} rounds: not to be quoted")
+    rows, failed = run(names, options)
+    text = measure.report(rows, options)
+    out = options.out or os.path.join(tempfile.mkdtemp(prefix="monsoon-benchmarks-"),
+                                      "benchmarks.md")
+    with open(out, "w", encoding="utf-8") as file:
+        file.write(text)
+    json_path = options.json or os.path.splitext(out)[0] + ".json"
+    measure.write_json(json_path, rows)
+    print(text)
+    print(f"Written to {out} and {json_path}.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
