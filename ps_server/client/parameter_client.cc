@@ -15,12 +15,15 @@
 #include "ps_server/client/fault_transport.h"
 #include "ps_server/client/frame_transport.h"
 #include "ps_server/client/requests.h"
+#include "ps_server/client/transport_choice.h"
 
 namespace monsoon {
 namespace {
 
-std::unique_ptr<FrameTransport> MakeTransport(const ParameterClientOptions& options) {
-  std::unique_ptr<FrameTransport> transport = MakeGrpcTransport(options.addresses);
+std::unique_ptr<FrameTransport> MakeTransport(const ParameterClientOptions& options,
+                                              TransportReport* report) {
+  std::unique_ptr<FrameTransport> transport =
+      ChoosingTransport::Create(options.transport, options.addresses, options.deadline, report);
   return options.fault.enabled()
              ? MakeFaultTransport(std::move(transport), options.fault, Clock::Real())
              : std::move(transport);
@@ -38,8 +41,9 @@ class ShardedParameterClient final : public ParameterClient {
  public:
   explicit ShardedParameterClient(ParameterClientOptions options)
       : options_(std::move(options)),
-        fetch_transport_(MakeTransport(options_)),
-        push_transport_(MakeTransport(options_)) {}
+        report_(absl::StrCat("job ", options_.job), options_.map.shards()),
+        fetch_transport_(MakeTransport(options_, &report_)),
+        push_transport_(MakeTransport(options_, &report_)) {}
 
   absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
     return FetchAll(/*vector=*/"", parameters, marks, stats);
@@ -128,6 +132,8 @@ class ShardedParameterClient final : public ParameterClient {
                        push_transport_.get(), handler, &counts);
   }
 
+  std::vector<std::string> transports() const override { return report_.Get(); }
+
   void Cancel() override { cancelled_ = true; }
 
  private:
@@ -182,6 +188,7 @@ class ShardedParameterClient final : public ParameterClient {
 
   const ParameterClientOptions options_;
   std::atomic<bool> cancelled_{false};
+  TransportReport report_;
 
   Mutex fetch_mutex_;
   const std::unique_ptr<FrameTransport> fetch_transport_ ABSL_PT_GUARDED_BY(fetch_mutex_);
@@ -194,6 +201,8 @@ class ShardedParameterClient final : public ParameterClient {
 };
 
 }  // namespace
+
+std::vector<std::string> ParameterClient::transports() const { return {}; }
 
 absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
   return absl::UnimplementedError("this parameter client has no vectors");
@@ -216,6 +225,9 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
   if (!options.read_only && options.epochs.size() != options.map.shards()) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.epochs.size(), " epochs for ", options.map.shards(), " shards"));
+  }
+  if (options.transport == Transport::AUTO) {
+    ASSIGN_OR_RETURN(options.transport, TransportFromEnvironment());
   }
   return std::make_unique<ShardedParameterClient>(std::move(options));
 }

@@ -49,6 +49,13 @@ struct FetchStats {
   uint64_t fetch_width = 0;  // maximum minus minimum of the stripe versions
 };
 
+// How frames travel.
+enum class Transport {
+  AUTO,           // shared memory with the shards on this host that offer it, else gRPC
+  GRPC,           // gRPC only
+  SHARED_MEMORY,  // shared memory only: a shard that does not offer it is an error
+};
+
 struct ParameterClientOptions {
   std::string job;
   uint32_t worker = 0;
@@ -60,6 +67,9 @@ struct ParameterClientOptions {
   absl::Duration deadline = absl::Seconds(10);
   bool read_only = false;  // no session: only fetches, and Write before the first session
   FaultOptions fault;
+  // AUTO may be changed by the environment: MONSOON_TRANSPORT=grpc or
+  // shared_memory.
+  Transport transport = Transport::AUTO;
 };
 
 // Whether `status` says that a shard no longer knows the session or has been
@@ -68,7 +78,8 @@ bool IsSessionLost(const absl::Status& status);
 
 class ParameterClient {
  public:
-  // InvalidArgument when the options contradict each other. Connects lazily.
+  // InvalidArgument when the options contradict each other or MONSOON_TRANSPORT
+  // is none of its values. Connects lazily.
   static absl::StatusOr<std::unique_ptr<ParameterClient>> Create(ParameterClientOptions options);
   virtual ~ParameterClient() = default;
 
@@ -119,6 +130,11 @@ class ParameterClient {
   // Replaces all parameters (submit --init). Shards refuse it once the job has
   // had a session.
   virtual absl::Status Write(std::span<const float> parameters) = 0;
+
+  // Per shard what carries its frames and why: "shared memory", "gRPC (the shard
+  // is on another host)"; "" before the first call. Logged when it is chosen.
+  // Thread safe.
+  virtual std::vector<std::string> transports() const;
 
   // Calls in progress and later ones return CANCELLED. Thread safe.
   virtual void Cancel() = 0;
