@@ -63,16 +63,21 @@ ShmConnection::ShmConnection(int socket, FrameServer::Admission admission, Frame
       admission_(std::move(admission)),
       frames_(frames),
       file_(std::move(file)),
-      memory_(std::move(memory)),
+      memory_(std::make_shared<MemoryMapping>(std::move(memory))),
       bell_memory_(std::move(bell)),
       client_bell_(reinterpret_cast<Bell*>(bell_memory_.data())),
-      server_bell_(FrameChannel::server_bell(memory_.data())),
+      server_bell_(FrameChannel::server_bell(memory_->data())),
       thread_([this] { Serve(); }) {}
 
 ShmConnection::~ShmConnection() {
   stopping_ = true;
   Ring(server_bell_);
   thread_.join();
+}
+
+std::shared_ptr<const ReadCounts> ShmConnection::read_counts() const {
+  return {memory_,
+          reinterpret_cast<const ReadCounts*>(memory_->data() + FrameChannel::kUserOffset)};
 }
 
 bool ShmConnection::Receive(FrameReceiver* receiver) {
@@ -90,7 +95,7 @@ bool ShmConnection::Receive(FrameReceiver* receiver) {
 }
 
 void ShmConnection::Serve() {
-  FrameChannel channel(FrameChannel::Side::kServer, memory_.data(), client_bell_);
+  FrameChannel channel(FrameChannel::Side::kServer, memory_->data(), client_bell_);
   RingAnswers answers(channel.sender(), server_bell_, &stopping_);
   AlignedFloats scratch;
   while (!stopping_ && Receive(channel.receiver())) {

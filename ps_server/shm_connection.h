@@ -10,6 +10,7 @@
 #include "common/process/unique_fd.h"
 #include "common/shm/frame_channel.h"
 #include "common/shm/memory_file.h"
+#include "common/shm/shared_slice.h"
 #include "ps_server/frame_server.h"
 
 namespace monsoon {
@@ -27,6 +28,9 @@ class ShmConnection {
   // What the client maps.
   int memory_fd() const { return file_.fd(); }
 
+  // Where the client counts what it reads from mapped parameters.
+  std::shared_ptr<const ReadCounts> read_counts() const;
+
  private:
   ShmConnection(int socket, FrameServer::Admission admission, FrameServer* frames, MemoryFile file,
                 MemoryMapping memory, MemoryMapping bell);
@@ -39,7 +43,7 @@ class ShmConnection {
   const FrameServer::Admission admission_;
   FrameServer* const frames_;
   const MemoryFile file_;
-  const MemoryMapping memory_;
+  const std::shared_ptr<const MemoryMapping> memory_;
   const MemoryMapping bell_memory_;
   Bell* const client_bell_;
   Bell* const server_bell_;

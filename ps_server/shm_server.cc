@@ -38,6 +38,7 @@ struct Client {
   UniqueFd socket;
   absl::Duration connected_at;
   std::unique_ptr<ShmConnection> connection;  // null before hello
+  bool mapped = false;                        // was given parameters to map
 };
 
 class SocketServer final : public SharedMemoryServer {
@@ -61,7 +62,11 @@ class SocketServer final : public SharedMemoryServer {
   void Accept();
   // False: the client is to be dropped.
   bool Handle(Client* client);
-  absl::Status Welcome(Client* client, SocketMessage message);
+  // What a message asks for; on success `reply` and `fd` are filled in, which
+  // lives as long as `job`.
+  absl::Status Answer(Client* client, SocketMessage message, SharedMemoryReply* reply, int* fd,
+                      std::shared_ptr<ShardJob>* job);
+  absl::Status Welcome(Client* client, const SharedMemoryHello& hello, std::vector<UniqueFd> fds);
 
   FrameServer* const frames_;
   const UniqueFd listener_;
@@ -126,36 +131,57 @@ bool SocketServer::Handle(Client* client) {
   if (!message.ok()) {
     return message.status().code() == absl::StatusCode::kDeadlineExceeded;
   }
-  const absl::Status status = Welcome(client, *std::move(message));
   SharedMemoryReply reply;
+  int fd = -1;
+  std::shared_ptr<ShardJob> job;  // until its descriptor is sent
+  const absl::Status status = Answer(client, *std::move(message), &reply, &fd, &job);
   reply.set_protocol_version(kProtocolVersion);
   reply.set_code(status.raw_code());
   reply.set_message(std::string(status.message()));
-  std::vector<int> fds;
-  if (status.ok()) {
-    fds.push_back(client->connection->memory_fd());
-  }
-  return SendSocketMessage(client->socket.get(), reply.SerializeAsString(), fds).ok() &&
-         status.ok();
+  const bool sent = SendSocketMessage(client->socket.get(), reply.SerializeAsString(),
+                                      {&fd, status.ok() ? size_t{1} : 0})
+                        .ok();
+  return sent && client->connection != nullptr;
 }
 
-absl::Status SocketServer::Welcome(Client* client, SocketMessage message) {
+absl::Status SocketServer::Answer(Client* client, SocketMessage message, SharedMemoryReply* reply,
+                                  int* fd, std::shared_ptr<ShardJob>* job) {
   SharedMemoryRequest request;
-  if (!request.ParseFromString(message.bytes) || !request.has_hello() || message.fds.size() != 1) {
-    return absl::InvalidArgumentError("the first message must be hello with one descriptor");
+  if (!request.ParseFromString(message.bytes)) {
+    return absl::InvalidArgumentError("the message cannot be parsed");
   }
-  if (client->connection != nullptr) {
-    return absl::FailedPreconditionError("a second hello");
+  if (client->connection == nullptr) {
+    RETURN_IF_ERROR(Welcome(client, request.hello(), std::move(message.fds)));
+    *fd = client->connection->memory_fd();
+    return absl::OkStatus();
   }
-  if (request.hello().protocol_version() != kProtocolVersion) {
+  if (!request.has_map() || client->mapped) {
+    return absl::FailedPreconditionError("after hello, map is what may be asked for, once");
+  }
+  ASSIGN_OR_RETURN(FrameServer::SharedJob found, frames_->Share(request.map()));
+  found.job->AddReader(client->connection->read_counts());
+  reply->set_epoch(found.shared.shape.epoch);
+  reply->set_slot(found.shared.slot.slot);
+  reply->set_ticket(found.shared.slot.ticket);
+  *fd = found.shared.fd;
+  *job = std::move(found.job);
+  client->mapped = true;
+  return absl::OkStatus();
+}
+
+absl::Status SocketServer::Welcome(Client* client, const SharedMemoryHello& hello,
+                                   std::vector<UniqueFd> fds) {
+  if (hello.protocol_version() != kProtocolVersion) {
     return absl::FailedPreconditionError(absl::StrCat("the shard speaks protocol ",
                                                       kProtocolVersion, ", the client protocol ",
-                                                      request.hello().protocol_version()));
+                                                      hello.protocol_version()));
+  }
+  if (fds.size() != 1) {
+    return absl::InvalidArgumentError("hello comes with one descriptor");
   }
   ASSIGN_OR_RETURN(FrameServer::Admission admission, frames_->Admit());
-  ASSIGN_OR_RETURN(client->connection,
-                   ShmConnection::Start(client->socket.get(), std::move(message.fds[0]),
-                                        std::move(admission), frames_));
+  ASSIGN_OR_RETURN(client->connection, ShmConnection::Start(client->socket.get(), std::move(fds[0]),
+                                                            std::move(admission), frames_));
   return absl::OkStatus();
 }
 

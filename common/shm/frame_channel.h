@@ -28,9 +28,11 @@ struct ChannelMemory {
 
 class FrameChannel {
  public:
+  // 1 KiB for whatever else the two sides share; zero at first.
+  static constexpr size_t kUserOffset = 3072;
   static constexpr size_t kRingsOffset = 4096;
   static constexpr size_t kMemoryBytes = kRingsOffset + 2 * kRingBytes;
-  static_assert(sizeof(ChannelMemory) <= kRingsOffset);
+  static_assert(sizeof(ChannelMemory) <= kUserOffset);
 
   enum class Side { kClient, kServer };
   // `memory` has kMemoryBytes, page-aligned and zero at first; it and

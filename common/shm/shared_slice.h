@@ -62,6 +62,13 @@ struct SessionSlot {
   uint64_t ticket = 0;
 };
 
+// What a client has read, for the shard's figures: in memory that both may
+// write. Nothing depends on it.
+struct ReadCounts {
+  std::atomic<uint64_t> stripes;
+  std::atomic<uint64_t> bytes;
+};
+
 // The shard's end. Thread safety: stripes are independent; one writer a stripe
 // at a time, and one thread at a time for the slots.
 class SharedSlice {

@@ -34,23 +34,44 @@ struct Stream {
   FrameChannel channel;
   Frame sending;  // while the sender is busy
   std::deque<Frame> queue;
-  bool ended = false;  // by the shard; what it had written is still to be told
+  bool map_asked = false;
+  SharedMemoryTransport::Mapping mapping;  // its reader is null where there is none
+  bool ended = false;                      // by the shard; what it had written is still to be told
 };
 
-absl::StatusOr<SocketMessage> SayHello(int socket, int bell_fd, absl::Duration deadline) {
-  SharedMemoryRequest request;
-  request.mutable_hello()->set_protocol_version(kProtocolVersion);
-  RETURN_IF_ERROR(SendSocketMessage(socket, request.SerializeAsString(), {&bell_fd, 1}));
-  ASSIGN_OR_RETURN(SocketMessage message, ReceiveSocketMessage(socket, deadline));
+struct Answer {
   SharedMemoryReply reply;
-  if (!reply.ParseFromString(message.bytes)) {
-    return absl::InternalError("the shard's answer to hello cannot be parsed");
+  UniqueFd fd;
+};
+
+// Sends `request` with the descriptors `fds` and waits for the answer, which has
+// one. The shard's refusals are errors.
+absl::StatusOr<Answer> Ask(int socket, const SharedMemoryRequest& request, std::span<const int> fds,
+                           absl::Duration deadline) {
+  RETURN_IF_ERROR(SendSocketMessage(socket, request.SerializeAsString(), fds));
+  ASSIGN_OR_RETURN(SocketMessage message, ReceiveSocketMessage(socket, deadline));
+  Answer answer;
+  if (!answer.reply.ParseFromString(message.bytes)) {
+    return absl::InternalError("the shard's answer cannot be parsed");
   }
-  RETURN_IF_ERROR(absl::Status(static_cast<absl::StatusCode>(reply.code()), reply.message()));
+  RETURN_IF_ERROR(
+      absl::Status(static_cast<absl::StatusCode>(answer.reply.code()), answer.reply.message()));
   if (message.fds.size() != 1) {
-    return absl::InternalError("the shard's answer to hello has no memory");
+    return absl::InternalError("the shard's answer has no memory");
   }
-  return message;
+  answer.fd = std::move(message.fds[0]);
+  return answer;
+}
+
+absl::StatusOr<std::unique_ptr<SliceReader>> MapSlice(int socket, const FetchRequest& request,
+                                                      SharedShape shape, absl::Duration deadline,
+                                                      uint64_t* epoch) {
+  SharedMemoryRequest message;
+  *message.mutable_map() = request;
+  ASSIGN_OR_RETURN(Answer answer, Ask(socket, message, {}, deadline));
+  ASSIGN_OR_RETURN(const MemoryFile file, MemoryFile::Adopt(std::move(answer.fd), 1));
+  *epoch = shape.epoch = answer.reply.epoch();
+  return SliceReader::Open(file, shape, {answer.reply.slot(), answer.reply.ticket()});
 }
 
 class RingTransport final : public SharedMemoryTransport {
@@ -68,15 +89,45 @@ class RingTransport final : public SharedMemoryTransport {
       return absl::FailedPreconditionError("the shard is on another host");
     }
     ASSIGN_OR_RETURN(UniqueFd socket, ConnectAbstract(offer.socket()));
-    ASSIGN_OR_RETURN(SocketMessage message, SayHello(socket.get(), bell_file_.fd(), deadline));
+    SharedMemoryRequest hello;
+    hello.mutable_hello()->set_protocol_version(kProtocolVersion);
+    const int bell_fd = bell_file_.fd();
+    ASSIGN_OR_RETURN(Answer answer, Ask(socket.get(), hello, {&bell_fd, 1}, deadline));
     ASSIGN_OR_RETURN(const MemoryFile file,
-                     MemoryFile::Adopt(std::move(message.fds[0]), FrameChannel::kMemoryBytes));
+                     MemoryFile::Adopt(std::move(answer.fd), FrameChannel::kMemoryBytes));
     ASSIGN_OR_RETURN(MemoryMapping memory, file.Map(MemoryFile::Access::kReadWrite));
     streams_[shard] = std::make_unique<Stream>(std::move(socket), std::move(memory), bell_);
     return absl::OkStatus();
   }
 
   bool connected(uint32_t shard) const override { return streams_[shard] != nullptr; }
+
+  const Mapping* Map(uint32_t shard, const FetchRequest& request, const SharedShape& shape,
+                     absl::Duration deadline) override {
+    Stream* stream = streams_[shard].get();
+    if (stream == nullptr || stream->ended) {
+      return nullptr;
+    }
+    Mapping* mapping = &stream->mapping;
+    if (!std::exchange(stream->map_asked, true)) {
+      absl::StatusOr<std::unique_ptr<SliceReader>> reader =
+          MapSlice(stream->socket.get(), request, shape, deadline, &mapping->epoch);
+      if (reader.ok()) {
+        mapping->reader = *std::move(reader);
+        mapping->counts =
+            reinterpret_cast<ReadCounts*>(stream->memory.data() + FrameChannel::kUserOffset);
+      }
+    }
+    return mapping->reader == nullptr ? nullptr : mapping;
+  }
+
+  bool Alive(uint32_t shard) override {
+    Stream* stream = streams_[shard].get();
+    if (stream != nullptr && !stream->ended) {
+      stream->ended = !IsConnected(stream->socket.get());
+    }
+    return stream != nullptr && !stream->ended;
+  }
 
   void Send(uint32_t shard, Frame frame) override {
     Stream* stream = streams_[shard].get();

@@ -8,7 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
+#include "proto/tensor.pb.h"
 #include "ps_server/client/frame_transport.h"
 
 namespace monsoon {
@@ -29,6 +31,23 @@ class SharedMemoryTransport : public FrameTransport {
 
   // Whether there is a stream, be it broken.
   virtual bool connected(uint32_t shard) const = 0;
+
+  // Parameters of a shard that are read without a message.
+  struct Mapping {
+    std::unique_ptr<const SliceReader> reader;
+    uint64_t epoch = 0;
+    ReadCounts* counts = nullptr;  // what was read, for the shard
+  };
+  // Those of the job, session and layout that `request` names, for as long as
+  // the stream lives; null where there is no stream or the shard gives none.
+  // `shape` lacks the epoch. The shard is asked once a stream; that blocks as
+  // Connect does.
+  virtual const Mapping* Map(uint32_t shard, const FetchRequest& request, const SharedShape& shape,
+                             absl::Duration deadline) = 0;
+
+  // Whether the shard still holds its end of the stream. What was read from its
+  // mapping before counts only if it does.
+  virtual bool Alive(uint32_t shard) = 0;
 };
 
 }  // namespace monsoon

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,10 +21,8 @@
 namespace monsoon {
 namespace {
 
-std::unique_ptr<FrameTransport> MakeTransport(const ParameterClientOptions& options,
-                                              TransportReport* report) {
-  std::unique_ptr<FrameTransport> transport =
-      ChoosingTransport::Create(options.transport, options.addresses, options.deadline, report);
+std::unique_ptr<FrameTransport> AddFaults(const ParameterClientOptions& options,
+                                          std::unique_ptr<FrameTransport> transport) {
   return options.fault.enabled()
              ? MakeFaultTransport(std::move(transport), options.fault, Clock::Real())
              : std::move(transport);
@@ -41,9 +40,13 @@ class ShardedParameterClient final : public ParameterClient {
  public:
   explicit ShardedParameterClient(ParameterClientOptions options)
       : options_(std::move(options)),
-        report_(absl::StrCat("job ", options_.job), options_.map.shards()),
-        fetch_transport_(MakeTransport(options_, &report_)),
-        push_transport_(MakeTransport(options_, &report_)) {}
+        report_(absl::StrCat("job ", options_.job), options_.map.shards()) {
+    std::unique_ptr<ChoosingTransport> transport = MakeTransport();
+    // Faults are of frames, so there every fetch is one.
+    reader_ = options_.fault.enabled() ? nullptr : transport.get();
+    fetch_transport_ = AddFaults(options_, std::move(transport));
+    push_transport_ = AddFaults(options_, MakeTransport());
+  }
 
   absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
     return FetchAll(/*vector=*/"", parameters, marks, stats);
@@ -159,8 +162,13 @@ class ShardedParameterClient final : public ParameterClient {
         return TakeFetchReply(options_.map, shard, header.fetch_reply(), payload, parameters,
                               &fetched.shard[shard]);
       };
-      RETURN_IF_ERROR(RunExchange(Context(), MakeFetchRequests(options_, vector, &next_fetch_id_),
-                                  fetch_transport_.get(), handler, &counts));
+      ShardRequests requests;
+      for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+        const FetchRequest whole = WholeFetch(options_, shard, vector);
+        requests.push_back(MakeFetchRequests(
+            whole, ReadShared(whole, shard, parameters, &fetched.shard[shard]), &next_fetch_id_));
+      }
+      RETURN_IF_ERROR(RunExchange(Context(), requests, fetch_transport_.get(), handler, &counts));
     }
     if (stats != nullptr) {
       *stats = {parameters.size_bytes(), counts.frames, counts.retries, FetchWidth(fetched)};
@@ -169,6 +177,23 @@ class ShardedParameterClient final : public ParameterClient {
       *marks = std::move(fetched);
     }
     return absl::OkStatus();
+  }
+
+  // The stripes that are left to be asked for.
+  std::vector<uint32_t> ReadShared(const FetchRequest& whole, uint32_t shard,
+                                   std::span<float> parameters, std::vector<StripeMark>* marks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
+    if (reader_ != nullptr && whole.vector().empty() && !cancelled_) {
+      return reader_->Read(shard, whole, options_.map, parameters, marks);
+    }
+    std::vector<uint32_t> all(options_.map.stripes(shard));
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+
+  std::unique_ptr<ChoosingTransport> MakeTransport() {
+    return ChoosingTransport::Create(options_.transport, options_.addresses, options_.deadline,
+                                     &report_);
   }
 
   ExchangeContext Context() const {
@@ -191,11 +216,13 @@ class ShardedParameterClient final : public ParameterClient {
   TransportReport report_;
 
   Mutex fetch_mutex_;
-  const std::unique_ptr<FrameTransport> fetch_transport_ ABSL_PT_GUARDED_BY(fetch_mutex_);
+  std::unique_ptr<FrameTransport> fetch_transport_ ABSL_PT_GUARDED_BY(fetch_mutex_);
+  // fetch_transport_ where it can read shared memory, else null.
+  ChoosingTransport* reader_ ABSL_PT_GUARDED_BY(fetch_mutex_) = nullptr;
   uint64_t next_fetch_id_ ABSL_GUARDED_BY(fetch_mutex_) = 1;
 
   Mutex push_mutex_;
-  const std::unique_ptr<FrameTransport> push_transport_ ABSL_PT_GUARDED_BY(push_mutex_);
+  std::unique_ptr<FrameTransport> push_transport_ ABSL_PT_GUARDED_BY(push_mutex_);
   uint64_t next_push_id_ ABSL_GUARDED_BY(push_mutex_) = 1;
   uint64_t next_sequence_ ABSL_GUARDED_BY(push_mutex_) = 1;
 };

@@ -44,7 +44,7 @@ struct FetchMarks {
 
 struct FetchStats {
   uint64_t bytes = 0;        // of parameters
-  uint32_t rpcs = 0;         // request frames
+  uint32_t rpcs = 0;         // request frames; none for what is read from shared memory
   uint32_t retries = 0;      // streams opened again
   uint64_t fetch_width = 0;  // maximum minus minimum of the stripe versions
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,8 @@ namespace {
 
 // A shard on this host answers at once.
 constexpr absl::Duration kLongestChoice = absl::Seconds(1);
+// Of a stripe, before the shard is asked for it.
+constexpr int kReadAttempts = 3;
 // While both kinds are in use neither is waited for longer than this.
 constexpr absl::Duration kTurn = absl::Microseconds(200);
 
@@ -32,11 +36,12 @@ class ShardTransports final : public ChoosingTransport {
         routes_(addresses.size(), Route::kNone) {}
 
   void Send(uint32_t shard, Frame frame) override {
-    if (routes_[shard] == Route::kSharedMemory && !shared_memory_->connected(shard)) {
-      routes_[shard] = Route::kNone;
-    }
-    if (routes_[shard] == Route::kNone) {
-      Choose(shard);
+    if (const absl::Status status = Choose(shard); !status.ok()) {
+      Event event;
+      event.kind = Event::Kind::kBroken;
+      event.shard = shard;
+      event.status = Annotate(status, "shared memory");
+      broken_.push_back(std::move(event));
     }
     switch (routes_[shard]) {
       case Route::kSharedMemory:
@@ -46,8 +51,48 @@ class ShardTransports final : public ChoosingTransport {
         grpc()->Send(shard, std::move(frame));
         break;
       case Route::kNone:
-        break;  // Choose has told why
+        break;
     }
+  }
+
+  std::vector<uint32_t> Read(uint32_t shard, const FetchRequest& request, const ShardMap& map,
+                             std::span<float> parameters, std::vector<StripeMark>* marks) override {
+    std::vector<uint32_t> all(map.stripes(shard));
+    std::iota(all.begin(), all.end(), 0u);
+    if (!Choose(shard).ok() || routes_[shard] != Route::kSharedMemory) {
+      return all;
+    }
+    const SharedMemoryTransport::Mapping* mapping = shared_memory_->Map(
+        shard, request, {0, map.shard(shard).size(), map.stripe_floats()}, deadline_);
+    if (mapping == nullptr) {
+      return all;
+    }
+    // A stripe that is being written gets another chance when the others are
+    // read.
+    std::vector<uint32_t> missing = all;
+    for (int attempt = 0; attempt < kReadAttempts && !missing.empty(); ++attempt) {
+      std::erase_if(missing, [&](uint32_t stripe) {
+        const Slice slice = map.stripe(shard, stripe);
+        const std::optional<SliceReader::Mark> mark =
+            mapping->reader->Read(stripe, parameters.subspan(slice.begin, slice.size()));
+        if (mark.has_value()) {
+          (*marks)[stripe] = {mapping->epoch, mark->version, mark->applied_sequence};
+        }
+        return mark.has_value();
+      });
+    }
+    // A shard that is gone may have left half of an update; a session that was
+    // closed must not go on unnoticed. The shard itself says what is wrong.
+    if (!mapping->reader->valid() || !shared_memory_->Alive(shard)) {
+      return all;
+    }
+    uint64_t floats = map.shard(shard).size();
+    for (const uint32_t stripe : missing) {
+      floats -= map.stripe(shard, stripe).size();
+    }
+    mapping->counts->stripes += all.size() - missing.size();
+    mapping->counts->bytes += floats * sizeof(float);
+    return missing;
   }
 
   Event Wait(absl::Duration timeout) override {
@@ -84,11 +129,18 @@ class ShardTransports final : public ChoosingTransport {
     return grpc_.get();
   }
 
-  void Choose(uint32_t shard) {
+  // Finds a route unless there is one. An error: there is none yet.
+  absl::Status Choose(uint32_t shard) {
+    if (routes_[shard] == Route::kSharedMemory && !shared_memory_->connected(shard)) {
+      routes_[shard] = Route::kNone;
+    }
+    if (routes_[shard] != Route::kNone) {
+      return absl::OkStatus();
+    }
     if (allowed_ == Transport::GRPC) {
       routes_[shard] = Route::kGrpc;
       report_->Set(shard, "gRPC (as asked)");
-      return;
+      return absl::OkStatus();
     }
     const absl::Status status = ConnectSharedMemory(shard);
     if (status.ok()) {
@@ -98,12 +150,9 @@ class ShardTransports final : public ChoosingTransport {
       routes_[shard] = Route::kGrpc;
       report_->Set(shard, absl::StrCat("gRPC (", status.message(), ")"));
     } else {
-      Event event;
-      event.kind = Event::Kind::kBroken;
-      event.shard = shard;
-      event.status = Annotate(status, "shared memory");
-      broken_.push_back(std::move(event));
+      return status;
     }
+    return absl::OkStatus();
   }
 
   absl::Status ConnectSharedMemory(uint32_t shard) {

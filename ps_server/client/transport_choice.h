@@ -5,12 +5,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/model/shard_map.h"
+#include "proto/tensor.pb.h"
 #include "ps_server/client/frame_transport.h"
 #include "ps_server/client/parameter_client.h"
 
@@ -46,6 +50,16 @@ class ChoosingTransport : public FrameTransport {
                                                    const std::vector<std::string>& addresses,
                                                    absl::Duration deadline,
                                                    TransportReport* report);
+
+  // Reads the parameters of `shard` from its memory, without a message, as far
+  // as that goes: to their places in `parameters` (the whole vector) and in
+  // `marks`, which has an entry per stripe. Returns the stripes that must be
+  // asked for, all of them where the shard's memory cannot be read. `request` is
+  // the fetch that it stands for. Blocks like Send. Not while frames of the
+  // shard are unanswered.
+  virtual std::vector<uint32_t> Read(uint32_t shard, const FetchRequest& request,
+                                     const ShardMap& map, std::span<float> parameters,
+                                     std::vector<StripeMark>* marks) = 0;
 };
 
 }  // namespace monsoon

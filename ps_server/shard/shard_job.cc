@@ -204,14 +204,14 @@ absl::StatusOr<ShardJob::Shared> ShardJob::Share(std::optional<SessionId> sessio
   return shared;
 }
 
-void ShardJob::AddReader(std::shared_ptr<const SharedFetchCounts> counts) {
+void ShardJob::AddReader(std::shared_ptr<const ReadCounts> counts) {
   MutexLock lock(&readers_mutex_);
   FoldReaders();
   readers_.push_back(std::move(counts));
 }
 
 void ShardJob::FoldReaders() const {
-  std::erase_if(readers_, [this](const std::shared_ptr<const SharedFetchCounts>& reader) {
+  std::erase_if(readers_, [this](const std::shared_ptr<const ReadCounts>& reader) {
     if (reader.use_count() > 1) {
       return false;
     }

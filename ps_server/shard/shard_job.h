@@ -45,13 +45,6 @@ struct JobPlan {
 // InvalidArgument says what is wrong with the request; nothing is allocated.
 absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request);
 
-// Fetches that clients make from the shared parameters, as they count them
-// themselves in memory that they share with this process.
-struct SharedFetchCounts {
-  std::atomic<uint64_t> stripes;
-  std::atomic<uint64_t> bytes;
-};
-
 class ShardJob final : private SliceParameters {
  public:
   // Fills the slice from (seed, global index), or with zeros if the client
@@ -92,7 +85,7 @@ class ShardJob final : private SliceParameters {
   };
   absl::StatusOr<Shared> Share(std::optional<SessionId> session);
   // Counts a client's reads from now on, until nobody else holds `counts`.
-  void AddReader(std::shared_ptr<const SharedFetchCounts> counts);
+  void AddReader(std::shared_ptr<const ReadCounts> counts);
   // The job is deleted: clients that read its parameters turn to the shard.
   void Retire() { slice_.Retire(); }
 
@@ -149,7 +142,7 @@ class ShardJob final : private SliceParameters {
   std::map<SessionId, SessionSlot> slots_ ABSL_GUARDED_BY(sessions_mutex_);  // of open ones
 
   mutable Mutex readers_mutex_;
-  mutable std::vector<std::shared_ptr<const SharedFetchCounts>> readers_
+  mutable std::vector<std::shared_ptr<const ReadCounts>> readers_
       ABSL_GUARDED_BY(readers_mutex_);
 
   std::atomic<uint64_t> applied_{0};
