@@ -1,4 +1,4 @@
-// Clients and servers together, over gRPC, in one process.
+// Clients and servers together in one process, over each transport.
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -43,9 +43,16 @@ ShardJobStatus StatusOf(TestShards* shards, uint32_t shard) {
   return reply.ok() && reply->job_size() == 1 ? reply->job(0) : ShardJobStatus();
 }
 
-TEST(ClientServerTest, FetchesTheInitialParametersWithTheSameBitsForAnyShardCount) {
+class ClientServerTest : public ::testing::TestWithParam<Transport> {};
+
+INSTANTIATE_TEST_SUITE_P(Transports, ClientServerTest,
+                         ::testing::Values(Transport::GRPC, Transport::SHARED_MEMORY),
+                         [](const auto& info) { return NameOf(info.param); });
+
+TEST_P(ClientServerTest, FetchesTheInitialParametersWithTheSameBitsForAnyShardCount) {
   for (uint32_t count : {1u, 2u, 3u, 7u, 16u}) {
-    ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = count}));
+    ASSERT_OK_AND_ASSIGN(auto shards,
+                         TestShards::Start({.shards = count, .transport = GetParam()}));
     ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
     ASSERT_OK_AND_ASSIGN(auto client, shards->Join(job, 0));
     Vector parameters(job.map.size(), -1.0f);
@@ -56,17 +63,18 @@ TEST(ClientServerTest, FetchesTheInitialParametersWithTheSameBitsForAnyShardCoun
     Initialize(job.layout, 1, 0, expected);
     EXPECT_EQ(parameters, expected);
     EXPECT_EQ(stats.bytes, expected.size() * 4);
-    EXPECT_EQ(stats.rpcs, count);
+    EXPECT_EQ(stats.rpcs, GetParam() == Transport::GRPC ? count : 0);
     EXPECT_EQ(stats.retries, 0u);
     ASSERT_EQ(marks.shard.size(), count);
     EXPECT_EQ(marks.shard[0][0].epoch, shards->server(0)->epoch());
   }
 }
 
-TEST(ClientServerTest, FinalWeightsHaveTheSameBitsForAnyShardCount) {
+TEST_P(ClientServerTest, FinalWeightsHaveTheSameBitsForAnyShardCount) {
   Vector reference;
   for (uint32_t count : {1u, 2u, 3u, 7u, 16u}) {
-    ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = count}));
+    ASSERT_OK_AND_ASSIGN(auto shards,
+                         TestShards::Start({.shards = count, .transport = GetParam()}));
     ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
     ASSERT_OK_AND_ASSIGN(auto client, shards->Join(job, 0));
     Vector parameters(job.map.size());
@@ -90,11 +98,11 @@ TEST(ClientServerTest, FinalWeightsHaveTheSameBitsForAnyShardCount) {
   }
 }
 
-TEST(ClientServerTest, LargeModelsTravelInSeveralFrames) {
+TEST_P(ClientServerTest, LargeModelsTravelInSeveralFrames) {
   TestJobOptions options;
   options.model = TestModel(1024, 1500);  // 6 MB
   options.optimizer = TestSgd(1.0);
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(options));
   ASSERT_OK_AND_ASSIGN(auto client, shards->Join(job, 0));
   Vector before(job.map.size()), after(job.map.size());
@@ -110,8 +118,8 @@ TEST(ClientServerTest, LargeModelsTravelInSeveralFrames) {
 }
 
 // Two replicas in a fixed order: the figures are known exactly.
-TEST(ClientServerTest, ScriptedScheduleGivesExactStatistics) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+TEST_P(ClientServerTest, ScriptedScheduleGivesExactStatistics) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
   ASSERT_OK_AND_ASSIGN(auto a, shards->Join(job, 0));
   ASSERT_OK_AND_ASSIGN(auto b, shards->Join(job, 1));
@@ -146,8 +154,8 @@ TEST(ClientServerTest, ScriptedScheduleGivesExactStatistics) {
   }
 }
 
-TEST(ClientServerTest, NonFiniteGradientLeavesNoTrace) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+TEST_P(ClientServerTest, NonFiniteGradientLeavesNoTrace) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
   ASSERT_OK_AND_ASSIGN(auto client, shards->Join(job, 0));
   Vector gradient(job.map.size(), 1.0f);
@@ -162,12 +170,13 @@ TEST(ClientServerTest, NonFiniteGradientLeavesNoTrace) {
 
 // Every answer and many requests are lost on both sides, and still each push
 // counts exactly once.
-TEST(ClientServerTest, LostFramesCountExactlyOnce) {
+TEST_P(ClientServerTest, LostFramesCountExactlyOnce) {
   FaultOptions server_fault;
   server_fault.drop = 0.15;
   server_fault.seed = 3;
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 3}));
-  ASSERT_OK_AND_ASSIGN(auto lossy, TestShards::Start({.shards = 3, .fault = server_fault}));
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 3, .transport = GetParam()}));
+  ASSERT_OK_AND_ASSIGN(
+      auto lossy, TestShards::Start({.shards = 3, .fault = server_fault, .transport = GetParam()}));
   constexpr int kPushes = 30;
   Vector results[2];
   uint32_t retries = 0;
@@ -208,10 +217,10 @@ TEST(ClientServerTest, LostFramesCountExactlyOnce) {
   EXPECT_GT(duplicates, 0u);
 }
 
-TEST(ClientServerTest, ADelayIsPaidOnceForAllShards) {
+TEST_P(ClientServerTest, ADelayIsPaidOnceForAllShards) {
   FaultOptions fault;
   fault.delay_ms = 50;
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 8}));
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 8, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
   ASSERT_OK_AND_ASSIGN(ParameterClientOptions options, shards->OpenSession(job, 0));
   options.fault = fault;
@@ -224,8 +233,8 @@ TEST(ClientServerTest, ADelayIsPaidOnceForAllShards) {
   EXPECT_LT(taken, std::chrono::milliseconds(8 * 50));
 }
 
-TEST(ClientServerTest, AClosedSessionIsRefusedAndTold) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+TEST_P(ClientServerTest, AClosedSessionIsRefusedAndTold) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
   ASSERT_OK_AND_ASSIGN(auto client, shards->Join(job, 4));
   const Vector gradient(job.map.size(), 1.0f);
@@ -252,8 +261,8 @@ TEST(ClientServerTest, AClosedSessionIsRefusedAndTold) {
   ASSERT_OK(again->Push(gradient, {}));
 }
 
-TEST(ClientServerTest, ARestartedShardIsNoticed) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+TEST_P(ClientServerTest, ARestartedShardIsNoticed) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
   ASSERT_OK_AND_ASSIGN(auto client, shards->Join(job, 0));
   const Vector gradient(job.map.size(), 1.0f);
@@ -266,8 +275,8 @@ TEST(ClientServerTest, ARestartedShardIsNoticed) {
   EXPECT_TRUE(IsSessionLost(client->Fetch(parameters, nullptr, nullptr)));
 }
 
-TEST(ClientServerTest, AnAbsentShardIsNamedAtTheDeadline) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+TEST_P(ClientServerTest, AnAbsentShardIsNamedAtTheDeadline) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
   ASSERT_OK_AND_ASSIGN(ParameterClientOptions options, shards->OpenSession(job, 0));
   options.addresses[1] = "unix-abstract:monsoon-nobody-is-here";
@@ -283,8 +292,8 @@ TEST(ClientServerTest, AnAbsentShardIsNamedAtTheDeadline) {
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("")));
 }
 
-TEST(ClientServerTest, WritesBeforeTheFirstSessionOnly) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 3}));
+TEST_P(ClientServerTest, WritesBeforeTheFirstSessionOnly) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 3, .transport = GetParam()}));
   TestJobOptions options = SmallJob();
   options.written_by_client = true;
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(options));
@@ -302,8 +311,8 @@ TEST(ClientServerTest, WritesBeforeTheFirstSessionOnly) {
   EXPECT_EQ(parameters, written);
 }
 
-TEST(ClientServerTest, FetchAndPushRunAtOnce) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+TEST_P(ClientServerTest, FetchAndPushRunAtOnce) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
   ASSERT_OK_AND_ASSIGN(auto client, shards->Join(job, 0));
   constexpr uint64_t kPushes = 50;
@@ -330,8 +339,8 @@ TEST(ClientServerTest, FetchAndPushRunAtOnce) {
   }
 }
 
-TEST(ClientServerTest, StatusChecksProtocolAndCluster) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 1}));
+TEST_P(ClientServerTest, StatusChecksProtocolAndCluster) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 1, .transport = GetParam()}));
   EXPECT_THAT(shards->control(0)->GetStatus("other"),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("\"test\""), HasSubstr("\"other\""))));

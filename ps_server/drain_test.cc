@@ -14,12 +14,19 @@ namespace {
 
 constexpr uint64_t kStripes = 16;
 
+class DrainTest : public ::testing::TestWithParam<Transport> {};
+
+INSTANTIATE_TEST_SUITE_P(Transports, DrainTest,
+                         ::testing::Values(Transport::GRPC, Transport::SHARED_MEMORY),
+                         [](const auto& info) { return NameOf(info.param); });
+
 // Replicas push without a pause while the server drains. What was acknowledged
 // was applied, and what was applied was acknowledged.
-TEST(DrainTest, EveryPushInFlightIsAcknowledgedOrRefused) {
+TEST_P(DrainTest, EveryPushInFlightIsAcknowledgedOrRefused) {
   for (uint32_t delay_ms : {0u, 5u}) {
-    ASSERT_OK_AND_ASSIGN(auto shards,
-                         TestShards::Start({.shards = 1, .fault = {.delay_ms = delay_ms}}));
+    ASSERT_OK_AND_ASSIGN(
+        auto shards,
+        TestShards::Start({.shards = 1, .fault = {.delay_ms = delay_ms}, .transport = GetParam()}));
     TestJobOptions options;
     options.model = TestModel(64, 64);
     options.optimizer = TestSgd(0.5);

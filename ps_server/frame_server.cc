@@ -5,8 +5,8 @@
 
 #include "absl/time/clock.h"
 #include "common/base/logging.h"
+#include "common/base/status.h"
 #include "ps_server/shard/session_table.h"
-#include "ps_server/shard/shard_job.h"
 #include "ps_server/vector/named_vectors.h"
 #include "ps_server/vector/vector_store.h"
 
@@ -20,6 +20,14 @@ DataHeader ErrorHeader(uint64_t request_id, const absl::Status& status, Verdict 
   header.mutable_error()->set_message(std::string(status.message()));
   header.mutable_error()->set_verdict(verdict);
   return header;
+}
+
+// None: the request is for export.
+std::optional<SessionId> SessionOf(const FetchRequest& request) {
+  if (request.read_only()) {
+    return std::nullopt;
+  }
+  return SessionId{request.session().worker(), request.session().incarnation()};
 }
 
 bool WriteHead(const DataHeader& header, FrameServer::Writer* writer) {
@@ -65,6 +73,16 @@ FrameServer::Outcome FrameServer::Serve(std::span<const ByteChunk> frame, Aligne
     return Outcome::kLost;
   }
   return Answer(frame, scratch, writer) ? Outcome::kServed : Outcome::kBroken;
+}
+
+absl::StatusOr<FrameServer::SharedJob> FrameServer::Share(const FetchRequest& request) {
+  if (faults_.enabled()) {
+    return absl::FailedPreconditionError("under --fault every fetch is a frame");
+  }
+  SharedJob result;
+  ASSIGN_OR_RETURN(result.job, shard_->StartFetch(request));
+  ASSIGN_OR_RETURN(result.shared, result.job->Share(SessionOf(request)));
+  return result;
 }
 
 DataHeader FrameServer::AnswerUpdate(const DataHeader& request, ChunkCursor* payload,
@@ -132,10 +150,7 @@ bool FrameServer::AnswerFetch(const DataHeader& header, Writer* writer) {
     }
     vector = *std::move(found);
   }
-  std::optional<SessionId> session;
-  if (!request.read_only()) {
-    session = SessionId{request.session().worker(), request.session().incarnation()};
-  }
+  const std::optional<SessionId> session = SessionOf(request);
   uint32_t next = request.first_stripe();
   const uint32_t end = next + request.stripe_count();
   while (next < end) {

@@ -25,6 +25,7 @@
 #include "ps_server/in_flight.h"
 #include "ps_server/shard/aligned_floats.h"
 #include "ps_server/shard/shard.h"
+#include "ps_server/shard/shard_job.h"
 #include "ps_server/stream_budget.h"
 
 namespace monsoon {
@@ -75,6 +76,15 @@ class FrameServer {
   // bytes of `frame` meanwhile. `scratch` belongs to the connection; it is made
   // at the first frame that needs it.
   Outcome Serve(std::span<const ByteChunk> frame, AlignedFloats* scratch, Writer* writer);
+
+  // Lets a client on this host serve its fetches itself: the job that `request`
+  // (session, layout hash, read_only) names, and what the client needs. Refused
+  // under --fault, which every frame must meet.
+  struct SharedJob {
+    std::shared_ptr<ShardJob> job;
+    ShardJob::Shared shared;
+  };
+  absl::StatusOr<SharedJob> Share(const FetchRequest& request);
 
   // Also for the control calls: what is being served, and the dice.
   InFlight* in_flight() { return &in_flight_; }

@@ -11,8 +11,10 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/frame_codec.h"
 #include "common/rpc/server.h"
+#include "common/shm/frame_channel.h"
 #include "ps_server/frame_server.h"
 #include "ps_server/service.h"
+#include "ps_server/shm_server.h"
 
 namespace monsoon {
 namespace {
@@ -29,13 +31,29 @@ uint64_t RandomEpoch() {
   return epoch;
 }
 
+// Null, with a line in the log, where the system cannot do it.
+std::unique_ptr<SharedMemoryServer> StartSharedMemory(FrameServer* frames) {
+  // A connection of either kind has the same share of the message memory.
+  static_assert(FrameChannel::kMemoryBytes + kMaxFrameBytes + 2 * kMaxFramePayloadBytes <=
+                StreamBytes(kStreamLookaheadBytes));
+  absl::StatusOr<std::unique_ptr<SharedMemoryServer>> server = SharedMemoryServer::Start(frames);
+  if (!server.ok()) {
+    LOG(WARNING) << "the data plane is not offered in shared memory: " << server.status().message();
+    return nullptr;
+  }
+  return *std::move(server);
+}
+
 class GrpcPsServer final : public PsServer {
  public:
   explicit GrpcPsServer(const PsServerOptions& options)
       : epoch_(RandomEpoch()),
         shard_({options.cluster, options.task, epoch_, options.memory_limit_bytes}),
         frames_(&shard_, options.message_memory_bytes, kStreamLookaheadBytes, options.fault),
-        service_(ParameterServerService::Create(&shard_, &frames_, options.message_memory_bytes)) {}
+        shared_memory_(options.shared_memory ? StartSharedMemory(&frames_) : nullptr),
+        service_(ParameterServerService::Create(
+            &shard_, &frames_, options.message_memory_bytes,
+            shared_memory_ == nullptr ? SharedMemoryOffer() : shared_memory_->offer())) {}
 
   absl::Status Listen(const PsServerOptions& options) {
     RpcServerOptions rpc;
@@ -62,12 +80,14 @@ class GrpcPsServer final : public PsServer {
       LOG(WARNING) << "requests were still being served after " << absl::FormatDuration(grace);
     }
     server_->Shutdown(kLastAnswers);
+    shared_memory_.reset();
   }
 
  private:
   const uint64_t epoch_;
   Shard shard_;
   FrameServer frames_;
+  std::unique_ptr<SharedMemoryServer> shared_memory_;  // null: not offered
   const std::unique_ptr<ParameterServerService> service_;
   std::unique_ptr<RpcServer> server_;
 };

@@ -20,6 +20,8 @@ struct PsServerOptions {
   uint64_t memory_limit_bytes = uint64_t{4096} << 20;
   uint64_t message_memory_bytes = uint64_t{256} << 20;
   FaultOptions fault;
+  // Offers the data plane in shared memory too, to clients on the same host.
+  bool shared_memory = true;
 };
 
 class PsServer {

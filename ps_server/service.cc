@@ -57,7 +57,8 @@ class StreamWriter final : public FrameServer::Writer {
 
 class GrpcService final : public ParameterServerService, public ParameterServer::Service {
  public:
-  GrpcService(Shard* shard, FrameServer* frames, uint64_t message_memory_bytes);
+  GrpcService(Shard* shard, FrameServer* frames, uint64_t message_memory_bytes,
+              const SharedMemoryOffer& shared_memory);
 
   grpc::Service* service() override { return this; }
 
@@ -83,10 +84,15 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
   Shard* const shard_;
   FrameServer* const frames_;
   const uint64_t message_memory_bytes_;
+  const SharedMemoryOffer shared_memory_;
 };
 
-GrpcService::GrpcService(Shard* shard, FrameServer* frames, uint64_t message_memory_bytes)
-    : shard_(shard), frames_(frames), message_memory_bytes_(message_memory_bytes) {
+GrpcService::GrpcService(Shard* shard, FrameServer* frames, uint64_t message_memory_bytes,
+                         const SharedMemoryOffer& shared_memory)
+    : shard_(shard),
+      frames_(frames),
+      message_memory_bytes_(message_memory_bytes),
+      shared_memory_(shared_memory) {
   // Data's messages are raw frames, which a .proto file cannot say.
   AddMethod(new RpcServiceMethod(
       "/monsoon.ParameterServer/Data", RpcMethod::BIDI_STREAMING,
@@ -121,6 +127,9 @@ grpc::Status GrpcService::GetStatus(grpc::ServerContext*, const ShardStatusReque
       reply->set_pid(static_cast<uint32_t>(getpid()));
       reply->set_rss_bytes(ResidentBytes());
       reply->set_message_memory_bytes(message_memory_bytes_);
+      if (!shared_memory_.socket().empty()) {
+        *reply->mutable_shared_memory() = shared_memory_;
+      }
     }
     return result.status();
   });
@@ -200,8 +209,9 @@ grpc::Status GrpcService::Data(DataStream* stream) {
 }  // namespace
 
 std::unique_ptr<ParameterServerService> ParameterServerService::Create(
-    Shard* shard, FrameServer* frames, uint64_t message_memory_bytes) {
-  return std::make_unique<GrpcService>(shard, frames, message_memory_bytes);
+    Shard* shard, FrameServer* frames, uint64_t message_memory_bytes,
+    const SharedMemoryOffer& shared_memory) {
+  return std::make_unique<GrpcService>(shard, frames, message_memory_bytes, shared_memory);
 }
 
 }  // namespace monsoon

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "proto/parameter_server.pb.h"
 #include "ps_server/frame_server.h"
 #include "ps_server/shard/shard.h"
 
@@ -19,9 +20,11 @@ namespace monsoon {
 
 class ParameterServerService {
  public:
-  // `shard` and `frames` outlive the service.
+  // `shard` and `frames` outlive the service. `shared_memory` is what status
+  // replies offer; a default one: nothing.
   static std::unique_ptr<ParameterServerService> Create(Shard* shard, FrameServer* frames,
-                                                        uint64_t message_memory_bytes);
+                                                        uint64_t message_memory_bytes,
+                                                        const SharedMemoryOffer& shared_memory);
   virtual ~ParameterServerService() = default;
 
   // What the server registers; lives as long as this.

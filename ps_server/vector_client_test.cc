@@ -124,10 +124,17 @@ absl::StatusOr<Session> Join(TestShards* shards, uint32_t worker, FaultOptions f
   return status;
 }
 
-TEST(VectorClientTest, VectorsHaveTheSameBitsForAnyShardCount) {
+class VectorClientTest : public ::testing::TestWithParam<Transport> {};
+
+INSTANTIATE_TEST_SUITE_P(Transports, VectorClientTest,
+                         ::testing::Values(Transport::GRPC, Transport::SHARED_MEMORY),
+                         [](const auto& info) { return NameOf(info.param); });
+
+TEST_P(VectorClientTest, VectorsHaveTheSameBitsForAnyShardCount) {
   Vector reference;
   for (const uint32_t count : {1u, 2u, 3u, 7u}) {
-    ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = count}));
+    ASSERT_OK_AND_ASSIGN(auto shards,
+                         TestShards::Start({.shards = count, .transport = GetParam()}));
     ASSERT_OK_AND_ASSIGN(const Session session, Join(shards.get(), 0));
     Driver driver(shards.get(), session.job.name, count);
     ASSERT_OK(driver.Uniform("u"));
@@ -157,8 +164,8 @@ TEST(VectorClientTest, VectorsHaveTheSameBitsForAnyShardCount) {
   }
 }
 
-TEST(VectorClientTest, AMissingVectorIsNamedAndIsNoLostSession) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+TEST_P(VectorClientTest, AMissingVectorIsNamedAndIsNoLostSession) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const Session session, Join(shards.get(), 0));
   Vector vector(session.job.map.size());
   const absl::Status status = session.client->FetchVector("w7", vector, nullptr);
@@ -177,8 +184,8 @@ TEST(VectorClientTest, AMissingVectorIsNamedAndIsNoLostSession) {
   EXPECT_TRUE(IsSessionLost(session.client->Contribute(1, 0, vector).status()));
 }
 
-TEST(VectorClientTest, TheDriversErrorsArriveWithTheirCodes) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 1}));
+TEST_P(VectorClientTest, TheDriversErrorsArriveWithTheirCodes) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 1, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const Session session, Join(shards.get(), 0));
   Driver driver(shards.get(), session.job.name, 1);
   ASSERT_OK(driver.Uniform("u"));
@@ -192,8 +199,8 @@ TEST(VectorClientTest, TheDriversErrorsArriveWithTheirCodes) {
               StatusIs(absl::StatusCode::kAborted, HasSubstr("epoch")));
 }
 
-TEST(VectorClientTest, ClosedEvaluationsAndBadGradientsAreTold) {
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+TEST_P(VectorClientTest, ClosedEvaluationsAndBadGradientsAreTold) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const Session session, Join(shards.get(), 0));
   Driver driver(shards.get(), session.job.name, 2);
   Vector gradient = GradientOf(0, session.job.map.size());
@@ -220,12 +227,13 @@ TEST(VectorClientTest, ClosedEvaluationsAndBadGradientsAreTold) {
 
 // Two replicas send all contributions, in different orders; the second time
 // many frames and answers are lost on both sides. Each counts once.
-TEST(VectorClientTest, LostFramesAndBackupCopiesGiveTheSameBits) {
+TEST_P(VectorClientTest, LostFramesAndBackupCopiesGiveTheSameBits) {
   FaultOptions server_fault;
   server_fault.drop = 0.1;
   server_fault.seed = 3;
-  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 3}));
-  ASSERT_OK_AND_ASSIGN(auto lossy, TestShards::Start({.shards = 3, .fault = server_fault}));
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 3, .transport = GetParam()}));
+  ASSERT_OK_AND_ASSIGN(
+      auto lossy, TestShards::Start({.shards = 3, .fault = server_fault, .transport = GetParam()}));
   Vector results[2];
   std::atomic<uint32_t> retries{0};
   for (int run = 0; run < 2; ++run) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,12 +18,13 @@
 #include "ps_server/client/frame_transport.h"
 #include "ps_server/client/push_encoder.h"
 #include "ps_server/client/requests.h"
+#include "ps_server/client/transport_choice.h"
 
 namespace monsoon {
 namespace {
 
-std::unique_ptr<FrameTransport> MakeTransport(const ParameterClientOptions& options) {
-  std::unique_ptr<FrameTransport> transport = MakeGrpcTransport(options.addresses);
+std::unique_ptr<FrameTransport> AddFaults(const ParameterClientOptions& options,
+                                          std::unique_ptr<FrameTransport> transport) {
   return options.fault.enabled()
              ? MakeFaultTransport(std::move(transport), options.fault, Clock::Real())
              : std::move(transport);
@@ -41,9 +43,14 @@ class ShardedParameterClient final : public ParameterClient {
   // `push_codec` is that of options.push_format.
   ShardedParameterClient(ParameterClientOptions options, std::unique_ptr<TensorCodec> push_codec)
       : options_(std::move(options)),
-        fetch_transport_(MakeTransport(options_)),
-        push_transport_(MakeTransport(options_)),
-        encoder_(options_.map, options_.push_format, std::move(push_codec)) {}
+        report_(absl::StrCat("job ", options_.job), options_.map.shards()),
+        encoder_(options_.map, options_.push_format, std::move(push_codec)) {
+    std::unique_ptr<ChoosingTransport> transport = MakeTransport();
+    // Faults are of frames, so there every fetch is one.
+    reader_ = options_.fault.enabled() ? nullptr : transport.get();
+    fetch_transport_ = AddFaults(options_, std::move(transport));
+    push_transport_ = AddFaults(options_, MakeTransport());
+  }
 
   absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
     return FetchAll(/*vector=*/"", options_.fetch_format, parameters, marks, stats);
@@ -132,6 +139,8 @@ class ShardedParameterClient final : public ParameterClient {
                        push_transport_.get(), handler, &counts);
   }
 
+  std::vector<std::string> transports() const override { return report_.Get(); }
+
   void Cancel() override { cancelled_ = true; }
 
  private:
@@ -182,9 +191,14 @@ class ShardedParameterClient final : public ParameterClient {
         }
         return TakeFetchReply(shard, header.fetch_reply(), payload, &target);
       };
-      RETURN_IF_ERROR(RunExchange(Context(),
-                                  MakeFetchRequests(options_, vector, format, &next_fetch_id_),
-                                  fetch_transport_.get(), handler, &counts));
+      ShardRequests requests;
+      for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+        FetchRequest whole = WholeFetch(options_, shard, vector);
+        whole.set_format(format);
+        requests.push_back(MakeFetchRequests(whole, ReadShared(whole, shard, &target),
+                                             &next_fetch_id_));
+      }
+      RETURN_IF_ERROR(RunExchange(Context(), requests, fetch_transport_.get(), handler, &counts));
     }
     if (stats != nullptr) {
       *stats = {target.bytes, counts.frames, counts.retries, FetchWidth(fetched)};
@@ -193,6 +207,31 @@ class ShardedParameterClient final : public ParameterClient {
       *marks = std::move(fetched);
     }
     return absl::OkStatus();
+  }
+
+  // The stripes that are left to be asked for. In a lossy format all are: what
+  // a fetch gives does not depend on where the shard is.
+  std::vector<uint32_t> ReadShared(const FetchRequest& whole, uint32_t shard, FetchTarget* target)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
+    std::vector<uint32_t> all(options_.map.stripes(shard));
+    std::iota(all.begin(), all.end(), 0u);
+    if (reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 || cancelled_) {
+      return all;
+    }
+    std::vector<uint32_t> left = reader_->Read(shard, whole, options_.map, target->parameters,
+                                               &target->marks->shard[shard]);
+    for (const uint32_t stripe : all) {
+      target->bytes += options_.map.stripe(shard, stripe).size() * sizeof(float);
+    }
+    for (const uint32_t stripe : left) {  // counted when they come
+      target->bytes -= options_.map.stripe(shard, stripe).size() * sizeof(float);
+    }
+    return left;
+  }
+
+  std::unique_ptr<ChoosingTransport> MakeTransport() {
+    return ChoosingTransport::Create(options_.transport, options_.addresses, options_.deadline,
+                                     &report_);
   }
 
   ExchangeContext Context() const {
@@ -212,19 +251,24 @@ class ShardedParameterClient final : public ParameterClient {
 
   const ParameterClientOptions options_;
   std::atomic<bool> cancelled_{false};
+  TransportReport report_;
 
   Mutex fetch_mutex_;
-  const std::unique_ptr<FrameTransport> fetch_transport_ ABSL_PT_GUARDED_BY(fetch_mutex_);
+  std::unique_ptr<FrameTransport> fetch_transport_ ABSL_PT_GUARDED_BY(fetch_mutex_);
+  // fetch_transport_ where it can read shared memory, else null.
+  ChoosingTransport* reader_ ABSL_PT_GUARDED_BY(fetch_mutex_) = nullptr;
   uint64_t next_fetch_id_ ABSL_GUARDED_BY(fetch_mutex_) = 1;
 
   Mutex push_mutex_;
-  const std::unique_ptr<FrameTransport> push_transport_ ABSL_PT_GUARDED_BY(push_mutex_);
+  std::unique_ptr<FrameTransport> push_transport_ ABSL_PT_GUARDED_BY(push_mutex_);
   uint64_t next_push_id_ ABSL_GUARDED_BY(push_mutex_) = 1;
   uint64_t next_sequence_ ABSL_GUARDED_BY(push_mutex_) = 1;
   PushEncoder encoder_ ABSL_GUARDED_BY(push_mutex_);
 };
 
 }  // namespace
+
+std::vector<std::string> ParameterClient::transports() const { return {}; }
 
 absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
   return absl::UnimplementedError("this parameter client has no vectors");
@@ -247,6 +291,9 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
   if (!options.read_only && options.epochs.size() != options.map.shards()) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.epochs.size(), " epochs for ", options.map.shards(), " shards"));
+  }
+  if (options.transport == Transport::AUTO) {
+    ASSIGN_OR_RETURN(options.transport, TransportFromEnvironment());
   }
   if (TensorCodec::Find(options.fetch_format) == nullptr || options.fetch_format == TOP_K) {
     return absl::InvalidArgumentError(

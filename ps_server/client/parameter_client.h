@@ -44,10 +44,17 @@ struct FetchMarks {
 };
 
 struct FetchStats {
-  uint64_t bytes = 0;        // of records
-  uint32_t rpcs = 0;         // request frames
+  uint64_t bytes = 0;        // of records and of what was read from shared memory
+  uint32_t rpcs = 0;         // request frames; none for what is read from shared memory
   uint32_t retries = 0;      // streams opened again
   uint64_t fetch_width = 0;  // maximum minus minimum of the stripe versions
+};
+
+// How frames travel.
+enum class Transport {
+  AUTO,           // shared memory with the shards on this host that offer it, else gRPC
+  GRPC,           // gRPC only
+  SHARED_MEMORY,  // shared memory only: a shard that does not offer it is an error
 };
 
 struct ParameterClientOptions {
@@ -66,6 +73,9 @@ struct ParameterClientOptions {
   WireFormat push_format = FLOAT32;
   WireFormat fetch_format = FLOAT32;
   double top_k_share = 0;  // TOP_K only
+  // AUTO may be changed by the environment: MONSOON_TRANSPORT=grpc or
+  // shared_memory.
+  Transport transport = Transport::AUTO;
 };
 
 // Whether `status` says that a shard no longer knows the session or has been
@@ -74,7 +84,8 @@ bool IsSessionLost(const absl::Status& status);
 
 class ParameterClient {
  public:
-  // InvalidArgument when the options contradict each other. Connects lazily.
+  // InvalidArgument when the options contradict each other or MONSOON_TRANSPORT
+  // is none of its values. Connects lazily.
   static absl::StatusOr<std::unique_ptr<ParameterClient>> Create(ParameterClientOptions options);
   virtual ~ParameterClient() = default;
 
@@ -132,6 +143,11 @@ class ParameterClient {
   // Replaces all parameters (submit --init). Shards refuse it once the job has
   // had a session.
   virtual absl::Status Write(std::span<const float> parameters) = 0;
+
+  // Per shard what carries its frames and why: "shared memory", "gRPC (the shard
+  // is on another host)"; "" before the first call. Logged when it is chosen.
+  // Thread safe.
+  virtual std::vector<std::string> transports() const;
 
   // Calls in progress and later ones return CANCELLED. Thread safe.
   virtual void Cancel() = 0;

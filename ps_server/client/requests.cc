@@ -115,19 +115,32 @@ ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint
   return requests;
 }
 
-ShardRequests MakeFetchRequests(const ParameterClientOptions& options, const std::string& vector,
-                                WireFormat format, uint64_t* next_request_id) {
-  ShardRequests requests(options.map.shards());
-  for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
+FetchRequest WholeFetch(const ParameterClientOptions& options, uint32_t shard,
+                        const std::string& vector) {
+  FetchRequest fetch;
+  FillSession(options, fetch.mutable_session());
+  fetch.set_layout_hash(options.layout_hash);
+  fetch.set_stripe_count(options.map.stripes(shard));
+  fetch.set_read_only(options.read_only);
+  fetch.set_vector(vector);
+  return fetch;
+}
+
+std::vector<RequestFrame> MakeFetchRequests(const FetchRequest& whole,
+                                            std::span<const uint32_t> stripes,
+                                            uint64_t* next_request_id) {
+  std::vector<RequestFrame> requests;
+  for (size_t begin = 0; begin < stripes.size();) {
+    size_t end = begin + 1;
+    while (end < stripes.size() && stripes[end] == stripes[end - 1] + 1) {
+      ++end;
+    }
     DataHeader header;
-    FetchRequest* fetch = header.mutable_fetch();
-    FillSession(options, fetch->mutable_session());
-    fetch->set_layout_hash(options.layout_hash);
-    fetch->set_stripe_count(options.map.stripes(shard));
-    fetch->set_read_only(options.read_only);
-    fetch->set_vector(vector);
-    fetch->set_format(format);
-    requests[shard].push_back(MakeFrame(std::move(header), {}, next_request_id));
+    *header.mutable_fetch() = whole;
+    header.mutable_fetch()->set_first_stripe(stripes[begin]);
+    header.mutable_fetch()->set_stripe_count(static_cast<uint32_t>(end - begin));
+    requests.push_back(MakeFrame(std::move(header), {}, next_request_id));
+    begin = end;
   }
   return requests;
 }

@@ -28,9 +28,15 @@ ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint
                                      uint32_t contribution, std::span<const float> gradient,
                                      uint64_t* next_request_id);
 
-// One fetch of everything in `format`; of the parameters if `vector` is empty.
-ShardRequests MakeFetchRequests(const ParameterClientOptions& options, const std::string& vector,
-                                WireFormat format, uint64_t* next_request_id);
+// A fetch of all stripes of `shard`; of the parameters if `vector` is empty.
+FetchRequest WholeFetch(const ParameterClientOptions& options, uint32_t shard,
+                        const std::string& vector);
+
+// Frames for those `stripes` of the shard, in ascending order, that `whole` is
+// the fetch of; neighbours share a frame.
+std::vector<RequestFrame> MakeFetchRequests(const FetchRequest& whole,
+                                            std::span<const uint32_t> stripes,
+                                            uint64_t* next_request_id);
 
 // Writes `parameters` (map.size() floats).
 ShardRequests MakeWriteRequests(const ParameterClientOptions& options,

@@ -76,7 +76,9 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
   ASSIGN_OR_RETURN(MemoryBudget::Reservation memory,
                    budget_.Reserve(plan->memory_bytes, absl::StrCat("job ", request.job()),
                                    "parameters and optimizer state"));
-  auto job = std::make_shared<ShardJob>(request, *std::move(plan), options_.epoch,
+  plan->shape.epoch = options_.epoch;
+  ASSIGN_OR_RETURN(SharedSlice slice, SharedSlice::Create(plan->shape));
+  auto job = std::make_shared<ShardJob>(request, *std::move(plan), options_.epoch, std::move(slice),
                                         std::move(memory), &budget_);
   MutexLock lock(&jobs_mutex_);
   jobs_[request.job()] = job;
@@ -89,6 +91,7 @@ absl::Status Shard::DeleteJob(const std::string& job) {
   MutexLock lock(&jobs_mutex_);
   if (const auto found = jobs_.find(job); found != jobs_.end()) {
     deleted = std::move(found->second);
+    deleted->Retire();
     jobs_.erase(found);
   }
   return absl::OkStatus();

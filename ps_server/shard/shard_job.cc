@@ -94,6 +94,8 @@ absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request) {
   }
   ASSIGN_OR_RETURN(
       plan.map, ShardMap::Create(plan.layout.size(), request.shards(), request.max_stripe_bytes()));
+  plan.shape.floats = plan.map.shard(request.shard()).size();
+  plan.shape.stripe_floats = plan.map.stripe_floats();
   ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer()));
   const uint64_t copies = 1 + static_cast<uint64_t>(plan.kernel->state_slots());
   plan.memory_bytes = plan.map.shard(request.shard()).size() * copies * sizeof(float);
@@ -101,19 +103,21 @@ absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request) {
 }
 
 ShardJob::ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch,
-                   MemoryBudget::Reservation memory, MemoryBudget* budget)
+                   SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget)
     : request_(request),
       memory_(std::move(memory)),
       kernel_(std::move(plan.kernel)),
       facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), epoch},
+      slice_(std::move(slice)),
       vectors_(ShapeOf(plan, request), this, budget) {
   const uint32_t shard = request.shard();
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
-    const Slice slice = facts_.map.stripe(shard, i);
-    stripes_.push_back(std::make_unique<Stripe>(slice.size(), kernel_.get(), epoch));
+    const Slice stripe = facts_.map.stripe(shard, i);
+    stripes_.push_back(std::make_unique<Stripe>(&slice_, i, kernel_.get(), epoch));
+    CHECK_EQ(stripes_.back()->size(), stripe.size());
     if (!request.written_by_client()) {
-      AlignedFloats initial(slice.size());
-      Initialize(plan.layout, request.seed(), slice.begin, initial.span());
+      AlignedFloats initial(stripe.size());
+      Initialize(plan.layout, request.seed(), stripe.begin, initial.span());
       stripes_.back()->Write(initial.span());
     }
   }
@@ -154,13 +158,26 @@ ShardJobStatus ShardJob::GetStatus() const {
   status.set_applied(applied_.load());
   status.set_duplicates(duplicates_.load());
   status.set_refused(refused_.load());
-  status.set_fetched_stripes(fetched_stripes_.load());
-  status.set_bytes_fetched(bytes_fetched_.load());
+  {
+    MutexLock lock(&readers_mutex_);
+    FoldReaders();
+    uint64_t fetched = fetched_stripes_.load(), bytes = bytes_fetched_.load();
+    for (const auto& reader : readers_) {
+      fetched += reader->stripes.load();
+      bytes += reader->bytes.load();
+    }
+    status.set_fetched_stripes(fetched);
+    status.set_bytes_fetched(bytes);
+  }
   status.set_bytes_pushed(bytes_pushed_.load());
   return status;
 }
 
 uint64_t ShardJob::CloseEverywhere(SessionId session) {
+  if (const auto slot = slots_.find(session); slot != slots_.end()) {
+    slice_.CloseSlot(slot->second);
+    slots_.erase(slot);
+  }
   uint64_t applied = 0;
   for (const auto& stripe : stripes_) {
     applied += stripe->CloseSession(session);
@@ -181,10 +198,47 @@ absl::Status ShardJob::OpenSession(SessionId session) {
     sessions_.RecordClose(*opening->overtaken, CloseEverywhere(*opening->overtaken));
   }
   sessions_.RecordOpen(session);
+  const SessionSlot slot = slice_.TakeSlot();
+  slots_[session] = slot;
   for (const auto& stripe : stripes_) {
-    stripe->OpenSession(session);
+    stripe->OpenSession(session, slot);
   }
+  slice_.Publish(slot);
   return absl::OkStatus();
+}
+
+absl::StatusOr<ShardJob::Shared> ShardJob::Share(std::optional<SessionId> session) {
+  Shared shared{slice_.fd(), {}, slice_.shape()};
+  if (shared.fd < 0) {
+    return absl::FailedPreconditionError("the system has no memory files");
+  }
+  if (session.has_value()) {
+    MutexLock lock(&sessions_mutex_);
+    const auto slot = slots_.find(*session);
+    if (slot == slots_.end() || slot->second.ticket == 0) {
+      return absl::FailedPreconditionError(
+          slot == slots_.end() ? NotOpen(*session) : "too many sessions read shared memory");
+    }
+    shared.slot = slot->second;
+  }
+  return shared;
+}
+
+void ShardJob::AddReader(std::shared_ptr<const ReadCounts> counts) {
+  MutexLock lock(&readers_mutex_);
+  FoldReaders();
+  readers_.push_back(std::move(counts));
+}
+
+void ShardJob::FoldReaders() const {
+  std::erase_if(readers_, [this](const std::shared_ptr<const ReadCounts>& reader) {
+    if (reader.use_count() > 1) {
+      return false;
+    }
+    fetched_stripes_ += reader->stripes.load();
+    bytes_fetched_ += reader->bytes.load();
+    return true;
+  });
 }
 
 uint64_t ShardJob::CloseSession(SessionId session) {

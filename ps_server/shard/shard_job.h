@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include "common/model/shard_map.h"
 #include "common/optimizer/optimizer.h"
 #include "common/rpc/frame_codec.h"
+#include "common/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/shard/memory_budget.h"
 #include "ps_server/shard/stripe.h"
@@ -36,6 +38,7 @@ namespace monsoon {
 struct JobPlan {
   ParameterLayout layout;
   ShardMap map;
+  SharedShape shape;  // without the epoch
   std::unique_ptr<OptimizerKernel> kernel;
   uint64_t memory_bytes = 0;  // parameters and optimizer state of the slice
 };
@@ -45,8 +48,9 @@ absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request);
 class ShardJob final : private SliceParameters {
  public:
   // Fills the slice from (seed, global index), or with zeros if the client
-  // writes it. `memory` is the plan's; `budget` outlives the job.
-  ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch,
+  // writes it. `slice` has the plan's shape and is zero. `memory` is the plan's;
+  // `budget` outlives the job.
+  ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch, SharedSlice slice,
            MemoryBudget::Reservation memory, MemoryBudget* budget);
 
   const CreateShardJobRequest& request() const { return request_; }
@@ -71,6 +75,20 @@ class ShardJob final : private SliceParameters {
                        AlignedFloats* scratch, bool draining);
 
   VectorStore* vectors() { return &vectors_; }
+
+  // What a client on this host needs to read the parameters itself, for a fetch
+  // that passed ValidateFetch. FailedPrecondition when the session is not open
+  // or there is no more room for it: the client must ask the shard.
+  struct Shared {
+    int fd = -1;       // lives as long as the job
+    SessionSlot slot;  // ticket 0 without a session
+    SharedShape shape;
+  };
+  absl::StatusOr<Shared> Share(std::optional<SessionId> session);
+  // Counts a client's reads from now on, until nobody else holds `counts`.
+  void AddReader(std::shared_ptr<const ReadCounts> counts);
+  // The job is deleted: clients that read its parameters turn to the shard.
+  void Retire() { slice_.Retire(); }
 
   // Checks a fetch; CopyStripes then serves it piece by piece.
   absl::Status ValidateFetch(const FetchRequest& request) const;
@@ -112,23 +130,31 @@ class ShardJob final : private SliceParameters {
   void CopyStripe(uint32_t stripe, std::span<float> out) const override;
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
   void Count(const PushVerdict& verdict);
-  uint64_t CloseEverywhere(SessionId session);
+  uint64_t CloseEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // Adds up the counts of readers that are gone.
+  void FoldReaders() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_);
 
   const CreateShardJobRequest request_;
   const MemoryBudget::Reservation memory_;
   const std::unique_ptr<OptimizerKernel> kernel_;
   const JobFacts facts_;
+  SharedSlice slice_;                             // slots: under sessions_mutex_
   std::vector<std::unique_ptr<Stripe>> stripes_;  // filled by the constructor
   VectorStore vectors_;
 
   Mutex sessions_mutex_;
   SessionTable sessions_ ABSL_GUARDED_BY(sessions_mutex_);
+  std::map<SessionId, SessionSlot> slots_ ABSL_GUARDED_BY(sessions_mutex_);  // of open ones
+
+  mutable Mutex readers_mutex_;
+  mutable std::vector<std::shared_ptr<const ReadCounts>> readers_
+      ABSL_GUARDED_BY(readers_mutex_);
 
   std::atomic<uint64_t> applied_{0};
   std::atomic<uint64_t> duplicates_{0};
   std::atomic<uint64_t> refused_{0};
-  std::atomic<uint64_t> fetched_stripes_{0};
-  std::atomic<uint64_t> bytes_fetched_{0};
+  mutable std::atomic<uint64_t> fetched_stripes_{0};  // but for those of readers_
+  mutable std::atomic<uint64_t> bytes_fetched_{0};
   std::atomic<uint64_t> bytes_pushed_{0};
 };
 

@@ -9,12 +9,13 @@
 
 namespace monsoon {
 
-Stripe::Stripe(size_t floats, const OptimizerKernel* kernel, uint64_t epoch)
-    : size_(floats),
+Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch)
+    : size_(slice->stripe(index).size()),
       kernel_(kernel),
       epoch_(epoch),
-      parameters_(floats),
-      state_(floats * static_cast<size_t>(kernel->state_slots())) {
+      parameters_(slice->stripe(index)),
+      header_(slice->header(index)),
+      state_(size_ * static_cast<size_t>(kernel->state_slots())) {
   std::ranges::fill(state_.span(), kernel->initial_state());
 }
 
@@ -31,14 +32,14 @@ PushVerdict Stripe::Apply(Push push) {
   verdict.set_staleness(-1);
   MutexLock lock(&mutex_);
   verdict.set_version(statistics_.version);
-  const auto found = windows_.find(push.session);
-  if (found == windows_.end()) {
+  const auto found = sessions_.find(push.session);
+  if (found == sessions_.end()) {
     verdict.set_verdict(REFUSED_SESSION);
     verdict.set_message(absl::StrCat("the session of worker/", push.session.worker, "#",
                                      push.session.incarnation, " is not open"));
     return verdict;
   }
-  SessionWindow& window = found->second;
+  SessionWindow& window = found->second.window;
   switch (window.Locate(push.sequence)) {
     case SessionWindow::Place::kGap:
       verdict.set_verdict(REFUSED_GAP);
@@ -60,6 +61,8 @@ PushVerdict Stripe::Apply(Push push) {
     verdict.set_verdict(REFUSED_INVALID);
     verdict.set_message(*push.invalid);
     window.RecordRefused(push.sequence, *std::move(push.invalid));
+    const StripeWriteScope write(header_);
+    ShareMarks(found->second);
     return verdict;
   }
   verdict.set_staleness(StalenessOf(push));
@@ -68,11 +71,20 @@ PushVerdict Stripe::Apply(Push push) {
   } else {
     ++statistics_.staleness_unknown;
   }
-  kernel_->Apply(statistics_.version, parameters_.span(), state_.span(), push.gradient);
+  const StripeWriteScope write(header_);
+  kernel_->Apply(statistics_.version, parameters_, state_.span(), push.gradient);
   window.RecordApplied(push.sequence);
   verdict.set_version(++statistics_.version);
   verdict.set_verdict(APPLIED);
+  ShareMarks(found->second);
   return verdict;
+}
+
+void Stripe::ShareMarks(const Session& session) {
+  header_->version.store(statistics_.version, std::memory_order_relaxed);
+  if (session.slot.ticket != 0) {
+    header_->applied[session.slot.slot].store(session.window.last(), std::memory_order_relaxed);
+  }
 }
 
 std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
@@ -82,11 +94,11 @@ std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
   record.set_length(static_cast<uint32_t>(size_ * sizeof(float)));
   MutexLock lock(&mutex_);
   if (session.has_value()) {
-    const auto window = windows_.find(*session);
-    if (window == windows_.end()) {
+    const auto found = sessions_.find(*session);
+    if (found == sessions_.end()) {
       return std::nullopt;
     }
-    record.set_applied_sequence(window->second.last());
+    record.set_applied_sequence(found->second.window.last());
   }
   std::memcpy(out.data(), parameters_.data(), size_ * sizeof(float));
   record.set_version(statistics_.version);
@@ -96,27 +108,33 @@ std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
 void Stripe::Write(std::span<const float> parameters) {
   CHECK_EQ(parameters.size(), size_);
   MutexLock lock(&mutex_);
+  const StripeWriteScope write(header_);
   std::memcpy(parameters_.data(), parameters.data(), size_ * sizeof(float));
 }
 
-void Stripe::OpenSession(SessionId session) {
+void Stripe::OpenSession(SessionId session, SessionSlot slot) {
   MutexLock lock(&mutex_);
-  windows_.try_emplace(session);
+  const auto [opened, is_new] = sessions_.try_emplace(session, Session{{}, slot});
+  if (is_new) {
+    // The slot may hold what an earlier session left.
+    const StripeWriteScope write(header_);
+    ShareMarks(opened->second);
+  }
 }
 
 bool Stripe::HasSession(SessionId session) const {
   MutexLock lock(&mutex_);
-  return windows_.contains(session);
+  return sessions_.contains(session);
 }
 
 uint64_t Stripe::CloseSession(SessionId session) {
   MutexLock lock(&mutex_);
-  const auto window = windows_.find(session);
-  if (window == windows_.end()) {
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) {
     return 0;
   }
-  const uint64_t applied = window->second.applied();
-  windows_.erase(window);
+  const uint64_t applied = found->second.window.applied();
+  sessions_.erase(found);
   return applied;
 }
 
@@ -128,8 +146,9 @@ Stripe::Statistics Stripe::statistics() const {
 std::string Stripe::Snapshot() const {
   MutexLock lock(&mutex_);
   std::string bytes;
-  for (const AlignedFloats* block : {&parameters_, &state_}) {
-    bytes.append(reinterpret_cast<const char*>(block->data()), block->size() * sizeof(float));
+  const AlignedFloats& state = state_;
+  for (const std::span<const float> block : {std::span<const float>(parameters_), state.span()}) {
+    bytes.append(reinterpret_cast<const char*>(block.data()), block.size_bytes());
   }
   return bytes;
 }

@@ -1,5 +1,6 @@
-// Stripe: the unit of lock, version and dedup. Holds its parameters, their
-// optimizer state and, per session, the window of sequences seen.
+// Stripe: the unit of lock, version and dedup. Holds its optimizer state and,
+// per session, the window of sequences seen; its parameters lie in a SharedSlice,
+// where clients on this host may read them without the lock.
 //
 // Invariants: the version is the number of pushes applied and never goes back;
 // a copy is taken under the lock, so it is never torn; a sequence is applied at
@@ -17,6 +18,7 @@
 
 #include "common/base/mutex.h"
 #include "common/optimizer/optimizer.h"
+#include "common/shm/shared_slice.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/shard/aligned_floats.h"
 #include "ps_server/shard/session_table.h"
@@ -26,8 +28,9 @@ namespace monsoon {
 
 class Stripe {
  public:
-  // `floats` parameters, all zero at version 0. `kernel` outlives the stripe.
-  Stripe(size_t floats, const OptimizerKernel* kernel, uint64_t epoch);
+  // Stripe `index` of `slice`, all zero at version 0. `slice` and `kernel` outlive
+  // the stripe.
+  Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch);
 
   size_t size() const { return size_; }
 
@@ -52,7 +55,8 @@ class Stripe {
   // Replaces the parameters; version and state stay.
   void Write(std::span<const float> parameters);
 
-  void OpenSession(SessionId session);
+  // Readers of the slice find the session's last sequence under `slot`.
+  void OpenSession(SessionId session, SessionSlot slot = {});
   bool HasSession(SessionId session) const;
   // Afterwards no push of the session is applied. Returns how many were.
   uint64_t CloseSession(SessionId session);
@@ -68,16 +72,25 @@ class Stripe {
   std::string Snapshot() const;
 
  private:
+  struct Session {
+    SessionWindow window;
+    SessionSlot slot;
+  };
+
   int64_t StalenessOf(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells readers; within a StripeWriteScope.
+  void ShareMarks(const Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t size_;
   const OptimizerKernel* const kernel_;
   const uint64_t epoch_;
 
   mutable Mutex mutex_;
-  AlignedFloats parameters_ ABSL_GUARDED_BY(mutex_);
+  // Written within a StripeWriteScope over header_.
+  const std::span<float> parameters_ ABSL_GUARDED_BY(mutex_);
+  StripeHeader* const header_ ABSL_PT_GUARDED_BY(mutex_);
   AlignedFloats state_ ABSL_GUARDED_BY(mutex_);
-  std::map<SessionId, SessionWindow> windows_ ABSL_GUARDED_BY(mutex_);
+  std::map<SessionId, Session> sessions_ ABSL_GUARDED_BY(mutex_);
   Statistics statistics_ ABSL_GUARDED_BY(mutex_);
 };
 

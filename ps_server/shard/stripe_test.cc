@@ -20,11 +20,15 @@ std::unique_ptr<OptimizerKernel> Sgd() {
   return *OptimizerKernel::Create(optimizer);
 }
 
+// A slice of one stripe.
+SharedSlice OneStripe(uint64_t floats) { return *SharedSlice::Create({5, floats, floats}); }
+
 // Every push moves all values by the same amount, so a copy with two different
 // values would be torn.
 TEST(StripeTest, CopiesAreNeverTornAndVersionsNeverGoBack) {
   const auto kernel = Sgd();
-  Stripe stripe(kFloats, kernel.get(), /*epoch=*/5);
+  SharedSlice slice = OneStripe(kFloats);
+  Stripe stripe(&slice, 0, kernel.get(), /*epoch=*/5);
   constexpr uint64_t kPushes = 2000;
   constexpr uint32_t kWriters = 2;
   std::atomic<uint32_t> running{kWriters};
@@ -64,7 +68,8 @@ TEST(StripeTest, CopiesAreNeverTornAndVersionsNeverGoBack) {
 TEST(StripeTest, NothingIsAppliedAfterCloseReturns) {
   const auto kernel = Sgd();
   for (int round = 0; round < 50; ++round) {
-    Stripe stripe(16, kernel.get(), 5);
+    SharedSlice slice = OneStripe(16);
+    Stripe stripe(&slice, 0, kernel.get(), 5);
     stripe.OpenSession({0, 1});
     std::atomic<bool> stop{false};
     std::jthread pusher([&] {
@@ -92,7 +97,8 @@ TEST(StripeTest, NothingIsAppliedAfterCloseReturns) {
 
 TEST(StripeTest, ACopyForAnUnknownSessionIsNone) {
   const auto kernel = Sgd();
-  Stripe stripe(16, kernel.get(), 5);
+  SharedSlice slice = OneStripe(16);
+  Stripe stripe(&slice, 0, kernel.get(), 5);
   std::vector<float> copy(16);
   EXPECT_FALSE(stripe.Copy(SessionId{0, 1}, copy).has_value());
   EXPECT_TRUE(stripe.Copy(std::nullopt, copy).has_value());

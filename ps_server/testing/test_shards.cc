@@ -27,6 +27,17 @@ Model TestModel(uint32_t inputs, uint32_t units) {
   return model;
 }
 
+std::string NameOf(Transport transport) {
+  switch (transport) {
+    case Transport::GRPC:
+      return "Grpc";
+    case Transport::SHARED_MEMORY:
+      return "SharedMemory";
+    default:
+      return "Auto";
+  }
+}
+
 Optimizer TestSgd(double rate) {
   Optimizer optimizer;
   optimizer.mutable_sgd()->set_rate(rate);
@@ -52,6 +63,7 @@ absl::StatusOr<std::unique_ptr<PsServer>> TestShards::StartServer(uint32_t shard
   server.memory_limit_bytes = options_.memory_limit_bytes;
   server.message_memory_bytes = options_.message_memory_bytes;
   server.fault = options_.fault;
+  server.shared_memory = options_.shared_memory;
   return PsServer::Start(server);
 }
 
@@ -95,6 +107,7 @@ absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& jo
   options.map = job.map;
   options.addresses = addresses_;
   options.deadline = kDeadline;
+  options.transport = options_.transport;
   SessionKey session;
   session.set_job(job.name);
   session.set_worker(worker);
@@ -120,6 +133,7 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> TestShards::Reader(const TestJo
   options.map = job.map;
   options.addresses = addresses_;
   options.deadline = kDeadline;
+  options.transport = options_.transport;
   options.read_only = true;
   return ParameterClient::Create(std::move(options));
 }

@@ -31,6 +31,10 @@ struct TestShardsOptions {
   FaultOptions fault = {};
   uint64_t memory_limit_bytes = uint64_t{256} << 20;
   uint64_t message_memory_bytes = uint64_t{256} << 20;
+  // Of the clients that Join and Reader make.
+  Transport transport = Transport::AUTO;
+  // Whether the servers offer shared memory.
+  bool shared_memory = true;
 };
 
 struct TestJobOptions {
@@ -51,6 +55,9 @@ struct TestJob {
 
 // One dense layer of `inputs` x `units` without bias: inputs * units floats.
 Model TestModel(uint32_t inputs, uint32_t units);
+
+// "Grpc", "SharedMemory" or "Auto", as a test's parameter.
+std::string NameOf(Transport transport);
 
 // w -= rate * g.
 Optimizer TestSgd(double rate);

@@ -1,0 +1,35 @@
+#include "common/shm/bell.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace monsoon {
+
+void Ring(Bell* bell) {
+  bell->rings.fetch_add(1);
+  if (bell->sleeping.load() != 0) {
+    // Not private: the waiter may be another process.
+    syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
+}
+
+namespace internal {
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void SleepUntilRing(Bell* bell, uint32_t rings, absl::Duration timeout) {
+  const timespec relative = absl::ToTimespec(timeout);
+  syscall(SYS_futex, &bell->rings, FUTEX_WAIT, rings, &relative, nullptr, 0);
+}
+
+}  // namespace internal
+}  // namespace monsoon

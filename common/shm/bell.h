@@ -1,0 +1,77 @@
+// Bell: how one thread tells another one, maybe of another process, that
+// something in shared memory has changed. The waiting side spins for a moment
+// and then sleeps on a futex; ringing costs no system call unless it sleeps.
+//
+// One thread at a time waits for a bell; any may ring it. A hostile peer can
+// wake the waiter for nothing or never: every wait has a timeout, and what it
+// waits for must not be told by the bell.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+
+namespace monsoon {
+
+// Lies in shared memory; zeros are its first state.
+struct alignas(64) Bell {
+  std::atomic<uint32_t> rings;
+  std::atomic<uint32_t> sleeping;  // 1: the waiter must be woken
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+// After what it tells of was stored.
+void Ring(Bell* bell);
+
+namespace internal {
+
+// How long a wait spins: the round trip of a small request takes less, and
+// somebody who needs the core gets it soon.
+inline constexpr absl::Duration kSpin = absl::Microseconds(10);
+
+void Pause();
+// Sleeps until the bell rings after `rings` was read, or the time is over.
+void SleepUntilRing(Bell* bell, uint32_t rings, absl::Duration timeout);
+
+}  // namespace internal
+
+// Waits until `ready()` holds, whose state changes before a ring. False after
+// `timeout`.
+template <typename Ready>
+bool WaitForBell(Bell* bell, absl::Duration timeout, Ready ready) {
+  constexpr int kPausesPerLook = 16;  // at the clock
+  if (ready()) {
+    return true;
+  }
+  const absl::Duration start = Clock::Real()->Now();
+  absl::Duration now = start;
+  while (now < start + std::min(timeout, internal::kSpin)) {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      internal::Pause();
+      if (ready()) {
+        return true;
+      }
+    }
+    now = Clock::Real()->Now();
+  }
+  while (true) {
+    // Sequentially consistent, as in Ring: either the waiter sees the new
+    // count, or the ringer sees that it sleeps.
+    bell->sleeping.store(1);
+    const uint32_t rings = bell->rings.load();
+    const bool done = ready();
+    const absl::Duration left = start + timeout - Clock::Real()->Now();
+    if (!done && left > absl::ZeroDuration()) {
+      internal::SleepUntilRing(bell, rings, left);
+    }
+    bell->sleeping.store(0, std::memory_order_relaxed);
+    if (done || left <= absl::ZeroDuration()) {
+      return done;
+    }
+  }
+}
+
+}  // namespace monsoon

@@ -1,0 +1,253 @@
+#include "ps_server/client/frame_transport_shm.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/process/unique_fd.h"
+#include "common/rpc/protocol.h"
+#include "common/shm/bell.h"
+#include "common/shm/frame_channel.h"
+#include "common/shm/host_id.h"
+#include "common/shm/memory_file.h"
+#include "common/shm/unix_socket.h"
+
+namespace monsoon {
+namespace {
+
+// Who waits looks so often whether the shards are still there: a dead one rings
+// no bell.
+constexpr absl::Duration kLookForPeers = absl::Milliseconds(20);
+
+struct Stream {
+  Stream(UniqueFd socket, MemoryMapping memory, Bell* client_bell)
+      : socket(std::move(socket)),
+        memory(std::move(memory)),
+        channel(FrameChannel::Side::kClient, this->memory.data(), client_bell) {}
+
+  const UniqueFd socket;
+  const MemoryMapping memory;
+  FrameChannel channel;
+  Frame sending;  // while the sender is busy
+  std::deque<Frame> queue;
+  bool map_asked = false;
+  SharedMemoryTransport::Mapping mapping;  // its reader is null where there is none
+  bool ended = false;                      // by the shard; what it had written is still to be told
+};
+
+struct Answer {
+  SharedMemoryReply reply;
+  UniqueFd fd;
+};
+
+// Sends `request` with the descriptors `fds` and waits for the answer, which has
+// one. The shard's refusals are errors.
+absl::StatusOr<Answer> Ask(int socket, const SharedMemoryRequest& request, std::span<const int> fds,
+                           absl::Duration deadline) {
+  RETURN_IF_ERROR(SendSocketMessage(socket, request.SerializeAsString(), fds));
+  ASSIGN_OR_RETURN(SocketMessage message, ReceiveSocketMessage(socket, deadline));
+  Answer answer;
+  if (!answer.reply.ParseFromString(message.bytes)) {
+    return absl::InternalError("the shard's answer cannot be parsed");
+  }
+  RETURN_IF_ERROR(
+      absl::Status(static_cast<absl::StatusCode>(answer.reply.code()), answer.reply.message()));
+  if (message.fds.size() != 1) {
+    return absl::InternalError("the shard's answer has no memory");
+  }
+  answer.fd = std::move(message.fds[0]);
+  return answer;
+}
+
+absl::StatusOr<std::unique_ptr<SliceReader>> MapSlice(int socket, const FetchRequest& request,
+                                                      SharedShape shape, absl::Duration deadline,
+                                                      uint64_t* epoch) {
+  SharedMemoryRequest message;
+  *message.mutable_map() = request;
+  ASSIGN_OR_RETURN(Answer answer, Ask(socket, message, {}, deadline));
+  ASSIGN_OR_RETURN(const MemoryFile file, MemoryFile::Adopt(std::move(answer.fd), 1));
+  *epoch = shape.epoch = answer.reply.epoch();
+  return SliceReader::Open(file, shape, {answer.reply.slot(), answer.reply.ticket()});
+}
+
+class RingTransport final : public SharedMemoryTransport {
+ public:
+  RingTransport(uint32_t shards, MemoryFile bell_file, MemoryMapping bell_memory)
+      : bell_file_(std::move(bell_file)),
+        bell_memory_(std::move(bell_memory)),
+        bell_(reinterpret_cast<Bell*>(bell_memory_.data())),
+        streams_(shards) {}
+
+  absl::Status Connect(uint32_t shard, const SharedMemoryOffer& offer,
+                       absl::Duration deadline) override {
+    Reset(shard);
+    if (offer.host() != HostId()) {
+      return absl::FailedPreconditionError("the shard is on another host");
+    }
+    ASSIGN_OR_RETURN(UniqueFd socket, ConnectAbstract(offer.socket()));
+    SharedMemoryRequest hello;
+    hello.mutable_hello()->set_protocol_version(kProtocolVersion);
+    const int bell_fd = bell_file_.fd();
+    ASSIGN_OR_RETURN(Answer answer, Ask(socket.get(), hello, {&bell_fd, 1}, deadline));
+    ASSIGN_OR_RETURN(const MemoryFile file,
+                     MemoryFile::Adopt(std::move(answer.fd), FrameChannel::kMemoryBytes));
+    ASSIGN_OR_RETURN(MemoryMapping memory, file.Map(MemoryFile::Access::kReadWrite));
+    streams_[shard] = std::make_unique<Stream>(std::move(socket), std::move(memory), bell_);
+    return absl::OkStatus();
+  }
+
+  bool connected(uint32_t shard) const override { return streams_[shard] != nullptr; }
+
+  const Mapping* Map(uint32_t shard, const FetchRequest& request, const SharedShape& shape,
+                     absl::Duration deadline) override {
+    Stream* stream = streams_[shard].get();
+    if (stream == nullptr || stream->ended) {
+      return nullptr;
+    }
+    Mapping* mapping = &stream->mapping;
+    if (!std::exchange(stream->map_asked, true)) {
+      absl::StatusOr<std::unique_ptr<SliceReader>> reader =
+          MapSlice(stream->socket.get(), request, shape, deadline, &mapping->epoch);
+      if (reader.ok()) {
+        mapping->reader = *std::move(reader);
+        mapping->counts =
+            reinterpret_cast<ReadCounts*>(stream->memory.data() + FrameChannel::kUserOffset);
+      }
+    }
+    return mapping->reader == nullptr ? nullptr : mapping;
+  }
+
+  bool Alive(uint32_t shard) override {
+    Stream* stream = streams_[shard].get();
+    if (stream != nullptr && !stream->ended) {
+      stream->ended = !IsConnected(stream->socket.get());
+    }
+    return stream != nullptr && !stream->ended;
+  }
+
+  void Send(uint32_t shard, Frame frame) override {
+    Stream* stream = streams_[shard].get();
+    if (stream == nullptr) {
+      Break(shard, absl::UnavailableError("no shared-memory connection"));
+      return;
+    }
+    stream->ended = !IsConnected(stream->socket.get());
+    stream->queue.push_back(std::move(frame));
+  }
+
+  Event Wait(absl::Duration timeout) override {
+    std::optional<Event> event;
+    const auto happened = [&] {
+      event = Advance();
+      return event.has_value();
+    };
+    const absl::Duration end = Clock::Real()->Now() + timeout;
+    while (true) {
+      const absl::Duration left = std::max(absl::ZeroDuration(), end - Clock::Real()->Now());
+      if (WaitForBell(bell_, std::min(left, kLookForPeers), happened)) {
+        return *std::move(event);
+      }
+      LookForPeers();
+      if (happened()) {
+        return *std::move(event);
+      }
+      if (left <= kLookForPeers) {
+        return Event{};
+      }
+    }
+  }
+
+  void Reset(uint32_t shard) override {
+    streams_[shard] = nullptr;
+    std::erase_if(broken_, [shard](const Event& event) { return event.shard == shard; });
+  }
+
+ private:
+  // The next event, if there is one; moves all streams on until then.
+  std::optional<Event> Advance() {
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      const uint32_t shard = next_;
+      next_ = (next_ + 1) % static_cast<uint32_t>(streams_.size());
+      if (Stream* stream = streams_[shard].get()) {
+        const absl::StatusOr<bool> received = AdvanceStream(stream);
+        if (!received.ok()) {
+          Break(shard, absl::UnavailableError(received.status().message()));
+        } else if (*received) {
+          frame_ = stream->channel.receiver()->frame();
+          Event event;
+          event.kind = Event::Kind::kReceived;
+          event.shard = shard;
+          event.frame = {&frame_, 1};
+          return event;
+        } else if (stream->ended) {
+          Break(shard, absl::UnavailableError("the shard closed the shared-memory connection"));
+        }
+      }
+    }
+    if (!broken_.empty()) {
+      Event event = std::move(broken_.front());
+      broken_.pop_front();
+      return event;
+    }
+    return std::nullopt;
+  }
+
+  // True: a frame has come.
+  static absl::StatusOr<bool> AdvanceStream(Stream* stream) {
+    FrameSender* sender = stream->channel.sender();
+    while (sender->busy() || !stream->queue.empty()) {
+      if (!sender->busy()) {
+        stream->sending = std::move(stream->queue.front());
+        stream->queue.pop_front();
+        const ByteChunk bytes = std::as_bytes(std::span(*stream->sending));
+        sender->Begin({&bytes, 1});
+      }
+      RETURN_IF_ERROR(sender->Continue());
+      if (sender->busy()) {
+        break;
+      }
+      stream->sending = nullptr;
+    }
+    return stream->channel.receiver()->Continue();
+  }
+
+  void LookForPeers() {
+    for (const std::unique_ptr<Stream>& stream : streams_) {
+      if (stream != nullptr) {
+        stream->ended = !IsConnected(stream->socket.get());
+      }
+    }
+  }
+
+  void Break(uint32_t shard, absl::Status status) {
+    streams_[shard] = nullptr;
+    Event event;
+    event.kind = Event::Kind::kBroken;
+    event.shard = shard;
+    event.status = std::move(status);
+    broken_.push_back(std::move(event));
+  }
+
+  const MemoryFile bell_file_;
+  const MemoryMapping bell_memory_;
+  Bell* const bell_;
+  std::vector<std::unique_ptr<Stream>> streams_;  // per shard, or null
+  uint32_t next_ = 0;                             // whose turn it is
+  std::deque<Event> broken_;                      // to be told
+  ByteChunk frame_;                               // of the last event
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SharedMemoryTransport>> SharedMemoryTransport::Create(
+    uint32_t shards) {
+  ASSIGN_OR_RETURN(MemoryFile file, MemoryFile::Create("monsoon-bell", sizeof(Bell)));
+  ASSIGN_OR_RETURN(MemoryMapping memory, file.Map(MemoryFile::Access::kReadWrite));
+  return std::make_unique<RingTransport>(shards, std::move(file), std::move(memory));
+}
+
+}  // namespace monsoon

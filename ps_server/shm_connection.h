@@ -1,0 +1,54 @@
+// ShmConnection: one client of a SharedMemoryServer, with the thread that
+// serves it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "common/process/unique_fd.h"
+#include "common/shm/frame_channel.h"
+#include "common/shm/memory_file.h"
+#include "common/shm/shared_slice.h"
+#include "ps_server/frame_server.h"
+
+namespace monsoon {
+
+class ShmConnection {
+ public:
+  // `bell_fd`: the client's bell. Checks it, makes the connection's memory and
+  // begins to serve. `socket` and `frames` outlive the connection.
+  static absl::StatusOr<std::unique_ptr<ShmConnection>> Start(int socket, UniqueFd bell_fd,
+                                                              FrameServer::Admission admission,
+                                                              FrameServer* frames);
+  // Ends the thread, after the frame that it is serving.
+  ~ShmConnection();
+
+  // What the client maps.
+  int memory_fd() const { return file_.fd(); }
+
+  // Where the client counts what it reads from mapped parameters.
+  std::shared_ptr<const ReadCounts> read_counts() const;
+
+ private:
+  ShmConnection(int socket, FrameServer::Admission admission, FrameServer* frames, MemoryFile file,
+                MemoryMapping memory, MemoryMapping bell);
+
+  void Serve();
+  // Waits for a whole request. False: the connection is over.
+  bool Receive(FrameReceiver* receiver);
+
+  const int socket_;
+  const FrameServer::Admission admission_;
+  FrameServer* const frames_;
+  const MemoryFile file_;
+  const std::shared_ptr<const MemoryMapping> memory_;
+  const MemoryMapping bell_memory_;
+  Bell* const client_bell_;
+  Bell* const server_bell_;
+  std::atomic<bool> stopping_{false};
+  std::jthread thread_;
+};
+
+}  // namespace monsoon
