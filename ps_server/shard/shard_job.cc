@@ -39,6 +39,9 @@ SliceShape ShapeOf(const JobPlan& plan, const CreateShardJobRequest& request) {
           PaddingOf(plan.layout, slice)};
 }
 
+// Of gradients that kernels read where they are.
+constexpr size_t kContentAlignment = 64;
+
 constexpr char kDraining[] = "the shard is draining";
 
 // A verdict that changed no version.
@@ -267,23 +270,28 @@ void ShardJob::Finish(uint32_t stripe, uint64_t sequence, PushVerdict verdict, P
   *reply->add_verdict() = std::move(verdict);
 }
 
-std::span<float> ShardJob::TakeContent(uint32_t stripe, uint32_t length, ChunkCursor* payload,
-                                       AlignedFloats* scratch) const {
-  // The bytes move to memory of our own, where nobody changes them between the
-  // check and the application; a stripe fits the second-level cache.
-  std::span<float> content;
-  if (stripe < stripes_.size() && length == stripes_[stripe]->size() * sizeof(float)) {
-    content = scratch->span().first(stripes_[stripe]->size());
-    payload->Copy(length, content.data());
-  } else {
+std::span<const float> ShardJob::TakeContent(uint32_t stripe, uint32_t length, ChunkCursor* payload,
+                                             AlignedFloats* scratch) const {
+  if (stripe >= stripes_.size() || length != stripes_[stripe]->size() * sizeof(float)) {
     payload->Skip(length);
+    return {};
   }
+  // A frame belongs to the shard's process alone: nobody changes the bytes
+  // between the check and the application.
+  const size_t floats = stripes_[stripe]->size();
+  if (const std::byte* whole = payload->Peek(length, kContentAlignment)) {
+    payload->Skip(length);
+    return {reinterpret_cast<const float*>(whole), floats};
+  }
+  const std::span<float> content = scratch->span().first(floats);
+  payload->Copy(length, content.data());
   return content;
 }
 
 PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord& record,
                                    ChunkCursor* payload, AlignedFloats* scratch) {
-  const std::span<float> gradient = TakeContent(record.stripe(), record.length(), payload, scratch);
+  const std::span<const float> gradient =
+      TakeContent(record.stripe(), record.length(), payload, scratch);
   RecordCheck check = ValidatePushRecord(facts_, request, record, gradient);
   if (check.verdict != APPLIED && check.verdict != REFUSED_INVALID) {
     return MakeVerdict(check.verdict, std::move(check.message));
@@ -299,7 +307,8 @@ PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord&
 PushVerdict ShardJob::ContributeRecordOf(const ContributeRequest& request,
                                          const ContributeRecord& record, ChunkCursor* payload,
                                          AlignedFloats* scratch) {
-  const std::span<float> gradient = TakeContent(record.stripe(), record.length(), payload, scratch);
+  const std::span<const float> gradient =
+      TakeContent(record.stripe(), record.length(), payload, scratch);
   RecordCheck check = ValidateContributeRecord(facts_, request, record, gradient);
   if (check.verdict != APPLIED) {
     return MakeVerdict(check.verdict, std::move(check.message));
