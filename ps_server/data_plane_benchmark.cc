@@ -1,5 +1,6 @@
-// Fetch and push over gRPC, client and shards in one process on unix sockets:
-// bytes/s of parameters or gradients.
+// Fetch and push over each transport, client and shards in one process: bytes/s
+// of parameters or gradients, and the round trip of a 64-byte fetch. The last
+// argument is the transport: 0 gRPC on unix sockets, 1 shared memory.
 #include <memory>
 #include <vector>
 
@@ -16,10 +17,15 @@ struct Setup {
   std::unique_ptr<ParameterClient> client;
 };
 
-// A model of range(0) KiB on range(1) shards, with Adagrad.
+Transport TransportOf(int64_t argument) {
+  return argument == 0 ? Transport::GRPC : Transport::SHARED_MEMORY;
+}
+
+// A model of range(0) KiB on range(1) shards, with Adagrad, over range(2).
 Setup Prepare(const benchmark::State& state) {
   Setup setup;
-  setup.shards = *TestShards::Start({.shards = static_cast<uint32_t>(state.range(1))});
+  setup.shards = *TestShards::Start(
+      {.shards = static_cast<uint32_t>(state.range(1)), .transport = TransportOf(state.range(2))});
   TestJobOptions options;
   options.model = TestModel(256, static_cast<uint32_t>(state.range(0)));  // 256 floats: 1 KiB
   options.optimizer.mutable_adagrad()->set_rate(0.01);
@@ -50,18 +56,40 @@ void BM_Push(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(gradient.size() * 4));
 }
 
-BENCHMARK(BM_Fetch)
-    ->Args({504, 1})
-    ->Args({504, 2})
-    ->Args({16384, 1})
-    ->Args({65536, 1})
-    ->UseRealTime();
-BENCHMARK(BM_Push)
-    ->Args({504, 1})
-    ->Args({504, 2})
-    ->Args({16384, 1})
-    ->Args({65536, 1})
-    ->UseRealTime();
+// 16 floats, over range(0). Of the parameters, or of a vector, which always
+// takes a request and an answer.
+void RoundTrip(benchmark::State& state, bool of_vector) {
+  const auto shards = *TestShards::Start({.shards = 1, .transport = TransportOf(state.range(0))});
+  TestJobOptions options;
+  options.model = TestModel(16, 1);
+  options.optimizer = TestSgd(0.1);
+  const TestJob job = *shards->CreateJob(options);
+  const auto client = *shards->Join(job, 0);
+  VectorRequest request;
+  request.set_job(job.name);
+  request.set_op_id(1);
+  request.set_epoch(shards->server(0)->epoch());
+  request.mutable_fill()->set_out("v");
+  CHECK_OK(shards->control(0)->Vector(request).status());
+  std::vector<float> values(job.map.size());
+  for (auto _ : state) {
+    CHECK_OK(of_vector ? client->FetchVector("v", values, nullptr)
+                       : client->Fetch(values, nullptr, nullptr));
+  }
+}
+void BM_RoundTripFetch(benchmark::State& state) { RoundTrip(state, /*of_vector=*/false); }
+void BM_RoundTripFrame(benchmark::State& state) { RoundTrip(state, /*of_vector=*/true); }
+
+#define MONSOON_SIZES                                \
+  ArgsProduct({{504, 16384, 65536}, {1}, {0, 1}})    \
+      ->Args({504, 2, 0})                            \
+      ->Args({504, 2, 1})                            \
+      ->ArgNames({"KiB", "shards", "shared_memory"}) \
+      ->UseRealTime()
+BENCHMARK(BM_Fetch)->MONSOON_SIZES;
+BENCHMARK(BM_Push)->MONSOON_SIZES;
+BENCHMARK(BM_RoundTripFetch)->Arg(0)->Arg(1)->ArgName("shared_memory")->UseRealTime();
+BENCHMARK(BM_RoundTripFrame)->Arg(0)->Arg(1)->ArgName("shared_memory")->UseRealTime();
 
 }  // namespace
 }  // namespace monsoon

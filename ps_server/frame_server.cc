@@ -88,7 +88,7 @@ absl::StatusOr<FrameServer::SharedJob> FrameServer::Share(const FetchRequest& re
 DataHeader FrameServer::AnswerUpdate(const DataHeader& request, ChunkCursor* payload,
                                      AlignedFloats* scratch) {
   if (scratch->size() == 0) {
-    *scratch = AlignedFloats(kMaxFramePayloadBytes / sizeof(float));
+    *scratch = AlignedFloats::Uninitialized(kMaxFramePayloadBytes / sizeof(float));
   }
   DataHeader reply;
   absl::Status status;

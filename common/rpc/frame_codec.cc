@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,15 @@ void ChunkCursor::Copy(size_t size, void* out) {
       offset_ = 0;
     }
   }
+}
+
+const std::byte* ChunkCursor::Peek(size_t size, size_t alignment) const {
+  CHECK_LE(size, remaining_);
+  if (chunk_ == chunks_.size() || chunks_[chunk_].size() - offset_ < size) {
+    return nullptr;
+  }
+  const std::byte* data = chunks_[chunk_].data() + offset_;
+  return reinterpret_cast<uintptr_t>(data) % alignment == 0 ? data : nullptr;
 }
 
 std::string EncodeFrameHead(const DataHeader& header) {

@@ -32,6 +32,9 @@ class ChunkCursor {
   size_t remaining() const { return remaining_; }
   // Moves on by `size` <= remaining() bytes, copied to `out`.
   void Copy(size_t size, void* out);
+  // The next `size` <= remaining() bytes where they are, if they lie in one piece
+  // at a multiple of `alignment`; else null. Does not move on.
+  const std::byte* Peek(size_t size, size_t alignment) const;
   // Moves on without a copy.
   void Skip(size_t size) { Copy(size, nullptr); }
 

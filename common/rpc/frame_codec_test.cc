@@ -78,5 +78,19 @@ TEST(FrameCodecTest, RefusesMalformedFrames) {
   }
 }
 
+TEST(ChunkCursorTest, PeeksAtWhatLiesInOneAlignedPiece) {
+  alignas(64) const std::byte bytes[100] = {};
+  const ByteChunk chunks[] = {{bytes, 60}, {bytes + 60, 0}, {bytes + 64, 36}};
+  ChunkCursor cursor(chunks);
+  EXPECT_EQ(cursor.Peek(60, 64), bytes);
+  EXPECT_EQ(cursor.Peek(61, 64), nullptr);
+  cursor.Skip(4);
+  EXPECT_EQ(cursor.Peek(8, 64), nullptr);
+  EXPECT_EQ(cursor.Peek(8, 4), bytes + 4);
+  EXPECT_EQ(cursor.remaining(), 92u);
+  cursor.Skip(92);
+  EXPECT_EQ(cursor.Peek(0, 4), nullptr);
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -112,7 +112,7 @@ class Runner {
       transport_->Send(shard, frame);
       ++lane.sent;
       ++counts_->frames;
-      counts_->bytes += frame->size();
+      counts_->bytes += frame.size();
     }
   }
 

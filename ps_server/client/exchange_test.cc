@@ -32,7 +32,7 @@ class FakeTransport : public FrameTransport {
       : clock_(clock), reaction_(std::move(reaction)) {}
 
   void Send(uint32_t shard, Frame frame) override {
-    const ByteChunk chunk = std::as_bytes(std::span(*frame));
+    const ByteChunk chunk = std::as_bytes(std::span(*frame.head));
     ChunkCursor cursor(std::span(&chunk, 1));
     const uint64_t id = DecodeFrameHead(&cursor)->request_id();
     sent.emplace_back(shard, id);

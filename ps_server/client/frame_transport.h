@@ -16,16 +16,21 @@
 
 namespace monsoon {
 
-// An encoded frame. Shared, so that it can be sent again without being encoded
-// again while the transport still holds it.
-using Frame = std::shared_ptr<const std::string>;
+// A frame to be sent, and maybe sent again.
+struct Frame {
+  std::shared_ptr<const std::string> head;  // prefix and header
+  ByteChunk payload;                        // not owned
+
+  size_t size() const { return head->size() + payload.size(); }
+};
 
 class FrameTransport {
  public:
   virtual ~FrameTransport() = default;
 
   // Queues a frame, in order, on the stream to `shard`; opens it if there is
-  // none. Does not block.
+  // none. Does not block. The payload stays as it is until the frame is answered,
+  // the stream told as broken, or Reset.
   virtual void Send(uint32_t shard, Frame frame) = 0;
 
   struct Event {

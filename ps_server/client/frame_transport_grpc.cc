@@ -38,7 +38,7 @@ struct Stream {
   bool failed = false;     // an operation failed; Finish follows
   bool abandoned = false;  // by Reset: no events
   bool finishing = false;
-  std::deque<Frame> queue;
+  std::deque<std::shared_ptr<const std::string>> queue;
   grpc::ByteBuffer incoming;
   grpc::Status status;
 };
@@ -71,7 +71,12 @@ class GrpcTransport final : public FrameTransport {
     if (current_[shard] == nullptr) {
       Open(shard);
     }
-    current_[shard]->queue.push_back(std::move(frame));
+    // The message owns its bytes: a stream that was given up may still hold it.
+    auto message = std::make_shared<std::string>();
+    message->reserve(frame.size());
+    message->append(*frame.head);
+    message->append(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
+    current_[shard]->queue.push_back(std::move(message));
     WriteNext(current_[shard]);
   }
 
@@ -115,10 +120,9 @@ class GrpcTransport final : public FrameTransport {
     if (!stream->started || stream->writing || stream->failed || stream->queue.empty()) {
       return;
     }
-    Frame frame = std::move(stream->queue.front());
+    const std::shared_ptr<const std::string> message = std::move(stream->queue.front());
     stream->queue.pop_front();
-    const std::string& bytes = *frame;
-    const grpc::Slice slice = MakeSlice(frame, bytes.data(), bytes.size());
+    const grpc::Slice slice = MakeSlice(message, message->data(), message->size());
     stream->writing = true;
     ++stream->outstanding;
     stream->call->Write(grpc::ByteBuffer(&slice, 1), &stream->write);

@@ -203,14 +203,15 @@ class RingTransport final : public SharedMemoryTransport {
       if (!sender->busy()) {
         stream->sending = std::move(stream->queue.front());
         stream->queue.pop_front();
-        const ByteChunk bytes = std::as_bytes(std::span(*stream->sending));
-        sender->Begin({&bytes, 1});
+        const ByteChunk parts[] = {std::as_bytes(std::span(*stream->sending.head)),
+                                   stream->sending.payload};
+        sender->Begin(parts);
       }
       RETURN_IF_ERROR(sender->Continue());
       if (sender->busy()) {
         break;
       }
-      stream->sending = nullptr;
+      stream->sending = {};
     }
     return stream->channel.receiver()->Continue();
   }

@@ -195,8 +195,8 @@ class ShardedParameterClient final : public ParameterClient {
       for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
         FetchRequest whole = WholeFetch(options_, shard, vector);
         whole.set_format(format);
-        requests.push_back(MakeFetchRequests(whole, ReadShared(whole, shard, &target),
-                                             &next_fetch_id_));
+        requests.push_back(
+            MakeFetchRequests(whole, ReadShared(whole, shard, &target), &next_fetch_id_));
       }
       RETURN_IF_ERROR(RunExchange(Context(), requests, fetch_transport_.get(), handler, &counts));
     }
@@ -218,8 +218,8 @@ class ShardedParameterClient final : public ParameterClient {
     if (reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 || cancelled_) {
       return all;
     }
-    std::vector<uint32_t> left = reader_->Read(shard, whole, options_.map, target->parameters,
-                                               &target->marks->shard[shard]);
+    std::vector<uint32_t> left =
+        reader_->Read(shard, whole, options_.map, target->parameters, &target->marks->shard[shard]);
     for (const uint32_t stripe : all) {
       target->bytes += options_.map.stripe(shard, stripe).size() * sizeof(float);
     }

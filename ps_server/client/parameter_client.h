@@ -110,7 +110,7 @@ class ParameterClient {
   };
   // Sends a gradient of map.size() floats and waits until every stripe has
   // acknowledged or refused it. `base` marks the oldest fetch that contributed.
-  // Copies the gradient before anything is sent. InvalidArgument with the flat
+  // The gradient must not change until it returns. InvalidArgument with the flat
   // index of the first value that is not finite: nothing was sent and no
   // sequence was used. After any other error the push is not finished: calling
   // again with the same gradient completes it under the same sequence, with the

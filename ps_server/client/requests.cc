@@ -19,12 +19,8 @@ void FillSession(const ParameterClientOptions& options, SessionKey* key) {
 RequestFrame MakeFrame(DataHeader header, std::span<const std::byte> payload,
                        uint64_t* next_request_id) {
   header.set_request_id((*next_request_id)++);
-  std::string head = EncodeFrameHead(header);
-  auto frame = std::make_shared<std::string>();
-  frame->reserve(head.size() + payload.size());
-  frame->append(head);
-  frame->append(reinterpret_cast<const char*>(payload.data()), payload.size());
-  return {header.request_id(), std::move(frame)};
+  return {header.request_id(),
+          {std::make_shared<const std::string>(EncodeFrameHead(header)), payload}};
 }
 
 // Stripes [first, end) of one shard that travel in one frame.

@@ -1,4 +1,5 @@
-// Cuts a parameter vector into request frames by the shard map. Pure.
+// Cuts a parameter vector into request frames by the shard map. Pure. The frames
+// point at the vector's memory.
 #pragma once
 
 #include <cstdint>

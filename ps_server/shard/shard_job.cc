@@ -40,6 +40,9 @@ SliceShape ShapeOf(const JobPlan& plan, const CreateShardJobRequest& request) {
           PaddingOf(plan.layout, slice)};
 }
 
+// Of gradients that kernels read where they are.
+constexpr size_t kContentAlignment = 64;
+
 constexpr char kDraining[] = "the shard is draining";
 
 // A verdict that changed no version.
@@ -54,6 +57,16 @@ PushVerdict MakeVerdict(Verdict kind, std::string message) {
 std::string NotOpen(SessionId session) {
   return absl::StrCat("the session of worker/", session.worker, "#", session.incarnation,
                       " is not open");
+}
+
+// The half of `scratch` that is for bytes to be decoded; made when first needed,
+// which moves the other half.
+std::span<std::byte> EncodedScratch(AlignedFloats* scratch) {
+  constexpr size_t kHalf = kMaxFramePayloadBytes / sizeof(float);
+  if (scratch->size() < 2 * kHalf) {
+    *scratch = AlignedFloats(2 * kHalf);
+  }
+  return std::as_writable_bytes(scratch->span().subspan(kHalf));
 }
 
 // Turns the stripes at the front of `payload` into `format`, in place.
@@ -287,39 +300,38 @@ void ShardJob::Finish(uint32_t stripe, uint64_t sequence, PushVerdict verdict, P
   *reply->add_verdict() = std::move(verdict);
 }
 
-std::span<float> ShardJob::TakeContent(uint32_t stripe, WireFormat format, uint32_t length,
-                                       ChunkCursor* payload, AlignedFloats* scratch,
-                                       absl::Status* malformed) const {
+std::span<const float> ShardJob::TakeContent(uint32_t stripe, WireFormat format, uint32_t length,
+                                             ChunkCursor* payload, AlignedFloats* scratch,
+                                             absl::Status* malformed) const {
   const TensorCodec* const codec = TensorCodec::Find(format);
   if (stripe >= stripes_.size() || codec == nullptr ||
       !codec->CheckLength(length, stripes_[stripe]->size()).ok()) {
     payload->Skip(length);
     return {};
   }
-  // The bytes move to memory of our own, where nobody changes them between the
-  // check and the application; a stripe fits the second-level cache.
   const size_t floats = stripes_[stripe]->size();
-  if (format == FLOAT32) {
+  if (format != FLOAT32) {
+    const std::span<std::byte> encoded = EncodedScratch(scratch).first(length);
     const std::span<float> content = scratch->span().first(floats);
-    payload->Copy(length, content.data());
+    payload->Copy(length, encoded.data());
+    *malformed = codec->Decode(encoded, content);
     return content;
   }
-  constexpr size_t kHalf = kMaxFramePayloadBytes / sizeof(float);
-  if (scratch->size() < 2 * kHalf) {
-    *scratch = AlignedFloats(2 * kHalf);
+  // A frame belongs to the shard's process alone: nobody changes the bytes
+  // between the check and the application.
+  if (const std::byte* whole = payload->Peek(length, kContentAlignment)) {
+    payload->Skip(length);
+    return {reinterpret_cast<const float*>(whole), floats};
   }
   const std::span<float> content = scratch->span().first(floats);
-  const std::span<std::byte> encoded =
-      std::as_writable_bytes(scratch->span().subspan(kHalf)).first(length);
-  payload->Copy(length, encoded.data());
-  *malformed = codec->Decode(encoded, content);
+  payload->Copy(length, content.data());
   return content;
 }
 
 PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord& record,
                                    ChunkCursor* payload, AlignedFloats* scratch) {
   absl::Status malformed;
-  const std::span<float> gradient =
+  const std::span<const float> gradient =
       TakeContent(record.stripe(), record.format(), record.length(), payload, scratch, &malformed);
   RecordCheck check = ValidatePushRecord(facts_, request, record, malformed, gradient);
   if (check.verdict != APPLIED && check.verdict != REFUSED_INVALID) {
@@ -337,7 +349,7 @@ PushVerdict ShardJob::ContributeRecordOf(const ContributeRequest& request,
                                          const ContributeRecord& record, ChunkCursor* payload,
                                          AlignedFloats* scratch) {
   absl::Status malformed;  // FLOAT32 never is
-  const std::span<float> gradient =
+  const std::span<const float> gradient =
       TakeContent(record.stripe(), FLOAT32, record.length(), payload, scratch, &malformed);
   RecordCheck check = ValidateContributeRecord(facts_, request, record, gradient);
   if (check.verdict != APPLIED) {

@@ -119,11 +119,12 @@ class ShardJob final : private SliceParameters {
                            ChunkCursor* payload, AlignedFloats* scratch);
   PushVerdict ContributeRecordOf(const ContributeRequest& request, const ContributeRecord& record,
                                  ChunkCursor* payload, AlignedFloats* scratch);
-  // The record's content, decoded, in `scratch`; empty if it has not the
-  // stripe's length. `malformed` is set where it cannot be decoded.
-  std::span<float> TakeContent(uint32_t stripe, WireFormat format, uint32_t length,
-                               ChunkCursor* payload, AlignedFloats* scratch,
-                               absl::Status* malformed) const;
+  // The record's content, decoded: where it is if it is FLOAT32 and lies in one
+  // piece, else in `scratch`; empty if it has not the stripe's length.
+  // `malformed` is set where it cannot be decoded.
+  std::span<const float> TakeContent(uint32_t stripe, WireFormat format, uint32_t length,
+                                     ChunkCursor* payload, AlignedFloats* scratch,
+                                     absl::Status* malformed) const;
   std::optional<FetchRecord> CopyVector(std::optional<SessionId> session, uint32_t stripe,
                                         const SliceVector& vector, std::span<float> out) const;
   void Finish(uint32_t stripe, uint64_t sequence, PushVerdict verdict, PushReply* reply);
@@ -147,8 +148,7 @@ class ShardJob final : private SliceParameters {
   std::map<SessionId, SessionSlot> slots_ ABSL_GUARDED_BY(sessions_mutex_);  // of open ones
 
   mutable Mutex readers_mutex_;
-  mutable std::vector<std::shared_ptr<const ReadCounts>> readers_
-      ABSL_GUARDED_BY(readers_mutex_);
+  mutable std::vector<std::shared_ptr<const ReadCounts>> readers_ ABSL_GUARDED_BY(readers_mutex_);
 
   std::atomic<uint64_t> applied_{0};
   std::atomic<uint64_t> duplicates_{0};
