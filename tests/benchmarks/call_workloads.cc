@@ -71,7 +71,7 @@ class Crowd {
     clients_.clear();
     for (uint32_t i = 0; i < size_; ++i) {
       ASSIGN_OR_RETURN(std::unique_ptr<ParameterClient> client,
-                       shard_->Join(job_, i, Transport::kGrpc));
+                       shard_->Join(job_, i, Transport::GRPC));
       RETURN_IF_ERROR(client->Push(gradient_, {}).status());
       clients_.push_back(std::move(client));
     }
@@ -135,8 +135,8 @@ absl::Status RunCalls(const BenchmarkOptions& options, BenchmarkShard* shard, Ba
   Workload workload = {.name = "call_64B", .bytes = kSmallBytes};
   std::array<float, kSmallFloats> parameters;
   ASSIGN_OR_RETURN(const TestJob job, shard->CreateJob("call", kSmallFloats));
-  ASSIGN_OR_RETURN(const auto grpc, shard->Join(job, /*worker=*/0, Transport::kGrpc));
-  ASSIGN_OR_RETURN(const auto chosen, shard->Join(job, /*worker=*/1, Transport::kAuto));
+  ASSIGN_OR_RETURN(const auto grpc, shard->Join(job, /*worker=*/0, Transport::GRPC));
+  ASSIGN_OR_RETURN(const auto chosen, shard->Join(job, /*worker=*/1, Transport::AUTO));
   RETURN_IF_ERROR(chosen->Fetch(parameters, nullptr, nullptr));
   std::vector<Contender> contenders = {BareContender(peer),
                                        FetchContender("grpc", shard, grpc.get(), &parameters)};

@@ -16,7 +16,6 @@ namespace {
 constexpr absl::Duration kDeadline = absl::Seconds(60);
 constexpr uint32_t kLineFloats = 16;
 // Which transport the client library takes; unset: its own choice.
-constexpr char kTransportVariable[] = "MONSOON_TRANSPORT";
 
 ParameterClientOptions ClientOptions(const TestJob& job, const std::string& address) {
   ParameterClientOptions options;
@@ -82,8 +81,9 @@ absl::StatusOr<TestJob> BenchmarkShard::CreateJob(const std::string& name, uint6
   RETURN_IF_ERROR(control_->CreateJob(request).status());
   ParameterClientOptions options = ClientOptions(job, server_->address);
   options.read_only = true;
+  options.transport = Transport::GRPC;
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> writer,
-                   MakeClient(std::move(options), Transport::kGrpc));
+                   ParameterClient::Create(std::move(options)));
   std::vector<float> parameters(floats);
   ExpectedModel::Fill(ExpectedModel().parameters(), parameters);
   RETURN_IF_ERROR(writer->Write(parameters));
@@ -114,16 +114,7 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> BenchmarkShard::Join(const Test
   session.set_incarnation(options.incarnation);
   ASSIGN_OR_RETURN(const OpenSessionReply reply, control_->OpenSession(session));
   options.epochs = {reply.epoch()};
-  return MakeClient(std::move(options), transport);
-}
-
-absl::StatusOr<std::unique_ptr<ParameterClient>> BenchmarkShard::MakeClient(
-    ParameterClientOptions options, Transport transport) const {
-  if (transport == Transport::kGrpc) {
-    setenv(kTransportVariable, "grpc", /*replace=*/1);
-  } else {
-    unsetenv(kTransportVariable);
-  }
+  options.transport = transport;
   return ParameterClient::Create(std::move(options));
 }
 

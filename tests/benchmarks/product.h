@@ -20,10 +20,6 @@ namespace monsoon {
 Optimizer BenchmarkOptimizer();
 std::unique_ptr<OptimizerKernel> BenchmarkKernel();
 
-// How a client reaches the shard. kAuto is what a user gets: shared memory
-// where the build has it and both are on one host.
-enum class Transport { kGrpc, kAuto };
-
 class BenchmarkShard {
  public:
   // One ps_server on a free port of localhost. As Subprocess::Start: before
@@ -45,8 +41,6 @@ class BenchmarkShard {
 
  private:
   BenchmarkShard() = default;
-  absl::StatusOr<std::unique_ptr<ParameterClient>> MakeClient(ParameterClientOptions options,
-                                                              Transport transport) const;
 
   std::string directory_;
   std::unique_ptr<PsProcess> server_;

@@ -124,7 +124,7 @@ std::unique_ptr<Path> MemcpyPath(uint64_t floats) {
 absl::StatusOr<std::unique_ptr<Path>> ProductPath(BenchmarkShard* shard, uint64_t floats,
                                                   Transport transport) {
   auto path = std::make_unique<Path>();
-  path->name = transport == Transport::kGrpc ? "grpc" : kSharedMemory;
+  path->name = transport == Transport::GRPC ? "grpc" : kSharedMemory;
   path->server = shard->pid();
   ASSIGN_OR_RETURN(path->job, shard->CreateJob(absl::StrCat(path->name, "-", floats), floats));
   ASSIGN_OR_RETURN(path->client, shard->Join(path->job, /*worker=*/0, transport));
@@ -150,8 +150,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Path>>> MakePaths(
     std::map<std::string, std::string>* absent) {
   std::vector<std::unique_ptr<Path>> paths(2);
   ASSIGN_OR_RETURN(paths[0], TcpPath(tcp, floats));
-  ASSIGN_OR_RETURN(paths[1], ProductPath(shard, floats, Transport::kGrpc));
-  ASSIGN_OR_RETURN(std::unique_ptr<Path> chosen, ProductPath(shard, floats, Transport::kAuto));
+  ASSIGN_OR_RETURN(paths[1], ProductPath(shard, floats, Transport::GRPC));
+  ASSIGN_OR_RETURN(std::unique_ptr<Path> chosen, ProductPath(shard, floats, Transport::AUTO));
   std::vector<float> parameters(floats);
   RETURN_IF_ERROR(chosen->fetch(parameters));
   if (ShareMemoryFile(getpid(), shard->pid())) {
