@@ -32,8 +32,8 @@ PushVerdict Stripe::Apply(Push push) {
   verdict.set_staleness(-1);
   MutexLock lock(&mutex_);
   verdict.set_version(statistics_.version);
-  const auto found = sessions_.find(push.session);
-  if (found == sessions_.end()) {
+  const auto found = windows_.find(push.session);
+  if (found == windows_.end()) {
     verdict.set_verdict(REFUSED_SESSION);
     verdict.set_message(absl::StrCat("the session of worker/", push.session.worker, "#",
                                      push.session.incarnation, " is not open"));
@@ -94,8 +94,8 @@ std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
   record.set_length(static_cast<uint32_t>(size_ * sizeof(float)));
   MutexLock lock(&mutex_);
   if (session.has_value()) {
-    const auto found = sessions_.find(*session);
-    if (found == sessions_.end()) {
+    const auto found = windows_.find(*session);
+    if (found == windows_.end()) {
       return std::nullopt;
     }
     record.set_applied_sequence(found->second.window.last());
@@ -114,7 +114,7 @@ void Stripe::Write(std::span<const float> parameters) {
 
 void Stripe::OpenSession(SessionId session, SessionSlot slot) {
   MutexLock lock(&mutex_);
-  const auto [opened, is_new] = sessions_.try_emplace(session, Session{{}, slot});
+  const auto [opened, is_new] = windows_.try_emplace(session, Session{{}, slot});
   if (is_new) {
     // The slot may hold what an earlier session left.
     const StripeWriteScope write(header_);
@@ -124,17 +124,17 @@ void Stripe::OpenSession(SessionId session, SessionSlot slot) {
 
 bool Stripe::HasSession(SessionId session) const {
   MutexLock lock(&mutex_);
-  return sessions_.contains(session);
+  return windows_.contains(session);
 }
 
 uint64_t Stripe::CloseSession(SessionId session) {
   MutexLock lock(&mutex_);
-  const auto found = sessions_.find(session);
-  if (found == sessions_.end()) {
+  const auto window = windows_.find(session);
+  if (window == windows_.end()) {
     return 0;
   }
-  const uint64_t applied = found->second.window.applied();
-  sessions_.erase(found);
+  const uint64_t applied = window->second.window.applied();
+  windows_.erase(window);
   return applied;
 }
 

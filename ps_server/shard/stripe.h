@@ -90,7 +90,7 @@ class Stripe {
   const std::span<float> parameters_ ABSL_GUARDED_BY(mutex_);
   StripeHeader* const header_ ABSL_PT_GUARDED_BY(mutex_);
   AlignedFloats state_ ABSL_GUARDED_BY(mutex_);
-  std::map<SessionId, Session> sessions_ ABSL_GUARDED_BY(mutex_);
+  std::map<SessionId, Session> windows_ ABSL_GUARDED_BY(mutex_);
   Statistics statistics_ ABSL_GUARDED_BY(mutex_);
 };
 
