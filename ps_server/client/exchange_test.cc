@@ -110,7 +110,7 @@ class ExchangeTest : public ::testing::Test {
       DataHeader header;
       header.set_request_id(10 + i);
       requests[0].push_back(
-          {header.request_id(), std::make_shared<std::string>(EncodeFrameHead(header))});
+          {header.request_id(), {std::make_shared<std::string>(EncodeFrameHead(header)), {}}});
     }
     if (handler == nullptr) {
       handler = [](uint32_t, const DataHeader&, ChunkCursor*) { return Answer::kDone; };
