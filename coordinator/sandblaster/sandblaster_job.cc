@@ -78,9 +78,7 @@ void SandblasterJob::CancelEvaluation() {
 
 void SandblasterJob::NoteIteration(JobDescription::Iteration iteration, absl::Duration now) {
   if (phase_ == Phase::kIdle) {  // A synthetic job has no replicas.
-    started_ = now;
-    phase_ = Phase::kRunning;
-    AddEvent("running", "", "the shards compute alone");
+    Begin("the shards compute alone", now);
   }
   iteration.set_elapsed_s(started_ ? absl::ToDoubleSeconds(now - *started_) : 0);
   evaluations_.NoteProgress(iteration.iteration());
@@ -92,9 +90,13 @@ void SandblasterJob::NoteIteration(JobDescription::Iteration iteration, absl::Du
 
 void SandblasterJob::StartWithoutReplicas(absl::Duration now) {
   CHECK(phase_ == Phase::kIdle && options_.plan.contributions() == 0);
+  Begin("the shards compute alone", now);
+}
+
+void SandblasterJob::Begin(const std::string& text, absl::Duration now) {
   started_ = now;
   phase_ = Phase::kRunning;
-  AddEvent("running", "", "the shards compute alone");
+  AddEvent("running", "", text);
 }
 
 void SandblasterJob::DriverDone(const std::string& end_reason, absl::Duration now) {
@@ -118,9 +120,7 @@ void SandblasterJob::AddReplica(uint32_t worker, absl::Duration now) {
   replicas_.Add(worker);
   scheduler_.AddReplica(worker);
   if (phase_ == Phase::kIdle) {
-    started_ = now;
-    phase_ = Phase::kRunning;
-    AddEvent("running", "", absl::StrCat(WorkerName(worker), " computes contributions"));
+    Begin(absl::StrCat(WorkerName(worker), " computes contributions"), now);
   }
 }
 

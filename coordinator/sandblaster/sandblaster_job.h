@@ -133,6 +133,7 @@ class SandblasterJob : public JobProcedure {
   const ChunkScheduler& scheduler() const { return scheduler_; }
 
  private:
+  void Begin(const std::string& text, absl::Duration now);
   // OK for results that are late.
   absl::Status Validate(uint32_t worker, const ContributionResult& result) const;
   void Take(uint32_t worker, const ContributionResult& result, absl::Duration now);

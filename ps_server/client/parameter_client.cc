@@ -193,8 +193,7 @@ class ShardedParameterClient final : public ParameterClient {
       };
       ShardRequests requests;
       for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-        FetchRequest whole = WholeFetch(options_, shard, vector);
-        whole.set_format(format);
+        const FetchRequest whole = WholeFetch(options_, shard, vector, format);
         requests.push_back(
             MakeFetchRequests(whole, ReadShared(whole, shard, &target), &next_fetch_id_));
       }
@@ -213,16 +212,14 @@ class ShardedParameterClient final : public ParameterClient {
   // a fetch gives does not depend on where the shard is.
   std::vector<uint32_t> ReadShared(const FetchRequest& whole, uint32_t shard, FetchTarget* target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
-    std::vector<uint32_t> all(options_.map.stripes(shard));
-    std::iota(all.begin(), all.end(), 0u);
     if (reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 || cancelled_) {
+      std::vector<uint32_t> all(options_.map.stripes(shard));
+      std::iota(all.begin(), all.end(), 0u);
       return all;
     }
     std::vector<uint32_t> left =
         reader_->Read(shard, whole, options_.map, target->parameters, &target->marks->shard[shard]);
-    for (const uint32_t stripe : all) {
-      target->bytes += options_.map.stripe(shard, stripe).size() * sizeof(float);
-    }
+    target->bytes += options_.map.shard(shard).size() * sizeof(float);
     for (const uint32_t stripe : left) {  // counted when they come
       target->bytes -= options_.map.stripe(shard, stripe).size() * sizeof(float);
     }

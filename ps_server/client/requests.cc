@@ -112,13 +112,14 @@ ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint
 }
 
 FetchRequest WholeFetch(const ParameterClientOptions& options, uint32_t shard,
-                        const std::string& vector) {
+                        const std::string& vector, WireFormat format) {
   FetchRequest fetch;
   FillSession(options, fetch.mutable_session());
   fetch.set_layout_hash(options.layout_hash);
   fetch.set_stripe_count(options.map.stripes(shard));
   fetch.set_read_only(options.read_only);
   fetch.set_vector(vector);
+  fetch.set_format(format);
   return fetch;
 }
 

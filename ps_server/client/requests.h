@@ -29,9 +29,10 @@ ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint
                                      uint32_t contribution, std::span<const float> gradient,
                                      uint64_t* next_request_id);
 
-// A fetch of all stripes of `shard`; of the parameters if `vector` is empty.
+// A fetch of all stripes of `shard` in `format`; of the parameters if `vector`
+// is empty.
 FetchRequest WholeFetch(const ParameterClientOptions& options, uint32_t shard,
-                        const std::string& vector);
+                        const std::string& vector, WireFormat format);
 
 // Frames for those `stripes` of the shard, in ascending order, that `whole` is
 // the fetch of; neighbours share a frame.
