@@ -57,7 +57,7 @@ void Coordinator::BatchLoop() {
     std::optional<BatchTask> task;
     {
       MutexLock lock(&mutex_);
-      while (!stopping_ && !(task = core_.TakeBatch())) {
+      while (!stopping_ && !(task = core_.TakeBatch(Time()))) {
         changed_.WaitFor(&mutex_, kIdleWait);
       }
       if (stopping_) {

@@ -78,8 +78,9 @@ class CoordinatorCore {
   absl::Status ReportFailure(const ReportFailureRequest& request, Moment moment);
 
   // ---- for the minimiser's thread ----
-  // The job to minimise now, once; nothing where there is none.
-  std::optional<BatchTask> TakeBatch();
+  // The job to minimise now, once; nothing where there is none. One that the
+  // shards compute alone begins to run with it.
+  std::optional<BatchTask> TakeBatch(Moment moment);
   // False: the job has ended, or is about to; its minimiser must stop.
   bool BatchRuns(const std::string& job) const { return RunningBatch(job) != nullptr; }
   // CANCELLED when the batch does not run any more, as in all that follows.

@@ -37,7 +37,7 @@ JobRecord* CoordinatorCore::RunningBatch(const std::string& job) const {
   return runs ? active_ : nullptr;
 }
 
-std::optional<BatchTask> CoordinatorCore::TakeBatch() {
+std::optional<BatchTask> CoordinatorCore::TakeBatch(Moment moment) {
   if (active_ == nullptr || active_->batch_driver || RunningBatch(active_->id) == nullptr) {
     return std::nullopt;
   }
@@ -47,6 +47,9 @@ std::optional<BatchTask> CoordinatorCore::TakeBatch() {
   task.config = active_->plan.job;
   task.epochs = active_->shard_epoch;
   task.contributions = active_->sandblaster->contributions(false);
+  if (task.contributions == 0) {
+    active_->sandblaster->StartWithoutReplicas(moment.now);
+  }
   return task;
 }
 

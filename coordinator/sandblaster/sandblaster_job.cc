@@ -77,9 +77,6 @@ void SandblasterJob::CancelEvaluation() {
 }
 
 void SandblasterJob::NoteIteration(JobDescription::Iteration iteration, absl::Duration now) {
-  if (phase_ == Phase::kIdle) {  // A synthetic job has no replicas.
-    Begin("the shards compute alone", now);
-  }
   iteration.set_elapsed_s(started_ ? absl::ToDoubleSeconds(now - *started_) : 0);
   evaluations_.NoteProgress(iteration.iteration());
   trace_.push_back(std::move(iteration));
