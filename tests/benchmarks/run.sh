@@ -5,7 +5,7 @@
 #
 # --rounds=N  every contender takes N turns, interleaved; 7 or more to quote.
 # --only=N    some of kernel, transfer, call, connections, training, overhead,
-#             accuracy, scaling.
+#             accuracy, formats, scaling.
 # --quick     tiny runs, to see that all works; its figures say nothing.
 # --out=FILE  the table's file (default: in a new folder under TMPDIR); all
 #             ratios go to a .json file beside it.

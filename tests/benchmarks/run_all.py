@@ -19,6 +19,7 @@ import downpour_scaling
 import measure
 import peer_pytorch
 import time_to_accuracy
+import wire_formats
 
 # In the order of the table.
 BENCHMARKS = {group: functools.partial(data_plane.measure_groups, groups=(group,))
@@ -27,6 +28,7 @@ BENCHMARKS.update({
     "training": peer_pytorch.measure_training,
     "overhead": downpour_overhead.measure_overhead,
     "accuracy": time_to_accuracy.measure_time,
+    "formats": wire_formats.measure_formats,
     "scaling": downpour_scaling.measure_scaling,
 })
 
