@@ -8,6 +8,20 @@
 
 namespace monsoon {
 
+const char* Name(ComputePrecision precision) {
+  switch (precision) {
+    case ComputePrecision::kFloat32:
+      return "FLOAT32";
+    case ComputePrecision::kTf32:
+      return "TF32";
+    case ComputePrecision::kBfloat16:
+      return "BFLOAT16";
+    case ComputePrecision::kFloat16:
+      return "FLOAT16";
+  }
+  return "unknown";
+}
+
 absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(BackendKind kind, const Model& model,
                                                        const ParameterLayout& layout,
                                                        const NetworkOptions& options) {
@@ -16,6 +30,16 @@ absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(BackendKind kind, const M
         absl::StrCat(options.threads, " compute threads; at least 1 is needed"));
   }
   ASSIGN_OR_RETURN(NetworkPlan plan, NetworkPlan::Create(model, layout));
+  if (kind == BackendKind::kCuda) {
+    return absl::FailedPreconditionError("the CUDA backend is not built in");
+  }
+  if (options.precision != ComputePrecision::kFloat32 &&
+      options.precision != ComputePrecision::kTf32) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("precision ", Name(options.precision),
+                     " needs a GPU worker; a CPU computes FLOAT32 (use FLOAT32 or TF32, or device: "
+                     "CUDA)"));
+  }
   if (kind == BackendKind::kReference) {
     return std::unique_ptr<Network>(new reference::ReferenceNetwork(std::move(plan)));
   }
