@@ -156,6 +156,9 @@ void Worker::Run() {
       computes = RunSession(*assignment);
     }
   }
+  if (!computes) {
+    Depart();  // else it is given the next session
+  }
   {
     MutexLock lock(&mutex_);
     ended_ = true;
@@ -258,6 +261,10 @@ void Worker::Drain(absl::Duration grace) {
   if (thread_.joinable()) {
     thread_.join();
   }
+  Depart();
+}
+
+void Worker::Depart() {
   if (const absl::Status status = member_->Depart(); !status.ok()) {
     LOG(WARNING) << "the coordinator was not told of the departure: "
                  << std::string(status.message());

@@ -62,6 +62,7 @@ class Worker {
   Worker(WorkerOptions options, BackendKind backend);
 
   void Run();
+  void Depart();
   // False: no device is left.
   bool RunSession(const Assignment& assignment);
   void LogEnd(const SessionKey& session, const SessionEnd& end) const;
