@@ -17,6 +17,36 @@ def cuda_target_defines():
     names = ["sm_" + a for a in CUDA_ARCHITECTURES] + ["PTX compute_" + CUDA_PTX]
     return ["MONSOON_CUDA_TARGETS='\"%s\"'" % ", ".join(names)]
 
+def nvcc_library(name, srcs, hdrs):
+    """C++ with kernels, compiled by nvcc and g++ for all targets.
+
+    Also under clang: kernels have no sanitizer, and host code that nvcc's g++
+    compiled links with clang's. `hdrs` are all that the sources include.
+    """
+    generate = " ".join([
+        "-gencode arch=compute_%s,code=sm_%s" % (a, a)
+        for a in CUDA_ARCHITECTURES
+    ] + ["-gencode arch=compute_%s,code=compute_%s" % (CUDA_PTX, CUDA_PTX)])
+    native.genrule(
+        name = name + "_archive",
+        srcs = srcs + hdrs,
+        outs = ["lib%s_cuda.a" % name],
+        cmd = " ".join([
+            "$(location @cuda//:nvcc) -lib -x cu -std=c++20 -O3 -I. -ccbin g++",
+            "-Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-fPIC",
+            generate,
+            "-o $@",
+        ] + ["$(location %s)" % s for s in srcs]),
+        tags = ["manual"],
+        tools = ["@cuda//:nvcc"],
+    )
+    native.cc_library(
+        name = name,
+        srcs = ["lib%s_cuda.a" % name],
+        tags = ["manual"],
+        deps = ["@cuda//:cudart"],
+    )
+
 _DEFS = """
 def _built_in_impl(ctx):
     return []
@@ -46,6 +76,7 @@ cc_library(
     name = "headers",
     hdrs = glob(["include/*.h", "include/*.hpp", "include/crt/**", "include/nv/**"]),
     includes = ["include"],
+    defines = {defines},
 )
 
 # cudart is linked in, so that a worker starts on a machine without CUDA.
@@ -55,7 +86,10 @@ cc_library(
     deps = [":headers"],
 )
 
-filegroup(name = "nvcc_path", srcs = {nvcc})
+filegroup(
+    name = "nvcc",
+    srcs = {nvcc},
+)
 """
 
 def _cuda_home(ctx):
@@ -77,7 +111,12 @@ def _cuda_impl(ctx):
     ctx.file("defs.bzl", _DEFS)
     home = _cuda_home(ctx)
     if not home:
-        ctx.file("BUILD.bazel", _BUILD.format(enabled = "False", cudart = "[]", nvcc = "[]"))
+        ctx.file("BUILD.bazel", _BUILD.format(
+            enabled = "False",
+            cudart = "[]",
+            defines = "[]",
+            nvcc = "[]",
+        ))
         return
     ctx.symlink(home + "/include", "include")
     ctx.file("nvcc.sh", "#!/bin/sh\nexec %s/bin/nvcc \"$@\"\n" % home, executable = True)
@@ -85,6 +124,8 @@ def _cuda_impl(ctx):
     ctx.file("BUILD.bazel", _BUILD.format(
         enabled = "True",
         cudart = repr([library + "/libcudart_static.a", "-ldl", "-lrt", "-lpthread"]),
+        # Where cuBLAS is, when it is nowhere on the loader's path.
+        defines = repr(["MONSOON_CUDA_LIBRARY=\\\"%s\\\"" % library]),
         nvcc = repr(["nvcc.sh"]),
     ))
 

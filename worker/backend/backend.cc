@@ -3,10 +3,29 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "worker/backend/cpu/network.h"
+#include "worker/backend/cuda/network.h"
+#include "worker/backend/cuda/precision.h"
 #include "worker/backend/reference/network.h"
 #include "worker/nn/network_plan.h"
 
 namespace monsoon {
+namespace {
+
+cuda::Precision ToCuda(ComputePrecision precision) {
+  switch (precision) {
+    case ComputePrecision::kFloat32:
+      return cuda::Precision::kFloat32;
+    case ComputePrecision::kTf32:
+      return cuda::Precision::kTf32;
+    case ComputePrecision::kBfloat16:
+      return cuda::Precision::kBfloat16;
+    case ComputePrecision::kFloat16:
+      return cuda::Precision::kFloat16;
+  }
+  return cuda::Precision::kFloat32;
+}
+
+}  // namespace
 
 const char* Name(ComputePrecision precision) {
   switch (precision) {
@@ -31,7 +50,11 @@ absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(BackendKind kind, const M
   }
   ASSIGN_OR_RETURN(NetworkPlan plan, NetworkPlan::Create(model, layout));
   if (kind == BackendKind::kCuda) {
-    return absl::FailedPreconditionError("the CUDA backend is not built in");
+    cuda::NetworkSettings settings;
+    settings.device_index = options.device_index;
+    settings.memory_limit_bytes = options.memory_limit_bytes;
+    settings.precision = ToCuda(options.precision);
+    return cuda::CreateNetwork(std::move(plan), settings);
   }
   if (options.precision != ComputePrecision::kFloat32 &&
       options.precision != ComputePrecision::kTf32) {
