@@ -10,6 +10,7 @@
 #include "worker/backend/backend.h"
 #include "worker/data/open_dataset.h"
 #include "worker/replica/evaluator.h"
+#include "worker/replica/group/member_group.h"
 
 namespace monsoon {
 
@@ -30,9 +31,10 @@ absl::StatusOr<ModelEvaluation> EvaluateModelFile(const std::string& model_path,
   options.threads = threads;
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,
                    CreateNetwork(BackendKind::kCpu, job.model(), layout, options));
+  MemberGroup group({}, network.get());
   network->SetParameters(parameters);
   ASSIGN_OR_RETURN(const EvaluationResult result,
-                   EvaluateAll(network.get(), *test, job.evaluation().batch_size()));
+                   EvaluateAll(&group, *test, job.evaluation().batch_size()));
   const double examples = static_cast<double>(result.examples);
   return ModelEvaluation{static_cast<double>(result.correct) / examples, result.loss_sum / examples,
                          result.examples};

@@ -1,5 +1,7 @@
 #include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -37,12 +39,18 @@ int Evaluate(const WorkerCommand& command) {
   return 0;
 }
 
-int Serve(const WorkerCommand& command) {
+int Serve(WorkerCommand command) {
   InitLogging(absl::StrCat("worker/", command.worker.task));
   absl::StatusOr<SignalFd> signals = SignalFd::Create({SIGTERM, SIGINT});
   if (!signals.ok()) {
     return Fail(signals.status());
   }
+  // Taken by the same path as a signal: what was counted is reported first.
+  std::atomic<bool> device_lost = false;
+  command.worker.on_device_lost = [&device_lost] {
+    device_lost = true;
+    kill(getpid(), SIGTERM);
+  };
   const absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(command.worker);
   if (!worker.ok()) {
     return Fail(worker.status());
@@ -60,8 +68,8 @@ int Serve(const WorkerCommand& command) {
   }
   LOG(INFO) << "signal " << *signal << ": draining";
   (*worker)->Drain(kDrainGrace);
-  LOG(INFO) << "stopped";
-  return 0;
+  LOG(INFO) << (device_lost ? "stopped: no device is left to compute with" : "stopped");
+  return device_lost ? 1 : 0;
 }
 
 }  // namespace

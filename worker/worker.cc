@@ -10,6 +10,7 @@
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
+#include "worker/backend/device.h"
 #include "worker/replica/faulty_replica_client.h"
 #include "worker/replica/replica_stats.h"
 #include "worker/replica/work_source.h"
@@ -32,11 +33,6 @@ absl::Status CheckOptions(const WorkerOptions& options) {
                                                    " workers, counted from 0"));
   }
   const WorkerTask& task = options.cluster.worker(static_cast<int>(options.task));
-  if (task.device() == CUDA) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("worker/", options.task,
-                     ": device CUDA is not built into this binary; use device: CPU or AUTO"));
-  }
   const std::string address = options.address.empty() ? task.address() : options.address;
   if (options.fault.enabled() && !IsLoopback(address)) {
     return absl::FailedPreconditionError(
@@ -45,16 +41,40 @@ absl::Status CheckOptions(const WorkerOptions& options) {
   return absl::OkStatus();
 }
 
+// The GPU of a replica, and of the first one's neighbours in turn.
+uint32_t DeviceOf(const WorkerTask& task, uint32_t replica) {
+  return (task.device_index() + replica) % static_cast<uint32_t>(std::max(1, CudaDeviceCount()));
+}
+
+absl::StatusOr<BackendKind> ChooseDevice(const WorkerOptions& options) {
+  const WorkerTask& task = options.cluster.worker(static_cast<int>(options.task));
+  const absl::StatusOr<BackendKind> backend = ChooseBackend(task.device(), task.device_index());
+  if (!backend.ok()) {
+    return Annotate(backend.status(), absl::StrCat("worker/", options.task));
+  }
+  const uint32_t replicas = std::max(1u, task.replicas());
+  if (*backend != BackendKind::kCuda) {
+    LOG(INFO) << "device " << Device_Name(task.device()) << ": CPU, replicas: " << replicas
+              << ", threads of each: " << std::max(1u, task.threads()) << " (" << DescribeCuda()
+              << ")";
+    return backend;
+  }
+  LOG(INFO) << DescribeCuda();
+  for (uint32_t i = 0; i < replicas; ++i) {
+    LOG(INFO) << "device " << Device_Name(task.device()) << ": replica " << i << " on GPU "
+              << DeviceOf(task, i) << ", " << DescribeCudaDevice(DeviceOf(task, i));
+  }
+  return backend;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
-  std::unique_ptr<Worker> worker(new Worker(std::move(options)));
+  ASSIGN_OR_RETURN(const BackendKind backend, ChooseDevice(options));
+  std::unique_ptr<Worker> worker(new Worker(std::move(options), backend));
   const WorkerOptions& set = worker->options_;
   const WorkerTask& task = set.cluster.worker(static_cast<int>(set.task));
-  if (task.device() == AUTO) {
-    LOG(INFO) << "device AUTO: CPU";
-  }
   ASSIGN_OR_RETURN(
       worker->server_,
       WorkerServer::Start(set.address.empty() ? task.address() : set.address, set.insecure));
@@ -63,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   return worker;
 }
 
-Worker::Worker(WorkerOptions options) : options_(std::move(options)) {
+Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(options)) {
   const Cluster& cluster = options_.cluster;
   const absl::Duration deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
   const absl::Duration lost_after = absl::Milliseconds(cluster.lost_after_ms());
@@ -78,17 +98,27 @@ Worker::Worker(WorkerOptions options) : options_(std::move(options)) {
   };
   heartbeat_client_ = connect();
   work_client_ = connect();
-  const uint32_t threads = std::max(1u, cluster.worker(static_cast<int>(options_.task)).threads());
+  const WorkerTask& task = cluster.worker(static_cast<int>(options_.task));
+  const uint32_t threads = std::max(1u, task.threads());
   ClusterMember::Options member;
   member.cluster = cluster.name();
   member.task = options_.task;
   member.pid = static_cast<uint32_t>(getpid());
+  member.device = backend == BackendKind::kCuda ? "CUDA" : "CPU";
   member.threads = threads;
   member.heartbeat = absl::Milliseconds(cluster.heartbeat_ms());
   member_ = std::make_unique<ClusterMember>(std::move(member), heartbeat_client_.get());
   ReplicaRunner::Options runner;
   runner.task = options_.task;
   runner.threads = threads;
+  runner.replicas = std::max(1u, task.replicas());
+  runner.backend = backend;
+  runner.device_index = task.device_index();
+  // Asking loads the driver, which a CPU worker does not need.
+  runner.devices =
+      backend == BackendKind::kCuda ? static_cast<uint32_t>(std::max(1, CudaDeviceCount())) : 1;
+  runner.device_memory_limit_bytes = uint64_t{task.device_memory_limit_mib()} << 20;
+  runner.wrap_network = options_.wrap_network;
   runner.rpc_deadline = deadline;
   runner.fault = options_.fault;
   runner_ = std::make_unique<ReplicaRunner>(runner, work_client_.get());
@@ -120,25 +150,32 @@ bool Worker::winding() const {
 }
 
 void Worker::Run() {
-  while (!winding()) {
+  bool computes = true;
+  while (computes && !winding()) {
     if (std::optional<Assignment> assignment = member_->AwaitAssignment(kAssignmentPoll)) {
-      RunSession(*assignment);
+      computes = RunSession(*assignment);
     }
+  }
+  if (!computes) {
+    Depart();  // else it is given the next session
   }
   {
     MutexLock lock(&mutex_);
     ended_ = true;
   }
   changed_.NotifyAll();
+  if (!computes && options_.on_device_lost) {
+    options_.on_device_lost();
+  }
 }
 
-void Worker::RunSession(const Assignment& assignment) {
+bool Worker::RunSession(const Assignment& assignment) {
   StatsCollector stats;
   SessionControl control(Clock::Real(), absl::Milliseconds(options_.cluster.lost_after_ms()));
   {
     MutexLock lock(&mutex_);
     if (winding_) {
-      return;
+      return true;
     }
     control_ = &control;
   }
@@ -152,26 +189,12 @@ void Worker::RunSession(const Assignment& assignment) {
       end.kind = SessionEnd::Kind::kStopped;
     }
   }
-  const std::string name =
-      absl::StrCat(assignment.session().job(), "#", assignment.session().incarnation());
-  switch (end.kind) {
-    case SessionEnd::Kind::kFinished:
-      LOG(INFO) << "session " << name << " finished";
-      break;
-    case SessionEnd::Kind::kDrained:
-      LOG(INFO) << "session " << name << " drained";
-      break;
-    case SessionEnd::Kind::kStopped:
-      LOG(INFO) << "session " << name << " stopped: " << end.message;
-      break;
-    case SessionEnd::Kind::kLost:
-      LOG(WARNING) << "session " << name << " lost, joining again: " << end.message;
-      control.Sleep(kRejoinPause);
-      break;
-    case SessionEnd::Kind::kFailed:
-      LOG(ERROR) << "session " << name << " failed: " << end.message;
-      ReportFailure(assignment.session(), end);
-      break;
+  LogEnd(assignment.session(), end);
+  const bool device_lost = end.kind == SessionEnd::Kind::kDeviceLost;
+  if (end.kind == SessionEnd::Kind::kLost) {
+    control.Sleep(kRejoinPause);
+  } else if (end.kind == SessionEnd::Kind::kFailed || device_lost) {
+    ReportFailure(assignment.session(), end);
   }
   if (end.kind == SessionEnd::Kind::kDrained) {
     member_->Beat();  // with the final figures, while they still stand
@@ -179,6 +202,31 @@ void Worker::RunSession(const Assignment& assignment) {
   member_->Exit(/*rejoin=*/end.kind == SessionEnd::Kind::kLost);
   MutexLock lock(&mutex_);
   control_ = nullptr;
+  return !device_lost;
+}
+
+void Worker::LogEnd(const SessionKey& session, const SessionEnd& end) const {
+  const std::string name = absl::StrCat("session ", session.job(), "#", session.incarnation());
+  switch (end.kind) {
+    case SessionEnd::Kind::kFinished:
+      LOG(INFO) << name << " finished";
+      break;
+    case SessionEnd::Kind::kDrained:
+      LOG(INFO) << name << " drained";
+      break;
+    case SessionEnd::Kind::kStopped:
+      LOG(INFO) << name << " stopped: " << end.message;
+      break;
+    case SessionEnd::Kind::kLost:
+      LOG(WARNING) << name << " lost, joining again: " << end.message;
+      break;
+    case SessionEnd::Kind::kFailed:
+      LOG(ERROR) << name << " failed: " << end.message;
+      break;
+    case SessionEnd::Kind::kDeviceLost:
+      LOG(ERROR) << name << " ended, and this worker leaves: " << end.message;
+      break;
+  }
 }
 
 void Worker::ReportFailure(const SessionKey& session, const SessionEnd& end) {
@@ -213,6 +261,10 @@ void Worker::Drain(absl::Duration grace) {
   if (thread_.joinable()) {
     thread_.join();
   }
+  Depart();
+}
+
+void Worker::Depart() {
   if (const absl::Status status = member_->Depart(); !status.ok()) {
     LOG(WARNING) << "the coordinator was not told of the departure: "
                  << std::string(status.message());

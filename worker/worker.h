@@ -20,6 +20,7 @@
 #include "coordinator/client/replica_client.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
+#include "worker/backend/backend.h"
 #include "worker/replica/cluster_member.h"
 #include "worker/replica/replica_runner.h"
 #include "worker/replica/session_control.h"
@@ -35,12 +36,17 @@ struct WorkerOptions {
   FaultOptions fault;  // refused where other machines can reach the address
   // Wraps the connection to the coordinator, for tests; null: as it is.
   std::function<std::unique_ptr<ReplicaClient>(std::unique_ptr<ReplicaClient>)> wrap_coordinator;
+  // Wraps each replica's network, for tests; null: as it is.
+  ReplicaRunner::WrapNetwork wrap_network;
+  // Called once, by the compute thread, when no device is left to compute with:
+  // this worker runs no more sessions, and its process should end. May be null.
+  std::function<void()> on_device_lost;
 };
 
 class Worker {
  public:
-  // Binds, serves and begins to join. InvalidArgument for a task or device that
-  // is not there; errors of the address as RpcServer.
+  // Binds, serves and begins to join. InvalidArgument for a task that is not
+  // there, FailedPrecondition for a device; errors of the address as RpcServer.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options);
   // Stops at once: the coordinator finds out by silence.
   ~Worker();
@@ -53,10 +59,13 @@ class Worker {
   void Drain(absl::Duration grace);
 
  private:
-  explicit Worker(WorkerOptions options);
+  Worker(WorkerOptions options, BackendKind backend);
 
   void Run();
-  void RunSession(const Assignment& assignment);
+  void Depart();
+  // False: no device is left.
+  bool RunSession(const Assignment& assignment);
+  void LogEnd(const SessionKey& session, const SessionEnd& end) const;
   void ReportFailure(const SessionKey& session, const SessionEnd& end);
   // Begins no more sessions, and stops or drains the one that runs.
   void Wind(bool drain);

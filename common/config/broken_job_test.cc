@@ -14,6 +14,12 @@ std::string ModeText() {
 
 const std::vector<BrokenFile>& Cases() {
   static const auto* const cases = new std::vector<BrokenFile>{
+      {"UnknownPrecision",
+       "seed: 7",
+       "compute_precision: HALF",
+       {"FILE:5:20: error: compute_precision: expected one of FLOAT32, TF32, BFLOAT16, FLOAT16, "
+        "found "
+        "HALF"}},
       {"NanRate",
        "rate: 0.1 ",
        "rate: nan ",

@@ -23,6 +23,13 @@ const std::vector<BrokenFile>& Cases() {
        "history: 5",
        "history: 21",
        {"FILE:7:12: error: sandblaster.history: 21 is more than 20"}},
+      {"HalfPrecision",
+       "batch_size: 4",
+       "compute_precision: FLOAT16 batch_size: 4",
+       {"FILE:5:20: error: compute_precision: FLOAT16 is for Downpour SGD: Sandblaster's line "
+        "search "
+        "needs the digits of float32 products; write FLOAT32, or TF32 with a gradient_tolerance of "
+        "1e-3 or more"}},
       {"NegativeL2",
        "l2: 0.01",
        "l2: -0.01",

@@ -23,6 +23,9 @@ constexpr uint32_t kDefaultMessageMemoryMib = 256;
 constexpr uint32_t kMinHeartbeatMs = 10;
 constexpr uint32_t kMaxMilliseconds = 3600 * 1000;
 constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kMaxReplicasOfATask = 64;
+constexpr uint32_t kMaxDeviceIndex = 1023;
+constexpr uint32_t kMaxDeviceMib = 1 << 20;
 constexpr int kMaxTasksOfAKind = 4096;
 constexpr size_t kMaxNameBytes = 64;
 
@@ -51,13 +54,7 @@ class ClusterCheck {
     for (int i = 0; i < std::min(cluster.worker_size(), kMaxTasksOfAKind); ++i) {
       const std::string field = absl::StrCat("worker[", i, "]");
       CheckAddress(field, cluster.worker(i).address());
-      if (cluster.worker(i).threads() > kMaxThreads) {
-        reporter_->Error(field + ".threads", absl::StrCat(cluster.worker(i).threads(),
-                                                          " threads are more than ", kMaxThreads));
-      }
-      if (!Device_IsValid(cluster.worker(i).device())) {
-        reporter_->Error(field + ".device", "unknown device");
-      }
+      CheckWorker(field, cluster.worker(i));
     }
     CheckTimes(cluster);
   }
@@ -69,6 +66,26 @@ class ClusterCheck {
         })) {
       reporter_->Error("name", absl::StrCat("a cluster's name has up to ", kMaxNameBytes,
                                             " printable ASCII characters and no space"));
+    }
+  }
+
+  void CheckWorker(const std::string& field, const WorkerTask& worker) {
+    CheckAtMost(field + ".threads", worker.threads(), kMaxThreads, " threads");
+    CheckAtMost(field + ".replicas", worker.replicas(), kMaxReplicasOfATask, " replicas");
+    CheckAtMost(field + ".device_memory_limit_mib", worker.device_memory_limit_mib(), kMaxDeviceMib,
+                " MiB");
+    if (worker.device_index() > kMaxDeviceIndex) {
+      reporter_->Error(field + ".device_index",
+                       absl::StrCat(worker.device_index(), " is no device; GPUs count from 0"));
+    }
+    if (!Device_IsValid(worker.device())) {
+      reporter_->Error(field + ".device", "unknown device");
+    }
+  }
+
+  void CheckAtMost(const std::string& field, uint32_t value, uint32_t most, const char* unit) {
+    if (value > most) {
+      reporter_->Error(field, absl::StrCat(value, unit, " are more than ", most));
     }
   }
 
@@ -156,6 +173,7 @@ void FillClusterDefaults(Cluster* cluster) {
   }
   for (WorkerTask& worker : *cluster->mutable_worker()) {
     SetIfZero(worker.threads(), 1, [&worker](uint32_t v) { worker.set_threads(v); });
+    SetIfZero(worker.replicas(), 1, [&worker](uint32_t v) { worker.set_replicas(v); });
   }
 }
 

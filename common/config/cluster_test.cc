@@ -26,6 +26,7 @@ worker { address: "unix-abstract:w" device: 2 };)");
   EXPECT_EQ(loaded.cluster.ps(0).message_memory_mib(), 256u);
   EXPECT_EQ(loaded.cluster.ps(1).message_memory_mib(), 16u);
   EXPECT_EQ(loaded.cluster.worker(0).threads(), 1u);
+  EXPECT_EQ(loaded.cluster.worker(0).replicas(), 1u);
   EXPECT_EQ(loaded.cluster.worker(0).device(), CUDA);
   EXPECT_EQ(loaded.cluster.heartbeat_ms(), 500u);
   EXPECT_EQ(loaded.cluster.lost_after_ms(), 3000u);

@@ -53,6 +53,9 @@ class JobCheck {
     if (!DivergencePolicy::Action_IsValid(job_.divergence().action())) {
       Error("divergence.action", "unknown action");
     }
+    if (!Job::Precision_IsValid(job_.compute_precision())) {
+      Error("compute_precision", "unknown precision");
+    }
     CheckScale("train", job_.train());
     CheckScale("test", job_.test());
     if (!job_.has_train() && !job_.sandblaster().has_synthetic()) {

@@ -98,11 +98,23 @@ void CheckBeside(const Job& job, Reporter* reporter) {
   }
 }
 
+void CheckPrecision(const Job& job, Reporter* reporter) {
+  const Job::Precision precision = job.compute_precision();
+  if (precision == Job::BFLOAT16 || precision == Job::FLOAT16) {
+    reporter->Error("compute_precision",
+                    absl::StrCat(Job::Precision_Name(precision),
+                                 " is for Downpour SGD: Sandblaster's line search needs the digits "
+                                 "of float32 products"),
+                    "write FLOAT32, or TF32 with a gradient_tolerance of 1e-3 or more");
+  }
+}
+
 }  // namespace
 
 void CheckSandblaster(const Job& job, Reporter* reporter) {
   const Sandblaster& sandblaster = job.sandblaster();
   NumberCheck check(reporter);
+  CheckPrecision(job, reporter);
   if (!Sandblaster::Algorithm_IsValid(sandblaster.algorithm())) {
     reporter->Error("sandblaster.algorithm", "unknown algorithm");
   }

@@ -146,6 +146,8 @@ void WriteWorkers(const JobDescription& description, JsonWriter* json) {
     json->Member("staleness_p50", MONSOON_OPTIONAL(worker, staleness_p50));
     json->Member("blocks_done", worker.blocks_done());
     json->Member("last_seen_ms", worker.last_seen_ms());
+    json->Member("replicas", worker.replicas());
+    json->Member("replicas_lost", worker.replicas_lost());
     json->EndObject();
   }
   json->EndArray();

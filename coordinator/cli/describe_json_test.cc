@@ -84,6 +84,8 @@ constexpr char kFull[] = R"pb(
     state: "RUNNING"
     device: "CPU"
     threads: 2
+    replicas: 3
+    replicas_lost: 1
     steps: 500
     examples: 64000
     examples_per_s: 1770.25
@@ -130,10 +132,10 @@ constexpr char kFullJson[] =
     R"("step_p50":5.5,"step_p99":6.5},)"
     R"("workers":[{"task":1,"pid":11,"state":"RUNNING","device":"CPU","threads":2,"steps":500,)"
     R"("examples":64000,"examples_per_s":1770.25,"fetches":500,"pushes":499,"staleness_p50":1,)"
-    R"("blocks_done":60,"last_seen_ms":1700000012000},)"
+    R"("blocks_done":60,"last_seen_ms":1700000012000,"replicas":3,"replicas_lost":1},)"
     R"({"task":2,"pid":0,"state":"LOST","device":"CPU","threads":1,"steps":0,"examples":0,)"
     R"("examples_per_s":0,"fetches":0,"pushes":0,"staleness_p50":null,"blocks_done":0,)"
-    R"("last_seen_ms":0}],)"
+    R"("last_seen_ms":0,"replicas":0,"replicas_lost":0}],)"
     R"("shards":[{"task":0,"pid":21,"begin":0,"end":129136,"stripes":2,"stripe_bytes":1048576,)"
     R"("version_min":1499,"version_max":1500,"pushes":2999,"duplicates":6,"epoch":5,)"
     R"("rss_bytes":30000000}],)"

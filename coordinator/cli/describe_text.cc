@@ -106,15 +106,21 @@ void AppendSandblaster(const JobDescription::Sandblaster& batch, std::string* te
   }
 }
 
+// "CPUx2": two threads; "3/4 CPUx2": three replicas of four with so many each.
+std::string DeviceOf(const JobDescription::Worker& worker) {
+  const std::string device = absl::StrCat(worker.device(), "x", worker.threads());
+  const uint32_t replicas = worker.replicas() + worker.replicas_lost();
+  return replicas <= 1 ? device : absl::StrCat(worker.replicas(), "/", replicas, " ", device);
+}
+
 void AppendTasks(const JobDescription& job, std::string* text) {
   absl::StrAppend(text,
                   "\nworker  pid      state       device  steps     examples/s  "
                   "staleness p50  blocks\n");
   for (const JobDescription::Worker& worker : job.worker()) {
     absl::StrAppendFormat(text, "%-6d  %-7d  %-10s  %-6s  %-8d  %-10.0f  %-13s  %d\n",
-                          worker.task(), worker.pid(), worker.state(),
-                          absl::StrCat(worker.device(), "x", worker.threads()), worker.steps(),
-                          worker.examples_per_s(),
+                          worker.task(), worker.pid(), worker.state(), DeviceOf(worker),
+                          worker.steps(), worker.examples_per_s(),
                           worker.has_staleness_p50() ? absl::StrCat(worker.staleness_p50()) : "-",
                           worker.blocks_done());
   }

@@ -14,6 +14,14 @@ namespace {
 
 constexpr char kVersion[] = "0.1.0";
 
+// Whether the workers of this build have their CUDA backend. Nothing of CUDA is
+// linked here.
+#ifdef MONSOON_CUDA_BUILT_IN
+constexpr bool kCuda = true;
+#else
+constexpr bool kCuda = false;
+#endif
+
 #if defined(__clang__)
 constexpr char kCompiler[] = "clang " __clang_version__;
 #else
@@ -44,11 +52,11 @@ int RunVersion(Invocation& call) {
   if (json) {
     JsonWriter writer;
     writer.BeginObject().Member("schema_version", 1).Member("version", kVersion);
-    writer.Member("git", kGitCommit).Member("cuda", false).Member("compiler", compiler);
+    writer.Member("git", kGitCommit).Member("cuda", kCuda).Member("compiler", compiler);
     call.Print(writer.Member("cpu", CpuName()).EndObject().text());
   } else {
     call.Print(absl::StrCat("monsoon ", kVersion, " (git ", kGitCommit, "), ", compiler,
-                            ", without CUDA, on ", CpuName()));
+                            kCuda ? ", workers with CUDA, on " : ", without CUDA, on ", CpuName()));
   }
   return kExitOk;
 }

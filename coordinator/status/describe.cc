@@ -139,6 +139,8 @@ void FillWorkers(const JobRecord& job, const Membership& membership, absl::Durat
     worker->set_state(WorkerState(job, member, index));
     worker->set_device(member.device);
     worker->set_threads(member.threads);
+    worker->set_replicas(sum.replicas());
+    worker->set_replicas_lost(sum.replicas_lost());
     worker->set_steps(sum.steps());
     worker->set_examples(sum.examples());
     worker->set_fetches(sum.fetches());

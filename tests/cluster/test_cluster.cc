@@ -82,6 +82,7 @@ TestCluster::TestCluster(const Options& options)
     WorkerTask* worker = cluster_.add_worker();
     worker->set_address(absl::StrCat(prefix, "worker", i));
     worker->set_device(CPU);
+    worker->set_replicas(options.replicas);
   }
   FillClusterDefaults(&cluster_);
   workers_.resize(options.workers);
@@ -120,6 +121,12 @@ absl::Status TestCluster::StartWorker(int worker) {
   const auto own_fault = options_.worker_faults.find(worker);
   options.fault =
       own_fault != options_.worker_faults.end() ? own_fault->second : options_.worker_fault;
+  if (const auto wrap = options_.wrap_network.find(worker); wrap != options_.wrap_network.end()) {
+    options.wrap_network = wrap->second;
+  }
+  if (options_.on_device_lost) {
+    options.on_device_lost = [this, worker] { options_.on_device_lost(worker); };
+  }
   options.wrap_coordinator = [worker, muted = muted_](std::unique_ptr<ReplicaClient> client) {
     return std::make_unique<MutableClient>(std::move(client),
                                            [worker, muted] { return (*muted)[worker].load(); });

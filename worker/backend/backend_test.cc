@@ -35,5 +35,21 @@ TEST(BackendTest, RefusesZeroThreads) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("threads")));
 }
 
+TEST(BackendTest, ACpuRefusesHalfPrecisionByName) {
+  const Model model = testing::Mlp();
+  const ParameterLayout layout = testing::MakeLayout(model);
+  for (const BackendKind kind : {BackendKind::kCpu, BackendKind::kReference}) {
+    NetworkOptions options;
+    options.precision = ComputePrecision::kTf32;
+    EXPECT_OK(CreateNetwork(kind, model, layout, options));
+    options.precision = ComputePrecision::kBfloat16;
+    EXPECT_THAT(CreateNetwork(kind, model, layout, options).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("BFLOAT16")));
+    options.precision = ComputePrecision::kFloat16;
+    EXPECT_THAT(CreateNetwork(kind, model, layout, options).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("precision FLOAT16")));
+  }
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -15,7 +15,9 @@ namespace monsoon {
 class BlockReader {
  public:
   struct Piece {
-    const Batch* batch = nullptr;    // valid until the next call of Next
+    // Valid until the next call of Next. May be swapped for another one of the
+    // same capacity.
+    Batch* batch = nullptr;
     std::optional<BlockId> last_of;  // the batch is the last one of this block
   };
 

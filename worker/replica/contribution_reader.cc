@@ -19,15 +19,18 @@ uint32_t ChunkExamples(const Job& job) {
 
 }  // namespace
 
-ContributionReader::ContributionReader(const DataSource* source, const Job& job)
+ContributionReader::ContributionReader(const DataSource* source, const Job& job, uint32_t ahead)
     : source_(source),
       batch_size_(std::min(job.batch_size(), ChunkExamples(job))),
       chunk_examples_(ChunkExamples(job)),
       order_(BatchSample(job.seed(), job.sandblaster().sample_examples(),
-                         static_cast<uint32_t>(source->examples()))),
-      current_(batch_size_, source->values_per_example()),
-      next_(batch_size_, source->values_per_example()) {
+                         static_cast<uint32_t>(source->examples()))) {
   CHECK_GT(batch_size_, 0u);
+  CHECK_GT(ahead, 0u);
+  for (uint32_t i = 0; i < ahead; ++i) {
+    current_.emplace_back(batch_size_, source->values_per_example());
+    next_.emplace_back(batch_size_, source->values_per_example());
+  }
 }
 
 absl::Status ContributionReader::Append(const NextWorkReply::Contribution& contribution) {
@@ -51,35 +54,48 @@ absl::Status ContributionReader::Append(const NextWorkReply::Contribution& contr
 }
 
 void ContributionReader::GatherAhead() {
-  if (ahead_ || cuts_.empty()) {
+  if (ahead_ > 0 || cuts_.size() <= ready_) {
     return;
   }
-  ahead_ = true;
-  gatherer_.Start([this, samples = cuts_.front().samples] {
-    source_->Gather(samples, &next_);
-    next_.examples = samples.size();
+  ahead_ = std::min(next_.size(), cuts_.size() - ready_);
+  std::vector<std::span<const uint32_t>> samples;
+  for (size_t i = 0; i < ahead_; ++i) {
+    samples.push_back(cuts_[ready_ + i].samples);
+  }
+  gatherer_.Start([this, samples = std::move(samples)] {
+    for (size_t i = 0; i < samples.size(); ++i) {
+      source_->Gather(samples[i], &next_[i]);
+      next_[i].examples = samples[i].size();
+    }
     return true;
   });
 }
 
 void ContributionReader::AwaitGathered() {
-  while (ahead_ && !gatherer_.WaitTake(kWaitSlice).has_value()) {
+  while (gatherer_.busy() && !gatherer_.WaitTake(kWaitSlice).has_value()) {
   }
-  ahead_ = false;
 }
 
 ContributionReader::Piece ContributionReader::Next() {
   CHECK(!cuts_.empty());
-  AwaitGathered();
-  std::swap(current_, next_);
+  if (ready_ == 0) {
+    AwaitGathered();
+    std::swap(current_, next_);
+    given_ = 0;
+    ready_ = std::exchange(ahead_, 0);
+  }
+  Batch* const batch = &current_[given_++];
+  --ready_;
   const Cut cut = cuts_.front();
   cuts_.pop_front();
   GatherAhead();
-  return {&current_, cut.samples, cut.ends_chunk, cut.ends_contribution};
+  return {batch, cut.samples, cut.ends_chunk, cut.ends_contribution};
 }
 
 void ContributionReader::Clear() {
   AwaitGathered();
+  ahead_ = 0;
+  ready_ = 0;
   cuts_.clear();
 }
 

@@ -1,6 +1,6 @@
 // ContributionReader: cuts the contributions of a batch job into batches, and
-// gathers the next batch, be it of the same contribution or of the one after
-// it, in a thread of its own while the current one computes.
+// gathers the next batches, be they of the same contribution or of the one after
+// it, in a thread of its own while the current ones compute.
 //
 // A contribution is cut into chunks of chunk_examples, a chunk into batches of
 // batch_size; the last of each may be short. The cut depends on the
@@ -26,15 +26,18 @@ namespace monsoon {
 class ContributionReader {
  public:
   struct Piece {
-    const Batch* batch = nullptr;       // valid until the next call of Next or Clear
+    // Valid until the next call of Next or Clear. May be swapped for another one
+    // of the same capacity.
+    Batch* batch = nullptr;
     std::span<const uint32_t> samples;  // the data set's indices of the batch
     bool ends_chunk = false;
     bool ends_contribution = false;
   };
 
-  // `source` must outlive this; the batch is the job's sample of it.
-  ContributionReader(const DataSource* source, const Job& job);
-  // Waits for the batch that is being gathered.
+  // `source` must outlive this; the batch is the job's sample of it. Gathers
+  // `ahead` batches at a time: as many as are computed at once.
+  ContributionReader(const DataSource* source, const Job& job, uint32_t ahead = 1);
+  // Waits for the batches that are being gathered.
   ~ContributionReader() = default;
 
   // Reads it after those appended before; begins to gather at once.
@@ -69,9 +72,11 @@ class ContributionReader {
   const uint32_t chunk_examples_;
   const std::vector<uint32_t> order_;  // position in the batch -> index in the data set
   std::deque<Cut> cuts_;
-  Batch current_;
-  Batch next_;
-  bool ahead_ = false;  // next_ is, or is being, filled for the first cut
+  std::vector<Batch> current_;
+  std::vector<Batch> next_;
+  size_t given_ = 0;  // of current_
+  size_t ready_ = 0;  // in current_ behind those: of the first cuts
+  size_t ahead_ = 0;  // in next_, filled or being filled: of the cuts after those
   // Last: its thread uses the ones above.
   BackgroundCall<bool> gatherer_;
 };

@@ -1,6 +1,8 @@
 #include "worker/replica/contribution_runner.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "common/base/finite.h"
@@ -18,17 +20,17 @@ constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
 
 ContributionRunner::ContributionRunner(const ContributionRunnerOptions& options,
                                        ContributionReader* reader, ParameterClient* client,
-                                       Network* network, StatsCollector* stats,
+                                       MemberGroup* group, StatsCollector* stats,
                                        SessionControl* control, const Clock* clock)
     : options_(options),
       reader_(reader),
       client_(client),
-      network_(network),
+      group_(group),
       stats_(stats),
       control_(control),
       clock_(clock),
-      parameters_(options.floats),
-      gradient_(options.floats),
+      parameters_(std::make_shared<AlignedBuffer>(options.floats)),
+      gradient_(group->members() == 1 ? options.floats : 0),
       sum_(options.floats),
       sender_(options.floats, client, stats, control, clock) {}
 
@@ -69,7 +71,7 @@ void ContributionRunner::CloseAll() {
 
 void ContributionRunner::RestoreParameters() {
   if (fetched_evaluation_ != 0) {
-    network_->SetParameters(parameters_.span());
+    group_->SetParameters(parameters_);
   }
 }
 
@@ -81,7 +83,7 @@ absl::Status ContributionRunner::PrepareParameters() {
   const absl::Duration begin = clock_->Now();
   while (true) {
     FetchStats fetch;
-    const absl::Status status = client_->FetchVector(vector_, parameters_.span(), &fetch);
+    const absl::Status status = client_->FetchVector(vector_, parameters_->span(), &fetch);
     if (status.ok()) {
       stats_->AddFetch(fetch, clock_->Now() - begin);
       break;
@@ -96,7 +98,7 @@ absl::Status ContributionRunner::PrepareParameters() {
     control_->Sleep(kRetryPause);
   }
   fetched_evaluation_ = evaluation_;
-  network_->SetParameters(parameters_.span());
+  group_->SetParameters(parameters_);
   return absl::OkStatus();
 }
 
@@ -119,30 +121,63 @@ absl::Status ContributionRunner::Step() {
     current_.emplace();
     sum_.Clear();
   }
-  const ContributionReader::Piece piece = reader_->Next();
-  RETURN_IF_ERROR(Compute(piece));
-  return piece.ends_contribution ? Finish() : absl::OkStatus();
+  return ComputeRound();
 }
 
-absl::Status ContributionRunner::Compute(const ContributionReader::Piece& piece) {
-  current_->examples += piece.batch->examples;
-  if (!current_->finite) {
-    return absl::OkStatus();
+absl::Status ContributionRunner::ComputeRound() {
+  round_.clear();
+  size_t added = 0;
+  bool ends_chunk = false;
+  bool of_current = true;
+  while (group_->room() > 0 && reader_->pieces_left() > 0) {
+    const ContributionReader::Piece piece = reader_->Next();
+    Computed computed{piece.ends_contribution, piece.batch->examples, {}};
+    if (!of_current || current_->finite) {
+      computed.slot = added++;
+      ends_chunk |= piece.ends_chunk;
+      group_->Add(piece.batch, StepKey{options_.seed, options_.worker, 0, piece.samples});
+    }
+    of_current &= !piece.ends_contribution;
+    round_.push_back(computed);
+    if (group_->members() == 1) {
+      break;
+    }
   }
   const absl::Duration begin = clock_->Now();
-  ASSIGN_OR_RETURN(const StepResult result,
-                   network_->LossAndGradient(
-                       *piece.batch, StepKey{options_.seed, options_.worker, 0, piece.samples},
-                       gradient_.span()));
-  current_->loss_sum += result.loss_mean * static_cast<double>(result.examples);
-  current_->correct += result.correct;
-  current_->finite = std::isfinite(current_->loss_sum);
-  sum_.Add(gradient_.span(), result.examples);
-  if (piece.ends_chunk && options_.chunk_delay > absl::ZeroDuration()) {
+  RETURN_IF_ERROR(group_->ComputeGradients(gradient_.span()));
+  group_->Reclaim(&parameters_);
+  if (ends_chunk && options_.chunk_delay > absl::ZeroDuration()) {
     control_->Sleep(options_.chunk_delay);
   }
-  current_->compute += clock_->Now() - begin;
+  const absl::Duration share = (clock_->Now() - begin) / std::max<int64_t>(1, std::ssize(round_));
+  for (const Computed& computed : round_) {
+    RETURN_IF_ERROR(Take(computed, share));
+    if (queue_.empty()) {
+      break;  // the evaluation is over
+    }
+  }
   return absl::OkStatus();
+}
+
+absl::Status ContributionRunner::Take(const Computed& computed, absl::Duration duration) {
+  if (!current_.has_value()) {
+    current_.emplace();
+    sum_.Clear();
+  }
+  current_->examples += computed.examples;
+  current_->compute += duration;
+  if (computed.slot.has_value() && current_->finite) {
+    const StepResult& result = group_->result(*computed.slot);
+    current_->loss_sum += result.loss_mean * static_cast<double>(result.examples);
+    current_->correct += result.correct;
+    current_->finite = std::isfinite(current_->loss_sum);
+    const std::span<const float> gradient = group_->gradient(*computed.slot);
+    group_->ForSlices(gradient.size(), [&](size_t begin, size_t end) {
+      sum_.AddSlice(gradient, result.examples, begin, end);
+    });
+    sum_.EndAdd();
+  }
+  return computed.ends_contribution ? Finish() : absl::OkStatus();
 }
 
 ContributionResult ContributionRunner::MakeResult(uint32_t contribution) const {

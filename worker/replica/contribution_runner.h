@@ -3,14 +3,14 @@
 // of samples at the parameters that the coordinator names, and sends each to
 // the shards once.
 //
-// Three activities overlap: the next batch is gathered, this one computes, and
-// the contribution before it is sent (one in flight). The named vector is
-// fetched once per evaluation.
+// Three activities overlap: the next batches are gathered, these compute (one for
+// each member of the group), and the contribution before them is sent (one in
+// flight). The named vector is fetched once per evaluation and process.
 //
 // A contribution is a function of (parameters, samples): batches are cut by
 // contribution_reader.h, gradients summed by gradient_sum.h, losses in double in
 // the same order, dropout keyed by (seed, sample). So two replicas with one
-// Network::Fingerprint() get the same bits.
+// Network::Fingerprint() get the same bits, whatever the size of their groups.
 //
 // A contribution whose loss or gradient is not finite is reported as such and
 // not sent: the driver shrinks its step. When a shard says that the evaluation
@@ -31,11 +31,12 @@
 #include "common/base/clock.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/client/parameter_client.h"
-#include "worker/backend/network.h"
 #include "worker/nn/aligned_buffer.h"
 #include "worker/replica/contribution_reader.h"
 #include "worker/replica/contribution_sender.h"
 #include "worker/replica/gradient_sum.h"
+#include "worker/replica/group/member_group.h"
+#include "worker/replica/parameter_store.h"
 #include "worker/replica/replica_stats.h"
 #include "worker/replica/session_control.h"
 
@@ -61,7 +62,7 @@ class ContributionRunner {
  public:
   // Everything pointed to must outlive the runner.
   ContributionRunner(const ContributionRunnerOptions& options, ContributionReader* reader,
-                     ParameterClient* client, Network* network, StatsCollector* stats,
+                     ParameterClient* client, MemberGroup* group, StatsCollector* stats,
                      SessionControl* control, const Clock* clock);
 
   // More work, after what is there; it replaces work of an older evaluation.
@@ -71,10 +72,13 @@ class ContributionRunner {
   // Contributions not computed to the end.
   size_t left() const { return queue_.size(); }
 
-  // Computes one batch, at the end of a contribution hands it to the sender;
-  // waits there for the one sent before. Does nothing when nothing is left.
-  // Errors: a lost session (IsSessionLost), CANCELLED when stopped, and what
-  // the network refuses.
+  // Less is left than the members can begin next.
+  bool wants_more() const { return left() <= 1 || reader_->pieces_left() < group_->live(); }
+
+  // Computes one round of batches, and hands each contribution that ends with
+  // them to the sender; waits there for the one sent before. Does nothing when
+  // nothing is left. Errors: a lost session (IsSessionLost), CANCELLED when
+  // stopped, DeviceError, and what any network refuses.
   absl::Status Step();
 
   // For a replica that leaves: ends the contribution that was begun, drops
@@ -84,7 +88,7 @@ class ContributionRunner {
   // Drops everything that was not computed to the end.
   void Abandon();
 
-  // Gives the network the evaluation's parameters again after it was lent out.
+  // Gives the networks the evaluation's parameters again after they were lent out.
   void RestoreParameters();
 
   // Blocks until no gradient is in flight; the error of a send, if any.
@@ -95,10 +99,20 @@ class ContributionRunner {
   bool unreported() const { return sender_.unreported(); }
 
  private:
+  // A batch of the round.
+  struct Computed {
+    bool ends_contribution = false;
+    uint64_t examples = 0;
+    std::optional<size_t> slot;  // in the group; none: not worth computing
+  };
+
   // Fetches the vector if this evaluation's is not there yet. NotFound: the
   // evaluation is over.
   absl::Status PrepareParameters();
-  absl::Status Compute(const ContributionReader::Piece& piece);
+  // Reads and computes one round.
+  absl::Status ComputeRound();
+  // Takes one batch of the round into the sums.
+  absl::Status Take(const Computed& computed, absl::Duration duration);
   absl::Status Finish();
   // Reports everything that is left as closed.
   void CloseAll();
@@ -107,14 +121,15 @@ class ContributionRunner {
   const ContributionRunnerOptions options_;
   ContributionReader* const reader_;
   ParameterClient* const client_;
-  Network* const network_;
+  MemberGroup* const group_;
   StatsCollector* const stats_;
   SessionControl* const control_;
   const Clock* const clock_;
 
-  AlignedBuffer parameters_;
-  AlignedBuffer gradient_;
+  SharedBuffer parameters_;
+  AlignedBuffer gradient_;  // of a group of one
   GradientSum sum_;
+  std::vector<Computed> round_;
 
   uint64_t evaluation_ = 0;  // the newest that work came for
   std::string vector_;

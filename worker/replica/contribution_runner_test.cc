@@ -95,15 +95,17 @@ class ContributionBitsTest : public ::testing::Test {
   // One replica computes these pieces of evaluation 1, each list as one answer
   // of the coordinator. Returns gradients by contribution, and the results.
   std::map<uint32_t, std::pair<ContributionResult, std::vector<float>>> Compute(
-      uint32_t worker, const std::vector<std::vector<uint32_t>>& answers) {
+      uint32_t worker, const std::vector<std::vector<uint32_t>>& answers, uint32_t members = 1) {
     FakeShards shards(layout_.size());
     shards.SetVector("w1", parameters_);
-    auto network = CreateNetwork(BackendKind::kCpu, model_, layout_, {});
-    CHECK_OK(network.status());
     StatsCollector stats;
+    auto group = MemberGroup::Create({worker, kLong, &stats}, members, [&](uint32_t) {
+      return CreateNetwork(BackendKind::kCpu, model_, layout_, {});
+    });
+    CHECK_OK(group.status());
     SessionControl control(Clock::Real(), kLong);
-    ContributionReader reader(data_.get(), MakeJob(4, 10));
-    ContributionRunner runner({layout_.size(), 5, worker, {}}, &reader, &shards, network->get(),
+    ContributionReader reader(data_.get(), MakeJob(4, 10), members);
+    ContributionRunner runner({layout_.size(), 5, worker, {}}, &reader, &shards, group->get(),
                               &stats, &control, Clock::Real());
     for (const std::vector<uint32_t>& answer : answers) {
       EXPECT_OK(runner.Append(WorkOf(1, answer)));
@@ -116,6 +118,7 @@ class ContributionBitsTest : public ::testing::Test {
       computed[result.contribution()] = {result, contributed.at({1, result.contribution()})};
     }
     EXPECT_EQ(computed.size(), contributed.size());
+    EXPECT_EQ(shards.fetches(), 1);  // for all members
     return computed;
   }
 
@@ -164,9 +167,12 @@ TEST_F(ContributionBitsTest, SumsEqualTheReferencesFullBatch) {
 TEST_F(ContributionBitsTest, BitsDoNotDependOnWhoComputesWhatOrWhen) {
   const auto want = Compute(0, {{0, 1, 2, 3}});
   ASSERT_EQ(want.size(), 4u);
+  uint32_t members = 0;
   for (const auto& answers : std::vector<std::vector<std::vector<uint32_t>>>{
-           {{3, 2, 1, 0}}, {{2}, {0}, {3}, {1}}, {{1, 3}}, {{0}}}) {
-    for (const auto& [id, got] : Compute(7, answers)) {
+           {{3, 2, 1, 0}}, {{2}, {0}, {3}, {1}}, {{1, 3}}, {{0}}, {{3, 2, 1, 0}}, {{0}, {1, 2}}}) {
+    const auto computed = Compute(7, answers, ++members);
+    EXPECT_FALSE(computed.empty());
+    for (const auto& [id, got] : computed) {
       const auto& [result, gradient] = got;
       EXPECT_EQ(result.loss_sum(), want.at(id).first.loss_sum()) << id;
       EXPECT_EQ(result.correct(), want.at(id).first.correct());
@@ -192,7 +198,7 @@ class ContributionRunnerTest : public ::testing::Test {
   ContributionRunner& Runner() {
     if (runner_ == nullptr) {
       reader_ = std::make_unique<ContributionReader>(&source_, MakeJob(10, 10));
-      runner_ = std::make_unique<ContributionRunner>(options_, reader_.get(), &shards_, &network_,
+      runner_ = std::make_unique<ContributionRunner>(options_, reader_.get(), &shards_, &group_,
                                                      &stats_, &control_, Clock::Real());
     }
     return *runner_;
@@ -216,6 +222,7 @@ class ContributionRunnerTest : public ::testing::Test {
   FakeShards shards_;
   FakeSource source_{1000};
   FakeNetwork network_;
+  MemberGroup group_{{}, &network_};
   StatsCollector stats_;
   SessionControl control_{Clock::Real(), kLong};
   ContributionRunnerOptions options_;

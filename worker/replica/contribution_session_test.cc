@@ -50,11 +50,11 @@ class ContributionSessionTest : public ::testing::Test {
 
   SessionEnd Run(bool with_downpour = false) {
     ContributionReader data(&source_, job_);
-    ContributionRunner runner({layout_.size(), 0, 0, {}}, &data, &shards_, &network_, &stats_,
+    ContributionRunner runner({layout_.size(), 0, 0, {}}, &data, &shards_, &group_, &stats_,
                               &control_, Clock::Real());
     DownpourLoopOptions options;
     options.overlap = NONE;
-    DownpourLoop loop(options, &layout_, &shards_, &network_, nullptr, &stats_, &control_,
+    DownpourLoop loop(options, &layout_, &shards_, &group_, nullptr, &stats_, &control_,
                       Clock::Real());
     ReplicaSession::Parts parts;
     parts.overlap = NONE;
@@ -88,6 +88,7 @@ class ContributionSessionTest : public ::testing::Test {
   FakeShards shards_;
   FakeSource source_{1000};
   FakeNetwork network_;
+  MemberGroup group_{{}, &network_};
   const std::vector<float> evaluated_ = {9};
   FakeReader blocks_{2};
   FakeCoordinator coordinator_;

@@ -45,13 +45,13 @@ DownpourLoopOptions DownpourLoopOptions::From(const Job& job, uint32_t worker) {
 }
 
 DownpourLoop::DownpourLoop(const DownpourLoopOptions& options, const ParameterLayout* layout,
-                           ParameterClient* client, Network* network,
+                           ParameterClient* client, MemberGroup* group,
                            std::unique_ptr<LocalUpdater> local, StatsCollector* stats,
                            SessionControl* control, const Clock* clock)
     : options_(options),
       layout_(layout),
       client_(client),
-      network_(network),
+      group_(group),
       local_(std::move(local)),
       stats_(stats),
       control_(control),
@@ -66,8 +66,8 @@ DownpourLoop::DownpourLoop(const DownpourLoopOptions& options, const ParameterLa
 
 DownpourLoop::~DownpourLoop() = default;
 
-std::string DownpourLoop::Where() const {
-  return absl::StrCat("worker/", options_.worker, " step ", step_);
+std::string DownpourLoop::Where(size_t i) const {
+  return absl::StrCat("worker/", options_.worker, " step ", step_ + i);
 }
 
 // ---- fetch -----------------------------------------------------------------
@@ -97,12 +97,12 @@ absl::Status DownpourLoop::LandFetch(Fetched fetched) {
   if (local_ != nullptr) {
     local_->Rebase(*store_.marks(), store_.mutable_front());
   }
-  network_->SetParameters(store_.front());
+  group_->SetParameters(store_.front_buffer());
   return absl::OkStatus();
 }
 
 absl::Status DownpourLoop::PrepareParameters() {
-  const bool boundary = step_ % options_.n_fetch == 0;
+  const bool boundary = round_ % options_.n_fetch == 0;
   if (options_.overlap == NONE) {
     return boundary ? LandFetch(Fetch(store_.back())) : absl::OkStatus();
   }
@@ -132,23 +132,31 @@ absl::Status DownpourLoop::PrepareParameters() {
 
 void DownpourLoop::RestoreParameters() {
   if (!store_.empty()) {
-    network_->SetParameters(store_.front());
+    group_->SetParameters(store_.front_buffer());
   }
 }
 
 // ---- compute ---------------------------------------------------------------
 
-absl::StatusOr<bool> DownpourLoop::JudgeStep(const StepResult& result,
-                                             std::span<const float> gradient) const {
-  if (std::isfinite(result.loss_mean)) [[likely]] {
+void DownpourLoop::Add(Batch* batch, const std::optional<BlockId>& last_of) {
+  const uint64_t step = step_ + (group_->live() - group_->room());
+  group_->Add(batch, StepKey{options_.seed, options_.worker, step, {}});
+  if (last_of.has_value()) {
+    ending_.push_back(*last_of);
+  }
+}
+
+absl::StatusOr<bool> DownpourLoop::Judge(size_t i) const {
+  const double loss = group_->result(i).loss_mean;
+  if (std::isfinite(loss)) [[likely]] {
     return true;
   }
-  std::string tensor = FirstNonFinite(*layout_, gradient);
+  std::string tensor = FirstNonFinite(*layout_, group_->gradient(i));
   if (tensor.empty()) {
     tensor = FirstNonFinite(*layout_, store_.front());
   }
   const std::string message =
-      absl::StrCat(Where(), ": loss is ", result.loss_mean,
+      absl::StrCat(Where(i), ": loss is ", loss,
                    tensor.empty() ? std::string(", all tensors are finite")
                                   : absl::StrCat(", first non-finite value in tensor ", tensor));
   if (options_.divergence.action() != DivergencePolicy::SKIP) {
@@ -159,36 +167,59 @@ absl::StatusOr<bool> DownpourLoop::JudgeStep(const StepResult& result,
   return false;
 }
 
-absl::StatusOr<StepResult> DownpourLoop::Step(const Batch& batch,
-                                              const std::optional<BlockId>& last_of) {
+absl::Status DownpourLoop::JudgeRound() {
+  for (size_t i = 0; i < group_->size(); ++i) {
+    ASSIGN_OR_RETURN(const bool usable, Judge(i));
+    if (!usable) {
+      group_->Drop(i);
+    }
+  }
+  return absl::OkStatus();
+}
+
+StepResult DownpourLoop::CountRound(absl::Duration duration) {
+  StepResult sum;
+  for (size_t i = 0; i < group_->size(); ++i) {
+    // A dropped step has no loss that could enter a mean.
+    if (group_->dropped(i)) {
+      continue;
+    }
+    const StepResult& step = group_->result(i);
+    stats_->AddStep(step.loss_mean, step.correct, step.examples, duration);
+    sum.loss_mean += step.loss_mean * static_cast<double>(step.examples);
+    sum.correct += step.correct;
+    sum.examples += step.examples;
+  }
+  sum.loss_mean /= static_cast<double>(std::max<uint64_t>(1, sum.examples));
+  return sum;
+}
+
+absl::StatusOr<StepResult> DownpourLoop::Step() {
   const absl::Duration begin = clock_->Now();
   RETURN_IF_ERROR(CollectPush(/*wait=*/false));
   RETURN_IF_ERROR(PrepareParameters());
   const std::span<float> gradient = accumulator_.step_buffer();
-  ASSIGN_OR_RETURN(
-      StepResult result,
-      network_->LossAndGradient(batch, StepKey{options_.seed, options_.worker, step_}, gradient));
-  ASSIGN_OR_RETURN(const bool usable, JudgeStep(result, gradient));
-  if (usable) {
+  RETURN_IF_ERROR(group_->ComputeGradients(gradient));
+  group_->Reclaim(&store_.front_buffer());
+  RETURN_IF_ERROR(JudgeRound());
+  if (group_->Sum(gradient)) {
     if (local_ != nullptr) {
       local_->Step(gradient, store_.mutable_front());
-      network_->SetParameters(store_.front());
+      group_->SetParameters(store_.front_buffer());
     }
     accumulator_.Add(store_.marks());
   }
-  if (last_of.has_value()) {
-    accumulator_.FinishBlock(*last_of);
+  for (const BlockId& block : ending_) {
+    accumulator_.FinishBlock(block);
   }
-  ++step_;
+  ending_.clear();
+  step_ += group_->size();
+  ++round_;
   fetch_timer_.NoteStep(clock_->Now() - begin);
   if (accumulator_.full()) {
     RETURN_IF_ERROR(PushAccumulation());
   }
-  // A dropped step has no loss that could enter a mean.
-  if (usable) {
-    stats_->AddStep(result.loss_mean, result.correct, result.examples, clock_->Now() - begin);
-  }
-  return result;
+  return CountRound(clock_->Now() - begin);
 }
 
 // ---- push ------------------------------------------------------------------

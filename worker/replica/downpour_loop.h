@@ -8,6 +8,12 @@
 // has landed; it waits only for the first one, and for the previous push when
 // the next accumulation is full.
 //
+// A step here is a round of the member group: one batch for each replica of this
+// process, all at the same parameters. n_fetch and n_push count rounds; figures
+// count batches. A round's gradient is the sum over its batches, so k replicas
+// with n_fetch = n_push = 1 do to the bit what one does with n_fetch = n_push = k
+// (without overlap and local update). A lone replica's round is one batch.
+//
 // A shard that does not answer is asked again until the session is stopped:
 // whether it is dead is for the coordinator to say.
 //
@@ -24,10 +30,10 @@
 #include "common/model/parameter_layout.h"
 #include "proto/job.pb.h"
 #include "ps_server/client/parameter_client.h"
-#include "worker/backend/network.h"
 #include "worker/replica/accumulator.h"
 #include "worker/replica/background_call.h"
 #include "worker/replica/fetch_timer.h"
+#include "worker/replica/group/member_group.h"
 #include "worker/replica/local_updater.h"
 #include "worker/replica/parameter_store.h"
 #include "worker/replica/replica_stats.h"
@@ -49,16 +55,25 @@ struct DownpourLoopOptions {
 
 class DownpourLoop {
  public:
-  // Everything pointed to must outlive the loop; `local` may be null.
+  // Everything pointed to must outlive the loop; `local` may be null. `group`
+  // may be lent out between rounds.
   DownpourLoop(const DownpourLoopOptions& options, const ParameterLayout* layout,
-               ParameterClient* client, Network* network, std::unique_ptr<LocalUpdater> local,
+               ParameterClient* client, MemberGroup* group, std::unique_ptr<LocalUpdater> local,
                StatsCollector* stats, SessionControl* control, const Clock* clock);
   // Waits for the calls in flight; stop the session or cancel the client first.
   ~DownpourLoop();
 
-  // One step on `batch`. `last_of`: the batch ends this block. Errors: DivergedError
-  // (session_status.h), a lost session (IsSessionLost), CANCELLED when stopped.
-  absl::StatusOr<StepResult> Step(const Batch& batch, const std::optional<BlockId>& last_of);
+  // Batches that the next round can still take, at least one when none is there.
+  size_t room() const { return group_->room(); }
+
+  // The next batch of the round; see MemberGroup::Add. `last_of`: it ends this
+  // block.
+  void Add(Batch* batch, const std::optional<BlockId>& last_of);
+
+  // One round on what was added, at least one batch. The result is the mean loss
+  // over the samples of the steps that were not dropped, and their sums. Errors: DivergedError and
+  // DeviceError (session_status.h), a lost session (IsSessionLost), CANCELLED when stopped.
+  absl::StatusOr<StepResult> Step();
 
   // Pushes the tail of the accumulation and waits for all acknowledgements.
   absl::Status Flush();
@@ -66,9 +81,10 @@ class DownpourLoop {
   // Blocks whose gradients all shards have acknowledged since the last call.
   std::vector<BlockId> TakeDone();
 
-  // Gives the network the loop's parameters again after it was lent out.
+  // Gives the networks the loop's parameters again after they were lent out.
   void RestoreParameters();
 
+  // Batches computed.
   uint64_t steps() const { return step_; }
 
  private:
@@ -87,20 +103,23 @@ class DownpourLoop {
   Pushed Push(const Accumulation& accumulation);
   absl::Status PrepareParameters();
   absl::Status LandFetch(Fetched fetched);
-  // Returns false where the step's gradient must not be used.
-  absl::StatusOr<bool> JudgeStep(const StepResult& result, std::span<const float> gradient) const;
+  // False where gradient i of the round must not be used.
+  absl::StatusOr<bool> Judge(size_t i) const;
+  // Drops what must not be used, and counts the rest once the round is over.
+  absl::Status JudgeRound();
+  StepResult CountRound(absl::Duration duration);
   absl::Status PushAccumulation();
   // Takes the result of the push in flight, if any; waits for it if `wait`.
   absl::Status CollectPush(bool wait);
   absl::Status FinishPush(Pushed pushed);
   absl::Status Refused(const std::string& why);
-  std::string Where() const;
+  std::string Where(size_t i = 0) const;
   bool stopped() const { return control_->state() == SessionControl::State::kStop; }
 
   const DownpourLoopOptions options_;
   const ParameterLayout* const layout_;
   ParameterClient* const client_;
-  Network* const network_;
+  MemberGroup* const group_;
   const std::unique_ptr<LocalUpdater> local_;
   StatsCollector* const stats_;
   SessionControl* const control_;
@@ -110,7 +129,9 @@ class DownpourLoop {
   Accumulator accumulator_;
   std::optional<Accumulation> in_flight_;  // the push in flight, or being made
   std::vector<BlockId> done_;
-  uint64_t step_ = 0;
+  std::vector<BlockId> ending_;  // blocks that end in the round being made
+  uint64_t step_ = 0;            // batches before this round
+  uint64_t round_ = 0;
   uint64_t last_sequence_ = 0;
   uint32_t refused_in_a_row_ = 0;
   bool fetch_due_ = false;

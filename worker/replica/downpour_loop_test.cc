@@ -72,16 +72,20 @@ class DownpourLoopTest : public ::testing::Test {
       *downpour.mutable_local_update() = local_update_;
       auto local = LocalUpdater::Create(downpour, *map);
       EXPECT_OK(local.status());
-      loop_ = std::make_unique<DownpourLoop>(options_, &layout_, &shards_, &network_,
+      loop_ = std::make_unique<DownpourLoop>(options_, &layout_, &shards_, &group_,
                                              *std::move(local), &stats_, &control_, Clock::Real());
     }
     return *loop_;
+  }
+  absl::StatusOr<StepResult> Step(const std::optional<BlockId>& last_of = std::nullopt) {
+    Loop().Add(&batch_, last_of);
+    return Loop().Step();
   }
   void Steps(int count) {
     for (int i = 0; i < count; ++i) {
       BlockId block;
       block.set_block(next_block_++);
-      ASSERT_OK(Loop().Step(batch_, block));
+      ASSERT_OK(Step(block));
     }
   }
   std::vector<uint32_t> Done() {
@@ -93,6 +97,7 @@ class DownpourLoopTest : public ::testing::Test {
   const ParameterLayout layout_;
   FakeShards shards_;
   FakeNetwork network_;
+  MemberGroup group_{{}, &network_};
   StatsCollector stats_;
   SessionControl control_{Clock::Real(), kLong};
   Batch batch_;
@@ -121,9 +126,13 @@ TEST_F(DownpourLoopTest, CountsAreExactCeilings) {
     StatsCollector stats;
     options_.n_fetch = n_fetch;
     options_.n_push = n_push;
-    DownpourLoop loop(options_, &layout_, &shards, &network, nullptr, &stats, &control_,
+    MemberGroup group({}, &network);
+    DownpourLoop loop(options_, &layout_, &shards, &group, nullptr, &stats, &control_,
                       Clock::Real());
-    for (int i = 0; i < steps; ++i) ASSERT_OK(loop.Step(batch_, std::nullopt));
+    for (int i = 0; i < steps; ++i) {
+      loop.Add(&batch_, std::nullopt);
+      ASSERT_OK(loop.Step());
+    }
     ASSERT_OK(loop.Flush());
     ASSERT_OK(loop.Flush());  // the tail leaves once
     const ReplicaStats figures = stats.Snapshot();
@@ -253,7 +262,7 @@ TEST_F(DownpourLoopTest, NonFiniteLossNamesWorkerStepAndTensor) {
     if (step == 1) g[5] = std::numeric_limits<float>::infinity();
   };
   Steps(1);
-  const absl::Status status = Loop().Step(batch_, std::nullopt).status();
+  const absl::Status status = Step().status();
   EXPECT_TRUE(IsDivergedError(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("worker/2 step 1"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("dense1/weight[5]"));
@@ -275,7 +284,7 @@ TEST_F(DownpourLoopTest, RejectFailsAfterSoManyInARow) {
   Steps(3);  // two refused, one applied: the row is broken
   shards_.RefuseNext(3);
   Steps(2);
-  const absl::Status status = Loop().Step(batch_, std::nullopt).status();
+  const absl::Status status = Step().status();
   EXPECT_TRUE(IsDivergedError(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("3 pushes refused in a row"));
   EXPECT_EQ(stats_.Snapshot().refused(), 5u);
@@ -284,7 +293,7 @@ TEST_F(DownpourLoopTest, RejectFailsAfterSoManyInARow) {
 TEST_F(DownpourLoopTest, HaltFailsAtTheFirst) {
   options_.divergence.set_action(DivergencePolicy::HALT);
   shards_.before_push = [] { return absl::InvalidArgumentError("index 3 is nan"); };
-  const absl::Status status = Loop().Step(batch_, std::nullopt).status();
+  const absl::Status status = Step().status();
   EXPECT_TRUE(IsDivergedError(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("index 3 is nan"));
 }
@@ -295,8 +304,7 @@ TEST_F(DownpourLoopTest, AnUnreachableShardIsAskedUntilTheSessionStops) {
     if (++tries == 3) control_.Stop();
     return absl::DeadlineExceededError("ps/0 did not answer");
   };
-  EXPECT_THAT(Loop().Step(batch_, std::nullopt).status(),
-              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("ps/0")));
+  EXPECT_THAT(Step().status(), StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("ps/0")));
   EXPECT_EQ(tries, 3);
   EXPECT_EQ(stats_.Snapshot().pushes(), 0u);
 }
@@ -308,8 +316,7 @@ TEST_F(DownpourLoopTest, ACancelledCallIsNotRepeated) {
     ++tries;
     return absl::CancelledError("cancelled");
   };
-  EXPECT_THAT(Loop().Step(batch_, std::nullopt).status(),
-              StatusIs(absl::StatusCode::kCancelled, ::testing::_));
+  EXPECT_THAT(Step().status(), StatusIs(absl::StatusCode::kCancelled, ::testing::_));
   EXPECT_EQ(tries, 1);
   loop_.reset();
 }

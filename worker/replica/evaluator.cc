@@ -8,7 +8,7 @@
 
 namespace monsoon {
 
-absl::StatusOr<EvaluationResult> EvaluateAll(Network* network, const DataSource& source,
+absl::StatusOr<EvaluationResult> EvaluateAll(MemberGroup* group, const DataSource& source,
                                              uint32_t batch_size,
                                              const std::function<bool()>& stopped) {
   const uint64_t capacity =
@@ -16,18 +16,26 @@ absl::StatusOr<EvaluationResult> EvaluateAll(Network* network, const DataSource&
   Batch batch(capacity, source.values_per_example());
   std::vector<uint32_t> indices(capacity);
   EvaluationResult total;
-  for (uint64_t first = 0; first < source.examples(); first += capacity) {
+  uint64_t first = 0;
+  while (first < source.examples()) {
     if (stopped && stopped()) {
       return absl::CancelledError("evaluation was stopped");
     }
-    indices.resize(std::min(capacity, source.examples() - first));
-    std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(first));
-    source.Gather(indices, &batch);
-    batch.examples = indices.size();
-    ASSIGN_OR_RETURN(const EvaluationResult part, network->Evaluate(batch));
-    total.loss_sum += part.loss_sum;
-    total.correct += part.correct;
-    total.examples += part.examples;
+    while (first < source.examples() && group->room() > 0) {
+      indices.resize(std::min(capacity, source.examples() - first));
+      std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(first));
+      source.Gather(indices, &batch);
+      batch.examples = indices.size();
+      group->Add(&batch, StepKey());
+      first += indices.size();
+    }
+    RETURN_IF_ERROR(group->Evaluate());
+    for (size_t i = 0; i < group->size(); ++i) {
+      const EvaluationResult& part = group->evaluation(i);
+      total.loss_sum += part.loss_sum;
+      total.correct += part.correct;
+      total.examples += part.examples;
+    }
   }
   return total;
 }

@@ -1,4 +1,4 @@
-// Evaluates a network on a whole data set, in order.
+// Evaluates a model on a whole data set, in order.
 #pragma once
 
 #include <functional>
@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "worker/backend/network.h"
 #include "worker/data/data_source.h"
+#include "worker/replica/group/member_group.h"
 
 namespace monsoon {
 
@@ -13,9 +14,10 @@ namespace monsoon {
 // for the caches.
 inline constexpr uint32_t kDefaultEvaluationBatch = 500;
 
-// Sums over all samples with the parameters that `network` has. `stopped` is
-// asked between batches: true ends it with CANCELLED; may be null.
-absl::StatusOr<EvaluationResult> EvaluateAll(Network* network, const DataSource& source,
+// Sums over all samples with the parameters that `group` has, the batches shared
+// by its members and added in order. `stopped` is asked between rounds: true ends
+// it with CANCELLED; may be null.
+absl::StatusOr<EvaluationResult> EvaluateAll(MemberGroup* group, const DataSource& source,
                                              uint32_t batch_size,
                                              const std::function<bool()>& stopped = nullptr);
 

@@ -185,6 +185,7 @@ class FakeNetwork : public Network {
   absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                              std::span<float> gradient) override {
     if (before_step) before_step(key.step);
+    if (fail) RETURN_IF_ERROR(fail(key.step));
     seen.push_back(parameters_[0]);
     for (float& g : gradient) g = static_cast<float>(key.step + 1);
     if (spoil) spoil(key.step, gradient);
@@ -198,6 +199,7 @@ class FakeNetwork : public Network {
 
   std::vector<float> seen;
   std::function<void(uint64_t)> before_step;
+  std::function<absl::Status(uint64_t)> fail;
   std::function<void(uint64_t, std::span<float>)> spoil;
   std::function<double(uint64_t)> loss;
 

@@ -3,9 +3,11 @@
 // double in the order given and rounded to float32 once. So the bits follow
 // from the batches alone, and cancellation between batches costs no digits.
 //
-// Memory: 8 bytes a parameter. Thread safety: none.
+// Memory: 8 bytes a parameter. Thread safety: none, but that AddSlice calls for
+// disjoint slices may run at once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,6 +24,11 @@ class GradientSum {
   // `mean` is the gradient of the mean loss of `examples` samples.
   void Add(std::span<const float> mean, uint64_t examples);
 
+  // The same in parts: Add(mean, examples) is AddSlice of slices that cover all,
+  // and then EndAdd.
+  void AddSlice(std::span<const float> mean, uint64_t examples, size_t begin, size_t end);
+  void EndAdd() { empty_ = false; }
+
   // The sum, rounded; not when empty. `out` has as many values.
   void Round(std::span<float> out) const;
 
@@ -29,5 +36,9 @@ class GradientSum {
   std::vector<double> sum_;
   bool empty_ = true;
 };
+
+// to[i] = from[0][i] + from[1][i] + ... in this order, for i in [begin, end).
+// At least one; none may overlap `to`.
+void SumInOrder(std::span<const float* const> from, size_t begin, size_t end, float* to);
 
 }  // namespace monsoon

@@ -15,15 +15,21 @@
 
 namespace monsoon {
 
+// Parameters that networks compute with. Shared, because a member that was given
+// up may read them longer than their owner.
+using SharedBuffer = std::shared_ptr<AlignedBuffer>;
+
 // Shared, because a push in flight keeps the marks it is based on.
 using SharedMarks = std::shared_ptr<const FetchMarks>;
 
 class ParameterStore {
  public:
-  explicit ParameterStore(size_t floats) : front_(floats), back_(floats) {}
+  explicit ParameterStore(size_t floats)
+      : front_(std::make_shared<AlignedBuffer>(floats)),
+        back_(std::make_shared<AlignedBuffer>(floats)) {}
 
   // Where the next fetch may write.
-  std::span<float> back() { return back_.span(); }
+  std::span<float> back() { return back_->span(); }
 
   // A whole fetch has landed in the back: it becomes the front.
   void Swap(SharedMarks marks) {
@@ -32,15 +38,17 @@ class ParameterStore {
   }
 
   bool empty() const { return marks_ == nullptr; }
-  std::span<const float> front() const { return front_.span(); }
+  std::span<const float> front() const { return front_->span(); }
   // For local updates between steps.
-  std::span<float> mutable_front() { return front_.span(); }
+  std::span<float> mutable_front() { return front_->span(); }
+  // The front as networks hold it.
+  SharedBuffer& front_buffer() { return front_; }
   // What the front was fetched at; null before the first fetch.
   const SharedMarks& marks() const { return marks_; }
 
  private:
-  AlignedBuffer front_;
-  AlignedBuffer back_;
+  SharedBuffer front_;
+  SharedBuffer back_;
   SharedMarks marks_;
 };
 

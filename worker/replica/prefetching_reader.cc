@@ -1,5 +1,6 @@
 #include "worker/replica/prefetching_reader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -11,18 +12,19 @@ namespace {
 // Gathering a batch copies memory: so long means that the machine stands still.
 constexpr absl::Duration kGatherLimit = absl::Seconds(60);
 
-Prefetcher::Options OptionsOf(const Job& job) {
+Prefetcher::Options OptionsOf(const Job& job, uint32_t batches) {
   Prefetcher::Options options;
   options.seed = job.seed();
   options.batch_size = job.batch_size();
   options.block_examples = BlockExamples(job.block_examples(), job.batch_size());
+  options.depth = std::max<size_t>(options.depth, 2 * size_t{batches});
   return options;
 }
 
 }  // namespace
 
-PrefetchingReader::PrefetchingReader(const DataSource* source, const Job& job)
-    : prefetcher_(source, OptionsOf(job)) {}
+PrefetchingReader::PrefetchingReader(const DataSource* source, const Job& job, uint32_t batches)
+    : prefetcher_(source, OptionsOf(job, batches)) {}
 
 absl::Status PrefetchingReader::Append(const BlockId& block) {
   if (block.block() >= prefetcher_.layout().blocks()) {

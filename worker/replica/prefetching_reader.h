@@ -14,8 +14,9 @@ namespace monsoon {
 
 class PrefetchingReader : public BlockReader {
  public:
-  // `source` must outlive this. Starts the prefetcher's thread.
-  PrefetchingReader(const DataSource* source, const Job& job);
+  // `source` must outlive this. Reads so far ahead that `batches` can be taken
+  // at once while as many more are gathered. Starts the prefetcher's thread.
+  PrefetchingReader(const DataSource* source, const Job& job, uint32_t batches = 1);
 
   // InvalidArgument for a block the data set does not have: the coordinator
   // counts other samples than this worker reads.

@@ -32,6 +32,19 @@ size_t InputValues(const Model& model) {
   return values;
 }
 
+ComputePrecision PrecisionOf(const Job& job) {
+  switch (job.compute_precision()) {
+    case Job::TF32:
+      return ComputePrecision::kTf32;
+    case Job::BFLOAT16:
+      return ComputePrecision::kBfloat16;
+    case Job::FLOAT16:
+      return ComputePrecision::kFloat16;
+    default:
+      return ComputePrecision::kFloat32;
+  }
+}
+
 SessionEnd Failed(ReportFailureRequest::Kind kind, const absl::Status& status) {
   return {SessionEnd::Kind::kFailed, kind, std::string(status.message())};
 }
@@ -149,10 +162,7 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   if (job.has_test()) {
     ASSIGN_OR_RETURN(place->test, Open(job.test(), job.model()));
   }
-  NetworkOptions network;
-  network.threads = static_cast<int>(options_.threads);
-  ASSIGN_OR_RETURN(place->network,
-                   CreateNetwork(BackendKind::kCpu, job.model(), place->layout, network));
+  RETURN_IF_ERROR(MakeGroup(job, stats, place));
   ASSIGN_OR_RETURN(place->client, Connect(assignment, map));
   if (job.has_sandblaster()) {
     AddSandblaster(job, stats, control, place);
@@ -160,33 +170,62 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   return job.has_downpour() ? AddDownpour(job, map, stats, control, place) : absl::OkStatus();
 }
 
+absl::Status ReplicaRunner::MakeGroup(const Job& job, StatsCollector* stats, Workplace* place) {
+  MemberGroup::Options options;
+  options.worker = options_.task;
+  options.stats = stats;
+  const auto make = [&](uint32_t member) -> absl::StatusOr<std::unique_ptr<Network>> {
+    NetworkOptions network;
+    network.threads = static_cast<int>(options_.threads);
+    network.device_index = (options_.device_index + member) % options_.devices;
+    network.memory_limit_bytes = options_.device_memory_limit_bytes;
+    network.precision = PrecisionOf(job);
+    ASSIGN_OR_RETURN(std::unique_ptr<Network> made,
+                     CreateNetwork(options_.backend, job.model(), place->layout, network));
+    return options_.wrap_network ? options_.wrap_network(member, std::move(made)) : std::move(made);
+  };
+  absl::StatusOr<std::unique_ptr<MemberGroup>> group =
+      MemberGroup::Create(options, options_.replicas, make);
+  if (!group.ok()) {
+    // Of the model or job, or of this machine's devices.
+    const absl::Status& status = group.status();
+    return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)
+               ? status
+               : absl::ResourceExhaustedError(
+                     absl::StrCat("no device for the model: ", status.message()));
+  }
+  place->group = *std::move(group);
+  return absl::OkStatus();
+}
+
 absl::Status ReplicaRunner::AddDownpour(const Job& job, const ShardMap& map, StatsCollector* stats,
                                         SessionControl* control, Workplace* place) {
   ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local, LocalUpdater::Create(job.downpour(), map));
   place->loop = std::make_unique<DownpourLoop>(
       DownpourLoopOptions::From(job, options_.task), &place->layout, place->client.get(),
-      place->network.get(), std::move(local), stats, control, options_.clock);
-  place->reader = std::make_unique<PrefetchingReader>(place->train.get(), job);
+      place->group.get(), std::move(local), stats, control, options_.clock);
+  place->reader = std::make_unique<PrefetchingReader>(place->train.get(), job, options_.replicas);
   return absl::OkStatus();
 }
 
 void ReplicaRunner::AddSandblaster(const Job& job, StatsCollector* stats, SessionControl* control,
                                    Workplace* place) {
-  place->contribution_reader = std::make_unique<ContributionReader>(place->train.get(), job);
+  place->contribution_reader =
+      std::make_unique<ContributionReader>(place->train.get(), job, options_.replicas);
   ContributionRunnerOptions options;
   options.floats = place->layout.size();
   options.seed = job.seed();
   options.worker = options_.task;
   options.chunk_delay = absl::Milliseconds(options_.fault.compute_delay_ms);
   place->contributions = std::make_unique<ContributionRunner>(
-      options, place->contribution_reader.get(), place->client.get(), place->network.get(), stats,
+      options, place->contribution_reader.get(), place->client.get(), place->group.get(), stats,
       control, options_.clock);
 }
 
 SessionEnd ReplicaRunner::RunPrepared(const Assignment& assignment, Workplace& place,
                                       StatsCollector* stats, SessionControl* control) {
   const Job& job = assignment.job();
-  AlignedBuffer evaluated(0);
+  SharedBuffer evaluated;
   ReplicaSession::Parts parts;
   parts.session = assignment.session();
   parts.overlap = job.downpour().overlap();
@@ -201,13 +240,16 @@ SessionEnd ReplicaRunner::RunPrepared(const Assignment& assignment, Workplace& p
     if (place.test == nullptr) {
       return absl::InvalidArgumentError("an evaluation was asked for, but the job has no test set");
     }
-    if (evaluated.size() == 0) {
-      evaluated = AlignedBuffer(place.layout.size());
+    if (evaluated == nullptr) {
+      evaluated = std::make_shared<AlignedBuffer>(place.layout.size());
     }
-    RETURN_IF_ERROR(FetchForEvaluation(place.client.get(), control, evaluated.span(), stats));
-    place.network->SetParameters(evaluated.span());
-    return EvaluateAll(place.network.get(), *place.test, job.evaluation().batch_size(),
-                       [&] { return control->state() == SessionControl::State::kStop; });
+    RETURN_IF_ERROR(FetchForEvaluation(place.client.get(), control, evaluated->span(), stats));
+    place.group->SetParameters(evaluated);
+    absl::StatusOr<EvaluationResult> result =
+        EvaluateAll(place.group.get(), *place.test, job.evaluation().batch_size(),
+                    [&] { return control->state() == SessionControl::State::kStop; });
+    place.group->Reclaim(&evaluated);
+    return result;
   };
   ReplicaSession session(std::move(parts));
   SessionEnd end = session.Run();
@@ -221,7 +263,9 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
                               SessionControl* control) {
   Workplace place;  // the parts point at each other: it stays where it is
   if (absl::Status status = Prepare(assignment, stats, control, &place); !status.ok()) {
-    return Failed(absl::IsDataLoss(status) ? ReportFailureRequest::DATA : ReportFailureRequest::JOB,
+    return Failed(absl::IsDataLoss(status)            ? ReportFailureRequest::DATA
+                  : absl::IsResourceExhausted(status) ? ReportFailureRequest::REPLICA
+                                                      : ReportFailureRequest::JOB,
                   status);
   }
   const Job& job = assignment.job();
@@ -234,11 +278,12 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
   }
   stats->SetFingerprints(place.train->Fingerprint(),
                          place.test == nullptr ? 0 : place.test->Fingerprint());
-  stats->SetBackend(place.network->Fingerprint());
+  stats->SetBackend(place.group->Fingerprint());
   LOG(INFO) << "session opened: job " << assignment.session().job() << ", incarnation "
             << assignment.session().incarnation() << ", " << place.layout.parameters()
             << " parameters on " << assignment.shard_address_size() << " shards, "
-            << place.train->examples() << " examples, " << options_.threads << " threads";
+            << place.train->examples() << " examples, " << place.group->live() << " replicas of "
+            << options_.threads << " threads";
   control->OnStop([client = place.client.get()] { client->Cancel(); });
   SessionEnd end = RunPrepared(assignment, place, stats, control);
   // They wait for their calls in flight, which a stop must be able to end.

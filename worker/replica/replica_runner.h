@@ -4,6 +4,7 @@
 // Thread safety: none; one thread, which becomes the compute thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,11 +18,13 @@
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/client/parameter_client.h"
+#include "worker/backend/backend.h"
 #include "worker/backend/network.h"
 #include "worker/data/data_source.h"
 #include "worker/replica/contribution_reader.h"
 #include "worker/replica/contribution_runner.h"
 #include "worker/replica/downpour_loop.h"
+#include "worker/replica/group/member_group.h"
 #include "worker/replica/prefetching_reader.h"
 #include "worker/replica/replica_session.h"
 #include "worker/replica/replica_stats.h"
@@ -31,9 +34,20 @@ namespace monsoon {
 
 class ReplicaRunner {
  public:
+  using WrapNetwork =
+      std::function<std::unique_ptr<Network>(uint32_t member, std::unique_ptr<Network>)>;
+
   struct Options {
     uint32_t task = 0;
-    uint32_t threads = 1;
+    uint32_t threads = 1;   // of each replica
+    uint32_t replicas = 1;  // that share a session
+    BackendKind backend = BackendKind::kCpu;
+    // CUDA: replica i computes on device (device_index + i) modulo devices.
+    uint32_t device_index = 0;
+    uint32_t devices = 1;
+    uint64_t device_memory_limit_bytes = 0;  // of each replica; 0: none
+    // Wraps each replica's network, for tests; null: as it is.
+    WrapNetwork wrap_network;
     absl::Duration rpc_deadline = absl::Seconds(10);
     FaultOptions fault;
     const Clock* clock = Clock::Real();
@@ -52,7 +66,7 @@ class ReplicaRunner {
     ParameterLayout layout;
     std::shared_ptr<const DataSource> train;
     std::shared_ptr<const DataSource> test;  // null when the job has none
-    std::unique_ptr<Network> network;
+    std::unique_ptr<MemberGroup> group;
     std::unique_ptr<ParameterClient> client;
 
     // Null in a job without Downpour SGD.
@@ -63,9 +77,11 @@ class ReplicaRunner {
     std::unique_ptr<ContributionRunner> contributions;
   };
 
-  // Errors: DataLoss for the data, InvalidArgument for the job.
+  // Errors: DataLoss for the data, ResourceExhausted when no device could be had,
+  // others for the job.
   absl::Status Prepare(const Assignment& assignment, StatsCollector* stats, SessionControl* control,
                        Workplace* place);
+  absl::Status MakeGroup(const Job& job, StatsCollector* stats, Workplace* place);
   absl::Status AddDownpour(const Job& job, const ShardMap& map, StatsCollector* stats,
                            SessionControl* control, Workplace* place);
   void AddSandblaster(const Job& job, StatsCollector* stats, SessionControl* control,

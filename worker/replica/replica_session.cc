@@ -63,18 +63,21 @@ absl::Status ReplicaSession::ComputeOneStep() {
 }
 
 absl::Status ReplicaSession::TrainOneStep() {
-  absl::StatusOr<BlockReader::Piece> piece = parts_.reader->Next();
-  if (!piece.ok()) {
-    return absl::DataLossError(absl::StrCat("reading training data: ", piece.status().message()));
+  while (parts_.loop->room() > 0 && parts_.reader->blocks_left() > 0) {
+    absl::StatusOr<BlockReader::Piece> piece = parts_.reader->Next();
+    if (!piece.ok()) {
+      return absl::DataLossError(absl::StrCat("reading training data: ", piece.status().message()));
+    }
+    parts_.loop->Add(piece->batch, piece->last_of);
   }
-  ASSIGN_OR_RETURN(const StepResult result, parts_.loop->Step(*piece->batch, piece->last_of));
+  ASSIGN_OR_RETURN(const StepResult result, parts_.loop->Step());
   LogProgress(result);
   return absl::OkStatus();
 }
 
 void ReplicaSession::LogProgress(const StepResult& result) {
   const uint64_t steps = parts_.loop->steps();
-  if (steps % kLogSteps != 0) {
+  if (steps / kLogSteps == logged_steps_ / kLogSteps) {
     return;
   }
   const absl::Duration now = parts_.clock->Now();
@@ -123,11 +126,11 @@ absl::Status ReplicaSession::TakeAhead(Reply reply) {
 
 bool ReplicaSession::WantsMore() const {
   if (training()) {
-    return parts_.overlap == ASYNC && parts_.reader->blocks_left() <= 1;
+    return parts_.overlap == ASYNC && parts_.reader->blocks_left() <= parts_.loop->room();
   }
   return contributing() &&
          (parts_.contributions->unreported() ||
-          (parts_.contributions->left() <= 1 && parts_.clock->Now() >= ask_after_));
+          (parts_.contributions->wants_more() && parts_.clock->Now() >= ask_after_));
 }
 
 std::vector<BlockId> ReplicaSession::TakeBlocks() {
@@ -282,6 +285,9 @@ SessionEnd ReplicaSession::Classify(const absl::Status& status) const {
   }
   if (parts_.control->state() == SessionControl::State::kStop) {
     return {SessionEnd::Kind::kStopped, {}, message};
+  }
+  if (IsDeviceError(status)) {
+    return {SessionEnd::Kind::kDeviceLost, ReportFailureRequest::REPLICA, message};
   }
   if (IsSessionLost(status) || absl::IsFailedPrecondition(status)) {
     return {SessionEnd::Kind::kLost, {}, message};

@@ -33,11 +33,12 @@ namespace monsoon {
 
 struct SessionEnd {
   enum class Kind {
-    kFinished,  // the coordinator said so
-    kStopped,   // the coordinator took the session away
-    kLost,      // refused by a shard or the coordinator: join again
-    kDrained,   // this worker leaves
-    kFailed,    // told to the coordinator, see `failure`
+    kFinished,    // the coordinator said so
+    kStopped,     // the coordinator took the session away
+    kLost,        // refused by a shard or the coordinator: join again
+    kDrained,     // this worker leaves
+    kFailed,      // told to the coordinator, see `failure`
+    kDeviceLost,  // likewise, and this process cannot compute any more
   };
   Kind kind = Kind::kFinished;
   ReportFailureRequest::Kind failure = ReportFailureRequest::REPLICA;

@@ -48,8 +48,7 @@ class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
   }
 
   SessionEnd Run() {
-    DownpourLoop loop(options_, &layout_, &shards_, &network_, nullptr, &stats_, &control_,
-                      &clock_);
+    DownpourLoop loop(options_, &layout_, &shards_, &group_, nullptr, &stats_, &control_, &clock_);
     ReplicaSession::Parts parts;
     parts.overlap = GetParam();
     parts.coordinator = &coordinator_;
@@ -83,6 +82,7 @@ class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
   const ParameterLayout layout_;
   FakeShards shards_;
   FakeNetwork network_;
+  MemberGroup group_{{}, &network_};
   FakeReader reader_;
   FakeCoordinator coordinator_;
   StatsCollector stats_;
@@ -178,6 +178,21 @@ TEST_P(ReplicaSessionTest, DivergenceIsReportedAsSuch) {
   const SessionEnd end = Run();
   EXPECT_EQ(end.kind, SessionEnd::Kind::kFailed);
   EXPECT_EQ(end.failure, ReportFailureRequest::DIVERGED);
+}
+
+TEST_P(ReplicaSessionTest, ALostDeviceEndsTheSessionAndIsNamed) {
+  Script({Train({0}), Train({1}), Flush(), Finish()});
+  // The code that means a lost session when a shard says it.
+  network_.fail = [](uint64_t step) {
+    return step == 5 ? absl::FailedPreconditionError("GPU 0: an illegal address in conv1 forward")
+                     : absl::OkStatus();
+  };
+  const SessionEnd end = Run();
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kDeviceLost);
+  EXPECT_EQ(end.failure, ReportFailureRequest::REPLICA);
+  EXPECT_THAT(end.message,
+              ::testing::AllOf(::testing::HasSubstr("(fake)"), ::testing::HasSubstr("GPU 0"),
+                               ::testing::HasSubstr("conv1 forward")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Overlaps, ReplicaSessionTest, ::testing::Values(NONE, ASYNC),

@@ -98,6 +98,12 @@ void StatsCollector::SetBackend(const std::string& fingerprint) {
   stats_.set_backend_fingerprint(fingerprint);
 }
 
+void StatsCollector::SetReplicas(uint32_t live, uint32_t lost) {
+  MutexLock lock(&mutex_);
+  stats_.set_replicas(live);
+  stats_.set_replicas_lost(lost);
+}
+
 ReplicaStats StatsCollector::Snapshot() const {
   MutexLock lock(&mutex_);
   ReplicaStats snapshot = stats_;

@@ -40,6 +40,9 @@ class StatsCollector {
   // Network::Fingerprint() of the replica's backend.
   void SetBackend(const std::string& fingerprint);
 
+  // Replicas of this process that compute, and those lost in this session.
+  void SetReplicas(uint32_t live, uint32_t lost);
+
   ReplicaStats Snapshot() const;
 
  private:

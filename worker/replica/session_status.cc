@@ -6,17 +6,27 @@ namespace monsoon {
 namespace {
 
 constexpr char kDivergedUrl[] = "monsoon/diverged";
+constexpr char kDeviceUrl[] = "monsoon/device";
+
+absl::Status Marked(absl::Status status, absl::string_view url) {
+  status.SetPayload(url, absl::Cord("1"));
+  return status;
+}
 
 }  // namespace
 
 absl::Status DivergedError(absl::string_view message) {
-  absl::Status status = absl::OutOfRangeError(message);
-  status.SetPayload(kDivergedUrl, absl::Cord("1"));
-  return status;
+  return Marked(absl::OutOfRangeError(message), kDivergedUrl);
 }
 
 bool IsDivergedError(const absl::Status& status) {
   return status.GetPayload(kDivergedUrl).has_value();
 }
+
+absl::Status DeviceError(absl::string_view message) {
+  return Marked(absl::InternalError(message), kDeviceUrl);
+}
+
+bool IsDeviceError(const absl::Status& status) { return status.GetPayload(kDeviceUrl).has_value(); }
 
 }  // namespace monsoon

@@ -1,5 +1,6 @@
-// A diverged model (non-finite loss, too many refused pushes) as a status that
-// survives being passed up: the whole job fails, not only the replica.
+// Errors with a meaning of their own, as statuses that survive being passed up:
+// a diverged model (non-finite loss, too many refused pushes), with which the
+// whole job fails, and a lost device, with which the replica leaves.
 #pragma once
 
 #include "absl/status/status.h"
@@ -9,5 +10,11 @@ namespace monsoon {
 
 absl::Status DivergedError(absl::string_view message);
 bool IsDivergedError(const absl::Status& status);
+
+// No device is left to compute with: the replica leaves the job, which goes on
+// with others, and its process ends, since a broken device context cannot be
+// used again.
+absl::Status DeviceError(absl::string_view message);
+bool IsDeviceError(const absl::Status& status);
 
 }  // namespace monsoon

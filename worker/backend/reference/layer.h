@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "worker/nn/network_plan.h"
+#include "worker/nn/layer_plan.h"
 #include "worker/nn/step_key.h"
 
 namespace monsoon::reference {

@@ -1,0 +1,138 @@
+"""The optional CUDA toolkit, and how its sources are compiled.
+
+@cuda//:built_in is a config_setting: it matches where nvcc was found. Where it
+does not, everything that names @cuda in a select() still builds, without CUDA.
+
+nvcc is looked for in CUDA_HOME, on PATH and in /usr/local/cuda;
+--repo_env=MONSOON_CUDA=off builds without it on a machine that has one.
+"""
+
+# What the kernels are compiled for: machine code for these, and PTX of the
+# newest for what comes after.
+CUDA_ARCHITECTURES = ["80", "90"]
+CUDA_PTX = "90"
+
+def cuda_target_defines():
+    """What the kernels are compiled for, as a C++ string literal."""
+    names = ["sm_" + a for a in CUDA_ARCHITECTURES] + ["PTX compute_" + CUDA_PTX]
+    return ["MONSOON_CUDA_TARGETS='\"%s\"'" % ", ".join(names)]
+
+def nvcc_library(name, srcs, hdrs):
+    """C++ with kernels, compiled by nvcc and g++ for all targets.
+
+    Also under clang: kernels have no sanitizer, and host code that nvcc's g++
+    compiled links with clang's. `hdrs` are all that the sources include.
+    """
+    generate = " ".join([
+        "-gencode arch=compute_%s,code=sm_%s" % (a, a)
+        for a in CUDA_ARCHITECTURES
+    ] + ["-gencode arch=compute_%s,code=compute_%s" % (CUDA_PTX, CUDA_PTX)])
+    native.genrule(
+        name = name + "_archive",
+        srcs = srcs + hdrs,
+        outs = ["lib%s_cuda.a" % name],
+        cmd = " ".join([
+            "$(location @cuda//:nvcc) -lib -x cu -std=c++20 -O3 -I. -ccbin g++",
+            "-Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-fPIC",
+            generate,
+            "-o $@",
+        ] + ["$(location %s)" % s for s in srcs]),
+        tags = ["manual"],
+        tools = ["@cuda//:nvcc"],
+    )
+    native.cc_library(
+        name = name,
+        srcs = ["lib%s_cuda.a" % name],
+        tags = ["manual"],
+        deps = ["@cuda//:cudart"],
+    )
+
+_DEFS = """
+def _built_in_impl(ctx):
+    return []
+
+built_in_flag = rule(
+    implementation = _built_in_impl,
+    build_setting = config.bool(flag = True),
+)
+"""
+
+_BUILD = """
+load(":defs.bzl", "built_in_flag")
+
+package(default_visibility = ["//visibility:public"])
+
+built_in_flag(
+    name = "enabled",
+    build_setting_default = {enabled},
+)
+
+config_setting(
+    name = "built_in",
+    flag_values = {{":enabled": "True"}},
+)
+
+cc_library(
+    name = "headers",
+    hdrs = glob(["include/*.h", "include/*.hpp", "include/crt/**", "include/nv/**"]),
+    includes = ["include"],
+    defines = {defines},
+)
+
+# cudart is linked in, so that a worker starts on a machine without CUDA.
+cc_library(
+    name = "cudart",
+    linkopts = {cudart},
+    deps = [":headers"],
+)
+
+filegroup(
+    name = "nvcc",
+    srcs = {nvcc},
+)
+"""
+
+def _cuda_home(ctx):
+    """The toolkit's folder, or None."""
+    if ctx.os.environ.get("MONSOON_CUDA", "") == "off":
+        return None
+    homes = [ctx.os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
+    on_path = ctx.which("nvcc")
+    if on_path:
+        homes.insert(1, str(on_path.realpath.dirname.dirname))
+    for home in homes:
+        if home and ctx.path(home + "/bin/nvcc").exists and \
+           ctx.path(home + "/include/cublas_v2.h").exists:
+            return home
+    return None
+
+def _cuda_impl(ctx):
+    ctx.file("WORKSPACE", "")
+    ctx.file("defs.bzl", _DEFS)
+    home = _cuda_home(ctx)
+    if not home:
+        ctx.file("BUILD.bazel", _BUILD.format(
+            enabled = "False",
+            cudart = "[]",
+            defines = "[]",
+            nvcc = "[]",
+        ))
+        return
+    ctx.symlink(home + "/include", "include")
+    ctx.file("nvcc.sh", "#!/bin/sh\nexec %s/bin/nvcc \"$@\"\n" % home, executable = True)
+    library = home + ("/lib64" if ctx.path(home + "/lib64").exists else "/lib")
+    ctx.file("BUILD.bazel", _BUILD.format(
+        enabled = "True",
+        cudart = repr([library + "/libcudart_static.a", "-ldl", "-lrt", "-lpthread"]),
+        # Where cuBLAS is, when it is nowhere on the loader's path.
+        defines = repr(["MONSOON_CUDA_LIBRARY=\\\"%s\\\"" % library]),
+        nvcc = repr(["nvcc.sh"]),
+    ))
+
+cuda_repository = repository_rule(
+    implementation = _cuda_impl,
+    attrs = {},
+    environ = ["CUDA_HOME", "MONSOON_CUDA", "PATH"],
+    doc = "The CUDA toolkit, if there is one.",
+    local = True,
+)

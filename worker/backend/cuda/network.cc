@@ -1,0 +1,95 @@
+#include "worker/backend/cuda/network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "worker/backend/cuda/engine.h"
+#include "worker/nn/check_batch.h"
+
+namespace monsoon::cuda {
+namespace {
+
+absl::Status ToStatus(const ErrorLog& errors, uint32_t device_index) {
+  const std::string where = absl::StrCat("GPU ", device_index, ": ", errors.message());
+  switch (errors.kind()) {
+    case ErrorLog::Kind::kNone:
+      return absl::OkStatus();
+    case ErrorLog::Kind::kOutOfMemory:
+      return absl::ResourceExhaustedError(where);
+    case ErrorLog::Kind::kNotAvailable:
+      return absl::FailedPreconditionError(where);
+    case ErrorLog::Kind::kDevice:
+      break;
+  }
+  return absl::InternalError(
+      absl::StrCat(where, "; what this GPU held is lost, this replica must leave"));
+}
+
+class CudaNetwork : public Network {
+ public:
+  CudaNetwork(NetworkPlan plan, const NetworkSettings& settings)
+      : plan_(std::move(plan)),
+        device_index_(settings.device_index),
+        engine_(plan_.layers, plan_.parameter_floats,
+                EngineOptions{.device_index = settings.device_index,
+                              .memory_limit_bytes = settings.memory_limit_bytes,
+                              .precision = settings.precision}) {}
+
+  absl::Status status() const { return ToStatus(engine_.errors(), device_index_); }
+
+  void SetParameters(std::span<const float> parameters) override {
+    CHECK_EQ(parameters.size(), plan_.parameter_floats);
+    has_parameters_ = true;
+    engine_.SetParameters(parameters);
+  }
+
+  absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
+                                             std::span<float> gradient) override {
+    CHECK_EQ(gradient.size(), plan_.parameter_floats);
+    CHECK(has_parameters_);
+    CHECK(key.samples.empty() || key.samples.size() == batch.examples);
+    RETURN_IF_ERROR(CheckBatch(plan_, batch));
+    EngineResult result;
+    if (!engine_.Train(ToSamples(batch), key, gradient, &result)) {
+      return status();
+    }
+    return StepResult{result.loss_sum / static_cast<double>(batch.examples), result.correct,
+                      batch.examples};
+  }
+
+  absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override {
+    CHECK(has_parameters_);
+    RETURN_IF_ERROR(CheckBatch(plan_, batch));
+    EngineResult result;
+    if (!engine_.Evaluate(ToSamples(batch), &result)) {
+      return status();
+    }
+    return EvaluationResult{result.loss_sum, result.correct, batch.examples};
+  }
+
+  std::string Fingerprint() const override { return engine_.Fingerprint(); }
+
+ private:
+  static Samples ToSamples(const Batch& batch) {
+    return Samples{batch.inputs.data(), batch.labels.data(), batch.examples};
+  }
+
+  NetworkPlan plan_;
+  uint32_t device_index_;
+  bool has_parameters_ = false;
+  Engine engine_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(NetworkPlan plan,
+                                                       const NetworkSettings& settings) {
+  auto network = std::make_unique<CudaNetwork>(std::move(plan), settings);
+  RETURN_IF_ERROR(network->status());
+  return std::unique_ptr<Network>(std::move(network));
+}
+
+}  // namespace monsoon::cuda

@@ -1,0 +1,181 @@
+// MemberGroup: the replicas of one worker process (`replicas` in the cluster
+// file) that share its session: one fetch for all, one push of their sum.
+//
+// Work is done in rounds. A round takes at most one batch for each member that
+// is alive; batch i goes to the i-th of them, each computes in a thread of its
+// own with its own network, at the same parameters, and the gradients are added
+// in the order of the batches. So the bits follow from the batches alone, not
+// from the timing, as far as the members' networks give the same bits.
+//
+//   group.SetParameters(parameters);
+//   while (group.room() > 0 && MoreBatches()) group.Add(batch, key);
+//   RETURN_IF_ERROR(group.ComputeGradients(buffer));
+//   ... judge group.result(i), group.Drop(i) ...
+//   group.Sum(buffer);
+//
+// A member whose network reports an error is lost and leaves the group; another
+// one computes its batch in the same round, and the rounds get shorter. So is
+// one that is late: longer than `patience` and kLateFactor times the longest
+// work seen. Its thread is given up and keeps what it may still touch. Errors
+// that any network would give (InvalidArgument, Unimplemented) are the round's.
+// With the last member the group fails with a DeviceError, or ResourceExhausted
+// where a device had too little memory.
+//
+// A group of one computes in the caller's thread: no thread, copy or lock, and
+// nobody notices when it is late.
+//
+// Thread safety: none; one thread owns the group.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/backend/network.h"
+#include "worker/nn/aligned_buffer.h"
+#include "worker/nn/batch.h"
+#include "worker/nn/step_key.h"
+#include "worker/replica/group/member_thread.h"
+#include "worker/replica/parameter_store.h"
+#include "worker/replica/replica_stats.h"
+
+namespace monsoon {
+
+class MemberGroup {
+ public:
+  struct Options {
+    uint32_t worker = 0;  // for messages
+    // How long after the others a member may finish.
+    absl::Duration patience = absl::Seconds(30);
+    StatsCollector* stats = nullptr;  // counts members and losses; may be null
+  };
+  // Called once per member, in the thread that will compute with it.
+  using MakeNetwork = std::function<absl::StatusOr<std::unique_ptr<Network>>(uint32_t member)>;
+
+  // Late: patience + so many times the longest work that any member has finished.
+  static constexpr int kLateFactor = 4;
+
+  // Members whose network cannot be made are lost; when all are, the error of
+  // the first. An error that any network would give is returned as it is.
+  static absl::StatusOr<std::unique_ptr<MemberGroup>> Create(const Options& options,
+                                                             uint32_t members,
+                                                             const MakeNetwork& make);
+  // A group of one around a network that must outlive it.
+  MemberGroup(const Options& options, Network* network);
+  // Waits for running calls but those given up.
+  ~MemberGroup();
+
+  size_t members() const { return members_.empty() ? 1 : members_.size(); }
+  size_t live() const;
+  // Network::Fingerprint() of the members; each that differs is named once.
+  std::string Fingerprint() const;
+
+  // The parameters of the rounds that follow. The values stay unchanged until
+  // the next call, but for what changes between rounds: call again then.
+  void SetParameters(SharedBuffer parameters);
+
+  // After a round, for an owner that will write `buffer` again: where a member
+  // that was given up may still read it, it becomes a copy.
+  void Reclaim(SharedBuffer* buffer);
+
+  // Batches that the next round can still take.
+  size_t room() const;
+  // The next batch of the round. A group of one reads it where it is; else it
+  // is swapped for another of the same capacity.
+  void Add(Batch* batch, const StepKey& key);
+
+  // Runs the round. With one member the gradient is written to `alone`, else
+  // `alone` is not touched. No batch: nothing happens.
+  absl::Status ComputeGradients(std::span<float> alone);
+  // The same, forward only.
+  absl::Status Evaluate();
+
+  // The last round, by batch.
+  size_t size() const { return size_; }
+  const StepResult& result(size_t i) const { return slots_[i]->result; }
+  const EvaluationResult& evaluation(size_t i) const { return slots_[i]->evaluation; }
+  std::span<const float> gradient(size_t i) const;
+
+  // Leaves this gradient out of the sum.
+  void Drop(size_t i) { slots_[i]->dropped = true; }
+  bool dropped(size_t i) const { return slots_[i]->dropped; }
+  // Writes the sum of the gradients that were not dropped; false when none is
+  // left. With one member `to` is what ComputeGradients was given.
+  bool Sum(std::span<float> to);
+
+  // Calls `work` for ranges [begin, end) that cover `size` values, in the
+  // members' threads; returns when all have. Worth it for sums of large vectors.
+  void ForSlices(size_t size, const std::function<void(size_t begin, size_t end)>& work);
+
+ private:
+  enum class Kind { kGradient, kEvaluation };
+
+  // One batch of a round, and what came of it. A member that is given up while
+  // it computes keeps it for good.
+  struct Work {
+    Batch* batch = nullptr;
+    std::shared_ptr<Batch> own;  // not in a group of one
+    bool lent = false;           // a member that was given up may still read `own`
+    StepKey key;
+    std::vector<uint32_t> samples;  // behind key.samples
+    AlignedBuffer gradient;
+    StepResult result;
+    EvaluationResult evaluation;
+    absl::Status status;
+    bool dropped = false;
+  };
+  // What a member's thread computes with.
+  struct Seat {
+    std::unique_ptr<Network> network;
+    uint64_t generation = 0;  // of the parameters that the network has
+  };
+  struct Member {
+    std::shared_ptr<Seat> seat;
+    std::unique_ptr<MemberThread> thread;
+    std::string name;
+    std::string fingerprint;
+    bool alive = true;
+  };
+  // Which calls of one dispatch have returned; shared with the members.
+  struct Board;
+
+  MemberGroup(const Options& options, uint32_t members);
+  absl::Status MakeNetworks(const MakeNetwork& make);
+  absl::Status Compute(Kind kind);
+  absl::Status ComputeAlone(Kind kind);
+  // Gives the batches of `open` to live members and waits; those still to be
+  // computed stay in `open`. The round's error.
+  absl::Status ComputeSome(Kind kind, std::vector<size_t>* open);
+  void StartWork(Kind kind, Member& member, const std::shared_ptr<Work>& work, size_t call,
+                 const std::shared_ptr<Board>& board);
+  // Returns once all calls have, or those that have not are late.
+  void Await(Board& board) const;
+  void Lose(Member& member, const absl::Status& why);
+  void GiveUp(Member& member, std::shared_ptr<Work>* work);
+  std::vector<Member*> Living();
+  void TellStats() const;
+
+  const Options options_;
+  Network* alone_ = nullptr;  // null where there are member threads
+  std::unique_ptr<Network> owned_;
+  std::span<float> alone_gradient_;
+
+  std::vector<Member> members_;
+  SharedBuffer parameters_;
+  uint64_t generation_ = 0;
+  std::vector<std::shared_ptr<Work>> slots_;
+  size_t size_ = 0;  // batches in the round
+  bool computed_ = false;
+  std::optional<absl::Duration> longest_;  // work that was finished
+  std::vector<SharedBuffer> kept_;         // what members given up may still read
+  absl::Status last_loss_;
+};
+
+}  // namespace monsoon

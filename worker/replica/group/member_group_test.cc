@@ -1,0 +1,361 @@
+#include "worker/replica/group/member_group.h"
+
+#include <atomic>
+#include <thread>
+
+#include "common/base/status.h"
+#include "common/testing/status_matchers.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/test_models.h"
+#include "worker/data/synthetic.h"
+#include "worker/replica/evaluator.h"
+#include "worker/replica/session_status.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+constexpr absl::Duration kLong = absl::Seconds(30);
+constexpr size_t kFloats = 16;
+
+// Counts up; threads wait for a count.
+class Counter {
+ public:
+  void Add() {
+    {
+      MutexLock lock(&mutex_);
+      ++count_;
+    }
+    changed_.NotifyAll();
+  }
+  bool Await(int count) {
+    MutexLock lock(&mutex_);
+    return changed_.WaitFor(&mutex_, kLong, [&] {
+      mutex_.AssertHeld();
+      return count_ >= count;
+    });
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  int count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// The gradient is the batch's first value everywhere, plus the first parameter.
+class MemberNetwork : public Network {
+ public:
+  using Hook = std::function<absl::Status(uint32_t member, float value)>;
+
+  MemberNetwork(uint32_t member, Hook hook, Counter* destroyed = nullptr)
+      : member_(member), hook_(std::move(hook)), destroyed_(destroyed) {}
+  ~MemberNetwork() override {
+    if (destroyed_ != nullptr) destroyed_->Add();
+  }
+  void SetParameters(std::span<const float> parameters) override { parameters_ = parameters; }
+  absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
+                                             std::span<float> gradient) override {
+    const float value = batch.inputs.data()[0];
+    if (hook_) RETURN_IF_ERROR(hook_(member_, value));
+    std::fill(gradient.begin(), gradient.end(), value + parameters_[0]);
+    return StepResult{static_cast<double>(key.step), member_, batch.examples};
+  }
+  absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override {
+    if (hook_) RETURN_IF_ERROR(hook_(member_, batch.inputs.data()[0]));
+    return EvaluationResult{1.0, 0, batch.examples};
+  }
+  std::string Fingerprint() const override { return "fake device"; }
+
+ private:
+  const uint32_t member_;
+  const Hook hook_;
+  Counter* const destroyed_;
+  std::span<const float> parameters_;
+};
+
+class MemberGroupTest : public ::testing::Test {
+ protected:
+  MemberGroupTest() : parameters_(std::make_shared<AlignedBuffer>(kFloats)) {
+    parameters_->Fill(0.0f);
+    options_.worker = 2;
+    options_.stats = &stats_;
+  }
+  ~MemberGroupTest() override { group_.reset(); }
+
+  MemberGroup& Make(uint32_t members, MemberNetwork::Hook hook = nullptr) {
+    auto made = MemberGroup::Create(options_, members, [&](uint32_t member) {
+      return std::make_unique<MemberNetwork>(member, hook, &destroyed_);
+    });
+    EXPECT_OK(made.status());
+    group_ = *std::move(made);
+    group_->SetParameters(parameters_);
+    return *group_;
+  }
+  // Adds batches with these first values.
+  void Add(std::initializer_list<float> values) {
+    for (const float value : values) {
+      Batch batch(1, 4);
+      batch.inputs.Fill(value);
+      batch.examples = 1;
+      group_->Add(&batch, StepKey{0, 2, next_step_++, {}});
+    }
+  }
+  float Sum() {
+    EXPECT_TRUE(group_->Sum(sum_.span()));
+    return sum_.data()[kFloats - 1];
+  }
+
+  StatsCollector stats_;
+  MemberGroup::Options options_;
+  Counter destroyed_;
+  SharedBuffer parameters_;
+  std::unique_ptr<MemberGroup> group_;
+  AlignedBuffer sum_{kFloats};
+  uint64_t next_step_ = 0;
+};
+
+TEST_F(MemberGroupTest, SumsInTheOrderOfTheBatchesWhateverTheTiming) {
+  // In another order of additions the ones get lost, or do not.
+  const float expected = ((1e8f + 1.0f) + -1e8f) + 1.0f;
+  ASSERT_EQ(expected, 1.0f);
+  for (const bool backwards : {false, true}) {
+    Counter turns[5];
+    Make(4, [&](uint32_t member, float) {
+      // Each waits for its neighbour to finish.
+      const uint32_t before = backwards ? member + 1 : member;
+      const uint32_t mine = backwards ? member : member + 1;
+      EXPECT_TRUE(turns[before].Await(1));
+      turns[mine].Add();
+      return absl::OkStatus();
+    });
+    turns[backwards ? 4 : 0].Add();
+    Add({1e8f, 1.0f, -1e8f, 1.0f});
+    ASSERT_OK(group_->ComputeGradients({}));
+    EXPECT_EQ(Sum(), expected);
+    group_.reset();
+  }
+}
+
+TEST_F(MemberGroupTest, EachMemberHasItsBatchAndAllTheSameParameters) {
+  Make(3);
+  parameters_->Fill(10.0f);
+  group_->SetParameters(parameters_);
+  Add({1, 2, 3});
+  EXPECT_EQ(group_->room(), 0u);
+  ASSERT_OK(group_->ComputeGradients({}));
+  ASSERT_EQ(group_->size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(group_->gradient(i)[0], 11.0f + static_cast<float>(i));
+    EXPECT_EQ(group_->result(i).correct, i);  // the member's number
+    EXPECT_EQ(group_->result(i).loss_mean, static_cast<double>(i));
+  }
+  EXPECT_EQ(Sum(), 36.0f);
+  // A short round, and one without a batch that was dropped.
+  Add({5, 6});
+  ASSERT_OK(group_->ComputeGradients({}));
+  EXPECT_EQ(group_->size(), 2u);
+  group_->Drop(0);
+  EXPECT_EQ(Sum(), 16.0f);
+  group_->Drop(1);
+  EXPECT_FALSE(group_->Sum(sum_.span()));
+}
+
+TEST_F(MemberGroupTest, AFailedMemberLeavesAndItsBatchIsComputedByAnother) {
+  std::atomic<int> calls_of_1{0};
+  Make(4, [&](uint32_t member, float) {
+    return member == 1 && ++calls_of_1 == 2 ? absl::InternalError("an illegal address in relu1")
+                                            : absl::OkStatus();
+  });
+  for (int round = 0; round < 2; ++round) {
+    Add({1, 2, 4, 8});
+    ASSERT_OK(group_->ComputeGradients({}));
+    EXPECT_EQ(Sum(), 15.0f);
+  }
+  EXPECT_EQ(group_->result(1).correct, 0u);  // the first of the others took it
+  EXPECT_EQ(group_->live(), 3u);
+  EXPECT_EQ(group_->room(), 3u);
+  EXPECT_EQ(stats_.Snapshot().replicas(), 3u);
+  EXPECT_EQ(stats_.Snapshot().replicas_lost(), 1u);
+  Add({1, 2, 4});
+  ASSERT_OK(group_->ComputeGradients({}));
+  EXPECT_EQ(Sum(), 7.0f);
+  EXPECT_EQ(calls_of_1, 2);
+}
+
+TEST_F(MemberGroupTest, WithTheLastMemberTheGroupFailsByName) {
+  Make(2, [](uint32_t, float) { return absl::InternalError("out of order in conv1 forward"); });
+  Add({1, 2});
+  const absl::Status status = group_->ComputeGradients({});
+  EXPECT_TRUE(IsDeviceError(status));
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("worker/2 replica 1"), HasSubstr("fake device"), HasSubstr("conv1 forward")));
+  EXPECT_EQ(stats_.Snapshot().replicas_lost(), 2u);
+}
+
+TEST_F(MemberGroupTest, WantOfMemoryEndsTheGroupButBreaksNoDevice) {
+  for (const uint32_t members : {1u, 2u}) {
+    Make(members, [](uint32_t, float) {
+      return absl::ResourceExhaustedError("the model needs 9 GiB, the limit is 8 GiB");
+    });
+    Add({1});
+    const absl::Status status = group_->ComputeGradients(sum_.span());
+    EXPECT_FALSE(IsDeviceError(status));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                                 AllOf(HasSubstr("worker/2"), HasSubstr("9 GiB"))));
+  }
+}
+
+TEST_F(MemberGroupTest, ALateMemberIsGivenUpWithWhatItHolds) {
+  options_.patience = absl::Milliseconds(20);
+  Counter gate;
+  Make(3, [&](uint32_t member, float) {
+    if (member == 2) {
+      EXPECT_TRUE(gate.Await(1));
+    }
+    return absl::OkStatus();
+  });
+  Add({1, 2, 4});
+  ASSERT_OK(group_->ComputeGradients({}));
+  EXPECT_EQ(Sum(), 7.0f);
+  EXPECT_EQ(group_->live(), 2u);
+  // What it may still read is replaced before it is written again.
+  const AlignedBuffer* const held = parameters_.get();
+  group_->Reclaim(&parameters_);
+  EXPECT_NE(parameters_.get(), held);
+  EXPECT_EQ(parameters_->data()[0], 0.0f);
+  for (int round = 0; round < 3; ++round) {
+    Add({1, 2});
+    ASSERT_OK(group_->ComputeGradients({}));
+    EXPECT_EQ(Sum(), 3.0f);
+  }
+  group_.reset();  // does not wait for it
+  gate.Add();
+  EXPECT_TRUE(destroyed_.Await(3));  // and it ends by itself
+}
+
+TEST_F(MemberGroupTest, ALoneSurvivorThatIsLateEndsTheGroup) {
+  options_.patience = absl::Milliseconds(20);
+  Counter gate;
+  std::atomic<int> round{0};
+  Make(2, [&](uint32_t, float) {
+    if (round == 1) {
+      EXPECT_TRUE(gate.Await(1));
+    }
+    return absl::OkStatus();
+  });
+  Add({1, 2});
+  ASSERT_OK(group_->ComputeGradients({}));
+  round = 1;
+  Add({1, 2});
+  EXPECT_TRUE(IsDeviceError(group_->ComputeGradients({})));
+  group_.reset();
+  gate.Add();
+  EXPECT_TRUE(destroyed_.Await(2));
+}
+
+TEST_F(MemberGroupTest, WhatAnyNetworkRefusesLosesNobody) {
+  Make(3, [](uint32_t, float value) {
+    return value == 2 ? absl::InvalidArgumentError("label 12 of 10 classes") : absl::OkStatus();
+  });
+  Add({1, 2, 3});
+  EXPECT_THAT(group_->ComputeGradients({}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("label 12")));
+  EXPECT_EQ(group_->live(), 3u);
+  Add({1, 4, 3});
+  ASSERT_OK(group_->ComputeGradients({}));
+  EXPECT_EQ(Sum(), 8.0f);
+}
+
+TEST_F(MemberGroupTest, OneMemberComputesInTheCallersThreadAndPlace) {
+  const std::thread::id here = std::this_thread::get_id();
+  Make(1, [&](uint32_t, float value) {
+    EXPECT_EQ(std::this_thread::get_id(), here);
+    return value == 9 ? absl::FailedPreconditionError("the GPU fell off the bus")
+                      : absl::OkStatus();
+  });
+  Batch batch(1, 4);
+  batch.inputs.Fill(3.0f);
+  batch.examples = 1;
+  group_->Add(&batch, StepKey());
+  EXPECT_EQ(group_->room(), 0u);
+  ASSERT_OK(group_->ComputeGradients(sum_.span()));
+  EXPECT_EQ(Sum(), 3.0f);
+  EXPECT_EQ(group_->gradient(0).data(), sum_.data());
+  EXPECT_EQ(batch.inputs.data()[0], 3.0f);  // not swapped
+  batch.inputs.Fill(9.0f);
+  group_->Add(&batch, StepKey());
+  const absl::Status status = group_->ComputeGradients(sum_.span());
+  EXPECT_TRUE(IsDeviceError(status));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("worker/2"), HasSubstr("fake device"), HasSubstr("fell off")));
+}
+
+TEST_F(MemberGroupTest, MembersWithoutANetworkAreLostAtTheStart) {
+  const auto make = [](uint32_t member) -> absl::StatusOr<std::unique_ptr<Network>> {
+    if (member != 1) return absl::ResourceExhaustedError(absl::StrCat("no memory on ", member));
+    return std::make_unique<MemberNetwork>(member, nullptr);
+  };
+  ASSERT_OK_AND_ASSIGN(group_, MemberGroup::Create(options_, 3, make));
+  EXPECT_EQ(group_->live(), 1u);
+  EXPECT_EQ(stats_.Snapshot().replicas_lost(), 2u);
+  group_->SetParameters(parameters_);
+  Add({5});
+  ASSERT_OK(group_->ComputeGradients({}));
+  EXPECT_EQ(Sum(), 5.0f);
+
+  EXPECT_THAT(MemberGroup::Create(options_, 3,
+                                  [&](uint32_t member) { return make(member == 1 ? 7 : member); })
+                  .status(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no memory on 0")));
+}
+
+TEST_F(MemberGroupTest, SlicesCoverALargeVectorOnce) {
+  Make(3);
+  for (const size_t size : {size_t{1}, size_t{100}, size_t{64 * 1024}, size_t{1'000'003}}) {
+    std::vector<int> seen(size, 0);
+    group_->ForSlices(size, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) ++seen[i];
+    });
+    EXPECT_THAT(seen, ::testing::Each(1)) << size;
+  }
+}
+
+TEST_F(MemberGroupTest, AnEvaluationHasTheSameBitsForAnyNumberOfMembers) {
+  const Model model = testing::ParseModel(R"pb(
+    input_shape: 6
+    layer { dense { units: 20 } }
+    layer { tanh {} }
+    layer { dense { units: 3 } }
+  )pb");
+  const ParameterLayout layout = testing::MakeLayout(model);
+  const std::vector<float> initial = testing::InitialParameters(layout, 1);
+  auto parameters = std::make_shared<AlignedBuffer>(layout.size());
+  std::copy(initial.begin(), initial.end(), parameters->data());
+  SyntheticSource source;
+  source.set_examples(103);
+  source.set_classes(3);
+  ASSERT_OK_AND_ASSIGN(const auto data, MakeSynthetic(source, 6, 0, {}));
+  std::vector<EvaluationResult> results;
+  for (const uint32_t members : {1u, 2u, 5u}) {
+    ASSERT_OK_AND_ASSIGN(const auto group, MemberGroup::Create(options_, members, [&](uint32_t) {
+                           return CreateNetwork(BackendKind::kCpu, model, layout, {});
+                         }));
+    group->SetParameters(parameters);
+    ASSERT_OK_AND_ASSIGN(const EvaluationResult result, EvaluateAll(group.get(), *data, 10));
+    results.push_back(result);
+  }
+  EXPECT_EQ(results[0].examples, 103u);
+  for (const EvaluationResult& result : results) {
+    EXPECT_EQ(result.loss_sum, results[0].loss_sum);
+    EXPECT_EQ(result.correct, results[0].correct);
+    EXPECT_EQ(result.examples, results[0].examples);
+  }
+}
+
+}  // namespace
+}  // namespace monsoon
