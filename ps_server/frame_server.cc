@@ -1,13 +1,10 @@
 #include "ps_server/frame_server.h"
 
-#include <optional>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "ps_server/shard/session_table.h"
-#include "ps_server/vector/named_vectors.h"
 #include "ps_server/vector/vector_store.h"
 
 namespace monsoon {
@@ -30,9 +27,7 @@ std::optional<SessionId> SessionOf(const FetchRequest& request) {
   return SessionId{request.session().worker(), request.session().incarnation()};
 }
 
-bool WriteHead(const DataHeader& header, FrameServer::Writer* writer) {
-  return writer->Write(EncodeFrameHead(header), {});
-}
+FrameServer::Answer HeadOnly(const DataHeader& header) { return {EncodeFrameHead(header), {}}; }
 
 }  // namespace
 
@@ -55,24 +50,6 @@ absl::StatusOr<FrameServer::Admission> FrameServer::Admit() {
     return status;
   }
   return Admission(&budget_);
-}
-
-FrameServer::Outcome FrameServer::Serve(std::span<const ByteChunk> frame, AlignedFloats* scratch,
-                                        Writer* writer) {
-  const InFlight::Scope scope(&in_flight_);
-  Fault fault;
-  if (faults_.enabled()) {
-    fault = faults_.Next();
-    absl::SleepFor(fault.delay);
-  }
-  if (fault.loss == Fault::Loss::kRequest) {
-    return Outcome::kLost;
-  }
-  if (fault.loss == Fault::Loss::kReply) {
-    Answer(frame, scratch, /*writer=*/nullptr);
-    return Outcome::kLost;
-  }
-  return Answer(frame, scratch, writer) ? Outcome::kServed : Outcome::kBroken;
 }
 
 absl::StatusOr<FrameServer::SharedJob> FrameServer::Share(const FetchRequest& request) {
@@ -116,65 +93,83 @@ DataHeader FrameServer::AnswerUpdate(const DataHeader& request, ChunkCursor* pay
   return status.ok() ? reply : ErrorHeader(0, status, VERDICT_UNSPECIFIED);
 }
 
-bool FrameServer::Answer(std::span<const ByteChunk> frame, AlignedFloats* scratch, Writer* writer) {
+bool FrameServer::Turn::Serve(std::span<const ByteChunk> frame, AlignedFloats* scratch) {
+  if (fault_.loss == Fault::Loss::kRequest) {
+    return false;
+  }
   ChunkCursor cursor(frame);
   absl::StatusOr<DataHeader> request = DecodeFrameHead(&cursor);
-  if (request.ok() && request->has_fetch()) {
-    // A lost answer to a question without effect needs no work.
-    return writer == nullptr || AnswerFetch(*request, writer);
-  }
-  DataHeader reply;
-  if (request.ok()) {
-    reply = AnswerUpdate(*request, &cursor, scratch);
-    reply.set_request_id(request->request_id());
+  if (!request.ok()) {
+    answer_ = HeadOnly(ErrorHeader(0, request.status(), VERDICT_UNSPECIFIED));
+  } else if (request->has_fetch()) {
+    StartFetch(*std::move(request));
   } else {
-    reply = ErrorHeader(0, request.status(), VERDICT_UNSPECIFIED);
+    DataHeader reply = server_->AnswerUpdate(*request, &cursor, scratch);
+    reply.set_request_id(request->request_id());
+    answer_ = HeadOnly(reply);
   }
-  return writer == nullptr || WriteHead(reply, writer);
+  return fault_.loss != Fault::Loss::kReply;
 }
 
-bool FrameServer::AnswerFetch(const DataHeader& header, Writer* writer) {
-  const FetchRequest& request = header.fetch();
-  const absl::StatusOr<std::shared_ptr<ShardJob>> job = shard_->StartFetch(request);
-  if (!job.ok()) {
-    return WriteHead(ErrorHeader(header.request_id(), job.status(), VERDICT_UNSPECIFIED), writer);
+std::optional<FrameServer::Answer> FrameServer::Turn::NextAnswer() {
+  if (answer_.has_value()) {
+    return std::exchange(answer_, std::nullopt);
   }
-  // Held to the end, so that the answer is of one vector whatever happens to
-  // its name.
+  if (!fetch_.has_value()) {
+    return std::nullopt;
+  }
+  Answer answer = ContinueFetch();
+  if (fetch_->next >= fetch_->end) {
+    fetch_.reset();
+  }
+  return answer;
+}
+
+void FrameServer::Turn::StartFetch(DataHeader request) {
+  const FetchRequest& fetch = request.fetch();
+  const uint64_t id = request.request_id();
+  absl::StatusOr<std::shared_ptr<ShardJob>> job = server_->shard_->StartFetch(fetch);
+  if (!job.ok()) {
+    answer_ = HeadOnly(ErrorHeader(id, job.status(), VERDICT_UNSPECIFIED));
+    return;
+  }
   std::shared_ptr<const SliceVector> vector;
-  if (!request.vector().empty()) {
+  if (!fetch.vector().empty()) {
     absl::StatusOr<std::shared_ptr<const SliceVector>> found =
-        (*job)->vectors()->Find(request.vector());
+        (*job)->vectors()->Find(fetch.vector());
     if (!found.ok()) {
-      return WriteHead(ErrorHeader(header.request_id(), found.status(), REFUSED_REQUEST), writer);
+      answer_ = HeadOnly(ErrorHeader(id, found.status(), REFUSED_REQUEST));
+      return;
     }
     vector = *std::move(found);
   }
-  const std::optional<SessionId> session = SessionOf(request);
-  uint32_t next = request.first_stripe();
-  const uint32_t end = next + request.stripe_count();
-  while (next < end) {
-    auto payload = std::make_shared<AlignedFloats>(
-        AlignedFloats::Uninitialized((*job)->FramePayloadBytes(next, end) / sizeof(float)));
-    absl::StatusOr<ShardJob::Copied> copied =
-        (*job)->CopyStripes(session, next, end, vector.get(), request.format(), payload.get());
-    if (!copied.ok()) {
-      return WriteHead(ErrorHeader(header.request_id(), copied.status(), REFUSED_SESSION), writer);
-    }
-    next += static_cast<uint32_t>(copied->records.size());
-    DataHeader reply;
-    reply.set_request_id(header.request_id());
-    FetchReply* fetch = reply.mutable_fetch_reply();
-    fetch->set_epoch((*job)->epoch());
-    fetch->set_last(next == end);
-    for (FetchRecord& record : copied->records) {
-      *fetch->add_record() = std::move(record);
-    }
-    if (!writer->Write(EncodeFrameHead(reply), {std::move(payload), copied->bytes})) {
-      return false;
-    }
+  const uint32_t first = fetch.first_stripe(), end = first + fetch.stripe_count();
+  if (first < end) {
+    fetch_.emplace(Fetch{std::move(request), *std::move(job), std::move(vector), first, end});
   }
-  return true;
+}
+
+FrameServer::Answer FrameServer::Turn::ContinueFetch() {
+  ShardJob* const job = fetch_->job.get();
+  auto payload = std::make_shared<AlignedFloats>(AlignedFloats::Uninitialized(
+      job->FramePayloadBytes(fetch_->next, fetch_->end) / sizeof(float)));
+  absl::StatusOr<ShardJob::Copied> copied =
+      job->CopyStripes(SessionOf(fetch_->request.fetch()), fetch_->next, fetch_->end,
+                       fetch_->vector.get(), fetch_->request.fetch().format(), payload.get());
+  if (!copied.ok()) {
+    fetch_->next = fetch_->end;
+    return HeadOnly(ErrorHeader(fetch_->request.request_id(), copied.status(), REFUSED_SESSION));
+  }
+  fetch_->next += static_cast<uint32_t>(copied->records.size());
+  DataHeader reply;
+  reply.set_request_id(fetch_->request.request_id());
+  FetchReply* fetch = reply.mutable_fetch_reply();
+  fetch->set_epoch(job->epoch());
+  fetch->set_last(fetch_->next == fetch_->end);
+  for (FetchRecord& record : copied->records) {
+    *fetch->add_record() = std::move(record);
+  }
+  return {EncodeFrameHead(reply), {std::move(payload), copied->bytes}};
 }
 
 }  // namespace monsoon

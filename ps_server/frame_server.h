@@ -1,18 +1,20 @@
 // FrameServer: answers the request frames of the data plane (proto/tensor.proto)
-// for whatever carries them. A transport's adapter asks for admission, hands
-// over each frame it received and sends what Serve writes; the answers of one
-// connection come in the order of its requests.
+// for whatever carries them. A transport's adapter asks for admission, gives
+// each frame it received a Turn and sends the answers that this makes; the
+// answers of one connection come in the order of its requests.
 //
 // Here are the rules that hold for every transport: how many connections fit
 // the message memory, which frames --fault delays and loses, and what counts as
 // being served while the server drains.
 //
-// Thread safe; each connection is served by one thread at a time.
+// Thread safe; each connection is served by one thread at a time. Nothing here
+// waits for a connection: an adapter may serve many with few threads.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,6 +29,7 @@
 #include "ps_server/shard/shard.h"
 #include "ps_server/shard/shard_job.h"
 #include "ps_server/stream_budget.h"
+#include "ps_server/vector/named_vectors.h"
 
 namespace monsoon {
 
@@ -58,24 +61,48 @@ class FrameServer {
   // ResourceExhausted when the message memory is taken; logged once.
   absl::StatusOr<Admission> Admit();
 
-  // Where the answers of one connection go.
-  class Writer {
-   public:
-    virtual ~Writer() = default;
-    // Sends one answer frame: `head` (EncodeFrameHead), then the payload. May
-    // block until the connection takes it. False: the connection is broken.
-    virtual bool Write(std::string head, FramePayload payload) = 0;
+  // One answer frame: `head` (EncodeFrameHead), then the payload.
+  struct Answer {
+    std::string head;
+    FramePayload payload;
   };
 
-  enum class Outcome {
-    kServed,
-    kLost,    // --fault: the connection must be broken off
-    kBroken,  // the writer said so
+  // One request frame that has arrived. The adapter holds an InFlight::Scope
+  // until the last answer is sent.
+  class Turn {
+   public:
+    explicit Turn(FrameServer* server)
+        : server_(server), fault_(server->faults_.enabled() ? server->faults_.Next() : Fault{}) {}
+
+    // --fault: to be waited for before Serve.
+    absl::Duration delay() const { return fault_.delay; }
+    // Does what `frame` asks for, so that its bytes are needed no longer; nobody
+    // else may change them meanwhile. `scratch` belongs to the connection; it is
+    // made at the first frame that needs it. False: --fault: the connection must
+    // be broken off.
+    bool Serve(std::span<const ByteChunk> frame, AlignedFloats* scratch);
+    // Makes the next answer; nothing after the last one, or before Serve.
+    std::optional<Answer> NextAnswer();
+
+   private:
+    struct Fetch {
+      DataHeader request;
+      std::shared_ptr<ShardJob> job;
+      // Held to the end, so that the answer is of one vector whatever happens
+      // to its name.
+      std::shared_ptr<const SliceVector> vector;
+      uint32_t next = 0;  // stripe
+      uint32_t end = 0;
+    };
+
+    void StartFetch(DataHeader request);
+    Answer ContinueFetch();
+
+    FrameServer* const server_;
+    const Fault fault_;
+    std::optional<Answer> answer_;  // the only one
+    std::optional<Fetch> fetch_;
   };
-  // Serves one frame: writes one or more answers. Nobody else may change the
-  // bytes of `frame` meanwhile. `scratch` belongs to the connection; it is made
-  // at the first frame that needs it.
-  Outcome Serve(std::span<const ByteChunk> frame, AlignedFloats* scratch, Writer* writer);
 
   // Lets a client on this host serve its fetches itself: the job that `request`
   // (session, layout hash, read_only) names, and what the client needs. Refused
@@ -91,9 +118,6 @@ class FrameServer {
   FaultInjector* faults() { return &faults_; }
 
  private:
-  // False: broken. No writer: the answer is lost.
-  bool Answer(std::span<const ByteChunk> frame, AlignedFloats* scratch, Writer* writer);
-  bool AnswerFetch(const DataHeader& header, Writer* writer);
   // A push, a contribution or a write. The result lacks the request's id.
   DataHeader AnswerUpdate(const DataHeader& request, ChunkCursor* payload, AlignedFloats* scratch);
 

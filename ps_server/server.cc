@@ -12,6 +12,7 @@
 #include "common/rpc/frame_codec.h"
 #include "common/rpc/server.h"
 #include "common/shm/frame_channel.h"
+#include "ps_server/data_service.h"
 #include "ps_server/frame_server.h"
 #include "ps_server/service.h"
 #include "ps_server/shm_server.h"
@@ -53,14 +54,18 @@ class GrpcPsServer final : public PsServer {
         shared_memory_(options.shared_memory ? StartSharedMemory(&frames_) : nullptr),
         service_(ParameterServerService::Create(
             &shard_, &frames_, options.message_memory_bytes,
-            shared_memory_ == nullptr ? SharedMemoryOffer() : shared_memory_->offer())) {}
+            shared_memory_ == nullptr ? SharedMemoryOffer() : shared_memory_->offer())),
+        data_(DataService::Create(&frames_)) {}
 
   absl::Status Listen(const PsServerOptions& options) {
     RpcServerOptions rpc;
     rpc.address = options.address;
     rpc.insecure = options.insecure;
     rpc.max_message_bytes = kMaxFrameBytes;
-    ASSIGN_OR_RETURN(server_, RpcServer::Start(rpc, {service_->service()}));
+    std::unique_ptr<grpc::ServerCompletionQueue> queue;
+    ASSIGN_OR_RETURN(server_,
+                     RpcServer::Start(rpc, {service_->service(), data_->service()}, &queue));
+    data_->Start(std::move(queue));
     return absl::OkStatus();
   }
 
@@ -89,6 +94,7 @@ class GrpcPsServer final : public PsServer {
   FrameServer frames_;
   std::unique_ptr<SharedMemoryServer> shared_memory_;  // null: not offered
   const std::unique_ptr<ParameterServerService> service_;
+  const std::unique_ptr<DataService> data_;
   std::unique_ptr<RpcServer> server_;
 };
 

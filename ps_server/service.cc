@@ -7,20 +7,11 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "common/rpc/byte_buffer.h"
 #include "common/rpc/status_conversion.h"
-#include "grpcpp/support/byte_buffer.h"
-#include "grpcpp/support/sync_stream.h"
 #include "proto/parameter_server.grpc.pb.h"
-#include "ps_server/shard/aligned_floats.h"
 
 namespace monsoon {
 namespace {
-
-using grpc::internal::BidiStreamingHandler;
-using grpc::internal::RpcMethod;
-using grpc::internal::RpcServiceMethod;
-using DataStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
 // Resident memory of this process, from /proc/self/statm; 0 if unknown.
 uint64_t ResidentBytes() {
@@ -35,25 +26,6 @@ uint64_t ResidentBytes() {
 }
 
 grpc::Status Lost() { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost by --fault"); }
-
-// The answers of one stream, as messages that own their memory.
-class StreamWriter final : public FrameServer::Writer {
- public:
-  explicit StreamWriter(DataStream* stream) : stream_(stream) {}
-
-  bool Write(std::string head, FramePayload payload) override {
-    grpc::Slice slices[2] = {grpc::Slice(head)};
-    if (payload.floats == nullptr) {
-      return stream_->Write(grpc::ByteBuffer(slices, 1));
-    }
-    const float* data = payload.floats->data();
-    slices[1] = MakeSlice(std::move(payload.floats), data, payload.bytes);
-    return stream_->Write(grpc::ByteBuffer(slices, 2));
-  }
-
- private:
-  DataStream* const stream_;
-};
 
 class GrpcService final : public ParameterServerService, public ParameterServer::Service {
  public:
@@ -76,7 +48,6 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
                       VectorReply* reply) override;
 
  private:
-  grpc::Status Data(DataStream* stream);
   // Runs `serve` with the faults asked for.
   template <typename Serve>
   grpc::Status Control(Serve serve);
@@ -92,16 +63,7 @@ GrpcService::GrpcService(Shard* shard, FrameServer* frames, uint64_t message_mem
     : shard_(shard),
       frames_(frames),
       message_memory_bytes_(message_memory_bytes),
-      shared_memory_(shared_memory) {
-  // Data's messages are raw frames, which a .proto file cannot say.
-  AddMethod(new RpcServiceMethod(
-      "/monsoon.ParameterServer/Data", RpcMethod::BIDI_STREAMING,
-      new BidiStreamingHandler<GrpcService, grpc::ByteBuffer, grpc::ByteBuffer>(
-          [](GrpcService* service, grpc::ServerContext*, DataStream* stream) {
-            return service->Data(stream);
-          },
-          this)));
-}
+      shared_memory_(shared_memory) {}
 
 template <typename Serve>
 grpc::Status GrpcService::Control(Serve serve) {
@@ -182,28 +144,6 @@ grpc::Status GrpcService::Vector(grpc::ServerContext*, const VectorRequest* requ
     }
     return result.status();
   });
-}
-
-grpc::Status GrpcService::Data(DataStream* stream) {
-  const absl::StatusOr<FrameServer::Admission> admission = frames_->Admit();
-  if (!admission.ok()) {
-    return ToGrpcStatus(admission.status());
-  }
-  StreamWriter writer(stream);
-  AlignedFloats scratch;
-  grpc::ByteBuffer message;
-  while (stream->Read(&message)) {
-    const ReceivedFrame frame(&message);
-    switch (frames_->Serve(frame.chunks(), &scratch, &writer)) {
-      case FrameServer::Outcome::kServed:
-        break;
-      case FrameServer::Outcome::kLost:
-        return Lost();
-      case FrameServer::Outcome::kBroken:
-        return grpc::Status::OK;
-    }
-  }
-  return grpc::Status::OK;
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// ParameterServerService: puts a Shard on gRPC. Control RPCs are the generated
-// ones; Data is a bidirectional stream of raw frames (proto/tensor.proto), which
-// FrameServer answers on one thread per stream.
+// ParameterServerService: the control RPCs of a Shard on gRPC. The data plane is
+// DataService (data_service.h).
 //
 // Thread safe. gRPC's types stay in service.cc.
 #pragma once

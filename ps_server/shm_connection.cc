@@ -2,47 +2,20 @@
 
 #include <sys/socket.h>
 
-#include <string>
+#include <optional>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/shm/bell.h"
+#include "ps_server/in_flight.h"
 
 namespace monsoon {
 namespace {
 
 // Waits end with the bell; so often they look around without it.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
-
-// The answers of one connection, into its ring.
-class RingAnswers final : public FrameServer::Writer {
- public:
-  RingAnswers(FrameSender* sender, Bell* bell, const std::atomic<bool>* stopping)
-      : sender_(sender), bell_(bell), stopping_(stopping) {}
-
-  bool Write(std::string head, FramePayload payload) override {
-    const ByteChunk parts[] = {
-        std::as_bytes(std::span(head)),
-        payload.floats == nullptr ? ByteChunk()
-                                  : std::as_bytes(payload.floats->span()).first(payload.bytes),
-    };
-    sender_->Begin(parts);
-    absl::Status status;
-    const auto written = [&] {
-      status = sender_->Continue();
-      return !status.ok() || !sender_->busy() || *stopping_;
-    };
-    while (!WaitForBell(bell_, kLongestWait, written)) {
-    }
-    return status.ok() && !sender_->busy();
-  }
-
- private:
-  FrameSender* const sender_;
-  Bell* const bell_;
-  const std::atomic<bool>* const stopping_;
-};
 
 }  // namespace
 
@@ -94,15 +67,44 @@ bool ShmConnection::Receive(FrameReceiver* receiver) {
   return complete.value_or(false);
 }
 
+bool ShmConnection::Send(const FrameServer::Answer& answer, FrameSender* sender) {
+  const FramePayload& payload = answer.payload;
+  const ByteChunk parts[] = {
+      std::as_bytes(std::span(answer.head)),
+      payload.floats == nullptr ? ByteChunk()
+                                : std::as_bytes(payload.floats->span()).first(payload.bytes),
+  };
+  sender->Begin(parts);
+  absl::Status status;
+  const auto written = [&] {
+    status = sender->Continue();
+    return !status.ok() || !sender->busy() || stopping_;
+  };
+  while (!WaitForBell(server_bell_, kLongestWait, written)) {
+  }
+  return status.ok() && !sender->busy();
+}
+
+bool ShmConnection::ServeFrame(FrameChannel* channel, AlignedFloats* scratch) {
+  const InFlight::Scope scope(frames_->in_flight());
+  FrameServer::Turn turn(frames_);
+  absl::SleepFor(turn.delay());
+  const ByteChunk frame = channel->receiver()->frame();
+  if (!turn.Serve({&frame, 1}, scratch)) {
+    return false;
+  }
+  while (const std::optional<FrameServer::Answer> answer = turn.NextAnswer()) {
+    if (!Send(*answer, channel->sender())) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void ShmConnection::Serve() {
   FrameChannel channel(FrameChannel::Side::kServer, memory_->data(), client_bell_);
-  RingAnswers answers(channel.sender(), server_bell_, &stopping_);
   AlignedFloats scratch;
-  while (!stopping_ && Receive(channel.receiver())) {
-    const ByteChunk frame = channel.receiver()->frame();
-    if (frames_->Serve({&frame, 1}, &scratch, &answers) != FrameServer::Outcome::kServed) {
-      break;
-    }
+  while (!stopping_ && Receive(channel.receiver()) && ServeFrame(&channel, &scratch)) {
   }
   // The client notices, and so does the thread that owns the connection.
   shutdown(socket_, SHUT_RDWR);

@@ -36,6 +36,9 @@ class ShmConnection {
                 MemoryMapping memory, MemoryMapping bell);
 
   void Serve();
+  // Serves the request that has come. False: the connection is over.
+  bool ServeFrame(FrameChannel* channel, AlignedFloats* scratch);
+  bool Send(const FrameServer::Answer& answer, FrameSender* sender);
   // Waits for a whole request. False: the connection is over.
   bool Receive(FrameReceiver* receiver);
 

@@ -1,6 +1,7 @@
 #include "common/rpc/server.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
@@ -31,13 +32,26 @@ absl::Status BindError(const std::string& address, Address::Kind kind) {
                    ": the port is in use by another process, or the host is not this machine's"));
 }
 
+// What a queue wants before its end.
+void Drain(grpc::CompletionQueue* queue) {
+  if (queue == nullptr) {
+    return;
+  }
+  queue->Shutdown();
+  void* tag;
+  bool ok;
+  while (queue->Next(&tag, &ok)) {
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
-    const RpcServerOptions& options, const std::vector<grpc::Service*>& services) {
+    const RpcServerOptions& options, const std::vector<grpc::Service*>& services,
+    std::unique_ptr<grpc::ServerCompletionQueue>* queue) {
   RETURN_IF_ERROR(CheckReachability(options.address, options.insecure));
   ASSIGN_OR_RETURN(const Address parsed, ParseAddress(options.address));
-  grpc::EnableDefaultHealthCheckService(true);
+  grpc::EnableDefaultHealthCheckService(false);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -50,16 +64,25 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
   if (options.max_message_bytes > 0) {
     builder.SetMaxReceiveMessageSize(options.max_message_bytes);
   }
+  std::unique_ptr<RpcServer> server(new RpcServer());
+  builder.RegisterService(&server->health_);
   for (grpc::Service* service : services) {
     builder.RegisterService(service);
+  }
+  std::unique_ptr<grpc::ServerCompletionQueue> added;
+  if (queue != nullptr) {
+    added = builder.AddCompletionQueue();
   }
   int port = 0;
   builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
 
-  std::unique_ptr<RpcServer> server(new RpcServer());
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {
+    Drain(added.get());
     return BindError(options.address, parsed.kind);
+  }
+  if (queue != nullptr) {
+    *queue = std::move(added);
   }
   server->address_ = options.address;
   if (parsed.kind == Address::Kind::kTcp) {

@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/health_service.h"
+#include "grpcpp/completion_queue.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
 
@@ -29,8 +31,13 @@ class RpcServer {
   // Binds and serves. `services` must outlive the server. FailedPrecondition
   // for an address that others reach, Unavailable when it cannot be bound;
   // both name it, and a port in use is called so.
+  //
+  // `queue`, if not null, is set to the queue of the asynchronous services. Its
+  // threads then poll for the synchronous ones too. It must be driven until
+  // after the shutdown, then be shut down and drained.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(
-      const RpcServerOptions& options, const std::vector<grpc::Service*>& services);
+      const RpcServerOptions& options, const std::vector<grpc::Service*>& services,
+      std::unique_ptr<grpc::ServerCompletionQueue>* queue = nullptr);
   // Shuts down at once.
   ~RpcServer();
 
@@ -48,6 +55,7 @@ class RpcServer {
 
   std::string address_;
   int port_ = 0;
+  HealthService health_;
   std::unique_ptr<grpc::Server> server_;
 };
 

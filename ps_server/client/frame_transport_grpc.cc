@@ -1,37 +1,41 @@
-// FrameTransport over gRPC's asynchronous streams: one completion queue for all
-// shards, driven by the thread that calls Wait.
+// FrameTransport over gRPC's asynchronous streams, driven by the thread that
+// calls Wait.
 #include <deque>
 #include <list>
 #include <optional>
 #include <utility>
 
-#include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_conversion.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "ps_server/client/frame_transport.h"
+#include "ps_server/client/shared_queue_grpc.h"
 
 namespace monsoon {
 namespace {
 
+// Between two looks at streams that were cancelled.
+constexpr absl::Duration kCancellation = absl::Seconds(1);
 constexpr char kDataMethod[] = "/monsoon.ParameterServer/Data";
 
 // One stream. Lives until all its operations have come back.
 struct Stream {
   enum class Op { kStart, kRead, kWrite, kFinish };
-  struct Tag {
+  struct Tag : SharedQueue::Operation {
     Stream* stream;
     Op op;
   };
 
-  explicit Stream(uint32_t shard) : shard(shard) {}
+  Stream(uint32_t shard, SharedQueue::Port* port) : shard(shard), port(port) {}
 
   const uint32_t shard;
+  SharedQueue::Port* const port;
   grpc::ClientContext context;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
-  Tag start{this, Op::kStart}, read{this, Op::kRead}, write{this, Op::kWrite},
-      finish{this, Op::kFinish};
+  Tag start{{port}, this, Op::kStart}, read{{port}, this, Op::kRead},
+      write{{port}, this, Op::kWrite}, finish{{port}, this, Op::kFinish};
   int outstanding = 0;  // operations that have not come back
   bool started = false;
   bool writing = false;
@@ -57,13 +61,10 @@ class GrpcTransport final : public FrameTransport {
       Reset(shard);
     }
     // Cancelled operations come back at once.
-    void* tag;
-    bool ok;
-    while (!streams_.empty() && queue_.Next(&tag, &ok)) {
-      Handle(static_cast<Stream::Tag*>(tag), ok);
-    }
-    queue_.Shutdown();
-    while (queue_.Next(&tag, &ok)) {
+    while (!streams_.empty()) {
+      if (const auto completion = queue_->Next(&port_, kCancellation)) {
+        Handle(*completion);
+      }
     }
   }
 
@@ -82,13 +83,9 @@ class GrpcTransport final : public FrameTransport {
 
   Event Wait(absl::Duration timeout) override {
     received_.reset();
-    const gpr_timespec span =
-        gpr_time_from_nanos(std::max<int64_t>(0, absl::ToInt64Nanoseconds(timeout)), GPR_TIMESPAN);
-    const gpr_timespec deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), span);
-    void* tag;
-    bool ok;
-    while (queue_.AsyncNext(&tag, &ok, deadline) == grpc::CompletionQueue::GOT_EVENT) {
-      if (std::optional<Event> event = Handle(static_cast<Stream::Tag*>(tag), ok)) {
+    const absl::Duration end = Clock::Real()->Now() + timeout;
+    while (const auto completion = queue_->Next(&port_, end - Clock::Real()->Now())) {
+      if (std::optional<Event> event = Handle(*completion)) {
         return *std::move(event);
       }
     }
@@ -108,10 +105,10 @@ class GrpcTransport final : public FrameTransport {
 
  private:
   void Open(uint32_t shard) {
-    streams_.push_back(std::make_unique<Stream>(shard));
+    streams_.push_back(std::make_unique<Stream>(shard, &port_));
     Stream* stream = streams_.back().get();
     current_[shard] = stream;
-    stream->call = stubs_[shard]->PrepareCall(&stream->context, kDataMethod, &queue_);
+    stream->call = stubs_[shard]->PrepareCall(&stream->context, kDataMethod, queue_->queue());
     ++stream->outstanding;
     stream->call->StartCall(&stream->start);
   }
@@ -125,7 +122,7 @@ class GrpcTransport final : public FrameTransport {
     const grpc::Slice slice = MakeSlice(message, message->data(), message->size());
     stream->writing = true;
     ++stream->outstanding;
-    stream->call->Write(grpc::ByteBuffer(&slice, 1), &stream->write);
+    queue_->Start([&] { stream->call->Write(grpc::ByteBuffer(&slice, 1), &stream->write); });
   }
 
   void ReadNext(Stream* stream) {
@@ -143,7 +140,9 @@ class GrpcTransport final : public FrameTransport {
   }
 
   // Takes one operation that has come back; an event if it is worth one.
-  std::optional<Event> Handle(Stream::Tag* tag, bool ok) {
+  std::optional<Event> Handle(const SharedQueue::Completion& completion) {
+    auto* const tag = static_cast<Stream::Tag*>(completion.operation);
+    const bool ok = completion.ok;
     Stream* stream = tag->stream;
     --stream->outstanding;
     if (tag->op == Stream::Op::kFinish) {
@@ -196,7 +195,8 @@ class GrpcTransport final : public FrameTransport {
     return event;
   }
 
-  grpc::CompletionQueue queue_;
+  const std::shared_ptr<SharedQueue> queue_ = SharedQueue::Get();
+  SharedQueue::Port port_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
   std::list<std::unique_ptr<Stream>> streams_;  // abandoned ones too
   std::vector<Stream*> current_;                // per shard, or null

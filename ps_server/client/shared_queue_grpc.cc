@@ -1,0 +1,108 @@
+#include "ps_server/client/shared_queue_grpc.h"
+
+#include <algorithm>
+
+#include "common/base/clock.h"
+
+namespace monsoon {
+namespace {
+
+gpr_timespec After(absl::Duration span) {
+  const int64_t nanoseconds = std::max<int64_t>(0, absl::ToInt64Nanoseconds(span));
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(nanoseconds, GPR_TIMESPAN));
+}
+
+}  // namespace
+
+std::shared_ptr<SharedQueue> SharedQueue::Get() {
+  static Mutex* const mutex = new Mutex();
+  static std::weak_ptr<SharedQueue>* const current = new std::weak_ptr<SharedQueue>();
+  MutexLock lock(mutex);
+  std::shared_ptr<SharedQueue> queue = current->lock();
+  if (queue == nullptr) {
+    queue = std::make_shared<SharedQueue>();
+    *current = queue;
+  }
+  return queue;
+}
+
+SharedQueue::~SharedQueue() {
+  queue_.Shutdown();
+  void* tag;
+  bool ok;
+  while (queue_.Next(&tag, &ok)) {
+  }
+}
+
+bool SharedQueue::polling() {
+  MutexLock lock(&mutex_);
+  return polling_;
+}
+
+void SharedQueue::Start(const std::function<void()>& start) {
+  if (!polling()) {
+    start();  // the caller is about to poll
+    return;
+  }
+  void* tag;
+  bool ok;
+  if (queue_.DoThenAsyncNext(start, &tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC)) ==
+      grpc::CompletionQueue::GOT_EVENT) {
+    MutexLock lock(&mutex_);
+    Deliver(tag, ok, /*caller=*/nullptr);
+  }
+}
+
+std::optional<SharedQueue::Completion> SharedQueue::Next(Port* port, absl::Duration timeout) {
+  const absl::Duration end = Clock::Real()->Now() + timeout;
+  MutexLock lock(&mutex_);
+  for (absl::Duration left = timeout; port->completions_.empty();
+       left = end - Clock::Real()->Now()) {
+    if (!polling_) {
+      Poll(port, left);  // looks once though no time is left
+    }
+    if (left <= absl::ZeroDuration()) {
+      break;
+    }
+    if (polling_) {
+      const auto place = waiting_.insert(waiting_.end(), port);
+      port->wake_.WaitFor(&mutex_, left, [this, port] {
+        mutex_.AssertHeld();
+        return !polling_ || !port->completions_.empty();
+      });
+      waiting_.erase(place);
+    }
+  }
+  if (!polling_ && !waiting_.empty()) {
+    waiting_.back()->wake_.NotifyOne();  // to poll from now on
+  }
+  if (port->completions_.empty()) {
+    return std::nullopt;
+  }
+  const Completion completion = port->completions_.front();
+  port->completions_.pop_front();
+  return completion;
+}
+
+void SharedQueue::Poll(const Port* caller, absl::Duration timeout) {
+  polling_ = true;
+  mutex_.Unlock();
+  void* tag;
+  bool ok;
+  const bool got = queue_.AsyncNext(&tag, &ok, After(timeout)) == grpc::CompletionQueue::GOT_EVENT;
+  mutex_.Lock();
+  polling_ = false;
+  if (got) {
+    Deliver(tag, ok, caller);
+  }
+}
+
+void SharedQueue::Deliver(void* tag, bool ok, const Port* caller) {
+  auto* const operation = static_cast<Operation*>(tag);
+  operation->port->completions_.push_back({operation, ok});
+  if (operation->port != caller) {
+    operation->port->wake_.NotifyOne();
+  }
+}
+
+}  // namespace monsoon

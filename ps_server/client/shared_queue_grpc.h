@@ -1,0 +1,71 @@
+// SharedQueue: one gRPC completion queue for all transports of a process. Of the
+// threads that wait, one polls for all of them and wakes whoever something has
+// come for; a thread that waits alone polls for itself. Were each to poll a queue
+// of its own, gRPC would pass the polling from thread to thread at every event,
+// and hundreds of connections would spend their time on that.
+//
+// Thread safe; each port is used by one thread at a time.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "grpcpp/completion_queue.h"
+
+namespace monsoon {
+
+class SharedQueue {
+ public:
+  class Port;
+
+  // One operation's tag; lives until the operation has come back.
+  struct Operation {
+    Port* port;
+  };
+  struct Completion {
+    Operation* operation;
+    bool ok;
+  };
+
+  // Where the operations of one transport come back. None is outstanding when it
+  // is destroyed.
+  class Port {
+   private:
+    friend class SharedQueue;
+    std::deque<Completion> completions_;  // under the queue's lock
+    CondVar wake_;
+  };
+
+  // The process's, as long as somebody holds it.
+  static std::shared_ptr<SharedQueue> Get();
+
+  SharedQueue() = default;
+  ~SharedQueue();
+
+  grpc::CompletionQueue* queue() { return &queue_; }
+
+  // Runs `start`, which begins an operation of the caller's port. What comes back
+  // at once needs nobody else's help.
+  void Start(const std::function<void()>& start);
+
+  // Waits for the next completion of `port`; nothing after `timeout`.
+  std::optional<Completion> Next(Port* port, absl::Duration timeout);
+
+ private:
+  bool polling();
+  // Waits for an event of any port and hands it over. `caller` needs no waking.
+  void Poll(const Port* caller, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Deliver(void* tag, bool ok, const Port* caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  grpc::CompletionQueue queue_;
+  Mutex mutex_;
+  bool polling_ ABSL_GUARDED_BY(mutex_) = false;
+  std::list<Port*> waiting_ ABSL_GUARDED_BY(mutex_);  // for the one that polls
+};
+
+}  // namespace monsoon

@@ -1,0 +1,34 @@
+// DataService: the data plane on gRPC, a bidirectional stream of raw frames
+// (proto/tensor.proto) per client. A few threads serve all streams: they carry
+// the bytes of all connections and do what the frames ask for, so that no
+// thread waits for one client and none must be woken for each frame.
+//
+// Thread safe. gRPC's types stay in data_service.cc.
+#pragma once
+
+#include <memory>
+
+#include "ps_server/frame_server.h"
+
+namespace grpc {
+class ServerCompletionQueue;
+class Service;
+}  // namespace grpc
+
+namespace monsoon {
+
+class DataService {
+ public:
+  // `frames` outlives the service.
+  static std::unique_ptr<DataService> Create(FrameServer* frames);
+  // Ends the threads; the server must have been shut down.
+  virtual ~DataService() = default;
+
+  // What the server registers; lives as long as this.
+  virtual grpc::Service* service() = 0;
+
+  // Begins to serve the streams that come to `queue`, the server's. Once.
+  virtual void Start(std::unique_ptr<grpc::ServerCompletionQueue> queue) = 0;
+};
+
+}  // namespace monsoon
