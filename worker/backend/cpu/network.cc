@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/simd/simd_level.h"
 #include "worker/nn/aligned_buffer.h"
 #include "worker/nn/batch.h"
 #include "worker/nn/check_batch.h"
@@ -74,7 +75,7 @@ absl::StatusOr<CpuNetwork::Entry*> CpuNetwork::FindOrMake(size_t examples, bool 
   }
   Entry entry{examples, training, 0, nullptr};
   try {
-    entry.chain = std::make_unique<Chain>(plan_, examples, training);
+    entry.chain = std::make_unique<Chain>(plan_, examples, training, threads_);
   } catch (const dnnl::error& error) {
     return absl::UnimplementedError(absl::StrCat("oneDNN cannot run this model with a batch of ",
                                                  examples, ": ", error.what()));
@@ -115,7 +116,7 @@ absl::StatusOr<EvaluationResult> CpuNetwork::Evaluate(const Batch& batch) {
 std::string CpuNetwork::Fingerprint() const {
   const dnnl_version_t* version = dnnl_version();
   return absl::StrCat("cpu oneDNN ", version->major, ".", version->minor, ".", version->patch, " ",
-                      IsaName(), " threads ", threads_);
+                      IsaName(), " loops ", SimdLevelName(), " threads ", threads_);
 }
 
 }  // namespace monsoon::cpu
