@@ -1,21 +1,32 @@
 #include "worker/data/in_memory_dataset.h"
 
 #include "common/base/check.h"
+#include "common/simd/simd_level.h"
 #include "worker/data/fingerprint.h"
+#include "worker/data/normalise_loops.h"
 
 namespace monsoon {
 namespace {
+
+// Samples fetched ahead of the one that is normalised.
+constexpr size_t kAhead = 2;
 
 template <typename T>
 std::span<const uint8_t> Bytes(const std::vector<T>& values) {
   return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
 }
 
-// Written apart so that the compiler vectorises it.
-template <typename T>
-void Normalise(const T* raw, size_t count, float factor, float offset, float* out) {
-  for (size_t i = 0; i < count; ++i) {
-    out[i] = static_cast<float>(raw[i]) * factor + offset;
+const NormaliseLoops& Loops() {
+  return ActiveLoops(simd_baseline::kNormaliseLoops, simd_avx2::kNormaliseLoops,
+                     simd_avx512::kNormaliseLoops);
+}
+
+// The samples of a batch lie anywhere: without this each begins with a wait for
+// memory.
+void Prefetch(const void* begin, size_t bytes) {
+  constexpr size_t kLine = 64;
+  for (size_t offset = 0; offset < bytes; offset += kLine) {
+    __builtin_prefetch(static_cast<const char*>(begin) + offset);
   }
 }
 
@@ -43,26 +54,39 @@ InMemoryDataset::InMemoryDataset(std::vector<uint8_t> bytes, std::vector<float> 
   fingerprint_ = fingerprint.value();
 }
 
-void InMemoryDataset::CopySample(size_t index, float* out) const {
-  const double unit = bytes_.empty() ? 1.0 : 1.0 / 255.0;
-  const auto factor = static_cast<float>(normalisation_.scale * unit);
-  const auto offset = static_cast<float>(-normalisation_.mean * normalisation_.scale);
-  if (bytes_.empty()) {
-    Normalise(floats_.data() + index * values_, values_, factor, offset, out);
-  } else {
-    Normalise(bytes_.data() + index * values_, values_, factor, offset, out);
-  }
-}
-
 void InMemoryDataset::Gather(std::span<const uint32_t> indices, Batch* batch) const {
   CHECK_LE(indices.size(), batch->capacity());
   CHECK_EQ(batch->values, values_);
+  const NormaliseLoops& loops = Loops();
+  const double unit = bytes_.empty() ? 1.0 : 1.0 / 255.0;
+  const auto factor = static_cast<float>(normalisation_.scale * unit);
+  const auto offset = static_cast<float>(-normalisation_.mean * normalisation_.scale);
   for (size_t i = 0; i < indices.size(); ++i) {
     CHECK_LT(indices[i], labels_.size());
-    CopySample(indices[i], batch->inputs.data() + i * values_);
+    if (i + kAhead < indices.size()) {
+      PrefetchSample(indices[i + kAhead]);
+    }
+    float* out = batch->inputs.data() + i * values_;
+    if (bytes_.empty()) {
+      loops.floats(values_, factor, offset, floats_.data() + indices[i] * values_, out);
+    } else {
+      loops.bytes(values_, factor, offset, bytes_.data() + indices[i] * values_, out);
+    }
     batch->labels[i] = labels_[indices[i]];
   }
   batch->examples = indices.size();
+}
+
+void InMemoryDataset::PrefetchSample(size_t index) const {
+  if (index >= labels_.size()) {
+    return;
+  }
+  if (bytes_.empty()) {
+    Prefetch(floats_.data() + index * values_, values_ * sizeof(float));
+  } else {
+    Prefetch(bytes_.data() + index * values_, values_);
+  }
+  Prefetch(&labels_[index], 1);
 }
 
 }  // namespace monsoon

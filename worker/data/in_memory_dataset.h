@@ -28,7 +28,7 @@ class InMemoryDataset : public DataSource {
   uint64_t Fingerprint() const override { return fingerprint_; }
 
  private:
-  void CopySample(size_t index, float* out) const;
+  void PrefetchSample(size_t index) const;
 
   std::vector<uint8_t> bytes_;
   std::vector<float> floats_;

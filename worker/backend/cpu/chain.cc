@@ -6,6 +6,7 @@
 #include "worker/backend/cpu/dense.h"
 #include "worker/backend/cpu/dropout.h"
 #include "worker/backend/cpu/flatten.h"
+#include "worker/backend/cpu/lane_conv2d.h"
 #include "worker/backend/cpu/pool2d.h"
 #include "worker/backend/cpu/softmax_cross_entropy.h"
 
@@ -23,16 +24,17 @@ bool BeginsFlat(const NetworkPlan& plan) {
 
 }  // namespace
 
-Chain::Chain(const NetworkPlan& plan, size_t examples, bool training)
-    : context_(examples, training) {
+Chain::Chain(const NetworkPlan& plan, size_t examples, bool training, int threads)
+    : context_(examples, training), lanes_(SuitsLanes(plan, examples, threads)) {
   Port port;
   port.value = dnnl::memory(
       BeginsFlat(plan) ? MatrixDesc(examples, plan.input.size()) : ImageDesc(examples, plan.input),
       context_.engine(), DNNL_MEMORY_NONE);
   port.extent = plan.input;
   input_ = port.value;
-  if (!IsMatrix(port) && plan.input.channels > 1) {
-    port.value = context_.Allocate(ChannelsLastDesc(examples, plan.input));
+  if (lanes_ || (!IsMatrix(port) && plan.input.channels > 1)) {
+    port.value = context_.Allocate(lanes_ ? LanesDesc(examples, plan.input)
+                                          : ChannelsLastDesc(examples, plan.input));
     repack_input_ = MakeReorder(context_, input_, port.value);
   }
   // Gradients need not go further back than the first layer with parameters.
@@ -57,6 +59,9 @@ Chain::Chain(const NetworkPlan& plan, size_t examples, bool training)
 }
 
 std::unique_ptr<CpuLayer> Chain::MakeNext(const NetworkPlan& plan, size_t& at, const Port& input) {
+  if (lanes_ && plan.layers[at].kind == LayerKind::kConv2d) {
+    return MakeLaneConv2d(context_, plan, at, input);
+  }
   const LayerPlan& layer = plan.layers[at++];
   LayerArguments arguments{context_, layer, input, {}};
   if (layer.kind == LayerKind::kDense || layer.kind == LayerKind::kConv2d) {

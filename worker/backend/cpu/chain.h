@@ -1,9 +1,12 @@
 // Chain: all layers of a network for one batch size, with their buffers.
 //
-// Images lie in memory with the channels last: oneDNN's convolutions then need
-// no padding of channel counts such as 20 and 50. LeNet's second convolution,
-// batch 128, one thread (AVX-512): 20.4 ms for all three passes, against 29.2
-// blocked by 16 and padded to 32 and 64.
+// Images lie in memory in one of two ways:
+// - with the samples of a block side by side, where our own convolution suits
+//   the model, the machine and the batch (lane_conv2d.h);
+// - else with the channels last: oneDNN's convolutions then need no padding of
+//   channel counts such as 20 and 50. LeNet's second convolution, batch 128, one
+//   thread (AVX-512): 20.4 ms for all three passes, against 29.2 blocked by 16
+//   and padded to 32 and 64.
 //
 // An activation right behind a convolution or dense layer is computed with it.
 // Construction throws dnnl::error for what oneDNN cannot do.
@@ -21,7 +24,8 @@ namespace monsoon::cpu {
 
 class Chain {
  public:
-  Chain(const NetworkPlan& plan, size_t examples, bool training);
+  // `threads`: of the calls.
+  Chain(const NetworkPlan& plan, size_t examples, bool training, int threads);
 
   void SetParameters(std::span<const float> parameters);
 
@@ -37,8 +41,9 @@ class Chain {
   std::span<float> Matrix(const dnnl::memory& memory) const;
 
   Context context_;
+  const bool lanes_;    // images lie with their samples side by side
   dnnl::memory input_;  // of the caller's batch
-  Call repack_input_;   // to channels last, where that is not the same
+  Call repack_input_;   // to the images' order, where that is another
   std::vector<std::unique_ptr<CpuLayer>> layers_;
   Port output_;
   size_t outputs_ = 0;  // values of output_

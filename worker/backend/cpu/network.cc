@@ -5,7 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/simd/simd_level.h"
+#include "worker/nn/aligned_buffer.h"
+#include "worker/nn/batch.h"
 #include "worker/nn/check_batch.h"
+#include "worker/nn/step_key.h"
 
 // libgomp's, declared here because clang would bring its own omp.h and with it
 // a second runtime.
@@ -38,9 +42,18 @@ const char* IsaName() {
 absl::StatusOr<std::unique_ptr<Network>> CpuNetwork::Create(NetworkPlan plan, int threads) {
   CHECK_GE(threads, 1);
   std::unique_ptr<CpuNetwork> network(new CpuNetwork(std::move(plan), threads));
-  // A chain for one sample shows here, not in the first step, what cannot run.
-  RETURN_IF_ERROR(network->FindOrMake(1, true).status());
+  // A step of one sample shows here, not in the first one, what cannot run; and
+  // oneDNN generates the code of its matrix products now (30 ms).
+  AlignedBuffer parameters(network->plan_.parameter_floats);
+  AlignedBuffer gradient(network->plan_.parameter_floats);
+  parameters.Fill(0);
+  Batch batch(1, network->plan_.input.size());
+  batch.inputs.Fill(0);
+  batch.examples = 1;
+  network->SetParameters(parameters.span());
+  RETURN_IF_ERROR(network->LossAndGradient(batch, StepKey(), gradient.span()).status());
   network->entries_.clear();
+  network->generation_ = 0;
   return std::unique_ptr<Network>(std::move(network));
 }
 
@@ -62,7 +75,7 @@ absl::StatusOr<CpuNetwork::Entry*> CpuNetwork::FindOrMake(size_t examples, bool 
   }
   Entry entry{examples, training, 0, nullptr};
   try {
-    entry.chain = std::make_unique<Chain>(plan_, examples, training);
+    entry.chain = std::make_unique<Chain>(plan_, examples, training, threads_);
   } catch (const dnnl::error& error) {
     return absl::UnimplementedError(absl::StrCat("oneDNN cannot run this model with a batch of ",
                                                  examples, ": ", error.what()));
@@ -103,7 +116,7 @@ absl::StatusOr<EvaluationResult> CpuNetwork::Evaluate(const Batch& batch) {
 std::string CpuNetwork::Fingerprint() const {
   const dnnl_version_t* version = dnnl_version();
   return absl::StrCat("cpu oneDNN ", version->major, ".", version->minor, ".", version->patch, " ",
-                      IsaName(), " threads ", threads_);
+                      IsaName(), " loops ", SimdLevelName(), " threads ", threads_);
 }
 
 }  // namespace monsoon::cpu

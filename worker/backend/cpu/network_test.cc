@@ -6,10 +6,12 @@
 #include <cstring>
 #include <limits>
 #include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/simd/simd_level.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "worker/backend/reference/network.h"
@@ -86,7 +88,8 @@ TEST_P(CpuNetworkTest, EqualsTheReferenceForAnyBatch) {
   Pair pair(ParseModel(GetParam().model));
   const std::vector<float> parameters = InitialParameters(pair.layout, 7);
   pair.SetParameters(parameters);
-  for (const size_t examples : {1, 2, 7, 16, 33}) {
+  // 13, 16 and 64 fill blocks of 16 samples well enough to be convolved so.
+  for (const size_t examples : {1, 3, 13, 16, 17, 64}) {
     SCOPED_TRACE(examples);
     const Batch batch = RandomBatch(pair.layout, examples, examples);
     pair.ExpectSameGradient(batch, StepKey{1, 2, examples}, 3e-5);
@@ -138,6 +141,19 @@ INSTANTIATE_TEST_SUITE_P(
              "layer { conv2d { filters: 33 kernel: 3 } } "
              "layer { relu {} } layer { flatten {} } "
              "layer { dense { units: 5 } }"},
+        Case{"ConvConv", AfterConv("layer { conv2d { filters: 11 kernel: 2 } }")},
+        Case{"ConvLargeKernel",
+             AfterConv("layer { relu {} } layer { conv2d { filters: 4 kernel: 6 } "
+                       "} layer { relu {} }")},
+        Case{"ConvSmallOutput",
+             AfterConv("layer { conv2d { filters: 4 kernel: 7 no_bias: true } }")},
+        Case{"ConvPoolConv",
+             "input_shape: [ 2, 16, 19 ] layer { conv2d { filters: 6 kernel: 3 } } layer { relu {} "
+             "} "
+             "layer { average_pool2d { window: 2 } } layer { conv2d { filters: 13 kernel: 3 } } "
+             "layer { relu {} } layer { average_pool2d { window: 3 } } layer { dropout { rate: 0.2 "
+             "} } "
+             "layer { flatten {} } layer { dense { units: 5 } }"},
         Case{"ConvTanhConv",
              AfterConv("layer { tanh {} } layer { conv2d { filters: 5 kernel: 2 } }")},
         Case{"ConvSigmoidConv",
@@ -162,7 +178,9 @@ TEST(CpuNetworkModelsTest, LeNetEqualsTheReference) {
   Pair pair(testing::LeNet());
   const std::vector<float> parameters = InitialParameters(pair.layout, 1);
   pair.SetParameters(parameters);
-  pair.ExpectSameGradient(RandomBatch(pair.layout, 24, 3), {}, 3e-5);
+  for (const size_t examples : {24, 32, 61}) {
+    pair.ExpectSameGradient(RandomBatch(pair.layout, examples, 3), {}, 3e-5);
+  }
 }
 
 TEST(CpuNetworkModelsTest, MlpEqualsTheReferenceAtAFullAndATailBatch) {
@@ -250,7 +268,7 @@ TEST(CpuNetworkModelsTest, OneThreadGivesTheSameBitsAgain) {
     Pair pair(model);
     const std::vector<float> parameters = InitialParameters(pair.layout, 1);
     pair.cpu->SetParameters(parameters);
-    const Batch batch = RandomBatch(pair.layout, 24, 3);
+    const Batch batch = RandomBatch(pair.layout, 29, 3);
     for (int repeat = 0; repeat < 2; ++repeat) {
       std::vector<float> gradient(pair.layout.size(), kNan);
       ASSERT_OK(pair.cpu->LossAndGradient(batch, {}, gradient));
@@ -317,6 +335,32 @@ TEST(CpuNetworkModelsTest, NonFiniteParametersGiveANonFiniteLoss) {
   std::vector<float> gradient(pair.layout.size());
   ASSERT_OK_AND_ASSIGN(const StepResult result,
                        pair.cpu->LossAndGradient(RandomBatch(pair.layout, 4, 1), {}, gradient));
+  EXPECT_FALSE(std::isfinite(result.loss_mean));
+}
+
+// What a machine without AVX-512 computes with.
+TEST(CpuNetworkModelsTest, EachSimdLevelEqualsTheReferenceAndHasItsFingerprint) {
+  std::set<std::string> fingerprints;
+  const std::vector<SimdLevel> levels = SupportedSimdLevels();
+  for (const SimdLevel level : levels) {
+    const ScopedSimdLevel scoped(level);
+    Pair pair(testing::LeNet());
+    const std::vector<float> parameters = InitialParameters(pair.layout, 1);
+    pair.SetParameters(parameters);
+    pair.ExpectSameGradient(RandomBatch(pair.layout, 16, 3), {}, 3e-5);
+    fingerprints.insert(pair.cpu->Fingerprint());
+  }
+  EXPECT_EQ(fingerprints.size(), levels.size());
+}
+
+TEST(CpuNetworkModelsTest, NonFiniteConvolutionsGiveANonFiniteLoss) {
+  Pair pair(testing::LeNet());
+  std::vector<float> parameters = InitialParameters(pair.layout, 1);
+  parameters[pair.layout.tensors()[0].offset] = kNan;
+  pair.SetParameters(parameters);
+  std::vector<float> gradient(pair.layout.size());
+  ASSERT_OK_AND_ASSIGN(const StepResult result,
+                       pair.cpu->LossAndGradient(RandomBatch(pair.layout, 16, 1), {}, gradient));
   EXPECT_FALSE(std::isfinite(result.loss_mean));
 }
 

@@ -1,0 +1,62 @@
+// The loops of LaneConv2d: convolution over images whose samples lie side by
+// side, [block of kLanes samples][channel][row][column][sample], so that one
+// vector holds one value of kLanes samples. No channel count is ever padded, no
+// tap at a border is computed in vain, and ReLU and pooling are plain loops.
+//
+// Compiled for AVX-512 with fused multiply-add; call them only where
+// ActiveSimdLevel() is kAvx512. All pointers start on a 64-byte line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace monsoon::cpu {
+
+// Samples of a block.
+inline constexpr size_t kLanes = 16;
+// Filters (backward: input channels) that are computed together; packed
+// weights are padded with zero to a multiple.
+inline constexpr size_t kGroup = 5;
+
+inline constexpr size_t Groups(size_t channels) { return (channels + kGroup - 1) / kGroup; }
+
+// Stride 1, no padding.
+struct LaneShape {
+  size_t channels;  // of the input
+  size_t height;
+  size_t width;
+  size_t filters;
+  size_t kernel;
+  size_t out_height;
+  size_t out_width;
+  size_t window;  // of the average pooling behind; 1: none
+  bool relu;      // between the two
+};
+
+// One block of samples each. A plane is a channel's [row][column][sample].
+struct LaneLoops {
+  // kGroup planes of outputs. `weights` is [channel][row][column][kGroup].
+  void (*forward)(const LaneShape& shape, const float* input, const float* weights,
+                  const float* bias, float* output);
+  // ReLU and pooling of one plane, and the bits of the outputs that pass, one
+  // word of kLanes bits each. NaN passes.
+  void (*pool)(const LaneShape& shape, const float* output, float* pooled, uint16_t* passed);
+  // The reverse: from the pooled plane's gradient to the output's. Returns in
+  // `sum` the sum over the plane and the samples.
+  void (*unpool)(const LaneShape& shape, const float* pooled_diff, const uint16_t* passed,
+                 float* output_diff, float* sum);
+  // Adds the weights' gradient to `sums`, [channel][row][column][kGroup][sample],
+  // from the output's of kGroup planes.
+  void (*backward_weights)(const LaneShape& shape, const float* input, const float* output_diff,
+                           float* sums);
+  // Planes of the input's gradient, `planes` <= kGroup, from that of all
+  // filters' outputs. `weights` is [filter][row][column][kGroup].
+  void (*backward_data)(const LaneShape& shape, const float* output_diff, const float* weights,
+                        size_t planes, float* input_diff);
+  // The sum of each group of kLanes of `sums`.
+  void (*add_lanes)(size_t groups, const float* sums, float* totals);
+};
+
+extern const LaneLoops kLaneLoops;
+
+}  // namespace monsoon::cpu
