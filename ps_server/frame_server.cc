@@ -106,9 +106,45 @@ bool FrameServer::Turn::Serve(std::span<const ByteChunk> frame, AlignedFloats* s
   } else {
     DataHeader reply = server_->AnswerUpdate(*request, &cursor, scratch);
     reply.set_request_id(request->request_id());
-    answer_ = HeadOnly(reply);
+    FramePayload payload;
+    if (request->push().then_fetch() && reply.has_push_reply()) {
+      payload = server_->AddFetch(request->push(), reply.mutable_push_reply());
+    }
+    answer_ = Answer{EncodeFrameHead(reply), std::move(payload)};
   }
   return fault_.loss != Fault::Loss::kReply;
+}
+
+FramePayload FrameServer::AddFetch(const PushRequest& push, PushReply* reply) {
+  for (const PushVerdict& verdict : reply->verdict()) {
+    if (verdict.verdict() != APPLIED && verdict.verdict() != DUPLICATE) {
+      return {};
+    }
+  }
+  FetchRequest whole;
+  *whole.mutable_session() = push.session();
+  whole.set_layout_hash(push.layout_hash());
+  whole.set_format(push.fetch_format());
+  whole.set_stripe_count(static_cast<uint32_t>(push.record_size()));
+  const absl::StatusOr<std::shared_ptr<ShardJob>> job = shard_->StartFetch(whole);
+  if (!job.ok()) {
+    return {};
+  }
+  const uint32_t stripes = (*job)->Describe().stripes();
+  auto floats = std::make_shared<AlignedFloats>(
+      AlignedFloats::Uninitialized((*job)->FramePayloadBytes(0, stripes) / sizeof(float)));
+  absl::StatusOr<ShardJob::Copied> copied =
+      (*job)->CopyStripes(SessionOf(whole), 0, stripes, nullptr, push.fetch_format(), floats.get());
+  if (!copied.ok() || copied->records.size() != stripes) {
+    return {};
+  }
+  FetchReply* fetch = reply->mutable_fetch();
+  fetch->set_epoch((*job)->epoch());
+  fetch->set_last(true);
+  for (FetchRecord& record : copied->records) {
+    *fetch->add_record() = std::move(record);
+  }
+  return {std::move(floats), copied->bytes};
 }
 
 std::optional<FrameServer::Answer> FrameServer::Turn::NextAnswer() {

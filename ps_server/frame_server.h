@@ -118,6 +118,9 @@ class FrameServer {
   FaultInjector* faults() { return &faults_; }
 
  private:
+  // For a push with then_fetch: adds the parameters to its answer and returns
+  // their bytes; nothing where a record was refused or they fit no frame.
+  FramePayload AddFetch(const PushRequest& push, PushReply* reply);
   // A push, a contribution or a write. The result lacks the request's id.
   DataHeader AnswerUpdate(const DataHeader& request, ChunkCursor* payload, AlignedFloats* scratch);
 

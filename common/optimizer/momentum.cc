@@ -6,10 +6,22 @@ namespace monsoon {
 
 void MomentumKernel::Apply(uint64_t k, std::span<float> w, std::span<float> state,
                            std::span<const float> g) const {
+  Run(k, w, state, g, {nullptr, false});
+}
+
+void MomentumKernel::ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
+                                  std::span<const float> g, std::span<float> moved,
+                                  bool fresh) const {
+  CHECK_EQ(w.size(), moved.size());
+  Run(k, w, state, g, {moved.data(), fresh});
+}
+
+void MomentumKernel::Run(uint64_t k, std::span<float> w, std::span<float> state,
+                         std::span<const float> g, Told told) const {
   CHECK_EQ(w.size(), g.size());
   CHECK_EQ(w.size(), state.size());
   ActiveOptimizerLoops().momentum(w.size(), transform_, rate_.At(k), momentum_, w.data(),
-                                  state.data(), g.data());
+                                  state.data(), g.data(), told);
 }
 
 }  // namespace monsoon

@@ -47,6 +47,12 @@ class OptimizerKernel {
   // state has state_slots() times that. The three do not overlap. g is finite.
   virtual void Apply(uint64_t k, std::span<float> w, std::span<float> state,
                      std::span<const float> g) const = 0;
+
+  // Apply, in the same pass telling how far each w moved: `moved`, of the same
+  // length, is set to that if `fresh` and what it held is not read; else that is
+  // added to it.
+  virtual void ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
+                            std::span<const float> g, std::span<float> moved, bool fresh) const = 0;
 };
 
 }  // namespace monsoon

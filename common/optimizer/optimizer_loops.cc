@@ -15,54 +15,92 @@ float Transformed(const GradientTransform& transform, float g, float w) {
   }
 }
 
-template <bool kTransform>
-void UpdateSgd(size_t n, GradientTransform transform, float rate, float* __restrict w,
-               const float* __restrict g) {
-  for (size_t i = 0; i < n; ++i) {
-    const float gi = Transformed<kTransform>(transform, g[i], w[i]);
-    w[i] -= rate * gi;
+// What becomes of the distance that a parameter moves.
+enum class Tell { kNothing, kSet, kAdd };
+
+template <Tell kTell>
+void Move(float by, size_t i, float* __restrict w, float* __restrict moved) {
+  w[i] -= by;
+  if constexpr (kTell == Tell::kSet) {
+    moved[i] = -by;
+  } else if constexpr (kTell == Tell::kAdd) {
+    moved[i] -= by;
   }
 }
 
-template <bool kTransform>
+template <bool kTransform, Tell kTell>
+void UpdateSgd(size_t n, GradientTransform transform, float rate, float* __restrict w,
+               const float* __restrict g, float* __restrict moved) {
+  for (size_t i = 0; i < n; ++i) {
+    const float gi = Transformed<kTransform>(transform, g[i], w[i]);
+    Move<kTell>(rate * gi, i, w, moved);
+  }
+}
+
+template <bool kTransform, Tell kTell>
 void UpdateMomentum(size_t n, GradientTransform transform, float rate, float momentum,
-                    float* __restrict w, float* __restrict v, const float* __restrict g) {
+                    float* __restrict w, float* __restrict v, const float* __restrict g,
+                    float* __restrict moved) {
   for (size_t i = 0; i < n; ++i) {
     const float gi = Transformed<kTransform>(transform, g[i], w[i]);
     const float vi = momentum * v[i] + gi;
     v[i] = vi;
-    w[i] -= rate * vi;
+    Move<kTell>(rate * vi, i, w, moved);
   }
 }
 
 // Memory sets the time, not the exact root and quotient: 20 bytes a parameter.
 // Software prefetch made it slower, a root by rsqrt14 and Newton's method no
 // faster.
-template <bool kTransform>
+template <bool kTransform, Tell kTell>
 void UpdateAdagrad(size_t n, GradientTransform transform, float rate, float epsilon,
-                   float* __restrict w, float* __restrict h, const float* __restrict g) {
+                   float* __restrict w, float* __restrict h, const float* __restrict g,
+                   float* __restrict moved) {
   for (size_t i = 0; i < n; ++i) {
     const float gi = Transformed<kTransform>(transform, g[i], w[i]);
     const float hi = h[i] + gi * gi;
     h[i] = hi;
-    w[i] -= rate * gi / (__builtin_sqrtf(hi) + epsilon);
+    Move<kTell>(rate * gi / (__builtin_sqrtf(hi) + epsilon), i, w, moved);
   }
 }
 
-void Sgd(size_t n, GradientTransform transform, float rate, float* w, const float* g) {
-  (transform.identity ? UpdateSgd<false> : UpdateSgd<true>)(n, transform, rate, w, g);
+// Calls `loop` with the constants for the transform and for what is told.
+template <typename Loop>
+void Dispatch(const GradientTransform& transform, const Told& told, Loop loop) {
+  const auto tell = [&]<bool kTransform>() {
+    if (told.moved == nullptr) {
+      loop.template operator()<kTransform, Tell::kNothing>();
+    } else if (told.fresh) {
+      loop.template operator()<kTransform, Tell::kSet>();
+    } else {
+      loop.template operator()<kTransform, Tell::kAdd>();
+    }
+  };
+  if (transform.identity) {
+    tell.template operator()<false>();
+  } else {
+    tell.template operator()<true>();
+  }
+}
+
+void Sgd(size_t n, GradientTransform transform, float rate, float* w, const float* g, Told told) {
+  Dispatch(transform, told, [&]<bool kTransform, Tell kTell>() {
+    UpdateSgd<kTransform, kTell>(n, transform, rate, w, g, told.moved);
+  });
 }
 
 void Momentum(size_t n, GradientTransform transform, float rate, float momentum, float* w, float* v,
-              const float* g) {
-  (transform.identity ? UpdateMomentum<false> : UpdateMomentum<true>)(n, transform, rate, momentum,
-                                                                      w, v, g);
+              const float* g, Told told) {
+  Dispatch(transform, told, [&]<bool kTransform, Tell kTell>() {
+    UpdateMomentum<kTransform, kTell>(n, transform, rate, momentum, w, v, g, told.moved);
+  });
 }
 
 void Adagrad(size_t n, GradientTransform transform, float rate, float epsilon, float* w, float* h,
-             const float* g) {
-  (transform.identity ? UpdateAdagrad<false> : UpdateAdagrad<true>)(n, transform, rate, epsilon, w,
-                                                                    h, g);
+             const float* g, Told told) {
+  Dispatch(transform, told, [&]<bool kTransform, Tell kTell>() {
+    UpdateAdagrad<kTransform, kTell>(n, transform, rate, epsilon, w, h, g, told.moved);
+  });
 }
 
 }  // namespace

@@ -15,12 +15,19 @@ struct GradientTransform {
   float weight_decay;
 };
 
+// Where a loop tells how far each parameter moved.
+struct Told {
+  float* moved;  // null: nowhere
+  bool fresh;    // set, not added to
+};
+
 struct OptimizerLoops {
-  void (*sgd)(size_t n, GradientTransform transform, float rate, float* w, const float* g);
+  void (*sgd)(size_t n, GradientTransform transform, float rate, float* w, const float* g,
+              Told told);
   void (*momentum)(size_t n, GradientTransform transform, float rate, float momentum, float* w,
-                   float* v, const float* g);
+                   float* v, const float* g, Told told);
   void (*adagrad)(size_t n, GradientTransform transform, float rate, float epsilon, float* w,
-                  float* h, const float* g);
+                  float* h, const float* g, Told told);
 };
 
 namespace simd_baseline {

@@ -35,6 +35,18 @@ Case MakeCase(const std::string& kind, bool transform) {
   return made;
 }
 
+// What MakeCase makes it of.
+std::string Text(const Optimizer& optimizer) {
+  switch (optimizer.kind_case()) {
+    case Optimizer::kSgd:
+      return "sgd { rate: 0.1 }";
+    case Optimizer::kMomentum:
+      return "momentum { rate: 0.1 momentum: 0.9 }";
+    default:
+      return "adagrad { rate: 0.1 }";
+  }
+}
+
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const char* kind :
@@ -163,6 +175,45 @@ TEST_P(OptimizerSimdTest, FollowsTheFormulasInDouble) {
       ASSERT_NEAR(w[i], exact.w, 8 * 0x1p-24 * (terms + std::abs(exact.w))) << i;
       if (slots > 0) {
         ASSERT_NEAR(state[i], exact.state, 8 * 0x1p-24 * (terms + std::abs(exact.state))) << i;
+      }
+    }
+  }
+}
+
+TEST_P(OptimizerSimdTest, TellsHowFarEachParameterMoved) {
+  const ScopedSimdLevel level(GetParam());
+  for (const Case& tested : Cases()) {
+    auto kernel = OptimizerKernel::Create(tested.optimizer);
+    ASSERT_OK(kernel);
+    const size_t slots = static_cast<size_t>((*kernel)->state_slots());
+    for (const size_t size : {0u, 1u, 17u, 1003u}) {
+      const Input input = RandomInput(size, slots);
+      Input plain = input, told = input;
+      Vector moved(size, std::numeric_limits<float>::quiet_NaN());  // fresh: not read
+      Vector expected(size);
+      for (const bool fresh : {true, false}) {
+        // Applied to zeros, with the state as it is, the kernel gives the distance;
+        // the weight decay alone needs the parameters themselves.
+        Vector from_zero(size, 0.0f), state = plain.state, g = plain.g;
+        if (tested.transform) {
+          for (size_t i = 0; i < size; ++i) {
+            const auto decay = static_cast<float>(kDecay), clip = static_cast<float>(kClip);
+            g[i] = std::clamp(g[i], -clip, clip) + decay * plain.w[i];
+          }
+        }
+        auto bare = OptimizerKernel::Create(MakeCase(Text(tested.optimizer), false).optimizer);
+        (*bare)->Apply(0, from_zero, state, g);
+        for (size_t i = 0; i < size; ++i) {
+          expected[i] = fresh ? from_zero[i] : expected[i] + from_zero[i];
+        }
+        (*kernel)->Apply(0, plain.w, plain.state, plain.g);
+        Guarded guarded(moved, 3);
+        (*kernel)->ApplyAndTell(0, told.w, told.state, told.g, guarded.span(), fresh);
+        moved.assign(guarded.span().begin(), guarded.span().end());
+        ASSERT_TRUE(guarded.GuardsAreIntact());
+        ASSERT_EQ(told.w, plain.w) << size;
+        ASSERT_EQ(told.state, plain.state) << size;
+        ASSERT_EQ(moved, expected) << size << " " << fresh;
       }
     }
   }

@@ -6,9 +6,20 @@ namespace monsoon {
 
 void SgdKernel::Apply(uint64_t k, std::span<float> w, std::span<float> state,
                       std::span<const float> g) const {
+  Run(k, w, state, g, {nullptr, false});
+}
+
+void SgdKernel::ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
+                             std::span<const float> g, std::span<float> moved, bool fresh) const {
+  CHECK_EQ(w.size(), moved.size());
+  Run(k, w, state, g, {moved.data(), fresh});
+}
+
+void SgdKernel::Run(uint64_t k, std::span<float> w, std::span<float> state,
+                    std::span<const float> g, Told told) const {
   CHECK_EQ(w.size(), g.size());
   CHECK(state.empty());
-  ActiveOptimizerLoops().sgd(w.size(), transform_, rate_.At(k), w.data(), g.data());
+  ActiveOptimizerLoops().sgd(w.size(), transform_, rate_.At(k), w.data(), g.data(), told);
 }
 
 }  // namespace monsoon

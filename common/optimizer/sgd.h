@@ -14,8 +14,13 @@ class SgdKernel : public OptimizerKernel {
   int state_slots() const override { return 0; }
   void Apply(uint64_t k, std::span<float> w, std::span<float> state,
              std::span<const float> g) const override;
+  void ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
+                    std::span<const float> g, std::span<float> moved, bool fresh) const override;
 
  private:
+  void Run(uint64_t k, std::span<float> w, std::span<float> state, std::span<const float> g,
+           Told told) const;
+
   const RateSchedule rate_;
   const GradientTransform transform_;
 };

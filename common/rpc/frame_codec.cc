@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 
 namespace monsoon {
 namespace {
@@ -51,17 +52,28 @@ const std::byte* ChunkCursor::Peek(size_t size, size_t alignment) const {
 }
 
 std::string EncodeFrameHead(const DataHeader& header) {
-  const size_t length = header.ByteSizeLong();
-  CHECK_LE(length, kMaxFrameHeaderBytes);
-  std::string head(kMagic, sizeof(kMagic));
-  for (int shift = 0; shift < 32; shift += 8) {
-    head.push_back(static_cast<char>(length >> shift));
-  }
-  CHECK(header.AppendToString(&head));
+  std::string head;
+  EncodeFrameHead(header, &head);
   return head;
 }
 
+void EncodeFrameHead(const DataHeader& header, std::string* head) {
+  const size_t length = header.ByteSizeLong();
+  CHECK_LE(length, kMaxFrameHeaderBytes);
+  head->assign(kMagic, sizeof(kMagic));
+  for (int shift = 0; shift < 32; shift += 8) {
+    head->push_back(static_cast<char>(length >> shift));
+  }
+  CHECK(header.AppendToString(head));
+}
+
 absl::StatusOr<DataHeader> DecodeFrameHead(ChunkCursor* cursor) {
+  DataHeader header;
+  RETURN_IF_ERROR(DecodeFrameHead(cursor, &header));
+  return header;
+}
+
+absl::Status DecodeFrameHead(ChunkCursor* cursor, DataHeader* header) {
   if (cursor->remaining() < kFramePrefixBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a frame of ", cursor->remaining(), " bytes is shorter than its prefix"));
@@ -80,17 +92,23 @@ absl::StatusOr<DataHeader> DecodeFrameHead(ChunkCursor* cursor) {
                                                    " bytes; the limit is ", kMaxFrameHeaderBytes,
                                                    ", and ", cursor->remaining(), " came"));
   }
-  std::string bytes(length, '\0');
-  cursor->Copy(length, bytes.data());
-  DataHeader header;
-  if (!header.ParseFromString(bytes)) {
+  bool parsed = false;
+  if (const std::byte* whole = cursor->Peek(length, /*alignment=*/1)) {
+    parsed = header->ParseFromArray(whole, static_cast<int>(length));
+    cursor->Skip(length);
+  } else {
+    std::string bytes(length, '\0');
+    cursor->Copy(length, bytes.data());
+    parsed = header->ParseFromString(bytes);
+  }
+  if (!parsed) {
     return absl::InvalidArgumentError("the frame's header cannot be parsed");
   }
   if (cursor->remaining() > kMaxFramePayloadBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the frame's payload has ", cursor->remaining(),
                                                    " bytes; the limit is ", kMaxFramePayloadBytes));
   }
-  return header;
+  return absl::OkStatus();
 }
 
 }  // namespace monsoon

@@ -47,9 +47,14 @@ class ChunkCursor {
 
 // Prefix and header; the payload follows. The header is CHECKed to fit.
 std::string EncodeFrameHead(const DataHeader& header);
+// The same in place of what `head` holds, whose memory is used again.
+void EncodeFrameHead(const DataHeader& header, std::string* head);
 
 // Reads prefix and header and leaves `cursor` at the payload. InvalidArgument
 // says what is wrong: a short frame, the magic, a length, the header.
 absl::StatusOr<DataHeader> DecodeFrameHead(ChunkCursor* cursor);
+// The same into `header`, which may lie in an arena; it allocates nothing else
+// where the header came in one piece.
+absl::Status DecodeFrameHead(ChunkCursor* cursor, DataHeader* header);
 
 }  // namespace monsoon

@@ -128,6 +128,7 @@ absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, C
       RETURN_IF_ERROR(target->codec->Decode(target->encoded, out));
     }
     target->bytes += expected;
+    ++target->records;
     target->marks->shard[shard][record.stripe()] = {reply.epoch(), record.version(),
                                                     record.applied_sequence()};
   }

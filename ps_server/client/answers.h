@@ -38,6 +38,7 @@ struct FetchTarget {
   FetchMarks* marks = nullptr;         // has an entry per stripe
   std::vector<std::byte> encoded;      // scratch
   uint64_t bytes = 0;                  // of records so far
+  uint64_t records = 0;                // taken from frames so far
 };
 
 // Puts one fetch frame of `shard` into `target`.

@@ -1,9 +1,12 @@
 #include "ps_server/client/exchange.h"
 
 #include <algorithm>
+#include <array>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/rpc/retry.h"
+#include "google/protobuf/arena.h"
 
 namespace monsoon {
 namespace {
@@ -38,8 +41,9 @@ struct Lane {
 class Runner {
  public:
   Runner(const ExchangeContext& context, const std::vector<std::vector<RequestFrame>>& requests,
-         FrameTransport* transport, const AnswerHandler& handler, ExchangeCounts* counts)
-      : context_(context),
+         FrameTransport* transport, AnswerHandler handler, ExchangeCounts* counts)
+      : headers_(ArenaOptions(&headers_memory_)),
+        context_(context),
         requests_(requests),
         transport_(transport),
         handler_(handler),
@@ -135,9 +139,10 @@ class Runner {
   absl::Status Receive(const FrameTransport::Event& event) {
     Lane& lane = lanes_[event.shard];
     ChunkCursor cursor(event.frame);
-    const absl::StatusOr<DataHeader> header = DecodeFrameHead(&cursor);
-    if (!header.ok()) {
-      return NameShard(context_, event.shard, header.status());
+    headers_.Reset();
+    auto* const header = google::protobuf::Arena::CreateMessage<DataHeader>(&headers_);
+    if (const absl::Status status = DecodeFrameHead(&cursor, header); !status.ok()) {
+      return NameShard(context_, event.shard, status);
     }
     if (lane.answered == lane.sent ||
         header->request_id() != requests_[event.shard][lane.answered].request_id) {
@@ -175,13 +180,24 @@ class Runner {
     return absl::OkStatus();
   }
 
+  // Of answers, one at a time.
+  using HeadersMemory = std::array<char, 4096>;
+  static google::protobuf::ArenaOptions ArenaOptions(HeadersMemory* memory) {
+    google::protobuf::ArenaOptions options;
+    options.initial_block = memory->data();
+    options.initial_block_size = memory->size();
+    return options;
+  }
+
+  alignas(8) HeadersMemory headers_memory_;
+  google::protobuf::Arena headers_;
   const ExchangeContext& context_;
   const std::vector<std::vector<RequestFrame>>& requests_;
   FrameTransport* const transport_;
-  const AnswerHandler& handler_;
+  const AnswerHandler handler_;
   ExchangeCounts* const counts_;
   const absl::Duration end_;
-  std::vector<Lane> lanes_;
+  absl::InlinedVector<Lane, 8> lanes_;
 };
 
 }  // namespace
@@ -197,8 +213,7 @@ absl::Status NameShard(const ExchangeContext& context, uint32_t shard, const abs
 
 absl::Status RunExchange(const ExchangeContext& context,
                          const std::vector<std::vector<RequestFrame>>& requests,
-                         FrameTransport* transport, const AnswerHandler& handler,
-                         ExchangeCounts* counts) {
+                         FrameTransport* transport, AnswerHandler handler, ExchangeCounts* counts) {
   return Runner(context, requests, transport, handler, counts).Run();
 }
 

@@ -4,14 +4,16 @@
 //
 // Keeps at most kFramesInFlight unanswered frames per shard: the credits of the
 // data plane. A server that gets more simply does not read them.
+//
+// An exchange without trouble allocates nothing of its own for up to 8 shards.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -40,8 +42,8 @@ enum class Answer {
 
 // Called for each answer frame; `payload` stands after the header. An error
 // ends the exchange.
-using AnswerHandler = std::function<absl::StatusOr<Answer>(uint32_t shard, const DataHeader& header,
-                                                           ChunkCursor* payload)>;
+using AnswerHandler = absl::FunctionRef<absl::StatusOr<Answer>(
+    uint32_t shard, const DataHeader& header, ChunkCursor* payload)>;
 
 struct ExchangeContext {
   const std::vector<std::string>* addresses = nullptr;  // one a shard, for messages
@@ -59,8 +61,7 @@ struct RequestFrame {
 // requests have been given up.
 absl::Status RunExchange(const ExchangeContext& context,
                          const std::vector<std::vector<RequestFrame>>& requests,
-                         FrameTransport* transport, const AnswerHandler& handler,
-                         ExchangeCounts* counts);
+                         FrameTransport* transport, AnswerHandler handler, ExchangeCounts* counts);
 
 // "ps/1 at localhost:2222: message", with code and payloads kept.
 absl::Status NameShard(const ExchangeContext& context, uint32_t shard, const absl::Status& status);

@@ -104,7 +104,9 @@ class FakeTransport : public FrameTransport {
 
 class ExchangeTest : public ::testing::Test {
  protected:
-  absl::Status Run(FakeTransport* transport, int frames, AnswerHandler handler = nullptr) {
+  using Handler = std::function<absl::StatusOr<Answer>(uint32_t, const DataHeader&, ChunkCursor*)>;
+
+  absl::Status Run(FakeTransport* transport, int frames, Handler handler = nullptr) {
     std::vector<std::vector<RequestFrame>> requests(1);
     for (int i = 0; i < frames; ++i) {
       DataHeader header;

@@ -29,11 +29,18 @@ struct Stream {
         memory(std::move(memory)),
         channel(FrameChannel::Side::kClient, this->memory.data(), client_bell) {}
 
+  // Not while the sender is busy.
+  void Begin(Frame frame) {
+    sending = std::move(frame);
+    const ByteChunk parts[] = {std::as_bytes(std::span(*sending.head)), sending.payload};
+    channel.sender()->Begin(parts);
+  }
+
   const UniqueFd socket;
   const MemoryMapping memory;
   FrameChannel channel;
-  Frame sending;  // while the sender is busy
-  std::deque<Frame> queue;
+  Frame sending;            // while the sender is busy
+  std::deque<Frame> queue;  // behind it; a deque allocates even when it stays short
   bool map_asked = false;
   SharedMemoryTransport::Mapping mapping;  // its reader is null where there is none
   bool ended = false;                      // by the shard; what it had written is still to be told
@@ -121,6 +128,13 @@ class RingTransport final : public SharedMemoryTransport {
     return mapping->reader == nullptr ? nullptr : mapping;
   }
 
+  const Mapping* mapped(uint32_t shard) const override {
+    const Stream* stream = streams_[shard].get();
+    return stream == nullptr || stream->ended || stream->mapping.reader == nullptr
+               ? nullptr
+               : &stream->mapping;
+  }
+
   bool Alive(uint32_t shard) override {
     Stream* stream = streams_[shard].get();
     if (stream != nullptr && !stream->ended) {
@@ -136,7 +150,11 @@ class RingTransport final : public SharedMemoryTransport {
       return;
     }
     stream->ended = !IsConnected(stream->socket.get());
-    stream->queue.push_back(std::move(frame));
+    if (stream->queue.empty() && !stream->channel.sender()->busy()) {
+      stream->Begin(std::move(frame));
+    } else {
+      stream->queue.push_back(std::move(frame));
+    }
   }
 
   Event Wait(absl::Duration timeout) override {
@@ -201,11 +219,9 @@ class RingTransport final : public SharedMemoryTransport {
     FrameSender* sender = stream->channel.sender();
     while (sender->busy() || !stream->queue.empty()) {
       if (!sender->busy()) {
-        stream->sending = std::move(stream->queue.front());
+        Frame next = std::move(stream->queue.front());
         stream->queue.pop_front();
-        const ByteChunk parts[] = {std::as_bytes(std::span(*stream->sending.head)),
-                                   stream->sending.payload};
-        sender->Begin(parts);
+        stream->Begin(std::move(next));
       }
       RETURN_IF_ERROR(sender->Continue());
       if (sender->busy()) {

@@ -45,6 +45,10 @@ class SharedMemoryTransport : public FrameTransport {
   virtual const Mapping* Map(uint32_t shard, const FetchRequest& request, const SharedShape& shape,
                              absl::Duration deadline) = 0;
 
+  // What Map gave for the stream that there is now, without asking; null where it
+  // was not asked for yet.
+  virtual const Mapping* mapped(uint32_t shard) const = 0;
+
   // Whether the shard still holds its end of the stream. What was read from its
   // mapping before counts only if it does.
   virtual bool Alive(uint32_t shard) = 0;

@@ -44,12 +44,19 @@ class ShardedParameterClient final : public ParameterClient {
   ShardedParameterClient(ParameterClientOptions options, std::unique_ptr<TensorCodec> push_codec)
       : options_(std::move(options)),
         report_(absl::StrCat("job ", options_.job), options_.map.shards()),
+        fetch_requests_(&options_),
+        left_(options_.map.shards()),
+        push_requests_(&options_),
         encoder_(options_.map, options_.push_format, std::move(push_codec)) {
     std::unique_ptr<ChoosingTransport> transport = MakeTransport();
     // Faults are of frames, so there every fetch is one.
     reader_ = options_.fault.enabled() ? nullptr : transport.get();
     fetch_transport_ = AddFaults(options_, std::move(transport));
     push_transport_ = AddFaults(options_, MakeTransport());
+    for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+      stripes_ += options_.map.stripes(shard);
+    }
+    fits_one_frame_ = push_requests_.FitsOneFrame(encoder_);
   }
 
   absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
@@ -69,27 +76,43 @@ class ShardedParameterClient final : public ParameterClient {
     return FetchAll(name, FLOAT32, vector, /*marks=*/nullptr, stats);
   }
 
+  bool FetchMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
+    if (options_.fetch_format != FLOAT32 || cancelled_) {
+      return false;
+    }
+    if (!fetch_mutex_.TryLock()) {
+      return false;  // a Fetch is in progress
+    }
+    const bool done = mapped() && ReadMapped(parameters, marks, stats);
+    fetch_mutex_.Unlock();
+    return done;
+  }
+
   absl::StatusOr<PushResult> Push(std::span<const float> gradient,
                                   const FetchMarks& base) override {
-    CHECK_EQ(gradient.size(), options_.map.size());
-    CHECK(!options_.read_only);
-    RETURN_IF_ERROR(CheckFinite(gradient, "gradient"));
-    MutexLock lock(&push_mutex_);
-    PushResult result;
-    result.sequence = next_sequence_;
-    encoder_.Encode(result.sequence, gradient);
-    const AnswerHandler handler = [this, &result, encoder = &encoder_](
-                                      uint32_t shard, const DataHeader& header, ChunkCursor*) {
-      return TakePushAnswer(shard, header, encoder, &result);
-    };
-    ExchangeCounts counts;
-    const ShardRequests requests =
-        MakePushRequests(options_, encoder_, base, next_sequence_, &next_push_id_);
-    RETURN_IF_ERROR(RunExchange(Context(), requests, push_transport_.get(), handler, &counts));
-    ++next_sequence_;
-    result.rpcs = counts.frames;
-    result.retries = counts.retries;
-    result.bytes = counts.bytes;
+    return PushWith(gradient, base, /*target=*/nullptr);
+  }
+
+  bool combines() override {
+    if (!fits_one_frame_) {
+      return false;
+    }
+    if (!fetch_mutex_.TryLock()) {
+      return false;  // a Fetch is in progress
+    }
+    const bool saves = !mapped();
+    fetch_mutex_.Unlock();
+    return saves;
+  }
+
+  absl::StatusOr<PushResult> PushAndFetch(std::span<const float> gradient, const FetchMarks& base,
+                                          std::span<float> parameters, FetchMarks* marks,
+                                          FetchStats* stats, bool* fetched) override {
+    FetchTarget target = MakeTarget(options_.fetch_format, parameters, marks);
+    *fetched = false;
+    ASSIGN_OR_RETURN(PushResult result, PushWith(gradient, base, &target));
+    *fetched = target.records == stripes_;
+    *stats = {target.bytes, 0, 0, FetchWidth(*marks)};
     return result;
   }
 
@@ -100,8 +123,8 @@ class ShardedParameterClient final : public ParameterClient {
     RETURN_IF_ERROR(CheckFinite(gradient, "gradient"));
     MutexLock lock(&push_mutex_);
     ContributeResult result;
-    const AnswerHandler handler = [&result](uint32_t, const DataHeader& header,
-                                            ChunkCursor*) -> absl::StatusOr<Answer> {
+    const auto handler = [&result](uint32_t, const DataHeader& header,
+                                   ChunkCursor*) -> absl::StatusOr<Answer> {
       if (header.has_error()) {
         return ToStatus(header.error(), /*has_session=*/true);
       }
@@ -111,9 +134,9 @@ class ShardedParameterClient final : public ParameterClient {
       return TakeContributeReply(header.contribute_reply(), &result);
     };
     ExchangeCounts counts;
-    const ShardRequests requests =
-        MakeContributeRequests(options_, evaluation, contribution, gradient, &next_push_id_);
-    RETURN_IF_ERROR(RunExchange(Context(), requests, push_transport_.get(), handler, &counts));
+    RETURN_IF_ERROR(RunExchange(Context(),
+                                push_requests_.Contribute(evaluation, contribution, gradient),
+                                push_transport_.get(), handler, &counts));
     result.rpcs = counts.frames;
     result.retries = counts.retries;
     result.bytes = counts.bytes;
@@ -124,8 +147,8 @@ class ShardedParameterClient final : public ParameterClient {
     CHECK_EQ(parameters.size(), options_.map.size());
     RETURN_IF_ERROR(CheckFinite(parameters, "parameter"));
     MutexLock lock(&push_mutex_);
-    const AnswerHandler handler = [](uint32_t, const DataHeader& header,
-                                     ChunkCursor*) -> absl::StatusOr<Answer> {
+    const auto handler = [](uint32_t, const DataHeader& header,
+                            ChunkCursor*) -> absl::StatusOr<Answer> {
       if (header.has_error()) {
         return ToStatus(header.error(), /*has_session=*/false);
       }
@@ -135,8 +158,8 @@ class ShardedParameterClient final : public ParameterClient {
       return Answer::kDone;
     };
     ExchangeCounts counts;
-    return RunExchange(Context(), MakeWriteRequests(options_, parameters, &next_push_id_),
-                       push_transport_.get(), handler, &counts);
+    return RunExchange(Context(), push_requests_.Write(parameters), push_transport_.get(), handler,
+                       &counts);
   }
 
   std::vector<std::string> transports() const override { return report_.Get(); }
@@ -144,6 +167,35 @@ class ShardedParameterClient final : public ParameterClient {
   void Cancel() override { cancelled_ = true; }
 
  private:
+  // Push; with a target, the acknowledgements bring the parameters.
+  absl::StatusOr<PushResult> PushWith(std::span<const float> gradient, const FetchMarks& base,
+                                      FetchTarget* target) {
+    CHECK_EQ(gradient.size(), options_.map.size());
+    CHECK(!options_.read_only);
+    RETURN_IF_ERROR(CheckFinite(gradient, "gradient"));
+    MutexLock lock(&push_mutex_);
+    PushResult result;
+    result.sequence = next_sequence_;
+    encoder_.Encode(result.sequence, gradient);
+    const auto handler = [&, encoder = &encoder_](uint32_t shard, const DataHeader& header,
+                                                  ChunkCursor* payload) -> absl::StatusOr<Answer> {
+      ASSIGN_OR_RETURN(const Answer answer, TakePushAnswer(shard, header, encoder, &result));
+      if (answer == Answer::kDone && target != nullptr && header.push_reply().has_fetch()) {
+        return TakeFetchReply(shard, header.push_reply().fetch(), payload, target);
+      }
+      return answer;
+    };
+    ExchangeCounts counts;
+    RETURN_IF_ERROR(RunExchange(
+        Context(), push_requests_.Push(encoder_, base, next_sequence_, target != nullptr),
+        push_transport_.get(), handler, &counts));
+    ++next_sequence_;
+    result.rpcs = counts.frames;
+    result.retries = counts.retries;
+    result.bytes = counts.bytes;
+    return result;
+  }
+
   absl::StatusOr<Answer> TakePushAnswer(uint32_t shard, const DataHeader& header,
                                         PushEncoder* encoder, PushResult* result) const {
     if (header.has_error()) {
@@ -165,24 +217,32 @@ class ShardedParameterClient final : public ParameterClient {
     return answer;
   }
 
-  // Of the parameters if `vector` is empty.
-  absl::Status FetchAll(const std::string& vector, WireFormat format, std::span<float> parameters,
-                        FetchMarks* marks, FetchStats* stats) {
+  // `marks` gets an entry per stripe.
+  FetchTarget MakeTarget(WireFormat format, std::span<float> parameters, FetchMarks* marks) const {
     CHECK_EQ(parameters.size(), options_.map.size());
-    FetchMarks fetched;
+    marks->shard.resize(options_.map.shards());
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-      fetched.shard.emplace_back(options_.map.stripes(shard));
+      marks->shard[shard].resize(options_.map.stripes(shard));
     }
     FetchTarget target;
     target.map = &options_.map;
     target.codec = TensorCodec::Find(format);
     target.parameters = parameters;
-    target.marks = &fetched;
+    target.marks = marks;
+    return target;
+  }
+
+  // Of the parameters if `vector` is empty.
+  absl::Status FetchAll(const std::string& vector, WireFormat format, std::span<float> parameters,
+                        FetchMarks* marks, FetchStats* stats) {
+    FetchMarks unwanted;
+    marks = marks == nullptr ? &unwanted : marks;
+    FetchTarget target = MakeTarget(format, parameters, marks);
     ExchangeCounts counts;
     {
       MutexLock lock(&fetch_mutex_);
-      const AnswerHandler handler = [&](uint32_t shard, const DataHeader& header,
-                                        ChunkCursor* payload) -> absl::StatusOr<Answer> {
+      const auto handler = [&](uint32_t shard, const DataHeader& header,
+                               ChunkCursor* payload) -> absl::StatusOr<Answer> {
         if (header.has_error()) {
           return ToStatus(header.error(), !options_.read_only);
         }
@@ -191,39 +251,60 @@ class ShardedParameterClient final : public ParameterClient {
         }
         return TakeFetchReply(shard, header.fetch_reply(), payload, &target);
       };
-      ShardRequests requests;
       for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-        const FetchRequest whole = WholeFetch(options_, shard, vector, format);
-        requests.push_back(
-            MakeFetchRequests(whole, ReadShared(whole, shard, &target), &next_fetch_id_));
+        ReadShared(fetch_requests_.WholeFetch(shard, vector, format), shard, &target);
       }
-      RETURN_IF_ERROR(RunExchange(Context(), requests, fetch_transport_.get(), handler, &counts));
+      RETURN_IF_ERROR(RunExchange(Context(), fetch_requests_.Fetch(left_), fetch_transport_.get(),
+                                  handler, &counts));
     }
     if (stats != nullptr) {
-      *stats = {target.bytes, counts.frames, counts.retries, FetchWidth(fetched)};
-    }
-    if (marks != nullptr) {
-      *marks = std::move(fetched);
+      *stats = {target.bytes, counts.frames, counts.retries, FetchWidth(*marks)};
     }
     return absl::OkStatus();
   }
 
-  // The stripes that are left to be asked for. In a lossy format all are: what
-  // a fetch gives does not depend on where the shard is.
-  std::vector<uint32_t> ReadShared(const FetchRequest& whole, uint32_t shard, FetchTarget* target)
+  // Reads what it can from the shard's memory; left_[shard] becomes what must be
+  // asked for. In a lossy format all is: what a fetch gives does not depend on
+  // where the shard is.
+  void ReadShared(const FetchRequest& whole, uint32_t shard, FetchTarget* target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
+    std::vector<uint32_t>& left = left_[shard];
     if (reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 || cancelled_) {
-      std::vector<uint32_t> all(options_.map.stripes(shard));
-      std::iota(all.begin(), all.end(), 0u);
-      return all;
+      left.resize(options_.map.stripes(shard));
+      std::iota(left.begin(), left.end(), 0u);
+      return;
     }
-    std::vector<uint32_t> left =
-        reader_->Read(shard, whole, options_.map, target->parameters, &target->marks->shard[shard]);
+    reader_->Read(shard, whole, options_.map, target->parameters, &target->marks->shard[shard],
+                  &left);
     target->bytes += options_.map.shard(shard).size() * sizeof(float);
     for (const uint32_t stripe : left) {  // counted when they come
       target->bytes -= options_.map.stripe(shard, stripe).size() * sizeof(float);
     }
-    return left;
+  }
+
+  bool mapped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
+    if (reader_ == nullptr || options_.fetch_format != FLOAT32) {
+      return false;
+    }
+    for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+      if (!reader_->readable(shard)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool ReadMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
+    FetchTarget target = MakeTarget(FLOAT32, parameters, marks);
+    for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+      ReadShared(fetch_requests_.WholeFetch(shard, "", FLOAT32), shard, &target);
+      if (!left_[shard].empty()) {
+        return false;
+      }
+    }
+    *stats = {target.bytes, 0, 0, FetchWidth(*marks)};
+    return true;
   }
 
   std::unique_ptr<ChoosingTransport> MakeTransport() {
@@ -249,16 +330,19 @@ class ShardedParameterClient final : public ParameterClient {
   const ParameterClientOptions options_;
   std::atomic<bool> cancelled_{false};
   TransportReport report_;
+  uint64_t stripes_ = 0;         // of all shards
+  bool fits_one_frame_ = false;  // each shard's push and slice
 
   Mutex fetch_mutex_;
   std::unique_ptr<FrameTransport> fetch_transport_ ABSL_PT_GUARDED_BY(fetch_mutex_);
   // fetch_transport_ where it can read shared memory, else null.
   ChoosingTransport* reader_ ABSL_PT_GUARDED_BY(fetch_mutex_) = nullptr;
-  uint64_t next_fetch_id_ ABSL_GUARDED_BY(fetch_mutex_) = 1;
+  RequestMaker fetch_requests_ ABSL_GUARDED_BY(fetch_mutex_);
+  std::vector<std::vector<uint32_t>> left_ ABSL_GUARDED_BY(fetch_mutex_);  // [shard], to be asked
 
   Mutex push_mutex_;
   std::unique_ptr<FrameTransport> push_transport_ ABSL_PT_GUARDED_BY(push_mutex_);
-  uint64_t next_push_id_ ABSL_GUARDED_BY(push_mutex_) = 1;
+  RequestMaker push_requests_ ABSL_GUARDED_BY(push_mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(push_mutex_) = 1;
   PushEncoder encoder_ ABSL_GUARDED_BY(push_mutex_);
 };
@@ -266,6 +350,17 @@ class ShardedParameterClient final : public ParameterClient {
 }  // namespace
 
 std::vector<std::string> ParameterClient::transports() const { return {}; }
+
+bool ParameterClient::FetchMapped(std::span<float>, FetchMarks*, FetchStats*) { return false; }
+
+bool ParameterClient::combines() { return false; }
+
+absl::StatusOr<ParameterClient::PushResult> ParameterClient::PushAndFetch(
+    std::span<const float> gradient, const FetchMarks& base, std::span<float>, FetchMarks*,
+    FetchStats*, bool* fetched) {
+  *fetched = false;
+  return Push(gradient, base);
+}
 
 absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
   return absl::UnimplementedError("this parameter client has no vectors");

@@ -90,9 +90,16 @@ class ParameterClient {
   virtual ~ParameterClient() = default;
 
   // Reads the whole vector; parameters.size() is map.size(). On an error the
-  // contents of `parameters` are not defined. `marks` and `stats` may be null.
+  // contents of `parameters` and `marks` are not defined. `marks` and `stats`
+  // may be null; marks of an earlier fetch are written over in place.
   virtual absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) = 0;
-  // The same, in FLOAT32 whatever the fetch format: what an evaluation judges.
+  // Fetch without a message and without waiting for anybody, where all shards'
+  // parameters are in memory that this process has mapped and none is being
+  // written: a copy, and done. False: Fetch must be called; what `parameters`,
+  // `marks` and `stats` hold is then not defined. The first Fetch maps.
+  virtual bool FetchMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats);
+  // The same as Fetch, in FLOAT32 whatever the fetch format: what an evaluation
+  // judges.
   virtual absl::Status FetchExact(std::span<float> parameters, FetchMarks* marks,
                                   FetchStats* stats) {
     return Fetch(parameters, marks, stats);
@@ -118,6 +125,18 @@ class ParameterClient {
   // refused, is added to the next push.
   virtual absl::StatusOr<PushResult> Push(std::span<const float> gradient,
                                           const FetchMarks& base) = 0;
+
+  // Whether PushAndFetch saves a round trip: all shards' slices are small, and
+  // their parameters are not mapped.
+  virtual bool combines();
+  // Push, whose acknowledgements bring what a Fetch right after it would, in one
+  // round trip: `parameters`, `marks` and `stats` are then set, and *fetched. It
+  // stays false where a shard could not; what they hold is not defined. Not
+  // while a Fetch is in progress.
+  virtual absl::StatusOr<PushResult> PushAndFetch(std::span<const float> gradient,
+                                                  const FetchMarks& base,
+                                                  std::span<float> parameters, FetchMarks* marks,
+                                                  FetchStats* stats, bool* fetched);
 
   // Reads a named vector of a batch job, also without a session; vector.size()
   // is map.size(). NotFound names it and the shard that does not have it.

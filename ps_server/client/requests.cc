@@ -1,8 +1,6 @@
 #include "ps_server/client/requests.h"
 
 #include <algorithm>
-#include <memory>
-#include <string>
 #include <utility>
 
 #include "common/rpc/frame_codec.h"
@@ -16,13 +14,6 @@ void FillSession(const ParameterClientOptions& options, SessionKey* key) {
   key->set_incarnation(options.incarnation);
 }
 
-RequestFrame MakeFrame(DataHeader header, std::span<const std::byte> payload,
-                       uint64_t* next_request_id) {
-  header.set_request_id((*next_request_id)++);
-  return {header.request_id(),
-          {std::make_shared<const std::string>(EncodeFrameHead(header)), payload}};
-}
-
 // Stripes [first, end) of one shard that travel in one frame.
 struct Group {
   uint32_t first = 0;
@@ -34,18 +25,21 @@ std::span<const std::byte> Part(std::span<const float> vector, const Group& grou
   return std::as_bytes(vector.subspan(group.slice.begin, group.slice.size()));
 }
 
-// `stripe_bytes`: of the longest one.
-std::vector<Group> GroupStripes(const ShardMap& map, uint32_t shard, uint64_t stripe_bytes) {
-  const uint64_t fit =
-      std::clamp<uint64_t>(kMaxFramePayloadBytes / stripe_bytes, 1, kMaxFrameRecords);
-  std::vector<Group> groups;
+// Stripes of `stripe_bytes`, that of the longest one, which fit one frame.
+uint32_t StripesPerFrame(uint64_t stripe_bytes) {
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(kMaxFramePayloadBytes / stripe_bytes, 1, kMaxFrameRecords));
+}
+
+// Calls `visit(group)` for the frames of a shard.
+template <typename Visit>
+void ForEachGroup(const ShardMap& map, uint32_t shard, uint64_t stripe_bytes, Visit visit) {
+  const uint32_t fit = StripesPerFrame(stripe_bytes);
   const uint32_t stripes = map.stripes(shard);
-  for (uint32_t first = 0; first < stripes; first += static_cast<uint32_t>(fit)) {
-    const uint32_t end = std::min<uint32_t>(stripes, first + static_cast<uint32_t>(fit));
-    groups.push_back(
-        {first, end, {map.stripe(shard, first).begin, map.stripe(shard, end - 1).end}});
+  for (uint32_t first = 0; first < stripes; first += fit) {
+    const uint32_t end = std::min(stripes, first + fit);
+    visit(Group{first, end, {map.stripe(shard, first).begin, map.stripe(shard, end - 1).end}});
   }
-  return groups;
 }
 
 uint32_t StripeBytes(const ShardMap& map, uint32_t shard, uint32_t stripe) {
@@ -54,23 +48,58 @@ uint32_t StripeBytes(const ShardMap& map, uint32_t shard, uint32_t stripe) {
 
 }  // namespace
 
-ShardRequests MakePushRequests(const ParameterClientOptions& options, const PushEncoder& encoder,
-                               const FetchMarks& base, uint64_t sequence,
-                               uint64_t* next_request_id) {
-  ShardRequests requests(options.map.shards());
-  for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
+RequestMaker::RequestMaker(const ParameterClientOptions* options)
+    : options_(*options), whole_(options->map.shards()), requests_(options->map.shards()) {
+  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+    FillSession(options_, whole_[shard].mutable_session());
+    whole_[shard].set_layout_hash(options_.layout_hash);
+    whole_[shard].set_stripe_count(options_.map.stripes(shard));
+    whole_[shard].set_read_only(options_.read_only);
+  }
+}
+
+void RequestMaker::Begin() {
+  for (std::vector<RequestFrame>& requests : requests_) {
+    requests.clear();
+  }
+}
+
+std::shared_ptr<std::string> RequestMaker::FreeHead() {
+  for (size_t i = 0; i < heads_.size(); ++i) {
+    next_head_ = (next_head_ + 1) % heads_.size();
+    // Transports give up frames in the thread that calls them: this one.
+    if (heads_[next_head_].use_count() == 1) {
+      return heads_[next_head_];
+    }
+  }
+  return heads_.emplace_back(std::make_shared<std::string>());
+}
+
+void RequestMaker::Add(uint32_t shard, std::span<const std::byte> payload) {
+  header_.set_request_id(next_request_id_++);
+  std::shared_ptr<std::string> head = FreeHead();
+  EncodeFrameHead(header_, head.get());
+  requests_[shard].push_back({header_.request_id(), {std::move(head), payload}});
+}
+
+const RequestMaker::ShardRequests& RequestMaker::Push(const PushEncoder& encoder,
+                                                      const FetchMarks& base, uint64_t sequence,
+                                                      bool then_fetch) {
+  Begin();
+  PushRequest* push = header_.mutable_push();
+  FillSession(options_, push->mutable_session());
+  push->set_layout_hash(options_.layout_hash);
+  push->set_then_fetch(then_fetch);
+  push->set_fetch_format(then_fetch ? options_.fetch_format : FLOAT32);
+  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
     // The first stripe is as long as any.
-    for (const Group& group :
-         GroupStripes(options.map, shard, encoder.StripeBytes(shard, /*stripe=*/0))) {
-      DataHeader header;
-      PushRequest* push = header.mutable_push();
-      FillSession(options, push->mutable_session());
-      push->set_layout_hash(options.layout_hash);
+    ForEachGroup(options_.map, shard, encoder.StripeBytes(shard, 0), [&](const Group& group) {
+      push->clear_record();
       for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
         PushRecord* record = push->add_record();
         record->set_stripe(stripe);
         record->set_sequence(sequence);
-        record->set_epoch(options.epochs[shard]);
+        record->set_epoch(options_.epochs[shard]);
         if (!base.shard.empty()) {
           record->set_base_epoch(base.shard[shard][stripe].epoch);
           record->set_base_version(base.shard[shard][stripe].version);
@@ -78,90 +107,94 @@ ShardRequests MakePushRequests(const ParameterClientOptions& options, const Push
         record->set_format(encoder.format());
         record->set_length(static_cast<uint32_t>(encoder.StripeBytes(shard, stripe)));
       }
-      requests[shard].push_back(MakeFrame(
-          std::move(header), encoder.Bytes(shard, group.first, group.end), next_request_id));
-    }
+      Add(shard, encoder.Bytes(shard, group.first, group.end));
+    });
   }
-  return requests;
+  return requests_;
 }
 
-ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint64_t evaluation,
-                                     uint32_t contribution, std::span<const float> gradient,
-                                     uint64_t* next_request_id) {
-  ShardRequests requests(options.map.shards());
-  for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
-    for (const Group& group :
-         GroupStripes(options.map, shard, options.map.stripe_floats() * sizeof(float))) {
-      DataHeader header;
-      ContributeRequest* contribute = header.mutable_contribute();
-      FillSession(options, contribute->mutable_session());
-      contribute->set_layout_hash(options.layout_hash);
-      contribute->set_evaluation(evaluation);
-      contribute->set_contribution(contribution);
+bool RequestMaker::FitsOneFrame(const PushEncoder& encoder) const {
+  const ShardMap& map = options_.map;
+  for (uint32_t shard = 0; shard < map.shards(); ++shard) {
+    if (map.stripes(shard) > StripesPerFrame(encoder.StripeBytes(shard, 0)) ||
+        map.stripes(shard) > StripesPerFrame(map.stripe_floats() * sizeof(float))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+const RequestMaker::ShardRequests& RequestMaker::Contribute(uint64_t evaluation,
+                                                            uint32_t contribution,
+                                                            std::span<const float> gradient) {
+  Begin();
+  ContributeRequest* contribute = header_.mutable_contribute();
+  FillSession(options_, contribute->mutable_session());
+  contribute->set_layout_hash(options_.layout_hash);
+  contribute->set_evaluation(evaluation);
+  contribute->set_contribution(contribution);
+  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+    const uint64_t stripe_bytes = options_.map.stripe_floats() * sizeof(float);
+    ForEachGroup(options_.map, shard, stripe_bytes, [&](const Group& group) {
+      contribute->clear_record();
       for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
         ContributeRecord* record = contribute->add_record();
         record->set_stripe(stripe);
-        record->set_epoch(options.epochs[shard]);
-        record->set_length(StripeBytes(options.map, shard, stripe));
+        record->set_epoch(options_.epochs[shard]);
+        record->set_length(StripeBytes(options_.map, shard, stripe));
       }
-      requests[shard].push_back(
-          MakeFrame(std::move(header), Part(gradient, group), next_request_id));
-    }
+      Add(shard, Part(gradient, group));
+    });
   }
-  return requests;
+  return requests_;
 }
 
-FetchRequest WholeFetch(const ParameterClientOptions& options, uint32_t shard,
-                        const std::string& vector, WireFormat format) {
-  FetchRequest fetch;
-  FillSession(options, fetch.mutable_session());
-  fetch.set_layout_hash(options.layout_hash);
-  fetch.set_stripe_count(options.map.stripes(shard));
-  fetch.set_read_only(options.read_only);
-  fetch.set_vector(vector);
-  fetch.set_format(format);
-  return fetch;
-}
-
-std::vector<RequestFrame> MakeFetchRequests(const FetchRequest& whole,
-                                            std::span<const uint32_t> stripes,
-                                            uint64_t* next_request_id) {
-  std::vector<RequestFrame> requests;
-  for (size_t begin = 0; begin < stripes.size();) {
-    size_t end = begin + 1;
-    while (end < stripes.size() && stripes[end] == stripes[end - 1] + 1) {
-      ++end;
-    }
-    DataHeader header;
-    *header.mutable_fetch() = whole;
-    header.mutable_fetch()->set_first_stripe(stripes[begin]);
-    header.mutable_fetch()->set_stripe_count(static_cast<uint32_t>(end - begin));
-    requests.push_back(MakeFrame(std::move(header), {}, next_request_id));
-    begin = end;
-  }
-  return requests;
-}
-
-ShardRequests MakeWriteRequests(const ParameterClientOptions& options,
-                                std::span<const float> parameters, uint64_t* next_request_id) {
-  ShardRequests requests(options.map.shards());
-  for (uint32_t shard = 0; shard < options.map.shards(); ++shard) {
-    for (const Group& group :
-         GroupStripes(options.map, shard, options.map.stripe_floats() * sizeof(float))) {
-      DataHeader header;
-      WriteRequest* write = header.mutable_write();
-      write->set_job(options.job);
-      write->set_layout_hash(options.layout_hash);
+const RequestMaker::ShardRequests& RequestMaker::Write(std::span<const float> parameters) {
+  Begin();
+  WriteRequest* write = header_.mutable_write();
+  write->set_job(options_.job);
+  write->set_layout_hash(options_.layout_hash);
+  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+    const uint64_t stripe_bytes = options_.map.stripe_floats() * sizeof(float);
+    ForEachGroup(options_.map, shard, stripe_bytes, [&](const Group& group) {
+      write->clear_record();
       for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
         FetchRecord* record = write->add_record();
         record->set_stripe(stripe);
-        record->set_length(StripeBytes(options.map, shard, stripe));
+        record->set_length(StripeBytes(options_.map, shard, stripe));
       }
-      requests[shard].push_back(
-          MakeFrame(std::move(header), Part(parameters, group), next_request_id));
+      Add(shard, Part(parameters, group));
+    });
+  }
+  return requests_;
+}
+
+const FetchRequest& RequestMaker::WholeFetch(uint32_t shard, const std::string& vector,
+                                             WireFormat format) {
+  whole_[shard].set_vector(vector);
+  whole_[shard].set_format(format);
+  return whole_[shard];
+}
+
+const RequestMaker::ShardRequests& RequestMaker::Fetch(
+    std::span<const std::vector<uint32_t>> stripes) {
+  Begin();
+  for (uint32_t shard = 0; shard < stripes.size(); ++shard) {
+    const std::vector<uint32_t>& wanted = stripes[shard];
+    for (size_t begin = 0; begin < wanted.size();) {
+      size_t end = begin + 1;
+      while (end < wanted.size() && wanted[end] == wanted[end - 1] + 1) {
+        ++end;
+      }
+      FetchRequest* fetch = header_.mutable_fetch();
+      *fetch = whole_[shard];
+      fetch->set_first_stripe(wanted[begin]);
+      fetch->set_stripe_count(static_cast<uint32_t>(end - begin));
+      Add(shard, {});
+      begin = end;
     }
   }
-  return requests;
+  return requests_;
 }
 
 }  // namespace monsoon

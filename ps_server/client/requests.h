@@ -1,8 +1,14 @@
-// Cuts a parameter vector into request frames by the shard map. Pure. The frames
+// Cuts a parameter vector into request frames by the shard map. The frames
 // point at the vector's memory.
+//
+// Headers, heads and lists are used again from call to call, so that a
+// replica's steps allocate nothing.
+//
+// Thread safety: none.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,33 +21,53 @@
 
 namespace monsoon {
 
-// Frames per shard, in the order of the stripes.
-using ShardRequests = std::vector<std::vector<RequestFrame>>;
+class RequestMaker {
+ public:
+  // Frames per shard, in the order of the stripes.
+  using ShardRequests = std::vector<std::vector<RequestFrame>>;
 
-// One push of what `encoder` encoded last, under `sequence`. `base` may be
-// empty. Request ids count up from `*next_request_id`.
-ShardRequests MakePushRequests(const ParameterClientOptions& options, const PushEncoder& encoder,
-                               const FetchMarks& base, uint64_t sequence,
-                               uint64_t* next_request_id);
+  // `options` outlives this.
+  explicit RequestMaker(const ParameterClientOptions* options);
 
-// One contribution's gradient (map.size() floats).
-ShardRequests MakeContributeRequests(const ParameterClientOptions& options, uint64_t evaluation,
-                                     uint32_t contribution, std::span<const float> gradient,
-                                     uint64_t* next_request_id);
+  // Each call that returns requests gives those of one exchange, which live
+  // until the next such call.
 
-// A fetch of all stripes of `shard` in `format`; of the parameters if `vector`
-// is empty.
-FetchRequest WholeFetch(const ParameterClientOptions& options, uint32_t shard,
-                        const std::string& vector, WireFormat format);
+  // One push of what `encoder` encoded last, under `sequence`. `base` may be
+  // empty. `then_fetch`: the answers are to bring the parameters too; only where
+  // FitsOneFrame holds.
+  const ShardRequests& Push(const PushEncoder& encoder, const FetchMarks& base, uint64_t sequence,
+                            bool then_fetch);
+  // Whether each shard's push is one frame, and its slice fits one frame.
+  bool FitsOneFrame(const PushEncoder& encoder) const;
 
-// Frames for those `stripes` of the shard, in ascending order, that `whole` is
-// the fetch of; neighbours share a frame.
-std::vector<RequestFrame> MakeFetchRequests(const FetchRequest& whole,
-                                            std::span<const uint32_t> stripes,
-                                            uint64_t* next_request_id);
+  // One contribution's gradient (map.size() floats).
+  const ShardRequests& Contribute(uint64_t evaluation, uint32_t contribution,
+                                  std::span<const float> gradient);
 
-// Writes `parameters` (map.size() floats).
-ShardRequests MakeWriteRequests(const ParameterClientOptions& options,
-                                std::span<const float> parameters, uint64_t* next_request_id);
+  // Writes `parameters` (map.size() floats).
+  const ShardRequests& Write(std::span<const float> parameters);
+
+  // A fetch of all stripes of `shard` in `format`; of the parameters if `vector`
+  // is empty. Lives until the next call for that shard.
+  const FetchRequest& WholeFetch(uint32_t shard, const std::string& vector, WireFormat format);
+  // Requests for those stripes of each shard ([shard], ascending) of which the
+  // last WholeFetch was; neighbours share a frame.
+  const ShardRequests& Fetch(std::span<const std::vector<uint32_t>> stripes);
+
+ private:
+  void Begin();
+  // header_ with `payload`, as the next frame of `shard`.
+  void Add(uint32_t shard, std::span<const std::byte> payload);
+  // Memory of a head that no frame holds any more.
+  std::shared_ptr<std::string> FreeHead();
+
+  const ParameterClientOptions& options_;
+  uint64_t next_request_id_ = 1;
+  DataHeader header_;
+  std::vector<FetchRequest> whole_;  // [shard]
+  std::vector<std::shared_ptr<std::string>> heads_;
+  size_t next_head_ = 0;
+  ShardRequests requests_;
+};
 
 }  // namespace monsoon

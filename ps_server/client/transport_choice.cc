@@ -55,23 +55,26 @@ class ShardTransports final : public ChoosingTransport {
     }
   }
 
-  std::vector<uint32_t> Read(uint32_t shard, const FetchRequest& request, const ShardMap& map,
-                             std::span<float> parameters, std::vector<StripeMark>* marks) override {
-    std::vector<uint32_t> all(map.stripes(shard));
-    std::iota(all.begin(), all.end(), 0u);
+  void Read(uint32_t shard, const FetchRequest& request, const ShardMap& map,
+            std::span<float> parameters, std::vector<StripeMark>* marks,
+            std::vector<uint32_t>* left) override {
+    const auto all_are_left = [&] {
+      left->resize(map.stripes(shard));
+      std::iota(left->begin(), left->end(), 0u);
+    };
+    all_are_left();
     if (!Choose(shard).ok() || routes_[shard] != Route::kSharedMemory) {
-      return all;
+      return;
     }
     const SharedMemoryTransport::Mapping* mapping = shared_memory_->Map(
         shard, request, {0, map.shard(shard).size(), map.stripe_floats()}, deadline_);
     if (mapping == nullptr) {
-      return all;
+      return;
     }
     // A stripe that is being written gets another chance when the others are
     // read.
-    std::vector<uint32_t> missing = all;
-    for (int attempt = 0; attempt < kReadAttempts && !missing.empty(); ++attempt) {
-      std::erase_if(missing, [&](uint32_t stripe) {
+    for (int attempt = 0; attempt < kReadAttempts && !left->empty(); ++attempt) {
+      std::erase_if(*left, [&](uint32_t stripe) {
         const Slice slice = map.stripe(shard, stripe);
         const std::optional<SliceReader::Mark> mark =
             mapping->reader->Read(stripe, parameters.subspan(slice.begin, slice.size()));
@@ -84,15 +87,19 @@ class ShardTransports final : public ChoosingTransport {
     // A shard that is gone may have left half of an update; a session that was
     // closed must not go on unnoticed. The shard itself says what is wrong.
     if (!mapping->reader->valid() || !shared_memory_->Alive(shard)) {
-      return all;
+      all_are_left();
+      return;
     }
     uint64_t floats = map.shard(shard).size();
-    for (const uint32_t stripe : missing) {
+    for (const uint32_t stripe : *left) {
       floats -= map.stripe(shard, stripe).size();
     }
-    mapping->counts->stripes += all.size() - missing.size();
+    mapping->counts->stripes += map.stripes(shard) - left->size();
     mapping->counts->bytes += floats * sizeof(float);
-    return missing;
+  }
+
+  bool readable(uint32_t shard) const override {
+    return routes_[shard] == Route::kSharedMemory && shared_memory_->mapped(shard) != nullptr;
   }
 
   Event Wait(absl::Duration timeout) override {

@@ -53,13 +53,16 @@ class ChoosingTransport : public FrameTransport {
 
   // Reads the parameters of `shard` from its memory, without a message, as far
   // as that goes: to their places in `parameters` (the whole vector) and in
-  // `marks`, which has an entry per stripe. Returns the stripes that must be
-  // asked for, all of them where the shard's memory cannot be read. `request` is
-  // the fetch that it stands for. Blocks like Send. Not while frames of the
+  // `marks`, which has an entry per stripe. `left` becomes the stripes that must
+  // be asked for, all of them where the shard's memory cannot be read. `request`
+  // is the fetch that it stands for. Blocks like Send. Not while frames of the
   // shard are unanswered.
-  virtual std::vector<uint32_t> Read(uint32_t shard, const FetchRequest& request,
-                                     const ShardMap& map, std::span<float> parameters,
-                                     std::vector<StripeMark>* marks) = 0;
+  virtual void Read(uint32_t shard, const FetchRequest& request, const ShardMap& map,
+                    std::span<float> parameters, std::vector<StripeMark>* marks,
+                    std::vector<uint32_t>* left) = 0;
+
+  // Whether the shard's memory is mapped already: Read will not block.
+  virtual bool readable(uint32_t shard) const = 0;
 };
 
 }  // namespace monsoon

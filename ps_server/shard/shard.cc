@@ -78,8 +78,12 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
                                    "parameters and optimizer state"));
   plan->shape.epoch = options_.epoch;
   ASSIGN_OR_RETURN(SharedSlice slice, SharedSlice::Create(plan->shape));
+  std::shared_ptr<FloatArena> state;
+  if (plan->state_bytes > 0) {
+    ASSIGN_OR_RETURN(state, FloatArena::Create(plan->state_bytes));
+  }
   auto job = std::make_shared<ShardJob>(request, *std::move(plan), options_.epoch, std::move(slice),
-                                        std::move(memory), &budget_);
+                                        std::move(state), std::move(memory), &budget_);
   MutexLock lock(&jobs_mutex_);
   jobs_[request.job()] = job;
   return job->Describe();

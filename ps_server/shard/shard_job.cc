@@ -43,6 +43,14 @@ SliceShape ShapeOf(const JobPlan& plan, const CreateShardJobRequest& request) {
 // Of gradients that kernels read where they are.
 constexpr size_t kContentAlignment = 64;
 
+// Floats in front of the states: a page, after which the first one does not begin
+// where its parameters do within a page (FloatArena::kStagger). None for stripes
+// that are smaller than a page.
+size_t StateLead(const OptimizerKernel& kernel, const ShardMap& map) {
+  constexpr size_t kPage = 4096 / sizeof(float);
+  return Stripe::StateFloats(kernel, map.stripe_floats()) < kPage ? 0 : kPage;
+}
+
 constexpr char kDraining[] = "the shard is draining";
 
 // A verdict that changed no version.
@@ -110,13 +118,20 @@ absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request) {
   plan.shape.floats = plan.map.shard(request.shard()).size();
   plan.shape.stripe_floats = plan.map.stripe_floats();
   ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer()));
-  const uint64_t copies = 1 + static_cast<uint64_t>(plan.kernel->state_slots());
-  plan.memory_bytes = plan.map.shard(request.shard()).size() * copies * sizeof(float);
+  if (plan.kernel->state_slots() > 0) {
+    plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map));
+    for (uint32_t i = 0; i < plan.map.stripes(request.shard()); ++i) {
+      const size_t size = plan.map.stripe(request.shard(), i).size();
+      plan.state_bytes += FloatArena::BytesFor(1, Stripe::StateFloats(*plan.kernel, size));
+    }
+  }
+  plan.memory_bytes = plan.shape.floats * sizeof(float) + plan.state_bytes;
   return plan;
 }
 
 ShardJob::ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch,
-                   SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget)
+                   SharedSlice slice, std::shared_ptr<FloatArena> state,
+                   MemoryBudget::Reservation memory, MemoryBudget* budget)
     : request_(request),
       memory_(std::move(memory)),
       kernel_(std::move(plan.kernel)),
@@ -124,9 +139,15 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t 
       slice_(std::move(slice)),
       vectors_(ShapeOf(plan, request), this, budget) {
   const uint32_t shard = request.shard();
+  if (state != nullptr) {
+    state->Take(StateLead(*kernel_, facts_.map));
+  }
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
     const Slice stripe = facts_.map.stripe(shard, i);
-    stripes_.push_back(std::make_unique<Stripe>(&slice_, i, kernel_.get(), epoch));
+    stripes_.push_back(std::make_unique<Stripe>(
+        &slice_, i, kernel_.get(), epoch,
+        state == nullptr ? AlignedFloats()
+                         : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size()))));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
     if (!request.written_by_client()) {
       AlignedFloats initial(stripe.size());

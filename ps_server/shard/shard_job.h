@@ -25,6 +25,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/rpc/frame_codec.h"
 #include "common/shm/shared_slice.h"
+#include "common/simd/float_arena.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/shard/memory_budget.h"
 #include "ps_server/shard/stripe.h"
@@ -40,6 +41,7 @@ struct JobPlan {
   ShardMap map;
   SharedShape shape;  // without the epoch
   std::unique_ptr<OptimizerKernel> kernel;
+  uint64_t state_bytes = 0;   // of the arena for the optimizer state; 0: there is none
   uint64_t memory_bytes = 0;  // parameters and optimizer state of the slice
 };
 // InvalidArgument says what is wrong with the request; nothing is allocated.
@@ -48,10 +50,12 @@ absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request);
 class ShardJob final : private SliceParameters {
  public:
   // Fills the slice from (seed, global index), or with zeros if the client
-  // writes it. `slice` has the plan's shape and is zero. `memory` is the plan's;
-  // `budget` outlives the job.
+  // writes it. `slice` has the plan's shape and is zero; `state` has room for the
+  // plan's state_bytes, null if these are 0. `memory` is the plan's; `budget`
+  // outlives the job.
   ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch, SharedSlice slice,
-           MemoryBudget::Reservation memory, MemoryBudget* budget);
+           std::shared_ptr<FloatArena> state, MemoryBudget::Reservation memory,
+           MemoryBudget* budget);
 
   const CreateShardJobRequest& request() const { return request_; }
   uint64_t epoch() const { return facts_.epoch; }

@@ -10,12 +10,18 @@
 namespace monsoon {
 
 Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch)
+    : Stripe(slice, index, kernel, epoch,
+             AlignedFloats(StateFloats(*kernel, slice->stripe(index).size()))) {}
+
+Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch,
+               AlignedFloats state)
     : size_(slice->stripe(index).size()),
       kernel_(kernel),
       epoch_(epoch),
       parameters_(slice->stripe(index)),
       header_(slice->header(index)),
-      state_(size_ * static_cast<size_t>(kernel->state_slots())) {
+      state_(std::move(state)) {
+  CHECK_EQ(state_.size(), StateFloats(*kernel, size_));
   std::ranges::fill(state_.span(), kernel->initial_state());
 }
 

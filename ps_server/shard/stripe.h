@@ -28,9 +28,17 @@ namespace monsoon {
 
 class Stripe {
  public:
-  // Stripe `index` of `slice`, all zero at version 0. `slice` and `kernel` outlive
-  // the stripe.
+  // Stripe `index` of `slice`, all zero at version 0. `state` is memory for
+  // StateFloats(). `slice` and `kernel` outlive the stripe.
+  Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch,
+         AlignedFloats state);
+  // The same with memory of its own.
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch);
+
+  // Of optimizer state for a stripe of `size` floats.
+  static size_t StateFloats(const OptimizerKernel& kernel, size_t size) {
+    return size * static_cast<size_t>(kernel.state_slots());
+  }
 
   size_t size() const { return size_; }
 

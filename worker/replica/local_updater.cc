@@ -44,23 +44,12 @@ LocalUpdater::LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardM
     : kernel_(std::move(kernel)),
       map_(map),
       state_(map.size() * kernel_->state_slots()),
-      step_(map.size()),
       open_(map.size()) {
   state_.Fill(kernel_->initial_state());
-  open_.Fill(0.0f);
 }
 
 void LocalUpdater::Step(std::span<const float> gradient, std::span<float> w) {
-  // The update does not depend on w (no weight decay here), so applied to zero
-  // it is the displacement itself.
-  step_.Fill(0.0f);
-  kernel_->Apply(version_, step_.span(), state_.span(), gradient);
-  const float* const d = step_.data();
-  float* const open = open_.data();
-  for (size_t i = 0; i < w.size(); ++i) {
-    w[i] += d[i];
-    open[i] += d[i];
-  }
+  kernel_->ApplyAndTell(version_, w, state_.span(), gradient, open_.span(), open_empty_);
   open_empty_ = false;
 }
 
@@ -74,9 +63,10 @@ AlignedBuffer LocalUpdater::TakeBuffer() {
 }
 
 void LocalUpdater::Seal(uint64_t sequence) {
-  AlignedBuffer next = TakeBuffer();
-  next.Fill(0.0f);
-  pending_.push_back({sequence, false, std::exchange(open_, std::move(next))});
+  if (open_empty_) {  // all steps of the push were dropped
+    open_.Fill(0.0f);
+  }
+  pending_.push_back({sequence, false, std::exchange(open_, TakeBuffer())});
   open_empty_ = true;
   ++version_;
 }

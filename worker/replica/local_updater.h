@@ -12,8 +12,8 @@
 // the displacements of later pushes, and of the steps not pushed yet, are added
 // to it. So no own gradient is missed or counted twice, and h sees each once.
 //
-// Memory: the vector's size for h, for one step, for the open push, and for each
-// push that was not acknowledged when the fetch in flight began.
+// Memory: the vector's size for h, for the open push, and for each push that was not acknowledged
+// when the fetch in flight began.
 //
 // Thread safety: none; the compute thread owns it.
 #pragma once
@@ -75,7 +75,6 @@ class LocalUpdater {
   const std::unique_ptr<OptimizerKernel> kernel_;
   const ShardMap map_;
   AlignedBuffer state_;
-  AlignedBuffer step_;
   AlignedBuffer open_;  // displacement of the steps not sealed yet
   bool open_empty_ = true;
   std::deque<Pending> pending_;  // sequences ascend
