@@ -118,7 +118,6 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
   runner.devices =
       backend == BackendKind::kCuda ? static_cast<uint32_t>(std::max(1, CudaDeviceCount())) : 1;
   runner.device_memory_limit_bytes = uint64_t{task.device_memory_limit_mib()} << 20;
-  runner.wrap_network = options_.wrap_network;
   runner.rpc_deadline = deadline;
   runner.fault = options_.fault;
   runner_ = std::make_unique<ReplicaRunner>(runner, work_client_.get());

@@ -83,6 +83,7 @@ class DownpourGroupTest : public ::testing::Test {
     for (size_t i = 0; i < most && loop_->room() > 0; ++i) {
       BlockId block;
       block.set_block(next_block_++);
+      batch_.examples = 1;  // it may be another one each time
       loop_->Add(&batch_, block);
     }
     return loop_->Step();
