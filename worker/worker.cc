@@ -54,15 +54,16 @@ absl::StatusOr<BackendKind> ChooseDevice(const WorkerOptions& options) {
   }
   const uint32_t replicas = std::max(1u, task.replicas());
   if (*backend != BackendKind::kCuda) {
-    LOG(INFO) << "device " << Device_Name(task.device()) << ": CPU, replicas: " << replicas
-              << ", threads of each: " << std::max(1u, task.threads()) << " (" << DescribeCuda()
-              << ")";
+    LOG(INFO) << "computes on the CPU (device: " << Device_Name(task.device())
+              << "), replicas: " << replicas
+              << ", threads of each: " << std::max(1u, task.threads()) << "; " << DescribeCuda();
     return backend;
   }
   LOG(INFO) << DescribeCuda();
   for (uint32_t i = 0; i < replicas; ++i) {
-    LOG(INFO) << "device " << Device_Name(task.device()) << ": replica " << i << " on GPU "
-              << DeviceOf(task, i) << ", " << DescribeCudaDevice(DeviceOf(task, i));
+    LOG(INFO) << "replica " << i << " computes on GPU " << DeviceOf(task, i)
+              << " (device: " << Device_Name(task.device()) << "), "
+              << DescribeCudaDevice(DeviceOf(task, i));
   }
   return backend;
 }

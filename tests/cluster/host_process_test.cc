@@ -67,6 +67,7 @@ class HostProcessTest : public ::testing::Test {
   }
 
   void TearDown() override {
+    client_.reset();
     for (Subprocess& process : processes_) process.Signal(SIGTERM);
     for (Subprocess& process : processes_) {
       EXPECT_TRUE(PollUntil(absl::Seconds(15), [&] { return process.TryWait().has_value(); }));
