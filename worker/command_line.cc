@@ -38,7 +38,9 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   flags.Add("address", &command.worker.address, "listen here instead of the file's address");
   flags.Add("port_file", &command.port_file, "write the address here once it is served");
   flags.Add("insecure", &command.worker.insecure, "allow an address that others can reach");
-  flags.Add("fault", &fault, "faults for tests: delay_ms=20,drop=0.01,seed=1,compute_delay_ms=30");
+  flags.Add("fault", &fault,
+            "faults for tests: delay_ms=20,drop=0.01,seed=1,compute_delay_ms=30,"
+            "break_device_after=100");
   flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
   flags.Add("evaluate", &evaluate, "evaluate a model file and exit");
   flags.Add("model", &command.model, "with --evaluate: the .npz file");

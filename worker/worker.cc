@@ -54,15 +54,16 @@ absl::StatusOr<BackendKind> ChooseDevice(const WorkerOptions& options) {
   }
   const uint32_t replicas = std::max(1u, task.replicas());
   if (*backend != BackendKind::kCuda) {
-    LOG(INFO) << "device " << Device_Name(task.device()) << ": CPU, replicas: " << replicas
-              << ", threads of each: " << std::max(1u, task.threads()) << " (" << DescribeCuda()
-              << ")";
+    LOG(INFO) << "computes on the CPU (device: " << Device_Name(task.device())
+              << "), replicas: " << replicas
+              << ", threads of each: " << std::max(1u, task.threads()) << "; " << DescribeCuda();
     return backend;
   }
   LOG(INFO) << DescribeCuda();
   for (uint32_t i = 0; i < replicas; ++i) {
-    LOG(INFO) << "device " << Device_Name(task.device()) << ": replica " << i << " on GPU "
-              << DeviceOf(task, i) << ", " << DescribeCudaDevice(DeviceOf(task, i));
+    LOG(INFO) << "replica " << i << " computes on GPU " << DeviceOf(task, i)
+              << " (device: " << Device_Name(task.device()) << "), "
+              << DescribeCudaDevice(DeviceOf(task, i));
   }
   return backend;
 }
@@ -118,7 +119,6 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
   runner.devices =
       backend == BackendKind::kCuda ? static_cast<uint32_t>(std::max(1, CudaDeviceCount())) : 1;
   runner.device_memory_limit_bytes = uint64_t{task.device_memory_limit_mib()} << 20;
-  runner.wrap_network = options_.wrap_network;
   runner.rpc_deadline = deadline;
   runner.fault = options_.fault;
   runner_ = std::make_unique<ReplicaRunner>(runner, work_client_.get());

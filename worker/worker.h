@@ -36,8 +36,6 @@ struct WorkerOptions {
   FaultOptions fault;  // refused where other machines can reach the address
   // Wraps the connection to the coordinator, for tests; null: as it is.
   std::function<std::unique_ptr<ReplicaClient>(std::unique_ptr<ReplicaClient>)> wrap_coordinator;
-  // Wraps each replica's network, for tests; null: as it is.
-  ReplicaRunner::WrapNetwork wrap_network;
   // Called once, by the compute thread, when no device is left to compute with:
   // this worker runs no more sessions, and its process should end. May be null.
   std::function<void()> on_device_lost;

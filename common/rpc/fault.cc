@@ -35,6 +35,10 @@ absl::StatusOr<FaultOptions> ParseFaultOptions(absl::string_view text) {
       if (!absl::SimpleAtod(value, &options.drop) || !(options.drop >= 0.0 && options.drop < 1.0)) {
         return PartError(part, "must be a probability in [0, 1)");
       }
+    } else if (name == "break_device_after") {
+      if (!absl::SimpleAtoi(value, &options.break_device_after)) {
+        return PartError(part, "must be a whole number of gradients");
+      }
     } else if (name == "seed") {
       if (!absl::SimpleAtoi(value, &options.seed)) {
         return PartError(part, "must be a whole number");

@@ -1,7 +1,7 @@
 // Fault injection for tests: `--fault=delay_ms=20,drop=0.01,seed=1` delays
 // every RPC or frame and breaks a share of them; `compute_delay_ms=N` makes a
-// worker slow. Loopback only; the daemons refuse the flag otherwise. Pure: the
-// callers wait and break.
+// worker slow, `break_device_after=N` breaks its first replica's device. Loopback only; the daemons
+// refuse the flag otherwise. Pure: the callers wait and break.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,15 @@
 namespace monsoon {
 
 struct FaultOptions {
-  uint32_t delay_ms = 0;          // added to every RPC and every frame
-  double drop = 0.0;              // probability in [0, 1) that one is lost
-  uint64_t seed = 0;              // of the dice
-  uint32_t compute_delay_ms = 0;  // added to every chunk of a batch job; workers only
+  uint32_t delay_ms = 0;            // added to every RPC and every frame
+  double drop = 0.0;                // probability in [0, 1) that one is lost
+  uint64_t seed = 0;                // of the dice
+  uint32_t compute_delay_ms = 0;    // added to every chunk of a batch job; workers only
+  uint32_t break_device_after = 0;  // gradients of a session; 0: never; workers only
 
-  bool enabled() const { return delay_ms != 0 || drop != 0.0 || compute_delay_ms != 0; }
+  bool enabled() const {
+    return delay_ms != 0 || drop != 0.0 || compute_delay_ms != 0 || break_device_after != 0;
+  }
 };
 
 // Parses "delay_ms=20,drop=0.01,seed=1"; every part may be left out. "" gives

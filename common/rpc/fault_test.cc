@@ -19,6 +19,9 @@ TEST(FaultOptionsTest, ParsesEachPart) {
   EXPECT_EQ(options.compute_delay_ms, 0u);
   ASSERT_OK_AND_ASSIGN(options, ParseFaultOptions("compute_delay_ms=30"));
   EXPECT_EQ(options.compute_delay_ms, 30u);
+  ASSERT_OK_AND_ASSIGN(options, ParseFaultOptions("break_device_after=7"));
+  EXPECT_EQ(options.break_device_after, 7u);
+  EXPECT_TRUE(options.enabled());
   EXPECT_EQ(options.delay_ms, 0u);
   EXPECT_TRUE(options.enabled());
   ASSERT_OK_AND_ASSIGN(options, ParseFaultOptions(""));
@@ -26,8 +29,9 @@ TEST(FaultOptionsTest, ParsesEachPart) {
 }
 
 TEST(FaultOptionsTest, RefusesWhatItDoesNotKnow) {
-  for (const char* text : {"delay=20", "delay_ms=-1", "delay_ms=1e9", "drop=1", "drop=nan",
-                           "drop=-0.1", "seed=x", "drop", "compute_delay_ms=60001"}) {
+  for (const char* text :
+       {"delay=20", "delay_ms=-1", "delay_ms=1e9", "drop=1", "drop=nan", "drop=-0.1", "seed=x",
+        "drop", "compute_delay_ms=60001", "break_device_after=soon"}) {
     EXPECT_THAT(ParseFaultOptions(text),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text)));
   }

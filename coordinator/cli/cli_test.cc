@@ -425,10 +425,15 @@ TEST_F(CliTest, ValidateHoldsTheJobAgainstTheCluster) {
 }
 
 TEST_F(CliTest, Version) {
+#ifdef MONSOON_CUDA_BUILT_IN
+  const char* const cuda = R"("cuda":true)";
+#else
+  const char* const cuda = R"("cuda":false)";
+#endif
   EXPECT_EQ(Run({"version", "--json"}), 0);
-  EXPECT_THAT(cli_.out(), AllOf(StartsWith(R"({"schema_version":1,"version":")"),
-                                HasSubstr(R"("git":")"), HasSubstr(R"("cuda":false)"),
-                                HasSubstr(R"("compiler":")"), HasSubstr(R"("cpu":")")));
+  EXPECT_THAT(cli_.out(),
+              AllOf(StartsWith(R"({"schema_version":1,"version":")"), HasSubstr(R"("git":")"),
+                    HasSubstr(cuda), HasSubstr(R"("compiler":")"), HasSubstr(R"("cpu":")")));
   EXPECT_EQ(Run({"--version"}), 0);
   EXPECT_THAT(cli_.out(), StartsWith("monsoon "));
 }

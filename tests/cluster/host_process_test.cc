@@ -51,10 +51,10 @@ class HostProcessTest : public ::testing::Test {
   }
 
   // Forks before this process has a second thread.
-  void Launch(const std::string& worker) {
+  void Launch(const std::string& worker, const std::string& fault = "") {
     const std::string cluster = WriteCluster(worker);
     for (std::vector<std::string> argv :
-         std::vector<std::vector<std::string>>{{"./worker/worker", "--task=0"},
+         std::vector<std::vector<std::string>>{{"./worker/worker", "--task=0", "--fault=" + fault},
                                                {"./ps_server/ps_server", "--task=0"},
                                                {"./coordinator/coordinator", "serve"}}) {
       argv.push_back("--cluster=" + cluster);
@@ -67,6 +67,7 @@ class HostProcessTest : public ::testing::Test {
   }
 
   void TearDown() override {
+    client_.reset();
     for (Subprocess& process : processes_) process.Signal(SIGTERM);
     for (Subprocess& process : processes_) {
       EXPECT_TRUE(PollUntil(absl::Seconds(15), [&] { return process.TryWait().has_value(); }));
@@ -133,6 +134,26 @@ TEST_F(HostProcessTest, FourReplicasInAProcessFetchOnceAndPushOnceARound) {
   std::vector<float> again;
   Run(job, &again);
   EXPECT_EQ(parameters, again);  // whatever the timing of the four
+}
+
+TEST_F(HostProcessTest, AWorkerWhoseDeviceBreaksLeavesTheJobAndExits) {
+  ASSERT_NO_FATAL_FAILURE(Launch("device: CPU", "break_device_after=20"));
+  SubmitRequest request;
+  *request.mutable_job() = SyntheticJob(4000, 4);
+  ASSERT_OK_AND_ASSIGN(const SubmitReply reply, client_->Submit(request));
+  ASSERT_TRUE(PollUntil(kLong, [&] { return processes_[0].TryWait().has_value(); }));
+  EXPECT_EQ(processes_[0].TryWait()->Describe(), "exited with code 1");
+  processes_.erase(processes_.begin());
+  ASSERT_OK_AND_ASSIGN(const JobDescription seen, client_->Describe(reply.job()));
+  EXPECT_LT(seen.summary().state(), SUCCEEDED);  // it waits for another worker
+  bool told = false;
+  for (const auto& event : seen.event()) {
+    if (event.kind() != "worker_failed") continue;
+    told = true;
+    EXPECT_THAT(event.text(), AllOf(HasSubstr("worker/0"), HasSubstr("the device broke")));
+  }
+  EXPECT_TRUE(told) << seen.ShortDebugString();
+  EXPECT_OK(client_->Cancel(reply.job()).status());
 }
 
 TEST_F(HostProcessTest, CudaWithoutAGpuEndsAtTheStart) {

@@ -1,12 +1,9 @@
 // Worker processes with several replicas, in a whole cluster in one process:
 // one session, fetch and push for all of them, and what happens when some fail.
-#include <atomic>
-
 #include "common/base/mutex.h"
 #include "common/testing/status_matchers.h"
 #include "tests/cluster/batch_jobs.h"
 #include "tests/cluster/test_cluster.h"
-#include "worker/backend/network.h"
 
 namespace monsoon {
 namespace {
@@ -19,39 +16,6 @@ using testing::TestCluster;
 using testing::TraceOf;
 
 constexpr absl::Duration kLong = absl::Seconds(30);
-
-// Computes until it was called so often, then reports a broken device each time.
-class BreakingNetwork : public Network {
- public:
-  BreakingNetwork(std::unique_ptr<Network> network, int calls)
-      : network_(std::move(network)), left_(calls) {}
-  void SetParameters(std::span<const float> parameters) override {
-    network_->SetParameters(parameters);
-  }
-  absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
-                                             std::span<float> gradient) override {
-    if (left_-- <= 0) {
-      return absl::InternalError("GPU 3: an illegal memory access in conv1 forward");
-    }
-    return network_->LossAndGradient(batch, key, gradient);
-  }
-  absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override {
-    return network_->Evaluate(batch);
-  }
-  std::string Fingerprint() const override { return network_->Fingerprint(); }
-
- private:
-  const std::unique_ptr<Network> network_;
-  int left_;
-};
-
-ReplicaRunner::WrapNetwork Breaking(int calls, std::optional<uint32_t> only = std::nullopt) {
-  return
-      [calls, only](uint32_t member, std::unique_ptr<Network> network) -> std::unique_ptr<Network> {
-        if (only.has_value() && *only != member) return network;
-        return std::make_unique<BreakingNetwork>(std::move(network), calls);
-      };
-}
 
 bool HasEvent(const JobDescription& description, const std::string& kind) {
   for (const auto& event : description.event()) {
@@ -107,7 +71,7 @@ TEST(HostTest, TwoHostsOfThreeReplicasLearn) {
 }
 
 TEST(HostTest, ALostReplicaIsCountedAndTheOthersGoOn) {
-  TestCluster cluster({.replicas = 4, .wrap_network = {{0, Breaking(5, 2)}}});
+  TestCluster cluster({.worker_fault = {.break_device_after = 5}, .replicas = 4});
   ASSERT_OK(cluster.Start());
   Job job = SyntheticJob(4000, 2);
   ASSERT_OK_AND_ASSIGN(const std::string id, cluster.Submit(job));
@@ -125,12 +89,13 @@ TEST(HostTest, AWorkerWithoutADeviceLeavesAndSaysWhy) {
   Mutex mutex;
   CondVar changed;
   int lost = -1;
-  TestCluster cluster(
-      {.workers = 2, .wrap_network = {{1, Breaking(10)}}, .on_device_lost = [&](int worker) {
-         MutexLock lock(&mutex);
-         lost = worker;
-         changed.NotifyAll();
-       }});
+  TestCluster cluster({.workers = 2,
+                       .worker_faults = {{1, {.break_device_after = 10}}},
+                       .on_device_lost = [&](int worker) {
+                         MutexLock lock(&mutex);
+                         lost = worker;
+                         changed.NotifyAll();
+                       }});
   ASSERT_OK(cluster.Start());
   ASSERT_OK_AND_ASSIGN(const std::string id, cluster.Submit(SyntheticJob(4000, 4)));
   ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster.AwaitEnd(id));
@@ -140,7 +105,7 @@ TEST(HostTest, AWorkerWithoutADeviceLeavesAndSaysWhy) {
   for (const auto& event : end.event()) {
     if (event.kind() == "worker_failed") {
       EXPECT_THAT(event.text(),
-                  AllOf(HasSubstr("worker/1"), HasSubstr("GPU 3"), HasSubstr("conv1 forward")));
+                  AllOf(HasSubstr("worker/1"), HasSubstr("oneDNN"), HasSubstr("the device broke")));
     }
   }
   MutexLock lock(&mutex);
@@ -148,6 +113,21 @@ TEST(HostTest, AWorkerWithoutADeviceLeavesAndSaysWhy) {
     mutex.AssertHeld();
     return lost == 1;
   }));
+}
+
+TEST(HostTest, APrecisionThatTheDeviceLacksFailsTheJobByName) {
+  TestCluster cluster({.replicas = 2});
+  ASSERT_OK(cluster.Start());
+  Job job = SyntheticJob(256, 1);
+  job.set_compute_precision(Job::BFLOAT16);
+  ASSERT_OK_AND_ASSIGN(const std::string refused, cluster.Submit(job));
+  ASSERT_OK_AND_ASSIGN(JobDescription end, cluster.AwaitEnd(refused));
+  EXPECT_EQ(end.summary().state(), FAILED);
+  EXPECT_THAT(end.summary().reason(), AllOf(HasSubstr("worker/0"), HasSubstr("BFLOAT16")));
+  job.set_compute_precision(Job::TF32);  // a permission
+  ASSERT_OK_AND_ASSIGN(const std::string taken, cluster.Submit(job));
+  ASSERT_OK_AND_ASSIGN(end, cluster.AwaitEnd(taken));
+  EXPECT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
 }
 
 TEST(HostTest, ABatchJobHasTheSameBitsWithAnyNumberOfReplicas) {

@@ -121,9 +121,6 @@ absl::Status TestCluster::StartWorker(int worker) {
   const auto own_fault = options_.worker_faults.find(worker);
   options.fault =
       own_fault != options_.worker_faults.end() ? own_fault->second : options_.worker_fault;
-  if (const auto wrap = options_.wrap_network.find(worker); wrap != options_.wrap_network.end()) {
-    options.wrap_network = wrap->second;
-  }
   if (options_.on_device_lost) {
     options.on_device_lost = [this, worker] { options_.on_device_lost(worker); };
   }

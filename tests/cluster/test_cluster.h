@@ -26,7 +26,6 @@
 #include "proto/coordinator.pb.h"
 #include "proto/job.pb.h"
 #include "ps_server/server.h"
-#include "worker/replica/replica_runner.h"
 #include "worker/worker.h"
 
 namespace monsoon::testing {
@@ -43,8 +42,6 @@ class TestCluster {
     FaultOptions worker_fault;
     std::map<int, FaultOptions> worker_faults;  // of these workers, in its place
     uint32_t replicas = 1;                      // of each worker process
-    // Of these workers: wraps the network of each replica.
-    std::map<int, ReplicaRunner::WrapNetwork> wrap_network;
     std::function<void(int worker)> on_device_lost;
     uint32_t heartbeat_ms = 50;
     uint32_t lost_after_ms = 3000;

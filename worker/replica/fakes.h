@@ -217,6 +217,7 @@ class FakeReader : public BlockReader {
   }
   size_t blocks_left() const override { return blocks_.size(); }
   absl::StatusOr<Piece> Next() override {
+    batch_.examples = 1;  // a group swaps it
     Piece piece{&batch_, std::nullopt};
     if (++given_ == batches_) {
       given_ = 0;

@@ -14,6 +14,7 @@
 #include "worker/data/open_dataset.h"
 #include "worker/nn/aligned_buffer.h"
 #include "worker/replica/evaluator.h"
+#include "worker/replica/group/breaking_network.h"
 #include "worker/replica/local_updater.h"
 #include "worker/replica/work_source.h"
 
@@ -182,7 +183,10 @@ absl::Status ReplicaRunner::MakeGroup(const Job& job, StatsCollector* stats, Wor
     network.precision = PrecisionOf(job);
     ASSIGN_OR_RETURN(std::unique_ptr<Network> made,
                      CreateNetwork(options_.backend, job.model(), place->layout, network));
-    return options_.wrap_network ? options_.wrap_network(member, std::move(made)) : std::move(made);
+    if (options_.fault.break_device_after > 0 && member == 0) {
+      made = MakeBreakingNetwork(std::move(made), options_.fault.break_device_after);
+    }
+    return made;
   };
   absl::StatusOr<std::unique_ptr<MemberGroup>> group =
       MemberGroup::Create(options, options_.replicas, make);

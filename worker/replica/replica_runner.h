@@ -4,7 +4,6 @@
 // Thread safety: none; one thread, which becomes the compute thread.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,7 +18,6 @@
 #include "proto/coordinator.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/backend/backend.h"
-#include "worker/backend/network.h"
 #include "worker/data/data_source.h"
 #include "worker/replica/contribution_reader.h"
 #include "worker/replica/contribution_runner.h"
@@ -34,9 +32,6 @@ namespace monsoon {
 
 class ReplicaRunner {
  public:
-  using WrapNetwork =
-      std::function<std::unique_ptr<Network>(uint32_t member, std::unique_ptr<Network>)>;
-
   struct Options {
     uint32_t task = 0;
     uint32_t threads = 1;   // of each replica
@@ -46,8 +41,6 @@ class ReplicaRunner {
     uint32_t device_index = 0;
     uint32_t devices = 1;
     uint64_t device_memory_limit_bytes = 0;  // of each replica; 0: none
-    // Wraps each replica's network, for tests; null: as it is.
-    WrapNetwork wrap_network;
     absl::Duration rpc_deadline = absl::Seconds(10);
     FaultOptions fault;
     const Clock* clock = Clock::Real();

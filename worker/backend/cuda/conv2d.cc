@@ -9,9 +9,9 @@
 namespace monsoon::cuda {
 namespace {
 
-// Of the column matrix of a group: enough for products at full speed, and the
+// Of a group's columns and products: enough for products at full speed, and the
 // scratch of a large batch of images stays bounded.
-constexpr uint64_t kColumnBytes = uint64_t{64} << 20;
+constexpr uint64_t kGroupBytes = uint64_t{64} << 20;
 
 class Conv2d : public DeviceLayer {
  public:
@@ -87,8 +87,8 @@ class Conv2d : public DeviceLayer {
 
  private:
   uint64_t Group(uint64_t examples) const {
-    const uint64_t one = uint64_t{shape_.patch()} * shape_.out_area() * sizeof(float);
-    return std::clamp<uint64_t>(kColumnBytes / one, 1, examples);
+    const uint64_t one = uint64_t{shape_.patch() + shape_.out_channels} * shape_.out_area();
+    return std::clamp<uint64_t>(kGroupBytes / (one * sizeof(float)), 1, examples);
   }
 
   uint64_t ColumnBytes(uint64_t group) const {

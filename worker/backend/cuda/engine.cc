@@ -90,6 +90,9 @@ Engine::Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats,
   compute_->Synchronize();
 }
 
+// The device's own objects go while it is the thread's device.
+Engine::~Engine() { SelectDevice(options_.device_index, errors_); }
+
 bool Engine::Skips(size_t layer, bool training) const {
   return layers_[layer] == nullptr || (!training && plans_[layer].kind == LayerKind::kDropout);
 }
@@ -198,20 +201,24 @@ bool Engine::Train(const Samples& samples, const StepKey& key, std::span<float> 
   for (const TensorSlot& gap : gaps_) {
     std::fill_n(gradient.begin() + static_cast<ptrdiff_t>(gap.offset), gap.size, 0.0f);
   }
-  return Run(samples, &key, gradient, result);
+  return Run(StepKind::kTrain, samples, key, gradient, result);
+}
+
+bool Engine::TrainOnDevice(const Samples& samples, const StepKey& key) {
+  EngineResult result;
+  return Run(StepKind::kTrainOnDevice, samples, key, {}, &result);
 }
 
 bool Engine::Evaluate(const Samples& samples, EngineResult* result) {
-  return Run(samples, nullptr, {}, result);
+  return Run(StepKind::kEvaluate, samples, {}, {}, result);
 }
 
-bool Engine::Run(const Samples& samples, const StepKey* key, std::span<float> gradient,
-                 EngineResult* result) {
+bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
+                 std::span<float> gradient, EngineResult* result) {
   if (!Prepare(samples.examples)) {
     return false;
   }
-  const bool training = key != nullptr;
-  const bool scaled = training && options_.precision == Precision::kFloat16;
+  const bool scaled = kind != StepKind::kEvaluate && options_.precision == Precision::kFloat16;
   Stage(samples, key);
   StepControl& control = *pinned_staging_.as<StepControl>();
   const StepSums& sums = *pinned_sums_.as<StepSums>();
@@ -220,12 +227,12 @@ bool Engine::Run(const Samples& samples, const StepKey* key, std::span<float> gr
     control.loss_scale = scale;
     control.inverse_loss_scale = 1.0f / scale;
     if (parameter_floats_ <= options_.graph_parameters) {
-      RunAsGraph(samples.examples, training);
-      for (size_t i = 0; i < plans_.size() && training && errors_.ok(); ++i) {
+      RunAsGraph(kind, samples.examples);
+      for (size_t i = 0; i < plans_.size() && kind == StepKind::kTrain && errors_.ok(); ++i) {
         CopyOut(i, gradient);
       }
     } else {
-      RunOnStreams(samples.examples, training, gradient);
+      RunOnStreams(kind, samples.examples, gradient);
     }
     if (!errors_.ok()) {
       return false;
@@ -240,18 +247,18 @@ bool Engine::Run(const Samples& samples, const StepKey* key, std::span<float> gr
   return true;
 }
 
-void Engine::Stage(const Samples& samples, const StepKey* key) {
+void Engine::Stage(const Samples& samples, const StepKey& key) {
   const uint64_t input = plans_.front().input.size();
   const StagingLayout layout(samples.examples, input);
   char* block = pinned_staging_.as<char>();
   StepControl control = {};
-  if (key != nullptr && key->samples.empty()) {
-    control.dropout_key = DropoutKey(key->seed, kDropoutStream | key->worker, key->step);
-  } else if (key != nullptr) {
+  if (key.samples.empty()) {
+    control.dropout_key = DropoutKey(key.seed, kDropoutStream | key.worker, key.step);
+  } else {
     control.by_sample = 1;
     uint64_t* keys = reinterpret_cast<uint64_t*>(block + layout.sample_keys);
-    for (size_t n = 0; n < key->samples.size(); ++n) {
-      keys[n] = DropoutKey(key->seed, kSampleDropoutStream, key->samples[n]);
+    for (size_t n = 0; n < key.samples.size(); ++n) {
+      keys[n] = DropoutKey(key.seed, kSampleDropoutStream, key.samples[n]);
     }
   }
   std::memcpy(block, &control, sizeof(control));
@@ -299,7 +306,7 @@ void Engine::EnqueueForward(uint64_t examples, bool training, bool overlap) {
   SoftmaxCrossEntropy(*compute_, loss, examples, classes_);
 }
 
-void Engine::EnqueueBackward(uint64_t examples, bool overlap) {
+void Engine::EnqueueBackward(uint64_t examples, bool download) {
   const Pass pass = MakePass(examples);
   int current = 0;
   for (size_t i = layers_.size(); i-- > first_trained_;) {
@@ -311,13 +318,13 @@ void Engine::EnqueueBackward(uint64_t examples, bool overlap) {
     float* in_diff = i == first_trained_ ? nullptr : diffs_[1 - current].as<float>();
     layers_[i]->Backward(pass, inputs_of_[i], outputs_[i].as<float>(), diffs_[current].as<float>(),
                          in_diff);
-    EnqueueGradientEnd(i, overlap);
+    EnqueueGradientEnd(i, download);
     current = 1 - current;
   }
   errors_.SetLayer(nullptr);
 }
 
-void Engine::EnqueueGradientEnd(size_t layer, bool overlap) {
+void Engine::EnqueueGradientEnd(size_t layer, bool download) {
   for (const TensorSlot& slot : SlotsOf(layer)) {
     if (options_.precision == Precision::kFloat16) {
       UnscaleGradient(*compute_,
@@ -326,7 +333,7 @@ void Engine::EnqueueGradientEnd(size_t layer, bool overlap) {
                       slot.size);
     }
   }
-  if (!overlap || plans_[layer].weight.size == 0) {
+  if (!download || plans_[layer].weight.size == 0) {
     return;
   }
   compute_->Record(transfers_[layer].gradient_ready);
@@ -345,14 +352,15 @@ void Engine::CopyOut(size_t layer, std::span<float> gradient) const {
   }
 }
 
-void Engine::RunOnStreams(uint64_t examples, bool training, std::span<float> gradient) {
-  EnqueueForward(examples, training, true);
-  if (training) {
-    EnqueueBackward(examples, true);
+void Engine::RunOnStreams(StepKind kind, uint64_t examples, std::span<float> gradient) {
+  const bool download = kind == StepKind::kTrain;
+  EnqueueForward(examples, kind != StepKind::kEvaluate, true);
+  if (kind != StepKind::kEvaluate) {
+    EnqueueBackward(examples, download);
   }
   compute_->CopyToHost(pinned_sums_.as<void>(), sums_.as<void>(), sizeof(StepSums));
   // The last layer's gradient comes first.
-  for (size_t i = plans_.size(); training && i-- > first_trained_;) {
+  for (size_t i = plans_.size(); download && i-- > first_trained_;) {
     if (plans_[i].weight.size > 0) {
       transfers_[i].downloaded.Synchronize();
       if (!errors_.ok()) {
@@ -364,20 +372,23 @@ void Engine::RunOnStreams(uint64_t examples, bool training, std::span<float> gra
   compute_->Synchronize();
 }
 
-void Engine::RunAsGraph(uint64_t examples, bool training) {
-  const auto enqueue = [&] {
-    EnqueueForward(examples, training, false);
-    if (training) {
-      EnqueueBackward(examples, false);
-      compute_->CopyToHost(pinned_gradient_.as<void>(), gradient_.as<void>(),
-                           parameter_floats_ * sizeof(float));
-    }
-    compute_->CopyToHost(pinned_sums_.as<void>(), sums_.as<void>(), sizeof(StepSums));
-  };
+void Engine::EnqueueWhole(StepKind kind, uint64_t examples) {
+  EnqueueForward(examples, kind != StepKind::kEvaluate, false);
+  if (kind != StepKind::kEvaluate) {
+    EnqueueBackward(examples, false);
+  }
+  if (kind == StepKind::kTrain) {
+    compute_->CopyToHost(pinned_gradient_.as<void>(), gradient_.as<void>(),
+                         parameter_floats_ * sizeof(float));
+  }
+  compute_->CopyToHost(pinned_sums_.as<void>(), sums_.as<void>(), sizeof(StepSums));
+}
+
+void Engine::RunAsGraph(StepKind kind, uint64_t examples) {
   // Uploads come in order: the last covers all.
   compute_->Wait(transfers_.back().uploaded);
   const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const CapturedStep& step) {
-    return step.examples == examples && step.training == training;
+    return step.examples == examples && step.kind == kind;
   });
   if (found != graphs_.end()) {
     graphs_.splice(graphs_.begin(), graphs_, found);
@@ -387,16 +398,16 @@ void Engine::RunAsGraph(uint64_t examples, bool training) {
   }
   // First as it is: what CUDA loads at a first launch must not fall into the
   // capture.
-  enqueue();
+  EnqueueWhole(kind, examples);
   compute_->Synchronize();
   if (!errors_.ok()) {
     return;
   }
   compute_->BeginCapture();
-  enqueue();
+  EnqueueWhole(kind, examples);
   Graph graph = compute_->EndCapture();
   if (errors_.ok()) {
-    graphs_.push_front(CapturedStep{examples, training, std::move(graph)});
+    graphs_.push_front(CapturedStep{examples, kind, std::move(graph)});
     if (graphs_.size() > kMaxGraphs) {
       graphs_.pop_back();
     }

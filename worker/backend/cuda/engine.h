@@ -62,6 +62,7 @@ class Engine {
   // Errors show in errors(); the object is of no use then. At least one layer;
   // `layers` lie without overlap in a flat vector of `parameter_floats`.
   Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats, const EngineOptions& options);
+  ~Engine();
 
   const ErrorLog& errors() const { return errors_; }
 
@@ -75,6 +76,9 @@ class Engine {
   // Forward only, without dropout.
   bool Evaluate(const Samples& samples, EngineResult* result);
 
+  // Train without the gradient's way to the host: for measuring what that costs.
+  bool TrainOnDevice(const Samples& samples, const StepKey& key);
+
   // Device, versions and precision: what the bits depend on.
   std::string Fingerprint() const;
 
@@ -86,9 +90,10 @@ class Engine {
   // evaluation, twice.
   static constexpr size_t kMaxGraphs = 8;
 
+  enum class StepKind { kEvaluate, kTrain, kTrainOnDevice };
   struct CapturedStep {
     uint64_t examples;
-    bool training;
+    StepKind kind;
     Graph graph;
   };
   // A layer's way between host and device.
@@ -99,16 +104,19 @@ class Engine {
   };
 
   bool Prepare(uint64_t examples);
-  bool Run(const Samples& samples, const StepKey* key, std::span<float> gradient,
+  // `key` is read, and `gradient` written, by the kinds that need them.
+  bool Run(StepKind kind, const Samples& samples, const StepKey& key, std::span<float> gradient,
            EngineResult* result);
-  void Stage(const Samples& samples, const StepKey* key);
-  void RunAsGraph(uint64_t examples, bool training);
-  void RunOnStreams(uint64_t examples, bool training, std::span<float> gradient);
+  void Stage(const Samples& samples, const StepKey& key);
+  void RunAsGraph(StepKind kind, uint64_t examples);
+  void RunOnStreams(StepKind kind, uint64_t examples, std::span<float> gradient);
+  void EnqueueWhole(StepKind kind, uint64_t examples);
 
   // Enqueue on compute_; with `overlap`, layer by layer with the transfers.
   void EnqueueForward(uint64_t examples, bool training, bool overlap);
-  void EnqueueBackward(uint64_t examples, bool overlap);
-  void EnqueueGradientEnd(size_t layer, bool overlap);
+  // `download` sends each layer's gradient to the host once it is there.
+  void EnqueueBackward(uint64_t examples, bool download);
+  void EnqueueGradientEnd(size_t layer, bool download);
   Pass MakePass(uint64_t examples);
   bool Skips(size_t layer, bool training) const;
   std::vector<TensorSlot> SlotsOf(size_t layer) const;

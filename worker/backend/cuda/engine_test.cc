@@ -317,15 +317,15 @@ TEST_F(EngineTest, AGradientTooLargeForTheLossScaleIsComputedWithASmallerOne) {
     Pair pair(
         TestNetwork(Extent{20}).Dense(30).Tanh().Dense(4),
         EngineOptions{.precision = Precision::kFloat16, .graph_parameters = graph_parameters});
-    // One sample, weights far apart: differences of order 1, times 2^14, times
-    // weights of order 50 leave float16 in the first layer.
-    std::vector<float> parameters = pair.network.Parameters(1, 20.0);
+    // A wrong sample's difference of 1/4, times 2^14, times weights of some 20
+    // leaves float16 in the first layer.
+    std::vector<float> parameters = pair.network.Parameters(1, 200.0);
     const TensorSlot& first = pair.network.layers()[0].weight;
     for (uint64_t i = first.offset; i < first.offset + first.size; ++i) {
       parameters[i] *= 0.01f;
     }
     pair.Set(parameters);
-    const TestData data(pair.network, 1, 4);
+    const TestData data(pair.network, 4, 4);
     pair.ExpectSameStep(data.All(), {}, 2e-2);
     EXPECT_GT(pair.engine.repeated_steps(), 0u);
     // Nothing is left of it in the next step.

@@ -122,8 +122,6 @@ void Event::Synchronize() {
   }
 }
 
-double Event::MillisecondsSince(const Event& /*earlier*/) const { return 0; }
-
 Graph::~Graph() { delete Of(handle_); }
 
 Graph::Graph(Graph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}

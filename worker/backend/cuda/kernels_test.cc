@@ -3,10 +3,11 @@
 // stand-in on the host.
 #include "worker/backend/cuda/kernels.h"
 
-#include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "common/base/random.h"
@@ -78,7 +79,8 @@ TEST_F(KernelTest, Activations) {
       const std::vector<float> diff = Random(count, count + 1);
       const auto out = Poisoned(count);
       const auto in_diff = Poisoned(count);
-      Activate(*stream_, ActivationForward{kind, OnDevice(in).data(), out.data()}, count);
+      const auto device_in = OnDevice(in);
+      Activate(*stream_, ActivationForward{kind, device_in.data(), out.data()}, count);
       stream_->Synchronize();
       std::vector<double> want(count), slope(count);
       for (size_t i = 0; i < count; ++i) {
@@ -356,11 +358,12 @@ TEST_F(KernelTest, ProductsInEveryForm) {
                      size_t i, size_t j) {
     return transpose ? matrix[j * rows + i] : matrix[i * columns + j];
   };
+  constexpr std::array<size_t, 3> kSizes[] = {{1, 1, 1}, {3, 5, 7}, {130, 33, 65}};
   for (const Precision precision :
        {Precision::kFloat32, Precision::kTf32, Precision::kBfloat16, Precision::kFloat16}) {
     Gemm gemm(*stream_, precision);
     ASSERT_TRUE(errors_.ok()) << errors_.message();
-    for (const auto& [m, n, k] : {std::array<size_t, 3>{1, 1, 1}, {3, 5, 7}, {130, 33, 65}}) {
+    for (const auto& [m, n, k] : kSizes) {
       for (int form = 0; form < 8; ++form) {
         const std::vector<float> a = Random(m * k, m);
         const std::vector<float> b = Random(k * n, n);

@@ -91,7 +91,8 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 }
 
 Event::Event(ErrorLog& errors) : errors_(&errors) {
-  if (errors.ok() && !Check(cudaEventCreate(&handle_), "cudaEventCreate", errors)) {
+  if (errors.ok() && !Check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming),
+                            "cudaEventCreate", errors)) {
     handle_ = nullptr;
   }
 }
@@ -109,15 +110,6 @@ void Event::Synchronize() {
   if (errors_->ok()) {
     Check(cudaEventSynchronize(handle_), "cudaEventSynchronize", *errors_);
   }
-}
-
-double Event::MillisecondsSince(const Event& earlier) const {
-  float milliseconds = 0;
-  if (errors_->ok()) {
-    Check(cudaEventElapsedTime(&milliseconds, earlier.handle_, handle_), "cudaEventElapsedTime",
-          *errors_);
-  }
-  return milliseconds;
 }
 
 Graph::~Graph() {

@@ -68,8 +68,6 @@ class Event {
 
   // Blocks until all before the last Stream::Record of it has run.
   void Synchronize();
-  // Between two recorded and synchronised events.
-  double MillisecondsSince(const Event& earlier) const;
 
  private:
   friend class Stream;

@@ -83,6 +83,7 @@ class DownpourGroupTest : public ::testing::Test {
     for (size_t i = 0; i < most && loop_->room() > 0; ++i) {
       BlockId block;
       block.set_block(next_block_++);
+      batch_.examples = 1;  // it may be another one each time
       loop_->Add(&batch_, block);
     }
     return loop_->Step();
@@ -129,7 +130,7 @@ TEST_F(DownpourGroupTest, OneFetchAndOnePushARoundAndFiguresInBatches) {
 }
 
 TEST_F(DownpourGroupTest, WideFetchesAndPushesCountRoundsAndTheTailLeavesOnce) {
-  options_.n_fetch = 3;
+  options_.n_fetch = 4;
   options_.n_push = 2;
   Make(2);
   for (int round = 0; round < 5; ++round) ASSERT_OK(Round(round == 4 ? 1 : 2).status());
@@ -139,8 +140,8 @@ TEST_F(DownpourGroupTest, WideFetchesAndPushesCountRoundsAndTheTailLeavesOnce) {
   EXPECT_THAT(Done(), ElementsAre(8));
   EXPECT_EQ(stats_.Snapshot().fetches(), 2u);
   EXPECT_EQ(stats_.Snapshot().pushes(), 3u);
-  // The second push's first round still used the first fetch.
-  EXPECT_THAT(shards_.bases(), ElementsAre(0, 0, 1));
+  // The second push's rounds still used the first fetch.
+  EXPECT_THAT(shards_.bases(), ElementsAre(0, 0, 2));
   EXPECT_EQ(shards_.w()[0], MinusSum(9));
 }
 

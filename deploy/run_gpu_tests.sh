@@ -1,0 +1,45 @@
+#!/bin/bash
+# Runs the GPU tests of an unpacked deploy/gpu_bundle.sh archive.
+#
+#   ./run_gpu_tests.sh [--benchmark]
+#
+# The last line is `N passed, N failed, N skipped`, GoogleTest cases. Exit 0 when
+# none failed and some passed on the GPU.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+benchmark=0
+case "${1:-}" in
+  "") ;;
+  --benchmark) benchmark=1 ;;
+  -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' run_gpu_tests.sh; exit 0 ;;
+  *) echo "run_gpu_tests.sh: unknown argument '$1'; try --help" >&2; exit 2 ;;
+esac
+
+log="$(mktemp)"
+trap 'rm -f "$log"' EXIT
+passed=0
+failed=0
+skipped=0
+# GoogleTest's own lines of single cases.
+count() { grep -cE "^\[ +$1 +\] [^ ]+ \(" "$log" || true; }
+for name in kernels_test pool_test engine_test network_test device_error_test; do
+  echo "== $name"
+  code=0
+  "bin/$name" >"$log" 2>&1 || code=$?
+  grep -E "Failure|FAILED|needs a GPU" "$log" | sort -u | head -40 || true
+  bad="$(count FAILED)"
+  if [[ $code -ne 0 && $bad -eq 0 ]]; then
+    tail -n 20 "$log"
+    bad=1
+  fi
+  passed=$((passed + $(count OK)))
+  failed=$((failed + bad))
+  skipped=$((skipped + $(count SKIPPED)))
+done
+if [[ $benchmark -eq 1 ]]; then
+  bin/gpu_benchmark || failed=$((failed + 1))
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+# Without a GPU nearly all is skipped.
+[[ $failed -eq 0 && $passed -gt $skipped ]]

@@ -1,0 +1,105 @@
+// The CUDA backend through the factory, as a worker has it: against the
+// reference backend, and its errors as Status.
+#include "worker/backend/network.h"
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/model/parameter_layout.h"
+#include "common/testing/status_matchers.h"
+#include "gtest/gtest.h"
+#include "proto/cluster.pb.h"
+#include "proto/model.pb.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/device.h"
+#include "worker/backend/test_models.h"
+#include "worker/nn/batch.h"
+#include "worker/nn/step_key.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class CudaNetworkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto backend = ChooseBackend(CUDA, 0); !backend.ok()) {
+      GTEST_SKIP() << "needs a GPU: " << std::string(backend.status().message());
+    }
+  }
+};
+
+TEST_F(CudaNetworkTest, EqualsTheReferenceOnAChunkOfLeNet) {
+  const Model model = testing::LeNet();
+  const ParameterLayout layout = testing::MakeLayout(model);
+  const std::vector<float> parameters = testing::InitialParameters(layout, 1);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Network> cuda,
+                       CreateNetwork(BackendKind::kCuda, model, layout, {}));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Network> oracle,
+                       CreateNetwork(BackendKind::kReference, model, layout, {}));
+  cuda->SetParameters(parameters);
+  oracle->SetParameters(parameters);
+  std::vector<double> got_sum(layout.size()), want_sum(layout.size());
+  for (const size_t examples : {16, 16, 5}) {
+    const Batch batch = testing::RandomBatch(layout, examples, examples);
+    std::vector<float> got(layout.size(), NAN), want(layout.size());
+    ASSERT_OK_AND_ASSIGN(const StepResult step, cuda->LossAndGradient(batch, {1, 2, 3}, got));
+    ASSERT_OK_AND_ASSIGN(const StepResult expected,
+                         oracle->LossAndGradient(batch, {1, 2, 3}, want));
+    EXPECT_NEAR(step.loss_mean, expected.loss_mean, 3e-5 * (1 + expected.loss_mean));
+    EXPECT_EQ(step.correct, expected.correct);
+    EXPECT_EQ(step.examples, examples);
+    for (size_t i = 0; i < got.size(); ++i) {
+      got_sum[i] += static_cast<double>(examples) * got[i];
+      want_sum[i] += static_cast<double>(examples) * want[i];
+    }
+    ASSERT_OK_AND_ASSIGN(const EvaluationResult evaluation, cuda->Evaluate(batch));
+    ASSERT_OK_AND_ASSIGN(const EvaluationResult expected_evaluation, oracle->Evaluate(batch));
+    EXPECT_NEAR(evaluation.loss_sum, expected_evaluation.loss_sum, 1e-3);
+    EXPECT_EQ(evaluation.correct, expected_evaluation.correct);
+  }
+  for (size_t i = 0; i < got_sum.size(); ++i) {
+    ASSERT_NEAR(got_sum[i], want_sum[i], 2e-3) << i;
+  }
+}
+
+TEST_F(CudaNetworkTest, ErrorsAreStatus) {
+  const Model model = testing::Mlp();
+  const ParameterLayout layout = testing::MakeLayout(model);
+  NetworkOptions options;
+  options.memory_limit_bytes = 1 << 20;
+  EXPECT_THAT(CreateNetwork(BackendKind::kCuda, model, layout, options).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("the limit is 1 MiB")));
+  options.memory_limit_bytes = 0;
+  options.device_index = 1'000'000;
+  EXPECT_THAT(CreateNetwork(BackendKind::kCuda, model, layout, options).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("GPU 1000000")));
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Network> network,
+                       CreateNetwork(BackendKind::kCuda, model, layout, {}));
+  const std::vector<float> parameters = testing::InitialParameters(layout, 1);
+  network->SetParameters(parameters);
+  Batch batch = testing::RandomBatch(layout, 4, 1);
+  batch.labels[2] = 10;
+  EXPECT_THAT(network->Evaluate(batch).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("label 10 of sample 2")));
+}
+
+// Runs everywhere: without a GPU the factory refuses, and says why.
+TEST(CudaFactoryTest, WithoutAGpuItSaysSo) {
+  if (CudaDeviceCount() > 0) {
+    GTEST_SKIP() << "this machine has a GPU";
+  }
+  const Model model = testing::Mlp();
+  const auto network = CreateNetwork(BackendKind::kCuda, model, testing::MakeLayout(model), {});
+  EXPECT_THAT(network.status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr(CudaBuiltIn() ? "GPU 0: cudaSetDevice: CUDA error"
+                                               : "CUDA is not built in")));
+}
+
+}  // namespace
+}  // namespace monsoon
