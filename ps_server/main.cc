@@ -23,6 +23,10 @@ namespace {
 // glibc's arenas each keep what they freed; with one per thread (the default)
 // a flood of streams cost 10 MiB over the message budget.
 constexpr int kMallocArenas = 2;
+// Frames come and go by the megabyte: their memory must not go back to the
+// system each time. The values are where glibc's own sliding ones end.
+constexpr int kMallocMmapBytes = 32 << 20;
+constexpr int kMallocTrimBytes = 64 << 20;
 constexpr absl::Duration kDrainGrace = absl::Seconds(5);
 
 int Run(std::span<const char* const> args) {
@@ -73,6 +77,8 @@ int main(int argc, char** argv) {
   if (monsoon::WantsToDieWithParent(argc, argv)) {
     monsoon::DieWithParent();
   }
+  mallopt(M_MMAP_THRESHOLD, monsoon::kMallocMmapBytes);
+  mallopt(M_TRIM_THRESHOLD, monsoon::kMallocTrimBytes);
   mallopt(M_ARENA_MAX, monsoon::kMallocArenas);
   return monsoon::Run(std::span<const char* const>(argv + 1, argv + argc));
 }

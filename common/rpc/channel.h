@@ -21,6 +21,11 @@ inline constexpr int kStreamLookaheadBytes = 2 << 20;
 // safe to repeat. Every channel has its own connection.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
 
+// Debian's Abseil looks for deadlocks at every lock that gRPC takes, in one graph
+// for all threads. Switches that off, for the process; channels and servers do
+// it. Our own locks are not Abseil's.
+void SkipLockChecks();
+
 // Sets a deadline on the steady clock.
 void SetDeadline(grpc::ClientContext* context, absl::Duration deadline);
 

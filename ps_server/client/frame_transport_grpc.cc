@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/recycler.h"
 #include "common/rpc/status_conversion.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "ps_server/client/frame_transport.h"
@@ -16,6 +17,8 @@
 namespace monsoon {
 namespace {
 
+// As many as a busy stream has: those that wait for an answer, and one on its way.
+constexpr size_t kIdleMessages = 3;
 // Between two looks at streams that were cancelled.
 constexpr absl::Duration kCancellation = absl::Seconds(1);
 constexpr char kDataMethod[] = "/monsoon.ParameterServer/Data";
@@ -73,7 +76,8 @@ class GrpcTransport final : public FrameTransport {
       Open(shard);
     }
     // The message owns its bytes: a stream that was given up may still hold it.
-    auto message = std::make_shared<std::string>();
+    std::shared_ptr<std::string> message = messages_.Take();
+    message->clear();
     message->reserve(frame.size());
     message->append(*frame.head);
     message->append(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
@@ -197,6 +201,7 @@ class GrpcTransport final : public FrameTransport {
 
   const std::shared_ptr<SharedQueue> queue_ = SharedQueue::Get();
   SharedQueue::Port port_;
+  Recycler<std::string> messages_{kIdleMessages};
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
   std::list<std::unique_ptr<Stream>> streams_;  // abandoned ones too
   std::vector<Stream*> current_;                // per shard, or null

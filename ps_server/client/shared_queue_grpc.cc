@@ -48,8 +48,7 @@ void SharedQueue::Start(const std::function<void()>& start) {
   bool ok;
   if (queue_.DoThenAsyncNext(start, &tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC)) ==
       grpc::CompletionQueue::GOT_EVENT) {
-    MutexLock lock(&mutex_);
-    Deliver(tag, ok, /*caller=*/nullptr);
+    Deliver(tag, ok, /*port=*/nullptr);
   }
 }
 
@@ -59,22 +58,25 @@ std::optional<SharedQueue::Completion> SharedQueue::Next(Port* port, absl::Durat
   for (absl::Duration left = timeout; port->completions_.empty();
        left = end - Clock::Real()->Now()) {
     if (!polling_) {
+      polling_ = true;
+      mutex_.Unlock();
       Poll(port, left);  // looks once though no time is left
+      mutex_.Lock();
+      polling_ = false;
+      break;
     }
     if (left <= absl::ZeroDuration()) {
       break;
     }
-    if (polling_) {
-      const auto place = waiting_.insert(waiting_.end(), port);
-      port->wake_.WaitFor(&mutex_, left, [this, port] {
-        mutex_.AssertHeld();
-        return !polling_ || !port->completions_.empty();
-      });
-      waiting_.erase(place);
-    }
+    const auto place = waiting_.insert(waiting_.end(), port);
+    port->wake_->WaitFor(&mutex_, left, [this, port] {
+      mutex_.AssertHeld();
+      return !polling_ || !port->completions_.empty();
+    });
+    waiting_.erase(place);
   }
   if (!polling_ && !waiting_.empty()) {
-    waiting_.back()->wake_.NotifyOne();  // to poll from now on
+    waiting_.back()->wake_->NotifyOne();  // to poll from now on
   }
   if (port->completions_.empty()) {
     return std::nullopt;
@@ -84,25 +86,30 @@ std::optional<SharedQueue::Completion> SharedQueue::Next(Port* port, absl::Durat
   return completion;
 }
 
-void SharedQueue::Poll(const Port* caller, absl::Duration timeout) {
-  polling_ = true;
-  mutex_.Unlock();
+void SharedQueue::Poll(Port* port, absl::Duration timeout) {
+  const gpr_timespec end = After(timeout);
   void* tag;
   bool ok;
-  const bool got = queue_.AsyncNext(&tag, &ok, After(timeout)) == grpc::CompletionQueue::GOT_EVENT;
-  mutex_.Lock();
-  polling_ = false;
-  if (got) {
-    Deliver(tag, ok, caller);
+  while (queue_.AsyncNext(&tag, &ok, end) == grpc::CompletionQueue::GOT_EVENT) {
+    if (Deliver(tag, ok, port)) {
+      return;
+    }
   }
 }
 
-void SharedQueue::Deliver(void* tag, bool ok, const Port* caller) {
+bool SharedQueue::Deliver(void* tag, bool ok, const Port* port) {
   auto* const operation = static_cast<Operation*>(tag);
-  operation->port->completions_.push_back({operation, ok});
-  if (operation->port != caller) {
-    operation->port->wake_.NotifyOne();
+  std::shared_ptr<CondVar> wake;
+  {
+    MutexLock lock(&mutex_);
+    operation->port->completions_.push_back({operation, ok});
+    if (operation->port == port) {
+      return true;
+    }
+    wake = operation->port->wake_;
   }
+  wake->NotifyOne();
+  return false;
 }
 
 }  // namespace monsoon

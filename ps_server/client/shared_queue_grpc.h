@@ -38,7 +38,8 @@ class SharedQueue {
    private:
     friend class SharedQueue;
     std::deque<Completion> completions_;  // under the queue's lock
-    CondVar wake_;
+    // Shared with whoever rings it after the lock, when the port may be gone.
+    const std::shared_ptr<CondVar> wake_ = std::make_shared<CondVar>();
   };
 
   // The process's, as long as somebody holds it.
@@ -58,9 +59,11 @@ class SharedQueue {
 
  private:
   bool polling();
-  // Waits for an event of any port and hands it over. `caller` needs no waking.
-  void Poll(const Port* caller, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Deliver(void* tag, bool ok, const Port* caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Polls until something has come for `port`, for `timeout` at most, and hands
+  // over what comes for others.
+  void Poll(Port* port, absl::Duration timeout);
+  // True: it was for `port`.
+  bool Deliver(void* tag, bool ok, const Port* port);
 
   grpc::CompletionQueue queue_;
   Mutex mutex_;
