@@ -353,15 +353,15 @@ TEST(CpuNetworkModelsTest, EachSimdLevelEqualsTheReferenceAndHasItsFingerprint) 
   EXPECT_EQ(fingerprints.size(), levels.size());
 }
 
-TEST(CpuNetworkModelsTest, NonFiniteConvolutionsGiveANonFiniteLoss) {
+// oneDNN's ReLU turns NaN into zero, so the loss may miss it.
+TEST(CpuNetworkModelsTest, NonFiniteConvolutionsGiveANonFiniteGradient) {
   Pair pair(testing::LeNet());
   std::vector<float> parameters = InitialParameters(pair.layout, 1);
   parameters[pair.layout.tensors()[0].offset] = kNan;
   pair.SetParameters(parameters);
   std::vector<float> gradient(pair.layout.size());
-  ASSERT_OK_AND_ASSIGN(const StepResult result,
-                       pair.cpu->LossAndGradient(RandomBatch(pair.layout, 16, 1), {}, gradient));
-  EXPECT_FALSE(std::isfinite(result.loss_mean));
+  ASSERT_OK(pair.cpu->LossAndGradient(RandomBatch(pair.layout, 16, 1), {}, gradient));
+  EXPECT_FALSE(std::ranges::all_of(gradient, [](float value) { return std::isfinite(value); }));
 }
 
 TEST(CpuNetworkModelsTest, TheFingerprintNamesWhatBitsDependOn) {
