@@ -60,6 +60,10 @@ std::string EncodeFrameHead(const DataHeader& header) {
 void EncodeFrameHead(const DataHeader& header, std::string* head) {
   const size_t length = header.ByteSizeLong();
   CHECK_LE(length, kMaxFrameHeaderBytes);
+  if (head->capacity() < kFramePrefixBytes + length) {
+    // Room to grow: a header gets longer with its numbers.
+    head->reserve(2 * (kFramePrefixBytes + length));
+  }
   head->assign(kMagic, sizeof(kMagic));
   for (int shift = 0; shift < 32; shift += 8) {
     head->push_back(static_cast<char>(length >> shift));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
+#include "ps_server/vector/split_work.h"
 #include "ps_server/vector/vector_kernels.h"
 
 namespace monsoon {
@@ -141,10 +142,10 @@ absl::StatusOr<VectorReply> VectorStore::Dispatch(const VectorRequest& request) 
 
 template <typename Work>
 void VectorStore::ForEachStripe(Work work) const {
-  for (uint32_t stripe = 0; stripe < stripes_; ++stripe) {
+  SplitWork(stripes_, [&](uint32_t stripe) {
     const uint64_t begin = stripe * shape_.stripe_floats;
     work(stripe, Slice{begin, std::min(begin + shape_.stripe_floats, shape_.floats)});
-  }
+  });
 }
 
 template <typename Make>

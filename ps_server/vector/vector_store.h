@@ -94,7 +94,8 @@ class VectorStore {
   // Makes `out`, by a function of each stripe's part of it.
   template <typename Make>
   absl::Status MakeVector(const std::string& out, Make make);
-  // Calls `work` with the number and the range (in the slice) of each stripe.
+  // Calls `work` with the number and the range (in the slice) of each stripe, of
+  // several at once: it writes to its stripe's places only.
   template <typename Work>
   void ForEachStripe(Work work) const;
   // Sums up the `count` scalars that each stripe has in `partial`.

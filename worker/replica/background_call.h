@@ -64,6 +64,9 @@ class BackgroundCall {
     if (!busy_) {
       return std::nullopt;
     }
+    if (!result_.has_value() && timeout <= absl::ZeroDuration()) {
+      return std::nullopt;  // even a wait for no time gives the core away
+    }
     const bool landed = changed_.WaitFor(&mutex_, timeout, [this] {
       mutex_.AssertHeld();
       return result_.has_value();

@@ -102,15 +102,18 @@ absl::Status DownpourLoop::LandFetch(Fetched fetched) {
 }
 
 absl::Status DownpourLoop::PrepareParameters() {
-  const bool boundary = round_ % options_.n_fetch == 0;
   if (options_.overlap == NONE) {
-    return boundary ? LandFetch(Fetch(store_.back())) : absl::OkStatus();
+    return Boundary() ? LandFetch(Fetch(store_.back())) : absl::OkStatus();
   }
-  fetch_due_ = fetch_due_ || boundary;
+  fetch_due_ = fetch_due_ || (Boundary() && fetched_ahead_ != round_);
   if (std::optional<Fetched> landed = fetcher_->TryTake()) {
     RETURN_IF_ERROR(LandFetch(*std::move(landed)));
   }
-  if (fetch_due_ && !fetcher_->busy()) {
+  if (fetch_due_ && !fetcher_->busy() && !push_fetches_) {
+    ASSIGN_OR_RETURN(const bool landed, FetchMapped());
+    fetch_due_ = !landed;
+  }
+  if (fetch_due_ && !fetcher_->busy() && !push_fetches_) {
     fetch_due_ = false;
     if (local_ != nullptr) {
       local_->ForgetAcknowledged();
@@ -128,6 +131,22 @@ absl::Status DownpourLoop::PrepareParameters() {
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> DownpourLoop::FetchMapped() {
+  if (store_.empty()) {
+    return false;  // the first fetch maps
+  }
+  const absl::Duration begin = clock_->Now();
+  auto marks = std::make_shared<FetchMarks>();
+  Fetched fetched;
+  if (!client_->FetchMapped(store_.back(), marks.get(), &fetched.stats)) {
+    return false;
+  }
+  fetched.marks = std::move(marks);
+  fetched.duration = clock_->Now() - begin;
+  RETURN_IF_ERROR(LandFetch(std::move(fetched)));
+  return true;
 }
 
 void DownpourLoop::RestoreParameters() {
@@ -224,12 +243,24 @@ absl::StatusOr<StepResult> DownpourLoop::Step() {
 
 // ---- push ------------------------------------------------------------------
 
-DownpourLoop::Pushed DownpourLoop::Push(const Accumulation& accumulation) {
+DownpourLoop::Pushed DownpourLoop::Push(const Accumulation& accumulation, std::span<float> back) {
   ClipNorm(accumulation.gradient, options_.clip_norm);
   const absl::Duration begin = clock_->Now();
   while (true) {
-    Pushed pushed{client_->Push(accumulation.gradient, *accumulation.base), {}};
+    auto marks = back.empty() ? nullptr : std::make_shared<FetchMarks>();
+    Fetched fetched;
+    bool came = false;
+    Pushed pushed{back.empty() ? client_->Push(accumulation.gradient, *accumulation.base)
+                               : client_->PushAndFetch(accumulation.gradient, *accumulation.base,
+                                                       back, marks.get(), &fetched.stats, &came),
+                  {},
+                  {}};
     pushed.duration = clock_->Now() - begin;
+    if (came) {
+      fetched.marks = std::move(marks);
+      fetched.duration = pushed.duration;
+      pushed.fetched = std::move(fetched);
+    }
     if (pushed.result.ok() || !MayRetry(pushed.result.status()) || stopped()) {
       return pushed;
     }
@@ -247,9 +278,17 @@ absl::Status DownpourLoop::PushAccumulation() {
     local_->Seal(last_sequence_ + 1);
   }
   if (options_.overlap == NONE) {
-    return FinishPush(Push(*in_flight_));
+    return FinishPush(Push(*in_flight_, {}));
   }
-  pusher_->Start([this, accumulation = *in_flight_] { return Push(accumulation); });
+  push_fetches_ =
+      Boundary() && !fetch_due_ && !fetcher_->busy() && !store_.empty() && client_->combines();
+  if (push_fetches_) {
+    fetched_ahead_ = round_;
+  }
+  pusher_->Start([this, accumulation = *in_flight_,
+                  back = push_fetches_ ? store_.back() : std::span<float>()] {
+    return Push(accumulation, back);
+  });
   return absl::OkStatus();
 }
 
@@ -272,6 +311,7 @@ absl::Status DownpourLoop::CollectPush(bool wait) {
 absl::Status DownpourLoop::FinishPush(Pushed pushed) {
   CHECK(in_flight_.has_value());
   const Accumulation accumulation = *std::exchange(in_flight_, std::nullopt);
+  fetch_due_ = fetch_due_ || (std::exchange(push_fetches_, false) && !pushed.fetched.has_value());
   const uint64_t sequence = last_sequence_ + 1;
   std::string refusal;
   if (pushed.result.ok()) {
@@ -286,6 +326,9 @@ absl::Status DownpourLoop::FinishPush(Pushed pushed) {
     refusal = std::string(pushed.result.status().message());
   } else {
     return pushed.result.status();
+  }
+  if (pushed.fetched.has_value()) {
+    RETURN_IF_ERROR(LandFetch(*std::move(pushed.fetched)));
   }
   // A refused push is given up, and its blocks count as visited.
   done_.insert(done_.end(), accumulation.blocks.begin(), accumulation.blocks.end());

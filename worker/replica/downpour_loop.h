@@ -6,7 +6,10 @@
 // overlap ASYNC: a fetch thread and a push thread run beside the caller, with
 // at most one fetch and one push in flight. A step uses the newest fetch that
 // has landed; it waits only for the first one, and for the previous push when
-// the next accumulation is full.
+// the next accumulation is full. Where the parameters are mapped, a fetch is one
+// copy at the boundary, by the caller: waking a thread for it takes as long.
+// Where they are not and the model is small, a fetch that is due comes with the
+// acknowledgement of the push before it.
 //
 // A step here is a round of the member group: one batch for each replica of this
 // process, all at the same parameters. n_fetch and n_push count rounds; figures
@@ -97,10 +100,15 @@ class DownpourLoop {
   struct Pushed {
     absl::StatusOr<ParameterClient::PushResult> result;
     absl::Duration duration;
+    std::optional<Fetched> fetched;  // with the acknowledgement
   };
 
   Fetched Fetch(std::span<float> out);
-  Pushed Push(const Accumulation& accumulation);
+  // `back`: where the acknowledgement is to bring the parameters; empty: nowhere.
+  Pushed Push(const Accumulation& accumulation, std::span<float> back);
+  // Reads the parameters in this thread if that costs no message.
+  absl::StatusOr<bool> FetchMapped();
+  bool Boundary() const { return round_ % options_.n_fetch == 0; }
   absl::Status PrepareParameters();
   absl::Status LandFetch(Fetched fetched);
   // False where gradient i of the round must not be used.
@@ -135,6 +143,8 @@ class DownpourLoop {
   uint64_t last_sequence_ = 0;
   uint32_t refused_in_a_row_ = 0;
   bool fetch_due_ = false;
+  bool push_fetches_ = false;              // the push in flight brings parameters
+  std::optional<uint64_t> fetched_ahead_;  // the boundary that such a push stands for
   FetchTimer fetch_timer_;
 
   // Null when overlap is NONE. Last members: their threads use the ones above.

@@ -321,5 +321,66 @@ TEST_F(DownpourLoopTest, ACancelledCallIsNotRepeated) {
   loop_.reset();
 }
 
+// A push is waited for after each step, so that what the next one sees is known.
+TEST_F(DownpourLoopTest, MappedParametersAreReadAtTheBoundary) {
+  options_.overlap = ASYNC;
+  options_.n_fetch = 2;
+  shards_.mapped = true;
+  for (int step = 0; step < 5; ++step) {
+    Steps(1);
+    ASSERT_OK(Loop().Flush());
+  }
+  EXPECT_THAT(shards_.log(),
+              ElementsAre("fetch", "push", "push", "map", "push", "push", "map", "push"));
+  EXPECT_THAT(network_.seen, ElementsAre(0, 0, -3, -3, -10));
+  EXPECT_THAT(shards_.bases(), ElementsAre(0, 0, 2, 2, 4));
+  EXPECT_EQ(stats_.Snapshot().fetches(), 3u);
+}
+
+TEST_F(DownpourLoopTest, AFetchThatIsDueComesWithThePush) {
+  options_.overlap = ASYNC;
+  options_.n_fetch = 2;
+  shards_.combined = true;
+  for (int step = 0; step < 5; ++step) {
+    Steps(1);
+    ASSERT_OK(Loop().Flush());
+  }
+  // Before steps 2 and 4.
+  EXPECT_THAT(shards_.log(), ElementsAre("fetch", "push", "push", "and fetch", "push", "push",
+                                         "and fetch", "push"));
+  EXPECT_THAT(network_.seen, ElementsAre(0, 0, -3, -3, -10));
+  EXPECT_THAT(shards_.bases(), ElementsAre(0, 0, 2, 2, 4));
+  EXPECT_EQ(stats_.Snapshot().fetches(), 3u);
+}
+
+TEST_F(DownpourLoopTest, AFetchThatDidNotComeWithThePushIsMadeAlone) {
+  options_.overlap = ASYNC;
+  shards_.combined = true;
+  shards_.LoseNext(1);
+  Gate fetched;
+  shards_.after_fetch = [&] { fetched.Open(); };
+  Steps(1);
+  ASSERT_TRUE(fetched.Pass());
+  ASSERT_OK(Loop().Flush());
+  Steps(1);  // starts the fetch that is due
+  ASSERT_TRUE(fetched.Pass());
+  EXPECT_EQ(shards_.fetches(), 2);
+}
+
+// With the rate of the shards, a replica's parameters are all its own gradients,
+// wherever its pushes are.
+TEST_F(DownpourLoopTest, CombinedFetchesCountOwnGradientsOnce) {
+  options_.overlap = ASYNC;
+  options_.n_push = 3;
+  local_update_.set_sgd_rate(1.0);
+  shards_.combined = true;
+  constexpr int kSteps = 60;
+  Steps(kSteps);
+  ASSERT_OK(Loop().Flush());
+  for (int step = 0; step < kSteps; ++step) {
+    ASSERT_EQ(network_.seen[step], -step * (step + 1) / 2.0f) << step;
+  }
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -42,14 +42,34 @@ class FakeShards : public ParameterClient {
     if (before_fetch) RETURN_IF_ERROR(before_fetch());
     {
       MutexLock lock(&mutex_);
-      ++fetches_;
-      std::copy(w_.begin(), w_.end(), parameters.begin());
-      if (marks != nullptr) marks->shard = {{StripeMark{7, version_, sequence_}}};
-      if (stats != nullptr) *stats = {w_.size() * 4, 1, 0, 0};
+      Copy(parameters, marks, stats);
       log_.push_back("fetch");
     }
     if (after_fetch) after_fetch();
     return absl::OkStatus();
+  }
+
+  bool FetchMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
+    MutexLock lock(&mutex_);
+    if (!mapped || fetches_ == 0) return false;
+    Copy(parameters, marks, stats);
+    log_.push_back("map");
+    return true;
+  }
+
+  bool combines() override { return combined; }
+  absl::StatusOr<PushResult> PushAndFetch(std::span<const float> gradient, const FetchMarks& base,
+                                          std::span<float> parameters, FetchMarks* marks,
+                                          FetchStats* stats, bool* fetched) override {
+    ASSIGN_OR_RETURN(PushResult result, Push(gradient, base));
+    MutexLock lock(&mutex_);
+    *fetched = lose_next_ == 0;
+    lose_next_ -= lose_next_ > 0 ? 1 : 0;
+    if (*fetched) {
+      Copy(parameters, marks, stats);
+      log_.push_back("and fetch");
+    }
+    return result;
   }
 
   absl::StatusOr<PushResult> Push(std::span<const float> gradient,
@@ -118,6 +138,11 @@ class FakeShards : public ParameterClient {
     MutexLock lock(&mutex_);
     refuse_next_ = pushes;
   }
+  // That many combined fetches do not come.
+  void LoseNext(int fetches) {
+    MutexLock lock(&mutex_);
+    lose_next_ = fetches;
+  }
   void SetVector(const std::string& name, std::vector<float> values) {
     MutexLock lock(&mutex_);
     vectors_[name] = std::move(values);
@@ -155,6 +180,8 @@ class FakeShards : public ParameterClient {
   }
 
   // Set before use.
+  bool mapped = false;    // FetchMapped works once something was fetched
+  bool combined = false;  // PushAndFetch is worth it
   std::function<absl::Status()> before_fetch;
   std::function<void()> after_fetch;
   std::function<absl::Status()> before_push;
@@ -164,12 +191,21 @@ class FakeShards : public ParameterClient {
   std::function<absl::StatusOr<bool>(uint64_t evaluation, uint32_t contribution)> before_contribute;
 
  private:
+  void Copy(std::span<float> parameters, FetchMarks* marks, FetchStats* stats)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    ++fetches_;
+    std::copy(w_.begin(), w_.end(), parameters.begin());
+    if (marks != nullptr) marks->shard = {{StripeMark{7, version_, sequence_}}};
+    if (stats != nullptr) *stats = {w_.size() * 4, 1, 0, 0};
+  }
+
   mutable Mutex mutex_;
   std::vector<float> w_ ABSL_GUARDED_BY(mutex_);
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   int refuse_next_ ABSL_GUARDED_BY(mutex_) = 0;
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;
+  int lose_next_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::vector<float>> pushed_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> bases_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
