@@ -22,7 +22,7 @@ passed=0
 failed=0
 skipped=0
 # GoogleTest's own lines of single cases.
-count() { grep -cE "^\[ +$1 +\] [^ ]+ \(" "$log" || true; }
+count() { grep -cE "^\[ +$1 +\] .* \([0-9]+ ms\)$" "$log" || true; }
 for name in kernels_test pool_test engine_test network_test device_error_test; do
   echo "== $name"
   code=0

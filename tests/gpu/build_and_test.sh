@@ -33,7 +33,7 @@ passed=0
 failed=0
 skipped=0
 # count PATTERN FILE: GoogleTest's own lines of single cases.
-count() { grep -cE "^\[ +$1 +\] [^ ]+ \(" "$2" || true; }
+count() { grep -cE "^\[ +$1 +\] .* \([0-9]+ ms\)$" "$2" || true; }
 
 run_tests() {
   local name log="$build/test.log" code

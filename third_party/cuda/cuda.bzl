@@ -21,7 +21,8 @@ def nvcc_library(name, srcs, hdrs):
     """C++ with kernels, compiled by nvcc and g++ for all targets.
 
     Also under clang: kernels have no sanitizer, and host code that nvcc's g++
-    compiled links with clang's. `hdrs` are all that the sources include.
+    compiled links with clang's. `hdrs` are all that the sources include. Linked
+    whole (.lo), as who calls the kernels may come after them.
     """
     generate = " ".join([
         "-gencode arch=compute_%s,code=sm_%s" % (a, a)
@@ -30,19 +31,19 @@ def nvcc_library(name, srcs, hdrs):
     native.genrule(
         name = name + "_archive",
         srcs = srcs + hdrs,
-        outs = ["lib%s_cuda.a" % name],
+        outs = ["lib%s_cuda.lo" % name],
         cmd = " ".join([
             "$(location @cuda//:nvcc) -lib -x cu -std=c++20 -O3 -I. -ccbin g++",
             "-Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-fPIC",
             generate,
-            "-o $@",
-        ] + ["$(location %s)" % s for s in srcs]),
+            "-o $@.a",
+        ] + ["$(location %s)" % s for s in srcs] + ["&& mv $@.a $@"]),
         tags = ["manual"],
         tools = ["@cuda//:nvcc"],
     )
     native.cc_library(
         name = name,
-        srcs = ["lib%s_cuda.a" % name],
+        srcs = ["lib%s_cuda.lo" % name],
         tags = ["manual"],
         deps = ["@cuda//:cudart"],
     )

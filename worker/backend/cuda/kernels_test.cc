@@ -132,7 +132,7 @@ TEST_F(KernelTest, DropoutMasksEqualTheOtherBackends) {
       FillDropoutMask(key, kLayer, kRate, mask);
       const auto ones = OnDevice(std::vector<float>(count, 1.0f));
       const auto out = Poisoned(count);
-      const DeviceArray<StepControl> device_control(*stream_, {control});
+      const DeviceArray<StepControl> device_control(*stream_, std::vector<StepControl>{control});
       const DeviceArray<uint64_t> device_keys(*stream_, keys);
       DropOut(*stream_,
               ApplyDropout{layer, device_control.data(), device_keys.data(), values, ones.data(),
@@ -182,14 +182,14 @@ TEST_F(KernelTest, CastsToBothHalves) {
 TEST_F(KernelTest, TheLossScaleGoesAndWhatIsNotFiniteIsFlagged) {
   StepControl control = {};
   control.inverse_loss_scale = 0x1p-14f;
-  const DeviceArray<StepControl> device_control(*stream_, {control});
+  const DeviceArray<StepControl> device_control(*stream_, std::vector<StepControl>{control});
   std::vector<float> values = Random(3001, 2);
   for (const bool broken : {false, true}) {
     if (broken) {
       values[2999] = std::numeric_limits<float>::infinity();
     }
     const auto device = OnDevice(values);
-    const DeviceArray<uint32_t> flag(*stream_, {0u});
+    const DeviceArray<uint32_t> flag(*stream_, std::vector<uint32_t>{0});
     UnscaleGradient(*stream_, Unscale{device_control.data(), device.data(), flag.data()}, 3001);
     EXPECT_EQ(flag.Get()[0], broken ? 1u : 0u);
     EXPECT_EQ(device.Get()[17], values[17] * 0x1p-14f);
@@ -333,7 +333,7 @@ TEST_F(KernelTest, SoftmaxCrossEntropyEqualsTheReference) {
       control.loss_scale = 1.0f;
       const auto device_outputs = OnDevice(outputs);
       const DeviceArray<uint32_t> device_labels(*stream_, labels);
-      const DeviceArray<StepControl> device_control(*stream_, {control});
+      const DeviceArray<StepControl> device_control(*stream_, std::vector<StepControl>{control});
       const DeviceArray<Largest> largest(*stream_, examples);
       const auto totals = Poisoned(examples);
       const DeviceArray<double> losses(*stream_, examples);
