@@ -66,15 +66,24 @@ cluster="$work/cluster.textproto"
 "$coordinator" version
 "$coordinator" up --cluster="$cluster" --bin_dir="$bin" >"$work/cluster.log" 2>&1 </dev/null &
 up_pid=$!
+# Up when the coordinator answers and every worker serves; a worker whose device
+# is not there says so and ends.
+not_started() {
+  echo "run_gpu_demo.sh: the cluster did not start:" >&2
+  tail -n 25 "$work/cluster.log" >&2
+  exit 2
+}
 for ((tenths = 0; ; ++tenths)); do
-  if "$coordinator" jobs --cluster="$cluster" --json >/dev/null 2>&1; then
-    break
-  fi
-  if ! kill -0 "$up_pid" 2>/dev/null || [[ $tenths -ge 300 ]]; then
-    echo "run_gpu_demo.sh: the cluster did not start:" >&2
-    tail -n 25 "$work/cluster.log" >&2
+  if grep -E '^worker/[0-9]+ +\| +worker: ' "$work/cluster.log" >&2; then
     exit 2
   fi
+  serving="$(grep -cE '^worker/[0-9]+ .*serving on' "$work/cluster.log" || true)"
+  if [[ $serving -ge $workers ]] &&
+    "$coordinator" jobs --cluster="$cluster" --json >/dev/null 2>&1; then
+    break
+  fi
+  kill -0 "$up_pid" 2>/dev/null || not_started
+  [[ $tenths -lt 300 ]] || not_started
   sleep 0.1
 done
 
