@@ -284,17 +284,15 @@ TEST_F(EngineTest, ManyBatchSizesAreServed) {
   }
 }
 
-// The columns of two samples are more than a group may have.
+// The columns of three samples are more than a group may have: two, then one.
 TEST_F(EngineTest, AConvolutionInSeveralGroupsIsOneConvolution) {
-  Pair pair(TestNetwork(Extent{1, 111, 111})
+  Pair pair(TestNetwork(Extent{1, 101, 101})
                 .Conv2d(1, 1)
-                .Conv2d(1, 50)
-                .AveragePool(31)
+                .Conv2d(1, 41)
+                .AveragePool(30)
                 .Flatten()
                 .Dense(2));
-  const TestData data(pair.network, 3, 4);
-  pair.ExpectSameStep(data.All(), {}, 1e-4);
-  pair.ExpectSameEvaluation(data.All(), 1e-4);
+  pair.ExpectSameStep(TestData(pair.network, 3, 4).All(), {}, 1e-4);
 }
 
 TEST_F(EngineTest, HalfAndTf32ProductsStayNear) {
