@@ -2,10 +2,11 @@
 // flight stay within message_memory, whatever the clients send. gRPC's own
 // ResourceQuota does not cap memory.
 //
-// A stream can hold at once: what the transport reads ahead, one received
-// frame, its copy and the decoded copy while it is applied, one frame being sent and the next one
-// being made. A quarter of the budget is kept for streams that have arrived
-// but are not admitted yet, and for the allocator.
+// A stream can hold at once: what the transport reads ahead, a copy and the
+// decoded copy of what is applied, and three frames: the one that is served, the
+// next one, and an answer being sent; or the next request, an answer being sent
+// and the one after it. A quarter of the budget is kept for streams that have
+// arrived but are not admitted yet, and for the allocator.
 //
 // Thread safe.
 #pragma once
@@ -20,7 +21,7 @@ namespace monsoon {
 
 // Memory that `lookahead_bytes` of transport buffer make one stream cost.
 constexpr uint64_t StreamBytes(uint64_t lookahead_bytes) {
-  return lookahead_bytes + kMaxFrameBytes + 2 * kMaxFramePayloadBytes + 2 * kMaxFrameBytes;
+  return lookahead_bytes + 2 * kMaxFramePayloadBytes + 3 * kMaxFrameBytes;
 }
 
 class StreamBudget {

@@ -11,6 +11,7 @@
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
 #include "gmock/gmock.h"
+#include "grpcpp/impl/client_unary_call.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/method_handler.h"
@@ -66,6 +67,34 @@ TEST(RpcServerTest, RefusesWhatOthersReach) {
                          AllOf(HasSubstr(address), HasSubstr("--insecure"))));
   }
   EXPECT_OK(RpcServer::Start({.address = "0.0.0.0:0", .insecure = true}, {&service}));
+}
+
+TEST(RpcServerTest, TellsItsHealth) {
+  EmptyService service;
+  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = "localhost:0"}, {&service}));
+  const auto channel = MakeChannel(server->address());
+  const auto check = [&](const std::string& request, std::string* reply) {
+    const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
+                                           grpc::internal::RpcMethod::NORMAL_RPC);
+    grpc::ClientContext context;
+    SetDeadline(&context, absl::Seconds(10));
+    context.set_wait_for_ready(true);
+    const grpc::Slice slice(request);
+    const grpc::ByteBuffer message(&slice, 1);
+    grpc::ByteBuffer answer;
+    const grpc::Status status =
+        grpc::internal::BlockingUnaryCall(channel.get(), method, &context, message, &answer);
+    grpc::Slice bytes;
+    if (status.ok() && answer.DumpToSingleSlice(&bytes).ok()) {
+      reply->assign(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+    }
+    return FromGrpcStatus(status);
+  };
+  std::string reply;
+  EXPECT_OK(check("", &reply));
+  EXPECT_EQ(reply, "\x08\x01");  // HealthCheckResponse{status: SERVING}
+  EXPECT_THAT(check("\x0a\x01x", &reply),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("known")));
 }
 
 TEST(StatusConversionTest, KeepsCodeAndMessage) {
