@@ -3,9 +3,9 @@
 // lane_loops.h; in oneDNN's terms Abcd16a). It keeps the pooled values and one
 // bit for each output that passed the ReLU. One thread.
 //
-// LeNet's second convolution, batch 128, all three passes: 13.6 ms, against 20.2
-// for oneDNN's best, channels last; its first one, with ReLU and pooling, 1.0
-// against 3.9 (EPYC, AVX-512).
+// LeNet's second convolution, batch 128, all three passes: 13.8 ms, against 20.2
+// for oneDNN's best, channels last; its first one, with ReLU and pooling, 1.1
+// against 3.5 (EPYC, AVX-512).
 #pragma once
 
 #include <cstddef>

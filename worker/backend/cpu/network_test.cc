@@ -88,8 +88,8 @@ TEST_P(CpuNetworkTest, EqualsTheReferenceForAnyBatch) {
   Pair pair(ParseModel(GetParam().model));
   const std::vector<float> parameters = InitialParameters(pair.layout, 7);
   pair.SetParameters(parameters);
-  // 13, 16 and 64 fill blocks of 16 samples well enough to be convolved so.
-  for (const size_t examples : {1, 3, 13, 16, 17, 64}) {
+  // 13 and 64 fill blocks of 16 samples well enough to be convolved so.
+  for (const size_t examples : {1, 3, 13, 17, 64}) {
     SCOPED_TRACE(examples);
     const Batch batch = RandomBatch(pair.layout, examples, examples);
     pair.ExpectSameGradient(batch, StepKey{1, 2, examples}, 3e-5);
@@ -178,7 +178,8 @@ TEST(CpuNetworkModelsTest, LeNetEqualsTheReference) {
   Pair pair(testing::LeNet());
   const std::vector<float> parameters = InitialParameters(pair.layout, 1);
   pair.SetParameters(parameters);
-  for (const size_t examples : {24, 32, 61}) {
+  // With oneDNN's convolutions and with our own.
+  for (const size_t examples : {5, 29}) {
     pair.ExpectSameGradient(RandomBatch(pair.layout, examples, 3), {}, 3e-5);
   }
 }
@@ -344,7 +345,10 @@ TEST(CpuNetworkModelsTest, EachSimdLevelEqualsTheReferenceAndHasItsFingerprint) 
   const std::vector<SimdLevel> levels = SupportedSimdLevels();
   for (const SimdLevel level : levels) {
     const ScopedSimdLevel scoped(level);
-    Pair pair(testing::LeNet());
+    Pair pair(ParseModel(
+        "input_shape: [ 1, 12, 12 ] layer { conv2d { filters: 6 kernel: 3 } } layer { relu {} } "
+        "layer { average_pool2d { window: 2 } } layer { flatten {} } layer { dense { units: 4 } "
+        "}"));
     const std::vector<float> parameters = InitialParameters(pair.layout, 1);
     pair.SetParameters(parameters);
     pair.ExpectSameGradient(RandomBatch(pair.layout, 16, 3), {}, 3e-5);
