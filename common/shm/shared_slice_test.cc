@@ -1,9 +1,11 @@
 #include "common/shm/shared_slice.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -130,6 +132,53 @@ TEST(SharedSliceTest, AReaderBesideAWriterGetsNoTornCopy) {
           << "torn at version " << last;
     }
   }
+}
+
+// A write that begins and ends while the stripe is copied: the copy's target has
+// a page that it cannot write to until the fault's handler was the writer.
+struct Interruption {
+  StripeHeader* header = nullptr;
+  std::span<float> stripe;
+  std::span<std::byte> page;
+  int count = 0;
+} interruption;
+
+void WriteAndUnlock(int signal, siginfo_t* info, void*) {
+  const auto* address = static_cast<const std::byte*>(info->si_addr);
+  if (address < interruption.page.data() ||
+      address >= interruption.page.data() + interruption.page.size() || interruption.count++ > 0) {
+    std::signal(signal, SIG_DFL);  // somebody else's fault
+    return;
+  }
+  const StripeWriteScope write(interruption.header);
+  std::ranges::fill(interruption.stripe, 1.0f);
+  interruption.header->version.store(1, std::memory_order_relaxed);
+  mprotect(interruption.page.data(), interruption.page.size(), PROT_READ | PROT_WRITE);
+}
+
+TEST(SharedSliceTest, ACopyThatAWriteInterruptsDoesNotCount) {
+  constexpr size_t kPage = 4096, kPages = 4, kFloats = kPages * kPage / sizeof(float);
+  ASSERT_OK_AND_ASSIGN(SharedSlice slice, SharedSlice::Create({7, kFloats, kFloats}));
+  ASSERT_OK_AND_ASSIGN(const auto reader, ReaderOf(slice, {7, kFloats, kFloats}, {}));
+  void* const memory =
+      mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const bytes = static_cast<std::byte*>(memory);
+  interruption = {slice.header(0), slice.stripe(0), {bytes + 2 * kPage, kPage}, 0};
+  ASSERT_EQ(mprotect(interruption.page.data(), kPage, PROT_NONE), 0);
+  struct sigaction action = {}, before = {};
+  action.sa_sigaction = WriteAndUnlock;
+  action.sa_flags = SA_SIGINFO;
+  ASSERT_EQ(sigaction(SIGSEGV, &action, &before), 0);
+  const std::span<float> out(static_cast<float*>(memory), kFloats);
+  EXPECT_FALSE(reader->Read(0, out).has_value());
+  ASSERT_EQ(sigaction(SIGSEGV, &before, nullptr), 0);
+  EXPECT_EQ(interruption.count, 1);
+  const std::optional<SliceReader::Mark> mark = reader->Read(0, out);
+  ASSERT_TRUE(mark.has_value());
+  EXPECT_EQ(mark->version, 1u);
+  EXPECT_TRUE(std::ranges::all_of(out, [](float value) { return value == 1.0f; }));
+  munmap(memory, kPages * kPage);
 }
 
 }  // namespace

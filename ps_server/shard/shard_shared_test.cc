@@ -19,7 +19,6 @@ using Vector = std::vector<float>;
 
 constexpr uint64_t kEpoch = 77;
 constexpr size_t kStripe = 64;  // floats
-constexpr uint32_t kStripes = 4;
 constexpr uint32_t kRefused = 2;
 
 // A job of four stripes with an open session of worker 1, and its reader.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/process/background_thread.h"
 
 namespace monsoon {
 namespace {
@@ -82,6 +83,7 @@ void Prefetcher::Recycle(std::unique_ptr<PrefetchedBatch> batch) {
 }
 
 void Prefetcher::Run() {
+  DoNotPreempt();
   while (true) {
     BlockKey block;
     {
