@@ -1,6 +1,7 @@
 #include "worker/replica/group/member_group.h"
 
 #include <atomic>
+#include <deque>
 #include <thread>
 
 #include "common/base/status.h"
@@ -98,7 +99,7 @@ class MemberGroupTest : public ::testing::Test {
   // Adds batches with these first values.
   void Add(std::initializer_list<float> values) {
     for (const float value : values) {
-      Batch batch(1, 4);
+      Batch& batch = batches_.emplace_back(1, 4);  // a group of one reads it in place
       batch.inputs.Fill(value);
       batch.examples = 1;
       group_->Add(&batch, StepKey{0, 2, next_step_++, {}});
@@ -113,6 +114,7 @@ class MemberGroupTest : public ::testing::Test {
   MemberGroup::Options options_;
   Counter destroyed_;
   SharedBuffer parameters_;
+  std::deque<Batch> batches_;
   std::unique_ptr<MemberGroup> group_;
   AlignedBuffer sum_{kFloats};
   uint64_t next_step_ = 0;
