@@ -267,12 +267,6 @@ class GrpcDataService final : public DataService {
  public:
   explicit GrpcDataService(FrameServer* frames) : frames_(frames) {}
 
-  ~GrpcDataService() override {
-    if (queue_ != nullptr) {
-      queue_->Shutdown();
-    }
-  }
-
   grpc::Service* service() override { return &service_; }
 
   void Start(std::unique_ptr<grpc::ServerCompletionQueue> queue) override {
@@ -283,6 +277,13 @@ class GrpcDataService final : public DataService {
       new Stream(&service_, frames_, queue_.get());
       threads_.emplace_back([this] { Run(); });
     }
+  }
+
+  void Stop() override {
+    if (queue_ != nullptr) {
+      queue_->Shutdown();
+    }
+    threads_.clear();  // joins
   }
 
  private:
@@ -302,7 +303,7 @@ class GrpcDataService final : public DataService {
 
   FrameServer* const frames_;
   AsyncService service_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // until the threads have ended
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // null before Start
   std::vector<std::jthread> threads_;
 };
 

@@ -21,7 +21,7 @@ class DataService {
  public:
   // `frames` outlives the service.
   static std::unique_ptr<DataService> Create(FrameServer* frames);
-  // Ends the threads; the server must have been shut down.
+  // After Stop, if started, and after the server.
   virtual ~DataService() = default;
 
   // What the server registers; lives as long as this.
@@ -29,6 +29,9 @@ class DataService {
 
   // Begins to serve the streams that come to `queue`, the server's. Once.
   virtual void Start(std::unique_ptr<grpc::ServerCompletionQueue> queue) = 0;
+  // Ends the threads: after the server was shut down, which cancels what they
+  // still have to do, and while it lives, because that refers to it.
+  virtual void Stop() = 0;
 };
 
 }  // namespace monsoon

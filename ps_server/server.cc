@@ -57,6 +57,13 @@ class GrpcPsServer final : public PsServer {
             shared_memory_ == nullptr ? SharedMemoryOffer() : shared_memory_->offer())),
         data_(DataService::Create(&frames_)) {}
 
+  ~GrpcPsServer() override {
+    if (server_ != nullptr) {
+      server_->Shutdown(absl::ZeroDuration());
+    }
+    data_->Stop();
+  }
+
   absl::Status Listen(const PsServerOptions& options) {
     RpcServerOptions rpc;
     rpc.address = options.address;

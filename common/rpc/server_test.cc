@@ -71,7 +71,8 @@ TEST(RpcServerTest, RefusesWhatOthersReach) {
 
 TEST(RpcServerTest, TellsItsHealth) {
   EmptyService service;
-  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = "localhost:0"}, {&service}));
+  const std::string address = absl::StrCat("unix-abstract:health-test-", testing::UniqueName());
+  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {&service}));
   const auto channel = MakeChannel(server->address());
   const auto check = [&](const std::string& request, std::string* reply) {
     const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
