@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/logging.h"
 #include "common/base/mutex.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/status_conversion.h"
@@ -17,6 +18,7 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/async_stream.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "ps_server/in_flight.h"
 #include "ps_server/shard/aligned_floats.h"
 
 namespace monsoon {
@@ -29,6 +31,9 @@ using RawStream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuff
 // One thread can receive while another one applies, on any machine.
 constexpr unsigned kFewestThreads = 2;
 constexpr unsigned kMostThreads = 32;
+
+// The server's shutdown has cancelled all calls; a delay of --fault may go on.
+constexpr absl::Duration kStopWarning = absl::Seconds(10);
 
 grpc::Status Lost() { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost by --fault"); }
 
@@ -72,8 +77,15 @@ class Stream {
     Op op;
   };
 
-  Stream(AsyncService* service, FrameServer* frames, grpc::ServerCompletionQueue* queue)
-      : service_(service), frames_(frames), queue_(queue), stream_(&context_) {
+  // `streams` counts this until its end.
+  Stream(AsyncService* service, FrameServer* frames, grpc::ServerCompletionQueue* queue,
+         InFlight* streams)
+      : streams_(streams),
+        counted_(streams),
+        service_(service),
+        frames_(frames),
+        queue_(queue),
+        stream_(&context_) {
     ++outstanding_;
     service->Request(&context_, &stream_, queue, &accept_);
   }
@@ -145,7 +157,7 @@ class Stream {
   }
 
   void Open() {
-    new Stream(service_, frames_, queue_);  // for the next client
+    new Stream(service_, frames_, queue_, streams_);  // for the next client
     absl::StatusOr<FrameServer::Admission> admission = frames_->Admit();
     if (!admission.ok()) {
       End(ToGrpcStatus(admission.status()));
@@ -235,6 +247,8 @@ class Stream {
     stream_.Finish(status, &finish_);
   }
 
+  InFlight* const streams_;
+  const InFlight::Scope counted_;  // the first member: to the very end
   AsyncService* const service_;
   FrameServer* const frames_;
   grpc::ServerCompletionQueue* const queue_;
@@ -274,13 +288,17 @@ class GrpcDataService final : public DataService {
     const unsigned threads =
         std::clamp(std::thread::hardware_concurrency(), kFewestThreads, kMostThreads);
     for (unsigned i = 0; i < threads; ++i) {
-      new Stream(&service_, frames_, queue_.get());
+      new Stream(&service_, frames_, queue_.get(), &streams_);
       threads_.emplace_back([this] { Run(); });
     }
   }
 
   void Stop() override {
     if (queue_ != nullptr) {
+      // A stream that learns of its end still says so through the queue.
+      while (!streams_.WaitIdle(kStopWarning)) {
+        LOG(WARNING) << "data streams are still ending";
+      }
       queue_->Shutdown();
     }
     threads_.clear();  // joins
@@ -302,6 +320,7 @@ class GrpcDataService final : public DataService {
   }
 
   FrameServer* const frames_;
+  InFlight streams_;
   AsyncService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // null before Start
   std::vector<std::jthread> threads_;
