@@ -8,6 +8,11 @@
 
 namespace monsoon {
 
+std::string NotOpen(SessionId session) {
+  return absl::StrCat("the session of worker/", session.worker, "#", session.incarnation,
+                      " is not open");
+}
+
 absl::StatusOr<SessionTable::Opening> SessionTable::PlanOpen(SessionId session) const {
   if (closed_.contains(session)) {
     return absl::FailedPreconditionError(absl::StrCat("the session of worker/", session.worker, "#",

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +21,9 @@ struct SessionId {
   uint64_t incarnation = 0;
   auto operator<=>(const SessionId&) const = default;
 };
+
+// What a call for a session that is not open is told.
+std::string NotOpen(SessionId session);
 
 class SessionTable {
  public:

@@ -62,11 +62,6 @@ PushVerdict MakeVerdict(Verdict kind, std::string message) {
   return verdict;
 }
 
-std::string NotOpen(SessionId session) {
-  return absl::StrCat("the session of worker/", session.worker, "#", session.incarnation,
-                      " is not open");
-}
-
 // The half of `scratch` that is for bytes to be decoded; made when first needed,
 // which moves the other half.
 std::span<std::byte> EncodedScratch(AlignedFloats* scratch) {
@@ -205,84 +200,6 @@ ShardJobStatus ShardJob::GetStatus() const {
   }
   status.set_bytes_pushed(bytes_pushed_.load());
   return status;
-}
-
-uint64_t ShardJob::CloseEverywhere(SessionId session) {
-  if (const auto slot = slots_.find(session); slot != slots_.end()) {
-    slice_.CloseSlot(slot->second);
-    slots_.erase(slot);
-  }
-  uint64_t applied = 0;
-  for (const auto& stripe : stripes_) {
-    applied += stripe->CloseSession(session);
-  }
-  return applied;
-}
-
-absl::Status ShardJob::OpenSession(SessionId session) {
-  MutexLock lock(&sessions_mutex_);
-  absl::StatusOr<SessionTable::Opening> opening = sessions_.PlanOpen(session);
-  if (!opening.ok()) {
-    return Annotate(opening.status(), absl::StrCat("job ", facts_.job));
-  }
-  if (opening->already_open) {
-    return absl::OkStatus();
-  }
-  if (opening->overtaken.has_value()) {
-    sessions_.RecordClose(*opening->overtaken, CloseEverywhere(*opening->overtaken));
-  }
-  sessions_.RecordOpen(session);
-  const SessionSlot slot = slice_.TakeSlot();
-  slots_[session] = slot;
-  for (const auto& stripe : stripes_) {
-    stripe->OpenSession(session, slot);
-  }
-  slice_.Publish(slot);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<ShardJob::Shared> ShardJob::Share(std::optional<SessionId> session) {
-  Shared shared{slice_.fd(), {}, slice_.shape()};
-  if (shared.fd < 0) {
-    return absl::FailedPreconditionError("the system has no memory files");
-  }
-  if (session.has_value()) {
-    MutexLock lock(&sessions_mutex_);
-    const auto slot = slots_.find(*session);
-    if (slot == slots_.end() || slot->second.ticket == 0) {
-      return absl::FailedPreconditionError(
-          slot == slots_.end() ? NotOpen(*session) : "too many sessions read shared memory");
-    }
-    shared.slot = slot->second;
-  }
-  return shared;
-}
-
-void ShardJob::AddReader(std::shared_ptr<const ReadCounts> counts) {
-  MutexLock lock(&readers_mutex_);
-  FoldReaders();
-  readers_.push_back(std::move(counts));
-}
-
-void ShardJob::FoldReaders() const {
-  std::erase_if(readers_, [this](const std::shared_ptr<const ReadCounts>& reader) {
-    if (reader.use_count() > 1) {
-      return false;
-    }
-    fetched_stripes_ += reader->stripes.load();
-    bytes_fetched_ += reader->bytes.load();
-    return true;
-  });
-}
-
-uint64_t ShardJob::CloseSession(SessionId session) {
-  MutexLock lock(&sessions_mutex_);
-  if (const std::optional<uint64_t> applied = sessions_.ClosedApplied(session)) {
-    return *applied;
-  }
-  const uint64_t applied = CloseEverywhere(session);
-  sessions_.RecordClose(session, applied);
-  return applied;
 }
 
 PushReply ShardJob::Push(const PushRequest& request, ChunkCursor* payload, AlignedFloats* scratch,
