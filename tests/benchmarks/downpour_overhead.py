@@ -5,10 +5,12 @@
 
 One ps and one one-thread worker train the MLP at batch 256, with n_fetch =
 n_push = 1 and 5, over each transport; the same job without a ps is
-worker/baseline. Then three workers with a ps, over each transport. Every run
+worker/baseline. That makes no local updates, which at n = 5 are four passes over
+the parameters more than it has, so n = 5 runs without them too. Then three workers with a ps, over each transport. Every run
 must end SUCCEEDED, have processed all its examples and have learnt something.
 """
 
+import itertools
 import json
 import os
 import statistics
@@ -29,13 +31,16 @@ CROWD_BATCH = 128
 LEAST_ACCURACY = 0.6
 # What the tasks' environment says; unset: the library's own choice.
 TRANSPORTS = {"gRPC": {"MONSOON_TRANSPORT": "grpc"}, "shared memory": {"MONSOON_TRANSPORT": None}}
+# n_fetch = n_push, and whether the replica makes the preset's local updates.
+CASES = ((1, True), (5, True), (5, False))
 WANTED = {("gRPC", 1): at_least(0.80), ("shared memory", 1): at_least(0.92),
           ("gRPC", 5): at_least(0.95), ("shared memory", 5): at_least(0.95)}
 
 
-def settings(epochs, batch, every):
+def settings(epochs, batch, every, local=True):
+    kept = {} if local else {"downpour.local_update": "{}"}
     return {"batch_size": batch, "stop.epochs": epochs, "downpour.n_fetch": every,
-            "downpour.n_push": every, "evaluation.every_epochs": 100_000}
+            "downpour.n_push": every, "evaluation.every_epochs": 100_000, **kept}
 
 
 def demand_learning(who, accuracy):
@@ -53,8 +58,8 @@ def baseline_rate(epochs, batch, every):
     return result["examples_per_s"]
 
 
-def cluster_rate(cluster, epochs, batch, every):
-    description = cluster.run(JOB, settings(epochs, batch, every))
+def cluster_rate(cluster, epochs, batch, every, local=True):
+    description = cluster.run(JOB, settings(epochs, batch, every, local))
     if description["progress"]["examples"] < EXAMPLES * epochs:
         raise RuntimeError(f"{description['progress']['examples']} of {EXAMPLES * epochs} examples")
     demand_learning(description["job"], description["final"]["test_accuracy"])
@@ -70,10 +75,10 @@ def shares_memory(cluster):
             description = cluster.describe(job)
             if description["state"] in ("SUCCEEDED", "FAILED", "CANCELLED"):
                 break
-            if any(worker["steps"] > 0 for worker in description["workers"]):
-                worker, shard = description["workers"][0], description["shards"][0]
-                return bool(measure.memory_files(worker["pid"]) &
-                            measure.memory_files(shard["pid"]))
+            working = [worker for worker in description["workers"] if worker["steps"] > 0]
+            if working:
+                return bool(measure.memory_files(working[0]["pid"]) &
+                            measure.memory_files(description["shards"][0]["pid"]))
             time.sleep(0.05)
         raise RuntimeError(f"{job} was not seen at work: {description['state']}")
     finally:
@@ -103,24 +108,28 @@ def one_worker_rows(options, clusters):
     epochs = 1 if options.quick else 20
     columns = {}
     for number_of_round in range(options.rounds):
-        for every in (1, 5):
-            turns = [("alone", lambda every=every: baseline_rate(epochs, BATCH, every))]
-            turns += [(transport, lambda cluster=cluster, every=every:
-                       cluster_rate(cluster, epochs, BATCH, every))
+        for case in CASES:
+            turns = [("alone", lambda case=case: baseline_rate(epochs, BATCH, case[0]))]
+            turns += [(transport, lambda cluster=cluster, case=case:
+                       cluster_rate(cluster, epochs, BATCH, *case))
                       for transport, cluster in clusters.items() if cluster is not None]
             shift = number_of_round % len(turns)
             for name, train in turns[shift:] + turns[:shift]:
                 rate = train()
-                columns.setdefault((name, every), []).append(rate)
-                measure.log(f"overhead, n = {every}: {name} {rate:.0f}/s")
-    for (transport, every), wanted in WANTED.items():
-        work = f"Downpour MLP, one worker, batch {BATCH}, n = {every}, over {transport}"
-        alone = columns["alone", every]
+                columns.setdefault((name, case), []).append(rate)
+                measure.log(f"overhead, n = {case[0]}, local updates {case[1]}: "
+                            f"{name} {rate:.0f}/s")
+    for case, transport in itertools.product(CASES, TRANSPORTS):
+        every, local = case
+        wanted = WANTED[transport, every]
+        work = (f"Downpour MLP, one worker, batch {BATCH}, n = {every}"
+                f"{'' if local else ', no local updates'}, over {transport}")
+        alone = columns["alone", case]
         limit = f"without a ps {number(statistics.median(alone))} samples/s"
         if clusters[transport] is None:
             yield Row(work, limit=limit, wanted=wanted, why=why_absent())
             continue
-        rates = columns[transport, every]
+        rates = columns[transport, case]
         yield Row(work, f"{number(statistics.median(rates))} samples/s", limit,
                   paired(rates, alone), wanted)
 
