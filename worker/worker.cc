@@ -41,39 +41,31 @@ absl::Status CheckOptions(const WorkerOptions& options) {
   return absl::OkStatus();
 }
 
-// The GPU of a replica, and of the first one's neighbours in turn.
-uint32_t DeviceOf(const WorkerTask& task, uint32_t replica) {
-  return (task.device_index() + replica) % static_cast<uint32_t>(std::max(1, CudaDeviceCount()));
-}
-
-absl::StatusOr<BackendKind> ChooseDevice(const WorkerOptions& options) {
-  const WorkerTask& task = options.cluster.worker(static_cast<int>(options.task));
-  const absl::StatusOr<BackendKind> backend = ChooseBackend(task.device(), task.device_index());
-  if (!backend.ok()) {
-    return Annotate(backend.status(), absl::StrCat("worker/", options.task));
-  }
-  const uint32_t replicas = std::max(1u, task.replicas());
-  if (*backend != BackendKind::kCuda) {
+void LogDevices(const WorkerTask& task, const ReplicaRunner::Options& runner) {
+  if (runner.backend != BackendKind::kCuda) {
     LOG(INFO) << "computes on the CPU (device: " << Device_Name(task.device())
-              << "), replicas: " << replicas
-              << ", threads of each: " << std::max(1u, task.threads()) << "; " << DescribeCuda();
-    return backend;
+              << "), replicas: " << runner.replicas << ", threads of each: " << runner.threads
+              << "; " << DescribeCuda();
+    return;
   }
   LOG(INFO) << DescribeCuda();
-  for (uint32_t i = 0; i < replicas; ++i) {
-    LOG(INFO) << "replica " << i << " computes on GPU " << DeviceOf(task, i)
+  for (uint32_t i = 0; i < runner.replicas; ++i) {
+    LOG(INFO) << "replica " << i << " computes on GPU " << runner.DeviceOf(i)
               << " (device: " << Device_Name(task.device()) << "), "
-              << DescribeCudaDevice(DeviceOf(task, i));
+              << DescribeCudaDevice(runner.DeviceOf(i));
   }
-  return backend;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
-  ASSIGN_OR_RETURN(const BackendKind backend, ChooseDevice(options));
-  std::unique_ptr<Worker> worker(new Worker(std::move(options), backend));
+  const WorkerTask& chosen = options.cluster.worker(static_cast<int>(options.task));
+  const absl::StatusOr<BackendKind> backend = ChooseBackend(chosen.device(), chosen.device_index());
+  if (!backend.ok()) {
+    return Annotate(backend.status(), absl::StrCat("worker/", options.task));
+  }
+  std::unique_ptr<Worker> worker(new Worker(std::move(options), *backend));
   const WorkerOptions& set = worker->options_;
   const WorkerTask& task = set.cluster.worker(static_cast<int>(set.task));
   ASSIGN_OR_RETURN(
@@ -121,6 +113,7 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
   runner.device_memory_limit_bytes = uint64_t{task.device_memory_limit_mib()} << 20;
   runner.rpc_deadline = deadline;
   runner.fault = options_.fault;
+  LogDevices(task, runner);
   runner_ = std::make_unique<ReplicaRunner>(runner, work_client_.get());
 }
 

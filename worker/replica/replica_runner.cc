@@ -178,7 +178,7 @@ absl::Status ReplicaRunner::MakeGroup(const Job& job, StatsCollector* stats, Wor
   const auto make = [&](uint32_t member) -> absl::StatusOr<std::unique_ptr<Network>> {
     NetworkOptions network;
     network.threads = static_cast<int>(options_.threads);
-    network.device_index = (options_.device_index + member) % options_.devices;
+    network.device_index = options_.DeviceOf(member);
     network.memory_limit_bytes = options_.device_memory_limit_bytes;
     network.precision = PrecisionOf(job);
     ASSIGN_OR_RETURN(std::unique_ptr<Network> made,

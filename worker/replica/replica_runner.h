@@ -37,9 +37,10 @@ class ReplicaRunner {
     uint32_t threads = 1;   // of each replica
     uint32_t replicas = 1;  // that share a session
     BackendKind backend = BackendKind::kCpu;
-    // CUDA: replica i computes on device (device_index + i) modulo devices.
+    // CUDA: the first replica's, and how many there are.
     uint32_t device_index = 0;
     uint32_t devices = 1;
+    uint32_t DeviceOf(uint32_t replica) const { return (device_index + replica) % devices; }
     uint64_t device_memory_limit_bytes = 0;  // of each replica; 0: none
     absl::Duration rpc_deadline = absl::Seconds(10);
     FaultOptions fault;
