@@ -1,34 +1,47 @@
 #include "common/base/finite.h"
 
-#include <algorithm>
 #include <bit>
 
 namespace monsoon {
 namespace {
 
 constexpr uint32_t kExponent = 0x7f800000;
-// A block is scanned without a branch and looked at closely only when it holds
-// such a value.
-constexpr size_t kBlock = 1024;
+constexpr uint32_t kLowestOfExponent = 0x00800000;
+// So many places of an array are read in turn: a core fetches several runs of
+// lines faster than one.
+constexpr size_t kRuns = 4;
 
-bool NonFinite(float value) { return (std::bit_cast<uint32_t>(value) & kExponent) == kExponent; }
+// The top bit is set if all bits of the exponent are: the sum carries over.
+uint32_t Carry(float value) {
+  return (std::bit_cast<uint32_t>(value) & kExponent) + kLowestOfExponent;
+}
+
+// Without a branch; FirstNonFinite looks closely only where it is true.
+bool AnyNonFinite(std::span<const float> values) {
+  const size_t run = values.size() / kRuns;
+  const float* const a = values.data();
+  const float* const b = a + run;
+  const float* const c = b + run;
+  const float* const d = c + run;
+  uint32_t found = 0;
+  for (size_t i = 0; i < run; ++i) {
+    found |= Carry(a[i]) | Carry(b[i]) | Carry(c[i]) | Carry(d[i]);
+  }
+  for (const float value : values.subspan(kRuns * run)) {
+    found |= Carry(value);
+  }
+  return (found >> 31) != 0;
+}
 
 }  // namespace
 
 std::optional<uint64_t> FirstNonFinite(std::span<const float> values) {
-  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
-    const size_t end = std::min(values.size(), begin + kBlock);
-    uint32_t found = 0;
-    for (size_t i = begin; i < end; ++i) {
-      found |= static_cast<uint32_t>(NonFinite(values[i]));
-    }
-    if (found == 0) {
-      continue;
-    }
-    for (size_t i = begin; i < end; ++i) {
-      if (NonFinite(values[i])) {
-        return i;
-      }
+  if (!AnyNonFinite(values)) {
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if ((Carry(values[i]) >> 31) != 0) {
+      return i;
     }
   }
   return std::nullopt;

@@ -1,7 +1,6 @@
 #include "worker/baseline/trainer.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/finite.h"
 #include "common/base/status.h"
 #include "common/model/initializer.h"
 #include "worker/data/open_dataset.h"
@@ -23,16 +23,6 @@ constexpr uint32_t kDefaultEvaluationBatch = 500;
 constexpr absl::Duration kBatchTimeout = absl::Seconds(60);
 
 absl::Duration Now() { return Clock::Real()->Now(); }
-
-// By the exponent bits, in a form that vectorises.
-bool AllFinite(std::span<const float> values) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t found = 0;
-  for (const float value : values) {
-    found |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent ? 1u : 0u;
-  }
-  return found == 0;
-}
 
 uint32_t AtLeastOne(uint32_t value) { return std::max(value, 1u); }
 
@@ -147,7 +137,7 @@ absl::Status Trainer::Push() {
     return absl::OkStatus();
   }
   const std::span<float> gradient = job_.downpour().n_push() > 1 ? sum_.span() : gradient_.span();
-  if (!AllFinite(gradient)) {
+  if (FirstNonFinite(gradient).has_value()) {
     return absl::AbortedError(absl::StrCat("diverged: the gradient of step ", steps_ - 1,
                                            " is not finite at ",
                                            FirstNonFinite(layout_, gradient)));
