@@ -21,14 +21,6 @@ using ::testing::HasSubstr;
 using Vector = std::vector<float>;
 
 // 4096 floats in stripes of 256 floats: 16 stripes.
-TestJobOptions SmallJob() {
-  TestJobOptions options;
-  options.model = TestModel(64, 64);
-  options.optimizer = TestSgd(0.5);
-  options.max_stripe_bytes = 1024;
-  return options;
-}
-
 Vector Ramp(size_t size, float scale) {
   Vector values(size);
   for (size_t i = 0; i < size; ++i) {

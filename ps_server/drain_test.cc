@@ -27,9 +27,7 @@ TEST_P(DrainTest, EveryPushInFlightIsAcknowledgedOrRefused) {
     ASSERT_OK_AND_ASSIGN(
         auto shards,
         TestShards::Start({.shards = 1, .fault = {.delay_ms = delay_ms}, .transport = GetParam()}));
-    TestJobOptions options;
-    options.model = TestModel(64, 64);
-    options.optimizer = TestSgd(0.5);
+    TestJobOptions options = SmallJob();
     options.max_stripe_bytes = 64 * 64 * 4 / kStripes;
     ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(options));
     constexpr uint32_t kReplicas = 3;

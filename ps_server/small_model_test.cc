@@ -59,14 +59,6 @@ using Vector = std::vector<float>;
 
 constexpr uint32_t kShards = 2;
 
-TestJobOptions SmallJob() {
-  TestJobOptions options;
-  options.model = TestModel(64, 64);
-  options.optimizer = TestSgd(0.5);
-  options.max_stripe_bytes = 1024;
-  return options;
-}
-
 class SmallModelTest : public ::testing::Test {
  protected:
   void Start(Transport transport) {

@@ -31,14 +31,6 @@ using Vector = std::vector<float>;
 
 constexpr absl::Duration kDeadline = absl::Seconds(20);
 
-TestJobOptions SmallJob() {
-  TestJobOptions options;
-  options.model = TestModel(64, 64);
-  options.optimizer = TestSgd(0.5);
-  options.max_stripe_bytes = 1024;
-  return options;
-}
-
 ShardStatusReply StatusOf(TestShards* shards, uint32_t shard) {
   const absl::StatusOr<ShardStatusReply> reply = shards->control(shard)->GetStatus("");
   EXPECT_OK(reply);

@@ -44,6 +44,14 @@ Optimizer TestSgd(double rate) {
   return optimizer;
 }
 
+TestJobOptions SmallJob() {
+  TestJobOptions options;
+  options.model = TestModel(64, 64);
+  options.optimizer = TestSgd(0.5);
+  options.max_stripe_bytes = 1024;
+  return options;
+}
+
 absl::StatusOr<std::unique_ptr<TestShards>> TestShards::Start(const TestShardsOptions& options) {
   std::unique_ptr<TestShards> shards(new TestShards(options));
   for (uint32_t i = 0; i < options.shards; ++i) {

@@ -62,6 +62,9 @@ std::string NameOf(Transport transport);
 // w -= rate * g.
 Optimizer TestSgd(double rate);
 
+// 64 x 64 parameters in stripes of 1 KiB, SGD with rate 0.5.
+TestJobOptions SmallJob();
+
 class TestShards {
  public:
   static absl::StatusOr<std::unique_ptr<TestShards>> Start(const TestShardsOptions& options);
