@@ -23,11 +23,9 @@ constexpr absl::Duration kLong = absl::Seconds(30);
 class Gate {
  public:
   void Open() {
-    {
-      MutexLock lock(&mutex_);
-      ++open_;
-    }
-    changed_.NotifyAll();
+    MutexLock lock(&mutex_);
+    ++open_;
+    changed_.NotifyAll();  // under the lock: who passed may destroy the gate
   }
   // True once it was opened as often as it was passed.
   bool Pass() {

@@ -101,11 +101,12 @@ absl::Status MemberGroup::MakeNetworks(const MakeNetwork& make) {
     member.name = absl::StrCat("worker/", options_.worker, " replica ", i);
     member.thread->Start([&make, &member, &status = made[i], seat = member.seat, i, board] {
       absl::StatusOr<std::unique_ptr<Network>> network = make(static_cast<uint32_t>(i));
-      status = network.status();
       if (network.ok()) {
         seat->network = *std::move(network);
         member.fingerprint = seat->network->Fingerprint();
         absl::StrAppend(&member.name, " (", member.fingerprint, ")");
+      } else {
+        status = std::move(network).status();
       }
       board->Done(i, absl::ZeroDuration());
     });
