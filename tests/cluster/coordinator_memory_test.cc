@@ -161,9 +161,8 @@ TEST_F(CoordinatorMemoryTest, DoesNotGrowToAHundredMillion) {
   // Twelve vectors of 400 MB at most, of a history of 3, and the parameters.
   constexpr uint64_t kNeeded = uint64_t{8} << 30;
   if (AvailableBytes() < kNeeded) {
-    std::printf("10^8 parameters SKIPPED: %lu MiB of memory free, it needs %lu\n",
-                AvailableBytes() >> 20, kNeeded >> 20);
-    GTEST_SKIP();
+    GTEST_SKIP() << "10^8 parameters need " << (kNeeded >> 20) << " MiB of free memory; there are "
+                 << (AvailableBytes() >> 20);
   }
   constexpr int kIterations = 6;
   ASSERT_OK_AND_ASSIGN(const Measured small, Run(100'000, 3, kIterations, absl::Seconds(60)));
