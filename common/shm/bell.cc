@@ -10,7 +10,8 @@ namespace monsoon {
 
 void Ring(Bell* bell) {
   bell->rings.fetch_add(1);
-  if (bell->sleeping.load() != 0) {
+  // Whoever else rings until the waiter is awake need not wake it again.
+  if (bell->sleeping.load() != 0 && bell->sleeping.exchange(0) != 0) {
     // Not private: the waiter may be another process.
     syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }

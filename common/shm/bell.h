@@ -1,6 +1,7 @@
 // Bell: how one thread tells another one, maybe of another process, that
 // something in shared memory has changed. The waiting side spins for a moment
-// and then sleeps on a futex; ringing costs no system call unless it sleeps.
+// and then sleeps on a futex; ringing costs a system call only for the first one
+// to wake it.
 //
 // One thread at a time waits for a bell; any may ring it. A hostile peer can
 // wake the waiter for nothing or never: every wait has a timeout, and what it
@@ -19,7 +20,7 @@ namespace monsoon {
 // Lies in shared memory; zeros are its first state.
 struct alignas(64) Bell {
   std::atomic<uint32_t> rings;
-  std::atomic<uint32_t> sleeping;  // 1: the waiter must be woken
+  std::atomic<uint32_t> sleeping;  // 1: the next ring must wake the waiter
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 

@@ -83,7 +83,9 @@ absl::StatusOr<size_t> RingReader::Read(std::span<std::byte> out) {
     done += piece;
     read_ += piece;
     indexes_->read.store(read_);
-    if (indexes_->writer_waits.load() != 0) {
+    // Not for every piece: to wake somebody takes longer than to copy one.
+    const bool much_room = written_ - read_ <= data_.size() / 2;
+    if (much_room && indexes_->writer_waits.load() != 0) {
       indexes_->writer_waits.store(0);
       Ring(writer_bell_);
     }

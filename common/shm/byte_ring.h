@@ -38,7 +38,7 @@ class RingWriter {
   RingWriter(RingIndexes* indexes, std::span<std::byte> data, Bell* reader_bell);
 
   // Writes as much from the front of `bytes` as there is room for. When that is
-  // not all, the reader rings the writer's bell once there is more room.
+  // not all, the reader rings the writer's bell once half of the ring is free.
   absl::StatusOr<size_t> Write(std::span<const std::byte> bytes);
 
  private:
