@@ -4,6 +4,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "common/rpc/frame_codec.h"
+#include "grpc/grpc.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -20,10 +21,16 @@ constexpr int kMessageSlackBytes = 64 << 10;
 
 }  // namespace
 
-void SkipLockChecks() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
+void PrepareGrpc() {
+  [[maybe_unused]] static const bool prepared = [] {
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+    grpc_init();
+    return true;
+  }();
+}
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
-  SkipLockChecks();
+  PrepareGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

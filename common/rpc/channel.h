@@ -21,10 +21,12 @@ inline constexpr int kStreamLookaheadBytes = 2 << 20;
 // safe to repeat. Every channel has its own connection.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
 
-// Debian's Abseil looks for deadlocks at every lock that gRPC takes, in one graph
-// for all threads. Switches that off, for the process; channels and servers do
-// it. Our own locks are not Abseil's.
-void SkipLockChecks();
+// For the whole process, before its first use of gRPC; channels and servers do it.
+// - Debian's Abseil looks for deadlocks at each lock that gRPC takes, in one graph
+//   for all threads: switched off. Our own locks are not Abseil's.
+// - gRPC's shutdown with the last channel or server may wait ten seconds for a
+//   thread that polls for unfinished writes: gRPC stays up until the process ends.
+void PrepareGrpc();
 
 // Sets a deadline on the steady clock.
 void SetDeadline(grpc::ClientContext* context, absl::Duration deadline);

@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     std::unique_ptr<grpc::ServerCompletionQueue>* queue) {
   RETURN_IF_ERROR(CheckReachability(options.address, options.insecure));
   ASSIGN_OR_RETURN(const Address parsed, ParseAddress(options.address));
-  SkipLockChecks();
+  PrepareGrpc();
   grpc::EnableDefaultHealthCheckService(false);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

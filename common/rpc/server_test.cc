@@ -11,6 +11,7 @@
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
 #include "gmock/gmock.h"
+#include "grpc/grpc.h"
 #include "grpcpp/impl/client_unary_call.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -96,6 +97,12 @@ TEST(RpcServerTest, TellsItsHealth) {
   EXPECT_EQ(reply, "\x08\x01");  // HealthCheckResponse{status: SERVING}
   EXPECT_THAT(check("\x0a\x01x", &reply),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("known")));
+}
+
+// Its shutdown with the last object that uses it may take ten seconds.
+TEST(RpcServerTest, GrpcOutlivesTheLastChannel) {
+  MakeChannel(absl::StrCat("unix-abstract:", testing::UniqueName())).reset();
+  EXPECT_NE(grpc_is_initialized(), 0);
 }
 
 TEST(StatusConversionTest, KeepsCodeAndMessage) {
