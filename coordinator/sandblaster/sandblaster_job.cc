@@ -142,7 +142,9 @@ absl::StatusOr<NextWorkReply> SandblasterJob::NextWork(uint32_t worker,
   for (const ContributionResult& result : request.contribution()) {
     RETURN_IF_ERROR(Validate(worker, result));
   }
-  NoteBackend(worker, request.stats().backend_fingerprint());
+  for (const std::string& fingerprint : request.stats().backend_fingerprint()) {
+    NoteBackend(worker, fingerprint);
+  }
   for (const ContributionResult& result : request.contribution()) {
     Take(worker, result, now);
   }
@@ -206,7 +208,7 @@ void SandblasterJob::Finish(absl::Duration now) {
 }
 
 void SandblasterJob::NoteBackend(uint32_t worker, const std::string& fingerprint) {
-  if (fingerprint.empty() || backends_.contains(fingerprint)) {
+  if (backends_.contains(fingerprint)) {
     return;
   }
   backends_[fingerprint] = worker;

@@ -50,7 +50,9 @@ class Replicas {
                                        const std::vector<ContributionResult>& results = {}) {
     NextWorkRequest request;
     request.set_request(++request_[worker]);
-    request.mutable_stats()->set_backend_fingerprint(backend_[worker]);
+    if (!backend_[worker].empty()) {
+      request.mutable_stats()->add_backend_fingerprint(backend_[worker]);
+    }
     for (const ContributionResult& result : results) {
       *request.add_contribution() = result;
     }
@@ -318,6 +320,17 @@ TEST(SandblasterJobTest, MixedBackendsCountOnceButNotWithTheSameBits) {
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].kind, "mixed_backends");
   EXPECT_THAT(events[0].text, AllOf(HasSubstr("cpu avx2"), HasSubstr("cuda sm_90")));
+}
+
+TEST(SandblasterJobTest, OneHostOfTwoBackendsIsMixedToo) {
+  SandblasterJob job(TenOf(100));
+  job.AddReplica(0, absl::ZeroDuration());
+  NextWorkRequest request;
+  request.set_request(1);
+  request.mutable_stats()->add_backend_fingerprint("cuda sm_80");
+  request.mutable_stats()->add_backend_fingerprint("cuda sm_90");
+  ASSERT_OK(job.NextWork(0, request, absl::ZeroDuration()).status());
+  EXPECT_STREQ(job.reproducibility(), "once");
 }
 
 TEST(SandblasterJobTest, Describes) {

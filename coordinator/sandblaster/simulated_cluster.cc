@@ -186,7 +186,7 @@ void SimulatedCluster::Ask(uint32_t worker) {
   for (ContributionResult& result : std::exchange(replica.results, {})) {
     *request.add_contribution() = std::move(result);
   }
-  request.mutable_stats()->set_backend_fingerprint("simulated");
+  request.mutable_stats()->add_backend_fingerprint("simulated");
   Send(worker, request);
 }
 

@@ -282,7 +282,7 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
   }
   stats->SetFingerprints(place.train->Fingerprint(),
                          place.test == nullptr ? 0 : place.test->Fingerprint());
-  stats->SetBackend(place.group->Fingerprint());
+  stats->SetBackends(place.group->Fingerprints());
   LOG(INFO) << "session opened: job " << assignment.session().job() << ", incarnation "
             << assignment.session().incarnation() << ", " << place.layout.parameters()
             << " parameters on " << assignment.shard_address_size() << " shards, "

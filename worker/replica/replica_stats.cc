@@ -93,9 +93,9 @@ void StatsCollector::SetFingerprints(uint64_t train, uint64_t test) {
   }
 }
 
-void StatsCollector::SetBackend(const std::string& fingerprint) {
+void StatsCollector::SetBackends(const std::vector<std::string>& fingerprints) {
   MutexLock lock(&mutex_);
-  stats_.set_backend_fingerprint(fingerprint);
+  stats_.mutable_backend_fingerprint()->Assign(fingerprints.begin(), fingerprints.end());
 }
 
 void StatsCollector::SetReplicas(uint32_t live, uint32_t lost) {

@@ -37,8 +37,8 @@ class StatsCollector {
   // 0: not known; keeps what was told before.
   void SetFingerprints(uint64_t train, uint64_t test);
 
-  // Network::Fingerprint() of the replica's backend.
-  void SetBackend(const std::string& fingerprint);
+  // Network::Fingerprint() of the replica's backends, each once.
+  void SetBackends(const std::vector<std::string>& fingerprints);
 
   // Replicas of this process that compute, and those lost in this session.
   void SetReplicas(uint32_t live, uint32_t lost);

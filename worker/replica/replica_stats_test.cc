@@ -1,5 +1,6 @@
 #include "worker/replica/replica_stats.h"
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
@@ -39,7 +40,7 @@ TEST(StatsCollectorTest, CountsEachKindApart) {
 
 TEST(StatsCollectorTest, AContributionIsAPushWithoutStaleness) {
   StatsCollector stats;
-  stats.SetBackend("cpu threads 1");
+  stats.SetBackends({"cpu threads 1"});
   stats.AddContribution({.duplicates = 2, .rpcs = 3, .retries = 1, .bytes = 70},
                         absl::Milliseconds(1));
   const ReplicaStats figures = stats.Snapshot();
@@ -50,7 +51,7 @@ TEST(StatsCollectorTest, AContributionIsAPushWithoutStaleness) {
   EXPECT_EQ(figures.bytes_pushed(), 70u);
   EXPECT_TRUE(figures.staleness().empty());
   EXPECT_EQ(figures.staleness_unknown(), 0u);
-  EXPECT_EQ(figures.backend_fingerprint(), "cpu threads 1");
+  EXPECT_THAT(figures.backend_fingerprint(), ::testing::ElementsAre("cpu threads 1"));
 }
 
 TEST(StatsCollectorTest, MeansStartPlainAndForgetSlowly) {

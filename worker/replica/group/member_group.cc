@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/logging.h"
@@ -148,9 +147,9 @@ std::vector<MemberGroup::Member*> MemberGroup::Living() {
   return living;
 }
 
-std::string MemberGroup::Fingerprint() const {
+std::vector<std::string> MemberGroup::Fingerprints() const {
   if (alone_ != nullptr) {
-    return alone_->Fingerprint();
+    return {alone_->Fingerprint()};
   }
   std::vector<std::string> different;
   for (const Member& member : members_) {
@@ -159,7 +158,7 @@ std::string MemberGroup::Fingerprint() const {
       different.push_back(member.fingerprint);
     }
   }
-  return absl::StrJoin(different, " + ");
+  return different;
 }
 
 void MemberGroup::TellStats() const {

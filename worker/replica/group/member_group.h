@@ -74,8 +74,8 @@ class MemberGroup {
 
   size_t members() const { return members_.empty() ? 1 : members_.size(); }
   size_t live() const;
-  // Network::Fingerprint() of the members; each that differs is named once.
-  std::string Fingerprint() const;
+  // Network::Fingerprint() of the members, each that differs once.
+  std::vector<std::string> Fingerprints() const;
 
   // The parameters of the rounds that follow. The values stay unchanged until
   // the next call, but for what changes between rounds: call again then.

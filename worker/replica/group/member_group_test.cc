@@ -63,7 +63,9 @@ class MemberNetwork : public Network {
     if (hook_) RETURN_IF_ERROR(hook_(member_, batch.inputs.data()[0]));
     return EvaluationResult{1.0, 0, batch.examples};
   }
-  std::string Fingerprint() const override { return "fake device"; }
+  std::string Fingerprint() const override { return fingerprint; }
+
+  std::string fingerprint = "fake device";
 
  private:
   const uint32_t member_;
@@ -308,6 +310,15 @@ TEST_F(MemberGroupTest, MembersWithoutANetworkAreLostAtTheStart) {
                                   [&](uint32_t member) { return make(member == 1 ? 7 : member); })
                   .status(),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no memory on 0")));
+}
+
+TEST_F(MemberGroupTest, NamesEachBackendOnce) {
+  ASSERT_OK_AND_ASSIGN(group_, MemberGroup::Create(options_, 3, [](uint32_t member) {
+                         auto network = std::make_unique<MemberNetwork>(member, nullptr);
+                         network->fingerprint = member == 1 ? "old device" : "new device";
+                         return network;
+                       }));
+  EXPECT_THAT(group_->Fingerprints(), ElementsAre("new device", "old device"));
 }
 
 TEST_F(MemberGroupTest, SlicesCoverALargeVectorOnce) {
