@@ -2,7 +2,7 @@
 """The data plane and Adagrad against the machine's limits, by
 data_plane_limits (C++, in this folder).
 
-    tests/benchmarks/data_plane.py [--rounds=7] [--quick] [--only=kernel,transfer]
+    tests/benchmarks/data_plane.py [--rounds=7] [--quick] [--filter=kernel,transfer]
 
 Groups: kernel, transfer, call, connections.
 """
@@ -47,25 +47,28 @@ class Workload:
         return self._absent.get(contender, "")
 
     def rate(self, contender):
-        seconds = statistics.median(self.column(contender))
-        return (f"{contender.replace('_', ' ')} {number(self.bytes / seconds / 1e9)} GB/s"
-                f" ({self.cpu_words(contender, 1e9 / self.bytes)} CPU s/GB)")
+        return number(self.bytes / statistics.median(self.column(contender)) / 1e9)
 
-    def cpu_words(self, contender, factor):
-        """CPU seconds per operation times `factor`: of the client and, where
-        there is one, of the server."""
-        sides = [factor * statistics.median(self.column(contender, key))
-                 for key in ("client_cpu", "server_cpu")]
-        return " + ".join(number(side) for side in sides if side > 0)
+    def cpu_words(self, contender, limit, factor=None, unit="GB"):
+        """CPU seconds of both, client and server added, by GB unless told."""
+        factor = 1e9 / self.bytes if factor is None else factor
+        return "/".join(number(factor * statistics.median(self.cpu(name)))
+                        for name in (contender, limit)) + f" a {unit}"
 
 
-def speed_row(work, workload, contender, limit, wanted):
-    """How fast `contender` is, as a share of `limit`."""
+def plain(contender):
+    return contender.replace("_", " ")
+
+
+def speed_row(row, workload, contender, limit, wanted):
+    """How fast `contender` is, as a share of `limit`. `row`: what is known of it."""
+    reference = f"{plain(limit)} {workload.rate(limit)}"
     if workload.why_not(contender):
-        return Row(work, limit=workload.rate(limit), wanted=wanted,
+        return Row(**row, reference=reference, unit="GB/s", wanted=wanted,
                    why=workload.why_not(contender))
-    return Row(work, workload.rate(contender), workload.rate(limit),
-               paired(workload.column(limit), workload.column(contender)), wanted)
+    return Row(**row, ours=workload.rate(contender), reference=reference, unit="GB/s",
+               ratios=paired(workload.column(limit), workload.column(contender)),
+               cpu=workload.cpu_words(contender, limit), wanted=wanted)
 
 
 def kernel_rows(workloads):
@@ -74,42 +77,48 @@ def kernel_rows(workloads):
             workload = workloads[f"adagrad_{millions}M_{threads}T"]
             limit = measure.best({name: workload.column(name) for name in workload.names()
                                   if name.startswith("in_place_")})
-            plural = "s" if threads > 1 else ""
-            yield speed_row(f"Adagrad, {millions}M parameters, {threads} thread{plural}", workload,
-                            "product", limit, at_least(0.95))
+            row = {"workload": "Adagrad", "size": f"{millions}M parameters",
+                   "threads": str(threads)}
+            yield speed_row(row, workload, "product", limit, at_least(0.95))
 
 
 def transfer_rows(workloads):
     for mib in (16, 64):
         fetch, push = workloads[f"fetch_{mib}MiB"], workloads[f"push_{mib}MiB"]
-        yield speed_row(f"fetch over gRPC, {mib} MiB", fetch, "grpc", "tcp", at_least(0.60, 0.65))
-        yield speed_row(f"push over gRPC with Adagrad, {mib} MiB", push, "grpc", "tcp",
+
+        def row(workload, size=f"{mib} MiB"):
+            return {"workload": workload, "size": size, "threads": "1 client"}
+
+        yield speed_row(row("fetch over gRPC"), fetch, "grpc", "tcp", at_least(0.60, 0.65))
+        yield speed_row(row("push over gRPC with Adagrad"), push, "grpc", "tcp",
                         at_least(0.45, 0.55))
-        work = f"fetch over shared memory, {mib} MiB"
-        yield speed_row(work, fetch, "shared_memory", "memcpy", at_least(0.80))
-        yield speed_row(work, fetch, "shared_memory", "grpc", at_least(2.5))
-        yield speed_row(f"push over shared memory with Adagrad, {mib} MiB", push, "shared_memory",
+        shared = row("fetch over shared memory")
+        yield speed_row(shared, fetch, "shared_memory", "memcpy", at_least(0.80))
+        yield speed_row(shared, fetch, "shared_memory", "grpc", at_least(2.5))
+        yield speed_row(row("push over shared memory with Adagrad"), push, "shared_memory",
                         "tcp", at_least(1.5 if mib == 16 else 1.25))
-        yield Row(f"CPU seconds per GB fetched over gRPC, both sides, {mib} MiB",
-                  cpu_per_gb(fetch, "grpc"), cpu_per_gb(fetch, "tcp"),
-                  paired(fetch.cpu("grpc"), fetch.cpu("tcp")), at_most(1.6))
+        yield Row(**row("CPU seconds of a fetch over gRPC, both sides"),
+                  ours=cpu_per_gb(fetch, "grpc"), reference=f"tcp {cpu_per_gb(fetch, 'tcp')}",
+                  unit="CPU s/GB", ratios=paired(fetch.cpu("grpc"), fetch.cpu("tcp")),
+                  cpu=fetch.cpu_words("grpc", "tcp"), wanted=at_most(1.6))
     step = workloads["step_speech"]
     for transport, name in (("grpc", "gRPC"), ("shared_memory", "shared memory")):
-        row = speed_row(f"speech-size model (41,777,152), fetch + push over {name}", step,
-                        transport, "tcp", None)
-        row.limit = f"tcp {per_second(step, 'tcp')}"
+        row = speed_row({"workload": f"fetch + push, speech-size model, over {name}",
+                         "size": "41,777,152 parameters", "threads": "1 client"},
+                        step, transport, "tcp", None)
+        row.unit, row.reference = "per s", f"tcp {per_second(step, 'tcp')}"
         if not row.why:
-            row.value = f"{transport.replace('_', ' ')} {per_second(step, transport)}"
+            row.ours = per_second(step, transport)
+            row.cpu = step.cpu_words(transport, "tcp", 1, "step")
         yield row
 
 
 def cpu_per_gb(workload, name):
-    return f"{name} {number(statistics.median(workload.cpu(name)) / workload.bytes * 1e9)} CPU s/GB"
+    return number(statistics.median(workload.cpu(name)) / workload.bytes * 1e9)
 
 
 def per_second(workload, name):
-    return (f"{number(1 / statistics.median(workload.column(name)))} per s "
-            f"({workload.cpu_words(name, 1)} CPU s each)")
+    return number(1 / statistics.median(workload.column(name)))
 
 
 def call_rows(workloads):
@@ -118,32 +127,32 @@ def call_rows(workloads):
     def microseconds(name):
         return [1e6 * seconds for seconds in workload.column(name)]
 
-    def words(name):
-        return (f"{name.replace('_', ' ')} {number(statistics.median(microseconds(name)))} us "
-                f"({workload.cpu_words(name, 1e6)} CPU us)")
+    def row(transport):
+        return {"workload": f"round trip of a fetch over {transport}", "size": "64 bytes",
+                "threads": "1 client", "unit": "us"}
 
-    yield Row("round trip of a 64-byte fetch over gRPC", words("grpc"), words("bare_call"),
-              paired(workload.column("grpc"), workload.column("bare_call")), at_most(1.1))
-    work = "round trip of a 64-byte fetch over shared memory, microseconds"
+    bare = f"bare call {measure.median_of(microseconds('bare_call'))}"
+    yield Row(**row("gRPC"), ours=measure.median_of(microseconds("grpc")), reference=bare,
+              ratios=paired(workload.column("grpc"), workload.column("bare_call")),
+              cpu=workload.cpu_words("grpc", "bare_call", 1, "call"), wanted=at_most(1.1))
+    shared = row("shared memory (ratio: microseconds)")
     if workload.why_not("shared_memory"):
-        yield Row(work, wanted=at_most(10), why=workload.why_not("shared_memory"))
+        yield Row(**shared, wanted=at_most(10), why=workload.why_not("shared_memory"))
     else:
-        yield Row(work, words("shared_memory"), "", microseconds("shared_memory"), at_most(10))
+        yield Row(**shared, ours=measure.median_of(microseconds("shared_memory")),
+                  ratios=microseconds("shared_memory"), wanted=at_most(10))
 
 
 def connection_rows(workloads):
     workload = workloads["connections"]
-
-    def rate(name):
-        return (f"{name} clients {number(1 / statistics.median(workload.column(name)))} pushes/s "
-                f"({workload.cpu_words(name, 1e6)} CPU us each)")
-
-    yield Row("256 client connections on one shard, pushes of 4 KiB", rate("256"), rate("8"),
-              paired(workload.column("8"), workload.column("256")), at_least(0.8))
+    yield Row("pushes over gRPC to one shard", size="4 KiB", threads="256 clients",
+              ours=per_second(workload, "256"), reference=f"8 clients {per_second(workload, '8')}",
+              unit="pushes/s", ratios=paired(workload.column("8"), workload.column("256")),
+              cpu=workload.cpu_words("256", "8", 1, "push"), wanted=at_least(0.8))
     peak, budget = workload.facts["peak_bytes"], workload.facts["budget_bytes"]
-    yield Row("256 client connections, the shard's memory over what it was",
-              f"{peak / 2**20:.0f} MiB", f"message_memory {budget / 2**20:.0f} MiB",
-              [peak / budget], at_most(1))
+    yield Row("the shard's memory over what it was", size="4 KiB", threads="256 clients",
+              ours=f"{peak / 2**20:.0f}", reference=f"message_memory {budget / 2**20:.0f}",
+              unit="MiB", ratios=[peak / budget], wanted=at_most(1))
 
 
 ROWS = {"kernel": kernel_rows, "transfer": transfer_rows, "call": call_rows,
@@ -167,8 +176,8 @@ def measure_groups(options, groups):
 
 def main():
     parser = measure.options_parser(__doc__)
-    parser.add_argument("--only", default=",".join(GROUPS))
-    measure.run_program(lambda options: measure_groups(options, options.only.split(",")), parser)
+    parser.add_argument("--filter", default=",".join(GROUPS))
+    measure.run_program(lambda options: measure_groups(options, options.filter.split(",")), parser)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,12 @@ must end SUCCEEDED, have processed all its examples and have learnt something.
 import itertools
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
 
 import measure
-from measure import Row, at_least, at_most, number, paired
+from measure import Row, at_least, at_most, median_of, paired
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from local_cluster import BASELINE, ROOT, LocalCluster, training_seconds  # noqa: E402
@@ -122,32 +121,33 @@ def one_worker_rows(options, clusters):
     for case, transport in itertools.product(CASES, TRANSPORTS):
         every, local = case
         wanted = WANTED[transport, every]
-        work = (f"Downpour MLP, one worker, batch {BATCH}, n = {every}"
-                f"{'' if local else ', no local updates'}, over {transport}")
         alone = columns["alone", case]
-        limit = f"without a ps {number(statistics.median(alone))} samples/s"
+        row = {"workload": f"Downpour MLP over {transport}, n = {every}"
+                           f"{'' if local else ', no local updates'}",
+               "size": f"batch {BATCH}", "threads": "1 worker", "unit": "samples/s",
+               "reference": f"without a ps {median_of(alone)}", "wanted": wanted}
         if clusters[transport] is None:
-            yield Row(work, limit=limit, wanted=wanted, why=why_absent())
+            yield Row(**row, why=why_absent())
             continue
         rates = columns[transport, case]
-        yield Row(work, f"{number(statistics.median(rates))} samples/s", limit,
-                  paired(rates, alone), wanted)
+        yield Row(**row, ours=median_of(rates), ratios=paired(rates, alone))
 
 
 def three_worker_row(options, clusters):
     epochs = 1 if options.quick else 10
-    work = f"three workers and a ps, MLP, batch {CROWD_BATCH}: time over shared memory / over gRPC"
+    row = {"workload": "Downpour MLP, time over shared memory / over gRPC",
+           "size": f"batch {CROWD_BATCH}", "threads": "3 workers", "unit": "samples/s",
+           "wanted": at_most(1)}
     if clusters["shared memory"] is None:
-        return Row(work, wanted=at_most(1), why=why_absent())
+        return Row(**row, why=why_absent())
     columns = {transport: [] for transport in clusters}
     for number_of_round in range(options.rounds):
         names = list(clusters)
         for transport in names if number_of_round % 2 == 0 else names[::-1]:
             columns[transport].append(cluster_rate(clusters[transport], epochs, CROWD_BATCH, 1))
-    words = {transport: f"{number(statistics.median(rates))} samples/s"
-             for transport, rates in columns.items()}
-    return Row(work, words["shared memory"], words["gRPC"],
-               paired(columns["gRPC"], columns["shared memory"]), at_most(1))
+    return Row(**row, ours=median_of(columns["shared memory"]),
+               reference=f"gRPC {median_of(columns['gRPC'])}",
+               ratios=paired(columns["gRPC"], columns["shared memory"]))
 
 
 def measure_overhead(options):

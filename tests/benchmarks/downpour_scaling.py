@@ -12,12 +12,11 @@ Build first: bazel build --config=opt //...
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 
 import measure
-from measure import Row, number, paired
+from measure import Row, median_of, paired
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from local_cluster import BASELINE, ROOT, LocalCluster, training_seconds  # noqa: E402
@@ -63,11 +62,10 @@ def model_rows(model, options):
                 rates[name].append(cluster_rate(cluster, model, batch, epochs, replicas))
         measure.log(f"scaling {model} round {number_of_round + 1}: " +
                     ", ".join(f"{name} {column[-1]:.0f}/s" for name, column in rates.items()))
-    words = {name: f"{name} {number(statistics.median(column))} samples/s"
-             for name, column in rates.items()}
     for over, under in (("three workers", "one worker"), ("one worker", "baseline")):
-        yield Row(f"{model}, batch {batch}: {over} / {under}", words[over], words[under],
-                  paired(rates[over], rates[under]))
+        yield Row(f"Downpour {model}", size=f"batch {batch}", threads=over, unit="samples/s",
+                  ours=median_of(rates[over]), reference=f"{under} {median_of(rates[under])}",
+                  ratios=paired(rates[over], rates[under]))
 
 
 def measure_scaling(options):

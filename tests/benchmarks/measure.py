@@ -17,8 +17,8 @@ import sys
 import time
 
 ROUNDS = 7
-HEADER = ("| work | value | limit or peer | ratio | min | max | wanted | reached | other load |\n"
-          "|---|---|---|---|---|---|---|---|---|")
+COLUMNS = ("workload", "size", "threads", "ours", "reference", "unit", "ratio", "min", "max",
+           "rounds", "CPU s ours/ref", "verified", "target", "met")
 
 
 @dataclasses.dataclass
@@ -47,18 +47,25 @@ def at_most(bound):
 @dataclasses.dataclass
 class Row:
     """One line of the table. Either `ratios` has a value a round, or `why` says
-    why there is none. `wanted` None: the figure is only stated."""
-    work: str
-    value: str = ""
-    limit: str = ""
+    why there is none. `ours` and `reference` are medians in `unit`, the
+    reference with its name. `cpu`: CPU seconds of both, by the unit of work that
+    it names. `wanted` None: the figure is only stated. A row that has ratios is
+    of results that were checked while they were timed, else the benchmark would
+    have failed."""
+    workload: str
+    size: str = ""
+    threads: str = ""
+    ours: str = ""
+    reference: str = ""
+    unit: str = ""
     ratios: list = dataclasses.field(default_factory=list)
     wanted: Wanted = None
+    cpu: str = ""
     why: str = ""
-    other_load: float = None
 
     def __post_init__(self):
         if bool(self.ratios) == bool(self.why):
-            raise ValueError(f"{self.work}: either ratios or a reason, not {self.ratios}, "
+            raise ValueError(f"{self.workload}: either ratios or a reason, not {self.ratios}, "
                              f"{self.why!r}")
 
     def reached(self):
@@ -67,16 +74,20 @@ class Row:
         return self.wanted.holds(statistics.median(self.ratios))
 
     def line(self):
-        load = "" if self.other_load is None else f"{self.other_load:.2f}"
-        wanted = "stated" if self.wanted is None else str(self.wanted)
         if self.why:
-            cells = [self.work, self.value, self.limit, "not measured: " + self.why, "", "",
-                     wanted, "-", load]
+            figures = ["not measured: " + self.why, "", "", ""]
         else:
-            reached = {None: "-", True: "yes", False: "**no**"}[self.reached()]
-            cells = [self.work, self.value, self.limit, number(statistics.median(self.ratios)),
-                     number(min(self.ratios)), number(max(self.ratios)), wanted, reached, load]
-        return "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in cells) + " |"
+            figures = [number(statistics.median(self.ratios)), number(min(self.ratios)),
+                       number(max(self.ratios)), str(len(self.ratios))]
+        met = {None: "-", True: "yes", False: "**no**"}[self.reached()]
+        cells = [self.workload, self.size, self.threads, self.ours, self.reference, self.unit,
+                 *figures, self.cpu or "-", "-" if self.why else "yes",
+                 "stated" if self.wanted is None else str(self.wanted), met]
+        return table_line(cell.replace("|", "/").replace("\n", " ") for cell in cells)
+
+
+def table_line(cells):
+    return "| " + " | ".join(cells) + " |"
 
 
 def number(value):
@@ -86,8 +97,13 @@ def number(value):
     return f"{value:.3g}"
 
 
+def median_of(column):
+    return number(statistics.median(column))
+
+
 def table(rows):
-    return "\n".join([HEADER] + [row.line() for row in rows])
+    return "\n".join([table_line(COLUMNS), "|" + "---|" * len(COLUMNS)] +
+                     [row.line() for row in rows])
 
 
 def paired(over, under):
@@ -178,19 +194,20 @@ def options_parser(doc):
 
 
 def measured(measure, options):
-    """Runs one benchmark; its rows, each with the load of others meanwhile."""
+    """Runs one benchmark: its rows, and the cores that others kept busy."""
     with LoadMeter() as meter:
         rows = measure(options)
-    return [dataclasses.replace(row, other_load=meter.cores) for row in rows]
+    return rows, meter.cores
 
 
-def report(rows, options):
-    """The machine and the table, as Markdown."""
+def report(rows, foreign_load, options):
+    """The machine and the table, as Markdown. `foreign_load`: {benchmark: cores}."""
     text = f"{machine()}; {options.rounds} rounds"
     if options.quick:
         text += "; --quick, not to be quoted"
-    return (f"{text}.\nRatios are paired within a round: median, min, max. CPU seconds: of the "
-            f"client + of the server. Other load: cores that other programs kept busy.\n\n{table(rows)}\n")
+    load = ", ".join(f"{name} {cores:.2f}" for name, cores in foreign_load.items())
+    return (f"{text}.\nForeign load, in cores: {load}.\n"
+            f"Ratios are paired within a round; CPU seconds are of both sides.\n\n{table(rows)}\n")
 
 
 def write_json(path, rows):
@@ -202,7 +219,7 @@ def run_program(measure, parser):
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
-    rows = measured(measure, options)
-    print(report(rows, options))
+    rows, foreign_load = measured(measure, options)
+    print(report(rows, {os.path.basename(sys.argv[0]): foreign_load}, options))
     if options.json:
         write_json(options.json, rows)

@@ -53,9 +53,11 @@ class RowTest(unittest.TestCase):
         return [cell.strip() for cell in row.line().split("|")[1:-1]]
 
     def test_median_min_max_and_verdict(self):
-        row = Row("w", "v", "l", [0.7, 0.5, 0.9], at_least(0.6, 0.8))
-        self.assertEqual(self.cells(row), ["w", "v", "l", "0.7", "0.5", "0.9",
-                                           "at least 0.6, aim 0.8", "yes", ""])
+        row = Row("w", "16 MiB", "2", "v", "tcp 3", "GB/s", [0.7, 0.5, 0.9], at_least(0.6, 0.8),
+                  "1/2 a GB")
+        self.assertEqual(self.cells(row), ["w", "16 MiB", "2", "v", "tcp 3", "GB/s", "0.7", "0.5",
+                                           "0.9", "3", "1/2 a GB", "yes", "at least 0.6, aim 0.8",
+                                           "yes"])
 
     def test_the_median_is_judged_not_the_best_round(self):
         self.assertFalse(Row("w", ratios=[0.5, 0.5, 0.9], wanted=at_least(0.6)).reached())
@@ -66,7 +68,8 @@ class RowTest(unittest.TestCase):
     def test_what_was_not_measured_says_why_and_has_no_verdict(self):
         row = Row("w", wanted=at_least(2), why="no | peer")
         self.assertIsNone(row.reached())
-        self.assertEqual(self.cells(row)[3:8], ["not measured: no / peer", "", "", "at least 2", "-"])
+        self.assertEqual(self.cells(row)[6:], ["not measured: no / peer", "", "", "", "-", "-",
+                                               "at least 2", "-"])
 
     def test_a_row_has_figures_or_a_reason(self):
         for arguments in ({}, {"ratios": [1], "why": "x"}):
@@ -74,9 +77,14 @@ class RowTest(unittest.TestCase):
                 Row("w", **arguments)
 
     def test_every_line_has_the_header_s_columns(self):
-        lines = measure.table([Row("w", ratios=[1.0], other_load=0.5), Row("w", why="x")])
-        self.assertEqual({line.count("|") for line in lines.splitlines()}, {10})
-        self.assertIn("| 0.50 |", lines)
+        lines = measure.table([Row("w", ratios=[1.0]), Row("w", why="x")])
+        self.assertEqual({line.count("|") for line in lines.splitlines()}, {15})
+
+    def test_the_header_tells_the_machine_and_the_load_of_others(self):
+        text = measure.report([Row("w", ratios=[1.0])], {"call": 0.25, "kernel": 0},
+                              types.SimpleNamespace(rounds=7, quick=True))
+        self.assertRegex(text, r"^CPU .*, \d+ cores, .*kernel .*7 rounds; --quick")
+        self.assertIn("Foreign load, in cores: call 0.25, kernel 0.00.", text)
 
     def test_numbers(self):
         self.assertEqual([measure.number(value) for value in (0.01234, 1.0, 123.4, 123456)],
@@ -156,8 +164,10 @@ class DataPlaneTest(unittest.TestCase):
         self.assertEqual([row.ratios[0] for row in rows[:6]], [0.5, 0.75, 0.5, 4, 1.5, 1.5])
         self.assertEqual([row.reached() for row in rows[:6]],
                          [False, True, False, True, True, True])
-        self.assertEqual(rows[0].value, "grpc 0.5 GB/s (2 + 2.5 CPU s/GB)")
-        self.assertEqual(rows[-2].value, "grpc 0.25 per s (1 + 2 CPU s each)")
+        self.assertEqual((rows[0].ours, rows[0].reference, rows[0].unit, rows[0].cpu),
+                         ("0.5", "tcp 1", "GB/s", "4.5/3 a GB"))
+        self.assertEqual((rows[-2].ours, rows[-2].unit, rows[-2].cpu),
+                         ("0.25", "per s", "3/3 a step"))
         self.assertEqual(len(rows), 14)
 
     def test_kernels_are_held_against_the_best_loop(self):
@@ -168,7 +178,7 @@ class DataPlaneTest(unittest.TestCase):
             for name in names]})
         rows = data_plane.rows_of(output, ["kernel"])
         self.assertEqual([row.ratios for row in rows], [[0.5]] * 4)
-        self.assertTrue(rows[0].limit.startswith("in place b"))
+        self.assertTrue(rows[0].reference.startswith("in place b"))
 
     def test_connections(self):
         output = json.dumps({"workloads": [{
@@ -213,14 +223,14 @@ class RunAllTest(unittest.TestCase):
         measure.log = run_all.traceback.print_exc = lambda *_: None
         run_all.BENCHMARKS.update(broken=broken, fine=lambda _: [Row("fine", ratios=[1.0])])
         try:
-            rows, failed = run_all.run(["broken", "fine"], types.SimpleNamespace())
+            rows, load, failed = run_all.run(["broken", "fine"], types.SimpleNamespace())
         finally:
             measure.log, run_all.traceback.print_exc = log, hook
             run_all.BENCHMARKS.clear()
             run_all.BENCHMARKS.update(known)
         self.assertEqual(failed, ["broken"])
         self.assertEqual([row.why for row in rows], ["it failed: no disk", ""])
-        self.assertIsNotNone(rows[1].other_load)
+        self.assertEqual(list(load), ["fine"])
 
 
 if __name__ == "__main__":

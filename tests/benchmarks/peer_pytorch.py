@@ -11,12 +11,11 @@ learnt something, or the benchmark fails.
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 
 import measure
-from measure import Row, at_least, number, paired
+from measure import Row, at_least, median_of, paired
 from torch_peer import DEBIAN, NoPeer, TorchPeer, other_pythons, pin_to
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
@@ -28,6 +27,7 @@ WANTED = {("mlp", 64): at_least(2.3), ("mlp", 128): at_least(2.0), ("mlp", 256):
 # Examples of one run: a few seconds.
 EXAMPLES = {"mlp": 360_000, "lenet": 15_360}
 QUICK_EXAMPLES = {"mlp": 36_000, "lenet": 3_840}
+MODELS = {"mlp": "MLP", "lenet": "LeNet"}
 RATE = 0.02
 # Far above chance, 0.1, also after a quick run.
 LEAST_ACCURACY = 0.4
@@ -80,16 +80,17 @@ def rows(peers, options, core):
     a NoPeer stands for one that is not there."""
     running = [peer for peer in peers if isinstance(peer, TorchPeer)]
     for (model, batch), wanted in WANTED.items():
-        work = f"{model} training, one core, batch {batch}"
+        row = {"workload": f"{MODELS[model]} training", "size": f"batch {batch}",
+               "threads": "1, one core", "unit": "samples/s", "wanted": None}
         rates = compare(running, model, batch, options, core) if running else {}
         for index, peer in enumerate(peers):
-            held = wanted if index == 0 else None
+            row["wanted"] = wanted if index == 0 else None
             if not isinstance(peer, TorchPeer):
-                yield Row(work, limit="PyTorch", wanted=held, why=str(peer))
+                yield Row(**row, reference="PyTorch", why=str(peer))
                 continue
-            yield Row(work, f"{number(statistics.median(rates['ours']))} samples/s",
-                      f"{peer.name} {number(statistics.median(rates[peer.name]))}",
-                      paired(rates["ours"], rates[peer.name]), held)
+            yield Row(**row, ours=median_of(rates["ours"]),
+                      reference=f"{peer.name} {median_of(rates[peer.name])}",
+                      ratios=paired(rates["ours"], rates[peer.name]))
 
 
 def measure_training(options):

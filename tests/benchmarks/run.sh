@@ -1,14 +1,13 @@
 #!/bin/bash
 # Builds and runs all benchmarks and prints one Markdown table.
 #
-#   tests/benchmarks/run.sh [--rounds=7] [--only=NAME,...] [--quick] [--out=FILE]
+#   tests/benchmarks/run.sh [--filter=NAME,...] [--rounds=7] [--quick] [--json=FILE]
 #
-# --rounds=N  every contender takes N turns, interleaved; 7 or more to quote.
-# --only=N    some of kernel, transfer, call, connections, training, overhead,
-#             accuracy, formats, scaling.
-# --quick     tiny runs, to see that all works; its figures say nothing.
-# --out=FILE  the table's file (default: in a new folder under TMPDIR); all
-#             ratios go to a .json file beside it.
+# --filter=N   some of kernel, transfer, call, connections, training, overhead,
+#              accuracy, formats, scaling.
+# --rounds=N   every contender takes N turns, interleaved; 7 or more to quote.
+# --quick      tiny runs, to see that all works; its figures say nothing.
+# --json=FILE  all ratios, too.
 #
 # Run it on a quiet machine; the table tells what others used. PyTorch is a peer
 # if installed (Debian: python3-torch libopenblas0); MONSOON_TORCH_PYTHON names
@@ -24,7 +23,7 @@ usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' tests/benchmarks/run.sh; }
 arguments=()
 for argument in "$@"; do
   case "$argument" in
-    --rounds=?* | --only=?* | --out=?* | --quick) arguments+=("$argument") ;;
+    --rounds=?* | --filter=?* | --json=?* | --quick) arguments+=("$argument") ;;
     -h | --help) usage; exit 0 ;;
     *) echo "run.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
   esac

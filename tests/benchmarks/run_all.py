@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs all benchmarks, or those that --only names, and writes one table. Called
+"""Runs all benchmarks, or those that --filter names, and prints one table. Called
 by tests/benchmarks/run.sh, which builds first.
 
 A benchmark that fails has a row that says so, the others still run, and the
@@ -7,9 +7,7 @@ exit code is 1. A figure that is not reached is no failure.
 """
 
 import functools
-import os
 import sys
-import tempfile
 import time
 import traceback
 
@@ -34,45 +32,40 @@ BENCHMARKS.update({
 
 
 def run(names, options):
-    """All rows, and the names of the benchmarks that failed."""
-    rows, failed = [], []
+    """All rows, {benchmark: cores that others used}, and the names of those that
+    failed."""
+    rows, foreign_load, failed = [], {}, []
     for name in names:
         began = time.monotonic()
         measure.log(f"== {name}")
         try:
-            rows += measure.measured(BENCHMARKS[name], options)
+            added, foreign_load[name] = measure.measured(BENCHMARKS[name], options)
+            rows += added
         except Exception as error:  # pylint: disable=broad-except
             traceback.print_exc()
             failed.append(name)
             rows.append(measure.Row(f"benchmark {name}", why=f"it failed: {error}"))
         measure.log(f"== {name}: {time.monotonic() - began:.0f} s")
-    return rows, failed
+    return rows, foreign_load, failed
 
 
 def main():
     parser = measure.options_parser(__doc__)
-    parser.add_argument("--only", default=",".join(BENCHMARKS),
+    parser.add_argument("--filter", default=",".join(BENCHMARKS),
                         help="benchmarks joined by ',': " + ", ".join(BENCHMARKS))
-    parser.add_argument("--out", help="the table's file; beside it NAME.json has all ratios")
     time_to_accuracy.add_options(parser)
     downpour_scaling.add_options(parser)
     options = parser.parse_args()
-    names = options.only.split(",")
+    names = options.filter.split(",")
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown or options.rounds < 1:
         parser.error(f"there is no benchmark {unknown[0]}" if unknown else "--rounds: at least 1")
     if options.rounds < measure.ROUNDS:
         measure.log(f"fewer than {measure.ROUNDS} rounds: not to be quoted")
-    rows, failed = run(names, options)
-    text = measure.report(rows, options)
-    out = options.out or os.path.join(tempfile.mkdtemp(prefix="monsoon-benchmarks-"),
-                                      "benchmarks.md")
-    with open(out, "w", encoding="utf-8") as file:
-        file.write(text)
-    json_path = options.json or os.path.splitext(out)[0] + ".json"
-    measure.write_json(json_path, rows)
-    print(text)
-    print(f"Written to {out} and {json_path}.")
+    rows, foreign_load, failed = run(names, options)
+    print(measure.report(rows, foreign_load, options))
+    if options.json:
+        measure.write_json(options.json, rows)
     return 1 if failed else 0
 
 

@@ -14,11 +14,10 @@ evaluations count. `--rounds` is the number of seeds, at most 5.
 
 import math
 import os
-import statistics
 import sys
 
 import measure
-from measure import Row, at_least, number
+from measure import Row, at_least, median_of
 from torch_peer import DEBIAN, NoPeer, TorchPeer
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
@@ -125,19 +124,19 @@ def speedups(theirs, ours):
 
 def measure_time(options):
     plan = Plan(options)
-    work = f"time to {plan.target:g} test accuracy, LeNet, batch {plan.batch}, whole machine"
-    wanted = at_least(2)
+    row = {"workload": f"time to {plan.target:g} test accuracy, LeNet", "unit": "s",
+           "size": f"batch {plan.batch}", "threads": "whole machine", "wanted": at_least(2)}
     try:
         with TorchPeer(DEBIAN) as peer:
             (workers, our_rate), threads, (their_rate, warm_up), columns = compare(plan, peer)
             name = peer.name
     except NoPeer as reason:
-        return [Row(work, limit="PyTorch", wanted=wanted, why=str(reason))]
-    return [Row(work, f"1 ps + {workers} workers, rate {our_rate:g}: "
-                f"{number(statistics.median(columns['ours']))} s",
-                f"{name}, {threads} threads, rate {their_rate:g}, warm-up {warm_up}: "
-                f"{number(statistics.median(columns['theirs']))} s",
-                speedups(columns["theirs"], columns["ours"]), wanted)]
+        return [Row(**row, reference="PyTorch", why=str(reason))]
+    return [Row(**row, ours=f"1 ps + {workers} workers, rate {our_rate:g}: "
+                f"{median_of(columns['ours'])}",
+                reference=f"{name}, {threads} threads, rate {their_rate:g}, warm-up {warm_up}: "
+                f"{median_of(columns['theirs'])}",
+                ratios=speedups(columns["theirs"], columns["ours"]))]
 
 
 def options_parser(doc):

@@ -61,8 +61,9 @@ def measure_formats(options):
         return f"{accuracy:.4f}, {number(push)} bytes a push, {number(fetch)} a fetch"
 
     exact = [run[0] for run in columns[EXACT]]
-    return [Row(f"test accuracy after {epochs:g} epochs, LeNet, 3 workers, {name}", words(name),
-                words(EXACT), paired([run[0] for run in column], exact))
+    return [Row(f"LeNet with {name}", size=f"{epochs:g} epochs", threads="3 workers",
+                ours=words(name), reference=f"{EXACT} {words(EXACT)}", unit="test accuracy",
+                ratios=paired([run[0] for run in column], exact))
             for name, column in columns.items() if name != EXACT]
 
 
