@@ -105,7 +105,7 @@ if [[ "$loader" == host ]]; then
   exec "$here/libexec/$name" "$@"
 fi
 # The driver's own libraries are the host's.
-driver=/usr/lib/x86_64-linux-gnu:/usr/lib64:/usr/lib
+driver=/usr/lib/x86_64-linux-gnu:/usr/lib64:/usr/lib:/usr/local/nvidia/lib64:/usr/lib/wsl/lib
 exec "$here/lib/glibc/ld-linux-x86-64.so.2" --argv0 "$here/libexec/$name" \
   --library-path "$here/lib/glibc:$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:$driver" \
   "$here/libexec/$name" "$@"

@@ -10,7 +10,8 @@
 #            falls back to the CPU.
 # --workers  default 1; all on the first GPU.
 # --epochs   default 2.
-# --job      default configs/job/lenet_downpour.textproto.
+# --job      a Downpour job; default configs/job/lenet_downpour.textproto.
+# --bin      default: bin, beside this script.
 # --port     first of the ports, one per task; default 2221.
 # Exit: 0 ok, 1 the job failed, 2 usage or the cluster did not start.
 set -euo pipefail

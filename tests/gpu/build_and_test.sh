@@ -60,7 +60,9 @@ run_tests() {
 
 run_tests
 if [[ $sanitize -eq 1 ]]; then
-  run_tests compute-sanitizer --error-exitcode=99
+  # Tests ask for a device that is not there, so errors of calls are no finding.
+  PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
+  run_tests compute-sanitizer --report-api-errors no --error-exitcode=99
 fi
 if [[ $benchmark -eq 1 ]]; then
   "$build/gpu_benchmark" || failed=$((failed + 1))

@@ -18,7 +18,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/backend/cuda/engine.h"
@@ -61,12 +63,19 @@ std::vector<RowMajorProduct> ProductsOf(const TestNetwork& network, uint64_t exa
     const uint64_t outputs = plan.output.channels;
     const uint64_t inputs = plan.weight.size / outputs;
     const uint64_t positions = examples * plan.output.height * plan.output.width;
+    const bool dense = plan.kind == LayerKind::kDense;  // positions are rows, else columns
     RowMajorProduct forward, weights, backward;
     forward.m = outputs, forward.n = positions, forward.k = inputs;
-    weights.m = outputs, weights.n = inputs, weights.k = positions;
-    weights.transpose_b = true;
     backward.m = inputs, backward.n = positions, backward.k = outputs;
-    backward.transpose_a = true;
+    if (dense) {
+      std::swap(forward.m, forward.n);
+      std::swap(backward.m, backward.n);
+    }
+    forward.transpose_b = dense;
+    weights.m = outputs, weights.n = inputs, weights.k = positions;
+    weights.transpose_a = dense;
+    weights.transpose_b = !dense;
+    backward.transpose_a = !dense;
     products.push_back(forward);
     products.push_back(weights);
     if (plan.index > 0) {
@@ -91,8 +100,17 @@ double ProductMilliseconds(const TestNetwork& network, uint64_t examples, Precis
   const Buffer left(Buffer::Place::kDevice, a * sizeof(float), errors);
   const Buffer right(Buffer::Place::kDevice, b * sizeof(float), errors);
   const Buffer result(Buffer::Place::kDevice, c * sizeof(float), errors);
-  stream.Zero(left.as<void>(), left.bytes());
-  stream.Zero(right.as<void>(), right.bytes());
+  // Not zeros: products of those take less power and time. Any bits of small
+  // values will do, also as pairs of halves.
+  const Buffer values(Buffer::Place::kPinned, std::max(a, b) * sizeof(float), errors);
+  if (errors.ok()) {
+    std::minstd_rand random(1);
+    for (uint64_t i = 0; i < std::max(a, b); ++i) {
+      values.as<uint32_t>()[i] = 0x3c003c00u | (static_cast<uint32_t>(random()) & 0x83ff83ffu);
+    }
+  }
+  stream.CopyToDevice(left.as<void>(), values.as<void>(), left.bytes());
+  stream.CopyToDevice(right.as<void>(), values.as<void>(), right.bytes());
   const double time = MedianMilliseconds(seconds, [&] {
     for (RowMajorProduct product : products) {
       product.a = left.as<void>();

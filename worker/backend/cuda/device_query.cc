@@ -41,6 +41,7 @@ std::string DescribeDevice(uint32_t device_index) {
   cudaDeviceProp properties;
   if (device_index >= static_cast<uint32_t>(QueryDevices().count) ||
       cudaGetDeviceProperties(&properties, static_cast<int>(device_index)) != cudaSuccess) {
+    cudaGetLastError();
     return {};
   }
   return std::string(properties.name) + ", sm_" + std::to_string(properties.major) +

@@ -88,6 +88,7 @@ Engine::Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats,
   // A graph downloads the whole vector, gaps included.
   compute_->Zero(gradient_.as<void>(), bytes);
   compute_->Synchronize();
+  made_ = errors_.ok();
 }
 
 // The device's own objects go while it is the thread's device.
@@ -123,13 +124,31 @@ void Engine::UploadTensor(const TensorSlot& slot, const float* values) {
   }
 }
 
-void Engine::SetParameters(std::span<const float> parameters) {
+bool Engine::Begin() {
+  if (!made_) {
+    return false;
+  }
+  const bool had_no_memory = errors_.kind() == ErrorLog::Kind::kOutOfMemory;
+  errors_.ForgetOutOfMemory();
+  errors_.SetLayer(nullptr);
   if (!SelectDevice(options_.device_index, errors_)) {
+    return false;
+  }
+  if (had_no_memory) {
+    // That call may have left copies from pinned memory in flight.
+    for (Stream* const stream : {compute_.get(), upload_.get(), download_.get()}) {
+      stream->Synchronize();
+    }
+  }
+  return errors_.ok();
+}
+
+void Engine::SetParameters(std::span<const float> parameters) {
+  if (!Begin()) {
     return;
   }
   // An upload that no step has waited for may still read the pinned memory.
   upload_->Synchronize();
-  errors_.SetLayer(nullptr);
   for (size_t i = 0; i < plans_.size() && errors_.ok(); ++i) {
     for (const TensorSlot& slot : SlotsOf(i)) {
       UploadTensor(slot, parameters.data());
@@ -139,9 +158,7 @@ void Engine::SetParameters(std::span<const float> parameters) {
 }
 
 bool Engine::Prepare(uint64_t examples) {
-  errors_.ForgetOutOfMemory();
-  errors_.SetLayer(nullptr);
-  if (!SelectDevice(options_.device_index, errors_)) {
+  if (!Begin()) {
     return false;
   }
   if (examples <= capacity_) {
@@ -403,6 +420,7 @@ void Engine::RunAsGraph(StepKind kind, uint64_t examples) {
   if (!errors_.ok()) {
     return;
   }
+  const std::lock_guard<std::mutex> alone(CaptureMutex());
   compute_->BeginCapture();
   EnqueueWhole(kind, examples);
   Graph graph = compute_->EndCapture();

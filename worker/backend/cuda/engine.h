@@ -2,7 +2,7 @@
 // that it builds and is tested on a bare GPU host. network.h makes a Network of
 // it.
 //
-// A step of a model up to kGraphParameters floats is one captured graph per
+// A step of a model up to EngineOptions::graph_parameters floats is one captured graph per
 // batch size: launches would cost more than the work. A larger one runs on three
 // streams: parameters are uploaded layer by layer while the layers before
 // compute, and each layer's gradient is downloaded while those before it
@@ -103,6 +103,9 @@ class Engine {
     Event uploaded, gradient_ready, downloaded;
   };
 
+  // Before a call: the device is the thread's, and want of memory forgotten; a
+  // smaller batch may fit. False after any other error.
+  bool Begin();
   bool Prepare(uint64_t examples);
   // `key` is read, and `gradient` written, by the kinds that need them.
   bool Run(StepKind kind, const Samples& samples, const StepKey& key, std::span<float> gradient,
@@ -123,7 +126,8 @@ class Engine {
   void UploadTensor(const TensorSlot& slot, const float* values);
   void CopyOut(size_t layer, std::span<float> gradient) const;
 
-  ErrorLog errors_;  // first: all else refers to it
+  ErrorLog errors_;    // first: all else refers to it
+  bool made_ = false;  // the constructor had all it needs
   std::vector<LayerPlan> plans_;
   EngineOptions options_;
   uint64_t parameter_floats_;

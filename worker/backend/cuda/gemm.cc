@@ -45,6 +45,7 @@ Gemm::Gemm(Stream& stream, Precision precision)
   if (!errors.ok()) {
     return;
   }
+  const std::lock_guard<std::mutex> no_capture(CaptureMutex());
   if (!Check(cublas.create(&handle_), "cublasCreate", errors)) {
     handle_ = nullptr;
     return;
@@ -63,6 +64,7 @@ Gemm::Gemm(Stream& stream, Precision precision)
 
 Gemm::~Gemm() {
   if (handle_ != nullptr) {
+    const std::lock_guard<std::mutex> no_capture(CaptureMutex());
     CublasLibrary::Get().destroy(handle_);
   }
 }

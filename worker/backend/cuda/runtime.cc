@@ -141,21 +141,21 @@ Stream::~Stream() {
 }
 
 void Stream::CopyToDevice(void* device, const void* pinned, size_t bytes) {
-  if (errors_->ok()) {
+  if (bytes > 0 && errors_->ok()) {
     Check(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, handle_),
           "copy to the device", *errors_);
   }
 }
 
 void Stream::CopyToHost(void* pinned, const void* device, size_t bytes) {
-  if (errors_->ok()) {
+  if (bytes > 0 && errors_->ok()) {
     Check(cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, handle_),
           "copy to the host", *errors_);
   }
 }
 
 void Stream::Zero(void* device, size_t bytes) {
-  if (errors_->ok()) {
+  if (bytes > 0 && errors_->ok()) {
     Check(cudaMemsetAsync(device, 0, bytes, handle_), "cudaMemset", *errors_);
   }
 }
@@ -196,7 +196,9 @@ Graph Stream::EndCapture() {
     return graph;
   }
   const cudaError_t ended = cudaStreamEndCapture(handle_, &captured);
-  if (errors_->ok() && Check(ended, "end of graph capture", *errors_)) {
+  if (!errors_->ok()) {
+    cudaGetLastError();  // of the end: the first error counts
+  } else if (Check(ended, "end of graph capture", *errors_)) {
     Check(cudaGraphInstantiate(&graph.handle_, captured, 0), "cudaGraphInstantiate", *errors_);
   }
   if (captured != nullptr) {

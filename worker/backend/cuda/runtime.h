@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 // CUDA's own, named here so that no header of CUDA's is needed.
@@ -87,6 +88,13 @@ class Graph {
   friend class Stream;
   CUgraphExec_st* handle_ = nullptr;
 };
+
+// Held while a stream captures, and by calls that wait for a whole device: those
+// may end the capture of another thread on it.
+inline std::mutex& CaptureMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
 
 class Stream {
  public:
