@@ -303,6 +303,37 @@ TEST_P(ClientServerTest, WritesBeforeTheFirstSessionOnly) {
   EXPECT_EQ(parameters, written);
 }
 
+TEST_P(ClientServerTest, AnErrorThatQuotesALongNameIsAnswered) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
+  ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
+  Vector parameters(job.map.size());
+  // A header has room for the question, but not for the question and an answer.
+  for (const size_t longest : {65'400, 65'504, 65'506, 65'508}) {
+    TestJob unknown = job;
+    unknown.name.clear();
+    while (unknown.name.size() + 2 <= longest) unknown.name += "ä";
+    ASSERT_OK_AND_ASSIGN(auto reader, shards->Reader(unknown));
+    const absl::Status status = reader->Fetch(parameters, nullptr, nullptr);
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, HasSubstr("ä...")));
+    EXPECT_LT(status.message().size(), 2000u);
+  }
+  ASSERT_OK_AND_ASSIGN(auto reader, shards->Reader(job));
+  EXPECT_OK(reader->Fetch(parameters, nullptr, nullptr));
+}
+
+// Its sequence may be applied on other shards: it is not like a gradient that the
+// client itself refuses, whose sequence the next one takes.
+TEST_P(ClientServerTest, APushThatAShardDoesNotUnderstandIsNoInvalidGradient) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
+  ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
+  ASSERT_OK_AND_ASSIGN(ParameterClientOptions options, shards->OpenSession(job, 0));
+  ++options.layout_hash;
+  options.transport = GetParam();
+  ASSERT_OK_AND_ASSIGN(auto client, ParameterClient::Create(options));
+  EXPECT_THAT(client->Push(Vector(job.map.size(), 1.0f), {}).status(),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("layout")));
+}
+
 TEST_P(ClientServerTest, FetchAndPushRunAtOnce) {
   ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/shm/bell.h"
@@ -16,6 +17,9 @@ namespace {
 
 // Waits end with the bell; so often they look around without it.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
+// For a client to take one frame. One that is stopped must not hold a request, for
+// which a draining server waits.
+constexpr absl::Duration kSendTimeout = absl::Seconds(15);
 
 }  // namespace
 
@@ -80,7 +84,13 @@ bool ShmConnection::Send(const FrameServer::Answer& answer, FrameSender* sender)
     status = sender->Continue();
     return !status.ok() || !sender->busy() || stopping_;
   };
+  const absl::Duration end = Clock::Real()->Now() + kSendTimeout;
   while (!WaitForBell(server_bell_, kLongestWait, written)) {
+    if (Clock::Real()->Now() > end) {
+      LOG(WARNING) << "a client on this host was dropped: it took no answer for "
+                   << absl::FormatDuration(kSendTimeout);
+      return false;
+    }
   }
   return status.ok() && !sender->busy();
 }

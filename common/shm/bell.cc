@@ -13,7 +13,7 @@ void Ring(Bell* bell) {
   // Whoever else rings until the waiter is awake need not wake it again.
   if (bell->sleeping.load() != 0 && bell->sleeping.exchange(0) != 0) {
     // Not private: the waiter may be another process.
-    syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    syscall(SYS_futex, &bell->sleeping, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
 }
 
@@ -27,9 +27,9 @@ void Pause() {
 #endif
 }
 
-void SleepUntilRing(Bell* bell, uint32_t rings, absl::Duration timeout) {
+void SleepUntilRing(Bell* bell, absl::Duration timeout) {
   const timespec relative = absl::ToTimespec(timeout);
-  syscall(SYS_futex, &bell->rings, FUTEX_WAIT, rings, &relative, nullptr, 0);
+  syscall(SYS_futex, &bell->sleeping, FUTEX_WAIT, 1, &relative, nullptr, 0);
 }
 
 }  // namespace internal

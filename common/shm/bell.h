@@ -34,8 +34,9 @@ namespace internal {
 inline constexpr absl::Duration kSpin = absl::Microseconds(10);
 
 void Pause();
-// Sleeps until the bell rings after `rings` was read, or the time is over.
-void SleepUntilRing(Bell* bell, uint32_t rings, absl::Duration timeout);
+// Sleeps until `sleeping` is no longer 1, or the time is over. A ringer that comes
+// late, for an earlier sleep, ends this one too: the flag is what is slept on.
+void SleepUntilRing(Bell* bell, absl::Duration timeout);
 
 }  // namespace internal
 
@@ -59,14 +60,14 @@ bool WaitForBell(Bell* bell, absl::Duration timeout, Ready ready) {
     now = Clock::Real()->Now();
   }
   while (true) {
-    // Sequentially consistent, as in Ring: either the waiter sees the new
-    // count, or the ringer sees that it sleeps.
+    // Sequentially consistent, as in Ring: either the waiter sees the new count,
+    // and so what it tells of, or the ringer sees that it sleeps.
     bell->sleeping.store(1);
-    const uint32_t rings = bell->rings.load();
+    bell->rings.load();
     const bool done = ready();
     const absl::Duration left = start + timeout - Clock::Real()->Now();
     if (!done && left > absl::ZeroDuration()) {
-      internal::SleepUntilRing(bell, rings, left);
+      internal::SleepUntilRing(bell, left);
     }
     bell->sleeping.store(0, std::memory_order_relaxed);
     if (done || left <= absl::ZeroDuration()) {

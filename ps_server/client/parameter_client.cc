@@ -186,9 +186,15 @@ class ShardedParameterClient final : public ParameterClient {
       return answer;
     };
     ExchangeCounts counts;
-    RETURN_IF_ERROR(RunExchange(
+    const absl::Status exchanged = RunExchange(
         Context(), push_requests_.Push(encoder_, base, next_sequence_, target != nullptr),
-        push_transport_.get(), handler, &counts));
+        push_transport_.get(), handler, &counts);
+    if (absl::IsInvalidArgument(exchanged)) {
+      // Other shards may have applied it: its sequence must not be used again, as
+      // for a gradient that never left.
+      return absl::InternalError(exchanged.message());
+    }
+    RETURN_IF_ERROR(exchanged);
     ++next_sequence_;
     result.rpcs = counts.frames;
     result.retries = counts.retries;

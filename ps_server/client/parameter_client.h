@@ -4,7 +4,8 @@
 // One thread may fetch while another pushes (each direction has one stream per
 // shard and is driven by the calling thread); two calls of one direction wait
 // for each other, contributions count as pushes. Every call blocks at most for
-// the deadline.
+// the deadline, and up to three seconds more for each shard that has to be found
+// first and does not answer.
 //
 // A broken stream is opened again within the deadline and what was not
 // acknowledged is sent again under the same sequence, so that an acknowledged
@@ -12,7 +13,10 @@
 //   FAILED_PRECONDITION  the shard refused the session or its epoch: see
 //                        IsSessionLost. Join again.
 //   DEADLINE_EXCEEDED    a shard did not answer; the last cause is named
-//   INVALID_ARGUMENT     a value is not finite, or the request was malformed
+//   INVALID_ARGUMENT     a value is not finite (of a push: nothing was sent), or a
+//                        fetch or write was malformed
+//   INTERNAL             a shard did not understand a push, which others may have
+//                        applied
 //   CANCELLED            Cancel() was called
 #pragma once
 

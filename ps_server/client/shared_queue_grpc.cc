@@ -36,7 +36,7 @@ SharedQueue::~SharedQueue() {
 
 bool SharedQueue::polling() {
   MutexLock lock(&mutex_);
-  return polling_;
+  return polling_ != nullptr;
 }
 
 void SharedQueue::Start(const std::function<void()>& start) {
@@ -57,12 +57,12 @@ std::optional<SharedQueue::Completion> SharedQueue::Next(Port* port, absl::Durat
   MutexLock lock(&mutex_);
   for (absl::Duration left = timeout; port->completions_.empty();
        left = end - Clock::Real()->Now()) {
-    if (!polling_) {
-      polling_ = true;
+    if (polling_ == nullptr) {
+      polling_ = port;
       mutex_.Unlock();
       Poll(port, left);  // looks once though no time is left
       mutex_.Lock();
-      polling_ = false;
+      polling_ = nullptr;
       break;
     }
     if (left <= absl::ZeroDuration()) {
@@ -71,11 +71,11 @@ std::optional<SharedQueue::Completion> SharedQueue::Next(Port* port, absl::Durat
     const auto place = waiting_.insert(waiting_.end(), port);
     port->wake_->WaitFor(&mutex_, left, [this, port] {
       mutex_.AssertHeld();
-      return !polling_ || !port->completions_.empty();
+      return polling_ == nullptr || !port->completions_.empty();
     });
     waiting_.erase(place);
   }
-  if (!polling_ && !waiting_.empty()) {
+  if (polling_ == nullptr && !waiting_.empty()) {
     waiting_.back()->wake_->NotifyOne();  // to poll from now on
   }
   if (port->completions_.empty()) {
@@ -84,6 +84,13 @@ std::optional<SharedQueue::Completion> SharedQueue::Next(Port* port, absl::Durat
   const Completion completion = port->completions_.front();
   port->completions_.pop_front();
   return completion;
+}
+
+void SharedQueue::Kick() {
+  if (!kicked_) {
+    kicked_ = true;
+    alarm_.Set(&queue_, gpr_inf_past(GPR_CLOCK_MONOTONIC), /*tag=*/nullptr);
+  }
 }
 
 void SharedQueue::Poll(Port* port, absl::Duration timeout) {
@@ -102,9 +109,21 @@ bool SharedQueue::Deliver(void* tag, bool ok, const Port* port) {
   std::shared_ptr<CondVar> wake;
   {
     MutexLock lock(&mutex_);
-    operation->port->completions_.push_back({operation, ok});
-    if (operation->port == port) {
+    if (operation == nullptr) {
+      kicked_ = false;
+    } else {
+      operation->port->completions_.push_back({operation, ok});
+    }
+    if (port != nullptr && !port->completions_.empty()) {
       return true;
+    }
+    // Start takes what comes back at once, maybe also what the polling thread
+    // waits for.
+    if (polling_ != nullptr && polling_ != port && !polling_->completions_.empty()) {
+      Kick();
+    }
+    if (operation == nullptr || operation->port == polling_) {
+      return false;
     }
     wake = operation->port->wake_;
   }

@@ -15,6 +15,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/completion_queue.h"
 
 namespace monsoon {
@@ -59,15 +60,19 @@ class SharedQueue {
 
  private:
   bool polling();
+  // Wakes the thread that polls, to look what has come for it.
+  void Kick() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Polls until something has come for `port`, for `timeout` at most, and hands
   // over what comes for others.
   void Poll(Port* port, absl::Duration timeout);
-  // True: it was for `port`.
+  // True: something has come for `port`.
   bool Deliver(void* tag, bool ok, const Port* port);
 
   grpc::CompletionQueue queue_;
   Mutex mutex_;
-  bool polling_ ABSL_GUARDED_BY(mutex_) = false;
+  Port* polling_ ABSL_GUARDED_BY(mutex_) = nullptr;  // whose thread polls
+  bool kicked_ ABSL_GUARDED_BY(mutex_) = false;      // the alarm has not come back
+  grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
   std::list<Port*> waiting_ ABSL_GUARDED_BY(mutex_);  // for the one that polls
 };
 
