@@ -362,7 +362,8 @@ void MemberGroup::Await(Board& board) const {
   while (board.finished < board.done.size()) {
     const bool comparable = longest_.has_value() || board.finished > 0;
     const absl::Duration longest = std::max(longest_.value_or(board.longest), board.longest);
-    if (comparable && waited > options_.patience + kLateFactor * longest) {
+    if (waited >
+        (comparable ? options_.patience + kLateFactor * longest : options_.first_patience)) {
       return;
     }
     if (!board.changed.WaitFor(&board.mutex, slice)) {

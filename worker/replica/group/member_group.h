@@ -55,6 +55,8 @@ class MemberGroup {
     // How long after the others a member may finish.
     absl::Duration patience = absl::Seconds(30);
     StatsCollector* stats = nullptr;  // counts members and losses; may be null
+    // As long as none has finished any work.
+    absl::Duration first_patience = absl::Minutes(10);
   };
   // Called once per member, in the thread that will compute with it.
   using MakeNetwork = std::function<absl::StatusOr<std::unique_ptr<Network>>(uint32_t member)>;

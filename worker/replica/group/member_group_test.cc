@@ -256,6 +256,22 @@ TEST_F(MemberGroupTest, ALoneSurvivorThatIsLateEndsTheGroup) {
   EXPECT_TRUE(destroyed_.Await(2));
 }
 
+TEST_F(MemberGroupTest, AGroupOfWhichAllHangAtOnceEnds) {
+  options_.first_patience = absl::Milliseconds(20);
+  options_.patience = absl::Milliseconds(10);  // also how often it looks
+  Counter gate;
+  Make(2, [&](uint32_t, float) {
+    EXPECT_TRUE(gate.Await(1));
+    return absl::OkStatus();
+  });
+  Add({1, 2});
+  EXPECT_TRUE(IsDeviceError(group_->ComputeGradients({})));
+  EXPECT_EQ(group_->live(), 0u);
+  group_.reset();
+  gate.Add();
+  EXPECT_TRUE(destroyed_.Await(2));
+}
+
 TEST_F(MemberGroupTest, WhatAnyNetworkRefusesLosesNobody) {
   Make(3, [](uint32_t, float value) {
     return value == 2 ? absl::InvalidArgumentError("label 12 of 10 classes") : absl::OkStatus();
