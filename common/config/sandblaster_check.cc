@@ -13,17 +13,20 @@ constexpr uint32_t kMaxChunk = 1 << 20;
 // Both keep a contribution's samples far from the end of 32 bits.
 constexpr uint32_t kMaxChunksPerContribution = 2048;
 constexpr uint32_t kMaxLineSearchEvaluations = 1000;
+constexpr double kConjugateC2 = 0.1;  // at most; as in coordinator/lbfgs
 
-void CheckLineSearch(const LineSearch& search, Reporter* reporter) {
+void CheckLineSearch(const Sandblaster& sandblaster, Reporter* reporter) {
+  const LineSearch& search = sandblaster.line_search();
   const std::string path = "sandblaster.line_search";
   NumberCheck check(reporter);
   // What is unset has its default here.
   const double c1 = search.c1() == 0.0 ? kDefaultC1 : search.c1();
   const double c2 = search.c2() == 0.0 ? kDefaultC2 : search.c2();
-  const bool c1_ok = c1 > 0.0 && c1 < 1.0;
+  // From 1/2 on a quadratic's minimum would be refused.
+  const bool c1_ok = c1 > 0.0 && c1 < 0.5;
   const bool c2_ok = c2 > 0.0 && c2 < 1.0;
   if (!c1_ok) {
-    check.Refuse(path + ".c1", c1, "is outside (0, 1)");
+    check.Refuse(path + ".c1", c1, "is outside (0, 0.5)");
   }
   if (!c2_ok) {
     check.Refuse(path + ".c2", c2, "is outside (0, 1)");
@@ -34,6 +37,9 @@ void CheckLineSearch(const LineSearch& search, Reporter* reporter) {
     reporter->Error(at_c1 ? path + ".c1" : path + ".c2",
                     absl::StrCat("c1 (", c1, ") must be below c2 (", c2, ")"),
                     absl::StrCat("the usual values are c1: ", kDefaultC1, " c2: ", kDefaultC2));
+  }
+  if (c1_ok && sandblaster.algorithm() == Sandblaster::NONLINEAR_CG && c1 >= kConjugateC2) {
+    check.Refuse(path + ".c1", c1, "is not below 0.1, the c2 of NONLINEAR_CG");
   }
   check.AtMost(path + ".max_evaluations", search.max_evaluations(), kMaxLineSearchEvaluations);
 }
@@ -122,7 +128,7 @@ void CheckSandblaster(const Job& job, Reporter* reporter) {
   check.NotNegative("sandblaster.l2", sandblaster.l2());
   check.NotNegative("sandblaster.gradient_tolerance", sandblaster.gradient_tolerance());
   check.AtMost("sandblaster.replicas", sandblaster.replicas(), kMaxReplicas);
-  CheckLineSearch(sandblaster.line_search(), reporter);
+  CheckLineSearch(sandblaster, reporter);
   CheckChunks(job, reporter);
   if (sandblaster.has_synthetic()) {
     CheckSynthetic(job, reporter);
