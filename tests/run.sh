@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds everything and runs every test; what CI runs.
+# Builds everything and runs the tests; what CI runs.
 #
 #   tests/run.sh [--full] [--only=//package:test] [--no-setup]
 #

@@ -1,5 +1,4 @@
-// Channels to other tasks, with the settings that gRPC 1.51 needs (design.md,
-// "gRPC 1.51 traps").
+// Channels to other tasks, with the settings that gRPC 1.51 needs.
 #pragma once
 
 #include <memory>

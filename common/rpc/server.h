@@ -1,5 +1,5 @@
-// RpcServer: a gRPC server with the settings that gRPC 1.51 needs (design.md,
-// "gRPC 1.51 traps"): no port sharing, bounded messages, the health service.
+// RpcServer: a gRPC server with the settings that gRPC 1.51 needs: no port sharing, bounded
+// messages, the health service.
 //
 // Thread safe after Start.
 #pragma once

@@ -11,7 +11,7 @@
 
 namespace monsoon {
 
-// {"schema_version":1,"job":...}: the fields of cli.md, in its order.
+// {"schema_version":1,"job":...}: the fields of JobDescription, in a fixed order.
 // "sandblaster" is null until a job's batch part begins.
 std::string DescribeJson(const JobDescription& description);
 

@@ -53,7 +53,7 @@ class Supervisor {
   Supervisor(std::vector<TaskPlan> plan, std::string port_folder, SupervisorOptions options,
              SignalFd* signals);
 
-  // Returns an exit code of cli.md: 1 after the death of a task that all
+  // Returns an exit code: 1 after the death of a task that all
   // need, 4 when the tasks do not listen in time, 130 or 143 after a signal.
   // No child is left. Errors: a task cannot be started.
   absl::StatusOr<int> Run();

@@ -19,7 +19,7 @@ struct UpOptions {
 
 // Call from the main thread, before other threads exist. Checks that all
 // binaries are there and all addresses are free before anything is started.
-// Returns an exit code of cli.md; 2 with a message on err_fd when the cluster
+// Returns an exit code (`coordinator help` lists them); 2 with a message on err_fd when the cluster
 // cannot be started here.
 int RunUp(const Cluster& cluster, UpOptions options);
 

@@ -56,7 +56,7 @@ PLANTED = [
     ("shell", "deploy/lax.sh", "#!/bin/bash\ntrue\n"),
     ("length", "common/long.cc", "int x;\n" * (rules.MAX_LINES + 1)),
     ("words", "common/a.cc", "// TO" + "DO: later\n"),
-    ("words", "docs/a.md", "See /wor" + "k/shared.\n"),
+    ("words", "docs/a.md", "See /ho" + "me/me/notes.\n"),
     ("words", "common/a_test.cc", "TEST(A, DISAB" + "LED_B) {}\n"),
     ("sleeps", "common/a_test.cc", "void F() { std::this_thread::sleep_for(1ms); }\n"),
     ("sleeps", "common/a_test.cc", "void F() { absl::SleepFor(absl::Seconds(1)); }\n"),

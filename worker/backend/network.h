@@ -1,6 +1,5 @@
 // Network: a whole model's forward and backward pass on one device. Backends:
-// cpu (oneDNN), reference (plain loops in double, the oracle of every test).
-// A GPU backend implements the same class.
+// cpu (oneDNN), cuda, reference (plain loops in double, the oracle of every test).
 //
 // The gradient is one contiguous buffer of the ParameterLayout, so a push
 // needs no gather; parameters are read out of such a buffer too.

@@ -1,5 +1,5 @@
 // BackgroundCall: a thread that runs one call at a time for one owner: the
-// fetch thread, the push thread and the thread that asks for work are each one.
+// fetch, push and work threads are each one, and those of batch jobs.
 //
 //   BackgroundCall<absl::StatusOr<StripeMarks>> fetcher;
 //   fetcher.Start([&] { return access->Fetch(buffer); });
