@@ -144,17 +144,23 @@ bool Engine::Begin() {
 }
 
 void Engine::SetParameters(std::span<const float> parameters) {
-  if (!Begin()) {
+  new_parameters_ = parameters.data();
+  for (Transfer& transfer : transfers_) {
+    transfer.outdated = true;
+  }
+}
+
+void Engine::UploadLayer(size_t layer) {
+  Transfer& transfer = transfers_[layer];
+  if (!transfer.outdated) {
     return;
   }
-  // An upload that no step has waited for may still read the pinned memory.
-  upload_->Synchronize();
-  for (size_t i = 0; i < plans_.size() && errors_.ok(); ++i) {
-    for (const TensorSlot& slot : SlotsOf(i)) {
-      UploadTensor(slot, parameters.data());
-    }
-    upload_->Record(transfers_[i].uploaded);
+  for (const TensorSlot& slot : SlotsOf(layer)) {
+    UploadTensor(slot, new_parameters_);
   }
+  upload_->Record(transfer.uploaded);
+  // After an error it is still to be done.
+  transfer.outdated = !errors_.ok();
 }
 
 bool Engine::Prepare(uint64_t examples) {
@@ -309,6 +315,8 @@ void Engine::EnqueueForward(uint64_t examples, bool training, bool overlap) {
     }
     errors_.SetLayer(&plans_[i].name);
     if (overlap && plans_[i].weight.size > 0) {
+      // The host copies it while the device computes the layers before.
+      UploadLayer(i);
       compute_->Wait(transfers_[i].uploaded);
     }
     layers_[i]->Forward(pass, inputs_of_[i], outputs_[i].as<float>());
@@ -402,6 +410,9 @@ void Engine::EnqueueWhole(StepKind kind, uint64_t examples) {
 }
 
 void Engine::RunAsGraph(StepKind kind, uint64_t examples) {
+  for (size_t i = 0; i < transfers_.size(); ++i) {
+    UploadLayer(i);
+  }
   // Uploads come in order: the last covers all.
   compute_->Wait(transfers_.back().uploaded);
   const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const CapturedStep& step) {

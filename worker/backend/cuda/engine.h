@@ -66,7 +66,8 @@ class Engine {
 
   const ErrorLog& errors() const { return errors_; }
 
-  // Copies the values; returns while they are still on their way to the device.
+  // The values must stay alive and unchanged until the next call: a step takes
+  // each layer's to the device when the layers before it are enqueued.
   void SetParameters(std::span<const float> parameters);
 
   // One training step: the gradient of the samples' mean loss, all of it
@@ -101,6 +102,7 @@ class Engine {
     explicit Transfer(ErrorLog& errors)
         : uploaded(errors), gradient_ready(errors), downloaded(errors) {}
     Event uploaded, gradient_ready, downloaded;
+    bool outdated = false;  // the device has not the newest parameters
   };
 
   // Before a call: the device is the thread's, and want of memory forgotten; a
@@ -124,11 +126,15 @@ class Engine {
   bool Skips(size_t layer, bool training) const;
   std::vector<TensorSlot> SlotsOf(size_t layer) const;
   void UploadTensor(const TensorSlot& slot, const float* values);
+  // Unless the device has the layer's newest parameters. The pinned memory is
+  // free: a step ends when all its copies have.
+  void UploadLayer(size_t layer);
   void CopyOut(size_t layer, std::span<float> gradient) const;
 
   ErrorLog errors_;    // first: all else refers to it
   bool made_ = false;  // the constructor had all it needs
   std::vector<LayerPlan> plans_;
+  const float* new_parameters_ = nullptr;
   EngineOptions options_;
   uint64_t parameter_floats_;
   uint64_t classes_;
