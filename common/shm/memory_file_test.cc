@@ -11,6 +11,7 @@
 #include "common/shm/host_id.h"
 #include "common/shm/unix_socket.h"
 #include "common/testing/status_matchers.h"
+#include "common/testing/unique_name.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -22,10 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kDeadline = absl::Seconds(20);
 
-std::string FreshName() {
-  static int count = 0;
-  return "monsoon-socket-test-" + std::to_string(getpid()) + "-" + std::to_string(count++);
-}
+std::string FreshName() { return "monsoon-socket-test-" + testing::UniqueName(); }
 
 TEST(MemoryFileTest, TwoMappingsShareTheirBytesAndTheSizeIsFixed) {
   ASSERT_OK_AND_ASSIGN(const MemoryFile file, MemoryFile::Create("test", 8192));
