@@ -75,7 +75,7 @@ def shares_memory(cluster):
             if description["state"] in ("SUCCEEDED", "FAILED", "CANCELLED"):
                 break
             working = [worker for worker in description["workers"] if worker["steps"] > 0]
-            if working:
+            if working and description["shards"]:
                 return bool(measure.memory_files(working[0]["pid"]) &
                             measure.memory_files(description["shards"][0]["pid"]))
             time.sleep(0.05)
