@@ -20,7 +20,6 @@ using ::testing::HasSubstr;
 
 using Vector = std::vector<float>;
 
-// 4096 floats in stripes of 256 floats: 16 stripes.
 Vector Ramp(size_t size, float scale) {
   Vector values(size);
   for (size_t i = 0; i < size; ++i) {

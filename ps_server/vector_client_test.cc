@@ -21,7 +21,6 @@ using Vector = std::vector<float>;
 
 constexpr uint32_t kContributions = 12;
 
-// 4096 floats in stripes of 256 floats: 16 stripes.
 // What a coordinator does: each operation goes to all shards, until it is
 // answered, and the scalars are added in the order of the shards.
 class Driver {

@@ -62,7 +62,7 @@ std::string NameOf(Transport transport);
 // w -= rate * g.
 Optimizer TestSgd(double rate);
 
-// 64 x 64 parameters in stripes of 1 KiB, SGD with rate 0.5.
+// 4096 floats in stripes of 256 floats: 16 stripes. SGD with rate 0.5.
 TestJobOptions SmallJob();
 
 class TestShards {

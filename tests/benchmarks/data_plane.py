@@ -56,13 +56,9 @@ class Workload:
                         for name in (contender, limit)) + f" a {unit}"
 
 
-def plain(contender):
-    return contender.replace("_", " ")
-
-
 def speed_row(row, workload, contender, limit, wanted):
     """How fast `contender` is, as a share of `limit`. `row`: what is known of it."""
-    reference = f"{plain(limit)} {workload.rate(limit)}"
+    reference = f"{limit.replace('_', ' ')} {workload.rate(limit)}"
     if workload.why_not(contender):
         return Row(**row, reference=reference, unit="GB/s", wanted=wanted,
                    why=workload.why_not(contender))

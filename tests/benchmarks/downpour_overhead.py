@@ -6,8 +6,9 @@
 One ps and one one-thread worker train the MLP at batch 256, with n_fetch =
 n_push = 1 and 5, over each transport; the same job without a ps is
 worker/baseline. That makes no local updates, which at n = 5 are four passes over
-the parameters more than it has, so n = 5 runs without them too. Then three workers with a ps, over each transport. Every run
-must end SUCCEEDED, have processed all its examples and have learnt something.
+the parameters more than it has, so n = 5 runs without them too. Then three
+workers with a ps, over each transport. Every run must end SUCCEEDED, have
+processed all its examples and have learnt something.
 """
 
 import itertools
