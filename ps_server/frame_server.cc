@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/vector/vector_store.h"
@@ -14,22 +14,11 @@ namespace {
 // Messages quote what the client sent; a header has room for so much.
 constexpr size_t kLongestMessage = 1024;
 
-std::string Shortened(absl::string_view message) {
-  if (message.size() <= kLongestMessage) {
-    return std::string(message);
-  }
-  size_t end = kLongestMessage;
-  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) {
-    --end;  // not within a character
-  }
-  return absl::StrCat(message.substr(0, end), "...");
-}
-
 DataHeader ErrorHeader(uint64_t request_id, const absl::Status& status, Verdict verdict) {
   DataHeader header;
   header.set_request_id(request_id);
   header.mutable_error()->set_code(status.raw_code());
-  header.mutable_error()->set_message(Shortened(status.message()));
+  header.mutable_error()->set_message(Shorten(status.message(), kLongestMessage));
   header.mutable_error()->set_verdict(verdict);
   return header;
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/shorten.h"
 #include "common/config/suggest.h"
 #include "common/config/utf8.h"
 
@@ -282,14 +283,7 @@ std::string DescribeToken(const TextToken& token) {
   if (token.type == Tokenizer::TYPE_SYMBOL) {
     return absl::StrCat("'", token.text, "'");
   }
-  if (token.text.size() <= kMaxShownBytes) {
-    return token.text;
-  }
-  size_t end = kMaxShownBytes;  // not inside a character
-  while (end > 0 && (static_cast<unsigned char>(token.text[end]) & 0xc0) == 0x80) {
-    --end;
-  }
-  return absl::StrCat(token.text.substr(0, end), "...");
+  return Shorten(token.text, kMaxShownBytes);
 }
 
 ValueError StoreScalar(const TextToken& token, bool negative, const std::string* decoded,
