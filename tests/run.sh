@@ -169,6 +169,7 @@ run_check selftest /usr/bin/python3 tests/lint/lint_selftest.py
 run_check selftest /usr/bin/python3 tests/count_results_selftest.py
 run_check selftest /usr/bin/python3 deploy/demo_report_selftest.py
 run_check selftest /usr/bin/python3 tests/benchmarks/measure_selftest.py
+run_check selftest /usr/bin/python3 tests/benchmarks/compare_selftest.py
 end
 
 if [[ $full -eq 1 ]]; then

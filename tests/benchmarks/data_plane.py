@@ -19,7 +19,7 @@ from measure import Row, at_least, at_most, number, paired
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from local_cluster import BIN  # noqa: E402
 
-PROGRAM = BIN / "tests/benchmarks/data_plane_limits"
+PROGRAM = "tests/benchmarks/data_plane_limits"
 GROUPS = ("kernel", "transfer", "call", "connections")
 
 
@@ -155,19 +155,28 @@ ROWS = {"kernel": kernel_rows, "transfer": transfer_rows, "call": call_rows,
         "connections": connection_rows}
 
 
+def workloads_of(output):
+    """{name: Workload} of the program's output, a JSON text."""
+    return {entry["name"]: Workload(entry) for entry in json.loads(output)["workloads"]}
+
+
 def rows_of(output, groups):
-    """The rows that the program's output, a JSON text, gives for `groups`."""
-    workloads = {entry["name"]: Workload(entry) for entry in json.loads(output)["workloads"]}
+    """The rows that the program's output gives for `groups`."""
+    workloads = workloads_of(output)
     return [row for group in groups for row in ROWS[group](workloads)]
 
 
-def measure_groups(options, groups):
-    command = [PROGRAM, f"--rounds={options.rounds}", f"--only={','.join(groups)}"]
-    if options.quick:
+def output_of(groups, rounds, quick, bin_dir=BIN):
+    """The program's output."""
+    command = [bin_dir / PROGRAM, f"--rounds={rounds}", f"--only={','.join(groups)}"]
+    if quick:
         command.append("--quick")
-    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True,
-                            stdin=subprocess.DEVNULL).stdout
-    return rows_of(output, groups)
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True,
+                          stdin=subprocess.DEVNULL).stdout
+
+
+def measure_groups(options, groups):
+    return rows_of(output_of(groups, options.rounds, options.quick), groups)
 
 
 def main():

@@ -22,7 +22,7 @@ import measure
 from measure import Row, at_least, at_most, median_of, paired
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from local_cluster import BASELINE, ROOT, LocalCluster, training_seconds  # noqa: E402
+from local_cluster import BASELINE, BIN, ROOT, LocalCluster, training_seconds  # noqa: E402
 
 JOB = ROOT / "configs/job/mlp_downpour.textproto"
 EXAMPLES = 60_000
@@ -51,7 +51,7 @@ def demand_learning(who, accuracy):
 def baseline_rate(epochs, batch, every):
     """Samples per second of the same worker without a ps."""
     flags = [f"--set={path}={value}" for path, value in settings(epochs, batch, every).items()]
-    output = subprocess.run([BASELINE, f"--job={JOB}", "--threads=1", "--json", *flags],
+    output = subprocess.run([BIN / BASELINE, f"--job={JOB}", "--threads=1", "--json", *flags],
                             capture_output=True, text=True, check=True).stdout
     result = json.loads(output)
     demand_learning("worker/baseline", result["final"]["test_accuracy"])

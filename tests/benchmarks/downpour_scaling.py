@@ -19,7 +19,7 @@ import measure
 from measure import Row, median_of, paired
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from local_cluster import BASELINE, ROOT, LocalCluster, training_seconds  # noqa: E402
+from local_cluster import BASELINE, BIN, ROOT, LocalCluster, training_seconds  # noqa: E402
 
 EXAMPLES = 60_000
 # Batch and epochs of one run: long enough (10 s and more on one core) that
@@ -44,7 +44,7 @@ def cluster_rate(cluster, model, batch, epochs, replicas):
 def baseline_rate(model, batch, epochs):
     job = ROOT / f"configs/job/{model}_downpour.textproto"
     output = subprocess.run(
-        [BASELINE, f"--job={job}", f"--epochs={epochs}", "--threads=1", "--json",
+        [BIN / BASELINE, f"--job={job}", f"--epochs={epochs}", "--threads=1", "--json",
          f"--set=batch_size={batch}", "--set=evaluation.every_epochs=1000"],
         capture_output=True, text=True, check=True).stdout
     return json.loads(output)["examples_per_s"]

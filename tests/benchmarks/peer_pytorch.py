@@ -19,7 +19,7 @@ from measure import Row, at_least, median_of, paired
 from torch_peer import DEBIAN, NoPeer, TorchPeer, other_pythons, pin_to
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from local_cluster import BASELINE, ROOT  # noqa: E402
+from local_cluster import BASELINE, BIN, ROOT  # noqa: E402
 
 # (model, batch): what is wanted of the ratio.
 WANTED = {("mlp", 64): at_least(2.3), ("mlp", 128): at_least(2.0), ("mlp", 256): at_least(1.6),
@@ -33,11 +33,11 @@ RATE = 0.02
 LEAST_ACCURACY = 0.4
 
 
-def our_training(model, batch, steps, core):
+def our_training(model, batch, steps, core, bin_dir=BIN):
     """Samples per second of the one-process trainer."""
     job = ROOT / f"configs/job/{model}_downpour.textproto"
     output = subprocess.run(
-        [BASELINE, f"--job={job}", "--threads=1", "--json", f"--set=batch_size={batch}",
+        [bin_dir / BASELINE, f"--job={job}", "--threads=1", "--json", f"--set=batch_size={batch}",
          f"--set=downpour.optimizer.adagrad.rate={RATE}", "--set=stop.epochs=0",
          "--set=downpour.optimizer.schedule.warm_up_pushes=0",
          f"--set=stop.steps={steps}", "--set=evaluation.every_epochs=1000"],

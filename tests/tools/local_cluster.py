@@ -19,8 +19,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # MONSOON_BIN: where the built programs are, if not behind Bazel's own link.
 BIN = pathlib.Path(os.environ.get("MONSOON_BIN") or ROOT / "bazel-bin")
-COORDINATOR = BIN / "coordinator/coordinator"
-BASELINE = BIN / "worker/baseline/baseline"
+# Below that folder.
+COORDINATOR = "coordinator/coordinator"
+BASELINE = "worker/baseline/baseline"
 
 
 def training_seconds(description):
@@ -32,7 +33,7 @@ def training_seconds(description):
 class LocalCluster:
     _count = 0
 
-    def __init__(self, ps=1, workers=3, threads=1, bin_dir=None, extra_flags=(),
+    def __init__(self, ps=1, workers=3, threads=1, bin_dir=BIN, extra_flags=(),
                  environment=None):
         """`environment` changes that of all tasks; None removes a variable."""
         LocalCluster._count += 1
@@ -46,8 +47,9 @@ class LocalCluster:
         self.path = pathlib.Path(self._directory.name) / "cluster.textproto"
         self.path.write_text("\n".join(lines) + "\n")
         self.log_path = pathlib.Path(self._directory.name) / "up.log"
-        self._flags = [f"--bin_dir={bin_dir}"] if bin_dir else []
-        self._flags += list(extra_flags)
+        # `up` finds the other programs beside its own.
+        self._coordinator = pathlib.Path(bin_dir) / COORDINATOR
+        self._flags = list(extra_flags)
         changed = {**os.environ, **(environment or {})}
         self._environment = {name: value for name, value in changed.items() if value is not None}
         self._up = None
@@ -56,7 +58,8 @@ class LocalCluster:
         with open(self.log_path, "w") as log:
             # A killed script leaves no cluster behind.
             self._up = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", COORDINATOR, "up", f"--cluster={self.path}", *self._flags],
+                ["setpriv", "--pdeathsig", "TERM", self._coordinator, "up",
+                 f"--cluster={self.path}", *self._flags],
                 stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 env=self._environment)
         deadline = time.monotonic() + 30
@@ -81,7 +84,7 @@ class LocalCluster:
     def command(self, verb, *arguments, check=True, timeout=None):
         """One CLI call; its output as text."""
         result = subprocess.run(
-            [COORDINATOR, verb, f"--cluster={self.path}", *arguments],
+            [self._coordinator, verb, f"--cluster={self.path}", *arguments],
             capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout)
         if check and result.returncode != 0:
             raise RuntimeError(f"coordinator {verb} {arguments} gave {result.returncode}: "
