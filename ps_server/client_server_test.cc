@@ -57,7 +57,7 @@ TEST_P(ClientServerTest, FetchesTheInitialParametersWithTheSameBitsForAnyShardCo
     EXPECT_EQ(stats.rpcs, GetParam() == Transport::GRPC ? count : 0);
     EXPECT_EQ(stats.retries, 0u);
     ASSERT_EQ(marks.shard.size(), count);
-    EXPECT_EQ(marks.shard[0][0].epoch, shards->server(0)->epoch());
+    EXPECT_EQ(marks.shard[0][0].shard_epoch, shards->server(0)->shard_epoch());
   }
 }
 
@@ -368,8 +368,8 @@ TEST_P(ClientServerTest, StatusChecksProtocolAndCluster) {
                        AllOf(HasSubstr("\"test\""), HasSubstr("\"other\""))));
   ASSERT_OK_AND_ASSIGN(const ShardStatusReply status, shards->control(0)->GetStatus(""));
   EXPECT_EQ(status.cluster(), "test");
-  EXPECT_EQ(status.epoch(), shards->server(0)->epoch());
-  EXPECT_NE(status.epoch(), 0u);
+  EXPECT_EQ(status.shard_epoch(), shards->server(0)->shard_epoch());
+  EXPECT_NE(status.shard_epoch(), 0u);
   EXPECT_GT(status.rss_bytes(), 0u);
   EXPECT_GT(status.pid(), 0u);
 }

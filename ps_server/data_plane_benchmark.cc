@@ -68,7 +68,7 @@ void RoundTrip(benchmark::State& state, bool of_vector) {
   VectorRequest request;
   request.set_job(job.name);
   request.set_op_id(1);
-  request.set_epoch(shards->server(0)->epoch());
+  request.set_shard_epoch(shards->server(0)->shard_epoch());
   request.mutable_fill()->set_out("v");
   CHECK_OK(shards->control(0)->Vector(request).status());
   std::vector<float> values(job.map.size());

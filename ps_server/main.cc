@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/process/die_with_parent.h"
+#include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
-#include "common/rpc/port_file.h"
 #include "common/simd/simd_level.h"
 #include "proto/parameter_server.pb.h"
-#include "ps_server/server.h"
-#include "ps_server/settings.h"
+#include "ps_server/server/ps_server.h"
+#include "ps_server/server/settings.h"
 
 namespace monsoon {
 namespace {
@@ -53,7 +53,7 @@ int Run(std::span<const char* const> args) {
     LOG(ERROR) << server.status().message();
     return 2;
   }
-  LOG(INFO) << "serving on " << (*server)->address() << ", epoch " << (*server)->epoch()
+  LOG(INFO) << "serving on " << (*server)->address() << ", epoch " << (*server)->shard_epoch()
             << ", kernels " << SimdLevelName();
   std::optional<int> signal;
   while (!signal.has_value()) {

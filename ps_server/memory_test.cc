@@ -55,7 +55,7 @@ TEST(MemoryTest, AFloodStaysWithinTheMessageBudget) {
   ASSERT_OK_AND_ASSIGN(const OpenSessionReply session, control->OpenSession(push.session()));
   PushRecord* record = push.add_record();
   record->set_sequence(1);
-  record->set_epoch(session.epoch());
+  record->set_shard_epoch(session.shard_epoch());
   record->set_length(kMaxStripeBytes);
 
   const uint64_t before = ProcessMemory(pid, "VmRSS");

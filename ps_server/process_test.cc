@@ -78,15 +78,15 @@ TEST(PsProcessTest, DrainsAndEndsWithZeroOnSigterm) {
 }
 
 TEST(PsProcessTest, EachStartHasAnEpochOfItsOwn) {
-  uint64_t epochs[2];
-  for (uint64_t& epoch : epochs) {
+  uint64_t shard_epochs[2];
+  for (uint64_t& shard_epoch : shard_epochs) {
     ASSERT_OK_AND_ASSIGN(PsProcess server, StartPsProcess(TempDir(), "", {}));
     ASSERT_OK_AND_ASSIGN(const ShardStatusReply status,
                          ShardControl::Create(server.address, absl::Seconds(10))->GetStatus(""));
-    epoch = status.epoch();
-    EXPECT_NE(epoch, 0u);
+    shard_epoch = status.shard_epoch();
+    EXPECT_NE(shard_epoch, 0u);
   }
-  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_NE(shard_epochs[0], shard_epochs[1]);
 }
 
 }  // namespace

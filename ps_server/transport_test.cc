@@ -8,13 +8,13 @@
 
 #include "common/base/status.h"
 #include "common/process/unique_fd.h"
-#include "common/rpc/protocol.h"
-#include "common/shm/bell.h"
-#include "common/shm/byte_ring.h"
-#include "common/shm/frame_channel.h"
-#include "common/shm/memory_file.h"
-#include "common/shm/unix_socket.h"
 #include "common/testing/status_matchers.h"
+#include "common/transport/frame/protocol.h"
+#include "common/transport/shm/bell.h"
+#include "common/transport/shm/byte_ring.h"
+#include "common/transport/shm/frame_channel.h"
+#include "common/transport/shm/memory_file.h"
+#include "common/transport/shm/unix_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/testing/test_shards.h"
@@ -95,7 +95,7 @@ TEST(TransportTest, BothAtOnceGiveTheSameBits) {
       ASSERT_OK_AND_ASSIGN(const ParameterClientOptions others, there->OpenSession(job, 0));
       for (uint32_t shard : {1u, 2u}) {
         options.addresses[shard] = others.addresses[shard];
-        options.epochs[shard] = others.epochs[shard];
+        options.shard_epochs[shard] = others.shard_epochs[shard];
       }
     }
     ASSERT_OK_AND_ASSIGN(auto client, ParameterClient::Create(options));

@@ -33,7 +33,7 @@ class Driver {
     request.set_op_id(++last_);
     VectorReply sum;
     for (uint32_t shard = 0; shard < count_; ++shard) {
-      request.set_epoch(shards_->server(shard)->epoch());
+      request.set_shard_epoch(shards_->server(shard)->shard_epoch());
       absl::StatusOr<VectorReply> reply = shards_->control(shard)->Vector(request);
       for (int attempt = 0; attempt < 50 && absl::IsUnavailable(reply.status()); ++attempt) {
         reply = shards_->control(shard)->Vector(request);
@@ -184,7 +184,7 @@ TEST_P(VectorClientTest, TheDriversErrorsArriveWithTheirCodes) {
   VectorRequest request;
   request.set_job(session.job.name);
   request.set_op_id(2);
-  request.set_epoch(shards->server(0)->epoch() + 1);
+  request.set_shard_epoch(shards->server(0)->shard_epoch() + 1);
   request.mutable_only_free();
   EXPECT_THAT(shards->control(0)->Vector(request),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("epoch")));

@@ -9,8 +9,8 @@
 #include "common/npz/model_file.h"
 #include "worker/backend/backend.h"
 #include "worker/data/open_dataset.h"
-#include "worker/replica/evaluator.h"
-#include "worker/replica/group/member_group.h"
+#include "worker/group/evaluator.h"
+#include "worker/group/replica_group.h"
 
 namespace monsoon {
 
@@ -31,7 +31,7 @@ absl::StatusOr<ModelEvaluation> EvaluateModelFile(const std::string& model_path,
   options.threads = threads;
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,
                    CreateNetwork(BackendKind::kCpu, job.model(), layout, options));
-  MemberGroup group({}, network.get());
+  ReplicaGroup group({}, network.get());
   network->SetParameters(parameters);
   ASSIGN_OR_RETURN(const EvaluationResult result,
                    EvaluateAll(&group, *test, job.evaluation().batch_size()));

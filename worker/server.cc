@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/rpc/server.h"
+#include "common/transport/grpc/rpc_server.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/method_handler.h"
 

@@ -11,9 +11,9 @@
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "worker/backend/device.h"
-#include "worker/replica/faulty_replica_client.h"
-#include "worker/replica/replica_stats.h"
-#include "worker/replica/work_source.h"
+#include "worker/session/faulty_replica_client.h"
+#include "worker/session/replica_stats.h"
+#include "worker/session/work_source.h"
 
 namespace monsoon {
 namespace {

@@ -16,15 +16,15 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
-#include "common/rpc/fault.h"
+#include "common/transport/frame/fault.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
 #include "worker/backend/backend.h"
-#include "worker/replica/cluster_member.h"
 #include "worker/replica/replica_runner.h"
-#include "worker/replica/session_control.h"
 #include "worker/server.h"
+#include "worker/session/cluster_member.h"
+#include "worker/session/session_control.h"
 
 namespace monsoon {
 

@@ -130,30 +130,14 @@ const std::vector<BrokenFile>& Cases() {
        "downpour { replicas: 2 optimizer { sgd { rate: 0.1 } } } stop { epochs: 1 }",
        {"FILE:6:1: error: sandblaster.replicas: 0 is not downpour.replicas (2): both parts of a "
         "chain have the same replicas; write replicas: 2"}},
-      {"SyntheticCondition",
-       std::string(kTest) + "batch_size: 4\nsandblaster {\n  history: 5",
-       "batch_size: 4\nsandblaster {\n  synthetic { condition: 0.5 }",
-       {"FILE:6:26: error: sandblaster.synthetic.condition: 0.5 is outside 1 .. 1e+12; as in "
-        "condition: 100",
-        "FILE:12:30: error: sandblaster.evaluate_every_iterations: there is no test data to "
-        "evaluate on; add test { idx { ... } }",
-        "FILE:14:1: error: evaluation: there is no test data to evaluate on; add test { idx { ... "
-        "} }"}},
-      {"SyntheticWithTestData",
-       "l2: 0.01",
-       "synthetic { condition: 10 }",
-       {"FILE:4:1: error: test: a synthetic objective has no accuracy to measure; remove test { "
-        "}"}},
-      {"SyntheticChain",
-       std::string(kTest) + "batch_size: 4\nsandblaster {",
-       std::string("stop { epochs: 1 } batch_size: 4") + kDownpour +
-           "\nsandblaster {\n  synthetic { condition: 10 }",
-       {"FILE:7:3: error: sandblaster.synthetic: it replaces the model's loss, so Downpour SGD "
-        "cannot go before it; remove downpour { }",
-        "FILE:14:30: error: sandblaster.evaluate_every_iterations: there is no test data to "
-        "evaluate on; add test { idx { ... } }",
-        "FILE:16:1: error: evaluation: there is no test data to evaluate on; add test { idx { ... "
-        "} }"}},
+      {"SyntheticObjective",
+       "history: 5",
+       "synthetic { condition: 100 }",
+       {"FILE:7:3: error: sandblaster.synthetic: Sandblaster has no field \"synthetic\"; its "
+        "fields "
+        "are algorithm, history, max_iterations, l2, gradient_tolerance, line_search, "
+        "sample_examples, chunk_examples, chunks_per_contribution, no_backup_copies, replicas, "
+        "evaluate_every_iterations"}},
       {"MisspeltMode",
        "sandblaster {",
        "sandblastr {",

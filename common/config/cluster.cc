@@ -5,10 +5,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status.h"
 #include "common/config/address.h"
+#include "common/config/defaults.h"
+#include "common/config/load_text.h"
+#include "common/config/range_check.h"
 #include "common/config/reporter.h"
-#include "common/config/text_parser.h"
-#include "common/config/text_tokens.h"
 
 namespace monsoon {
 namespace {
@@ -22,10 +24,6 @@ constexpr uint32_t kDefaultMessageMemoryMib = 256;
 // catch slipped units.
 constexpr uint32_t kMinHeartbeatMs = 10;
 constexpr uint32_t kMaxMilliseconds = 3600 * 1000;
-constexpr uint32_t kMaxThreads = 1024;
-constexpr uint32_t kMaxReplicasOfATask = 64;
-constexpr uint32_t kMaxDeviceIndex = 1023;
-constexpr uint32_t kMaxDeviceMib = 1 << 20;
 constexpr int kMaxTasksOfAKind = 4096;
 constexpr size_t kMaxNameBytes = 64;
 
@@ -52,11 +50,10 @@ class ClusterCheck {
       CheckAddress(absl::StrCat("ps[", i, "]"), cluster.ps(i).address());
     }
     for (int i = 0; i < std::min(cluster.worker_size(), kMaxTasksOfAKind); ++i) {
-      const std::string field = absl::StrCat("worker[", i, "]");
-      CheckAddress(field, cluster.worker(i).address());
-      CheckWorker(field, cluster.worker(i));
+      CheckAddress(absl::StrCat("worker[", i, "]"), cluster.worker(i).address());
     }
     CheckTimes(cluster);
+    CheckRanges(cluster, "", reporter_);
   }
 
  private:
@@ -66,26 +63,6 @@ class ClusterCheck {
         })) {
       reporter_->Error("name", absl::StrCat("a cluster's name has up to ", kMaxNameBytes,
                                             " printable ASCII characters and no space"));
-    }
-  }
-
-  void CheckWorker(const std::string& field, const WorkerTask& worker) {
-    CheckAtMost(field + ".threads", worker.threads(), kMaxThreads, " threads");
-    CheckAtMost(field + ".replicas", worker.replicas(), kMaxReplicasOfATask, " replicas");
-    CheckAtMost(field + ".device_memory_limit_mib", worker.device_memory_limit_mib(), kMaxDeviceMib,
-                " MiB");
-    if (worker.device_index() > kMaxDeviceIndex) {
-      reporter_->Error(field + ".device_index",
-                       absl::StrCat(worker.device_index(), " is no device; GPUs count from 0"));
-    }
-    if (!Device_IsValid(worker.device())) {
-      reporter_->Error(field + ".device", "unknown device");
-    }
-  }
-
-  void CheckAtMost(const std::string& field, uint32_t value, uint32_t most, const char* unit) {
-    if (value > most) {
-      reporter_->Error(field, absl::StrCat(value, unit, " are more than ", most));
     }
   }
 
@@ -134,24 +111,11 @@ class ClusterCheck {
                                     " ms, less than three heartbeats of ", heartbeat, " ms"),
                        absl::StrCat("write lost_after_ms: ", 3 * heartbeat, " or more"));
     }
-    if (lost_after > kMaxMilliseconds) {
-      reporter_->Error("lost_after_ms", absl::StrCat(lost_after, " ms is more than an hour"));
-    }
-    if (cluster.rpc_deadline_ms() > kMaxMilliseconds) {
-      reporter_->Error("rpc_deadline_ms",
-                       absl::StrCat(cluster.rpc_deadline_ms(), " ms is more than an hour"));
-    }
   }
 
   Reporter* reporter_;
   std::vector<Listener> listeners_;
 };
-
-void SetIfZero(uint32_t value, uint32_t otherwise, auto set) {
-  if (value == 0) {
-    set(otherwise);
-  }
-}
 
 }  // namespace
 
@@ -159,52 +123,31 @@ void FillClusterDefaults(Cluster* cluster) {
   if (cluster->name().empty()) {
     cluster->set_name("monsoon");
   }
-  SetIfZero(cluster->heartbeat_ms(), kDefaultHeartbeatMs,
-            [cluster](uint32_t v) { cluster->set_heartbeat_ms(v); });
-  SetIfZero(cluster->lost_after_ms(), kDefaultLostAfterMs,
-            [cluster](uint32_t v) { cluster->set_lost_after_ms(v); });
-  SetIfZero(cluster->rpc_deadline_ms(), kDefaultRpcDeadlineMs,
-            [cluster](uint32_t v) { cluster->set_rpc_deadline_ms(v); });
+  SetDefaults({{"heartbeat_ms", kDefaultHeartbeatMs},
+               {"lost_after_ms", kDefaultLostAfterMs},
+               {"rpc_deadline_ms", kDefaultRpcDeadlineMs}},
+              cluster);
   for (ParameterServerTask& ps : *cluster->mutable_ps()) {
-    SetIfZero(ps.memory_limit_mib(), kDefaultMemoryLimitMib,
-              [&ps](uint32_t v) { ps.set_memory_limit_mib(v); });
-    SetIfZero(ps.message_memory_mib(), kDefaultMessageMemoryMib,
-              [&ps](uint32_t v) { ps.set_message_memory_mib(v); });
+    SetDefaults({{"memory_limit_mib", kDefaultMemoryLimitMib},
+                 {"message_memory_mib", kDefaultMessageMemoryMib}},
+                &ps);
   }
   for (WorkerTask& worker : *cluster->mutable_worker()) {
-    SetIfZero(worker.threads(), 1, [&worker](uint32_t v) { worker.set_threads(v); });
-    SetIfZero(worker.replicas(), 1, [&worker](uint32_t v) { worker.set_replicas(v); });
+    SetDefaults({{"threads", 1}, {"replicas", 1}}, &worker);
   }
 }
 
 absl::Status ValidateCluster(const Cluster& cluster) {
-  const LocationMap no_locations;
-  std::vector<Diagnostic> diagnostics;
-  Reporter reporter("", &no_locations, &diagnostics);
-  ClusterCheck(&reporter).Run(cluster);
-  return DiagnosticsToStatus(diagnostics);
+  return CheckWithoutFile([&](Reporter* reporter) { ClusterCheck(reporter).Run(cluster); });
 }
 
 absl::StatusOr<LoadedCluster> LoadCluster(const std::string& path,
                                           std::vector<Diagnostic>* diagnostics) {
-  std::vector<Diagnostic> found;
-  LocationMap locations;
   LoadedCluster loaded;
   loaded.path = path;
-  TextSource source{path, "", ""};
-  if (ReadConfigFile(path, &source.contents, &found) &&
-      ParseText(source, &loaded.cluster, &locations, &found)) {
-    Reporter reporter(path, &locations, &found);
-    ClusterCheck(&reporter).Run(loaded.cluster);
-  }
-  SortDiagnostics(&found);
-  const absl::Status status = DiagnosticsToStatus(found);
-  if (diagnostics != nullptr) {
-    diagnostics->insert(diagnostics->end(), found.begin(), found.end());
-  }
-  if (!status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(LoadText(
+      path, &loaded.cluster,
+      [&](Reporter* reporter) { ClusterCheck(reporter).Run(loaded.cluster); }, diagnostics));
   FillClusterDefaults(&loaded.cluster);
   return loaded;
 }

@@ -64,15 +64,7 @@ std::optional<ConfigKind> KindFromPath(const std::string& path) {
 }  // namespace
 
 const char* ConfigKindName(ConfigKind kind) {
-  switch (kind) {
-    case ConfigKind::kCluster:
-      return "cluster";
-    case ConfigKind::kJob:
-      return "job";
-    case ConfigKind::kModel:
-      return "model";
-  }
-  return "";
+  return kind == ConfigKind::kCluster ? "cluster" : kind == ConfigKind::kJob ? "job" : "model";
 }
 
 absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents, const std::string& path) {

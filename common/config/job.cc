@@ -1,14 +1,15 @@
 #include "common/config/job.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/config/defaults.h"
 #include "common/config/job_check.h"
 #include "common/config/job_limits.h"
+#include "common/config/load_text.h"
 #include "common/config/location_map.h"
 #include "common/config/model.h"
 #include "common/config/override.h"
@@ -29,8 +30,6 @@ constexpr double kDefaultEpsilon = 1e-8;
 constexpr double kDefaultTopKShare = 0.01;
 // The minimiser's vectors of one iteration, and one to spare.
 constexpr uint32_t kIterationVectors = 7;
-// The synthetic objective's own.
-constexpr uint32_t kSyntheticVectors = 4;
 // Of the exact sums, per 64-byte line: two largest values and an exponent.
 constexpr uint64_t kSumBytesPerLine = 10;
 
@@ -138,51 +137,34 @@ class JobLoader {
 };
 
 void FillDatasetDefaults(Dataset* data) {
-  if (data->scale() == 0.0) {
-    data->set_scale(1.0);
-  }
-  if (data->has_synthetic() && data->synthetic().noise() == 0.0) {
-    data->mutable_synthetic()->set_noise(1.0);
+  SetDefaults({{"scale", 1}}, data);
+  if (data->has_synthetic()) {
+    SetDefaults({{"noise", 1}}, data->mutable_synthetic());
   }
 }
 
 void FillDownpourDefaults(Downpour* downpour) {
-  downpour->set_n_fetch(std::max(1u, downpour->n_fetch()));
-  downpour->set_n_push(std::max(1u, downpour->n_push()));
+  SetDefaults({{"n_fetch", 1}, {"n_push", 1}}, downpour);
   if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
     downpour->mutable_local_update()->mutable_none();
   }
-  if (downpour->push_format() == TOP_K && downpour->top_k_share() == 0.0) {
-    downpour->set_top_k_share(kDefaultTopKShare);
+  if (downpour->push_format() == TOP_K) {
+    SetDefaults({{"top_k_share", kDefaultTopKShare}}, downpour);
   }
-  if (downpour->optimizer().has_adagrad() && downpour->optimizer().adagrad().epsilon() == 0.0) {
-    downpour->mutable_optimizer()->mutable_adagrad()->set_epsilon(kDefaultEpsilon);
+  if (downpour->optimizer().has_adagrad()) {
+    SetDefaults({{"epsilon", kDefaultEpsilon}}, downpour->mutable_optimizer()->mutable_adagrad());
   }
 }
 
 void FillSandblasterDefaults(uint32_t batch_size, Sandblaster* sandblaster) {
-  if (sandblaster->history() == 0) {
-    sandblaster->set_history(kDefaultHistory);
-  }
-  if (sandblaster->max_iterations() == 0) {
-    sandblaster->set_max_iterations(kDefaultMaxIterations);
-  }
-  if (sandblaster->gradient_tolerance() == 0.0) {
-    sandblaster->set_gradient_tolerance(kDefaultGradientTolerance);
-  }
-  if (sandblaster->chunk_examples() == 0) {
-    sandblaster->set_chunk_examples(batch_size);
-  }
-  LineSearch* const search = sandblaster->mutable_line_search();
-  if (search->c1() == 0.0) {
-    search->set_c1(kDefaultC1);
-  }
-  if (search->c2() == 0.0) {
-    search->set_c2(kDefaultC2);
-  }
-  if (search->max_evaluations() == 0) {
-    search->set_max_evaluations(kDefaultLineSearchEvaluations);
-  }
+  SetDefaults({{"history", kDefaultHistory},
+               {"max_iterations", kDefaultMaxIterations},
+               {"gradient_tolerance", kDefaultGradientTolerance},
+               {"chunk_examples", static_cast<double>(batch_size)}},
+              sandblaster);
+  SetDefaults(
+      {{"c1", kDefaultC1}, {"c2", kDefaultC2}, {"max_evaluations", kDefaultLineSearchEvaluations}},
+      sandblaster->mutable_line_search());
 }
 
 // What ShardBytes adds up, in words.
@@ -192,8 +174,7 @@ std::string MemoryParts(const Job& job) {
     absl::StrAppend(&parts, ", optimizer state");
   }
   if (job.has_sandblaster()) {
-    absl::StrAppend(&parts, ", ", SandblasterVectors(job.sandblaster()), " vectors");
-    absl::StrAppend(&parts, job.sandblaster().has_synthetic() ? "" : ", exact sums");
+    absl::StrAppend(&parts, ", ", SandblasterVectors(job.sandblaster()), " vectors, exact sums");
   }
   return parts;
 }
@@ -206,9 +187,7 @@ void FillJobDefaults(Job* job) {
   }
   if (job->has_test()) {
     FillDatasetDefaults(job->mutable_test());
-    if (job->evaluation().batch_size() == 0) {
-      job->mutable_evaluation()->set_batch_size(kDefaultEvaluationBatch);
-    }
+    SetDefaults({{"batch_size", kDefaultEvaluationBatch}}, job->mutable_evaluation());
   }
   if (job->has_downpour()) {
     FillDownpourDefaults(job->mutable_downpour());
@@ -216,23 +195,14 @@ void FillJobDefaults(Job* job) {
   if (job->has_sandblaster()) {
     FillSandblasterDefaults(job->batch_size(), job->mutable_sandblaster());
   }
-  if (job->stripe_kib() == 0) {
-    job->set_stripe_kib(kDefaultStripeKib);
-  }
-  if (job->block_examples() == 0) {
-    job->set_block_examples(kDefaultBlockBatches * job->batch_size());
-  }
-  if (job->divergence().max_refused() == 0) {
-    job->mutable_divergence()->set_max_refused(kDefaultMaxRefused);
-  }
+  SetDefaults({{"stripe_kib", kDefaultStripeKib},
+               {"block_examples", static_cast<double>(kDefaultBlockBatches * job->batch_size())}},
+              job);
+  SetDefaults({{"max_refused", kDefaultMaxRefused}}, job->mutable_divergence());
 }
 
 absl::Status ValidateJobOnData(const Job& job, uint64_t examples) {
-  const LocationMap no_locations;
-  std::vector<Diagnostic> diagnostics;
-  Reporter reporter("", &no_locations, &diagnostics);
-  CheckExamples(job, examples, &reporter);
-  return DiagnosticsToStatus(diagnostics);
+  return CheckWithoutFile([&](Reporter* reporter) { CheckExamples(job, examples, reporter); });
 }
 
 absl::StatusOr<Job> LoadJob(const std::string& path, const LoadOptions& options,
@@ -249,14 +219,12 @@ absl::StatusOr<Job> LoadJob(const std::string& path, const LoadOptions& options,
 }
 
 absl::Status ValidateJob(const Job& job) {
-  const LocationMap no_locations;
-  std::vector<Diagnostic> diagnostics;
-  Reporter reporter("", &no_locations, &diagnostics);
-  if (!job.model_file().empty()) {
-    reporter.Error("model_file", "a submitted job carries its model itself");
-  }
-  CheckJob(job, /*check_data_files=*/false, &reporter);
-  return DiagnosticsToStatus(diagnostics);
+  return CheckWithoutFile([&](Reporter* reporter) {
+    if (!job.model_file().empty()) {
+      reporter->Error("model_file", "a submitted job carries its model itself");
+    }
+    CheckJob(job, /*check_data_files=*/false, reporter);
+  });
 }
 
 int OptimizerStateSlots(const Optimizer& optimizer) {
@@ -267,7 +235,7 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
   const uint32_t pairs = sandblaster.algorithm() != Sandblaster::LBFGS ? 0
                          : sandblaster.history() == 0                  ? kDefaultHistory
                                                                        : sandblaster.history();
-  return 2 * pairs + kIterationVectors + (sandblaster.has_synthetic() ? kSyntheticVectors : 0);
+  return 2 * pairs + kIterationVectors;
 }
 
 uint64_t ShardBytes(const Job& job, uint64_t floats) {
@@ -275,9 +243,7 @@ uint64_t ShardBytes(const Job& job, uint64_t floats) {
   uint64_t sums = 0;
   if (job.has_sandblaster()) {
     copies += SandblasterVectors(job.sandblaster());
-    if (!job.sandblaster().has_synthetic()) {
-      sums = floats * sizeof(int64_t) + floats / kAlignmentFloats * kSumBytesPerLine;
-    }
+    sums = floats * sizeof(int64_t) + floats / kAlignmentFloats * kSumBytesPerLine;
   }
   return floats * sizeof(float) * copies + sums;
 }
@@ -290,7 +256,7 @@ absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
   const uint32_t replicas = WantedReplicas(job);
   const uint32_t workers = static_cast<uint32_t>(cluster.worker_size());
-  if (!job.sandblaster().has_synthetic() && (workers == 0 || replicas > workers)) {
+  if (workers == 0 || replicas > workers) {
     return absl::InvalidArgumentError(absl::StrCat(
         "job \"", job.name(), "\" wants ", replicas == 0 ? "at least 1" : absl::StrCat(replicas),
         " replicas, the cluster has ", workers, " workers"));

@@ -35,9 +35,8 @@ absl::Status ValidateJob(const Job& job);
 absl::Status ValidateJobOnData(const Job& job, uint64_t examples);
 
 // Whether the job can run on the cluster: each shard gets a 64-byte line, there
-// are workers enough (a synthetic job needs none), and what each shard holds of
-// it fits the memory limit of its ps task (other jobs not counted). The errors
-// name the task and the sum.
+// are workers enough, and what each shard holds of it fits the memory limit of
+// its ps task (other jobs not counted). The errors name the task and the sum.
 absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster);
 
 // Fills in what job.proto and dataset.proto say about unset fields. The model
@@ -55,8 +54,7 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster);
 // parameters, optimizer state, and for Sandblaster vectors and exact sums.
 uint64_t ShardBytes(const Job& job, uint64_t floats);
 
-// How many workers may take part, the first ones; 0: all. A synthetic job uses
-// none.
+// How many workers may take part, the first ones; 0: all.
 uint32_t WantedReplicas(const Job& job);
 
 }  // namespace monsoon

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/config/model.h"
-#include "common/config/optimizer_check.h"
+#include "common/config/range_check.h"
 #include "common/config/sandblaster_check.h"
 #include "common/data/dataset_info.h"
 #include "common/model/parameter_layout.h"
@@ -18,13 +18,31 @@
 namespace monsoon {
 namespace {
 
-constexpr uint32_t kMaxBatch = 1 << 20;
-constexpr uint32_t kMaxStripeKib = 1024;
-// Seconds and epochs that no job reaches; catches slipped units and infinities.
-constexpr double kMaxAmount = 1e9;
-
 std::string ShapeText(const auto& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
+  if (downpour.fetch_format() == TOP_K) {
+    reporter->Error("downpour.fetch_format", "TOP_K sends a part of a gradient, not parameters",
+                    "FLOAT32, BFLOAT16, FLOAT16 or INT8");
+  }
+  const double share = downpour.top_k_share();
+  if (downpour.push_format() != TOP_K && share != 0.0) {
+    reporter->Error("downpour.top_k_share", "means nothing without push_format: TOP_K");
+  } else if (!(share >= 0.0 && share <= 0.5)) {
+    reporter->Error("downpour.top_k_share",
+                    absl::StrCat(share, " is outside (0, 0.5]; FLOAT32 is smaller"));
+  }
+  if (downpour.has_warmstart() && downpour.warmstart().steps() == 0 &&
+      downpour.warmstart().seconds() == 0.0) {
+    reporter->Error("downpour.warmstart", "neither steps nor seconds is set",
+                    "as in warmstart { steps: 100 }");
+  }
+  if (downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
+    reporter->Error("downpour.optimizer", "no optimizer is chosen: sgd, momentum or adagrad",
+                    "as in optimizer { adagrad { rate: 0.03 } }");
+  }
 }
 
 class JobCheck {
@@ -32,10 +50,8 @@ class JobCheck {
   JobCheck(const Job& job, Reporter* reporter) : job_(job), reporter_(reporter) {}
 
   void Run(bool check_data_files) {
-    if (!job_.name().empty() && !IsValidName(job_.name())) {
-      Error("name", absl::StrCat("\"", job_.name(), "\" is not a name"),
-            "use up to 64 letters, digits, '_' and '-'");
-    }
+    CheckRanges(job_, "", reporter_);
+    CheckName(job_.name(), "name", reporter_);
     // Where model_file could not be read, that is the error.
     std::optional<ParameterLayout> layout;
     if (job_.has_model()) {
@@ -47,18 +63,7 @@ class JobCheck {
     CheckMode();
     CheckStop();
     CheckEvaluation();
-    if (job_.stripe_kib() > kMaxStripeKib) {
-      Error("stripe_kib", absl::StrCat(job_.stripe_kib(), " is more than ", kMaxStripeKib));
-    }
-    if (!DivergencePolicy::Action_IsValid(job_.divergence().action())) {
-      Error("divergence.action", "unknown action");
-    }
-    if (!Job::Precision_IsValid(job_.compute_precision())) {
-      Error("compute_precision", "unknown precision");
-    }
-    CheckScale("train", job_.train());
-    CheckScale("test", job_.test());
-    if (!job_.has_train() && !job_.sandblaster().has_synthetic()) {
+    if (!job_.has_train()) {
       Error("train", "the job has no training data", "add train { idx { ... } }");
     }
     if (check_data_files) {
@@ -76,22 +81,13 @@ class JobCheck {
 
   void CheckBatch() {
     const uint32_t batch = job_.batch_size();
-    if (batch == 0 && job_.sandblaster().has_synthetic()) {
-      return;
-    }
     if (batch == 0) {
       Error("batch_size", "must be at least 1", "as in batch_size: 64");
-    } else if (batch > kMaxBatch) {
-      Error("batch_size", absl::StrCat(batch, " is more than ", kMaxBatch));
-    } else if (job_.block_examples() % batch != 0) {
+    } else if (batch <= kMaxBatch && job_.block_examples() % batch != 0) {
       const uint64_t rounded = (uint64_t{job_.block_examples()} / batch + 1) * batch;
       Error("block_examples",
             absl::StrCat(job_.block_examples(), " is not a multiple of batch_size (", batch, ")"),
             absl::StrCat("write block_examples: ", rounded));
-    }
-    if (job_.evaluation().batch_size() > kMaxBatch) {
-      Error("evaluation.batch_size",
-            absl::StrCat(job_.evaluation().batch_size(), " is more than ", kMaxBatch));
     }
   }
 
@@ -101,17 +97,10 @@ class JobCheck {
             "add downpour { optimizer { ... } } or sandblaster { }");
     }
     if (job_.has_downpour()) {
-      CheckDownpour(job_.downpour(), "downpour", reporter_);
+      CheckDownpour(job_.downpour(), reporter_);
     }
     if (job_.has_sandblaster()) {
       CheckSandblaster(job_, reporter_);
-    }
-  }
-
-  // In [0, kMaxAmount]; false for NaN.
-  void CheckAmount(const std::string& field, double value) {
-    if (!(value >= 0.0 && value <= kMaxAmount)) {
-      Error(field, absl::StrCat(value, " is outside 0 .. ", kMaxAmount));
     }
   }
 
@@ -120,8 +109,7 @@ class JobCheck {
       return;  // refused as a whole
     }
     const Stop& stop = job_.stop();
-    CheckAmount("stop.epochs", stop.epochs());
-    CheckAmount("stop.seconds", stop.seconds());
+    CheckRanges(stop, "stop", reporter_);
     const double target = stop.target_accuracy();
     if (!(target >= 0.0 && target <= 1.0)) {
       std::string suggestion;
@@ -145,24 +133,8 @@ class JobCheck {
   }
 
   void CheckEvaluation() {
-    CheckAmount("evaluation.every_epochs", job_.evaluation().every_epochs());
     if (job_.has_evaluation() && !job_.has_test()) {
       Error("evaluation", "there is no test data to evaluate on", "add test { idx { ... } }");
-    }
-  }
-
-  void CheckScale(const std::string& field, const Dataset& data) {
-    for (const auto& [name, value] : {std::pair<const char*, double>{".mean", data.mean()},
-                                      std::pair<const char*, double>{".scale", data.scale()}}) {
-      if (!(value >= -std::numeric_limits<float>::max() &&
-            value <= std::numeric_limits<float>::max())) {
-        Error(field + name, absl::StrCat(value, " is not a finite float32"));
-      }
-    }
-    if (!(data.synthetic().noise() >= 0.0 &&
-          data.synthetic().noise() <= std::numeric_limits<float>::max())) {
-      Error(field + ".synthetic.noise",
-            absl::StrCat(data.synthetic().noise(), " is not a finite number of at least 0"));
     }
   }
 
@@ -249,7 +221,7 @@ void CheckExamples(const Job& job, uint64_t examples, Reporter* reporter) {
     reporter->Error("batch_size", absl::StrCat("a batch of ", job.batch_size(),
                                                " is larger than the training data of ", examples));
   }
-  if (job.has_sandblaster() && !job.sandblaster().has_synthetic()) {
+  if (job.has_sandblaster()) {
     CheckSandblasterBatch(job, examples, reporter);
   }
 }

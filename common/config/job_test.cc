@@ -146,19 +146,6 @@ TEST(LoadJob, AChainHasBothParts) {
   EXPECT_EQ(job.sandblaster().l2(), 0.5);
 }
 
-TEST(LoadJob, ASyntheticJobNeedsNoData) {
-  const std::string path =
-      WriteJob("model_file: \"model.textproto\" sandblaster { synthetic { condition: 100 } }");
-  ASSERT_OK_AND_ASSIGN(const Job job, LoadJob(path));
-  EXPECT_FALSE(job.has_train());
-  EXPECT_EQ(job.batch_size(), 0u);
-  EXPECT_OK(ValidateJob(job));
-  Cluster cluster;
-  cluster.add_ps()->set_address("unix-abstract:p");
-  EXPECT_OK(ValidateJobOnCluster(job, cluster));
-}
-
-// The last override of a field wins, also over the message around it.
 TEST(LoadJob, OverlappingOverrides) {
   const std::string path = WriteJob(testing::ValidSandblasterJob());
   ASSERT_OK_AND_ASSIGN(
@@ -252,12 +239,9 @@ TEST_F(OnCluster, VectorsAndSumsMustFitTheMemoryLimit) {
   sandblaster->set_history(2);
   EXPECT_EQ(SandblasterVectors(*sandblaster), 11u);
   EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 12 + 8) + 131072 / 16 * 10);
-  sandblaster->mutable_synthetic()->set_condition(1);
-  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * 4 * (12 + 4));
   sandblaster->set_algorithm(Sandblaster::NONLINEAR_CG);
-  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * 4 * (8 + 4));
+  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 8 + 8) + 131072 / 16 * 10);
   sandblaster->set_algorithm(Sandblaster::LBFGS);
-  sandblaster->clear_synthetic();
 
   job_.mutable_model()->clear_layer();
   job_.mutable_model()->clear_input_shape();

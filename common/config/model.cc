@@ -1,21 +1,20 @@
 #include "common/config/model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/text_parser.h"
-#include "common/config/text_tokens.h"
+#include "common/base/status.h"
+#include "common/config/load_text.h"
+#include "common/config/range_check.h"
 
 namespace monsoon {
 namespace {
 
 constexpr size_t kMaxNameBytes = 64;
 constexpr int kMaxLayers = 1000;
-constexpr uint32_t kMaxExtent = 1u << 24;  // as ParameterLayout has it
 
 class ModelCheck {
  public:
@@ -23,10 +22,8 @@ class ModelCheck {
 
   std::optional<ParameterLayout> Run(const Model& model) {
     const int errors_before = reporter_->errors();
-    if (!model.name().empty() && !IsValidName(model.name())) {
-      Error("name", absl::StrCat("\"", model.name(), "\" is not a name"),
-            "use up to 64 letters, digits, '_' and '-'");
-    }
+    CheckRanges(model, path_, reporter_);
+    CheckName(model.name(), JoinPath(path_, "name"), reporter_);
     CheckInputShape(model);
     if (model.layer_size() == 0) {
       Error("layer", "a model needs at least one layer", "add layer { dense { units: 10 } }");
@@ -38,19 +35,15 @@ class ModelCheck {
     for (int i = 0; i < std::min(model.layer_size(), kMaxLayers); ++i) {
       const std::string field = absl::StrCat("layer[", i, "]");
       const std::string& name = model.layer(i).name();
-      if (!name.empty() && !IsValidName(name)) {
-        Error(field + ".name", absl::StrCat("\"", name, "\" is not a name"),
-              "use up to 64 letters, digits, '_' and '-'");
-      } else if (const auto [first, is_new] = named.try_emplace(name, i);
-                 !is_new && !name.empty()) {
+      CheckName(name, JoinPath(path_, field + ".name"), reporter_);
+      if (const auto [first, is_new] = named.try_emplace(name, i); !is_new && IsValidName(name)) {
         Error(field + ".name",
               absl::StrCat("\"", name, "\" is the name of layer[", first->second, "] too"),
               "give each layer its own name");
       }
-      CheckLayer(field, model.layer(i));
-    }
-    if (!Loss_IsValid(model.loss())) {
-      Error("loss", "unknown loss");
+      if (model.layer(i).kind_case() == Layer::KIND_NOT_SET) {
+        Error(field, "the layer has no kind", "as in layer { dense { units: 10 } }");
+      }
     }
     // The chain of shapes only where each link is right.
     return reporter_->errors() == errors_before ? CheckChain(model) : std::nullopt;
@@ -71,69 +64,6 @@ class ModelCheck {
       if (model.input_shape(i) == 0) {
         Error(absl::StrCat("input_shape[", i, "]"), "must be at least 1");
       }
-    }
-  }
-
-  void CheckLayer(const std::string& field, const Layer& layer) {
-    switch (layer.kind_case()) {
-      case Layer::kDense:
-        CheckExtent(field + ".dense.units", layer.dense().units());
-        CheckInitializer(field + ".dense.weight_initializer", layer.dense().weight_initializer());
-        CheckInitializer(field + ".dense.bias_initializer", layer.dense().bias_initializer());
-        return;
-      case Layer::kConv2D:
-        CheckExtent(field + ".conv2d.filters", layer.conv2d().filters());
-        CheckExtent(field + ".conv2d.kernel", layer.conv2d().kernel());
-        CheckInitializer(field + ".conv2d.weight_initializer", layer.conv2d().weight_initializer());
-        CheckInitializer(field + ".conv2d.bias_initializer", layer.conv2d().bias_initializer());
-        return;
-      case Layer::kAveragePool2D:
-        CheckExtent(field + ".average_pool2d.window", layer.average_pool2d().window());
-        return;
-      case Layer::kMaxPool2D:
-        CheckExtent(field + ".max_pool2d.window", layer.max_pool2d().window());
-        return;
-      case Layer::kDropout:
-        if (!(layer.dropout().rate() >= 0.0 && layer.dropout().rate() < 1.0)) {
-          Error(field + ".dropout.rate",
-                absl::StrCat(layer.dropout().rate(), " is outside [0, 1)"));
-        }
-        return;
-      case Layer::KIND_NOT_SET:
-        Error(field, "the layer has no kind", "as in layer { dense { units: 10 } }");
-        return;
-      default:
-        return;
-    }
-  }
-
-  void CheckExtent(const std::string& field, uint32_t value) {
-    if (value == 0 || value > kMaxExtent) {
-      Error(field, value == 0 ? std::string("must be at least 1")
-                              : absl::StrCat(value, " is more than ", kMaxExtent));
-    }
-  }
-
-  void CheckInitializer(const std::string& field, const Initializer& initializer) {
-    switch (initializer.kind_case()) {
-      case Initializer::kConstant:
-        CheckFinite(field + ".constant", initializer.constant(), /*negative=*/true);
-        return;
-      case Initializer::kNormal:
-        CheckFinite(field + ".normal", initializer.normal(), /*negative=*/false);
-        return;
-      case Initializer::kUniform:
-        CheckFinite(field + ".uniform", initializer.uniform(), /*negative=*/false);
-        return;
-      default:
-        return;
-    }
-  }
-
-  void CheckFinite(const std::string& field, double value, bool negative) {
-    if (!std::isfinite(static_cast<float>(value)) || (!negative && value < 0.0)) {
-      Error(field, absl::StrCat(value, negative ? " is not a finite float32"
-                                                : " is not a finite float32 of at least 0"));
     }
   }
 
@@ -177,6 +107,13 @@ std::optional<ParameterLayout> CheckModel(const Model& model, const std::string&
   return ModelCheck(path, reporter).Run(model);
 }
 
+void CheckName(const std::string& name, const std::string& field, Reporter* reporter) {
+  if (!name.empty() && !IsValidName(name)) {
+    reporter->Error(field, absl::StrCat("\"", name, "\" is not a name"),
+                    "use up to 64 letters, digits, '_' and '-'");
+  }
+}
+
 bool IsValidName(const std::string& name) {
   return !name.empty() && name.size() <= kMaxNameBytes &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -196,23 +133,9 @@ std::string NameFromPath(const std::string& path) {
 }
 
 absl::StatusOr<Model> LoadModel(const std::string& path, std::vector<Diagnostic>* diagnostics) {
-  std::vector<Diagnostic> found;
-  LocationMap locations;
   Model model;
-  TextSource source{path, "", ""};
-  if (ReadConfigFile(path, &source.contents, &found) &&
-      ParseText(source, &model, &locations, &found)) {
-    Reporter reporter(path, &locations, &found);
-    CheckModel(model, "", &reporter);
-  }
-  SortDiagnostics(&found);
-  const absl::Status status = DiagnosticsToStatus(found);
-  if (diagnostics != nullptr) {
-    diagnostics->insert(diagnostics->end(), found.begin(), found.end());
-  }
-  if (!status.ok()) {
-    return status;
-  }
+  RETURN_IF_ERROR(LoadText(
+      path, &model, [&](Reporter* reporter) { CheckModel(model, "", reporter); }, diagnostics));
   if (model.name().empty()) {
     model.set_name(NameFromPath(path));
   }

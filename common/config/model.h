@@ -31,4 +31,7 @@ std::string NameFromPath(const std::string& path);
 // Letters, digits, '_' and '-', 1 to 64 of them.
 bool IsValidName(const std::string& name);
 
+// Tells `reporter` when `name`, which stands at `field`, is set and not valid.
+void CheckName(const std::string& name, const std::string& field, Reporter* reporter);
+
 }  // namespace monsoon

@@ -4,21 +4,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/job_limits.h"
-#include "common/config/number_check.h"
+#include "common/config/range_check.h"
 
 namespace monsoon {
 namespace {
 
-constexpr uint32_t kMaxChunk = 1 << 20;
-// Both keep a contribution's samples far from the end of 32 bits.
-constexpr uint32_t kMaxChunksPerContribution = 2048;
-constexpr uint32_t kMaxLineSearchEvaluations = 1000;
 constexpr double kConjugateC2 = 0.1;  // at most; as in coordinator/lbfgs
 
 void CheckLineSearch(const Sandblaster& sandblaster, Reporter* reporter) {
   const LineSearch& search = sandblaster.line_search();
   const std::string path = "sandblaster.line_search";
-  NumberCheck check(reporter);
   // What is unset has its default here.
   const double c1 = search.c1() == 0.0 ? kDefaultC1 : search.c1();
   const double c2 = search.c2() == 0.0 ? kDefaultC2 : search.c2();
@@ -26,10 +21,10 @@ void CheckLineSearch(const Sandblaster& sandblaster, Reporter* reporter) {
   const bool c1_ok = c1 > 0.0 && c1 < 0.5;
   const bool c2_ok = c2 > 0.0 && c2 < 1.0;
   if (!c1_ok) {
-    check.Refuse(path + ".c1", c1, "is outside (0, 0.5)");
+    reporter->Error(path + ".c1", absl::StrCat(c1, " is outside (0, 0.5)"));
   }
   if (!c2_ok) {
-    check.Refuse(path + ".c2", c2, "is outside (0, 1)");
+    reporter->Error(path + ".c2", absl::StrCat(c2, " is outside (0, 1)"));
   }
   if (c1_ok && c2_ok && c1 >= c2) {
     // At the one that was written.
@@ -39,40 +34,18 @@ void CheckLineSearch(const Sandblaster& sandblaster, Reporter* reporter) {
                     absl::StrCat("the usual values are c1: ", kDefaultC1, " c2: ", kDefaultC2));
   }
   if (c1_ok && sandblaster.algorithm() == Sandblaster::NONLINEAR_CG && c1 >= kConjugateC2) {
-    check.Refuse(path + ".c1", c1, "is not below 0.1, the c2 of NONLINEAR_CG");
+    reporter->Error(path + ".c1", absl::StrCat(c1, " is not below 0.1, the c2 of NONLINEAR_CG"));
   }
-  check.AtMost(path + ".max_evaluations", search.max_evaluations(), kMaxLineSearchEvaluations);
 }
 
 void CheckChunks(const Job& job, Reporter* reporter) {
   const Sandblaster& sandblaster = job.sandblaster();
-  NumberCheck check(reporter);
-  check.AtMost("sandblaster.chunks_per_contribution", sandblaster.chunks_per_contribution(),
-               kMaxChunksPerContribution);
   const uint32_t chunk = sandblaster.chunk_examples();
   const uint32_t batch = job.batch_size();
-  if (chunk > kMaxChunk) {
-    check.AtMost("sandblaster.chunk_examples", chunk, kMaxChunk);
-  } else if (batch != 0 && chunk % batch != 0) {
+  if (chunk <= kMaxChunk && batch != 0 && chunk % batch != 0) {
     reporter->Error("sandblaster.chunk_examples",
                     absl::StrCat(chunk, " is not a multiple of batch_size (", batch, ")"),
                     absl::StrCat("write chunk_examples: ", (uint64_t{chunk} / batch + 1) * batch));
-  }
-}
-
-void CheckSynthetic(const Job& job, Reporter* reporter) {
-  const double condition = job.sandblaster().synthetic().condition();
-  if (!(condition >= 1.0 && condition <= 1e12)) {
-    reporter->Error("sandblaster.synthetic.condition",
-                    absl::StrCat(condition, " is outside 1 .. 1e+12"), "as in condition: 100");
-  }
-  if (job.has_downpour()) {
-    reporter->Error("sandblaster.synthetic",
-                    "it replaces the model's loss, so Downpour SGD cannot go before it",
-                    "remove downpour { }");
-  }
-  if (job.has_test()) {
-    reporter->Error("test", "a synthetic objective has no accuracy to measure", "remove test { }");
   }
 }
 
@@ -119,20 +92,9 @@ void CheckPrecision(const Job& job, Reporter* reporter) {
 
 void CheckSandblaster(const Job& job, Reporter* reporter) {
   const Sandblaster& sandblaster = job.sandblaster();
-  NumberCheck check(reporter);
   CheckPrecision(job, reporter);
-  if (!Sandblaster::Algorithm_IsValid(sandblaster.algorithm())) {
-    reporter->Error("sandblaster.algorithm", "unknown algorithm");
-  }
-  check.AtMost("sandblaster.history", sandblaster.history(), kMaxHistory);
-  check.NotNegative("sandblaster.l2", sandblaster.l2());
-  check.NotNegative("sandblaster.gradient_tolerance", sandblaster.gradient_tolerance());
-  check.AtMost("sandblaster.replicas", sandblaster.replicas(), kMaxReplicas);
   CheckLineSearch(sandblaster, reporter);
   CheckChunks(job, reporter);
-  if (sandblaster.has_synthetic()) {
-    CheckSynthetic(job, reporter);
-  }
   CheckBeside(job, reporter);
 }
 

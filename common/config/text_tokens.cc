@@ -1,28 +1,23 @@
 #include "common/config/text_tokens.h"
 
-#include <errno.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <sys/stat.h>
 
-#include <cstdio>
+#include <cerrno>
 #include <cstring>
-#include <memory>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/config/utf8.h"
+#include "common/base/utf8.h"
 
 namespace monsoon {
 namespace {
 
 using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::Tokenizer;
-
-struct FileCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
 
 // Tokenizer's errors in our words.
 std::string Reworded(const std::string& message) {
@@ -108,34 +103,33 @@ bool ReadConfigFile(const std::string& path, std::string* contents,
     diagnostics->push_back({path, 1, 1, "", message, suggestion});
     return false;
   };
-  struct stat info;
+  const auto unreadable = [&](const std::string& why) {
+    return refuse(absl::StrCat("cannot read the file: ", why));
+  };
+  std::error_code error;
   // Opening a FIFO would wait for its writer.
-  if (stat(path.c_str(), &info) != 0) {
-    return refuse(absl::StrCat("cannot read the file: ", std::strerror(errno)));
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (error) {
+    return unreadable(error.message());
   }
-  if (!S_ISREG(info.st_mode)) {
-    return refuse(S_ISDIR(info.st_mode) ? "cannot read the file: it is a directory"
-                                        : "cannot read the file: it is not a regular file");
+  if (!std::filesystem::is_regular_file(status)) {
+    return unreadable(std::filesystem::is_directory(status) ? "it is a directory"
+                                                            : "it is not a regular file");
   }
-  const std::string too_big = absl::StrCat("the file is larger than ", kMaxConfigBytes, " bytes");
-  if (static_cast<uint64_t>(info.st_size) > kMaxConfigBytes) {
-    return refuse(too_big, "is it a data file?");
-  }
-  std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) {
-    return refuse(absl::StrCat("cannot read the file: ", std::strerror(errno)));
-  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
   contents->clear();
   char buffer[1 << 14];
-  size_t got = 0;
-  while (contents->size() <= kMaxConfigBytes &&
-         (got = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
-    contents->append(buffer, got);
+  do {
+    file.read(buffer, sizeof(buffer));
+    contents->append(buffer, static_cast<size_t>(file.gcount()));
+  } while (file && contents->size() <= kMaxConfigBytes);
+  if (!file.is_open() || file.bad()) {
+    return unreadable(std::strerror(errno));
   }
-  if (std::ferror(file.get()) != 0) {
-    return refuse(absl::StrCat("cannot read the file: ", std::strerror(errno)));
-  }
-  return contents->size() <= kMaxConfigBytes || refuse(too_big, "is it a data file?");
+  return contents->size() <= kMaxConfigBytes ||
+         refuse(absl::StrCat("the file is larger than ", kMaxConfigBytes, " bytes"),
+                "is it a data file?");
 }
 
 std::vector<TextToken> Tokenize(const std::string& file, const std::string& contents,

@@ -2,20 +2,25 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/check.h"
 #include "common/base/shorten.h"
+#include "common/base/utf8.h"
 #include "common/config/suggest.h"
-#include "common/config/utf8.h"
 
 namespace monsoon {
 namespace {
@@ -24,43 +29,10 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::EnumValueDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-using google::protobuf::Reflection;
+using google::protobuf::TextFormat;
 using google::protobuf::io::Tokenizer;
 
 constexpr size_t kMaxShownBytes = 40;
-
-// Sets or adds, whichever the field's label asks for.
-#define MONSOON_STORE(Type, value)                                                   \
-  (field.is_repeated() ? message->GetReflection()->Add##Type(message, &field, value) \
-                       : message->GetReflection()->Set##Type(message, &field, value))
-
-void StoreDefault(const FieldDescriptor& field, Message* message) {
-  if (!field.is_repeated()) {
-    return;
-  }
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-      return MONSOON_STORE(Int32, 0);
-    case FieldDescriptor::CPPTYPE_INT64:
-      return MONSOON_STORE(Int64, 0);
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return MONSOON_STORE(UInt32, 0);
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return MONSOON_STORE(UInt64, 0);
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return MONSOON_STORE(Double, 0);
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return MONSOON_STORE(Float, 0);
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return MONSOON_STORE(Bool, false);
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return MONSOON_STORE(EnumValue, field.enum_type()->value(0)->number());
-    case FieldDescriptor::CPPTYPE_STRING:
-      return MONSOON_STORE(String, "");
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return;
-  }
-}
 
 ValueError Expected(absl::string_view what, bool negative, const TextToken& token) {
   return {absl::StrCat("expected ", what, ", found ", negative ? "-" : "", DescribeToken(token)),
@@ -97,9 +69,10 @@ ValueError NotANumber(absl::string_view what, bool negative, const TextToken& to
   return error;
 }
 
-// An integer in [-lowest, highest] as sign and magnitude.
-ValueError ParseInteger(const TextToken& token, bool negative, uint64_t lowest, uint64_t highest,
-                        uint64_t* magnitude) {
+// An integer in [-lowest, highest].
+ValueError CheckInteger(const TextToken& token, bool negative, uint64_t lowest, uint64_t highest,
+                        std::string* text) {
+  uint64_t magnitude = 0;
   if (token.type != Tokenizer::TYPE_INTEGER) {
     ValueError error = NotANumber("an integer", negative, token);
     if (token.type == Tokenizer::TYPE_FLOAT) {
@@ -114,15 +87,17 @@ ValueError ParseInteger(const TextToken& token, bool negative, uint64_t lowest, 
   if (IsOctal(token)) {
     return OctalError(token);
   }
-  if (!Tokenizer::ParseInteger(token.text, negative ? lowest : highest, magnitude)) {
+  if (!Tokenizer::ParseInteger(token.text, negative ? lowest : highest, &magnitude)) {
     return {absl::StrCat(negative ? "-" : "", token.text.substr(0, kMaxShownBytes),
                          " is out of range ", lowest == 0 ? "" : "-", lowest, " .. ", highest),
             ""};
   }
+  *text = absl::StrCat(negative && magnitude != 0 ? "-" : "", magnitude);
   return {};
 }
 
-ValueError ParseDouble(const TextToken& token, bool negative, double largest, double* value) {
+ValueError CheckDouble(const TextToken& token, bool negative, double largest, std::string* text) {
+  double value = 0;
   const std::string lower = absl::AsciiStrToLower(token.text);
   if (token.IsIdentifier() && (lower == "nan" || lower == "inf" || lower == "infinity")) {
     return {absl::StrCat(negative ? "-" : "", token.text, " is not a finite number"), ""};
@@ -135,40 +110,40 @@ ValueError ParseDouble(const TextToken& token, bool negative, double largest, do
   }
   uint64_t integer = 0;
   if (token.type == Tokenizer::TYPE_FLOAT) {
-    *value = Tokenizer::ParseFloat(token.text);
+    value = Tokenizer::ParseFloat(token.text);
   } else if (Tokenizer::ParseInteger(token.text, std::numeric_limits<uint64_t>::max(), &integer)) {
-    *value = static_cast<double>(integer);
-  } else if (!absl::SimpleAtod(token.text, value)) {
+    value = static_cast<double>(integer);
+  } else if (!absl::SimpleAtod(token.text, &value)) {
     return NotANumber("a number", negative, token);
   }
-  if (!std::isfinite(*value) || *value > largest) {
+  if (!std::isfinite(value) || value > largest) {
     return {absl::StrCat(negative ? "-" : "", token.text.substr(0, kMaxShownBytes),
                          " is too large for a finite number"),
             ""};
   }
-  *value = negative ? -*value : *value;
+  *text = absl::StrFormat("%s%.17g", negative ? "-" : "", value);
   return {};
 }
 
-ValueError ParseBool(const TextToken& token, bool negative, bool* value) {
-  const std::string& text = token.text;
-  if (!negative && (text == "true" || text == "True" || text == "t" || text == "1")) {
-    *value = true;
-    return {};
-  }
-  if (!negative && (text == "false" || text == "False" || text == "f" || text == "0")) {
-    *value = false;
-    return {};
+ValueError CheckBool(const TextToken& token, bool negative, std::string* text) {
+  for (const bool value : {true, false}) {
+    const std::string name = value ? "true" : "false";
+    const std::string spellings[] = {name, value ? "True" : "False", name.substr(0, 1),
+                                     value ? "1" : "0"};
+    if (!negative && absl::c_linear_search(spellings, token.text)) {
+      *text = name;
+      return {};
+    }
   }
   ValueError error = Expected("true or false", negative, token);
   if (token.IsIdentifier()) {
-    error.suggestion = DidYouMean(text, {"true", "false"});
+    error.suggestion = DidYouMean(token.text, {"true", "false"});
   }
   return error;
 }
 
-ValueError ParseEnum(const TextToken& token, bool negative, const EnumDescriptor& type,
-                     int* number) {
+ValueError CheckEnum(const TextToken& token, bool negative, const EnumDescriptor& type,
+                     std::string* text) {
   std::vector<std::string> names;
   for (int i = 0; i < type.value_count(); ++i) {
     names.push_back(type.value(i)->name());
@@ -182,7 +157,7 @@ ValueError ParseEnum(const TextToken& token, bool negative, const EnumDescriptor
     value = type.FindValueByNumber(static_cast<int>(integer));
   }
   if (value != nullptr) {
-    *number = value->number();
+    *text = value->name();
     return {};
   }
   ValueError error = Expected(
@@ -199,7 +174,8 @@ ValueError ParseEnum(const TextToken& token, bool negative, const EnumDescriptor
   return error;
 }
 
-ValueError CheckString(const TextToken& token, bool negative, const std::string* decoded) {
+ValueError CheckString(const TextToken& token, bool negative, const std::string* decoded,
+                       std::string* text) {
   if (decoded == nullptr) {
     ValueError error = Expected("a string in quotes", negative, token);
     if (!negative && token.type != Tokenizer::TYPE_SYMBOL) {
@@ -213,66 +189,37 @@ ValueError CheckString(const TextToken& token, bool negative, const std::string*
   if (decoded->find('\0') != std::string::npos) {
     return {"the string holds a NUL byte", ""};
   }
+  *text = absl::StrCat("\"", absl::CEscape(*decoded), "\"");
   return {};
 }
 
-// The switch over types; leaves the message alone on an error.
-ValueError Store(const TextToken& token, bool negative, const std::string* decoded,
-                 const FieldDescriptor& field, Message* message) {
-  uint64_t magnitude = 0;
-  double number = 0;
-  bool flag = false;
-  int enum_number = 0;
-  ValueError error;
-  // -lowest of a signed type has no positive counterpart; unsigned wraps right.
-  const auto value = [&magnitude, negative] {
-    return negative ? uint64_t{0} - magnitude : magnitude;
-  };
+// Puts what TextFormat is to store into `text`.
+ValueError Check(const TextToken& token, bool negative, const std::string* decoded,
+                 const FieldDescriptor& field, std::string* text) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-      error = ParseInteger(token, negative, uint64_t{1} << 31, INT32_MAX, &magnitude);
-      if (error.message.empty()) MONSOON_STORE(Int32, static_cast<int32_t>(value()));
-      break;
+      return CheckInteger(token, negative, uint64_t{1} << 31, INT32_MAX, text);
     case FieldDescriptor::CPPTYPE_INT64:
-      error = ParseInteger(token, negative, uint64_t{1} << 63, INT64_MAX, &magnitude);
-      if (error.message.empty()) MONSOON_STORE(Int64, static_cast<int64_t>(value()));
-      break;
+      return CheckInteger(token, negative, uint64_t{1} << 63, INT64_MAX, text);
     case FieldDescriptor::CPPTYPE_UINT32:
-      error = ParseInteger(token, negative, 0, UINT32_MAX, &magnitude);
-      if (error.message.empty()) MONSOON_STORE(UInt32, static_cast<uint32_t>(magnitude));
-      break;
+      return CheckInteger(token, negative, 0, UINT32_MAX, text);
     case FieldDescriptor::CPPTYPE_UINT64:
-      error = ParseInteger(token, negative, 0, UINT64_MAX, &magnitude);
-      if (error.message.empty()) MONSOON_STORE(UInt64, magnitude);
-      break;
+      return CheckInteger(token, negative, 0, UINT64_MAX, text);
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      error = ParseDouble(token, negative, std::numeric_limits<double>::max(), &number);
-      if (error.message.empty()) MONSOON_STORE(Double, number);
-      break;
+      return CheckDouble(token, negative, std::numeric_limits<double>::max(), text);
     case FieldDescriptor::CPPTYPE_FLOAT:
-      error = ParseDouble(token, negative, std::numeric_limits<float>::max(), &number);
-      if (error.message.empty()) MONSOON_STORE(Float, static_cast<float>(number));
-      break;
+      return CheckDouble(token, negative, std::numeric_limits<float>::max(), text);
     case FieldDescriptor::CPPTYPE_BOOL:
-      error = ParseBool(token, negative, &flag);
-      if (error.message.empty()) MONSOON_STORE(Bool, flag);
-      break;
+      return CheckBool(token, negative, text);
     case FieldDescriptor::CPPTYPE_ENUM:
-      error = ParseEnum(token, negative, *field.enum_type(), &enum_number);
-      if (error.message.empty()) MONSOON_STORE(EnumValue, enum_number);
-      break;
+      return CheckEnum(token, negative, *field.enum_type(), text);
     case FieldDescriptor::CPPTYPE_STRING:
-      error = CheckString(token, negative, decoded);
-      if (error.message.empty()) MONSOON_STORE(String, *decoded);
-      break;
+      return CheckString(token, negative, decoded, text);
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      error = Expected("a message in { }", negative, token);
       break;
   }
-  return error;
+  return Expected("a message in { }", negative, token);
 }
-
-#undef MONSOON_STORE
 
 }  // namespace
 
@@ -288,10 +235,15 @@ std::string DescribeToken(const TextToken& token) {
 
 ValueError StoreScalar(const TextToken& token, bool negative, const std::string* decoded,
                        const FieldDescriptor& field, Message* message) {
-  ValueError error = Store(token, negative, decoded, field, message);
+  std::string text;
+  const ValueError error = Check(token, negative, decoded, field, &text);
   if (!error.message.empty()) {
-    StoreDefault(field, message);
+    if (!field.is_repeated()) {
+      return error;
+    }
+    text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? "\"\"" : "0";
   }
+  CHECK(TextFormat::ParseFieldValueFromString(text, &field, message));
   return error;
 }
 

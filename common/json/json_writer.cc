@@ -4,37 +4,12 @@
 #include <cmath>
 #include <cstdio>
 
+#include "common/base/utf8.h"
+
 namespace monsoon {
 namespace {
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";
-
-// Length of the valid UTF-8 sequence (RFC 3629) at the start of `text`, 0 when
-// it is not one.
-size_t Utf8Length(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  const size_t length = first < 0x80   ? 1
-                        : first < 0xc2 ? 0
-                        : first < 0xe0 ? 2
-                        : first < 0xf0 ? 3
-                        : first < 0xf5 ? 4
-                                       : 0;
-  if (length == 0 || length > text.size()) {
-    return 0;
-  }
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) {
-      return 0;
-    }
-  }
-  // Overlong forms, surrogates and what is beyond U+10FFFF.
-  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
-      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f)) {
-    return 0;
-  }
-  return length;
-}
 
 void AppendEscaped(char c, std::string* out) {
   switch (c) {
@@ -65,17 +40,13 @@ void AppendEscaped(char c, std::string* out) {
 
 void AppendString(absl::string_view text, std::string* out) {
   out->push_back('"');
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    if (length == 0) {
+  size_t invalid = FindInvalidUtf8(text);
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (i == invalid) {
       *out += kReplacement;
-      text.remove_prefix(1);
-    } else if (length == 1) {
-      AppendEscaped(text[0], out);
-      text.remove_prefix(1);
+      invalid = FindInvalidUtf8(text, i + 1);
     } else {
-      out->append(text.data(), length);
-      text.remove_prefix(length);
+      AppendEscaped(text[i], out);
     }
   }
   out->push_back('"');

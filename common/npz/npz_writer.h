@@ -5,6 +5,12 @@
 // The file is written beside `path` and renamed by Finish, so a reader of
 // `path` sees the whole archive or none of it; without Finish nothing is left.
 //
+// libzip (1.7) would save about half of these files' 690 lines, but takes the
+// bytes of all members in zip_close, so that every tensor must live until then,
+// does not flush to the disk, and cannot be made to write zip64 records into a
+// small file, where they can be tested. Stored members of 1 GiB took it 2.6 s to
+// write and 1.6 s to read; zlib's CRC and plain file calls took 1.5 s and 1.2 s.
+//
 // Thread safety: none.
 #pragma once
 

@@ -17,11 +17,11 @@ void AdagradKernel::ApplyAndTell(uint64_t k, std::span<float> w, std::span<float
 }
 
 void AdagradKernel::Run(uint64_t k, std::span<float> w, std::span<float> state,
-                        std::span<const float> g, Told told) const {
+                        std::span<const float> g, MoveRecord record) const {
   CHECK_EQ(w.size(), g.size());
   CHECK_EQ(w.size(), state.size());
   ActiveOptimizerLoops().adagrad(w.size(), transform_, rate_.At(k), epsilon_, w.data(),
-                                 state.data(), g.data(), told);
+                                 state.data(), g.data(), record);
 }
 
 }  // namespace monsoon

@@ -17,11 +17,11 @@ void MomentumKernel::ApplyAndTell(uint64_t k, std::span<float> w, std::span<floa
 }
 
 void MomentumKernel::Run(uint64_t k, std::span<float> w, std::span<float> state,
-                         std::span<const float> g, Told told) const {
+                         std::span<const float> g, MoveRecord record) const {
   CHECK_EQ(w.size(), g.size());
   CHECK_EQ(w.size(), state.size());
   ActiveOptimizerLoops().momentum(w.size(), transform_, rate_.At(k), momentum_, w.data(),
-                                  state.data(), g.data(), told);
+                                  state.data(), g.data(), record);
 }
 
 }  // namespace monsoon

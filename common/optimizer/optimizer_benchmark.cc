@@ -34,9 +34,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
+#include "common/memory/float_arena.h"
 #include "common/optimizer/memory_loops.h"
 #include "common/optimizer/optimizer.h"
-#include "common/simd/float_arena.h"
 #include "common/simd/simd_level.h"
 #include "proto/job.pb.h"
 

@@ -16,28 +16,28 @@ float Transformed(const GradientTransform& transform, float g, float w) {
 }
 
 // What becomes of the distance that a parameter moves.
-enum class Tell { kNothing, kSet, kAdd };
+enum class Record { kNothing, kSet, kAdd };
 
-template <Tell kTell>
+template <Record kRecord>
 void Move(float by, size_t i, float* __restrict w, float* __restrict moved) {
   w[i] -= by;
-  if constexpr (kTell == Tell::kSet) {
+  if constexpr (kRecord == Record::kSet) {
     moved[i] = -by;
-  } else if constexpr (kTell == Tell::kAdd) {
+  } else if constexpr (kRecord == Record::kAdd) {
     moved[i] -= by;
   }
 }
 
-template <bool kTransform, Tell kTell>
+template <bool kTransform, Record kRecord>
 void UpdateSgd(size_t n, GradientTransform transform, float rate, float* __restrict w,
                const float* __restrict g, float* __restrict moved) {
   for (size_t i = 0; i < n; ++i) {
     const float gi = Transformed<kTransform>(transform, g[i], w[i]);
-    Move<kTell>(rate * gi, i, w, moved);
+    Move<kRecord>(rate * gi, i, w, moved);
   }
 }
 
-template <bool kTransform, Tell kTell>
+template <bool kTransform, Record kRecord>
 void UpdateMomentum(size_t n, GradientTransform transform, float rate, float momentum,
                     float* __restrict w, float* __restrict v, const float* __restrict g,
                     float* __restrict moved) {
@@ -45,14 +45,14 @@ void UpdateMomentum(size_t n, GradientTransform transform, float rate, float mom
     const float gi = Transformed<kTransform>(transform, g[i], w[i]);
     const float vi = momentum * v[i] + gi;
     v[i] = vi;
-    Move<kTell>(rate * vi, i, w, moved);
+    Move<kRecord>(rate * vi, i, w, moved);
   }
 }
 
 // Memory sets the time, not the exact root and quotient: 20 bytes a parameter.
 // Software prefetch made it slower, a root by rsqrt14 and Newton's method no
 // faster.
-template <bool kTransform, Tell kTell>
+template <bool kTransform, Record kRecord>
 void UpdateAdagrad(size_t n, GradientTransform transform, float rate, float epsilon,
                    float* __restrict w, float* __restrict h, const float* __restrict g,
                    float* __restrict moved) {
@@ -60,46 +60,47 @@ void UpdateAdagrad(size_t n, GradientTransform transform, float rate, float epsi
     const float gi = Transformed<kTransform>(transform, g[i], w[i]);
     const float hi = h[i] + gi * gi;
     h[i] = hi;
-    Move<kTell>(rate * gi / (__builtin_sqrtf(hi) + epsilon), i, w, moved);
+    Move<kRecord>(rate * gi / (__builtin_sqrtf(hi) + epsilon), i, w, moved);
   }
 }
 
-// Calls `loop` with the constants for the transform and for what is told.
+// Calls `loop` with the constants for the transform and for what is recorded.
 template <typename Loop>
-void Dispatch(const GradientTransform& transform, const Told& told, Loop loop) {
-  const auto tell = [&]<bool kTransform>() {
-    if (told.moved == nullptr) {
-      loop.template operator()<kTransform, Tell::kNothing>();
-    } else if (told.fresh) {
-      loop.template operator()<kTransform, Tell::kSet>();
+void Dispatch(const GradientTransform& transform, const MoveRecord& record, Loop loop) {
+  const auto with_record = [&]<bool kTransform>() {
+    if (record.moved == nullptr) {
+      loop.template operator()<kTransform, Record::kNothing>();
+    } else if (record.fresh) {
+      loop.template operator()<kTransform, Record::kSet>();
     } else {
-      loop.template operator()<kTransform, Tell::kAdd>();
+      loop.template operator()<kTransform, Record::kAdd>();
     }
   };
   if (transform.identity) {
-    tell.template operator()<false>();
+    with_record.template operator()<false>();
   } else {
-    tell.template operator()<true>();
+    with_record.template operator()<true>();
   }
 }
 
-void Sgd(size_t n, GradientTransform transform, float rate, float* w, const float* g, Told told) {
-  Dispatch(transform, told, [&]<bool kTransform, Tell kTell>() {
-    UpdateSgd<kTransform, kTell>(n, transform, rate, w, g, told.moved);
+void Sgd(size_t n, GradientTransform transform, float rate, float* w, const float* g,
+         MoveRecord record) {
+  Dispatch(transform, record, [&]<bool kTransform, Record kRecord>() {
+    UpdateSgd<kTransform, kRecord>(n, transform, rate, w, g, record.moved);
   });
 }
 
 void Momentum(size_t n, GradientTransform transform, float rate, float momentum, float* w, float* v,
-              const float* g, Told told) {
-  Dispatch(transform, told, [&]<bool kTransform, Tell kTell>() {
-    UpdateMomentum<kTransform, kTell>(n, transform, rate, momentum, w, v, g, told.moved);
+              const float* g, MoveRecord record) {
+  Dispatch(transform, record, [&]<bool kTransform, Record kRecord>() {
+    UpdateMomentum<kTransform, kRecord>(n, transform, rate, momentum, w, v, g, record.moved);
   });
 }
 
 void Adagrad(size_t n, GradientTransform transform, float rate, float epsilon, float* w, float* h,
-             const float* g, Told told) {
-  Dispatch(transform, told, [&]<bool kTransform, Tell kTell>() {
-    UpdateAdagrad<kTransform, kTell>(n, transform, rate, epsilon, w, h, g, told.moved);
+             const float* g, MoveRecord record) {
+  Dispatch(transform, record, [&]<bool kTransform, Record kRecord>() {
+    UpdateAdagrad<kTransform, kRecord>(n, transform, rate, epsilon, w, h, g, record.moved);
   });
 }
 

@@ -15,19 +15,19 @@ struct GradientTransform {
   float weight_decay;
 };
 
-// Where a loop tells how far each parameter moved.
-struct Told {
+// Where a loop records how far each parameter moved.
+struct MoveRecord {
   float* moved;  // null: nowhere
   bool fresh;    // set, not added to
 };
 
 struct OptimizerLoops {
   void (*sgd)(size_t n, GradientTransform transform, float rate, float* w, const float* g,
-              Told told);
+              MoveRecord record);
   void (*momentum)(size_t n, GradientTransform transform, float rate, float momentum, float* w,
-                   float* v, const float* g, Told told);
+                   float* v, const float* g, MoveRecord record);
   void (*adagrad)(size_t n, GradientTransform transform, float rate, float epsilon, float* w,
-                  float* h, const float* g, Told told);
+                  float* h, const float* g, MoveRecord record);
 };
 
 namespace simd_baseline {

@@ -188,7 +188,7 @@ TEST_P(OptimizerSimdTest, TellsHowFarEachParameterMoved) {
     const size_t slots = static_cast<size_t>((*kernel)->state_slots());
     for (const size_t size : {0u, 1u, 17u, 1003u}) {
       const Input input = RandomInput(size, slots);
-      Input plain = input, told = input;
+      Input plain = input, recorded = input;
       Vector moved(size, std::numeric_limits<float>::quiet_NaN());  // fresh: not read
       Vector expected(size);
       for (const bool fresh : {true, false}) {
@@ -208,11 +208,11 @@ TEST_P(OptimizerSimdTest, TellsHowFarEachParameterMoved) {
         }
         (*kernel)->Apply(0, plain.w, plain.state, plain.g);
         Guarded guarded(moved, 3);
-        (*kernel)->ApplyAndTell(0, told.w, told.state, told.g, guarded.span(), fresh);
+        (*kernel)->ApplyAndTell(0, recorded.w, recorded.state, recorded.g, guarded.span(), fresh);
         moved.assign(guarded.span().begin(), guarded.span().end());
         ASSERT_TRUE(guarded.GuardsAreIntact());
-        ASSERT_EQ(told.w, plain.w) << size;
-        ASSERT_EQ(told.state, plain.state) << size;
+        ASSERT_EQ(recorded.w, plain.w) << size;
+        ASSERT_EQ(recorded.state, plain.state) << size;
         ASSERT_EQ(moved, expected) << size << " " << fresh;
       }
     }

@@ -16,10 +16,10 @@ void SgdKernel::ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> st
 }
 
 void SgdKernel::Run(uint64_t k, std::span<float> w, std::span<float> state,
-                    std::span<const float> g, Told told) const {
+                    std::span<const float> g, MoveRecord record) const {
   CHECK_EQ(w.size(), g.size());
   CHECK(state.empty());
-  ActiveOptimizerLoops().sgd(w.size(), transform_, rate_.At(k), w.data(), g.data(), told);
+  ActiveOptimizerLoops().sgd(w.size(), transform_, rate_.At(k), w.data(), g.data(), record);
 }
 
 }  // namespace monsoon

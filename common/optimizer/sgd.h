@@ -19,7 +19,7 @@ class SgdKernel : public OptimizerKernel {
 
  private:
   void Run(uint64_t k, std::span<float> w, std::span<float> state, std::span<const float> g,
-           Told told) const;
+           MoveRecord record) const;
 
   const RateSchedule rate_;
   const GradientTransform transform_;

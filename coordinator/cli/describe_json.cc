@@ -1,19 +1,95 @@
 #include "coordinator/cli/describe_json.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <initializer_list>
 #include <map>
 #include <optional>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/check.h"
 #include "common/metrics/latency_histogram.h"
 
 namespace monsoon {
 namespace {
 
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
 constexpr int kSchemaVersion = 1;
 
-// A field of a message that may be unset, as std::optional.
-#define MONSOON_OPTIONAL(message, field) \
-  ((message).has_##field() ? std::make_optional((message).field()) : std::nullopt)
+// A field that is neither a message nor repeated; null when it is optional and
+// unset.
+void WriteField(const Message& message, const FieldDescriptor& field, absl::string_view key,
+                JsonWriter* json) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  json->Key(key);
+  if (field.has_presence() && !reflection.HasField(message, &field)) {
+    json->Null();
+    return;
+  }
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_UINT32:
+      json->Value(reflection.GetUInt32(message, &field));
+      return;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      json->Value(reflection.GetUInt64(message, &field));
+      return;
+    case FieldDescriptor::CPPTYPE_INT64:
+      json->Value(reflection.GetInt64(message, &field));
+      return;
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      json->Value(reflection.GetDouble(message, &field));
+      return;
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const EnumValueDescriptor* const value =
+          field.enum_type()->FindValueByNumber(reflection.GetEnumValue(message, &field));
+      json->Value(value == nullptr ? "" : value->name());
+      return;
+    }
+    default:
+      CHECK(field.cpp_type() == FieldDescriptor::CPPTYPE_STRING);
+      json->Value(reflection.GetString(message, &field));
+  }
+}
+
+void WriteMembers(const Message& message, std::initializer_list<const char*> names,
+                  JsonWriter* json) {
+  for (const char* const name : names) {
+    WriteField(message, *message.GetDescriptor()->FindFieldByName(name), name, json);
+  }
+}
+
+// An object of the fields whose names begin with `prefix`, which is left out,
+// in the order of the .proto file.
+void WriteObject(const Message& message, const std::string& prefix, JsonWriter* json) {
+  json->BeginObject();
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const std::string& name = type.field(i)->name();
+    if (absl::StartsWith(name, prefix)) {
+      WriteField(message, *type.field(i), name.substr(prefix.size()), json);
+    }
+  }
+  json->EndObject();
+}
+
+// "a_now" and "a_max" of a message become "a":{"now":...,"max":...}.
+void WriteGroup(const Message& message, const std::string& key, JsonWriter* json) {
+  WriteObject(message, absl::StrCat(key, "_"), &json->Key(key));
+}
+
+void WriteArray(absl::string_view key, const auto& messages, JsonWriter* json) {
+  json->Key(key).BeginArray();
+  for (const Message& message : messages) {
+    WriteObject(message, "", json);
+  }
+  json->EndArray();
+}
 
 template <typename Map>
 std::map<uint64_t, uint64_t> Sorted(const Map& counts) {
@@ -24,68 +100,7 @@ std::optional<uint64_t> Largest(const std::map<uint64_t, uint64_t>& counts) {
   return counts.empty() ? std::nullopt : std::make_optional(counts.rbegin()->first);
 }
 
-void WriteSummaryFields(const JobSummary& summary, JsonWriter* json) {
-  json->Member("job", summary.job());
-  json->Member("name", summary.name());
-  json->Member("state", JobState_Name(summary.state()));
-  json->Member("reason", summary.reason());
-}
-
-void WriteSummary(const JobSummary& summary, JsonWriter* json) {
-  WriteSummaryFields(summary, json);
-  json->Member("percent", summary.percent());
-  json->Member("created_ms", summary.created_ms());
-  json->Member("elapsed_s", summary.elapsed_s());
-}
-
-void WriteProgress(const JobDescription::Progress& progress, JsonWriter* json) {
-  json->Key("progress").BeginObject();
-  json->Member("epoch", progress.epoch());
-  json->Member("epochs", progress.epochs());
-  json->Member("percent", progress.percent());
-  json->Member("step", progress.step());
-  json->Member("examples", progress.examples());
-  json->Member("examples_per_s", MONSOON_OPTIONAL(progress, examples_per_s));
-  json->Member("loss", MONSOON_OPTIONAL(progress, loss));
-  json->Member("train_accuracy", MONSOON_OPTIONAL(progress, train_accuracy));
-  json->Member("eta_s", MONSOON_OPTIONAL(progress, eta_s));
-  json->EndObject();
-}
-
-void WriteEvaluations(const JobDescription& description, JsonWriter* json) {
-  json->Key("evaluations").BeginArray();
-  for (const JobDescription::EvaluationResult& result : description.evaluation()) {
-    json->BeginObject();
-    json->Member("step", result.step());
-    json->Member("epoch", result.epoch());
-    json->Member("elapsed_s", result.elapsed_s());
-    json->Member("test_loss", result.test_loss());
-    json->Member("test_accuracy", result.test_accuracy());
-    json->EndObject();
-  }
-  json->EndArray();
-  json->Key("final").BeginObject();
-  json->Member("test_accuracy", MONSOON_OPTIONAL(description, final_test_accuracy));
-  json->Member("loss", MONSOON_OPTIONAL(description, final_loss));
-  json->EndObject();
-}
-
-void WriteCounts(const JobDescription::Counts& counts, JsonWriter* json) {
-  json->Key("counts").BeginObject();
-  json->Member("steps", counts.steps());
-  json->Member("fetches", counts.fetches());
-  json->Member("pushes", counts.pushes());
-  json->Member("rpcs", counts.rpcs());
-  json->Member("retries", counts.retries());
-  json->Member("duplicates", counts.duplicates());
-  json->Member("refused", counts.refused());
-  json->Member("bytes_fetched", counts.bytes_fetched());
-  json->Member("bytes_pushed", counts.bytes_pushed());
-  json->EndObject();
-}
-
-void WriteStaleness(const JobDescription& description, JsonWriter* json) {
-  const std::map<uint64_t, uint64_t> counts = Sorted(description.staleness());
+void WriteStaleness(const std::map<uint64_t, uint64_t>& counts, JsonWriter* json) {
   uint64_t pushes = 0;
   double sum = 0;
   for (const auto& [value, count] : counts) {
@@ -106,195 +121,81 @@ void WriteStaleness(const JobDescription& description, JsonWriter* json) {
   json->EndArray().EndObject();
 }
 
-void WriteSpread(const JobDescription& description, JsonWriter* json) {
-  json->Key("shard_skew").BeginObject();
-  json->Member("now", MONSOON_OPTIONAL(description, shard_skew_now));
-  json->Member("max", MONSOON_OPTIONAL(description, shard_skew_max));
-  json->EndObject();
-  const std::map<uint64_t, uint64_t> widths = Sorted(description.fetch_width());
-  json->Key("fetch_width").BeginObject();
-  json->Member("p50", ValueQuantile(widths, 0.5));
-  json->Member("max", Largest(widths));
-  json->EndObject();
-}
-
-void WriteLatency(const JobDescription::Latency& latency, JsonWriter* json) {
-  json->Key("latency_ms").BeginObject();
-  json->Member("fetch_p50", MONSOON_OPTIONAL(latency, fetch_p50));
-  json->Member("fetch_p99", MONSOON_OPTIONAL(latency, fetch_p99));
-  json->Member("push_p50", MONSOON_OPTIONAL(latency, push_p50));
-  json->Member("push_p99", MONSOON_OPTIONAL(latency, push_p99));
-  json->Member("step_p50", MONSOON_OPTIONAL(latency, step_p50));
-  json->Member("step_p99", MONSOON_OPTIONAL(latency, step_p99));
-  json->EndObject();
-}
-
-void WriteWorkers(const JobDescription& description, JsonWriter* json) {
-  json->Key("workers").BeginArray();
-  for (const JobDescription::Worker& worker : description.worker()) {
-    json->BeginObject();
-    json->Member("task", worker.task());
-    json->Member("pid", worker.pid());
-    json->Member("state", worker.state());
-    json->Member("device", worker.device());
-    json->Member("threads", worker.threads());
-    json->Member("steps", worker.steps());
-    json->Member("examples", worker.examples());
-    json->Member("examples_per_s", worker.examples_per_s());
-    json->Member("fetches", worker.fetches());
-    json->Member("pushes", worker.pushes());
-    json->Member("staleness_p50", MONSOON_OPTIONAL(worker, staleness_p50));
-    json->Member("blocks_done", worker.blocks_done());
-    json->Member("last_seen_ms", worker.last_seen_ms());
-    json->Member("replicas", worker.replicas());
-    json->Member("replicas_lost", worker.replicas_lost());
-    json->EndObject();
-  }
-  json->EndArray();
-}
-
-void WriteShards(const JobDescription& description, JsonWriter* json) {
-  json->Key("shards").BeginArray();
-  for (const JobDescription::Shard& shard : description.shard()) {
-    json->BeginObject();
-    json->Member("task", shard.task());
-    json->Member("pid", shard.pid());
-    json->Member("begin", shard.begin());
-    json->Member("end", shard.end());
-    json->Member("stripes", shard.stripes());
-    json->Member("stripe_bytes", shard.stripe_bytes());
-    json->Member("version_min", shard.version_min());
-    json->Member("version_max", shard.version_max());
-    json->Member("pushes", shard.pushes());
-    json->Member("duplicates", shard.duplicates());
-    json->Member("epoch", shard.epoch());
-    json->Member("rss_bytes", shard.rss_bytes());
-    json->EndObject();
-  }
-  json->EndArray();
-}
-
-void WriteDataAndEvents(const JobDescription& description, JsonWriter* json) {
-  const JobDescription::Data& data = description.data();
-  json->Key("data").BeginObject();
-  json->Member("examples", data.examples());
-  json->Member("blocks", data.blocks());
-  json->Member("blocks_done", data.blocks_done());
-  json->Member("blocks_released", data.blocks_released());
-  json->EndObject();
-  json->Key("events").BeginArray();
-  for (const JobDescription::Event& event : description.event()) {
-    json->BeginObject();
-    json->Member("elapsed_s", event.elapsed_s());
-    json->Member("kind", event.kind());
-    json->Member("task", event.task());
-    json->Member("text", event.text());
-    json->EndObject();
-  }
-  json->EndArray();
-}
-
-void WriteTrace(const JobDescription::Sandblaster& sandblaster, JsonWriter* json) {
-  json->Key("trace").BeginArray();
-  for (const JobDescription::Iteration& iteration : sandblaster.trace()) {
-    json->BeginObject();
-    json->Member("iteration", iteration.iteration());
-    json->Member("f", iteration.f());
-    json->Member("gradient_norm", iteration.gradient_norm());
-    json->Member("step_length", iteration.step_length());
-    json->Member("evaluations", iteration.evaluations());
-    json->Member("elapsed_s", iteration.elapsed_s());
-    json->EndObject();
-  }
-  json->EndArray();
-}
-
 // An empty text says that there is nothing yet.
 std::optional<std::string> TextOrNull(const std::string& text) {
   return text.empty() ? std::nullopt : std::make_optional(text);
 }
 
-void WriteSandblaster(const JobDescription& description, JsonWriter* json) {
-  json->Key("sandblaster");
-  if (!description.has_sandblaster()) {
-    json->Null();
-    return;
-  }
-  const JobDescription::Sandblaster& sandblaster = description.sandblaster();
+void WriteSandblaster(const JobDescription::Sandblaster& sandblaster, JsonWriter* json) {
   json->BeginObject();
-  json->Member("iteration", sandblaster.iteration());
-  json->Member("f", MONSOON_OPTIONAL(sandblaster, f));
-  json->Member("gradient_norm", MONSOON_OPTIONAL(sandblaster, gradient_norm));
-  json->Member("step_length", MONSOON_OPTIONAL(sandblaster, step_length));
-  json->Member("evaluations", sandblaster.evaluations());
-  json->Key("chunks").BeginObject();
-  json->Member("total", sandblaster.chunks_total());
-  json->Member("done", sandblaster.chunks_done());
-  json->Member("outstanding", sandblaster.chunks_outstanding());
-  json->Member("backup", sandblaster.chunks_backup());
-  json->EndObject();
-  json->Member("affinity", MONSOON_OPTIONAL(sandblaster, affinity));
+  WriteMembers(sandblaster, {"iteration", "f", "gradient_norm", "step_length", "evaluations"},
+               json);
+  WriteGroup(sandblaster, "chunks", json);
+  WriteMembers(sandblaster, {"affinity"}, json);
   json->Member("end_reason", TextOrNull(sandblaster.end_reason()));
-  json->Member("overflows", sandblaster.overflows());
+  WriteMembers(sandblaster, {"overflows"}, json);
   json->Member("reproducibility", TextOrNull(sandblaster.reproducibility()));
-  json->Member("commands", sandblaster.commands());
-  json->Member("command_bytes", sandblaster.command_bytes());
-  json->Member("largest_command_bytes", sandblaster.largest_command_bytes());
-  WriteTrace(sandblaster, json);
+  WriteMembers(sandblaster, {"commands", "command_bytes", "largest_command_bytes"}, json);
+  WriteArray("trace", sandblaster.trace(), json);
   json->EndObject();
 }
-
-#undef MONSOON_OPTIONAL
 
 }  // namespace
 
 std::string DescribeJson(const JobDescription& description) {
   JsonWriter json;
   json.BeginObject().Member("schema_version", kSchemaVersion);
-  WriteSummaryFields(description.summary(), &json);
-  json.Member("mode", description.mode());
-  json.Member("created_ms", description.summary().created_ms());
-  json.Member("elapsed_s", description.summary().elapsed_s());
-  json.Member("seed", description.seed());
+  WriteMembers(description.summary(), {"job", "name", "state", "reason"}, &json);
+  WriteMembers(description, {"mode"}, &json);
+  WriteMembers(description.summary(), {"created_ms", "elapsed_s"}, &json);
+  WriteMembers(description, {"seed"}, &json);
   json.Key("model").BeginObject();
   json.Member("name", description.model_name());
   json.Member("parameters", description.parameters());
   // As text: a 64-bit number does not survive every JSON reader.
-  json.Member("layout_hash", std::string(absl::StrFormat("%016x", description.layout_hash())));
+  json.Member("layout_hash", absl::StrFormat("%016x", description.layout_hash()));
   json.EndObject();
-  WriteProgress(description.progress(), &json);
-  WriteEvaluations(description, &json);
-  WriteCounts(description.counts(), &json);
-  WriteStaleness(description, &json);
-  WriteSpread(description, &json);
-  WriteLatency(description.latency_ms(), &json);
-  WriteWorkers(description, &json);
-  WriteShards(description, &json);
-  WriteDataAndEvents(description, &json);
-  WriteSandblaster(description, &json);
+  WriteObject(description.progress(), "", &json.Key("progress"));
+  WriteArray("evaluations", description.evaluation(), &json);
+  WriteGroup(description, "final", &json);
+  json.Key("counts").BeginObject();
+  WriteMembers(description.counts(),
+               {"steps", "fetches", "pushes", "rpcs", "retries", "duplicates", "refused",
+                "bytes_fetched", "bytes_pushed"},
+               &json);
   json.EndObject();
-  return json.text();
+  WriteStaleness(Sorted(description.staleness()), &json);
+  WriteGroup(description, "shard_skew", &json);
+  const std::map<uint64_t, uint64_t> widths = Sorted(description.fetch_width());
+  json.Key("fetch_width").BeginObject();
+  json.Member("p50", ValueQuantile(widths, 0.5)).Member("max", Largest(widths)).EndObject();
+  WriteObject(description.latency_ms(), "", &json.Key("latency_ms"));
+  WriteArray("workers", description.worker(), &json);
+  WriteArray("shards", description.shard(), &json);
+  WriteObject(description.data(), "", &json.Key("data"));
+  WriteArray("events", description.event(), &json);
+  json.Key("sandblaster");
+  if (description.has_sandblaster()) {
+    WriteSandblaster(description.sandblaster(), &json);
+  } else {
+    json.Null();
+  }
+  return json.EndObject().text();
 }
 
 std::string SummaryJson(const JobSummary& summary) {
   JsonWriter json;
   json.BeginObject().Member("schema_version", kSchemaVersion);
-  WriteSummary(summary, &json);
-  json.EndObject();
-  return json.text();
+  WriteMembers(summary, {"job", "name", "state", "reason", "percent", "created_ms", "elapsed_s"},
+               &json);
+  return json.EndObject().text();
 }
 
 std::string JobsJson(const ListReply& jobs) {
   JsonWriter json;
   json.BeginObject().Member("schema_version", kSchemaVersion);
-  json.Key("jobs").BeginArray();
-  for (const JobSummary& summary : jobs.job()) {
-    json.BeginObject();
-    WriteSummary(summary, &json);
-    json.EndObject();
-  }
-  json.EndArray().EndObject();
-  return json.text();
+  WriteArray("jobs", jobs.job(), &json);
+  return json.EndObject().text();
 }
 
 }  // namespace monsoon

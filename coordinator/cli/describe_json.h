@@ -1,5 +1,7 @@
 // JSON of jobs, as `--json` prints it. Times are in the unit that the name
-// ends in; null means not measured.
+// ends in; null means not measured. MessageToJsonString of protobuf would print
+// 64-bit integers as strings and leave unset fields out, so the fields are
+// written here, by reflection.
 //
 // Thread safety: pure functions.
 #pragma once

@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "coordinator/cli/model_commands.h"
-#include "coordinator/up/task_plan.h"
+#include "coordinator/launcher/task_plan.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
-#include "common/rpc/fault.h"
-#include "common/rpc/port_file.h"
-#include "coordinator/server.h"
+#include "common/transport/frame/fault.h"
+#include "coordinator/server/coordinator_server.h"
 
 namespace monsoon {
 namespace {

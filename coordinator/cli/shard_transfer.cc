@@ -49,8 +49,8 @@ class ShardTransfer : public ModelTransfer {
   static absl::Status CheckEpochs(const JobLocation& location, const FetchMarks& marks) {
     for (size_t shard = 0; shard < marks.shard.size(); ++shard) {
       for (const StripeMark& mark : marks.shard[shard]) {
-        if (static_cast<int>(shard) >= location.epoch_size() ||
-            mark.epoch != location.epoch(static_cast<int>(shard))) {
+        if (static_cast<int>(shard) >= location.shard_epoch_size() ||
+            mark.shard_epoch != location.shard_epoch(static_cast<int>(shard))) {
           return absl::UnavailableError(absl::StrCat(
               location.job(), ": ps/", shard, " at ", location.address(static_cast<int>(shard)),
               " has been started anew and no longer holds the job's parameters"));

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/rpc/fault.h"
-#include "coordinator/up/up.h"
+#include "common/transport/frame/fault.h"
+#include "coordinator/launcher/up.h"
 
 namespace monsoon {
 namespace {

@@ -1,9 +1,9 @@
 #include <memory>
 #include <string>
 
-#include "common/rpc/channel.h"
+#include "common/transport/grpc/channel.h"
+#include "common/transport/grpc/unary_call.h"
 #include "coordinator/client/replica_client.h"
-#include "coordinator/client/unary_call.h"
 #include "proto/coordinator.grpc.pb.h"
 
 namespace monsoon {

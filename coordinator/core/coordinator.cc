@@ -137,7 +137,7 @@ void Coordinator::CommandLoop(uint32_t index) {
       shard.commands.pop_front();
     }
     absl::Status status;
-    uint64_t epoch = 0;
+    uint64_t shard_epoch = 0;
     switch (command.kind) {
       case ShardCommand::Kind::kCreateJob: {
         if (command.replace) {
@@ -146,7 +146,7 @@ void Coordinator::CommandLoop(uint32_t index) {
         if (status.ok()) {
           const absl::StatusOr<uint64_t> created = shard.gateway->CreateJob(command.create);
           status = created.status();
-          epoch = created.ok() ? *created : 0;
+          shard_epoch = created.ok() ? *created : 0;
         }
         break;
       }
@@ -162,17 +162,17 @@ void Coordinator::CommandLoop(uint32_t index) {
     }
     MutexLock lock(&mutex_);
     const Moment moment = Time();
-    core_.OnCommand(command, status, epoch, moment);
+    core_.OnCommand(command, status, shard_epoch, moment);
     Dispatch(moment);
   }
 }
 
 absl::StatusOr<SubmitReply> Coordinator::Submit(const SubmitRequest& request) {
   // Reads files: not under the mutex.
-  ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(request.job(), cluster_));
+  ASSIGN_OR_RETURN(const JobPlan plan, JobPlan::Make(request.job(), cluster_));
   return WithCore([&](Moment moment) {
     mutex_.AssertHeld();
-    return core_.Submit(std::move(plan), request.init(), moment);
+    return core_.Submit(plan, request.client_id(), request.init(), moment);
   });
 }
 

@@ -70,7 +70,7 @@ class Coordinator {
   void CommandLoop(uint32_t index);
 
   // The minimiser's thread: one batch job after another.
-  class Board;
+  class Evaluator;
   void BatchLoop();
   absl::StatusOr<std::string> RunBatchTask(const BatchTask& task);
   bool BatchRuns(const std::string& job);

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
-#include "coordinator/batch/batch_run.h"
-#include "coordinator/batch/vector_shards.h"
 #include "coordinator/core/coordinator.h"
+#include "coordinator/sandblaster/batch_run.h"
+#include "coordinator/sandblaster/vector_shards.h"
 
 namespace monsoon {
 namespace {
@@ -18,9 +18,9 @@ constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
 }  // namespace
 
-class Coordinator::Board : public BatchBoard {
+class Coordinator::Evaluator : public BatchEvaluator {
  public:
-  Board(Coordinator* coordinator, std::string job)
+  Evaluator(Coordinator* coordinator, std::string job)
       : coordinator_(coordinator), job_(std::move(job)) {}
 
   absl::StatusOr<BatchResult> Evaluate(uint64_t evaluation, const std::string& w,
@@ -57,7 +57,7 @@ void Coordinator::BatchLoop() {
     std::optional<BatchTask> task;
     {
       MutexLock lock(&mutex_);
-      while (!stopping_ && !(task = core_.TakeBatch(Time()))) {
+      while (!stopping_ && !(task = core_.TakeBatch())) {
         changed_.WaitFor(&mutex_, kIdleWait);
       }
       if (stopping_) {
@@ -78,7 +78,7 @@ void Coordinator::BatchLoop() {
 absl::StatusOr<std::string> Coordinator::RunBatchTask(const BatchTask& task) {
   VectorShards::Options options;
   options.job = task.job;
-  options.epochs = task.epochs;
+  options.shard_epochs = task.shard_epochs;
   for (const Shard& shard : shards_) {
     options.calls.push_back([gateway = shard.gateway.get()](const VectorRequest& request) {
       return gateway->Vector(request);
@@ -86,7 +86,7 @@ absl::StatusOr<std::string> Coordinator::RunBatchTask(const BatchTask& task) {
   }
   options.stopped = [this, &task] { return !BatchRuns(task.job); };
   VectorShards shards(std::move(options));
-  Board board(this, task.job);
+  Evaluator evaluator(this, task.job);
   const auto observe = [&](const IterationReport& report, uint64_t overflows) {
     JobDescription::Iteration iteration;
     iteration.set_iteration(report.iteration);
@@ -95,19 +95,18 @@ absl::StatusOr<std::string> Coordinator::RunBatchTask(const BatchTask& task) {
     iteration.set_step_length(report.step_length);
     iteration.set_evaluations(report.evaluations);
     const VectorShards::Statistics statistics = shards.statistics();
-    SandblasterJob::DriverFigures figures;
-    figures.evaluations = report.evaluations;
-    figures.overflows = overflows;
-    figures.commands = statistics.commands;
-    figures.command_bytes = statistics.bytes;
-    figures.largest_command_bytes = statistics.largest;
+    BatchFigures figures;
+    figures.set_evaluations(report.evaluations);
+    figures.set_overflows(overflows);
+    figures.set_commands(statistics.commands);
+    figures.set_command_bytes(statistics.bytes);
+    figures.set_largest_command_bytes(statistics.largest);
     return WithCore([&](Moment moment) {
       mutex_.AssertHeld();
       return core_.NoteIteration(task.job, iteration, figures, moment);
     });
   };
-  return RunBatch({task.config.sandblaster(), task.config.seed(), task.contributions}, &shards,
-                  &board, observe);
+  return RunBatch({task.config.sandblaster(), task.contributions}, &shards, &evaluator, observe);
 }
 
 }  // namespace monsoon

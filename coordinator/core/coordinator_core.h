@@ -9,7 +9,8 @@
 //   its session;
 // - a job ends only after all its sessions are closed.
 //
-// It never sees a parameter. No threads, clocks, randomness or gRPC. Not thread
+// What must survive is in CoordinatorState, which only updates change. It never sees
+// a parameter. No threads, clocks, randomness or gRPC. Not thread
 // safe.
 #pragma once
 
@@ -21,10 +22,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "coordinator/batch/batch_board.h"
-#include "coordinator/core/shard_command.h"
-#include "coordinator/job/job_table.h"
-#include "coordinator/replica/membership.h"
+#include "coordinator/core/job_table.h"
+#include "coordinator/sandblaster/batch_evaluator.h"
+#include "coordinator/session/membership.h"
+#include "coordinator/session/shard_command.h"
+#include "coordinator/state/state_writer.h"
 #include "coordinator/status/shard_monitor.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
@@ -42,8 +44,8 @@ struct Moment {
 struct BatchTask {
   std::string job;
   Job config;
-  std::vector<uint64_t> epochs;  // of the shards
-  uint32_t contributions = 0;    // of a whole batch
+  std::vector<uint64_t> shard_epochs;
+  uint32_t contributions = 0;  // of a whole batch
 };
 
 // A training job without any replica fails after so long.
@@ -56,10 +58,14 @@ inline constexpr int kMaxReplicaFailures = 3;
 class CoordinatorCore {
  public:
   // `cluster` has its defaults filled in.
-  CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment);
+  // `observer` gets each update of the durable state, in order; it may be null.
+  CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment,
+                  StateWriter::Observer observer = nullptr);
 
   // ---- for people ----
-  absl::StatusOr<SubmitReply> Submit(JobPlan plan, bool init, Moment moment);
+  // A submission whose client id is known gives its job again, and makes none.
+  absl::StatusOr<SubmitReply> Submit(const JobPlan& plan, const std::string& client_id, bool init,
+                                     Moment moment);
   absl::StatusOr<JobSummary> Start(const std::string& job, Moment moment);
   ListReply List(Moment moment) const;
   absl::StatusOr<JobDescription> Describe(const std::string& job, Moment moment) const;
@@ -78,9 +84,8 @@ class CoordinatorCore {
   absl::Status ReportFailure(const ReportFailureRequest& request, Moment moment);
 
   // ---- for the minimiser's thread ----
-  // The job to minimise now, once; nothing where there is none. One that the
-  // shards compute alone begins to run with it.
-  std::optional<BatchTask> TakeBatch(Moment moment);
+  // The job to minimise now, once; nothing where there is none.
+  std::optional<BatchTask> TakeBatch();
   // False: the job has ended, or is about to; its minimiser must stop.
   bool BatchRuns(const std::string& job) const { return RunningBatch(job) != nullptr; }
   // CANCELLED when the batch does not run any more, as in all that follows.
@@ -89,7 +94,7 @@ class CoordinatorCore {
   // Nothing while the evaluation is under way.
   absl::StatusOr<std::optional<BatchResult>> FinishedEvaluation(const std::string& job);
   absl::Status NoteIteration(const std::string& job, const JobDescription::Iteration& iteration,
-                             const SandblasterJob::DriverFigures& figures, Moment moment);
+                             const BatchFigures& figures, Moment moment);
   // How the minimiser ended; an error fails the job.
   void EndBatch(const std::string& job, const absl::StatusOr<std::string>& reason, Moment moment);
 
@@ -100,14 +105,15 @@ class CoordinatorCore {
   bool wants_poll() const;
   void OnPoll(uint32_t shard, uint64_t round, const absl::StatusOr<ShardStatusReply>& reply,
               Moment moment);
-  // `epoch` is the shard's, from a creation that succeeded.
-  void OnCommand(const ShardCommand& command, const absl::Status& status, uint64_t epoch,
+  // `shard_epoch` is from a creation that succeeded.
+  void OnCommand(const ShardCommand& command, const absl::Status& status, uint64_t shard_epoch,
                  Moment moment);
   void Tick(Moment moment);
   // The commands to carry out now, in order per shard.
   std::vector<ShardCommand> TakeCommands(Moment moment);
   // Lines for the log since the last call.
   std::vector<std::string> TakeLog();
+  const CoordinatorState& state() const { return writer_.state(); }
 
  private:
   // core_jobs.cc
@@ -137,8 +143,8 @@ class CoordinatorCore {
   void RecordStats(JobRecord* job, const SessionKey& session, const ReplicaStats& stats,
                    absl::Duration now);
   // False: the worker was excluded.
-  bool CheckFingerprint(JobRecord* job, uint32_t worker, const char* which, uint64_t value,
-                        JobRecord::Fingerprint* known, absl::Duration now);
+  bool CheckFingerprint(JobRecord* job, uint32_t worker, bool train, uint64_t value,
+                        absl::Duration now);
   // It takes no part in this job any more.
   void Exclude(JobRecord* job, uint32_t worker, const std::string& why, absl::Duration now);
   void CloseSession(uint32_t worker, const std::string& kind, const std::string& text,
@@ -150,6 +156,7 @@ class CoordinatorCore {
   const Cluster cluster_;
   const uint32_t pid_;
   const absl::Duration started_;
+  StateWriter writer_;  // the durable state; all that follows is volatile
   Membership membership_;
   ShardMonitor shards_;
   JobTable jobs_;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/rpc/protocol.h"
 #include "common/testing/status_matchers.h"
+#include "common/transport/frame/protocol.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -37,7 +37,7 @@ class FakeGateway : public ShardGateway {
     ShardStatusReply reply;
     reply.set_task(task_);
     reply.set_pid(100 + task_);
-    reply.set_epoch(7);
+    reply.set_shard_epoch(7);
     MutexLock lock(&mutex_);
     for (const std::string& job : jobs_) {
       reply.add_job()->set_job(job);

@@ -9,8 +9,6 @@
 namespace monsoon {
 namespace {
 
-using Stage = JobRecord::Stage;
-
 absl::Status Ended(const std::string& job) {
   return absl::CancelledError(absl::StrCat("job ", job, " has ended"));
 }
@@ -21,35 +19,32 @@ void CoordinatorCore::BeginBatch(JobRecord* job, absl::Duration now) {
   absl::StatusOr<SandblasterOptions> options =
       SandblasterOptions::FromJob(job->plan.job, job->plan.examples, job->plan.replicas);
   CHECK_OK(options.status());  // JobPlan::Make has judged it.
-  auto batch = std::make_unique<SandblasterJob>(*options);
-  if (job->downpour != nullptr) {
-    for (const uint32_t worker : job->downpour->replicas()) {
-      batch->AddReplica(worker, now);
+  job->BeginSandblaster(*options);
+  if (job->downpour() != nullptr) {
+    for (const uint32_t worker : job->downpour()->replicas()) {
+      job->sandblaster()->AddReplica(worker, now);
     }
     job->AddEvent(now, "sandblaster", "", "goes on from the parameters of Downpour SGD");
   }
-  job->sandblaster = std::move(batch);
 }
 
 JobRecord* CoordinatorCore::RunningBatch(const std::string& job) const {
-  const bool runs = active_ != nullptr && active_->id == job && active_->stage == Stage::kActive &&
-                    active_->sandblaster != nullptr && !active_->sandblaster->trained();
+  const bool runs = active_ != nullptr && active_->id() == job && active_->stage() == JOB_ACTIVE &&
+                    active_->sandblaster() != nullptr && !active_->sandblaster()->trained();
   return runs ? active_ : nullptr;
 }
 
-std::optional<BatchTask> CoordinatorCore::TakeBatch(Moment moment) {
-  if (active_ == nullptr || active_->batch_driver || RunningBatch(active_->id) == nullptr) {
+std::optional<BatchTask> CoordinatorCore::TakeBatch() {
+  if (active_ == nullptr || active_->batch_driver || RunningBatch(active_->id()) == nullptr) {
     return std::nullopt;
   }
   active_->batch_driver = true;
   BatchTask task;
-  task.job = active_->id;
+  task.job = active_->id();
   task.config = active_->plan.job;
-  task.epochs = active_->shard_epoch;
-  task.contributions = active_->sandblaster->contributions(false);
-  if (task.contributions == 0) {
-    active_->sandblaster->StartWithoutReplicas(moment.now);
-  }
+  task.shard_epochs.assign(active_->state().shard_epoch().begin(),
+                           active_->state().shard_epoch().end());
+  task.contributions = active_->sandblaster()->contributions(false);
   return task;
 }
 
@@ -59,7 +54,7 @@ absl::Status CoordinatorCore::StartEvaluation(const std::string& id, uint64_t ev
   if (job == nullptr) {
     return Ended(id);
   }
-  job->sandblaster->StartEvaluation(evaluation, w, probe, moment.now);
+  job->sandblaster()->StartEvaluation(evaluation, w, probe, moment.now);
   return absl::OkStatus();
 }
 
@@ -69,7 +64,7 @@ absl::StatusOr<std::optional<BatchResult>> CoordinatorCore::FinishedEvaluation(
   if (job == nullptr) {
     return Ended(id);
   }
-  const auto result = job->sandblaster->FinishedEvaluation();
+  const auto result = job->sandblaster()->FinishedEvaluation();
   if (!result) {
     return std::optional<BatchResult>();
   }
@@ -78,14 +73,13 @@ absl::StatusOr<std::optional<BatchResult>> CoordinatorCore::FinishedEvaluation(
 
 absl::Status CoordinatorCore::NoteIteration(const std::string& id,
                                             const JobDescription::Iteration& iteration,
-                                            const SandblasterJob::DriverFigures& figures,
-                                            Moment moment) {
+                                            const BatchFigures& figures, Moment moment) {
   JobRecord* const job = RunningBatch(id);
   if (job == nullptr) {
     return Ended(id);
   }
-  job->sandblaster->NoteFigures(figures);
-  job->sandblaster->NoteIteration(iteration, moment.now);
+  job->sandblaster()->NoteFigures(figures);
+  job->sandblaster()->NoteIteration(iteration, moment.now);
   return absl::OkStatus();
 }
 
@@ -96,7 +90,7 @@ void CoordinatorCore::EndBatch(const std::string& id, const absl::StatusOr<std::
     return;
   }
   if (reason.ok()) {
-    job->sandblaster->DriverDone(*reason, moment.now);
+    job->sandblaster()->DriverDone(*reason, moment.now);
   } else {
     End(job, FAILED, absl::StrCat("sandblaster: ", reason.status().message()), moment.now);
   }

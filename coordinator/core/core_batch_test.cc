@@ -79,12 +79,12 @@ class CoordinatorBatchTest : public ::testing::Test {
 TEST_F(CoordinatorBatchTest, FromTheFirstEvaluationToTheEnd) {
   Start(Plan());
   EXPECT_EQ(h_.State(), RUNNING);
-  const std::optional<BatchTask> task = h_.core().TakeBatch(h_.now());
+  const std::optional<BatchTask> task = h_.core().TakeBatch();
   ASSERT_TRUE(task.has_value());
   EXPECT_EQ(task->job, "j-1");
   EXPECT_EQ(task->contributions, 7u);
-  EXPECT_THAT(task->epochs, ::testing::ElementsAre(1000, 1000));
-  EXPECT_FALSE(h_.core().TakeBatch(h_.now()).has_value());
+  EXPECT_THAT(task->shard_epochs, ::testing::ElementsAre(1000, 1000));
+  EXPECT_FALSE(h_.core().TakeBatch().has_value());
 
   ASSERT_OK(h_.core().StartEvaluation("j-1", 1, "w1", true, h_.now()));
   EXPECT_EQ(Compute().examples, 10u);
@@ -97,8 +97,8 @@ TEST_F(CoordinatorBatchTest, FromTheFirstEvaluationToTheEnd) {
   JobDescription::Iteration iteration;
   iteration.set_iteration(1);
   iteration.set_f(0.25);
-  SandblasterJob::DriverFigures figures;
-  figures.evaluations = 1;
+  BatchFigures figures;
+  figures.set_evaluations(1);
   ASSERT_OK(h_.core().NoteIteration("j-1", iteration, figures, h_.now()));
   const JobDescription description = h_.Describe();
   EXPECT_EQ(description.mode(), "sandblaster");
@@ -115,14 +115,14 @@ TEST_F(CoordinatorBatchTest, FromTheFirstEvaluationToTheEnd) {
 
 TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
   Start(Plan(/*chain=*/true));
-  EXPECT_FALSE(h_.core().TakeBatch(h_.now()).has_value());
+  EXPECT_FALSE(h_.core().TakeBatch().has_value());
   EXPECT_EQ(h_.Describe().mode(), "downpour+sandblaster");
   for (int i = 0; i < 20 && !h_.core().BatchRuns("j-1"); ++i) {
     const absl::StatusOr<NextWorkReply> reply = h_.Ask(0);
     ASSERT_OK(reply);
     ASSERT_FALSE(reply->has_finish());
   }
-  ASSERT_TRUE(h_.core().TakeBatch(h_.now()).has_value());
+  ASSERT_TRUE(h_.core().TakeBatch().has_value());
   EXPECT_EQ(h_.State(), RUNNING);
   EXPECT_EQ(h_.Describe().summary().percent(), 50);
   EXPECT_EQ(h_.shard(0).open.size(), 1u);
@@ -137,7 +137,7 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
 
 TEST_F(CoordinatorBatchTest, CancelStopsTheMinimiser) {
   Start(Plan());
-  ASSERT_TRUE(h_.core().TakeBatch(h_.now()).has_value());
+  ASSERT_TRUE(h_.core().TakeBatch().has_value());
   ASSERT_OK(h_.core().StartEvaluation("j-1", 1, "w1", false, h_.now()));
   ASSERT_OK(h_.core().Cancel("j-1", h_.now()));
   EXPECT_FALSE(h_.core().BatchRuns("j-1"));
@@ -152,33 +152,11 @@ TEST_F(CoordinatorBatchTest, CancelStopsTheMinimiser) {
 
 TEST_F(CoordinatorBatchTest, AnErrorOfTheMinimiserFailsTheJob) {
   Start(Plan());
-  ASSERT_TRUE(h_.core().TakeBatch(h_.now()).has_value());
+  ASSERT_TRUE(h_.core().TakeBatch().has_value());
   h_.core().EndBatch("j-1", absl::AbortedError("ps/1: restarted"), h_.now());
   h_.Settle();
   EXPECT_EQ(h_.State(), FAILED);
   EXPECT_THAT(h_.Reason(), HasSubstr("sandblaster: ps/1: restarted"));
-}
-
-TEST_F(CoordinatorBatchTest, ASyntheticJobNeedsNoWorker) {
-  JobPlan plan = Plan();
-  plan.job.mutable_sandblaster()->mutable_synthetic()->set_condition(10);
-  plan.replicas = 0;
-  plan.examples = 0;
-  h_.Submit(std::move(plan));
-  h_.Poll();
-  h_.Settle();
-  ASSERT_TRUE(h_.core().TakeBatch(h_.now()).has_value());
-  EXPECT_EQ(h_.State(), RUNNING);
-  h_.Pass(absl::Minutes(3));  // Longer than a job may be without a replica.
-  ASSERT_TRUE(h_.core().BatchRuns("j-1"));
-  JobDescription::Iteration iteration;
-  ASSERT_OK(h_.core().NoteIteration("j-1", iteration, {}, h_.now()));
-  // Counted since the minimiser took the job.
-  EXPECT_EQ(h_.Describe().sandblaster().trace(0).elapsed_s(), 180);
-  h_.core().EndBatch("j-1", std::string("converged"), h_.now());
-  h_.Settle();
-  h_.Poll();
-  EXPECT_EQ(h_.State(), SUCCEEDED);
 }
 
 }  // namespace

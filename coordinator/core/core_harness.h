@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "common/rpc/protocol.h"
 #include "common/testing/status_matchers.h"
+#include "common/transport/frame/protocol.h"
 #include "coordinator/core/coordinator_core.h"
+#include "coordinator/state/replayed_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -43,8 +44,12 @@ class CoreHarness {
     cluster_.set_heartbeat_ms(500);
     cluster_.set_lost_after_ms(3000);
     cluster_.set_rpc_deadline_ms(10000);
-    core_ = std::make_unique<CoordinatorCore>(cluster_, 1, now());
+    core_ = std::make_unique<CoordinatorCore>(
+        cluster_, 1, now(), [this](const StateUpdate& update) { updates_.push_back(update); });
   }
+
+  // Every schedule's updates, replayed, must make the same durable state.
+  ~CoreHarness() { ExpectReplay(updates_, core_->state()); }
 
   CoordinatorCore& core() { return *core_; }
   FakeShard& shard(uint32_t index) { return shards_[index]; }
@@ -68,8 +73,8 @@ class CoreHarness {
     return Plan(epochs, static_cast<uint32_t>(shards_.size()),
                 static_cast<uint32_t>(cluster_.worker_size()));
   }
-  std::string Submit(JobPlan plan, bool init = false) {
-    absl::StatusOr<SubmitReply> reply = core_->Submit(std::move(plan), init, now());
+  std::string Submit(const JobPlan& plan, bool init = false) {
+    absl::StatusOr<SubmitReply> reply = core_->Submit(plan, "", init, now());
     EXPECT_OK(reply);
     return reply.ok() ? reply->job() : "";
   }
@@ -90,7 +95,7 @@ class CoreHarness {
     reply.set_cluster("c");
     reply.set_task(index);
     reply.set_pid(shard.pid);
-    reply.set_epoch(shard.epoch);
+    reply.set_shard_epoch(shard.epoch);
     for (const auto& [job, written] : shard.jobs) {
       ShardJobStatus* const status = reply.add_job();
       status->set_job(job);
@@ -272,6 +277,7 @@ class CoreHarness {
   Cluster cluster_;
   absl::Duration now_ = absl::Seconds(1000);
   std::vector<FakeShard> shards_;
+  std::vector<StateUpdate> updates_;
   std::unique_ptr<CoordinatorCore> core_;
   std::map<uint32_t, uint64_t> incarnation_;
   std::map<uint32_t, SessionKey> session_;

@@ -7,18 +7,22 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
-#include "common/rpc/protocol.h"
+#include "common/transport/frame/protocol.h"
 #include "coordinator/core/coordinator_core.h"
-#include "coordinator/status/describe.h"
+#include "coordinator/core/describe.h"
 
 namespace monsoon {
-namespace {
+namespace {}  // namespace
 
-using Stage = JobRecord::Stage;
-
-}  // namespace
-
-absl::StatusOr<SubmitReply> CoordinatorCore::Submit(JobPlan plan, bool init, Moment moment) {
+absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
+                                                    const std::string& client_id, bool init,
+                                                    Moment moment) {
+  if (const JobRecord* const known = jobs_.FindClient(client_id)) {
+    SubmitReply reply;
+    reply.set_job(known->id());
+    reply.set_state(known->job_state());
+    return reply;
+  }
   RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
   std::set<std::string> taken;
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
@@ -26,31 +30,29 @@ absl::StatusOr<SubmitReply> CoordinatorCore::Submit(JobPlan plan, bool init, Mom
       taken.insert(status.job());
     }
   }
-  JobRecord* const job = jobs_.Add(std::move(plan), taken);
-  job->created_ms = moment.unix_ms;
-  job->init = init;
+  JobRecord* const job = jobs_.Add(plan, {client_id, init, moment.unix_ms}, taken);
   job->AddEvent(moment.now, "submitted", "", "");
-  Log(absl::StrCat("job ", job->id, " submitted"));
+  Log(absl::StrCat("job ", job->id(), " submitted"));
   SubmitReply reply;
-  reply.set_job(job->id);
-  reply.set_state(job->state());
+  reply.set_job(job->id());
+  reply.set_state(job->job_state());
   Advance(moment.now);
   return reply;
 }
 
 absl::StatusOr<JobSummary> CoordinatorCore::Start(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
-  if (!job->init) {
+  if (!job->state().init()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("job ", job->id, " was not submitted with initial parameters"));
+        absl::StrCat("job ", job->id(), " was not submitted with initial parameters"));
   }
-  if (!job->client_started) {
-    if (job->stage != Stage::kReady) {
+  if (!job->state().client_started()) {
+    if (job->stage() != JOB_READY) {
       return absl::FailedPreconditionError(
-          absl::StrCat("job ", job->id, " is ", JobState_Name(job->state()),
+          absl::StrCat("job ", job->id(), " is ", JobState_Name(job->job_state()),
                        ", not INITIALIZING: its parameters cannot have been written"));
     }
-    job->client_started = true;
+    job->Make([](StateUpdate* update) { update->mutable_client_started(); });
     Advance(moment.now);
   }
   return Summarize(*job, moment);
@@ -72,10 +74,10 @@ absl::StatusOr<JobDescription> CoordinatorCore::Describe(const std::string& name
 
 absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
-  const bool cancelled = job->end_state == CANCELLED;
-  if (job->stage >= Stage::kEnding && !cancelled) {
+  const bool cancelled = job->end_state() == CANCELLED;
+  if (job->stage() >= JOB_ENDING && !cancelled) {
     return absl::FailedPreconditionError(
-        absl::StrCat("job ", job->id, " has ended already: ", JobState_Name(job->end_state)));
+        absl::StrCat("job ", job->id(), " has ended already: ", JobState_Name(job->end_state())));
   }
   if (!cancelled) {
     End(job, CANCELLED, "cancelled by a user", moment.now);
@@ -87,19 +89,20 @@ absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Mome
 absl::StatusOr<JobSummary> CoordinatorCore::Delete(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
   if (!job->ended_or_deleting()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "job ", job->id, " is ", JobState_Name(job->state()), ": cancel it before you delete it"));
+    return absl::FailedPreconditionError(absl::StrCat("job ", job->id(), " is ",
+                                                      JobState_Name(job->job_state()),
+                                                      ": cancel it before you delete it"));
   }
   const JobSummary summary = Summarize(*job, moment);
-  if (job->stage == Stage::kEnded) {
-    job->stage = Stage::kDeleting;
+  if (job->stage() == JOB_ENDED) {
+    job->ChangeStage(JOB_DELETING, moment.now);
     job->fanout = ShardFanout(shards_.size());
     for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-      if (!job->slices_begun || shards_.shard(shard).state != ShardView::State::kUp) {
+      if (!job->state().slices_begun() || shards_.shard(shard).state != ShardView::State::kUp) {
         job->fanout.Skip(shard);
       }
     }
-    Log(absl::StrCat("job ", job->id, " is being deleted"));
+    Log(absl::StrCat("job ", job->id(), " is being deleted"));
     Advance(moment.now);
   }
   return summary;
@@ -107,20 +110,20 @@ absl::StatusOr<JobSummary> CoordinatorCore::Delete(const std::string& name, Mome
 
 absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name) const {
   ASSIGN_OR_RETURN(const JobRecord* const job, jobs_.Find(name));
-  if (!job->slices_ready || job->slices_lost) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job->id, " (", JobState_Name(job->state()), ") ",
-                     job->slices_lost ? "has lost parameters: a parameter server restarted"
-                                      : "has no parameters yet"));
+  if (!job->state().slices_ready() || job->state().slices_lost()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job->id(), " (", JobState_Name(job->job_state()), ") ",
+        job->state().slices_lost() ? "has lost parameters: a parameter server restarted"
+                                   : "has no parameters yet"));
   }
   JobLocation location;
-  location.set_job(job->id);
+  location.set_job(job->id());
   *location.mutable_model() = job->plan.job.model();
   location.set_layout_hash(job->plan.layout_hash);
   location.set_max_stripe_bytes(job->plan.max_stripe_bytes);
   for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
     location.add_address(cluster_.ps(shard).address());
-    location.add_epoch(job->shard_epoch[shard]);
+    location.add_shard_epoch(job->state().shard_epoch(static_cast<int>(shard)));
   }
   return location;
 }
@@ -157,13 +160,13 @@ InfoReply CoordinatorCore::Info() const {
 
 JobSummary CoordinatorCore::Summarize(const JobRecord& job, Moment moment) const {
   JobSummary summary;
-  summary.set_job(job.id);
+  summary.set_job(job.id());
   summary.set_name(job.plan.job.name());
-  summary.set_state(job.state());
-  summary.set_reason(job.state() == PENDING ? PendingReason(job, moment) : job.reason);
-  summary.set_created_ms(job.created_ms);
+  summary.set_state(job.job_state());
+  summary.set_reason(job.job_state() == PENDING ? PendingReason(job, moment) : job.reason());
+  summary.set_created_ms(job.state().created_ms());
   summary.set_elapsed_s(absl::ToDoubleSeconds(job.elapsed(moment.now)));
-  if (job.end_state == SUCCEEDED) {
+  if (job.end_state() == SUCCEEDED) {
     summary.set_percent(100);
   } else {
     summary.set_percent(100 * job.fraction(moment.now));
@@ -192,16 +195,16 @@ std::string CoordinatorCore::MissingShards(absl::Duration now) const {
 }
 
 std::string CoordinatorCore::PendingReason(const JobRecord& job, Moment moment) const {
-  if (!job.reason.empty()) {
-    return job.reason;
+  if (!job.reason().empty()) {
+    return job.reason();
   }
-  if (job.stage == Stage::kActive) {
+  if (job.stage() == JOB_ACTIVE) {
     if (!shards_.all_up()) {
       return absl::StrCat("waits for ", MissingShards(moment.now));
     }
     std::vector<std::string> absent;
     for (uint32_t worker = 0; worker < job.plan.replicas; ++worker) {
-      if (job.ledger->Find(worker) != nullptr) {
+      if (job.ledger()->Find(worker) != nullptr) {
         return absl::StrCat("opens the session of worker/", worker);
       }
       absent.push_back(absl::StrCat("worker/", worker));
@@ -210,7 +213,7 @@ std::string CoordinatorCore::PendingReason(const JobRecord& job, Moment moment) 
   }
   const JobRecord* const next = active_ != nullptr ? active_ : jobs_.NextToRun();
   if (next != nullptr && next != &job && !job.waits_for_client()) {
-    return absl::StrCat("waits for job ", next->id, " to end");
+    return absl::StrCat("waits for job ", next->id(), " to end");
   }
   if (!shards_.all_up()) {
     return absl::StrCat("waits for ", MissingShards(moment.now));
@@ -220,33 +223,26 @@ std::string CoordinatorCore::PendingReason(const JobRecord& job, Moment moment) 
 
 void CoordinatorCore::End(JobRecord* job, JobState state, const std::string& reason,
                           absl::Duration now) {
-  const bool overrides = job->stage == Stage::kEnding && job->end_state == SUCCEEDED;
-  if (job->stage >= Stage::kEnding && !overrides) {
-    return;
-  }
-  job->end_state = state;
-  job->reason = reason;
-  if (job->stage == Stage::kEnding) {
-    return;
-  }
-  job->ended = now;
-  if (job->stage == Stage::kActive) {
-    job->stage = Stage::kEnding;
-    job->ledger->CloseAll();
-  } else {
+  const JobStage before = job->stage();
+  job->End(state, reason, now);
+  if (before == JOB_ACTIVE) {
+    job->ledger()->CloseAll();
+  } else if (before < JOB_ACTIVE) {
     FinishEnding(job, now);
   }
 }
 
 void CoordinatorCore::FinishEnding(JobRecord* job, absl::Duration now) {
-  job->stage = Stage::kEnded;
+  if (job->stage() == JOB_ENDING) {
+    job->ChangeStage(JOB_ENDED, now);
+  }
   if (active_ == job) {
     active_ = nullptr;
   }
-  const std::string text =
-      absl::StrCat(JobState_Name(job->end_state), job->reason.empty() ? "" : ": ", job->reason);
+  const std::string text = absl::StrCat(JobState_Name(job->end_state()),
+                                        job->reason().empty() ? "" : ": ", job->reason());
   job->AddEvent(now, "ended", "", text);
-  Log(absl::StrCat("job ", job->id, " ", text));
+  Log(absl::StrCat("job ", job->id(), " ", text));
 }
 
 }  // namespace monsoon

@@ -8,11 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "coordinator/core/coordinator_core.h"
+#include "coordinator/state/sorted_list.h"
 
 namespace monsoon {
 namespace {
-
-using Stage = JobRecord::Stage;
 
 std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
 
@@ -28,11 +27,11 @@ absl::Status SessionClosed(const SessionKey& session) {
 }  // namespace
 
 JobRecord* CoordinatorCore::JobOfSession(const SessionKey& session) const {
-  if (active_ == nullptr || active_->id != session.job()) {
+  if (active_ == nullptr || active_->id() != session.job()) {
     return nullptr;
   }
-  const SessionLedger::Session* const known = active_->ledger->Find(session.worker());
-  return known != nullptr && known->key.incarnation() == session.incarnation() ? active_ : nullptr;
+  const DurableSession* const known = active_->ledger()->Find(session.worker());
+  return known != nullptr && known->incarnation() == session.incarnation() ? active_ : nullptr;
 }
 
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
@@ -73,10 +72,10 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
     return reply;
   }
   reply.set_incarnation(member.incarnation);
-  if (active_ != nullptr && active_->stage == Stage::kActive) {
-    const SessionLedger::Session* const session = active_->ledger->Find(worker);
-    if (session != nullptr && session->state == SessionLedger::State::kOpen) {
-      *reply.mutable_assignment() = MakeAssignment(*active_, session->key);
+  if (active_ != nullptr && active_->stage() == JOB_ACTIVE) {
+    const DurableSession* const session = active_->ledger()->Find(worker);
+    if (session != nullptr && session->state() == DurableSession::OPEN) {
+      *reply.mutable_assignment() = MakeAssignment(*active_, active_->ledger()->Key(*session));
     }
   }
   return reply;
@@ -90,10 +89,10 @@ Assignment CoordinatorCore::MakeAssignment(const JobRecord& job, const SessionKe
   assignment.set_max_stripe_bytes(job.plan.max_stripe_bytes);
   for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
     assignment.add_shard_address(cluster_.ps(shard).address());
-    assignment.add_shard_epoch(job.shard_epoch[shard]);
+    assignment.add_shard_epoch(job.state().shard_epoch(static_cast<int>(shard)));
   }
-  assignment.set_train_fingerprint(job.train_fingerprint.value);
-  assignment.set_test_fingerprint(job.test_fingerprint.value);
+  assignment.set_train_fingerprint(job.state().train_fingerprint().value());
+  assignment.set_test_fingerprint(job.state().test_fingerprint().value());
   return assignment;
 }
 
@@ -101,7 +100,7 @@ absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& r
                                                         Moment moment) {
   JobRecord* const job = JobOfSession(request.session());
   const JobRecord* const named = jobs_.Lookup(request.session().job());
-  if (named != nullptr && named->stage >= Stage::kEnding) {
+  if (named != nullptr && named->stage() >= JOB_ENDING) {
     if (job != nullptr) {
       RecordStats(job, request.session(), request.stats(), moment.now);
     }
@@ -110,11 +109,11 @@ absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& r
     reply.mutable_finish();
     return reply;
   }
-  if (job == nullptr || !job->ledger->IsOpen(request.session())) {
+  if (job == nullptr || !job->ledger()->IsOpen(request.session())) {
     return SessionClosed(request.session());
   }
   RecordStats(job, request.session(), request.stats(), moment.now);
-  if (!job->ledger->IsOpen(request.session())) {
+  if (!job->ledger()->IsOpen(request.session())) {
     return SessionClosed(request.session());  // Other data than the others'.
   }
   absl::StatusOr<NextWorkReply> reply =
@@ -126,11 +125,11 @@ absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& r
 absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& request,
                                                Moment moment) {
   const JobRecord* const named = jobs_.Lookup(request.session().job());
-  if (named != nullptr && named->stage >= Stage::kEnding) {
+  if (named != nullptr && named->stage() >= JOB_ENDING) {
     return absl::OkStatus();
   }
   JobRecord* const job = JobOfSession(request.session());
-  if (job == nullptr || !job->ledger->IsOpen(request.session())) {
+  if (job == nullptr || !job->ledger()->IsOpen(request.session())) {
     return SessionClosed(request.session());
   }
   if (!std::isfinite(request.loss_sum())) {
@@ -138,7 +137,7 @@ absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& re
         absl::StrCat("diverged: ", Worker(request.session().worker()),
                      " finds a non-finite loss on the test set"),
         moment.now);
-    job->AddEvent(moment.now, "diverged", Worker(request.session().worker()), job->reason);
+    job->AddEvent(moment.now, "diverged", Worker(request.session().worker()), job->reason());
   } else {
     RETURN_IF_ERROR(
         job->procedure()->ReportEvaluation(request.session().worker(), request, moment.now));
@@ -150,7 +149,7 @@ absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& re
 absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request, Moment moment) {
   const SessionKey& session = request.session();
   const JobRecord* const named = jobs_.Lookup(session.job());
-  if (named != nullptr && named->stage >= Stage::kEnding) {
+  if (named != nullptr && named->stage() >= JOB_ENDING) {
     return absl::OkStatus();
   }
   JobRecord* const job = JobOfSession(session);
@@ -164,7 +163,7 @@ absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request,
   const auto prefixed = [&message](const char* prefix) {
     return absl::StartsWith(message, prefix) ? message : absl::StrCat(prefix, message);
   };
-  Log(absl::StrCat("job ", job->id, ": failure reported: ", message));
+  Log(absl::StrCat("job ", job->id(), ": failure reported: ", message));
   switch (request.kind()) {
     case ReportFailureRequest::DIVERGED:
       job->AddEvent(moment.now, "diverged", worker, message);
@@ -182,9 +181,15 @@ absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request,
       Exclude(job, session.worker(), message, moment.now);
       break;
     default:
-      job->last_failure = message;
-      if (++job->replica_failures[session.worker()] >= kMaxReplicaFailures) {
-        job->excluded.insert(session.worker());
+      job->Make([&](StateUpdate* update) {
+        update->mutable_replica_failed()->set_worker(session.worker());
+        update->mutable_replica_failed()->set_message(message);
+      });
+      if (FindWorker(job->state().failures(), session.worker())->failures() >=
+          kMaxReplicaFailures) {
+        job->Make([&](StateUpdate* update) {
+          update->mutable_worker_excluded()->set_worker(session.worker());
+        });
       }
       CloseSession(session.worker(), "worker_failed", message, moment.now);
       membership_.Expel(session.worker());
@@ -197,38 +202,39 @@ absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request,
 void CoordinatorCore::RecordStats(JobRecord* job, const SessionKey& session,
                                   const ReplicaStats& stats, absl::Duration now) {
   const uint32_t worker = session.worker();
-  if (!CheckFingerprint(job, worker, "training", stats.train_fingerprint(), &job->train_fingerprint,
-                        now) ||
-      !CheckFingerprint(job, worker, "test", stats.test_fingerprint(), &job->test_fingerprint,
-                        now)) {
+  if (!CheckFingerprint(job, worker, /*train=*/true, stats.train_fingerprint(), now) ||
+      !CheckFingerprint(job, worker, /*train=*/false, stats.test_fingerprint(), now)) {
     return;
   }
-  job->totals.Record(worker, session.incarnation(), stats);
-  job->rate.Add(now, job->totals.examples());
-  const uint64_t examples = job->totals.SumOf(worker).examples();
-  job->worker_rate[worker].Add(now, examples);
-  if (examples > 0) {
-    const auto [span, first] = job->worker_span.try_emplace(worker, now, now);
-    span->second.second = now;
-  }
-  job->procedure()->NoteSteps(job->totals.steps());
+  job->figures.totals.Record(worker, session.incarnation(), stats);
+  job->figures.rate.Add(now, job->figures.totals.examples());
+  const uint64_t examples = job->figures.totals.SumOf(worker).examples();
+  job->figures.worker_rate[worker].Add(now, examples);
+  job->procedure()->NoteSteps(job->figures.totals.steps());
 }
 
-bool CoordinatorCore::CheckFingerprint(JobRecord* job, uint32_t worker, const char* which,
-                                       uint64_t value, JobRecord::Fingerprint* known,
+bool CoordinatorCore::CheckFingerprint(JobRecord* job, uint32_t worker, bool train, uint64_t value,
                                        absl::Duration now) {
-  if (value == 0 || job->stage != Stage::kActive) {
+  if (value == 0 || job->stage() != JOB_ACTIVE) {
     return true;
   }
-  if (known->value == 0) {
-    *known = {value, worker};
+  const auto known = [&]() -> const DataFingerprint& {
+    return train ? job->state().train_fingerprint() : job->state().test_fingerprint();
+  };
+  if (known().value() == 0) {
+    job->Make([&](StateUpdate* update) {
+      DataFingerprint* const fingerprint =
+          train ? update->mutable_train_fingerprint() : update->mutable_test_fingerprint();
+      fingerprint->set_value(value);
+      fingerprint->set_worker(worker);
+    });
   }
-  if (known->value == value) {
+  if (known().value() == value) {
     return true;
   }
-  const std::string message =
-      absl::StrFormat("%s has other %s data (fingerprint %016x) than worker/%d (%016x)",
-                      Worker(worker), which, value, known->worker, known->value);
+  const std::string message = absl::StrFormat(
+      "%s has other %s data (fingerprint %016x) than worker/%d (%016x)", Worker(worker),
+      train ? "training" : "test", value, known().worker(), known().value());
   Log(message);
   Exclude(job, worker, message, now);
   return false;
@@ -236,8 +242,10 @@ bool CoordinatorCore::CheckFingerprint(JobRecord* job, uint32_t worker, const ch
 
 void CoordinatorCore::Exclude(JobRecord* job, uint32_t worker, const std::string& why,
                               absl::Duration now) {
-  job->last_failure = why;
-  job->excluded.insert(worker);
+  job->Make([&](StateUpdate* update) {
+    update->mutable_worker_excluded()->set_worker(worker);
+    update->mutable_worker_excluded()->set_message(why);
+  });
   CloseSession(worker, "worker_refused", why, now);
   membership_.Expel(worker);
 }
@@ -247,17 +255,17 @@ void CoordinatorCore::CloseSession(uint32_t worker, const std::string& kind,
   if (active_ == nullptr) {
     return;
   }
-  const SessionLedger::Session* const session = active_->ledger->Find(worker);
-  if (session == nullptr || session->state == SessionLedger::State::kClosing) {
+  const DurableSession* const session = active_->ledger()->Find(worker);
+  if (session == nullptr || session->state() == DurableSession::CLOSING) {
     return;
   }
   active_->AddEvent(now, kind, Worker(worker), text);
-  active_->ledger->Close(worker);
+  active_->ledger()->Close(worker);
 }
 
 void CoordinatorCore::TakeJobEvents(JobRecord* job, absl::Duration now) {
   for (JobProcedure::JobEvent& event : job->procedure()->TakeEvents()) {
-    Log(absl::StrCat("job ", job->id, " ", event.kind, ": ",
+    Log(absl::StrCat("job ", job->id(), " ", event.kind, ": ",
                      event.task.empty() ? "" : event.task + " ", event.text));
     job->AddEvent(now, std::move(event.kind), std::move(event.task), std::move(event.text));
   }

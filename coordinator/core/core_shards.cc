@@ -10,7 +10,6 @@
 namespace monsoon {
 namespace {
 
-using Stage = JobRecord::Stage;
 using Kind = ShardCommand::Kind;
 using Phase = JobProcedure::Phase;
 
@@ -19,18 +18,21 @@ std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
 
 }  // namespace
 
-CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment)
+CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment,
+                                 StateWriter::Observer observer)
     : cluster_(cluster),
       pid_(pid),
       started_(moment.now),
+      writer_(std::move(observer)),
       membership_({cluster.name(), static_cast<uint32_t>(cluster.worker_size()),
-                   absl::Milliseconds(cluster.lost_after_ms())}),
+                   absl::Milliseconds(cluster.lost_after_ms())},
+                  &writer_),
       shards_(static_cast<uint32_t>(cluster.ps_size()),
-              absl::Milliseconds(cluster.lost_after_ms())) {}
+              absl::Milliseconds(cluster.lost_after_ms())),
+      jobs_(&writer_) {}
 
 bool CoordinatorCore::wants_poll() const {
-  return active_ != nullptr && active_->stage == Stage::kEnding &&
-         active_->final_round > poll_round_;
+  return active_ != nullptr && active_->stage() == JOB_ENDING && active_->final_round > poll_round_;
 }
 
 void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
@@ -48,28 +50,29 @@ void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
 void CoordinatorCore::RecordShards(uint64_t round) {
   const bool complete = shards_.common_round() == round;
   for (const auto& job : jobs_.jobs()) {
-    if (!job->slices_ready || job->slices_lost || job->stage == Stage::kDeleting) {
+    if (!job->state().slices_ready() || job->state().slices_lost() ||
+        job->stage() == JOB_DELETING) {
       continue;
     }
     uint64_t lowest = UINT64_MAX;
     uint64_t highest = 0;
     for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-      const ShardJobStatus* const status = shards_.job(shard, job->id);
+      const ShardJobStatus* const status = shards_.job(shard, job->id());
       if (status == nullptr) {
         highest = 0;
         lowest = UINT64_MAX;
         break;
       }
-      job->shard_status[shard] = *status;
-      job->shard_pid[shard] = shards_.shard(shard).status.pid();
-      job->shard_rss[shard] = shards_.shard(shard).status.rss_bytes();
+      job->figures.shard_status[shard] = *status;
+      job->figures.shard_pid[shard] = shards_.shard(shard).status.pid();
+      job->figures.shard_rss[shard] = shards_.shard(shard).status.rss_bytes();
       lowest = std::min<uint64_t>(lowest, status->version_min());
       highest = std::max<uint64_t>(highest, status->version_min());
     }
     const bool trains = job.get() == active_ && job->started();
     if (complete && trains && lowest <= highest) {
-      job->skew_now = highest - lowest;
-      job->skew_max = std::max(job->skew_max.value_or(0), *job->skew_now);
+      job->figures.skew_now = highest - lowest;
+      job->figures.skew_max = std::max(job->figures.skew_max.value_or(0), *job->figures.skew_now);
     }
   }
 }
@@ -111,14 +114,16 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
 
 void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool restarted,
                                  absl::Duration now) {
-  if (!job->slices_begun || job->stage == Stage::kDeleting) {
+  if (!job->state().slices_begun() || job->stage() == JOB_DELETING) {
     return;
   }
   const bool touched =
-      (job->ledger != nullptr && !job->ledger->sessions().empty()) || job->started().has_value();
-  const bool written = touched || (job->init && job->slices_ready);
+      (job->ledger() != nullptr && !job->ledger()->empty()) || job->started().has_value();
+  const bool written = touched || (job->state().init() && job->state().slices_ready());
   if (job->ended_or_deleting()) {
-    job->slices_lost |= restarted;
+    if (restarted) {
+      job->Make([](StateUpdate* update) { update->mutable_slices_lost(); });
+    }
     return;
   }
   if (!restarted && !touched) {
@@ -126,42 +131,44 @@ void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool
   }
   if (!written) {
     // Only initial values were there: make them again.
-    job->stage = Stage::kQueued;
-    job->slices_ready = false;
-    job->downpour.reset();
-    job->sandblaster.reset();
-    job->batch_driver = false;
-    job->ledger.reset();
+    if (job->stage() != JOB_QUEUED) {
+      job->ChangeStage(JOB_QUEUED, now);
+    }
     if (active_ == job) {
       active_ = nullptr;
     }
     return;
   }
-  for (uint32_t shard = 0; shard < shards_.size() && job->ledger != nullptr; ++shard) {
+  for (uint32_t shard = 0; shard < shards_.size() && job->ledger() != nullptr; ++shard) {
     if (restarted || shards_.shard(shard).state != ShardView::State::kUp) {
-      job->ledger->SkipShard(shard);
+      job->ledger()->SkipShard(shard);
     }
   }
-  job->slices_lost |= restarted;
+  if (restarted) {
+    job->Make([](StateUpdate* update) { update->mutable_slices_lost(); });
+  }
   job->AddEvent(now, restarted ? "shard_restarted" : "shard_lost",
                 reason.substr(0, reason.find(' ')), reason);
   End(job, FAILED,
-      absl::StrCat(reason, "; its slice of job ", job->id,
+      absl::StrCat(reason, "; its slice of job ", job->id(),
                    restarted ? " is lost" : " cannot be reached"),
       now);
 }
 
 void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status& status,
-                                uint64_t epoch, Moment moment) {
+                                uint64_t shard_epoch, Moment moment) {
   JobRecord* const job = jobs_.Lookup(command.job);
   if (job == nullptr) {
     return;
   }
   switch (command.kind) {
     case Kind::kCreateJob:
-      if (job->stage == Stage::kCreating) {
+      if (job->stage() == JOB_CREATING) {
         if (status.ok()) {
-          job->shard_epoch[command.shard] = epoch;
+          job->Make([&](StateUpdate* update) {
+            update->mutable_shard_created()->set_shard(command.shard);
+            update->mutable_shard_created()->set_epoch(shard_epoch);
+          });
         }
         job->fanout.OnResult(
             command.shard,
@@ -172,14 +179,14 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status&
       }
       break;
     case Kind::kDeleteJob:
-      if (job->stage == Stage::kDeleting) {
+      if (job->stage() == JOB_DELETING) {
         job->fanout.OnResult(command.shard, status, moment.now);
       }
       break;
     case Kind::kOpenSession:
     case Kind::kCloseSession:
-      if (job->ledger != nullptr) {
-        job->ledger->OnResult(command, status, moment.now);
+      if (job->ledger() != nullptr) {
+        job->ledger()->OnResult(command, status, moment.now);
       }
       break;
   }
@@ -198,8 +205,8 @@ void CoordinatorCore::Tick(Moment moment) {
     CloseSession(worker, "worker_lost", text, moment.now);
   }
   for (const auto& job : jobs_.jobs()) {
-    if (job->stage == Stage::kReady && job->waits_for_client() &&
-        moment.now - job->ready_since > kInitTimeout) {
+    if (job->stage() == JOB_READY && job->waits_for_client() &&
+        moment.now - FromNanos(job->state().ready_ns()) > kInitTimeout) {
       End(job.get(), FAILED,
           absl::StrCat("the client has not written the parameters within ",
                        absl::FormatDuration(kInitTimeout)),
@@ -210,12 +217,11 @@ void CoordinatorCore::Tick(Moment moment) {
 }
 
 void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
-  if (job->stage == Stage::kQueued && shards_.all_up()) {
-    job->stage = Stage::kCreating;
-    job->slices_begun = true;
+  if (job->stage() == JOB_QUEUED && shards_.all_up()) {
+    job->ChangeStage(JOB_CREATING, now);
     job->fanout = ShardFanout(shards_.size());
   }
-  if (job->stage != Stage::kCreating || !job->fanout.done()) {
+  if (job->stage() != JOB_CREATING || !job->fanout.done()) {
     return;
   }
   if (!job->fanout.error().ok()) {
@@ -224,13 +230,12 @@ void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
     return;
   }
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    if (shards_.shard(shard).status.epoch() != job->shard_epoch[shard]) {
+    if (shards_.shard(shard).status.shard_epoch() !=
+        job->state().shard_epoch(static_cast<int>(shard))) {
       return;  // Restarted meanwhile: the next poll tells, and the job begins anew.
     }
   }
-  job->stage = Stage::kReady;
-  job->slices_ready = true;
-  job->ready_since = now;
+  job->ChangeStage(JOB_READY, now);
 }
 
 void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
@@ -238,17 +243,17 @@ void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
     return;
   }
   for (uint32_t worker = 0; worker < job->plan.replicas; ++worker) {
-    if (membership_.up(worker) && job->ledger->Find(worker) == nullptr &&
-        !job->excluded.contains(worker)) {
-      job->ledger->Open(worker, membership_.member(worker).incarnation);
+    if (membership_.up(worker) && job->ledger()->Find(worker) == nullptr &&
+        !job->excluded(worker)) {
+      job->ledger()->Open(worker, membership_.member(worker).incarnation);
     }
   }
 }
 
 void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
-  const SessionLedger::Changes changes = job->ledger->TakeChanges();
+  const SessionLedger::Changes changes = job->ledger()->TakeChanges();
   for (const uint32_t worker : changes.opened) {
-    const bool again = !job->worker_rate.try_emplace(worker).second;
+    const bool again = !job->figures.worker_rate.try_emplace(worker).second;
     job->procedure()->AddReplica(worker, now);
     job->AddEvent(now, again ? "worker_rejoined" : "worker_joined", Worker(worker),
                   absl::StrCat("pid ", membership_.member(worker).pid));
@@ -260,22 +265,22 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
   }
   for (const uint32_t worker : changes.closed) {
     const uint64_t released = job->procedure()->RemoveReplica(worker, now);
-    if (released > 0 && job->stage == Stage::kActive) {
+    if (released > 0 && job->stage() == JOB_ACTIVE) {
       job->AddEvent(
           now, "blocks_released", Worker(worker),
-          absl::StrCat(released, job->sandblaster != nullptr ? " contributions" : " blocks",
+          absl::StrCat(released, job->sandblaster() != nullptr ? " contributions" : " blocks",
                        " go to other replicas"));
     }
   }
-  if (job->stage == Stage::kEnding) {
-    if (!job->ledger->sessions().empty()) {
+  if (job->stage() == JOB_ENDING) {
+    if (!job->ledger()->empty()) {
       return;
     }
     if (job->final_round == 0) {
       job->final_round = poll_round_ + 1;
     }
     const bool seen = shards_.common_round().value_or(0) >= job->final_round;
-    if (seen || job->end_state != SUCCEEDED || !shards_.all_up()) {
+    if (seen || job->end_state() != SUCCEEDED || !shards_.all_up()) {
       FinishEnding(job, now);
     }
     return;
@@ -290,7 +295,7 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
     BeginBatch(job, now);
   }
   OpenSessions(job, now);
-  if (!job->started() || job->plan.replicas == 0 || !job->ledger->sessions().empty()) {
+  if (!job->started() || !job->ledger()->empty()) {
     job->no_replica_since.reset();
     return;
   }
@@ -299,11 +304,11 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
     job->AddEvent(now, "no_worker", "", "waits for a worker to join");
   }
   if (now - *job->no_replica_since > kNoReplicaTimeout ||
-      job->excluded.size() == job->plan.replicas) {
+      static_cast<uint32_t>(job->state().excluded_size()) == job->plan.replicas) {
     End(job, FAILED,
-        absl::StrFormat("no worker for %.0f s%s%s",
-                        absl::ToDoubleSeconds(now - *job->no_replica_since),
-                        job->last_failure.empty() ? "" : "; last: ", job->last_failure),
+        absl::StrFormat(
+            "no worker for %.0f s%s%s", absl::ToDoubleSeconds(now - *job->no_replica_since),
+            job->state().last_failure().empty() ? "" : "; last: ", job->state().last_failure()),
         now);
   }
 }
@@ -314,13 +319,13 @@ void CoordinatorCore::Advance(absl::Duration now) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& job : jobs_.jobs()) {
-      if (job->stage == Stage::kDeleting && job->fanout.done()) {
-        Log(absl::StrCat("job ", job->id, " deleted"));
-        jobs_.Remove(job->id);
+      if (job->stage() == JOB_DELETING && job->fanout.done()) {
+        Log(absl::StrCat("job ", job->id(), " deleted"));
+        jobs_.Remove(job->id());
         changed = true;
         break;
       }
-      if (job->init) {
+      if (job->state().init()) {
         AdvanceCreation(job.get(), now);
       }
     }
@@ -328,22 +333,21 @@ void CoordinatorCore::Advance(absl::Duration now) {
       if (JobRecord* const next = jobs_.NextToRun()) {
         AdvanceCreation(next, now);
         changed |= next->ended_or_deleting();
-        if (next->stage == Stage::kReady) {
+        if (next->stage() == JOB_READY) {
           active_ = next;
-          next->stage = Stage::kActive;
+          next->ChangeStage(JOB_ACTIVE, now);
           if (next->plan.job.has_downpour()) {
-            next->downpour = std::make_unique<DownpourJob>(
-                DownpourOptions::FromJob(next->plan.job, next->plan.examples));
+            next->BeginDownpour(DownpourOptions::FromJob(next->plan.job, next->plan.examples));
           } else {
             BeginBatch(next, now);
           }
-          next->ledger = std::make_unique<SessionLedger>(next->id, shards_.size());
+          next->BeginSessions();
         }
       }
     }
     if (active_ != nullptr) {
       AdvanceActive(active_, now);
-      if (active_ != nullptr && active_->stage == Stage::kEnding) {
+      if (active_ != nullptr && active_->stage() == JOB_ENDING) {
         AdvanceActive(active_, now);
       }
       changed |= active_ == nullptr;
@@ -354,15 +358,15 @@ void CoordinatorCore::Advance(absl::Duration now) {
 std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
   std::vector<ShardCommand> commands;
   for (const auto& job : jobs_.jobs()) {
-    if (job->stage == Stage::kCreating || job->stage == Stage::kDeleting) {
+    if (job->stage() == JOB_CREATING || job->stage() == JOB_DELETING) {
       for (const uint32_t shard : job->fanout.Due(moment.now)) {
         ShardCommand command;
         command.shard = shard;
-        command.job = job->id;
-        if (job->stage == Stage::kCreating) {
+        command.job = job->id();
+        if (job->stage() == JOB_CREATING) {
           command.kind = Kind::kCreateJob;
-          command.create = job->plan.CreateRequest(job->id, shard, job->init);
-          command.replace = shards_.job(shard, job->id) != nullptr;
+          command.create = job->plan.CreateRequest(job->id(), shard, job->state().init());
+          command.replace = shards_.job(shard, job->id()) != nullptr;
         } else {
           command.kind = Kind::kDeleteJob;
         }
@@ -371,7 +375,7 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
     }
   }
   if (active_ != nullptr) {
-    for (ShardCommand& command : active_->ledger->Due(moment.now)) {
+    for (ShardCommand& command : active_->ledger()->Due(moment.now)) {
       commands.push_back(std::move(command));
     }
   }

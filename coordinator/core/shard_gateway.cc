@@ -17,7 +17,7 @@ class ControlGateway : public ShardGateway {
   absl::StatusOr<ShardStatusReply> GetStatus() override { return status_->GetStatus(cluster_); }
   absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override {
     ASSIGN_OR_RETURN(const CreateShardJobReply reply, job_->CreateJob(request));
-    return reply.epoch();
+    return reply.shard_epoch();
   }
   absl::Status DeleteJob(const std::string& job) override { return job_->DeleteJob(job); }
   absl::Status OpenSession(const SessionKey& session) override {

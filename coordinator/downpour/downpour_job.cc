@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "coordinator/state/sorted_list.h"
 
 namespace monsoon {
 namespace {
@@ -75,27 +76,29 @@ DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
   return options;
 }
 
-DownpourJob::DownpourJob(const DownpourOptions& options)
+DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer)
     : options_(options),
+      job_(writer),
+      procedure_(writer, DOWNPOUR),
       blocks_({options.examples, options.block_examples, PlannedBlocks(options),
                options.max_epochs_ahead}),
-      evaluations_(options.has_test, options.evaluate_every_epochs, !options.hands_over) {
+      test_(options.has_test, options.evaluate_every_epochs, !options.hands_over, procedure_),
+      replicas_(procedure_) {
   CHECK(options.batch_size > 0);
 }
 
 void DownpourJob::AddReplica(uint32_t worker, absl::Duration now) {
   replicas_.Add(worker);
   blocks_.SetReplicas(replicas_.live());
-  if (phase_ != Phase::kIdle) {
+  if (phase() != Phase::kIdle) {
     return;
   }
-  started_ = now;
   if (options_.warmstart.steps() > 0 || options_.warmstart.seconds() > 0) {
-    phase_ = Phase::kWarmstart;
-    warm_replica_ = worker;
+    procedure_.Started(ProcedureState::WARMSTART, now);
+    SetWarmReplica(worker);
     AddEvent("warmstart", absl::StrCat(WorkerName(worker), " trains alone"));
   } else {
-    phase_ = Phase::kRunning;
+    procedure_.Started(ProcedureState::RUNNING, now);
     AddEvent("running", absl::StrCat(WorkerName(worker), " trains"));
   }
 }
@@ -104,15 +107,18 @@ uint64_t DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
   if (!replicas_.Remove(worker)) {
     return 0;
   }
-  const uint64_t released_before = blocks_.blocks_released();
-  blocks_.Release(worker);
+  const uint64_t released = blocks_.Release(worker);
+  if (released > 0) {
+    job_.Make(
+        [&](StateUpdate* update) { update->mutable_blocks_released()->set_blocks(released); });
+  }
   blocks_.SetReplicas(replicas_.live());
-  evaluations_.Remove(worker);
-  if (warm_replica_ == worker) {
-    warm_replica_.reset();
+  test_.Remove(worker);
+  if (IsWarmReplica(worker)) {
+    SetWarmReplica(std::nullopt);
   }
   Advance(now);
-  return blocks_.blocks_released() - released_before;
+  return released;
 }
 
 absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextWorkRequest& request,
@@ -123,7 +129,7 @@ absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextW
     return *known;
   }
   for (const BlockId& done : request.done()) {
-    blocks_.Done(worker, BlockRef{done.epoch(), done.block()});
+    BlockIsDone(worker, BlockRef{done.epoch(), done.block()});
   }
   Advance(now);
   NextWorkReply reply;
@@ -134,8 +140,42 @@ absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextW
   return reply;
 }
 
+void DownpourJob::BlockIsDone(uint32_t worker, BlockRef block) {
+  if (!blocks_.Done(worker, block)) {
+    return;  // a repeated or late report
+  }
+  job_.Make([&](StateUpdate* update) {
+    BlockDone* const done = update->mutable_block_done();
+    done->mutable_block()->set_epoch(block.epoch);
+    done->mutable_block()->set_block(block.block);
+    done->set_worker(worker);
+    done->set_examples(blocks_.examples_of(block.block));
+    done->set_epoch_blocks(static_cast<uint32_t>(blocks_.blocks_per_epoch()));
+  });
+}
+
+void DownpourJob::NoteSteps(uint64_t steps) {
+  if (steps > state().steps()) {
+    job_.Make([&](StateUpdate* update) { update->mutable_steps_counted()->set_steps(steps); });
+  }
+}
+
+void DownpourJob::SetWarmReplica(std::optional<uint32_t> worker) {
+  job_.Make([&](StateUpdate* update) {
+    WarmReplicaChanged* const change = update->mutable_warm_replica();
+    if (worker) {
+      change->set_worker(*worker);
+    }
+  });
+}
+
+uint64_t DownpourJob::work_done_by(uint32_t worker) const {
+  const WorkerBlocks* const done = FindWorker(state().done_by(), worker);
+  return done == nullptr ? 0 : done->blocks();
+}
+
 void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) {
-  if (phase_ >= Phase::kLeaving) {
+  if (phase() >= Phase::kLeaving) {
     if (options_.hands_over) {
       reply->mutable_wait()->set_retry_ms(kWaitMs);
     } else {
@@ -143,13 +183,13 @@ void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* rep
     }
     return;
   }
-  if (const auto id = evaluations_.Assign(worker, replicas_.live())) {
-    evaluations_.GivenOut({.step = steps_, .epoch = epoch(), .at = now - *started_});
+  if (const auto id = test_.Assign(worker, replicas_.live())) {
+    test_.GivenOut({.step = state().steps(), .epoch = epoch(), .at = now - *started()});
     reply->mutable_evaluate()->set_evaluation(*id);
     return;
   }
   const bool may_train =
-      phase_ == Phase::kRunning || (phase_ == Phase::kWarmstart && warm_replica_ == worker);
+      phase() == Phase::kRunning || (phase() == Phase::kWarmstart && IsWarmReplica(worker));
   if (may_train && Train(worker, reply)) {
     return;
   }
@@ -178,7 +218,7 @@ bool DownpourJob::Train(uint32_t worker, NextWorkReply* reply) {
 
 absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                            absl::Duration now) {
-  ASSIGN_OR_RETURN(const EvaluationRecord* const record, evaluations_.Report(worker, request));
+  ASSIGN_OR_RETURN(const TestResult* const record, test_.Report(worker, request));
   if (record == nullptr) {
     return absl::OkStatus();
   }
@@ -199,30 +239,32 @@ void DownpourJob::Describe(JobDescription* description) const {
   description->set_mode("downpour");
   JobDescription::Data* const data = description->mutable_data();
   data->set_blocks(blocks_.blocks_per_epoch());
-  data->set_blocks_done(blocks_.blocks_done());
-  data->set_blocks_released(blocks_.blocks_released());
+  data->set_blocks_done(state().blocks_done());
+  data->set_blocks_released(state().blocks_released());
 }
 
 void DownpourJob::BeginDraining(const std::string& why) {
   blocks_.Stop();
-  evaluations_.DropDue();
-  phase_ = Phase::kDraining;
+  job_.Make([](StateUpdate* update) { update->mutable_blocks_stopped(); });
+  test_.DropDue();
+  procedure_.ChangePhase(ProcedureState::DRAINING);
   AddEvent("finishing", why);
 }
 
 void DownpourJob::Advance(absl::Duration now) {
   if (running()) {
-    const double seconds = absl::ToDoubleSeconds(now - *started_);
-    if (phase_ == Phase::kWarmstart) {
+    const double seconds = absl::ToDoubleSeconds(now - *started());
+    if (phase() == Phase::kWarmstart) {
       const Warmstart& warmstart = options_.warmstart;
-      if ((warmstart.steps() > 0 && steps_ >= warmstart.steps()) ||
+      if ((warmstart.steps() > 0 && state().steps() >= warmstart.steps()) ||
           (warmstart.seconds() > 0 && seconds >= warmstart.seconds())) {
-        phase_ = Phase::kRunning;
-        AddEvent("full",
-                 absl::StrFormat("all replicas train after %d steps, %.1f s", steps_, seconds));
-      } else if (!warm_replica_ && !replicas_.live().empty()) {
-        warm_replica_ = *replicas_.live().begin();
-        AddEvent("warmstart", absl::StrCat(WorkerName(*warm_replica_), " takes over, alone"));
+        procedure_.ChangePhase(ProcedureState::RUNNING);
+        AddEvent("full", absl::StrFormat("all replicas train after %d steps, %.1f s",
+                                         state().steps(), seconds));
+      } else if (!state().has_warm_replica() && !replicas_.live().empty()) {
+        SetWarmReplica(*replicas_.live().begin());
+        AddEvent("warmstart",
+                 absl::StrCat(WorkerName(state().warm_replica()), " takes over, alone"));
       }
     }
     if (options_.stop.seconds() > 0 && seconds >= options_.stop.seconds()) {
@@ -233,20 +275,19 @@ void DownpourJob::Advance(absl::Duration now) {
         BeginDraining("all data is done");
       }
     } else {
-      evaluations_.NoteProgress(epoch());
+      test_.NoteProgress(epoch());
     }
   }
-  if (phase_ == Phase::kDraining && blocks_.all_done()) {
-    trained_ = now;
-    phase_ = Phase::kFinalEvaluation;
-    evaluations_.RequestFinal();
+  if (phase() == Phase::kDraining && blocks_.all_done()) {
+    procedure_.Trained(ProcedureState::FINAL_EVALUATION, now);
+    test_.RequestFinal();
   }
-  if (phase_ == Phase::kFinalEvaluation && evaluations_.finished()) {
-    phase_ = options_.hands_over ? Phase::kDone : Phase::kLeaving;
+  if (phase() == Phase::kFinalEvaluation && test_.finished()) {
+    procedure_.ChangePhase(options_.hands_over ? ProcedureState::DONE : ProcedureState::LEAVING);
     replicas_.BeginLeaving(now);
   }
-  if (phase_ == Phase::kLeaving && replicas_.Gone(now)) {
-    phase_ = Phase::kDone;
+  if (phase() == Phase::kLeaving && replicas_.Gone(now)) {
+    procedure_.ChangePhase(ProcedureState::DONE);
   }
 }
 
@@ -254,10 +295,10 @@ std::string DownpourJob::ReplicaState(uint32_t worker) const {
   if (!replicas_.contains(worker)) {
     return "WAITING";
   }
-  if (replicas_.left(worker) || phase_ == Phase::kDone) {
+  if (replicas_.left(worker) || phase() == Phase::kDone) {
     return "DONE";
   }
-  if (evaluations_.assigned_worker() == worker) {
+  if (test_.assigned_worker() == worker) {
     return "EVALUATING";
   }
   const NextWorkReply* const told = replicas_.last_reply(worker);
@@ -265,7 +306,7 @@ std::string DownpourJob::ReplicaState(uint32_t worker) const {
 }
 
 double DownpourJob::epoch() const {
-  return static_cast<double>(blocks_.examples_done()) / static_cast<double>(options_.examples);
+  return static_cast<double>(examples_done()) / static_cast<double>(options_.examples);
 }
 
 std::optional<uint64_t> DownpourJob::planned_examples() const {
@@ -286,15 +327,16 @@ double DownpourJob::planned_epochs() const {
 }
 
 double DownpourJob::fraction(absl::Duration now) const {
-  if (phase_ > Phase::kDraining) {
+  if (phase() > Phase::kDraining) {
     return 1.0;
   }
   double fraction = 0.0;
   if (const std::optional<uint64_t> examples = planned_examples()) {
-    fraction = static_cast<double>(blocks_.examples_done()) / static_cast<double>(*examples);
+    fraction = static_cast<double>(examples_done()) / static_cast<double>(*examples);
   }
-  if (options_.stop.seconds() > 0 && started_) {
-    fraction = std::max(fraction, absl::ToDoubleSeconds(now - *started_) / options_.stop.seconds());
+  if (options_.stop.seconds() > 0 && started()) {
+    fraction =
+        std::max(fraction, absl::ToDoubleSeconds(now - *started()) / options_.stop.seconds());
   }
   return std::min(fraction, 1.0);
 }

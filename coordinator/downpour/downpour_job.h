@@ -10,7 +10,6 @@
 // it is left out: replicas wait until the next procedure has work for them.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -20,10 +19,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "coordinator/data/block_dispenser.h"
-#include "coordinator/procedure/job_procedure.h"
-#include "coordinator/procedure/replica_set.h"
-#include "coordinator/procedure/test_evaluations.h"
+#include "coordinator/downpour/block_dispenser.h"
+#include "coordinator/job/job_procedure.h"
+#include "coordinator/job/replica_set.h"
+#include "coordinator/job/test_results.h"
+#include "coordinator/state/state_writer.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
@@ -47,7 +47,8 @@ struct DownpourOptions {
 
 class DownpourJob : public JobProcedure {
  public:
-  explicit DownpourJob(const DownpourOptions& options);
+  // `writer`'s job has begun DOWNPOUR, and nothing of it is done.
+  DownpourJob(const DownpourOptions& options, const JobWriter& writer);
 
   void AddReplica(uint32_t worker, absl::Duration now) override;
   uint64_t RemoveReplica(uint32_t worker, absl::Duration now) override;
@@ -55,19 +56,17 @@ class DownpourJob : public JobProcedure {
                                          absl::Duration now) override;
   absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                 absl::Duration now) override;
-  void NoteSteps(uint64_t steps) override { steps_ = std::max(steps_, steps); }
+  void NoteSteps(uint64_t steps) override;
   void Tick(absl::Duration now) override;
 
-  Phase phase() const override { return phase_; }
-  std::optional<absl::Duration> started() const override { return started_; }
-  std::optional<absl::Duration> trained() const override { return trained_; }
+  Phase phase() const override { return static_cast<Phase>(procedure_.state().phase()); }
+  std::optional<absl::Duration> started() const override { return procedure_.started(); }
+  std::optional<absl::Duration> trained() const override { return procedure_.trained(); }
   const std::set<uint32_t>& replicas() const override { return replicas_.live(); }
-  const std::vector<EvaluationRecord>& evaluations() const override {
-    return evaluations_.records();
-  }
+  std::vector<TestResult> test_results() const override { return test_.records(); }
   std::string ReplicaState(uint32_t worker) const override;
-  uint64_t work_done_by(uint32_t worker) const override { return blocks_.blocks_done_by(worker); }
-  uint64_t examples_done() const override { return blocks_.examples_done(); }
+  uint64_t work_done_by(uint32_t worker) const override;
+  uint64_t examples_done() const override { return state().examples_done(); }
   double epoch() const override;
   double planned_epochs() const override;
   std::optional<uint64_t> planned_examples() const override;
@@ -79,6 +78,8 @@ class DownpourJob : public JobProcedure {
 
  private:
   void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply);
+  // All gradients of the block are acknowledged.
+  void BlockIsDone(uint32_t worker, BlockRef block);
   // Leases blocks into `reply`; false when there is none for `worker`.
   bool Train(uint32_t worker, NextWorkReply* reply);
   // Goes to later phases as far as the state allows.
@@ -86,15 +87,19 @@ class DownpourJob : public JobProcedure {
   void BeginDraining(const std::string& why);
   void AddEvent(const std::string& kind, const std::string& text);
 
+  const DownpourState& state() const { return job_.job().downpour(); }
+  // The only replica that trains during the warmstart; nothing: nobody yet.
+  void SetWarmReplica(std::optional<uint32_t> worker);
+  bool IsWarmReplica(uint32_t worker) const {
+    return state().has_warm_replica() && state().warm_replica() == worker;
+  }
+
   const DownpourOptions options_;
-  BlockDispenser blocks_;
-  TestEvaluations evaluations_;
+  const JobWriter job_;
+  const ProcedureWriter procedure_;
+  BlockDispenser blocks_;  // leases; what is done stands in the state too
+  TestResults test_;
   ReplicaSet replicas_;
-  Phase phase_ = Phase::kIdle;
-  std::optional<uint32_t> warm_replica_;
-  std::optional<absl::Duration> started_;
-  std::optional<absl::Duration> trained_;
-  uint64_t steps_ = 0;
   std::vector<JobEvent> events_;
 };
 

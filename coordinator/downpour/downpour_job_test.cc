@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "common/testing/status_matchers.h"
-#include "coordinator/procedure/replica_set.h"
+#include "coordinator/job/replica_set.h"
+#include "coordinator/state/replayed_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -75,7 +76,8 @@ class Replicas {
 };
 
 TEST(DownpourJobTest, OneReplicaToTheEnd) {
-  DownpourJob job(FourBlocks(1.5));
+  testing::ReplayedState state;
+  DownpourJob job(FourBlocks(1.5), state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   EXPECT_EQ(job.phase(), Phase::kIdle);
   replicas.Add(0);
@@ -99,11 +101,12 @@ TEST(DownpourJobTest, OneReplicaToTheEnd) {
   EXPECT_EQ(job.blocks().blocks_done(), 6u);
   EXPECT_EQ(job.fraction(replicas.now_), 1.0);
   EXPECT_EQ(job.ReplicaState(0), "DONE");
-  EXPECT_TRUE(job.evaluations().empty());
+  EXPECT_TRUE(job.test_results().empty());
 }
 
 TEST(DownpourJobTest, RepeatedRequestsGetTheSameAnswer) {
-  DownpourJob job(FourBlocks(1));
+  testing::ReplayedState state;
+  DownpourJob job(FourBlocks(1), state.Begun(DOWNPOUR).job_writer());
   job.AddReplica(0, absl::ZeroDuration());
   NextWorkRequest request;
   request.set_request(1);
@@ -118,23 +121,30 @@ TEST(DownpourJobTest, RepeatedRequestsGetTheSameAnswer) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/1")));
 }
 
+std::optional<uint64_t> Planned(const DownpourOptions& options) {
+  testing::ReplayedState state;
+  return DownpourJob(options, state.Begun(DOWNPOUR).job_writer()).planned_examples();
+}
+
 TEST(DownpourJobTest, StopByStepsRoundsUpToABlock) {
   DownpourOptions options = FourBlocks(0);
   options.stop.set_steps(17);  // Blocks have 4, 4, 4, 2 steps: 14 an epoch.
-  DownpourJob job(options);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
   EXPECT_EQ(job.planned_examples(), 90u);
   options.stop.set_steps(14);
-  EXPECT_EQ(DownpourJob(options).planned_examples(), 70u);
+  EXPECT_EQ(Planned(options), 70u);
   options.stop.set_steps(12);
-  EXPECT_EQ(DownpourJob(options).planned_examples(), 60u);
+  EXPECT_EQ(Planned(options), 60u);
   options.stop.set_steps(1);
-  EXPECT_EQ(DownpourJob(options).planned_examples(), 20u);
+  EXPECT_EQ(Planned(options), 20u);
 }
 
 TEST(DownpourJobTest, WarmstartByStepsThenFull) {
   DownpourOptions options = FourBlocks(3);
   options.warmstart.set_steps(10);
-  DownpourJob job(options);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   replicas.Add(1);
   replicas.Add(0);
@@ -156,7 +166,8 @@ TEST(DownpourJobTest, WarmstartByStepsThenFull) {
 TEST(DownpourJobTest, WarmstartIsTakenOverAndEndsByTime) {
   DownpourOptions options = FourBlocks(3);
   options.warmstart.set_seconds(5);
-  DownpourJob job(options);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Add(1);
@@ -175,7 +186,8 @@ TEST(DownpourJobTest, WarmstartIsTakenOverAndEndsByTime) {
 }
 
 TEST(DownpourJobTest, LostReplicasBlocksAreTakenEvenInTheTail) {
-  DownpourJob job(FourBlocks(1));
+  testing::ReplayedState state;
+  DownpourJob job(FourBlocks(1), state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Add(1);
@@ -194,7 +206,8 @@ TEST(DownpourJobTest, FlushesWhoHoldsUpTheNextEpoch) {
   DownpourOptions options = FourBlocks(0);
   options.stop.set_seconds(100);
   options.max_epochs_ahead = 1;
-  DownpourJob job(options);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   NextWorkReply reply;
@@ -209,7 +222,8 @@ TEST(DownpourJobTest, FlushesWhoHoldsUpTheNextEpoch) {
 TEST(DownpourJobTest, SecondsStopLeasingAndDrain) {
   DownpourOptions options = FourBlocks(0);
   options.stop.set_seconds(10);
-  DownpourJob job(options);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Ask(0);
@@ -227,7 +241,8 @@ TEST(DownpourJobTest, PeriodicAndFinalEvaluation) {
   DownpourOptions options = FourBlocks(2);
   options.has_test = true;
   options.evaluate_every_epochs = 0.5;
-  DownpourJob job(options);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Add(1);
@@ -240,14 +255,14 @@ TEST(DownpourJobTest, PeriodicAndFinalEvaluation) {
   job.NoteSteps(12);
   EXPECT_TRUE(replicas.Ask(1).has_train());  // The others go on.
   ASSERT_OK(replicas.Report(0, evaluate.evaluate().evaluation(), 80));
-  ASSERT_EQ(job.evaluations().size(), 1u);
-  EXPECT_EQ(job.evaluations()[0].step, 8u);
-  EXPECT_DOUBLE_EQ(job.evaluations()[0].epoch, 40.0 / 70);
-  EXPECT_EQ(job.evaluations()[0].accuracy, 0.8);
-  EXPECT_EQ(job.evaluations()[0].loss, 0.5);
-  EXPECT_FALSE(job.evaluations()[0].final);
+  ASSERT_EQ(job.test_results().size(), 1u);
+  EXPECT_EQ(job.test_results()[0].step, 8u);
+  EXPECT_DOUBLE_EQ(job.test_results()[0].epoch, 40.0 / 70);
+  EXPECT_EQ(job.test_results()[0].accuracy, 0.8);
+  EXPECT_EQ(job.test_results()[0].loss, 0.5);
+  EXPECT_FALSE(job.test_results()[0].final);
   ASSERT_OK(replicas.Report(0, evaluate.evaluate().evaluation(), 80));  // Repeated.
-  EXPECT_EQ(job.evaluations().size(), 1u);
+  EXPECT_EQ(job.test_results().size(), 1u);
   // To the end, each evaluation by whose turn it is.
   for (int i = 0; i < 40 && job.phase() != Phase::kDone; ++i) {
     const uint32_t worker = i % 2;
@@ -257,15 +272,16 @@ TEST(DownpourJobTest, PeriodicAndFinalEvaluation) {
     }
   }
   EXPECT_EQ(job.phase(), Phase::kDone);
-  EXPECT_TRUE(job.evaluations().back().final);
-  EXPECT_EQ(job.evaluations().back().epoch, 2.0);
+  EXPECT_TRUE(job.test_results().back().final);
+  EXPECT_EQ(job.test_results().back().epoch, 2.0);
   EXPECT_EQ(replicas.visits_.size(), 8u);
 }
 
 TEST(DownpourJobTest, FinalEvaluationMovesWhenItsReplicaIsLost) {
   DownpourOptions options = FourBlocks(1);
   options.has_test = true;
-  DownpourJob job(options);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Add(1);
@@ -282,11 +298,11 @@ TEST(DownpourJobTest, FinalEvaluationMovesWhenItsReplicaIsLost) {
   EXPECT_THAT(replicas.Report(0, second.evaluate().evaluation(), 1),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/0")));
   ASSERT_OK(replicas.Report(0, first.evaluate().evaluation(), 1));  // Outdated: ignored.
-  EXPECT_TRUE(job.evaluations().empty());
+  EXPECT_TRUE(job.test_results().empty());
   ASSERT_OK(replicas.Report(1, second.evaluate().evaluation(), 90));
   EXPECT_TRUE(replicas.Ask(1).has_finish());
   EXPECT_EQ(job.phase(), Phase::kDone);
-  EXPECT_EQ(job.evaluations().back().accuracy, 0.9);
+  EXPECT_EQ(job.test_results().back().accuracy, 0.9);
 }
 
 TEST(DownpourJobTest, TargetAccuracyEndsIt) {
@@ -294,7 +310,8 @@ TEST(DownpourJobTest, TargetAccuracyEndsIt) {
   options.has_test = true;
   options.evaluate_every_epochs = 1;
   options.stop.set_target_accuracy(0.9);
-  DownpourJob job(options);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   int evaluations = 0;
@@ -311,7 +328,8 @@ TEST(DownpourJobTest, TargetAccuracyEndsIt) {
 }
 
 TEST(DownpourJobTest, LeavingDoesNotWaitForEver) {
-  DownpourJob job(FourBlocks(0.5));
+  testing::ReplayedState state;
+  DownpourJob job(FourBlocks(0.5), state.Begun(DOWNPOUR).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Add(1);

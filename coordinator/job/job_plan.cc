@@ -25,9 +25,6 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   for (uint32_t shard = 0; shard < shards; ++shard) {
     plan.shard_bytes.push_back(ShardBytes(plan.job, map.shard(shard).size()));
   }
-  if (plan.job.sandblaster().has_synthetic()) {
-    return plan;
-  }
   absl::StatusOr<DatasetInfo> train = DescribeDataset(plan.job.train());
   if (!train.ok()) {
     return Annotate(train.status(), "train");
@@ -46,6 +43,30 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   const auto workers = static_cast<uint32_t>(cluster.worker_size());
   const uint32_t wanted = WantedReplicas(plan.job);
   plan.replicas = wanted != 0 && wanted < workers ? wanted : workers;
+  return plan;
+}
+
+StoredJobPlan JobPlan::ToStored() const {
+  StoredJobPlan stored;
+  *stored.mutable_job() = job;
+  stored.set_parameters(parameters);
+  stored.set_layout_hash(layout_hash);
+  stored.set_max_stripe_bytes(max_stripe_bytes);
+  stored.set_examples(examples);
+  stored.set_replicas(replicas);
+  stored.mutable_shard_bytes()->Add(shard_bytes.begin(), shard_bytes.end());
+  return stored;
+}
+
+JobPlan JobPlan::FromStored(const StoredJobPlan& stored) {
+  JobPlan plan;
+  plan.job = stored.job();
+  plan.parameters = stored.parameters();
+  plan.layout_hash = stored.layout_hash();
+  plan.max_stripe_bytes = stored.max_stripe_bytes();
+  plan.examples = stored.examples();
+  plan.replicas = stored.replicas();
+  plan.shard_bytes.assign(stored.shard_bytes().begin(), stored.shard_bytes().end());
   return plan;
 }
 

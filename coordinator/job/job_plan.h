@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
+#include "proto/coordinator_state.pb.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 
@@ -18,8 +19,8 @@ struct JobPlan {
   uint64_t parameters = 0;  // without padding
   uint64_t layout_hash = 0;
   uint64_t max_stripe_bytes = 0;
-  uint64_t examples = 0;  // of the training set; 0 in a synthetic job
-  uint32_t replicas = 0;  // how many workers may take part; 0 in a synthetic job
+  uint64_t examples = 0;  // of the training set
+  uint32_t replicas = 0;  // how many workers may take part
   // Parameters, optimizer state, and for Sandblaster vectors and exact sums in
   // bytes, per shard (ShardBytes).
   std::vector<uint64_t> shard_bytes;
@@ -28,6 +29,10 @@ struct JobPlan {
   // on the disk). The errors are those of ValidateJob, ValidateJobOnCluster,
   // DescribeDataset and ValidateJobOnData.
   static absl::StatusOr<JobPlan> Make(const Job& job, const Cluster& cluster);
+
+  // As the durable state keeps it.
+  StoredJobPlan ToStored() const;
+  static JobPlan FromStored(const StoredJobPlan& stored);
 
   // The command that makes slice `shard` of job `id`.
   CreateShardJobRequest CreateRequest(const std::string& id, uint32_t shard,

@@ -88,20 +88,6 @@ TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("larger than the training")));
 }
 
-TEST(JobPlanTest, SyntheticNeedsNeitherDataNorWorkers) {
-  Job job;
-  job.set_name("j");
-  *job.mutable_model() = TestJob().model();
-  job.mutable_sandblaster()->set_history(3);
-  job.mutable_sandblaster()->mutable_synthetic()->set_condition(10);
-  Cluster cluster = TestCluster(1);
-  cluster.clear_worker();
-  ASSERT_OK_AND_ASSIGN(const JobPlan plan, JobPlan::Make(job, cluster));
-  EXPECT_EQ(plan.examples, 0u);
-  EXPECT_EQ(plan.replicas, 0u);
-  EXPECT_THAT(plan.shard_bytes, ElementsAre(512 * 4 * 18));
-}
-
 TEST(JobPlanTest, ErrorsNameTheField) {
   Job job = TestJob();
   job.clear_batch_size();

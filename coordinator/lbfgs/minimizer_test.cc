@@ -225,7 +225,7 @@ TEST(MinimizerTest, CommandsStaySmallAtHistoryTen) {
       // What a space of shards adds.
       request.set_job(std::string(68, 'j'));
       request.set_op_id(1u << 30);
-      request.set_epoch(~uint64_t{0});
+      request.set_shard_epoch(~uint64_t{0});
       largest = std::max(largest, request.ByteSizeLong());
       return LocalVectorSpace::Execute(std::move(request));
     }

@@ -1,9 +1,9 @@
-// SyntheticObjective: the convex quadratic of job.proto's SyntheticQuadratic,
+// SyntheticObjective: a convex quadratic, for tests and measurements,
 //
 //   F(w) = 1/2 sum of a_i (w_i - b_i)^2 + l2/2 |w|^2,
 //
 // by vector operations alone, so that the shards compute it without workers or
-// data. To measure shards and coordinator at any length of vector.
+// data, at any length of vector.
 //
 // Rounds: 2 to make a and b, then 3 per evaluation (5 with l2). Needs 3 vectors
 // besides w and the gradient (4 with l2). Its minimiser is a_i b_i / (a_i + l2).

@@ -13,8 +13,6 @@
 namespace monsoon {
 namespace {
 
-constexpr size_t kTraceLength = 1000;
-
 // A replica that waits for the driver asks again soon: a step of L-BFGS between
 // two evaluations takes milliseconds. Many replicas share about 5000 calls/s.
 constexpr uint32_t kMinWaitMs = 2;
@@ -30,9 +28,6 @@ absl::StatusOr<SandblasterOptions> SandblasterOptions::FromJob(const Job& job, u
   options.max_iterations =
       sandblaster.max_iterations() != 0 ? sandblaster.max_iterations() : kDefaultMaxIterations;
   options.backup_copies = !sandblaster.no_backup_copies();
-  if (sandblaster.has_synthetic()) {
-    return options;
-  }
   options.examples = examples;
   options.has_test = job.has_test();
   options.evaluate_every_iterations = sandblaster.evaluate_every_iterations();
@@ -51,16 +46,19 @@ absl::StatusOr<SandblasterOptions> SandblasterOptions::FromJob(const Job& job, u
   return options;
 }
 
-SandblasterJob::SandblasterJob(const SandblasterOptions& options)
+SandblasterJob::SandblasterJob(const SandblasterOptions& options, const JobWriter& writer)
     : options_(options),
+      job_(writer),
+      procedure_(writer, SANDBLASTER),
       scheduler_(options.backup_copies),
-      evaluations_(options.has_test, options.evaluate_every_iterations, /*ends_job=*/true) {}
+      test_(options.has_test, options.evaluate_every_iterations, /*ends_job=*/true, procedure_),
+      replicas_(procedure_) {}
 
 // ---- the driver --------------------------------------------------------------
 
 void SandblasterJob::StartEvaluation(uint64_t evaluation, const std::string& vector, bool probe,
                                      absl::Duration now) {
-  CHECK(evaluation > scheduler_.evaluation() && !scheduler_.open() && !finished_ && !trained_);
+  CHECK(evaluation > scheduler_.evaluation() && !scheduler_.open() && !finished_ && !trained());
   vector_ = vector;
   evaluation_began_ = now;
   scheduler_.Begin(evaluation, contributions(probe));
@@ -77,36 +75,43 @@ void SandblasterJob::CancelEvaluation() {
 }
 
 void SandblasterJob::NoteIteration(JobDescription::Iteration iteration, absl::Duration now) {
-  iteration.set_elapsed_s(started_ ? absl::ToDoubleSeconds(now - *started_) : 0);
-  evaluations_.NoteProgress(iteration.iteration());
-  trace_.push_back(std::move(iteration));
-  if (trace_.size() > kTraceLength) {
-    trace_.pop_front();
-  }
+  iteration.set_elapsed_s(started() ? absl::ToDoubleSeconds(now - *started()) : 0);
+  test_.NoteProgress(iteration.iteration());
+  job_.Make([&](StateUpdate* update) {
+    update->set_procedure(SANDBLASTER);
+    *update->mutable_iteration() = std::move(iteration);
+  });
 }
 
-void SandblasterJob::StartWithoutReplicas(absl::Duration now) {
-  CHECK(phase_ == Phase::kIdle && options_.plan.contributions() == 0);
-  Begin("the shards compute alone", now);
+void SandblasterJob::NoteFigures(const BatchFigures& figures) {
+  job_.Make([&](StateUpdate* update) {
+    update->set_procedure(SANDBLASTER);
+    *update->mutable_batch_figures() = figures;
+  });
+}
+
+uint32_t SandblasterJob::last_iteration() const {
+  return state().iteration().empty() ? 0 : state().iteration().rbegin()->iteration();
 }
 
 void SandblasterJob::Begin(const std::string& text, absl::Duration now) {
-  started_ = now;
-  phase_ = Phase::kRunning;
+  procedure_.Started(ProcedureState::RUNNING, now);
   AddEvent("running", "", text);
 }
 
 void SandblasterJob::DriverDone(const std::string& end_reason, absl::Duration now) {
-  CHECK(!trained_);
+  CHECK(!trained());
   CancelEvaluation();
-  end_reason_ = end_reason;
-  if (!started_) {
-    started_ = now;
+  job_.Make([&](StateUpdate* update) {
+    update->set_procedure(SANDBLASTER);
+    update->mutable_batch_ended()->set_reason(end_reason);
+  });
+  if (!started()) {
+    procedure_.Started(ProcedureState::IDLE, now);
   }
-  trained_ = now;
-  phase_ = Phase::kFinalEvaluation;
-  evaluations_.DropDue();
-  evaluations_.RequestFinal();
+  procedure_.Trained(ProcedureState::FINAL_EVALUATION, now);
+  test_.DropDue();
+  test_.RequestFinal();
   AddEvent("finishing", "", end_reason);
   Advance(now);
 }
@@ -116,7 +121,7 @@ void SandblasterJob::DriverDone(const std::string& end_reason, absl::Duration no
 void SandblasterJob::AddReplica(uint32_t worker, absl::Duration now) {
   replicas_.Add(worker);
   scheduler_.AddReplica(worker);
-  if (phase_ == Phase::kIdle) {
+  if (phase() == Phase::kIdle) {
     Begin(absl::StrCat(WorkerName(worker), " computes contributions"), now);
   }
 }
@@ -125,7 +130,7 @@ uint64_t SandblasterJob::RemoveReplica(uint32_t worker, absl::Duration now) {
   if (!replicas_.Remove(worker)) {
     return 0;
   }
-  evaluations_.Remove(worker);
+  test_.Remove(worker);
   const uint64_t again = scheduler_.RemoveReplica(worker, now);
   Advance(now);
   return again;
@@ -183,7 +188,7 @@ void SandblasterJob::Take(uint32_t worker, const ContributionResult& result, abs
     return;
   }
   if (scheduler_.Complete(worker, result.evaluation(), result.contribution(), now) !=
-      ChunkScheduler::Outcome::kFirst) {
+      ContributionScheduler::Outcome::kFirst) {
     return;
   }
   CHECK(ledger_.Add(result.contribution(),
@@ -208,14 +213,20 @@ void SandblasterJob::Finish(absl::Duration now) {
 }
 
 void SandblasterJob::NoteBackend(uint32_t worker, const std::string& fingerprint) {
-  if (backends_.contains(fingerprint)) {
+  const auto known = [&](const BackendSeen& seen) { return seen.fingerprint() == fingerprint; };
+  if (std::ranges::any_of(state().backend(), known)) {
     return;
   }
-  backends_[fingerprint] = worker;
-  if (backends_.size() == 2) {
+  job_.Make([&](StateUpdate* update) {
+    update->set_procedure(SANDBLASTER);
+    update->mutable_backend_seen()->set_fingerprint(fingerprint);
+    update->mutable_backend_seen()->set_worker(worker);
+  });
+  if (state().backend_size() == 2) {
     std::string names;
-    for (const auto& [name, first] : backends_) {
-      absl::StrAppend(&names, names.empty() ? "" : ", ", WorkerName(first), " has ", name);
+    for (const BackendSeen& seen : state().backend()) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", WorkerName(seen.worker()), " has ",
+                      seen.fingerprint());
     }
     AddEvent("mixed_backends", WorkerName(worker),
              absl::StrCat(names, ": each contribution counts once, but not with the same bits"));
@@ -223,19 +234,17 @@ void SandblasterJob::NoteBackend(uint32_t worker, const std::string& fingerprint
 }
 
 void SandblasterJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) {
-  if (phase_ == Phase::kLeaving || phase_ == Phase::kDone) {
+  if (phase() >= Phase::kLeaving) {
     reply->mutable_finish();
     return;
   }
-  if (const auto id = evaluations_.Assign(worker, replicas_.live())) {
+  if (const auto id = test_.Assign(worker, replicas_.live())) {
     // First what it holds: the batch waits for that.
     if (scheduler_.held(worker) > 0) {
       Wait(reply);
       return;
     }
-    evaluations_.GivenOut({.step = trace_.empty() ? 0 : trace_.back().iteration(),
-                           .epoch = epoch(),
-                           .at = now - *started_});
+    test_.GivenOut({.step = last_iteration(), .epoch = epoch(), .at = now - *started()});
     reply->mutable_evaluate()->set_evaluation(*id);
     return;
   }
@@ -262,7 +271,7 @@ void SandblasterJob::Wait(NextWorkReply* reply) const {
 absl::Status SandblasterJob::ReportEvaluation(uint32_t worker,
                                               const ReportEvaluationRequest& request,
                                               absl::Duration now) {
-  ASSIGN_OR_RETURN(const EvaluationRecord* const record, evaluations_.Report(worker, request));
+  ASSIGN_OR_RETURN(const TestResult* const record, test_.Report(worker, request));
   if (record == nullptr) {
     return absl::OkStatus();
   }
@@ -274,12 +283,12 @@ absl::Status SandblasterJob::ReportEvaluation(uint32_t worker,
 }
 
 void SandblasterJob::Advance(absl::Duration now) {
-  if (phase_ == Phase::kFinalEvaluation && evaluations_.finished()) {
-    phase_ = Phase::kLeaving;
+  if (phase() == Phase::kFinalEvaluation && test_.finished()) {
+    procedure_.ChangePhase(ProcedureState::LEAVING);
     replicas_.BeginLeaving(now);
   }
-  if (phase_ == Phase::kLeaving && replicas_.Gone(now)) {
-    phase_ = Phase::kDone;
+  if (phase() == Phase::kLeaving && replicas_.Gone(now)) {
+    procedure_.ChangePhase(ProcedureState::DONE);
   }
 }
 
@@ -289,10 +298,10 @@ std::string SandblasterJob::ReplicaState(uint32_t worker) const {
   if (!replicas_.contains(worker)) {
     return "WAITING";
   }
-  if (replicas_.left(worker) || phase_ == Phase::kDone) {
+  if (replicas_.left(worker) || phase() == Phase::kDone) {
     return "DONE";
   }
-  if (evaluations_.assigned_worker() == worker) {
+  if (test_.assigned_worker() == worker) {
     return "EVALUATING";
   }
   return scheduler_.held(worker) > 0 ? "RUNNING" : "WAITING";
@@ -305,43 +314,42 @@ double SandblasterJob::epoch() const {
 }
 
 double SandblasterJob::fraction(absl::Duration) const {
-  if (trained_) {
+  if (trained()) {
     return 1;
   }
-  const double iterations = trace_.empty() ? 0 : trace_.back().iteration();
-  return std::min(1.0, iterations / std::max<uint32_t>(options_.max_iterations, 1));
+  return std::min(
+      1.0, static_cast<double>(last_iteration()) / std::max<uint32_t>(options_.max_iterations, 1));
 }
 
 void SandblasterJob::Describe(JobDescription* description) const {
   description->set_mode("sandblaster");
   JobDescription::Sandblaster* const out = description->mutable_sandblaster();
-  if (!trace_.empty()) {
-    const JobDescription::Iteration& last = trace_.back();
+  if (!state().iteration().empty()) {
+    const JobDescription::Iteration& last = *state().iteration().rbegin();
     out->set_iteration(last.iteration());
     out->set_f(last.f());
     out->set_gradient_norm(last.gradient_norm());
     out->set_step_length(last.step_length());
   }
-  out->set_evaluations(figures_.evaluations);
-  out->set_overflows(figures_.overflows);
-  out->set_commands(figures_.commands);
-  out->set_command_bytes(figures_.command_bytes);
-  out->set_largest_command_bytes(figures_.largest_command_bytes);
-  const ChunkScheduler::Progress& progress = scheduler_.progress();
+  const BatchFigures& figures = state().figures();
+  out->set_evaluations(figures.evaluations());
+  out->set_overflows(figures.overflows());
+  out->set_commands(figures.commands());
+  out->set_command_bytes(figures.command_bytes());
+  out->set_largest_command_bytes(figures.largest_command_bytes());
+  const ContributionScheduler::Progress& progress = scheduler_.progress();
   out->set_chunks_total(progress.total);
   out->set_chunks_done(progress.done);
   out->set_chunks_outstanding(progress.outstanding);
-  const ChunkScheduler::Statistics& statistics = scheduler_.statistics();
+  const ContributionScheduler::Statistics& statistics = scheduler_.statistics();
   out->set_chunks_backup(statistics.backup_copies);
   if (statistics.leases > 0) {
     out->set_affinity(static_cast<double>(statistics.continuing_leases) /
                       static_cast<double>(statistics.leases));
   }
-  out->set_end_reason(end_reason_);
+  out->set_end_reason(end_reason());
   out->set_reproducibility(reproducibility());
-  for (const JobDescription::Iteration& iteration : trace_) {
-    *out->add_trace() = iteration;
-  }
+  *out->mutable_trace() = state().iteration();
 }
 
 std::vector<SandblasterJob::JobEvent> SandblasterJob::TakeEvents() {

@@ -1,7 +1,7 @@
 // SandblasterJob: what each replica of one Sandblaster job does next, from the
 // first evaluation to the end (Dean et al. 2012, section 4.2). It answers
-// NextWork with contributions, adds up the losses, and schedules the test-set
-// evaluations.
+// NextWork with contributions, adds up the losses, and schedules the runs over
+// the test set.
 //
 //   kIdle -> kRunning -> kFinalEvaluation -> kLeaving -> kDone
 //
@@ -12,13 +12,11 @@
 // The loss has the same bits whichever replicas computed the contributions, as
 // long as their backends have one fingerprint: reproducibility() tells.
 //
-// A pure state machine: `now` (since any origin) never goes back. Not thread
-// safe: the driver's thread holds the coordinator's lock.
+// A pure state machine over the job's durable state: `now` (since any origin) never
+// goes back. Not thread safe: the driver's thread holds the coordinator's lock.
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -27,19 +25,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "coordinator/chunk/chunk_planner.h"
-#include "coordinator/chunk/chunk_scheduler.h"
-#include "coordinator/chunk/loss_ledger.h"
-#include "coordinator/procedure/job_procedure.h"
-#include "coordinator/procedure/replica_set.h"
-#include "coordinator/procedure/test_evaluations.h"
+#include "coordinator/job/job_procedure.h"
+#include "coordinator/job/replica_set.h"
+#include "coordinator/job/test_results.h"
+#include "coordinator/sandblaster/chunk_planner.h"
+#include "coordinator/sandblaster/contribution_scheduler.h"
+#include "coordinator/sandblaster/loss_ledger.h"
+#include "coordinator/state/state_writer.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
 
 struct SandblasterOptions {
-  uint64_t examples = 0;  // of the training set; 0 for a synthetic objective
-  ChunkPlan plan;         // of the batch; empty for a synthetic objective
+  uint64_t examples = 0;  // of the training set
+  ChunkPlan plan;         // of the batch
   uint32_t max_iterations = 0;
   uint32_t evaluate_every_iterations = 0;  // 0: only at the end
   bool has_test = false;
@@ -63,16 +62,9 @@ class SandblasterJob : public JobProcedure {
     bool finite = true;
     absl::Duration took;
   };
-  // Totals that only the driver knows.
-  struct DriverFigures {
-    uint64_t evaluations = 0;  // finished, probes apart
-    uint64_t overflows = 0;
-    uint64_t commands = 0;
-    uint64_t command_bytes = 0;
-    uint64_t largest_command_bytes = 0;
-  };
 
-  explicit SandblasterJob(const SandblasterOptions& options);
+  // `writer`'s job has begun SANDBLASTER, and nothing of it is done.
+  SandblasterJob(const SandblasterOptions& options, const JobWriter& writer);
 
   // ---- for the driver ----
 
@@ -91,13 +83,11 @@ class SandblasterJob : public JobProcedure {
   // An iteration ended, and its parameters are published; elapsed_s is filled
   // in here. Test-set evaluations overlap the next batch evaluation.
   void NoteIteration(JobDescription::Iteration iteration, absl::Duration now);
-  void NoteFigures(const DriverFigures& figures) { figures_ = figures; }
-  // A synthetic job runs without replicas: it begins to run now.
-  void StartWithoutReplicas(absl::Duration now);
+  void NoteFigures(const BatchFigures& figures);
   // Training ends: drops what is open and begins the final test-set evaluation
   // of the published parameters.
   void DriverDone(const std::string& end_reason, absl::Duration now);
-  const std::string& end_reason() const { return end_reason_; }
+  const std::string& end_reason() const { return state().end_reason(); }
 
   // ---- for the core: JobProcedure says more ----
 
@@ -111,13 +101,11 @@ class SandblasterJob : public JobProcedure {
   void NoteSteps(uint64_t) override {}
   void Tick(absl::Duration now) override { Advance(now); }
 
-  Phase phase() const override { return phase_; }
-  std::optional<absl::Duration> started() const override { return started_; }
-  std::optional<absl::Duration> trained() const override { return trained_; }
+  Phase phase() const override { return static_cast<Phase>(procedure_.state().phase()); }
+  std::optional<absl::Duration> started() const override { return procedure_.started(); }
+  std::optional<absl::Duration> trained() const override { return procedure_.trained(); }
   const std::set<uint32_t>& replicas() const override { return replicas_.live(); }
-  const std::vector<EvaluationRecord>& evaluations() const override {
-    return evaluations_.records();
-  }
+  std::vector<TestResult> test_results() const override { return test_.records(); }
   std::string ReplicaState(uint32_t worker) const override;
   uint64_t work_done_by(uint32_t worker) const override { return scheduler_.counted_by(worker); }
   uint64_t examples_done() const override { return examples_done_; }
@@ -129,8 +117,8 @@ class SandblasterJob : public JobProcedure {
   std::vector<JobEvent> TakeEvents() override;
 
   // "same bits", or "once" when replicas of different backends took part.
-  const char* reproducibility() const { return backends_.size() > 1 ? "once" : "same bits"; }
-  const ChunkScheduler& scheduler() const { return scheduler_; }
+  const char* reproducibility() const { return state().backend_size() > 1 ? "once" : "same bits"; }
+  const ContributionScheduler& scheduler() const { return scheduler_; }
 
  private:
   void Begin(const std::string& text, absl::Duration now);
@@ -145,23 +133,21 @@ class SandblasterJob : public JobProcedure {
   void Advance(absl::Duration now);
   void AddEvent(const std::string& kind, const std::string& task, const std::string& text);
 
+  const SandblasterState& state() const { return job_.job().sandblaster(); }
+  uint32_t last_iteration() const;  // 0: none has ended
+
   const SandblasterOptions options_;
-  ChunkScheduler scheduler_;
+  const JobWriter job_;
+  const ProcedureWriter procedure_;
+  ContributionScheduler scheduler_;
   LossLedger ledger_;
   std::string vector_;
   absl::Duration evaluation_began_;
   std::optional<EvaluationResult> finished_;
   uint64_t examples_done_ = 0;  // of finished evaluations and the open one
 
-  TestEvaluations evaluations_;
+  TestResults test_;
   ReplicaSet replicas_;
-  Phase phase_ = Phase::kIdle;
-  std::map<std::string, uint32_t> backends_;  // fingerprint -> first worker
-  std::optional<absl::Duration> started_;
-  std::optional<absl::Duration> trained_;
-  DriverFigures figures_;
-  std::deque<JobDescription::Iteration> trace_;
-  std::string end_reason_;
   std::vector<JobEvent> events_;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/testing/status_matchers.h"
+#include "coordinator/state/replayed_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -86,7 +87,8 @@ JobDescription::Iteration Iteration(uint32_t number, double f = 1) {
 }
 
 TEST(SandblasterJobTest, OneReplicaToTheEnd) {
-  SandblasterJob job(TenOf(25));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(25), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   EXPECT_EQ(job.phase(), Phase::kIdle);
   EXPECT_EQ(job.contributions(false), 3u);
@@ -137,7 +139,8 @@ TEST(SandblasterJobTest, OneReplicaToTheEnd) {
 }
 
 TEST(SandblasterJobTest, AProbeIsOneContribution) {
-  SandblasterJob job(TenOf(100));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(100), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   job.StartEvaluation(1, "x", true, replicas.now_);  // Before anybody joins.
   replicas.Add(0);
@@ -150,7 +153,8 @@ TEST(SandblasterJobTest, AProbeIsOneContribution) {
 }
 
 TEST(SandblasterJobTest, RepeatedRequestsAreAnsweredAgain) {
-  SandblasterJob job(TenOf(100));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(100), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   job.StartEvaluation(1, "x", false, replicas.now_);
@@ -176,7 +180,8 @@ TEST(SandblasterJobTest, RepeatedRequestsAreAnsweredAgain) {
 }
 
 TEST(SandblasterJobTest, ResultsThatCannotBeAreRefusedByName) {
-  SandblasterJob job(TenOf(100));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(100), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(2);
   job.StartEvaluation(1, "x", false, replicas.now_);
@@ -191,7 +196,8 @@ TEST(SandblasterJobTest, ResultsThatCannotBeAreRefusedByName) {
 }
 
 TEST(SandblasterJobTest, LateResultsAreAcknowledgedAndIgnored) {
-  SandblasterJob job(TenOf(20));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(20), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Add(1);
@@ -212,7 +218,8 @@ TEST(SandblasterJobTest, LateResultsAreAcknowledgedAndIgnored) {
 }
 
 TEST(SandblasterJobTest, ARefusedContributionIsLeasedAgain) {
-  SandblasterJob job(TenOf(10));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(10), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   job.StartEvaluation(1, "x", false, replicas.now_);
@@ -226,7 +233,8 @@ TEST(SandblasterJobTest, ARefusedContributionIsLeasedAgain) {
 }
 
 TEST(SandblasterJobTest, ANonFiniteContributionEndsTheEvaluation) {
-  SandblasterJob job(TenOf(100));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(100), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   job.StartEvaluation(1, "x", false, replicas.now_);
@@ -246,7 +254,8 @@ TEST(SandblasterJobTest, ANonFiniteContributionEndsTheEvaluation) {
 }
 
 TEST(SandblasterJobTest, ALostReplicasContributionsGoToAnother) {
-  SandblasterJob job(TenOf(40));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(40), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Add(1);
@@ -262,7 +271,8 @@ TEST(SandblasterJobTest, TestSetEvaluations) {
   SandblasterOptions options = TenOf(100);
   options.has_test = true;
   options.evaluate_every_iterations = 2;
-  SandblasterJob job(options);
+  testing::ReplayedState state;
+  SandblasterJob job(options, state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   job.StartEvaluation(1, "x", false, replicas.now_);
@@ -278,11 +288,11 @@ TEST(SandblasterJobTest, TestSetEvaluations) {
   ASSERT_TRUE(reply.has_evaluate());
   ASSERT_OK(replicas.Report(0, reply.evaluate().evaluation()));
   ASSERT_OK(replicas.Report(0, reply.evaluate().evaluation()));
-  ASSERT_EQ(job.evaluations().size(), 1u);
-  EXPECT_EQ(job.evaluations()[0].step, 2u);
-  EXPECT_EQ(job.evaluations()[0].at, absl::Seconds(3));
-  EXPECT_EQ(job.evaluations()[0].accuracy, 0.9);
-  EXPECT_EQ(job.evaluations()[0].loss, 0.5);
+  ASSERT_EQ(job.test_results().size(), 1u);
+  EXPECT_EQ(job.test_results()[0].step, 2u);
+  EXPECT_EQ(job.test_results()[0].at, absl::Seconds(3));
+  EXPECT_EQ(job.test_results()[0].accuracy, 0.9);
+  EXPECT_EQ(job.test_results()[0].loss, 0.5);
   EXPECT_TRUE(replicas.Ask(0).has_contribute());
 
   job.DriverDone("line search failed", replicas.now_);
@@ -295,7 +305,7 @@ TEST(SandblasterJobTest, TestSetEvaluations) {
   reply = replicas.Ask(1);
   ASSERT_TRUE(reply.has_evaluate());
   ASSERT_OK(replicas.Report(1, reply.evaluate().evaluation()));
-  EXPECT_TRUE(job.evaluations().back().final);
+  EXPECT_TRUE(job.test_results().back().final);
   EXPECT_EQ(job.phase(), Phase::kLeaving);
   EXPECT_OK(replicas.Report(1, 0));  // Older than what is known.
   replicas.now_ += absl::Seconds(3);
@@ -304,7 +314,8 @@ TEST(SandblasterJobTest, TestSetEvaluations) {
 }
 
 TEST(SandblasterJobTest, MixedBackendsCountOnceButNotWithTheSameBits) {
-  SandblasterJob job(TenOf(100));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(100), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Add(1);
@@ -323,7 +334,8 @@ TEST(SandblasterJobTest, MixedBackendsCountOnceButNotWithTheSameBits) {
 }
 
 TEST(SandblasterJobTest, OneHostOfTwoBackendsIsMixedToo) {
-  SandblasterJob job(TenOf(100));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(100), state.Begun(SANDBLASTER).job_writer());
   job.AddReplica(0, absl::ZeroDuration());
   NextWorkRequest request;
   request.set_request(1);
@@ -334,7 +346,8 @@ TEST(SandblasterJobTest, OneHostOfTwoBackendsIsMixedToo) {
 }
 
 TEST(SandblasterJobTest, Describes) {
-  SandblasterJob job(TenOf(100));
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(100), state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   job.StartEvaluation(1, "x", false, replicas.now_);
@@ -345,7 +358,12 @@ TEST(SandblasterJobTest, Describes) {
   for (uint32_t i = 1; i <= 1005; ++i) {
     job.NoteIteration(Iteration(i, 1.0 / i), replicas.now_);
   }
-  job.NoteFigures({.evaluations = 9, .overflows = 1, .commands = 30, .command_bytes = 4000});
+  BatchFigures figures;
+  figures.set_evaluations(9);
+  figures.set_overflows(1);
+  figures.set_commands(30);
+  figures.set_command_bytes(4000);
+  job.NoteFigures(figures);
   JobDescription description;
   job.Describe(&description);
   const JobDescription::Sandblaster& out = description.sandblaster();
@@ -370,18 +388,6 @@ TEST(SandblasterJobTest, Describes) {
   EXPECT_EQ(out.chunks_total(), 10u);
   EXPECT_EQ(out.chunks_done(), 1u);
   EXPECT_EQ(out.chunks_outstanding(), 0u);
-}
-
-TEST(SandblasterJobTest, ASyntheticJobNeedsNoReplica) {
-  Job job_file;
-  job_file.mutable_sandblaster()->mutable_synthetic()->set_condition(10);
-  const auto options = SandblasterOptions::FromJob(job_file, 0, 1);
-  ASSERT_OK(options);
-  SandblasterJob job(*options);
-  job.StartWithoutReplicas(absl::Seconds(1));
-  EXPECT_TRUE(job.running());
-  job.DriverDone("converged", absl::Seconds(2));
-  EXPECT_EQ(job.phase(), Phase::kDone);
 }
 
 TEST(SandblasterOptionsTest, FromJob) {

@@ -35,7 +35,7 @@ absl::Duration Ideal(const std::vector<absl::Duration>& each, uint32_t contribut
 }
 
 double Affinity(SimulatedCluster& cluster) {
-  const ChunkScheduler::Statistics& statistics = cluster.job().scheduler().statistics();
+  const ContributionScheduler::Statistics& statistics = cluster.job().scheduler().statistics();
   return static_cast<double>(statistics.continuing_leases) / static_cast<double>(statistics.leases);
 }
 
@@ -115,7 +115,7 @@ TEST(SandblasterSimulationTest, WithoutBackupCopiesAFrozenReplicaIsWaitedFor) {
 struct Trace {
   std::vector<SimulatedCluster::Outcome> outcomes;
   SimulatedCluster::Counts counts;
-  ChunkScheduler::Statistics statistics;
+  ContributionScheduler::Statistics statistics;
 };
 
 // 50 evaluations, with `kills` kills at random moments.
@@ -214,11 +214,11 @@ TEST(SandblasterSimulationTest, TestSetEvaluationsOverlapTheBatch) {
   cluster.RunFor(absl::Seconds(10));
   EXPECT_EQ(cluster.job().phase(), JobProcedure::Phase::kDone);
   std::vector<uint64_t> steps;
-  for (const EvaluationRecord& record : cluster.job().evaluations()) {
+  for (const TestResult& record : cluster.job().test_results()) {
     steps.push_back(record.step);
   }
   EXPECT_EQ(steps, (std::vector<uint64_t>{2, 4, 6, 7}));
-  EXPECT_TRUE(cluster.job().evaluations().back().final);
+  EXPECT_TRUE(cluster.job().test_results().back().final);
 }
 
 }  // namespace

@@ -57,7 +57,11 @@ bool SimulatedCluster::Outcome::operator==(const Outcome& other) const {
 SimulatedCluster::SimulatedCluster(const SandblasterOptions& options,
                                    std::vector<absl::Duration> each, const SimulatedFaults& faults,
                                    uint64_t seed)
-    : options_(options), faults_(faults), random_(seed), job_(options), shards_(kShards) {
+    : options_(options),
+      faults_(faults),
+      random_(seed),
+      job_(options, state_.Begun(SANDBLASTER).job_writer()),
+      shards_(kShards) {
   for (const absl::Duration duration : each) {
     replicas_.emplace_back().each = duration;
   }

@@ -25,6 +25,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/sandblaster/sandblaster_job.h"
+#include "coordinator/state/replayed_state.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
@@ -128,6 +129,7 @@ class SimulatedCluster {
   const SandblasterOptions options_;
   const SimulatedFaults faults_;
   std::mt19937_64 random_;
+  testing::ReplayedState state_;
   SandblasterJob job_;
   absl::Duration now_ = absl::Seconds(1000);
   std::priority_queue<Event> events_;

@@ -22,7 +22,7 @@ std::optional<ShardChange> ShardMonitor::OnPoll(uint32_t shard, uint64_t round,
   const ShardView::State before = view.state;
   ShardChange change{ShardChange::Kind::kJoined, shard, view.status.pid(), reply->pid()};
   const bool restarted =
-      before != ShardView::State::kNeverSeen && view.status.epoch() != reply->epoch();
+      before != ShardView::State::kNeverSeen && view.status.shard_epoch() != reply->shard_epoch();
   view.state = ShardView::State::kUp;
   view.status = *reply;
   view.last_seen = now;

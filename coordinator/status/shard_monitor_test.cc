@@ -15,7 +15,7 @@ ShardStatusReply Alive(uint32_t task, uint32_t pid, uint64_t epoch) {
   ShardStatusReply reply;
   reply.set_task(task);
   reply.set_pid(pid);
-  reply.set_epoch(epoch);
+  reply.set_shard_epoch(epoch);
   return reply;
 }
 

@@ -129,7 +129,7 @@ absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, C
     }
     target->bytes += expected;
     ++target->records;
-    target->marks->shard[shard][record.stripe()] = {reply.epoch(), record.version(),
+    target->marks->shard[shard][record.stripe()] = {reply.shard_epoch(), record.version(),
                                                     record.applied_sequence()};
   }
   return reply.last() ? Answer::kDone : Answer::kPart;

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/codec/tensor_codec.h"
-#include "common/rpc/frame_codec.h"
+#include "common/transport/frame/exchange.h"
+#include "common/transport/frame/frame_codec.h"
 #include "proto/tensor.pb.h"
-#include "ps_server/client/exchange.h"
 #include "ps_server/client/parameter_client.h"
 
 namespace monsoon {

@@ -12,13 +12,15 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
+#include "common/transport/choosing_transport.h"
+#include "common/transport/frame/exchange.h"
+#include "common/transport/frame/fault_transport.h"
+#include "common/transport/frame/frame_transport.h"
 #include "ps_server/client/answers.h"
-#include "ps_server/client/exchange.h"
-#include "ps_server/client/fault_transport.h"
-#include "ps_server/client/frame_transport.h"
+#include "ps_server/client/mapped_parameters.h"
 #include "ps_server/client/push_encoder.h"
 #include "ps_server/client/requests.h"
-#include "ps_server/client/transport_choice.h"
+#include "ps_server/client/shard_control.h"
 
 namespace monsoon {
 namespace {
@@ -38,12 +40,40 @@ absl::Status CheckFinite(std::span<const float> values, absl::string_view what) 
   return absl::OkStatus();
 }
 
+// "ps/0", for people.
+std::vector<std::string> TaskNames(uint32_t shards) {
+  std::vector<std::string> names;
+  for (uint32_t shard = 0; shard < shards; ++shard) {
+    names.push_back(absl::StrCat("ps/", shard));
+  }
+  return names;
+}
+
+// "ps/0 at localhost:2222", for errors.
+std::vector<std::string> ShardNames(const std::vector<std::string>& addresses) {
+  std::vector<std::string> names = TaskNames(static_cast<uint32_t>(addresses.size()));
+  for (size_t shard = 0; shard < addresses.size(); ++shard) {
+    absl::StrAppend(&names[shard], " at ", addresses[shard]);
+  }
+  return names;
+}
+
+absl::StatusOr<SharedMemoryOffer> AskForSharedMemory(const std::string& address,
+                                                     absl::Duration deadline) {
+  ASSIGN_OR_RETURN(ShardStatusReply status, ShardControl::Create(address, deadline)->GetStatus(""));
+  if (!status.has_shared_memory()) {
+    return absl::FailedPreconditionError("the shard does not offer shared memory");
+  }
+  return std::move(*status.mutable_shared_memory());
+}
+
 class ShardedParameterClient final : public ParameterClient {
  public:
   // `push_codec` is that of options.push_format.
   ShardedParameterClient(ParameterClientOptions options, std::unique_ptr<TensorCodec> push_codec)
       : options_(std::move(options)),
-        report_(absl::StrCat("job ", options_.job), options_.map.shards()),
+        names_(ShardNames(options_.addresses)),
+        report_(absl::StrCat("job ", options_.job), TaskNames(options_.map.shards())),
         fetch_requests_(&options_),
         left_(options_.map.shards()),
         push_requests_(&options_),
@@ -280,8 +310,8 @@ class ShardedParameterClient final : public ParameterClient {
       std::iota(left.begin(), left.end(), 0u);
       return;
     }
-    reader_->Read(shard, whole, options_.map, target->parameters, &target->marks->shard[shard],
-                  &left);
+    ReadMappedParameters(reader_, shard, whole, options_.map, target->parameters,
+                         &target->marks->shard[shard], &left);
     target->bytes += options_.map.shard(shard).size() * sizeof(float);
     for (const uint32_t stripe : left) {  // counted when they come
       target->bytes -= options_.map.stripe(shard, stripe).size() * sizeof(float);
@@ -293,7 +323,7 @@ class ShardedParameterClient final : public ParameterClient {
       return false;
     }
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-      if (!reader_->readable(shard)) {
+      if (reader_->mapped(shard) == nullptr) {
         return false;
       }
     }
@@ -314,12 +344,16 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   std::unique_ptr<ChoosingTransport> MakeTransport() {
-    return ChoosingTransport::Create(options_.transport, options_.addresses, options_.deadline,
-                                     &report_);
+    return ChoosingTransport::Create(
+        options_.transport, options_.addresses, options_.deadline,
+        [this](uint32_t shard, absl::Duration deadline) {
+          return AskForSharedMemory(options_.addresses[shard], deadline);
+        },
+        &report_);
   }
 
   ExchangeContext Context() const {
-    return {&options_.addresses, options_.deadline, &cancelled_, Clock::Real()};
+    return {&names_, options_.deadline, &cancelled_, Clock::Real()};
   }
 
   static uint64_t FetchWidth(const FetchMarks& marks) {
@@ -334,6 +368,7 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   const ParameterClientOptions options_;
+  const std::vector<std::string> names_;  // of the shards
   std::atomic<bool> cancelled_{false};
   TransportReport report_;
   uint64_t stripes_ = 0;         // of all shards
@@ -386,9 +421,9 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
     return absl::InvalidArgumentError(
         absl::StrCat(options.addresses.size(), " addresses for ", options.map.shards(), " shards"));
   }
-  if (!options.read_only && options.epochs.size() != options.map.shards()) {
+  if (!options.read_only && options.shard_epochs.size() != options.map.shards()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(options.epochs.size(), " epochs for ", options.map.shards(), " shards"));
+        absl::StrCat(options.shard_epochs.size(), " epochs for ", options.map.shards(), " shards"));
   }
   if (options.transport == Transport::AUTO) {
     ASSIGN_OR_RETURN(options.transport, TransportFromEnvironment());

@@ -30,14 +30,15 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/model/shard_map.h"
-#include "common/rpc/fault.h"
+#include "common/transport/frame/fault.h"
+#include "common/transport/transport.h"
 #include "proto/wire_format.pb.h"
 
 namespace monsoon {
 
 // What a fetch tells of one stripe.
 struct StripeMark {
-  uint64_t epoch = 0;             // 0: not known
+  uint64_t shard_epoch = 0;       // 0: not known
   uint64_t version = 0;           // pushes applied to the stripe
   uint64_t applied_sequence = 0;  // last one of this session, applied or refused
 };
@@ -54,13 +55,6 @@ struct FetchStats {
   uint64_t fetch_width = 0;  // maximum minus minimum of the stripe versions
 };
 
-// How frames travel.
-enum class Transport {
-  AUTO,           // shared memory with the shards on this host that offer it, else gRPC
-  GRPC,           // gRPC only
-  SHARED_MEMORY,  // shared memory only: a shard that does not offer it is an error
-};
-
 struct ParameterClientOptions {
   std::string job;
   uint32_t worker = 0;
@@ -68,7 +62,7 @@ struct ParameterClientOptions {
   uint64_t layout_hash = 0;
   ShardMap map;
   std::vector<std::string> addresses;  // one a shard
-  std::vector<uint64_t> epochs;        // one a shard, of OpenSession; empty if read_only
+  std::vector<uint64_t> shard_epochs;  // one a shard, of OpenSession; empty if read_only
   absl::Duration deadline = absl::Seconds(10);
   bool read_only = false;  // no session: only fetches, and Write before the first session
   FaultOptions fault;
@@ -167,7 +161,7 @@ class ParameterClient {
   // had a session.
   virtual absl::Status Write(std::span<const float> parameters) = 0;
 
-  // Per shard what carries its frames and why: "shared memory", "gRPC (the shard
+  // Per shard what carries its frames and why: "shared memory", "gRPC (the peer
   // is on another host)"; "" before the first call. Logged when it is chosen.
   // Thread safe.
   virtual std::vector<std::string> transports() const;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/rpc/frame_codec.h"
+#include "common/transport/frame/frame_codec.h"
 
 namespace monsoon {
 namespace {
@@ -99,9 +99,9 @@ const RequestMaker::ShardRequests& RequestMaker::Push(const PushEncoder& encoder
         PushRecord* record = push->add_record();
         record->set_stripe(stripe);
         record->set_sequence(sequence);
-        record->set_epoch(options_.epochs[shard]);
+        record->set_shard_epoch(options_.shard_epochs[shard]);
         if (!base.shard.empty()) {
-          record->set_base_epoch(base.shard[shard][stripe].epoch);
+          record->set_base_shard_epoch(base.shard[shard][stripe].shard_epoch);
           record->set_base_version(base.shard[shard][stripe].version);
         }
         record->set_format(encoder.format());
@@ -140,7 +140,7 @@ const RequestMaker::ShardRequests& RequestMaker::Contribute(uint64_t evaluation,
       for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
         ContributeRecord* record = contribute->add_record();
         record->set_stripe(stripe);
-        record->set_epoch(options_.epochs[shard]);
+        record->set_shard_epoch(options_.shard_epochs[shard]);
         record->set_length(StripeBytes(options_.map, shard, stripe));
       }
       Add(shard, Part(gradient, group));

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "common/model/shard_map.h"
+#include "common/transport/frame/exchange.h"
 #include "proto/tensor.pb.h"
-#include "ps_server/client/exchange.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/push_encoder.h"
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/rpc/fault.h"
+#include "common/transport/frame/fault.h"
 #include "proto/parameter_server.pb.h"
 
 namespace monsoon {

@@ -1,12 +1,11 @@
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/status.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/protocol.h"
-#include "common/rpc/status_conversion.h"
+#include "common/transport/frame/faulty_call.h"
+#include "common/transport/frame/protocol.h"
+#include "common/transport/grpc/channel.h"
+#include "common/transport/grpc/status_conversion.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "ps_server/client/shard_control.h"
 
@@ -61,28 +60,16 @@ class GrpcShardControl final : public ShardControl {
   absl::StatusOr<Reply> Call(grpc::Status (ParameterServer::Stub::*method)(grpc::ClientContext*,
                                                                            const Request&, Reply*),
                              const Request& request) {
-    const Fault fault = faults_.enabled() ? faults_.Next() : Fault{};
-    if (fault.delay > absl::ZeroDuration()) {
-      absl::SleepFor(std::min(fault.delay, deadline_));
-    }
-    if (fault.loss == Fault::Loss::kRequest) {
-      return Lost();
-    }
-    grpc::ClientContext context;
-    SetDeadline(&context, deadline_);
     Reply reply;
-    const absl::Status status = FromGrpcStatus((stub_.get()->*method)(&context, request, &reply));
+    const absl::Status status = CallWithFaults(&faults_, deadline_, [&] {
+      grpc::ClientContext context;
+      SetDeadline(&context, deadline_);
+      return FromGrpcStatus((stub_.get()->*method)(&context, request, &reply));
+    });
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("shard at ", address_));
     }
-    if (fault.loss == Fault::Loss::kReply) {
-      return Lost();
-    }
     return reply;
-  }
-
-  absl::Status Lost() const {
-    return absl::UnavailableError(absl::StrCat("shard at ", address_, ": lost by --fault"));
   }
 
   const std::string address_;

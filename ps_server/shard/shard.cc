@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/rpc/protocol.h"
+#include "common/transport/frame/protocol.h"
 #include "google/protobuf/util/message_differencer.h"
 
 namespace monsoon {
@@ -21,7 +21,7 @@ absl::Status UnknownJob(const std::string& job) {
 Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
       budget_(absl::StrCat("ps/", options_.task), options_.memory_limit_bytes) {
-  CHECK_NE(options_.epoch, 0u);
+  CHECK_NE(options_.shard_epoch, 0u);
 }
 
 absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& request) const {
@@ -39,7 +39,7 @@ absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& requ
   reply.set_protocol_version(kProtocolVersion);
   reply.set_cluster(options_.cluster);
   reply.set_task(options_.task);
-  reply.set_epoch(options_.epoch);
+  reply.set_shard_epoch(options_.shard_epoch);
   reply.set_draining(draining_);
   reply.set_memory_limit_bytes(options_.memory_limit_bytes);
   std::map<std::string, std::shared_ptr<ShardJob>> jobs;
@@ -69,21 +69,22 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
     return absl::AlreadyExistsError(
         absl::StrCat("ps/", options_.task, ": job ", request.job(), " exists with other content"));
   }
-  absl::StatusOr<JobPlan> plan = PlanJob(request);
+  absl::StatusOr<ShardJobPlan> plan = PlanJob(request);
   if (!plan.ok()) {
     return Annotate(plan.status(), absl::StrCat("ps/", options_.task, ": job ", request.job()));
   }
   ASSIGN_OR_RETURN(MemoryBudget::Reservation memory,
                    budget_.Reserve(plan->memory_bytes, absl::StrCat("job ", request.job()),
                                    "parameters and optimizer state"));
-  plan->shape.epoch = options_.epoch;
+  plan->shape.shard_epoch = options_.shard_epoch;
   ASSIGN_OR_RETURN(SharedSlice slice, SharedSlice::Create(plan->shape));
   std::shared_ptr<FloatArena> state;
   if (plan->state_bytes > 0) {
     ASSIGN_OR_RETURN(state, FloatArena::Create(plan->state_bytes));
   }
-  auto job = std::make_shared<ShardJob>(request, *std::move(plan), options_.epoch, std::move(slice),
-                                        std::move(state), std::move(memory), &budget_);
+  auto job =
+      std::make_shared<ShardJob>(request, *std::move(plan), options_.shard_epoch, std::move(slice),
+                                 std::move(state), std::move(memory), &budget_);
   MutexLock lock(&jobs_mutex_);
   jobs_[request.job()] = job;
   return job->Describe();
@@ -109,7 +110,7 @@ absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session) {
   }
   RETURN_IF_ERROR(job->OpenSession({session.worker(), session.incarnation()}));
   OpenSessionReply reply;
-  reply.set_epoch(options_.epoch);
+  reply.set_shard_epoch(options_.shard_epoch);
   return reply;
 }
 
@@ -125,9 +126,9 @@ absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session)
 absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
   RETURN_IF_ERROR(CheckServing());
   // First: a shard that was started anew does not know the job either.
-  if (request.epoch() != options_.epoch) {
-    return absl::AbortedError(absl::StrCat("ps/", options_.task, ": its epoch is ", options_.epoch,
-                                           ", not ", request.epoch(),
+  if (request.shard_epoch() != options_.shard_epoch) {
+    return absl::AbortedError(absl::StrCat("ps/", options_.task, ": its epoch is ",
+                                           options_.shard_epoch, ", not ", request.shard_epoch(),
                                            ": it was started anew and has lost the job's vectors"));
   }
   const std::shared_ptr<ShardJob> job = FindJob(request.job());
@@ -149,7 +150,8 @@ PushReply Shard::RefuseUnknownJob(const Request& request) const {
     }
     verdict->set_staleness(-1);
     // A shard that was started anew knows neither the job nor the session.
-    verdict->set_verdict(record.epoch() == options_.epoch ? REFUSED_SESSION : REFUSED_EPOCH);
+    verdict->set_verdict(record.shard_epoch() == options_.shard_epoch ? REFUSED_SESSION
+                                                                      : REFUSED_EPOCH);
     verdict->set_message("no such job on this shard");
   }
   return reply;

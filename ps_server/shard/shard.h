@@ -19,8 +19,8 @@
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "proto/parameter_server.pb.h"
-#include "ps_server/shard/memory_budget.h"
 #include "ps_server/shard/shard_job.h"
+#include "ps_server/vector/memory_budget.h"
 
 namespace monsoon {
 
@@ -28,7 +28,7 @@ struct ShardOptions {
   std::string cluster;
   uint32_t task = 0;
   // New at each start of the process; not 0.
-  uint64_t epoch = 0;
+  uint64_t shard_epoch = 0;
   uint64_t memory_limit_bytes = 0;
 };
 

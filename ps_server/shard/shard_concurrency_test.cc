@@ -48,7 +48,7 @@ uint64_t PushAll(Shard* shard, const SessionKey& session, uint64_t hash) {
       PushRecord* record = request.add_record();
       record->set_stripe(stripe);
       record->set_sequence(sequence);
-      record->set_epoch(kEpoch);
+      record->set_shard_epoch(kEpoch);
       record->set_length(kStripe * sizeof(float));
     }
     const ByteChunk chunk = std::as_bytes(std::span(payload));
@@ -125,7 +125,7 @@ Verdict ContributeStripe(Shard* shard, const ContributeRequest& contribution, ui
   ContributeRequest request = contribution;
   ContributeRecord* record = request.add_record();
   record->set_stripe(stripe);
-  record->set_epoch(kEpoch);
+  record->set_shard_epoch(kEpoch);
   record->set_length(kStripe * sizeof(float));
   const std::vector<float> payload(kStripe, static_cast<float>(request.contribution() + 1));
   const ByteChunk chunk = std::as_bytes(std::span(payload));
@@ -182,7 +182,7 @@ TEST(ShardConcurrencyTest, EvaluationsContributionsAndReadersAtOnce) {
   uint64_t id = 0;
   const auto run = [&](VectorRequest request) {
     request.set_job("job-1");
-    request.set_epoch(kEpoch);
+    request.set_shard_epoch(kEpoch);
     request.set_op_id(id + 1);
     const absl::Status status = shard.Vector(request).status();
     id += status.ok() ? 1 : 0;

@@ -52,7 +52,7 @@ class ShardContributeTest : public ::testing::Test {
   VectorRequest Operation() {
     VectorRequest request;
     request.set_job("job-1");
-    request.set_epoch(kEpoch);
+    request.set_shard_epoch(kEpoch);
     request.set_op_id(next_operation_++);
     return request;
   }
@@ -66,7 +66,7 @@ class ShardContributeTest : public ::testing::Test {
     for (const uint32_t stripe : stripes) {
       ContributeRecord* record = request.add_record();
       record->set_stripe(stripe);
-      record->set_epoch(kEpoch);
+      record->set_shard_epoch(kEpoch);
       record->set_length(kStripe * sizeof(float));
     }
     return request;
@@ -151,7 +151,7 @@ TEST_F(ShardContributeTest, WrongHashStripeEpochSessionOrEvaluationChangeNothing
   request.set_evaluation(2);
   EXPECT_EQ(One(request, gradient).verdict(), REFUSED_CLOSED);
   request = Request(0, {0});
-  request.mutable_record(0)->set_epoch(kEpoch + 1);
+  request.mutable_record(0)->set_shard_epoch(kEpoch + 1);
   EXPECT_EQ(One(request, gradient).verdict(), REFUSED_EPOCH);
   for (auto change : {+[](SessionKey* key) { key->set_worker(2); },
                       +[](SessionKey* key) { key->set_incarnation(2); },
@@ -188,9 +188,9 @@ TEST_F(ShardContributeTest, DrainingRefusesWithoutConsuming) {
 TEST_F(ShardContributeTest, OperationsNeedTheEpochAndTheJob) {
   VectorRequest request = Operation();
   request.mutable_only_free();
-  request.set_epoch(kEpoch + 1);
+  request.set_shard_epoch(kEpoch + 1);
   EXPECT_THAT(shard_.Vector(request), StatusIs(absl::StatusCode::kAborted, HasSubstr("ps/3")));
-  request.set_epoch(kEpoch);
+  request.set_shard_epoch(kEpoch);
   request.set_job("job-2");
   EXPECT_THAT(shard_.Vector(request), StatusIs(absl::StatusCode::kNotFound, HasSubstr("job-2")));
   request.set_job("job-1");

@@ -34,7 +34,7 @@ std::vector<Slice> PaddingOf(const ParameterLayout& layout, const Slice& slice) 
   return padding;
 }
 
-SliceShape ShapeOf(const JobPlan& plan, const CreateShardJobRequest& request) {
+SliceShape ShapeOf(const ShardJobPlan& plan, const CreateShardJobRequest& request) {
   const Slice slice = plan.map.shard(request.shard());
   return {request.job(), slice.begin, slice.size(), plan.map.stripe_floats(),
           PaddingOf(plan.layout, slice)};
@@ -93,7 +93,7 @@ void EncodeStripes(WireFormat format, ShardJob::Copied* copied, AlignedFloats* p
 
 }  // namespace
 
-absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request) {
+absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
   if (request.job().empty()) {
     return absl::InvalidArgumentError("the job has no name");
   }
@@ -101,7 +101,7 @@ absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", request.shard(), " of ", request.shards()));
   }
-  JobPlan plan;
+  ShardJobPlan plan;
   ASSIGN_OR_RETURN(plan.layout, ParameterLayout::Create(request.model()));
   if (plan.layout.Hash() != request.layout_hash()) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -124,13 +124,13 @@ absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request) {
   return plan;
 }
 
-ShardJob::ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch,
+ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint64_t shard_epoch,
                    SharedSlice slice, std::shared_ptr<FloatArena> state,
                    MemoryBudget::Reservation memory, MemoryBudget* budget)
     : request_(request),
       memory_(std::move(memory)),
       kernel_(std::move(plan.kernel)),
-      facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), epoch},
+      facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), shard_epoch},
       slice_(std::move(slice)),
       vectors_(ShapeOf(plan, request), this, budget) {
   const uint32_t shard = request.shard();
@@ -140,7 +140,7 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t 
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
     const Slice stripe = facts_.map.stripe(shard, i);
     stripes_.push_back(std::make_unique<Stripe>(
-        &slice_, i, kernel_.get(), epoch,
+        &slice_, i, kernel_.get(), shard_epoch,
         state == nullptr ? AlignedFloats()
                          : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size()))));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
@@ -155,7 +155,7 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t 
 CreateShardJobReply ShardJob::Describe() const {
   const Slice slice = facts_.map.shard(facts_.shard);
   CreateShardJobReply reply;
-  reply.set_epoch(facts_.epoch);
+  reply.set_shard_epoch(facts_.shard_epoch);
   reply.set_begin(slice.begin);
   reply.set_end(slice.end);
   reply.set_stripes(static_cast<uint32_t>(stripes_.size()));
@@ -275,7 +275,7 @@ PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord&
   if (check.verdict != APPLIED && check.verdict != REFUSED_INVALID) {
     return MakeVerdict(check.verdict, std::move(check.message));
   }
-  Stripe::Push push{IdOf(request.session()), record.sequence(), record.base_epoch(),
+  Stripe::Push push{IdOf(request.session()), record.sequence(), record.base_shard_epoch(),
                     record.base_version(),   gradient,          std::nullopt};
   if (check.verdict == REFUSED_INVALID) {
     push.invalid = std::move(check.message);

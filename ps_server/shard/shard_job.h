@@ -20,23 +20,24 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/memory/float_arena.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/optimizer/optimizer.h"
-#include "common/rpc/frame_codec.h"
-#include "common/shm/shared_slice.h"
-#include "common/simd/float_arena.h"
+#include "common/transport/frame/frame_codec.h"
+#include "common/transport/frame/read_counts.h"
+#include "common/transport/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
-#include "ps_server/shard/memory_budget.h"
 #include "ps_server/shard/stripe.h"
 #include "ps_server/shard/validation.h"
+#include "ps_server/vector/memory_budget.h"
 #include "ps_server/vector/named_vectors.h"
 #include "ps_server/vector/vector_store.h"
 
 namespace monsoon {
 
 // What a CreateJob request comes to, before any memory is taken.
-struct JobPlan {
+struct ShardJobPlan {
   ParameterLayout layout;
   ShardMap map;
   SharedShape shape;  // without the epoch
@@ -45,7 +46,7 @@ struct JobPlan {
   uint64_t memory_bytes = 0;  // parameters and optimizer state of the slice
 };
 // InvalidArgument says what is wrong with the request; nothing is allocated.
-absl::StatusOr<JobPlan> PlanJob(const CreateShardJobRequest& request);
+absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request);
 
 class ShardJob final : private SliceParameters {
  public:
@@ -53,12 +54,12 @@ class ShardJob final : private SliceParameters {
   // writes it. `slice` has the plan's shape and is zero; `state` has room for the
   // plan's state_bytes, null if these are 0. `memory` is the plan's; `budget`
   // outlives the job.
-  ShardJob(const CreateShardJobRequest& request, JobPlan plan, uint64_t epoch, SharedSlice slice,
-           std::shared_ptr<FloatArena> state, MemoryBudget::Reservation memory,
+  ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint64_t shard_epoch,
+           SharedSlice slice, std::shared_ptr<FloatArena> state, MemoryBudget::Reservation memory,
            MemoryBudget* budget);
 
   const CreateShardJobRequest& request() const { return request_; }
-  uint64_t epoch() const { return facts_.epoch; }
+  uint64_t shard_epoch() const { return facts_.shard_epoch; }
   CreateShardJobReply Describe() const;
   ShardJobStatus GetStatus() const;
 

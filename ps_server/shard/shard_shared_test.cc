@@ -6,9 +6,9 @@
 
 #include "common/model/parameter_layout.h"
 #include "common/process/unique_fd.h"
-#include "common/shm/memory_file.h"
-#include "common/shm/shared_slice.h"
 #include "common/testing/status_matchers.h"
+#include "common/transport/shm/memory_file.h"
+#include "common/transport/shm/shared_slice.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard.h"
 
@@ -54,7 +54,7 @@ class ShardSharedTest : public ::testing::Test {
     PushRecord* record = request.add_record();
     record->set_stripe(stripe);
     record->set_sequence(sequence);
-    record->set_epoch(kEpoch);
+    record->set_shard_epoch(kEpoch);
     record->set_length(kStripe * sizeof(float));
     const ByteChunk chunk = std::as_bytes(std::span(gradient));
     ChunkCursor cursor({&chunk, 1});

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/model/initializer.h"
-#include "common/rpc/protocol.h"
 #include "common/testing/status_matchers.h"
+#include "common/transport/frame/protocol.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -64,7 +64,7 @@ class ShardTest : public ::testing::Test {
     PushRecord* record = request->add_record();
     record->set_stripe(stripe);
     record->set_sequence(sequence);
-    record->set_epoch(kEpoch);
+    record->set_shard_epoch(kEpoch);
     record->set_length(kStripe * sizeof(float));
     return record;
   }
@@ -232,7 +232,7 @@ TEST_F(ShardTest, WrongEpochHashSessionStripeOrFormatChangeNothing) {
   const Vector gradient(kStripe, 1.0f);
   const std::string before = Snapshot();
   PushRequest request = MakePush(0, 1);
-  request.mutable_record(0)->set_epoch(kEpoch + 1);
+  request.mutable_record(0)->set_shard_epoch(kEpoch + 1);
   EXPECT_EQ(PushOne(request, gradient).verdict(), REFUSED_EPOCH);
   request = MakePush(0, 1);
   request.set_layout_hash(1);
@@ -273,9 +273,9 @@ TEST_F(ShardTest, AMalformedFrameChangesNothing) {
 
 TEST_F(ShardTest, EachRecordHasItsOwnVerdict) {
   PushRequest request = MakePush(0, 1);
-  AddRecord(&request, 1, 5);                // a gap
-  AddRecord(&request, 2, 1)->set_epoch(1);  // an old epoch
-  AddRecord(&request, 3, 1);                // a NaN
+  AddRecord(&request, 1, 5);                      // a gap
+  AddRecord(&request, 2, 1)->set_shard_epoch(1);  // an old epoch
+  AddRecord(&request, 3, 1);                      // a NaN
   AddRecord(&request, 0, 2);
   Vector payload(5 * kStripe, 2.0f);
   payload[3 * kStripe] = std::numeric_limits<float>::quiet_NaN();
@@ -294,7 +294,7 @@ TEST_F(ShardTest, EachRecordHasItsOwnVerdict) {
 TEST_F(ShardTest, StalenessIsTheVersionMinusTheBase) {
   const Vector gradient(kStripe, 1.0f);
   const struct {
-    uint64_t base_epoch, base_version;
+    uint64_t base_shard_epoch, base_version;
     int64_t staleness;
   } kSchedule[] = {{kEpoch, 0, 0},  {kEpoch, 0, 1},      {kEpoch, 0, 2},
                    {kEpoch, 3, 0},  {kEpoch - 1, 0, -1}, {0, 0, -1},
@@ -302,7 +302,7 @@ TEST_F(ShardTest, StalenessIsTheVersionMinusTheBase) {
   uint64_t sequence = 1;
   for (const auto& step : kSchedule) {
     PushRequest request = MakePush(0, sequence++);
-    request.mutable_record(0)->set_base_epoch(step.base_epoch);
+    request.mutable_record(0)->set_base_shard_epoch(step.base_shard_epoch);
     request.mutable_record(0)->set_base_version(step.base_version);
     EXPECT_EQ(PushOne(request, gradient).staleness(), step.staleness) << sequence;
     // A duplicate is no sample.
@@ -321,7 +321,7 @@ TEST_F(ShardTest, ANewIncarnationClosesTheOlderOne) {
   const PushRequest old = MakePush(0, 2);
   session_.set_incarnation(2);
   ASSERT_OK_AND_ASSIGN(const OpenSessionReply reply, shard_.OpenSession(session_));
-  EXPECT_EQ(reply.epoch(), kEpoch);
+  EXPECT_EQ(reply.shard_epoch(), kEpoch);
   ASSERT_OK(shard_.OpenSession(session_));
   EXPECT_EQ(PushOne(old, gradient).verdict(), REFUSED_SESSION);
   EXPECT_EQ(PushOne(MakePush(0, 1), gradient).verdict(), APPLIED);
@@ -332,7 +332,7 @@ TEST_F(ShardTest, ANewIncarnationClosesTheOlderOne) {
 
 TEST_F(ShardTest, CreateJobIsSafeToRepeatAndRefusesOtherContent) {
   ASSERT_OK_AND_ASSIGN(const CreateShardJobReply reply, shard_.CreateJob(request_));
-  EXPECT_EQ(reply.epoch(), kEpoch);
+  EXPECT_EQ(reply.shard_epoch(), kEpoch);
   EXPECT_EQ(reply.end(), kFloats);
   EXPECT_EQ(reply.stripes(), kStripes);
   EXPECT_EQ(reply.stripe_bytes(), kStripe * 4);

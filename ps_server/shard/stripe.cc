@@ -9,15 +9,16 @@
 
 namespace monsoon {
 
-Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch)
-    : Stripe(slice, index, kernel, epoch,
+Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
+               uint64_t shard_epoch)
+    : Stripe(slice, index, kernel, shard_epoch,
              AlignedFloats(StateFloats(*kernel, slice->stripe(index).size()))) {}
 
-Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch,
-               AlignedFloats state)
+Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
+               uint64_t shard_epoch, AlignedFloats state)
     : size_(slice->stripe(index).size()),
       kernel_(kernel),
-      epoch_(epoch),
+      shard_epoch_(shard_epoch),
       parameters_(slice->stripe(index)),
       header_(slice->header(index)),
       state_(std::move(state)) {
@@ -27,7 +28,7 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
 
 int64_t Stripe::StalenessOf(const Push& push) const {
   // A base from the future is a broken sender's; never a negative sample.
-  if (push.base_epoch != epoch_ || push.base_version > statistics_.version) {
+  if (push.base_shard_epoch != shard_epoch_ || push.base_version > statistics_.version) {
     return -1;
   }
   return static_cast<int64_t>(statistics_.version - push.base_version);

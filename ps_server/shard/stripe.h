@@ -17,10 +17,10 @@
 #include <string>
 
 #include "common/base/mutex.h"
+#include "common/memory/aligned_floats.h"
 #include "common/optimizer/optimizer.h"
-#include "common/shm/shared_slice.h"
+#include "common/transport/shm/shared_slice.h"
 #include "proto/tensor.pb.h"
-#include "ps_server/shard/aligned_floats.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/session_window.h"
 
@@ -30,10 +30,10 @@ class Stripe {
  public:
   // Stripe `index` of `slice`, all zero at version 0. `state` is memory for
   // StateFloats(). `slice` and `kernel` outlive the stripe.
-  Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch,
+  Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch,
          AlignedFloats state);
   // The same with memory of its own.
-  Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t epoch);
+  Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch);
 
   // Of optimizer state for a stripe of `size` floats.
   static size_t StateFloats(const OptimizerKernel& kernel, size_t size) {
@@ -46,7 +46,7 @@ class Stripe {
   struct Push {
     SessionId session;
     uint64_t sequence = 0;
-    uint64_t base_epoch = 0;
+    uint64_t base_shard_epoch = 0;
     uint64_t base_version = 0;
     // size() floats, all finite; unused when `invalid` is set.
     std::span<const float> gradient;
@@ -91,7 +91,7 @@ class Stripe {
 
   const size_t size_;
   const OptimizerKernel* const kernel_;
-  const uint64_t epoch_;
+  const uint64_t shard_epoch_;
 
   mutable Mutex mutex_;
   // Written within a StripeWriteScope over header_.

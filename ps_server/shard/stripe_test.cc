@@ -28,7 +28,7 @@ SharedSlice OneStripe(uint64_t floats) { return *SharedSlice::Create({5, floats,
 TEST(StripeTest, CopiesAreNeverTornAndVersionsNeverGoBack) {
   const auto kernel = Sgd();
   SharedSlice slice = OneStripe(kFloats);
-  Stripe stripe(&slice, 0, kernel.get(), /*epoch=*/5);
+  Stripe stripe(&slice, 0, kernel.get(), /*shard_epoch=*/5);
   constexpr uint64_t kPushes = 2000;
   constexpr uint32_t kWriters = 2;
   std::atomic<uint32_t> running{kWriters};

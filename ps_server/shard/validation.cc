@@ -7,7 +7,7 @@
 #include "common/base/finite.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
-#include "common/rpc/frame_codec.h"
+#include "common/transport/frame/frame_codec.h"
 
 namespace monsoon {
 namespace {
@@ -66,9 +66,9 @@ RecordCheck ValidatePlace(const JobFacts& facts, uint64_t layout_hash, uint32_t 
 template <typename Record>
 RecordCheck ValidateContent(const JobFacts& facts, const Record& record, const TensorCodec& codec,
                             const absl::Status& malformed, std::span<const float> gradient) {
-  if (record.epoch() != facts.epoch) {
-    return {REFUSED_EPOCH, absl::StrCat("the shard's epoch is ", facts.epoch, ", not ",
-                                        record.epoch(), ": it was started anew")};
+  if (record.shard_epoch() != facts.shard_epoch) {
+    return {REFUSED_EPOCH, absl::StrCat("the shard's epoch is ", facts.shard_epoch, ", not ",
+                                        record.shard_epoch(), ": it was started anew")};
   }
   const size_t floats = facts.map.stripe(facts.shard, record.stripe()).size();
   if (const absl::Status length = codec.CheckLength(record.length(), floats); !length.ok()) {

@@ -18,7 +18,7 @@ struct JobFacts {
   uint64_t layout_hash = 0;
   ShardMap map;
   uint32_t shard = 0;
-  uint64_t epoch = 0;
+  uint64_t shard_epoch = 0;
 };
 
 // Longest text of a verdict: kMaxFrameRecords of them fit a frame's header.

@@ -4,9 +4,10 @@
 #include <thread>
 #include <vector>
 
-#include "common/rpc/byte_buffer.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/frame_codec.h"
+#include "common/transport/frame/frame_codec.h"
+#include "common/transport/grpc/byte_buffer.h"
+#include "common/transport/grpc/channel.h"
+#include "common/transport/grpc/frame_method.h"
 #include "grpcpp/impl/rpc_method.h"
 #include "grpcpp/support/sync_stream.h"
 #include "ps_server/testing/flood.h"
@@ -33,7 +34,7 @@ FloodResult Flood(const std::string& address, const PushRequest& push, uint32_t 
   for (uint32_t i = 0; i < clients; ++i) {
     threads.emplace_back([&] {
       const std::shared_ptr<grpc::Channel> channel = MakeChannel(address);
-      const grpc::internal::RpcMethod method("/monsoon.ParameterServer/Data",
+      const grpc::internal::RpcMethod method(kFrameMethod,
                                              grpc::internal::RpcMethod::BIDI_STREAMING);
       const uint64_t share = total_bytes / clients;
       uint64_t written = 0;

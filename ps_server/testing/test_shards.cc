@@ -122,7 +122,7 @@ absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& jo
   session.set_incarnation(incarnation);
   for (const auto& control : controls_) {
     ASSIGN_OR_RETURN(const OpenSessionReply reply, control->OpenSession(session));
-    options.epochs.push_back(reply.epoch());
+    options.shard_epochs.push_back(reply.shard_epoch());
   }
   return options;
 }

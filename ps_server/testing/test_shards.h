@@ -17,12 +17,12 @@
 #include "absl/time/time.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
-#include "common/rpc/fault.h"
+#include "common/transport/frame/fault.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/shard_control.h"
-#include "ps_server/server.h"
+#include "ps_server/server/ps_server.h"
 
 namespace monsoon {
 

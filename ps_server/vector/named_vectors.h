@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
-#include "ps_server/shard/aligned_floats.h"
-#include "ps_server/shard/memory_budget.h"
+#include "common/memory/aligned_floats.h"
+#include "ps_server/vector/memory_budget.h"
 
 namespace monsoon {
 

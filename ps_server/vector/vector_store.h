@@ -21,8 +21,8 @@
 #include "common/base/mutex.h"
 #include "common/model/shard_map.h"
 #include "proto/parameter_server.pb.h"
-#include "ps_server/shard/memory_budget.h"
 #include "ps_server/vector/contribution_sum.h"
+#include "ps_server/vector/memory_budget.h"
 #include "ps_server/vector/named_vectors.h"
 #include "ps_server/vector/operation_log.h"
 

@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> BenchmarkShard::Join(const Test
   session.set_worker(worker);
   session.set_incarnation(options.incarnation);
   ASSIGN_OR_RETURN(const OpenSessionReply reply, control_->OpenSession(session));
-  options.epochs = {reply.epoch()};
+  options.shard_epochs = {reply.shard_epoch()};
   options.transport = transport;
   return ParameterClient::Create(std::move(options));
 }

@@ -160,24 +160,6 @@ TEST(SandblasterTest, ACancelDuringABatchEndsItQuickly) {
   EXPECT_EQ(next_end.summary().state(), SUCCEEDED) << next_end.summary().reason();
 }
 
-TEST(SandblasterTest, ASyntheticJobNeedsNoWorkers) {
-  Job job = BatchJob(1, 100);
-  job.clear_train();
-  job.set_batch_size(0);
-  job.set_block_examples(0);
-  job.clear_sandblaster();
-  job.mutable_sandblaster()->mutable_synthetic()->set_condition(50);
-  TestCluster cluster({.shards = 3, .workers = 1, .started_workers = 0});
-  ASSERT_OK(cluster.Start());
-  ASSERT_OK_AND_ASSIGN(const std::string id, cluster.Submit(job));
-  ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster.AwaitEnd(id));
-  ASSERT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
-  EXPECT_THAT(end.sandblaster().end_reason(), ::testing::StartsWith("converged"));
-  const std::vector<TracePoint> trace = TraceOf(end);
-  ASSERT_GE(trace.size(), 3u);
-  EXPECT_LT(trace.back().f, 1e-6 * trace.front().f);
-}
-
 TEST(SandblasterTest, ARunningJobShowsTheParametersOfItsLastIteration) {
   Job job = BatchJob(40, 30);
   TestCluster cluster({.shards = 2, .workers = 2, .worker_fault = {.compute_delay_ms = 5}});

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "common/model/parameter_layout.h"
-#include "common/rpc/protocol.h"
 #include "common/testing/status_matchers.h"
+#include "common/transport/frame/protocol.h"
 #include "coordinator/client/replica_client.h"
 #include "ps_server/client/parameter_client.h"
 #include "tests/cluster/test_cluster.h"
-#include "worker/replica/replica_stats.h"
+#include "worker/session/replica_stats.h"
 
 namespace monsoon {
 namespace {
@@ -64,7 +64,7 @@ class Actor {
     options.incarnation = assignment_.session().incarnation();
     options.layout_hash = assignment_.layout_hash();
     options.addresses = {assignment_.shard_address().begin(), assignment_.shard_address().end()};
-    options.epochs = {assignment_.shard_epoch().begin(), assignment_.shard_epoch().end()};
+    options.shard_epochs = {assignment_.shard_epoch().begin(), assignment_.shard_epoch().end()};
     options.deadline = absl::Seconds(20);
     if (cut_shard >= 0) {
       options.addresses[cut_shard] = "unix-abstract:monsoon-nobody-" + testing::UniqueName();

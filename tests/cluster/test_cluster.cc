@@ -4,8 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/clock.h"
-#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/config/cluster.h"
 #include "common/config/job.h"
@@ -16,7 +14,6 @@
 namespace monsoon::testing {
 namespace {
 
-constexpr absl::Duration kPoll = absl::Milliseconds(5);
 constexpr absl::Duration kCallDeadline = absl::Seconds(10);
 
 // Answers UNAVAILABLE while muted.
@@ -52,20 +49,6 @@ bool Ended(const JobDescription& description) {
 }
 
 }  // namespace
-
-bool PollUntil(absl::Duration timeout, const std::function<bool()>& done) {
-  Mutex mutex;
-  CondVar never;
-  const absl::Duration deadline = Clock::Real()->Now() + timeout;
-  while (!done()) {
-    if (Clock::Real()->Now() > deadline) {
-      return false;
-    }
-    MutexLock lock(&mutex);
-    never.WaitFor(&mutex, kPoll);
-  }
-  return true;
-}
 
 TestCluster::TestCluster(const Options& options)
     : options_(options), muted_(std::make_shared<Muted>(options.workers)) {

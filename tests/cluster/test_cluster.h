@@ -21,17 +21,15 @@
 #include "absl/time/time.h"
 #include "common/testing/unique_name.h"
 #include "coordinator/client/job_client.h"
-#include "coordinator/server.h"
+#include "coordinator/server/coordinator_server.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
 #include "proto/job.pb.h"
-#include "ps_server/server.h"
+#include "ps_server/server/ps_server.h"
+#include "tests/cluster/poll_until.h"
 #include "worker/worker.h"
 
 namespace monsoon::testing {
-
-// Polls `done` until it holds; false after `timeout`.
-bool PollUntil(absl::Duration timeout, const std::function<bool()>& done);
 
 class TestCluster {
  public:

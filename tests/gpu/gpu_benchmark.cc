@@ -23,9 +23,9 @@
 #include <utility>
 #include <vector>
 
-#include "worker/backend/cuda/engine.h"
-#include "worker/backend/cuda/gemm.h"
-#include "worker/backend/cuda/test_network.h"
+#include "worker/backend/cuda/kernels/gemm.h"
+#include "worker/backend/cuda/layers/engine.h"
+#include "worker/backend/cuda/layers/test_network.h"
 
 namespace monsoon::cuda {
 namespace {

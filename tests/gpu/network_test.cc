@@ -1,6 +1,6 @@
 // The CUDA backend through the factory, as a worker has it: against the
 // reference backend, and its errors as Status.
-#include "worker/backend/network.h"
+#include "worker/nn/network.h"
 
 #include <cmath>
 #include <memory>
@@ -14,9 +14,9 @@
 #include "proto/model.pb.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/device.h"
-#include "worker/backend/test_models.h"
 #include "worker/nn/batch.h"
 #include "worker/nn/step_key.h"
+#include "worker/nn/test_models.h"
 
 namespace monsoon {
 namespace {

@@ -12,7 +12,8 @@ import rules
 # A tree without a violation.
 CLEAN = {
     ".clang-format": "BasedOnStyle: Google\nColumnLimit: 100\n",
-    "common/base/status.h": "#pragma once\n\n#include <string>\n",
+    "common/base/status.h": "#pragma once\n\n#include <string>\n\nnamespace monsoon {\n\n"
+                            "class Status {};\n\n}  // namespace monsoon\n",
     "common/base/status.cc": '#include "common/base/status.h"\n',
     "common/base/BUILD.bazel": 'cc_library(\n    name = "status",\n    srcs = ["status.cc"],\n'
                                '    hdrs = ["status.h"],\n)\n',
@@ -20,13 +21,20 @@ CLEAN = {
                                    '\n',
     "worker/backend/cpu/BUILD.bazel": 'cc_library(\n    name = "dense",\n    srcs = ["dense.cc"],\n'
                                       '    deps = ["@onednn"],\n)\n',
-    "ps_server/service.cc": "#include <grpcpp/grpcpp.h>\n",
+    "ps_server/server/service.cc": "#include <grpcpp/grpcpp.h>\n",
     "ps_server/shard_test.cc": "int x;\n",
-    "ps_server/BUILD.bazel": 'cc_library(\n    name = "service",\n    srcs = ["service.cc"],\n)\n\n'
-                             'cc_test(\n    name = "shard_test",\n    srcs = ["shard_test.cc"],\n'
+    "ps_server/server/BUILD.bazel": 'cc_library(\n    name = "service",\n'
+                                    '    srcs = ["service.cc"],\n)\n',
+    "ps_server/BUILD.bazel": 'cc_test(\n    name = "shard_test",\n    srcs = ["shard_test.cc"],\n'
                              '    tags = ["unit"],\n)\n',
     "deploy/go.sh": "#!/bin/bash\nset -euo pipefail\ntrue\n",
 }
+
+
+def monsoon(text):
+    """`text` in the project's namespace."""
+    return f"namespace monsoon {{\n\n{text}\n}}  // namespace monsoon\n"
+
 
 # (check, file that must be named, its content). A source file is put into a
 # target of its own unless the check is about that.
@@ -39,12 +47,27 @@ PLANTED = [
     ("headers", "worker/main.cc", '#include "spdlog/spdlog.h"\n'),
     ("headers", "coordinator/solver.cc", "#include <lbfgs.h>\n"),
     ("directions", "common/a.cc", '#include "ps_server/shard.h"\n'),
-    ("directions", "common/base/a.cc", '#include "common/rpc/channel.h"\n'),
+    ("directions", "common/base/a.cc", '#include "common/transport/grpc/channel.h"\n'),
+    ("folders", "common/transport/frame/a.cc", '#include "common/transport/shm/bell.h"\n'),
     ("directions", "ps_server/a.cc", '#include "coordinator/client/client.h"\n'),
     ("directions", "coordinator/a.cc", '#include "ps_server/shard.h"\n'),
     ("directions", "coordinator/a.cc", '#include "worker/worker.h"\n'),
     ("directions", "worker/a.cc", '#include "coordinator/core.h"\n'),
     ("directions", "worker/a.cc", '#include "tests/cluster/cluster.h"\n'),
+    ("folders", "common/base/a.cc", '#include "common/transport/frame/exchange.h"\n'),
+    ("folders", "worker/data/a.cc", '#include "worker/backend/backend.h"\n'),
+    ("folders", "worker/backend/cuda/kernels/a.cc", '#include "worker/backend/cuda/network.h"\n'),
+    ("folders", "worker/nn/a_test.cc", '#include "worker/backend/cpu/network.h"\n'),
+    ("folders", "coordinator/attic/a.cc", '#include "coordinator/job/job_plan.h"\n'),
+    ("one_definition", "worker/a.h", monsoon("class Status {\n};\n")),
+    ("one_definition", "worker/a.cc", monsoon("struct Status final : public A,\n"
+                                              "                             B {\n};\n")),
+    ("one_definition", "worker/a.cc", monsoon("enum class Status { kOk };\n")),
+    ("one_definition", "worker/a.cc", monsoon("template <typename T>\nclass Status {};\n")),
+    ("one_definition", "worker/a.cc", monsoon("class ABSL_LOCKABLE Status {};\n")),
+    ("one_definition", "worker/a.cc", monsoon("struct alignas(64) Status {};\n")),
+    ("one_definition", "worker/a.cc", monsoon("namespace {\n\nint x;\nint y;\n\n}  // namespace\n"
+                                              "\nclass Status {};\n")),
     ("libraries", "ps_server/extra/BUILD.bazel", 'cc_library(name = "a", deps = ["@onednn"])\n'),
     ("libraries", "worker/BUILD.bazel", 'cc_binary(name = "a", deps = ["@spdlog"])\n'),
     ("targets", "common/lost.cc", "int y;\n"),
@@ -97,6 +120,43 @@ class LintTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             self.tree(root, {"common/x/BUILD.bazel": build, **files})
             self.assertEqual(lint.run(root, ["targets"])["targets"], [])
+
+    def test_a_circle_is_named_arrow_by_arrow(self):
+        # tests/ has no order; the circle is one of three folders.
+        files = {"tests/a/x.cc": '#include "tests/b/x.h"\n',
+                 "tests/b/x.h": '#pragma once\n\n#include "tests/c/x.h"\n',
+                 "tests/c/x_test.cc": '#include "common/base/status.h"\n#include "tests/a/x.h"\n',
+                 "tests/d/x.cc": '#include "tests/a/x.h"\n'}
+        with tempfile.TemporaryDirectory() as root:
+            found = lint.run(self.tree(root, files), ["folders"])["folders"]
+        self.assertEqual([line.split(": ")[0] for line in found],
+                         ["tests/a/x.cc:1", "tests/b/x.h:3", "tests/c/x_test.cc:2"])
+        self.assertIn("tests/a -> tests/b -> tests/c -> tests/a", found[0])
+
+    def test_a_long_circle_that_shares_an_arrow_is_not_told(self):
+        arrows = {"a": {"b"}, "b": {"a", "c"}, "c": {"a"}, "d": {"a"}}
+        self.assertEqual(list(lint.circles(arrows)), [["a", "b", "a"]])
+
+    def test_rooms_may_include_what_is_below(self):
+        files = {"coordinator/core/a.cc": '#include "coordinator/job/job_plan.h"\n',
+                 "worker/backend/cuda/a.cc": '#include "worker/backend/cuda/layers/engine.h"\n'
+                                             '#include "worker/nn/network.h"\n',
+                 "worker/a.cc": '#include "worker/nn/network.h"\n#include "worker/worker.h"\n'}
+        with tempfile.TemporaryDirectory() as root:
+            self.assertEqual(lint.run(self.tree(root, files), ["folders"])["folders"], [])
+
+    def test_what_is_no_second_definition(self):
+        texts = ("class Status;\n", "namespace {\n\nclass Status {};\n\n}  // namespace\n",
+                 "namespace {\nclass Status {};\n}\n",
+                 "namespace cuda {\n\nstruct Status {};\n\n}  // namespace cuda\n",
+                 "struct Outer {\n  struct Status {\n    int x;\n  };\n};\n",
+                 "struct Status Get(int x) {\n}\n", "class Outer::Status {};\n",
+                 "template <>\nclass Status<int> {};\n", "// class Status {};\n",
+                 "namespace cuda {\nclass Other;\n}\n\nenum class States { kOk };\n")
+        for text in texts:
+            with tempfile.TemporaryDirectory() as root:
+                self.tree(root, {"worker/a.h": monsoon(text)})
+                self.assertEqual(lint.run(root, ["one_definition"])["one_definition"], [], text)
 
     def test_not_executable_is_seen(self):
         with tempfile.TemporaryDirectory() as root:

@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "worker/backend/cpu/network.h"
+#include "worker/backend/cuda/kernels/precision.h"
 #include "worker/backend/cuda/network.h"
-#include "worker/backend/cuda/precision.h"
 #include "worker/backend/reference/network.h"
 #include "worker/nn/network_plan.h"
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/model/parameter_layout.h"
 #include "proto/model.pb.h"
-#include "worker/backend/network.h"
+#include "worker/nn/network.h"
 
 namespace monsoon {
 

@@ -4,7 +4,7 @@
 
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
-#include "worker/backend/test_models.h"
+#include "worker/nn/test_models.h"
 
 namespace monsoon {
 namespace {

@@ -1,7 +1,7 @@
 #include "worker/backend/device.h"
 
 #include "absl/strings/str_cat.h"
-#include "worker/backend/cuda/device_query.h"
+#include "worker/backend/cuda/runtime/device_query.h"
 
 namespace monsoon {
 

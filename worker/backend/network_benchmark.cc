@@ -3,7 +3,7 @@
 #include "benchmark/benchmark.h"
 #include "common/model/parameter_layout.h"
 #include "worker/backend/backend.h"
-#include "worker/backend/test_models.h"
+#include "worker/nn/test_models.h"
 
 namespace monsoon {
 namespace {
@@ -18,7 +18,7 @@ void Run(benchmark::State& state, const Model& model, bool training) {
   }
   const std::vector<float> parameters = testing::InitialParameters(layout, 1);
   const Batch batch = testing::RandomBatch(layout, static_cast<size_t>(state.range(0)), 2);
-  AlignedBuffer gradient(layout.size());
+  AlignedFloats gradient = AlignedFloats::NanFilled(layout.size());
   uint64_t step = 0;
   for (auto unused : state) {
     // As after a fetch: packing belongs to the step.

@@ -13,7 +13,7 @@
 #include "common/model/initializer.h"
 #include "worker/data/open_dataset.h"
 #include "worker/data/permutation.h"
-#include "worker/replica/gradient_check.h"
+#include "worker/downpour/gradient_clip.h"
 
 namespace monsoon {
 namespace {
@@ -51,8 +51,8 @@ absl::Status CheckJob(const Job& job) {
 Trainer::Trainer(const Job& job, ParameterLayout layout)
     : job_(job),
       layout_(std::move(layout)),
-      parameters_(layout_.size()),
-      gradient_(layout_.size()) {}
+      parameters_(AlignedFloats::NanFilled(layout_.size())),
+      gradient_(AlignedFloats::NanFilled(layout_.size())) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
                                                          const TrainerOptions& options) {
@@ -73,13 +73,13 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
   ASSIGN_OR_RETURN(t.network_, CreateNetwork(options.backend, job.model(), t.layout_,
                                              NetworkOptions{options.threads}));
   Initialize(t.layout_, job.seed(), 0, t.parameters_.span());
-  t.state_ = AlignedBuffer(t.layout_.size() * t.optimizer_->state_slots());
+  t.state_ = AlignedFloats::NanFilled(t.layout_.size() * t.optimizer_->state_slots());
   t.state_.Fill(t.optimizer_->initial_state());
   if (job.downpour().n_fetch() > 1) {
-    t.fetched_ = AlignedBuffer(t.layout_.size());
+    t.fetched_ = AlignedFloats::NanFilled(t.layout_.size());
   }
   if (job.downpour().n_push() > 1) {
-    t.sum_ = AlignedBuffer(t.layout_.size());
+    t.sum_ = AlignedFloats::NanFilled(t.layout_.size());
   }
   t.prefetcher_ = std::make_unique<Prefetcher>(
       t.train_.get(),
@@ -140,9 +140,9 @@ absl::Status Trainer::Push() {
   if (FirstNonFinite(gradient).has_value()) {
     return absl::AbortedError(absl::StrCat("diverged: the gradient of step ", steps_ - 1,
                                            " is not finite at ",
-                                           FirstNonFinite(layout_, gradient)));
+                                           NameFirstNonFinite(layout_, gradient)));
   }
-  ClipNorm(gradient, job_.downpour().optimizer().clip_norm());
+  ClipGradientNorm(gradient, job_.downpour().optimizer().clip_norm());
   optimizer_->Apply(pushes_++, parameters_.span(), state_.span(), gradient);
   summed_ = 0;
   return absl::OkStatus();

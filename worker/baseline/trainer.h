@@ -19,13 +19,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/memory/aligned_floats.h"
 #include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer.h"
 #include "proto/job.pb.h"
 #include "worker/backend/backend.h"
 #include "worker/data/data_source.h"
 #include "worker/data/prefetcher.h"
-#include "worker/nn/aligned_buffer.h"
 
 namespace monsoon {
 
@@ -93,11 +93,11 @@ class Trainer {
   std::unique_ptr<Network> network_;
   std::unique_ptr<Prefetcher> prefetcher_;
 
-  AlignedBuffer parameters_;
-  AlignedBuffer state_;     // the optimizer's
-  AlignedBuffer fetched_;   // what the steps compute with; unused if n_fetch is 1
-  AlignedBuffer gradient_;  // of one step
-  AlignedBuffer sum_;       // of n_push steps; unused if n_push is 1
+  AlignedFloats parameters_;
+  AlignedFloats state_;     // the optimizer's
+  AlignedFloats fetched_;   // what the steps compute with; unused if n_fetch is 1
+  AlignedFloats gradient_;  // of one step
+  AlignedFloats sum_;       // of n_push steps; unused if n_push is 1
   uint32_t summed_ = 0;     // steps in sum_
   Batch evaluation_batch_;
 

@@ -7,18 +7,20 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/nn/aligned_buffer.h"
+#include "common/memory/aligned_floats.h"
 
 namespace monsoon {
 
 struct Batch {
   Batch() = default;
   Batch(size_t capacity, size_t values_per_example)
-      : inputs(capacity * values_per_example), labels(capacity), values(values_per_example) {}
+      : inputs(AlignedFloats::NanFilled(capacity * values_per_example)),
+        labels(capacity),
+        values(values_per_example) {}
 
   size_t capacity() const { return labels.size(); }
 
-  AlignedBuffer inputs;          // [examples, values], row-major, normalised
+  AlignedFloats inputs;          // [examples, values], row-major, normalised
   std::vector<uint32_t> labels;  // [capacity], class numbers
   size_t values = 0;             // per example
   size_t examples = 0;           // how many are filled, at most capacity()

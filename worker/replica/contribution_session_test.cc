@@ -2,8 +2,8 @@
 #include <atomic>
 
 #include "common/testing/status_matchers.h"
-#include "worker/replica/fakes.h"
 #include "worker/replica/replica_session.h"
+#include "worker/testing/fakes.h"
 
 namespace monsoon {
 namespace {
@@ -52,15 +52,15 @@ class ContributionSessionTest : public ::testing::Test {
     ContributionReader data(&source_, job_);
     ContributionRunner runner({layout_.size(), 0, 0, {}}, &data, &shards_, &group_, &stats_,
                               &control_, Clock::Real());
-    DownpourLoopOptions options;
+    DownpourRunnerOptions options;
     options.overlap = NONE;
-    DownpourLoop loop(options, &layout_, &shards_, &group_, nullptr, &stats_, &control_,
-                      Clock::Real());
+    DownpourRunner downpour(options, &layout_, &shards_, &group_, nullptr, &stats_, &control_,
+                            Clock::Real());
     ReplicaSession::Parts parts;
     parts.overlap = NONE;
     parts.coordinator = &coordinator_;
     if (with_downpour) {
-      parts.loop = &loop;
+      parts.downpour = &downpour;
       parts.reader = &blocks_;
     }
     parts.contributions = &runner;
@@ -88,7 +88,7 @@ class ContributionSessionTest : public ::testing::Test {
   FakeShards shards_;
   FakeSource source_{1000};
   FakeNetwork network_;
-  MemberGroup group_{{}, &network_};
+  ReplicaGroup group_{{}, &network_};
   const std::vector<float> evaluated_ = {9};
   FakeReader blocks_{2};
   FakeCoordinator coordinator_;

@@ -10,13 +10,13 @@
 #include "absl/strings/str_format.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/memory/aligned_floats.h"
 #include "worker/backend/backend.h"
 #include "worker/data/open_dataset.h"
-#include "worker/nn/aligned_buffer.h"
-#include "worker/replica/evaluator.h"
-#include "worker/replica/group/breaking_network.h"
-#include "worker/replica/local_updater.h"
-#include "worker/replica/work_source.h"
+#include "worker/downpour/local_updater.h"
+#include "worker/group/breaking_network.h"
+#include "worker/group/evaluator.h"
+#include "worker/session/work_source.h"
 
 namespace monsoon {
 namespace {
@@ -125,71 +125,52 @@ absl::Status ReplicaRunner::CheckData(const Dataset& dataset, uint64_t expected,
 }
 
 absl::StatusOr<std::unique_ptr<ParameterClient>> ReplicaRunner::Connect(
-    const Assignment& assignment, const ShardMap& map) {
-  ParameterClientOptions options;
-  options.job = assignment.session().job();
-  options.worker = assignment.session().worker();
-  options.incarnation = assignment.session().incarnation();
-  options.layout_hash = assignment.layout_hash();
-  options.map = map;
-  options.addresses = {assignment.shard_address().begin(), assignment.shard_address().end()};
-  options.epochs = {assignment.shard_epoch().begin(), assignment.shard_epoch().end()};
+    ParameterClientOptions options) const {
   options.deadline = options_.rpc_deadline;
   options.fault = options_.fault;
-  const Downpour& downpour = assignment.job().downpour();
-  options.push_format = downpour.push_format();
-  options.fetch_format = downpour.fetch_format();
-  options.top_k_share = downpour.top_k_share();
   return ParameterClient::Create(std::move(options));
 }
 
 absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector* stats,
-                                    SessionControl* control, Workplace* place) {
-  const Job& job = assignment.job();
-  ASSIGN_OR_RETURN(place->layout, ParameterLayout::Create(job.model()));
-  if (place->layout.Hash() != assignment.layout_hash()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "worker/%d derives layout %016x from the model, the coordinator %016x: mixed builds",
-        options_.task, place->layout.Hash(), assignment.layout_hash()));
-  }
-  ASSIGN_OR_RETURN(
-      const ShardMap map,
-      ShardMap::Create(place->layout.size(), static_cast<uint32_t>(assignment.shard_address_size()),
-                       assignment.max_stripe_bytes()));
+                                    SessionControl* control, SessionResources* resources) {
+  ASSIGN_OR_RETURN(resources->joined, MakeJoinedJob(assignment));
+  const Job& job = resources->joined.job;
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
   }
-  ASSIGN_OR_RETURN(place->train, Open(job.train(), job.model()));
+  ASSIGN_OR_RETURN(resources->train, Open(job.train(), job.model()));
   if (job.has_test()) {
-    ASSIGN_OR_RETURN(place->test, Open(job.test(), job.model()));
+    ASSIGN_OR_RETURN(resources->test, Open(job.test(), job.model()));
   }
-  RETURN_IF_ERROR(MakeGroup(job, stats, place));
-  ASSIGN_OR_RETURN(place->client, Connect(assignment, map));
+  RETURN_IF_ERROR(MakeGroup(stats, resources));
+  ASSIGN_OR_RETURN(resources->client, Connect(resources->joined.client_options));
   if (job.has_sandblaster()) {
-    AddSandblaster(job, stats, control, place);
+    AddSandblaster(stats, control, resources);
   }
-  return job.has_downpour() ? AddDownpour(job, map, stats, control, place) : absl::OkStatus();
+  return job.has_downpour() ? AddDownpour(stats, control, resources) : absl::OkStatus();
 }
 
-absl::Status ReplicaRunner::MakeGroup(const Job& job, StatsCollector* stats, Workplace* place) {
-  MemberGroup::Options options;
+absl::Status ReplicaRunner::MakeGroup(StatsCollector* stats, SessionResources* resources) {
+  const Job& job = resources->joined.job;
+  ReplicaGroup::Options options;
   options.worker = options_.task;
   options.stats = stats;
-  const auto make = [&](uint32_t member) -> absl::StatusOr<std::unique_ptr<Network>> {
+  const auto make = [&](uint32_t replica) -> absl::StatusOr<std::unique_ptr<Network>> {
     NetworkOptions network;
     network.threads = static_cast<int>(options_.threads);
-    network.device_index = options_.DeviceOf(member);
+    network.device_index = options_.DeviceOf(replica);
     network.memory_limit_bytes = options_.device_memory_limit_bytes;
     network.precision = PrecisionOf(job);
-    ASSIGN_OR_RETURN(std::unique_ptr<Network> made,
-                     CreateNetwork(options_.backend, job.model(), place->layout, network));
-    if (options_.fault.break_device_after > 0 && member == 0) {
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<Network> made,
+        CreateNetwork(options_.backend, job.model(), resources->joined.layout, network));
+    if (options_.fault.break_device_after > 0 && replica == 0) {
       made = MakeBreakingNetwork(std::move(made), options_.fault.break_device_after);
     }
     return made;
   };
-  absl::StatusOr<std::unique_ptr<MemberGroup>> group =
-      MemberGroup::Create(options, options_.replicas, make);
+  absl::StatusOr<std::unique_ptr<ReplicaGroup>> group =
+      ReplicaGroup::Create(options, options_.replicas, make);
   if (!group.ok()) {
     // Of the model or job, or of this machine's devices.
     const absl::Status& status = group.status();
@@ -198,101 +179,108 @@ absl::Status ReplicaRunner::MakeGroup(const Job& job, StatsCollector* stats, Wor
                : absl::ResourceExhaustedError(
                      absl::StrCat("no device for the model: ", status.message()));
   }
-  place->group = *std::move(group);
+  resources->group = *std::move(group);
   return absl::OkStatus();
 }
 
-absl::Status ReplicaRunner::AddDownpour(const Job& job, const ShardMap& map, StatsCollector* stats,
-                                        SessionControl* control, Workplace* place) {
-  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local, LocalUpdater::Create(job.downpour(), map));
-  place->loop = std::make_unique<DownpourLoop>(
-      DownpourLoopOptions::From(job, options_.task), &place->layout, place->client.get(),
-      place->group.get(), std::move(local), stats, control, options_.clock);
-  place->reader = std::make_unique<PrefetchingReader>(place->train.get(), job, options_.replicas);
+absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* control,
+                                        SessionResources* resources) {
+  const JoinedJob& joined = resources->joined;
+  const Job& job = joined.job;
+  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
+                   LocalUpdater::Create(job.downpour(), joined.client_options.map));
+  resources->downpour = std::make_unique<DownpourRunner>(
+      DownpourRunnerOptions::From(job, options_.task), &joined.layout, resources->client.get(),
+      resources->group.get(), std::move(local), stats, control, options_.clock);
+  resources->reader =
+      std::make_unique<PrefetchingReader>(resources->train.get(), job, options_.replicas);
   return absl::OkStatus();
 }
 
-void ReplicaRunner::AddSandblaster(const Job& job, StatsCollector* stats, SessionControl* control,
-                                   Workplace* place) {
-  place->contribution_reader =
-      std::make_unique<ContributionReader>(place->train.get(), job, options_.replicas);
+void ReplicaRunner::AddSandblaster(StatsCollector* stats, SessionControl* control,
+                                   SessionResources* resources) {
+  const Job& job = resources->joined.job;
+  resources->contribution_reader =
+      std::make_unique<ContributionReader>(resources->train.get(), job, options_.replicas);
   ContributionRunnerOptions options;
-  options.floats = place->layout.size();
+  options.floats = resources->joined.layout.size();
   options.seed = job.seed();
   options.worker = options_.task;
   options.chunk_delay = absl::Milliseconds(options_.fault.compute_delay_ms);
-  place->contributions = std::make_unique<ContributionRunner>(
-      options, place->contribution_reader.get(), place->client.get(), place->group.get(), stats,
-      control, options_.clock);
+  resources->contributions = std::make_unique<ContributionRunner>(
+      options, resources->contribution_reader.get(), resources->client.get(),
+      resources->group.get(), stats, control, options_.clock);
 }
 
-SessionEnd ReplicaRunner::RunPrepared(const Assignment& assignment, Workplace& place,
-                                      StatsCollector* stats, SessionControl* control) {
-  const Job& job = assignment.job();
+SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollector* stats,
+                                      SessionControl* control) {
+  const Job& job = resources.joined.job;
   SharedBuffer evaluated;
   ReplicaSession::Parts parts;
-  parts.session = assignment.session();
+  parts.session = resources.joined.session;
   parts.overlap = job.downpour().overlap();
   parts.coordinator = coordinator_;
-  parts.loop = place.loop.get();
-  parts.reader = place.reader.get();
-  parts.contributions = place.contributions.get();
+  parts.downpour = resources.downpour.get();
+  parts.reader = resources.reader.get();
+  parts.contributions = resources.contributions.get();
   parts.stats = stats;
   parts.control = control;
   parts.clock = options_.clock;
   parts.evaluate = [&]() -> absl::StatusOr<EvaluationResult> {
-    if (place.test == nullptr) {
+    if (resources.test == nullptr) {
       return absl::InvalidArgumentError("an evaluation was asked for, but the job has no test set");
     }
     if (evaluated == nullptr) {
-      evaluated = std::make_shared<AlignedBuffer>(place.layout.size());
+      evaluated =
+          std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(resources.joined.layout.size()));
     }
-    RETURN_IF_ERROR(FetchForEvaluation(place.client.get(), control, evaluated->span(), stats));
-    place.group->SetParameters(evaluated);
+    RETURN_IF_ERROR(FetchForEvaluation(resources.client.get(), control, evaluated->span(), stats));
+    resources.group->SetParameters(evaluated);
     absl::StatusOr<EvaluationResult> result =
-        EvaluateAll(place.group.get(), *place.test, job.evaluation().batch_size(),
+        EvaluateAll(resources.group.get(), *resources.test, job.evaluation().batch_size(),
                     [&] { return control->state() == SessionControl::State::kStop; });
-    place.group->Reclaim(&evaluated);
+    resources.group->Reclaim(&evaluated);
     return result;
   };
   ReplicaSession session(std::move(parts));
   SessionEnd end = session.Run();
   if (end.kind != SessionEnd::Kind::kFinished && end.kind != SessionEnd::Kind::kDrained) {
-    place.client->Cancel();  // calls in flight end before what made them is taken down
+    resources.client->Cancel();  // calls in flight end before what made them is taken down
   }
   return end;
 }
 
 SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stats,
                               SessionControl* control) {
-  Workplace place;  // the parts point at each other: it stays where it is
-  if (absl::Status status = Prepare(assignment, stats, control, &place); !status.ok()) {
+  SessionResources resources;  // the parts point at each other: it stays where it is
+  if (absl::Status status = Prepare(assignment, stats, control, &resources); !status.ok()) {
     return Failed(absl::IsDataLoss(status)            ? ReportFailureRequest::DATA
                   : absl::IsResourceExhausted(status) ? ReportFailureRequest::REPLICA
                                                       : ReportFailureRequest::JOB,
                   status);
   }
-  const Job& job = assignment.job();
-  absl::Status same = CheckData(job.train(), assignment.train_fingerprint(), *place.train);
-  if (same.ok() && place.test != nullptr) {
-    same = CheckData(job.test(), assignment.test_fingerprint(), *place.test);
+  const JoinedJob& joined = resources.joined;
+  const Job& job = joined.job;
+  absl::Status same = CheckData(job.train(), joined.train_fingerprint, *resources.train);
+  if (same.ok() && resources.test != nullptr) {
+    same = CheckData(job.test(), joined.test_fingerprint, *resources.test);
   }
   if (!same.ok()) {
     return Failed(ReportFailureRequest::OTHER_DATA, same);
   }
-  stats->SetFingerprints(place.train->Fingerprint(),
-                         place.test == nullptr ? 0 : place.test->Fingerprint());
-  stats->SetBackends(place.group->Fingerprints());
-  LOG(INFO) << "session opened: job " << assignment.session().job() << ", incarnation "
-            << assignment.session().incarnation() << ", " << place.layout.parameters()
-            << " parameters on " << assignment.shard_address_size() << " shards, "
-            << place.train->examples() << " examples, " << place.group->live() << " replicas of "
-            << options_.threads << " threads";
-  control->OnStop([client = place.client.get()] { client->Cancel(); });
-  SessionEnd end = RunPrepared(assignment, place, stats, control);
+  stats->SetFingerprints(resources.train->Fingerprint(),
+                         resources.test == nullptr ? 0 : resources.test->Fingerprint());
+  stats->SetBackends(resources.group->Fingerprints());
+  LOG(INFO) << "session opened: job " << joined.session.job() << ", incarnation "
+            << joined.session.incarnation() << ", " << joined.layout.parameters()
+            << " parameters on " << joined.client_options.addresses.size() << " shards, "
+            << resources.train->examples() << " examples, " << resources.group->live()
+            << " replicas of " << options_.threads << " threads";
+  control->OnStop([client = resources.client.get()] { client->Cancel(); });
+  SessionEnd end = RunPrepared(resources, stats, control);
   // They wait for their calls in flight, which a stop must be able to end.
-  place.contributions.reset();
-  place.loop.reset();
+  resources.contributions.reset();
+  resources.downpour.reset();
   control->OnStop(nullptr);
   return end;
 }

@@ -1,5 +1,5 @@
-// ReplicaRunner: builds what an assignment needs (layout, data, network,
-// parameter client) and runs the session.
+// ReplicaRunner: builds what an assignment needs (data, networks, parameter
+// client) and runs the session.
 //
 // Thread safety: none; one thread, which becomes the compute thread.
 #pragma once
@@ -11,22 +11,21 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/model/parameter_layout.h"
-#include "common/model/shard_map.h"
-#include "common/rpc/fault.h"
+#include "common/transport/frame/fault.h"
+#include "coordinator/client/join_job.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/backend/backend.h"
 #include "worker/data/data_source.h"
-#include "worker/replica/contribution_reader.h"
-#include "worker/replica/contribution_runner.h"
-#include "worker/replica/downpour_loop.h"
-#include "worker/replica/group/member_group.h"
-#include "worker/replica/prefetching_reader.h"
+#include "worker/data/prefetching_reader.h"
+#include "worker/downpour/downpour_runner.h"
+#include "worker/group/replica_group.h"
 #include "worker/replica/replica_session.h"
-#include "worker/replica/replica_stats.h"
-#include "worker/replica/session_control.h"
+#include "worker/sandblaster/contribution_reader.h"
+#include "worker/sandblaster/contribution_runner.h"
+#include "worker/session/replica_stats.h"
+#include "worker/session/session_control.h"
 
 namespace monsoon {
 
@@ -56,15 +55,15 @@ class ReplicaRunner {
 
  private:
   // What one session computes with.
-  struct Workplace {
-    ParameterLayout layout;
+  struct SessionResources {
+    JoinedJob joined;
     std::shared_ptr<const DataSource> train;
     std::shared_ptr<const DataSource> test;  // null when the job has none
-    std::unique_ptr<MemberGroup> group;
+    std::unique_ptr<ReplicaGroup> group;
     std::unique_ptr<ParameterClient> client;
 
     // Null in a job without Downpour SGD.
-    std::unique_ptr<DownpourLoop> loop;
+    std::unique_ptr<DownpourRunner> downpour;
     std::unique_ptr<PrefetchingReader> reader;
     // Null in a job without Sandblaster.
     std::unique_ptr<ContributionReader> contribution_reader;
@@ -74,19 +73,17 @@ class ReplicaRunner {
   // Errors: DataLoss for the data, ResourceExhausted when no device could be had,
   // others for the job.
   absl::Status Prepare(const Assignment& assignment, StatsCollector* stats, SessionControl* control,
-                       Workplace* place);
-  absl::Status MakeGroup(const Job& job, StatsCollector* stats, Workplace* place);
-  absl::Status AddDownpour(const Job& job, const ShardMap& map, StatsCollector* stats,
-                           SessionControl* control, Workplace* place);
-  void AddSandblaster(const Job& job, StatsCollector* stats, SessionControl* control,
-                      Workplace* place);
+                       SessionResources* resources);
+  absl::Status MakeGroup(StatsCollector* stats, SessionResources* resources);
+  absl::Status AddDownpour(StatsCollector* stats, SessionControl* control,
+                           SessionResources* resources);
+  void AddSandblaster(StatsCollector* stats, SessionControl* control, SessionResources* resources);
   absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset,
                                                          const Model& model);
   // FailedPrecondition when the coordinator knows another fingerprint.
   absl::Status CheckData(const Dataset& dataset, uint64_t expected, const DataSource& found) const;
-  absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const Assignment& assignment,
-                                                           const ShardMap& map);
-  SessionEnd RunPrepared(const Assignment& assignment, Workplace& workplace, StatsCollector* stats,
+  absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(ParameterClientOptions options) const;
+  SessionEnd RunPrepared(SessionResources& resources, StatsCollector* stats,
                          SessionControl* control);
 
   const Options options_;

@@ -5,7 +5,7 @@
 
 #include "common/base/logging.h"
 #include "common/base/status.h"
-#include "worker/replica/session_status.h"
+#include "worker/session/session_status.h"
 
 namespace monsoon {
 namespace {
@@ -63,20 +63,20 @@ absl::Status ReplicaSession::ComputeOneStep() {
 }
 
 absl::Status ReplicaSession::TrainOneStep() {
-  while (parts_.loop->room() > 0 && parts_.reader->blocks_left() > 0) {
+  while (parts_.downpour->room() > 0 && parts_.reader->blocks_left() > 0) {
     absl::StatusOr<BlockReader::Piece> piece = parts_.reader->Next();
     if (!piece.ok()) {
       return absl::DataLossError(absl::StrCat("reading training data: ", piece.status().message()));
     }
-    parts_.loop->Add(piece->batch, piece->last_of);
+    parts_.downpour->Add(piece->batch, piece->last_of);
   }
-  ASSIGN_OR_RETURN(const StepResult result, parts_.loop->Step());
+  ASSIGN_OR_RETURN(const StepResult result, parts_.downpour->Step());
   LogProgress(result);
   return absl::OkStatus();
 }
 
 void ReplicaSession::LogProgress(const StepResult& result) {
-  const uint64_t steps = parts_.loop->steps();
+  const uint64_t steps = parts_.downpour->steps();
   if (steps / kLogSteps == logged_steps_ / kLogSteps) {
     return;
   }
@@ -126,7 +126,7 @@ absl::Status ReplicaSession::TakeAhead(Reply reply) {
 
 bool ReplicaSession::WantsMore() const {
   if (training()) {
-    return parts_.overlap == ASYNC && parts_.reader->blocks_left() <= parts_.loop->room();
+    return parts_.overlap == ASYNC && parts_.reader->blocks_left() <= parts_.downpour->room();
   }
   return contributing() &&
          (parts_.contributions->unreported() ||
@@ -134,7 +134,7 @@ bool ReplicaSession::WantsMore() const {
 }
 
 std::vector<BlockId> ReplicaSession::TakeBlocks() {
-  return parts_.loop == nullptr ? std::vector<BlockId>() : parts_.loop->TakeDone();
+  return parts_.downpour == nullptr ? std::vector<BlockId>() : parts_.downpour->TakeDone();
 }
 
 ReplicaSession::Reply ReplicaSession::Ask(std::vector<BlockId> blocks) {
@@ -217,13 +217,13 @@ void ReplicaSession::Wait(uint32_t retry_ms) {
 }
 
 absl::Status ReplicaSession::FlushTraining() {
-  return parts_.loop == nullptr ? absl::OkStatus() : parts_.loop->Flush();
+  return parts_.downpour == nullptr ? absl::OkStatus() : parts_.downpour->Flush();
 }
 
 absl::Status ReplicaSession::EvaluateAndReport(uint64_t evaluation) {
   absl::StatusOr<EvaluationResult> result = parts_.evaluate();
-  if (parts_.loop != nullptr) {
-    parts_.loop->RestoreParameters();
+  if (parts_.downpour != nullptr) {
+    parts_.downpour->RestoreParameters();
   }
   if (parts_.contributions != nullptr) {
     parts_.contributions->RestoreParameters();

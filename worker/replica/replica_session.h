@@ -20,14 +20,14 @@
 #include "common/base/clock.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
-#include "worker/backend/network.h"
-#include "worker/replica/background_call.h"
-#include "worker/replica/block_reader.h"
-#include "worker/replica/contribution_runner.h"
-#include "worker/replica/downpour_loop.h"
-#include "worker/replica/replica_stats.h"
-#include "worker/replica/session_control.h"
-#include "worker/replica/work_source.h"
+#include "worker/data/block_reader.h"
+#include "worker/downpour/downpour_runner.h"
+#include "worker/nn/network.h"
+#include "worker/sandblaster/contribution_runner.h"
+#include "worker/session/background_call.h"
+#include "worker/session/replica_stats.h"
+#include "worker/session/session_control.h"
+#include "worker/session/work_source.h"
 
 namespace monsoon {
 
@@ -56,7 +56,7 @@ class ReplicaSession {
     Overlap overlap = ASYNC;
     ReplicaClient* coordinator = nullptr;
     // What trains; both null in a job without Downpour SGD.
-    DownpourLoop* loop = nullptr;
+    DownpourRunner* downpour = nullptr;
     BlockReader* reader = nullptr;
     // Null in a job without Sandblaster.
     ContributionRunner* contributions = nullptr;

@@ -1,7 +1,7 @@
 #include "worker/replica/replica_session.h"
 
 #include "common/testing/status_matchers.h"
-#include "worker/replica/fakes.h"
+#include "worker/testing/fakes.h"
 
 namespace monsoon {
 namespace {
@@ -48,11 +48,12 @@ class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
   }
 
   SessionEnd Run() {
-    DownpourLoop loop(options_, &layout_, &shards_, &group_, nullptr, &stats_, &control_, &clock_);
+    DownpourRunner runner(options_, &layout_, &shards_, &group_, nullptr, &stats_, &control_,
+                          &clock_);
     ReplicaSession::Parts parts;
     parts.overlap = GetParam();
     parts.coordinator = &coordinator_;
-    parts.loop = &loop;
+    parts.downpour = &runner;
     parts.reader = &reader_;
     parts.evaluate = [this]() -> absl::StatusOr<EvaluationResult> {
       ++evaluated_;
@@ -82,13 +83,13 @@ class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
   const ParameterLayout layout_;
   FakeShards shards_;
   FakeNetwork network_;
-  MemberGroup group_{{}, &network_};
+  ReplicaGroup group_{{}, &network_};
   FakeReader reader_;
   FakeCoordinator coordinator_;
   StatsCollector stats_;
   ManualClock clock_;
   SessionControl control_{&clock_, absl::Seconds(3)};
-  DownpourLoopOptions options_;
+  DownpourRunnerOptions options_;
   int evaluated_ = 0;
 };
 

@@ -11,17 +11,17 @@
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/memory/aligned_floats.h"
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "proto/model.pb.h"
 #include "worker/backend/cpu/network.h"
-#include "worker/backend/network.h"
-#include "worker/backend/test_models.h"
-#include "worker/nn/aligned_buffer.h"
 #include "worker/nn/batch.h"
+#include "worker/nn/network.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/step_key.h"
+#include "worker/nn/test_models.h"
 
 namespace {
 
@@ -70,7 +70,7 @@ using ::monsoon::testing::RandomBatch;
 
 TEST(AllocationTest, TheCounterCounts) {
   const uint64_t before = allocations;
-  AlignedBuffer buffer(100);
+  AlignedFloats buffer = AlignedFloats::NanFilled(100);
   std::vector<float> values(100);
   EXPECT_EQ(allocations - before, 2u);
 }

@@ -24,7 +24,8 @@ Context::Context(size_t examples, bool training)
       training_(training) {}
 
 memory Context::Allocate(const memory::desc& desc) {
-  buffers_.emplace_back((desc.get_size() + sizeof(float) - 1) / sizeof(float));
+  buffers_.push_back(
+      AlignedFloats::NanFilled((desc.get_size() + sizeof(float) - 1) / sizeof(float)));
   // A format with padding of its own promises zero there; the constructor
   // below writes it.
   return memory(desc, engine_, buffers_.back().data());
@@ -40,7 +41,7 @@ void Context::FinishScratchpad() {
   for (const memory& scratchpad : scratchpads_) {
     bytes = std::max(bytes, scratchpad.get_desc().get_size());
   }
-  buffers_.emplace_back((bytes + sizeof(float) - 1) / sizeof(float));
+  buffers_.push_back(AlignedFloats::NanFilled((bytes + sizeof(float) - 1) / sizeof(float)));
   for (memory& scratchpad : scratchpads_) {
     scratchpad.set_data_handle(buffers_.back().data());
   }

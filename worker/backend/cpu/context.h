@@ -1,23 +1,23 @@
-// What the layers of one chain share: engine, stream, buffers, scratchpad; and
+// What the layers of one sequence share: engine, stream, buffers, scratchpad; and
 // Call, a primitive with its arguments. All oneDNN types of the CPU backend
 // stay in this folder.
 //
-// dnnl::error is thrown while a chain is built; CpuNetwork turns it into a
+// dnnl::error is thrown while a sequence is built; CpuNetwork turns it into a
 // Status. Thread safety: none.
 #pragma once
 
 #include <utility>
 #include <vector>
 
+#include "common/memory/aligned_floats.h"
 #include "oneapi/dnnl/dnnl.hpp"
-#include "worker/nn/aligned_buffer.h"
 #include "worker/nn/network_plan.h"
 
 namespace monsoon::cpu {
 
 class Context {
  public:
-  // `training` chains keep what the backward pass needs.
+  // `training` sequences keep what the backward pass needs.
   Context(size_t examples, bool training);
 
   const dnnl::engine& engine() const { return engine_; }
@@ -38,7 +38,7 @@ class Context {
   dnnl::stream stream_;
   size_t examples_;
   bool training_;
-  std::vector<AlignedBuffer> buffers_;
+  std::vector<AlignedFloats> buffers_;
   std::vector<dnnl::memory> scratchpads_;
 };
 

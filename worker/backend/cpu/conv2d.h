@@ -1,4 +1,4 @@
-// Two-dimensional convolution on oneDNN, channels last in memory (see chain.h).
+// Two-dimensional convolution on oneDNN, channels last in memory (see layer_sequence.h).
 #pragma once
 
 #include <memory>

@@ -19,7 +19,7 @@ class Dropout : public CpuLayer {
     AllocateOutput(context, desc, input_.extent);
     floats_ = desc.get_size() / sizeof(float);
     if (context.training()) {
-      mask_ = AlignedBuffer(context.examples() * input_.extent.size());
+      mask_ = AlignedFloats::NanFilled(context.examples() * input_.extent.size());
       packed_mask_ = PackedTensor(context, desc);
     }
   }
@@ -54,7 +54,7 @@ class Dropout : public CpuLayer {
   uint32_t index_;
   double rate_;
   size_t floats_ = 0;
-  AlignedBuffer mask_;  // in logical order
+  AlignedFloats mask_;  // in logical order
   PackedTensor packed_mask_;
 };
 

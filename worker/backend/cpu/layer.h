@@ -1,4 +1,4 @@
-// CpuLayer: one layer of a chain for one batch size; all primitives are made
+// CpuLayer: one layer of a sequence for one batch size; all primitives are made
 // and all buffers bound at construction.
 //
 // Thread safety: none. No exceptions leave a constructed layer.

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/memory/aligned_floats.h"
 #include "common/simd/simd_level.h"
-#include "worker/nn/aligned_buffer.h"
 #include "worker/nn/batch.h"
 #include "worker/nn/check_batch.h"
 #include "worker/nn/step_key.h"
@@ -44,8 +44,8 @@ absl::StatusOr<std::unique_ptr<Network>> CpuNetwork::Create(NetworkPlan plan, in
   std::unique_ptr<CpuNetwork> network(new CpuNetwork(std::move(plan), threads));
   // A step of one sample shows here, not in the first one, what cannot run; and
   // oneDNN generates the code of its matrix products now (30 ms).
-  AlignedBuffer parameters(network->plan_.parameter_floats);
-  AlignedBuffer gradient(network->plan_.parameter_floats);
+  AlignedFloats parameters = AlignedFloats::NanFilled(network->plan_.parameter_floats);
+  AlignedFloats gradient = AlignedFloats::NanFilled(network->plan_.parameter_floats);
   parameters.Fill(0);
   Batch batch(1, network->plan_.input.size());
   batch.inputs.Fill(0);
@@ -75,42 +75,42 @@ absl::StatusOr<CpuNetwork::Entry*> CpuNetwork::FindOrMake(size_t examples, bool 
   }
   Entry entry{examples, training, 0, nullptr};
   try {
-    entry.chain = std::make_unique<Chain>(plan_, examples, training, threads_);
+    entry.sequence = std::make_unique<LayerSequence>(plan_, examples, training, threads_);
   } catch (const dnnl::error& error) {
     return absl::UnimplementedError(absl::StrCat("oneDNN cannot run this model with a batch of ",
                                                  examples, ": ", error.what()));
   }
   entries_.push_front(std::move(entry));
-  if (entries_.size() > kMaxChains) {
+  if (entries_.size() > kMaxSequences) {
     entries_.pop_back();
   }
   return &entries_.front();
 }
 
-absl::StatusOr<Chain*> CpuNetwork::Prepare(const Batch& batch, bool training) {
+absl::StatusOr<LayerSequence*> CpuNetwork::Prepare(const Batch& batch, bool training) {
   CHECK(generation_ > 0);  // SetParameters comes first.
   RETURN_IF_ERROR(CheckBatch(plan_, batch));
   ASSIGN_OR_RETURN(Entry * entry, FindOrMake(batch.examples, training));
   if (entry->generation != generation_) {
-    entry->chain->SetParameters(parameters_);
+    entry->sequence->SetParameters(parameters_);
     entry->generation = generation_;
   }
-  return entry->chain.get();
+  return entry->sequence.get();
 }
 
 absl::StatusOr<StepResult> CpuNetwork::LossAndGradient(const Batch& batch, const StepKey& key,
                                                        std::span<float> gradient) {
   CHECK_EQ(gradient.size(), plan_.parameter_floats);
-  ASSIGN_OR_RETURN(Chain * chain, Prepare(batch, true));
+  ASSIGN_OR_RETURN(LayerSequence * sequence, Prepare(batch, true));
   for (const Slice& gap : plan_.gaps) {
     std::fill(gradient.begin() + gap.begin, gradient.begin() + gap.end, 0.0f);
   }
-  return chain->LossAndGradient(batch, key, gradient);
+  return sequence->LossAndGradient(batch, key, gradient);
 }
 
 absl::StatusOr<EvaluationResult> CpuNetwork::Evaluate(const Batch& batch) {
-  ASSIGN_OR_RETURN(Chain * chain, Prepare(batch, false));
-  return chain->Evaluate(batch);
+  ASSIGN_OR_RETURN(LayerSequence * sequence, Prepare(batch, false));
+  return sequence->Evaluate(batch);
 }
 
 std::string CpuNetwork::Fingerprint() const {

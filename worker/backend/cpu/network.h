@@ -1,14 +1,14 @@
-// CpuNetwork: the oneDNN backend. A chain of primitives is made for each batch
+// CpuNetwork: the oneDNN backend. A sequence of layers is made for each batch
 // size when it is first seen (training and evaluation apart) and kept; the
-// least recently used one goes when there are more than kMaxChains.
+// least recently used one goes when there are more than kMaxSequences.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <memory>
 
-#include "worker/backend/cpu/chain.h"
-#include "worker/backend/network.h"
+#include "worker/backend/cpu/layer_sequence.h"
+#include "worker/nn/network.h"
 #include "worker/nn/network_plan.h"
 
 namespace monsoon::cpu {
@@ -27,19 +27,19 @@ class CpuNetwork : public Network {
 
  private:
   // A batch size, its tail, and the same two for evaluation, twice.
-  static constexpr size_t kMaxChains = 8;
+  static constexpr size_t kMaxSequences = 8;
 
   struct Entry {
     size_t examples = 0;
     bool training = false;
     uint64_t generation = 0;  // of the parameters it has packed; 0: none
-    std::unique_ptr<Chain> chain;
+    std::unique_ptr<LayerSequence> sequence;
   };
 
   CpuNetwork(NetworkPlan plan, int threads) : plan_(std::move(plan)), threads_(threads) {}
 
-  // The chain for the batch, with the current parameters.
-  absl::StatusOr<Chain*> Prepare(const Batch& batch, bool training);
+  // The layers for the batch, with the current parameters.
+  absl::StatusOr<LayerSequence*> Prepare(const Batch& batch, bool training);
   absl::StatusOr<Entry*> FindOrMake(size_t examples, bool training);
 
   NetworkPlan plan_;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "worker/backend/network.h"
+#include "worker/nn/network.h"
 
 namespace monsoon::cpu {
 

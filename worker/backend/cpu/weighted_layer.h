@@ -29,7 +29,7 @@ class WeightedLayer : public CpuLayer {
   static dnnl::primitive_attr ForwardAttributes(const LayerArguments& arguments);
 
   // Each for a oneDNN primitive class P and its description; after
-  // AllocateOutput, and the backward ones in training chains only.
+  // AllocateOutput, and the backward ones in training sequences only.
   template <typename P>
   void BindForward(const LayerArguments& arguments, const typename P::primitive_desc& desc);
   // The activation's too.

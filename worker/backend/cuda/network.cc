@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "worker/backend/cuda/engine.h"
+#include "worker/backend/cuda/layers/engine.h"
 #include "worker/nn/check_batch.h"
 
 namespace monsoon::cuda {

@@ -12,8 +12,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "worker/backend/cuda/precision.h"
-#include "worker/backend/network.h"
+#include "worker/backend/cuda/kernels/precision.h"
+#include "worker/nn/network.h"
 #include "worker/nn/network_plan.h"
 
 namespace monsoon::cuda {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "worker/backend/network.h"
 #include "worker/backend/reference/layer.h"
+#include "worker/nn/network.h"
 #include "worker/nn/network_plan.h"
 
 namespace monsoon::reference {

@@ -7,8 +7,8 @@
 
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
-#include "worker/backend/test_models.h"
 #include "worker/nn/gradient_check.h"
+#include "worker/nn/test_models.h"
 
 namespace monsoon::reference {
 namespace {

@@ -1,0 +1,26 @@
+// Reading and judging a configuration in one step. Internal to config.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "common/config/diagnostics.h"
+#include "common/config/reporter.h"
+
+namespace monsoon {
+
+// Reads the file `path` into `message`, and lets `check` judge that where its
+// structure was understood. The status holds a line for each mistake, and
+// `diagnostics`, unless null, receives them.
+absl::Status LoadText(const std::string& path, google::protobuf::Message* message,
+                      absl::FunctionRef<void(Reporter*)> check,
+                      std::vector<Diagnostic>* diagnostics);
+
+// The same judgement of a message that has no file.
+absl::Status CheckWithoutFile(absl::FunctionRef<void(Reporter*)> check);
+
+}  // namespace monsoon

@@ -1,0 +1,171 @@
+#include "common/config/range_check.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <limits>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/strings/substitute.h"
+#include "common/config/job_limits.h"
+#include "common/config/location_map.h"
+
+namespace monsoon {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr double kLargest = std::numeric_limits<float>::max();
+// Rates must survive the rounding to float32, or nothing would ever change.
+constexpr double kSmallest = std::numeric_limits<float>::min();
+// The largest that is finite once rounded to float32.
+constexpr double kRoundsToFloat = 0x1.fffffefffffffp127;
+constexpr double kAboveZero = std::numeric_limits<double>::denorm_min();
+constexpr double kBelowOne = 0x1.fffffffffffffp-1;
+// Seconds and epochs that no job reaches; catches slipped units and infinities.
+constexpr double kMaxAmount = 1e9;
+// A model fetched or a gradient pushed less often than this has lost touch.
+constexpr uint32_t kMaxSteps = 65536;
+// More workers than any cluster has.
+constexpr uint32_t kMaxReplicas = 4096;
+constexpr uint32_t kMaxExtent = 1u << 24;  // as ParameterLayout has it
+constexpr double kHourMs = 3600 * 1000;
+
+constexpr char kTooMany[] = "$0 is more than $1";
+constexpr char kNotPositive[] = "$0 is not positive and finite";
+constexpr char kNegative[] = "$0 is not a finite number of at least 0";
+constexpr char kNotFloat[] = "$0 is not a finite float32";
+constexpr char kNegativeFloat[] = "$0 is not a finite float32 of at least 0";
+constexpr char kNoAmount[] = "$0 is outside 0 .. 1e+09";
+constexpr char kOverAnHour[] = "$0 ms is more than an hour";
+
+struct Range {
+  absl::string_view field;
+  double least;
+  double most;
+  const char* complaint;  // $0: the value, $1: the most
+  bool zero_is_unset = false;
+};
+
+constexpr Range kRanges[] = {
+    {"WorkerTask.threads", 0, 1024, "$0 threads are more than $1"},
+    {"WorkerTask.replicas", 0, 64, "$0 replicas are more than $1"},
+    {"WorkerTask.device_index", 0, 1023, "$0 is no device; GPUs count from 0"},
+    {"WorkerTask.device_memory_limit_mib", 0, 1 << 20, "$0 MiB are more than $1"},
+    {"Cluster.lost_after_ms", 0, kHourMs, kOverAnHour},
+    {"Cluster.rpc_deadline_ms", 0, kHourMs, kOverAnHour},
+    {"Dense.units", 1, kMaxExtent, kTooMany},
+    {"Conv2d.filters", 1, kMaxExtent, kTooMany},
+    {"Conv2d.kernel", 1, kMaxExtent, kTooMany},
+    {"Pool2d.window", 1, kMaxExtent, kTooMany},
+    {"Dropout.rate", 0, kBelowOne, "$0 is outside [0, 1)"},
+    {"Initializer.constant", -kRoundsToFloat, kRoundsToFloat, kNotFloat},
+    {"Initializer.normal", 0, kRoundsToFloat, kNegativeFloat},
+    {"Initializer.uniform", 0, kRoundsToFloat, kNegativeFloat},
+    {"Dataset.mean", -kLargest, kLargest, kNotFloat},
+    {"Dataset.scale", -kLargest, kLargest, kNotFloat},
+    {"SyntheticSource.noise", 0, kLargest, kNegative},
+    {"Job.batch_size", 0, kMaxBatch, kTooMany},
+    {"Job.stripe_kib", 0, 1024, kTooMany},
+    {"Evaluation.batch_size", 0, kMaxBatch, kTooMany},
+    {"Evaluation.every_epochs", 0, kMaxAmount, kNoAmount},
+    {"Stop.epochs", 0, kMaxAmount, kNoAmount},
+    {"Stop.seconds", 0, kMaxAmount, kNoAmount},
+    {"Downpour.n_fetch", 0, kMaxSteps, kTooMany},
+    {"Downpour.n_push", 0, kMaxSteps, kTooMany},
+    {"Downpour.replicas", 0, kMaxReplicas, kTooMany},
+    {"LocalUpdate.sgd_rate", kSmallest, kLargest, kNotPositive},
+    {"LocalUpdate.adagrad_rate", kSmallest, kLargest, kNotPositive},
+    {"Warmstart.seconds", 0, kLargest, kNegative},
+    {"Optimizer.weight_decay", 0, kLargest, kNegative},
+    {"Optimizer.clip_value", 0, kLargest, kNegative},
+    {"Optimizer.clip_norm", 0, kLargest, kNegative},
+    {"Sgd.rate", kSmallest, kLargest, kNotPositive},
+    {"Momentum.rate", kSmallest, kLargest, kNotPositive},
+    {"Momentum.momentum", 0, kBelowOne, "$0 is outside [0, 1)"},
+    {"Adagrad.rate", kSmallest, kLargest, kNotPositive},
+    {"Adagrad.initial_accumulator", 0, kLargest, kNegative},
+    // In float32 a smaller one is zero, and untouched parameters become 0 / 0.
+    {"Adagrad.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
+    {"StepSchedule.every_pushes", 1, kRoundsToFloat, kTooMany},
+    {"StepSchedule.factor", kAboveZero, 1, "$0 is outside (0, 1]"},
+    {"CosineSchedule.pushes", 1, kRoundsToFloat, kTooMany},
+    {"CosineSchedule.final", 0, 1, "$0 is outside [0, 1]"},
+    {"Sandblaster.history", 0, kMaxHistory, kTooMany},
+    {"Sandblaster.l2", 0, kLargest, kNegative},
+    {"Sandblaster.gradient_tolerance", 0, kLargest, kNegative},
+    {"Sandblaster.replicas", 0, kMaxReplicas, kTooMany},
+    {"Sandblaster.chunk_examples", 0, kMaxChunk, kTooMany},
+    // Keeps a contribution's samples far from the end of 32 bits, as kMaxChunk does.
+    {"Sandblaster.chunks_per_contribution", 0, 2048, kTooMany},
+    {"LineSearch.max_evaluations", 0, 1000, kTooMany},
+};
+
+template <typename Number>
+void CheckNumber(const FieldDescriptor& field, Number value, const std::string& path,
+                 Reporter* reporter) {
+  const absl::string_view name = absl::StripPrefix(field.full_name(), "monsoon.");
+  for (const Range& range : kRanges) {
+    // The comparisons are false for NaN.
+    if (range.field != name || (range.zero_is_unset && value == 0) ||
+        (value >= range.least && value <= range.most)) {
+      continue;
+    }
+    const bool too_few = std::is_integral_v<Number> && value < range.least;
+    reporter->Error(
+        path, too_few ? "must be at least 1"
+                      : absl::Substitute(range.complaint, value, static_cast<Number>(range.most)));
+  }
+}
+
+}  // namespace
+
+void CheckRanges(const Message& message, const std::string& path, Reporter* reporter) {
+  const google::protobuf::Descriptor& type = *message.GetDescriptor();
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    const std::string inner = JoinPath(path, field.name());
+    if (field.is_repeated() && field.message_type() != nullptr) {
+      for (int k = 0; k < reflection.FieldSize(message, &field); ++k) {
+        CheckRanges(reflection.GetRepeatedMessage(message, &field, k),
+                    absl::StrCat(inner, "[", k, "]"), reporter);
+      }
+      continue;
+    }
+    if (field.is_repeated() || (field.has_presence() && !reflection.HasField(message, &field))) {
+      continue;
+    }
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_UINT32:
+        CheckNumber(field, reflection.GetUInt32(message, &field), inner, reporter);
+        break;
+      case FieldDescriptor::CPPTYPE_UINT64:
+        CheckNumber(field, reflection.GetUInt64(message, &field), inner, reporter);
+        break;
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        CheckNumber(field, reflection.GetDouble(message, &field), inner, reporter);
+        break;
+      case FieldDescriptor::CPPTYPE_ENUM:
+        if (field.enum_type()->FindValueByNumber(reflection.GetEnumValue(message, &field)) ==
+            nullptr) {
+          // "unknown format" of a push_format.
+          reporter->Error(
+              inner, absl::StrCat("unknown ", field.name().substr(field.name().rfind('_') + 1)));
+        }
+        break;
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        if (field.full_name() != "monsoon.Job.model" && field.full_name() != "monsoon.Job.stop") {
+          CheckRanges(reflection.GetMessage(message, &field), inner, reporter);
+        }
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+}  // namespace monsoon

@@ -1,0 +1,220 @@
+#include "common/transport/frame/exchange.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/backoff.h"
+#include "google/protobuf/arena.h"
+
+namespace monsoon {
+namespace {
+
+// A cancellation is noticed within this time.
+constexpr absl::Duration kLongestWait = absl::Milliseconds(50);
+
+bool IsRetryable(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInternal:  // gRPC's word for a reset stream
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kDeadlineExceeded:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// How far one peer's part has come.
+struct PeerProgress {
+  size_t sent = 0;
+  size_t answered = 0;
+  absl::Duration retry_at;  // on the clock
+  Backoff backoff;
+  absl::Status last_error;
+};
+
+class Runner {
+ public:
+  Runner(const ExchangeContext& context, const std::vector<std::vector<RequestFrame>>& requests,
+         FrameTransport* transport, AnswerHandler handler, ExchangeCounts* counts)
+      : headers_(ArenaOptions(&headers_memory_)),
+        context_(context),
+        requests_(requests),
+        transport_(transport),
+        handler_(handler),
+        counts_(counts),
+        end_(context.clock->Now() + context.deadline) {
+    for (size_t peer = 0; peer < requests.size(); ++peer) {
+      progress_.push_back(
+          PeerProgress{0, 0, context.clock->Now(), Backoff({}, peer), absl::OkStatus()});
+    }
+  }
+
+  absl::Status Run() {
+    absl::Status status;
+    while (status.ok() && !Done()) {
+      status = Step();
+    }
+    if (!status.ok()) {
+      for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
+        if (progress_[peer].sent > progress_[peer].answered) {
+          transport_->Reset(peer);
+        }
+      }
+    }
+    return status;
+  }
+
+ private:
+  bool PeerDone(size_t peer) const { return progress_[peer].answered == requests_[peer].size(); }
+
+  bool Done() const {
+    for (size_t peer = 0; peer < progress_.size(); ++peer) {
+      if (!PeerDone(peer)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  absl::Status Step() {
+    const absl::Duration now = context_.clock->Now();
+    if (context_.cancelled->load()) {
+      return absl::CancelledError("cancelled");
+    }
+    if (now >= end_) {
+      return DeadlineError();
+    }
+    absl::Duration wait = std::min(end_ - now, kLongestWait);
+    for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
+      if (progress_[peer].retry_at > now) {
+        wait = std::min(wait, progress_[peer].retry_at - now);
+      } else {
+        Fill(peer);
+      }
+    }
+    const FrameTransport::Event event = transport_->Wait(wait);
+    switch (event.kind) {
+      case FrameTransport::Event::Kind::kTimeout:
+        return absl::OkStatus();
+      case FrameTransport::Event::Kind::kBroken:
+        return Repeat(event.peer, event.status);
+      case FrameTransport::Event::Kind::kReceived:
+        return Receive(event);
+    }
+    return absl::OkStatus();
+  }
+
+  void Fill(uint32_t peer) {
+    PeerProgress& progress = progress_[peer];
+    while (progress.sent < requests_[peer].size() &&
+           progress.sent - progress.answered < kFramesInFlight) {
+      const Frame& frame = requests_[peer][progress.sent].frame;
+      transport_->Send(peer, frame);
+      ++progress.sent;
+      ++counts_->frames;
+      counts_->bytes += frame.size();
+    }
+  }
+
+  // The peer's unanswered requests are to be sent again, later.
+  absl::Status Repeat(uint32_t peer, const absl::Status& cause) {
+    if (!IsRetryable(cause)) {
+      return NamePeer(context_, peer, cause);
+    }
+    PeerProgress& progress = progress_[peer];
+    if (PeerDone(peer)) {
+      return absl::OkStatus();  // nothing is lost; the next call opens it anew
+    }
+    progress.sent = progress.answered;
+    progress.retry_at = context_.clock->Now() + progress.backoff.Next();
+    progress.last_error = cause;
+    ++counts_->retries;
+    return absl::OkStatus();
+  }
+
+  absl::Status Receive(const FrameTransport::Event& event) {
+    PeerProgress& progress = progress_[event.peer];
+    ChunkCursor cursor(event.frame);
+    headers_.Reset();
+    auto* const header = google::protobuf::Arena::CreateMessage<DataHeader>(&headers_);
+    if (const absl::Status status = DecodeFrameHead(&cursor, header); !status.ok()) {
+      return NamePeer(context_, event.peer, status);
+    }
+    if (progress.answered == progress.sent ||
+        header->request_id() != requests_[event.peer][progress.answered].request_id) {
+      return NamePeer(context_, event.peer,
+                      absl::InternalError(absl::StrCat(
+                          "an answer to request ", header->request_id(), ", which was not asked")));
+    }
+    const absl::StatusOr<Answer> answer = handler_(event.peer, *header, &cursor);
+    if (!answer.ok()) {
+      ++progress.answered;  // the stream itself is in order
+      return NamePeer(context_, event.peer, answer.status());
+    }
+    if (*answer == Answer::kDone) {
+      ++progress.answered;
+      progress.backoff.Reset();
+    } else if (*answer == Answer::kBusy) {
+      transport_->Reset(event.peer);
+      return Repeat(event.peer, absl::UnavailableError("the peer is busy or draining"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DeadlineError() const {
+    for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
+      if (PeerDone(peer)) {
+        continue;
+      }
+      const absl::Status& cause = progress_[peer].last_error;
+      return NamePeer(context_, peer,
+                      absl::DeadlineExceededError(absl::StrCat(
+                          "no answer within ", absl::FormatDuration(context_.deadline),
+                          cause.ok() ? "" : "; last error: ", std::string(cause.message()))));
+    }
+    return absl::OkStatus();
+  }
+
+  // Of answers, one at a time.
+  using HeadersMemory = std::array<char, 4096>;
+  static google::protobuf::ArenaOptions ArenaOptions(HeadersMemory* memory) {
+    google::protobuf::ArenaOptions options;
+    options.initial_block = memory->data();
+    options.initial_block_size = memory->size();
+    return options;
+  }
+
+  alignas(8) HeadersMemory headers_memory_;
+  google::protobuf::Arena headers_;
+  const ExchangeContext& context_;
+  const std::vector<std::vector<RequestFrame>>& requests_;
+  FrameTransport* const transport_;
+  const AnswerHandler handler_;
+  ExchangeCounts* const counts_;
+  const absl::Duration end_;
+  absl::InlinedVector<PeerProgress, 8> progress_;
+};
+
+}  // namespace
+
+absl::Status NamePeer(const ExchangeContext& context, uint32_t peer, const absl::Status& status) {
+  absl::Status named(status.code(), absl::StrCat((*context.names)[peer], ": ", status.message()));
+  status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {
+    named.SetPayload(url, payload);
+  });
+  return named;
+}
+
+absl::Status RunExchange(const ExchangeContext& context,
+                         const std::vector<std::vector<RequestFrame>>& requests,
+                         FrameTransport* transport, AnswerHandler handler, ExchangeCounts* counts) {
+  return Runner(context, requests, transport, handler, counts).Run();
+}
+
+}  // namespace monsoon

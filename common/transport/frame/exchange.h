@@ -1,0 +1,69 @@
+// Exchange: sends each peer its request frames and collects the answers, all
+// peers at once. Opens broken streams again and repeats what was not
+// answered, with backoff, until the deadline.
+//
+// Keeps at most kFramesInFlight unanswered frames per peer: the credits of the
+// data plane. A server that gets more simply does not read them.
+//
+// An exchange without trouble allocates nothing of its own for up to 8 peers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/transport/frame/frame_codec.h"
+#include "common/transport/frame/frame_transport.h"
+#include "proto/tensor.pb.h"
+
+namespace monsoon {
+
+// Enough to keep a stream busy while an answer is on its way.
+inline constexpr size_t kFramesInFlight = 2;
+
+struct ExchangeCounts {
+  uint32_t frames = 0;   // sent, repetitions included
+  uint32_t retries = 0;  // broken streams and answers that asked for patience
+  uint64_t bytes = 0;    // of frames sent
+};
+
+// What the answer to a request means.
+enum class Answer {
+  kPart,  // more frames of it come
+  kDone,
+  kBusy,  // to be asked again later
+};
+
+// Called for each answer frame; `payload` stands after the header. An error
+// ends the exchange.
+using AnswerHandler = absl::FunctionRef<absl::StatusOr<Answer>(
+    uint32_t peer, const DataHeader& header, ChunkCursor* payload)>;
+
+struct ExchangeContext {
+  const std::vector<std::string>* names = nullptr;  // one a peer, for messages: "ps/1 at HOST:PORT"
+  absl::Duration deadline;
+  const std::atomic<bool>* cancelled = nullptr;
+  const Clock* clock = nullptr;
+};
+
+struct RequestFrame {
+  uint64_t request_id = 0;
+  Frame frame;
+};
+
+// `requests` has a list per peer. After an error, the streams with unanswered
+// requests have been given up.
+absl::Status RunExchange(const ExchangeContext& context,
+                         const std::vector<std::vector<RequestFrame>>& requests,
+                         FrameTransport* transport, AnswerHandler handler, ExchangeCounts* counts);
+
+// "NAME: message" with the peer's name; code and payloads are kept.
+absl::Status NamePeer(const ExchangeContext& context, uint32_t peer, const absl::Status& status);
+
+}  // namespace monsoon

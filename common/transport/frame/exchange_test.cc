@@ -1,0 +1,225 @@
+#include "common/transport/frame/exchange.h"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "common/base/clock.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Time passes only when somebody waits.
+class FakeTransport : public FrameTransport {
+ public:
+  using Reaction = std::function<void(FakeTransport*, uint32_t peer, uint64_t request_id)>;
+
+  FakeTransport(ManualClock* clock, Reaction reaction)
+      : clock_(clock), reaction_(std::move(reaction)) {}
+
+  void Send(uint32_t peer, Frame frame) override {
+    const ByteChunk chunk = std::as_bytes(std::span(*frame.head));
+    ChunkCursor cursor(std::span(&chunk, 1));
+    const uint64_t id = DecodeFrameHead(&cursor)->request_id();
+    sent.emplace_back(peer, id);
+    ++unanswered;
+    most_unanswered = std::max(most_unanswered, unanswered);
+    if (!broken_) {
+      reaction_(this, peer, id);
+    }
+  }
+
+  Event Wait(absl::Duration timeout) override {
+    if (pending_.empty()) {
+      clock_->Advance(timeout);
+      return {};
+    }
+    auto [peer, text, status] = std::move(pending_.front());
+    pending_.pop_front();
+    Event event;
+    event.peer = peer;
+    if (!status.ok()) {
+      event.kind = Event::Kind::kBroken;
+      event.status = status;
+      unanswered = 0;
+      broken_ = false;
+      return event;
+    }
+    --unanswered;
+    event.kind = Event::Kind::kReceived;
+    current_ = std::move(text);
+    chunk_ = std::as_bytes(std::span(current_));
+    event.frame = std::span(&chunk_, 1);
+    return event;
+  }
+
+  void Reset(uint32_t peer) override {
+    resets.push_back(peer);
+    unanswered = 0;
+  }
+
+  void Reply(uint32_t peer, uint64_t request_id) {
+    DataHeader header;
+    header.set_request_id(request_id);
+    header.mutable_push_reply();
+    pending_.push_back({peer, EncodeFrameHead(header), absl::OkStatus()});
+  }
+  void Break(uint32_t peer, absl::Status status) {
+    pending_.push_back({peer, "", std::move(status)});
+    broken_ = true;
+  }
+
+  std::vector<std::pair<uint32_t, uint64_t>> sent;
+  std::vector<uint32_t> resets;
+  size_t unanswered = 0;
+  size_t most_unanswered = 0;
+
+ private:
+  struct Pending {
+    uint32_t peer;
+    std::string text;
+    absl::Status status;
+  };
+  ManualClock* const clock_;
+  const Reaction reaction_;
+  std::deque<Pending> pending_;
+  std::string current_;
+  ByteChunk chunk_;
+  bool broken_ = false;  // what is sent now is lost
+};
+
+class ExchangeTest : public ::testing::Test {
+ protected:
+  using Handler = std::function<absl::StatusOr<Answer>(uint32_t, const DataHeader&, ChunkCursor*)>;
+
+  absl::Status Run(FakeTransport* transport, int frames, Handler handler = nullptr) {
+    std::vector<std::vector<RequestFrame>> requests(1);
+    for (int i = 0; i < frames; ++i) {
+      DataHeader header;
+      header.set_request_id(10 + i);
+      requests[0].push_back(
+          {header.request_id(), {std::make_shared<std::string>(EncodeFrameHead(header)), {}}});
+    }
+    if (handler == nullptr) {
+      handler = [](uint32_t, const DataHeader&, ChunkCursor*) { return Answer::kDone; };
+    }
+    return RunExchange({&names_, absl::Seconds(5), &cancelled_, &clock_}, requests, transport,
+                       handler, &counts_);
+  }
+
+  std::vector<std::string> names_ = {"ps/0 at localhost:2222"};
+  std::atomic<bool> cancelled_{false};
+  ManualClock clock_;
+  ExchangeCounts counts_;
+};
+
+TEST_F(ExchangeTest, KeepsToItsCredits) {
+  FakeTransport transport(&clock_,
+                          [](auto* self, uint32_t peer, uint64_t id) { self->Reply(peer, id); });
+  ASSERT_OK(Run(&transport, 9));
+  EXPECT_EQ(transport.sent.size(), 9u);
+  EXPECT_EQ(transport.most_unanswered, kFramesInFlight);
+  EXPECT_EQ(counts_.frames, 9u);
+  EXPECT_EQ(counts_.retries, 0u);
+}
+
+TEST_F(ExchangeTest, RepeatsWhatWasNotAnsweredInOrder) {
+  int breaks = 0;
+  FakeTransport transport(&clock_, [&breaks](auto* self, uint32_t peer, uint64_t id) {
+    if (id == 11 && breaks++ == 0) {
+      self->Break(peer, absl::UnavailableError("gone"));
+    } else {
+      self->Reply(peer, id);
+    }
+  });
+  ASSERT_OK(Run(&transport, 3));
+  std::vector<uint64_t> ids;
+  for (const auto& [peer, id] : transport.sent) {
+    ids.push_back(id);
+  }
+  // 10 was answered before the break; the others are repeated.
+  EXPECT_THAT(ids, ElementsAre(10, 11, 12, 11, 12));
+  EXPECT_EQ(counts_.retries, 1u);
+  EXPECT_GT(clock_.Now(), absl::ZeroDuration());  // not without a pause
+}
+
+TEST_F(ExchangeTest, StopsAtTheDeadlineAndNamesTheCause) {
+  FakeTransport transport(&clock_, [](auto* self, uint32_t peer, uint64_t) {
+    self->Break(peer, absl::UnavailableError("connection refused"));
+  });
+  EXPECT_THAT(Run(&transport, 1),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr("ps/0 at localhost:2222"), HasSubstr("5s"),
+                             HasSubstr("connection refused"))));
+  EXPECT_GE(clock_.Now(), absl::Seconds(5));
+  EXPECT_LT(clock_.Now(), absl::Seconds(6));
+  EXPECT_GT(counts_.retries, 5u);
+  EXPECT_LT(counts_.retries, 50u);
+}
+
+TEST_F(ExchangeTest, ASilentShardIsGivenUp) {
+  FakeTransport transport(&clock_, [](auto*, uint32_t, uint64_t) {});
+  EXPECT_EQ(Run(&transport, 1).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(transport.resets, ElementsAre(0));
+}
+
+TEST_F(ExchangeTest, APermanentErrorEndsAtOnce) {
+  FakeTransport transport(&clock_, [](auto* self, uint32_t peer, uint64_t) {
+    self->Break(peer, absl::UnimplementedError("no such method"));
+  });
+  EXPECT_THAT(Run(&transport, 1), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("ps/0")));
+  EXPECT_EQ(transport.sent.size(), 1u);
+}
+
+TEST_F(ExchangeTest, ABusyShardIsAskedAgainLater) {
+  FakeTransport transport(&clock_,
+                          [](auto* self, uint32_t peer, uint64_t id) { self->Reply(peer, id); });
+  int answers = 0;
+  ASSERT_OK(Run(&transport, 1, [&answers](uint32_t, const DataHeader&, ChunkCursor*) {
+    return ++answers < 3 ? Answer::kBusy : Answer::kDone;
+  }));
+  EXPECT_EQ(transport.sent.size(), 3u);
+  EXPECT_GT(clock_.Now(), absl::Milliseconds(10));
+}
+
+TEST_F(ExchangeTest, AHandlersErrorGivesUpTheUnanswered) {
+  FakeTransport transport(&clock_,
+                          [](auto* self, uint32_t peer, uint64_t id) { self->Reply(peer, id); });
+  absl::Status refusal = absl::FailedPreconditionError("closed");
+  refusal.SetPayload("mark", absl::Cord("1"));
+  const absl::Status status =
+      Run(&transport, 4, [&refusal](uint32_t, const DataHeader&, ChunkCursor*) {
+        return absl::StatusOr<Answer>(refusal);
+      });
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("ps/0")));
+  EXPECT_TRUE(status.GetPayload("mark").has_value());
+  EXPECT_THAT(transport.resets, ElementsAre(0));
+}
+
+TEST_F(ExchangeTest, AnAnswerNobodyAskedForIsAnError) {
+  FakeTransport transport(
+      &clock_, [](auto* self, uint32_t peer, uint64_t id) { self->Reply(peer, id + 1); });
+  EXPECT_THAT(Run(&transport, 1), StatusIs(absl::StatusCode::kInternal, HasSubstr("not asked")));
+}
+
+TEST_F(ExchangeTest, CancellationEndsIt) {
+  FakeTransport transport(&clock_, [this](auto*, uint32_t, uint64_t) { cancelled_ = true; });
+  EXPECT_EQ(Run(&transport, 1).code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,335 @@
+#include "common/transport/grpc/frame_service.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/logging.h"
+#include "common/base/mutex.h"
+#include "common/transport/frame/frame_handler.h"
+#include "common/transport/frame/in_flight.h"
+#include "common/transport/grpc/byte_buffer.h"
+#include "common/transport/grpc/frame_method.h"
+#include "common/transport/grpc/status_conversion.h"
+#include "grpcpp/alarm.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/impl/service_type.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/async_stream.h"
+#include "grpcpp/support/byte_buffer.h"
+
+namespace monsoon {
+namespace {
+
+using grpc::internal::RpcMethod;
+using grpc::internal::RpcServiceMethod;
+using RawStream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+// One thread can receive while another one applies, on any machine.
+constexpr unsigned kFewestThreads = 2;
+constexpr unsigned kMostThreads = 32;
+
+// The server's shutdown has cancelled all calls; a delay of --fault may go on.
+constexpr absl::Duration kStopWarning = absl::Seconds(10);
+
+grpc::Status Lost() { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost by --fault"); }
+
+// The answer as a message that owns its memory.
+grpc::ByteBuffer MakeMessage(FrameCall::Answer answer) {
+  grpc::Slice slices[2] = {grpc::Slice(answer.head)};
+  FramePayload& payload = answer.payload;
+  if (payload.floats == nullptr) {
+    return grpc::ByteBuffer(slices, 1);
+  }
+  const float* data = payload.floats->data();
+  slices[1] = MakeSlice(std::move(payload.floats), data, payload.bytes);
+  return grpc::ByteBuffer(slices, 2);
+}
+
+class AsyncService final : public grpc::Service {
+ public:
+  AsyncService() {
+    // Its messages are raw frames, which a .proto file cannot say.
+    AddMethod(new RpcServiceMethod(kFrameMethod, RpcMethod::BIDI_STREAMING, /*handler=*/nullptr));
+    MarkMethodRaw(0);
+  }
+
+  void Request(grpc::ServerContext* context, RawStream* stream, grpc::ServerCompletionQueue* queue,
+               void* tag) {
+    RequestAsyncBidiStreaming(0, context, stream, queue, queue, tag);
+  }
+};
+
+// One stream, from before a client comes. Deletes itself after its last
+// operation.
+//
+// Any thread may bring an operation back; while one thread moves the stream on,
+// the others leave theirs to it. Only that thread touches what has no lock.
+class Stream {
+ public:
+  enum class Op { kAccept, kRead, kWrite, kDelay, kFinish };
+  struct Tag {
+    Stream* stream;
+    Op op;
+  };
+
+  // `streams` counts this until its end.
+  Stream(AsyncService* service, FrameServer* frames, grpc::ServerCompletionQueue* queue,
+         InFlight* streams)
+      : streams_(streams),
+        counted_(streams),
+        service_(service),
+        frames_(frames),
+        queue_(queue),
+        stream_(&context_) {
+    ++outstanding_;
+    service->Request(&context_, &stream_, queue, &accept_);
+  }
+
+  // `tag` has come back from the queue.
+  static void Complete(const Tag* tag, bool ok) { tag->stream->Take(tag->op, ok); }
+
+ private:
+  struct Completion {
+    Op op;
+    bool ok;
+  };
+
+  void Take(Op op, bool ok) {
+    {
+      MutexLock lock(&mutex_);
+      completions_.push_back({op, ok});
+      if (std::exchange(busy_, true)) {
+        return;
+      }
+    }
+    while (std::optional<Completion> completion = NextCompletion()) {
+      Handle(*completion);
+      if (outstanding_ == 0) {
+        delete this;
+        return;
+      }
+    }
+  }
+
+  std::optional<Completion> NextCompletion() {
+    MutexLock lock(&mutex_);
+    if (completions_.empty()) {
+      busy_ = false;
+      return std::nullopt;
+    }
+    const Completion next = completions_.front();
+    completions_.pop_front();
+    return next;
+  }
+
+  void Handle(Completion completion) {
+    --outstanding_;
+    switch (completion.op) {
+      case Op::kAccept:
+        if (completion.ok) {
+          Open();
+        }
+        return;
+      case Op::kRead:
+        (completion.ok ? has_message_ : reading_ended_) = true;
+        break;
+      case Op::kWrite:
+        writing_ = false;
+        if (!completion.ok) {
+          End(grpc::Status::OK);
+        }
+        break;
+      case Op::kDelay:
+        delaying_ = false;
+        if (!ended_) {
+          ServeFrame();
+        }
+        break;
+      case Op::kFinish:
+        return;
+    }
+    Advance();
+  }
+
+  void Open() {
+    new Stream(service_, frames_, queue_, streams_);  // for the next client
+    absl::StatusOr<FrameServer::Admission> admission = frames_->Admit();
+    if (!admission.ok()) {
+      End(ToGrpcStatus(admission.status()));
+      return;
+    }
+    admission_.emplace(*std::move(admission));
+    Read();
+  }
+
+  // Goes as far as it can without waiting.
+  void Advance() {
+    while (!ended_) {
+      if (ready_.has_value() && !writing_) {
+        Write();
+      }
+      if (ready_.has_value() || delaying_) {
+        return;  // one answer is being sent and the next one made: enough
+      }
+      if (call_.has_value()) {
+        ready_ = call_->NextAnswer();
+        if (!ready_.has_value()) {
+          call_.reset();
+        }
+      } else if (has_message_) {
+        TakeMessage();
+      } else {
+        if (!writing_) {
+          serving_.reset();
+          if (reading_ended_) {
+            End(grpc::Status::OK);
+          }
+        }
+        return;
+      }
+    }
+  }
+
+  void TakeMessage() {
+    if (!serving_.has_value()) {
+      serving_.emplace(frames_->in_flight());
+    }
+    frame_.emplace(&incoming_);
+    has_message_ = false;
+    Read();  // the next one arrives while this one is served
+    call_.emplace(frames_);
+    if (call_->delay() > absl::ZeroDuration()) {
+      delaying_ = true;
+      ++outstanding_;
+      alarm_.Set(queue_,
+                 gpr_time_from_nanos(absl::ToInt64Nanoseconds(call_->delay()), GPR_TIMESPAN),
+                 &delay_);
+    } else {
+      ServeFrame();
+    }
+  }
+
+  void ServeFrame() {
+    const bool answered = call_->Serve(frame_->chunks(), &scratch_);
+    frame_.reset();
+    if (!answered) {
+      End(Lost());
+    }
+  }
+
+  void Read() {
+    ++outstanding_;
+    stream_.Read(&incoming_, &read_);
+  }
+
+  void Write() {
+    writing_ = true;
+    ++outstanding_;
+    stream_.Write(MakeMessage(*std::move(ready_)), &write_);
+    ready_.reset();
+  }
+
+  // What is outstanding comes back soon; nothing new begins.
+  void End(const grpc::Status& status) {
+    if (std::exchange(ended_, true)) {
+      return;
+    }
+    alarm_.Cancel();
+    call_.reset();
+    ready_.reset();
+    serving_.reset();
+    ++outstanding_;
+    stream_.Finish(status, &finish_);
+  }
+
+  InFlight* const streams_;
+  const InFlight::Scope counted_;  // the first member: to the very end
+  AsyncService* const service_;
+  FrameServer* const frames_;
+  grpc::ServerCompletionQueue* const queue_;
+  Tag accept_{this, Op::kAccept}, read_{this, Op::kRead}, write_{this, Op::kWrite},
+      delay_{this, Op::kDelay}, finish_{this, Op::kFinish};
+
+  Mutex mutex_;
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<Completion> completions_ ABSL_GUARDED_BY(mutex_);
+
+  grpc::ServerContext context_;
+  RawStream stream_;
+  std::optional<FrameServer::Admission> admission_;
+  int outstanding_ = 0;  // operations that have not come back
+  bool has_message_ = false;
+  bool reading_ended_ = false;
+  bool writing_ = false;
+  bool delaying_ = false;
+  bool ended_ = false;  // Finish was called
+  grpc::ByteBuffer incoming_;
+  std::optional<ReceivedFrame> frame_;      // being served
+  std::optional<InFlight::Scope> serving_;  // until all is answered
+  std::optional<FrameCall> call_;
+  std::optional<FrameCall::Answer> ready_;
+  FrameScratch scratch_;
+  grpc::Alarm alarm_;
+};
+
+class GrpcFrameService final : public FrameService {
+ public:
+  explicit GrpcFrameService(FrameServer* frames) : frames_(frames) {}
+
+  grpc::Service* service() override { return &service_; }
+
+  void Start(std::unique_ptr<grpc::ServerCompletionQueue> queue) override {
+    queue_ = std::move(queue);
+    const unsigned threads =
+        std::clamp(std::thread::hardware_concurrency(), kFewestThreads, kMostThreads);
+    for (unsigned i = 0; i < threads; ++i) {
+      new Stream(&service_, frames_, queue_.get(), &streams_);
+      threads_.emplace_back([this] { Run(); });
+    }
+  }
+
+  void Stop() override {
+    if (queue_ != nullptr) {
+      // A stream that learns of its end still says so through the queue.
+      while (!streams_.WaitIdle(kStopWarning)) {
+        LOG(WARNING) << "data streams are still ending";
+      }
+      queue_->Shutdown();
+    }
+    threads_.clear();  // joins
+  }
+
+ private:
+  void Run() {
+    void* tag;
+    bool ok;
+    bool got = queue_->Next(&tag, &ok);
+    while (got) {
+      // What comes back while a stream moves on needs no other thread.
+      const auto complete = [done = static_cast<const Stream::Tag*>(tag), done_ok = ok] {
+        Stream::Complete(done, done_ok);
+      };
+      got = queue_->DoThenAsyncNext(complete, &tag, &ok, gpr_inf_future(GPR_CLOCK_MONOTONIC)) ==
+            grpc::CompletionQueue::GOT_EVENT;
+    }
+  }
+
+  FrameServer* const frames_;
+  InFlight streams_;
+  AsyncService service_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // null before Start
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<FrameService> FrameService::Create(FrameServer* frames) {
+  return std::make_unique<GrpcFrameService>(frames);
+}
+
+}  // namespace monsoon

@@ -1,0 +1,37 @@
+// FrameService: a FrameServer on gRPC, a bidirectional stream of raw frames
+// (proto/tensor.proto) per client. A few threads serve all streams: they carry
+// the bytes of all connections and do what the frames ask for, so that no
+// thread waits for one client and none must be woken for each frame.
+//
+// Thread safe. gRPC's types stay in frame_service.cc.
+#pragma once
+
+#include <memory>
+
+#include "common/transport/frame/frame_server.h"
+
+namespace grpc {
+class ServerCompletionQueue;
+class Service;
+}  // namespace grpc
+
+namespace monsoon {
+
+class FrameService {
+ public:
+  // `frames` outlives the service.
+  static std::unique_ptr<FrameService> Create(FrameServer* frames);
+  // After Stop, if started, and after the server.
+  virtual ~FrameService() = default;
+
+  // What the server registers; lives as long as this.
+  virtual grpc::Service* service() = 0;
+
+  // Begins to serve the streams that come to `queue`, the server's. Once.
+  virtual void Start(std::unique_ptr<grpc::ServerCompletionQueue> queue) = 0;
+  // Ends the threads: after the server was shut down, which cancels what they
+  // still have to do, and while it lives, because that refers to it.
+  virtual void Stop() = 0;
+};
+
+}  // namespace monsoon

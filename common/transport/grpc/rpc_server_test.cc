@@ -1,0 +1,126 @@
+#include "common/transport/grpc/rpc_server.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/process/port_file.h"
+#include "common/testing/status_matchers.h"
+#include "common/testing/unique_name.h"
+#include "common/transport/grpc/channel.h"
+#include "common/transport/grpc/status_conversion.h"
+#include "gmock/gmock.h"
+#include "grpc/grpc.h"
+#include "grpcpp/impl/client_unary_call.h"
+#include "grpcpp/impl/service_type.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/method_handler.h"
+#include "grpcpp/support/sync_stream.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// The least that BuildAndStart takes: one synchronous method.
+class EmptyService : public grpc::Service {
+ public:
+  EmptyService() {
+    using Stream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+    AddMethod(new grpc::internal::RpcServiceMethod(
+        "/test/Nothing", grpc::internal::RpcMethod::BIDI_STREAMING,
+        new grpc::internal::BidiStreamingHandler<EmptyService, grpc::ByteBuffer, grpc::ByteBuffer>(
+            [](EmptyService*, grpc::ServerContext*, Stream*) { return grpc::Status::OK; }, this)));
+  }
+};
+
+TEST(RpcServerTest, TakesAFreePortAndRefusesToShareIt) {
+  EmptyService service;
+  ASSERT_OK_AND_ASSIGN(auto first, RpcServer::Start({.address = "localhost:0"}, {&service}));
+  EXPECT_GT(first->port(), 0);
+  EXPECT_EQ(first->address(), absl::StrCat("localhost:", first->port()));
+  EmptyService other;
+  EXPECT_THAT(RpcServer::Start({.address = first->address()}, {&other}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr(first->address()), HasSubstr("in use"))));
+}
+
+TEST(RpcServerTest, ServesUnixSockets) {
+  EmptyService service;
+  const std::string address = absl::StrCat("unix-abstract:rpc-server-test-", testing::UniqueName());
+  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {&service}));
+  EXPECT_EQ(server->address(), address);
+  EXPECT_EQ(server->port(), 0);
+  const auto channel = MakeChannel(address);
+  EXPECT_TRUE(channel->WaitForConnected(gpr_time_from_seconds(10, GPR_TIMESPAN)));
+}
+
+TEST(RpcServerTest, RefusesWhatOthersReach) {
+  EmptyService service;
+  for (const char* address : {"0.0.0.0:0", "[::]:0", "192.168.1.2:0", "example.org:0"}) {
+    EXPECT_THAT(RpcServer::Start({.address = address}, {&service}),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         AllOf(HasSubstr(address), HasSubstr("--insecure"))));
+  }
+  EXPECT_OK(RpcServer::Start({.address = "0.0.0.0:0", .insecure = true}, {&service}));
+}
+
+TEST(RpcServerTest, TellsItsHealth) {
+  EmptyService service;
+  const std::string address = absl::StrCat("unix-abstract:health-test-", testing::UniqueName());
+  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {&service}));
+  const auto channel = MakeChannel(server->address());
+  const auto check = [&](const std::string& request, std::string* reply) {
+    const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
+                                           grpc::internal::RpcMethod::NORMAL_RPC);
+    grpc::ClientContext context;
+    SetDeadline(&context, absl::Seconds(10));
+    context.set_wait_for_ready(true);
+    const grpc::Slice slice(request);
+    const grpc::ByteBuffer message(&slice, 1);
+    grpc::ByteBuffer answer;
+    const grpc::Status status =
+        grpc::internal::BlockingUnaryCall(channel.get(), method, &context, message, &answer);
+    grpc::Slice bytes;
+    if (status.ok() && answer.DumpToSingleSlice(&bytes).ok()) {
+      reply->assign(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+    }
+    return FromGrpcStatus(status);
+  };
+  std::string reply;
+  EXPECT_OK(check("", &reply));
+  EXPECT_EQ(reply, "\x08\x01");  // HealthCheckResponse{status: SERVING}
+  EXPECT_THAT(check("\x0a\x01x", &reply),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("known")));
+}
+
+// Its shutdown with the last object that uses it may take ten seconds.
+TEST(RpcServerTest, GrpcOutlivesTheLastChannel) {
+  MakeChannel(absl::StrCat("unix-abstract:", testing::UniqueName())).reset();
+  EXPECT_NE(grpc_is_initialized(), 0);
+}
+
+TEST(StatusConversionTest, KeepsCodeAndMessage) {
+  for (int code = 0; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), code == 0 ? "" : "text");
+    EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(status)), status);
+  }
+}
+
+TEST(PortFileTest, HoldsTheAddressOrNamesTheFile) {
+  const std::string path = absl::StrCat(std::getenv("TEST_TMPDIR"), "/port");
+  ASSERT_OK(WritePortFile(path, "localhost:1234"));
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  EXPECT_EQ(line, "localhost:1234");
+  EXPECT_THAT(std::string(WritePortFile("/nowhere/port", "x").message()),
+              AllOf(HasSubstr("/nowhere/port"), StartsWith("cannot write --port_file")));
+}
+
+}  // namespace
+}  // namespace monsoon

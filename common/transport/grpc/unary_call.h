@@ -1,0 +1,38 @@
+// One unary gRPC call with a deadline, as absl::StatusOr. Adapter code of this
+// folder only.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/status.h"
+#include "common/transport/grpc/channel.h"
+#include "common/transport/grpc/status_conversion.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/status.h"
+
+namespace monsoon {
+
+// Calls `(stub->*method)`. An unreachable coordinator is named by `address`;
+// any other error keeps its message.
+template <typename Stub, typename Request, typename Reply>
+absl::StatusOr<Reply> UnaryCall(
+    Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+    const Request& request, absl::Duration deadline, const std::string& address) {
+  grpc::ClientContext context;
+  SetDeadline(&context, deadline);
+  Reply reply;
+  const absl::Status status = FromGrpcStatus((stub->*method)(&context, request, &reply));
+  if (status.ok()) {
+    return reply;
+  }
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+    return Annotate(status, absl::StrCat("coordinator at ", address, " not reached"));
+  }
+  return status;
+}
+
+}  // namespace monsoon

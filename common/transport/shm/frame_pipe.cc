@@ -1,0 +1,90 @@
+#include "common/transport/shm/frame_pipe.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace monsoon {
+namespace {
+
+constexpr size_t kLengthBytes = 8;
+
+}  // namespace
+
+void FrameSender::Begin(std::span<const ByteChunk> parts) {
+  CHECK(!busy());
+  size_t length = 0;
+  parts_.clear();
+  parts_.push_back(std::as_bytes(std::span(prefix_)));
+  for (const ByteChunk& part : parts) {
+    length += part.size();
+    parts_.push_back(part);
+  }
+  CHECK_LE(length, kMaxFrameBytes);
+  prefix_[0] = static_cast<uint32_t>(length);
+  prefix_[1] = ~prefix_[0];
+  part_ = 0;
+  offset_ = 0;
+}
+
+absl::Status FrameSender::Continue() {
+  while (busy()) {
+    const ByteChunk rest = parts_[part_].subspan(offset_);
+    ASSIGN_OR_RETURN(const size_t written, ring_.Write(rest));
+    if (written < rest.size()) {
+      offset_ += written;
+      break;
+    }
+    ++part_;
+    offset_ = 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrameReceiver::Place() {
+  uint32_t length, complement;
+  std::memcpy(&length, prefix_.data(), sizeof(length));
+  std::memcpy(&complement, prefix_.data() + 4, sizeof(complement));
+  if (length != ~complement || length > kMaxFrameBytes || length < kFramePrefixBytes) {
+    return absl::DataLossError(
+        absl::StrCat("a frame's length in a shared-memory ring is impossible: ", length));
+  }
+  // Where the payload begins, if this is a frame. If it is none, whoever
+  // decodes it says so.
+  size_t head = kFramePrefixBytes;
+  for (int byte = 0; byte < 4; ++byte) {
+    head += std::to_integer<size_t>(prefix_[kLengthBytes + 4 + byte]) << (8 * byte);
+  }
+  if (buffer_ == nullptr) {
+    buffer_.reset(new (std::align_val_t(kAlignment)) std::byte[kBufferBytes]);
+  }
+  length_ = length;
+  begin_ = (kAlignment - head % kAlignment) % kAlignment;
+  std::memcpy(buffer_.get() + begin_, prefix_.data() + kLengthBytes, kFramePrefixBytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> FrameReceiver::Continue() {
+  if (complete_) {
+    complete_ = false;
+    received_ = 0;
+  }
+  if (received_ < prefix_.size()) {
+    ASSIGN_OR_RETURN(const size_t size, ring_.Read(std::span(prefix_).subspan(received_)));
+    received_ += size;
+    if (received_ < prefix_.size()) {
+      return false;
+    }
+    RETURN_IF_ERROR(Place());
+  }
+  const size_t done = received_ - kLengthBytes;
+  ASSIGN_OR_RETURN(const size_t size, ring_.Read({buffer_.get() + begin_ + done, length_ - done}));
+  received_ += size;
+  complete_ = received_ == kLengthBytes + length_;
+  return complete_;
+}
+
+}  // namespace monsoon

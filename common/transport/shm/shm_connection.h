@@ -1,0 +1,58 @@
+// ShmConnection: one client of a SharedMemoryServer, with the thread that
+// serves it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "common/process/unique_fd.h"
+#include "common/transport/frame/frame_handler.h"
+#include "common/transport/frame/frame_server.h"
+#include "common/transport/frame/read_counts.h"
+#include "common/transport/shm/frame_channel.h"
+#include "common/transport/shm/memory_file.h"
+
+namespace monsoon {
+
+class ShmConnection {
+ public:
+  // `bell_fd`: the client's bell. Checks it, makes the connection's memory and
+  // begins to serve. `socket` and `frames` outlive the connection.
+  static absl::StatusOr<std::unique_ptr<ShmConnection>> Start(int socket, UniqueFd bell_fd,
+                                                              FrameServer::Admission admission,
+                                                              FrameServer* frames);
+  // Ends the thread, after the frame that it is serving.
+  ~ShmConnection();
+
+  // What the client maps.
+  int memory_fd() const { return file_.fd(); }
+
+  // Where the client counts what it reads from memory that it maps.
+  std::shared_ptr<const ReadCounts> read_counts() const;
+
+ private:
+  ShmConnection(int socket, FrameServer::Admission admission, FrameServer* frames, MemoryFile file,
+                MemoryMapping memory, MemoryMapping bell);
+
+  void Serve();
+  // Serves the request that has come. False: the connection is over.
+  bool ServeFrame(FrameChannel* channel, FrameScratch* scratch);
+  bool Send(const FrameCall::Answer& answer, FrameSender* sender);
+  // Waits for a whole request. False: the connection is over.
+  bool Receive(FrameReceiver* receiver);
+
+  const int socket_;
+  const FrameServer::Admission admission_;
+  FrameServer* const frames_;
+  const MemoryFile file_;
+  const std::shared_ptr<const MemoryMapping> memory_;
+  const MemoryMapping bell_memory_;
+  Bell* const client_bell_;
+  Bell* const server_bell_;
+  std::atomic<bool> stopping_{false};
+  std::jthread thread_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,207 @@
+#include "common/transport/shm/shm_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/clock.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "common/process/unique_fd.h"
+#include "common/transport/frame/frame_handler.h"
+#include "common/transport/frame/protocol.h"
+#include "common/transport/shm/host_id.h"
+#include "common/transport/shm/shm_connection.h"
+#include "common/transport/shm/unix_socket.h"
+
+namespace monsoon {
+namespace {
+
+// A client that has connected says hello at once.
+constexpr absl::Duration kHelloDeadline = absl::Seconds(5);
+// Clients that have connected and not said hello.
+constexpr int kMostStrangers = 64;
+constexpr int kPollMs = 1000;
+
+std::string RandomName() {
+  std::random_device device;
+  return absl::StrFormat("monsoon-%08x%08x%08x%08x", device(), device(), device(), device());
+}
+
+struct Client {
+  UniqueFd socket;
+  absl::Duration connected_at;
+  std::unique_ptr<ShmConnection> connection;  // null before hello
+  bool mapped = false;                        // was given memory to map
+};
+
+class SocketServer final : public SharedMemoryServer {
+ public:
+  SocketServer(FrameServer* frames, UniqueFd listener, UniqueFd stop, SharedMemoryOffer offer)
+      : frames_(frames),
+        listener_(std::move(listener)),
+        stop_(std::move(stop)),
+        offer_(std::move(offer)),
+        thread_([this] { Run(); }) {}
+
+  ~SocketServer() override {
+    eventfd_write(stop_.get(), 1);
+    thread_.join();
+  }
+
+  const SharedMemoryOffer& offer() const override { return offer_; }
+
+ private:
+  void Run();
+  void Accept();
+  // False: the client is to be dropped.
+  bool Handle(Client* client);
+  // What a message asks for; on success `reply` and `fd` are filled in, which
+  // lives as long as `owner`.
+  absl::Status Answer(Client* client, SocketMessage message, SharedMemoryReply* reply, int* fd,
+                      std::shared_ptr<const void>* owner);
+  absl::Status Welcome(Client* client, const SharedMemoryHello& hello, std::vector<UniqueFd> fds);
+
+  FrameServer* const frames_;
+  const UniqueFd listener_;
+  const UniqueFd stop_;
+  const SharedMemoryOffer offer_;
+  // The thread's.
+  std::vector<Client> clients_;
+  bool accept_failed_ = false;
+  bool refusal_logged_ = false;
+  std::jthread thread_;
+};
+
+void SocketServer::Run() {
+  while (true) {
+    // After a failure the listener rests for one turn.
+    const short accepts = std::exchange(accept_failed_, false) ? 0 : POLLIN;
+    std::vector<pollfd> fds = {{stop_.get(), POLLIN, 0}, {listener_.get(), accepts, 0}};
+    for (const Client& client : clients_) {
+      fds.push_back({client.socket.get(), POLLIN | POLLRDHUP, 0});
+    }
+    poll(fds.data(), fds.size(), kPollMs);
+    if (fds[0].revents != 0) {
+      break;
+    }
+    const absl::Duration now = Clock::Real()->Now();
+    std::vector<Client> kept;
+    for (size_t i = 0; i < clients_.size(); ++i) {
+      Client& client = clients_[i];
+      const bool late = client.connection == nullptr && now - client.connected_at > kHelloDeadline;
+      if (!late && (fds[i + 2].revents == 0 || Handle(&client))) {
+        kept.push_back(std::move(client));
+      }
+    }
+    clients_ = std::move(kept);
+    if (fds[1].revents != 0) {
+      Accept();
+    }
+  }
+  clients_.clear();
+}
+
+void SocketServer::Accept() {
+  int strangers = 0;
+  for (const Client& client : clients_) {
+    strangers += client.connection == nullptr ? 1 : 0;
+  }
+  absl::StatusOr<UniqueFd> socket = AcceptSameUser(listener_.get());
+  if (!socket.ok()) {
+    if (!refusal_logged_) {
+      LOG(WARNING) << "a shared-memory client was refused: " << socket.status().message();
+    }
+    refusal_logged_ = true;
+    accept_failed_ = true;
+  } else if (strangers < kMostStrangers) {
+    clients_.push_back({*std::move(socket), Clock::Real()->Now(), nullptr});
+  }
+}
+
+bool SocketServer::Handle(Client* client) {
+  absl::StatusOr<SocketMessage> message =
+      ReceiveSocketMessage(client->socket.get(), absl::ZeroDuration());
+  if (!message.ok()) {
+    return message.status().code() == absl::StatusCode::kDeadlineExceeded;
+  }
+  SharedMemoryReply reply;
+  int fd = -1;
+  std::shared_ptr<const void> owner;  // of the descriptor, until it is sent
+  const absl::Status status = Answer(client, *std::move(message), &reply, &fd, &owner);
+  reply.set_protocol_version(kProtocolVersion);
+  reply.set_code(status.raw_code());
+  reply.set_message(std::string(status.message()));
+  const bool sent = SendSocketMessage(client->socket.get(), reply.SerializeAsString(),
+                                      {&fd, status.ok() ? size_t{1} : 0})
+                        .ok();
+  return sent && client->connection != nullptr;
+}
+
+absl::Status SocketServer::Answer(Client* client, SocketMessage message, SharedMemoryReply* reply,
+                                  int* fd, std::shared_ptr<const void>* owner) {
+  SharedMemoryRequest request;
+  if (!request.ParseFromString(message.bytes)) {
+    return absl::InvalidArgumentError("the message cannot be parsed");
+  }
+  if (client->connection == nullptr) {
+    RETURN_IF_ERROR(Welcome(client, request.hello(), std::move(message.fds)));
+    *fd = client->connection->memory_fd();
+    return absl::OkStatus();
+  }
+  if (!request.has_map() || client->mapped) {
+    return absl::FailedPreconditionError("after hello, map is what may be asked for, once");
+  }
+  ASSIGN_OR_RETURN(SharedMapping found,
+                   frames_->Share(request.map(), client->connection->read_counts()));
+  reply->set_shard_epoch(found.shard_epoch);
+  reply->set_slot(found.slot);
+  reply->set_ticket(found.ticket);
+  *fd = found.fd;
+  *owner = std::move(found.owner);
+  client->mapped = true;
+  return absl::OkStatus();
+}
+
+absl::Status SocketServer::Welcome(Client* client, const SharedMemoryHello& hello,
+                                   std::vector<UniqueFd> fds) {
+  if (hello.protocol_version() != kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("the server speaks protocol ",
+                                                      kProtocolVersion, ", the client protocol ",
+                                                      hello.protocol_version()));
+  }
+  if (fds.size() != 1) {
+    return absl::InvalidArgumentError("hello comes with one descriptor");
+  }
+  ASSIGN_OR_RETURN(FrameServer::Admission admission, frames_->Admit());
+  ASSIGN_OR_RETURN(client->connection, ShmConnection::Start(client->socket.get(), std::move(fds[0]),
+                                                            std::move(admission), frames_));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SharedMemoryServer>> SharedMemoryServer::Start(FrameServer* frames) {
+  SharedMemoryOffer offer;
+  offer.set_socket(RandomName());
+  offer.set_host(HostId());
+  if (offer.host().empty()) {
+    return absl::UnavailableError("the system tells no id of this host");
+  }
+  ASSIGN_OR_RETURN(UniqueFd listener, ListenAbstract(offer.socket()));
+  UniqueFd stop(eventfd(0, EFD_CLOEXEC));
+  if (!stop.valid()) {
+    return absl::UnavailableError("no event descriptor is left");
+  }
+  return std::make_unique<SocketServer>(frames, std::move(listener), std::move(stop),
+                                        std::move(offer));
+}
+
+}  // namespace monsoon

@@ -1,0 +1,77 @@
+#include "coordinator/client/replica_membership.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/transport/frame/protocol.h"
+
+namespace monsoon {
+
+bool SameSession(const SessionKey& a, const SessionKey& b) {
+  return a.job() == b.job() && a.worker() == b.worker() && a.incarnation() == b.incarnation();
+}
+
+ReplicaMembership::ReplicaMembership(Options options)
+    : options_(std::move(options)), heartbeat_(options_.heartbeat) {}
+
+std::string ReplicaMembership::Name() const {
+  return absl::StrCat("worker/", options_.task, " of cluster ", options_.cluster);
+}
+
+HeartbeatRequest ReplicaMembership::MakeRequest() const {
+  HeartbeatRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  request.set_cluster(options_.cluster);
+  request.set_task(options_.task);
+  request.set_incarnation(incarnation_);
+  request.set_pid(options_.pid);
+  request.set_device(options_.device);
+  request.set_threads(options_.threads);
+  return request;
+}
+
+ReplicaMembership::Outcome ReplicaMembership::Apply(const HeartbeatRequest& request,
+                                                    const HeartbeatReply& reply) {
+  if (request.incarnation() != incarnation_) {
+    return Outcome::kStale;
+  }
+  if (reply.heartbeat_ms() > 0) {
+    heartbeat_ = absl::Milliseconds(reply.heartbeat_ms());
+  }
+  if (reply.rejoin()) {
+    Forget();
+    return Outcome::kRejoin;
+  }
+  const bool joined = incarnation_ != reply.incarnation();
+  incarnation_ = reply.incarnation();
+  if (reply.has_assignment()) {
+    assignment_ = reply.assignment();
+  } else {
+    assignment_.reset();
+  }
+  return joined ? Outcome::kJoined : Outcome::kMember;
+}
+
+const Assignment* ReplicaMembership::assignment() const {
+  const bool left =
+      left_.has_value() && assignment_.has_value() && SameSession(*left_, assignment_->session());
+  return assignment_.has_value() && !left ? &*assignment_ : nullptr;
+}
+
+bool ReplicaMembership::Assigned(const SessionKey& session) const {
+  return assignment_.has_value() && SameSession(assignment_->session(), session);
+}
+
+void ReplicaMembership::Leave(std::optional<SessionKey> session, bool rejoin) {
+  left_ = std::move(session);
+  if (rejoin) {
+    Forget();
+  }
+}
+
+void ReplicaMembership::Forget() {
+  incarnation_ = 0;
+  assignment_.reset();
+}
+
+}  // namespace monsoon

@@ -1,0 +1,241 @@
+#include "coordinator/core/describe.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/metrics/latency_histogram.h"
+
+namespace monsoon {
+namespace {
+
+template <typename Map>
+std::map<uint64_t, uint64_t> Ordered(const Map& map) {
+  return std::map<uint64_t, uint64_t>(map.begin(), map.end());
+}
+
+template <typename Map>
+LatencyHistogram Histogram(const Map& buckets) {
+  LatencyHistogram histogram;
+  for (const auto& [bucket, count] : buckets) {
+    histogram.Merge(bucket, count);
+  }
+  return histogram;
+}
+
+// From the first replica to the last acknowledged block, or until now.
+absl::Duration TrainingTime(const JobRecord& job, absl::Duration now) {
+  const JobProcedure* const procedure = job.procedure();
+  if (procedure == nullptr || !procedure->started()) {
+    return absl::ZeroDuration();
+  }
+  return procedure->trained().value_or(job.ended().value_or(now)) - *job.started();
+}
+
+void FillProgress(const JobRecord& job, double percent, absl::Duration now,
+                  JobDescription::Progress* progress) {
+  progress->set_percent(percent);
+  progress->set_step(job.figures.totals.steps());
+  progress->set_examples(job.figures.totals.examples());
+  if (job.procedure() == nullptr) {
+    progress->set_epochs(job.plan.job.stop().epochs());
+    return;
+  }
+  const JobProcedure& procedure = *job.procedure();
+  progress->set_epoch(procedure.epoch());
+  progress->set_epochs(procedure.planned_epochs());
+  const double training_s = absl::ToDoubleSeconds(TrainingTime(job, now));
+  std::optional<double> rate;
+  if (procedure.trained() || job.ended()) {
+    if (training_s > 0) {
+      rate = static_cast<double>(job.figures.totals.examples()) / training_s;
+    }
+  } else {
+    rate = job.figures.rate.Rate(now);
+  }
+  if (rate) {
+    progress->set_examples_per_s(*rate);
+  }
+  if (const auto recent = job.figures.totals.RecentOf(procedure.replicas())) {
+    progress->set_loss(recent->loss);
+    progress->set_train_accuracy(recent->accuracy);
+  }
+  if (!procedure.running() || job.stage() != JOB_ACTIVE) {
+    return;
+  }
+  std::optional<double> eta;
+  if (const auto planned = procedure.planned_examples(); planned && rate && *rate > 0) {
+    const uint64_t done = std::min(*planned, procedure.examples_done());
+    eta = static_cast<double>(*planned - done) / *rate;
+  }
+  if (const double seconds = job.plan.job.stop().seconds(); seconds > 0) {
+    const double left = std::max(0.0, seconds - training_s);
+    eta = eta ? std::min(*eta, left) : left;
+  }
+  if (eta) {
+    progress->set_eta_s(*eta);
+  }
+}
+
+void FillFigures(const ReplicaStats& sum, JobDescription* description) {
+  JobDescription::Counts* const counts = description->mutable_counts();
+  counts->set_steps(sum.steps());
+  counts->set_fetches(sum.fetches());
+  counts->set_pushes(sum.pushes());
+  counts->set_rpcs(sum.rpcs());
+  counts->set_retries(sum.retries());
+  counts->set_duplicates(sum.duplicates());
+  counts->set_refused(sum.refused());
+  counts->set_bytes_fetched(sum.bytes_fetched());
+  counts->set_bytes_pushed(sum.bytes_pushed());
+  counts->set_evaluation_fetches(sum.evaluation_fetches());
+  *description->mutable_staleness() = sum.staleness();
+  *description->mutable_fetch_width() = sum.fetch_width();
+
+  JobDescription::Latency* const latency = description->mutable_latency_ms();
+  const LatencyHistogram fetch = Histogram(sum.fetch_latency());
+  const LatencyHistogram push = Histogram(sum.push_latency());
+  const LatencyHistogram step = Histogram(sum.step_latency());
+  if (fetch.count() > 0) {
+    latency->set_fetch_p50(*fetch.Quantile(0.5));
+    latency->set_fetch_p99(*fetch.Quantile(0.99));
+  }
+  if (push.count() > 0) {
+    latency->set_push_p50(*push.Quantile(0.5));
+    latency->set_push_p99(*push.Quantile(0.99));
+  }
+  if (step.count() > 0) {
+    latency->set_step_p50(*step.Quantile(0.5));
+    latency->set_step_p99(*step.Quantile(0.99));
+  }
+}
+
+std::string WorkerState(const JobRecord& job, const Member& member, uint32_t worker) {
+  if (job.end_state() == SUCCEEDED && job.stage() >= JOB_ENDED) {
+    return "DONE";
+  }
+  if (member.state != Member::State::kUp) {
+    return "LOST";
+  }
+  return job.stage() == JOB_ACTIVE ? job.procedure()->ReplicaState(worker) : "WAITING";
+}
+
+void FillWorkers(const JobRecord& job, const Membership& membership, absl::Duration now,
+                 JobDescription* description) {
+  std::set<uint32_t> workers = job.figures.totals.workers();
+  for (uint32_t worker = 0; worker < job.plan.replicas && !job.ended_or_deleting(); ++worker) {
+    if (membership.member(worker).state != Member::State::kNeverSeen) {
+      workers.insert(worker);
+    }
+  }
+  for (const uint32_t index : workers) {
+    const Member& member = membership.member(index);
+    const ReplicaStats sum = job.figures.totals.SumOf(index);
+    JobDescription::Worker* const worker = description->add_worker();
+    worker->set_task(index);
+    worker->set_pid(member.pid);
+    worker->set_state(WorkerState(job, member, index));
+    worker->set_device(member.device);
+    worker->set_threads(member.threads);
+    worker->set_replicas(sum.replicas());
+    worker->set_replicas_lost(sum.replicas_lost());
+    worker->set_steps(sum.steps());
+    worker->set_examples(sum.examples());
+    worker->set_fetches(sum.fetches());
+    worker->set_pushes(sum.pushes());
+    if (const auto p50 = ValueQuantile(Ordered(sum.staleness()), 0.5)) {
+      worker->set_staleness_p50(*p50);
+    }
+    if (job.procedure() != nullptr) {
+      worker->set_blocks_done(job.procedure()->work_done_by(index));
+    }
+    worker->set_last_seen_ms(member.last_seen_ms);
+    if (job.ended() || (job.procedure() != nullptr && job.procedure()->trained())) {
+      const double seconds = absl::ToDoubleSeconds(TrainingTime(job, now));
+      worker->set_examples_per_s(seconds > 0 ? static_cast<double>(sum.examples()) / seconds : 0);
+    } else if (const auto rate = job.figures.worker_rate.find(index);
+               rate != job.figures.worker_rate.end()) {
+      worker->set_examples_per_s(rate->second.Rate(now).value_or(0));
+    }
+  }
+}
+
+void FillShards(const JobRecord& job, JobDescription* description) {
+  for (uint32_t index = 0; index < job.figures.shard_status.size(); ++index) {
+    if (!job.figures.shard_status[index]) {
+      continue;
+    }
+    const ShardJobStatus& status = *job.figures.shard_status[index];
+    JobDescription::Shard* const shard = description->add_shard();
+    shard->set_task(index);
+    shard->set_pid(job.figures.shard_pid[index]);
+    shard->set_begin(status.begin());
+    shard->set_end(status.end());
+    shard->set_stripes(status.stripes());
+    shard->set_stripe_bytes(status.stripe_bytes());
+    shard->set_version_min(status.version_min());
+    shard->set_version_max(status.version_max());
+    // A push has one record for each stripe.
+    shard->set_pushes(status.stripes() > 0 ? status.applied() / status.stripes() : 0);
+    shard->set_duplicates(status.duplicates());
+    shard->set_epoch(job.state().shard_epoch(static_cast<int>(index)));
+    shard->set_rss_bytes(job.figures.shard_rss[index]);
+  }
+  if (job.figures.skew_now) {
+    description->set_shard_skew_now(*job.figures.skew_now);
+    description->set_shard_skew_max(*job.figures.skew_max);
+  }
+}
+
+const char* ModeName(const Job& job) {
+  if (job.has_downpour() && job.has_sandblaster()) {
+    return "downpour+sandblaster";
+  }
+  return job.has_sandblaster() ? "sandblaster" : "downpour";
+}
+
+void FillTestResults(const JobProcedure& procedure, JobDescription* description) {
+  for (const TestResult& record : procedure.test_results()) {
+    JobDescription::EvaluationResult* const result = description->add_evaluation();
+    result->set_step(record.step);
+    result->set_epoch(record.epoch);
+    result->set_elapsed_s(absl::ToDoubleSeconds(record.at));
+    result->set_test_loss(record.loss);
+    result->set_test_accuracy(record.accuracy);
+    if (record.final) {
+      description->set_final_test_accuracy(record.accuracy);
+      description->set_final_loss(record.loss);
+    }
+  }
+}
+
+}  // namespace
+
+JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
+                           const Membership& membership, absl::Duration now) {
+  JobDescription description;
+  *description.mutable_summary() = summary;
+  description.set_seed(job.plan.job.seed());
+  description.set_model_name(job.plan.job.model().name());
+  description.set_parameters(job.plan.parameters);
+  description.set_layout_hash(job.plan.layout_hash);
+  FillProgress(job, summary.percent(), now, description.mutable_progress());
+  FillFigures(job.figures.totals.Sum(), &description);
+  FillWorkers(job, membership, now, &description);
+  FillShards(job, &description);
+  JobDescription::Data* const data = description.mutable_data();
+  data->set_examples(job.plan.examples);
+  // In a chain the figures of both.
+  for (const JobProcedure* procedure : {static_cast<const JobProcedure*>(job.downpour()),
+                                        static_cast<const JobProcedure*>(job.sandblaster())}) {
+    if (procedure != nullptr) {
+      procedure->Describe(&description);
+      FillTestResults(*procedure, &description);
+    }
+  }
+  description.set_mode(ModeName(job.plan.job));
+  *description.mutable_event() = job.state().event();
+  return description;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,144 @@
+#include "coordinator/core/job_record.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace monsoon {
+
+JobRecord::JobRecord(const JobWriter& writer)
+    : plan(JobPlan::FromStored(writer.job().plan())),
+      figures(plan.shard_bytes.size()),
+      writer_(writer) {}
+
+// ---- durable -----------------------------------------------------------------
+
+std::optional<absl::Duration> JobRecord::ended() const {
+  return state().has_ended_ns() ? std::optional(FromNanos(state().ended_ns())) : std::nullopt;
+}
+
+bool JobRecord::excluded(uint32_t worker) const {
+  return std::ranges::binary_search(state().excluded(), worker);
+}
+
+std::optional<absl::Duration> JobRecord::started() const {
+  if (downpour_ != nullptr) {
+    return downpour_->started();
+  }
+  return sandblaster_ != nullptr ? sandblaster_->started() : std::nullopt;
+}
+
+void JobRecord::ChangeStage(JobStage stage, absl::Duration now) {
+  if (stage == JOB_QUEUED) {
+    downpour_.reset();
+    sandblaster_.reset();
+    ledger_.reset();
+    batch_driver = false;
+  }
+  Make([&](StateUpdate* update) {
+    update->mutable_stage_changed()->set_stage(stage);
+    update->mutable_stage_changed()->set_at_ns(ToNanos(now));
+  });
+}
+
+void JobRecord::End(JobState state, const std::string& reason, absl::Duration now) {
+  if (stage() == JOB_ENDING && end_state() == SUCCEEDED) {
+    Make([&](StateUpdate* update) {
+      update->mutable_reason_changed()->set_end_state(state);
+      update->mutable_reason_changed()->set_reason(reason);
+    });
+  }
+  if (stage() >= JOB_ENDING) {
+    return;
+  }
+  Make([&](StateUpdate* update) {
+    StageChanged* const change = update->mutable_stage_changed();
+    change->set_stage(stage() == JOB_ACTIVE ? JOB_ENDING : JOB_ENDED);
+    change->set_at_ns(ToNanos(now));
+    change->set_end_state(state);
+    change->set_reason(reason);
+  });
+}
+
+void JobRecord::AddEvent(absl::Duration now, const std::string& kind, const std::string& task,
+                         const std::string& text) {
+  Make([&](StateUpdate* update) {
+    JobDescription::Event* const event = update->mutable_event_added();
+    event->set_elapsed_s(absl::ToDoubleSeconds(elapsed(now)));
+    event->set_kind(kind);
+    event->set_task(task);
+    event->set_text(text);
+  });
+}
+
+// ---- what works on it --------------------------------------------------------
+
+void JobRecord::BeginDownpour(const DownpourOptions& options) {
+  Make([](StateUpdate* update) {
+    update->set_procedure(DOWNPOUR);
+    update->mutable_procedure_begun();
+  });
+  downpour_ = std::make_unique<DownpourJob>(options, writer_);
+}
+
+void JobRecord::BeginSandblaster(const SandblasterOptions& options) {
+  Make([&](StateUpdate* update) {
+    update->set_procedure(SANDBLASTER);
+    StoredContributionPlan* const stored = update->mutable_procedure_begun()->mutable_plan();
+    stored->set_examples(options.plan.examples());
+    stored->set_contribution_examples(options.plan.contribution_examples());
+    stored->set_chunks_per_contribution(options.plan.chunks_per_contribution());
+  });
+  sandblaster_ = std::make_unique<SandblasterJob>(options, writer_);
+}
+
+void JobRecord::BeginSessions() {
+  ledger_ =
+      std::make_unique<SessionLedger>(writer_, static_cast<uint32_t>(plan.shard_bytes.size()));
+}
+
+JobState JobRecord::job_state() const {
+  switch (stage()) {
+    case JOB_QUEUED:
+    case JOB_CREATING:
+      return PENDING;
+    case JOB_READY:
+      return waits_for_client() ? INITIALIZING : PENDING;
+    case JOB_ACTIVE:
+    case JOB_ENDING:
+      switch (procedure()->phase()) {
+        case JobProcedure::Phase::kIdle:
+          return PENDING;
+        case JobProcedure::Phase::kWarmstart:
+          return WARMSTART;
+        case JobProcedure::Phase::kRunning:
+          return RUNNING;
+        case JobProcedure::Phase::kDraining:
+        case JobProcedure::Phase::kFinalEvaluation:
+        case JobProcedure::Phase::kLeaving:
+        case JobProcedure::Phase::kDone:
+          return hands_over() ? RUNNING : FINISHING;
+      }
+      break;
+    default:
+      return end_state();
+  }
+  return JOB_STATE_UNSPECIFIED;
+}
+
+absl::Duration JobRecord::elapsed(absl::Duration now) const {
+  const std::optional<absl::Duration> began = started();
+  return began ? ended().value_or(now) - *began : absl::ZeroDuration();
+}
+
+double JobRecord::fraction(absl::Duration now) const {
+  if (procedure() == nullptr) {
+    return 0.0;
+  }
+  const double fraction = procedure()->fraction(ended().value_or(now));
+  if (!plan.job.has_downpour() || !plan.job.has_sandblaster()) {
+    return fraction;
+  }
+  return sandblaster_ == nullptr ? fraction / 2 : (1 + fraction) / 2;
+}
+
+}  // namespace monsoon

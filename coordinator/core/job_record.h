@@ -1,0 +1,119 @@
+// JobRecord: one job as the coordinator works on it: its durable state
+// (coordinator/state), which only updates change, and beside it what is found out
+// anew after a restart: commands under way, leases, statistics and rates.
+//
+// Stages, and the JobState that people see:
+//   JOB_QUEUED    PENDING       waits for earlier jobs or for the shards
+//   JOB_CREATING  PENDING       its slices are being made
+//   JOB_READY     PENDING, or INITIALIZING while the client writes parameters
+//   JOB_ACTIVE    PENDING until a replica trains, then WARMSTART, RUNNING, FINISHING
+//   JOB_ENDING    as before     sessions are being closed
+//   JOB_ENDED     SUCCEEDED, FAILED or CANCELLED
+//   JOB_DELETING  as before     slices are being freed; then the record goes
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/downpour/downpour_job.h"
+#include "coordinator/job/job_plan.h"
+#include "coordinator/job/job_procedure.h"
+#include "coordinator/sandblaster/sandblaster_job.h"
+#include "coordinator/session/session_ledger.h"
+#include "coordinator/session/shard_fanout.h"
+#include "coordinator/state/state_writer.h"
+#include "coordinator/status/rate_window.h"
+#include "coordinator/status/replica_totals.h"
+#include "proto/coordinator.pb.h"
+#include "proto/coordinator_state.pb.h"
+
+namespace monsoon {
+
+// What a job's replicas and shards have reported. All of it comes anew.
+struct JobFigures {
+  explicit JobFigures(size_t shards) : shard_status(shards), shard_pid(shards), shard_rss(shards) {}
+
+  ReplicaTotals totals;
+  RateWindow rate;
+  std::map<uint32_t, RateWindow> worker_rate;
+  std::vector<std::optional<ShardJobStatus>> shard_status;
+  std::vector<uint32_t> shard_pid;
+  std::vector<uint64_t> shard_rss;
+  std::optional<uint64_t> skew_now;
+  std::optional<uint64_t> skew_max;
+};
+
+class JobRecord {
+ public:
+  explicit JobRecord(const JobWriter& writer);
+
+  // ---- durable ----
+  const DurableJob& state() const { return writer_.job(); }
+  const std::string& id() const { return state().id(); }
+  JobStage stage() const { return state().stage(); }
+  JobState end_state() const { return state().end_state(); }
+  const std::string& reason() const { return state().reason(); }
+  std::optional<absl::Duration> ended() const;
+  bool ended_or_deleting() const { return stage() >= JOB_ENDED; }
+  bool waits_for_client() const { return state().init() && !state().client_started(); }
+  bool excluded(uint32_t worker) const;
+  // Training began, in the first procedure.
+  std::optional<absl::Duration> started() const;
+
+  // CHECKs that `stage` may follow; back to JOB_QUEUED, procedures and sessions go.
+  void ChangeStage(JobStage stage, absl::Duration now);
+  // The job ends, or an ending job that would have succeeded ends otherwise; no
+  // effect on others. To JOB_ENDING if it is active, else to JOB_ENDED.
+  void End(JobState state, const std::string& reason, absl::Duration now);
+  void AddEvent(absl::Duration now, const std::string& kind, const std::string& task,
+                const std::string& text);
+  template <typename Fill>
+  void Make(Fill fill) {
+    writer_.Make(fill);
+  }
+
+  // ---- what works on it ----
+  // Begins to train, with nothing done; the job is JOB_ACTIVE.
+  void BeginDownpour(const DownpourOptions& options);
+  void BeginSandblaster(const SandblasterOptions& options);
+  void BeginSessions();
+  DownpourJob* downpour() const { return downpour_.get(); }
+  SandblasterJob* sandblaster() const { return sandblaster_.get(); }
+  SessionLedger* ledger() const { return ledger_.get(); }
+  // What is under way, or was last; null before JOB_ACTIVE.
+  JobProcedure* procedure() const {
+    return sandblaster_ != nullptr ? static_cast<JobProcedure*>(sandblaster_.get())
+                                   : downpour_.get();
+  }
+  // Another procedure follows the one under way.
+  bool hands_over() const { return sandblaster_ == nullptr && plan.job.has_sandblaster(); }
+
+  JobState job_state() const;
+  // Share of the work that is done, in [0, 1]; each part of a chain counts half.
+  double fraction(absl::Duration now) const;
+  // Since training began; 0 before.
+  absl::Duration elapsed(absl::Duration now) const;
+
+  const JobPlan plan;
+
+  // ---- volatile ----
+  ShardFanout fanout;         // the creation or deletion that is under way
+  bool batch_driver = false;  // a thread drives, or has driven, the sandblaster
+  std::optional<absl::Duration> no_replica_since;
+  // The poll round that shows all pushes; the job ends with it.
+  uint64_t final_round = 0;
+  JobFigures figures;
+
+ private:
+  const JobWriter writer_;
+  std::unique_ptr<DownpourJob> downpour_;
+  std::unique_ptr<SandblasterJob> sandblaster_;
+  std::unique_ptr<SessionLedger> ledger_;
+};
+
+}  // namespace monsoon

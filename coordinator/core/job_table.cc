@@ -1,0 +1,117 @@
+#include "coordinator/core/job_table.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+
+namespace monsoon {
+namespace {
+
+double Mib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+// Unset in the cluster file.
+constexpr uint32_t kDefaultMemoryLimitMib = 4096;
+
+}  // namespace
+
+absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster) const {
+  std::vector<std::string> errors;
+  for (size_t shard = 0; shard < plan.shard_bytes.size(); ++shard) {
+    uint64_t used = 0;
+    std::vector<std::string> holders;
+    for (const auto& job : jobs_) {
+      const bool holds_or_will =
+          !job->state().slices_lost() && (job->state().slices_begun() || !job->ended_or_deleting());
+      if (holds_or_will) {
+        used += job->plan.shard_bytes[shard];
+        holders.push_back(job->id());
+      }
+    }
+    const uint32_t mib = cluster.ps(static_cast<int>(shard)).memory_limit_mib();
+    const uint64_t limit = uint64_t{mib != 0 ? mib : kDefaultMemoryLimitMib} << 20;
+    if (used + plan.shard_bytes[shard] > limit) {
+      errors.push_back(absl::StrFormat(
+          "ps/%d: the job needs %.1f MiB for parameters, optimizer state and vectors, %s %.1f MiB, "
+          "together %.1f MiB of %.1f MiB",
+          shard, Mib(plan.shard_bytes[shard]),
+          holders.empty() ? "others" : absl::StrJoin(holders, ", "), Mib(used),
+          Mib(used + plan.shard_bytes[shard]), Mib(limit)));
+    }
+  }
+  if (errors.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("not enough memory: ", absl::StrJoin(errors, "; "),
+                   "; delete ended jobs or raise memory_limit_mib"));
+}
+
+JobRecord* JobTable::Add(const JobPlan& plan, const Submission& submission,
+                         const std::set<std::string>& taken) {
+  uint64_t number = writer_->state().snapshot().jobs_counted();
+  std::string id;
+  do {
+    id = absl::StrCat(plan.job.name(), "-", ++number);
+  } while (taken.contains(id));
+  StateUpdate update;
+  update.set_job(id);
+  JobSubmitted* const submitted = update.mutable_job_submitted();
+  submitted->set_number(number);
+  submitted->set_client_id(submission.client_id);
+  *submitted->mutable_plan() = plan.ToStored();
+  submitted->set_created_ms(submission.unix_ms);
+  submitted->set_init(submission.init);
+  writer_->Apply(update);
+  jobs_.push_back(std::make_unique<JobRecord>(JobWriter(writer_, id)));
+  return jobs_.back().get();
+}
+
+JobRecord* JobTable::FindClient(const std::string& client_id) const {
+  const DurableJob* const job = writer_->state().FindClient(client_id);
+  return job == nullptr ? nullptr : Lookup(job->id());
+}
+
+JobRecord* JobTable::Lookup(const std::string& id) const {
+  if (id == "latest") {
+    return jobs_.empty() ? nullptr : jobs_.back().get();
+  }
+  for (const auto& job : jobs_) {
+    if (job->id() == id) {
+      return job.get();
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<JobRecord*> JobTable::Find(const std::string& id) const {
+  JobRecord* const job = Lookup(id);
+  if (job == nullptr) {
+    return absl::NotFoundError(
+        jobs_.empty() ? absl::StrCat("no job \"", id, "\": there are no jobs yet")
+                      : absl::StrCat("no job \"", id, "\"; the newest is ", jobs_.back()->id(),
+                                     ", `coordinator jobs` lists all"));
+  }
+  return job;
+}
+
+JobRecord* JobTable::NextToRun() const {
+  for (const auto& job : jobs_) {
+    if (job->stage() < JOB_ACTIVE && !job->waits_for_client()) {
+      return job.get();
+    }
+  }
+  return nullptr;
+}
+
+void JobTable::Remove(std::string id) {
+  std::erase_if(jobs_, [&id](const auto& job) { return job->id() == id; });
+  StateUpdate update;
+  update.set_job(id);
+  update.mutable_job_removed();
+  writer_->Apply(update);
+}
+
+}  // namespace monsoon

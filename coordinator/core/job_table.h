@@ -1,0 +1,60 @@
+// JobTable: the jobs of one coordinator, oldest first, and their names. Also
+// the admission: what all slices on a shard take must fit its memory limit.
+//
+// Not thread safe. Records keep their addresses until removed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/core/job_record.h"
+#include "coordinator/state/state_writer.h"
+#include "proto/cluster.pb.h"
+
+namespace monsoon {
+
+class JobTable {
+ public:
+  // The jobs' durable state is `writer`'s, which outlives this.
+  explicit JobTable(StateWriter* writer) : writer_(writer) {}
+
+  // RESOURCE_EXHAUSTED with the sum when the plan does not fit a shard beside
+  // the jobs that are there.
+  absl::Status Admit(const JobPlan& plan, const Cluster& cluster) const;
+
+  // What a client submits besides the plan.
+  struct Submission {
+    std::string client_id;  // drawn by the client; "": none
+    bool init = false;      // the client writes the parameters
+    int64_t unix_ms = 0;
+  };
+  // The id is NAME-N with N counting all jobs of the cluster's life. Ids in
+  // `taken` (slices that an earlier coordinator left) are passed over.
+  JobRecord* Add(const JobPlan& plan, const Submission& submission,
+                 const std::set<std::string>& taken);
+  // The job that was submitted under this id, not ""; null when there is none.
+  JobRecord* FindClient(const std::string& client_id) const;
+
+  // "latest" is the newest job. NOT_FOUND names the job and how to list them.
+  absl::StatusOr<JobRecord*> Find(const std::string& id) const;
+  // Null when there is none.
+  JobRecord* Lookup(const std::string& id) const;
+
+  // The oldest job that could run now; null when there is none.
+  JobRecord* NextToRun() const;
+  // The job is being deleted. By value: the id may be the record's own.
+  void Remove(std::string id);
+
+  const std::vector<std::unique_ptr<JobRecord>>& jobs() const { return jobs_; }
+
+ private:
+  StateWriter* const writer_;
+  std::vector<std::unique_ptr<JobRecord>> jobs_;
+};
+
+}  // namespace monsoon

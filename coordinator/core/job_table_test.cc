@@ -1,0 +1,86 @@
+#include "coordinator/core/job_table.h"
+
+#include "common/testing/status_matchers.h"
+#include "coordinator/state/replayed_state.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr absl::Duration kNow = absl::Seconds(1);
+
+JobPlan Plan(const std::string& name, std::vector<uint64_t> mib) {
+  JobPlan plan;
+  plan.job.set_name(name);
+  for (const uint64_t shard : mib) {
+    plan.shard_bytes.push_back(shard << 20);
+  }
+  return plan;
+}
+
+TEST(JobTableTest, IdsCountAllJobsAndPassOverTakenOnes) {
+  testing::ReplayedState state;
+  JobTable table(state.writer());
+  EXPECT_THAT(table.Find("latest").status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no jobs yet")));
+  EXPECT_EQ(table.Add(Plan("lenet", {1}), {}, {})->id(), "lenet-1");
+  EXPECT_EQ(table.Add(Plan("mlp", {1}), {}, {})->id(), "mlp-2");
+  EXPECT_EQ(table.Add(Plan("mlp", {1}), {}, {"mlp-3", "lenet-4"})->id(), "mlp-4");
+  EXPECT_EQ((*table.Find("latest"))->id(), "mlp-4");
+  (*table.Find("latest"))->End(CANCELLED, "", kNow);
+  (*table.Find("latest"))->ChangeStage(JOB_DELETING, kNow);
+  table.Remove("mlp-4");
+  EXPECT_EQ((*table.Find("latest"))->id(), "mlp-2");
+  EXPECT_THAT(
+      table.Find("mlp-4").status(),
+      StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("\"mlp-4\""), HasSubstr("mlp-2"))));
+  EXPECT_EQ(table.Add(Plan("mlp", {1}), {}, {})->id(), "mlp-5");  // Never used again.
+}
+
+TEST(JobTableTest, OldestThatCanRunComesFirst) {
+  testing::ReplayedState state;
+  JobTable table(state.writer());
+  JobRecord* const init = table.Add(Plan("a", {1}), {.init = true}, {});
+  JobRecord* const second = table.Add(Plan("b", {1}), {}, {});
+  EXPECT_EQ(table.NextToRun(), second);
+  init->Make([](StateUpdate* update) { update->mutable_client_started(); });
+  EXPECT_EQ(table.NextToRun(), init);
+  init->End(CANCELLED, "", kNow);
+  second->End(CANCELLED, "", kNow);
+  EXPECT_EQ(table.NextToRun(), nullptr);
+}
+
+TEST(JobTableTest, AdmissionAddsUpPerShard) {
+  Cluster cluster;
+  cluster.add_ps()->set_memory_limit_mib(10);
+  cluster.add_ps()->set_memory_limit_mib(100);
+  testing::ReplayedState state;
+  JobTable table(state.writer());
+  JobRecord* const first = table.Add(Plan("a", {6, 6}), {}, {});
+  EXPECT_OK(table.Admit(Plan("b", {4, 4}), cluster));
+  EXPECT_THAT(table.Admit(Plan("b", {5, 5}), cluster),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("ps/0: the job needs 5.0 MiB"),
+                             HasSubstr("a-1 6.0 MiB, together 11.0 MiB of 10.0 MiB"),
+                             Not(HasSubstr("ps/1")))));
+  // An ended job holds memory as long as it has slices.
+  JobRecord* const never_made = table.Add(Plan("c", {6, 6}), {}, {});
+  never_made->End(CANCELLED, "", kNow);
+  first->End(CANCELLED, "", kNow);
+  EXPECT_OK(table.Admit(Plan("b", {5, 5}), cluster));
+  JobRecord* const made = table.Add(Plan("d", {6, 6}), {}, {});
+  made->ChangeStage(JOB_CREATING, kNow);
+  made->End(CANCELLED, "", kNow);
+  EXPECT_FALSE(table.Admit(Plan("b", {5, 5}), cluster).ok());
+  made->Make([](StateUpdate* update) { update->mutable_slices_lost(); });
+  EXPECT_OK(table.Admit(Plan("b", {5, 5}), cluster));
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,97 @@
+// JobProcedure: how a job trains, as CoordinatorCore sees it: what each replica
+// does next, when runs over the test set are due, and when the job is done. Downpour
+// SGD and Sandblaster implement it.
+//
+//   kIdle -> [kWarmstart ->] kRunning -> [kDraining ->] kFinalEvaluation
+//         -> kLeaving -> kDone
+//
+// What it does not do: membership, sessions, statistics. A replica is added
+// when its session is open on every shard, and removed after it is closed on
+// every shard: only then is its work given away.
+//
+// Implementations are pure state machines over the job's durable state and their own
+// volatile leases: `now` (since any origin) never goes back. Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/job/test_results.h"
+#include "proto/coordinator.pb.h"
+#include "proto/coordinator_state.pb.h"
+
+namespace monsoon {
+
+class JobProcedure {
+ public:
+  // Numbered as in ProcedureState, in order.
+  enum class Phase {
+    kIdle = ProcedureState::IDLE,  // no replica yet
+    kWarmstart = ProcedureState::WARMSTART,
+    kRunning = ProcedureState::RUNNING,
+    // Nothing more is leased, what is held is being acknowledged.
+    kDraining = ProcedureState::DRAINING,
+    kFinalEvaluation = ProcedureState::FINAL_EVALUATION,
+    // Replicas are told to finish, for a limited time.
+    kLeaving = ProcedureState::LEAVING,
+    kDone = ProcedureState::DONE,
+  };
+
+  struct JobEvent {
+    std::string kind;  // as in JobDescription.Event
+    std::string task;
+    std::string text;
+  };
+
+  virtual ~JobProcedure() = default;
+
+  virtual void AddReplica(uint32_t worker, absl::Duration now) = 0;
+  // Returns how many blocks or contributions others will do in its place.
+  virtual uint64_t RemoveReplica(uint32_t worker, absl::Duration now) = 0;
+
+  // Safe to repeat. FAILED_PRECONDITION for a worker that is no replica, or a
+  // request number that is neither the last one nor the next.
+  virtual absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
+                                                 absl::Duration now) = 0;
+  // Safe to repeat. FAILED_PRECONDITION for an evaluation that another replica
+  // has by now.
+  virtual absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
+                                        absl::Duration now) = 0;
+  // Total steps of all replicas, lost ones included. Never goes back.
+  virtual void NoteSteps(uint64_t steps) = 0;
+  virtual void Tick(absl::Duration now) = 0;
+
+  virtual Phase phase() const = 0;
+  bool running() const { return phase() == Phase::kWarmstart || phase() == Phase::kRunning; }
+  // Training began; nothing before the first replica.
+  virtual std::optional<absl::Duration> started() const = 0;
+  // Training ended: the final evaluation is all that is left.
+  virtual std::optional<absl::Duration> trained() const = 0;
+  virtual const std::set<uint32_t>& replicas() const = 0;
+  virtual std::vector<TestResult> test_results() const = 0;
+  // "WAITING", "RUNNING", "EVALUATING" or "DONE".
+  virtual std::string ReplicaState(uint32_t worker) const = 0;
+  // Blocks or contributions of `worker` that have counted.
+  virtual uint64_t work_done_by(uint32_t worker) const = 0;
+
+  virtual uint64_t examples_done() const = 0;
+  virtual double epoch() const = 0;           // data that is done, in epochs
+  virtual double planned_epochs() const = 0;  // 0: no limit in epochs
+  // Samples until the limit in data; nothing without one.
+  virtual std::optional<uint64_t> planned_examples() const = 0;
+  // Share of the nearest limit that is reached, in [0, 1].
+  virtual double fraction(absl::Duration now) const = 0;
+  // Sets `mode` and what only this procedure knows (`data` blocks, `sandblaster`).
+  virtual void Describe(JobDescription* description) const = 0;
+
+  // Events since the last call.
+  virtual std::vector<JobEvent> TakeEvents() = 0;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,71 @@
+// TestResults: the runs of one job over its test set: when one is due, which
+// replica does it (TestSchedule), and what came out.
+//
+// A pure state machine over the job's durable state. Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/job/test_schedule.h"
+#include "coordinator/state/state_writer.h"
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+struct TestResult {
+  uint64_t step = 0;  // when it was given out, as all that follows
+  double epoch = 0;
+  absl::Duration at;    // since training began
+  double loss = 0;      // mean per sample
+  double accuracy = 0;  // in [0, 1]
+  bool final = false;
+};
+
+class TestResults {
+ public:
+  // Without a test set nothing is ever due. `every` is in the unit of
+  // NoteProgress (epochs or iterations); 0: only the last run, which is
+  // the job's final one if `ends_job`.
+  TestResults(bool has_test, double every, bool ends_job, const ProcedureWriter& writer)
+      : has_test_(has_test),
+        ends_job_(ends_job),
+        writer_(writer),
+        schedule_(has_test ? every : 0, writer) {}
+
+  void NoteProgress(double progress) { schedule_.NoteProgress(progress); }
+  // Training ended: drops what is due, and the last run comes, after
+  // the one that a replica is at.
+  void DropDue() { schedule_.DropDue(); }
+  void RequestFinal();
+  // Nothing is left to wait for after RequestFinal.
+  bool finished() const { return has_test_ ? schedule_.final_done() : schedule_.idle(); }
+
+  // The run that `worker`, one of `live`, has to do now, if it has one.
+  std::optional<uint64_t> Assign(uint32_t worker, const std::set<uint32_t>& live);
+  // `worker` is told to do its assignment, with the parameters of `when`. Only
+  // the first call for an assignment counts. `final` is filled in here.
+  void GivenOut(TestResult when);
+  std::optional<uint32_t> assigned_worker() const { return schedule_.assigned_worker(); }
+  // `worker` is gone; its run is due again.
+  void Remove(uint32_t worker) { schedule_.Remove(worker); }
+
+  // The record of a new result, valid until the next call; nullptr for one that
+  // is known already or was replaced. INVALID_ARGUMENT for counts that cannot
+  // be, FAILED_PRECONDITION for a run that another replica has by now.
+  absl::StatusOr<const TestResult*> Report(uint32_t worker, const ReportEvaluationRequest& request);
+  std::vector<TestResult> records() const;
+
+ private:
+  const bool has_test_;
+  const bool ends_job_;
+  const ProcedureWriter writer_;
+  TestSchedule schedule_;
+  TestResult newest_;  // that Report gives
+};
+
+}  // namespace monsoon

@@ -1,0 +1,101 @@
+#include "coordinator/job/test_schedule.h"
+
+#include <cmath>
+
+namespace monsoon {
+namespace {
+
+// Progress is a quotient of whole numbers; a mark such as 0.3 is not exact.
+constexpr double kRounding = 1e-9;
+
+}  // namespace
+
+void TestSchedule::NoteProgress(double epochs) {
+  if (every_epochs_ <= 0 || position().final_requested()) {
+    return;
+  }
+  const auto marks = static_cast<uint64_t>(std::floor(epochs / every_epochs_ + kRounding));
+  if (marks > position().marks_passed()) {
+    Update([&](TestSchedulePosition* next) {
+      next->set_marks_passed(marks);
+      next->set_due(true);
+    });
+  }
+}
+
+void TestSchedule::DropDue() {
+  if (!position().final_requested() && position().due()) {
+    Update([](TestSchedulePosition* next) { next->set_due(false); });
+  }
+}
+
+void TestSchedule::RequestFinal() {
+  if (!position().final_requested()) {
+    Update([](TestSchedulePosition* next) {
+      next->set_final_requested(true);
+      next->set_due(true);
+    });
+  }
+}
+
+std::optional<uint64_t> TestSchedule::Assign(uint32_t worker, const std::set<uint32_t>& live) {
+  if (position().has_assigned()) {
+    return assigned_worker() == worker ? assigned_id() : std::nullopt;
+  }
+  if (!position().due() || live.empty()) {
+    return std::nullopt;
+  }
+  auto turn =
+      position().has_last_worker() ? live.upper_bound(position().last_worker()) : live.begin();
+  if (turn == live.end()) {
+    turn = live.begin();
+  }
+  if (*turn != worker) {
+    return std::nullopt;
+  }
+  Update([&](TestSchedulePosition* next) {
+    next->set_due(false);
+    next->set_last_id(next->last_id() + 1);
+    next->mutable_assigned()->set_id(next->last_id());
+    next->mutable_assigned()->set_worker(worker);
+    next->mutable_assigned()->set_final(next->final_requested());
+    next->set_last_worker(worker);
+  });
+  return assigned_id();
+}
+
+std::optional<uint64_t> TestSchedule::assigned_id() const {
+  return position().has_assigned() ? std::optional<uint64_t>(position().assigned().id())
+                                   : std::nullopt;
+}
+
+std::optional<uint32_t> TestSchedule::assigned_worker() const {
+  return position().has_assigned() ? std::optional<uint32_t>(position().assigned().worker())
+                                   : std::nullopt;
+}
+
+bool TestSchedule::assigned_final() const {
+  return position().final_requested() && position().assigned().final();
+}
+
+bool TestSchedule::Complete(uint32_t worker, uint64_t id) {
+  if (assigned_id() != id || assigned_worker() != worker) {
+    return false;
+  }
+  Update([](TestSchedulePosition* next) {
+    next->set_final_done(next->final_done() || next->assigned().final());
+    next->clear_assigned();
+  });
+  return true;
+}
+
+void TestSchedule::Remove(uint32_t worker) {
+  if (assigned_worker() == worker) {
+    Update([](TestSchedulePosition* next) {
+      next->clear_assigned();
+      next->set_due(true);
+    });
+  }
+}
+
+}  // namespace monsoon

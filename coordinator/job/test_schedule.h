@@ -1,0 +1,63 @@
+// TestSchedule: when a run over the test set is due and which replica does it. At
+// most one is open at a time: DUE (nobody has it), then ASSIGNED, then recorded. A
+// lost replica's run is due again.
+//
+// A pure state machine over the job's durable state. Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "coordinator/state/state_writer.h"
+
+namespace monsoon {
+
+class TestSchedule {
+ public:
+  // Every so many epochs; 0: only when RequestFinal is called. Its place is that of
+  // `writer`'s procedure.
+  TestSchedule(double every_epochs, ProcedureWriter writer)
+      : every_epochs_(every_epochs), writer_(std::move(writer)) {}
+
+  // Makes a run due when `epochs` (data that is done, in epochs) has
+  // passed the next mark. Marks passed together count once.
+  void NoteProgress(double epochs);
+  // Drops a run that is due but not assigned: the final one comes.
+  void DropDue();
+  // The final run is due from now on, after the one that is assigned.
+  void RequestFinal();
+
+  // Whether `worker` has to do a run now: it has an assignment already, or one
+  // is due and it is its turn (round robin over `live`, which holds `worker`).
+  // Returns the run's id.
+  std::optional<uint64_t> Assign(uint32_t worker, const std::set<uint32_t>& live);
+  // Id, worker and kind of the run that is assigned.
+  std::optional<uint64_t> assigned_id() const;
+  std::optional<uint32_t> assigned_worker() const;
+  bool assigned_final() const;
+
+  // The result of `id` arrived. False when `id` is not assigned to `worker`.
+  bool Complete(uint32_t worker, uint64_t id);
+  // `worker` is gone; its run is due again.
+  void Remove(uint32_t worker);
+
+  bool final_done() const { return position().final_done(); }
+  bool idle() const { return !position().due() && !position().has_assigned(); }
+
+ private:
+  const TestSchedulePosition& position() const { return writer_.state().test().schedule(); }
+  // Changes a copy of the position by `change` and applies it.
+  template <typename Change>
+  void Update(Change change) const {
+    TestSchedulePosition next = position();
+    change(&next);
+    writer_.Make([&](StateUpdate* update) { *update->mutable_test_schedule() = std::move(next); });
+  }
+
+  const double every_epochs_;
+  const ProcedureWriter writer_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,174 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/testing/status_matchers.h"
+#include "coordinator/launcher/line_splitter.h"
+#include "coordinator/launcher/port_folder.h"
+#include "coordinator/launcher/restart_backoff.h"
+#include "coordinator/launcher/root_cause_box.h"
+#include "coordinator/launcher/task_plan.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+TEST(LineSplitterTest, CutsAtNewlinesAcrossPieces) {
+  LineSplitter lines;
+  EXPECT_THAT(lines.Add("one\ntw"), ElementsAre("one"));
+  EXPECT_THAT(lines.Add("o"), IsEmpty());
+  EXPECT_THAT(lines.Add("\n\nthree"), ElementsAre("two", ""));
+  EXPECT_EQ(lines.TakeRest(), "three");
+  EXPECT_EQ(lines.TakeRest(), "");
+}
+
+TEST(LineSplitterTest, CutsLongLines) {
+  LineSplitter lines;
+  const std::string longest(LineSplitter::kMaxLineBytes, 'a');
+  EXPECT_THAT(lines.Add(longest + "b"), ElementsAre(longest));
+  EXPECT_THAT(lines.Add("\n"), ElementsAre("b"));
+}
+
+TEST(RestartBackoffTest, DoublesUpToTheLongest) {
+  ManualClock clock;
+  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30));
+  EXPECT_EQ(backoff.restarts(), 0);
+  int restarts = 0;
+  for (const int seconds : {1, 2, 4, 8, 16, 30, 30}) {
+    const absl::Duration at = backoff.Died(clock.Now(), absl::Seconds(5));
+    EXPECT_EQ(at - clock.Now(), absl::Seconds(seconds));
+    EXPECT_EQ(backoff.restarts(), ++restarts);
+    clock.Advance(absl::Seconds(seconds + 5));
+  }
+}
+
+TEST(RestartBackoffTest, AMinuteOfHealthEarnsTheFirstOneAgain) {
+  const ManualClock clock;
+  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30));
+  backoff.Died(clock.Now(), absl::ZeroDuration());
+  backoff.Died(clock.Now(), absl::ZeroDuration());
+  EXPECT_EQ(backoff.Died(clock.Now(), absl::Seconds(59.9)) - clock.Now(), absl::Seconds(4));
+  EXPECT_EQ(backoff.Died(clock.Now(), absl::Minutes(1)) - clock.Now(), absl::Seconds(1));
+  EXPECT_EQ(backoff.StartFailed(clock.Now()) - clock.Now(), absl::Seconds(2));
+  EXPECT_EQ(backoff.restarts(), 5);
+}
+
+TEST(RootCauseBoxTest, Golden) {
+  EXPECT_EQ(RootCauseBox("worker/1", 4711, {.signaled = true, .code = 9}, absl::Milliseconds(12340),
+                         {"a", "b"}, "the job goes on"),
+            "+---- worker/1 died: killed by signal 9 (SIGKILL); pid 4711, after 12.3 s\n"
+            "| last lines of its log:\n"
+            "|   a\n"
+            "|   b\n"
+            "| the job goes on\n"
+            "+----\n");
+  EXPECT_EQ(RootCauseBox("ps/0", 1, {.code = 2}, absl::ZeroDuration(), {}, "stopping"),
+            "+---- ps/0 died: exited with code 2; pid 1, after 0.0 s\n"
+            "| it has logged nothing\n"
+            "| stopping\n"
+            "+----\n");
+}
+
+class PortFolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = absl::StrCat(::testing::TempDir(), "/ports-XXXXXX");
+    ASSERT_NE(mkdtemp(root_.data()), nullptr);
+  }
+  // A folder with a port file, as a killed process leaves it.
+  void Leave(const std::string& name) {
+    ASSERT_EQ(mkdir(absl::StrCat(root_, "/", name).c_str(), 0700), 0);
+    std::ofstream(absl::StrCat(root_, "/", name, "/worker-0")) << "unix-abstract:a\n";
+  }
+  static bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+  std::string root_;
+};
+
+TEST_F(PortFolderTest, IsRemovedWithItsFiles) {
+  ASSERT_OK_AND_ASSIGN(auto folder, PortFolder::Make(root_));
+  const std::string path = folder->path();
+  EXPECT_THAT(path, StartsWith(root_ + "/monsoon-up-"));
+  std::ofstream(path + "/ps-0") << "127.0.0.1:1\n";
+  ASSERT_TRUE(Exists(path + "/ps-0"));
+  folder.reset();
+  EXPECT_FALSE(Exists(path));
+  EXPECT_THAT(PortFolder::Make(root_ + "/none").status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr(root_ + "/none/monsoon-up-")));
+}
+
+TEST_F(PortFolderTest, RemovesWhatDeadOnesLeftAndNothingElse) {
+  Leave("monsoon-up-stale1");
+  Leave("monsoon-up-stale2");
+  Leave("monsoon_demo.abc");
+  std::ofstream(root_ + "/monsoon-up-file") << "no folder";
+  ASSERT_EQ(symlink((root_ + "/monsoon_demo.abc").c_str(), (root_ + "/monsoon-up-link").c_str()),
+            0);
+  ASSERT_OK_AND_ASSIGN(const auto first, PortFolder::Make(root_));
+  EXPECT_FALSE(Exists(root_ + "/monsoon-up-stale1"));
+  EXPECT_FALSE(Exists(root_ + "/monsoon-up-stale2"));
+  EXPECT_TRUE(Exists(root_ + "/monsoon_demo.abc/worker-0"));
+  EXPECT_TRUE(Exists(root_ + "/monsoon-up-file"));
+  EXPECT_TRUE(Exists(root_ + "/monsoon-up-link"));
+  // A living owner keeps its folder.
+  ASSERT_OK_AND_ASSIGN(const auto second, PortFolder::Make(root_));
+  EXPECT_TRUE(Exists(first->path()));
+  EXPECT_NE(first->path(), second->path());
+}
+
+class TaskPlanTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    bin_ = absl::StrCat(::testing::TempDir(), "/plan-XXXXXX");
+    ASSERT_NE(mkdtemp(bin_.data()), nullptr);
+    for (const std::string name : {"coordinator", "ps_server", "worker"}) {
+      std::ofstream(bin_ + "/" + name) << "#!/bin/sh\n";
+      ASSERT_EQ(chmod((bin_ + "/" + name).c_str(), 0700), 0);
+    }
+  }
+
+  std::string bin_;
+};
+
+TEST_F(TaskPlanTest, CommandLines) {
+  Cluster cluster;
+  cluster.mutable_coordinator()->set_address("127.0.0.1:2221");
+  cluster.add_ps()->set_address("localhost:2222");
+  cluster.add_worker()->set_address("unix-abstract:w0");
+  cluster.add_worker()->set_address("10.0.0.7:2223");
+  ASSERT_OK_AND_ASSIGN(const UpPlan plan, PlanTasks(cluster, {.cluster_path = "c.textproto",
+                                                              .bin_dir = bin_,
+                                                              .port_folder = "/p",
+                                                              .insecure = true,
+                                                              .fault = "delay_ms=20"}));
+  ASSERT_EQ(plan.tasks.size(), 3u);
+  EXPECT_THAT(plan.tasks[0].argv,
+              ElementsAre(bin_ + "/coordinator", "serve", "--cluster=c.textproto",
+                          "--port_file=/p/coordinator-0", "--die_with_parent", "--insecure",
+                          "--fault=delay_ms=20"));
+  EXPECT_THAT(
+      plan.tasks[1].argv,
+      ElementsAre(bin_ + "/ps_server", "--task=0", "--cluster=c.textproto", "--port_file=/p/ps-0",
+                  "--die_with_parent", "--insecure", "--fault=delay_ms=20"));
+  EXPECT_EQ(plan.tasks[2].name, "worker/0");
+  EXPECT_THAT(plan.not_local, ElementsAre("worker/1 at 10.0.0.7:2223"));
+}
+
+TEST_F(TaskPlanTest, NothingLocal) {
+  Cluster cluster;
+  cluster.mutable_coordinator()->set_address("10.0.0.1:2221");
+  EXPECT_THAT(PlanTasks(cluster, {.cluster_path = "c.textproto", .bin_dir = bin_}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("c.textproto: no task")));
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,36 @@
+// RunBatch: a Sandblaster job from its parameters to its end, in the calling
+// thread (Dean et al. 2012, section 4.2). Wires the minimiser to the job's
+// shards and replicas.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/lbfgs/minimizer.h"
+#include "coordinator/lbfgs/objective.h"
+#include "coordinator/lbfgs/vector_space.h"
+#include "coordinator/sandblaster/batch_evaluator.h"
+#include "coordinator/sandblaster/vector_shards.h"
+#include "proto/job.pb.h"
+
+namespace monsoon {
+
+struct BatchRunOptions {
+  Sandblaster config;
+  uint32_t contributions = 0;  // of a whole batch
+};
+
+// Minimises from the job's parameters and publishes each accepted point there.
+// `observe` also gets the evaluations that were repeated for an overflow.
+// Blocks all the while; returns soon after `shards` or `evaluator` say CANCELLED.
+absl::StatusOr<std::string> RunBatch(
+    const BatchRunOptions& options, VectorShards* shards, BatchEvaluator* evaluator,
+    const std::function<absl::Status(const IterationReport&, uint64_t overflows)>& observe);
+
+// The same with any objective over `space`.
+absl::StatusOr<std::string> RunMinimizer(const Sandblaster& config, VectorSpace* space,
+                                         Objective* objective, const IterationObserver& observe);
+
+}  // namespace monsoon

@@ -1,0 +1,94 @@
+#include "coordinator/server/coordinator_server.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/config/address.h"
+#include "common/config/cluster.h"
+#include "common/transport/grpc/rpc_server.h"
+#include "coordinator/core/coordinator.h"
+#include "coordinator/core/shard_gateway.h"
+#include "coordinator/server/job_service.h"
+#include "coordinator/server/replica_service.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kGrace = absl::Seconds(1);
+
+// A poll that hangs must end well before its shard counts as lost, so that a
+// busy shard gets a second one.
+absl::Duration StatusDeadline(const Cluster& cluster) {
+  return std::max(absl::Milliseconds(cluster.lost_after_ms()) / 2,
+                  absl::Milliseconds(cluster.heartbeat_ms()));
+}
+
+class CoordinatorServerImpl : public CoordinatorServer {
+ public:
+  explicit CoordinatorServerImpl(const FaultOptions& fault) : fault_(fault) {}
+  ~CoordinatorServerImpl() override { Stop(); }
+
+  absl::Status Init(const Options& options) {
+    const Cluster& cluster = options.cluster;
+    std::vector<std::unique_ptr<ShardGateway>> shards;
+    for (const ParameterServerTask& ps : cluster.ps()) {
+      ShardGatewayOptions gateway;
+      gateway.address = ps.address();
+      gateway.cluster = cluster.name();
+      gateway.status_deadline = StatusDeadline(cluster);
+      gateway.session_deadline = absl::Milliseconds(cluster.lost_after_ms());
+      gateway.job_deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
+      gateway.fault = options.fault;
+      shards.push_back(MakeShardGateway(gateway));
+    }
+    coordinator_ = std::make_unique<Coordinator>(cluster, std::move(shards), options.clock);
+    job_service_ = MakeJobService(coordinator_.get(), &fault_);
+    replica_service_ = MakeReplicaService(coordinator_.get(), &fault_);
+    RpcServerOptions server;
+    server.address = options.address;
+    server.insecure = options.insecure;
+    ASSIGN_OR_RETURN(server_,
+                     RpcServer::Start(server, {job_service_.get(), replica_service_.get()}));
+    address_ = server_->address();
+    return absl::OkStatus();
+  }
+
+  const std::string& address() const override { return address_; }
+
+  void Stop() override {
+    if (server_ != nullptr) {
+      server_->Shutdown(kGrace);
+    }
+    server_.reset();
+    coordinator_.reset();
+  }
+
+ private:
+  FaultInjector fault_;
+  std::string address_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<grpc::Service> job_service_;
+  std::unique_ptr<grpc::Service> replica_service_;
+  std::unique_ptr<RpcServer> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Start(Options options) {
+  FillClusterDefaults(&options.cluster);
+  if (options.address.empty()) {
+    options.address = options.cluster.coordinator().address();
+  }
+  if (options.fault.enabled() && !IsLoopback(options.address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--fault is for tests on the loopback only, not on ", options.address));
+  }
+  auto server = std::make_unique<CoordinatorServerImpl>(options.fault);
+  RETURN_IF_ERROR(server->Init(options));
+  return server;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,15 @@
+// The JobService of proto/coordinator.proto over a Coordinator: a line per RPC.
+#pragma once
+
+#include <memory>
+
+#include "common/transport/frame/fault.h"
+#include "coordinator/core/coordinator.h"
+#include "grpcpp/impl/service_type.h"
+
+namespace monsoon {
+
+// Both must outlive the service.
+std::unique_ptr<grpc::Service> MakeJobService(Coordinator* coordinator, FaultInjector* fault);
+
+}  // namespace monsoon

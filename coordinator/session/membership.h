@@ -1,0 +1,72 @@
+// Membership: which worker tasks are there, by heartbeat. A worker joins with
+// incarnation 0 and gets one that grows with each join of its task; after
+// `lost_after` of silence it is lost, and if it wakes up it must join again.
+//
+// A pure state machine over the durable counters: `now` (since any origin) never
+// goes back. Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/state/state_writer.h"
+#include "proto/coordinator.pb.h"
+
+namespace monsoon {
+
+struct Member {
+  enum class State { kNeverSeen, kUp, kLost, kLeft };
+  State state = State::kNeverSeen;
+  uint64_t incarnation = 0;
+  uint32_t pid = 0;
+  std::string device;
+  uint32_t threads = 0;
+  absl::Duration last_seen;
+  int64_t last_seen_ms = 0;  // Unix time, for people
+};
+
+class Membership {
+ public:
+  struct Options {
+    std::string cluster;
+    uint32_t workers = 0;  // of the cluster file
+    absl::Duration lost_after;
+  };
+
+  enum class Outcome {
+    kRefreshed,   // a known member
+    kJoined,      // for the first time
+    kRejoined,    // a new incarnation; sessions of older ones must be closed
+    kMustRejoin,  // lost in between, or unknown: the caller joins again
+    kLeft,        // says goodbye; its session must be closed
+  };
+
+  // Incarnation counters are durable: `writer` keeps them, and outlives this.
+  Membership(const Options& options, StateWriter* writer)
+      : options_(options), writer_(writer), members_(options.workers) {}
+
+  // FAILED_PRECONDITION for another cluster or protocol version, NOT_FOUND for
+  // a task that the cluster file does not have, ALREADY_EXISTS when another
+  // live process (named by its pid) is this task.
+  absl::StatusOr<Outcome> Heartbeat(const HeartbeatRequest& request, absl::Duration now,
+                                    int64_t unix_ms);
+  // The workers that are lost as of now and were not before.
+  std::vector<uint32_t> Tick(absl::Duration now);
+  // Makes the worker join again: its session cannot go on.
+  void Expel(uint32_t worker);
+
+  Member member(uint32_t worker) const;
+  uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
+  bool up(uint32_t worker) const { return members_[worker].state == Member::State::kUp; }
+
+ private:
+  const Options options_;
+  StateWriter* const writer_;
+  std::vector<Member> members_;  // without their incarnations
+};
+
+}  // namespace monsoon

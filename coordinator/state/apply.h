@@ -1,0 +1,16 @@
+// The three parts of CoordinatorState::Apply. Only for coordinator_state.cc.
+#pragma once
+
+#include "absl/status/status.h"
+#include "proto/coordinator_state.pb.h"
+
+namespace monsoon::internal {
+
+// Stage, reason, slices, events.
+absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job);
+// Sessions, failures, exclusions, fingerprints.
+absl::Status ApplyToSessions(const StateUpdate& update, DurableJob* job);
+// What Downpour SGD and Sandblaster have done.
+absl::Status ApplyToProcedures(const StateUpdate& update, DurableJob* job);
+
+}  // namespace monsoon::internal

@@ -1,0 +1,110 @@
+#include "absl/strings/str_cat.h"
+#include "coordinator/state/apply.h"
+#include "coordinator/state/coordinator_state.h"
+
+namespace monsoon {
+
+bool MayFollow(JobStage from, JobStage to) {
+  switch (to) {
+    case JOB_QUEUED:
+      return from == JOB_CREATING || from == JOB_READY || from == JOB_ACTIVE;
+    case JOB_CREATING:
+      return from == JOB_QUEUED;
+    case JOB_READY:
+      return from == JOB_CREATING;
+    case JOB_ACTIVE:
+      return from == JOB_READY;
+    case JOB_ENDING:
+      return from == JOB_ACTIVE;
+    case JOB_ENDED:  // One that has no sessions ends at once.
+      return from != JOB_ACTIVE && from < JOB_ENDED;
+    case JOB_DELETING:
+      return from == JOB_ENDED;
+    default:
+      return false;
+  }
+}
+
+namespace internal {
+namespace {
+
+void End(const StageChanged& change, DurableJob* job) {
+  job->set_end_state(change.end_state());
+  job->set_reason(change.reason());
+  job->set_ended_ns(change.at_ns());
+}
+
+absl::Status ChangeStage(const StageChanged& change, DurableJob* job) {
+  if (!MayFollow(job->stage(), change.stage())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        JobStage_Name(change.stage()), " cannot follow ", JobStage_Name(job->stage())));
+  }
+  const bool ends =
+      change.stage() == JOB_ENDING || (change.stage() == JOB_ENDED && job->stage() != JOB_ENDING);
+  if (ends && change.end_state() < SUCCEEDED) {
+    return absl::FailedPreconditionError("a job ends as SUCCEEDED, FAILED or CANCELLED");
+  }
+  if (ends) {
+    End(change, job);
+  }
+  switch (change.stage()) {
+    case JOB_QUEUED:
+      job->set_slices_ready(false);
+      job->clear_session();
+      job->clear_downpour();
+      job->clear_sandblaster();
+      break;
+    case JOB_CREATING:
+      job->set_slices_begun(true);
+      break;
+    case JOB_READY:
+      job->set_slices_ready(true);
+      job->set_ready_ns(change.at_ns());
+      break;
+    default:
+      break;
+  }
+  job->set_stage(change.stage());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
+  switch (update.change_case()) {
+    case StateUpdate::kStageChanged:
+      return ChangeStage(update.stage_changed(), job);
+    case StateUpdate::kReasonChanged:
+      if (job->stage() != JOB_ENDING) {
+        return absl::FailedPreconditionError("only an ending job may end otherwise");
+      }
+      job->set_end_state(update.reason_changed().end_state());
+      job->set_reason(update.reason_changed().reason());
+      return absl::OkStatus();
+    case StateUpdate::kClientStarted:
+      job->set_client_started(true);
+      return absl::OkStatus();
+    case StateUpdate::kShardCreated: {
+      const auto shard = static_cast<int>(update.shard_created().shard());
+      if (shard >= job->shard_epoch_size()) {
+        return absl::FailedPreconditionError("there is no such shard");
+      }
+      job->set_shard_epoch(shard, update.shard_created().epoch());
+      return absl::OkStatus();
+    }
+    case StateUpdate::kSlicesLost:
+      job->set_slices_lost(true);
+      return absl::OkStatus();
+    case StateUpdate::kEventAdded:
+      if (job->event_size() == kMaxEvents) {
+        job->mutable_event()->DeleteSubrange(kMaxEvents / 2, 1);
+      }
+      *job->add_event() = update.event_added();
+      return absl::OkStatus();
+    default:
+      return absl::FailedPreconditionError("not of a job's life");
+  }
+}
+
+}  // namespace internal
+}  // namespace monsoon

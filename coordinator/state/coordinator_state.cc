@@ -1,0 +1,122 @@
+#include "coordinator/state/coordinator_state.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/state/apply.h"
+#include "coordinator/state/sorted_list.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+
+namespace monsoon {
+namespace {
+
+// Builds the job that `update` submits.
+DurableJob NewJob(const std::string& id, const JobSubmitted& submitted) {
+  DurableJob job;
+  job.set_id(id);
+  job.set_client_id(submitted.client_id());
+  *job.mutable_plan() = submitted.plan();
+  job.set_created_ms(submitted.created_ms());
+  job.set_init(submitted.init());
+  for (int shard = 0; shard < submitted.plan().shard_bytes_size(); ++shard) {
+    job.add_shard_epoch(0);
+  }
+  return job;
+}
+
+}  // namespace
+
+absl::Status CoordinatorState::Apply(const StateUpdate& update) {
+  if (update.has_worker_joined()) {
+    const WorkerIncarnation& joined = update.worker_joined();
+    if (joined.incarnation() <= incarnation(joined.worker())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("worker/", joined.worker(), " has incarnation ",
+                       incarnation(joined.worker()), ", not below ", joined.incarnation()));
+    }
+    *TakeWorker(snapshot_.mutable_worker(), joined.worker()) = joined;
+    return absl::OkStatus();
+  }
+  auto* const jobs = snapshot_.mutable_job();
+  const auto found = std::ranges::find(*jobs, update.job(), &DurableJob::id);
+  DurableJob* const job = found == jobs->end() ? nullptr : &*found;
+  if (update.has_job_submitted()) {
+    if (job != nullptr || update.job_submitted().number() <= snapshot_.jobs_counted()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", update.job(), " is there already, or its number was given before"));
+    }
+    snapshot_.set_jobs_counted(update.job_submitted().number());
+    *snapshot_.add_job() = NewJob(update.job(), update.job_submitted());
+    return absl::OkStatus();
+  }
+  if (job == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("no job \"", update.job(), "\""));
+  }
+  if (update.has_job_removed()) {
+    if (job->stage() != JOB_DELETING) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", job->id(), " is ", JobStage_Name(job->stage()), ", not deleting"));
+    }
+    jobs->erase(found);
+    return absl::OkStatus();
+  }
+  const absl::Status status = ApplyToJob(update, job);
+  return status.ok()
+             ? status
+             : absl::Status(status.code(), absl::StrCat("job ", job->id(), ": ", status.message(),
+                                                        ": ", update.ShortDebugString()));
+}
+
+absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob* job) {
+  switch (update.change_case()) {
+    case StateUpdate::CHANGE_NOT_SET:
+    case StateUpdate::kWorkerJoined:
+    case StateUpdate::kJobSubmitted:
+    case StateUpdate::kJobRemoved:
+      return absl::FailedPreconditionError("an update of nothing");
+    case StateUpdate::kStageChanged:
+    case StateUpdate::kReasonChanged:
+    case StateUpdate::kClientStarted:
+    case StateUpdate::kShardCreated:
+    case StateUpdate::kSlicesLost:
+    case StateUpdate::kEventAdded:
+      return internal::ApplyToLife(update, job);
+    case StateUpdate::kSessionChanged:
+    case StateUpdate::kSessionRemoved:
+    case StateUpdate::kReplicaFailed:
+    case StateUpdate::kWorkerExcluded:
+    case StateUpdate::kTrainFingerprint:
+    case StateUpdate::kTestFingerprint:
+      return internal::ApplyToSessions(update, job);
+    default:
+      return internal::ApplyToProcedures(update, job);
+  }
+}
+
+const DurableJob* CoordinatorState::FindJob(const std::string& id) const {
+  const auto found = std::ranges::find(snapshot_.job(), id, &DurableJob::id);
+  return found == snapshot_.job().end() ? nullptr : &*found;
+}
+
+const DurableJob* CoordinatorState::FindClient(const std::string& client_id) const {
+  const auto found = std::ranges::find(snapshot_.job(), client_id, &DurableJob::client_id);
+  return client_id.empty() || found == snapshot_.job().end() ? nullptr : &*found;
+}
+
+uint64_t CoordinatorState::incarnation(uint32_t worker) const {
+  const WorkerIncarnation* const found = FindWorker(snapshot_.worker(), worker);
+  return found == nullptr ? 0 : found->incarnation();
+}
+
+std::string CoordinatorState::Serialize() const {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream output(&stream);
+  output.SetSerializationDeterministic(true);
+  snapshot_.SerializeToCodedStream(&output);
+  output.Trim();
+  return bytes;
+}
+
+}  // namespace monsoon

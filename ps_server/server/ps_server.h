@@ -1,0 +1,48 @@
+// PsServer: one parameter server, listening. Two fit in one process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/transport/frame/fault.h"
+#include "proto/parameter_server.pb.h"
+
+namespace monsoon {
+
+struct PsServerOptions {
+  std::string cluster;
+  uint32_t task = 0;
+  std::string address;  // host:port, unix:PATH or unix-abstract:NAME
+  bool insecure = false;
+  uint64_t memory_limit_bytes = uint64_t{4096} << 20;
+  uint64_t message_memory_bytes = uint64_t{256} << 20;
+  FaultOptions fault;
+  // Offers the data plane in shared memory too, to clients on the same host.
+  bool shared_memory = true;
+};
+
+class PsServer {
+ public:
+  // Binds and serves, with an epoch of its own. Errors name ps/TASK and the
+  // address. Faults are refused where other machines can reach the server.
+  static absl::StatusOr<std::unique_ptr<PsServer>> Start(const PsServerOptions& options);
+  // Stops at once.
+  virtual ~PsServer() = default;
+
+  // With the port it got.
+  virtual const std::string& address() const = 0;
+  virtual int port() const = 0;
+  virtual uint64_t shard_epoch() const = 0;
+
+  // What the shard holds and has counted; also after Drain.
+  virtual ShardStatusReply GetStatus() const = 0;
+
+  // Refuses new pushes, finishes and acknowledges those being applied, then
+  // stops. Blocks `grace` at most, and a little.
+  virtual void Drain(absl::Duration grace) = 0;
+};
+
+}  // namespace monsoon

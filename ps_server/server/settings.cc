@@ -1,0 +1,59 @@
+#include "ps_server/server/settings.h"
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/flags.h"
+#include "common/base/status.h"
+#include "common/config/cluster.h"
+#include "common/config/suggest.h"
+#include "common/transport/frame/fault.h"
+#include "proto/cluster.pb.h"
+
+namespace monsoon {
+
+absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
+  PsSettings settings;
+  const char* environment = std::getenv("MONSOON_CLUSTER");
+  std::string cluster_file =
+      environment != nullptr ? environment : "configs/cluster/localhost.textproto";
+  std::string fault;
+  bool die_with_parent = false;  // main looked at it before
+  FlagSet flags("ps_server --cluster=FILE --task=N [flags]\nHolds slice N of every job's model.");
+  flags.SetSuggest(DidYouMeanFlag);
+  flags.Add("cluster", &cluster_file, "the cluster file (or MONSOON_CLUSTER)");
+  flags.Add("task", &settings.server.task, "which ps of the cluster file this is, from 0");
+  flags.Add("address", &settings.server.address, "listen here instead of the file's address");
+  flags.Add("port_file", &settings.port_file, "write the address here once it is served");
+  flags.Add("insecure", &settings.server.insecure, "allow an address that others can reach");
+  flags.Add("fault", &fault, "faults for tests: delay_ms=20,drop=0.01,seed=1");
+  flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
+  ASSIGN_OR_RETURN(const std::vector<std::string> rest, flags.Parse(args));
+  if (flags.help_wanted()) {
+    settings.help = flags.Help();
+    return settings;
+  }
+  if (!rest.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", rest[0], "\""));
+  }
+  ASSIGN_OR_RETURN(settings.server.fault, ParseFaultOptions(fault));
+  ASSIGN_OR_RETURN(const LoadedCluster loaded, LoadCluster(cluster_file));
+  const Cluster& cluster = loaded.cluster;
+  if (settings.server.task >= static_cast<uint32_t>(cluster.ps_size())) {
+    return absl::InvalidArgumentError(absl::StrCat("--task=", settings.server.task, ", but ",
+                                                   cluster_file, " has ", cluster.ps_size(),
+                                                   " ps entries, counted from 0"));
+  }
+  const ParameterServerTask& task = cluster.ps(static_cast<int>(settings.server.task));
+  settings.server.cluster = cluster.name();
+  settings.server.memory_limit_bytes = uint64_t{task.memory_limit_mib()} << 20;
+  settings.server.message_memory_bytes = uint64_t{task.message_memory_mib()} << 20;
+  if (settings.server.address.empty()) {
+    settings.server.address = task.address();
+  }
+  return settings;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,22 @@
+// The command line of ps_server and what the cluster file says about the task.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ps_server/server/ps_server.h"
+
+namespace monsoon {
+
+struct PsSettings {
+  PsServerOptions server;
+  std::string port_file;            // "": none
+  std::optional<std::string> help;  // set: print it and do nothing else
+};
+
+// InvalidArgument or the cluster file's errors, ready to be shown.
+absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args);
+
+}  // namespace monsoon

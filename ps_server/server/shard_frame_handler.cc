@@ -1,0 +1,172 @@
+#include "ps_server/server/shard_frame_handler.h"
+
+#include <optional>
+#include <utility>
+
+#include "common/base/status.h"
+#include "ps_server/shard/session_table.h"
+#include "ps_server/shard/shard_job.h"
+#include "ps_server/vector/named_vectors.h"
+#include "ps_server/vector/vector_store.h"
+
+namespace monsoon {
+namespace {
+
+// None: the request is for export.
+std::optional<SessionId> SessionOf(const FetchRequest& request) {
+  if (request.read_only()) {
+    return std::nullopt;
+  }
+  return SessionId{request.session().worker(), request.session().incarnation()};
+}
+
+void FillReply(uint64_t shard_epoch, bool last, ShardJob::Copied* copied, FetchReply* reply) {
+  reply->set_shard_epoch(shard_epoch);
+  reply->set_last(last);
+  for (FetchRecord& record : copied->records) {
+    *reply->add_record() = std::move(record);
+  }
+}
+
+// The frames of a fetch, each copied when the connection takes it.
+class FetchAnswers final : public AnswerSource {
+ public:
+  // `vector`: null for the parameters. Held to the end, so that the answer is of
+  // one vector whatever happens to its name.
+  FetchAnswers(FetchRequest request, std::shared_ptr<ShardJob> job,
+               std::shared_ptr<const SliceVector> vector)
+      : request_(std::move(request)),
+        job_(std::move(job)),
+        vector_(std::move(vector)),
+        next_(request_.first_stripe()),
+        end_(next_ + request_.stripe_count()) {}
+
+  std::optional<FrameAnswer> Next() override {
+    if (next_ >= end_) {
+      return std::nullopt;
+    }
+    FrameAnswer answer = Copy();
+    if (next_ >= end_) {
+      job_.reset();
+      vector_.reset();
+    }
+    return answer;
+  }
+
+ private:
+  FrameAnswer Copy() {
+    auto floats = std::make_shared<AlignedFloats>(
+        AlignedFloats::Uninitialized(job_->FramePayloadBytes(next_, end_) / sizeof(float)));
+    absl::StatusOr<ShardJob::Copied> copied = job_->CopyStripes(
+        SessionOf(request_), next_, end_, vector_.get(), request_.format(), floats.get());
+    if (!copied.ok()) {
+      next_ = end_;
+      return ErrorAnswer(copied.status(), REFUSED_SESSION);
+    }
+    next_ += static_cast<uint32_t>(copied->records.size());
+    FrameAnswer answer;
+    FillReply(job_->shard_epoch(), next_ == end_, &*copied, answer.header.mutable_fetch_reply());
+    answer.payload = {std::move(floats), copied->bytes};
+    return answer;
+  }
+
+  const FetchRequest request_;
+  std::shared_ptr<ShardJob> job_;
+  std::shared_ptr<const SliceVector> vector_;
+  uint32_t next_;  // stripe
+  const uint32_t end_;
+};
+
+}  // namespace
+
+void ShardFrameHandler::Register(FrameKinds* kinds) {
+  kinds->Add(DataHeader::kPush,
+             [this](DataHeader* request, ChunkCursor* payload, FrameScratch* scratch) {
+               return Push(request->push(), payload, scratch);
+             });
+  kinds->Add(DataHeader::kFetch, [this](DataHeader* request, ChunkCursor*, FrameScratch*) {
+    return Fetch(request->mutable_fetch());
+  });
+  kinds->Add(DataHeader::kContribute,
+             [this](DataHeader* request, ChunkCursor* payload,
+                    FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+               ServedFrame served;
+               ASSIGN_OR_RETURN(
+                   *served.first.emplace().header.mutable_contribute_reply(),
+                   shard_->Contribute(request->contribute(), payload, scratch->floats()));
+               return served;
+             });
+  kinds->Add(DataHeader::kWrite,
+             [this](DataHeader* request, ChunkCursor* payload,
+                    FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+               ServedFrame served;
+               ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_write_reply(),
+                                shard_->Write(request->write(), payload, scratch->floats()));
+               return served;
+             });
+}
+
+absl::StatusOr<SharedMapping> ShardFrameHandler::Share(const FetchRequest& request,
+                                                       std::shared_ptr<const ReadCounts> counts) {
+  ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartFetch(request));
+  ASSIGN_OR_RETURN(const ShardJob::Shared shared, job->Share(SessionOf(request)));
+  job->AddReader(std::move(counts));
+  return SharedMapping{shared.fd, std::move(job), shared.shape.shard_epoch, shared.slot.slot,
+                       shared.slot.ticket};
+}
+
+absl::StatusOr<ServedFrame> ShardFrameHandler::Push(const PushRequest& push, ChunkCursor* payload,
+                                                    FrameScratch* scratch) {
+  ServedFrame served;
+  FrameAnswer& answer = served.first.emplace();
+  PushReply* const reply = answer.header.mutable_push_reply();
+  ASSIGN_OR_RETURN(*reply, shard_->Push(push, payload, scratch->floats()));
+  if (push.then_fetch()) {
+    answer.payload = AddFetch(push, reply);
+  }
+  return served;
+}
+
+FramePayload ShardFrameHandler::AddFetch(const PushRequest& push, PushReply* reply) {
+  for (const PushVerdict& verdict : reply->verdict()) {
+    if (verdict.verdict() != APPLIED && verdict.verdict() != DUPLICATE) {
+      return {};
+    }
+  }
+  FetchRequest whole;
+  *whole.mutable_session() = push.session();
+  whole.set_layout_hash(push.layout_hash());
+  whole.set_format(push.fetch_format());
+  whole.set_stripe_count(static_cast<uint32_t>(push.record_size()));
+  const absl::StatusOr<std::shared_ptr<ShardJob>> job = shard_->StartFetch(whole);
+  if (!job.ok()) {
+    return {};
+  }
+  const uint32_t stripes = (*job)->Describe().stripes();
+  auto floats = std::make_shared<AlignedFloats>(
+      AlignedFloats::Uninitialized((*job)->FramePayloadBytes(0, stripes) / sizeof(float)));
+  absl::StatusOr<ShardJob::Copied> copied =
+      (*job)->CopyStripes(SessionOf(whole), 0, stripes, nullptr, push.fetch_format(), floats.get());
+  if (!copied.ok() || copied->records.size() != stripes) {
+    return {};
+  }
+  FillReply((*job)->shard_epoch(), /*last=*/true, &*copied, reply->mutable_fetch());
+  return {std::move(floats), copied->bytes};
+}
+
+absl::StatusOr<ServedFrame> ShardFrameHandler::Fetch(FetchRequest* fetch) {
+  ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartFetch(*fetch));
+  std::shared_ptr<const SliceVector> vector;
+  if (!fetch->vector().empty()) {
+    absl::StatusOr<std::shared_ptr<const SliceVector>> found =
+        job->vectors()->Find(fetch->vector());
+    if (!found.ok()) {
+      return ServedFrame{ErrorAnswer(found.status(), REFUSED_REQUEST), nullptr};
+    }
+    vector = *std::move(found);
+  }
+  return ServedFrame{std::nullopt, std::make_unique<FetchAnswers>(std::move(*fetch), std::move(job),
+                                                                  std::move(vector))};
+}
+
+}  // namespace monsoon

@@ -1,0 +1,37 @@
+// ShardFrameHandler: what a shard does with the frames of the data plane: pushes,
+// contributions, writes and fetches (proto/tensor.proto).
+//
+// Thread safe.
+#pragma once
+
+#include <memory>
+
+#include "common/transport/frame/frame_handler.h"
+#include "ps_server/shard/shard.h"
+
+namespace monsoon {
+
+class ShardFrameHandler final : public FrameHandler {
+ public:
+  // `shard` outlives this and its answers.
+  explicit ShardFrameHandler(Shard* shard) : shard_(shard) {}
+
+  void Register(FrameKinds* kinds) override;
+
+  // The parameters of the job that `request` (session, layout hash, read_only)
+  // names: the client serves its fetches itself.
+  absl::StatusOr<SharedMapping> Share(const FetchRequest& request,
+                                      std::shared_ptr<const ReadCounts> counts) override;
+
+ private:
+  absl::StatusOr<ServedFrame> Push(const PushRequest& push, ChunkCursor* payload,
+                                   FrameScratch* scratch);
+  absl::StatusOr<ServedFrame> Fetch(FetchRequest* fetch);
+  // For a push with then_fetch: adds the parameters to its answer and returns
+  // their bytes; nothing where a record was refused or they fit no frame.
+  FramePayload AddFetch(const PushRequest& push, PushReply* reply);
+
+  Shard* const shard_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,255 @@
+#include "worker/backend/cpu/sample_blocked_conv2d.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "common/memory/aligned_floats.h"
+#include "common/simd/simd_level.h"
+#include "worker/backend/cpu/sample_blocked_loops.h"
+
+namespace monsoon::cpu {
+namespace {
+
+using dnnl::memory;
+
+float* Data(const memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
+
+size_t Blocks(size_t examples) { return (examples + kBlockSamples - 1) / kBlockSamples; }
+
+// What one SampleBlockedConv2d computes.
+struct Fused {
+  const LayerPlan* conv = nullptr;
+  bool relu = false;
+  size_t window = 1;
+  Extent output;
+};
+
+// Reads it at plan.layers[at], a convolution, and moves `at` behind it.
+Fused ReadFused(const NetworkPlan& plan, size_t& at) {
+  Fused fused;
+  fused.conv = &plan.layers[at++];
+  fused.output = fused.conv->output;
+  if (at < plan.layers.size() && plan.layers[at].kind == LayerKind::kRelu) {
+    fused.relu = true;
+    ++at;
+  }
+  if (at < plan.layers.size() && plan.layers[at].kind == LayerKind::kAveragePool2d &&
+      plan.layers[at].stride == plan.layers[at].window) {
+    fused.window = plan.layers[at].window;
+    fused.output = plan.layers[at].output;
+    ++at;
+  }
+  return fused;
+}
+
+class SampleBlockedConv2d : public CpuLayer {
+ public:
+  SampleBlockedConv2d(Context& context, const Fused& fused, const Port& input)
+      : shape_(Shape(fused)),
+        weight_slot_(fused.conv->weight),
+        bias_slot_(fused.conv->bias),
+        blocks_(Blocks(context.examples())),
+        input_(input),
+        taps_(shape_.channels * shape_.kernel * shape_.kernel),
+        plane_(shape_.out_height * shape_.out_width),
+        pooled_plane_(fused.output.height * fused.output.width),
+        weights_(AlignedFloats::NanFilled(Groups(shape_.filters) * taps_ * kGroup)),
+        bias_(AlignedFloats::NanFilled(Groups(shape_.filters) * kGroup)),
+        outputs_(AlignedFloats::NanFilled(kGroup * plane_ * kBlockSamples)),
+        passed_(blocks_ * shape_.filters * plane_) {
+    AllocateOutput(context, SampleBlockedDesc(context.examples(), fused.output), fused.output);
+    bias_.Fill(0);
+    if (!context.training()) {
+      return;
+    }
+    // Groups are whole: filters that are not there have no gradient.
+    outputs_diff_ =
+        AlignedFloats::NanFilled(Groups(shape_.filters) * kGroup * plane_ * kBlockSamples);
+    outputs_diff_.Fill(0);
+    weight_sums_ = AlignedFloats::NanFilled(weights_.size() * kBlockSamples);
+    weight_totals_ = AlignedFloats::NanFilled(weights_.size());
+    bias_totals_ = AlignedFloats::NanFilled(shape_.filters);
+    if (input_.diff) {
+      data_weights_ = AlignedFloats::NanFilled(Groups(shape_.channels) * kGroup * shape_.filters *
+                                               shape_.kernel * shape_.kernel);
+    }
+  }
+
+  void SetParameters(const float* parameters) override;
+  void Forward(const StepKey* key) override;
+  void Backward(float* gradient) override;
+
+ private:
+  static SampleBlockedShape Shape(const Fused& fused) {
+    const LayerPlan& conv = *fused.conv;
+    return {conv.input.channels,  conv.input.height, conv.input.width,
+            conv.output.channels, conv.window,       conv.output.height,
+            conv.output.width,    fused.window,      fused.relu};
+  }
+
+  const float* InputOf(size_t block) const {
+    return Data(input_.value) +
+           block * shape_.channels * shape_.height * shape_.width * kBlockSamples;
+  }
+  // Where `filter`'s pooled plane begins.
+  size_t PooledPlane(size_t block, size_t filter) const {
+    return (block * shape_.filters + filter) * pooled_plane_ * kBlockSamples;
+  }
+  uint16_t* PassedOf(size_t block, size_t filter) {
+    return passed_.data() + (block * shape_.filters + filter) * plane_;
+  }
+  void BackwardWeights(size_t block);
+  void BackwardData(size_t block);
+
+  const SampleBlockedShape shape_;
+  const TensorSlot weight_slot_;
+  const TensorSlot bias_slot_;
+  const size_t blocks_;  // of samples
+  const Port input_;
+  const size_t taps_;          // weights of one filter
+  const size_t plane_;         // pixels of an output before pooling
+  const size_t pooled_plane_;  // and behind it
+  AlignedFloats weights_;      // as SampleBlockedLoops::forward wants them
+  AlignedFloats bias_;
+  AlignedFloats data_weights_;  // as SampleBlockedLoops::backward_data wants them
+  AlignedFloats outputs_;       // of one group of filters and one block
+  std::vector<uint16_t> passed_;
+  AlignedFloats outputs_diff_;  // of all filters and one block
+  AlignedFloats weight_sums_;   // one for each sample of a block
+  AlignedFloats weight_totals_;
+  AlignedFloats bias_totals_;
+};
+
+void SampleBlockedConv2d::SetParameters(const float* parameters) {
+  const float* weights = parameters + weight_slot_.offset;
+  float* to = weights_.data();
+  for (size_t begin = 0; begin < shape_.filters; begin += kGroup) {
+    for (size_t tap = 0; tap < taps_; ++tap) {
+      for (size_t filter = begin; filter < begin + kGroup; ++filter) {
+        *to++ = filter < shape_.filters ? weights[filter * taps_ + tap] : 0.0f;
+      }
+    }
+  }
+  std::copy_n(parameters + bias_slot_.offset, bias_slot_.size, bias_.data());
+  if (!input_.diff || !output_.diff) {
+    return;
+  }
+  const size_t window = shape_.kernel * shape_.kernel;
+  to = data_weights_.data();
+  for (size_t begin = 0; begin < shape_.channels; begin += kGroup) {
+    for (size_t filter = 0; filter < shape_.filters; ++filter) {
+      for (size_t tap = 0; tap < window; ++tap) {
+        for (size_t channel = begin; channel < begin + kGroup; ++channel) {
+          *to++ =
+              channel < shape_.channels ? weights[filter * taps_ + channel * window + tap] : 0.0f;
+        }
+      }
+    }
+  }
+}
+
+void SampleBlockedConv2d::Forward(const StepKey* key) {
+  for (size_t block = 0; block < blocks_; ++block) {
+    for (size_t begin = 0; begin < shape_.filters; begin += kGroup) {
+      kSampleBlockedLoops.forward(shape_, InputOf(block), weights_.data() + begin * taps_,
+                                  bias_.data() + begin, outputs_.data());
+      const size_t end = std::min(begin + kGroup, shape_.filters);
+      for (size_t filter = begin; filter < end; ++filter) {
+        kSampleBlockedLoops.pool(
+            shape_, outputs_.data() + (filter - begin) * plane_ * kBlockSamples,
+            Data(output_.value) + PooledPlane(block, filter), PassedOf(block, filter));
+      }
+    }
+  }
+}
+
+void SampleBlockedConv2d::Backward(float* gradient) {
+  weight_sums_.Fill(0);
+  bias_totals_.Fill(0);
+  for (size_t block = 0; block < blocks_; ++block) {
+    BackwardWeights(block);
+    if (input_.diff) {
+      BackwardData(block);
+    }
+  }
+  kSampleBlockedLoops.sum_samples(weight_totals_.size(), weight_sums_.data(),
+                                  weight_totals_.data());
+  float* weights = gradient + weight_slot_.offset;
+  const float* from = weight_totals_.data();
+  for (size_t begin = 0; begin < shape_.filters; begin += kGroup) {
+    const size_t filters = std::min(kGroup, shape_.filters - begin);
+    for (size_t tap = 0; tap < taps_; ++tap) {
+      for (size_t i = 0; i < filters; ++i) {
+        weights[(begin + i) * taps_ + tap] = from[i];
+      }
+      from += kGroup;
+    }
+  }
+  std::copy_n(bias_totals_.data(), bias_slot_.size, gradient + bias_slot_.offset);
+}
+
+// The outputs' gradient, too.
+void SampleBlockedConv2d::BackwardWeights(size_t block) {
+  for (size_t begin = 0; begin < shape_.filters; begin += kGroup) {
+    float* diff = outputs_diff_.data() + begin * plane_ * kBlockSamples;
+    const size_t end = std::min(begin + kGroup, shape_.filters);
+    for (size_t filter = begin; filter < end; ++filter) {
+      float sum = 0;
+      kSampleBlockedLoops.unpool(shape_, Data(output_.diff) + PooledPlane(block, filter),
+                                 PassedOf(block, filter),
+                                 diff + (filter - begin) * plane_ * kBlockSamples, &sum);
+      bias_totals_.data()[filter] += sum;
+    }
+    kSampleBlockedLoops.backward_weights(shape_, InputOf(block), diff,
+                                         weight_sums_.data() + begin * taps_ * kBlockSamples);
+  }
+}
+
+void SampleBlockedConv2d::BackwardData(size_t block) {
+  const size_t plane = shape_.height * shape_.width * kBlockSamples;
+  float* to = Data(input_.diff) + block * shape_.channels * plane;
+  const size_t group_weights = shape_.filters * shape_.kernel * shape_.kernel;
+  for (size_t begin = 0; begin < shape_.channels; begin += kGroup) {
+    kSampleBlockedLoops.backward_data(
+        shape_, outputs_diff_.data(), data_weights_.data() + begin * group_weights,
+        std::min(kGroup, shape_.channels - begin), to + begin * plane);
+  }
+}
+
+}  // namespace
+
+bool SuitsSampleBlocks(const NetworkPlan& plan, size_t examples, int threads) {
+  const size_t empty = Blocks(examples) * kBlockSamples - examples;
+  if (threads != 1 || ActiveSimdLevel() != SimdLevel::kAvx512 || empty > examples / 4 ||
+      plan.layers.front().kind != LayerKind::kConv2d) {
+    return false;
+  }
+  for (size_t at = 0; at < plan.layers.size();) {
+    const LayerPlan& layer = plan.layers[at];
+    if (layer.kind == LayerKind::kFlatten) {
+      return true;
+    }
+    if (layer.kind == LayerKind::kDropout) {
+      ++at;
+    } else if (layer.kind == LayerKind::kConv2d && layer.stride == 1 && layer.padding == 0) {
+      ReadFused(plan, at);
+    } else {
+      return false;
+    }
+  }
+  return false;
+}
+
+memory::desc SampleBlockedDesc(size_t examples, const Extent& extent) {
+  return memory::desc(
+      {static_cast<memory::dim>(examples), static_cast<memory::dim>(extent.channels),
+       static_cast<memory::dim>(extent.height), static_cast<memory::dim>(extent.width)},
+      memory::data_type::f32, memory::format_tag::Abcd16a);
+}
+
+std::unique_ptr<CpuLayer> MakeSampleBlockedConv2d(Context& context, const NetworkPlan& plan,
+                                                  size_t& at, const Port& input) {
+  return std::make_unique<SampleBlockedConv2d>(context, ReadFused(plan, at), input);
+}
+
+}  // namespace monsoon::cpu

@@ -1,0 +1,99 @@
+#include "worker/backend/cuda/kernels/gemm.h"
+
+#include "worker/backend/cuda/kernels/cublas_library.h"
+#include "worker/backend/cuda/runtime/error_log.h"
+
+namespace monsoon::cuda {
+namespace {
+
+bool Check(cublasStatus_t status, const char* what, ErrorLog& errors) {
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    return true;
+  }
+  const ErrorLog::Kind kind =
+      status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorLog::Kind::kOutOfMemory : ErrorLog::Kind::kDevice;
+  errors.Add(kind, what,
+             "cuBLAS status " + std::to_string(status) + " (" +
+                 CublasLibrary::Get().status_string(status) + ")");
+  return false;
+}
+
+cublasOperation_t Operation(bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; }
+
+cudaDataType_t FactorType(Precision precision) {
+  switch (precision) {
+    case Precision::kBfloat16:
+      return CUDA_R_16BF;
+    case Precision::kFloat16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+}  // namespace
+
+Gemm::Gemm(Stream& stream, Precision precision)
+    : stream_(stream),
+      precision_(precision),
+      workspace_(Buffer::Place::kDevice, kWorkspaceBytes, stream.errors()) {
+  const CublasLibrary& cublas = CublasLibrary::Get();
+  ErrorLog& errors = stream.errors();
+  if (!cublas.problem.empty()) {
+    errors.Add(ErrorLog::Kind::kNotAvailable, "cuBLAS cannot be loaded", cublas.problem);
+  }
+  if (!errors.ok()) {
+    return;
+  }
+  const std::lock_guard<std::mutex> no_capture(CaptureMutex());
+  if (!Check(cublas.create(&handle_), "cublasCreate", errors)) {
+    handle_ = nullptr;
+    return;
+  }
+  // Setting the stream gives the handle its default workspace back: it comes
+  // first.
+  Check(cublas.set_stream(handle_, stream.handle()), "cublasSetStream", errors);
+  Check(cublas.set_workspace(handle_, workspace_.as<void>(), workspace_.bytes()),
+        "cublasSetWorkspace", errors);
+  // Partial sums of half products stay float32 as well.
+  Check(cublas.set_math_mode(
+            handle_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                               CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
+        "cublasSetMathMode", errors);
+}
+
+Gemm::~Gemm() {
+  if (handle_ != nullptr) {
+    const std::lock_guard<std::mutex> no_capture(CaptureMutex());
+    CublasLibrary::Get().destroy(handle_);
+  }
+}
+
+void Gemm::Multiply(const RowMajorProduct& product) {
+  if (!stream_.errors().ok()) {
+    return;
+  }
+  const ColumnMajorProduct call = ToColumnMajor(product);
+  const float alpha = 1.0f;
+  const float beta = product.accumulate ? 1.0f : 0.0f;
+  const cudaDataType_t type = FactorType(precision_);
+  const cublasComputeType_t compute =
+      precision_ == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  Check(CublasLibrary::Get().gemm(handle_, Operation(call.transpose_a), Operation(call.transpose_b),
+                                  call.m, call.n, call.k, &alpha, call.a, type, call.lda, call.b,
+                                  type, call.ldb, &beta, call.c, CUDA_R_32F, call.ldc, compute,
+                                  CUBLAS_GEMM_DEFAULT),
+        "cublasGemmEx", stream_.errors());
+}
+
+std::string Gemm::Version() const {
+  int version = 0;
+  if (handle_ == nullptr ||
+      CublasLibrary::Get().get_version(handle_, &version) != CUBLAS_STATUS_SUCCESS) {
+    return "cuBLAS";
+  }
+  return "cuBLAS " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
+         "." + std::to_string(version % 100);
+}
+
+}  // namespace monsoon::cuda

@@ -1,0 +1,125 @@
+// Softmax cross-entropy in four launches: the largest output of each sample,
+// its sum of exponentials and loss, the gradient, and the sums over the batch.
+// No NaN and no infinity is hidden: either gives a loss that is not finite.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "worker/backend/cuda/kernels/elementwise.h"
+#include "worker/backend/cuda/kernels/portable.h"
+
+namespace monsoon::cuda {
+
+// What a step answers, in device memory.
+struct StepSums {
+  double loss;  // over the batch
+  uint64_t correct;
+  uint32_t non_finite;  // set by Unscale
+  uint32_t unused;
+};
+
+struct Largest {
+  float value;
+  uint32_t index;
+};
+
+// For each sample its largest output and, of equal ones, the first.
+struct RowLargest {
+  using Value = Largest;
+  const float* outputs;  // [examples, classes]
+  uint32_t classes;
+  Largest* largest;  // [examples]
+  MONSOON_PORTABLE Largest Partial(uint32_t row, uint32_t thread, uint32_t threads) const {
+    Largest best = {-INFINITY, UINT32_MAX};
+    for (uint32_t c = thread; c < classes; c += threads) {
+      best = Combine(best, Largest{outputs[row * classes + c], c});
+    }
+    return best;
+  }
+  // A NaN is larger than anything, so that it is seen.
+  MONSOON_PORTABLE static Largest Combine(Largest a, Largest b) {
+    const bool a_nan = a.value != a.value;
+    const bool b_nan = b.value != b.value;
+    if (a_nan || b_nan) {
+      return a_nan && (!b_nan || a.index < b.index) ? a : b;
+    }
+    return a.value > b.value || (a.value == b.value && a.index < b.index) ? a : b;
+  }
+  MONSOON_PORTABLE void Finish(uint32_t row, Largest best) const { largest[row] = best; }
+};
+
+// Shifted by the largest, no exponential overflows.
+struct RowLoss {
+  using Value = double;
+  const float* outputs;
+  const uint32_t* labels;
+  const Largest* largest;
+  uint32_t classes;
+  float* totals;   // [examples]: sum of exp(output - largest)
+  double* losses;  // [examples]
+  MONSOON_PORTABLE double Partial(uint32_t row, uint32_t thread, uint32_t threads) const {
+    double sum = 0;
+    for (uint32_t c = thread; c < classes; c += threads) {
+      sum += expf(outputs[row * classes + c] - largest[row].value);
+    }
+    return sum;
+  }
+  MONSOON_PORTABLE static double Combine(double a, double b) { return a + b; }
+  MONSOON_PORTABLE void Finish(uint32_t row, double total) const {
+    totals[row] = static_cast<float>(total);
+    const double shifted = static_cast<double>(outputs[row * classes + labels[row]]) -
+                           static_cast<double>(largest[row].value);
+    losses[row] = log(total) - shifted;
+  }
+};
+
+// d(mean loss)/d(output), times the loss scale. Count: examples * classes.
+struct LossGradient {
+  const float* outputs;
+  const uint32_t* labels;
+  const Largest* largest;
+  const float* totals;
+  const StepControl* control;
+  uint32_t classes;
+  float per_example;  // 1 / examples
+  float* diff;
+  MONSOON_PORTABLE void operator()(uint32_t i) const {
+    const uint32_t row = i / classes;
+    const float probability = expf(outputs[i] - largest[row].value) / totals[row];
+    const float wanted = i % classes == labels[row] ? 1.0f : 0.0f;
+    diff[i] = (probability - wanted) * (per_example * control->loss_scale);
+  }
+};
+
+struct LossAndCorrect {
+  double loss;
+  uint64_t correct;
+};
+
+// One row: the batch. Also clears non_finite for what follows.
+struct BatchSums {
+  using Value = LossAndCorrect;
+  const double* losses;
+  const Largest* largest;
+  const uint32_t* labels;
+  uint32_t examples;
+  StepSums* sums;
+  MONSOON_PORTABLE LossAndCorrect Partial(uint32_t /*row*/, uint32_t thread,
+                                          uint32_t threads) const {
+    LossAndCorrect part = {0, 0};
+    for (uint32_t n = thread; n < examples; n += threads) {
+      part.loss += losses[n];
+      part.correct += largest[n].index == labels[n] ? 1 : 0;
+    }
+    return part;
+  }
+  MONSOON_PORTABLE static LossAndCorrect Combine(LossAndCorrect a, LossAndCorrect b) {
+    return {a.loss + b.loss, a.correct + b.correct};
+  }
+  MONSOON_PORTABLE void Finish(uint32_t /*row*/, LossAndCorrect total) const {
+    *sums = StepSums{total.loss, total.correct, 0, 0};
+  }
+};
+
+}  // namespace monsoon::cuda

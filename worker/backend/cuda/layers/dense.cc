@@ -1,0 +1,95 @@
+// y = W x + b, as three matrix products over the batch.
+#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/layers/layer.h"
+
+namespace monsoon::cuda {
+namespace {
+
+class Dense : public DeviceLayer {
+ public:
+  Dense(const LayerPlan& plan, Precision precision)
+      : weight_(plan.weight),
+        bias_(plan.bias),
+        inputs_(plan.input.size()),
+        units_(plan.output.size()),
+        precision_(precision) {}
+
+  uint64_t WorkspaceBytes(uint64_t examples) const override {
+    return IsHalf(precision_) ? InputScratch(examples) + Aligned(examples * units_ * 2) : 0;
+  }
+
+  void Forward(const Pass& pass, const float* in, float* out) const override {
+    // out[n, units] = in[n, inputs] W[units, inputs]^T
+    RowMajorProduct product;
+    product.transpose_b = true;
+    product.m = pass.examples;
+    product.n = units_;
+    product.k = inputs_;
+    product.a = InputFactor(pass, in);
+    product.b = WeightFactor(pass, precision_, weight_);
+    product.c = out;
+    pass.gemm.Multiply(product);
+    if (bias_.size != 0) {
+      AddBiasToRows(pass.stream,
+                    AddBias{pass.parameters + bias_.offset, static_cast<uint32_t>(units_), out},
+                    pass.examples * units_);
+    }
+  }
+
+  void Backward(const Pass& pass, const float* in, const float* /*out*/, const float* out_diff,
+                float* in_diff) const override {
+    const void* diff =
+        AsFactor(pass, precision_, out_diff, pass.examples * units_,
+                 reinterpret_cast<uint16_t*>(pass.workspace + InputScratch(pass.examples)));
+    // dW[units, inputs] = out_diff[n, units]^T in[n, inputs]
+    RowMajorProduct weights;
+    weights.transpose_a = true;
+    weights.m = units_;
+    weights.n = inputs_;
+    weights.k = pass.examples;
+    weights.a = diff;
+    weights.b = InputFactor(pass, in);
+    weights.c = pass.gradient + weight_.offset;
+    pass.gemm.Multiply(weights);
+    if (bias_.size != 0) {
+      SumColumns(pass.stream,
+                 ColumnSums{out_diff, static_cast<uint32_t>(pass.examples),
+                            static_cast<uint32_t>(units_), pass.gradient + bias_.offset});
+    }
+    if (in_diff != nullptr) {
+      // in_diff[n, inputs] = out_diff[n, units] W[units, inputs]
+      RowMajorProduct inputs;
+      inputs.m = pass.examples;
+      inputs.n = inputs_;
+      inputs.k = units_;
+      inputs.a = diff;
+      inputs.b = WeightFactor(pass, precision_, weight_);
+      inputs.c = in_diff;
+      pass.gemm.Multiply(inputs);
+    }
+  }
+
+ private:
+  uint64_t InputScratch(uint64_t examples) const {
+    return IsHalf(precision_) ? Aligned(examples * inputs_ * 2) : 0;
+  }
+
+  const void* InputFactor(const Pass& pass, const float* in) const {
+    return AsFactor(pass, precision_, in, pass.examples * inputs_,
+                    reinterpret_cast<uint16_t*>(pass.workspace));
+  }
+
+  TensorSlot weight_;
+  TensorSlot bias_;
+  uint64_t inputs_;
+  uint64_t units_;
+  Precision precision_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceLayer> MakeDense(const LayerPlan& plan, Precision precision) {
+  return std::make_unique<Dense>(plan, precision);
+}
+
+}  // namespace monsoon::cuda

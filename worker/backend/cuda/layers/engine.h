@@ -1,0 +1,160 @@
+// Engine: a whole network on one GPU, in plain C++ (no Abseil, no protobuf), so
+// that it builds and is tested on a bare GPU host. network.h makes a Network of
+// it.
+//
+// A step of a model up to EngineOptions::graph_parameters floats is one captured graph per
+// batch size: launches would cost more than the work. A larger one runs on three
+// streams: parameters are uploaded layer by layer while the layers before
+// compute, and each layer's gradient is downloaded while those before it
+// compute. Both forms enqueue the same kernels and give the same bits.
+//
+// With float16 products the loss is multiplied by 2^14, so that small gradients
+// do not vanish, and the result divided by it in float32. If a value of the
+// gradient is not finite, the step is repeated with a scale 16 times smaller,
+// down to 1; what is not finite then is the answer. No state: a step's result
+// depends on its inputs alone.
+//
+// Thread safety: none; calls come one at a time, from any thread, and block
+// until the result is in host memory.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/backend/cuda/kernels/gemm.h"
+#include "worker/backend/cuda/kernels/loss_ops.h"
+#include "worker/backend/cuda/kernels/precision.h"
+#include "worker/backend/cuda/layers/layer.h"
+#include "worker/backend/cuda/runtime/error_log.h"
+#include "worker/backend/cuda/runtime/runtime.h"
+#include "worker/nn/layer_plan.h"
+#include "worker/nn/step_key.h"
+
+namespace monsoon::cuda {
+
+struct EngineOptions {
+  uint32_t device_index = 0;
+  uint64_t memory_limit_bytes = 0;  // 0: none
+  Precision precision = Precision::kFloat32;
+  // Up to how many floats of parameters a step is a graph; 4 MiB, a copy of
+  // which takes as long as some 20 launches.
+  uint64_t graph_parameters = uint64_t{1} << 20;
+};
+
+// The samples of a call, in host memory.
+struct Samples {
+  const float* inputs;     // [examples, input]
+  const uint32_t* labels;  // [examples], each below the classes
+  uint64_t examples;       // at least 1
+};
+
+struct EngineResult {
+  double loss_sum = 0;  // over the samples
+  uint64_t correct = 0;
+};
+
+class Engine {
+ public:
+  // Errors show in errors(); the object is of no use then. At least one layer;
+  // `layers` lie without overlap in a flat vector of `parameter_floats`.
+  Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats, const EngineOptions& options);
+  ~Engine();
+
+  const ErrorLog& errors() const { return errors_; }
+
+  // The values must stay alive and unchanged until the next call: a step takes
+  // each layer's to the device when the layers before it are enqueued.
+  void SetParameters(std::span<const float> parameters);
+
+  // One training step: the gradient of the samples' mean loss, all of it
+  // overwritten, what belongs to no tensor with zero. False on an error.
+  bool Train(const Samples& samples, const StepKey& key, std::span<float> gradient,
+             EngineResult* result);
+  // Forward only, without dropout.
+  bool Evaluate(const Samples& samples, EngineResult* result);
+
+  // Train without the gradient's way to the host: for measuring what that costs.
+  bool TrainOnDevice(const Samples& samples, const StepKey& key);
+
+  // Device, versions and precision: what the bits depend on.
+  std::string Fingerprint() const;
+
+  // Steps repeated with a smaller loss scale so far.
+  uint64_t repeated_steps() const { return repeated_steps_; }
+
+ private:
+  // kMaxSequences of the CPU backend: a batch size, its tail, the same two for
+  // evaluation, twice.
+  static constexpr size_t kMaxGraphs = 8;
+
+  enum class StepKind { kEvaluate, kTrain, kTrainOnDevice };
+  struct CapturedStep {
+    uint64_t examples;
+    StepKind kind;
+    Graph graph;
+  };
+  // A layer's way between host and device.
+  struct Transfer {
+    explicit Transfer(ErrorLog& errors)
+        : uploaded(errors), gradient_ready(errors), downloaded(errors) {}
+    Event uploaded, gradient_ready, downloaded;
+    bool outdated = false;  // the device has not the newest parameters
+  };
+
+  // Before a call: the device is the thread's, and want of memory forgotten; a
+  // smaller batch may fit. False after any other error.
+  bool Begin();
+  bool Prepare(uint64_t examples);
+  // `key` is read, and `gradient` written, by the kinds that need them.
+  bool Run(StepKind kind, const Samples& samples, const StepKey& key, std::span<float> gradient,
+           EngineResult* result);
+  void Stage(const Samples& samples, const StepKey& key);
+  void RunAsGraph(StepKind kind, uint64_t examples);
+  void RunOnStreams(StepKind kind, uint64_t examples, std::span<float> gradient);
+  void EnqueueWhole(StepKind kind, uint64_t examples);
+
+  // Enqueue on compute_; with `overlap`, layer by layer with the transfers.
+  void EnqueueForward(uint64_t examples, bool training, bool overlap);
+  // `download` sends each layer's gradient to the host once it is there.
+  void EnqueueBackward(uint64_t examples, bool download);
+  void EnqueueGradientEnd(size_t layer, bool download);
+  Pass MakePass(uint64_t examples);
+  bool Skips(size_t layer, bool training) const;
+  std::vector<TensorSlot> SlotsOf(size_t layer) const;
+  void UploadTensor(const TensorSlot& slot, const float* values);
+  // Unless the device has the layer's newest parameters. The pinned memory is
+  // free: a step ends when all its copies have.
+  void UploadLayer(size_t layer);
+  void CopyOut(size_t layer, std::span<float> gradient) const;
+
+  ErrorLog errors_;    // first: all else refers to it
+  bool made_ = false;  // the constructor had all it needs
+  std::vector<LayerPlan> plans_;
+  const float* new_parameters_ = nullptr;
+  EngineOptions options_;
+  uint64_t parameter_floats_;
+  uint64_t classes_;
+  size_t first_trained_ = 0;                          // the first layer with parameters
+  std::vector<TensorSlot> gaps_;                      // of the flat vector
+  std::vector<std::unique_ptr<DeviceLayer>> layers_;  // null: flatten
+  uint64_t repeated_steps_ = 0;
+
+  // Buffers come before the streams, which are drained when they go.
+  Buffer parameters_, half_parameters_, gradient_, sums_;
+  Buffer pinned_parameters_, pinned_gradient_, pinned_sums_;
+  uint64_t capacity_ = 0;  // examples that the next ones have room for
+  Buffer staging_, pinned_staging_, workspace_, diffs_[2], largest_, totals_, losses_;
+  std::vector<Buffer> outputs_;
+  std::vector<const float*> inputs_of_;  // of each layer in the current pass
+
+  std::unique_ptr<Stream> compute_, upload_, download_;
+  std::unique_ptr<Gemm> gemm_;
+  std::vector<Transfer> transfers_;  // of each layer
+  std::list<CapturedStep> graphs_;   // most recently used first
+};
+
+}  // namespace monsoon::cuda

@@ -1,0 +1,70 @@
+// DeviceLayer: one layer on the GPU, forward and backward. Plain C++ over the
+// kernels and matrix products; the same code runs on the host stand-in.
+//
+// Values are float32, sample-major in logical order (n, c, h, w), in device
+// memory. Every call enqueues on the pass's stream and returns; errors go to the
+// stream's ErrorLog. A layer holds no state between passes and owns no memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "worker/backend/cuda/kernels/elementwise.h"
+#include "worker/backend/cuda/kernels/gemm.h"
+#include "worker/backend/cuda/kernels/precision.h"
+#include "worker/backend/cuda/runtime/runtime.h"
+#include "worker/nn/layer_plan.h"
+
+namespace monsoon::cuda {
+
+// What the layers of one pass share.
+struct Pass {
+  Stream& stream;
+  Gemm& gemm;
+  uint64_t examples;
+  const float* parameters;          // the whole flat vector
+  const uint16_t* half_parameters;  // the same, where products take halves
+  float* gradient;                  // the whole flat vector
+  const StepControl* control;
+  const uint64_t* sample_keys;  // [examples]
+  // Scratch of WorkspaceBytes, at a multiple of 256 bytes; nothing stays in it
+  // from one call to the next.
+  char* workspace;
+};
+
+class DeviceLayer {
+ public:
+  virtual ~DeviceLayer() = default;
+
+  virtual uint64_t WorkspaceBytes(uint64_t /*examples*/) const { return 0; }
+
+  // `in` has examples * input, `out` examples * output values, all overwritten.
+  virtual void Forward(const Pass& pass, const float* in, float* out) const = 0;
+
+  // From dloss/dout to dloss/din, overwritten, unless in_diff is null: nobody
+  // needs it. Overwrites the layer's parts of pass.gradient. `in` and `out` are
+  // those of the Forward before.
+  virtual void Backward(const Pass& pass, const float* in, const float* out, const float* out_diff,
+                        float* in_diff) const = 0;
+};
+
+// Null for flatten, which changes no value in logical order.
+std::unique_ptr<DeviceLayer> MakeLayer(const LayerPlan& plan, Precision precision);
+
+// Each kind's maker; MakeLayer chooses.
+std::unique_ptr<DeviceLayer> MakeDense(const LayerPlan& plan, Precision precision);
+std::unique_ptr<DeviceLayer> MakeConv2d(const LayerPlan& plan, Precision precision);
+std::unique_ptr<DeviceLayer> MakePool2d(const LayerPlan& plan);
+std::unique_ptr<DeviceLayer> MakeActivation(const LayerPlan& plan);
+std::unique_ptr<DeviceLayer> MakeDropout(const LayerPlan& plan);
+
+// A product's factor: floats as they are, or cast into `scratch`.
+const void* AsFactor(const Pass& pass, Precision precision, const float* values, uint64_t count,
+                     uint16_t* scratch);
+// The weights a product takes.
+const void* WeightFactor(const Pass& pass, Precision precision, const TensorSlot& weight);
+
+// Sizes of scratch parts are rounded up to this.
+inline uint64_t Aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+}  // namespace monsoon::cuda

@@ -1,0 +1,104 @@
+// Pooling, activations and dropout: a kernel each way, no parameters.
+#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/layers/image_shape.h"
+#include "worker/backend/cuda/layers/layer.h"
+
+namespace monsoon::cuda {
+namespace {
+
+// A rest at the border that no window covers is cut off.
+class Pool2d : public DeviceLayer {
+ public:
+  explicit Pool2d(const LayerPlan& plan)
+      : shape_(ToImageShape(plan)), maximum_(plan.kind == LayerKind::kMaxPool2d) {}
+
+  void Forward(const Pass& pass, const float* in, float* out) const override {
+    Pool(pass.stream, PoolForward{shape_, maximum_, in, out}, pass.examples * shape_.out_size());
+  }
+
+  void Backward(const Pass& pass, const float* in, const float* /*out*/, const float* out_diff,
+                float* in_diff) const override {
+    PoolGradient(pass.stream, PoolBackward{shape_, maximum_, in, out_diff, in_diff},
+                 pass.examples * shape_.in_size());
+  }
+
+ private:
+  ImageShape shape_;
+  bool maximum_;
+};
+
+ActivationKind KindOf(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kSigmoid:
+      return ActivationKind::kSigmoid;
+    case LayerKind::kTanh:
+      return ActivationKind::kTanh;
+    default:
+      return ActivationKind::kRelu;
+  }
+}
+
+class Activation : public DeviceLayer {
+ public:
+  explicit Activation(const LayerPlan& plan)
+      : kind_(KindOf(plan.kind)), values_(plan.output.size()) {}
+
+  void Forward(const Pass& pass, const float* in, float* out) const override {
+    Activate(pass.stream, ActivationForward{kind_, in, out}, pass.examples * values_);
+  }
+
+  void Backward(const Pass& pass, const float* /*in*/, const float* out, const float* out_diff,
+                float* in_diff) const override {
+    ActivateBackward(pass.stream, ActivationBackward{kind_, out, out_diff, in_diff},
+                     pass.examples * values_);
+  }
+
+ private:
+  ActivationKind kind_;
+  uint64_t values_;
+};
+
+// In training only; when evaluating, the network leaves the layer out.
+class Dropout : public DeviceLayer {
+ public:
+  explicit Dropout(const LayerPlan& plan)
+      : layer_{kDropoutStream | plan.index, static_cast<uint64_t>(plan.dropout_rate * 0x1p32),
+               static_cast<float>(1.0 / (1.0 - plan.dropout_rate))},
+        values_(plan.output.size()) {}
+
+  void Forward(const Pass& pass, const float* in, float* out) const override {
+    Apply(pass, in, out);
+  }
+
+  void Backward(const Pass& pass, const float* /*in*/, const float* /*out*/, const float* out_diff,
+                float* in_diff) const override {
+    Apply(pass, out_diff, in_diff);
+  }
+
+ private:
+  void Apply(const Pass& pass, const float* in, float* out) const {
+    DropOut(pass.stream,
+            ApplyDropout{layer_, pass.control, pass.sample_keys, static_cast<uint32_t>(values_), in,
+                         out},
+            pass.examples * values_);
+  }
+
+  DropoutLayer layer_;
+  uint64_t values_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceLayer> MakePool2d(const LayerPlan& plan) {
+  return std::make_unique<Pool2d>(plan);
+}
+
+std::unique_ptr<DeviceLayer> MakeActivation(const LayerPlan& plan) {
+  return std::make_unique<Activation>(plan);
+}
+
+std::unique_ptr<DeviceLayer> MakeDropout(const LayerPlan& plan) {
+  return std::make_unique<Dropout>(plan);
+}
+
+}  // namespace monsoon::cuda

@@ -1,0 +1,88 @@
+// Networks, data and the expected results of the CUDA tests, in plain C++:
+// the reference backend's layers, without Abseil and protobuf.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/backend/cuda/layers/engine.h"
+#include "worker/backend/reference/layer.h"
+#include "worker/nn/layer_plan.h"
+#include "worker/nn/step_key.h"
+
+namespace monsoon::cuda::testing {
+
+// A chain of layers whose shapes and offsets are filled in as they are added.
+class TestNetwork {
+ public:
+  explicit TestNetwork(Extent input) : output_(input) {}
+
+  TestNetwork& Dense(uint64_t units, bool bias = true);
+  TestNetwork& Conv2d(uint64_t filters, uint64_t kernel, uint64_t stride = 1, uint64_t padding = 0,
+                      bool bias = true);
+  TestNetwork& AveragePool(uint64_t window, uint64_t stride = 0);
+  TestNetwork& MaxPool(uint64_t window, uint64_t stride = 0);
+  TestNetwork& Relu() { return Simple(LayerKind::kRelu, "relu"); }
+  TestNetwork& Sigmoid() { return Simple(LayerKind::kSigmoid, "sigmoid"); }
+  TestNetwork& Tanh() { return Simple(LayerKind::kTanh, "tanh"); }
+  TestNetwork& Dropout(double rate);
+  TestNetwork& Flatten();
+
+  const std::vector<LayerPlan>& layers() const { return layers_; }
+  uint64_t parameter_floats() const { return floats_; }
+  uint64_t input() const { return layers_.front().input.size(); }
+  uint64_t classes() const { return layers_.back().output.size(); }
+
+  // U(-limit, limit) with limit = scale / sqrt(fan in); 0 between tensors.
+  std::vector<float> Parameters(uint64_t seed, double scale = 1.0) const;
+
+ private:
+  LayerPlan& Add(LayerKind kind, const std::string& name, Extent output);
+  TestNetwork& Simple(LayerKind kind, const std::string& name);
+  TestNetwork& Pool(LayerKind kind, const std::string& name, uint64_t window, uint64_t stride);
+  TensorSlot Place(uint64_t size);
+
+  std::vector<LayerPlan> layers_;
+  Extent output_;
+  uint64_t floats_ = 0;
+};
+
+// The models of configs/model.
+TestNetwork LeNet();
+TestNetwork Mlp();
+
+// Samples from N(0, 1) and uniform labels.
+struct TestData {
+  TestData(const TestNetwork& network, uint64_t examples, uint64_t seed);
+  // `count` samples from `first` on.
+  Samples Part(uint64_t first, uint64_t count) const;
+  Samples All() const { return Part(0, labels.size()); }
+
+  uint64_t values;  // per sample
+  std::vector<float> inputs;
+  std::vector<uint32_t> labels;
+};
+
+// The same network in double.
+class Oracle {
+ public:
+  explicit Oracle(const TestNetwork& network);
+
+  struct Result {
+    double loss_sum = 0;
+    uint64_t correct = 0;
+    std::vector<double> gradient;  // of the mean loss; of the flat vector
+  };
+  // Null key: evaluation, without a gradient.
+  Result Run(std::span<const double> parameters, const Samples& samples, const StepKey* key);
+
+ private:
+  std::vector<LayerPlan> plans_;
+  uint64_t floats_;
+  std::vector<std::unique_ptr<reference::ReferenceLayer>> layers_;
+};
+
+}  // namespace monsoon::cuda::testing

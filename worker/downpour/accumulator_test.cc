@@ -1,0 +1,66 @@
+#include "worker/downpour/accumulator.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::Each;
+
+SharedMarks MarksAt(uint64_t version) {
+  auto marks = std::make_shared<FetchMarks>();
+  marks->shard = {{StripeMark{1, version, 0}}};
+  return marks;
+}
+
+void AddStep(Accumulator* accumulator, float g, const SharedMarks& marks) {
+  for (float& value : accumulator->step_buffer()) value = g;
+  accumulator->Add(marks);
+}
+
+TEST(AccumulatorTest, SumsStepsAndKeepsTheOldestBase) {
+  Accumulator accumulator(17, 3);
+  AddStep(&accumulator, 1, MarksAt(5));
+  AddStep(&accumulator, 2, MarksAt(6));
+  EXPECT_FALSE(accumulator.full());
+  AddStep(&accumulator, 4, MarksAt(7));
+  EXPECT_TRUE(accumulator.full());
+  const Accumulation sealed = accumulator.Seal();
+  EXPECT_THAT(sealed.gradient, Each(7.0f));
+  EXPECT_EQ(sealed.base->shard[0][0].version, 5u);
+  EXPECT_EQ(sealed.steps, 3u);
+  EXPECT_TRUE(accumulator.empty());
+}
+
+TEST(AccumulatorTest, ASealedPushIsUntouchedByTheNextOne) {
+  Accumulator accumulator(16, 1);
+  AddStep(&accumulator, 1, MarksAt(1));
+  const Accumulation first = accumulator.Seal();
+  AddStep(&accumulator, 2, MarksAt(2));
+  EXPECT_THAT(first.gradient, Each(1.0f));
+  EXPECT_THAT(accumulator.Seal().gradient, Each(2.0f));
+}
+
+TEST(AccumulatorTest, ADroppedStepLeavesNothing) {
+  Accumulator accumulator(16, 2);
+  AddStep(&accumulator, 1, MarksAt(1));
+  for (float& value : accumulator.step_buffer()) value = 1e30f;  // written, not added
+  AddStep(&accumulator, 2, MarksAt(2));
+  EXPECT_THAT(accumulator.Seal().gradient, Each(3.0f));
+}
+
+TEST(AccumulatorTest, BlocksTravelWithTheirLastStep) {
+  Accumulator accumulator(16, 2);
+  BlockId block;
+  block.set_block(4);
+  AddStep(&accumulator, 1, MarksAt(1));
+  accumulator.FinishBlock(block);
+  AddStep(&accumulator, 1, MarksAt(1));
+  EXPECT_EQ(accumulator.Seal().blocks.at(0).block(), 4u);
+  AddStep(&accumulator, 1, MarksAt(1));
+  EXPECT_TRUE(accumulator.Seal().blocks.empty());
+}
+
+}  // namespace
+}  // namespace monsoon

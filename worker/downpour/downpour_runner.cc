@@ -1,0 +1,385 @@
+#include "worker/downpour/downpour_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "worker/downpour/gradient_clip.h"
+#include "worker/session/session_status.h"
+#include "worker/session/work_source.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint32_t kDefaultMaxRefused = 10;
+// Between two tries of a call that a shard did not answer.
+constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
+// How long one look at a call in flight waits. The call itself is bounded by
+// the client's deadline and ended by Cancel.
+constexpr absl::Duration kWaitSlice = absl::Seconds(1);
+
+// A shard that did not answer is asked again; a cancelled call is over.
+bool MayRetry(const absl::Status& status) {
+  return IsTransient(status) && !absl::IsCancelled(status);
+}
+
+}  // namespace
+
+DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worker) {
+  DownpourRunnerOptions options;
+  const Downpour& downpour = job.downpour();
+  options.n_fetch = std::max(1u, downpour.n_fetch());
+  options.n_push = std::max(1u, downpour.n_push());
+  options.overlap = downpour.overlap();
+  options.clip_norm = downpour.optimizer().clip_norm();
+  options.divergence = job.divergence();
+  if (options.divergence.max_refused() == 0) {
+    options.divergence.set_max_refused(kDefaultMaxRefused);
+  }
+  options.seed = job.seed();
+  options.worker = worker;
+  return options;
+}
+
+DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const ParameterLayout* layout,
+                               ParameterClient* client, ReplicaGroup* group,
+                               std::unique_ptr<LocalUpdater> local, StatsCollector* stats,
+                               SessionControl* control, const Clock* clock)
+    : options_(options),
+      layout_(layout),
+      client_(client),
+      group_(group),
+      local_(std::move(local)),
+      stats_(stats),
+      control_(control),
+      clock_(clock),
+      store_(layout->size()),
+      accumulator_(layout->size(), options.n_push) {
+  if (options_.overlap == ASYNC) {
+    fetcher_ = std::make_unique<BackgroundCall<Fetched>>();
+    pusher_ = std::make_unique<BackgroundCall<Pushed>>();
+  }
+}
+
+DownpourRunner::~DownpourRunner() = default;
+
+std::string DownpourRunner::Where(size_t i) const {
+  return absl::StrCat("worker/", options_.worker, " step ", step_ + i);
+}
+
+// ---- fetch -----------------------------------------------------------------
+
+DownpourRunner::Fetched DownpourRunner::Fetch(std::span<float> out) {
+  const absl::Duration begin = clock_->Now();
+  while (true) {
+    auto marks = std::make_shared<FetchMarks>();
+    Fetched fetched;
+    fetched.status = client_->Fetch(out, marks.get(), &fetched.stats);
+    fetched.duration = clock_->Now() - begin;
+    fetched.marks = std::move(marks);
+    if (!MayRetry(fetched.status) || stopped()) {
+      return fetched;
+    }
+    LOG(WARNING) << "fetch: " << std::string(fetched.status.message()) << "; trying again";
+    stats_->AddRetry();
+    control_->Sleep(kRetryPause);
+  }
+}
+
+absl::Status DownpourRunner::LandFetch(Fetched fetched) {
+  RETURN_IF_ERROR(fetched.status);
+  stats_->AddFetch(fetched.stats, fetched.duration);
+  fetch_timer_.NoteFetch(fetched.duration);
+  store_.Swap(std::move(fetched.marks));
+  if (local_ != nullptr) {
+    local_->Rebase(*store_.marks(), store_.mutable_front());
+  }
+  group_->SetParameters(store_.front_buffer());
+  return absl::OkStatus();
+}
+
+absl::Status DownpourRunner::PrepareParameters() {
+  if (options_.overlap == NONE) {
+    return Boundary() ? LandFetch(Fetch(store_.back())) : absl::OkStatus();
+  }
+  fetch_due_ = fetch_due_ || (Boundary() && fetched_ahead_ != round_);
+  if (std::optional<Fetched> landed = fetcher_->TryTake()) {
+    RETURN_IF_ERROR(LandFetch(*std::move(landed)));
+  }
+  if (fetch_due_ && !fetcher_->busy() && !push_fetches_) {
+    ASSIGN_OR_RETURN(const bool landed, FetchMapped());
+    fetch_due_ = !landed;
+  }
+  if (fetch_due_ && !fetcher_->busy() && !push_fetches_) {
+    fetch_due_ = false;
+    if (local_ != nullptr) {
+      local_->ForgetAcknowledged();
+    }
+    fetcher_->Start([this, back = store_.back(), delay = fetch_timer_.Delay()] {
+      if (delay > absl::ZeroDuration()) {
+        control_->Sleep(delay);
+      }
+      return Fetch(back);
+    });
+  }
+  while (store_.empty()) {
+    if (std::optional<Fetched> landed = fetcher_->WaitTake(kWaitSlice)) {
+      RETURN_IF_ERROR(LandFetch(*std::move(landed)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> DownpourRunner::FetchMapped() {
+  if (store_.empty()) {
+    return false;  // the first fetch maps
+  }
+  const absl::Duration begin = clock_->Now();
+  auto marks = std::make_shared<FetchMarks>();
+  Fetched fetched;
+  if (!client_->FetchMapped(store_.back(), marks.get(), &fetched.stats)) {
+    return false;
+  }
+  fetched.marks = std::move(marks);
+  fetched.duration = clock_->Now() - begin;
+  RETURN_IF_ERROR(LandFetch(std::move(fetched)));
+  return true;
+}
+
+void DownpourRunner::RestoreParameters() {
+  if (!store_.empty()) {
+    group_->SetParameters(store_.front_buffer());
+  }
+}
+
+// ---- compute ---------------------------------------------------------------
+
+void DownpourRunner::Add(Batch* batch, const std::optional<BlockId>& last_of) {
+  const uint64_t step = step_ + (group_->live() - group_->room());
+  group_->Add(batch, StepKey{options_.seed, options_.worker, step, {}});
+  if (last_of.has_value()) {
+    ending_.push_back(*last_of);
+  }
+}
+
+absl::StatusOr<bool> DownpourRunner::Judge(size_t i) const {
+  const double loss = group_->result(i).loss_mean;
+  if (std::isfinite(loss)) [[likely]] {
+    return true;
+  }
+  std::string tensor = NameFirstNonFinite(*layout_, group_->gradient(i));
+  if (tensor.empty()) {
+    tensor = NameFirstNonFinite(*layout_, store_.front());
+  }
+  const std::string message =
+      absl::StrCat(Where(i), ": loss is ", loss,
+                   tensor.empty() ? std::string(", all tensors are finite")
+                                  : absl::StrCat(", first non-finite value in tensor ", tensor));
+  if (options_.divergence.action() != DivergencePolicy::SKIP) {
+    return DivergedError(message);
+  }
+  LOG(WARNING) << message << "; the step is dropped";
+  stats_->AddRefused();
+  return false;
+}
+
+absl::Status DownpourRunner::JudgeRound() {
+  for (size_t i = 0; i < group_->size(); ++i) {
+    ASSIGN_OR_RETURN(const bool usable, Judge(i));
+    if (!usable) {
+      group_->Drop(i);
+    }
+  }
+  return absl::OkStatus();
+}
+
+StepResult DownpourRunner::CountRound(absl::Duration duration) {
+  StepResult sum;
+  for (size_t i = 0; i < group_->size(); ++i) {
+    // A dropped step has no loss that could enter a mean.
+    if (group_->dropped(i)) {
+      continue;
+    }
+    const StepResult& step = group_->result(i);
+    stats_->AddStep(step.loss_mean, step.correct, step.examples, duration);
+    sum.loss_mean += step.loss_mean * static_cast<double>(step.examples);
+    sum.correct += step.correct;
+    sum.examples += step.examples;
+  }
+  sum.loss_mean /= static_cast<double>(std::max<uint64_t>(1, sum.examples));
+  return sum;
+}
+
+absl::StatusOr<StepResult> DownpourRunner::Step() {
+  const absl::Duration begin = clock_->Now();
+  RETURN_IF_ERROR(CollectPush(/*wait=*/false));
+  RETURN_IF_ERROR(PrepareParameters());
+  const std::span<float> gradient = accumulator_.step_buffer();
+  RETURN_IF_ERROR(group_->ComputeGradients(gradient));
+  group_->Reclaim(&store_.front_buffer());
+  RETURN_IF_ERROR(JudgeRound());
+  if (group_->Sum(gradient)) {
+    if (local_ != nullptr) {
+      local_->Step(gradient, store_.mutable_front());
+      group_->SetParameters(store_.front_buffer());
+    }
+    accumulator_.Add(store_.marks());
+  }
+  for (const BlockId& block : ending_) {
+    accumulator_.FinishBlock(block);
+  }
+  ending_.clear();
+  step_ += group_->size();
+  ++round_;
+  fetch_timer_.NoteStep(clock_->Now() - begin);
+  if (accumulator_.full()) {
+    RETURN_IF_ERROR(PushAccumulation());
+  }
+  return CountRound(clock_->Now() - begin);
+}
+
+// ---- push ------------------------------------------------------------------
+
+DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
+                                            std::span<float> back) {
+  ClipGradientNorm(accumulation.gradient, options_.clip_norm);
+  const absl::Duration begin = clock_->Now();
+  while (true) {
+    auto marks = back.empty() ? nullptr : std::make_shared<FetchMarks>();
+    Fetched fetched;
+    bool came = false;
+    Pushed pushed{back.empty() ? client_->Push(accumulation.gradient, *accumulation.base)
+                               : client_->PushAndFetch(accumulation.gradient, *accumulation.base,
+                                                       back, marks.get(), &fetched.stats, &came),
+                  {},
+                  {}};
+    pushed.duration = clock_->Now() - begin;
+    if (came) {
+      fetched.marks = std::move(marks);
+      fetched.duration = pushed.duration;
+      pushed.fetched = std::move(fetched);
+    }
+    if (pushed.result.ok() || !MayRetry(pushed.result.status()) || stopped()) {
+      return pushed;
+    }
+    // The client finishes it under the same sequence.
+    LOG(WARNING) << "push: " << std::string(pushed.result.status().message()) << "; trying again";
+    stats_->AddRetry();
+    control_->Sleep(kRetryPause);
+  }
+}
+
+absl::Status DownpourRunner::PushAccumulation() {
+  RETURN_IF_ERROR(CollectPush(/*wait=*/true));
+  in_flight_ = accumulator_.Seal();
+  if (local_ != nullptr) {
+    local_->Seal(last_sequence_ + 1);
+  }
+  if (options_.overlap == NONE) {
+    return FinishPush(Push(*in_flight_, {}));
+  }
+  push_fetches_ =
+      Boundary() && !fetch_due_ && !fetcher_->busy() && !store_.empty() && client_->combines();
+  if (push_fetches_) {
+    fetched_ahead_ = round_;
+  }
+  pusher_->Start([this, accumulation = *in_flight_,
+                  back = push_fetches_ ? store_.back() : std::span<float>()] {
+    return Push(accumulation, back);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status DownpourRunner::CollectPush(bool wait) {
+  if (pusher_ == nullptr) {
+    return absl::OkStatus();
+  }
+  while (pusher_->busy()) {
+    std::optional<Pushed> pushed = pusher_->WaitTake(wait ? kWaitSlice : absl::ZeroDuration());
+    if (pushed.has_value()) {
+      return FinishPush(*std::move(pushed));
+    }
+    if (!wait) {
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DownpourRunner::FinishPush(Pushed pushed) {
+  CHECK(in_flight_.has_value());
+  const Accumulation accumulation = *std::exchange(in_flight_, std::nullopt);
+  fetch_due_ = fetch_due_ || (std::exchange(push_fetches_, false) && !pushed.fetched.has_value());
+  const uint64_t sequence = last_sequence_ + 1;
+  std::string refusal;
+  if (pushed.result.ok()) {
+    CHECK_EQ(pushed.result->sequence, sequence);
+    last_sequence_ = sequence;
+    stats_->AddPush(*pushed.result, pushed.duration);
+    if (pushed.result->refused_invalid > 0) {
+      refusal = pushed.result->first_refusal;
+    }
+  } else if (absl::IsInvalidArgument(pushed.result.status())) {
+    stats_->AddRefused();
+    refusal = std::string(pushed.result.status().message());
+  } else {
+    return pushed.result.status();
+  }
+  if (pushed.fetched.has_value()) {
+    RETURN_IF_ERROR(LandFetch(*std::move(pushed.fetched)));
+  }
+  // A refused push is given up, and its blocks count as visited.
+  done_.insert(done_.end(), accumulation.blocks.begin(), accumulation.blocks.end());
+  if (!refusal.empty()) {
+    if (local_ != nullptr) {
+      local_->Drop(sequence);
+    }
+    const std::string tensor = NameFirstNonFinite(*layout_, accumulation.gradient);
+    return Refused(tensor.empty() ? refusal : absl::StrCat("tensor ", tensor, ": ", refusal));
+  }
+  refused_in_a_row_ = 0;
+  if (local_ != nullptr) {
+    local_->Acknowledge(sequence);
+    if (fetcher_ == nullptr || !fetcher_->busy()) {
+      local_->ForgetAcknowledged();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DownpourRunner::Refused(const std::string& why) {
+  ++refused_in_a_row_;
+  LOG(WARNING) << Where() << ": push refused (" << refused_in_a_row_ << " in a row): " << why;
+  switch (options_.divergence.action()) {
+    case DivergencePolicy::SKIP:
+      return absl::OkStatus();
+    case DivergencePolicy::HALT:
+      return DivergedError(absl::StrCat(Where(), ": push refused: ", why));
+    default:
+      break;
+  }
+  if (refused_in_a_row_ < options_.divergence.max_refused()) {
+    return absl::OkStatus();
+  }
+  return DivergedError(
+      absl::StrCat(Where(), ": ", refused_in_a_row_, " pushes refused in a row, the last: ", why));
+}
+
+absl::Status DownpourRunner::Flush() {
+  if (!accumulator_.empty()) {
+    RETURN_IF_ERROR(PushAccumulation());
+  }
+  RETURN_IF_ERROR(CollectPush(/*wait=*/true));
+  // Blocks whose last steps were all dropped wait for no gradient.
+  for (BlockId& block : accumulator_.TakeBlocks()) {
+    done_.push_back(std::move(block));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<BlockId> DownpourRunner::TakeDone() { return std::exchange(done_, {}); }
+
+}  // namespace monsoon

@@ -1,0 +1,155 @@
+// DownpourRunner: the steps of one replica in one session (Dean et al. 2012,
+// section 4.1): fetch every n_fetch steps, compute, push every n_push steps.
+//
+// overlap NONE: fetch, compute and push strictly in turn in the caller's
+// thread; ceil(steps / n_fetch) fetches and ceil(steps / n_push) pushes.
+// overlap ASYNC: a fetch thread and a push thread run beside the caller, with
+// at most one fetch and one push in flight. A step uses the newest fetch that
+// has landed; it waits only for the first one, and for the previous push when
+// the next accumulation is full. Where the parameters are mapped, a fetch is one
+// copy at the boundary, by the caller: waking a thread for it takes as long.
+// Where they are not and the model is small, a fetch that is due comes with the
+// acknowledgement of the push before it.
+//
+// A step here is a round of the replica group: one batch for each replica of this
+// process, all at the same parameters. n_fetch and n_push count rounds; figures
+// count batches. A round's gradient is the sum over its batches, so k replicas
+// with n_fetch = n_push = 1 do to the bit what one does with n_fetch = n_push = k
+// (without overlap and local update). A lone replica's round is one batch.
+//
+// A shard that does not answer is asked again until the session is stopped:
+// whether it is dead is for the coordinator to say.
+//
+// Thread safety: none; one thread (the compute thread) calls everything.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/model/parameter_layout.h"
+#include "proto/job.pb.h"
+#include "ps_server/client/parameter_client.h"
+#include "worker/downpour/accumulator.h"
+#include "worker/downpour/fetch_timer.h"
+#include "worker/downpour/local_updater.h"
+#include "worker/group/parameter_store.h"
+#include "worker/group/replica_group.h"
+#include "worker/session/background_call.h"
+#include "worker/session/replica_stats.h"
+#include "worker/session/session_control.h"
+
+namespace monsoon {
+
+struct DownpourRunnerOptions {
+  uint32_t n_fetch = 1;
+  uint32_t n_push = 1;
+  Overlap overlap = ASYNC;
+  double clip_norm = 0.0;
+  DivergencePolicy divergence;
+  uint64_t seed = 0;
+  uint32_t worker = 0;
+
+  static DownpourRunnerOptions From(const Job& job, uint32_t worker);
+};
+
+class DownpourRunner {
+ public:
+  // Everything pointed to must outlive the runner; `local` may be null. `group`
+  // may be lent out between rounds.
+  DownpourRunner(const DownpourRunnerOptions& options, const ParameterLayout* layout,
+                 ParameterClient* client, ReplicaGroup* group, std::unique_ptr<LocalUpdater> local,
+                 StatsCollector* stats, SessionControl* control, const Clock* clock);
+  // Waits for the calls in flight; stop the session or cancel the client first.
+  ~DownpourRunner();
+
+  // Batches that the next round can still take, at least one when none is there.
+  size_t room() const { return group_->room(); }
+
+  // The next batch of the round; see ReplicaGroup::Add. `last_of`: it ends this
+  // block.
+  void Add(Batch* batch, const std::optional<BlockId>& last_of);
+
+  // One round on what was added, at least one batch. The result is the mean loss
+  // over the samples of the steps that were not dropped, and their sums. Errors: DivergedError and
+  // DeviceError (session_status.h), a lost session (IsSessionLost), CANCELLED when stopped.
+  absl::StatusOr<StepResult> Step();
+
+  // Pushes the tail of the accumulation and waits for all acknowledgements.
+  absl::Status Flush();
+
+  // Blocks whose gradients all shards have acknowledged since the last call.
+  std::vector<BlockId> TakeDone();
+
+  // Gives the networks the runner's parameters again after they were lent out.
+  void RestoreParameters();
+
+  // Batches computed.
+  uint64_t steps() const { return step_; }
+
+ private:
+  struct Fetched {
+    absl::Status status;
+    SharedMarks marks;
+    FetchStats stats;
+    absl::Duration duration;
+  };
+  struct Pushed {
+    absl::StatusOr<ParameterClient::PushResult> result;
+    absl::Duration duration;
+    std::optional<Fetched> fetched;  // with the acknowledgement
+  };
+
+  Fetched Fetch(std::span<float> out);
+  // `back`: where the acknowledgement is to bring the parameters; empty: nowhere.
+  Pushed Push(const Accumulation& accumulation, std::span<float> back);
+  // Reads the parameters in this thread if that costs no message.
+  absl::StatusOr<bool> FetchMapped();
+  bool Boundary() const { return round_ % options_.n_fetch == 0; }
+  absl::Status PrepareParameters();
+  absl::Status LandFetch(Fetched fetched);
+  // False where gradient i of the round must not be used.
+  absl::StatusOr<bool> Judge(size_t i) const;
+  // Drops what must not be used, and counts the rest once the round is over.
+  absl::Status JudgeRound();
+  StepResult CountRound(absl::Duration duration);
+  absl::Status PushAccumulation();
+  // Takes the result of the push in flight, if any; waits for it if `wait`.
+  absl::Status CollectPush(bool wait);
+  absl::Status FinishPush(Pushed pushed);
+  absl::Status Refused(const std::string& why);
+  std::string Where(size_t i = 0) const;
+  bool stopped() const { return control_->state() == SessionControl::State::kStop; }
+
+  const DownpourRunnerOptions options_;
+  const ParameterLayout* const layout_;
+  ParameterClient* const client_;
+  ReplicaGroup* const group_;
+  const std::unique_ptr<LocalUpdater> local_;
+  StatsCollector* const stats_;
+  SessionControl* const control_;
+  const Clock* const clock_;
+
+  ParameterStore store_;
+  Accumulator accumulator_;
+  std::optional<Accumulation> in_flight_;  // the push in flight, or being made
+  std::vector<BlockId> done_;
+  std::vector<BlockId> ending_;  // blocks that end in the round being made
+  uint64_t step_ = 0;            // batches before this round
+  uint64_t round_ = 0;
+  uint64_t last_sequence_ = 0;
+  uint32_t refused_in_a_row_ = 0;
+  bool fetch_due_ = false;
+  bool push_fetches_ = false;              // the push in flight brings parameters
+  std::optional<uint64_t> fetched_ahead_;  // the boundary that such a push stands for
+  FetchTimer fetch_timer_;
+
+  // Null when overlap is NONE. Last members: their threads use the ones above.
+  std::unique_ptr<BackgroundCall<Fetched>> fetcher_;
+  std::unique_ptr<BackgroundCall<Pushed>> pusher_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,85 @@
+// LocalUpdater: moves the replica's own copy of the parameters between fetches
+// (local_update of the job), and after a fetch puts its own newer gradients
+// back on top, exactly once.
+//
+// Each step's displacement d is -rate(k) * g (SGD) or -rate(k) * g / (sqrt(h) +
+// eps) with the replica's own h (Adagrad). rate(k) follows the schedule of the
+// job's optimizer, with k the newest version that a fetch brought and the own
+// pushes since: a warm-up that only the shards kept would have each replica
+// compute its first gradients far from where the shards are, and Adagrad would
+// remember them for good. Displacements are summed per push. A
+// fetched stripe tells the last sequence of this session that it has applied;
+// the displacements of later pushes, and of the steps not pushed yet, are added
+// to it. So no own gradient is missed or counted twice, and h sees each once.
+//
+// Memory: the vector's size for h, for the open push, and for each push that was not acknowledged
+// when the fetch in flight began.
+//
+// Thread safety: none; the compute thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/memory/aligned_floats.h"
+#include "common/model/shard_map.h"
+#include "common/optimizer/optimizer.h"
+#include "proto/job.pb.h"
+#include "ps_server/client/parameter_client.h"
+
+namespace monsoon {
+
+class LocalUpdater {
+ public:
+  // Null without `local_update`. InvalidArgument for a rate that is not
+  // positive and finite.
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const Downpour& downpour,
+                                                              const ShardMap& map);
+
+  // One step's gradient: moves `w` and remembers the displacement.
+  void Step(std::span<const float> gradient, std::span<float> w);
+
+  // The steps since the last Seal leave as the push with this sequence.
+  void Seal(uint64_t sequence);
+
+  // That push was refused and moves nothing on the shards.
+  void Drop(uint64_t sequence);
+
+  // All shards have that push: a fetch that starts later contains it.
+  void Acknowledge(uint64_t sequence);
+  // No fetch is in flight that started before now: acknowledged pushes are
+  // forgotten.
+  void ForgetAcknowledged();
+
+  // `w` was fetched with `marks`: adds what it does not contain yet, and
+  // forgets what all stripes have. Marks of a stripe never go back.
+  void Rebase(const FetchMarks& marks, std::span<float> w);
+
+  // Sealed pushes kept.
+  size_t pending() const { return pending_.size(); }
+
+ private:
+  struct Pending {
+    uint64_t sequence = 0;
+    bool acknowledged = false;
+    AlignedFloats displacement;
+  };
+
+  LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map);
+  AlignedFloats TakeBuffer();
+
+  const std::unique_ptr<OptimizerKernel> kernel_;
+  const ShardMap map_;
+  AlignedFloats state_;
+  AlignedFloats open_;  // displacement of the steps not sealed yet
+  bool open_empty_ = true;
+  std::deque<Pending> pending_;  // sequences ascend
+  uint64_t version_ = 0;         // newest fetched, and own pushes since
+  std::vector<AlignedFloats> free_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,146 @@
+#include "worker/downpour/local_updater.h"
+
+#include <cmath>
+#include <limits>
+
+#include "common/testing/status_matchers.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::Each;
+using testing::StatusIs;
+
+constexpr size_t kFloats = 48;
+
+// Two shards: two stripes and one, 16 floats each.
+ShardMap Map() { return *ShardMap::Create(kFloats, 2, 64); }
+
+FetchMarks Applied(uint64_t a, uint64_t b, uint64_t c) {
+  FetchMarks marks;
+  const ShardMap map = Map();
+  const uint64_t applied[] = {a, b, c};
+  int next = 0;
+  for (uint32_t shard = 0; shard < map.shards(); ++shard) {
+    marks.shard.emplace_back();
+    for (uint32_t stripe = 0; stripe < map.stripes(shard); ++stripe) {
+      marks.shard.back().push_back({1, 0, applied[next++]});
+    }
+  }
+  return marks;
+}
+
+std::unique_ptr<LocalUpdater> Sgd(double rate) {
+  Downpour downpour;
+  downpour.mutable_local_update()->set_sgd_rate(rate);
+  return *LocalUpdater::Create(downpour, Map());
+}
+
+TEST(LocalUpdaterTest, NoneIsNull) {
+  ASSERT_OK_AND_ASSIGN(auto none, LocalUpdater::Create(Downpour(), Map()));
+  EXPECT_EQ(none, nullptr);
+}
+
+TEST(LocalUpdaterTest, RefusesANonFiniteRate) {
+  Downpour downpour;
+  downpour.mutable_local_update()->set_sgd_rate(std::numeric_limits<double>::infinity());
+  EXPECT_THAT(LocalUpdater::Create(downpour, Map()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("local_update")));
+}
+
+TEST(LocalUpdaterTest, EachStripeGetsExactlyWhatItLacks) {
+  auto local = Sgd(1.0);
+  std::vector<float> w(kFloats, 0.0f);
+  const auto step = [&](float g) { local->Step(std::vector<float>(kFloats, g), w); };
+  step(1);
+  step(2);
+  local->Seal(1);  // 3
+  step(4);
+  local->Seal(2);
+  step(8);  // open
+  EXPECT_THAT(w, Each(-15.0f));
+  // The fetched vector: the first stripe has both pushes, the second one, the
+  // third none.
+  std::vector<float> fetched(kFloats, 100.0f);
+  local->Rebase(Applied(2, 1, 0), fetched);
+  for (size_t i = 0; i < kFloats; ++i) {
+    EXPECT_EQ(fetched[i], 100.0f - (i < 16 ? 8 : i < 32 ? 12 : 15)) << i;
+  }
+  EXPECT_EQ(local->pending(), 2u);
+  std::fill(fetched.begin(), fetched.end(), 100.0f);
+  local->Rebase(Applied(2, 2, 2), fetched);
+  EXPECT_THAT(fetched, Each(92.0f));
+  EXPECT_EQ(local->pending(), 0u);
+}
+
+TEST(LocalUpdaterTest, ARefusedPushIsNotPutBack) {
+  auto local = Sgd(1.0);
+  std::vector<float> w(kFloats, 0.0f);
+  local->Step(std::vector<float>(kFloats, 5.0f), w);
+  local->Seal(1);
+  local->Drop(1);
+  std::vector<float> fetched(kFloats, 1.0f);
+  local->Rebase(Applied(0, 0, 0), fetched);
+  EXPECT_THAT(fetched, Each(1.0f));
+}
+
+TEST(LocalUpdaterTest, AcknowledgedPushesAreForgottenInOrder) {
+  auto local = Sgd(1.0);
+  std::vector<float> w(kFloats, 0.0f);
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
+    local->Step(std::vector<float>(kFloats, 1.0f), w);
+    local->Seal(sequence);
+  }
+  local->Acknowledge(1);
+  local->Acknowledge(2);
+  local->ForgetAcknowledged();
+  EXPECT_EQ(local->pending(), 1u);
+}
+
+TEST(LocalUpdaterTest, AdagradKeepsItsOwnAccumulator) {
+  Downpour downpour;
+  downpour.mutable_local_update()->set_adagrad_rate(0.5);
+  ASSERT_OK_AND_ASSIGN(auto local, LocalUpdater::Create(downpour, Map()));
+  std::vector<float> w(kFloats, 0.0f);
+  local->Step(std::vector<float>(kFloats, 3.0f), w);  // h = 9: moves by 0.5 * 3 / 3
+  EXPECT_NEAR(w[0], -0.5, 1e-6);
+  local->Step(std::vector<float>(kFloats, 4.0f), w);  // h = 25: by 0.5 * 4 / 5
+  EXPECT_NEAR(w[0], -0.9, 1e-6);
+  // A fetch that contains neither puts both displacements back; h stays.
+  local->Seal(1);
+  std::vector<float> fetched(kFloats, 0.0f);
+  local->Rebase(Applied(0, 0, 0), fetched);
+  EXPECT_NEAR(fetched[0], -0.9, 1e-6);
+  local->Step(std::vector<float>(kFloats, 12.0f), fetched);  // h = 169
+  EXPECT_NEAR(fetched[0], -0.9 - 0.5 * 12 / 13, 1e-6);
+}
+
+// The rate is what the shards will use: k is the fetched version, and one more
+// for each own push that it lacks.
+TEST(LocalUpdaterTest, TheRateFollowsTheSchedule) {
+  Downpour downpour;
+  downpour.mutable_local_update()->set_sgd_rate(1.0);
+  downpour.mutable_optimizer()->mutable_schedule()->set_warm_up_pushes(10);
+  ASSERT_OK_AND_ASSIGN(auto local, LocalUpdater::Create(downpour, Map()));
+  std::vector<float> w(kFloats, 0.0f);
+  const auto moved = [&] {
+    const float before = w[0];
+    local->Step(std::vector<float>(kFloats, -1.0f), w);
+    return w[0] - before;
+  };
+  EXPECT_NEAR(moved(), 0.1, 1e-6);
+  EXPECT_NEAR(moved(), 0.1, 1e-6);  // of the same push
+  local->Seal(1);
+  EXPECT_NEAR(moved(), 0.2, 1e-6);
+  local->Seal(2);
+  // The fetch has five pushes, ours among them the first.
+  FetchMarks marks = Applied(1, 1, 1);
+  for (auto& shard : marks.shard) {
+    for (StripeMark& stripe : shard) stripe.version = 5;
+  }
+  local->Rebase(marks, w);
+  EXPECT_NEAR(moved(), 0.7, 1e-6);  // k = 5 and one on top
+}
+
+}  // namespace
+}  // namespace monsoon

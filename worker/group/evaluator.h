@@ -1,0 +1,24 @@
+// Evaluates a model on a whole data set, in order.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "worker/data/data_source.h"
+#include "worker/group/replica_group.h"
+#include "worker/nn/network.h"
+
+namespace monsoon {
+
+// What jobs that do not say use: large enough for the kernels, small enough
+// for the caches.
+inline constexpr uint32_t kDefaultEvaluationBatch = 500;
+
+// Sums over all samples with the parameters that `group` has, the batches shared
+// by its replicas and added in order. `stopped` is asked between rounds: true ends
+// it with CANCELLED; may be null.
+absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSource& source,
+                                             uint32_t batch_size,
+                                             const std::function<bool()>& stopped = nullptr);
+
+}  // namespace monsoon

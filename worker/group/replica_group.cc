@@ -1,0 +1,424 @@
+#include "worker/group/replica_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/logging.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "worker/group/gradient_sum.h"
+#include "worker/session/session_status.h"
+
+namespace monsoon {
+namespace {
+
+// One wait counts so long at most: a process that was stopped saw no time pass.
+constexpr absl::Duration kWaitSlice = absl::Seconds(1);
+// Below, handing slices to threads (some 20 us) costs more than it saves.
+constexpr size_t kMinSlicedFloats = 64 * 1024;
+// Slices begin on a 64-byte line.
+constexpr size_t kSliceFloats = 16;
+
+// The same for any network: the model, the job or the data is at fault.
+bool AnyNetworkWould(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
+}
+
+// What the loss of the last replica comes to. Want of memory breaks no device.
+absl::Status LossError(const absl::Status& why, const std::string& message) {
+  return absl::IsResourceExhausted(why) ? absl::ResourceExhaustedError(message)
+                                        : DeviceError(message);
+}
+
+}  // namespace
+
+struct ReplicaGroup::Progress {
+  explicit Progress(size_t calls) : done(calls, false) {}
+
+  void Done(size_t call, absl::Duration duration) {
+    {
+      MutexLock lock(&mutex);
+      done[call] = true;
+      ++finished;
+      longest = std::max(longest, duration);
+    }
+    changed.NotifyAll();
+  }
+
+  Mutex mutex;
+  CondVar changed;
+  std::vector<bool> done ABSL_GUARDED_BY(mutex);
+  size_t finished ABSL_GUARDED_BY(mutex) = 0;
+  absl::Duration longest ABSL_GUARDED_BY(mutex);
+};
+
+// ---- making ------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<ReplicaGroup>> ReplicaGroup::Create(const Options& options,
+                                                                   uint32_t replicas,
+                                                                   const MakeNetwork& make) {
+  CHECK_GE(replicas, 1u);
+  std::unique_ptr<ReplicaGroup> group;
+  if (replicas == 1) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Network> network, make(0));
+    group = std::make_unique<ReplicaGroup>(options, network.get());
+    group->owned_ = std::move(network);
+  } else {
+    group.reset(new ReplicaGroup(options, replicas));
+    RETURN_IF_ERROR(group->MakeNetworks(make));
+  }
+  return group;
+}
+
+ReplicaGroup::ReplicaGroup(const Options& options, Network* network)
+    : options_(options), alone_(network) {
+  slots_.push_back(std::make_shared<Work>());
+  TellStats();
+}
+
+ReplicaGroup::ReplicaGroup(const Options& options, uint32_t replicas)
+    : options_(options), replicas_(replicas) {}
+
+ReplicaGroup::~ReplicaGroup() {
+  for (Replica& replica : replicas_) {
+    if (replica.thread != nullptr) {
+      replica.thread->Start([holder = std::move(replica.holder)] { holder->network.reset(); });
+    }
+  }
+}
+
+absl::Status ReplicaGroup::MakeNetworks(const MakeNetwork& make) {
+  const auto progress = std::make_shared<Progress>(replicas_.size());
+  std::vector<absl::Status> made(replicas_.size());
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    Replica& replica = replicas_[i];
+    replica.holder = std::make_shared<NetworkHolder>();
+    replica.thread = std::make_unique<ReplicaThread>();
+    replica.name = absl::StrCat("worker/", options_.worker, " replica ", i);
+    replica.thread->Start(
+        [&make, &replica, &status = made[i], holder = replica.holder, i, progress] {
+          absl::StatusOr<std::unique_ptr<Network>> network = make(static_cast<uint32_t>(i));
+          if (network.ok()) {
+            holder->network = *std::move(network);
+            replica.fingerprint = holder->network->Fingerprint();
+            absl::StrAppend(&replica.name, " (", replica.fingerprint, ")");
+          } else {
+            status = std::move(network).status();
+          }
+          progress->Done(i, absl::ZeroDuration());
+        });
+  }
+  {
+    MutexLock lock(&progress->mutex);
+    while (progress->finished < replicas_.size()) {
+      progress->changed.WaitFor(&progress->mutex, kWaitSlice);
+    }
+  }
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    if (AnyNetworkWould(made[i])) {
+      return made[i];
+    }
+    if (!made[i].ok()) {
+      Lose(replicas_[i], made[i]);
+    }
+  }
+  TellStats();
+  return live() > 0 ? absl::OkStatus() : Annotate(made[0], replicas_[0].name);
+}
+
+// ---- the group -----------------------------------------------------------------
+
+size_t ReplicaGroup::live() const {
+  return alone_ != nullptr ? 1
+                           : static_cast<size_t>(std::count_if(
+                                 replicas_.begin(), replicas_.end(),
+                                 [](const Replica& replica) { return replica.alive; }));
+}
+
+std::vector<ReplicaGroup::Replica*> ReplicaGroup::Living() {
+  std::vector<Replica*> living;
+  for (Replica& replica : replicas_) {
+    if (replica.alive) {
+      living.push_back(&replica);
+    }
+  }
+  return living;
+}
+
+std::vector<std::string> ReplicaGroup::Fingerprints() const {
+  if (alone_ != nullptr) {
+    return {alone_->Fingerprint()};
+  }
+  std::vector<std::string> different;
+  for (const Replica& replica : replicas_) {
+    if (!replica.fingerprint.empty() &&
+        std::find(different.begin(), different.end(), replica.fingerprint) == different.end()) {
+      different.push_back(replica.fingerprint);
+    }
+  }
+  return different;
+}
+
+void ReplicaGroup::TellStats() const {
+  if (options_.stats != nullptr) {
+    options_.stats->SetReplicas(static_cast<uint32_t>(live()),
+                                static_cast<uint32_t>(replicas() - live()));
+  }
+}
+
+void ReplicaGroup::Lose(Replica& replica, const absl::Status& why) {
+  replica.alive = false;
+  const std::string message = absl::StrCat(replica.name, ": ", why.message());
+  last_loss_ = LossError(why, message);
+  if (live() > 0) {
+    LOG(ERROR) << message << "; the session goes on with " << live() << " of " << replicas()
+               << " replicas";
+  }
+  TellStats();
+}
+
+void ReplicaGroup::GiveUp(Replica& replica, std::shared_ptr<Work>* work) {
+  // From here on it owns what it computes with; the batch is read by both.
+  auto again = std::make_shared<Work>();
+  again->own = (*work)->own;
+  again->batch = (*work)->batch;
+  again->lent = true;
+  again->samples = (*work)->samples;
+  again->key = (*work)->key;
+  again->key.samples = again->samples;
+  *work = std::move(again);
+  if (std::find(kept_.begin(), kept_.end(), parameters_) == kept_.end()) {
+    kept_.push_back(parameters_);
+  }
+  replica.thread->GiveUp();
+  replica.thread.reset();
+  replica.holder.reset();
+  Lose(replica, absl::DeadlineExceededError("did not finish its work in time"));
+}
+
+void ReplicaGroup::SetParameters(SharedBuffer parameters) {
+  parameters_ = std::move(parameters);
+  ++generation_;
+  if (alone_ != nullptr) {
+    alone_->SetParameters(parameters_->span());
+  }
+}
+
+void ReplicaGroup::Reclaim(SharedBuffer* buffer) {
+  if (kept_.empty() || std::find(kept_.begin(), kept_.end(), *buffer) == kept_.end()) {
+    return;
+  }
+  auto copy = std::make_shared<AlignedFloats>(AlignedFloats::NanFilled((*buffer)->size()));
+  std::copy_n((*buffer)->data(), (*buffer)->size(), copy->data());
+  const bool in_use = *buffer == parameters_;
+  *buffer = std::move(copy);
+  if (in_use) {
+    SetParameters(*buffer);
+  }
+}
+
+// ---- rounds --------------------------------------------------------------------
+
+size_t ReplicaGroup::room() const { return live() - (computed_ ? 0 : size_); }
+
+void ReplicaGroup::Add(Batch* batch, const StepKey& key) {
+  if (std::exchange(computed_, false)) {
+    size_ = 0;
+  }
+  CHECK_GT(room(), 0u);
+  if (size_ == slots_.size()) {
+    slots_.push_back(std::make_shared<Work>());
+  }
+  Work& work = *slots_[size_++];
+  work.dropped = false;
+  work.key = key;
+  if (alone_ != nullptr) {
+    work.batch = batch;
+    return;
+  }
+  work.samples.assign(key.samples.begin(), key.samples.end());
+  work.key.samples = work.samples;
+  if (work.own == nullptr || work.lent || work.own->capacity() != batch->capacity()) {
+    work.own = std::make_shared<Batch>(batch->capacity(), batch->values);
+    work.lent = false;
+  }
+  std::swap(*work.own, *batch);
+  work.batch = work.own.get();
+}
+
+absl::Status ReplicaGroup::ComputeGradients(std::span<float> alone) {
+  alone_gradient_ = alone;
+  return Compute(Kind::kGradient);
+}
+
+absl::Status ReplicaGroup::Evaluate() { return Compute(Kind::kEvaluation); }
+
+absl::Status ReplicaGroup::Compute(Kind kind) {
+  if (std::exchange(computed_, true)) {
+    size_ = 0;
+  }
+  if (alone_ != nullptr) {
+    return size_ == 0 ? absl::OkStatus() : ComputeAlone(kind);
+  }
+  std::vector<size_t> open(size_);
+  for (size_t i = 0; i < size_; ++i) {
+    open[i] = i;
+  }
+  while (!open.empty()) {
+    if (live() == 0) {
+      return last_loss_;
+    }
+    RETURN_IF_ERROR(ComputeSome(kind, &open));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicaGroup::ComputeAlone(Kind kind) {
+  Work& work = *slots_[0];
+  if (kind == Kind::kGradient) {
+    absl::StatusOr<StepResult> result =
+        alone_->LossAndGradient(*work.batch, work.key, alone_gradient_);
+    work.status = result.status();
+    work.result = result.value_or(StepResult());
+  } else {
+    absl::StatusOr<EvaluationResult> evaluation = alone_->Evaluate(*work.batch);
+    work.status = evaluation.status();
+    work.evaluation = evaluation.value_or(EvaluationResult());
+  }
+  if (work.status.ok() || AnyNetworkWould(work.status)) [[likely]] {
+    return work.status;
+  }
+  return LossError(work.status, absl::StrCat("worker/", options_.worker, " (",
+                                             alone_->Fingerprint(), "): ", work.status.message()));
+}
+
+absl::Status ReplicaGroup::ComputeSome(Kind kind, std::vector<size_t>* open) {
+  const std::vector<Replica*> living = Living();
+  const size_t calls = std::min(open->size(), living.size());
+  const auto progress = std::make_shared<Progress>(calls);
+  for (size_t call = 0; call < calls; ++call) {
+    StartWork(kind, *living[call], slots_[(*open)[call]], call, progress);
+  }
+  Await(*progress);
+  std::vector<bool> done;
+  {
+    MutexLock lock(&progress->mutex);
+    done = progress->done;
+    if (progress->finished > 0) {
+      longest_ = std::max(longest_.value_or(progress->longest), progress->longest);
+    }
+  }
+  absl::Status error;
+  std::vector<size_t> again;
+  for (size_t call = 0; call < calls; ++call) {
+    std::shared_ptr<Work>& work = slots_[(*open)[call]];
+    if (!done[call]) {
+      GiveUp(*living[call], &work);
+      again.push_back((*open)[call]);
+    } else if (AnyNetworkWould(work->status)) {
+      error = error.ok() ? work->status : error;
+    } else if (!work->status.ok()) {
+      Lose(*living[call], work->status);
+      again.push_back((*open)[call]);
+    }
+  }
+  again.insert(again.end(), open->begin() + static_cast<std::ptrdiff_t>(calls), open->end());
+  *open = std::move(again);
+  return error;
+}
+
+void ReplicaGroup::StartWork(Kind kind, Replica& replica, const std::shared_ptr<Work>& work,
+                             size_t call, const std::shared_ptr<Progress>& progress) {
+  replica.thread->Start([kind, call, work, progress, holder = replica.holder,
+                         parameters = parameters_, generation = generation_] {
+    const absl::Duration begin = Clock::Real()->Now();
+    Network& network = *holder->network;
+    if (std::exchange(holder->generation, generation) != generation) {
+      network.SetParameters(parameters->span());
+    }
+    if (kind == Kind::kGradient) {
+      if (work->gradient.size() != parameters->size()) {
+        work->gradient = AlignedFloats::NanFilled(parameters->size());
+      }
+      absl::StatusOr<StepResult> result =
+          network.LossAndGradient(*work->batch, work->key, work->gradient.span());
+      work->status = result.status();
+      work->result = result.value_or(StepResult());
+    } else {
+      absl::StatusOr<EvaluationResult> evaluation = network.Evaluate(*work->batch);
+      work->status = evaluation.status();
+      work->evaluation = evaluation.value_or(EvaluationResult());
+    }
+    progress->Done(call, Clock::Real()->Now() - begin);
+  });
+}
+
+void ReplicaGroup::Await(Progress& progress) const {
+  const absl::Duration slice = std::min(kWaitSlice, options_.patience);
+  absl::Duration waited;
+  MutexLock lock(&progress.mutex);
+  while (progress.finished < progress.done.size()) {
+    const bool comparable = longest_.has_value() || progress.finished > 0;
+    const absl::Duration longest = std::max(longest_.value_or(progress.longest), progress.longest);
+    if (waited >
+        (comparable ? options_.patience + kLateFactor * longest : options_.first_patience)) {
+      return;
+    }
+    if (!progress.changed.WaitFor(&progress.mutex, slice)) {
+      waited += slice;
+    }
+  }
+}
+
+// ---- sums ----------------------------------------------------------------------
+
+std::span<const float> ReplicaGroup::gradient(size_t i) const {
+  return alone_ != nullptr ? alone_gradient_ : slots_[i]->gradient.span();
+}
+
+bool ReplicaGroup::Sum(std::span<float> to) {
+  if (alone_ != nullptr) {
+    return size_ > 0 && !slots_[0]->dropped;
+  }
+  std::vector<const float*> from;
+  for (size_t i = 0; i < size_; ++i) {
+    if (!slots_[i]->dropped) {
+      from.push_back(gradient(i).data());
+    }
+  }
+  if (from.empty()) {
+    return false;
+  }
+  ForSlices(to.size(), [&](size_t begin, size_t end) { SumInOrder(from, begin, end, to.data()); });
+  return true;
+}
+
+void ReplicaGroup::ForSlices(size_t size, const std::function<void(size_t, size_t)>& work) {
+  if (live() <= 1 || size < kMinSlicedFloats) {
+    work(0, size);
+    return;
+  }
+  const std::vector<Replica*> living = Living();
+  const size_t lines = (size + kSliceFloats - 1) / kSliceFloats;
+  const size_t slice = (lines + living.size() - 1) / living.size() * kSliceFloats;
+  const auto progress = std::make_shared<Progress>(living.size());
+  for (size_t i = 0; i < living.size(); ++i) {
+    const size_t begin = std::min(i * slice, size);
+    const size_t end = std::min(begin + slice, size);
+    living[i]->thread->Start([&work, begin, end, i, progress] {
+      if (begin < end) {
+        work(begin, end);
+      }
+      progress->Done(i, absl::ZeroDuration());
+    });
+  }
+  MutexLock lock(&progress->mutex);
+  while (progress->finished < living.size()) {
+    progress->changed.WaitFor(&progress->mutex, kWaitSlice);
+  }
+}
+
+}  // namespace monsoon

@@ -1,0 +1,183 @@
+// ReplicaGroup: the replicas of one worker process (`replicas` in the cluster
+// file) that share its session: one fetch for all, one push of their sum.
+//
+// Work is done in rounds. A round takes at most one batch for each replica that
+// is alive; batch i goes to the i-th of them, each computes in a thread of its
+// own with its own network, at the same parameters, and the gradients are added
+// in the order of the batches. So the bits follow from the batches alone, not
+// from the timing, as far as the replicas' networks give the same bits.
+//
+//   group.SetParameters(parameters);
+//   while (group.room() > 0 && MoreBatches()) group.Add(batch, key);
+//   RETURN_IF_ERROR(group.ComputeGradients(buffer));
+//   ... judge group.result(i), group.Drop(i) ...
+//   group.Sum(buffer);
+//
+// A replica whose network reports an error is lost and leaves the group; another
+// one computes its batch in the same round, and the rounds get shorter. So is
+// one that is late: longer than `patience` and kLateFactor times the longest
+// work seen. Its thread is given up and keeps what it may still touch. Errors
+// that any network would give (InvalidArgument, Unimplemented) are the round's.
+// With the last replica the group fails with a DeviceError, or ResourceExhausted
+// where a device had too little memory.
+//
+// A group of one computes in the caller's thread: no thread, copy or lock, and
+// nobody notices when it is late.
+//
+// Thread safety: none; one thread owns the group.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/memory/aligned_floats.h"
+#include "worker/group/parameter_store.h"
+#include "worker/group/replica_thread.h"
+#include "worker/nn/batch.h"
+#include "worker/nn/network.h"
+#include "worker/nn/step_key.h"
+#include "worker/session/replica_stats.h"
+
+namespace monsoon {
+
+class ReplicaGroup {
+ public:
+  struct Options {
+    uint32_t worker = 0;  // for messages
+    // How long after the others a replica may finish.
+    absl::Duration patience = absl::Seconds(30);
+    StatsCollector* stats = nullptr;  // counts replicas and losses; may be null
+    // As long as none has finished any work.
+    absl::Duration first_patience = absl::Minutes(10);
+  };
+  // Called once per replica, in the thread that will compute with it.
+  using MakeNetwork = std::function<absl::StatusOr<std::unique_ptr<Network>>(uint32_t replica)>;
+
+  // Late: patience + so many times the longest work that any replica has finished.
+  static constexpr int kLateFactor = 4;
+
+  // Replicas whose network cannot be made are lost; when all are, the error of
+  // the first. An error that any network would give is returned as it is.
+  static absl::StatusOr<std::unique_ptr<ReplicaGroup>> Create(const Options& options,
+                                                              uint32_t replicas,
+                                                              const MakeNetwork& make);
+  // A group of one around a network that must outlive it.
+  ReplicaGroup(const Options& options, Network* network);
+  // Waits for running calls but those given up.
+  ~ReplicaGroup();
+
+  size_t replicas() const { return replicas_.empty() ? 1 : replicas_.size(); }
+  size_t live() const;
+  // Network::Fingerprint() of the replicas, each that differs once.
+  std::vector<std::string> Fingerprints() const;
+
+  // The parameters of the rounds that follow. The values stay unchanged until
+  // the next call, but for what changes between rounds: call again then.
+  void SetParameters(SharedBuffer parameters);
+
+  // After a round, for an owner that will write `buffer` again: where a replica
+  // that was given up may still read it, it becomes a copy.
+  void Reclaim(SharedBuffer* buffer);
+
+  // Batches that the next round can still take.
+  size_t room() const;
+  // The next batch of the round. A group of one reads it where it is; else it
+  // is swapped for another of the same capacity.
+  void Add(Batch* batch, const StepKey& key);
+
+  // Runs the round. With one replica the gradient is written to `alone`, else
+  // `alone` is not touched. No batch: nothing happens.
+  absl::Status ComputeGradients(std::span<float> alone);
+  // The same, forward only.
+  absl::Status Evaluate();
+
+  // The last round, by batch.
+  size_t size() const { return size_; }
+  const StepResult& result(size_t i) const { return slots_[i]->result; }
+  const EvaluationResult& evaluation(size_t i) const { return slots_[i]->evaluation; }
+  std::span<const float> gradient(size_t i) const;
+
+  // Leaves this gradient out of the sum.
+  void Drop(size_t i) { slots_[i]->dropped = true; }
+  bool dropped(size_t i) const { return slots_[i]->dropped; }
+  // Writes the sum of the gradients that were not dropped; false when none is
+  // left. With one replica `to` is what ComputeGradients was given.
+  bool Sum(std::span<float> to);
+
+  // Calls `work` for ranges [begin, end) that cover `size` values, in the
+  // replicas' threads; returns when all have. Worth it for sums of large vectors.
+  void ForSlices(size_t size, const std::function<void(size_t begin, size_t end)>& work);
+
+ private:
+  enum class Kind { kGradient, kEvaluation };
+
+  // One batch of a round, and what came of it. A replica that is given up while
+  // it computes keeps it for good.
+  struct Work {
+    Batch* batch = nullptr;
+    std::shared_ptr<Batch> own;  // not in a group of one
+    bool lent = false;           // a replica that was given up may still read `own`
+    StepKey key;
+    std::vector<uint32_t> samples;  // behind key.samples
+    AlignedFloats gradient;
+    StepResult result;
+    EvaluationResult evaluation;
+    absl::Status status;
+    bool dropped = false;
+  };
+  // What a replica's thread computes with.
+  struct NetworkHolder {
+    std::unique_ptr<Network> network;
+    uint64_t generation = 0;  // of the parameters that the network has
+  };
+  struct Replica {
+    std::shared_ptr<NetworkHolder> holder;
+    std::unique_ptr<ReplicaThread> thread;
+    std::string name;
+    std::string fingerprint;
+    bool alive = true;
+  };
+  // Which calls of one dispatch have returned; shared with the replicas.
+  struct Progress;
+
+  ReplicaGroup(const Options& options, uint32_t replicas);
+  absl::Status MakeNetworks(const MakeNetwork& make);
+  absl::Status Compute(Kind kind);
+  absl::Status ComputeAlone(Kind kind);
+  // Gives the batches of `open` to live replicas and waits; those still to be
+  // computed stay in `open`. The round's error.
+  absl::Status ComputeSome(Kind kind, std::vector<size_t>* open);
+  void StartWork(Kind kind, Replica& replica, const std::shared_ptr<Work>& work, size_t call,
+                 const std::shared_ptr<Progress>& progress);
+  // Returns once all calls have, or those that have not are late.
+  void Await(Progress& progress) const;
+  void Lose(Replica& replica, const absl::Status& why);
+  void GiveUp(Replica& replica, std::shared_ptr<Work>* work);
+  std::vector<Replica*> Living();
+  void TellStats() const;
+
+  const Options options_;
+  Network* alone_ = nullptr;  // null where there are replica threads
+  std::unique_ptr<Network> owned_;
+  std::span<float> alone_gradient_;
+
+  std::vector<Replica> replicas_;
+  SharedBuffer parameters_;
+  uint64_t generation_ = 0;
+  std::vector<std::shared_ptr<Work>> slots_;
+  size_t size_ = 0;  // batches in the round
+  bool computed_ = false;
+  std::optional<absl::Duration> longest_;  // work that was finished
+  std::vector<SharedBuffer> kept_;         // what replicas given up may still read
+  absl::Status last_loss_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,151 @@
+#include "worker/session/cluster_member.h"
+
+#include <utility>
+
+#include "common/base/logging.h"
+
+namespace monsoon {
+
+ClusterMember::ClusterMember(Options options, ReplicaClient* client)
+    : client_(client), membership_(std::move(options)) {}
+
+ClusterMember::~ClusterMember() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyAll();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void ClusterMember::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void ClusterMember::Run() {
+  while (true) {
+    Beat();
+    MutexLock lock(&mutex_);
+    changed_.WaitFor(&mutex_, membership_.heartbeat(), [this] {
+      mutex_.AssertHeld();
+      return stopping_ || beat_now_;
+    });
+    if (stopping_) {
+      return;
+    }
+    beat_now_ = false;
+  }
+}
+
+HeartbeatRequest ClusterMember::MakeRequest() {
+  HeartbeatRequest request = membership_.MakeRequest();
+  if (session_.has_value()) {
+    *request.mutable_session() = *session_;
+    *request.mutable_stats() = stats_->Snapshot();
+  }
+  return request;
+}
+
+void ClusterMember::Beat() {
+  MutexLock beat(&beat_mutex_);
+  HeartbeatRequest request;
+  {
+    MutexLock lock(&mutex_);
+    if (stopping_) {
+      return;
+    }
+    request = MakeRequest();
+  }
+  const absl::StatusOr<HeartbeatReply> reply = client_->Heartbeat(request);
+  MutexLock lock(&mutex_);
+  if (!reply.ok()) {
+    Missed(reply.status());
+  } else {
+    Apply(request, *reply);
+  }
+  changed_.NotifyAll();
+}
+
+void ClusterMember::Missed(const absl::Status& status) {
+  std::string trouble = status.ToString();
+  if (reached_ || trouble_.empty()) {
+    LOG(WARNING) << "no answer from the coordinator, trying again: " << trouble;
+  }
+  reached_ = false;
+  trouble_ = std::move(trouble);
+}
+
+void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply& reply) {
+  const ReplicaMembership::Outcome outcome = membership_.Apply(request, reply);
+  if (outcome == ReplicaMembership::Outcome::kStale) {
+    return;
+  }
+  reached_ = true;
+  trouble_.clear();
+  if (outcome == ReplicaMembership::Outcome::kRejoin) {
+    LOG(WARNING) << "the coordinator lost this worker; joining again";
+    beat_now_ = true;
+    if (control_ != nullptr) {
+      control_->Stop();
+    }
+    return;
+  }
+  if (outcome == ReplicaMembership::Outcome::kJoined) {
+    LOG(INFO) << "joined cluster " << request.cluster() << " as worker/" << request.task()
+              << " incarnation " << reply.incarnation();
+  }
+  if (control_ == nullptr) {
+    return;
+  }
+  control_->Heard();
+  if (!membership_.Assigned(*session_)) {
+    LOG(INFO) << "the coordinator ends session " << session_->job() << "#"
+              << session_->incarnation();
+    control_->Stop();
+  }
+}
+
+std::optional<Assignment> ClusterMember::AwaitAssignment(absl::Duration timeout) {
+  MutexLock lock(&mutex_);
+  const bool given = changed_.WaitFor(&mutex_, timeout, [this] {
+    mutex_.AssertHeld();
+    return membership_.assignment() != nullptr;
+  });
+  return given ? std::optional(*membership_.assignment()) : std::nullopt;
+}
+
+void ClusterMember::Enter(const SessionKey& session, const StatsCollector* stats,
+                          SessionControl* control) {
+  MutexLock lock(&mutex_);
+  session_ = session;
+  stats_ = stats;
+  control_ = control;
+}
+
+void ClusterMember::Exit(bool rejoin) {
+  {
+    MutexLock lock(&mutex_);
+    membership_.Leave(std::exchange(session_, std::nullopt), rejoin);
+    stats_ = nullptr;
+    control_ = nullptr;
+    beat_now_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+absl::Status ClusterMember::Depart() {
+  HeartbeatRequest request;
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    request = MakeRequest();
+  }
+  changed_.NotifyAll();
+  MutexLock beat(&beat_mutex_);
+  request.set_leaving(true);
+  return client_->Heartbeat(request).status();
+}
+
+}  // namespace monsoon

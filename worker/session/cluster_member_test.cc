@@ -1,0 +1,122 @@
+#include "worker/session/cluster_member.h"
+
+#include "common/testing/status_matchers.h"
+#include "worker/testing/fakes.h"
+
+namespace monsoon {
+namespace {
+
+using testing::FakeCoordinator;
+
+HeartbeatReply Joined(uint64_t incarnation, const std::string& job = "") {
+  HeartbeatReply reply;
+  reply.set_incarnation(incarnation);
+  if (!job.empty()) {
+    SessionKey* session = reply.mutable_assignment()->mutable_session();
+    session->set_job(job);
+    session->set_worker(1);
+    session->set_incarnation(incarnation);
+  }
+  return reply;
+}
+
+class ClusterMemberTest : public ::testing::Test {
+ protected:
+  ClusterMemberTest() {
+    coordinator_.heartbeat = [this](const HeartbeatRequest&) { return answer_; };
+  }
+  void Beat(absl::StatusOr<HeartbeatReply> answer) {
+    answer_ = std::move(answer);
+    member_.Beat();
+  }
+  HeartbeatRequest last() { return coordinator_.heartbeats().back(); }
+
+  FakeCoordinator coordinator_;
+  absl::StatusOr<HeartbeatReply> answer_ = HeartbeatReply();
+  ClusterMember member_{{.cluster = "test", .task = 1, .pid = 42}, &coordinator_};
+  StatsCollector stats_;
+  ManualClock clock_;
+  SessionControl control_{&clock_, absl::Seconds(3)};
+};
+
+TEST_F(ClusterMemberTest, JoinsWithZeroAndKeepsItsIncarnation) {
+  Beat(absl::UnavailableError("nobody there"));
+  Beat(Joined(5));
+  EXPECT_EQ(last().incarnation(), 0u);
+  EXPECT_EQ(last().task(), 1u);
+  EXPECT_EQ(last().pid(), 42u);
+  Beat(Joined(5, "a-1"));
+  EXPECT_EQ(last().incarnation(), 5u);
+  EXPECT_FALSE(last().has_session());
+  auto assignment = member_.AwaitAssignment(absl::ZeroDuration());
+  ASSERT_TRUE(assignment.has_value());
+  EXPECT_EQ(assignment->session().job(), "a-1");
+}
+
+TEST_F(ClusterMemberTest, BringsTheSessionsFiguresAndIsHeard) {
+  Beat(Joined(5, "a-1"));
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
+  stats_.AddStep(1, 1, 64, absl::Milliseconds(1));
+  clock_.Advance(absl::Seconds(10));
+  Beat(Joined(5, "a-1"));
+  EXPECT_EQ(last().session().job(), "a-1");
+  EXPECT_EQ(last().stats().examples(), 64u);
+  EXPECT_FALSE(control_.paused());
+  EXPECT_EQ(control_.state(), SessionControl::State::kRunning);
+  member_.Exit(false);
+}
+
+TEST_F(ClusterMemberTest, ASilentCoordinatorPausesTheSession) {
+  Beat(Joined(5, "a-1"));
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
+  clock_.Advance(absl::Seconds(4));
+  Beat(absl::DeadlineExceededError("no answer"));
+  EXPECT_TRUE(control_.paused());
+  member_.Exit(false);
+}
+
+TEST_F(ClusterMemberTest, ALostWorkerStopsAndJoinsAgain) {
+  Beat(Joined(5, "a-1"));
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
+  HeartbeatReply lost;
+  lost.set_rejoin(true);
+  Beat(lost);
+  EXPECT_EQ(control_.state(), SessionControl::State::kStop);
+  member_.Exit(false);
+  Beat(Joined(6, "a-1"));
+  EXPECT_EQ(last().incarnation(), 0u);
+  auto assignment = member_.AwaitAssignment(absl::ZeroDuration());
+  ASSERT_TRUE(assignment.has_value());
+  EXPECT_EQ(assignment->session().incarnation(), 6u);
+}
+
+TEST_F(ClusterMemberTest, ASessionTakenAwayIsStopped) {
+  Beat(Joined(5, "a-1"));
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
+  Beat(Joined(5));
+  EXPECT_EQ(control_.state(), SessionControl::State::kStop);
+  member_.Exit(false);
+}
+
+TEST_F(ClusterMemberTest, AnEndedSessionIsNotRunAgain) {
+  Beat(Joined(5, "a-1"));
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
+  member_.Exit(false);
+  Beat(Joined(5, "a-1"));
+  EXPECT_FALSE(member_.AwaitAssignment(absl::ZeroDuration()).has_value());
+  Beat(Joined(5, "b-2"));
+  EXPECT_TRUE(member_.AwaitAssignment(absl::ZeroDuration()).has_value());
+}
+
+TEST_F(ClusterMemberTest, DepartSaysSoOnceAndStopsBeating) {
+  Beat(Joined(5));
+  ASSERT_OK(member_.Depart());
+  EXPECT_TRUE(last().leaving());
+  EXPECT_EQ(last().incarnation(), 5u);
+  const size_t sent = coordinator_.heartbeats().size();
+  member_.Beat();
+  EXPECT_EQ(coordinator_.heartbeats().size(), sent);
+}
+
+}  // namespace
+}  // namespace monsoon

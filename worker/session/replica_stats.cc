@@ -1,0 +1,116 @@
+#include "worker/session/replica_stats.h"
+
+#include <algorithm>
+
+namespace monsoon {
+namespace {
+
+void CopyBuckets(const LatencyHistogram& from, google::protobuf::Map<uint32_t, uint64_t>* to) {
+  for (const auto& [bucket, count] : from.buckets()) {
+    (*to)[bucket] = count;
+  }
+}
+
+}  // namespace
+
+void StatsCollector::AddStep(double loss, uint64_t correct, uint64_t examples,
+                             absl::Duration duration) {
+  MutexLock lock(&mutex_);
+  stats_.set_steps(stats_.steps() + 1);
+  stats_.set_examples(stats_.examples() + examples);
+  // The plain mean at first, so that the start is not biased towards zero.
+  const double weight = 1.0 / std::min<double>(static_cast<double>(stats_.steps()), kMeanSteps);
+  const double accuracy =
+      examples == 0 ? 0.0 : static_cast<double>(correct) / static_cast<double>(examples);
+  stats_.set_loss(stats_.loss() + weight * (loss - stats_.loss()));
+  stats_.set_accuracy(stats_.accuracy() + weight * (accuracy - stats_.accuracy()));
+  step_latency_.Add(absl::ToDoubleMilliseconds(duration));
+}
+
+void StatsCollector::AddFetch(const FetchStats& fetch, absl::Duration duration) {
+  MutexLock lock(&mutex_);
+  stats_.set_fetches(stats_.fetches() + 1);
+  stats_.set_rpcs(stats_.rpcs() + fetch.rpcs);
+  stats_.set_retries(stats_.retries() + fetch.retries);
+  stats_.set_bytes_fetched(stats_.bytes_fetched() + fetch.bytes);
+  ++(*stats_.mutable_fetch_width())[fetch.fetch_width];
+  fetch_latency_.Add(absl::ToDoubleMilliseconds(duration));
+}
+
+void StatsCollector::AddEvaluationFetch(const FetchStats& fetch) {
+  MutexLock lock(&mutex_);
+  stats_.set_evaluation_fetches(stats_.evaluation_fetches() + 1);
+  stats_.set_rpcs(stats_.rpcs() + fetch.rpcs);
+  stats_.set_retries(stats_.retries() + fetch.retries);
+  stats_.set_bytes_fetched(stats_.bytes_fetched() + fetch.bytes);
+}
+
+void StatsCollector::AddPush(const ParameterClient::PushResult& push, absl::Duration duration) {
+  MutexLock lock(&mutex_);
+  stats_.set_pushes(stats_.pushes() + 1);
+  stats_.set_rpcs(stats_.rpcs() + push.rpcs);
+  stats_.set_retries(stats_.retries() + push.retries);
+  stats_.set_duplicates(stats_.duplicates() + push.duplicates);
+  stats_.set_bytes_pushed(stats_.bytes_pushed() + push.bytes);
+  if (push.refused_invalid > 0) {
+    stats_.set_refused(stats_.refused() + 1);
+  } else if (push.staleness < 0) {
+    stats_.set_staleness_unknown(stats_.staleness_unknown() + 1);
+  } else {
+    ++(*stats_.mutable_staleness())[static_cast<uint64_t>(push.staleness)];
+  }
+  push_latency_.Add(absl::ToDoubleMilliseconds(duration));
+}
+
+void StatsCollector::AddContribution(const ParameterClient::ContributeResult& sent,
+                                     absl::Duration duration) {
+  MutexLock lock(&mutex_);
+  stats_.set_pushes(stats_.pushes() + 1);
+  stats_.set_rpcs(stats_.rpcs() + sent.rpcs);
+  stats_.set_retries(stats_.retries() + sent.retries);
+  stats_.set_duplicates(stats_.duplicates() + sent.duplicates);
+  stats_.set_bytes_pushed(stats_.bytes_pushed() + sent.bytes);
+  push_latency_.Add(absl::ToDoubleMilliseconds(duration));
+}
+
+void StatsCollector::AddRefused() {
+  MutexLock lock(&mutex_);
+  stats_.set_refused(stats_.refused() + 1);
+}
+
+void StatsCollector::AddRetry() {
+  MutexLock lock(&mutex_);
+  stats_.set_retries(stats_.retries() + 1);
+}
+
+void StatsCollector::SetFingerprints(uint64_t train, uint64_t test) {
+  MutexLock lock(&mutex_);
+  if (train != 0) {
+    stats_.set_train_fingerprint(train);
+  }
+  if (test != 0) {
+    stats_.set_test_fingerprint(test);
+  }
+}
+
+void StatsCollector::SetBackends(const std::vector<std::string>& fingerprints) {
+  MutexLock lock(&mutex_);
+  stats_.mutable_backend_fingerprint()->Assign(fingerprints.begin(), fingerprints.end());
+}
+
+void StatsCollector::SetReplicas(uint32_t live, uint32_t lost) {
+  MutexLock lock(&mutex_);
+  stats_.set_replicas(live);
+  stats_.set_replicas_lost(lost);
+}
+
+ReplicaStats StatsCollector::Snapshot() const {
+  MutexLock lock(&mutex_);
+  ReplicaStats snapshot = stats_;
+  CopyBuckets(fetch_latency_, snapshot.mutable_fetch_latency());
+  CopyBuckets(push_latency_, snapshot.mutable_push_latency());
+  CopyBuckets(step_latency_, snapshot.mutable_step_latency());
+  return snapshot;
+}
+
+}  // namespace monsoon

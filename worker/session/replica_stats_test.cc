@@ -1,0 +1,69 @@
+#include "worker/session/replica_stats.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+TEST(StatsCollectorTest, CountsEachKindApart) {
+  StatsCollector stats;
+  stats.AddFetch({.bytes = 100, .rpcs = 2, .retries = 1, .fetch_width = 3}, absl::Milliseconds(2));
+  stats.AddEvaluationFetch({.bytes = 10, .rpcs = 2});
+  ParameterClient::PushResult push;
+  push.staleness = 4;
+  push.rpcs = 2;
+  push.bytes = 50;
+  stats.AddPush(push, absl::Milliseconds(1));
+  push.staleness = -1;
+  stats.AddPush(push, absl::Milliseconds(1));
+  push.refused_invalid = 2;
+  stats.AddPush(push, absl::Milliseconds(1));
+  stats.AddRefused();
+  const ReplicaStats figures = stats.Snapshot();
+  EXPECT_EQ(figures.fetches(), 1u);
+  EXPECT_EQ(figures.evaluation_fetches(), 1u);
+  EXPECT_EQ(figures.pushes(), 3u);
+  EXPECT_EQ(figures.refused(), 2u);
+  EXPECT_EQ(figures.rpcs(), 10u);
+  EXPECT_EQ(figures.retries(), 1u);
+  EXPECT_EQ(figures.bytes_fetched(), 110u);
+  EXPECT_EQ(figures.bytes_pushed(), 150u);
+  EXPECT_EQ(figures.staleness().at(4), 1u);
+  EXPECT_EQ(figures.staleness().size(), 1u);
+  EXPECT_EQ(figures.staleness_unknown(), 1u);
+  EXPECT_EQ(figures.fetch_width().at(3), 1u);
+  uint64_t pushes = 0;
+  for (const auto& [bucket, count] : figures.push_latency()) pushes += count;
+  EXPECT_EQ(pushes, 3u);
+}
+
+TEST(StatsCollectorTest, AContributionIsAPushWithoutStaleness) {
+  StatsCollector stats;
+  stats.SetBackends({"cpu threads 1"});
+  stats.AddContribution({.duplicates = 2, .rpcs = 3, .retries = 1, .bytes = 70},
+                        absl::Milliseconds(1));
+  const ReplicaStats figures = stats.Snapshot();
+  EXPECT_EQ(figures.pushes(), 1u);
+  EXPECT_EQ(figures.duplicates(), 2u);
+  EXPECT_EQ(figures.rpcs(), 3u);
+  EXPECT_EQ(figures.retries(), 1u);
+  EXPECT_EQ(figures.bytes_pushed(), 70u);
+  EXPECT_TRUE(figures.staleness().empty());
+  EXPECT_EQ(figures.staleness_unknown(), 0u);
+  EXPECT_THAT(figures.backend_fingerprint(), ::testing::ElementsAre("cpu threads 1"));
+}
+
+TEST(StatsCollectorTest, MeansStartPlainAndForgetSlowly) {
+  StatsCollector stats;
+  stats.AddStep(4.0, 0, 10, absl::Milliseconds(1));
+  stats.AddStep(2.0, 10, 10, absl::Milliseconds(1));
+  EXPECT_DOUBLE_EQ(stats.Snapshot().loss(), 3.0);
+  EXPECT_DOUBLE_EQ(stats.Snapshot().accuracy(), 0.5);
+  for (int i = 0; i < 1000; ++i) stats.AddStep(1.0, 10, 10, absl::Milliseconds(1));
+  EXPECT_NEAR(stats.Snapshot().loss(), 1.0, 1e-6);
+  EXPECT_EQ(stats.Snapshot().examples(), 10020u);
+}
+
+}  // namespace
+}  // namespace monsoon

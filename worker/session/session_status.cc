@@ -1,0 +1,32 @@
+#include "worker/session/session_status.h"
+
+#include "absl/strings/cord.h"
+
+namespace monsoon {
+namespace {
+
+constexpr char kDivergedUrl[] = "monsoon/diverged";
+constexpr char kDeviceUrl[] = "monsoon/device";
+
+absl::Status Marked(absl::Status status, absl::string_view url) {
+  status.SetPayload(url, absl::Cord("1"));
+  return status;
+}
+
+}  // namespace
+
+absl::Status DivergedError(absl::string_view message) {
+  return Marked(absl::OutOfRangeError(message), kDivergedUrl);
+}
+
+bool IsDivergedError(const absl::Status& status) {
+  return status.GetPayload(kDivergedUrl).has_value();
+}
+
+absl::Status DeviceError(absl::string_view message) {
+  return Marked(absl::InternalError(message), kDeviceUrl);
+}
+
+bool IsDeviceError(const absl::Status& status) { return status.GetPayload(kDeviceUrl).has_value(); }
+
+}  // namespace monsoon

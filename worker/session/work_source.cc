@@ -1,0 +1,71 @@
+#include "worker/session/work_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/logging.h"
+#include "common/base/status.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
+
+}  // namespace
+
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status) || absl::IsResourceExhausted(status);
+}
+
+WorkSource::WorkSource(ReplicaClient* client, SessionKey session, const StatsCollector* stats,
+                       SessionControl* control)
+    : client_(client), session_(std::move(session)), stats_(stats), control_(control) {}
+
+NextWorkRequest WorkSource::MakeRequest(FinishedWork done) {
+  NextWorkRequest request;
+  *request.mutable_session() = session_;
+  request.set_request(++request_);
+  for (BlockId& block : done.blocks) {
+    *request.add_done() = std::move(block);
+  }
+  for (ContributionResult& result : done.contributions) {
+    *request.add_contribution() = std::move(result);
+  }
+  return request;
+}
+
+absl::StatusOr<NextWorkReply> WorkSource::Next(FinishedWork done) {
+  NextWorkRequest request = MakeRequest(std::move(done));
+  absl::Duration pause = kFirstPause;
+  while (true) {
+    *request.mutable_stats() = stats_->Snapshot();
+    absl::StatusOr<NextWorkReply> reply = client_->NextWork(request);
+    if (reply.ok()) {
+      control_->Heard();
+      if (reply->request() != request.request()) {
+        return absl::InternalError(absl::StrCat("coordinator answered request ", reply->request(),
+                                                " to request ", request.request()));
+      }
+      return reply;
+    }
+    if (!IsTransient(reply.status())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("no more work from the coordinator: ", reply.status().message()));
+    }
+    LOG(DEBUG) << "asking for work again: " << std::string(reply.status().message());
+    if (control_->Sleep(pause) != SessionControl::State::kRunning) {
+      return absl::CancelledError("session ends while asking for work");
+    }
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+absl::Status WorkSource::ReportLast(FinishedWork done) {
+  NextWorkRequest request = MakeRequest(std::move(done));
+  *request.mutable_stats() = stats_->Snapshot();
+  return client_->NextWork(request).status();
+}
+
+}  // namespace monsoon

@@ -1,0 +1,53 @@
+// WorkSource: asks the coordinator what to do next in a session.
+//
+// Thread safety: none; one call at a time, from any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/client/replica_client.h"
+#include "proto/coordinator.pb.h"
+#include "worker/session/replica_stats.h"
+#include "worker/session/session_control.h"
+
+namespace monsoon {
+
+// What a replica has finished since its last request.
+struct FinishedWork {
+  std::vector<BlockId> blocks;
+  std::vector<ContributionResult> contributions;
+
+  bool empty() const { return blocks.empty() && contributions.empty(); }
+};
+
+class WorkSource {
+ public:
+  // All must outlive this.
+  WorkSource(ReplicaClient* client, SessionKey session, const StatsCollector* stats,
+             SessionControl* control);
+
+  // Reports `done` and returns what to do. While the coordinator cannot be
+  // reached the same request is repeated, with growing pauses, until the
+  // session is drained or stopped (CANCELLED). FailedPrecondition: the
+  // coordinator does not know the session any more.
+  absl::StatusOr<NextWorkReply> Next(FinishedWork done);
+
+  // Reports `done` once, for a replica that leaves; the answer does not matter.
+  absl::Status ReportLast(FinishedWork done);
+
+ private:
+  NextWorkRequest MakeRequest(FinishedWork done);
+
+  ReplicaClient* const client_;
+  const SessionKey session_;
+  const StatsCollector* const stats_;
+  SessionControl* const control_;
+  uint64_t request_ = 0;
+};
+
+// Whether repeating a call to the coordinator can help.
+bool IsTransient(const absl::Status& status);
+
+}  // namespace monsoon
