@@ -77,17 +77,12 @@ void SandblasterJob::CancelEvaluation() {
 void SandblasterJob::NoteIteration(JobDescription::Iteration iteration, absl::Duration now) {
   iteration.set_elapsed_s(started() ? absl::ToDoubleSeconds(now - *started()) : 0);
   test_.NoteProgress(iteration.iteration());
-  job_.Make([&](StateUpdate* update) {
-    update->set_procedure(SANDBLASTER);
-    *update->mutable_iteration() = std::move(iteration);
-  });
+  procedure_.Make(
+      [&](StateUpdate* update) { *update->mutable_iteration() = std::move(iteration); });
 }
 
 void SandblasterJob::NoteFigures(const BatchFigures& figures) {
-  job_.Make([&](StateUpdate* update) {
-    update->set_procedure(SANDBLASTER);
-    *update->mutable_batch_figures() = figures;
-  });
+  procedure_.Make([&](StateUpdate* update) { *update->mutable_batch_figures() = figures; });
 }
 
 uint32_t SandblasterJob::last_iteration() const {
@@ -102,10 +97,8 @@ void SandblasterJob::Begin(const std::string& text, absl::Duration now) {
 void SandblasterJob::DriverDone(const std::string& end_reason, absl::Duration now) {
   CHECK(!trained());
   CancelEvaluation();
-  job_.Make([&](StateUpdate* update) {
-    update->set_procedure(SANDBLASTER);
-    update->mutable_batch_ended()->set_reason(end_reason);
-  });
+  procedure_.Make(
+      [&](StateUpdate* update) { update->mutable_batch_ended()->set_reason(end_reason); });
   if (!started()) {
     procedure_.Started(ProcedureState::IDLE, now);
   }
@@ -217,8 +210,7 @@ void SandblasterJob::NoteBackend(uint32_t worker, const std::string& fingerprint
   if (std::ranges::any_of(state().backend(), known)) {
     return;
   }
-  job_.Make([&](StateUpdate* update) {
-    update->set_procedure(SANDBLASTER);
+  procedure_.Make([&](StateUpdate* update) {
     update->mutable_backend_seen()->set_fingerprint(fingerprint);
     update->mutable_backend_seen()->set_worker(worker);
   });
