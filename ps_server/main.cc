@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/process/die_with_parent.h"
+#include "common/process/open_files.h"
 #include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
 #include "common/simd/simd_level.h"
@@ -40,6 +41,7 @@ int Run(std::span<const char* const> args) {
     return 0;
   }
   InitLogging(absl::StrCat("ps/", settings->server.task));
+  RaiseOpenFileLimit();
   absl::StatusOr<SignalFd> signals = SignalFd::Create({SIGTERM, SIGINT});
   absl::StatusOr<std::unique_ptr<PsServer>> server =
       signals.ok() ? PsServer::Start(settings->server) : signals.status();

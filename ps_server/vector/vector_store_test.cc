@@ -53,8 +53,9 @@ class VectorStoreTest : public ::testing::Test {
   }
   absl::StatusOr<VectorReply> Run(const VectorRequest& request) {
     absl::StatusOr<VectorReply> reply = store_.Execute(request);
-    if (reply.ok()) {
-      last_id_ = std::max(last_id_, request.op_id());
+    if (reply.ok() && request.op_id() > last_id_) {
+      last_id_ = request.op_id();
+      logged_ += OperationLog::BytesFor(request, static_cast<uint64_t>(reply->scalar_size()));
     }
     return reply;
   }
@@ -112,10 +113,12 @@ class VectorStoreTest : public ::testing::Test {
                        : Vector();
   }
 
-  MemoryBudget budget_{"ps/0", 20 * kVectorBytes};
+  static constexpr uint64_t kBudget = 64 << 10;
+  MemoryBudget budget_{"ps/0", kBudget};
   FakeParameters parameters_;
   VectorStore store_{Shape(), &parameters_, &budget_};
   uint64_t last_id_ = 0;
+  uint64_t logged_ = 0;  // bytes of the operations that are remembered
 };
 
 // Per stripe, then in the order of the stripes.
@@ -316,7 +319,7 @@ TEST_F(VectorStoreTest, AnOperationThatFailsChangesNothingAndKeepsItsId) {
   long_one.mutable_only_free();
   long_one.add_free(std::string(VectorStore::kMaxRequestBytes, 'x'));
   EXPECT_EQ(Run(long_one).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(budget_.used(), kVectorBytes);
+  EXPECT_EQ(budget_.used(), VectorCost(kVectorBytes) + logged_);
   EXPECT_EQ(last_id_, 1u);
   ASSERT_OK(Fill(std::string(32, 'a'), 1.0));  // the second operation
 }
@@ -325,11 +328,15 @@ TEST_F(VectorStoreTest, MemoryIsAdmittedAndComesBack) {
   for (int i = 0; i < 20; ++i) {
     ASSERT_OK(Fill(absl::StrCat("v", i), i));
   }
-  const uint64_t used = 20 * kVectorBytes;
+  const uint64_t used = 20 * VectorCost(kVectorBytes) + logged_;
   EXPECT_EQ(budget_.used(), used);
+  // There is room for one more, but not for its record too.
+  ASSERT_OK_AND_ASSIGN(
+      const MemoryBudget::Reservation others,
+      budget_.Reserve(kBudget - used - VectorCost(kVectorBytes), "somebody", "something"));
   EXPECT_THAT(Fill("more", 1.0),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr(absl::StrCat("the sum is ", used + kVectorBytes)),
+                       AllOf(HasSubstr(absl::StrCat("over the limit of ", kBudget)),
                              HasSubstr("memory_limit_mib"), HasSubstr("\"more\""))));
   EXPECT_EQ(Open(1, 10, false).status().code(), absl::StatusCode::kResourceExhausted);
   ASSERT_OK_AND_ASSIGN(const auto held, store_.Find("v3"));
@@ -338,7 +345,7 @@ TEST_F(VectorStoreTest, MemoryIsAdmittedAndComesBack) {
   EXPECT_EQ(store_.Find("v3").status().code(), absl::StatusCode::kNotFound);
   // A reader still holds one of them.
   EXPECT_EQ(held->data()[0], 3.0f);
-  EXPECT_EQ(budget_.used(), 18 * kVectorBytes);
+  EXPECT_EQ(budget_.used(), 18 * VectorCost(kVectorBytes) + others.bytes() + logged_);
   ASSERT_OK(Fill("more", 1.0));
 }
 
@@ -360,7 +367,8 @@ TEST_F(VectorStoreTest, AnEvaluationFromTheProbeToTheShiftedSum) {
   Contribute(2, 0, gradient);
   ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(close));
   EXPECT_GE(reply.memory_bytes(), 2 * kVectorBytes + kFloats * sizeof(int64_t));
-  EXPECT_EQ(reply.memory_bytes(), budget_.used());
+  EXPECT_EQ(reply.memory_bytes() + 2 * (VectorCost(kVectorBytes) - kVectorBytes) + logged_,
+            budget_.used());
   const Vector w = Get("w"), g = Get("g");
   for (size_t i = 0; i < kFloats; ++i) {
     const double expected = 0.5 * 6.0 + 0.25 * static_cast<double>(w[i]);

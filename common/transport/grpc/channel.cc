@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/synchronization/mutex.h"
+#include "common/base/protobuf_log.h"
 #include "common/transport/frame/frame_codec.h"
 #include "grpc/grpc.h"
 #include "grpcpp/create_channel.h"
@@ -23,6 +24,7 @@ constexpr int kMessageSlackBytes = 64 << 10;
 
 void PrepareGrpc() {
   [[maybe_unused]] static const bool prepared = [] {
+    LogProtobufErrors();
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     grpc_init();
     return true;
@@ -36,7 +38,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamLookaheadBytes);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kClientLookaheadBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
