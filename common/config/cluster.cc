@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t kDefaultHeartbeatMs = 500;
 constexpr uint32_t kDefaultLostAfterMs = 3000;
+constexpr uint32_t kDefaultPsLostAfterMs = 30000;
 constexpr uint32_t kDefaultRpcDeadlineMs = 10000;
 constexpr uint32_t kDefaultMemoryLimitMib = 4096;
 constexpr uint32_t kDefaultMessageMemoryMib = 256;
@@ -111,6 +112,12 @@ class ClusterCheck {
                                     " ms, less than three heartbeats of ", heartbeat, " ms"),
                        absl::StrCat("write lost_after_ms: ", 3 * heartbeat, " or more"));
     }
+    if (cluster.ps_lost_after_ms() != 0 && cluster.ps_lost_after_ms() < lost_after) {
+      reporter_->Error("ps_lost_after_ms",
+                       absl::StrCat("a parameter server is lost after ", cluster.ps_lost_after_ms(),
+                                    " ms, before it is suspect, after ", lost_after, " ms"),
+                       absl::StrCat("write ps_lost_after_ms: ", lost_after, " or more"));
+    }
   }
 
   Reporter* reporter_;
@@ -123,9 +130,11 @@ void FillClusterDefaults(Cluster* cluster) {
   if (cluster->name().empty()) {
     cluster->set_name("monsoon");
   }
+  const uint32_t ps_lost_after = std::max(kDefaultPsLostAfterMs, cluster->lost_after_ms());
   SetDefaults({{"heartbeat_ms", kDefaultHeartbeatMs},
                {"lost_after_ms", kDefaultLostAfterMs},
-               {"rpc_deadline_ms", kDefaultRpcDeadlineMs}},
+               {"rpc_deadline_ms", kDefaultRpcDeadlineMs},
+               {"ps_lost_after_ms", static_cast<double>(ps_lost_after)}},
               cluster);
   for (ParameterServerTask& ps : *cluster->mutable_ps()) {
     SetDefaults({{"memory_limit_mib", kDefaultMemoryLimitMib},

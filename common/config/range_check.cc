@@ -56,6 +56,7 @@ constexpr Range kRanges[] = {
     {"WorkerTask.device_index", 0, 1023, "$0 is no device; GPUs count from 0"},
     {"WorkerTask.device_memory_limit_mib", 0, 1 << 20, "$0 MiB are more than $1"},
     {"Cluster.lost_after_ms", 0, kHourMs, kOverAnHour},
+    {"Cluster.ps_lost_after_ms", 0, kHourMs, kOverAnHour},
     {"Cluster.rpc_deadline_ms", 0, kHourMs, kOverAnHour},
     {"Dense.units", 1, kMaxExtent, kTooMany},
     {"Conv2d.filters", 1, kMaxExtent, kTooMany},

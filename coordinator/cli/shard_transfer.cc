@@ -38,6 +38,7 @@ class ShardTransfer : public ModelTransfer {
                                       location.max_stripe_bytes()));
     return ParameterClient::Create(
         {.job = location.job(),
+         .job_term = location.job_term(),
          .layout_hash = location.layout_hash(),
          .map = std::move(map),
          .addresses = {location.address().begin(), location.address().end()},

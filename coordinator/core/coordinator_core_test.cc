@@ -175,7 +175,7 @@ TEST_F(CoordinatorCoreTest, CancelInEachState) {
   ASSERT_OK(h_.core().Cancel("latest", h_.now()));
   EXPECT_EQ(h_.State(), CANCELLED);
   for (const ShardCommand& command : create) {
-    h_.core().OnCommand(command, h_.Execute(command), 1000, h_.now());
+    h_.core().OnCommand(command, {h_.Execute(command), 1000}, h_.now());
   }
   ASSERT_OK(h_.core().Delete("latest", h_.now()));  // Also frees what came late.
   h_.Settle();

@@ -12,7 +12,23 @@
 #include "coordinator/core/describe.h"
 
 namespace monsoon {
-namespace {}  // namespace
+namespace {
+
+const char* ShardStateName(ShardView::State state) {
+  switch (state) {
+    case ShardView::State::kNeverSeen:
+      return "NEVER SEEN";
+    case ShardView::State::kUp:
+      return "UP";
+    case ShardView::State::kSuspect:
+      return "SUSPECT";
+    case ShardView::State::kLost:
+      return "LOST";
+  }
+  return "";
+}
+
+}  // namespace
 
 absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
                                                     const std::string& client_id, bool init,
@@ -22,6 +38,9 @@ absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
     reply.set_job(known->id());
     reply.set_state(known->job_state());
     return reply;
+  }
+  if (!superseded_.empty()) {
+    return absl::FailedPreconditionError(superseded_);
   }
   RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
   std::set<std::string> taken;
@@ -63,6 +82,9 @@ ListReply CoordinatorCore::List(Moment moment) const {
   for (const auto& job : jobs_.jobs()) {
     *reply.add_job() = Summarize(*job, moment);
   }
+  for (OrphanJob& orphan : Orphans()) {
+    *reply.add_orphan() = std::move(orphan);
+  }
   return reply;
 }
 
@@ -87,6 +109,12 @@ absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Mome
 }
 
 absl::StatusOr<JobSummary> CoordinatorCore::Delete(const std::string& name, Moment moment) {
+  if (jobs_.Lookup(name) == nullptr) {
+    absl::StatusOr<JobSummary> orphans = DeleteOrphans(name);
+    if (orphans.ok()) {
+      return orphans;
+    }
+  }
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
   if (!job->ended_or_deleting()) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job->id(), " is ",
@@ -120,6 +148,7 @@ absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name) con
   location.set_job(job->id());
   *location.mutable_model() = job->plan.job.model();
   location.set_layout_hash(job->plan.layout_hash);
+  location.set_job_term(job->state().term());
   location.set_max_stripe_bytes(job->plan.max_stripe_bytes);
   for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
     location.add_address(cluster_.ps(shard).address());
@@ -138,9 +167,7 @@ InfoReply CoordinatorCore::Info() const {
     TaskStatus* const task = reply.add_task();
     task->set_task(absl::StrCat("ps/", i));
     task->set_address(cluster_.ps(static_cast<int>(i)).address());
-    task->set_state(shard.state == ShardView::State::kUp     ? "UP"
-                    : shard.state == ShardView::State::kLost ? "LOST"
-                                                             : "NEVER SEEN");
+    task->set_state(ShardStateName(shard.state));
     task->set_pid(shard.status.pid());
     task->set_last_seen_ms(shard.last_seen_ms);
   }

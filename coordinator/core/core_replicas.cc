@@ -27,11 +27,18 @@ absl::Status SessionClosed(const SessionKey& session) {
 }  // namespace
 
 JobRecord* CoordinatorCore::JobOfSession(const SessionKey& session) const {
-  if (active_ == nullptr || active_->id() != session.job()) {
+  if (active_ == nullptr || active_->id() != session.job() ||
+      active_->state().term() != session.job_term()) {
     return nullptr;
   }
   const DurableSession* const known = active_->ledger()->Find(session.worker());
   return known != nullptr && known->incarnation() == session.incarnation() ? active_ : nullptr;
+}
+
+bool CoordinatorCore::IsOver(const SessionKey& session) const {
+  const JobRecord* const job = jobs_.Lookup(session.job());
+  return job != nullptr && job->state().term() == session.job_term() &&
+         job->stage() >= JOB_ENDING;
 }
 
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
@@ -48,6 +55,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   const Member& member = membership_.member(worker);
   HeartbeatReply reply;
   reply.set_heartbeat_ms(cluster_.heartbeat_ms());
+  reply.set_term(term());
   switch (outcome) {
     case Membership::Outcome::kMustRejoin:
       reply.set_rejoin(true);
@@ -99,8 +107,7 @@ Assignment CoordinatorCore::MakeAssignment(const JobRecord& job, const SessionKe
 absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& request,
                                                         Moment moment) {
   JobRecord* const job = JobOfSession(request.session());
-  const JobRecord* const named = jobs_.Lookup(request.session().job());
-  if (named != nullptr && named->stage() >= JOB_ENDING) {
+  if (IsOver(request.session())) {
     if (job != nullptr) {
       RecordStats(job, request.session(), request.stats(), moment.now);
     }
@@ -124,8 +131,7 @@ absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& r
 
 absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& request,
                                                Moment moment) {
-  const JobRecord* const named = jobs_.Lookup(request.session().job());
-  if (named != nullptr && named->stage() >= JOB_ENDING) {
+  if (IsOver(request.session())) {
     return absl::OkStatus();
   }
   JobRecord* const job = JobOfSession(request.session());
@@ -148,8 +154,7 @@ absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& re
 
 absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request, Moment moment) {
   const SessionKey& session = request.session();
-  const JobRecord* const named = jobs_.Lookup(session.job());
-  if (named != nullptr && named->stage() >= JOB_ENDING) {
+  if (IsOver(session)) {
     return absl::OkStatus();
   }
   JobRecord* const job = JobOfSession(session);

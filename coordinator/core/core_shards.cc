@@ -27,9 +27,11 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
       membership_({cluster.name(), static_cast<uint32_t>(cluster.worker_size()),
                    absl::Milliseconds(cluster.lost_after_ms())},
                   &writer_),
-      shards_(static_cast<uint32_t>(cluster.ps_size()),
-              absl::Milliseconds(cluster.lost_after_ms())),
-      jobs_(&writer_) {}
+      shards_(static_cast<uint32_t>(cluster.ps_size()), absl::Milliseconds(cluster.lost_after_ms()),
+              absl::Milliseconds(cluster.ps_lost_after_ms())),
+      jobs_(&writer_) {
+  TakeTerm(0, moment.unix_ms);
+}
 
 bool CoordinatorCore::wants_poll() const {
   return active_ != nullptr && active_->stage() == JOB_ENDING && active_->final_round > poll_round_;
@@ -42,7 +44,9 @@ void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
     OnShardChange(*change, moment.now);
   }
   if (reply.ok()) {
+    CheckTerm(shard, reply->term(), moment);
     RecordShards(round);
+    FindMissingSlices(shard, round, moment.now);
   }
   Advance(moment.now);
 }
@@ -57,7 +61,7 @@ void CoordinatorCore::RecordShards(uint64_t round) {
     uint64_t lowest = UINT64_MAX;
     uint64_t highest = 0;
     for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-      const ShardJobStatus* const status = shards_.job(shard, job->id());
+      const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
       if (status == nullptr) {
         highest = 0;
         lowest = UINT64_MAX;
@@ -77,6 +81,22 @@ void CoordinatorCore::RecordShards(uint64_t round) {
   }
 }
 
+void CoordinatorCore::FindMissingSlices(uint32_t shard, uint64_t round, absl::Duration now) {
+  const std::string who = absl::StrCat(Shard(shard), " (pid ", shards_.shard(shard).status.pid(),
+                                       ") at ", cluster_.ps(static_cast<int>(shard)).address());
+  for (const auto& job : jobs_.jobs()) {
+    const bool expected = job->state().slices_ready() && !job->state().slices_lost() &&
+                          job->stage() != JOB_DELETING && round > job->ready_round &&
+                          shards_.shard(shard).round == round;
+    if (expected && shards_.job(shard, job->id(), job->state().term()) == nullptr) {
+      const std::string text =
+          absl::StrCat(who, " has no slice of it any more: somebody else deleted it");
+      Log(absl::StrCat("job ", job->id(), ": ", text));
+      LoseSlices(job.get(), SliceLoss::kDeleted, text, now);
+    }
+  }
+}
+
 void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration now) {
   const std::string who = absl::StrCat(Shard(change.shard), " (pid ", change.pid, ")");
   const std::string address = cluster_.ps(static_cast<int>(change.shard)).address();
@@ -84,8 +104,22 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
     case ShardChange::Kind::kJoined:
       Log(absl::StrCat(who, " is up at ", address));
       return;
+    case ShardChange::Kind::kSuspect: {
+      const std::string text = absl::StrFormat(
+          "%s at %s has been silent for %.1f s; jobs wait for it until it is lost, after %.0f s",
+          who, address, absl::ToDoubleSeconds(now - shards_.shard(change.shard).last_seen),
+          cluster_.ps_lost_after_ms() / 1000.0);
+      Log(text);
+      if (active_ != nullptr) {
+        active_->AddEvent(now, "shard_silent", Shard(change.shard), text);
+      }
+      return;
+    }
     case ShardChange::Kind::kBack:
       Log(absl::StrCat(who, " is back at ", address));
+      if (active_ != nullptr) {
+        active_->AddEvent(now, "shard_back", Shard(change.shard), absl::StrCat(who, " answers"));
+      }
       return;
     case ShardChange::Kind::kLost: {
       const ShardView& view = shards_.shard(change.shard);
@@ -96,7 +130,7 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
       }
       Log(text);
       for (const auto& job : jobs_.jobs()) {
-        LoseSlices(job.get(), text, false, now);
+        LoseSlices(job.get(), SliceLoss::kUnreachable, text, now);
       }
       return;
     }
@@ -105,15 +139,16 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
                                             address, " restarted as pid ", change.pid);
       Log(text);
       for (const auto& job : jobs_.jobs()) {
-        LoseSlices(job.get(), text, true, now);
+        LoseSlices(job.get(), SliceLoss::kRestarted, text, now);
       }
       return;
     }
   }
 }
 
-void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool restarted,
+void CoordinatorCore::LoseSlices(JobRecord* job, SliceLoss loss, const std::string& reason,
                                  absl::Duration now) {
+  const bool gone = loss != SliceLoss::kUnreachable;
   if (!job->state().slices_begun() || job->stage() == JOB_DELETING) {
     return;
   }
@@ -121,12 +156,12 @@ void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool
       (job->ledger() != nullptr && !job->ledger()->empty()) || job->started().has_value();
   const bool written = touched || (job->state().init() && job->state().slices_ready());
   if (job->ended_or_deleting()) {
-    if (restarted) {
+    if (gone) {
       job->Make([](StateUpdate* update) { update->mutable_slices_lost(); });
     }
     return;
   }
-  if (!restarted && !touched) {
+  if (!gone && !touched) {
     return;  // Nothing depends on it yet: wait for it to come back.
   }
   if (!written) {
@@ -140,25 +175,28 @@ void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool
     return;
   }
   for (uint32_t shard = 0; shard < shards_.size() && job->ledger() != nullptr; ++shard) {
-    if (restarted || shards_.shard(shard).state != ShardView::State::kUp) {
+    if (gone || shards_.shard(shard).state == ShardView::State::kLost) {
       job->ledger()->SkipShard(shard);
     }
   }
-  if (restarted) {
+  if (gone) {
     job->Make([](StateUpdate* update) { update->mutable_slices_lost(); });
   }
-  job->AddEvent(now, restarted ? "shard_restarted" : "shard_lost",
-                reason.substr(0, reason.find(' ')), reason);
+  const char* const kinds[] = {"shard_lost", "shard_restarted", "slice_deleted"};
+  job->AddEvent(now, kinds[static_cast<int>(loss)], reason.substr(0, reason.find(' ')), reason);
   End(job, FAILED,
       absl::StrCat(reason, "; its slice of job ", job->id(),
-                   restarted ? " is lost" : " cannot be reached"),
+                   gone ? " is lost" : " cannot be reached"),
       now);
 }
 
-void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status& status,
-                                uint64_t shard_epoch, Moment moment) {
+void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& answer,
+                                Moment moment) {
+  const absl::Status& status = answer.status;
+  term_in_force_ |= status.ok() && command.term == term();
   JobRecord* const job = jobs_.Lookup(command.job);
-  if (job == nullptr) {
+  if (job == nullptr || job->state().term() != command.job_term) {
+    OnOrphanDeleted(command, answer, moment.now);
     return;
   }
   switch (command.kind) {
@@ -167,7 +205,7 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status&
         if (status.ok()) {
           job->Make([&](StateUpdate* update) {
             update->mutable_shard_created()->set_shard(command.shard);
-            update->mutable_shard_created()->set_epoch(shard_epoch);
+            update->mutable_shard_created()->set_epoch(answer.shard_epoch);
           });
         }
         job->fanout.OnResult(
@@ -186,7 +224,7 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status&
     case Kind::kOpenSession:
     case Kind::kCloseSession:
       if (job->ledger() != nullptr) {
-        job->ledger()->OnResult(command, status, moment.now);
+        job->ledger()->OnResult(command, answer, moment.now);
       }
       break;
   }
@@ -235,6 +273,7 @@ void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
       return;  // Restarted meanwhile: the next poll tells, and the job begins anew.
     }
   }
+  job->ready_round = poll_round_;
   job->ChangeStage(JOB_READY, now);
 }
 
@@ -321,6 +360,7 @@ void CoordinatorCore::Advance(absl::Duration now) {
     for (const auto& job : jobs_.jobs()) {
       if (job->stage() == JOB_DELETING && job->fanout.done()) {
         Log(absl::StrCat("job ", job->id(), " deleted"));
+        deletions_[{job->id(), job->state().term()}].round = poll_round_;
         jobs_.Remove(job->id());
         changed = true;
         break;
@@ -363,10 +403,13 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
         ShardCommand command;
         command.shard = shard;
         command.job = job->id();
+        command.job_term = job->state().term();
         if (job->stage() == JOB_CREATING) {
           command.kind = Kind::kCreateJob;
           command.create = job->plan.CreateRequest(job->id(), shard, job->state().init());
-          command.replace = shards_.job(shard, job->id()) != nullptr;
+          command.create.set_job_term(job->state().term());
+          command.create.set_term(term());
+          command.replace = shards_.job(shard, job->id(), job->state().term()) != nullptr;
         } else {
           command.kind = Kind::kDeleteJob;
         }
@@ -376,8 +419,13 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
   }
   if (active_ != nullptr) {
     for (ShardCommand& command : active_->ledger()->Due(moment.now)) {
+      command.job_term = active_->state().term();
       commands.push_back(std::move(command));
     }
+  }
+  TakeOrphanCommands(moment.now, &commands);
+  for (ShardCommand& command : commands) {
+    command.term = term();
   }
   return commands;
 }

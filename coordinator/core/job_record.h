@@ -103,6 +103,8 @@ class JobRecord {
 
   // ---- volatile ----
   ShardFanout fanout;         // the creation or deletion that is under way
+  // The poll round under way when the last shard had made its slice: later ones show it.
+  uint64_t ready_round = 0;
   bool batch_driver = false;  // a thread drives, or has driven, the sandblaster
   std::optional<absl::Duration> no_replica_since;
   // The poll round that shows all pushes; the job ends with it.
