@@ -18,6 +18,7 @@ namespace {
 constexpr uint32_t kDefaultHeartbeatMs = 500;
 constexpr uint32_t kDefaultLostAfterMs = 3000;
 constexpr uint32_t kDefaultRpcDeadlineMs = 10000;
+constexpr uint32_t kDefaultWorkerWaitMs = 60000;
 constexpr uint32_t kDefaultMemoryLimitMib = 4096;
 constexpr uint32_t kDefaultMessageMemoryMib = 256;
 // A heartbeat a millisecond would be the load itself; the upper bounds only
@@ -125,7 +126,8 @@ void FillClusterDefaults(Cluster* cluster) {
   }
   SetDefaults({{"heartbeat_ms", kDefaultHeartbeatMs},
                {"lost_after_ms", kDefaultLostAfterMs},
-               {"rpc_deadline_ms", kDefaultRpcDeadlineMs}},
+               {"rpc_deadline_ms", kDefaultRpcDeadlineMs},
+               {"worker_wait_ms", kDefaultWorkerWaitMs}},
               cluster);
   for (ParameterServerTask& ps : *cluster->mutable_ps()) {
     SetDefaults({{"memory_limit_mib", kDefaultMemoryLimitMib},

@@ -74,13 +74,13 @@ TEST(ValidateConfigFiles, HoldsJobsAgainstTheOnlyCluster) {
   const std::string cluster = folder + "/cluster", job = folder + "/job";
   testing::WriteFile(cluster, testing::ValidCluster());
   testing::WriteFile(job,
-                     testing::Replaced(testing::ValidJob(), "n_fetch", "replicas: 99 n_fetch"));
+                     testing::Replaced(testing::ValidJob(), "n_fetch", "workers: 99 n_fetch"));
   EXPECT_TRUE(ValidateConfigFiles({job})[0].ok());
   const std::vector<ConfigFile> files = ValidateConfigFiles({job, cluster});
   ASSERT_EQ(files.size(), 2u);
   ASSERT_EQ(files[0].diagnostics.size(), 1u);
   EXPECT_EQ(files[0].diagnostics[0].file, job);
-  EXPECT_THAT(files[0].diagnostics[0].message, HasSubstr("wants 99 replicas"));
+  EXPECT_THAT(files[0].diagnostics[0].message, HasSubstr("wants 99 workers"));
   EXPECT_TRUE(files[1].ok());
   // With two clusters nobody knows which is meant.
   for (const ConfigFile& file : ValidateConfigFiles({job, cluster, cluster})) {

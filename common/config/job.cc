@@ -248,18 +248,18 @@ uint64_t ShardBytes(const Job& job, uint64_t floats) {
   return floats * sizeof(float) * copies + sums;
 }
 
-uint32_t WantedReplicas(const Job& job) {
-  return job.has_downpour() ? job.downpour().replicas() : job.sandblaster().replicas();
+uint32_t WantedWorkers(const Job& job) {
+  return job.has_downpour() ? job.downpour().workers() : job.sandblaster().workers();
 }
 
 absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
-  const uint32_t replicas = WantedReplicas(job);
+  const uint32_t wanted = WantedWorkers(job);
   const uint32_t workers = static_cast<uint32_t>(cluster.worker_size());
-  if (workers == 0 || replicas > workers) {
+  if (workers == 0 || wanted > workers) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "job \"", job.name(), "\" wants ", replicas == 0 ? "at least 1" : absl::StrCat(replicas),
-        " replicas, the cluster has ", workers, " workers"));
+        "job \"", job.name(), "\" wants ", wanted == 0 ? "at least 1" : absl::StrCat(wanted),
+        " workers, the cluster has ", workers));
   }
   const uint64_t stripe_bytes =
       1024 * uint64_t{job.stripe_kib() == 0 ? kDefaultStripeKib : job.stripe_kib()};

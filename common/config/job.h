@@ -55,6 +55,6 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster);
 uint64_t ShardBytes(const Job& job, uint64_t floats);
 
 // How many workers may take part, the first ones; 0: all.
-uint32_t WantedReplicas(const Job& job);
+uint32_t WantedWorkers(const Job& job);
 
 }  // namespace monsoon

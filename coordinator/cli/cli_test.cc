@@ -417,7 +417,7 @@ TEST_F(CliTest, ValidateTellsAllErrors) {
 
 TEST_F(CliTest, ValidateHoldsTheJobAgainstTheCluster) {
   const std::string greedy = Write(
-      "greedy.textproto", absl::StrReplaceAll(kJob, {{"downpour {", "downpour { replicas: 9"}}));
+      "greedy.textproto", absl::StrReplaceAll(kJob, {{"downpour {", "downpour { workers: 9"}}));
   EXPECT_EQ(Run({"validate", greedy}), 0);
   EXPECT_EQ(Run({"validate", greedy, cluster_}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("greedy.textproto"));
