@@ -51,7 +51,12 @@ int Serve(WorkerCommand command) {
     device_lost = true;
     kill(getpid(), SIGTERM);
   };
-  const absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(command.worker);
+  std::atomic<bool> refused = false;
+  command.worker.on_refused = [&refused](const absl::Status&) {
+    refused = true;
+    kill(getpid(), SIGTERM);
+  };
+  absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(command.worker);
   if (!worker.ok()) {
     return Fail(worker.status());
   }
@@ -65,6 +70,10 @@ int Serve(WorkerCommand command) {
   std::optional<int> signal;
   while (!signal.has_value()) {
     signal = signals->WaitFor(absl::Hours(1));
+  }
+  if (refused) {
+    worker->reset();  // nobody to say goodbye to; the reason stands in the log
+    return 2;
   }
   LOG(INFO) << "signal " << *signal << ": draining";
   (*worker)->Drain(kDrainGrace);

@@ -1,6 +1,7 @@
 #include "common/config/cluster.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -36,7 +37,8 @@ struct Listener {
 
 class ClusterCheck {
  public:
-  explicit ClusterCheck(Reporter* reporter) : reporter_(reporter) {}
+  ClusterCheck(Reporter* reporter, HostCheck host_check)
+      : reporter_(reporter), host_check_(std::move(host_check)) {}
 
   void Run(const Cluster& cluster) {
     CheckName(cluster.name());
@@ -96,6 +98,21 @@ class ClusterCheck {
       }
     }
     listeners_.push_back({task, *address, text});
+    if (!IsLoopback(text)) {
+      CheckHost(field, *address);
+    }
+  }
+
+  // Each host once: a look-up may take seconds.
+  void CheckHost(const std::string& field, const Address& address) {
+    if (!host_check_ || address.kind != Address::Kind::kTcp ||
+        !looked_up_.insert(address.host).second) {
+      return;
+    }
+    if (const absl::Status status = host_check_(address.host); !status.ok()) {
+      reporter_->Error(field, std::string(status.message()),
+                       "mend the name, or write the host's IP address");
+    }
   }
 
   void CheckTimes(const Cluster& cluster) {
@@ -115,6 +132,8 @@ class ClusterCheck {
   }
 
   Reporter* reporter_;
+  const HostCheck host_check_;
+  std::set<std::string> looked_up_;
   std::vector<Listener> listeners_;
 };
 
@@ -140,16 +159,19 @@ void FillClusterDefaults(Cluster* cluster) {
 }
 
 absl::Status ValidateCluster(const Cluster& cluster) {
-  return CheckWithoutFile([&](Reporter* reporter) { ClusterCheck(reporter).Run(cluster); });
+  return CheckWithoutFile(
+      [&](Reporter* reporter) { ClusterCheck(reporter, nullptr).Run(cluster); });
 }
 
 absl::StatusOr<LoadedCluster> LoadCluster(const std::string& path,
-                                          std::vector<Diagnostic>* diagnostics) {
+                                          std::vector<Diagnostic>* diagnostics,
+                                          const ClusterLoadOptions& options) {
   LoadedCluster loaded;
   loaded.path = path;
   RETURN_IF_ERROR(LoadText(
       path, &loaded.cluster,
-      [&](Reporter* reporter) { ClusterCheck(reporter).Run(loaded.cluster); }, diagnostics));
+      [&](Reporter* reporter) { ClusterCheck(reporter, options.host_check).Run(loaded.cluster); },
+      diagnostics, options.contents));
   FillClusterDefaults(&loaded.cluster);
   return loaded;
 }

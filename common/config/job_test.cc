@@ -210,7 +210,8 @@ TEST_F(OnCluster, EveryShardNeedsA64ByteLine) {
 TEST_F(OnCluster, ReplicasNeedWorkers) {
   job_.mutable_downpour()->set_workers(2);
   EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wants 2 workers, the cluster has 1")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("wants 2 workers, the cluster has 1")));
 }
 
 TEST_F(OnCluster, ParametersAndStateMustFitTheMemoryLimit) {
@@ -264,7 +265,8 @@ TEST_F(OnCluster, SandblasterReplicasNeedWorkers) {
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
   job_.mutable_sandblaster()->set_workers(2);
   EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wants 2 workers, the cluster has 1")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("wants 2 workers, the cluster has 1")));
 }
 
 }  // namespace

@@ -58,11 +58,11 @@ void CheckBeside(const Job& job, Reporter* reporter) {
   }
   if (job.has_downpour()) {
     if (job.downpour().workers() != sandblaster.workers()) {
-      reporter->Error("sandblaster.workers",
-                      absl::StrCat(sandblaster.workers(), " is not downpour.workers (",
-                                   job.downpour().workers(),
-                                   "): both parts of a chain have the same workers"),
-                      absl::StrCat("write workers: ", job.downpour().workers()));
+      reporter->Error(
+          "sandblaster.workers",
+          absl::StrCat(sandblaster.workers(), " is not downpour.workers (",
+                       job.downpour().workers(), "): both parts of a chain have the same workers"),
+          absl::StrCat("write workers: ", job.downpour().workers()));
     }
     return;
   }

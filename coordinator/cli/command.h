@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,9 +40,13 @@ class Invocation {
   std::optional<int> Parse(size_t min_positional, size_t max_positional);
   const std::vector<std::string>& positional() const { return positional_; }
 
-  // Says why the command cannot go on. Returns the exit code.
+  // Says why the command cannot go on, and what to do where the coordinator was not
+  // reached. Returns the exit code.
   int Fail(const absl::Status& status) const;
   int Usage(absl::string_view message) const;
+
+  // What Fail says to do where the coordinator was not reached.
+  void SetUnreachableHint(std::string hint) { unreachable_hint_ = std::move(hint); }
 
   // Data to the standard output, with a newline.
   void Print(absl::string_view text) const;
@@ -56,6 +61,7 @@ class Invocation {
   Environment* const environment_;
   FlagSet flags_;
   std::vector<std::string> positional_;
+  std::string unreachable_hint_;
 };
 
 // The --cluster flag and what comes of it.
@@ -72,7 +78,7 @@ class ClusterFlag {
   absl::StatusOr<std::unique_ptr<JobClient>> Connect() const;
 
  private:
-  const Invocation& call_;
+  Invocation* const call_;
   std::string path_;
 };
 
