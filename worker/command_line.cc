@@ -45,6 +45,7 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   flags.Add("fault", &fault,
             "faults for tests: delay_ms=20,drop=0.01,seed=1,compute_delay_ms=30,"
             "break_device_after=100");
+  AddLogFlags(&flags, &command.log);
   flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
   flags.Add("evaluate", &evaluate, "evaluate a model file and exit");
   flags.Add("model", &command.model, "with --evaluate: the .npz file");

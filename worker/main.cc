@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log_settings.h"
 #include "common/base/logging.h"
 #include "common/process/die_with_parent.h"
 #include "common/process/port_file.h"
@@ -40,7 +41,11 @@ int Evaluate(const WorkerCommand& command) {
 }
 
 int Serve(WorkerCommand command) {
-  InitLogging(absl::StrCat("worker/", command.worker.task));
+  if (const absl::Status status =
+          InitLogging(absl::StrCat("worker/", command.worker.task), command.log);
+      !status.ok()) {
+    return Fail(status);
+  }
   absl::StatusOr<SignalFd> signals = SignalFd::Create({SIGTERM, SIGINT});
   if (!signals.ok()) {
     return Fail(signals.status());

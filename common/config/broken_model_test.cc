@@ -112,7 +112,7 @@ const std::vector<BrokenFile>& Cases() {
         "FILE:5:1: error: layer[2]: layer \"average_pool1\": a window of 8 does not fit an input "
         "of "
         "2 (padding included)",
-        "FILE:6:17: error: layer[3].dense.units: must be at least 1",
+        "FILE:6:24: error: layer[3].dense.units: must be at least 1",
         "FILE:7:1: error: layer[4]: layer \"max_pool1\": pooling needs an input [channels, height, "
         "width], got [1]"}},
       {"LossOnAnImage",

@@ -150,7 +150,7 @@ TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
   };
   EXPECT_EQ(warnings("n_fetch: 2", "n_fetch: 2"), "");
   EXPECT_THAT(warnings("n_fetch: 2", "n_push: 4"),
-              HasSubstr("/job:9:11: warning: downpour.n_push: a push is the sum of 4 gradients of "
+              HasSubstr("/job:8:11: warning: downpour.n_push: a push is the sum of 4 gradients of "
                         "one point, and with momentum it moves by up to rate * n_push / (1 - "
                         "momentum) = 4 times their mean"));
   EXPECT_THAT(

@@ -38,6 +38,7 @@ Invocation::Invocation(const Command& command, std::span<const char* const> args
       flags_(absl::StrCat("coordinator ", command.name, *command.arguments == '\0' ? "" : " ",
                           command.arguments)) {
   flags_.SetSuggest(DidYouMeanFlag);
+  AddLogFlags(&flags_, &log_);
 }
 
 std::string Invocation::Help() const {
@@ -54,6 +55,9 @@ std::optional<int> Invocation::Parse(size_t min_positional, size_t max_positiona
     return kExitOk;
   }
   positional_ = *std::move(positional);
+  if (const absl::Status status = InitLogging("", log_, LogLevel::WARNING); !status.ok()) {
+    return Usage(status.message());
+  }
   if (positional_.size() < min_positional) {
     return Usage(absl::StrCat("an argument is missing: coordinator ", command_.name, " ",
                               command_.arguments));

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/flags.h"
+#include "common/base/log_settings.h"
 #include "common/config/cluster.h"
 #include "coordinator/cli/environment.h"
 #include "coordinator/cli/exit_code.h"
@@ -34,6 +35,9 @@ class Invocation {
 
   Environment& env() const { return *environment_; }
   FlagSet& flags() { return flags_; }
+  // What every command has beside its own flags; Parse has begun to log by it, with
+  // warnings only where nothing was said.
+  const LogSettings& log() const { return log_; }
 
   // The exit code when there is nothing left to do: --help was shown, or the
   // flags or the number of positional arguments are wrong.
@@ -60,6 +64,7 @@ class Invocation {
   const std::span<const char* const> args_;
   Environment* const environment_;
   FlagSet flags_;
+  LogSettings log_;
   std::vector<std::string> positional_;
   std::string unreachable_hint_;
 };

@@ -85,8 +85,8 @@ TEST_F(CoordinatorReasonsTest, AJobInTheQueueSaysWhoIsAheadAndWhyThatWaits) {
 // Seen by users: such a job held the queue without a word.
 TEST_F(CoordinatorReasonsTest, FinishingWithoutAWorkerSaysSoAndEnds) {
   StartTraining(PlanWithTest());
-  h_.Submit(h_.Plan(1));
   TrainToTheLastTest();
+  h_.Submit(h_.Plan(1));
   h_.Pass(absl::Seconds(10));  // worker/0 is silent
   EXPECT_EQ(h_.State("j-1"), FINISHING);
   EXPECT_THAT(h_.Reason("j-1"),

@@ -36,6 +36,7 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   flags.Add("port_file", &settings.port_file, "write the address here once it is served");
   flags.Add("insecure", &settings.server.insecure, "allow an address that others can reach");
   flags.Add("fault", &fault, "faults for tests: delay_ms=20,drop=0.01,seed=1");
+  AddLogFlags(&flags, &settings.log);
   flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
   ASSIGN_OR_RETURN(const std::vector<std::string> rest, flags.Parse(args));
   if (flags.help_wanted()) {

@@ -29,7 +29,7 @@ constexpr Words kWords[] = {
     {"tcp handshaker shutdown", "no connection in time"},
     {"handshake", "no connection in time"},
     {"connect failed: timeout", "no connection in time"},
-    {"connection timed out", "no connection in time"},
+    {"timed out", "no connection in time"},
     {"socket closed", "the connection broke"},
     {"connection reset", "the connection broke"},
     {"broken pipe", "the connection broke"},
