@@ -226,8 +226,10 @@ absl::StatusOr<JobSummary> Coordinator::Delete(const std::string& job) {
 }
 
 absl::StatusOr<JobLocation> Coordinator::Locate(const std::string& job) {
-  MutexLock lock(&mutex_);
-  return core_.Locate(job);
+  return WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.Locate(job, moment);
+  });
 }
 
 absl::StatusOr<InfoReply> Coordinator::Info() {

@@ -53,12 +53,15 @@ struct BatchTask {
   uint32_t contributions = 0;  // of a whole batch
 };
 
-// A training job without any replica fails after so long.
-inline constexpr absl::Duration kNoReplicaTimeout = absl::Seconds(60);
 // How long the client of submit --init may take to write the parameters.
 inline constexpr absl::Duration kInitTimeout = absl::Hours(1);
 // A worker that failed so often is left out of the job.
 inline constexpr int kMaxReplicaFailures = 3;
+// So many workers may be lost while they test a job's final parameters.
+inline constexpr int kMaxLostFinalTests = 5;
+
+// The event of a job whose final parameters do no better than guessing.
+inline constexpr char kAtChance[] = "at_chance";
 
 class CoordinatorCore {
  public:
@@ -78,7 +81,8 @@ class CoordinatorCore {
   absl::StatusOr<JobSummary> Cancel(const std::string& job, Moment moment);
   // Begins to free the slices; the job is gone when Exists is false.
   absl::StatusOr<JobSummary> Delete(const std::string& job, Moment moment);
-  absl::StatusOr<JobLocation> Locate(const std::string& job) const;
+  // UNAVAILABLE while a shard that holds a part of the job does not answer.
+  absl::StatusOr<JobLocation> Locate(const std::string& job, Moment moment) const;
   InfoReply Info() const;
   bool Exists(const std::string& job) const { return jobs_.Lookup(job) != nullptr; }
 
@@ -121,16 +125,27 @@ class CoordinatorCore {
  private:
   // core_jobs.cc
   JobSummary Summarize(const JobRecord& job, Moment moment) const;
-  std::string PendingReason(const JobRecord& job, Moment moment) const;
-  std::string MissingShards(absl::Duration now) const;
   void End(JobRecord* job, JobState state, const std::string& reason, absl::Duration now);
   void FinishEnding(JobRecord* job, absl::Duration now);
+
+  // core_reasons.cc
+  // Why the job waits, or ended; "" while nothing is missing.
+  std::string WaitReason(const JobRecord& job, Moment moment) const;
+  // "": no job is ahead of this queued one.
+  std::string QueueReason(const JobRecord& job, Moment moment) const;
+  // Of an active job without a replica.
+  std::string ReplicaReason(const JobRecord& job, absl::Duration now) const;
+  std::string AbsentWorkers(const JobRecord& job, absl::Duration now) const;
+  std::string MissingShards(absl::Duration now) const;
 
   // core_shards.cc
   void Advance(absl::Duration now);
   void AdvanceCreation(JobRecord* job, absl::Duration now);
   void AdvanceActive(JobRecord* job, absl::Duration now);
   void OpenSessions(JobRecord* job, absl::Duration now);
+  // Fails a job that has begun to train and has had no worker for too long.
+  void AwaitReplica(JobRecord* job, absl::Duration now);
+  absl::Duration worker_wait() const { return absl::Milliseconds(cluster_.worker_wait_ms()); }
   void OnShardChange(const ShardChange& change, absl::Duration now);
   // What has become of a job's slice on a shard.
   enum class SliceLoss { kUnreachable, kRestarted, kDeleted };
@@ -173,6 +188,9 @@ class CoordinatorCore {
                     absl::Duration now);
   Assignment MakeAssignment(const JobRecord& job, const SessionKey& session) const;
   void TakeJobEvents(JobRecord* job, absl::Duration now);
+  // Notes when the final parameters do no better on the test set than guessing.
+  void CompareWithChance(JobRecord* job, const ReportEvaluationRequest& request,
+                         absl::Duration now);
   void Log(std::string line) { log_.push_back(std::move(line)); }
 
   const Cluster cluster_;

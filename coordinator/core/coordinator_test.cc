@@ -103,6 +103,7 @@ class CoordinatorTest : public ::testing::Test {
     cluster_.set_lost_after_ms(500);
     cluster_.set_ps_lost_after_ms(500);
     cluster_.set_rpc_deadline_ms(4000);
+    cluster_.set_worker_wait_ms(60000);
     std::vector<std::unique_ptr<ShardGateway>> gateways;
     for (uint32_t i = 0; i < 2; ++i) {
       ParameterServerTask* const ps = cluster_.add_ps();

@@ -35,7 +35,8 @@ struct FakeShard {
 
 class CoreHarness {
  public:
-  explicit CoreHarness(uint32_t shards, uint32_t workers) : shards_(shards) {
+  explicit CoreHarness(uint32_t shards, uint32_t workers, uint32_t worker_wait_ms = 60000)
+      : shards_(shards) {
     cluster_.set_name("c");
     cluster_.mutable_coordinator()->set_address("unix-abstract:c");
     for (uint32_t i = 0; i < shards; ++i) {
@@ -50,6 +51,7 @@ class CoreHarness {
     cluster_.set_lost_after_ms(3000);
     cluster_.set_ps_lost_after_ms(30000);
     cluster_.set_rpc_deadline_ms(10000);
+    cluster_.set_worker_wait_ms(worker_wait_ms);
     core_ = std::make_unique<CoordinatorCore>(
         cluster_, 1, now(), [this](const StateUpdate& update) { updates_.push_back(update); });
   }

@@ -16,6 +16,16 @@ using Phase = JobProcedure::Phase;
 std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
 std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
 
+// What people must know of a job that ends well: that its model guesses.
+std::string SuccessReason(const JobRecord& job) {
+  for (const JobDescription::Event& event : job.state().event()) {
+    if (event.kind() == kAtChance) {
+      return event.text();
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment,
@@ -328,28 +338,57 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
   TakeJobEvents(job, now);
   if (job->procedure()->phase() == Phase::kDone) {
     if (!job->hands_over()) {
-      End(job, SUCCEEDED, "", now);
+      End(job, SUCCEEDED, SuccessReason(*job), now);
       return;
     }
     BeginBatch(job, now);
   }
   OpenSessions(job, now);
-  if (!job->started() || !job->ledger()->empty()) {
+  AwaitReplica(job, now);
+}
+
+void CoordinatorCore::AwaitReplica(JobRecord* job, absl::Duration now) {
+  if (!job->started()) {
+    return;
+  }
+  const bool present = !job->procedure()->replicas().empty();
+  if (!present) {
+    job->replica_since.reset();
+  } else if (!job->replica_since) {
+    job->replica_since = now;
+  }
+  // One that is lost again at once, with nothing done, has not come back: it took
+  // lost_after_ms to see that it is gone.
+  const uint64_t done = job->procedure()->examples_done();
+  const bool stays =
+      present && (!job->no_replica_since || done > job->done_before_wait ||
+                  now - *job->replica_since >= 2 * absl::Milliseconds(cluster_.lost_after_ms()));
+  if (stays) {
     job->no_replica_since.reset();
+    job->done_before_wait = done;
     return;
   }
   if (!job->no_replica_since) {
     job->no_replica_since = now;
     job->AddEvent(now, "no_worker", "", "waits for a worker to join");
   }
-  if (now - *job->no_replica_since > kNoReplicaTimeout ||
-      static_cast<uint32_t>(job->state().excluded_size()) == job->plan.replicas) {
-    End(job, FAILED,
-        absl::StrFormat(
-            "no worker for %.0f s%s%s", absl::ToDoubleSeconds(now - *job->no_replica_since),
-            job->state().last_failure().empty() ? "" : "; last: ", job->state().last_failure()),
-        now);
+  const bool none_may = static_cast<uint32_t>(job->state().excluded_size()) == job->plan.replicas;
+  if (present || (now - *job->no_replica_since <= worker_wait() && !none_may)) {
+    return;
   }
+  std::string reason = absl::StrFormat("no worker for %.0f s (worker_wait_ms: %d); waited for %s",
+                                       absl::ToDoubleSeconds(now - *job->no_replica_since),
+                                       cluster_.worker_wait_ms(), AbsentWorkers(*job, now));
+  if (!job->state().last_failure().empty()) {
+    absl::StrAppend(&reason, "; last: ", job->state().last_failure());
+  }
+  if (job->job_state() == FINISHING) {
+    absl::StrAppend(&reason,
+                    "; the data is done and the final evaluation is missing: `coordinator "
+                    "export ",
+                    job->id(), "` gives the parameters");
+  }
+  End(job, FAILED, reason, now);
 }
 
 void CoordinatorCore::Advance(absl::Duration now) {
