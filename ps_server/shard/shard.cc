@@ -1,5 +1,6 @@
 #include "ps_server/shard/shard.h"
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -15,7 +16,8 @@ namespace monsoon {
 namespace {
 
 absl::Status UnknownJob(const std::string& job) {
-  return absl::NotFoundError(absl::StrCat("no job \"", job, "\" on this shard"));
+  return absl::NotFoundError(
+      absl::StrCat("no job \"", Shorten(job, kMaxJobName), "\" on this shard"));
 }
 
 }  // namespace
@@ -47,10 +49,11 @@ absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& requ
   std::vector<std::shared_ptr<ShardJob>> page;
   {
     MutexLock lock(&jobs_mutex_);
-    auto next = jobs_.upper_bound(request.after_job());
+    auto next = jobs_.upper_bound({request.after_job(), request.after_job_term()});
     for (; next != jobs_.end() && page.size() < kJobsPerStatus; ++next) {
       page.push_back(next->second);
     }
+    reply.set_term(term_);
     reply.set_more_jobs(next != jobs_.end());
   }
   for (const std::shared_ptr<ShardJob>& job : page) {
@@ -65,9 +68,20 @@ absl::Status Shard::CheckServing() const {
                    : absl::OkStatus();
 }
 
+absl::Status Shard::Fence(uint64_t term) {
+  MutexLock lock(&jobs_mutex_);
+  if (term < term_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("ps/", options_.task, " obeys the coordinator of term ", term_,
+                     "; this call is of term ", term, ", an earlier one's"));
+  }
+  term_ = term;
+  return absl::OkStatus();
+}
+
 class Shard::Creation {
  public:
-  Creation(Shard* shard, std::string job) : shard_(shard), job_(std::move(job)) {}
+  Creation(Shard* shard, JobKey job) : shard_(shard), job_(std::move(job)) {}
   ~Creation() {
     if (begun_) {
       MutexLock lock(&shard_->jobs_mutex_);
@@ -104,7 +118,7 @@ class Shard::Creation {
 
  private:
   Shard* const shard_;
-  const std::string job_;
+  const JobKey job_;
   bool begun_ = false;
 };
 
@@ -116,8 +130,11 @@ absl::StatusOr<CreateShardJobReply> Shard::AnswerAgain(const ShardJob& job,
   return absl::AlreadyExistsError("it exists with other content");
 }
 
-absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& request) {
+absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& call) {
   RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(call.term()));
+  CreateShardJobRequest request = call;
+  request.clear_term();  // A later coordinator may repeat it.
   absl::StatusOr<CreateShardJobReply> reply = MakeJob(request);
   return reply.ok() || absl::IsResourceExhausted(reply.status())
              ? std::move(reply)
@@ -126,11 +143,11 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
 }
 
 absl::StatusOr<CreateShardJobReply> Shard::MakeJob(const CreateShardJobRequest& request) {
-  if (const std::shared_ptr<ShardJob> job = FindJob(request.job())) {
+  if (const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term())) {
     return AnswerAgain(*job, request);
   }
   ASSIGN_OR_RETURN(ShardJobPlan plan, PlanJob(request));
-  Creation creation(this, request.job());
+  Creation creation(this, {request.job(), request.job_term()});
   RETURN_IF_ERROR(creation.Begin());
   ASSIGN_OR_RETURN(MemoryBudget::Reservation memory,
                    budget_.Reserve(plan.memory_bytes, absl::StrCat("job ", request.job()),
@@ -151,15 +168,16 @@ absl::StatusOr<CreateShardJobReply> Shard::MakeJob(const CreateShardJobRequest& 
   return job->Describe();
 }
 
-absl::Status Shard::DeleteJob(const std::string& job) {
+absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) {
+  RETURN_IF_ERROR(Fence(term));
   std::shared_ptr<ShardJob> deleted;  // freed after the lock
   MutexLock lock(&jobs_mutex_);
-  if (const auto made = creations_.find(job); made != creations_.end()) {
+  if (const auto made = creations_.find({job, job_term}); made != creations_.end()) {
     made->second = true;
     return absl::UnavailableError(absl::StrCat("ps/", options_.task, ": job ", job,
                                                " is being made, which is given up; ask again"));
   }
-  if (const auto found = jobs_.find(job); found != jobs_.end()) {
+  if (const auto found = jobs_.find({job, job_term}); found != jobs_.end()) {
     deleted = std::move(found->second);
     deleted->Retire();
     jobs_.erase(found);
@@ -167,22 +185,27 @@ absl::Status Shard::DeleteJob(const std::string& job) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session) {
+absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session, uint64_t term) {
   RETURN_IF_ERROR(CheckServing());
-  const std::shared_ptr<ShardJob> job = FindJob(session.job());
+  RETURN_IF_ERROR(Fence(term));
+  const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term());
   if (job == nullptr) {
     return UnknownJob(session.job());
   }
-  RETURN_IF_ERROR(job->OpenSession({session.worker(), session.incarnation()}));
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> applied,
+                   job->OpenSession({session.worker(), session.incarnation()}));
   OpenSessionReply reply;
   reply.set_shard_epoch(options_.shard_epoch);
+  reply.set_resumed(applied.has_value());
+  reply.set_applied(applied.value_or(0));
   return reply;
 }
 
-absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session) {
+absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session, uint64_t term) {
+  RETURN_IF_ERROR(Fence(term));
   CloseSessionReply reply;
   // Without the job there is nothing left that could be applied.
-  if (const std::shared_ptr<ShardJob> job = FindJob(session.job())) {
+  if (const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term())) {
     ASSIGN_OR_RETURN(const uint64_t applied,
                      job->CloseSession({session.worker(), session.incarnation()}));
     reply.set_applied(applied);
@@ -192,13 +215,14 @@ absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session)
 
 absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
   RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(request.term()));
   // First: a shard that was started anew does not know the job either.
   if (request.shard_epoch() != options_.shard_epoch) {
     return absl::AbortedError(absl::StrCat("ps/", options_.task, ": its epoch is ",
                                            options_.shard_epoch, ", not ", request.shard_epoch(),
                                            ": it was started anew and has lost the job's vectors"));
   }
-  const std::shared_ptr<ShardJob> job = FindJob(request.job());
+  const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
   if (job == nullptr) {
     return UnknownJob(request.job());
   }
@@ -227,7 +251,8 @@ PushReply Shard::RefuseUnknownJob(const Request& request) const {
 absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* payload,
                                       AlignedFloats* scratch) {
   RETURN_IF_ERROR(ValidatePushFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  const std::shared_ptr<ShardJob> job =
+      FindJob(request.session().job(), request.session().job_term());
   return job == nullptr ? RefuseUnknownJob(request)
                         : job->Push(request, payload, scratch, draining_);
 }
@@ -235,7 +260,8 @@ absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* p
 absl::StatusOr<PushReply> Shard::Contribute(const ContributeRequest& request, ChunkCursor* payload,
                                             AlignedFloats* scratch) {
   RETURN_IF_ERROR(ValidateContributeFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  const std::shared_ptr<ShardJob> job =
+      FindJob(request.session().job(), request.session().job_term());
   return job == nullptr ? RefuseUnknownJob(request)
                         : job->Contribute(request, payload, scratch, draining_);
 }
@@ -244,7 +270,7 @@ absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor
                                         AlignedFloats* scratch) {
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(ValidateWriteFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job = FindJob(request.job());
+  const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
   if (job == nullptr) {
     return UnknownJob(request.job());
   }
@@ -252,7 +278,7 @@ absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor
 }
 
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& request) const {
-  std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  std::shared_ptr<ShardJob> job = FindJob(request.session().job(), request.session().job_term());
   if (job == nullptr) {
     return UnknownJob(request.session().job());
   }
@@ -260,9 +286,9 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& 
   return job;
 }
 
-std::shared_ptr<ShardJob> Shard::FindJob(const std::string& job) const {
+std::shared_ptr<ShardJob> Shard::FindJob(const std::string& job, uint64_t job_term) const {
   MutexLock lock(&jobs_mutex_);
-  const auto found = jobs_.find(job);
+  const auto found = jobs_.find({job, job_term});
   return found == jobs_.end() ? nullptr : found->second;
 }
 

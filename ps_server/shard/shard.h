@@ -2,7 +2,8 @@
 // clocks, randomness or gRPC. It holds its slice of every job and answers the
 // RPCs of proto/parameter_server.proto and the frames of proto/tensor.proto.
 //
-// It does not talk to other shards and writes nothing to disk.
+// It does not talk to other shards and writes nothing to disk. Calls of a coordinator
+// whose life is over are refused by their term (parameter_server.proto).
 //
 // Nothing that a peer sends takes memory which the budget does not count, but for
 // the message itself and a description of its model.
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -51,12 +53,12 @@ class Shard {
   // exists with other content; Unavailable while another call makes it. Blocks
   // until the slice is filled.
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request);
-  // Its memory is free for the next job. Unavailable when it is still being made:
-  // that is given up, and the call must be repeated.
-  absl::Status DeleteJob(const std::string& job);
+  // An unknown job is OK: it was deleted before. Its memory is free for the next job. Unavailable
+  // when it is still being made: that is given up, and the call must be repeated.
+  absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0);
 
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session);
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session);
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0);
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term = 0);
 
   // One operation on a job's vectors; see VectorStore. ABORTED when the request
   // was meant for an earlier epoch, NotFound for an unknown job.
@@ -79,12 +81,22 @@ class Shard {
   void StartDraining() { draining_ = true; }
   bool draining() const { return draining_; }
 
-  std::shared_ptr<ShardJob> FindJob(const std::string& job) const;
+  std::shared_ptr<ShardJob> FindJob(const std::string& job, uint64_t job_term = 0) const;
 
  private:
   // A job being made, until it is destroyed.
   class Creation;
 
+  // A job of any life of the coordinator.
+  struct JobKey {
+    std::string job;
+    uint64_t term = 0;
+    auto operator<=>(const JobKey&) const = default;
+  };
+
+  // Notes the term of a control call; FailedPrecondition for that of a coordinator
+  // which has been replaced.
+  absl::Status Fence(uint64_t term);
   absl::Status CheckServing() const;
   absl::StatusOr<CreateShardJobReply> MakeJob(const CreateShardJobRequest& request);
   // What a repeated request is answered.
@@ -99,9 +111,10 @@ class Shard {
   MemoryBudget budget_;  // outlives the jobs
 
   mutable Mutex jobs_mutex_;
-  std::map<std::string, std::shared_ptr<ShardJob>> jobs_ ABSL_GUARDED_BY(jobs_mutex_);
+  std::map<JobKey, std::shared_ptr<ShardJob>> jobs_ ABSL_GUARDED_BY(jobs_mutex_);
   // Jobs being made: whether they were deleted meanwhile. Not in jobs_.
-  std::map<std::string, bool> creations_ ABSL_GUARDED_BY(jobs_mutex_);
+  std::map<JobKey, bool> creations_ ABSL_GUARDED_BY(jobs_mutex_);
+  uint64_t term_ ABSL_GUARDED_BY(jobs_mutex_) = 0;  // the highest seen
 };
 
 }  // namespace monsoon

@@ -77,8 +77,9 @@ class ShardJob final : private SliceParameters {
   CreateShardJobReply Describe() const;
   ShardJobStatus GetStatus() const;
 
+  // The records that it has applied here, where it was open before.
   // ResourceExhausted when the budget has no room for its windows.
-  absl::Status OpenSession(SessionId session);
+  absl::StatusOr<std::optional<uint64_t>> OpenSession(SessionId session);
   // Returns the records that the session applied here. ResourceExhausted for one
   // that was never open, when there is no room to remember it.
   absl::StatusOr<uint64_t> CloseSession(SessionId session);

@@ -38,14 +38,18 @@ absl::Status ShardJob::ReserveSessionRecord() {
   return absl::OkStatus();
 }
 
-absl::Status ShardJob::OpenSession(SessionId session) {
+absl::StatusOr<std::optional<uint64_t>> ShardJob::OpenSession(SessionId session) {
   MutexLock lock(&sessions_mutex_);
   absl::StatusOr<SessionTable::Opening> opening = sessions_.PlanOpen(session);
   if (!opening.ok()) {
     return Annotate(opening.status(), absl::StrCat("job ", facts_.job));
   }
   if (opening->already_open) {
-    return absl::OkStatus();
+    uint64_t applied = 0;
+    for (const auto& stripe : stripes_) {
+      applied += stripe->AppliedBy(session);
+    }
+    return std::make_optional(applied);
   }
   ASSIGN_OR_RETURN(
       MemoryBudget::Reservation memory,
@@ -62,7 +66,7 @@ absl::Status ShardJob::OpenSession(SessionId session) {
     stripe->OpenSession(session, slot);
   }
   slice_.Publish(slot);
-  return absl::OkStatus();
+  return std::optional<uint64_t>();
 }
 
 absl::StatusOr<ShardJob::Shared> ShardJob::Share(std::optional<SessionId> session) {
