@@ -95,7 +95,7 @@ absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents, const st
   return absl::InvalidArgumentError("this is neither a cluster, a job nor a model file");
 }
 
-ConfigFile ValidateConfigFile(const std::string& path) {
+ConfigFile ValidateConfigFile(const std::string& path, const ValidateOptions& options) {
   ConfigFile file{.path = path};
   std::string text;
   if (!ReadConfigFile(path, &text, &file.diagnostics)) {
@@ -117,7 +117,9 @@ ConfigFile ValidateConfigFile(const std::string& path) {
       }
       break;
     case ConfigKind::kJob:
-      if (absl::StatusOr<Job> job = LoadJob(path, {}, &file.diagnostics); job.ok()) {
+      if (absl::StatusOr<Job> job =
+              LoadJob(path, {.check_data_values = options.check_data_values}, &file.diagnostics);
+          job.ok()) {
         file.contents = *std::move(job);
       }
       break;
@@ -130,10 +132,11 @@ ConfigFile ValidateConfigFile(const std::string& path) {
   return file;
 }
 
-std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths) {
+std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths,
+                                            const ValidateOptions& options) {
   std::vector<ConfigFile> files;
   for (const std::string& path : paths) {
-    files.push_back(ValidateConfigFile(path));
+    files.push_back(ValidateConfigFile(path, options));
   }
   const Cluster* cluster = nullptr;
   int clusters = 0;

@@ -37,12 +37,18 @@ struct ConfigFile {
   bool ok() const { return diagnostics.empty(); }
 };
 
+struct ValidateOptions {
+  // Read the data sets that a job names to their ends (LoadOptions).
+  bool check_data_values = false;
+};
+
 // Loads the file as what it is. Data files that a job names are looked at; no
 // port is opened.
-ConfigFile ValidateConfigFile(const std::string& path);
+ConfigFile ValidateConfigFile(const std::string& path, const ValidateOptions& options = {});
 
 // Each of the files; where exactly one of them is a right cluster file, the
 // right jobs are held against that cluster too.
-std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths);
+std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths,
+                                            const ValidateOptions& options = {});
 
 }  // namespace monsoon

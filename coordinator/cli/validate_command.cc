@@ -49,11 +49,14 @@ std::string ValidationJson(const std::vector<ConfigFile>& files, bool ok) {
 
 int RunValidate(Invocation& call) {
   bool json = false;
+  ValidateOptions options;
   call.flags().Add("json", &json, "one JSON object on the standard output");
+  call.flags().Add("data", &options.check_data_values,
+                   "read the data sets to their ends: NaN, infinities, damaged files");
   if (const std::optional<int> code = call.Parse(1, SIZE_MAX)) {
     return *code;
   }
-  const std::vector<ConfigFile> files = ValidateConfigFiles(call.positional());
+  const std::vector<ConfigFile> files = ValidateConfigFiles(call.positional(), options);
   const bool ok = std::all_of(files.begin(), files.end(), [](const auto& f) { return f.ok(); });
   if (json) {
     call.Print(ValidationJson(files, ok));
