@@ -78,7 +78,11 @@ class JobLoader {
     }
     if (structure_ok_) {
       Reporter reporter(path_, &locations_, &diagnostics_);
-      CheckJob(job_, options_.check_data_files, &reporter);
+      CheckJob(job_,
+               !options_.check_data_files   ? DataCheck::kNothing
+               : options_.check_data_values ? DataCheck::kValues
+                                            : DataCheck::kHeaders,
+               &reporter);
     }
     SortDiagnostics(&diagnostics_);
     return std::move(job_);
@@ -235,7 +239,7 @@ absl::Status ValidateJob(const Job& job) {
     if (!job.model_file().empty()) {
       reporter->Error("model_file", "a submitted job carries its model itself");
     }
-    CheckJob(job, /*check_data_files=*/false, reporter);
+    CheckJob(job, DataCheck::kNothing, reporter);
   });
 }
 
