@@ -210,8 +210,7 @@ absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor
 }
 
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& request) const {
-  std::shared_ptr<ShardJob> job =
-      FindJob(request.session().job(), request.session().job_term());
+  std::shared_ptr<ShardJob> job = FindJob(request.session().job(), request.session().job_term());
   if (job == nullptr) {
     return UnknownJob(request.session().job());
   }

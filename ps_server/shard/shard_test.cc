@@ -330,6 +330,50 @@ TEST_F(ShardTest, ANewIncarnationClosesTheOlderOne) {
   EXPECT_EQ(shard_.CloseSession(session_)->applied(), 1u);
 }
 
+// Ids and incarnations begin again with each life of the coordinator.
+TEST_F(ShardTest, AKeyThatReturnsInAnotherTermIsAnotherJobs) {
+  const Vector g(kStripe, 1.0f);
+  EXPECT_EQ(PushOne(MakePush(0, 1), g).verdict(), APPLIED);
+  request_.set_job_term(8);
+  request_.set_term(8);
+  ASSERT_OK(shard_.CreateJob(request_));
+  session_.set_job_term(8);
+  EXPECT_EQ(PushOne(MakePush(0, 1), g).verdict(), REFUSED_SESSION);
+  ASSERT_OK_AND_ASSIGN(const OpenSessionReply opened, shard_.OpenSession(session_, 8));
+  EXPECT_FALSE(opened.resumed());
+  // Not a duplicate of the other job's.
+  const PushVerdict verdict = PushOne(MakePush(0, 1), g);
+  EXPECT_EQ(verdict.verdict(), APPLIED);
+  EXPECT_EQ(verdict.version(), 1u);
+  ASSERT_OK(shard_.DeleteJob("job-1", 8, 8));
+  EXPECT_NE(shard_.FindJob("job-1"), nullptr);  // The older one stays.
+}
+
+TEST_F(ShardTest, ACoordinatorThatWasReplacedIsNotObeyed) {
+  ASSERT_OK(shard_.DeleteJob("no-such-job", 0, 5));
+  EXPECT_EQ(shard_.GetStatus({})->term(), 5u);
+  const auto refused =
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("obeys the coordinator of term 5"));
+  request_.set_term(4);
+  EXPECT_THAT(shard_.CreateJob(request_), refused);
+  EXPECT_THAT(shard_.DeleteJob("job-1", 0, 4), refused);
+  EXPECT_THAT(shard_.OpenSession(session_, 4), refused);
+  EXPECT_THAT(shard_.CloseSession(session_, 4), refused);
+  VectorRequest vector;
+  vector.set_term(4);
+  EXPECT_THAT(shard_.Vector(vector), refused);
+  // The data of a session that is open goes on.
+  EXPECT_EQ(PushOne(MakePush(0, 1), Vector(kStripe, 1.0f)).verdict(), APPLIED);
+}
+
+TEST_F(ShardTest, AnOpenSessionIsResumedWithWhatItHasApplied) {
+  EXPECT_EQ(PushOne(MakePush(0, 1), Vector(kStripe, 1.0f)).verdict(), APPLIED);
+  EXPECT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 1.0f)).verdict(), APPLIED);
+  ASSERT_OK_AND_ASSIGN(const OpenSessionReply reply, shard_.OpenSession(session_));
+  EXPECT_TRUE(reply.resumed());
+  EXPECT_EQ(reply.applied(), 2u);
+}
+
 TEST_F(ShardTest, CreateJobIsSafeToRepeatAndRefusesOtherContent) {
   ASSERT_OK_AND_ASSIGN(const CreateShardJobReply reply, shard_.CreateJob(request_));
   EXPECT_EQ(reply.shard_epoch(), kEpoch);
