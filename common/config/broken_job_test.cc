@@ -18,8 +18,19 @@ const std::vector<BrokenFile>& Cases() {
        "seed: 7",
        "compute_precision: HALF",
        {"FILE:5:20: error: compute_precision: expected one of FLOAT32, TF32, BFLOAT16, FLOAT16, "
-        "found "
-        "HALF"}},
+        "found HALF; write FLOAT16"}},
+      {"OptimizerThatIsNotThere",
+       "momentum { rate: 0.1 momentum: 0.9 }",
+       "adam { rate: 0.001 }",
+       {"FILE:11:5: error: downpour.optimizer.adam: Optimizer has no field \"adam\"; there are "
+        "sgd, "
+        "momentum and adagrad; adagrad { rate: 0.03 } has a rate for each parameter too"}},
+      {"WorkersOnceCalledReplicas",
+       "n_fetch: 2",
+       "replicas: 2",
+       {"FILE:8:3: error: downpour.replicas: Downpour has no field \"replicas\"; write workers: it "
+        "counts worker processes; how many replicas each has is said in the cluster file (worker { "
+        "replicas: N })"}},
       {"NanRate",
        "rate: 0.1 ",
        "rate: nan ",

@@ -131,16 +131,16 @@ const std::vector<BrokenFile>& Cases() {
         "epochs: 10 }"}},
       {"ChainOfDifferentReplicas",
        "evaluation { batch_size: 10 }",
-       "downpour { replicas: 2 optimizer { sgd { rate: 0.1 } } } stop { epochs: 1 }",
-       {"FILE:6:1: error: sandblaster.replicas: 0 is not downpour.replicas (2): both parts of a "
-        "chain have the same replicas; write replicas: 2"}},
+       "downpour { workers: 2 optimizer { sgd { rate: 0.1 } } } stop { epochs: 1 }",
+       {"FILE:6:1: error: sandblaster.workers: 0 is not downpour.workers (2): both parts of a "
+        "chain have the same workers; write workers: 2"}},
       {"SyntheticObjective",
        "history: 5",
        "synthetic { condition: 100 }",
        {"FILE:7:3: error: sandblaster.synthetic: Sandblaster has no field \"synthetic\"; its "
         "fields "
         "are algorithm, history, max_iterations, l2, gradient_tolerance, line_search, "
-        "sample_examples, chunk_examples, chunks_per_contribution, no_backup_copies, replicas, "
+        "sample_examples, chunk_examples, chunks_per_contribution, no_backup_copies, workers, "
         "evaluate_every_iterations"}},
       {"MisspeltMode",
        "sandblaster {",

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/config_test_util.h"
+#include "common/config/host_check.h"
 #include "common/config/job.h"
 #include "common/config/model.h"
 #include "common/model/parameter_layout.h"
@@ -102,19 +103,93 @@ TEST(ValidateConfigFiles, HoldsJobsAgainstTheOnlyCluster) {
   testing::WriteFixtures(folder);
   const std::string cluster = folder + "/cluster", job = folder + "/job";
   testing::WriteFile(cluster, testing::ValidCluster());
-  testing::WriteFile(job,
-                     testing::Replaced(testing::ValidJob(), "n_fetch", "replicas: 99 n_fetch"));
+  testing::WriteFile(job, testing::Replaced(testing::ValidJob(), "n_fetch", "workers: 99 n_fetch"));
   EXPECT_TRUE(ValidateConfigFiles({job})[0].ok());
   const std::vector<ConfigFile> files = ValidateConfigFiles({job, cluster});
   ASSERT_EQ(files.size(), 2u);
   ASSERT_EQ(files[0].diagnostics.size(), 1u);
   EXPECT_EQ(files[0].diagnostics[0].file, job);
-  EXPECT_THAT(files[0].diagnostics[0].message, HasSubstr("wants 99 replicas"));
+  EXPECT_THAT(files[0].diagnostics[0].message, HasSubstr("wants 99 workers"));
   EXPECT_TRUE(files[1].ok());
   // With two clusters nobody knows which is meant.
   for (const ConfigFile& file : ValidateConfigFiles({job, cluster, cluster})) {
     EXPECT_TRUE(file.ok()) << file.path;
   }
+}
+
+TEST(ValidateConfigFile, ReadsTheStandardInputForADash) {
+  const std::string folder = testing::MakeFolder("input");
+  ValidateOptions options;
+  options.standard_input = testing::Replaced(testing::ValidCluster(), "ps {", "pss {");
+  ConfigFile file = ValidateConfigFile("-", options);
+  EXPECT_EQ(file.kind, ConfigKind::kCluster);
+  ASSERT_FALSE(file.diagnostics.empty());
+  EXPECT_THAT(FormatDiagnostic(file.diagnostics[0]), HasSubstr("<stdin>:3:1: error: pss"));
+  options.standard_input = testing::ValidModel();
+  file = ValidateConfigFile("-", options);
+  EXPECT_TRUE(file.ok());
+  EXPECT_EQ(file.kind, ConfigKind::kModel);
+}
+
+TEST(ValidateConfigFile, LooksEachHostUpOnce) {
+  ValidateOptions options;
+  std::vector<std::string> asked;
+  options.host_check = [&asked](const std::string& host) {
+    asked.push_back(host);
+    return host == "nowhere.example" ? absl::NotFoundError("host \"" + host + "\" is not known")
+                                     : absl::OkStatus();
+  };
+  options.standard_input = R"(coordinator { address: "localhost:1" }
+ps { address: "here.example:2" }
+ps { address: "nowhere.example:2" }
+ps { address: "nowhere.example:3" }
+worker { address: "unix:/tmp/w" }
+worker { address: "127.0.0.1:2" }
+)";
+  const ConfigFile file = ValidateConfigFile("-", options);
+  EXPECT_EQ(asked, (std::vector<std::string>{"here.example", "nowhere.example"}));
+  ASSERT_EQ(file.diagnostics.size(), 1u);
+  EXPECT_EQ(FormatDiagnostic(file.diagnostics[0]),
+            "<stdin>:3:15: error: ps[1].address: host \"nowhere.example\" is not known; mend the "
+            "name, or write the host's IP address");
+}
+
+TEST(CheckHostIsKnown, KnowsAddressesAndNamesTheUnknown) {
+  EXPECT_OK(CheckHostIsKnown("127.0.0.1", absl::Seconds(5)));
+  EXPECT_OK(CheckHostIsKnown("::1", absl::Seconds(5)));
+  // A label may have 63 characters, so nobody has to be asked.
+  const std::string host(70, 'x');
+  const absl::Status status = CheckHostIsKnown(host, absl::Seconds(5));
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr(host));
+}
+
+TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
+  const std::string folder = testing::MakeFolder("advice");
+  testing::WriteFixtures(folder);
+  const auto warnings = [&](const std::string& find, const std::string& with) {
+    testing::WriteFile(folder + "/job", testing::Replaced(testing::ValidJob(), find, with));
+    const ConfigFile file = ValidateConfigFile(folder + "/job");
+    EXPECT_TRUE(file.ok());
+    std::string lines;
+    for (const Diagnostic& warning : file.warnings) {
+      lines += FormatDiagnostic(warning, "warning").substr(folder.size()) + "\n";
+    }
+    return lines;
+  };
+  EXPECT_EQ(warnings("n_fetch: 2", "n_fetch: 2"), "");
+  EXPECT_THAT(warnings("n_fetch: 2", "n_push: 4"),
+              HasSubstr("/job:8:11: warning: downpour.n_push: a push is the sum of 4 gradients of "
+                        "one point, and with momentum it moves by up to rate * n_push / (1 - "
+                        "momentum) = 4 times their mean"));
+  EXPECT_THAT(
+      warnings("n_fetch: 2", "n_push: 4"),
+      HasSubstr("; divide the rate by n_push (rate: 0.025), or add local_update { sgd_rate: "
+                "0.1 }\n"));
+  EXPECT_EQ(warnings("n_fetch: 2", "n_push: 4 local_update { sgd_rate: 0.1 }"), "");
+  EXPECT_EQ(warnings("n_fetch: 2\n  overlap: NONE\n  optimizer {\n    momentum { rate: 0.1",
+                     "n_push: 4 optimizer { momentum { rate: 0.01"),
+            "");
 }
 
 // Bazel runs tests in the folder where the data lies under its own path.
@@ -129,6 +204,7 @@ TEST(Presets, AreAllValid) {
     const std::string folder = entry.path().parent_path().filename();
     const ConfigFile file = ValidateConfigFile(entry.path());
     ASSERT_OK(DiagnosticsToStatus(file.diagnostics));
+    EXPECT_TRUE(file.warnings.empty()) << entry.path();
     EXPECT_EQ(file.kind, kinds.at(folder)) << entry.path();
     ++seen[folder];
   }

@@ -57,12 +57,12 @@ void CheckBeside(const Job& job, Reporter* reporter) {
                     "add test { idx { ... } }");
   }
   if (job.has_downpour()) {
-    if (job.downpour().replicas() != sandblaster.replicas()) {
-      reporter->Error("sandblaster.replicas",
-                      absl::StrCat(sandblaster.replicas(), " is not downpour.replicas (",
-                                   job.downpour().replicas(),
-                                   "): both parts of a chain have the same replicas"),
-                      absl::StrCat("write replicas: ", job.downpour().replicas()));
+    if (job.downpour().workers() != sandblaster.workers()) {
+      reporter->Error(
+          "sandblaster.workers",
+          absl::StrCat(sandblaster.workers(), " is not downpour.workers (",
+                       job.downpour().workers(), "): both parts of a chain have the same workers"),
+          absl::StrCat("write workers: ", job.downpour().workers()));
     }
     return;
   }

@@ -180,10 +180,11 @@ std::string DescribeText(const JobDescription& job) {
     AppendSandblaster(job.sandblaster(), &text);
   }
   AppendTraffic(job, &text);
-  AppendRow(&text, "data",
-            absl::StrCat(job.data().examples(), " examples; ", job.data().blocks_done(), " of ",
-                         job.data().blocks(), " blocks done, ", job.data().blocks_released(),
-                         " given away after a loss"));
+  AppendRow(
+      &text, "data",
+      absl::StrCat(job.data().examples(), " examples in ", job.data().blocks(),
+                   " blocks an epoch; ", job.data().blocks_done(), " blocks done in all epochs, ",
+                   job.data().blocks_released(), " given away after a loss"));
   AppendTasks(job, &text);
   AppendEvents(job, &text);
   return text;

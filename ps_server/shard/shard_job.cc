@@ -184,6 +184,8 @@ ShardJobStatus ShardJob::GetStatus() const {
   const CreateShardJobReply shape = Describe();
   ShardJobStatus status;
   status.set_job(facts_.job);
+  status.set_job_term(request_.job_term());
+  status.set_memory_bytes(memory_.bytes());
   status.set_begin(shape.begin());
   status.set_end(shape.end());
   status.set_stripes(shape.stripes());

@@ -63,7 +63,8 @@ class ShardJob final : private SliceParameters {
   CreateShardJobReply Describe() const;
   ShardJobStatus GetStatus() const;
 
-  absl::Status OpenSession(SessionId session);
+  // The records that it has applied here, where it was open before.
+  absl::StatusOr<std::optional<uint64_t>> OpenSession(SessionId session);
   // Returns the records that the session applied here.
   uint64_t CloseSession(SessionId session);
 
