@@ -40,11 +40,11 @@ struct ConfigFile {
 };
 
 struct ValidateOptions {
+  // Read the data sets that a job names to their ends (LoadOptions).
+  bool check_data_values = false;
   // What the path "-" stands for; shown as "<stdin>".
   std::string standard_input;
   HostCheck host_check;  // of cluster files; null: names are not looked up
-  // Read the data sets that a job names to their ends (LoadOptions).
-  bool check_data_values = false;
 };
 
 // Loads the file as what it is. Data files that a job names are looked at; no

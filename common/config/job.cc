@@ -31,6 +31,8 @@ constexpr double kDefaultEpsilon = 1e-8;
 constexpr double kDefaultTopKShare = 0.01;
 // The minimiser's vectors of one iteration, and one to spare.
 constexpr uint32_t kIterationVectors = 7;
+// Of l2_weights_only: which floats are weights, and the trial point's weights.
+constexpr uint32_t kWeightVectors = 2;
 // Of the exact sums, per 64-byte line: two largest values and an exponent.
 constexpr uint64_t kSumBytesPerLine = 10;
 
@@ -251,7 +253,7 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
   const uint32_t pairs = sandblaster.algorithm() != Sandblaster::LBFGS ? 0
                          : sandblaster.history() == 0                  ? kDefaultHistory
                                                                        : sandblaster.history();
-  return 2 * pairs + kIterationVectors;
+  return 2 * pairs + kIterationVectors + (sandblaster.l2_weights_only() ? kWeightVectors : 0);
 }
 
 uint64_t ShardBytes(const Job& job, uint64_t floats) {

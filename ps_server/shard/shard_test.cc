@@ -126,6 +126,35 @@ TEST_F(ShardTest, AppliesAPush) {
   }
 }
 
+// Weights [16, 15] fill the first 240 floats, biases the rest of the last stripe.
+TEST_F(ShardTest, BiasesOfAStripeDoNotDecayWhereTheJobSaysSo) {
+  request_.set_job("decay");
+  request_.mutable_model()->set_input_shape(0, 15);
+  request_.mutable_model()->mutable_layer(0)->mutable_dense()->set_no_bias(false);
+  request_.set_layout_hash(ParameterLayout::Create(request_.model())->Hash());
+  request_.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  request_.mutable_optimizer()->set_weight_decay(0.5);
+  request_.mutable_optimizer()->set_weight_decay_weights_only(true);
+  session_.set_job("decay");
+  ASSERT_OK(shard_.CreateJob(request_));
+  ASSERT_OK(shard_.OpenSession(session_));
+  const auto parameters = [this] {
+    AlignedFloats out(kFloats);
+    EXPECT_OK(
+        shard_.FindJob("decay")->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out));
+    return Vector(out.span().begin(), out.span().end());
+  };
+  const Vector before = parameters();
+  EXPECT_EQ(PushOne(MakePush(2, 1), Vector(kStripe, 0.0f)).verdict(), APPLIED);
+  EXPECT_EQ(PushOne(MakePush(3, 1), Vector(kStripe, 0.0f)).verdict(), APPLIED);
+  const Vector after = parameters();
+  for (size_t i = 0; i < kFloats; ++i) {
+    const bool decayed = i >= 2 * kStripe && i < 240;
+    EXPECT_EQ(after[i], decayed ? 0.5f * before[i] : before[i]) << i;
+    EXPECT_NE(before[i], 0.0f);
+  }
+}
+
 TEST_F(ShardTest, AMalformedRecordOfALossyFormatChangesNothing) {
   const std::string before = Snapshot();
   // Two TOP_K entries with one index.
