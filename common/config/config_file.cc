@@ -121,7 +121,8 @@ ConfigFile ValidateConfigFile(const std::string& given, const ValidateOptions& o
       break;
     case ConfigKind::kJob:
       if (absl::StatusOr<Job> job =
-              LoadJob(path, {.contents = &text}, &file.diagnostics, &file.warnings);
+              LoadJob(path, {.check_data_values = options.check_data_values, .contents = &text},
+                      &file.diagnostics, &file.warnings);
           job.ok()) {
         file.contents = *std::move(job);
       }

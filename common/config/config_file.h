@@ -40,6 +40,8 @@ struct ConfigFile {
 };
 
 struct ValidateOptions {
+  // Read the data sets that a job names to their ends (LoadOptions).
+  bool check_data_values = false;
   // What the path "-" stands for; shown as "<stdin>".
   std::string standard_input;
   HostCheck host_check;  // of cluster files; null: names are not looked up

@@ -69,6 +69,35 @@ TEST(ValidateConfigFile, TellsKindAndErrors) {
   }
 }
 
+// `validate --data`: what the headers do not tell.
+TEST(ValidateConfigFile, ReadsTheValuesWhenAsked) {
+  const std::string folder = testing::MakeFolder("values");
+  testing::WriteFixtures(folder);
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (20, 1, 4, 4), }";
+  header.resize(117, ' ');
+  std::string samples(20 * 16 * sizeof(float), '\0');
+  samples.replace((7 * 16 + 6) * sizeof(float), sizeof(float), "\0\0\xc0\x7f", sizeof(float));
+  testing::WriteFile(folder + "/test.npy",
+                     std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" + samples);
+  std::string label_header = "{'descr': '|u1', 'fortran_order': False, 'shape': (20,), }";
+  label_header.resize(117, ' ');
+  testing::WriteFile(folder + "/test-y.npy", std::string("\x93NUMPY\x01\x00\x76\x00", 10) +
+                                                 label_header + "\n" + std::string(20, '\1'));
+  testing::WriteFile(
+      folder + "/job",
+      testing::Replaced(testing::ValidJob(),
+                        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" }",
+                        "npy { images: \"test.npy\" labels: \"test-y.npy\" }"));
+  EXPECT_TRUE(ValidateConfigFile(folder + "/job").ok());
+  const ConfigFile file = ValidateConfigFile(folder + "/job", {.check_data_values = true});
+  ASSERT_EQ(file.diagnostics.size(), 1u);
+  EXPECT_EQ(file.diagnostics[0].field, "test.npy.images");
+  EXPECT_EQ(file.diagnostics[0].message,
+            folder +
+                "/test.npy: sample 7 has nan at [0, 1, 2]; 1 of the values of 20 samples are "
+                "not finite");
+}
+
 TEST(ValidateConfigFiles, HoldsJobsAgainstTheOnlyCluster) {
   const std::string folder = testing::MakeFolder("together");
   testing::WriteFixtures(folder);

@@ -31,6 +31,8 @@ constexpr double kDefaultEpsilon = 1e-8;
 constexpr double kDefaultTopKShare = 0.01;
 // The minimiser's vectors of one iteration, and one to spare.
 constexpr uint32_t kIterationVectors = 7;
+// Of l2_weights_only: which floats are weights, and the trial point's weights.
+constexpr uint32_t kWeightVectors = 2;
 // Of the exact sums, per 64-byte line: two largest values and an exponent.
 constexpr uint64_t kSumBytesPerLine = 10;
 
@@ -78,7 +80,11 @@ class JobLoader {
     }
     if (structure_ok_) {
       Reporter reporter(path_, &locations_, &diagnostics_);
-      CheckJob(job_, options_.check_data_files, &reporter);
+      CheckJob(job_,
+               !options_.check_data_files   ? DataCheck::kNothing
+               : options_.check_data_values ? DataCheck::kValues
+                                            : DataCheck::kHeaders,
+               &reporter);
     }
     SortDiagnostics(&diagnostics_);
     return std::move(job_);
@@ -235,7 +241,7 @@ absl::Status ValidateJob(const Job& job) {
     if (!job.model_file().empty()) {
       reporter->Error("model_file", "a submitted job carries its model itself");
     }
-    CheckJob(job, /*check_data_files=*/false, reporter);
+    CheckJob(job, DataCheck::kNothing, reporter);
   });
 }
 
@@ -247,7 +253,7 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
   const uint32_t pairs = sandblaster.algorithm() != Sandblaster::LBFGS ? 0
                          : sandblaster.history() == 0                  ? kDefaultHistory
                                                                        : sandblaster.history();
-  return 2 * pairs + kIterationVectors;
+  return 2 * pairs + kIterationVectors + (sandblaster.l2_weights_only() ? kWeightVectors : 0);
 }
 
 uint64_t ShardBytes(const Job& job, uint64_t floats) {

@@ -17,6 +17,8 @@ struct LoadOptions {
   std::vector<std::string> overrides;
   // Read the data sets' headers and labels, and hold them against the model.
   bool check_data_files = true;
+  // Read every sample too: values that are not finite, damage behind the headers.
+  bool check_data_values = false;
   // In place of the file's, which is not read.
   const std::string* contents = nullptr;
 };

@@ -74,11 +74,13 @@ std::string WorkersText(const ConfigFile& file, const Cluster& cluster) {
 
 int RunValidate(Invocation& call) {
   bool json = false;
+  ValidateOptions options;
   call.flags().Add("json", &json, "one JSON object on the standard output");
+  call.flags().Add("data", &options.check_data_values,
+                   "read the data sets to their ends: NaN, infinities, damaged files");
   if (const std::optional<int> code = call.Parse(1, SIZE_MAX)) {
     return *code;
   }
-  ValidateOptions options;
   options.host_check = call.env().host_check;
   const int64_t dashes = std::ranges::count(call.positional(), "-");
   if (dashes > 1) {

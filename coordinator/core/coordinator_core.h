@@ -164,8 +164,7 @@ class CoordinatorCore {
   // NOT_FOUND unless some shard has such slices.
   absl::StatusOr<JobSummary> DeleteOrphans(const std::string& job);
   void TakeOrphanCommands(absl::Duration now, std::vector<ShardCommand>* commands);
-  void OnOrphanDeleted(const ShardCommand& command, const ShardAnswer& answer,
-                       absl::Duration now);
+  void OnOrphanDeleted(const ShardCommand& command, const ShardAnswer& answer, absl::Duration now);
 
   // core_batch.cc
   void BeginBatch(JobRecord* job, absl::Duration now);

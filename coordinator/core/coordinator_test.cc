@@ -2,8 +2,8 @@
 #include "coordinator/core/coordinator.h"
 
 #include <functional>
-#include <memory>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 

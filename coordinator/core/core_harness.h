@@ -23,7 +23,7 @@ struct FakeShard {
   bool silent = false;  // is there, and does not answer
   uint32_t pid = 100;
   uint64_t epoch = 1000;
-  uint64_t version = 0;              // of every stripe of every job
+  uint64_t version = 0;  // of every stripe of every job
   uint64_t term = 0;
   std::map<std::string, bool> jobs;  // id -> written_by_client
   // Slices of earlier coordinators' jobs, by term.

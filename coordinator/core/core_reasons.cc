@@ -130,9 +130,9 @@ std::string CoordinatorCore::MissingShards(absl::Duration now) const {
     const bool seen = shard.state != ShardView::State::kNeverSeen;
     std::string text =
         absl::StrFormat("ps/%d at %s (%s for %.0f s", i, cluster_.ps(static_cast<int>(i)).address(),
-                        !seen                                         ? "not seen"
+                        !seen                                       ? "not seen"
                         : shard.state == ShardView::State::kSuspect ? "silent"
-                                                                      : "lost",
+                                                                    : "lost",
                         absl::ToDoubleSeconds(now - (seen ? shard.last_seen : started_)));
     if (!shard.last_error.ok()) {
       absl::StrAppend(&text, ": ", shard.last_error.message());

@@ -62,8 +62,7 @@ JobRecord* CoordinatorCore::JobOfSession(const SessionKey& session) const {
 
 bool CoordinatorCore::IsOver(const SessionKey& session) const {
   const JobRecord* const job = jobs_.Lookup(session.job());
-  return job != nullptr && job->state().term() == session.job_term() &&
-         job->stage() >= JOB_ENDING;
+  return job != nullptr && job->state().term() == session.job_term() && job->stage() >= JOB_ENDING;
 }
 
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,

@@ -10,9 +10,8 @@ namespace monsoon {
 
 void CoordinatorCore::TakeTerm(uint64_t above, int64_t unix_ms) {
   StateUpdate update;
-  update.mutable_term_taken()->set_term(
-      std::max({static_cast<uint64_t>(std::max<int64_t>(unix_ms, 0)) * 1000,
-                std::max(above, term()) + 1}));
+  update.mutable_term_taken()->set_term(std::max(
+      {static_cast<uint64_t>(std::max<int64_t>(unix_ms, 0)) * 1000, std::max(above, term()) + 1}));
   writer_.Apply(update);
 }
 
@@ -28,10 +27,10 @@ void CoordinatorCore::CheckTerm(uint32_t shard, uint64_t seen, Moment moment) {
   if (!superseded_.empty()) {
     return;
   }
-  superseded_ = absl::StrCat("another coordinator has taken over: ps/", shard, " at ",
-                             cluster_.ps(static_cast<int>(shard)).address(), " obeys term ", seen,
-                             ", this one (pid ", pid_, ") has term ", term(),
-                             "; stop one of the two");
+  superseded_ =
+      absl::StrCat("another coordinator has taken over: ps/", shard, " at ",
+                   cluster_.ps(static_cast<int>(shard)).address(), " obeys term ", seen,
+                   ", this one (pid ", pid_, ") has term ", term(), "; stop one of the two");
   Log(superseded_);
   for (const auto& job : jobs_.jobs()) {
     if (!job->ended_or_deleting()) {
@@ -49,8 +48,7 @@ std::vector<OrphanJob> CoordinatorCore::Orphans() const {
       const auto deletion = deletions_.find({slice.job(), slice.job_term()});
       const bool known = job != nullptr && job->state().term() == slice.job_term();
       // A poll that began before the end of a deletion may still show the slice.
-      const bool deleted =
-          deletion != deletions_.end() && view.round <= deletion->second.round;
+      const bool deleted = deletion != deletions_.end() && view.round <= deletion->second.round;
       if (known || deleted) {
         continue;
       }
@@ -93,8 +91,7 @@ absl::StatusOr<JobSummary> CoordinatorCore::DeleteOrphans(const std::string& nam
   return summary;
 }
 
-void CoordinatorCore::TakeOrphanCommands(absl::Duration now,
-                                         std::vector<ShardCommand>* commands) {
+void CoordinatorCore::TakeOrphanCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
   for (auto& [key, deletion] : deletions_) {
     for (const uint32_t shard : deletion.fanout.Due(now)) {
       ShardCommand command;

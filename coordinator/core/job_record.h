@@ -103,7 +103,7 @@ class JobRecord {
   const JobPlan plan;
 
   // ---- volatile ----
-  ShardFanout fanout;         // the creation or deletion that is under way
+  ShardFanout fanout;  // the creation or deletion that is under way
   // The poll round under way when the last shard had made its slice: later ones show it.
   uint64_t ready_round = 0;
   bool batch_driver = false;  // a thread drives, or has driven, the sandblaster

@@ -153,7 +153,8 @@ SessionKey SessionLedger::Key(const DurableSession& session) const {
 bool SessionLedger::IsOpen(const SessionKey& key) const {
   const DurableSession* const session = Find(key.worker());
   return key.job() == writer_.id() && key.job_term() == writer_.job().term() &&
-         session != nullptr && session->state() == DurableSession::OPEN && session->incarnation() == key.incarnation();
+         session != nullptr && session->state() == DurableSession::OPEN &&
+         session->incarnation() == key.incarnation();
 }
 
 }  // namespace monsoon

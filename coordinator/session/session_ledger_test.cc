@@ -102,5 +102,19 @@ TEST_F(SessionLedgerTest, RefusedSessionsAreClosed) {
   EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
 }
 
+// No worker may push before its session is open everywhere, so records of one that is
+// only being opened are another's.
+TEST_F(SessionLedgerTest, ASessionThatHasPushedBeforeItWasOpenIsRefused) {
+  ledger_.Open(3, 1);
+  const auto open = ledger_.Due(kNow);
+  ledger_.OnResult(open[0], {absl::OkStatus()}, kNow);
+  ledger_.OnResult(open[1], {.status = absl::OkStatus(), .session_applied = 4}, kNow);
+  const SessionLedger::Changes changes = ledger_.TakeChanges();
+  EXPECT_TRUE(changes.opened.empty());
+  ASSERT_EQ(changes.refused.size(), 1u);
+  EXPECT_THAT(std::string(changes.refused[0].second.message()),
+              ::testing::HasSubstr("ps/1 has 4 records"));
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -41,9 +41,8 @@ absl::Status CoordinatorState::Apply(const StateUpdate& update) {
   }
   if (update.has_term_taken()) {
     if (update.term_taken().term() <= snapshot_.term()) {
-      return absl::FailedPreconditionError(absl::StrCat("term ", snapshot_.term(),
-                                                        " is not below ",
-                                                        update.term_taken().term()));
+      return absl::FailedPreconditionError(
+          absl::StrCat("term ", snapshot_.term(), " is not below ", update.term_taken().term()));
     }
     snapshot_.set_term(update.term_taken().term());
     return absl::OkStatus();

@@ -11,7 +11,9 @@
 #include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
+#include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
+#include "common/optimizer/range_kernel.h"
 #include "ps_server/vector/contribution_sum.h"
 
 namespace monsoon {
@@ -39,8 +41,12 @@ std::vector<Slice> PaddingOf(const ParameterLayout& layout, const Slice& slice) 
 
 SliceShape ShapeOf(const ShardJobPlan& plan, const CreateShardJobRequest& request) {
   const Slice slice = plan.map.shard(request.shard());
-  return {request.job(), slice.begin, slice.size(), plan.map.stripe_floats(),
-          PaddingOf(plan.layout, slice)};
+  return {request.job(),
+          slice.begin,
+          slice.size(),
+          plan.map.stripe_floats(),
+          PaddingOf(plan.layout, slice),
+          BiasRanges(plan.layout, slice)};
 }
 
 // Of gradients that kernels read where they are.
@@ -76,6 +82,9 @@ absl::Status CheckRequest(const CreateShardJobRequest& request) {
   }
   return absl::OkStatus();
 }
+
+// Of a stripe's own kernel, and of each range in it.
+constexpr uint64_t kStripeKernelBytes = 512;
 
 constexpr char kDraining[] = "the shard is draining";
 
@@ -143,10 +152,14 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
     plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map)) +
                        (stripes - 1) * state_of(plan.map.stripe_floats()) + state_of(last.size());
   }
-  const uint64_t descriptions =
-      request.SpaceUsedLong() + plan.layout.tensors().size() * sizeof(Slice);
+  // Of padding and biases; and kernels that leave biases alone.
+  const uint64_t tensors = plan.layout.tensors().size();
+  const uint64_t kernels = request.optimizer().weight_decay_weights_only()
+                               ? (stripes + tensors) * kStripeKernelBytes
+                               : 0;
   plan.memory_bytes = plan.shape.floats * sizeof(float) + plan.state_bytes +
-                      stripes * kStripeOverheadBytes + kJobOverheadBytes + descriptions;
+                      stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
+                      request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
   return plan;
 }
 
@@ -180,7 +193,7 @@ bool ShardJob::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatAr
     }
     const Slice stripe = facts_.map.stripe(shard, i);
     stripes_.push_back(std::make_unique<Stripe>(
-        &slice_, i, kernel_.get(), facts_.shard_epoch,
+        &slice_, i, KernelOf(layout, stripe), facts_.shard_epoch,
         state == nullptr ? AlignedFloats()
                          : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size()))));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
@@ -191,6 +204,17 @@ bool ShardJob::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatAr
     }
   }
   return true;
+}
+
+const OptimizerKernel* ShardJob::KernelOf(const ParameterLayout& layout, const Slice& stripe) {
+  const std::vector<Slice> biases = BiasRanges(layout, stripe);
+  if (biases.empty() || !request_.optimizer().weight_decay_weights_only()) {
+    return kernel_.get();
+  }
+  absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel =
+      CreateRangeKernel(request_.optimizer(), biases, stripe);
+  CHECK_OK(kernel.status());  // PlanJob has made the same one
+  return stripe_kernels_.emplace_back(*std::move(kernel)).get();
 }
 
 CreateShardJobReply ShardJob::Describe() const {

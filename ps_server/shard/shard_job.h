@@ -156,6 +156,8 @@ class ShardJob final : private SliceParameters {
   uint64_t CloseEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // Adds to what the job remembers of its sessions for ever.
   absl::Status ReserveSessionRecord() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // The job's, or one of its own for a stripe with biases that do not decay.
+  const OptimizerKernel* KernelOf(const ParameterLayout& layout, const Slice& stripe);
   // Adds up the counts of readers that are gone.
   void FoldReaders() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_);
 
@@ -169,6 +171,7 @@ class ShardJob final : private SliceParameters {
   const MemoryBudget::Reservation memory_;
   MemoryBudget* const budget_;
   const std::unique_ptr<OptimizerKernel> kernel_;
+  std::vector<std::unique_ptr<OptimizerKernel>> stripe_kernels_;  // see KernelOf
   const JobFacts facts_;
   SharedSlice slice_;                             // slots: under sessions_mutex_
   std::vector<std::unique_ptr<Stripe>> stripes_;  // made by Fill

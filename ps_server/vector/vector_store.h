@@ -35,6 +35,7 @@ struct SliceShape {
   uint64_t floats = 0;
   uint64_t stripe_floats = 0;
   std::vector<Slice> padding;  // that lies in the slice, in global indices
+  std::vector<Slice> biases;   // likewise
 };
 
 // The job's parameters, stripe by stripe. Thread safe.
@@ -108,7 +109,8 @@ class VectorStore {
   absl::StatusOr<VectorReply> SumScalars(size_t count, Work work) const;
   absl::StatusOr<std::vector<Input>> FindAll(
       const google::protobuf::RepeatedPtrField<std::string>& names) const;
-  void ZeroPadding(SliceVector* vector) const;
+  // Global indices.
+  void Zero(const std::vector<Slice>& parts, SliceVector* vector) const;
   void Free(const google::protobuf::RepeatedPtrField<std::string>& names);
 
   const SliceShape shape_;
