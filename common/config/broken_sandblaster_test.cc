@@ -139,7 +139,8 @@ const std::vector<BrokenFile>& Cases() {
        "synthetic { condition: 100 }",
        {"FILE:7:3: error: sandblaster.synthetic: Sandblaster has no field \"synthetic\"; its "
         "fields "
-        "are algorithm, history, max_iterations, l2, gradient_tolerance, line_search, "
+        "are algorithm, history, max_iterations, l2, l2_weights_only, gradient_tolerance, "
+        "line_search, "
         "sample_examples, chunk_examples, chunks_per_contribution, no_backup_copies, workers, "
         "evaluate_every_iterations"}},
       {"MisspeltMode",
