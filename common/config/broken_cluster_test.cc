@@ -25,7 +25,8 @@ const std::vector<BrokenFile>& Cases() {
        "heartbeat_ms: 100",
        "colour: 3",
        {"FILE:6:1: error: colour: Cluster has no field \"colour\"; its fields are name, "
-        "coordinator, ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, worker_wait_ms"}},
+        "coordinator, ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
+        "worker_wait_ms"}},
       {"UnknownTopLevelPlural",
        "worker {",
        "workers {",
@@ -179,7 +180,8 @@ const std::vector<BrokenFile>& Cases() {
        "heartbeat_ms: 100",
        DeepText(),
        {"FILE:6:1: error: deep: Cluster has no field \"deep\"; its fields are name, coordinator, "
-        "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, worker_wait_ms",
+        "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
+        "worker_wait_ms",
         "FILE:6:130: error: messages are nested deeper than 32 levels"}},
       {"DuplicateAddress",
        "127.0.0.1:2224",
