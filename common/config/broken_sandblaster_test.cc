@@ -37,7 +37,8 @@ const std::vector<BrokenFile>& Cases() {
       {"L2OfWeightsWithoutL2",
        "l2: 0.01",
        "l2_weights_only: true",
-       {"FILE:8:20: error: sandblaster.l2_weights_only: means nothing without l2"}},
+       {"FILE:8:20: error: sandblaster.l2_weights_only: the shards cannot leave biases out of "
+        "l2 yet; leave it out"}},
       {"NanL2",
        "l2: 0.01",
        "l2: nan",

@@ -96,8 +96,9 @@ void CheckSandblaster(const Job& job, Reporter* reporter) {
   CheckLineSearch(sandblaster, reporter);
   CheckChunks(job, reporter);
   CheckBeside(job, reporter);
-  if (sandblaster.l2_weights_only() && sandblaster.l2() == 0.0) {
-    reporter->Error("sandblaster.l2_weights_only", "means nothing without l2");
+  if (sandblaster.l2_weights_only()) {
+    reporter->Error("sandblaster.l2_weights_only", "the shards cannot leave biases out of l2 yet",
+                    "leave it out");
   }
 }
 

@@ -275,11 +275,12 @@ TEST_F(CoordinatorReplicasTest, AReplicaThatWaitsForAShardSaysWhy) {
   stats.set_waits_for("ps/0 at h:1: all 26 data streams are open");
   h_.Beat(0, &stats);
   h_.Beat(0, &stats);
-  const auto waits = [&] { return h_.Describe().worker(0).waits_for(); };
+  const auto waits = [&] { return std::string(h_.Describe().worker(0).waits_for()); };
   EXPECT_EQ(waits(), stats.waits_for());
   const auto told = [&] {
     int events = 0;
-    for (const JobDescription::Event& event : h_.Describe().event()) {
+    const JobDescription description = h_.Describe();
+    for (const JobDescription::Event& event : description.event()) {
       events += event.kind() == "worker_waits" && event.task() == "worker/0" &&
                 event.text() == "ps/0 at h:1: all 26 data streams are open";
     }
