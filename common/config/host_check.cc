@@ -1,12 +1,15 @@
 #include "common/config/host_check.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 
 namespace monsoon {
 namespace {
@@ -17,9 +20,19 @@ struct LookUp {
   gaicb request{};
 };
 
+// Nobody has to be asked about it.
+bool IsNumeric(const std::string& host) {
+  in6_addr address;
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), &address) == 1;
+}
+
 }  // namespace
 
 absl::Status CheckHostIsKnown(const std::string& host, absl::Duration timeout) {
+  if (IsNumeric(host)) {
+    return absl::OkStatus();
+  }
   auto look_up = std::make_unique<LookUp>();
   look_up->host = host;
   look_up->request.ar_name = look_up->host.c_str();
@@ -27,10 +40,14 @@ absl::Status CheckHostIsKnown(const std::string& host, absl::Duration timeout) {
   gaicb* list[] = {request};
   int error = getaddrinfo_a(GAI_NOWAIT, list, 1, /*sevp=*/nullptr);
   if (error == 0) {
-    const timespec limit = absl::ToTimespec(timeout);
-    while (gai_suspend(list, 1, &limit) == EAI_INTR) {
+    const absl::Duration deadline = Clock::Real()->Now() + timeout;
+    absl::Duration left = timeout;
+    // It may return early, with nothing done.
+    while ((error = gai_error(request)) == EAI_INPROGRESS && left > absl::ZeroDuration()) {
+      const timespec limit = absl::ToTimespec(left);
+      (void)gai_suspend(list, 1, &limit);
+      left = deadline - Clock::Real()->Now();
     }
-    error = gai_error(request);
   }
   if (error == EAI_INPROGRESS && gai_cancel(request) != EAI_CANCELED) {
     (void)look_up.release();  // the resolver still writes there

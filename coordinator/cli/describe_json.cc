@@ -195,7 +195,16 @@ std::string JobsJson(const ListReply& jobs) {
   JsonWriter json;
   json.BeginObject().Member("schema_version", kSchemaVersion);
   WriteArray("jobs", jobs.job(), &json);
-  WriteArray("orphans", jobs.orphan(), &json);
+  json.Key("orphans").BeginArray();
+  for (const OrphanJob& orphan : jobs.orphan()) {
+    json.BeginObject().Member("job", orphan.job()).Member("job_term", orphan.job_term());
+    json.Key("shards").BeginArray();
+    for (const uint32_t shard : orphan.shard()) {
+      json.Value(uint64_t{shard});
+    }
+    json.EndArray().Member("memory_bytes", orphan.memory_bytes()).EndObject();
+  }
+  json.EndArray();
   return json.EndObject().text();
 }
 

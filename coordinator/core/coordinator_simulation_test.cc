@@ -47,8 +47,9 @@ class Simulation {
       timed_ = true;
     }
     per_epoch_ = (plan.examples + 19) / 20;
-    total_ = static_cast<uint64_t>(
-        std::ceil(plan.job.stop().epochs() * static_cast<double>(per_epoch_) - 1e-9));
+    const auto granted = static_cast<uint64_t>(
+        std::ceil(plan.job.stop().epochs() * static_cast<double>(plan.examples) - 1e-6));
+    total_ = granted / plan.examples * per_epoch_ + (granted % plan.examples + 19) / 20;
     h_.Submit(plan);
     worker_.resize(kWorkers);
   }

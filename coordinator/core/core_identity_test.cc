@@ -82,7 +82,7 @@ TEST_F(CoreIdentityTest, ASliceOfAnEndedJobThatVanishesMakesItNotExportable) {
   h_.shard(0).jobs.erase("j-1");
   h_.Poll();
   EXPECT_EQ(h_.State(), SUCCEEDED);
-  EXPECT_THAT(h_.core().Locate("j-1"),
+  EXPECT_THAT(h_.core().Locate("j-1", h_.now()),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("lost parameters")));
 }
 

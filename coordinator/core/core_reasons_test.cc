@@ -156,6 +156,7 @@ TEST_F(CoordinatorReasonsTest, AWorkerThatSaidGoodbyeIsLeft) {
   goodbye.set_cluster("c");
   goodbye.set_task(1);
   goodbye.set_incarnation(h_.incarnation_[1]);
+  goodbye.set_term(h_.term_[1]);
   goodbye.set_pid(201);
   goodbye.set_leaving(true);
   ASSERT_OK(h_.core().Heartbeat(goodbye, h_.now()));
