@@ -111,7 +111,8 @@ TEST_F(CoreIdentityTest, SlicesOfAnEarlierCoordinatorAreShownAndDeletedOnRequest
   EXPECT_EQ(list.orphan(0).shard_size(), 2);
   EXPECT_EQ(list.orphan(0).memory_bytes(), 220u);
   EXPECT_EQ(list.orphan(1).job(), "other-3");
-  EXPECT_THAT(h_.core().Delete("j-9", h_.now()).status(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(h_.core().Delete("j-9", h_.now()).status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("j-9")));
   ASSERT_OK(h_.core().Delete("j-1", h_.now()));
   EXPECT_FALSE(h_.shard(0).orphans.empty());
   h_.Settle();

@@ -96,6 +96,7 @@ class HostProcessTest : public ::testing::Test {
     RETURN_IF_ERROR(layout.status());
     ParameterClientOptions options;
     options.job = location->job();
+    options.job_term = location->job_term();
     options.layout_hash = location->layout_hash();
     options.addresses = {location->address().begin(), location->address().end()};
     options.read_only = true;

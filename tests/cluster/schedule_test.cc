@@ -33,6 +33,7 @@ class Actor {
     request.set_cluster(cluster_.name());
     request.set_task(task_);
     request.set_incarnation(incarnation_);
+    request.set_term(term_);
     request.set_pid(1000 + task_);
     request.set_device("CPU");
     request.set_threads(1);
@@ -43,6 +44,7 @@ class Actor {
     auto reply = client_->Heartbeat(request);
     EXPECT_OK(reply.status());
     incarnation_ = reply->incarnation();
+    term_ = reply->term();
     return *reply;
   }
 
@@ -60,6 +62,7 @@ class Actor {
     parameters_.resize(layout.size());
     ParameterClientOptions options;
     options.job = assignment_.session().job();
+    options.job_term = assignment_.session().job_term();
     options.worker = task_;
     options.incarnation = assignment_.session().incarnation();
     options.layout_hash = assignment_.layout_hash();
@@ -96,6 +99,7 @@ class Actor {
   const uint32_t task_;
   const std::unique_ptr<ReplicaClient> client_;
   uint64_t incarnation_ = 0;
+  uint64_t term_ = 0;
   Assignment assignment_;
   std::unique_ptr<ParameterClient> shards_;
   FetchMarks base_;

@@ -157,6 +157,7 @@ absl::StatusOr<std::vector<float>> TestCluster::Parameters(const std::string& jo
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(location.model()));
   ParameterClientOptions options;
   options.job = location.job();
+  options.job_term = location.job_term();
   options.layout_hash = location.layout_hash();
   options.addresses = {location.address().begin(), location.address().end()};
   options.read_only = true;

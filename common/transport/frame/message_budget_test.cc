@@ -17,7 +17,7 @@ using Kind = MessageBudget::Kind;
 
 constexpr uint64_t kDefault = uint64_t{256} << 20;
 
-struct Connection : MessageBudget::Holder {
+struct Connection final : MessageBudget::Holder {
   void Granted() override { ++granted; }
   void GiveWay(bool is_stuck) override {
     ++asked;

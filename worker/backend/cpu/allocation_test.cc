@@ -35,21 +35,39 @@ void Count(const void* caller) {
 
 }  // namespace
 
-// In place of the library's, for the whole process. Not inlined: the compiler
-// would take new and free for a mismatch, and the caller is what counts.
-[[gnu::noinline]] void* operator new(size_t size) {
-  Count(__builtin_return_address(0));
+namespace {
+
+void* Allocate(const void* caller, size_t size) {
+  Count(caller);
   void* const result = std::malloc(size);
   CHECK(result != nullptr);
   return result;
 }
 
-[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
-  Count(__builtin_return_address(0));
+void* Allocate(const void* caller, size_t size, std::align_val_t alignment) {
+  Count(caller);
   const auto step = static_cast<size_t>(alignment);
   void* const result = std::aligned_alloc(step, (size + step - 1) / step * step);
   CHECK(result != nullptr);
   return result;
+}
+
+}  // namespace
+
+// In place of the library's, for the whole process. Not inlined: the compiler
+// would take new and free for a mismatch, and the caller is what counts. A sanitizer's
+// arrays would not come here by themselves.
+[[gnu::noinline]] void* operator new(size_t size) {
+  return Allocate(__builtin_return_address(0), size);
+}
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
+  return Allocate(__builtin_return_address(0), size, alignment);
+}
+[[gnu::noinline]] void* operator new[](size_t size) {
+  return Allocate(__builtin_return_address(0), size);
+}
+[[gnu::noinline]] void* operator new[](size_t size, std::align_val_t alignment) {
+  return Allocate(__builtin_return_address(0), size, alignment);
 }
 
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
@@ -58,6 +76,15 @@ void Count(const void* caller) {
   std::free(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
 
@@ -72,7 +99,7 @@ TEST(AllocationTest, TheCounterCounts) {
   const uint64_t before = allocations;
   AlignedFloats buffer = AlignedFloats::NanFilled(100);
   std::vector<float> values(100);
-  // A pair of new and delete that nobody sees may be left out by the compiler.
+  // A compiler may leave out a pair of new and delete that nobody sees.
   asm volatile("" : : "r"(buffer.data()), "r"(values.data()) : "memory");
   EXPECT_EQ(allocations - before, 2u);
 }
