@@ -164,6 +164,8 @@ class CoordinatorCore {
   // NOT_FOUND unless some shard has such slices.
   absl::StatusOr<JobSummary> DeleteOrphans(const std::string& job);
   void TakeOrphanCommands(absl::Duration now, std::vector<ShardCommand>* commands);
+  // Those that a poll of every shard has confirmed.
+  void ForgetDeletions();
   void OnOrphanDeleted(const ShardCommand& command, const ShardAnswer& answer, absl::Duration now);
 
   // core_batch.cc

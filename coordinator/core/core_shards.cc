@@ -57,6 +57,7 @@ void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
     CheckTerm(shard, reply->term(), moment);
     RecordShards(round);
     FindMissingSlices(shard, round, moment.now);
+    ForgetDeletions();
   }
   Advance(moment.now);
 }
@@ -92,15 +93,15 @@ void CoordinatorCore::RecordShards(uint64_t round) {
 }
 
 void CoordinatorCore::FindMissingSlices(uint32_t shard, uint64_t round, absl::Duration now) {
-  const std::string who = absl::StrCat(Shard(shard), " (pid ", shards_.shard(shard).status.pid(),
-                                       ") at ", cluster_.ps(static_cast<int>(shard)).address());
   for (const auto& job : jobs_.jobs()) {
     const bool expected = job->state().slices_ready() && !job->state().slices_lost() &&
                           job->stage() != JOB_DELETING && round > job->ready_round &&
                           shards_.shard(shard).round == round;
     if (expected && shards_.job(shard, job->id(), job->state().term()) == nullptr) {
       const std::string text =
-          absl::StrCat(who, " has no slice of it any more: somebody else deleted it");
+          absl::StrCat(Shard(shard), " (pid ", shards_.shard(shard).status.pid(), ") at ",
+                       cluster_.ps(static_cast<int>(shard)).address(),
+                       " has no slice of it any more: somebody else deleted it");
       Log(absl::StrCat("job ", job->id(), ": ", text));
       LoseSlices(job.get(), SliceLoss::kDeleted, text, now);
     }
@@ -458,7 +459,6 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
   }
   if (active_ != nullptr) {
     for (ShardCommand& command : active_->ledger()->Due(moment.now)) {
-      command.job_term = active_->state().term();
       commands.push_back(std::move(command));
     }
   }

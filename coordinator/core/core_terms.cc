@@ -10,8 +10,8 @@ namespace monsoon {
 
 void CoordinatorCore::TakeTerm(uint64_t above, int64_t unix_ms) {
   StateUpdate update;
-  update.mutable_term_taken()->set_term(std::max(
-      {static_cast<uint64_t>(std::max<int64_t>(unix_ms, 0)) * 1000, std::max(above, term()) + 1}));
+  const uint64_t by_clock = static_cast<uint64_t>(std::max<int64_t>(unix_ms, 0)) * 1000;
+  update.mutable_term_taken()->set_term(std::max(by_clock, std::max(above, term()) + 1));
   writer_.Apply(update);
 }
 
@@ -102,6 +102,14 @@ void CoordinatorCore::TakeOrphanCommands(absl::Duration now, std::vector<ShardCo
       commands->push_back(std::move(command));
     }
   }
+}
+
+void CoordinatorCore::ForgetDeletions() {
+  const uint64_t seen = shards_.common_round().value_or(0);
+  std::erase_if(deletions_, [seen](const auto& entry) {
+    const uint64_t round = entry.second.round;
+    return round > 0 && round < seen;
+  });
 }
 
 void CoordinatorCore::OnOrphanDeleted(const ShardCommand& command, const ShardAnswer& answer,

@@ -68,6 +68,7 @@ std::vector<ShardCommand> SessionLedger::Due(absl::Duration now) {
                                                                 : ShardCommand::Kind::kCloseSession;
       command.shard = shard;
       command.job = writer_.id();
+      command.job_term = writer_.job().term();
       command.session = Key(session);
       commands.push_back(std::move(command));
     }
