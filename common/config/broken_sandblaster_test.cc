@@ -119,7 +119,18 @@ const std::vector<BrokenFile>& Cases() {
        "evaluation { batch_size: 10 }",
        "stop { epochs: 2 }",
        {"FILE:15:1: error: stop: it ends Downpour SGD, and Sandblaster ends by itself; remove it; "
-        "sandblaster.max_iterations is the limit"}},
+        "sandblaster.max_iterations is the limit, and sandblaster.target_accuracy ends it "
+        "earlier"}},
+      {"TargetWithoutRuns",
+       "evaluate_every_iterations: 10",
+       "target_accuracy: 0.9",
+       {"FILE:13:20: error: sandblaster.target_accuracy: it is checked after runs over the test "
+        "set during the training, and the job has none; add test { ... } and "
+        "sandblaster.evaluate_every_iterations"}},
+      {"TargetAboveOne",
+       "evaluate_every_iterations: 10",
+       "evaluate_every_iterations: 10 target_accuracy: 1.5",
+       {"FILE:13:50: error: sandblaster.target_accuracy: 1.5 is outside (0, 1]"}},
       {"ChainWithoutStop",
        "evaluation { batch_size: 10 }",
        kDownpour,

@@ -112,14 +112,22 @@ absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& r
   if (job == nullptr || !job->ledger()->IsOpen(request.session())) {
     return SessionClosed(request.session());
   }
-  RecordStats(job, request.session(), request.stats(), moment.now);
-  if (!job->ledger()->IsOpen(request.session())) {
-    return SessionClosed(request.session());  // Other data than the others'.
+  if (request.has_stats()) {
+    RecordStats(job, request.session(), request.stats(), moment.now);
+    if (!job->ledger()->IsOpen(request.session())) {
+      return SessionClosed(request.session());  // Other data than the others'.
+    }
   }
   absl::StatusOr<NextWorkReply> reply =
       job->procedure()->NextWork(request.session().worker(), request, moment.now);
   Advance(moment.now);
   return reply;
+}
+
+bool CoordinatorCore::WorkIsNear(const SessionKey& session) {
+  const JobRecord* const job = JobOfSession(session);
+  return job != nullptr && job->stage() == JOB_ACTIVE &&
+         job->procedure()->WorkIsNear(session.worker());
 }
 
 absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& request,

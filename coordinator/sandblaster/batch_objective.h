@@ -3,8 +3,12 @@
 //
 // The sums are fixed-point. The range of each line of 16 parameters is taken
 // from the evaluation before; the first from a probe, which is one contribution.
-// An overflow is found when the evaluation is closed, whatever the order of
-// arrival, and the evaluation is repeated with the range that it showed.
+// That a range was too small or too wide is found when the evaluation is closed,
+// whatever the order of arrival, and the evaluation is repeated with the range that
+// it showed.
+//
+// Costs two round trips: the trial point and whatever else is kept travels with the
+// opening, the products with the close.
 //
 // Not thread safe.
 #pragma once
@@ -14,14 +18,13 @@
 #include <string>
 
 #include "coordinator/lbfgs/objective.h"
-#include "coordinator/lbfgs/vector_space.h"
 #include "coordinator/sandblaster/batch_evaluator.h"
-#include "coordinator/sandblaster/vector_shards.h"
+#include "coordinator/sandblaster/shard_vector_space.h"
 
 namespace monsoon {
 
-// An overflow shows the range that is needed, so one repetition is enough.
-inline constexpr int kMaxOverflows = 3;
+// An evaluation shows the range that is needed, so one repetition is enough.
+inline constexpr int kMaxRepetitions = 3;
 
 class BatchObjective : public Objective {
  public:
@@ -30,27 +33,27 @@ class BatchObjective : public Objective {
     uint32_t contributions = 0;  // of a whole batch
   };
 
-  // Everything must outlive this. `space` works on `shards`.
-  BatchObjective(const Options& options, VectorShards* shards, VectorSpace* space,
-                 BatchEvaluator* evaluator)
-      : options_(options), shards_(shards), space_(space), evaluator_(evaluator) {}
+  // Both must outlive this.
+  BatchObjective(const Options& options, ShardVectorSpace* space, BatchEvaluator* evaluator)
+      : options_(options), space_(space), evaluator_(evaluator) {}
 
-  absl::StatusOr<ObjectiveValue> Evaluate(const std::string& w,
-                                          const std::string& gradient_out) override;
+  absl::StatusOr<ObjectiveValue> Evaluate(const std::string& w, const std::string& gradient_out,
+                                          const std::string& along) override;
 
-  // Evaluations repeated because a sum overflowed. May be read by any thread.
+  // Evaluations repeated because a sum did not fit its range. May be read by any thread.
   uint64_t overflows() const { return overflows_; }
 
  private:
   struct Pass {
     BatchResult batch;
-    bool overflow = false;
+    ShardVectorSpace::Closed closed;
   };
-  absl::StatusOr<Pass> RunOnce(const std::string& w, const std::string& gradient_out, bool probe);
+  // `gradient_out` is empty for a probe.
+  absl::StatusOr<Pass> RunOnce(const std::string& w, const std::string& gradient_out,
+                               const std::string& along);
 
   const Options options_;
-  VectorShards* const shards_;
-  VectorSpace* const space_;
+  ShardVectorSpace* const space_;
   BatchEvaluator* const evaluator_;
   uint64_t evaluation_ = 0;
   bool probed_ = false;

@@ -20,6 +20,9 @@ bool IsTransient(const absl::Status& status) {
 
 absl::StatusOr<std::vector<VectorReply>> VectorShards::Run(VectorRequest request) {
   request.set_job(options_.job);
+  for (VectorRequest& first : *request.mutable_before()) {
+    first.set_op_id(++op_id_);
+  }
   request.set_op_id(++op_id_);
   ++rounds_;
   std::vector<absl::StatusOr<VectorReply>> replies(size(), absl::UnknownError("not asked"));

@@ -348,7 +348,7 @@ TEST_F(VectorStoreTest, AnEvaluationFromTheProbeToTheShiftedSum) {
   ASSERT_OK(Open(1, 1, /*probe=*/true));
   Contribute(1, 0, gradient);
   ASSERT_OK_AND_ASSIGN(const VectorReply probe, Run(CloseRequest(1, "g")));
-  EXPECT_FALSE(probe.overflow());
+  EXPECT_FALSE(probe.evaluate_again());
   EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound);
   ASSERT_OK(Open(2, 2, /*probe=*/false));
   Contribute(2, 1, gradient);
@@ -376,13 +376,94 @@ TEST_F(VectorStoreTest, AnOverflowMakesNoVectorAndIsRepeated) {
   ASSERT_OK(Open(1, 1, /*probe=*/false));  // nothing is known: quanta for 1
   Contribute(1, 0, gradient);
   ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(CloseRequest(1, "g")));
-  EXPECT_TRUE(reply.overflow());
+  EXPECT_TRUE(reply.evaluate_again());
   EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound);
   ASSERT_OK(Open(2, 1, /*probe=*/false));
   Contribute(2, 0, gradient);
   ASSERT_OK_AND_ASSIGN(const VectorReply repeated, Run(CloseRequest(2, "g")));
-  EXPECT_FALSE(repeated.overflow());
+  EXPECT_FALSE(repeated.evaluate_again());
   EXPECT_EQ(Get("g")[0], 2500.0f);
+}
+
+TEST_F(VectorStoreTest, AVectorThatFellBelowItsQuantaIsRepeated) {
+  ASSERT_OK(Open(1, 1, /*probe=*/false));
+  Contribute(1, 0, Vector(kFloats, 1.0f));
+  ASSERT_OK(Run(CloseRequest(1, "g")));
+  const Vector gradient(kFloats, 0x1p-45f);
+  ASSERT_OK(Open(2, 1, /*probe=*/false));
+  Contribute(2, 0, gradient);
+  ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(CloseRequest(2, "h")));
+  EXPECT_TRUE(reply.evaluate_again());
+  EXPECT_EQ(store_.Find("h").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_OK(Open(3, 1, /*probe=*/false));
+  Contribute(3, 0, gradient);
+  ASSERT_OK_AND_ASSIGN(const VectorReply repeated, Run(CloseRequest(3, "h")));
+  EXPECT_FALSE(repeated.evaluate_again());
+  EXPECT_EQ(Get("h")[0], 0x1p-46f);
+}
+
+TEST_F(VectorStoreTest, ACloseAnswersTheProductsOfItsVector) {
+  ASSERT_OK(Fill("w", 2.0));
+  ASSERT_OK(Open(1, 1, /*probe=*/false));
+  Contribute(1, 0, Vector(kFloats, 6.0f));
+  VectorRequest close = CloseRequest(1, "g");
+  close.mutable_close_evaluation()->mutable_gram()->add_row("g");
+  close.mutable_close_evaluation()->mutable_gram()->add_column("w");
+  close.mutable_close_evaluation()->mutable_gram()->add_column("nothing");
+  EXPECT_THAT(Run(close), StatusIs(absl::StatusCode::kNotFound, HasSubstr("nothing")));
+  EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound)
+      << "an operation that fails changes nothing";
+  close.mutable_close_evaluation()->mutable_gram()->set_column(1, "g");
+  ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(close));
+  EXPECT_THAT(reply.scalar(), ::testing::ElementsAre(6.0 * (kFloats - 4), 9.0 * (kFloats - 4)));
+}
+
+TEST_F(VectorStoreTest, OperationsBeforeAnotherOneAreDoneInOrderAndOnce) {
+  VectorRequest dot;
+  const auto before = [&dot] {
+    VectorRequest* const first = dot.add_before();
+    first->set_op_id(static_cast<uint64_t>(dot.before_size()));
+    return first;
+  };
+  before()->mutable_fill()->set_out("x");
+  dot.mutable_before(0)->mutable_fill()->set_value(2.0);
+  VectorScale* const scale = before()->mutable_scale();
+  scale->set_out("y");
+  scale->set_in("x");
+  scale->set_factor(3.0);
+  dot.mutable_before(1)->add_free("x");
+  before()->mutable_publish()->set_in("y");
+  dot.set_op_id(4);
+  dot.mutable_dot()->set_x("y");
+  dot.mutable_dot()->set_y("missing");
+  EXPECT_THAT(Run(dot), StatusIs(absl::StatusCode::kNotFound, HasSubstr("missing")));
+  EXPECT_EQ(parameters_.values[0], 6.0f);
+  // What was done is not done again: y would exist.
+  dot.mutable_dot()->set_y("y");
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(dot));
+    EXPECT_THAT(reply.scalar(), ::testing::ElementsAre(36.0 * (kFloats - 4)));
+  }
+  EXPECT_EQ(store_.Find("x").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(VectorStoreTest, RefusesOperationsBeforeAnotherOneThatAnswerOrAreTooMany) {
+  VectorRequest request;
+  request.set_op_id(2);
+  request.mutable_only_free();
+  VectorRequest* const first = request.add_before();
+  first->set_op_id(1);
+  first->mutable_dot()->set_x("x");
+  const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("before another"));
+  EXPECT_THAT(Run(request), refused);
+  first->mutable_only_free();
+  first->add_before()->mutable_only_free();
+  EXPECT_THAT(Run(request), refused);
+  first->clear_before();
+  for (int i = 0; i < VectorStore::kMaxBefore; ++i) {
+    request.add_before()->mutable_only_free();
+  }
+  EXPECT_THAT(Run(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("17 others")));
 }
 
 TEST_F(VectorStoreTest, ACloseThatFailsLeavesTheEvaluationOpen) {
