@@ -168,7 +168,7 @@ run_job() {
   tied "$python" "$report" sample "$up_pid" "$work/processes-$workers.json" </dev/null &
   sampler_pid=$!
   "$coordinator" submit "$job_file" --cluster="$cluster_file" --name="demo-$workers" \
-    --set=stop.epochs="$epochs" --set=downpour.replicas="$workers" --json \
+    --set=stop.epochs="$epochs" --set=downpour.workers="$workers" --json \
     >"$work/submit.json" </dev/null || { show_log; exit 1; }
   job="$("$python" -c 'import json, sys; print(json.load(sys.stdin)["job"])' <"$work/submit.json")"
   attended "$coordinator" watch "$job" --cluster="$cluster_file" || status=$?

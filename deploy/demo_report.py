@@ -164,7 +164,10 @@ def explain(one, three, cores):
             text += (": with three workers a gradient is applied to parameters that "
                      f"{three['staleness_mean']:.2f} pushes (mean) have changed since they were "
                      f"fetched, with one {shown(one['staleness_mean'], 2)}")
-        text += "; one run each, so a few tenths of a point are chance."
+        text += (". One run of each shows their speed here and that both learn. It cannot show "
+                 "which is more accurate: another seed moves the result by some tenths of a point, "
+                 "and a busy machine, where workers run unevenly, by a point and more; "
+                 "docs/benchmarks.md compares several seeds.")
     return text
 
 

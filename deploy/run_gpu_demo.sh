@@ -90,7 +90,7 @@ done
 
 status=0
 "$coordinator" submit "$job" --cluster="$cluster" --name=gpu-demo --watch \
-  --set=stop.epochs="$epochs" --set=downpour.replicas="$workers" || status=$?
+  --set=stop.epochs="$epochs" --set=downpour.workers="$workers" || status=$?
 "$coordinator" describe latest --cluster="$cluster" || true
 grep -E "device|CUDA|GPU" "$work/cluster.log" | head -10 || true
 if [[ $status -ne 0 ]]; then

@@ -30,9 +30,17 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   exit 1
 fi
 
-# Package names of one group.
+# What is not Debian 12 gets the names of Debian 13.
+release="$(sed -nE 's/^VERSION_CODENAME="?([a-z]+)"?$/\1/p' /etc/os-release 2>/dev/null || true)"
+if [[ "$release" != bookworm && "$release" != trixie ]]; then
+  echo "setup.sh: ${release:-this release} was not tried; taking the package names of Debian 13" >&2
+  release=trixie
+fi
+
+# Package names of one group, those of this release included.
 packages_of() {
-  awk -v group="[$1]" '/^\[/ { on = ($1 == group); next } on && NF && !/^#/ { print $1 }' \
+  awk -v group="[$1]" -v of_release="[$1 $release]" \
+    '/^\[/ { on = ($0 == group || $0 == of_release); next } on && NF && !/^#/ { print $1 }' \
     deploy/packages.txt
 }
 
@@ -74,7 +82,7 @@ fi
 echo "setup.sh: installing ${#missing[@]} packages"
 "${apt_get[@]}" update -q </dev/null
 if ! "${install[@]}" -q </dev/null; then
-  echo "setup.sh: apt-get failed. The list is for Debian 12 (bookworm), main section;" >&2
+  echo "setup.sh: apt-get failed. The list is for the main section of Debian 12 and 13;" >&2
   echo "check that /etc/apt/sources.list or sources.list.d names it." >&2
   exit 1
 fi

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log_settings.h"
 #include "common/base/logging.h"
 #include "common/process/die_with_parent.h"
 #include "common/process/port_file.h"
@@ -39,7 +40,12 @@ int Run(std::span<const char* const> args) {
     std::fputs(settings->help->c_str(), stdout);
     return 0;
   }
-  InitLogging(absl::StrCat("ps/", settings->server.task));
+  if (const absl::Status status =
+          InitLogging(absl::StrCat("ps/", settings->server.task), settings->log);
+      !status.ok()) {
+    std::fprintf(stderr, "ps_server: %s\n", std::string(status.message()).c_str());
+    return 2;
+  }
   absl::StatusOr<SignalFd> signals = SignalFd::Create({SIGTERM, SIGINT});
   absl::StatusOr<std::unique_ptr<PsServer>> server =
       signals.ok() ? PsServer::Start(settings->server) : signals.status();

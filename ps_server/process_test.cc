@@ -43,24 +43,29 @@ TEST(PsProcessTest, HelpAndBadFlags) {
   EXPECT_EQ(RunToEnd({"--clutser=x"}).first, 2);
   EXPECT_EQ(RunToEnd({"--cluster=/nowhere/at/all"}).first, 2);
   const std::string cluster = WriteClusterFile(TempDir(), "localhost:2222", "");
+  const auto [no_task, question] = RunToEnd({absl::StrCat("--cluster=", cluster)});
+  EXPECT_EQ(no_task, 2);
+  EXPECT_THAT(question, HasSubstr("--task=N is missing: which ps of "));
+  EXPECT_THAT(question, HasSubstr("It has ps/0 at "));
   const auto [code, text] = RunToEnd({absl::StrCat("--cluster=", cluster), "--task=1"});
   EXPECT_EQ(code, 2);
   EXPECT_THAT(text, HasSubstr("has 1 ps"));
-  EXPECT_EQ(RunToEnd({absl::StrCat("--cluster=", cluster), "--fault=drop=2"}).first, 2);
+  EXPECT_EQ(RunToEnd({absl::StrCat("--cluster=", cluster), "--task=0", "--fault=drop=2"}).first, 2);
 }
 
 TEST(PsProcessTest, RefusesAPortInUseAndAnOpenAddress) {
   ASSERT_OK_AND_ASSIGN(PsProcess first, StartPsProcess(TempDir(), "", {}));
   const std::string cluster = absl::StrCat("--cluster=", TempDir(), "/cluster.textproto");
-  const auto [code, text] = RunToEnd({cluster, absl::StrCat("--address=", first.address)});
+  const auto [code, text] =
+      RunToEnd({cluster, "--task=0", absl::StrCat("--address=", first.address)});
   EXPECT_EQ(code, 2);
   EXPECT_THAT(text, HasSubstr(absl::StrCat("cannot listen on ", first.address)));
   EXPECT_THAT(text, HasSubstr("in use"));
-  const auto [open_code, open_text] = RunToEnd({cluster, "--address=0.0.0.0:0"});
+  const auto [open_code, open_text] = RunToEnd({cluster, "--task=0", "--address=0.0.0.0:0"});
   EXPECT_EQ(open_code, 2);
   EXPECT_THAT(open_text, HasSubstr("--insecure"));
   const auto [fault_code, fault_text] =
-      RunToEnd({cluster, "--address=0.0.0.0:0", "--insecure", "--fault=delay_ms=1"});
+      RunToEnd({cluster, "--task=0", "--address=0.0.0.0:0", "--insecure", "--fault=delay_ms=1"});
   EXPECT_EQ(fault_code, 2);
   EXPECT_THAT(fault_text, HasSubstr("loopback"));
 }

@@ -1,17 +1,20 @@
 #!/bin/bash
-# Runs the demo or the tests from a clean clone in a fresh Debian 12 root, with
+# Runs the demo or the tests from a clean clone in a fresh Debian root, with
 # nothing installed but what deploy/setup.sh installs. Needs root and the
 # package debootstrap.
 #
-#   tests/clean_root.sh demo|tests|setup|all [--keep-root] [-- ARGUMENTS]
+#   tests/clean_root.sh demo|tests|setup|all [--suite=bookworm|trixie] [--keep-root]
+#                       [-- ARGUMENTS]
 #
 # demo   deploy/demo.sh --epochs=1
 # tests  tests/run.sh
 # setup  deploy/setup.sh only
 # all    tests, then demo
+# --suite  bookworm (Debian 12, the default) or trixie (Debian 13).
 # ARGUMENTS go to tests/run.sh (or setup.sh). What is committed at HEAD is
-# tested. The mirror is the bookworm one of the host's apt sources;
-# MONSOON_DEBIAN_MIRROR names another. The root lies under TMPDIR (/tmp) and
+# tested. The mirrors are those of the host's own Debian release in its apt
+# sources, asked for the suite; MONSOON_DEBIAN_MIRROR names another one for its
+# main section alone. The root lies under TMPDIR (/tmp) and
 # takes about 8 GB; everything runs in its own mount and process namespace, so
 # nothing stays mounted or running however this script ends.
 set -euo pipefail
@@ -22,10 +25,12 @@ usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 
 what="${1:-}"
 keep_root=0
+suite=bookworm
 [[ $# -gt 0 ]] && shift
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --keep-root) keep_root=1; shift ;;
+    --suite=*) suite="${1#--suite=}"; shift ;;
     --) shift; break ;;
     *) usage >&2; fail "unknown argument '$1'" ;;
   esac
@@ -35,24 +40,32 @@ case "$what" in
   -h | --help) usage; exit 0 ;;
   *) usage >&2; fail "say what to run: demo, tests, setup or all" ;;
 esac
+case "$suite" in
+  bookworm | trixie) ;;
+  *) usage >&2; fail "--suite=$suite was never tried: bookworm or trixie" ;;
+esac
 [[ "$(id -u)" -eq 0 ]] || fail "needs root (debootstrap and chroot)"
 command -v debootstrap >/dev/null || fail "needs the package debootstrap"
 
-# Prints "URI SUITE COMPONENTS" for each bookworm source of the host, from both
-# formats of apt's files.
+# Prints "URI SUITE COMPONENTS" for each source of the host's release and its
+# updates, from both formats of apt's files, the suite's name in place of the
+# host's.
 host_sources() {
-  local file
+  local file host
+  host="$(sed -nE 's/^VERSION_CODENAME="?([a-z]+)"?$/\1/p' /etc/os-release)"
+  [[ -n "$host" ]] || return 0
   for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
     [[ -f "$file" ]] || continue
-    sed -nE 's/^deb +(\[[^]]*\] +)?([a-z]+:[^ ]+) +(bookworm[^ ]*) +(.*)$/\2 \3 \4/p' "$file"
+    sed -nE "s/^deb +(\[[^]]*\] +)?([a-z]+:[^ ]+) +$host(|-[^ ]*) +(.*)\$/\2 $suite\3 \4/p" "$file"
   done
   for file in /etc/apt/sources.list.d/*.sources; do
     [[ -f "$file" ]] || continue
-    awk '
+    awk -v host="$host" -v suite="$suite" '
       function flush(  i, n, names) {
         n = split(suites, names, " ")
         for (i = 1; i <= n; i++)
-          if (uri != "" && names[i] ~ /^bookworm/) print uri, names[i], components
+          if (uri != "" && (names[i] == host || index(names[i], host "-") == 1))
+            print uri, suite substr(names[i], length(host) + 1), components
         uri = suites = components = ""
       }
       /^#/ { next }
@@ -65,9 +78,9 @@ host_sources() {
 }
 
 sources="$(host_sources | grep -w main || true)"
-mirror="${MONSOON_DEBIAN_MIRROR:-$(awk '$2 == "bookworm" { print $1; exit }' <<<"$sources")}"
-[[ -n "$mirror" ]] || fail "no bookworm source in /etc/apt; set MONSOON_DEBIAN_MIRROR"
-[[ -n "$sources" && -z "${MONSOON_DEBIAN_MIRROR:-}" ]] || sources="$mirror bookworm main"
+mirror="${MONSOON_DEBIAN_MIRROR:-$(awk -v suite="$suite" '$2 == suite { print $1; exit }' <<<"$sources")}"
+[[ -n "$mirror" ]] || fail "no Debian source in /etc/apt; set MONSOON_DEBIAN_MIRROR"
+[[ -n "$sources" && -z "${MONSOON_DEBIAN_MIRROR:-}" ]] || sources="$mirror $suite main"
 
 root="$(mktemp -d "${TMPDIR:-/tmp}/monsoon_root.XXXXXX")"
 chmod 755 "$root"  # apt downloads as another user.
@@ -93,7 +106,7 @@ fi
 started=$SECONDS
 # In a mount namespace of its own: what debootstrap mounts ends with it.
 unshare --mount --propagation private \
-  debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" \
+  debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" "$mirror" \
   >"$root.log" 2>&1 </dev/null || { tail -20 "$root.log" >&2; rm -f "$root.log"; fail "debootstrap failed"; }
 rm -f "$root.log"
 

@@ -4,8 +4,9 @@
 #   tests/run.sh [--full] [--only=//package:test] [--no-setup]
 #
 # Stages: setup; the optimised g++ build of everything; unit, cluster and
-# convergence tests; the unit tests under clang with AddressSanitizer,
-# UndefinedBehaviorSanitizer, -Wthread-safety and layering_check; lint.
+# convergence tests; the command blocks of the documentation; the unit tests
+# under clang with AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety
+# and layering_check; lint.
 # --full      adds ThreadSanitizer, the long tests (tag `full`) and the planted
 #             bugs of tests/mutation.sh.
 # --only=T    setup, then builds and runs that one test (or pattern) with g++.
@@ -114,7 +115,8 @@ run_tests() {
   end
 }
 
-# Counts what a Python or shell check prints as `NAME: N passed, N failed`.
+# Counts what a Python or shell check prints as `NAME: N passed, N failed`, with
+# or without `, N skipped`.
 run_check() {
   local name="$1" code=0 summary
   shift
@@ -126,6 +128,9 @@ run_check() {
   fi
   read -r stage_passed stage_failed < <(sed -E 's/^.*: ([0-9]+) passed, ([0-9]+) failed.*/\1 \2/' \
     <<<"$summary")
+  if [[ "$summary" =~ ,\ ([0-9]+)\ skipped ]]; then
+    skipped=$((skipped + BASH_REMATCH[1]))
+  fi
   passed=$((passed + stage_passed))
   failed=$((failed + stage_failed))
   if [[ $code -ne 0 && $stage_failed -eq 0 ]]; then
@@ -160,7 +165,20 @@ run_tests "cluster tests" --config=opt --build_tests_only --local_test_jobs=1 \
   --nocache_test_results --test_tag_filters=cluster,-full //...
 run_tests "convergence tests" --config=opt --build_tests_only --local_test_jobs=1 \
   --nocache_test_results --test_tag_filters=convergence,-full //...
-run_tests "unit tests (clang, ASan and UBSan)" --config=asan --build_tests_only \
+
+begin docs
+bin="$(bazel "${bazel_startup[@]}" info --config=opt bazel-bin 2>/dev/null </dev/null)"
+MONSOON_DOCS_BAZEL_OPTIONS="--disk_cache=$cache --jobs=$jobs --symlink_prefix=$links" \
+  run_check docs /usr/bin/python3 tests/docs/run_blocks.py --bin="$bin" \
+  --bazel="bazel ${bazel_startup[*]}"
+run_check selftest /usr/bin/python3 tests/docs/run_blocks_selftest.py
+end
+
+clang_configs=(--config=asan)
+if ! command -v clang-16 >/dev/null && command -v clang-19 >/dev/null; then
+  clang_configs+=(--config=clang19)  # Debian 13 has no clang 16
+fi
+run_tests "unit tests (clang, ASan and UBSan)" "${clang_configs[@]}" --build_tests_only \
   --test_tag_filters=unit,-full,-noasan //...
 
 begin lint
@@ -173,7 +191,7 @@ run_check selftest /usr/bin/python3 tests/benchmarks/compare_selftest.py
 end
 
 if [[ $full -eq 1 ]]; then
-  run_tests "tests with threads (clang, TSan)" --config=tsan --build_tests_only \
+  run_tests "tests with threads (clang, TSan)" "${clang_configs[@]/asan/tsan}" --build_tests_only \
     --test_tag_filters=tsan //...
   run_tests "long tests" --config=opt --build_tests_only --local_test_jobs=1 \
     --nocache_test_results --test_tag_filters=full //...

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/config/cluster.h"
@@ -11,6 +12,8 @@
 
 namespace monsoon {
 namespace {
+
+constexpr uint32_t kNoTask = UINT32_MAX;
 
 constexpr char kUsage[] =
     "worker --cluster=FILE --task=N [flags]\n"
@@ -28,19 +31,21 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
       environment != nullptr ? environment : "configs/cluster/localhost.textproto";
   std::string fault;
   std::string job_file;
+  uint32_t task = kNoTask;
   bool evaluate = false;
   bool json = true;              // what --evaluate prints in any case
   bool die_with_parent = false;  // main looked at it before
   FlagSet flags(kUsage);
   flags.SetSuggest(DidYouMeanFlag);
   flags.Add("cluster", &cluster_file, "the cluster file (or MONSOON_CLUSTER)");
-  flags.Add("task", &command.worker.task, "which worker of the cluster file this is, from 0");
+  flags.Add("task", &task, "which worker of the cluster file this is, from 0");
   flags.Add("address", &command.worker.address, "listen here instead of the file's address");
   flags.Add("port_file", &command.port_file, "write the address here once it is served");
   flags.Add("insecure", &command.worker.insecure, "allow an address that others can reach");
   flags.Add("fault", &fault,
             "faults for tests: delay_ms=20,drop=0.01,seed=1,compute_delay_ms=30,"
             "break_device_after=100");
+  AddLogFlags(&flags, &command.log);
   flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
   flags.Add("evaluate", &evaluate, "evaluate a model file and exit");
   flags.Add("model", &command.model, "with --evaluate: the .npz file");
@@ -67,6 +72,12 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   }
   ASSIGN_OR_RETURN(command.worker.fault, ParseFaultOptions(fault));
   ASSIGN_OR_RETURN(LoadedCluster loaded, LoadCluster(cluster_file));
+  if (task == kNoTask) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--task=N is missing: which worker of ", cluster_file, " is this? It has ",
+                     ListAddresses("worker", loaded.cluster.worker())));
+  }
+  command.worker.task = task;
   command.worker.cluster = std::move(loaded.cluster);
   return command;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/log_settings.h"
 #include "proto/job.pb.h"
 #include "worker/worker.h"
 
@@ -16,6 +17,7 @@ struct WorkerCommand {
   // kServe
   WorkerOptions worker;
   std::string port_file;
+  LogSettings log;
   // kEvaluate
   std::string model;
   Job job;

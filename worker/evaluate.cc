@@ -8,7 +8,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/npz/model_file.h"
 #include "worker/backend/backend.h"
-#include "worker/data/open_dataset.h"
+#include "worker/data/job_data.h"
 #include "worker/group/evaluator.h"
 #include "worker/group/replica_group.h"
 
@@ -22,11 +22,8 @@ absl::StatusOr<ModelEvaluation> EvaluateModelFile(const std::string& model_path,
   }
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
   ASSIGN_OR_RETURN(const std::vector<float> parameters, ReadModelFile(layout, model_path));
-  size_t values = 1;
-  for (const uint32_t extent : job.model().input_shape()) {
-    values *= extent;
-  }
-  ASSIGN_OR_RETURN(const std::unique_ptr<DataSource> test, OpenDataset(job.test(), values));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const DataSource> test,
+                   OpenTestData(job, OpenerFor(job.model())));
   NetworkOptions options;
   options.threads = threads;
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log_settings.h"
 #include "common/base/logging.h"
 #include "common/process/die_with_parent.h"
 #include "common/process/port_file.h"
@@ -40,7 +41,11 @@ int Evaluate(const WorkerCommand& command) {
 }
 
 int Serve(WorkerCommand command) {
-  InitLogging(absl::StrCat("worker/", command.worker.task));
+  if (const absl::Status status =
+          InitLogging(absl::StrCat("worker/", command.worker.task), command.log);
+      !status.ok()) {
+    return Fail(status);
+  }
   absl::StatusOr<SignalFd> signals = SignalFd::Create({SIGTERM, SIGINT});
   if (!signals.ok()) {
     return Fail(signals.status());
@@ -51,7 +56,12 @@ int Serve(WorkerCommand command) {
     device_lost = true;
     kill(getpid(), SIGTERM);
   };
-  const absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(command.worker);
+  std::atomic<bool> refused = false;
+  command.worker.on_refused = [&refused](const absl::Status&) {
+    refused = true;
+    kill(getpid(), SIGTERM);
+  };
+  absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(command.worker);
   if (!worker.ok()) {
     return Fail(worker.status());
   }
@@ -65,6 +75,10 @@ int Serve(WorkerCommand command) {
   std::optional<int> signal;
   while (!signal.has_value()) {
     signal = signals->WaitFor(absl::Hours(1));
+  }
+  if (refused) {
+    worker->reset();  // nobody to say goodbye to; the reason stands in the log
+    return 2;
   }
   LOG(INFO) << "signal " << *signal << ": draining";
   (*worker)->Drain(kDrainGrace);

@@ -100,7 +100,8 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
   member.device = backend == BackendKind::kCuda ? "CUDA" : "CPU";
   member.threads = threads;
   member.heartbeat = absl::Milliseconds(cluster.heartbeat_ms());
-  member_ = std::make_unique<ClusterMember>(std::move(member), heartbeat_client_.get());
+  member_ = std::make_unique<ClusterMember>(std::move(member), heartbeat_client_.get(),
+                                            options_.on_refused);
   ReplicaRunner::Options runner;
   runner.task = options_.task;
   runner.threads = threads;

@@ -39,6 +39,9 @@ struct WorkerOptions {
   // Called once, by the compute thread, when no device is left to compute with:
   // this worker runs no more sessions, and its process should end. May be null.
   std::function<void()> on_device_lost;
+  // Called once, by the heartbeat thread, when the coordinator says why this worker can
+  // never join: its process should end with that. May be null.
+  std::function<void(const absl::Status&)> on_refused;
 };
 
 class Worker {

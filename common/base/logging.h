@@ -1,6 +1,6 @@
-// Logging to stderr, one line a message:
+// Logging to stderr, one line a message, in local time:
 //
-//   12:30:01.250 W ps/0] session lenet-1/worker/2#1 closed
+//   2026-11-22 12:30:01.250 W ps/0] session lenet-1/worker/2#1 closed
 //
 //   LOG(WARNING) << "session " << name << " closed";
 //
@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace monsoon {
@@ -20,6 +21,11 @@ enum class LogLevel { DEBUG = 0, INFO = 1, WARNING = 2, ERROR = 3 };
 // Names this process in every line ("worker/2") and drops messages below
 // `level`. Without it: no name, INFO. Call before other threads start.
 void InitLogging(absl::string_view task, LogLevel level = LogLevel::INFO);
+
+// The same, and each line is appended to `file` too, unless that is "". Processes may
+// share a file: a line is written at once. INVALID_ARGUMENT when it cannot be opened;
+// then nothing has changed.
+absl::Status InitLogging(absl::string_view task, LogLevel level, const std::string& file);
 
 bool ShouldLog(LogLevel level);
 

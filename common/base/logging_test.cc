@@ -1,5 +1,6 @@
 #include "common/base/logging.h"
 
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -7,6 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/flags.h"
+#include "common/base/log_settings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,7 +19,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::MatchesRegex;
 
-constexpr char kTime[] = "[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\\.[0-9][0-9][0-9] ";
+constexpr char kTime[] =
+    "20[0-9][0-9]-[01][0-9]-[0-3][0-9] [0-2][0-9]:[0-5][0-9]:[0-5][0-9]\\.[0-9][0-9][0-9] ";
 
 // What `write` logs, a line each.
 template <typename Write>
@@ -72,6 +76,46 @@ TEST_F(LoggingTest, WhatIsBelowTheLevelIsNotEvenFormatted) {
   EXPECT_EQ(formatted, 1);
 }
 
+std::vector<std::string> LinesOf(const std::string& path) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST_F(LoggingTest, TheFlagsChooseLevelAndFile) {
+  const std::string path = ::testing::TempDir() + "/shared.log";
+  FlagSet flags("test");
+  LogSettings settings;
+  AddLogFlags(&flags, &settings);
+  const std::string file = "--log_file=" + path;
+  const char* const args[] = {"--verbosity=Warning", file.c_str()};
+  ASSERT_TRUE(flags.Parse(args).ok());
+  ASSERT_TRUE(InitLogging("ps/0", settings).ok());
+  const std::vector<std::string> lines = Logged(LogEachLevel);
+  EXPECT_THAT(lines, ElementsAre(MatchesRegex(absl::StrCat(kTime, "W ps/0\\] w 3 0.5")),
+                                 MatchesRegex(absl::StrCat(kTime, "E ps/0\\] e"))));
+  EXPECT_EQ(LinesOf(path), lines);
+  // Another process appends.
+  ASSERT_TRUE(InitLogging("ps/1", settings, LogLevel::DEBUG).ok());
+  Logged(LogEachLevel);
+  EXPECT_EQ(LinesOf(path).size(), 4u);
+  EXPECT_THAT(LinesOf(path).back(), MatchesRegex(".* E ps/1\\] e"));
+}
+
+TEST_F(LoggingTest, AWrongLevelOrFileIsToldAndNothingChanges) {
+  LogSettings settings;
+  settings.verbosity = "loud";
+  EXPECT_EQ(std::string(InitLogging("x", settings).message()),
+            "--verbosity=loud: the value must be debug, info, warning or error");
+  settings = {.verbosity = "", .file = "/no/such/folder/a.log"};
+  EXPECT_EQ(std::string(InitLogging("x", settings).message()),
+            "--log_file=/no/such/folder/a.log cannot be opened: No such file or directory");
+  EXPECT_THAT(Logged([] { LOG(INFO) << "still"; }), ElementsAre(MatchesRegex(".* I\\] still")));
+}
+
 TEST_F(LoggingTest, IsAnExpression) {
   EXPECT_THAT(Logged([] {
                 for (const bool yes : {true, false})
@@ -104,12 +148,12 @@ TEST_F(LoggingTest, LinesOfThreadsDoNotMix) {
   int next[kThreads] = {};
   for (const std::string& line : lines) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
-    ASSERT_EQ(words.size(), 5u) << line;  // time, I], thread, number, tail
+    ASSERT_EQ(words.size(), 6u) << line;  // date, time, I], thread, number, tail
     int thread = -1, number = -1;
-    ASSERT_TRUE(absl::SimpleAtoi(words[2], &thread) && absl::SimpleAtoi(words[3], &number)) << line;
+    ASSERT_TRUE(absl::SimpleAtoi(words[3], &thread) && absl::SimpleAtoi(words[4], &number)) << line;
     ASSERT_TRUE(thread >= 0 && thread < kThreads) << line;
     EXPECT_EQ(number, next[thread]++);
-    EXPECT_EQ(words[4], tail);
+    EXPECT_EQ(words[5], tail);
   }
 }
 

@@ -15,6 +15,11 @@ namespace monsoon {
 // `status` with "context: " before its message; OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
+// A mark on an error: the host was reached, and no process listens at the address,
+// so the one that was there is gone. Silence is not marked.
+void MarkNobodyListens(absl::Status* status);
+bool NobodyListens(const absl::Status& status);
+
 }  // namespace monsoon
 
 #define MONSOON_CONCAT_INNER(a, b) a##b

@@ -25,7 +25,7 @@ const std::vector<BrokenFile>& Cases() {
        "heartbeat_ms: 100",
        "colour: 3",
        {"FILE:6:1: error: colour: Cluster has no field \"colour\"; its fields are name, "
-        "coordinator, ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms"}},
+        "coordinator, ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, worker_wait_ms"}},
       {"UnknownTopLevelPlural",
        "worker {",
        "workers {",
@@ -87,6 +87,11 @@ const std::vector<BrokenFile>& Cases() {
        "threads: 2",
        "threads: -2",
        {"FILE:4:45: error: worker[0].threads: -2 is out of range 0 .. 4294967295"}},
+      {"DeviceByAnotherName",
+       "device: CPU",
+       "device: GPU",
+       {"FILE:4:55: error: worker[0].device: expected one of AUTO, CPU, CUDA, found GPU; write "
+        "CUDA"}},
       {"ManyReplicas",
        "threads: 2",
        "replicas: 65",
@@ -174,7 +179,7 @@ const std::vector<BrokenFile>& Cases() {
        "heartbeat_ms: 100",
        DeepText(),
        {"FILE:6:1: error: deep: Cluster has no field \"deep\"; its fields are name, coordinator, "
-        "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms",
+        "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, worker_wait_ms",
         "FILE:6:130: error: messages are nested deeper than 32 levels"}},
       {"DuplicateAddress",
        "127.0.0.1:2224",

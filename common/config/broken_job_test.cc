@@ -18,8 +18,19 @@ const std::vector<BrokenFile>& Cases() {
        "seed: 7",
        "compute_precision: HALF",
        {"FILE:5:20: error: compute_precision: expected one of FLOAT32, TF32, BFLOAT16, FLOAT16, "
-        "found "
-        "HALF"}},
+        "found HALF; write FLOAT16"}},
+      {"OptimizerThatIsNotThere",
+       "momentum { rate: 0.1 momentum: 0.9 }",
+       "adam { rate: 0.001 }",
+       {"FILE:11:5: error: downpour.optimizer.adam: Optimizer has no field \"adam\"; there are "
+        "sgd, "
+        "momentum and adagrad; adagrad { rate: 0.03 } has a rate for each parameter too"}},
+      {"WorkersOnceCalledReplicas",
+       "n_fetch: 2",
+       "replicas: 2",
+       {"FILE:8:3: error: downpour.replicas: Downpour has no field \"replicas\"; write workers: it "
+        "counts worker processes; how many replicas each has is said in the cluster file (worker { "
+        "replicas: N })"}},
       {"NanRate",
        "rate: 0.1 ",
        "rate: nan ",
@@ -238,6 +249,26 @@ const std::vector<BrokenFile>& Cases() {
        "\"wide-images.idx\"",
        {"FILE:4:22: error: test.idx.images: samples are [5, 5] (25 values), the model's "
         "input_shape is [1, 4, 4] (16)"}},
+      {"SamplesInAnotherOrder",
+       "\"test-images.idx\"",
+       "\"last-images.idx\"",
+       {"FILE:4:22: error: test.idx.images: samples are [4, 2, 2], the model's input_shape is [1, "
+        "4, 4]: as many values, in another order"}},
+      {"NoChannelsToBeLast",
+       "scale: 2 }",
+       "scale: 2 layout: NHWC }",
+       {"FILE:4:22: error: test.idx.images: samples are [4, 4], and layout: NHWC is for samples of "
+        "[height, width, channels]; leave layout out"}},
+      {"SyntheticHasNoLayout",
+       "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" } scale: 2",
+       "synthetic { examples: 10 classes: 10 } layout: NHWC",
+       {"FILE:4:54: error: test.layout: synthetic samples are made in the model's order; leave it "
+        "out"}},
+      {"DecayOfWeightsWithoutDecay",
+       "    schedule {",
+       "    weight_decay_weights_only: true schedule {",
+       {"FILE:12:32: error: downpour.optimizer.weight_decay_weights_only: means nothing without "
+        "weight_decay"}},
       {"TooManyClasses",
        "model_file: \"model.textproto\"",
        "model { input_shape: 16 layer { dense { units: 9 } } }",

@@ -47,7 +47,12 @@ const std::vector<BrokenFile>& Cases() {
       {"UnsupportedLayerKind",
        "relu {}",
        "softmax {}",
-       {"FILE:4:9: error: layer[1].softmax: Layer has no field \"softmax\"; its fields are name, "
+       {"FILE:4:9: error: layer[1].softmax: Layer has no field \"softmax\"; leave it out: the loss "
+        "applies it to the last layer"}},
+      {"ExoticLayerKind",
+       "relu {}",
+       "wavelet {}",
+       {"FILE:4:9: error: layer[1].wavelet: Layer has no field \"wavelet\"; its fields are name, "
         "dense, conv2d, average_pool2d, max_pool2d, relu, sigmoid, tanh, dropout, flatten"}},
       {"EmptyLayer",
        "relu {}",
@@ -96,6 +101,20 @@ const std::vector<BrokenFile>& Cases() {
        "",
        {"FILE:8:1: error: layer[4]: layer \"dense1\": dense needs a flat input, got [2, 1, 1]; put "
         "a flatten layer before it"}},
+      {"AllWrongLayersAtOnce",
+       "layer { relu {} }\nlayer { average_pool2d { window: 2 } }\nlayer { name: \"flatten\" "
+       "flatten "
+       "{} }",
+       "layer { conv2d { filters: 4 kernel: 9 } }\nlayer { average_pool2d { window: 8 } }\nlayer { "
+       "dense { units: 0 } }\nlayer { max_pool2d { window: 2 } }",
+       {"FILE:4:1: error: layer[1]: layer \"conv2\": a window of 9 does not fit an input of 2 "
+        "(padding included)",
+        "FILE:5:1: error: layer[2]: layer \"average_pool1\": a window of 8 does not fit an input "
+        "of "
+        "2 (padding included)",
+        "FILE:6:24: error: layer[3].dense.units: must be at least 1",
+        "FILE:7:1: error: layer[4]: layer \"max_pool1\": pooling needs an input [channels, height, "
+        "width], got [1]"}},
       {"LossOnAnImage",
        "layer { name: \"flatten\" flatten {} }\nlayer { dropout { rate: 0.5 } }\nlayer { name: "
        "\"dense1\" dense { units: 10 weight_initializer { normal: 0.1 } } }\n",
@@ -114,7 +133,14 @@ const std::vector<BrokenFile>& Cases() {
       {"UnknownLoss",
        "SOFTMAX_CROSS_ENTROPY",
        "CROSS_ENTROPY",
-       {"FILE:9:7: error: loss: expected SOFTMAX_CROSS_ENTROPY, found CROSS_ENTROPY"}},
+       {"FILE:9:7: error: loss: expected SOFTMAX_CROSS_ENTROPY, found CROSS_ENTROPY; write "
+        "SOFTMAX_CROSS_ENTROPY"}},
+      {"LossOfAnotherTask",
+       "SOFTMAX_CROSS_ENTROPY",
+       "MSE",
+       {"FILE:9:7: error: loss: expected SOFTMAX_CROSS_ENTROPY, found MSE; SOFTMAX_CROSS_ENTROPY "
+        "is "
+        "the only loss: models here tell classes apart"}},
   };
   return *cases;
 }

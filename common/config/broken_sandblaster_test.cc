@@ -34,6 +34,10 @@ const std::vector<BrokenFile>& Cases() {
        "l2: 0.01",
        "l2: -0.01",
        {"FILE:8:7: error: sandblaster.l2: -0.01 is not a finite number of at least 0"}},
+      {"L2OfWeightsWithoutL2",
+       "l2: 0.01",
+       "l2_weights_only: true",
+       {"FILE:8:20: error: sandblaster.l2_weights_only: means nothing without l2"}},
       {"NanL2",
        "l2: 0.01",
        "l2: nan",
@@ -138,17 +142,13 @@ const std::vector<BrokenFile>& Cases() {
         "epochs: 10 }"}},
       {"ChainOfDifferentReplicas",
        "evaluation { batch_size: 10 }",
-       "downpour { replicas: 2 optimizer { sgd { rate: 0.1 } } } stop { epochs: 1 }",
-       {"FILE:6:1: error: sandblaster.replicas: 0 is not downpour.replicas (2): both parts of a "
-        "chain have the same replicas; write replicas: 2"}},
+       "downpour { workers: 2 optimizer { sgd { rate: 0.1 } } } stop { epochs: 1 }",
+       {"FILE:6:1: error: sandblaster.workers: 0 is not downpour.workers (2): both parts of a "
+        "chain have the same workers; write workers: 2"}},
       {"SyntheticObjective",
        "history: 5",
        "synthetic { condition: 100 }",
-       {"FILE:7:3: error: sandblaster.synthetic: Sandblaster has no field \"synthetic\"; its "
-        "fields "
-        "are algorithm, history, max_iterations, l2, gradient_tolerance, line_search, "
-        "sample_examples, chunk_examples, chunks_per_contribution, no_backup_copies, replicas, "
-        "evaluate_every_iterations"}},
+       {"FILE:7:3: error: sandblaster.synthetic: Sandblaster has no field \"synthetic\""}},
       {"MisspeltMode",
        "sandblaster {",
        "sandblastr {",

@@ -1,6 +1,7 @@
 #include "common/config/cluster.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -17,7 +18,9 @@ namespace {
 
 constexpr uint32_t kDefaultHeartbeatMs = 500;
 constexpr uint32_t kDefaultLostAfterMs = 3000;
+constexpr uint32_t kDefaultPsLostAfterMs = 30000;
 constexpr uint32_t kDefaultRpcDeadlineMs = 10000;
+constexpr uint32_t kDefaultWorkerWaitMs = 60000;
 constexpr uint32_t kDefaultMemoryLimitMib = 4096;
 constexpr uint32_t kDefaultMessageMemoryMib = 256;
 // A heartbeat a millisecond would be the load itself; the upper bounds only
@@ -35,7 +38,8 @@ struct Listener {
 
 class ClusterCheck {
  public:
-  explicit ClusterCheck(Reporter* reporter) : reporter_(reporter) {}
+  ClusterCheck(Reporter* reporter, HostCheck host_check)
+      : reporter_(reporter), host_check_(std::move(host_check)) {}
 
   void Run(const Cluster& cluster) {
     CheckName(cluster.name());
@@ -95,6 +99,21 @@ class ClusterCheck {
       }
     }
     listeners_.push_back({task, *address, text});
+    if (!IsLoopback(text)) {
+      CheckHost(field, *address);
+    }
+  }
+
+  // Each host once: a look-up may take seconds.
+  void CheckHost(const std::string& field, const Address& address) {
+    if (!host_check_ || address.kind != Address::Kind::kTcp ||
+        !looked_up_.insert(address.host).second) {
+      return;
+    }
+    if (const absl::Status status = host_check_(address.host); !status.ok()) {
+      reporter_->Error(field, std::string(status.message()),
+                       "mend the name, or write the host's IP address");
+    }
   }
 
   void CheckTimes(const Cluster& cluster) {
@@ -111,9 +130,17 @@ class ClusterCheck {
                                     " ms, less than three heartbeats of ", heartbeat, " ms"),
                        absl::StrCat("write lost_after_ms: ", 3 * heartbeat, " or more"));
     }
+    if (cluster.ps_lost_after_ms() != 0 && cluster.ps_lost_after_ms() < lost_after) {
+      reporter_->Error("ps_lost_after_ms",
+                       absl::StrCat("a parameter server is lost after ", cluster.ps_lost_after_ms(),
+                                    " ms, before it is suspect, after ", lost_after, " ms"),
+                       absl::StrCat("write ps_lost_after_ms: ", lost_after, " or more"));
+    }
   }
 
   Reporter* reporter_;
+  const HostCheck host_check_;
+  std::set<std::string> looked_up_;
   std::vector<Listener> listeners_;
 };
 
@@ -123,9 +150,12 @@ void FillClusterDefaults(Cluster* cluster) {
   if (cluster->name().empty()) {
     cluster->set_name("monsoon");
   }
+  const uint32_t ps_lost_after = std::max(kDefaultPsLostAfterMs, cluster->lost_after_ms());
   SetDefaults({{"heartbeat_ms", kDefaultHeartbeatMs},
                {"lost_after_ms", kDefaultLostAfterMs},
-               {"rpc_deadline_ms", kDefaultRpcDeadlineMs}},
+               {"rpc_deadline_ms", kDefaultRpcDeadlineMs},
+               {"ps_lost_after_ms", static_cast<double>(ps_lost_after)},
+               {"worker_wait_ms", kDefaultWorkerWaitMs}},
               cluster);
   for (ParameterServerTask& ps : *cluster->mutable_ps()) {
     SetDefaults({{"memory_limit_mib", kDefaultMemoryLimitMib},
@@ -138,16 +168,19 @@ void FillClusterDefaults(Cluster* cluster) {
 }
 
 absl::Status ValidateCluster(const Cluster& cluster) {
-  return CheckWithoutFile([&](Reporter* reporter) { ClusterCheck(reporter).Run(cluster); });
+  return CheckWithoutFile(
+      [&](Reporter* reporter) { ClusterCheck(reporter, nullptr).Run(cluster); });
 }
 
 absl::StatusOr<LoadedCluster> LoadCluster(const std::string& path,
-                                          std::vector<Diagnostic>* diagnostics) {
+                                          std::vector<Diagnostic>* diagnostics,
+                                          const ClusterLoadOptions& options) {
   LoadedCluster loaded;
   loaded.path = path;
   RETURN_IF_ERROR(LoadText(
       path, &loaded.cluster,
-      [&](Reporter* reporter) { ClusterCheck(reporter).Run(loaded.cluster); }, diagnostics));
+      [&](Reporter* reporter) { ClusterCheck(reporter, options.host_check).Run(loaded.cluster); },
+      diagnostics, options.contents));
   FillClusterDefaults(&loaded.cluster);
   return loaded;
 }

@@ -95,10 +95,12 @@ absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents, const st
   return absl::InvalidArgumentError("this is neither a cluster, a job nor a model file");
 }
 
-ConfigFile ValidateConfigFile(const std::string& path) {
+ConfigFile ValidateConfigFile(const std::string& given, const ValidateOptions& options) {
+  const bool is_input = given == "-";
+  const std::string path = is_input ? "<stdin>" : given;
   ConfigFile file{.path = path};
-  std::string text;
-  if (!ReadConfigFile(path, &text, &file.diagnostics)) {
+  std::string text = options.standard_input;
+  if (!is_input && !ReadConfigFile(path, &text, &file.diagnostics)) {
     return file;
   }
   const absl::StatusOr<ConfigKind> kind = SniffConfigKind(text, path);
@@ -111,18 +113,22 @@ ConfigFile ValidateConfigFile(const std::string& path) {
   file.kind = *kind;
   switch (*kind) {
     case ConfigKind::kCluster:
-      if (absl::StatusOr<LoadedCluster> cluster = LoadCluster(path, &file.diagnostics);
+      if (absl::StatusOr<LoadedCluster> cluster =
+              LoadCluster(path, &file.diagnostics, {&text, options.host_check});
           cluster.ok()) {
         file.contents = std::move(cluster->cluster);
       }
       break;
     case ConfigKind::kJob:
-      if (absl::StatusOr<Job> job = LoadJob(path, {}, &file.diagnostics); job.ok()) {
+      if (absl::StatusOr<Job> job =
+              LoadJob(path, {.check_data_values = options.check_data_values, .contents = &text},
+                      &file.diagnostics, &file.warnings);
+          job.ok()) {
         file.contents = *std::move(job);
       }
       break;
     case ConfigKind::kModel:
-      if (absl::StatusOr<Model> model = LoadModel(path, &file.diagnostics); model.ok()) {
+      if (absl::StatusOr<Model> model = LoadModel(path, &file.diagnostics, &text); model.ok()) {
         file.contents = *std::move(model);
       }
       break;
@@ -130,10 +136,11 @@ ConfigFile ValidateConfigFile(const std::string& path) {
   return file;
 }
 
-std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths) {
+std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths,
+                                            const ValidateOptions& options) {
   std::vector<ConfigFile> files;
   for (const std::string& path : paths) {
-    files.push_back(ValidateConfigFile(path));
+    files.push_back(ValidateConfigFile(path, options));
   }
   const Cluster* cluster = nullptr;
   int clusters = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/config/cluster.h"
 #include "common/config/diagnostics.h"
 #include "proto/cluster.pb.h"
 #include "proto/job.pb.h"
@@ -33,16 +34,26 @@ struct ConfigFile {
   // What the file holds, with the defaults filled in; nothing where it is wrong.
   std::variant<std::monostate, Cluster, Job, Model> contents;
   std::vector<Diagnostic> diagnostics;  // every mistake; empty: the file is right
+  std::vector<Diagnostic> warnings;     // what is right, and known to train badly
 
   bool ok() const { return diagnostics.empty(); }
 };
 
+struct ValidateOptions {
+  // Read the data sets that a job names to their ends (LoadOptions).
+  bool check_data_values = false;
+  // What the path "-" stands for; shown as "<stdin>".
+  std::string standard_input;
+  HostCheck host_check;  // of cluster files; null: names are not looked up
+};
+
 // Loads the file as what it is. Data files that a job names are looked at; no
 // port is opened.
-ConfigFile ValidateConfigFile(const std::string& path);
+ConfigFile ValidateConfigFile(const std::string& path, const ValidateOptions& options = {});
 
 // Each of the files; where exactly one of them is a right cluster file, the
 // right jobs are held against that cluster too.
-std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths);
+std::vector<ConfigFile> ValidateConfigFiles(const std::vector<std::string>& paths,
+                                            const ValidateOptions& options = {});
 
 }  // namespace monsoon

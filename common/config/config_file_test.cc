@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/config_test_util.h"
+#include "common/config/host_check.h"
 #include "common/config/job.h"
 #include "common/config/model.h"
 #include "common/model/parameter_layout.h"
@@ -68,24 +69,127 @@ TEST(ValidateConfigFile, TellsKindAndErrors) {
   }
 }
 
+// `validate --data`: what the headers do not tell.
+TEST(ValidateConfigFile, ReadsTheValuesWhenAsked) {
+  const std::string folder = testing::MakeFolder("values");
+  testing::WriteFixtures(folder);
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (20, 1, 4, 4), }";
+  header.resize(117, ' ');
+  std::string samples(20 * 16 * sizeof(float), '\0');
+  samples.replace((7 * 16 + 6) * sizeof(float), sizeof(float), "\0\0\xc0\x7f", sizeof(float));
+  testing::WriteFile(folder + "/test.npy",
+                     std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" + samples);
+  std::string label_header = "{'descr': '|u1', 'fortran_order': False, 'shape': (20,), }";
+  label_header.resize(117, ' ');
+  testing::WriteFile(folder + "/test-y.npy", std::string("\x93NUMPY\x01\x00\x76\x00", 10) +
+                                                 label_header + "\n" + std::string(20, '\1'));
+  testing::WriteFile(
+      folder + "/job",
+      testing::Replaced(testing::ValidJob(),
+                        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" }",
+                        "npy { images: \"test.npy\" labels: \"test-y.npy\" }"));
+  EXPECT_TRUE(ValidateConfigFile(folder + "/job").ok());
+  const ConfigFile file = ValidateConfigFile(folder + "/job", {.check_data_values = true});
+  ASSERT_EQ(file.diagnostics.size(), 1u);
+  EXPECT_EQ(file.diagnostics[0].field, "test.npy.images");
+  EXPECT_EQ(file.diagnostics[0].message,
+            folder +
+                "/test.npy: sample 7 has nan at [0, 1, 2]; 1 of the values of 20 samples are "
+                "not finite");
+}
+
 TEST(ValidateConfigFiles, HoldsJobsAgainstTheOnlyCluster) {
   const std::string folder = testing::MakeFolder("together");
   testing::WriteFixtures(folder);
   const std::string cluster = folder + "/cluster", job = folder + "/job";
   testing::WriteFile(cluster, testing::ValidCluster());
-  testing::WriteFile(job,
-                     testing::Replaced(testing::ValidJob(), "n_fetch", "replicas: 99 n_fetch"));
+  testing::WriteFile(job, testing::Replaced(testing::ValidJob(), "n_fetch", "workers: 99 n_fetch"));
   EXPECT_TRUE(ValidateConfigFiles({job})[0].ok());
   const std::vector<ConfigFile> files = ValidateConfigFiles({job, cluster});
   ASSERT_EQ(files.size(), 2u);
   ASSERT_EQ(files[0].diagnostics.size(), 1u);
   EXPECT_EQ(files[0].diagnostics[0].file, job);
-  EXPECT_THAT(files[0].diagnostics[0].message, HasSubstr("wants 99 replicas"));
+  EXPECT_THAT(files[0].diagnostics[0].message, HasSubstr("wants 99 workers"));
   EXPECT_TRUE(files[1].ok());
   // With two clusters nobody knows which is meant.
   for (const ConfigFile& file : ValidateConfigFiles({job, cluster, cluster})) {
     EXPECT_TRUE(file.ok()) << file.path;
   }
+}
+
+TEST(ValidateConfigFile, ReadsTheStandardInputForADash) {
+  const std::string folder = testing::MakeFolder("input");
+  ValidateOptions options;
+  options.standard_input = testing::Replaced(testing::ValidCluster(), "ps {", "pss {");
+  ConfigFile file = ValidateConfigFile("-", options);
+  EXPECT_EQ(file.kind, ConfigKind::kCluster);
+  ASSERT_FALSE(file.diagnostics.empty());
+  EXPECT_THAT(FormatDiagnostic(file.diagnostics[0]), HasSubstr("<stdin>:3:1: error: pss"));
+  options.standard_input = testing::ValidModel();
+  file = ValidateConfigFile("-", options);
+  EXPECT_TRUE(file.ok());
+  EXPECT_EQ(file.kind, ConfigKind::kModel);
+}
+
+TEST(ValidateConfigFile, LooksEachHostUpOnce) {
+  ValidateOptions options;
+  std::vector<std::string> asked;
+  options.host_check = [&asked](const std::string& host) {
+    asked.push_back(host);
+    return host == "nowhere.example" ? absl::NotFoundError("host \"" + host + "\" is not known")
+                                     : absl::OkStatus();
+  };
+  options.standard_input = R"(coordinator { address: "localhost:1" }
+ps { address: "here.example:2" }
+ps { address: "nowhere.example:2" }
+ps { address: "nowhere.example:3" }
+worker { address: "unix:/tmp/w" }
+worker { address: "127.0.0.1:2" }
+)";
+  const ConfigFile file = ValidateConfigFile("-", options);
+  EXPECT_EQ(asked, (std::vector<std::string>{"here.example", "nowhere.example"}));
+  ASSERT_EQ(file.diagnostics.size(), 1u);
+  EXPECT_EQ(FormatDiagnostic(file.diagnostics[0]),
+            "<stdin>:3:15: error: ps[1].address: host \"nowhere.example\" is not known; mend the "
+            "name, or write the host's IP address");
+}
+
+TEST(CheckHostIsKnown, KnowsAddressesAndNamesTheUnknown) {
+  EXPECT_OK(CheckHostIsKnown("127.0.0.1", absl::Seconds(5)));
+  EXPECT_OK(CheckHostIsKnown("::1", absl::Seconds(5)));
+  // A label may have 63 characters, so nobody has to be asked.
+  const std::string host(70, 'x');
+  const absl::Status status = CheckHostIsKnown(host, absl::Seconds(5));
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr(host));
+}
+
+TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
+  const std::string folder = testing::MakeFolder("advice");
+  testing::WriteFixtures(folder);
+  const auto warnings = [&](const std::string& find, const std::string& with) {
+    testing::WriteFile(folder + "/job", testing::Replaced(testing::ValidJob(), find, with));
+    const ConfigFile file = ValidateConfigFile(folder + "/job");
+    EXPECT_TRUE(file.ok());
+    std::string lines;
+    for (const Diagnostic& warning : file.warnings) {
+      lines += FormatDiagnostic(warning, "warning").substr(folder.size()) + "\n";
+    }
+    return lines;
+  };
+  EXPECT_EQ(warnings("n_fetch: 2", "n_fetch: 2"), "");
+  EXPECT_THAT(warnings("n_fetch: 2", "n_push: 4"),
+              HasSubstr("/job:8:11: warning: downpour.n_push: a push is the sum of 4 gradients of "
+                        "one point, and with momentum it moves by up to rate * n_push / (1 - "
+                        "momentum) = 4 times their mean"));
+  EXPECT_THAT(
+      warnings("n_fetch: 2", "n_push: 4"),
+      HasSubstr("; divide the rate by n_push (rate: 0.025), or add local_update { sgd_rate: "
+                "0.1 }\n"));
+  EXPECT_EQ(warnings("n_fetch: 2", "n_push: 4 local_update { sgd_rate: 0.1 }"), "");
+  EXPECT_EQ(warnings("n_fetch: 2\n  overlap: NONE\n  optimizer {\n    momentum { rate: 0.1",
+                     "n_push: 4 optimizer { momentum { rate: 0.01"),
+            "");
 }
 
 // Bazel runs tests in the folder where the data lies under its own path.
@@ -100,6 +204,7 @@ TEST(Presets, AreAllValid) {
     const std::string folder = entry.path().parent_path().filename();
     const ConfigFile file = ValidateConfigFile(entry.path());
     ASSERT_OK(DiagnosticsToStatus(file.diagnostics));
+    EXPECT_TRUE(file.warnings.empty()) << entry.path();
     EXPECT_EQ(file.kind, kinds.at(folder)) << entry.path();
     ++seen[folder];
   }

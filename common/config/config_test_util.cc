@@ -42,6 +42,7 @@ void WriteFixtures(const std::string& folder) {
   WriteFile(folder + "/test-labels.idx", IdxBytes({20}, 10));
   WriteFile(folder + "/few-labels.idx", IdxBytes({99}, 10));
   WriteFile(folder + "/wide-images.idx", IdxBytes({20, 5, 5}, 256));
+  WriteFile(folder + "/last-images.idx", IdxBytes({20, 4, 2, 2}, 256));
   WriteFile(folder + "/cut-images.idx", IdxBytes({100, 4, 4}, 256).substr(0, 1000));
   WriteFile(folder + "/not-idx.idx", "\x89PNG\r\n");
   WriteFile(folder + "/model.textproto", ValidModel());

@@ -9,7 +9,7 @@
 
 namespace monsoon {
 
-std::string FormatDiagnostic(const Diagnostic& diagnostic) {
+std::string FormatDiagnostic(const Diagnostic& diagnostic, absl::string_view severity) {
   std::string text;
   if (!diagnostic.file.empty()) {
     text = diagnostic.file;
@@ -18,7 +18,7 @@ std::string FormatDiagnostic(const Diagnostic& diagnostic) {
     }
     absl::StrAppend(&text, ": ");
   }
-  absl::StrAppend(&text, "error: ");
+  absl::StrAppend(&text, severity, ": ");
   if (!diagnostic.field.empty()) {
     absl::StrAppend(&text, diagnostic.field, ": ");
   }

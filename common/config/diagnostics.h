@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace monsoon {
 
@@ -19,8 +20,8 @@ struct Diagnostic {
 };
 
 // One line: `FILE:LINE:COL: error: FIELD: MESSAGE; SUGGESTION`, leaving out
-// what is not known.
-std::string FormatDiagnostic(const Diagnostic& diagnostic);
+// what is not known. `severity` stands in place of "error".
+std::string FormatDiagnostic(const Diagnostic& diagnostic, absl::string_view severity = "error");
 
 // OK for an empty list, else InvalidArgument with a line for each.
 absl::Status DiagnosticsToStatus(const std::vector<Diagnostic>& diagnostics);

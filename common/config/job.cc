@@ -16,6 +16,7 @@
 #include "common/config/reporter.h"
 #include "common/config/text_parser.h"
 #include "common/config/text_tokens.h"
+#include "common/config/training_advice.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 
@@ -30,6 +31,8 @@ constexpr double kDefaultEpsilon = 1e-8;
 constexpr double kDefaultTopKShare = 0.01;
 // The minimiser's vectors of one iteration, and one to spare.
 constexpr uint32_t kIterationVectors = 7;
+// Of l2_weights_only: which floats are weights, and the trial point's weights.
+constexpr uint32_t kWeightVectors = 2;
 // Of the exact sums, per 64-byte line: two largest values and an exponent.
 constexpr uint64_t kSumBytesPerLine = 10;
 
@@ -59,9 +62,10 @@ class JobLoader {
   JobLoader(const std::string& path, const LoadOptions& options) : path_(path), options_(options) {}
 
   Job Load() {
-    TextSource source{path_, "", ""};
-    structure_ok_ = ReadConfigFile(path_, &source.contents, &diagnostics_) &&
-                    ParseText(source, &job_, &locations_, &diagnostics_);
+    TextSource source{path_, options_.contents != nullptr ? *options_.contents : "", ""};
+    structure_ok_ =
+        (options_.contents != nullptr || ReadConfigFile(path_, &source.contents, &diagnostics_)) &&
+        ParseText(source, &job_, &locations_, &diagnostics_);
     ApplyOverrides(/*of_model=*/false);
     InlineModel();
     ApplyOverrides(/*of_model=*/true);
@@ -76,13 +80,23 @@ class JobLoader {
     }
     if (structure_ok_) {
       Reporter reporter(path_, &locations_, &diagnostics_);
-      CheckJob(job_, options_.check_data_files, &reporter);
+      CheckJob(job_,
+               !options_.check_data_files   ? DataCheck::kNothing
+               : options_.check_data_values ? DataCheck::kValues
+                                            : DataCheck::kHeaders,
+               &reporter);
     }
     SortDiagnostics(&diagnostics_);
     return std::move(job_);
   }
 
   const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+
+  // Of the job that Load gave.
+  void Advise(const Job& job, std::vector<Diagnostic>* warnings) const {
+    Reporter reporter(path_, &locations_, warnings);
+    AdviseTraining(job, &reporter);
+  }
 
  private:
   // Those of the model's fields wait until it is there.
@@ -205,9 +219,13 @@ absl::Status ValidateJobOnData(const Job& job, uint64_t examples) {
 }
 
 absl::StatusOr<Job> LoadJob(const std::string& path, const LoadOptions& options,
-                            std::vector<Diagnostic>* diagnostics) {
+                            std::vector<Diagnostic>* diagnostics,
+                            std::vector<Diagnostic>* warnings) {
   JobLoader loader(path, options);
   Job job = loader.Load();
+  if (warnings != nullptr && loader.diagnostics().empty()) {
+    loader.Advise(job, warnings);
+  }
   if (diagnostics != nullptr) {
     diagnostics->insert(diagnostics->end(), loader.diagnostics().begin(),
                         loader.diagnostics().end());
@@ -222,7 +240,7 @@ absl::Status ValidateJob(const Job& job) {
     if (!job.model_file().empty()) {
       reporter->Error("model_file", "a submitted job carries its model itself");
     }
-    CheckJob(job, /*check_data_files=*/false, reporter);
+    CheckJob(job, DataCheck::kNothing, reporter);
   });
 }
 
@@ -234,7 +252,7 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
   const uint32_t pairs = sandblaster.algorithm() != Sandblaster::LBFGS ? 0
                          : sandblaster.history() == 0                  ? kDefaultHistory
                                                                        : sandblaster.history();
-  return 2 * pairs + kIterationVectors;
+  return 2 * pairs + kIterationVectors + (sandblaster.l2_weights_only() ? kWeightVectors : 0);
 }
 
 uint64_t ShardBytes(const Job& job, uint64_t floats) {
@@ -247,18 +265,18 @@ uint64_t ShardBytes(const Job& job, uint64_t floats) {
   return floats * sizeof(float) * copies + sums;
 }
 
-uint32_t WantedReplicas(const Job& job) {
-  return job.has_downpour() ? job.downpour().replicas() : job.sandblaster().replicas();
+uint32_t WantedWorkers(const Job& job) {
+  return job.has_downpour() ? job.downpour().workers() : job.sandblaster().workers();
 }
 
 absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
-  const uint32_t replicas = WantedReplicas(job);
+  const uint32_t wanted = WantedWorkers(job);
   const uint32_t workers = static_cast<uint32_t>(cluster.worker_size());
-  if (workers == 0 || replicas > workers) {
+  if (workers == 0 || wanted > workers) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "job \"", job.name(), "\" wants ", replicas == 0 ? "at least 1" : absl::StrCat(replicas),
-        " replicas, the cluster has ", workers, " workers"));
+        "job \"", job.name(), "\" wants ", wanted == 0 ? "at least 1" : absl::StrCat(wanted),
+        " workers, the cluster has ", workers));
   }
   const uint64_t stripe_bytes =
       1024 * uint64_t{job.stripe_kib() == 0 ? kDefaultStripeKib : job.stripe_kib()};

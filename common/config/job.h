@@ -17,14 +17,20 @@ struct LoadOptions {
   std::vector<std::string> overrides;
   // Read the data sets' headers and labels, and hold them against the model.
   bool check_data_files = true;
+  // Read every sample too: values that are not finite, damage behind the headers.
+  bool check_data_values = false;
+  // In place of the file's, which is not read.
+  const std::string* contents = nullptr;
 };
 
 // Reads and judges a job file and its model file; blocks on the disk only. The
 // result has the model in place of model_file, absolute paths, a name and the
 // defaults of job.proto. On an error the status holds a line for each mistake
-// and `diagnostics`, if given, receives them.
+// and `diagnostics`, if given, receives them. `warnings`, if given, receives what
+// is right and known to train badly (training_advice.h), unless there is an error.
 absl::StatusOr<Job> LoadJob(const std::string& path, const LoadOptions& options = {},
-                            std::vector<Diagnostic>* diagnostics = nullptr);
+                            std::vector<Diagnostic>* diagnostics = nullptr,
+                            std::vector<Diagnostic>* warnings = nullptr);
 
 // The judgement alone, of a job as LoadJob makes it or with defaults unset, by
 // those who get it over the wire. Reads no data file.
@@ -55,6 +61,6 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster);
 uint64_t ShardBytes(const Job& job, uint64_t floats);
 
 // How many workers may take part, the first ones; 0: all.
-uint32_t WantedReplicas(const Job& job);
+uint32_t WantedWorkers(const Job& job);
 
 }  // namespace monsoon

@@ -8,19 +8,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/config/model.h"
 #include "common/config/range_check.h"
 #include "common/config/sandblaster_check.h"
 #include "common/data/dataset_info.h"
+#include "common/data/sample_shape.h"
+#include "common/data/scan_values.h"
 #include "common/model/parameter_layout.h"
 
 namespace monsoon {
 namespace {
-
-std::string ShapeText(const auto& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
 
 void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_format() == TOP_K) {
@@ -39,6 +36,11 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
     reporter->Error("downpour.warmstart", "neither steps nor seconds is set",
                     "as in warmstart { steps: 100 }");
   }
+  if (downpour.optimizer().weight_decay_weights_only() &&
+      downpour.optimizer().weight_decay() == 0.0) {
+    reporter->Error("downpour.optimizer.weight_decay_weights_only",
+                    "means nothing without weight_decay");
+  }
   if (downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer", "no optimizer is chosen: sgd, momentum or adagrad",
                     "as in optimizer { adagrad { rate: 0.03 } }");
@@ -49,7 +51,8 @@ class JobCheck {
  public:
   JobCheck(const Job& job, Reporter* reporter) : job_(job), reporter_(reporter) {}
 
-  void Run(bool check_data_files) {
+  void Run(DataCheck data_check) {
+    data_check_ = data_check;
     CheckRanges(job_, "", reporter_);
     CheckName(job_.name(), "name", reporter_);
     // Where model_file could not be read, that is the error.
@@ -66,7 +69,7 @@ class JobCheck {
     if (!job_.has_train()) {
       Error("train", "the job has no training data", "add train { idx { ... } }");
     }
-    if (check_data_files) {
+    if (data_check != DataCheck::kNothing) {
       CheckData(layout);
     } else {
       CheckSources();
@@ -138,8 +141,19 @@ class JobCheck {
     }
   }
 
+  void CheckLayouts() {
+    for (const auto& [field, data] :
+         {std::pair<std::string, const Dataset*>{"train", &job_.train()},
+          std::pair<std::string, const Dataset*>{"test", &job_.test()}}) {
+      if (data->has_synthetic() && data->layout() != Dataset::MODEL_ORDER) {
+        Error(field + ".layout", "synthetic samples are made in the model's order", "leave it out");
+      }
+    }
+  }
+
   // What can be said of the data sets without their files.
   void CheckSources() {
+    CheckLayouts();
     for (const auto& [field, has, data] :
          {std::tuple<std::string, bool, const Dataset*>{"train", job_.has_train(), &job_.train()},
           std::tuple<std::string, bool, const Dataset*>{"test", job_.has_test(), &job_.test()}}) {
@@ -162,41 +176,54 @@ class JobCheck {
 
   void CheckData(const std::optional<ParameterLayout>& layout) {
     std::optional<DatasetInfo> train, test;
+    bool train_fits = true, test_fits = true;
+    CheckLayouts();
     if (job_.has_train()) {
-      train = CheckOne("train", job_.train(), layout);
+      train = CheckOne("train", job_.train(), layout, &train_fits);
     }
     if (job_.has_test()) {
-      test = CheckOne("test", job_.test(), layout);
+      test = CheckOne("test", job_.test(), layout, &test_fits);
     }
     if (train) {
       CheckExamples(job_, train->examples, reporter_);
     }
-    if (train && test && !layout && train->sample_elements() != 0 && test->sample_elements() != 0 &&
-        train->sample_elements() != test->sample_elements()) {
-      Error("test", absl::StrCat("test samples are ", ShapeText(test->sample_shape),
-                                 ", training samples are ", ShapeText(train->sample_shape)));
+    // What does not fit the model was told of each.
+    if (train && test && train_fits && test_fits && train->sample_elements() != 0 &&
+        test->sample_elements() != 0) {
+      const absl::Status same = CheckSameSamples(train->sample_shape, job_.train().layout(),
+                                                 test->sample_shape, job_.test().layout());
+      if (!same.ok()) {
+        Error("test", std::string(same.message()));
+      }
     }
   }
 
   std::optional<DatasetInfo> CheckOne(const std::string& field, const Dataset& data,
-                                      const std::optional<ParameterLayout>& layout) {
+                                      const std::optional<ParameterLayout>& layout, bool* fits) {
     const std::optional<DatasetInfo> info = Describe(field, data);
-    if (!info || !layout) {
+    if (!info) {
       return info;
-    }
-    const std::vector<uint32_t>& input = layout->layers().front().input_shape;
-    uint64_t inputs = 1;
-    for (const uint32_t extent : input) {
-      inputs *= extent;
     }
     const std::string source = data.source_case() == Dataset::kIdx   ? ".idx"
                                : data.source_case() == Dataset::kNpy ? ".npy"
                                                                      : ".synthetic";
-    if (info->sample_elements() != 0 && info->sample_elements() != inputs) {
-      Error(absl::StrCat(field, source, ".images"),
-            absl::StrCat("samples are ", ShapeText(info->sample_shape), " (",
-                         info->sample_elements(), " values), the model's input_shape is ",
-                         ShapeText(input), " (", inputs, ")"));
+    if (data_check_ == DataCheck::kValues) {
+      const absl::Status scanned = ScanValues(data, *info);
+      if (!scanned.ok()) {
+        Error(absl::StrCat(field, source, ".images"), std::string(scanned.message()));
+      }
+    }
+    if (!layout) {
+      return info;
+    }
+    const std::vector<uint32_t>& input = layout->layers().front().input_shape;
+    if (info->sample_elements() != 0) {
+      const absl::Status shape = CheckSampleShape(info->sample_shape, data.layout(), input);
+      *fits = shape.ok();
+      if (!shape.ok()) {
+        Error(absl::StrCat(field, source, ".images"), std::string(shape.message()),
+              SampleShapeHint(info->sample_shape, data.layout(), input));
+      }
     }
     const bool synthetic = data.source_case() == Dataset::kSynthetic;
     const std::string labels = absl::StrCat(field, source, synthetic ? ".classes" : ".labels");
@@ -212,6 +239,7 @@ class JobCheck {
 
   const Job& job_;
   Reporter* reporter_;
+  DataCheck data_check_ = DataCheck::kNothing;
 };
 
 }  // namespace
@@ -226,8 +254,8 @@ void CheckExamples(const Job& job, uint64_t examples, Reporter* reporter) {
   }
 }
 
-void CheckJob(const Job& job, bool check_data_files, Reporter* reporter) {
-  JobCheck(job, reporter).Run(check_data_files);
+void CheckJob(const Job& job, DataCheck data_check, Reporter* reporter) {
+  JobCheck(job, reporter).Run(data_check);
 }
 
 }  // namespace monsoon

@@ -8,10 +8,16 @@
 
 namespace monsoon {
 
+// How much of the data sets is looked at.
+enum class DataCheck {
+  kNothing,
+  kHeaders,  // and labels: held against the model and the batch
+  kValues,   // every sample too, for values that are not finite and damage
+};
+
 // Tells `reporter` everything wrong with `job`. The model is inlined and paths
-// are absolute. With `check_data_files` the data sets' headers and labels are
-// read and held against the model and the batch.
-void CheckJob(const Job& job, bool check_data_files, Reporter* reporter);
+// are absolute.
+void CheckJob(const Job& job, DataCheck data_check, Reporter* reporter);
 
 // Holds what a job takes from its training data of `examples` samples against
 // it.

@@ -207,9 +207,10 @@ TEST_F(OnCluster, EveryShardNeedsA64ByteLine) {
 }
 
 TEST_F(OnCluster, ReplicasNeedWorkers) {
-  job_.mutable_downpour()->set_replicas(2);
+  job_.mutable_downpour()->set_workers(2);
   EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 1 workers")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("wants 2 workers, the cluster has 1")));
 }
 
 TEST_F(OnCluster, ParametersAndStateMustFitTheMemoryLimit) {
@@ -261,9 +262,10 @@ TEST_F(OnCluster, VectorsAndSumsMustFitTheMemoryLimit) {
 TEST_F(OnCluster, SandblasterReplicasNeedWorkers) {
   ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidSandblasterJob())));
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
-  job_.mutable_sandblaster()->set_replicas(2);
+  job_.mutable_sandblaster()->set_workers(2);
   EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has 1 workers")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("wants 2 workers, the cluster has 1")));
 }
 
 }  // namespace

@@ -8,11 +8,11 @@ namespace monsoon {
 
 absl::Status LoadText(const std::string& path, google::protobuf::Message* message,
                       absl::FunctionRef<void(Reporter*)> check,
-                      std::vector<Diagnostic>* diagnostics) {
+                      std::vector<Diagnostic>* diagnostics, const std::string* contents) {
   std::vector<Diagnostic> found;
   LocationMap locations;
-  TextSource source{path, "", ""};
-  if (ReadConfigFile(path, &source.contents, &found) &&
+  TextSource source{path, contents != nullptr ? *contents : "", ""};
+  if ((contents != nullptr || ReadConfigFile(path, &source.contents, &found)) &&
       ParseText(source, message, &locations, &found)) {
     Reporter reporter(path, &locations, &found);
     check(&reporter);

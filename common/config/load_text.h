@@ -13,12 +13,13 @@
 
 namespace monsoon {
 
-// Reads the file `path` into `message`, and lets `check` judge that where its
+// Reads the file `path` (or `contents`, unless null, in its place) into `message`, and
+// lets `check` judge that where its
 // structure was understood. The status holds a line for each mistake, and
 // `diagnostics`, unless null, receives them.
 absl::Status LoadText(const std::string& path, google::protobuf::Message* message,
                       absl::FunctionRef<void(Reporter*)> check,
-                      std::vector<Diagnostic>* diagnostics);
+                      std::vector<Diagnostic>* diagnostics, const std::string* contents = nullptr);
 
 // The same judgement of a message that has no file.
 absl::Status CheckWithoutFile(absl::FunctionRef<void(Reporter*)> check);

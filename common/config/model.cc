@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +16,12 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 64;
 constexpr int kMaxLayers = 1000;
+// Of a mended layer: what comes behind it must not be refused for its size.
+constexpr uint32_t kSafeExtent = 1024;
+
+bool InRange(const Layer& layer) {
+  return CheckWithoutFile([&](Reporter* reporter) { CheckRanges(layer, "", reporter); }).ok();
+}
 
 class ModelCheck {
  public:
@@ -35,18 +42,29 @@ class ModelCheck {
     for (int i = 0; i < std::min(model.layer_size(), kMaxLayers); ++i) {
       const std::string field = absl::StrCat("layer[", i, "]");
       const std::string& name = model.layer(i).name();
+      if (!InRange(model.layer(i))) {
+        wrong_.insert(i);
+      }
       CheckName(name, JoinPath(path_, field + ".name"), reporter_);
       if (const auto [first, is_new] = named.try_emplace(name, i); !is_new && IsValidName(name)) {
         Error(field + ".name",
               absl::StrCat("\"", name, "\" is the name of layer[", first->second, "] too"),
               "give each layer its own name");
+        wrong_.insert(i);
       }
       if (model.layer(i).kind_case() == Layer::KIND_NOT_SET) {
         Error(field, "the layer has no kind", "as in layer { dense { units: 10 } }");
       }
     }
-    // The chain of shapes only where each link is right.
-    return reporter_->errors() == errors_before ? CheckChain(model) : std::nullopt;
+    // The chain of shapes needs a first link.
+    if (ParameterLayout::CheckInput(model).ok()) {
+      std::optional<ParameterLayout> layout = CheckChain(model);
+      return reporter_->errors() == errors_before ? std::move(layout) : std::nullopt;
+    }
+    if (reporter_->errors() == errors_before) {
+      Error("input_shape", std::string(ParameterLayout::CheckInput(model).message()));
+    }
+    return std::nullopt;
   }
 
  private:
@@ -67,37 +85,84 @@ class ModelCheck {
     }
   }
 
-  // ParameterLayout tells the first layer that does not fit, by name; the
-  // shortest refused chain tells its index.
+  // ParameterLayout tells the first layer that does not fit. Each such layer is
+  // mended as little as it takes, so that those behind it are judged too.
   std::optional<ParameterLayout> CheckChain(const Model& model) {
     absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(model);
     if (layout.ok()) {
       return *std::move(layout);
     }
+    const int errors_before = reporter_->errors();
     Model prefix;
     *prefix.mutable_input_shape() = model.input_shape();
-    std::string field = JoinPath(path_, "input_shape");
-    for (int i = -1; i < model.layer_size(); ++i) {
-      if (i >= 0) {
-        *prefix.add_layer() = model.layer(i);
-        field = JoinPath(path_, absl::StrCat("layer[", i, "]"));
+    for (int i = 0; i < std::min(model.layer_size(), kMaxLayers); ++i) {
+      const Layer& layer = model.layer(i);
+      if (layer.kind_case() == Layer::KIND_NOT_SET ||
+          reporter_->Refused(JoinPath(path_, absl::StrCat("layer[", i, "]")))) {
+        return std::nullopt;  // told; what comes out of it is anybody's guess
       }
-      Model closed = prefix;  // ends as every model must
-      closed.add_layer()->mutable_flatten();
-      closed.add_layer()->mutable_dense()->set_units(1);
-      closed.mutable_layer(closed.layer_size() - 2)->set_name("monsoon flatten");
-      closed.mutable_layer(closed.layer_size() - 1)->set_name("monsoon dense");
-      if (const auto status = ParameterLayout::Create(closed).status(); !status.ok()) {
-        reporter_->Error(field, std::string(status.message()));
-        return std::nullopt;
+      if (const absl::Status status = Append(layer, &prefix); !status.ok()) {
+        if (!wrong_.contains(i)) {
+          Error(absl::StrCat("layer[", i, "]"), std::string(status.message()));
+        }
+        AppendMended(layer, i, &prefix);
       }
     }
-    reporter_->Error(field, std::string(layout.status().message()));
+    if (reporter_->errors() == errors_before && wrong_.empty()) {
+      const std::string last = absl::StrCat("layer[", model.layer_size() - 1, "]");
+      Error(model.layer_size() > 0 ? last : "layer", std::string(layout.status().message()));
+    }
     return std::nullopt;
+  }
+
+  // Whether `layer` fits behind `model`, and if so puts it there.
+  static absl::Status Append(const Layer& layer, Model* model) {
+    Model closed = *model;  // ends as every model must
+    *closed.add_layer() = layer;
+    closed.add_layer()->mutable_flatten();
+    closed.add_layer()->mutable_dense()->set_units(1);
+    closed.mutable_layer(closed.layer_size() - 2)->set_name("monsoon flatten");
+    closed.mutable_layer(closed.layer_size() - 1)->set_name("monsoon dense");
+    RETURN_IF_ERROR(ParameterLayout::Create(closed).status());
+    *model->add_layer() = layer;
+    return absl::OkStatus();
+  }
+
+  static void AppendMended(const Layer& layer, int index, Model* model) {
+    Layer mended = layer;
+    // Its own may be the name of another one.
+    mended.set_name(absl::StrCat("monsoon ", index));
+    if (mended.has_dense()) {
+      mended.mutable_dense()->set_units(std::clamp(layer.dense().units(), 1u, kSafeExtent));
+    } else if (mended.has_conv2d()) {
+      mended.mutable_conv2d()->Clear();
+      mended.mutable_conv2d()->set_kernel(1);
+      mended.mutable_conv2d()->set_filters(std::clamp(layer.conv2d().filters(), 1u, kSafeExtent));
+    } else if (mended.has_average_pool2d()) {
+      mended.mutable_average_pool2d()->Clear();
+      mended.mutable_average_pool2d()->set_window(1);
+    } else if (mended.has_max_pool2d()) {
+      mended.mutable_max_pool2d()->Clear();
+      mended.mutable_max_pool2d()->set_window(1);
+    } else if (mended.has_dropout()) {
+      mended.mutable_dropout()->set_rate(0);
+    }
+    if (Append(mended, model).ok()) {
+      return;
+    }
+    Layer flatten;
+    flatten.set_name(absl::StrCat("monsoon flatten ", index));
+    flatten.mutable_flatten();
+    Model flat = *model;
+    if (Append(flatten, &flat).ok() && Append(mended, &flat).ok()) {
+      *model = flat;
+    }
+    // Else an image's layer behind a flat one: those behind it see the flat one.
   }
 
   const std::string path_;
   Reporter* reporter_;
+  std::set<int> wrong_;  // layers of which something was told that the chain would repeat
 };
 
 }  // namespace
@@ -132,10 +197,12 @@ std::string NameFromPath(const std::string& path) {
   return name;
 }
 
-absl::StatusOr<Model> LoadModel(const std::string& path, std::vector<Diagnostic>* diagnostics) {
+absl::StatusOr<Model> LoadModel(const std::string& path, std::vector<Diagnostic>* diagnostics,
+                                const std::string* contents) {
   Model model;
   RETURN_IF_ERROR(LoadText(
-      path, &model, [&](Reporter* reporter) { CheckModel(model, "", reporter); }, diagnostics));
+      path, &model, [&](Reporter* reporter) { CheckModel(model, "", reporter); }, diagnostics,
+      contents));
   if (model.name().empty()) {
     model.set_name(NameFromPath(path));
   }

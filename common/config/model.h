@@ -15,9 +15,10 @@ namespace monsoon {
 
 // Reads and judges the file; blocks on the disk only. On an error the status
 // holds a line for each mistake and `diagnostics`, if given, receives them. An
-// unset name becomes the file's.
+// unset name becomes the file's. `contents`, unless null, stand in place of the file's.
 absl::StatusOr<Model> LoadModel(const std::string& path,
-                                std::vector<Diagnostic>* diagnostics = nullptr);
+                                std::vector<Diagnostic>* diagnostics = nullptr,
+                                const std::string* contents = nullptr);
 
 // Tells `reporter` everything wrong with a model whose fields are under `path`
 // ("model" in a job, "" in its own file). The layout where nothing is.

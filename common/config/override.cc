@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/config/known_names.h"
 #include "common/config/suggest.h"
 #include "common/config/text_parser.h"
 #include "common/config/unknown_field.h"
@@ -102,10 +103,12 @@ class Override {
     if (step->field == nullptr) {
       const std::vector<std::string> names = FieldNames(type);
       const std::string nearest = NearestName(name, names);
+      const std::string hint = HintForName(type.name(), name);
       return Refuse(
           JoinPath(before, text), absl::StrCat(type.name(), " has no field \"", name, "\""),
-          nearest.empty() ? absl::StrCat("its fields are ", absl::StrJoin(names, ", "))
-                          : absl::StrCat("did you mean \"", JoinPath(before, nearest), "\"?"));
+          !hint.empty()     ? hint
+          : nearest.empty() ? absl::StrCat("its fields are ", absl::StrJoin(names, ", "))
+                            : absl::StrCat("did you mean \"", JoinPath(before, nearest), "\"?"));
     }
     return true;
   }

@@ -30,9 +30,10 @@ constexpr double kMaxAmount = 1e9;
 // A model fetched or a gradient pushed less often than this has lost touch.
 constexpr uint32_t kMaxSteps = 65536;
 // More workers than any cluster has.
-constexpr uint32_t kMaxReplicas = 4096;
+constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kMaxExtent = 1u << 24;  // as ParameterLayout has it
 constexpr double kHourMs = 3600 * 1000;
+constexpr double kDayMs = 24 * kHourMs;
 
 constexpr char kTooMany[] = "$0 is more than $1";
 constexpr char kNotPositive[] = "$0 is not positive and finite";
@@ -56,7 +57,9 @@ constexpr Range kRanges[] = {
     {"WorkerTask.device_index", 0, 1023, "$0 is no device; GPUs count from 0"},
     {"WorkerTask.device_memory_limit_mib", 0, 1 << 20, "$0 MiB are more than $1"},
     {"Cluster.lost_after_ms", 0, kHourMs, kOverAnHour},
+    {"Cluster.ps_lost_after_ms", 0, kHourMs, kOverAnHour},
     {"Cluster.rpc_deadline_ms", 0, kHourMs, kOverAnHour},
+    {"Cluster.worker_wait_ms", 0, kDayMs, "$0 ms is more than a day"},
     {"Dense.units", 1, kMaxExtent, kTooMany},
     {"Conv2d.filters", 1, kMaxExtent, kTooMany},
     {"Conv2d.kernel", 1, kMaxExtent, kTooMany},
@@ -76,7 +79,7 @@ constexpr Range kRanges[] = {
     {"Stop.seconds", 0, kMaxAmount, kNoAmount},
     {"Downpour.n_fetch", 0, kMaxSteps, kTooMany},
     {"Downpour.n_push", 0, kMaxSteps, kTooMany},
-    {"Downpour.replicas", 0, kMaxReplicas, kTooMany},
+    {"Downpour.workers", 0, kMaxWorkers, kTooMany},
     {"LocalUpdate.sgd_rate", kSmallest, kLargest, kNotPositive},
     {"LocalUpdate.adagrad_rate", kSmallest, kLargest, kNotPositive},
     {"Warmstart.seconds", 0, kLargest, kNegative},
@@ -100,7 +103,7 @@ constexpr Range kRanges[] = {
     {"Sandblaster.relative_gradient_tolerance", 0, kLargest, kNegative},
     {"Sandblaster.f_tolerance", 0, kLargest, kNegative},
     {"Sandblaster.target_accuracy", 0, 1, "$0 is outside (0, 1]"},
-    {"Sandblaster.replicas", 0, kMaxReplicas, kTooMany},
+    {"Sandblaster.workers", 0, kMaxWorkers, kTooMany},
     {"Sandblaster.chunk_examples", 0, kMaxChunk, kTooMany},
     // Keeps a contribution's samples far from the end of 32 bits, as kMaxChunk does.
     {"Sandblaster.chunks_per_contribution", 0, 2048, kTooMany},

@@ -64,12 +64,12 @@ void CheckBeside(const Job& job, Reporter* reporter) {
                     "add test { ... } and sandblaster.evaluate_every_iterations");
   }
   if (job.has_downpour()) {
-    if (job.downpour().replicas() != sandblaster.replicas()) {
-      reporter->Error("sandblaster.replicas",
-                      absl::StrCat(sandblaster.replicas(), " is not downpour.replicas (",
-                                   job.downpour().replicas(),
-                                   "): both parts of a chain have the same replicas"),
-                      absl::StrCat("write replicas: ", job.downpour().replicas()));
+    if (job.downpour().workers() != sandblaster.workers()) {
+      reporter->Error(
+          "sandblaster.workers",
+          absl::StrCat(sandblaster.workers(), " is not downpour.workers (",
+                       job.downpour().workers(), "): both parts of a chain have the same workers"),
+          absl::StrCat("write workers: ", job.downpour().workers()));
     }
     return;
   }
@@ -104,6 +104,9 @@ void CheckSandblaster(const Job& job, Reporter* reporter) {
   CheckLineSearch(sandblaster, reporter);
   CheckChunks(job, reporter);
   CheckBeside(job, reporter);
+  if (sandblaster.l2_weights_only() && sandblaster.l2() == 0.0) {
+    reporter->Error("sandblaster.l2_weights_only", "means nothing without l2");
+  }
 }
 
 void CheckSandblasterBatch(const Job& job, uint64_t examples, Reporter* reporter) {

@@ -20,6 +20,7 @@
 #include "common/base/check.h"
 #include "common/base/shorten.h"
 #include "common/base/utf8.h"
+#include "common/config/known_names.h"
 #include "common/config/suggest.h"
 
 namespace monsoon {
@@ -170,7 +171,10 @@ ValueError CheckEnum(const TextToken& token, bool negative, const EnumDescriptor
       return error;
     }
   }
-  error.suggestion = DidYouMean(name, names);
+  error.suggestion = HintForName(type.name(), name);
+  if (error.suggestion.empty()) {
+    error.suggestion = DidYouMean(name, names);
+  }
   return error;
 }
 

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/config/known_names.h"
 #include "common/config/suggest.h"
 
 namespace monsoon {
@@ -37,6 +38,9 @@ UnknownField ExplainUnknownField(const std::string& name, const Descriptor& type
     if (outer->FindFieldByName(name) != nullptr) {
       return {absl::StrCat("move it out: it is a field of ", outer->name()), nullptr, true};
     }
+  }
+  if (const std::string hint = HintForName(type.name(), name); !hint.empty()) {
+    return {hint, nullptr, false};
   }
   const std::string nearest = NearestName(name, FieldNames(type));
   const std::string did_you_mean = absl::StrCat("did you mean \"", nearest, "\"?");

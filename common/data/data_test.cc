@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "common/data/dataset_info.h"
 #include "common/data/file_prefix.h"
 #include "common/data/idx_header.h"
 #include "common/data/npy_header.h"
+#include "common/data/scan_values.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 
@@ -198,6 +200,41 @@ TEST_F(DataTest, DescribesNpyAndSynthetic) {
   EXPECT_EQ(info.examples, 7u);
   EXPECT_EQ(info.classes, 3u);
   EXPECT_TRUE(info.sample_shape.empty());
+}
+
+TEST_F(DataTest, FindsValuesThatAreNotFinite) {
+  // Four samples of [2, 3], of which `limit` may keep fewer.
+  std::vector<float> values(4 * 6, 0.5f);
+  values[2 * 6 + 4] = std::numeric_limits<float>::quiet_NaN();
+  values[3 * 6] = std::numeric_limits<float>::infinity();
+  const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * 4);
+  Dataset dataset;
+  dataset.mutable_npy()->set_images(Write("i", Npy(Dictionary("<f4", "(4, 2, 3)"), 0) + bytes));
+  dataset.mutable_npy()->set_labels(Write("l", Npy(Dictionary("|u1", "(4,)"), 4)));
+  ASSERT_OK_AND_ASSIGN(DatasetInfo info, DescribeDataset(dataset));
+  EXPECT_THAT(ScanValues(dataset, info),
+              StatusIs(kInvalid, HasSubstr("i: sample 2 has nan at [1, 1]; 2 of the values of 4 "
+                                           "samples are not finite")));
+  dataset.set_limit(2);
+  ASSERT_OK_AND_ASSIGN(info, DescribeDataset(dataset));
+  EXPECT_OK(ScanValues(dataset, info));
+}
+
+TEST_F(DataTest, FindsDamageBehindTheHeader) {
+  Dataset dataset;
+  // Longer than what the header's reader inflates.
+  const std::string images = WriteGzip("i.gz", {Idx(8, {64, 128, 128}, 64 << 14)});
+  dataset.mutable_idx()->set_images(images);
+  dataset.mutable_idx()->set_labels(Write("l", Idx(8, {64}, 64)));
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, DescribeDataset(dataset));
+  EXPECT_OK(ScanValues(dataset, info));
+  // The CRC, eight bytes before the end.
+  std::fstream file(images, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-8, std::ios::end);
+  file.put('!');
+  file.close();
+  EXPECT_THAT(ScanValues(dataset, info),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("i.gz: damaged")));
 }
 
 TEST_F(DataTest, TellsEveryWrongFile) {

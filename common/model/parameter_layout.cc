@@ -229,7 +229,9 @@ void AddLayerSettings(const Layer& layer, LayoutHasher& hasher) {
   }
 }
 
-absl::Status CheckInputShape(const Model& model) {
+}  // namespace
+
+absl::Status ParameterLayout::CheckInput(const Model& model) {
   if (model.input_shape_size() == 0 || model.input_shape_size() > 4) {
     return absl::InvalidArgumentError(
         "input_shape needs 1 to 4 extents, as in input_shape: [1, 28, 28]");
@@ -250,10 +252,8 @@ absl::Status CheckInputShape(const Model& model) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
-  RETURN_IF_ERROR(CheckInputShape(model));
+  RETURN_IF_ERROR(CheckInput(model));
   ParameterLayout layout;
   LayoutHasher hasher;
   std::map<Layer::KindCase, int> count_of_kind;

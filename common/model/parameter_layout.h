@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/model.pb.h"
 
@@ -40,6 +41,9 @@ struct LayerShape {
 
 class ParameterLayout {
  public:
+  // What of Create's judgement is about the input alone: its shape, and that there
+  // is a layer.
+  static absl::Status CheckInput(const Model& model);
   // Infers shapes through the chain. Errors name the layer and both shapes.
   static absl::StatusOr<ParameterLayout> Create(const Model& model);
 

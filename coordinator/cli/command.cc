@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/config/address.h"
 #include "common/config/suggest.h"
 
 namespace monsoon {
@@ -36,6 +38,7 @@ Invocation::Invocation(const Command& command, std::span<const char* const> args
       flags_(absl::StrCat("coordinator ", command.name, *command.arguments == '\0' ? "" : " ",
                           command.arguments)) {
   flags_.SetSuggest(DidYouMeanFlag);
+  AddLogFlags(&flags_, &log_);
 }
 
 std::string Invocation::Help() const {
@@ -52,6 +55,9 @@ std::optional<int> Invocation::Parse(size_t min_positional, size_t max_positiona
     return kExitOk;
   }
   positional_ = *std::move(positional);
+  if (const absl::Status status = InitLogging("", log_, LogLevel::WARNING); !status.ok()) {
+    return Usage(status.message());
+  }
   if (positional_.size() < min_positional) {
     return Usage(absl::StrCat("an argument is missing: coordinator ", command_.name, " ",
                               command_.arguments));
@@ -63,7 +69,10 @@ std::optional<int> Invocation::Parse(size_t min_positional, size_t max_positiona
 }
 
 int Invocation::Fail(const absl::Status& status) const {
-  *env().err << "coordinator " << command_.name << ": " << std::string(status.message()) << "\n";
+  const bool unreachable = (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) &&
+                           absl::StartsWith(status.message(), "coordinator at ");
+  *env().err << "coordinator " << command_.name << ": " << std::string(status.message())
+             << (unreachable ? unreachable_hint_ : "") << "\n";
   return ExitCodeOf(status);
 }
 
@@ -81,13 +90,13 @@ void Invocation::Note(absl::string_view text) const {
   *env().err << "coordinator: " << std::string(text) << "\n" << std::flush;
 }
 
-ClusterFlag::ClusterFlag(Invocation* call) : call_(*call) {
+ClusterFlag::ClusterFlag(Invocation* call) : call_(call) {
   call->flags().Add("cluster", &path_,
                     absl::StrCat("the cluster file; else MONSOON_CLUSTER, else ", kDefaultCluster));
 }
 
 absl::StatusOr<LoadedCluster> ClusterFlag::Load() const {
-  const Environment& env = call_.env();
+  const Environment& env = call_->env();
   std::string path = path_.empty() ? env.default_cluster : path_;
   if (path.empty()) {
     path = kDefaultCluster;
@@ -102,7 +111,13 @@ absl::StatusOr<LoadedCluster> ClusterFlag::Load() const {
 
 absl::StatusOr<std::unique_ptr<JobClient>> ClusterFlag::Connect() const {
   ASSIGN_OR_RETURN(const LoadedCluster cluster, Load());
-  return call_.env().connect(cluster.cluster.coordinator().address(), kCallDeadline);
+  const std::string& address = cluster.cluster.coordinator().address();
+  call_->SetUnreachableHint(
+      IsLoopback(address)
+          ? absl::StrCat("; is the cluster up? start it: coordinator up --cluster=", cluster.path)
+          : absl::StrCat("; is it running? start it on its machine: coordinator serve --cluster=",
+                         cluster.path));
+  return call_->env().connect(address, kCallDeadline);
 }
 
 }  // namespace monsoon

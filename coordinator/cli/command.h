@@ -4,11 +4,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/flags.h"
+#include "common/base/log_settings.h"
 #include "common/config/cluster.h"
 #include "coordinator/cli/environment.h"
 #include "coordinator/cli/exit_code.h"
@@ -33,15 +35,22 @@ class Invocation {
 
   Environment& env() const { return *environment_; }
   FlagSet& flags() { return flags_; }
+  // What every command has beside its own flags; Parse has begun to log by it, with
+  // warnings only where nothing was said.
+  const LogSettings& log() const { return log_; }
 
   // The exit code when there is nothing left to do: --help was shown, or the
   // flags or the number of positional arguments are wrong.
   std::optional<int> Parse(size_t min_positional, size_t max_positional);
   const std::vector<std::string>& positional() const { return positional_; }
 
-  // Says why the command cannot go on. Returns the exit code.
+  // Says why the command cannot go on, and what to do where the coordinator was not
+  // reached. Returns the exit code.
   int Fail(const absl::Status& status) const;
   int Usage(absl::string_view message) const;
+
+  // What Fail says to do where the coordinator was not reached.
+  void SetUnreachableHint(std::string hint) { unreachable_hint_ = std::move(hint); }
 
   // Data to the standard output, with a newline.
   void Print(absl::string_view text) const;
@@ -55,7 +64,9 @@ class Invocation {
   const std::span<const char* const> args_;
   Environment* const environment_;
   FlagSet flags_;
+  LogSettings log_;
   std::vector<std::string> positional_;
+  std::string unreachable_hint_;
 };
 
 // The --cluster flag and what comes of it.
@@ -72,7 +83,7 @@ class ClusterFlag {
   absl::StatusOr<std::unique_ptr<JobClient>> Connect() const;
 
  private:
-  const Invocation& call_;
+  Invocation* const call_;
   std::string path_;
 };
 

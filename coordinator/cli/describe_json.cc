@@ -196,6 +196,7 @@ std::string JobsJson(const ListReply& jobs) {
   JsonWriter json;
   json.BeginObject().Member("schema_version", kSchemaVersion);
   WriteArray("jobs", jobs.job(), &json);
+  WriteArray("orphans", jobs.orphan(), &json);
   return json.EndObject().text();
 }
 

@@ -232,12 +232,14 @@ TEST(DescribeJsonTest, WhatIsNotMeasuredIsNull) {
 TEST(JobsJsonTest, Golden) {
   const ListReply jobs = Parse<ListReply>(
       R"pb(job { job: "a-1" name: "a" state: SUCCEEDED percent: 100 created_ms: 5 elapsed_s: 1.5 }
-           job { job: "b-2" name: "b" state: CANCELLED reason: "by request" })pb");
+           job { job: "b-2" name: "b" state: CANCELLED reason: "by request" }
+           orphan { job: "c-3" job_term: 7 shard: 0 shard: 2 memory_bytes: 5 })pb");
   EXPECT_EQ(JobsJson(jobs),
             R"({"schema_version":1,"jobs":[{"job":"a-1","name":"a","state":"SUCCEEDED",)"
             R"("reason":"","percent":100,"created_ms":5,"elapsed_s":1.5},)"
             R"({"job":"b-2","name":"b","state":"CANCELLED","reason":"by request","percent":0,)"
-            R"("created_ms":0,"elapsed_s":0}]})");
+            R"("created_ms":0,"elapsed_s":0}],)"
+            R"("orphans":[{"job":"c-3","job_term":7,"shard":[0,2],"memory_bytes":5}]})");
   EXPECT_EQ(SummaryJson(jobs.job(1)),
             R"({"schema_version":1,"job":"b-2","name":"b","state":"CANCELLED",)"
             R"("reason":"by request","percent":0,"created_ms":0,"elapsed_s":0})");

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/metrics/latency_histogram.h"
 
 namespace monsoon {
@@ -148,9 +149,29 @@ void AppendEvents(const JobDescription& job, std::string* text) {
 
 }  // namespace
 
+namespace {
+
+std::string OrphansText(const ListReply& jobs) {
+  std::string text;
+  for (const OrphanJob& orphan : jobs.orphan()) {
+    absl::StrAppendFormat(
+        &text,
+        "%s: slices that an earlier coordinator left on %s, %.1f MiB; `coordinator delete %s` "
+        "frees them\n",
+        orphan.job(),
+        absl::StrJoin(orphan.shard(), ", ",
+                      [](std::string* out, uint32_t shard) { absl::StrAppend(out, "ps/", shard); }),
+        static_cast<double>(orphan.memory_bytes()) / (1 << 20), orphan.job());
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string JobsText(const ListReply& jobs) {
   if (jobs.job().empty()) {
-    return "no jobs; submit one: coordinator submit JOB.textproto\n";
+    return absl::StrCat("no jobs; submit one: coordinator submit JOB.textproto\n",
+                        OrphansText(jobs));
   }
   size_t width = 3;
   for (const JobSummary& summary : jobs.job()) {
@@ -163,7 +184,7 @@ std::string JobsText(const ListReply& jobs) {
                           summary.job(), JobState_Name(summary.state()), summary.percent(),
                           summary.elapsed_s(), summary.reason());
   }
-  return text;
+  return text + OrphansText(jobs);
 }
 
 std::string DescribeText(const JobDescription& job) {
@@ -183,10 +204,11 @@ std::string DescribeText(const JobDescription& job) {
     AppendSandblaster(job.sandblaster(), &text);
   }
   AppendTraffic(job, &text);
-  AppendRow(&text, "data",
-            absl::StrCat(job.data().examples(), " examples; ", job.data().blocks_done(), " of ",
-                         job.data().blocks(), " blocks done, ", job.data().blocks_released(),
-                         " given away after a loss"));
+  AppendRow(
+      &text, "data",
+      absl::StrCat(job.data().examples(), " examples in ", job.data().blocks(),
+                   " blocks an epoch; ", job.data().blocks_done(), " blocks done in all epochs, ",
+                   job.data().blocks_released(), " given away after a loss"));
   AppendTasks(job, &text);
   AppendEvents(job, &text);
   return text;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <istream>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/config/cluster.h"
 #include "common/model/parameter_layout.h"
 #include "common/process/subprocess.h"
 #include "coordinator/client/job_client.h"
@@ -26,20 +28,31 @@ class ModelTransfer {
  public:
   virtual ~ModelTransfer() = default;
   // Works on a running job. UNAVAILABLE when a shard has been started anew
-  // since `location` was told.
-  virtual absl::StatusOr<std::vector<float>> Fetch(const JobLocation& location,
-                                                   const ParameterLayout& layout) = 0;
+  // since `location` was told. `still_there` is asked now and then, from another
+  // thread: its error ends the fetch.
+  virtual absl::StatusOr<std::vector<float>> Fetch(
+      const JobLocation& location, const ParameterLayout& layout,
+      const std::function<absl::Status()>& still_there) = 0;
   // Only before the job's first session.
   virtual absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
                              std::span<const float> parameters) = 0;
 };
 
+struct TerminalSize {
+  int columns = 80;
+  int rows = 24;
+
+  bool operator==(const TerminalSize&) const = default;
+};
+
 struct Environment {
   std::ostream* out = nullptr;  // data
   std::ostream* err = nullptr;  // messages and progress
-  bool terminal = false;        // `out` is one
-  bool color = false;           // a terminal, and NO_COLOR is unset
-  int columns = 80;
+  std::istream* in = nullptr;
+  bool terminal = false;  // `out` is one that moves its cursor as told
+  bool color = false;     // a terminal, and NO_COLOR is unset
+  // Of the terminal, as it is now: people resize windows.
+  std::function<TerminalSize()> terminal_size;
 
   std::string self_path;        // this executable, links resolved
   std::string argv0;            // as it was called
@@ -47,10 +60,13 @@ struct Environment {
 
   std::function<std::unique_ptr<JobClient>(const std::string& address, absl::Duration deadline)>
       connect;
+  // Whether a host's name is known; for `validate`.
+  HostCheck host_check;
   ModelTransfer* transfer = nullptr;
   std::function<absl::StatusOr<CapturedRun>(const std::vector<std::string>& argv)> run_and_capture;
-  // Waits for the time, or until SIGINT or SIGTERM arrives and is returned.
-  // Before the first call these have their default action.
+  // Waits for the time, or until SIGINT or SIGTERM arrives and is returned. Ends
+  // early, with nothing, when the terminal changes its size. Before the first call
+  // the signals have their default action.
   std::function<std::optional<int>(absl::Duration)> wait;
   const Clock* clock = nullptr;
 };

@@ -1,6 +1,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/json/json_writer.h"
@@ -9,6 +10,8 @@
 
 namespace monsoon {
 namespace {
+
+constexpr char kModelSuffix[] = ".npz";
 
 struct Exported {
   std::string job;
@@ -26,7 +29,14 @@ absl::StatusOr<Exported> Export(const ClusterFlag& cluster, ModelTransfer* trans
         location.job(),
         ": the cluster lays the model out in another way; are the versions the same?"));
   }
-  ASSIGN_OR_RETURN(const std::vector<float> parameters, transfer->Fetch(location, layout));
+  // The coordinator finds out about a lost shard long before a fetch gives up.
+  const auto still_there = [&]() -> absl::Status {
+    const absl::Status located = client->Locate(location.job()).status();
+    // Without the coordinator the shards may still be there.
+    return client->Info().ok() ? located : absl::OkStatus();
+  };
+  ASSIGN_OR_RETURN(const std::vector<float> parameters,
+                   transfer->Fetch(location, layout, still_there));
   RETURN_IF_ERROR(WriteModelFile(layout, parameters, path));
   return Exported{location.job(), layout.tensors().size(), layout.parameters()};
 }
@@ -44,6 +54,14 @@ int RunExport(Invocation& call) {
   }
   if (path.empty()) {
     return call.Usage("--out=FILE is missing");
+  }
+  if (!absl::EndsWith(path, kModelSuffix)) {
+    const size_t slash = path.rfind('/');
+    const size_t dot = path.rfind('.');
+    const bool has_suffix = dot != std::string::npos && (slash == std::string::npos || dot > slash);
+    return call.Usage(absl::StrCat("--out=", path,
+                                   ": a model is written as a NumPy archive; write --out=",
+                                   has_suffix ? path.substr(0, dot) : path, kModelSuffix));
   }
   const absl::StatusOr<Exported> exported =
       Export(cluster, call.env().transfer, call.positional()[0], path);

@@ -26,6 +26,7 @@ struct FakeCoordinator {
   std::vector<std::string> calls;  // "Cancel lenet-1"
   ListReply list;
   JobLocation location;
+  absl::Status locate_error;
   JobState cancel_state = CANCELLED;
   // Answers of Describe in order; the last one repeats.
   std::deque<absl::StatusOr<JobDescription>> descriptions;
@@ -63,6 +64,9 @@ class FakeJobClient : public JobClient {
     return Answer(absl::StrCat("Delete ", job), Summary(job, SUCCEEDED));
   }
   absl::StatusOr<JobLocation> Locate(const std::string& job) override {
+    if (!coordinator_.locate_error.ok()) {
+      return coordinator_.locate_error;
+    }
     return Answer(absl::StrCat("Locate ", job), coordinator_.location);
   }
   absl::StatusOr<InfoReply> Info() override { return Answer("Info", InfoReply()); }
@@ -89,8 +93,15 @@ class FakeJobClient : public JobClient {
 
 class FakeTransfer : public ModelTransfer {
  public:
-  absl::StatusOr<std::vector<float>> Fetch(const JobLocation& location,
-                                           const ParameterLayout& layout) override {
+  absl::StatusOr<std::vector<float>> Fetch(
+      const JobLocation& location, const ParameterLayout& layout,
+      const std::function<absl::Status()>& still_there) override {
+    if (during_fetch) {
+      during_fetch();
+    }
+    if (const absl::Status there = still_there(); !there.ok()) {
+      return there;
+    }
     return status.ok() ? absl::StatusOr<std::vector<float>>(parameters) : status;
   }
   absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
@@ -100,6 +111,7 @@ class FakeTransfer : public ModelTransfer {
   }
 
   absl::Status status;
+  std::function<void()> during_fetch;
   std::vector<float> parameters;
 };
 
@@ -114,6 +126,8 @@ class CliRunner {
       connected_to = address;
       return std::make_unique<FakeJobClient>(&coordinator);
     };
+    environment_.in = &in;
+    environment_.terminal_size = [this] { return terminal_size; };
     environment_.transfer = &transfer;
     environment_.run_and_capture = [this](const std::vector<std::string>& argv) {
       ran = argv;
@@ -139,6 +153,8 @@ class CliRunner {
   FakeCoordinator coordinator;
   FakeTransfer transfer;
   ManualClock clock;
+  std::istringstream in;
+  TerminalSize terminal_size;
   std::string connected_to;
   std::vector<std::string> ran;
   absl::StatusOr<CapturedRun> run_result = CapturedRun{};

@@ -132,7 +132,12 @@ int RunDelete(Invocation& call) {
   if (const std::optional<int> code = remove.Begin(1)) {
     return *code;
   }
-  return remove.PrintSummary(remove.client().Delete(remove.job()), "deleted");
+  const absl::StatusOr<JobSummary> deleted = remove.client().Delete(remove.job());
+  if (deleted.ok() && deleted->state() == JOB_STATE_UNSPECIFIED && !remove.json()) {
+    call.Print(absl::StrCat(deleted->job(), " deleted: ", deleted->reason()));
+    return kExitOk;
+  }
+  return remove.PrintSummary(deleted, "deleted");
 }
 
 }  // namespace monsoon

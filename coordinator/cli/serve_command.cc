@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log_settings.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/process/port_file.h"
@@ -19,13 +20,14 @@ namespace {
 struct ServeFlags {
   std::string port_file;
   std::string fault;
+  LogSettings log;
   CoordinatorServer::Options server;
 };
 
 absl::Status Serve(ServeFlags flags, const LoadedCluster& cluster) {
   ASSIGN_OR_RETURN(flags.server.fault, ParseFaultOptions(flags.fault));
   flags.server.cluster = cluster.cluster;
-  InitLogging("coordinator/0");
+  RETURN_IF_ERROR(InitLogging("coordinator/0", flags.log));
   // Before the server's threads exist, so that they inherit the mask.
   ASSIGN_OR_RETURN(SignalFd signals, SignalFd::Create({SIGTERM, SIGINT}));
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorServer> server,
@@ -59,6 +61,7 @@ int RunServe(Invocation& call) {
   if (const std::optional<int> code = call.Parse(0, 0)) {
     return *code;
   }
+  flags.log = call.log();
   const absl::StatusOr<LoadedCluster> loaded = cluster.Load();
   const absl::Status status = loaded.ok() ? Serve(std::move(flags), *loaded) : loaded.status();
   if (!status.ok()) {

@@ -1,8 +1,12 @@
 #include "coordinator/cli/shard_transfer.h"
 
+#include <functional>
+#include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/model/shard_map.h"
 #include "ps_server/client/parameter_client.h"
@@ -10,16 +14,76 @@
 namespace monsoon {
 namespace {
 
+constexpr absl::Duration kGuardInterval = absl::Milliseconds(500);
+
+// Cancels a fetch in progress once its shards are known to be gone.
+class FetchGuard {
+ public:
+  // Both outlive this.
+  FetchGuard(const std::function<absl::Status()>& still_there, ParameterClient* client)
+      : still_there_(still_there), client_(client), thread_([this] { Run(); }) {}
+  ~FetchGuard() { (void)End(); }
+
+  // The fetch is over. What ended it, or OK.
+  absl::Status End() {
+    {
+      MutexLock lock(&mutex_);
+      ended_ = true;
+    }
+    changed_.NotifyAll();
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+    MutexLock lock(&mutex_);
+    return gone_;
+  }
+
+ private:
+  void Run() {
+    while (true) {
+      {
+        MutexLock lock(&mutex_);
+        const bool ended = changed_.WaitFor(&mutex_, kGuardInterval, [this] {
+          mutex_.AssertHeld();
+          return ended_;
+        });
+        if (ended) {
+          return;
+        }
+      }
+      const absl::Status status = still_there_();
+      MutexLock lock(&mutex_);
+      if (!status.ok() && !ended_) {
+        gone_ = status;
+        client_->Cancel();
+        return;
+      }
+    }
+  }
+
+  const std::function<absl::Status()>& still_there_;
+  ParameterClient* const client_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status gone_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // last: it uses the others
+};
+
 class ShardTransfer : public ModelTransfer {
  public:
   explicit ShardTransfer(absl::Duration deadline) : deadline_(deadline) {}
 
-  absl::StatusOr<std::vector<float>> Fetch(const JobLocation& location,
-                                           const ParameterLayout& layout) override {
+  absl::StatusOr<std::vector<float>> Fetch(
+      const JobLocation& location, const ParameterLayout& layout,
+      const std::function<absl::Status()>& still_there) override {
     ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client, Connect(location, layout));
     std::vector<float> parameters(layout.size());
     FetchMarks marks;
-    RETURN_IF_ERROR(client->Fetch(parameters, &marks, nullptr));
+    FetchGuard guard(still_there, client.get());
+    const absl::Status fetched = client->Fetch(parameters, &marks, nullptr);
+    RETURN_IF_ERROR(guard.End());
+    RETURN_IF_ERROR(fetched);
     RETURN_IF_ERROR(CheckEpochs(location, marks));
     return parameters;
   }
@@ -38,6 +102,7 @@ class ShardTransfer : public ModelTransfer {
                                       location.max_stripe_bytes()));
     return ParameterClient::Create(
         {.job = location.job(),
+         .job_term = location.job_term(),
          .layout_hash = location.layout_hash(),
          .map = std::move(map),
          .addresses = {location.address().begin(), location.address().end()},

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/config/diagnostics.h"
 #include "common/config/job.h"
 #include "common/json/json_writer.h"
 #include "common/npz/model_file.h"
@@ -115,7 +116,9 @@ int RunSubmit(Invocation& call) {
   if (!flags.name.empty()) {
     flags.set.push_back(absl::StrCat("name=\"", flags.name, "\""));
   }
-  absl::StatusOr<Job> job = LoadJob(call.positional()[0], {.overrides = flags.set});
+  std::vector<Diagnostic> warnings;
+  absl::StatusOr<Job> job =
+      LoadJob(call.positional()[0], {.overrides = flags.set}, /*diagnostics=*/nullptr, &warnings);
   const absl::StatusOr<LoadedCluster> loaded = cluster.Load();
   for (const absl::Status& status : {job.status(), loaded.status()}) {
     if (!status.ok()) {
@@ -125,6 +128,9 @@ int RunSubmit(Invocation& call) {
   }
   if (const absl::Status status = ValidateJobOnCluster(*job, loaded->cluster); !status.ok()) {
     return call.Fail(status);
+  }
+  for (const Diagnostic& warning : warnings) {
+    *call.env().err << FormatDiagnostic(warning, "warning") << "\n";
   }
   const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job->model());
   if (!layout.ok()) {

@@ -14,24 +14,28 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/config/host_check.h"
 #include "coordinator/cli/shard_transfer.h"
 
 namespace monsoon {
 namespace {
 
+// A resolver that does not answer is named after so long.
+constexpr absl::Duration kHostLookUp = absl::Seconds(3);
 // A shard that hangs is named after so long.
 constexpr absl::Duration kTransferDeadline = absl::Seconds(30);
-constexpr int kDefaultColumns = 80;
 
 std::string Variable(const char* name) {
   const char* value = getenv(name);
   return value == nullptr ? "" : value;
 }
 
-int TerminalColumns() {
+TerminalSize SizeOfTerminal() {
   winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
-                                                                         : kDefaultColumns;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) {
+    return {};
+  }
+  return {size.ws_col, size.ws_row};
 }
 
 std::string Absolute(const std::string& path) {
@@ -64,6 +68,8 @@ int SignalPipe() {
     action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGWINCH, &action, nullptr);
     return fds[0];
   }();
   return read_end;
@@ -79,7 +85,7 @@ std::optional<int> WaitForSignal(absl::Duration timeout) {
          static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)))));
     char signal = 0;
     if (read(fd, &signal, 1) == 1) {
-      return signal;
+      return signal == SIGWINCH ? std::nullopt : std::optional<int>(signal);
     }
     if (left == absl::ZeroDuration()) {
       return std::nullopt;
@@ -93,14 +99,18 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
     : transfer_(MakeShardTransfer(kTransferDeadline)) {
   environment_.out = &std::cout;
   environment_.err = &std::cerr;
-  environment_.terminal = isatty(STDOUT_FILENO) == 1;
-  environment_.color =
-      environment_.terminal && Variable("NO_COLOR").empty() && Variable("TERM") != "dumb";
-  environment_.columns = TerminalColumns();
+  environment_.in = &std::cin;
+  const std::string terminal = Variable("TERM");
+  environment_.terminal = isatty(STDOUT_FILENO) == 1 && !terminal.empty() && terminal != "dumb";
+  environment_.color = environment_.terminal && Variable("NO_COLOR").empty();
+  environment_.terminal_size = &SizeOfTerminal;
   environment_.self_path = SelfPath();
   environment_.argv0 = Absolute(argv0);
   environment_.default_cluster = Variable("MONSOON_CLUSTER");
   environment_.connect = &JobClient::Create;
+  environment_.host_check = [](const std::string& host) {
+    return CheckHostIsKnown(host, kHostLookUp);
+  };
   environment_.transfer = transfer_.get();
   environment_.run_and_capture = &RunAndCapture;
   environment_.wait = &WaitForSignal;

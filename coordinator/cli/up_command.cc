@@ -65,6 +65,8 @@ int RunUpCommand(Invocation& call) {
   }
   options.supervisor.restart = *policy;
   options.plan.cluster_path = loaded->path;
+  options.plan.verbosity = call.log().verbosity;
+  options.plan.log_file = call.log().file;
   options.plan.self_path = call.env().self_path;
   return RunUp(loaded->cluster, std::move(options));
 }

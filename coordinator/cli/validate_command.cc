@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/config_file.h"
 #include "common/config/diagnostics.h"
+#include "common/config/text_tokens.h"
 #include "common/json/json_writer.h"
 
 namespace monsoon {
@@ -42,6 +43,12 @@ std::string ValidationJson(const std::vector<ConfigFile>& files, bool ok) {
       AppendDiagnostic(diagnostic, &json);
     }
   }
+  json.EndArray().Key("warnings").BeginArray();
+  for (const ConfigFile& file : files) {
+    for (const Diagnostic& warning : file.warnings) {
+      AppendDiagnostic(warning, &json);
+    }
+  }
   return json.EndArray().EndObject().text();
 }
 
@@ -49,11 +56,29 @@ std::string ValidationJson(const std::vector<ConfigFile>& files, bool ok) {
 
 int RunValidate(Invocation& call) {
   bool json = false;
+  ValidateOptions options;
   call.flags().Add("json", &json, "one JSON object on the standard output");
+  call.flags().Add("data", &options.check_data_values,
+                   "read the data sets to their ends: NaN, infinities, damaged files");
   if (const std::optional<int> code = call.Parse(1, SIZE_MAX)) {
     return *code;
   }
-  const std::vector<ConfigFile> files = ValidateConfigFiles(call.positional());
+  options.host_check = call.env().host_check;
+  const int64_t dashes = std::ranges::count(call.positional(), "-");
+  if (dashes > 1) {
+    return call.Usage("the standard input (-) can be one file only");
+  }
+  if (dashes == 1) {
+    // One byte over the limit is enough to be refused.
+    options.standard_input.resize(kMaxConfigBytes + 1);
+    call.env().in->read(options.standard_input.data(), kMaxConfigBytes + 1);
+    options.standard_input.resize(static_cast<size_t>(call.env().in->gcount()));
+    if (options.standard_input.size() > kMaxConfigBytes) {
+      return call.Usage(absl::StrCat("the standard input has more than ", kMaxConfigBytes,
+                                     " bytes; is it a data file?"));
+    }
+  }
+  const std::vector<ConfigFile> files = ValidateConfigFiles(call.positional(), options);
   const bool ok = std::all_of(files.begin(), files.end(), [](const auto& f) { return f.ok(); });
   if (json) {
     call.Print(ValidationJson(files, ok));
@@ -64,6 +89,9 @@ int RunValidate(Invocation& call) {
     }
     for (const Diagnostic& diagnostic : file.diagnostics) {
       *call.env().err << FormatDiagnostic(diagnostic) << "\n";
+    }
+    for (const Diagnostic& warning : file.warnings) {
+      *call.env().err << FormatDiagnostic(warning, "warning") << "\n";
     }
   }
   return ok ? kExitOk : kExitUsage;

@@ -36,12 +36,27 @@ class Watcher {
       out_ << WatchLines(job, now_ms) << "\n" << std::flush;
       return;
     }
+    const TerminalSize size = env_.terminal_size();
     const std::vector<std::string> lines =
-        WatchScreen(job, now_ms, {.columns = env_.columns, .color = env_.color});
-    std::string frame = shown_lines_ > 0 ? absl::StrCat("\x1b[", shown_lines_, "A\r\x1b[J") : "";
+        WatchScreen(job, now_ms, {.columns = size.columns, .rows = size.rows, .color = env_.color});
+    std::string frame;
+    if (shown_lines_ > 0 && size == shown_at_) {
+      frame = absl::StrCat("\x1b[", shown_lines_, "A\r\x1b[J");
+    } else if (shown_lines_ > 0) {
+      // The terminal has broken the old lines anew: nobody knows how many there are.
+      frame = "\x1b[H\x1b[2J";
+    }
     absl::StrAppend(&frame, absl::StrJoin(lines, "\n"), "\n");
     shown_lines_ = lines.size();
+    shown_at_ = size;
     out_ << frame << std::flush;
+  }
+
+  // The same once more if the terminal has another size by now.
+  void Resize(const JobDescription& job) {
+    if (shown_lines_ > 0 && env_.terminal_size() != shown_at_) {
+      Show(job);
+    }
   }
 
   int End(const JobDescription& job) {
@@ -63,6 +78,7 @@ class Watcher {
   const WatchOutput output_;
   std::ostream& out_;
   size_t shown_lines_ = 0;
+  TerminalSize shown_at_;
 };
 
 }  // namespace
@@ -93,10 +109,16 @@ int WatchJob(const Invocation& call, JobClient* client, const std::string& job,
                env.clock->Now() - last_answer >= kPatience) {
       return call.Fail(description.status());
     }
-    if (const std::optional<int> signal = env.wait(pause)) {
-      call.Note(absl::StrCat(id, " goes on; watch it again: coordinator watch ", id));
-      return 128 + *signal;
-    }
+    const absl::Duration next = env.clock->Now() + pause;
+    do {
+      if (const std::optional<int> signal = env.wait(next - env.clock->Now())) {
+        call.Note(absl::StrCat(id, " goes on; watch it again: coordinator watch ", id));
+        return 128 + *signal;
+      }
+      if (description.ok()) {
+        watcher.Resize(*description);
+      }
+    } while (env.clock->Now() < next);
   }
 }
 

@@ -4,9 +4,14 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "common/metrics/latency_histogram.h"
 
 namespace monsoon {
@@ -17,6 +22,8 @@ constexpr char kRed[] = "\x1b[31m";
 constexpr char kYellow[] = "\x1b[33m";
 constexpr char kBold[] = "\x1b[1m";
 constexpr char kPlain[] = "\x1b[0m";
+// Of the screen that a job's reason may take.
+constexpr size_t kMostReasonLines = 3;
 
 std::string Fixed(double value, int digits) { return absl::StrFormat("%.*f", digits, value); }
 
@@ -93,8 +100,55 @@ const char* StateColor(JobState state) {
   }
 }
 
+// A reason may quote what another process said.
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') {
+      c = ' ';
+    }
+  }
+  return text;
+}
+
+std::string ReasonField(const JobSummary& summary) {
+  return summary.reason().empty()
+             ? ""
+             : absl::StrCat(" reason=\"",
+                            absl::StrReplaceAll(OneLine(summary.reason()), {{"\"", "'"}}), "\"");
+}
+
+bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// Bytes of the first `columns` characters of `line`.
+size_t BytesOf(absl::string_view line, int columns) {
+  int characters = 0;
+  for (size_t at = 0; at < line.size(); ++at) {
+    if (!ContinuesCharacter(line[at]) && ++characters > std::max(columns, 1)) {
+      return at;
+    }
+  }
+  return line.size();
+}
+
 std::string Cut(const std::string& line, int columns) {
-  return line.substr(0, static_cast<size_t>(std::max(columns, 1)));
+  return line.substr(0, BytesOf(line, columns));
+}
+
+// `text` in lines broken at spaces; the last one of `most` is cut.
+std::vector<std::string> Wrap(absl::string_view text, int columns, size_t most) {
+  std::vector<std::string> lines;
+  while (!text.empty() && lines.size() < most) {
+    size_t bytes = BytesOf(text, columns);
+    if (const size_t space = text.substr(0, bytes + 1).rfind(' ');
+        bytes < text.size() && lines.size() + 1 < most && space != absl::string_view::npos &&
+        space > 0) {
+      bytes = space;
+    }
+    lines.emplace_back(text.substr(0, bytes));
+    text.remove_prefix(bytes);
+    text = absl::StripLeadingAsciiWhitespace(text);
+  }
+  return lines;
 }
 
 std::string BarLine(const std::string& at, double percent, int columns) {
@@ -165,13 +219,43 @@ std::vector<std::string> BatchScreen(const JobDescription& job, int columns) {
   return lines;
 }
 
+// "and 12 more: 10 RUNNING, 2 LOST", of the workers from index `first` on.
+std::string MoreWorkers(const JobDescription& job, int first) {
+  std::map<std::string, int> states;
+  for (int i = first; i < job.worker_size(); ++i) {
+    ++states[job.worker(i).state()];
+  }
+  return absl::StrCat("and ", job.worker_size() - first, " more: ",
+                      absl::StrJoin(states, ", ", [](std::string* out, const auto& state) {
+                        absl::StrAppend(out, state.second, " ", state.first);
+                      }));
+}
+
+// At most `room` lines, which is at least 2.
+std::vector<std::string> WorkerTable(const JobDescription& job, int64_t now_ms, size_t room) {
+  std::vector<std::string> lines = {"worker  state           step  examples/s  staleness  seen"};
+  for (int i = 0; i < job.worker_size(); ++i) {
+    const bool last_line = lines.size() + 1 == room;
+    if (last_line && i + 1 < job.worker_size()) {
+      lines.push_back(MoreWorkers(job, i));
+      break;
+    }
+    const JobDescription::Worker& worker = job.worker(i);
+    lines.push_back(absl::StrFormat("%6d  %-10s %9d  %10.0f  %9s  %.1f s ago", worker.task(),
+                                    worker.state(), worker.steps(), worker.examples_per_s(),
+                                    WorkerStaleness(worker), AgeSeconds(worker, now_ms)));
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string WatchLines(const JobDescription& job, int64_t now_ms) {
   std::string text =
       absl::StrCat("t=", Fixed(job.summary().elapsed_s(), 1), " job=", job.summary().job(),
                    " state=", JobState_Name(job.summary().state()));
-  absl::StrAppend(&text, job.has_sandblaster() ? BatchFields(job) : DownpourFields(job));
+  absl::StrAppend(&text, job.has_sandblaster() ? BatchFields(job) : DownpourFields(job),
+                  ReasonField(job.summary()));
   for (const JobDescription::Worker& worker : job.worker()) {
     absl::StrAppend(&text, "\n  worker=", worker.task(), " state=", worker.state(),
                     " step=", worker.steps(), " ex_s=", Fixed(worker.examples_per_s(), 0),
@@ -185,7 +269,7 @@ std::string DoneLine(const JobDescription& job) {
   return absl::StrCat(
       "done job=", job.summary().job(), " state=", JobState_Name(job.summary().state()),
       " test_acc=", FixedOr(job.has_final_test_accuracy(), job.final_test_accuracy(), 4),
-      " elapsed_s=", Fixed(job.summary().elapsed_s(), 0));
+      " elapsed_s=", Fixed(job.summary().elapsed_s(), 0), ReasonField(job.summary()));
 }
 
 std::string FormatTimeLeft(double seconds) {
@@ -211,18 +295,21 @@ std::vector<std::string> WatchScreen(const JobDescription& job, int64_t now_ms,
     head.replace(at, state_name.size(), absl::StrCat(StateColor(state), state_name, kPlain));
   }
   lines.push_back(head);
+  for (std::string& line :
+       Wrap(OneLine(job.summary().reason()), options.columns, kMostReasonLines)) {
+    lines.push_back(std::move(line));
+  }
   for (const std::string& line : job.has_sandblaster() ? BatchScreen(job, options.columns)
                                                        : DownpourScreen(job, options.columns)) {
     lines.push_back(Cut(line, options.columns));
   }
-  lines.push_back(
-      Cut("worker  state           step  examples/s  staleness  seen", options.columns));
-  for (const JobDescription::Worker& worker : job.worker()) {
-    lines.push_back(Cut(absl::StrFormat("%6d  %-10s %9d  %10.0f  %9s  %.1f s ago", worker.task(),
-                                        worker.state(), worker.steps(), worker.examples_per_s(),
-                                        WorkerStaleness(worker), AgeSeconds(worker, now_ms)),
-                        options.columns));
+  const size_t room = static_cast<size_t>(std::max(options.rows - 1, 1));
+  if (lines.size() + 2 <= room) {  // the table's head and a line
+    for (const std::string& line : WorkerTable(job, now_ms, room - lines.size())) {
+      lines.push_back(Cut(line, options.columns));
+    }
   }
+  lines.resize(std::min(lines.size(), room));
   return lines;
 }
 

@@ -20,17 +20,23 @@ namespace monsoon {
 // Once a job's batch part has begun, its line is
 //
 //   t=12.0 job=lenet-1 state=RUNNING iteration=3 percent=3.0 f=0.4312 grad=1.2e-02 ...
+//
+// While the job has a reason to wait, the line ends with it: reason="waits for ps/1 ...".
 std::string WatchLines(const JobDescription& job, int64_t now_ms);
 
-// "done job=lenet-1 state=SUCCEEDED test_acc=0.8854 elapsed_s=131"
+// "done job=lenet-1 state=SUCCEEDED test_acc=0.8854 elapsed_s=131", and the reason
+// of the end as in WatchLines, if it has one.
 std::string DoneLine(const JobDescription& job);
 
 struct ScreenOptions {
   int columns = 80;
+  int rows = 24;
   bool color = false;
 };
 
-// The screen's lines, each at most `columns` wide (escapes not counted).
+// The screen's lines: at most `rows` less the one that the cursor stands on, each
+// at most `columns` wide (escapes not counted). Workers that find no room are
+// counted by state in the last line.
 std::vector<std::string> WatchScreen(const JobDescription& job, int64_t now_ms,
                                      const ScreenOptions& options);
 

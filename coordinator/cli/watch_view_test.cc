@@ -1,5 +1,6 @@
 #include "coordinator/cli/watch_view.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "gmock/gmock.h"
@@ -10,7 +11,9 @@ namespace monsoon {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int64_t kNowMs = 1'700'000'000'000;
 
@@ -163,6 +166,71 @@ TEST(WatchScreenTest, FitsNarrowTerminalsAndColours) {
   }
   EXPECT_THAT(WatchScreen(Running(), kNowMs, {.columns = 80, .color = true})[0],
               HasSubstr("\x1b[1mRUNNING\x1b[0m"));
+}
+
+TEST(WatchLinesTest, TheReasonToWaitEndsTheLine) {
+  JobDescription job = Running();
+  job.clear_worker();
+  job.mutable_summary()->set_reason("waits for ps/1 at 127.0.0.1:2223 (lost: \"no\"\nanswer)");
+  EXPECT_THAT(
+      WatchLines(job, kNowMs),
+      EndsWith(" eta_s=58 reason=\"waits for ps/1 at 127.0.0.1:2223 (lost: 'no' answer)\""));
+  job.mutable_summary()->set_state(SUCCEEDED);
+  job.mutable_summary()->set_reason("the model has learned nothing");
+  EXPECT_EQ(DoneLine(job),
+            "done job=lenet-1 state=SUCCEEDED test_acc=- elapsed_s=12 "
+            "reason=\"the model has learned nothing\"");
+}
+
+JobDescription WithWorkers(int workers) {
+  JobDescription job = Running();
+  job.clear_worker();
+  for (int i = 0; i < workers; ++i) {
+    JobDescription::Worker* const worker = job.add_worker();
+    worker->set_task(static_cast<uint32_t>(i));
+    worker->set_state(i % 10 == 9 ? "LOST" : "RUNNING");
+  }
+  return job;
+}
+
+TEST(WatchScreenTest, TwentyWorkersOnTwentyFourRows) {
+  const std::vector<std::string> lines = WatchScreen(WithWorkers(20), kNowMs, {.rows = 24});
+  ASSERT_EQ(lines.size(), 23u);  // the cursor stands on the last row
+  EXPECT_THAT(lines[21], StartsWith("    16  RUNNING"));
+  EXPECT_EQ(lines[22], "and 3 more: 1 LOST, 2 RUNNING");
+  // One row more for each of them, and all are there.
+  EXPECT_EQ(WatchScreen(WithWorkers(20), kNowMs, {.rows = 26}).size(), 25u);
+  EXPECT_THAT(WatchScreen(WithWorkers(20), kNowMs, {.rows = 26}).back(),
+              StartsWith("    19  LOST"));
+  EXPECT_EQ(WatchScreen(WithWorkers(20), kNowMs, {.rows = 60}).size(), 25u);
+}
+
+TEST(WatchScreenTest, FitsAnyTerminal) {
+  JobDescription job = WithWorkers(7);
+  job.mutable_summary()->set_reason(
+      "waits for ps/1 at gr\xc3\xbc\xc3\x9f"
+      "e.example:2223");
+  for (int rows = 1; rows < 20; ++rows) {
+    for (int columns = 1; columns < 90; columns += 7) {
+      const std::vector<std::string> lines =
+          WatchScreen(job, kNowMs, {.columns = columns, .rows = rows});
+      EXPECT_LE(lines.size(), static_cast<size_t>(std::max(1, rows - 1)));
+      for (const std::string& line : lines) {
+        const auto continued =
+            std::ranges::count_if(line, [](char c) { return (c & 0xc0) == 0x80; });
+        EXPECT_LE(static_cast<int>(line.size()) - continued, columns) << line;
+      }
+    }
+  }
+}
+
+TEST(WatchScreenTest, TheReasonIsBrokenAtSpaces) {
+  JobDescription job = Running();
+  job.mutable_summary()->set_reason("waits for ps/1 at 127.0.0.1:2223 (not seen for 12 s)");
+  const std::vector<std::string> lines = WatchScreen(job, kNowMs, {.columns = 30});
+  EXPECT_EQ(lines[1], "waits for ps/1 at");
+  EXPECT_EQ(lines[2], "127.0.0.1:2223 (not seen for");
+  EXPECT_EQ(lines[3], "12 s)");
 }
 
 TEST(FormatTimeLeftTest, HoursAndMinutes) {

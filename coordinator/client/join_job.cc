@@ -60,6 +60,7 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   client.job = joined.session.job();
   client.worker = joined.session.worker();
   client.incarnation = joined.session.incarnation();
+  client.job_term = joined.session.job_term();
   client.layout_hash = assignment.layout_hash();
   client.addresses = {assignment.shard_address().begin(), assignment.shard_address().end()};
   client.shard_epochs = {assignment.shard_epoch().begin(), assignment.shard_epoch().end()};

@@ -8,7 +8,8 @@
 namespace monsoon {
 
 bool SameSession(const SessionKey& a, const SessionKey& b) {
-  return a.job() == b.job() && a.worker() == b.worker() && a.incarnation() == b.incarnation();
+  return a.job() == b.job() && a.worker() == b.worker() && a.incarnation() == b.incarnation() &&
+         a.job_term() == b.job_term();
 }
 
 ReplicaMembership::ReplicaMembership(Options options)
@@ -24,6 +25,7 @@ HeartbeatRequest ReplicaMembership::MakeRequest() const {
   request.set_cluster(options_.cluster);
   request.set_task(options_.task);
   request.set_incarnation(incarnation_);
+  request.set_term(term_);
   request.set_pid(options_.pid);
   request.set_device(options_.device);
   request.set_threads(options_.threads);
@@ -32,7 +34,7 @@ HeartbeatRequest ReplicaMembership::MakeRequest() const {
 
 ReplicaMembership::Outcome ReplicaMembership::Apply(const HeartbeatRequest& request,
                                                     const HeartbeatReply& reply) {
-  if (request.incarnation() != incarnation_) {
+  if (request.incarnation() != incarnation_ || request.term() != term_) {
     return Outcome::kStale;
   }
   if (reply.heartbeat_ms() > 0) {
@@ -42,8 +44,9 @@ ReplicaMembership::Outcome ReplicaMembership::Apply(const HeartbeatRequest& requ
     Forget();
     return Outcome::kRejoin;
   }
-  const bool joined = incarnation_ != reply.incarnation();
+  const bool joined = incarnation_ != reply.incarnation() || term_ != reply.term();
   incarnation_ = reply.incarnation();
+  term_ = reply.term();
   if (reply.has_assignment()) {
     assignment_ = reply.assignment();
   } else {
@@ -71,6 +74,7 @@ void ReplicaMembership::Leave(std::optional<SessionKey> session, bool rejoin) {
 
 void ReplicaMembership::Forget() {
   incarnation_ = 0;
+  term_ = 0;
   assignment_.reset();
 }
 

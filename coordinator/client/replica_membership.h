@@ -68,6 +68,7 @@ class ReplicaMembership {
 
   Options options_;
   uint64_t incarnation_ = 0;
+  uint64_t term_ = 0;  // of the coordinator that gave it
   absl::Duration heartbeat_;
   std::optional<Assignment> assignment_;
   std::optional<SessionKey> left_;

@@ -25,6 +25,37 @@ constexpr uint32_t kMostHeld = 64;
 // Threads look up so often, whatever happens.
 constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
+ShardAnswer Carry(const ShardCommand& command, ShardGateway* shard) {
+  ShardAnswer answer;
+  switch (command.kind) {
+    case ShardCommand::Kind::kCreateJob: {
+      if (command.replace) {
+        answer.status = shard->DeleteJob(command.job, command.job_term, command.term);
+      }
+      if (answer.status.ok()) {
+        const absl::StatusOr<uint64_t> created = shard->CreateJob(command.create);
+        answer.status = created.status();
+        answer.shard_epoch = created.ok() ? *created : 0;
+      }
+      break;
+    }
+    case ShardCommand::Kind::kDeleteJob:
+      answer.status = shard->DeleteJob(command.job, command.job_term, command.term);
+      break;
+    case ShardCommand::Kind::kOpenSession: {
+      const absl::StatusOr<OpenSessionReply> opened =
+          shard->OpenSession(command.session, command.term);
+      answer.status = opened.status();
+      answer.session_applied = opened.ok() ? opened->applied() : 0;
+      break;
+    }
+    case ShardCommand::Kind::kCloseSession:
+      answer.status = shard->CloseSession(command.session, command.term);
+      break;
+  }
+  return answer;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<ShardGateway>> shards,
@@ -142,33 +173,10 @@ void Coordinator::CommandLoop(uint32_t index) {
       command = std::move(shard.commands.front());
       shard.commands.pop_front();
     }
-    absl::Status status;
-    uint64_t shard_epoch = 0;
-    switch (command.kind) {
-      case ShardCommand::Kind::kCreateJob: {
-        if (command.replace) {
-          status = shard.gateway->DeleteJob(command.job);
-        }
-        if (status.ok()) {
-          const absl::StatusOr<uint64_t> created = shard.gateway->CreateJob(command.create);
-          status = created.status();
-          shard_epoch = created.ok() ? *created : 0;
-        }
-        break;
-      }
-      case ShardCommand::Kind::kDeleteJob:
-        status = shard.gateway->DeleteJob(command.job);
-        break;
-      case ShardCommand::Kind::kOpenSession:
-        status = shard.gateway->OpenSession(command.session);
-        break;
-      case ShardCommand::Kind::kCloseSession:
-        status = shard.gateway->CloseSession(command.session);
-        break;
-    }
+    const ShardAnswer answer = Carry(command, shard.gateway.get());
     MutexLock lock(&mutex_);
     const Moment moment = Time();
-    core_.OnCommand(command, status, shard_epoch, moment);
+    core_.OnCommand(command, answer, moment);
     Dispatch(moment);
   }
 }
@@ -224,8 +232,10 @@ absl::StatusOr<JobSummary> Coordinator::Delete(const std::string& job) {
 }
 
 absl::StatusOr<JobLocation> Coordinator::Locate(const std::string& job) {
-  MutexLock lock(&mutex_);
-  return core_.Locate(job);
+  return WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.Locate(job, moment);
+  });
 }
 
 absl::StatusOr<InfoReply> Coordinator::Info() {

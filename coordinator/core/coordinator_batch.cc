@@ -80,6 +80,8 @@ void Coordinator::BatchLoop() {
 absl::StatusOr<BatchEnd> Coordinator::RunBatchTask(const BatchTask& task) {
   VectorShards::Options options;
   options.job = task.job;
+  options.job_term = task.job_term;
+  options.term = task.term;
   options.shard_epochs = task.shard_epochs;
   for (const Shard& shard : shards_) {
     options.calls.push_back([gateway = shard.gateway.get()](const VectorRequest& request) {

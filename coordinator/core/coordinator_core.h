@@ -15,8 +15,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,6 +28,7 @@
 #include "coordinator/sandblaster/batch_evaluator.h"
 #include "coordinator/session/membership.h"
 #include "coordinator/session/shard_command.h"
+#include "coordinator/session/shard_fanout.h"
 #include "coordinator/state/state_writer.h"
 #include "coordinator/status/shard_monitor.h"
 #include "proto/cluster.pb.h"
@@ -43,17 +46,22 @@ struct Moment {
 // A batch job that waits for its minimiser's thread.
 struct BatchTask {
   std::string job;
+  uint64_t job_term = 0;
+  uint64_t term = 0;
   Job config;
   std::vector<uint64_t> shard_epochs;
   uint32_t contributions = 0;  // of a whole batch
 };
 
-// A training job without any replica fails after so long.
-inline constexpr absl::Duration kNoReplicaTimeout = absl::Seconds(60);
 // How long the client of submit --init may take to write the parameters.
 inline constexpr absl::Duration kInitTimeout = absl::Hours(1);
 // A worker that failed so often is left out of the job.
 inline constexpr int kMaxReplicaFailures = 3;
+// So many workers may be lost while they test a job's final parameters.
+inline constexpr int kMaxLostFinalTests = 5;
+
+// The event of a job whose final parameters do no better than guessing.
+inline constexpr char kAtChance[] = "at_chance";
 
 class CoordinatorCore {
  public:
@@ -73,7 +81,8 @@ class CoordinatorCore {
   absl::StatusOr<JobSummary> Cancel(const std::string& job, Moment moment);
   // Begins to free the slices; the job is gone when Exists is false.
   absl::StatusOr<JobSummary> Delete(const std::string& job, Moment moment);
-  absl::StatusOr<JobLocation> Locate(const std::string& job) const;
+  // UNAVAILABLE while a shard that holds a part of the job does not answer.
+  absl::StatusOr<JobLocation> Locate(const std::string& job, Moment moment) const;
   InfoReply Info() const;
   bool Exists(const std::string& job) const { return jobs_.Lookup(job) != nullptr; }
 
@@ -110,9 +119,7 @@ class CoordinatorCore {
   bool wants_poll() const;
   void OnPoll(uint32_t shard, uint64_t round, const absl::StatusOr<ShardStatusReply>& reply,
               Moment moment);
-  // `shard_epoch` is from a creation that succeeded.
-  void OnCommand(const ShardCommand& command, const absl::Status& status, uint64_t shard_epoch,
-                 Moment moment);
+  void OnCommand(const ShardCommand& command, const ShardAnswer& answer, Moment moment);
   void Tick(Moment moment);
   // The commands to carry out now, in order per shard.
   std::vector<ShardCommand> TakeCommands(Moment moment);
@@ -123,19 +130,46 @@ class CoordinatorCore {
  private:
   // core_jobs.cc
   JobSummary Summarize(const JobRecord& job, Moment moment) const;
-  std::string PendingReason(const JobRecord& job, Moment moment) const;
-  std::string MissingShards(absl::Duration now) const;
   void End(JobRecord* job, JobState state, const std::string& reason, absl::Duration now);
   void FinishEnding(JobRecord* job, absl::Duration now);
+
+  // core_reasons.cc
+  // Why the job waits, or ended; "" while nothing is missing.
+  std::string WaitReason(const JobRecord& job, Moment moment) const;
+  // "": no job is ahead of this queued one.
+  std::string QueueReason(const JobRecord& job, Moment moment) const;
+  // Of an active job without a replica.
+  std::string ReplicaReason(const JobRecord& job, absl::Duration now) const;
+  std::string AbsentWorkers(const JobRecord& job, absl::Duration now) const;
+  std::string MissingShards(absl::Duration now) const;
 
   // core_shards.cc
   void Advance(absl::Duration now);
   void AdvanceCreation(JobRecord* job, absl::Duration now);
   void AdvanceActive(JobRecord* job, absl::Duration now);
   void OpenSessions(JobRecord* job, absl::Duration now);
+  // Fails a job that has begun to train and has had no worker for too long.
+  void AwaitReplica(JobRecord* job, absl::Duration now);
+  absl::Duration worker_wait() const { return absl::Milliseconds(cluster_.worker_wait_ms()); }
   void OnShardChange(const ShardChange& change, absl::Duration now);
-  void LoseSlices(JobRecord* job, const std::string& reason, bool restarted, absl::Duration now);
+  // What has become of a job's slice on a shard.
+  enum class SliceLoss { kUnreachable, kRestarted, kDeleted };
+  void LoseSlices(JobRecord* job, SliceLoss loss, const std::string& reason, absl::Duration now);
   void RecordShards(uint64_t round);
+  // Jobs whose slices `shard` should have, and has not.
+  void FindMissingSlices(uint32_t shard, uint64_t round, absl::Duration now);
+
+  // core_terms.cc
+  uint64_t term() const { return writer_.state().snapshot().term(); }
+  // One above every earlier one and `above`: the wall clock, in microseconds.
+  void TakeTerm(uint64_t above, int64_t unix_ms);
+  // A shard has obeyed `seen` last.
+  void CheckTerm(uint32_t shard, uint64_t seen, Moment moment);
+  std::vector<OrphanJob> Orphans() const;
+  // NOT_FOUND unless some shard has such slices.
+  absl::StatusOr<JobSummary> DeleteOrphans(const std::string& job);
+  void TakeOrphanCommands(absl::Duration now, std::vector<ShardCommand>* commands);
+  void OnOrphanDeleted(const ShardCommand& command, const ShardAnswer& answer, absl::Duration now);
 
   // core_batch.cc
   void BeginBatch(JobRecord* job, absl::Duration now);
@@ -145,6 +179,8 @@ class CoordinatorCore {
   // core_replicas.cc
   // The active or ending job if `session` is one of its sessions; else null.
   JobRecord* JobOfSession(const SessionKey& session) const;
+  // The session's job is ending, or has ended.
+  bool IsOver(const SessionKey& session) const;
   void RecordStats(JobRecord* job, const SessionKey& session, const ReplicaStats& stats,
                    absl::Duration now);
   // False: the worker was excluded.
@@ -156,6 +192,9 @@ class CoordinatorCore {
                     absl::Duration now);
   Assignment MakeAssignment(const JobRecord& job, const SessionKey& session) const;
   void TakeJobEvents(JobRecord* job, absl::Duration now);
+  // Notes when the final parameters do no better on the test set than guessing.
+  void CompareWithChance(JobRecord* job, const ReportEvaluationRequest& request,
+                         absl::Duration now);
   void Log(std::string line) { log_.push_back(std::move(line)); }
 
   const Cluster cluster_;
@@ -167,6 +206,17 @@ class CoordinatorCore {
   JobTable jobs_;
   JobRecord* active_ = nullptr;  // kActive or kEnding
   uint64_t poll_round_ = 0;
+  // Some shard has taken this term, so its jobs are this coordinator's.
+  bool term_in_force_ = false;
+  // Another coordinator commands the shards: why nothing can be done here.
+  std::string superseded_;
+  // Jobs of this or earlier lives by (id, term), deleted or being so, and the poll round
+  // of the end: only a later one tells what is still there.
+  struct Deletion {
+    ShardFanout fanout;
+    uint64_t round = 0;  // 0: under way
+  };
+  std::map<std::pair<std::string, uint64_t>, Deletion> deletions_;
   std::vector<std::string> log_;
 };
 

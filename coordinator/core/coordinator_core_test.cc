@@ -39,8 +39,9 @@ TEST_F(CoordinatorCoreTest, AnyStartOrderAndSaysWhoWaitsForWhom) {
   h_.shard(1).alive = true;
   h_.Pass(absl::Seconds(1));
   EXPECT_EQ(h_.State(), PENDING);
-  EXPECT_THAT(h_.Reason(),
-              HasSubstr("waits for a worker: none of worker/0, worker/1, worker/2 has joined"));
+  EXPECT_THAT(
+      h_.Reason(),
+      HasSubstr("waits for a worker: worker/0 at unix-abstract:w0 (not seen), worker/1 at"));
   h_.Join(2);
   EXPECT_EQ(h_.State(), RUNNING);
 }
@@ -86,7 +87,7 @@ TEST_F(CoordinatorCoreTest, OneWorkerToTheEnd) {
   EXPECT_EQ(description.shard(1).pushes(), 28u);
   EXPECT_FALSE(description.has_final_test_accuracy());
   EXPECT_TRUE(h_.shard(0).jobs.contains("j-1"));  // For export.
-  ASSERT_OK_AND_ASSIGN(const JobLocation location, h_.core().Locate("latest"));
+  ASSERT_OK_AND_ASSIGN(const JobLocation location, h_.core().Locate("latest", h_.now()));
   EXPECT_THAT(location.shard_epoch(), ElementsAre(1000, 1000));
 }
 
@@ -117,7 +118,7 @@ TEST_F(CoordinatorCoreTest, RestartedShardEndsTheJobAtOnce) {
   EXPECT_THAT(h_.Reason(),
               HasSubstr("ps/1 (pid 101) at unix-abstract:ps1 restarted as pid 151; its slice of "
                         "job j-1 is lost"));
-  EXPECT_THAT(h_.core().Locate("j-1").status(),
+  EXPECT_THAT(h_.core().Locate("j-1", h_.now()).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("restarted")));
 }
 
@@ -175,7 +176,7 @@ TEST_F(CoordinatorCoreTest, CancelInEachState) {
   ASSERT_OK(h_.core().Cancel("latest", h_.now()));
   EXPECT_EQ(h_.State(), CANCELLED);
   for (const ShardCommand& command : create) {
-    h_.core().OnCommand(command, h_.Execute(command), 1000, h_.now());
+    h_.core().OnCommand(command, {h_.Execute(command), 1000}, h_.now());
   }
   ASSERT_OK(h_.core().Delete("latest", h_.now()));  // Also frees what came late.
   h_.Settle();
@@ -245,7 +246,7 @@ TEST_F(CoordinatorCoreTest, InitWaitsForTheClientAndDoesNotBlockOthers) {
   h_.Settle();
   EXPECT_EQ(h_.State("j-1"), INITIALIZING);
   EXPECT_TRUE(h_.shard(0).jobs.at("j-1"));
-  ASSERT_OK(h_.core().Locate("j-1"));
+  ASSERT_OK(h_.core().Locate("j-1", h_.now()));
   h_.Submit(h_.Plan(1));
   h_.Settle();
   h_.Join(0);

@@ -108,7 +108,7 @@ class Simulation {
       if (fate == 1) {
         status = absl::DeadlineExceededError("answer lost");
       }
-      h_.core().OnCommand(command, status, 1000, h_.now());
+      h_.core().OnCommand(command, {status, 1000}, h_.now());
     }
   }
 

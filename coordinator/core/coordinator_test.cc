@@ -2,8 +2,8 @@
 #include "coordinator/core/coordinator.h"
 
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -39,27 +39,28 @@ class FakeGateway : public ShardGateway {
     reply.set_pid(100 + task_);
     reply.set_shard_epoch(7);
     MutexLock lock(&mutex_);
-    for (const std::string& job : jobs_) {
+    for (const auto& [job, term] : jobs_) {
       reply.add_job()->set_job(job);
+      reply.mutable_job(reply.job_size() - 1)->set_job_term(term);
     }
     return reply;
   }
   absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override {
     MutexLock lock(&mutex_);
-    jobs_.insert(request.job());
+    jobs_[request.job()] = request.job_term();
     return 7;
   }
-  absl::Status DeleteJob(const std::string& job) override {
+  absl::Status DeleteJob(const std::string& job, uint64_t, uint64_t) override {
     MutexLock lock(&mutex_);
     jobs_.erase(job);
     return absl::OkStatus();
   }
-  absl::Status OpenSession(const SessionKey& session) override {
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t) override {
     MutexLock lock(&mutex_);
     ++open_;
-    return absl::OkStatus();
+    return OpenSessionReply();
   }
-  absl::Status CloseSession(const SessionKey& session) override {
+  absl::Status CloseSession(const SessionKey&, uint64_t) override {
     MutexLock lock(&mutex_);
     --open_;
     return absl::OkStatus();
@@ -90,7 +91,7 @@ class FakeGateway : public ShardGateway {
   CondVar released_;
   bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<std::string> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, uint64_t> jobs_ ABSL_GUARDED_BY(mutex_);
 };
 
 class CoordinatorTest : public ::testing::Test {
@@ -100,7 +101,9 @@ class CoordinatorTest : public ::testing::Test {
     cluster_.mutable_coordinator()->set_address("unix-abstract:c");
     cluster_.set_heartbeat_ms(50);
     cluster_.set_lost_after_ms(500);
+    cluster_.set_ps_lost_after_ms(500);
     cluster_.set_rpc_deadline_ms(4000);
+    cluster_.set_worker_wait_ms(60000);
     std::vector<std::unique_ptr<ShardGateway>> gateways;
     for (uint32_t i = 0; i < 2; ++i) {
       ParameterServerTask* const ps = cluster_.add_ps();
@@ -140,10 +143,12 @@ class CoordinatorTest : public ::testing::Test {
     request.set_protocol_version(kProtocolVersion);
     request.set_cluster("c");
     request.set_incarnation(incarnation_);
+    request.set_term(term_);
     request.set_pid(9);
     const absl::StatusOr<HeartbeatReply> reply = coordinator_->Heartbeat(request);
     EXPECT_OK(reply);
     incarnation_ = reply->rejoin() ? 0 : reply->incarnation();
+    term_ = reply->term();
     return *reply;
   }
   // Repeats `done` until it holds.
@@ -166,6 +171,7 @@ class CoordinatorTest : public ::testing::Test {
   std::vector<FakeGateway*> gateways_;
   std::unique_ptr<Coordinator> coordinator_;
   uint64_t incarnation_ = 0;
+  uint64_t term_ = 0;
 };
 
 TEST_F(CoordinatorTest, RunsAJobToTheEnd) {

@@ -41,6 +41,8 @@ std::optional<BatchTask> CoordinatorCore::TakeBatch() {
   active_->batch_driver = true;
   BatchTask task;
   task.job = active_->id();
+  task.job_term = active_->state().term();
+  task.term = writer_.state().snapshot().term();
   task.config = active_->plan.job;
   task.shard_epochs.assign(active_->state().shard_epoch().begin(),
                            active_->state().shard_epoch().end());

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/status.h"
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/core/coordinator_core.h"
@@ -18,11 +19,15 @@
 namespace monsoon::testing {
 
 struct FakeShard {
-  bool alive = true;  // answers polls and commands
+  bool alive = true;    // answers polls and commands
+  bool silent = false;  // is there, and does not answer
   uint32_t pid = 100;
   uint64_t epoch = 1000;
-  uint64_t version = 0;              // of every stripe of every job
+  uint64_t version = 0;  // of every stripe of every job
+  uint64_t term = 0;
   std::map<std::string, bool> jobs;  // id -> written_by_client
+  // Slices of earlier coordinators' jobs, by term.
+  std::map<std::pair<std::string, uint64_t>, uint64_t> orphans;
   std::set<std::string> open;        // sessions
   std::vector<std::string> history;  // "open j/0#1", "close j/0#1", ...
   absl::Status create_error;
@@ -30,7 +35,8 @@ struct FakeShard {
 
 class CoreHarness {
  public:
-  explicit CoreHarness(uint32_t shards, uint32_t workers) : shards_(shards) {
+  explicit CoreHarness(uint32_t shards, uint32_t workers, uint32_t worker_wait_ms = 60000)
+      : shards_(shards) {
     cluster_.set_name("c");
     cluster_.mutable_coordinator()->set_address("unix-abstract:c");
     for (uint32_t i = 0; i < shards; ++i) {
@@ -43,7 +49,9 @@ class CoreHarness {
     }
     cluster_.set_heartbeat_ms(500);
     cluster_.set_lost_after_ms(3000);
+    cluster_.set_ps_lost_after_ms(30000);
     cluster_.set_rpc_deadline_ms(10000);
+    cluster_.set_worker_wait_ms(worker_wait_ms);
     core_ = std::make_unique<CoordinatorCore>(
         cluster_, 1, now(), [this](const StateUpdate& update) { updates_.push_back(update); });
   }
@@ -76,6 +84,7 @@ class CoreHarness {
   std::string Submit(const JobPlan& plan, bool init = false) {
     absl::StatusOr<SubmitReply> reply = core_->Submit(plan, "", init, now());
     EXPECT_OK(reply);
+    job_term_ = core_->state().snapshot().term();
     return reply.ok() ? reply->job() : "";
   }
 
@@ -86,19 +95,36 @@ class CoreHarness {
       core_->OnPoll(i, round, Status(i), now());
     }
   }
+  // What a shard that cannot be reached comes to.
+  static absl::Status Unreached(const FakeShard& shard) {
+    if (shard.silent) {
+      return absl::DeadlineExceededError("no answer");
+    }
+    absl::Status refused = absl::UnavailableError("connection refused");
+    MarkNobodyListens(&refused);
+    return refused;
+  }
   absl::StatusOr<ShardStatusReply> Status(uint32_t index) const {
     const FakeShard& shard = shards_[index];
-    if (!shard.alive) {
-      return absl::UnavailableError("connection refused");
+    if (!shard.alive || shard.silent) {
+      return Unreached(shard);
     }
     ShardStatusReply reply;
     reply.set_cluster("c");
     reply.set_task(index);
     reply.set_pid(shard.pid);
     reply.set_shard_epoch(shard.epoch);
+    reply.set_term(shard.term);
+    for (const auto& [key, bytes] : shard.orphans) {
+      ShardJobStatus* const status = reply.add_job();
+      status->set_job(key.first);
+      status->set_job_term(key.second);
+      status->set_memory_bytes(bytes);
+    }
     for (const auto& [job, written] : shard.jobs) {
       ShardJobStatus* const status = reply.add_job();
       status->set_job(job);
+      status->set_job_term(job_term_);
       status->set_stripes(2);
       status->set_version_min(shard.version);
       status->set_version_max(shard.version);
@@ -117,8 +143,16 @@ class CoreHarness {
   // Carries out one command as its shard does.
   absl::Status Execute(const ShardCommand& command) {
     FakeShard& shard = shards_[command.shard];
-    if (!shard.alive) {
-      return absl::UnavailableError("connection refused");
+    if (!shard.alive || shard.silent) {
+      return Unreached(shard);
+    }
+    if (command.term < shard.term) {
+      return absl::FailedPreconditionError("an earlier coordinator's term");
+    }
+    shard.term = command.term;
+    if (shard.orphans.erase({command.job, command.job_term}) > 0) {
+      EXPECT_EQ(command.kind, ShardCommand::Kind::kDeleteJob);
+      return absl::OkStatus();
     }
     const std::string session = absl::StrCat(command.session.job(), "/", command.session.worker(),
                                              "#", command.session.incarnation());
@@ -151,7 +185,7 @@ class CoreHarness {
         return;
       }
       for (const ShardCommand& command : commands) {
-        core_->OnCommand(command, Execute(command), shards_[command.shard].epoch, now());
+        core_->OnCommand(command, {Execute(command), shards_[command.shard].epoch}, now());
       }
     }
     ADD_FAILURE() << "commands do not end";
@@ -179,6 +213,7 @@ class CoreHarness {
     request.set_cluster("c");
     request.set_task(worker);
     request.set_incarnation(incarnation_[worker]);
+    request.set_term(term_[worker]);
     request.set_pid(200 + worker);
     if (stats != nullptr) {
       *request.mutable_session() = session_[worker];
@@ -187,6 +222,7 @@ class CoreHarness {
     absl::StatusOr<HeartbeatReply> reply = core_->Heartbeat(request, now());
     EXPECT_OK(reply);
     incarnation_[worker] = reply->rejoin() ? 0 : reply->incarnation();
+    term_[worker] = reply->term();
     if (reply->has_assignment() &&
         reply->assignment().session().SerializeAsString() != session_[worker].SerializeAsString()) {
       session_[worker] = reply->assignment().session();
@@ -279,7 +315,9 @@ class CoreHarness {
   std::vector<FakeShard> shards_;
   std::vector<StateUpdate> updates_;
   std::unique_ptr<CoordinatorCore> core_;
+  uint64_t job_term_ = 0;  // of the jobs submitted last
   std::map<uint32_t, uint64_t> incarnation_;
+  std::map<uint32_t, uint64_t> term_;
   std::map<uint32_t, SessionKey> session_;
   std::map<uint32_t, uint64_t> request_;
   std::map<uint32_t, std::vector<BlockId>> held_;

@@ -4,15 +4,29 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/core/coordinator_core.h"
 #include "coordinator/core/describe.h"
 
 namespace monsoon {
-namespace {}  // namespace
+namespace {
+
+const char* ShardStateName(ShardView::State state) {
+  switch (state) {
+    case ShardView::State::kNeverSeen:
+      return "NEVER SEEN";
+    case ShardView::State::kUp:
+      return "UP";
+    case ShardView::State::kSuspect:
+      return "SUSPECT";
+    case ShardView::State::kLost:
+      return "LOST";
+  }
+  return "";
+}
+
+}  // namespace
 
 absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
                                                     const std::string& client_id, bool init,
@@ -22,6 +36,9 @@ absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
     reply.set_job(known->id());
     reply.set_state(known->job_state());
     return reply;
+  }
+  if (!superseded_.empty()) {
+    return absl::FailedPreconditionError(superseded_);
   }
   RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
   std::set<std::string> taken;
@@ -63,6 +80,9 @@ ListReply CoordinatorCore::List(Moment moment) const {
   for (const auto& job : jobs_.jobs()) {
     *reply.add_job() = Summarize(*job, moment);
   }
+  for (OrphanJob& orphan : Orphans()) {
+    *reply.add_orphan() = std::move(orphan);
+  }
   return reply;
 }
 
@@ -87,6 +107,12 @@ absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Mome
 }
 
 absl::StatusOr<JobSummary> CoordinatorCore::Delete(const std::string& name, Moment moment) {
+  if (jobs_.Lookup(name) == nullptr) {
+    absl::StatusOr<JobSummary> orphans = DeleteOrphans(name);
+    if (orphans.ok()) {
+      return orphans;
+    }
+  }
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
   if (!job->ended_or_deleting()) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job->id(), " is ",
@@ -108,18 +134,24 @@ absl::StatusOr<JobSummary> CoordinatorCore::Delete(const std::string& name, Mome
   return summary;
 }
 
-absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name) const {
+absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name, Moment moment) const {
   ASSIGN_OR_RETURN(const JobRecord* const job, jobs_.Find(name));
   if (!job->state().slices_ready() || job->state().slices_lost()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "job ", job->id(), " (", JobState_Name(job->job_state()), ") ",
-        job->state().slices_lost() ? "has lost parameters: a parameter server restarted"
+        job->state().slices_lost() ? "has lost parameters: a parameter server restarted, or "
+                                     "somebody deleted its slice"
                                    : "has no parameters yet"));
+  }
+  if (!shards_.all_up()) {
+    return absl::UnavailableError(
+        absl::StrCat("job ", job->id(), ": its parameters are on ", MissingShards(moment.now)));
   }
   JobLocation location;
   location.set_job(job->id());
   *location.mutable_model() = job->plan.job.model();
   location.set_layout_hash(job->plan.layout_hash);
+  location.set_job_term(job->state().term());
   location.set_max_stripe_bytes(job->plan.max_stripe_bytes);
   for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
     location.add_address(cluster_.ps(shard).address());
@@ -138,9 +170,7 @@ InfoReply CoordinatorCore::Info() const {
     TaskStatus* const task = reply.add_task();
     task->set_task(absl::StrCat("ps/", i));
     task->set_address(cluster_.ps(static_cast<int>(i)).address());
-    task->set_state(shard.state == ShardView::State::kUp     ? "UP"
-                    : shard.state == ShardView::State::kLost ? "LOST"
-                                                             : "NEVER SEEN");
+    task->set_state(ShardStateName(shard.state));
     task->set_pid(shard.status.pid());
     task->set_last_seen_ms(shard.last_seen_ms);
   }
@@ -151,6 +181,7 @@ InfoReply CoordinatorCore::Info() const {
     task->set_address(cluster_.worker(static_cast<int>(i)).address());
     task->set_state(member.state == Member::State::kUp          ? "UP"
                     : member.state == Member::State::kNeverSeen ? "NEVER SEEN"
+                    : member.state == Member::State::kLeft      ? "LEFT"
                                                                 : "LOST");
     task->set_pid(member.pid);
     task->set_last_seen_ms(member.last_seen_ms);
@@ -163,7 +194,7 @@ JobSummary CoordinatorCore::Summarize(const JobRecord& job, Moment moment) const
   summary.set_job(job.id());
   summary.set_name(job.plan.job.name());
   summary.set_state(job.job_state());
-  summary.set_reason(job.job_state() == PENDING ? PendingReason(job, moment) : job.reason());
+  summary.set_reason(WaitReason(job, moment));
   summary.set_created_ms(job.state().created_ms());
   summary.set_elapsed_s(absl::ToDoubleSeconds(job.elapsed(moment.now)));
   if (job.end_state() == SUCCEEDED) {
@@ -172,53 +203,6 @@ JobSummary CoordinatorCore::Summarize(const JobRecord& job, Moment moment) const
     summary.set_percent(100 * job.fraction(moment.now));
   }
   return summary;
-}
-
-std::string CoordinatorCore::MissingShards(absl::Duration now) const {
-  std::vector<std::string> missing;
-  for (uint32_t i = 0; i < shards_.size(); ++i) {
-    const ShardView& shard = shards_.shard(i);
-    if (shard.state == ShardView::State::kUp) {
-      continue;
-    }
-    const bool lost = shard.state == ShardView::State::kLost;
-    std::string text =
-        absl::StrFormat("ps/%d at %s (%s for %.0f s", i, cluster_.ps(static_cast<int>(i)).address(),
-                        lost ? "lost" : "not seen",
-                        absl::ToDoubleSeconds(now - (lost ? shard.last_seen : started_)));
-    if (!shard.last_error.ok()) {
-      absl::StrAppend(&text, ": ", shard.last_error.message());
-    }
-    missing.push_back(absl::StrCat(text, ")"));
-  }
-  return absl::StrJoin(missing, ", ");
-}
-
-std::string CoordinatorCore::PendingReason(const JobRecord& job, Moment moment) const {
-  if (!job.reason().empty()) {
-    return job.reason();
-  }
-  if (job.stage() == JOB_ACTIVE) {
-    if (!shards_.all_up()) {
-      return absl::StrCat("waits for ", MissingShards(moment.now));
-    }
-    std::vector<std::string> absent;
-    for (uint32_t worker = 0; worker < job.plan.replicas; ++worker) {
-      if (job.ledger()->Find(worker) != nullptr) {
-        return absl::StrCat("opens the session of worker/", worker);
-      }
-      absent.push_back(absl::StrCat("worker/", worker));
-    }
-    return absl::StrCat("waits for a worker: none of ", absl::StrJoin(absent, ", "), " has joined");
-  }
-  const JobRecord* const next = active_ != nullptr ? active_ : jobs_.NextToRun();
-  if (next != nullptr && next != &job && !job.waits_for_client()) {
-    return absl::StrCat("waits for job ", next->id(), " to end");
-  }
-  if (!shards_.all_up()) {
-    return absl::StrCat("waits for ", MissingShards(moment.now));
-  }
-  return "its slices are being created";
 }
 
 void CoordinatorCore::End(JobRecord* job, JobState state, const std::string& reason,

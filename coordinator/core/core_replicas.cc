@@ -1,5 +1,6 @@
 // CoordinatorCore: what workers say.
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
+#include "common/model/parameter_layout.h"
 #include "coordinator/core/coordinator_core.h"
 #include "coordinator/state/sorted_list.h"
 
@@ -19,6 +21,26 @@ std::string SessionName(const SessionKey& session) {
   return absl::StrCat(session.job(), "/worker/", session.worker(), "#", session.incarnation());
 }
 
+// A result this many standard deviations above guessing is no guess.
+constexpr double kChanceDeviations = 2;
+
+// What to say of `accuracy` on `examples` samples if guessing one of `classes`
+// does as well; else "".
+std::string AtChance(double accuracy, uint64_t examples, uint64_t classes) {
+  if (classes < 2 || examples == 0) {
+    return "";
+  }
+  const double guess = 1.0 / static_cast<double>(classes);
+  const double deviation = std::sqrt(guess * (1 - guess) / static_cast<double>(examples));
+  if (accuracy > guess + kChanceDeviations * deviation) {
+    return "";
+  }
+  return absl::StrFormat(
+      "the model has learned nothing: test accuracy %.4f on %d samples is what guessing one of %d "
+      "classes gives (%.4f); try a smaller rate, and look at the data's labels and scale",
+      accuracy, examples, classes, guess);
+}
+
 absl::Status SessionClosed(const SessionKey& session) {
   return absl::FailedPreconditionError(
       absl::StrCat("session ", SessionName(session), " is not open: join again"));
@@ -27,11 +49,17 @@ absl::Status SessionClosed(const SessionKey& session) {
 }  // namespace
 
 JobRecord* CoordinatorCore::JobOfSession(const SessionKey& session) const {
-  if (active_ == nullptr || active_->id() != session.job()) {
+  if (active_ == nullptr || active_->id() != session.job() ||
+      active_->state().term() != session.job_term()) {
     return nullptr;
   }
   const DurableSession* const known = active_->ledger()->Find(session.worker());
   return known != nullptr && known->incarnation() == session.incarnation() ? active_ : nullptr;
+}
+
+bool CoordinatorCore::IsOver(const SessionKey& session) const {
+  const JobRecord* const job = jobs_.Lookup(session.job());
+  return job != nullptr && job->state().term() == session.job_term() && job->stage() >= JOB_ENDING;
 }
 
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
@@ -48,6 +76,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   const Member& member = membership_.member(worker);
   HeartbeatReply reply;
   reply.set_heartbeat_ms(cluster_.heartbeat_ms());
+  reply.set_term(term());
   switch (outcome) {
     case Membership::Outcome::kMustRejoin:
       reply.set_rejoin(true);
@@ -99,9 +128,8 @@ Assignment CoordinatorCore::MakeAssignment(const JobRecord& job, const SessionKe
 absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& request,
                                                         Moment moment) {
   JobRecord* const job = JobOfSession(request.session());
-  const JobRecord* const named = jobs_.Lookup(request.session().job());
-  if (named != nullptr && named->stage() >= JOB_ENDING) {
-    if (job != nullptr) {
+  if (IsOver(request.session())) {
+    if (job != nullptr && request.has_stats()) {
       RecordStats(job, request.session(), request.stats(), moment.now);
     }
     NextWorkReply reply;
@@ -132,8 +160,7 @@ bool CoordinatorCore::WorkIsNear(const SessionKey& session) {
 
 absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& request,
                                                Moment moment) {
-  const JobRecord* const named = jobs_.Lookup(request.session().job());
-  if (named != nullptr && named->stage() >= JOB_ENDING) {
+  if (IsOver(request.session())) {
     return absl::OkStatus();
   }
   JobRecord* const job = JobOfSession(request.session());
@@ -149,15 +176,31 @@ absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& re
   } else {
     RETURN_IF_ERROR(
         job->procedure()->ReportEvaluation(request.session().worker(), request, moment.now));
+    CompareWithChance(job, request, moment.now);
   }
   Advance(moment.now);
   return absl::OkStatus();
 }
 
+void CoordinatorCore::CompareWithChance(JobRecord* job, const ReportEvaluationRequest& request,
+                                        absl::Duration now) {
+  const std::vector<TestResult> results = job->procedure()->test_results();
+  const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job->plan.job.model());
+  if (results.empty() || !results.back().final || !layout.ok()) {
+    return;
+  }
+  const std::string text =
+      AtChance(results.back().accuracy, request.examples(), layout->output_units());
+  const auto noted = [](const JobDescription::Event& event) { return event.kind() == kAtChance; };
+  if (!text.empty() && !std::ranges::any_of(job->state().event(), noted)) {
+    job->AddEvent(now, kAtChance, "", text);
+    Log(absl::StrCat("job ", job->id(), ": ", text));
+  }
+}
+
 absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request, Moment moment) {
   const SessionKey& session = request.session();
-  const JobRecord* const named = jobs_.Lookup(session.job());
-  if (named != nullptr && named->stage() >= JOB_ENDING) {
+  if (IsOver(session)) {
     return absl::OkStatus();
   }
   JobRecord* const job = JobOfSession(session);
@@ -268,7 +311,17 @@ void CoordinatorCore::CloseSession(uint32_t worker, const std::string& kind,
     return;
   }
   active_->AddEvent(now, kind, Worker(worker), text);
+  const bool was_testing = active_->procedure()->phase() == JobProcedure::Phase::kFinalEvaluation &&
+                           active_->procedure()->ReplicaState(worker) == "EVALUATING";
   active_->ledger()->Close(worker);
+  if (was_testing && kind == "worker_lost" && ++active_->lost_final_tests >= kMaxLostFinalTests) {
+    End(active_, FAILED,
+        absl::StrCat(
+            active_->lost_final_tests,
+            " workers were lost while they tested the final parameters; last: ", Worker(worker),
+            ", ", text, "; `coordinator export ", active_->id(), "` gives the parameters"),
+        now);
+  }
 }
 
 void CoordinatorCore::TakeJobEvents(JobRecord* job, absl::Duration now) {

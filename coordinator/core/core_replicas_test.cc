@@ -37,7 +37,7 @@ TEST_F(CoordinatorReplicasTest, AssignmentOnlyAfterEveryShardOpenedTheSession) {
   for (const ShardCommand& command : h_.core().TakeCommands(h_.now())) {
     EXPECT_FALSE(h_.Beat(0).has_assignment());
     ASSERT_EQ(command.kind, ShardCommand::Kind::kOpenSession);
-    h_.core().OnCommand(command, h_.Execute(command), 0, h_.now());
+    h_.core().OnCommand(command, {h_.Execute(command), 0}, h_.now());
   }
   EXPECT_TRUE(h_.Beat(0).has_assignment());
 }
@@ -61,7 +61,7 @@ TEST_F(CoordinatorReplicasTest, ClosesALostWorkersSessionBeforeItsBlocksAreGiven
     // Some shard still takes its pushes: its blocks stay with it.
     EXPECT_EQ(h_.Describe().data().blocks_released(), 0u);
     EXPECT_TRUE(h_.Ask(0)->has_wait());
-    h_.core().OnCommand(command, h_.Execute(command), 0, h_.now());
+    h_.core().OnCommand(command, {h_.Execute(command), 0}, h_.now());
   }
   EXPECT_EQ(h_.Describe().data().blocks_released(), 2u);
   EXPECT_TRUE(h_.Ask(0)->has_train());
@@ -128,7 +128,7 @@ TEST_F(CoordinatorReplicasTest, AReplicaThatFailsAgainAndAgainIsLeftOut) {
     h_.Beat(0);
   }
   EXPECT_FALSE(h_.Beat(0).has_assignment());
-  h_.Pass(kNoReplicaTimeout + absl::Seconds(1), {0});
+  h_.Pass(absl::Seconds(61), {0});
   EXPECT_EQ(h_.State(), FAILED);
   EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("no worker for 60 s"), HasSubstr("broken")));
 }
@@ -190,6 +190,7 @@ TEST_F(CoordinatorReplicasTest, LeavingWorkerGivesItsBlocksAway) {
   leave.set_cluster("c");
   leave.set_task(1);
   leave.set_incarnation(1);
+  leave.set_term(h_.term_[0]);
   leave.set_pid(201);
   leave.set_leaving(true);
   ASSERT_OK(h_.core().Heartbeat(leave, h_.now()));

@@ -16,6 +16,16 @@ using Phase = JobProcedure::Phase;
 std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
 std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
 
+// What people must know of a job that ends well: that its model guesses.
+std::string SuccessReason(const JobRecord& job) {
+  for (const JobDescription::Event& event : job.state().event()) {
+    if (event.kind() == kAtChance) {
+      return event.text();
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment,
@@ -27,9 +37,11 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
       membership_({cluster.name(), static_cast<uint32_t>(cluster.worker_size()),
                    absl::Milliseconds(cluster.lost_after_ms())},
                   &writer_),
-      shards_(static_cast<uint32_t>(cluster.ps_size()),
-              absl::Milliseconds(cluster.lost_after_ms())),
-      jobs_(&writer_) {}
+      shards_(static_cast<uint32_t>(cluster.ps_size()), absl::Milliseconds(cluster.lost_after_ms()),
+              absl::Milliseconds(cluster.ps_lost_after_ms())),
+      jobs_(&writer_) {
+  TakeTerm(0, moment.unix_ms);
+}
 
 bool CoordinatorCore::wants_poll() const {
   return active_ != nullptr && active_->stage() == JOB_ENDING && active_->final_round > poll_round_;
@@ -42,7 +54,9 @@ void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
     OnShardChange(*change, moment.now);
   }
   if (reply.ok()) {
+    CheckTerm(shard, reply->term(), moment);
     RecordShards(round);
+    FindMissingSlices(shard, round, moment.now);
   }
   Advance(moment.now);
 }
@@ -57,7 +71,7 @@ void CoordinatorCore::RecordShards(uint64_t round) {
     uint64_t lowest = UINT64_MAX;
     uint64_t highest = 0;
     for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-      const ShardJobStatus* const status = shards_.job(shard, job->id());
+      const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
       if (status == nullptr) {
         highest = 0;
         lowest = UINT64_MAX;
@@ -77,6 +91,22 @@ void CoordinatorCore::RecordShards(uint64_t round) {
   }
 }
 
+void CoordinatorCore::FindMissingSlices(uint32_t shard, uint64_t round, absl::Duration now) {
+  const std::string who = absl::StrCat(Shard(shard), " (pid ", shards_.shard(shard).status.pid(),
+                                       ") at ", cluster_.ps(static_cast<int>(shard)).address());
+  for (const auto& job : jobs_.jobs()) {
+    const bool expected = job->state().slices_ready() && !job->state().slices_lost() &&
+                          job->stage() != JOB_DELETING && round > job->ready_round &&
+                          shards_.shard(shard).round == round;
+    if (expected && shards_.job(shard, job->id(), job->state().term()) == nullptr) {
+      const std::string text =
+          absl::StrCat(who, " has no slice of it any more: somebody else deleted it");
+      Log(absl::StrCat("job ", job->id(), ": ", text));
+      LoseSlices(job.get(), SliceLoss::kDeleted, text, now);
+    }
+  }
+}
+
 void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration now) {
   const std::string who = absl::StrCat(Shard(change.shard), " (pid ", change.pid, ")");
   const std::string address = cluster_.ps(static_cast<int>(change.shard)).address();
@@ -84,8 +114,22 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
     case ShardChange::Kind::kJoined:
       Log(absl::StrCat(who, " is up at ", address));
       return;
+    case ShardChange::Kind::kSuspect: {
+      const std::string text = absl::StrFormat(
+          "%s at %s has been silent for %.1f s; jobs wait for it until it is lost, after %.0f s",
+          who, address, absl::ToDoubleSeconds(now - shards_.shard(change.shard).last_seen),
+          cluster_.ps_lost_after_ms() / 1000.0);
+      Log(text);
+      if (active_ != nullptr) {
+        active_->AddEvent(now, "shard_silent", Shard(change.shard), text);
+      }
+      return;
+    }
     case ShardChange::Kind::kBack:
       Log(absl::StrCat(who, " is back at ", address));
+      if (active_ != nullptr) {
+        active_->AddEvent(now, "shard_back", Shard(change.shard), absl::StrCat(who, " answers"));
+      }
       return;
     case ShardChange::Kind::kLost: {
       const ShardView& view = shards_.shard(change.shard);
@@ -96,7 +140,7 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
       }
       Log(text);
       for (const auto& job : jobs_.jobs()) {
-        LoseSlices(job.get(), text, false, now);
+        LoseSlices(job.get(), SliceLoss::kUnreachable, text, now);
       }
       return;
     }
@@ -105,15 +149,16 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
                                             address, " restarted as pid ", change.pid);
       Log(text);
       for (const auto& job : jobs_.jobs()) {
-        LoseSlices(job.get(), text, true, now);
+        LoseSlices(job.get(), SliceLoss::kRestarted, text, now);
       }
       return;
     }
   }
 }
 
-void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool restarted,
+void CoordinatorCore::LoseSlices(JobRecord* job, SliceLoss loss, const std::string& reason,
                                  absl::Duration now) {
+  const bool gone = loss != SliceLoss::kUnreachable;
   if (!job->state().slices_begun() || job->stage() == JOB_DELETING) {
     return;
   }
@@ -121,12 +166,12 @@ void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool
       (job->ledger() != nullptr && !job->ledger()->empty()) || job->started().has_value();
   const bool written = touched || (job->state().init() && job->state().slices_ready());
   if (job->ended_or_deleting()) {
-    if (restarted) {
+    if (gone) {
       job->Make([](StateUpdate* update) { update->mutable_slices_lost(); });
     }
     return;
   }
-  if (!restarted && !touched) {
+  if (!gone && !touched) {
     return;  // Nothing depends on it yet: wait for it to come back.
   }
   if (!written) {
@@ -140,25 +185,28 @@ void CoordinatorCore::LoseSlices(JobRecord* job, const std::string& reason, bool
     return;
   }
   for (uint32_t shard = 0; shard < shards_.size() && job->ledger() != nullptr; ++shard) {
-    if (restarted || shards_.shard(shard).state != ShardView::State::kUp) {
+    if (gone || shards_.shard(shard).state == ShardView::State::kLost) {
       job->ledger()->SkipShard(shard);
     }
   }
-  if (restarted) {
+  if (gone) {
     job->Make([](StateUpdate* update) { update->mutable_slices_lost(); });
   }
-  job->AddEvent(now, restarted ? "shard_restarted" : "shard_lost",
-                reason.substr(0, reason.find(' ')), reason);
+  const char* const kinds[] = {"shard_lost", "shard_restarted", "slice_deleted"};
+  job->AddEvent(now, kinds[static_cast<int>(loss)], reason.substr(0, reason.find(' ')), reason);
   End(job, FAILED,
       absl::StrCat(reason, "; its slice of job ", job->id(),
-                   restarted ? " is lost" : " cannot be reached"),
+                   gone ? " is lost" : " cannot be reached"),
       now);
 }
 
-void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status& status,
-                                uint64_t shard_epoch, Moment moment) {
+void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& answer,
+                                Moment moment) {
+  const absl::Status& status = answer.status;
+  term_in_force_ |= status.ok() && command.term == term();
   JobRecord* const job = jobs_.Lookup(command.job);
-  if (job == nullptr) {
+  if (job == nullptr || job->state().term() != command.job_term) {
+    OnOrphanDeleted(command, answer, moment.now);
     return;
   }
   switch (command.kind) {
@@ -167,7 +215,7 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status&
         if (status.ok()) {
           job->Make([&](StateUpdate* update) {
             update->mutable_shard_created()->set_shard(command.shard);
-            update->mutable_shard_created()->set_epoch(shard_epoch);
+            update->mutable_shard_created()->set_epoch(answer.shard_epoch);
           });
         }
         job->fanout.OnResult(
@@ -186,7 +234,7 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const absl::Status&
     case Kind::kOpenSession:
     case Kind::kCloseSession:
       if (job->ledger() != nullptr) {
-        job->ledger()->OnResult(command, status, moment.now);
+        job->ledger()->OnResult(command, answer, moment.now);
       }
       break;
   }
@@ -235,6 +283,7 @@ void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
       return;  // Restarted meanwhile: the next poll tells, and the job begins anew.
     }
   }
+  job->ready_round = poll_round_;
   job->ChangeStage(JOB_READY, now);
 }
 
@@ -289,28 +338,57 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
   TakeJobEvents(job, now);
   if (job->procedure()->phase() == Phase::kDone) {
     if (!job->hands_over()) {
-      End(job, SUCCEEDED, "", now);
+      End(job, SUCCEEDED, SuccessReason(*job), now);
       return;
     }
     BeginBatch(job, now);
   }
   OpenSessions(job, now);
-  if (!job->started() || !job->ledger()->empty()) {
+  AwaitReplica(job, now);
+}
+
+void CoordinatorCore::AwaitReplica(JobRecord* job, absl::Duration now) {
+  if (!job->started()) {
+    return;
+  }
+  const bool present = !job->procedure()->replicas().empty();
+  if (!present) {
+    job->replica_since.reset();
+  } else if (!job->replica_since) {
+    job->replica_since = now;
+  }
+  // One that is lost again at once, with nothing done, has not come back: it took
+  // lost_after_ms to see that it is gone.
+  const uint64_t done = job->procedure()->examples_done();
+  const bool stays =
+      present && (!job->no_replica_since || done > job->done_before_wait ||
+                  now - *job->replica_since >= 2 * absl::Milliseconds(cluster_.lost_after_ms()));
+  if (stays) {
     job->no_replica_since.reset();
+    job->done_before_wait = done;
     return;
   }
   if (!job->no_replica_since) {
     job->no_replica_since = now;
     job->AddEvent(now, "no_worker", "", "waits for a worker to join");
   }
-  if (now - *job->no_replica_since > kNoReplicaTimeout ||
-      static_cast<uint32_t>(job->state().excluded_size()) == job->plan.replicas) {
-    End(job, FAILED,
-        absl::StrFormat(
-            "no worker for %.0f s%s%s", absl::ToDoubleSeconds(now - *job->no_replica_since),
-            job->state().last_failure().empty() ? "" : "; last: ", job->state().last_failure()),
-        now);
+  const bool none_may = static_cast<uint32_t>(job->state().excluded_size()) == job->plan.replicas;
+  if (present || (now - *job->no_replica_since <= worker_wait() && !none_may)) {
+    return;
   }
+  std::string reason = absl::StrFormat("no worker for %.0f s (worker_wait_ms: %d); waited for %s",
+                                       absl::ToDoubleSeconds(now - *job->no_replica_since),
+                                       cluster_.worker_wait_ms(), AbsentWorkers(*job, now));
+  if (!job->state().last_failure().empty()) {
+    absl::StrAppend(&reason, "; last: ", job->state().last_failure());
+  }
+  if (job->job_state() == FINISHING) {
+    absl::StrAppend(&reason,
+                    "; the data is done and the final evaluation is missing: `coordinator "
+                    "export ",
+                    job->id(), "` gives the parameters");
+  }
+  End(job, FAILED, reason, now);
 }
 
 void CoordinatorCore::Advance(absl::Duration now) {
@@ -321,6 +399,7 @@ void CoordinatorCore::Advance(absl::Duration now) {
     for (const auto& job : jobs_.jobs()) {
       if (job->stage() == JOB_DELETING && job->fanout.done()) {
         Log(absl::StrCat("job ", job->id(), " deleted"));
+        deletions_[{job->id(), job->state().term()}].round = poll_round_;
         jobs_.Remove(job->id());
         changed = true;
         break;
@@ -363,10 +442,13 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
         ShardCommand command;
         command.shard = shard;
         command.job = job->id();
+        command.job_term = job->state().term();
         if (job->stage() == JOB_CREATING) {
           command.kind = Kind::kCreateJob;
           command.create = job->plan.CreateRequest(job->id(), shard, job->state().init());
-          command.replace = shards_.job(shard, job->id()) != nullptr;
+          command.create.set_job_term(job->state().term());
+          command.create.set_term(term());
+          command.replace = shards_.job(shard, job->id(), job->state().term()) != nullptr;
         } else {
           command.kind = Kind::kDeleteJob;
         }
@@ -376,8 +458,13 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
   }
   if (active_ != nullptr) {
     for (ShardCommand& command : active_->ledger()->Due(moment.now)) {
+      command.job_term = active_->state().term();
       commands.push_back(std::move(command));
     }
+  }
+  TakeOrphanCommands(moment.now, &commands);
+  for (ShardCommand& command : commands) {
+    command.term = term();
   }
   return commands;
 }

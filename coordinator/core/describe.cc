@@ -114,6 +114,9 @@ std::string WorkerState(const JobRecord& job, const Member& member, uint32_t wor
   if (job.end_state() == SUCCEEDED && job.stage() >= JOB_ENDED) {
     return "DONE";
   }
+  if (member.state == Member::State::kLeft) {
+    return "LEFT";
+  }
   if (member.state != Member::State::kUp) {
     return "LOST";
   }

@@ -102,9 +102,15 @@ class JobRecord {
   const JobPlan plan;
 
   // ---- volatile ----
-  ShardFanout fanout;         // the creation or deletion that is under way
+  ShardFanout fanout;  // the creation or deletion that is under way
+  // The poll round under way when the last shard had made its slice: later ones show it.
+  uint64_t ready_round = 0;
   bool batch_driver = false;  // a thread drives, or has driven, the sandblaster
+  // Since when nobody trains it, and what was done by then; since when somebody does.
   std::optional<absl::Duration> no_replica_since;
+  uint64_t done_before_wait = 0;
+  std::optional<absl::Duration> replica_since;
+  int lost_final_tests = 0;  // workers that were lost while they tested the final parameters
   // The poll round that shows all pushes; the job ends with it.
   uint64_t final_round = 0;
   JobFigures figures;

@@ -19,12 +19,14 @@ class ControlGateway : public ShardGateway {
     ASSIGN_OR_RETURN(const CreateShardJobReply reply, job_->CreateJob(request));
     return reply.shard_epoch();
   }
-  absl::Status DeleteJob(const std::string& job) override { return job_->DeleteJob(job); }
-  absl::Status OpenSession(const SessionKey& session) override {
-    return session_->OpenSession(session).status();
+  absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) override {
+    return job_->DeleteJob(job, job_term, term);
   }
-  absl::Status CloseSession(const SessionKey& session) override {
-    return session_->CloseSession(session).status();
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term) override {
+    return session_->OpenSession(session, term);
+  }
+  absl::Status CloseSession(const SessionKey& session, uint64_t term) override {
+    return session_->CloseSession(session, term).status();
   }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return job_->Vector(request);

@@ -27,9 +27,10 @@ class ShardGateway {
   virtual absl::StatusOr<ShardStatusReply> GetStatus() = 0;
   // Returns the shard's epoch.
   virtual absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) = 0;
-  virtual absl::Status DeleteJob(const std::string& job) = 0;
-  virtual absl::Status OpenSession(const SessionKey& session) = 0;
-  virtual absl::Status CloseSession(const SessionKey& session) = 0;
+  virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) = 0;
+  virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session,
+                                                       uint64_t term) = 0;
+  virtual absl::Status CloseSession(const SessionKey& session, uint64_t term) = 0;
   virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request) = 0;
 };
 

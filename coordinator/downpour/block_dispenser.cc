@@ -103,7 +103,7 @@ bool BlockDispenser::Done(uint32_t worker, BlockRef block) {
   leases_.erase(lease);
   ++blocks_done_;
   ++done_by_[worker];
-  examples_done_ += examples_of(block.block);
+  examples_done_ += examples_of(block);
   for (Epoch& epoch : epochs_) {
     if (epoch.number == block.epoch) {
       ++epoch.done;
@@ -175,7 +175,14 @@ uint64_t BlockDispenser::blocks_done_by(uint32_t worker) const {
   return found == done_by_.end() ? 0 : found->second;
 }
 
-uint64_t BlockDispenser::examples_of(uint32_t block) const {
+uint64_t BlockDispenser::examples_of(BlockRef block) const {
+  const uint64_t size = size_of(block.block);
+  const uint64_t number = block.epoch * blocks_per_epoch_ + block.block;
+  const bool last = options_.last_block_examples > 0 && number + 1 == options_.total_blocks;
+  return last ? std::min(size, options_.last_block_examples) : size;
+}
+
+uint64_t BlockDispenser::size_of(uint32_t block) const {
   return block + 1 < blocks_per_epoch_
              ? options_.block_examples
              : options_.examples - (blocks_per_epoch_ - 1) * options_.block_examples;

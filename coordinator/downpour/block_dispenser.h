@@ -8,6 +8,9 @@
 // there is no barrier between replicas, but no lease is more than
 // `max_epochs_ahead` epochs past the oldest epoch that is not done.
 //
+// A job may end within a block: of the last one then only the first samples are
+// granted, so that the replicas' samples add up to the limit exactly.
+//
 // Invariants: an unreleased block has one holder; each block up to the limit
 // is done at least once before all_done(); with one replica the order is
 // (0,0), (0,1) ... (0,B-1), (1,0) ...
@@ -41,6 +44,8 @@ class BlockDispenser {
     uint64_t block_examples = 0;  // > 0
     // Blocks of all epochs together; kNoLimit: until Stop().
     uint64_t total_blocks = kNoLimit;
+    // Of the last of them; 0: all that it has.
+    uint64_t last_block_examples = 0;
     uint32_t max_epochs_ahead = 1;
   };
 
@@ -80,7 +85,10 @@ class BlockDispenser {
   uint64_t blocks_released() const { return blocks_released_; }
   // Samples in all blocks that are done, over all epochs.
   uint64_t examples_done() const { return examples_done_; }
-  uint64_t examples_of(uint32_t block) const;
+  // Samples that a lease of the block grants.
+  uint64_t examples_of(BlockRef block) const;
+  // Whether that is all the block has.
+  bool whole(BlockRef block) const { return examples_of(block) == size_of(block.block); }
 
  private:
   struct Epoch {
@@ -93,6 +101,7 @@ class BlockDispenser {
     std::map<uint32_t, uint32_t> own_next;  // worker -> first block not looked at
   };
 
+  uint64_t size_of(uint32_t block) const;
   // Blocks of epoch `number` under the limit.
   uint32_t BlocksOf(uint64_t number) const;
   // Opens the next epoch if the limits allow it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,30 +30,50 @@ constexpr uint32_t kMaxEpochsAhead = 8;
 
 constexpr double kRounding = 1e-9;
 
-uint64_t StepsOf(uint64_t examples, uint32_t batch) { return (examples + batch - 1) / batch; }
+// What the first limit in data comes to.
+struct PlannedData {
+  uint64_t blocks = BlockDispenser::kNoLimit;
+  uint64_t last_block_examples = 0;  // 0: all that the last block has
+  uint64_t examples = 0;             // in all of them
+};
 
-// The number of blocks after which the first limit in data is reached: whole
-// blocks, so stop.steps is rounded up to the end of a block.
-uint64_t PlannedBlocks(const DownpourOptions& options) {
+PlannedData PlanExamples(const DownpourOptions& options, uint64_t examples) {
   const uint64_t per_epoch =
       (options.examples + options.block_examples - 1) / options.block_examples;
-  uint64_t blocks = BlockDispenser::kNoLimit;
+  const uint64_t rest = examples % options.examples;
+  return {.blocks = examples / options.examples * per_epoch +
+                    (rest + options.block_examples - 1) / options.block_examples,
+          .last_block_examples = rest % options.block_examples,
+          .examples = examples};
+}
+
+// Samples in the first `steps` steps. Batches do not span blocks.
+uint64_t ExamplesOfSteps(const DownpourOptions& options, uint64_t steps) {
+  const auto steps_of = [&](uint64_t examples) {
+    return (examples + options.batch_size - 1) / options.batch_size;
+  };
+  const uint64_t block_steps = steps_of(options.block_examples);
+  const uint64_t whole_blocks = options.examples / options.block_examples;
+  const uint64_t epoch_steps =
+      whole_blocks * block_steps + steps_of(options.examples % options.block_examples);
+  const uint64_t rest = steps % epoch_steps;
+  const uint64_t begin = rest / block_steps * options.block_examples;
+  const uint64_t size = std::min(options.block_examples, options.examples - begin);
+  return steps / epoch_steps * options.examples + begin +
+         std::min(rest % block_steps * options.batch_size, size);
+}
+
+PlannedData Plan(const DownpourOptions& options) {
+  uint64_t examples = std::numeric_limits<uint64_t>::max();
   if (options.stop.epochs() > 0) {
-    blocks = std::max<uint64_t>(
-        1, static_cast<uint64_t>(
-               std::ceil(options.stop.epochs() * static_cast<double>(per_epoch) - kRounding)));
+    const double wanted = options.stop.epochs() * static_cast<double>(options.examples);
+    examples = std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(wanted - kRounding * wanted)));
   }
   if (options.stop.steps() > 0) {
-    const uint64_t block_steps = StepsOf(options.block_examples, options.batch_size);
-    const uint64_t last = options.examples - (per_epoch - 1) * options.block_examples;
-    const uint64_t epoch_steps = (per_epoch - 1) * block_steps + StepsOf(last, options.batch_size);
-    const uint64_t epochs = options.stop.steps() / epoch_steps;
-    const uint64_t rest = options.stop.steps() % epoch_steps;
-    const uint64_t by_steps =
-        epochs * per_epoch + std::min(per_epoch, (rest + block_steps - 1) / block_steps);
-    blocks = std::min(blocks, by_steps);
+    examples = std::min(examples, ExamplesOfSteps(options, options.stop.steps()));
   }
-  return blocks;
+  return examples == std::numeric_limits<uint64_t>::max() ? PlannedData()
+                                                          : PlanExamples(options, examples);
 }
 
 }  // namespace
@@ -80,8 +101,11 @@ DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer
     : options_(options),
       job_(writer),
       procedure_(writer, DOWNPOUR),
-      blocks_({options.examples, options.block_examples, PlannedBlocks(options),
-               options.max_epochs_ahead}),
+      blocks_({.examples = options.examples,
+               .block_examples = options.block_examples,
+               .total_blocks = Plan(options).blocks,
+               .last_block_examples = Plan(options).last_block_examples,
+               .max_epochs_ahead = options.max_epochs_ahead}),
       test_(options.has_test, options.evaluate_every_epochs, !options.hands_over, procedure_),
       replicas_(procedure_) {
   CHECK(options.batch_size > 0);
@@ -149,7 +173,7 @@ void DownpourJob::BlockIsDone(uint32_t worker, BlockRef block) {
     done->mutable_block()->set_epoch(block.epoch);
     done->mutable_block()->set_block(block.block);
     done->set_worker(worker);
-    done->set_examples(blocks_.examples_of(block.block));
+    done->set_examples(blocks_.examples_of(block));
     done->set_epoch_blocks(static_cast<uint32_t>(blocks_.blocks_per_epoch()));
   });
 }
@@ -212,6 +236,9 @@ bool DownpourJob::Train(uint32_t worker, NextWorkReply* reply) {
     BlockId* id = reply->mutable_train()->add_block();
     id->set_epoch(block->epoch);
     id->set_block(block->block);
+    if (!blocks_.whole(*block)) {
+      id->set_examples(static_cast<uint32_t>(blocks_.examples_of(*block)));
+    }
   }
   return reply->has_train();
 }
@@ -310,12 +337,9 @@ double DownpourJob::epoch() const {
 }
 
 std::optional<uint64_t> DownpourJob::planned_examples() const {
-  const uint64_t blocks = PlannedBlocks(options_);
-  if (blocks == BlockDispenser::kNoLimit) {
-    return std::nullopt;
-  }
-  return blocks / blocks_.blocks_per_epoch() * options_.examples +
-         blocks % blocks_.blocks_per_epoch() * options_.block_examples;
+  const PlannedData planned = Plan(options_);
+  return planned.blocks == BlockDispenser::kNoLimit ? std::nullopt
+                                                    : std::make_optional(planned.examples);
 }
 
 double DownpourJob::planned_epochs() const {

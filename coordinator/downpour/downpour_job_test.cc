@@ -126,18 +126,69 @@ std::optional<uint64_t> Planned(const DownpourOptions& options) {
   return DownpourJob(options, state.Begun(DOWNPOUR).job_writer()).planned_examples();
 }
 
-TEST(DownpourJobTest, StopByStepsRoundsUpToABlock) {
+TEST(DownpourJobTest, StopByStepsOrEpochsIsExact) {
   DownpourOptions options = FourBlocks(0);
   options.stop.set_steps(17);  // Blocks have 4, 4, 4, 2 steps: 14 an epoch.
-  testing::ReplayedState state;
-  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
-  EXPECT_EQ(job.planned_examples(), 90u);
+  EXPECT_EQ(Planned(options), 70u + 3 * 5);
   options.stop.set_steps(14);
   EXPECT_EQ(Planned(options), 70u);
+  options.stop.set_steps(13);
+  EXPECT_EQ(Planned(options), 65u);
   options.stop.set_steps(12);
   EXPECT_EQ(Planned(options), 60u);
   options.stop.set_steps(1);
-  EXPECT_EQ(Planned(options), 20u);
+  EXPECT_EQ(Planned(options), 5u);
+  options.stop.set_epochs(0.5);
+  EXPECT_EQ(Planned(options), 5u);  // Whichever comes first.
+  options.stop.set_steps(0);
+  EXPECT_EQ(Planned(options), 35u);
+  options.stop.set_epochs(1e-9);
+  EXPECT_EQ(Planned(options), 1u);
+  options.stop.set_epochs(2.1);
+  EXPECT_EQ(Planned(options), 147u);
+}
+
+// Steps that leases grant, when `workers` take turns and one of them may die.
+uint64_t GrantedSteps(uint64_t steps, uint32_t workers, bool death) {
+  DownpourOptions options = FourBlocks(0);
+  options.stop.set_steps(steps);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
+  std::map<uint32_t, uint64_t> requests;
+  std::map<uint32_t, std::vector<BlockId>> held;
+  for (uint32_t worker = 0; worker < workers; ++worker) {
+    job.AddReplica(worker, absl::ZeroDuration());
+  }
+  uint64_t done = 0;
+  for (int turn = 0; turn < 1000 && job.phase() < Phase::kLeaving; ++turn) {
+    const uint32_t worker = static_cast<uint32_t>(turn) % workers;
+    if (death && turn == 7 && workers > 1) {
+      held[worker].clear();  // What it held is granted to others.
+      job.RemoveReplica(worker, absl::ZeroDuration());
+      job.AddReplica(worker, absl::ZeroDuration());
+      requests[worker] = 0;
+    }
+    NextWorkRequest request;
+    request.set_request(++requests[worker]);
+    for (const BlockId& block : held[worker]) {
+      const uint32_t size = block.block() == 3 ? 10 : 20;
+      done += ((block.examples() == 0 ? size : block.examples()) + 4) / 5;
+      *request.add_done() = block;
+    }
+    absl::StatusOr<NextWorkReply> reply = job.NextWork(worker, request, absl::ZeroDuration());
+    EXPECT_OK(reply);
+    held[worker].assign(reply->train().block().begin(), reply->train().block().end());
+  }
+  return done;
+}
+
+TEST(DownpourJobTest, LeasesGrantTheStepsAskedForWhoeverTakesThem) {
+  for (const uint64_t steps : {1, 3, 4, 5, 13, 14, 15, 27, 28, 29, 100}) {
+    for (const uint32_t workers : {1u, 2u, 3u, 5u}) {
+      EXPECT_EQ(GrantedSteps(steps, workers, false), steps) << workers;
+      EXPECT_EQ(GrantedSteps(steps, workers, true), steps) << workers;
+    }
+  }
 }
 
 TEST(DownpourJobTest, WarmstartByStepsThenFull) {

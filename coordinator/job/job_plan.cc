@@ -41,7 +41,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
     }
   }
   const auto workers = static_cast<uint32_t>(cluster.worker_size());
-  const uint32_t wanted = WantedReplicas(plan.job);
+  const uint32_t wanted = WantedWorkers(plan.job);
   plan.replicas = wanted != 0 && wanted < workers ? wanted : workers;
   return plan;
 }

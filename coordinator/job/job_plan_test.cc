@@ -58,7 +58,7 @@ TEST(JobPlanTest, WorksOutSlicesAndData) {
   EXPECT_TRUE(request.written_by_client());
   Job sgd = TestJob();
   sgd.mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
-  sgd.mutable_downpour()->set_replicas(1);
+  sgd.mutable_downpour()->set_workers(1);
   ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(sgd, TestCluster(1)));
   EXPECT_THAT(plan.shard_bytes, ElementsAre(2048));
   EXPECT_EQ(plan.replicas, 1u);

@@ -51,6 +51,12 @@ class Planner {
     if (options_.insecure) {
       task.argv.push_back("--insecure");
     }
+    if (!options_.verbosity.empty()) {
+      task.argv.push_back(absl::StrCat("--verbosity=", options_.verbosity));
+    }
+    if (!options_.log_file.empty()) {
+      task.argv.push_back(absl::StrCat("--log_file=", options_.log_file));
+    }
     if (!options_.fault.empty()) {
       task.argv.push_back(absl::StrCat("--fault=", options_.fault));
     }

@@ -26,6 +26,9 @@ struct PlanOptions {
   std::string port_folder;  // where port files go
   bool insecure = false;
   std::string fault;
+  // Of each task's log; "": its own choice, and no file.
+  std::string verbosity;
+  std::string log_file;
 };
 
 struct UpPlan {

@@ -51,7 +51,7 @@ struct Outcome {
 };
 
 // L-BFGS in float32 with the defaults.
-absl::StatusOr<Outcome> Run(const TestFunction& test) {
+absl::StatusOr<Outcome> MinimizeInFloat32(const TestFunction& test) {
   LocalVectorSpace space(test.start.size(), LocalVectorSpace::Precision::kFloat32);
   FunctionObjective objective(&space, test.function);
   OwnedVector start = OwnedVector::New(&space, "w");
@@ -74,7 +74,7 @@ absl::StatusOr<Outcome> Run(const TestFunction& test) {
 TEST(MinimizerNoiseTest, MeasuresTheNoiseOfFAndGoesOnToTheMinimum) {
   // With the floor of float32 every search ends 1e-2 above the minimum.
   const TestFunction test = Noisy(1e4, 1e-6, 0.0);
-  ASSERT_OK_AND_ASSIGN(const Outcome outcome, Run(test));
+  ASSERT_OK_AND_ASSIGN(const Outcome outcome, MinimizeInFloat32(test));
   const MinimizerResult& result = outcome.result;
   EXPECT_EQ(EndReasonName(result.reason), "converged") << result.detail;
   EXPECT_GE(result.noise_measurements, 1u);
@@ -84,7 +84,7 @@ TEST(MinimizerNoiseTest, MeasuresTheNoiseOfFAndGoesOnToTheMinimum) {
 
 TEST(MinimizerNoiseTest, StallsWhereRoundingHidesWhatIsLeft) {
   const TestFunction test = Noisy(1e4, 1e-5, 0.1);
-  ASSERT_OK_AND_ASSIGN(const Outcome outcome, Run(test));
+  ASSERT_OK_AND_ASSIGN(const Outcome outcome, MinimizeInFloat32(test));
   const MinimizerResult& result = outcome.result;
   EXPECT_EQ(EndReasonName(result.reason), "stalled") << result.detail;
   EXPECT_THAT(result.detail, HasSubstr("|g| "));

@@ -91,11 +91,11 @@ class VectorSpace {
 
   // Carries out `request` after what is kept; any number of scalars will do.
   absl::StatusOr<std::vector<double>> Run(VectorRequest request);
+  // Keeps an operation without an answer; runs those kept when they are many.
+  absl::Status Keep(VectorRequest request);
 
  private:
   absl::StatusOr<std::vector<double>> Run(VectorRequest request, size_t scalars);
-  // Keeps an operation without an answer; runs those kept when they are many.
-  absl::Status Keep(VectorRequest request);
   void TakePendingFree(VectorRequest* request);
 
   std::vector<VectorRequest> kept_;

@@ -2,11 +2,24 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 namespace monsoon {
 namespace {
+
+// Takes the row of the weights off the products, if there is one: a weight's product
+// with w is that with itself.
+double TakeRegularisedNorm(const BatchObjective::Options& options, std::vector<double>* scalars) {
+  if (options.l2 <= 0 || !options.l2_weights_only || scalars->size() % 3 != 0) {
+    return 0;
+  }
+  const size_t columns = scalars->size() / 3;
+  const double norm2 = (*scalars)[2 * columns + 1];
+  scalars->resize(2 * columns);
+  return norm2;
+}
 
 ObjectiveValue NotFinite() { return {std::numeric_limits<double>::infinity(), false}; }
 
@@ -32,10 +45,12 @@ absl::StatusOr<ObjectiveValue> BatchObjective::Evaluate(const std::string& w,
       continue;
     }
     ObjectiveValue value{.finite = true};
-    RETURN_IF_ERROR(ReadPointProducts(pass.closed.scalars, &value));
+    std::vector<double> scalars = pass.closed.scalars;
+    const double norm2 = TakeRegularisedNorm(options_, &scalars);
+    RETURN_IF_ERROR(ReadPointProducts(scalars, &value));
     value.f = pass.batch.loss_sum / static_cast<double>(pass.batch.examples);
     if (options_.l2 > 0) {
-      value.f += 0.5 * options_.l2 * value.w_dot_w;
+      value.f += 0.5 * options_.l2 * (options_.l2_weights_only ? norm2 : value.w_dot_w);
     }
     if (!std::isfinite(value.f)) {
       space_->Free(gradient_out);
@@ -48,10 +63,28 @@ absl::StatusOr<ObjectiveValue> BatchObjective::Evaluate(const std::string& w,
                                           kMaxRepetitions + 1, " times"));
 }
 
+absl::StatusOr<std::string> BatchObjective::Regularised(const std::string& w, OwnedVector* owner) {
+  if (options_.l2 <= 0 || !options_.l2_weights_only) {
+    return options_.l2 > 0 ? w : std::string();
+  }
+  if (is_weight_.name().empty()) {
+    is_weight_ = OwnedVector::New(space_, "m");
+    RETURN_IF_ERROR(space_->MarkWeights(is_weight_.name()));
+  }
+  *owner = OwnedVector::New(space_, "r");
+  RETURN_IF_ERROR(space_->Multiply(owner->name(), is_weight_.name(), w));
+  return owner->name();
+}
+
 absl::StatusOr<BatchObjective::Pass> BatchObjective::RunOnce(const std::string& w,
                                                              const std::string& gradient_out,
                                                              const std::string& along) {
   const bool probe = gradient_out.empty();
+  OwnedVector owner;
+  std::string regularised;
+  if (!probe) {
+    ASSIGN_OR_RETURN(regularised, Regularised(w, &owner));
+  }
   OpenEvaluation open;
   open.set_evaluation(++evaluation_);
   open.set_contributions(probe ? 1 : options_.contributions);
@@ -68,8 +101,11 @@ absl::StatusOr<BatchObjective::Pass> BatchObjective::RunOnce(const std::string& 
     close.set_out(gradient_out);
     close.set_factor(1.0 / static_cast<double>(pass.batch.examples));
     close.set_shift(options_.l2);
-    close.set_shift_vector(options_.l2 > 0 ? w : "");
+    close.set_shift_vector(regularised);
     *close.mutable_gram() = PointProducts(w, gradient_out, along);
+    if (!owner.name().empty()) {
+      close.mutable_gram()->add_row(regularised);
+    }
   }
   ASSIGN_OR_RETURN(pass.closed, space_->Close(close));
   return pass;

@@ -1,5 +1,6 @@
 // BatchObjective: F(w) = (sum of the batch's losses) / examples + l2 / 2 * |w|^2
-// and its gradient, computed by replicas and summed exactly by the shards.
+// and its gradient, computed by replicas and summed exactly by the shards. On request
+// |w|^2 is that of the weights without the biases.
 //
 // The sums are fixed-point. The range of each line of 16 parameters is taken
 // from the evaluation before; the first from a probe, which is one contribution.
@@ -18,6 +19,7 @@
 #include <string>
 
 #include "coordinator/lbfgs/objective.h"
+#include "coordinator/lbfgs/vector_space.h"
 #include "coordinator/sandblaster/batch_evaluator.h"
 #include "coordinator/sandblaster/shard_vector_space.h"
 
@@ -30,6 +32,7 @@ class BatchObjective : public Objective {
  public:
   struct Options {
     double l2 = 0;
+    bool l2_weights_only = false;
     uint32_t contributions = 0;  // of a whole batch
   };
 
@@ -48,6 +51,9 @@ class BatchObjective : public Objective {
     BatchResult batch;
     ShardVectorSpace::Closed closed;
   };
+  // The vector that the L2 term counts at `w`: w itself, "" without an l2, or w's
+  // weights as a vector of `owner`.
+  absl::StatusOr<std::string> Regularised(const std::string& w, OwnedVector* owner);
   // `gradient_out` is empty for a probe.
   absl::StatusOr<Pass> RunOnce(const std::string& w, const std::string& gradient_out,
                                const std::string& along);
@@ -55,6 +61,7 @@ class BatchObjective : public Objective {
   const Options options_;
   ShardVectorSpace* const space_;
   BatchEvaluator* const evaluator_;
+  OwnedVector is_weight_;  // 1 or 0, once it is needed
   uint64_t evaluation_ = 0;
   bool probed_ = false;
   std::atomic<uint64_t> overflows_{0};

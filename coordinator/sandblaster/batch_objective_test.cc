@@ -34,7 +34,14 @@ class BatchObjectiveTest : public ::testing::Test, public BatchEvaluator {
     VectorReply reply;
     std::string text;
     for (const VectorRequest& first : request.before()) {
-      absl::StrAppend(&text, first.has_axpy() ? "axpy, " : "?, ");
+      if (first.has_multiply()) {
+        absl::StrAppend(&text, first.multiply().out(), " = ", first.multiply().x(), " ",
+                        first.multiply().y(), ", ");
+      } else if (first.fill().weights_only()) {
+        absl::StrAppend(&text, "weights ", first.fill().out(), ", ");
+      } else {
+        absl::StrAppend(&text, first.has_axpy() ? "axpy, " : "?, ");
+      }
     }
     if (request.has_open_evaluation()) {
       const OpenEvaluation& open = request.open_evaluation();
@@ -79,7 +86,9 @@ class BatchObjectiveTest : public ::testing::Test, public BatchEvaluator {
     result.finite = not_finite_ != evaluation;
     return result;
   }
-  BatchObjective Make(double l2) { return BatchObjective({l2, 7}, space_.get(), this); }
+  BatchObjective Make(double l2) {
+    return BatchObjective({l2, /*l2_weights_only=*/false, 7}, space_.get(), this);
+  }
 
   uint64_t not_finite_ = 0;
   int overflows_ = 0;
@@ -103,6 +112,17 @@ TEST_F(BatchObjectiveTest, ProbesOnceThenSumsTheBatchWithItsL2Term) {
                                 "evaluator 2 at w1", "close 2 g1 = 0.1 sum + 0.5 w1 .g1 .w1 .d",
                                 "axpy, open 3 of 7", "evaluator 3 at w2",
                                 "close 3 g2 = 0.1 sum + 0.5 w2 .g2 .w2 .d"));
+}
+
+TEST_F(BatchObjectiveTest, LeavesBiasesOutOfTheL2TermOnRequest) {
+  BatchObjective objective({0.5, /*l2_weights_only=*/true, 7}, space_.get(), this);
+  ASSERT_OK_AND_ASSIGN(const ObjectiveValue value, objective.Evaluate("w", "g", ""));
+  // Rows g, w and the weights; columns g and w.
+  EXPECT_EQ(value.f, 5.0 / 10 + 0.5 * 0.5 * 12);
+  EXPECT_EQ(value.w_dot_w, 8);
+  EXPECT_THAT(log_, ElementsAre("open 1 of 1 probe", "evaluator 1 at w", "close 1",
+                                "weights m1, r2 = m1 w, open 2 of 7", "evaluator 2 at w",
+                                "close 2 g = 0.1 sum + 0.5 r2 .g .w"));
 }
 
 TEST_F(BatchObjectiveTest, RepeatsAnEvaluationThatDidNotFitItsRange) {

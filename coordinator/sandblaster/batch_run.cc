@@ -1,6 +1,7 @@
 #include "coordinator/sandblaster/batch_run.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/base/status.h"
@@ -26,12 +27,16 @@ absl::StatusOr<BatchEnd> RunBatch(
     const std::function<absl::StatusOr<bool>(const IterationReport&, uint64_t overflows)>&
         observe) {
   ShardVectorSpace space(shards);
-  BatchObjective batch({options.config.l2(), options.contributions}, &space, evaluator);
-  ASSIGN_OR_RETURN(BatchEnd end,
-                   RunMinimizer(options.config, &space, &batch, [&](const IterationReport& report) {
-                     return observe(report, batch.overflows());
-                   }));
+  std::optional<BatchObjective> batch;
+  batch.emplace(BatchObjective::Options{options.config.l2(), options.config.l2_weights_only(),
+                                        options.contributions},
+                &space, evaluator);
+  ASSIGN_OR_RETURN(BatchEnd end, RunMinimizer(options.config, &space, &*batch,
+                                              [&](const IterationReport& report) {
+                                                return observe(report, batch->overflows());
+                                              }));
   // The parameters hold the result; the vectors' memory is for other jobs.
+  batch.reset();
   RETURN_IF_ERROR(space.Flush());
   return end;
 }

@@ -7,6 +7,14 @@
 
 namespace monsoon {
 
+absl::Status ShardVectorSpace::MarkWeights(const std::string& out) {
+  VectorRequest request;
+  request.mutable_fill()->set_out(out);
+  request.mutable_fill()->set_value(1.0);
+  request.mutable_fill()->set_weights_only(true);
+  return Keep(std::move(request));
+}
+
 absl::Status ShardVectorSpace::Open(const OpenEvaluation& open) {
   VectorRequest request;
   *request.mutable_open_evaluation() = open;

@@ -18,6 +18,9 @@ class ShardVectorSpace : public VectorSpace {
 
   double unit_roundoff() const override { return 0x1p-24; }
 
+  // out = 1 where the parameter is a weight, 0 where it is a bias.
+  absl::Status MarkWeights(const std::string& out);
+
   // Opens a sum on all shards, after what is kept.
   absl::Status Open(const OpenEvaluation& open);
 

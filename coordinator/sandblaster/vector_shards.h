@@ -28,6 +28,8 @@ class VectorShards {
 
   struct Options {
     std::string job;
+    uint64_t job_term = 0;               // in which it was submitted
+    uint64_t term = 0;                   // the coordinator's
     std::vector<uint64_t> shard_epochs;  // one a shard
     std::vector<Call> calls;             // one a shard
     std::function<bool()> stopped;       // asked between repetitions

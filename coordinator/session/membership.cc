@@ -25,7 +25,8 @@ absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest
   }
   Member& member = members_[request.task()];
   const uint64_t incarnation = writer_->state().incarnation(request.task());
-  const bool same = request.incarnation() != 0 && request.incarnation() == incarnation;
+  const bool same = request.incarnation() != 0 && request.incarnation() == incarnation &&
+                    request.term() == writer_->state().snapshot().term();
   if (same && member.state == Member::State::kUp) {
     member.last_seen = now;
     member.last_seen_ms = unix_ms;

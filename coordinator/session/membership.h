@@ -1,6 +1,7 @@
 // Membership: which worker tasks are there, by heartbeat. A worker joins with
 // incarnation 0 and gets one that grows with each join of its task; after
-// `lost_after` of silence it is lost, and if it wakes up it must join again.
+// `lost_after` of silence it is lost, and if it wakes up it must join again. So must
+// one whose incarnation is of another term, an earlier coordinator's.
 //
 // A pure state machine over the durable counters: `now` (since any origin) never
 // goes back. Not thread safe.

@@ -97,5 +97,17 @@ TEST_F(MembershipTest, ANewCoordinatorAsksOldMembersToJoin) {
   EXPECT_EQ(Beat(0, 0, 50, 0), Outcome::kJoined);
 }
 
+TEST_F(MembershipTest, AnIncarnationOfAnEarlierTermMustJoinAgain) {
+  StateUpdate update;
+  update.mutable_term_taken()->set_term(5);
+  state_.writer()->Apply(update);
+  EXPECT_EQ(Beat(0, 0, 100, 1), Outcome::kJoined);
+  HeartbeatRequest request = Request(0, 1, 100);
+  request.set_term(4);  // It had incarnation 1 there too.
+  EXPECT_EQ(*membership_.Heartbeat(request, absl::Seconds(2), 7), Outcome::kMustRejoin);
+  request.set_term(5);
+  EXPECT_EQ(*membership_.Heartbeat(request, absl::Seconds(2), 7), Outcome::kRefreshed);
+}
+
 }  // namespace
 }  // namespace monsoon

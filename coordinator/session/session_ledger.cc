@@ -1,5 +1,6 @@
 #include "coordinator/session/session_ledger.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "coordinator/state/sorted_list.h"
 
@@ -74,7 +75,7 @@ std::vector<ShardCommand> SessionLedger::Due(absl::Duration now) {
   return commands;
 }
 
-void SessionLedger::OnResult(const ShardCommand& command, const absl::Status& status,
+void SessionLedger::OnResult(const ShardCommand& command, const ShardAnswer& answer,
                              absl::Duration now) {
   const DurableSession* const session = Find(command.session.worker());
   const auto fanout = fanout_.find(command.session.worker());
@@ -86,9 +87,17 @@ void SessionLedger::OnResult(const ShardCommand& command, const absl::Status& st
   if (closes != (session->state() == DurableSession::CLOSING)) {
     return;  // An answer to the opening of a session that is being closed.
   }
-  // A shard that knows no such session or job has nothing to close.
-  fanout->second.OnResult(command.shard,
-                          closes && absl::IsNotFound(status) ? absl::OkStatus() : status, now);
+  absl::Status status = answer.status;
+  if (closes && absl::IsNotFound(status)) {
+    status = absl::OkStatus();  // Nothing is left to close.
+  }
+  if (!closes && status.ok() && answer.session_applied > 0) {
+    // No worker may push before its session is open everywhere.
+    status = absl::FailedPreconditionError(
+        absl::StrCat("ps/", command.shard, " has ", answer.session_applied,
+                     " records of this session, which is only being opened"));
+  }
+  fanout->second.OnResult(command.shard, status, now);
 }
 
 void SessionLedger::SkipShard(uint32_t shard) {
@@ -137,13 +146,15 @@ SessionKey SessionLedger::Key(const DurableSession& session) const {
   key.set_job(writer_.id());
   key.set_worker(session.worker());
   key.set_incarnation(session.incarnation());
+  key.set_job_term(writer_.job().term());
   return key;
 }
 
 bool SessionLedger::IsOpen(const SessionKey& key) const {
   const DurableSession* const session = Find(key.worker());
-  return key.job() == writer_.id() && session != nullptr &&
-         session->state() == DurableSession::OPEN && session->incarnation() == key.incarnation();
+  return key.job() == writer_.id() && key.job_term() == writer_.job().term() &&
+         session != nullptr && session->state() == DurableSession::OPEN &&
+         session->incarnation() == key.incarnation();
 }
 
 }  // namespace monsoon

@@ -34,7 +34,7 @@ class SessionLedger {
 
   // The commands to send now; each will be answered by OnResult.
   std::vector<ShardCommand> Due(absl::Duration now);
-  void OnResult(const ShardCommand& command, const absl::Status& status, absl::Duration now);
+  void OnResult(const ShardCommand& command, const ShardAnswer& answer, absl::Duration now);
   // The shard will never answer again.
   void SkipShard(uint32_t shard);
 

@@ -20,7 +20,7 @@ class SessionLedgerTest : public ::testing::Test {
     ledger_.Open(worker, incarnation);
     for (const ShardCommand& command : ledger_.Due(kNow)) {
       EXPECT_EQ(command.kind, Kind::kOpenSession);
-      ledger_.OnResult(command, absl::OkStatus(), kNow);
+      ledger_.OnResult(command, {absl::OkStatus()}, kNow);
     }
     EXPECT_THAT(ledger_.TakeChanges().opened, ElementsAre(worker));
   }
@@ -37,10 +37,10 @@ TEST_F(SessionLedgerTest, OpensOnEveryShardFirst) {
   EXPECT_EQ(commands[1].session.job(), "j-1");
   EXPECT_EQ(commands[1].session.worker(), 3u);
   EXPECT_EQ(commands[1].session.incarnation(), 2u);
-  ledger_.OnResult(commands[1], absl::OkStatus(), kNow);
+  ledger_.OnResult(commands[1], {absl::OkStatus()}, kNow);
   EXPECT_THAT(ledger_.TakeChanges().opened, IsEmpty());
   EXPECT_FALSE(ledger_.IsOpen(commands[0].session));
-  ledger_.OnResult(commands[0], absl::OkStatus(), kNow);
+  ledger_.OnResult(commands[0], {absl::OkStatus()}, kNow);
   EXPECT_THAT(ledger_.TakeChanges().opened, ElementsAre(3));
   EXPECT_TRUE(ledger_.IsOpen(commands[0].session));
   SessionKey older = commands[0].session;
@@ -55,13 +55,13 @@ TEST_F(SessionLedgerTest, ClosedOnlyAfterEveryShardSaidSo) {
   ASSERT_THAT(commands, SizeIs(2));
   EXPECT_EQ(commands[0].kind, Kind::kCloseSession);
   EXPECT_FALSE(ledger_.IsOpen(commands[0].session));
-  ledger_.OnResult(commands[0], absl::OkStatus(), kNow);
-  ledger_.OnResult(commands[1], absl::DeadlineExceededError("slow"), kNow);
+  ledger_.OnResult(commands[0], {absl::OkStatus()}, kNow);
+  ledger_.OnResult(commands[1], {absl::DeadlineExceededError("slow")}, kNow);
   EXPECT_THAT(ledger_.TakeChanges().closed, IsEmpty());
   const auto again = ledger_.Due(kNow + kCommandRetry);
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_EQ(again[0].shard, 1u);
-  ledger_.OnResult(again[0], absl::OkStatus(), kNow);
+  ledger_.OnResult(again[0], {absl::OkStatus()}, kNow);
   EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
   EXPECT_EQ(ledger_.Find(0), nullptr);
 }
@@ -72,7 +72,7 @@ TEST_F(SessionLedgerTest, AGoneShardNeedsNoClosing) {
   ledger_.Close(0);
   const auto commands = ledger_.Due(kNow);
   ASSERT_THAT(commands, SizeIs(1));
-  ledger_.OnResult(commands[0], absl::NotFoundError("no such session"), kNow);
+  ledger_.OnResult(commands[0], {absl::NotFoundError("no such session")}, kNow);
   EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
 }
 
@@ -80,8 +80,8 @@ TEST_F(SessionLedgerTest, LateAnswersToTheOpeningDoNotClose) {
   ledger_.Open(0, 1);
   const auto open = ledger_.Due(kNow);
   ledger_.Close(0);
-  ledger_.OnResult(open[0], absl::OkStatus(), kNow);
-  ledger_.OnResult(open[1], absl::OkStatus(), kNow);
+  ledger_.OnResult(open[0], {absl::OkStatus()}, kNow);
+  ledger_.OnResult(open[1], {absl::OkStatus()}, kNow);
   const auto changes = ledger_.TakeChanges();
   EXPECT_THAT(changes.opened, IsEmpty());
   EXPECT_THAT(changes.closed, IsEmpty());
@@ -90,16 +90,30 @@ TEST_F(SessionLedgerTest, LateAnswersToTheOpeningDoNotClose) {
 TEST_F(SessionLedgerTest, RefusedSessionsAreClosed) {
   ledger_.Open(0, 1);
   const auto open = ledger_.Due(kNow);
-  ledger_.OnResult(open[0], absl::OkStatus(), kNow);
-  ledger_.OnResult(open[1], absl::FailedPreconditionError("newer"), kNow);
+  ledger_.OnResult(open[0], {absl::OkStatus()}, kNow);
+  ledger_.OnResult(open[1], {absl::FailedPreconditionError("newer")}, kNow);
   const auto changes = ledger_.TakeChanges();
   ASSERT_THAT(changes.refused, SizeIs(1));
   EXPECT_EQ(changes.refused[0].second.message(), "newer");
   for (const ShardCommand& command : ledger_.Due(kNow)) {
     EXPECT_EQ(command.kind, Kind::kCloseSession);
-    ledger_.OnResult(command, absl::OkStatus(), kNow);
+    ledger_.OnResult(command, {absl::OkStatus()}, kNow);
   }
   EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
+}
+
+// No worker may push before its session is open everywhere, so records of one that is
+// only being opened are another's.
+TEST_F(SessionLedgerTest, ASessionThatHasPushedBeforeItWasOpenIsRefused) {
+  ledger_.Open(3, 1);
+  const auto open = ledger_.Due(kNow);
+  ledger_.OnResult(open[0], {absl::OkStatus()}, kNow);
+  ledger_.OnResult(open[1], {.status = absl::OkStatus(), .session_applied = 4}, kNow);
+  const SessionLedger::Changes changes = ledger_.TakeChanges();
+  EXPECT_TRUE(changes.opened.empty());
+  ASSERT_EQ(changes.refused.size(), 1u);
+  EXPECT_THAT(std::string(changes.refused[0].second.message()),
+              ::testing::HasSubstr("ps/1 has 4 records"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/tensor.pb.h"
 
@@ -15,11 +16,20 @@ struct ShardCommand {
   Kind kind = Kind::kCreateJob;
   uint32_t shard = 0;
   std::string job;
+  uint64_t job_term = 0;
+  uint64_t term = 0;             // of the coordinator
   SessionKey session;            // kOpenSession, kCloseSession
   CreateShardJobRequest create;  // kCreateJob
-  // kCreateJob: the shard holds a slice of this name, perhaps with parameters
-  // of an earlier coordinator's job. It is deleted first.
+  // kCreateJob: the shard holds a slice of this name and term, perhaps with other
+  // parameters than the initial ones. It is deleted first.
   bool replace = false;
+};
+
+// What came of it.
+struct ShardAnswer {
+  absl::Status status;
+  uint64_t shard_epoch = 0;      // kCreateJob
+  uint64_t session_applied = 0;  // kOpenSession: records that the session has applied there
 };
 
 }  // namespace monsoon

@@ -19,6 +19,7 @@ DurableJob NewJob(const std::string& id, const JobSubmitted& submitted) {
   *job.mutable_plan() = submitted.plan();
   job.set_created_ms(submitted.created_ms());
   job.set_init(submitted.init());
+  job.set_term(submitted.term());
   for (int shard = 0; shard < submitted.plan().shard_bytes_size(); ++shard) {
     job.add_shard_epoch(0);
   }
@@ -36,6 +37,14 @@ absl::Status CoordinatorState::Apply(const StateUpdate& update) {
                        incarnation(joined.worker()), ", not below ", joined.incarnation()));
     }
     *TakeWorker(snapshot_.mutable_worker(), joined.worker()) = joined;
+    return absl::OkStatus();
+  }
+  if (update.has_term_taken()) {
+    if (update.term_taken().term() <= snapshot_.term()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("term ", snapshot_.term(), " is not below ", update.term_taken().term()));
+    }
+    snapshot_.set_term(update.term_taken().term());
     return absl::OkStatus();
   }
   auto* const jobs = snapshot_.mutable_job();
@@ -72,6 +81,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
   switch (update.change_case()) {
     case StateUpdate::CHANGE_NOT_SET:
     case StateUpdate::kWorkerJoined:
+    case StateUpdate::kTermTaken:
     case StateUpdate::kJobSubmitted:
     case StateUpdate::kJobRemoved:
       return absl::FailedPreconditionError("an update of nothing");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status.h"
 
 namespace monsoon {
 
@@ -31,7 +32,7 @@ std::optional<ShardChange> ShardMonitor::OnPoll(uint32_t shard, uint64_t round,
   view.last_error = absl::OkStatus();
   if (restarted) {
     change.kind = ShardChange::Kind::kRestarted;
-  } else if (before == ShardView::State::kLost) {
+  } else if (before == ShardView::State::kSuspect || before == ShardView::State::kLost) {
     change.kind = ShardChange::Kind::kBack;
   } else if (before == ShardView::State::kUp) {
     return std::nullopt;
@@ -43,9 +44,17 @@ std::vector<ShardChange> ShardMonitor::Tick(absl::Duration now) {
   std::vector<ShardChange> changes;
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
     ShardView& view = shards_[shard];
-    if (view.state == ShardView::State::kUp && now - view.last_seen > lost_after_) {
-      view.state = ShardView::State::kLost;
-      changes.push_back({ShardChange::Kind::kLost, shard, view.status.pid(), view.status.pid()});
+    const absl::Duration silent = now - view.last_seen;
+    const auto change = [&](ShardView::State state, ShardChange::Kind kind) {
+      view.state = state;
+      changes.push_back({kind, shard, view.status.pid(), view.status.pid()});
+    };
+    if (view.state == ShardView::State::kUp && silent > suspect_after_) {
+      change(ShardView::State::kSuspect, ShardChange::Kind::kSuspect);
+    }
+    if (view.state == ShardView::State::kSuspect &&
+        (silent > lost_after_ || NobodyListens(view.last_error))) {
+      change(ShardView::State::kLost, ShardChange::Kind::kLost);
     }
   }
   return changes;
@@ -68,9 +77,10 @@ std::optional<uint64_t> ShardMonitor::common_round() const {
   return shards_[0].round;
 }
 
-const ShardJobStatus* ShardMonitor::job(uint32_t shard, const std::string& job) const {
+const ShardJobStatus* ShardMonitor::job(uint32_t shard, const std::string& job,
+                                        uint64_t term) const {
   for (const ShardJobStatus& status : shards_[shard].status.job()) {
-    if (status.job() == job) {
+    if (status.job() == job && status.job_term() == term) {
       return &status;
     }
   }

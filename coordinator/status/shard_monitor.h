@@ -1,6 +1,8 @@
 // ShardMonitor: which parameter servers answer, from their status polls. A
-// shard is up from its first answer, lost after `lost_after` without one, and
-// restarted when it answers with another epoch.
+// shard is up from its first answer, suspect after `suspect_after` without one, lost
+// after `lost_after`, and restarted when it answers with another epoch. A suspect
+// shard may still serve, and goes on as the same life when it answers; of one whose
+// host says that nobody listens there, the life is over: it is lost at once.
 //
 // A pure state machine: `now` (since any origin) never goes back. Not thread
 // safe.
@@ -19,7 +21,7 @@
 namespace monsoon {
 
 struct ShardView {
-  enum class State { kNeverSeen, kUp, kLost };
+  enum class State { kNeverSeen, kUp, kSuspect, kLost };
   State state = State::kNeverSeen;
   // The last answer; default before the first.
   ShardStatusReply status;
@@ -31,7 +33,7 @@ struct ShardView {
 };
 
 struct ShardChange {
-  enum class Kind { kJoined, kLost, kBack, kRestarted };
+  enum class Kind { kJoined, kSuspect, kLost, kBack, kRestarted };
   Kind kind;
   uint32_t shard = 0;
   uint32_t old_pid = 0;  // kRestarted
@@ -40,25 +42,28 @@ struct ShardChange {
 
 class ShardMonitor {
  public:
-  ShardMonitor(uint32_t shards, absl::Duration lost_after)
-      : lost_after_(lost_after), shards_(shards) {}
+  ShardMonitor(uint32_t shards, absl::Duration suspect_after, absl::Duration lost_after)
+      : suspect_after_(suspect_after), lost_after_(lost_after), shards_(shards) {}
 
   // The answer of `shard` in poll round `round`; rounds count from 1.
   std::optional<ShardChange> OnPoll(uint32_t shard, uint64_t round,
                                     const absl::StatusOr<ShardStatusReply>& reply,
                                     absl::Duration now, int64_t unix_ms);
-  // Shards that are lost as of now and were not before.
+  // Shards that are suspect or lost as of now and were not before.
   std::vector<ShardChange> Tick(absl::Duration now);
 
   const ShardView& shard(uint32_t shard) const { return shards_[shard]; }
   uint32_t size() const { return static_cast<uint32_t>(shards_.size()); }
+  // All have answered lately.
   bool all_up() const;
   // The round that every shard has answered last; nothing when they differ.
   std::optional<uint64_t> common_round() const;
-  // The part of the last answer about one job; null without.
-  const ShardJobStatus* job(uint32_t shard, const std::string& job) const;
+  // The part of the last answer about one job; null without. `term` is that of its
+  // submission.
+  const ShardJobStatus* job(uint32_t shard, const std::string& job, uint64_t term) const;
 
  private:
+  const absl::Duration suspect_after_;
   const absl::Duration lost_after_;
   std::vector<ShardView> shards_;
 };

@@ -57,6 +57,7 @@ struct FetchStats {
 
 struct ParameterClientOptions {
   std::string job;
+  uint64_t job_term = 0;  // in which it was submitted; SessionKey
   uint32_t worker = 0;
   uint64_t incarnation = 0;
   uint64_t layout_hash = 0;

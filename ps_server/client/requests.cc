@@ -10,6 +10,7 @@ namespace {
 
 void FillSession(const ParameterClientOptions& options, SessionKey* key) {
   key->set_job(options.job);
+  key->set_job_term(options.job_term);
   key->set_worker(options.worker);
   key->set_incarnation(options.incarnation);
 }
@@ -153,6 +154,7 @@ const RequestMaker::ShardRequests& RequestMaker::Write(std::span<const float> pa
   Begin();
   WriteRequest* write = header_.mutable_write();
   write->set_job(options_.job);
+  write->set_job_term(options_.job_term);
   write->set_layout_hash(options_.layout_hash);
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
     const uint64_t stripe_bytes = options_.map.stripe_floats() * sizeof(float);

@@ -6,6 +6,7 @@
 // are safe to repeat. Nothing is retried here.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -34,15 +35,19 @@ class ShardControl {
   // memory; AlreadyExists when the job exists with other content.
   virtual absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) = 0;
 
-  // An unknown job is OK: somebody deleted it before.
-  virtual absl::Status DeleteJob(const std::string& job) = 0;
+  // `term` is the coordinator's, `job_term` that of the job's submission; both 0
+  // where there is no coordinator. An unknown job is OK: it was deleted before.
+  virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0,
+                                 uint64_t term = 0) = 0;
 
   // Closes older incarnations of the same worker. FailedPrecondition when a
   // newer one is there.
-  virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session) = 0;
+  virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session,
+                                                       uint64_t term = 0) = 0;
 
   // After it returns, no push of the session is applied any more.
-  virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session) = 0;
+  virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,
+                                                         uint64_t term = 0) = 0;
 
   // One operation on a job's vectors, safe to repeat under its op_id. ABORTED:
   // the shard was started anew and has lost them.

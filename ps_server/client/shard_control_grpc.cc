@@ -33,20 +33,25 @@ class GrpcShardControl final : public ShardControl {
     return Call<CreateShardJobReply>(&ParameterServer::Stub::CreateJob, request);
   }
 
-  absl::Status DeleteJob(const std::string& job) override {
+  absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) override {
     DeleteShardJobRequest request;
     request.set_job(job);
+    request.set_job_term(job_term);
+    request.set_term(term);
     return Call<DeleteShardJobReply>(&ParameterServer::Stub::DeleteJob, request).status();
   }
 
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session) override {
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term) override {
     OpenSessionRequest request;
+    request.set_term(term);
     *request.mutable_session() = session;
     return Call<OpenSessionReply>(&ParameterServer::Stub::OpenSession, request);
   }
 
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session) override {
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,
+                                                 uint64_t term) override {
     CloseSessionRequest request;
+    request.set_term(term);
     *request.mutable_session() = session;
     return Call<CloseSessionReply>(&ParameterServer::Stub::CloseSession, request);
   }

@@ -99,13 +99,15 @@ grpc::Status GrpcService::CreateJob(grpc::ServerContext*, const CreateShardJobRe
 
 grpc::Status GrpcService::DeleteJob(grpc::ServerContext*, const DeleteShardJobRequest* request,
                                     DeleteShardJobReply*) {
-  return Control([&] { return shard_->DeleteJob(request->job()); });
+  return Control(
+      [&] { return shard_->DeleteJob(request->job(), request->job_term(), request->term()); });
 }
 
 grpc::Status GrpcService::OpenSession(grpc::ServerContext*, const OpenSessionRequest* request,
                                       OpenSessionReply* reply) {
   return Control([&]() -> absl::Status {
-    absl::StatusOr<OpenSessionReply> result = shard_->OpenSession(request->session());
+    absl::StatusOr<OpenSessionReply> result =
+        shard_->OpenSession(request->session(), request->term());
     if (result.ok()) {
       *reply = *std::move(result);
     }
@@ -116,7 +118,8 @@ grpc::Status GrpcService::OpenSession(grpc::ServerContext*, const OpenSessionReq
 grpc::Status GrpcService::CloseSession(grpc::ServerContext*, const CloseSessionRequest* request,
                                        CloseSessionReply* reply) {
   return Control([&]() -> absl::Status {
-    absl::StatusOr<CloseSessionReply> result = shard_->CloseSession(request->session());
+    absl::StatusOr<CloseSessionReply> result =
+        shard_->CloseSession(request->session(), request->term());
     if (result.ok()) {
       *reply = *std::move(result);
     }

@@ -14,21 +14,29 @@
 
 namespace monsoon {
 
+namespace {
+
+constexpr uint32_t kNoTask = UINT32_MAX;
+
+}  // namespace
+
 absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   PsSettings settings;
   const char* environment = std::getenv("MONSOON_CLUSTER");
   std::string cluster_file =
       environment != nullptr ? environment : "configs/cluster/localhost.textproto";
   std::string fault;
+  uint32_t task_index = kNoTask;
   bool die_with_parent = false;  // main looked at it before
   FlagSet flags("ps_server --cluster=FILE --task=N [flags]\nHolds slice N of every job's model.");
   flags.SetSuggest(DidYouMeanFlag);
   flags.Add("cluster", &cluster_file, "the cluster file (or MONSOON_CLUSTER)");
-  flags.Add("task", &settings.server.task, "which ps of the cluster file this is, from 0");
+  flags.Add("task", &task_index, "which ps of the cluster file this is, from 0");
   flags.Add("address", &settings.server.address, "listen here instead of the file's address");
   flags.Add("port_file", &settings.port_file, "write the address here once it is served");
   flags.Add("insecure", &settings.server.insecure, "allow an address that others can reach");
   flags.Add("fault", &fault, "faults for tests: delay_ms=20,drop=0.01,seed=1");
+  AddLogFlags(&flags, &settings.log);
   flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
   ASSIGN_OR_RETURN(const std::vector<std::string> rest, flags.Parse(args));
   if (flags.help_wanted()) {
@@ -41,6 +49,12 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   ASSIGN_OR_RETURN(settings.server.fault, ParseFaultOptions(fault));
   ASSIGN_OR_RETURN(const LoadedCluster loaded, LoadCluster(cluster_file));
   const Cluster& cluster = loaded.cluster;
+  if (task_index == kNoTask) {
+    return absl::InvalidArgumentError(absl::StrCat("--task=N is missing: which ps of ",
+                                                   cluster_file, " is this? It has ",
+                                                   ListAddresses("ps", cluster.ps())));
+  }
+  settings.server.task = task_index;
   if (settings.server.task >= static_cast<uint32_t>(cluster.ps_size())) {
     return absl::InvalidArgumentError(absl::StrCat("--task=", settings.server.task, ", but ",
                                                    cluster_file, " has ", cluster.ps_size(),

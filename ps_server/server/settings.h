@@ -6,13 +6,15 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/log_settings.h"
 #include "ps_server/server/ps_server.h"
 
 namespace monsoon {
 
 struct PsSettings {
   PsServerOptions server;
-  std::string port_file;            // "": none
+  std::string port_file;  // "": none
+  LogSettings log;
   std::optional<std::string> help;  // set: print it and do nothing else
 };
 

@@ -1,5 +1,6 @@
 #include "ps_server/shard/shard.h"
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -42,12 +43,13 @@ absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& requ
   reply.set_shard_epoch(options_.shard_epoch);
   reply.set_draining(draining_);
   reply.set_memory_limit_bytes(options_.memory_limit_bytes);
-  std::map<std::string, std::shared_ptr<ShardJob>> jobs;
+  std::map<JobKey, std::shared_ptr<ShardJob>> jobs;
   {
     MutexLock lock(&jobs_mutex_);
     jobs = jobs_;
+    reply.set_term(term_);
   }
-  for (const auto& [name, job] : jobs) {
+  for (const auto& [key, job] : jobs) {
     *reply.add_job() = job->GetStatus();
   }
   reply.set_memory_used_bytes(budget_.used());
@@ -59,10 +61,24 @@ absl::Status Shard::CheckServing() const {
                    : absl::OkStatus();
 }
 
-absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& request) {
+absl::Status Shard::Fence(uint64_t term) {
+  MutexLock lock(&jobs_mutex_);
+  if (term < term_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("ps/", options_.task, " obeys the coordinator of term ", term_,
+                     "; this call is of term ", term, ", an earlier one's"));
+  }
+  term_ = term;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& call) {
   RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(call.term()));
+  CreateShardJobRequest request = call;
+  request.clear_term();  // A later coordinator may repeat it.
   MutexLock creation(&creation_mutex_);
-  if (const std::shared_ptr<ShardJob> job = FindJob(request.job())) {
+  if (const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term())) {
     if (google::protobuf::util::MessageDifferencer::Equals(job->request(), request)) {
       return job->Describe();
     }
@@ -86,15 +102,16 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
       std::make_shared<ShardJob>(request, *std::move(plan), options_.shard_epoch, std::move(slice),
                                  std::move(state), std::move(memory), &budget_);
   MutexLock lock(&jobs_mutex_);
-  jobs_[request.job()] = job;
+  jobs_[{request.job(), request.job_term()}] = job;
   return job->Describe();
 }
 
-absl::Status Shard::DeleteJob(const std::string& job) {
+absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) {
+  RETURN_IF_ERROR(Fence(term));
   MutexLock creation(&creation_mutex_);
   std::shared_ptr<ShardJob> deleted;  // freed after the lock
   MutexLock lock(&jobs_mutex_);
-  if (const auto found = jobs_.find(job); found != jobs_.end()) {
+  if (const auto found = jobs_.find({job, job_term}); found != jobs_.end()) {
     deleted = std::move(found->second);
     deleted->Retire();
     jobs_.erase(found);
@@ -102,22 +119,27 @@ absl::Status Shard::DeleteJob(const std::string& job) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session) {
+absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session, uint64_t term) {
   RETURN_IF_ERROR(CheckServing());
-  const std::shared_ptr<ShardJob> job = FindJob(session.job());
+  RETURN_IF_ERROR(Fence(term));
+  const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term());
   if (job == nullptr) {
     return UnknownJob(session.job());
   }
-  RETURN_IF_ERROR(job->OpenSession({session.worker(), session.incarnation()}));
+  ASSIGN_OR_RETURN(const std::optional<uint64_t> applied,
+                   job->OpenSession({session.worker(), session.incarnation()}));
   OpenSessionReply reply;
   reply.set_shard_epoch(options_.shard_epoch);
+  reply.set_resumed(applied.has_value());
+  reply.set_applied(applied.value_or(0));
   return reply;
 }
 
-absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session) {
+absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session, uint64_t term) {
+  RETURN_IF_ERROR(Fence(term));
   CloseSessionReply reply;
   // Without the job there is nothing left that could be applied.
-  if (const std::shared_ptr<ShardJob> job = FindJob(session.job())) {
+  if (const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term())) {
     reply.set_applied(job->CloseSession({session.worker(), session.incarnation()}));
   }
   return reply;
@@ -125,13 +147,14 @@ absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session)
 
 absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
   RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(request.term()));
   // First: a shard that was started anew does not know the job either.
   if (request.shard_epoch() != options_.shard_epoch) {
     return absl::AbortedError(absl::StrCat("ps/", options_.task, ": its epoch is ",
                                            options_.shard_epoch, ", not ", request.shard_epoch(),
                                            ": it was started anew and has lost the job's vectors"));
   }
-  const std::shared_ptr<ShardJob> job = FindJob(request.job());
+  const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
   if (job == nullptr) {
     return UnknownJob(request.job());
   }
@@ -160,7 +183,8 @@ PushReply Shard::RefuseUnknownJob(const Request& request) const {
 absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* payload,
                                       AlignedFloats* scratch) {
   RETURN_IF_ERROR(ValidatePushFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  const std::shared_ptr<ShardJob> job =
+      FindJob(request.session().job(), request.session().job_term());
   return job == nullptr ? RefuseUnknownJob(request)
                         : job->Push(request, payload, scratch, draining_);
 }
@@ -168,7 +192,8 @@ absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* p
 absl::StatusOr<PushReply> Shard::Contribute(const ContributeRequest& request, ChunkCursor* payload,
                                             AlignedFloats* scratch) {
   RETURN_IF_ERROR(ValidateContributeFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  const std::shared_ptr<ShardJob> job =
+      FindJob(request.session().job(), request.session().job_term());
   return job == nullptr ? RefuseUnknownJob(request)
                         : job->Contribute(request, payload, scratch, draining_);
 }
@@ -177,7 +202,7 @@ absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor
                                         AlignedFloats* scratch) {
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(ValidateWriteFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job = FindJob(request.job());
+  const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
   if (job == nullptr) {
     return UnknownJob(request.job());
   }
@@ -185,7 +210,7 @@ absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor
 }
 
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& request) const {
-  std::shared_ptr<ShardJob> job = FindJob(request.session().job());
+  std::shared_ptr<ShardJob> job = FindJob(request.session().job(), request.session().job_term());
   if (job == nullptr) {
     return UnknownJob(request.session().job());
   }
@@ -193,9 +218,9 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& 
   return job;
 }
 
-std::shared_ptr<ShardJob> Shard::FindJob(const std::string& job) const {
+std::shared_ptr<ShardJob> Shard::FindJob(const std::string& job, uint64_t job_term) const {
   MutexLock lock(&jobs_mutex_);
-  const auto found = jobs_.find(job);
+  const auto found = jobs_.find({job, job_term});
   return found == jobs_.end() ? nullptr : found->second;
 }
 

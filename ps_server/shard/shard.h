@@ -2,7 +2,8 @@
 // clocks, randomness or gRPC. It holds its slice of every job and answers the
 // RPCs of proto/parameter_server.proto and the frames of proto/tensor.proto.
 //
-// It does not talk to other shards and writes nothing to disk.
+// It does not talk to other shards and writes nothing to disk. Calls of a coordinator
+// whose life is over are refused by their term (parameter_server.proto).
 //
 // Thread safe; calls on different jobs or stripes do not wait for each other,
 // but for the creation of a job, which fills its slice: creations and
@@ -10,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -43,10 +45,11 @@ class Shard {
   // ResourceExhausted names the sum and the budget; AlreadyExists when the job
   // exists with other content.
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request);
-  absl::Status DeleteJob(const std::string& job);
+  // An unknown job is OK: it was deleted before.
+  absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0);
 
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session);
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session);
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0);
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term = 0);
 
   // One operation on a job's vectors; see VectorStore. ABORTED when the request
   // was meant for an earlier epoch, NotFound for an unknown job.
@@ -69,9 +72,19 @@ class Shard {
   void StartDraining() { draining_ = true; }
   bool draining() const { return draining_; }
 
-  std::shared_ptr<ShardJob> FindJob(const std::string& job) const;
+  std::shared_ptr<ShardJob> FindJob(const std::string& job, uint64_t job_term = 0) const;
 
  private:
+  // A job of any life of the coordinator.
+  struct JobKey {
+    std::string job;
+    uint64_t term = 0;
+    auto operator<=>(const JobKey&) const = default;
+  };
+
+  // Notes the term of a control call; FailedPrecondition for that of a coordinator
+  // which has been replaced.
+  absl::Status Fence(uint64_t term);
   absl::Status CheckServing() const;
   // The verdicts for the records of a job that is not here.
   template <typename Request>
@@ -84,7 +97,8 @@ class Shard {
   // Held over a whole creation; taken before jobs_mutex_.
   Mutex creation_mutex_ ABSL_ACQUIRED_BEFORE(jobs_mutex_);
   mutable Mutex jobs_mutex_;
-  std::map<std::string, std::shared_ptr<ShardJob>> jobs_ ABSL_GUARDED_BY(jobs_mutex_);
+  std::map<JobKey, std::shared_ptr<ShardJob>> jobs_ ABSL_GUARDED_BY(jobs_mutex_);
+  uint64_t term_ ABSL_GUARDED_BY(jobs_mutex_) = 0;  // the highest seen
 };
 
 }  // namespace monsoon

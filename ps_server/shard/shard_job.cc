@@ -9,7 +9,9 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
+#include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
+#include "common/optimizer/range_kernel.h"
 
 namespace monsoon {
 namespace {
@@ -36,8 +38,12 @@ std::vector<Slice> PaddingOf(const ParameterLayout& layout, const Slice& slice) 
 
 SliceShape ShapeOf(const ShardJobPlan& plan, const CreateShardJobRequest& request) {
   const Slice slice = plan.map.shard(request.shard());
-  return {request.job(), slice.begin, slice.size(), plan.map.stripe_floats(),
-          PaddingOf(plan.layout, slice)};
+  return {request.job(),
+          slice.begin,
+          slice.size(),
+          plan.map.stripe_floats(),
+          PaddingOf(plan.layout, slice),
+          BiasRanges(plan.layout, slice)};
 }
 
 // Of gradients that kernels read where they are.
@@ -140,7 +146,7 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
     const Slice stripe = facts_.map.stripe(shard, i);
     stripes_.push_back(std::make_unique<Stripe>(
-        &slice_, i, kernel_.get(), shard_epoch,
+        &slice_, i, KernelOf(plan.layout, stripe), shard_epoch,
         state == nullptr ? AlignedFloats()
                          : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size()))));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
@@ -150,6 +156,17 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
       stripes_.back()->Write(initial.span());
     }
   }
+}
+
+const OptimizerKernel* ShardJob::KernelOf(const ParameterLayout& layout, const Slice& stripe) {
+  const std::vector<Slice> biases = BiasRanges(layout, stripe);
+  if (biases.empty() || !request_.optimizer().weight_decay_weights_only()) {
+    return kernel_.get();
+  }
+  absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel =
+      CreateRangeKernel(request_.optimizer(), biases, stripe);
+  CHECK_OK(kernel.status());  // PlanJob has made the same one
+  return stripe_kernels_.emplace_back(*std::move(kernel)).get();
 }
 
 CreateShardJobReply ShardJob::Describe() const {
@@ -167,6 +184,8 @@ ShardJobStatus ShardJob::GetStatus() const {
   const CreateShardJobReply shape = Describe();
   ShardJobStatus status;
   status.set_job(facts_.job);
+  status.set_job_term(request_.job_term());
+  status.set_memory_bytes(memory_.bytes());
   status.set_begin(shape.begin());
   status.set_end(shape.end());
   status.set_stripes(shape.stripes());

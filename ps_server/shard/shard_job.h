@@ -63,7 +63,8 @@ class ShardJob final : private SliceParameters {
   CreateShardJobReply Describe() const;
   ShardJobStatus GetStatus() const;
 
-  absl::Status OpenSession(SessionId session);
+  // The records that it has applied here, where it was open before.
+  absl::StatusOr<std::optional<uint64_t>> OpenSession(SessionId session);
   // Returns the records that the session applied here.
   uint64_t CloseSession(SessionId session);
 
@@ -137,12 +138,15 @@ class ShardJob final : private SliceParameters {
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
   void Count(const PushVerdict& verdict);
   uint64_t CloseEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // The job's, or one of its own for a stripe with biases that do not decay.
+  const OptimizerKernel* KernelOf(const ParameterLayout& layout, const Slice& stripe);
   // Adds up the counts of readers that are gone.
   void FoldReaders() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_);
 
   const CreateShardJobRequest request_;
   const MemoryBudget::Reservation memory_;
   const std::unique_ptr<OptimizerKernel> kernel_;
+  std::vector<std::unique_ptr<OptimizerKernel>> stripe_kernels_;  // see KernelOf
   const JobFacts facts_;
   SharedSlice slice_;                             // slots: under sessions_mutex_
   std::vector<std::unique_ptr<Stripe>> stripes_;  // filled by the constructor

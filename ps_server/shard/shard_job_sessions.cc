@@ -20,14 +20,18 @@ uint64_t ShardJob::CloseEverywhere(SessionId session) {
   return applied;
 }
 
-absl::Status ShardJob::OpenSession(SessionId session) {
+absl::StatusOr<std::optional<uint64_t>> ShardJob::OpenSession(SessionId session) {
   MutexLock lock(&sessions_mutex_);
   absl::StatusOr<SessionTable::Opening> opening = sessions_.PlanOpen(session);
   if (!opening.ok()) {
     return Annotate(opening.status(), absl::StrCat("job ", facts_.job));
   }
   if (opening->already_open) {
-    return absl::OkStatus();
+    uint64_t applied = 0;
+    for (const auto& stripe : stripes_) {
+      applied += stripe->AppliedBy(session);
+    }
+    return std::make_optional(applied);
   }
   if (opening->overtaken.has_value()) {
     sessions_.RecordClose(*opening->overtaken, CloseEverywhere(*opening->overtaken));
@@ -39,7 +43,7 @@ absl::Status ShardJob::OpenSession(SessionId session) {
     stripe->OpenSession(session, slot);
   }
   slice_.Publish(slot);
-  return absl::OkStatus();
+  return std::optional<uint64_t>();
 }
 
 absl::StatusOr<ShardJob::Shared> ShardJob::Share(std::optional<SessionId> session) {

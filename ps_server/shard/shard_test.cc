@@ -126,6 +126,35 @@ TEST_F(ShardTest, AppliesAPush) {
   }
 }
 
+// Weights [16, 15] fill the first 240 floats, biases the rest of the last stripe.
+TEST_F(ShardTest, BiasesOfAStripeDoNotDecayWhereTheJobSaysSo) {
+  request_.set_job("decay");
+  request_.mutable_model()->set_input_shape(0, 15);
+  request_.mutable_model()->mutable_layer(0)->mutable_dense()->set_no_bias(false);
+  request_.set_layout_hash(ParameterLayout::Create(request_.model())->Hash());
+  request_.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  request_.mutable_optimizer()->set_weight_decay(0.5);
+  request_.mutable_optimizer()->set_weight_decay_weights_only(true);
+  session_.set_job("decay");
+  ASSERT_OK(shard_.CreateJob(request_));
+  ASSERT_OK(shard_.OpenSession(session_));
+  const auto parameters = [this] {
+    AlignedFloats out(kFloats);
+    EXPECT_OK(
+        shard_.FindJob("decay")->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out));
+    return Vector(out.span().begin(), out.span().end());
+  };
+  const Vector before = parameters();
+  EXPECT_EQ(PushOne(MakePush(2, 1), Vector(kStripe, 0.0f)).verdict(), APPLIED);
+  EXPECT_EQ(PushOne(MakePush(3, 1), Vector(kStripe, 0.0f)).verdict(), APPLIED);
+  const Vector after = parameters();
+  for (size_t i = 0; i < kFloats; ++i) {
+    const bool decayed = i >= 2 * kStripe && i < 240;
+    EXPECT_EQ(after[i], decayed ? 0.5f * before[i] : before[i]) << i;
+    EXPECT_NE(before[i], 0.0f);
+  }
+}
+
 TEST_F(ShardTest, AMalformedRecordOfALossyFormatChangesNothing) {
   const std::string before = Snapshot();
   // Two TOP_K entries with one index.
@@ -328,6 +357,50 @@ TEST_F(ShardTest, ANewIncarnationClosesTheOlderOne) {
   session_.set_incarnation(1);
   EXPECT_EQ(shard_.OpenSession(session_).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(shard_.CloseSession(session_)->applied(), 1u);
+}
+
+// Ids and incarnations begin again with each life of the coordinator.
+TEST_F(ShardTest, AKeyThatReturnsInAnotherTermIsAnotherJobs) {
+  const Vector g(kStripe, 1.0f);
+  EXPECT_EQ(PushOne(MakePush(0, 1), g).verdict(), APPLIED);
+  request_.set_job_term(8);
+  request_.set_term(8);
+  ASSERT_OK(shard_.CreateJob(request_));
+  session_.set_job_term(8);
+  EXPECT_EQ(PushOne(MakePush(0, 1), g).verdict(), REFUSED_SESSION);
+  ASSERT_OK_AND_ASSIGN(const OpenSessionReply opened, shard_.OpenSession(session_, 8));
+  EXPECT_FALSE(opened.resumed());
+  // Not a duplicate of the other job's.
+  const PushVerdict verdict = PushOne(MakePush(0, 1), g);
+  EXPECT_EQ(verdict.verdict(), APPLIED);
+  EXPECT_EQ(verdict.version(), 1u);
+  ASSERT_OK(shard_.DeleteJob("job-1", 8, 8));
+  EXPECT_NE(shard_.FindJob("job-1"), nullptr);  // The older one stays.
+}
+
+TEST_F(ShardTest, ACoordinatorThatWasReplacedIsNotObeyed) {
+  ASSERT_OK(shard_.DeleteJob("no-such-job", 0, 5));
+  EXPECT_EQ(shard_.GetStatus({})->term(), 5u);
+  const auto refused =
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("obeys the coordinator of term 5"));
+  request_.set_term(4);
+  EXPECT_THAT(shard_.CreateJob(request_), refused);
+  EXPECT_THAT(shard_.DeleteJob("job-1", 0, 4), refused);
+  EXPECT_THAT(shard_.OpenSession(session_, 4), refused);
+  EXPECT_THAT(shard_.CloseSession(session_, 4), refused);
+  VectorRequest vector;
+  vector.set_term(4);
+  EXPECT_THAT(shard_.Vector(vector), refused);
+  // The data of a session that is open goes on.
+  EXPECT_EQ(PushOne(MakePush(0, 1), Vector(kStripe, 1.0f)).verdict(), APPLIED);
+}
+
+TEST_F(ShardTest, AnOpenSessionIsResumedWithWhatItHasApplied) {
+  EXPECT_EQ(PushOne(MakePush(0, 1), Vector(kStripe, 1.0f)).verdict(), APPLIED);
+  EXPECT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 1.0f)).verdict(), APPLIED);
+  ASSERT_OK_AND_ASSIGN(const OpenSessionReply reply, shard_.OpenSession(session_));
+  EXPECT_TRUE(reply.resumed());
+  EXPECT_EQ(reply.applied(), 2u);
 }
 
 TEST_F(ShardTest, CreateJobIsSafeToRepeatAndRefusesOtherContent) {

@@ -134,6 +134,12 @@ bool Stripe::HasSession(SessionId session) const {
   return windows_.contains(session);
 }
 
+uint64_t Stripe::AppliedBy(SessionId session) const {
+  MutexLock lock(&mutex_);
+  const auto window = windows_.find(session);
+  return window == windows_.end() ? 0 : window->second.window.applied();
+}
+
 uint64_t Stripe::CloseSession(SessionId session) {
   MutexLock lock(&mutex_);
   const auto window = windows_.find(session);

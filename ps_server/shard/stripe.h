@@ -66,6 +66,8 @@ class Stripe {
   // Readers of the slice find the session's last sequence under `slot`.
   void OpenSession(SessionId session, SessionSlot slot = {});
   bool HasSession(SessionId session) const;
+  // Pushes of an open session that were applied; 0 for others.
+  uint64_t AppliedBy(SessionId session) const;
   // Afterwards no push of the session is applied. Returns how many were.
   uint64_t CloseSession(SessionId session);
 

@@ -186,14 +186,14 @@ absl::Status VectorStore::MakeVector(const std::string& out, Make make) {
   ASSIGN_OR_RETURN(std::unique_ptr<SliceVector> vector, vectors_.Allocate(out));
   ForEachStripe(
       [&](uint32_t stripe, const Slice& range) { make(stripe, range, Part(vector.get(), range)); });
-  ZeroPadding(vector.get());
+  Zero(shape_.padding, vector.get());
   vectors_.Store(out, std::move(vector));
   return absl::OkStatus();
 }
 
-void VectorStore::ZeroPadding(SliceVector* vector) const {
-  for (const Slice& padding : shape_.padding) {
-    std::fill_n(vector->data() + (padding.begin - shape_.begin), padding.size(), 0.0f);
+void VectorStore::Zero(const std::vector<Slice>& parts, SliceVector* vector) const {
+  for (const Slice& part : parts) {
+    std::fill_n(vector->data() + (part.begin - shape_.begin), part.size(), 0.0f);
   }
 }
 
@@ -220,9 +220,14 @@ absl::StatusOr<std::vector<VectorStore::Input>> VectorStore::FindAll(
 
 absl::Status VectorStore::Fill(const VectorFill& op) {
   RETURN_IF_ERROR(CheckElements({op.value()}));
-  return MakeVector(op.out(), [&](uint32_t, const Slice&, std::span<float> out) {
-    std::ranges::fill(out, static_cast<float>(op.value()));
-  });
+  ASSIGN_OR_RETURN(std::unique_ptr<SliceVector> vector, vectors_.Allocate(op.out()));
+  std::fill_n(vector->data(), vector->size(), static_cast<float>(op.value()));
+  Zero(shape_.padding, vector.get());
+  if (op.weights_only()) {
+    Zero(shape_.biases, vector.get());
+  }
+  vectors_.Store(op.out(), std::move(vector));
+  return absl::OkStatus();
 }
 
 absl::Status VectorStore::Uniform(const VectorUniform& op) {

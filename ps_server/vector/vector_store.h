@@ -35,6 +35,7 @@ struct SliceShape {
   uint64_t floats = 0;
   uint64_t stripe_floats = 0;
   std::vector<Slice> padding;  // that lies in the slice, in global indices
+  std::vector<Slice> biases;   // likewise
 };
 
 // The job's parameters, stripe by stripe. Thread safe.
@@ -108,7 +109,8 @@ class VectorStore {
   VectorReply SumScalars(const std::vector<double>& partial, size_t count) const;
   absl::StatusOr<std::vector<Input>> FindAll(
       const google::protobuf::RepeatedPtrField<std::string>& names) const;
-  void ZeroPadding(SliceVector* vector) const;
+  // Global indices.
+  void Zero(const std::vector<Slice>& parts, SliceVector* vector) const;
 
   const SliceShape shape_;
   const uint32_t stripes_;

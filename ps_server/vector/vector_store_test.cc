@@ -36,9 +36,10 @@ class FakeParameters : public SliceParameters {
 };
 
 SliceShape Shape(uint64_t begin = kBegin, uint64_t floats = kFloats) {
-  SliceShape shape{"job-1", begin, floats, kStripe, {}};
+  SliceShape shape{"job-1", begin, floats, kStripe, {}, {}};
   if (begin == kBegin) {
     shape.padding.push_back({kBegin + 60, kBegin + 64});
+    shape.biases.push_back({kBegin + 50, kBegin + 60});
   }
   return shape;
 }
@@ -340,6 +341,20 @@ TEST_F(VectorStoreTest, MemoryIsAdmittedAndComesBack) {
   EXPECT_EQ(held->data()[0], 3.0f);
   EXPECT_EQ(budget_.used(), 18 * kVectorBytes);
   ASSERT_OK(Fill("more", 1.0));
+}
+
+TEST_F(VectorStoreTest, AFillOfTheWeightsLeavesBiasesAndPaddingZero) {
+  VectorRequest request = Next();
+  request.mutable_fill()->set_out("mask");
+  request.mutable_fill()->set_value(1.0);
+  request.mutable_fill()->set_weights_only(true);
+  ASSERT_OK(Run(request));
+  const Vector mask = Get("mask");
+  for (size_t i = 0; i < kFloats; ++i) {
+    EXPECT_EQ(mask[i], i >= 50 && i < 64 ? 0.0f : 1.0f) << i;
+  }
+  ASSERT_OK(Fill("all", 1.0));
+  EXPECT_EQ(Get("all")[55], 1.0f);
 }
 
 TEST_F(VectorStoreTest, AnEvaluationFromTheProbeToTheShiftedSum) {

@@ -31,7 +31,7 @@ QUICK_EPOCHS = {"lenet": 0.1, "mlp": 1}
 def cluster_rate(cluster, model, batch, epochs, replicas):
     job = ROOT / f"configs/job/{model}_downpour.textproto"
     description = cluster.run(job, {
-        "batch_size": batch, "stop.epochs": epochs, "downpour.replicas": replicas,
+        "batch_size": batch, "stop.epochs": epochs, "downpour.workers": replicas,
         "evaluation.every_epochs": 1000})
     if description["progress"]["examples"] < int(EXAMPLES * epochs):
         raise RuntimeError(f"{description['progress']['examples']} of "

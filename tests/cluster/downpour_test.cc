@@ -49,6 +49,27 @@ TEST(DownpourTest, ThreeReplicasFinishAndTheFiguresAgree) {
   EXPECT_GT(end.evaluation(end.evaluation_size() - 1).test_accuracy(), 0.9);
 }
 
+TEST(DownpourTest, StopsAtExactlyTheStepsOrEpochsAskedFor) {
+  for (const uint32_t replicas : {1u, 3u}) {
+    TestCluster cluster({.shards = 2, .workers = 3, .replicas = replicas});
+    ASSERT_OK(cluster.Start());
+    for (const uint64_t steps : {1, 7, 61, 130}) {
+      Job job = SyntheticJob(1000, 0);  // 63 steps an epoch, four to a block
+      job.mutable_stop()->clear_epochs();
+      job.mutable_stop()->set_steps(steps);
+      ASSERT_OK_AND_ASSIGN(const std::string id, cluster.Submit(job));
+      ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster.AwaitEnd(id));
+      ASSERT_EQ(end.summary().state(), SUCCEEDED) << end.ShortDebugString();
+      EXPECT_EQ(end.counts().steps(), steps);
+      EXPECT_EQ(end.progress().percent(), 100);
+    }
+    ASSERT_OK_AND_ASSIGN(const std::string id, cluster.Submit(SyntheticJob(1000, 0.3)));
+    ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster.AwaitEnd(id));
+    EXPECT_EQ(end.progress().examples(), 300u);
+    EXPECT_EQ(end.progress().epoch(), 0.3);
+  }
+}
+
 // One worker with overlap NONE, and the same job in one process.
 class BitEqualityTest : public ::testing::Test {
  protected:

@@ -13,6 +13,7 @@
 #include "common/process/subprocess.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/client/job_client.h"
+#include "ps_server/client/shard_control.h"
 #include "tests/cluster/test_cluster.h"
 
 namespace monsoon {
@@ -31,16 +32,16 @@ class ProcessTest : public ::testing::Test {
   void Launch(int workers, uint32_t heartbeat_ms, uint32_t lost_after_ms,
               const std::vector<std::string>& faults = {}) {
     const std::string name = UniqueName();
-    const std::string prefix = absl::StrCat("unix-abstract:monsoon-", name, "-");
+    prefix_ = absl::StrCat("unix-abstract:monsoon-", name, "-");
     std::string text =
         absl::StrCat("name: \"", name, "\" heartbeat_ms: ", heartbeat_ms,
-                     " lost_after_ms: ", lost_after_ms, "\ncoordinator { address: \"", prefix,
-                     "coordinator\" }\nps { address: \"", prefix, "ps0\" }\n");
+                     " lost_after_ms: ", lost_after_ms, "\ncoordinator { address: \"", prefix_,
+                     "coordinator\" }\nps { address: \"", prefix_, "ps0\" }\n");
     for (int i = 0; i < workers; ++i) {
-      absl::StrAppend(&text, "worker { address: \"", prefix, "worker", i, "\" device: CPU }\n");
+      absl::StrAppend(&text, "worker { address: \"", prefix_, "worker", i, "\" device: CPU }\n");
     }
-    const std::string path = absl::StrCat(std::getenv("TEST_TMPDIR"), "/", name, ".textproto");
-    std::FILE* file = std::fopen(path.c_str(), "w");
+    path_ = absl::StrCat(std::getenv("TEST_TMPDIR"), "/", name, ".textproto");
+    std::FILE* file = std::fopen(path_.c_str(), "w");
     ASSERT_NE(file, nullptr);
     std::fputs(text.c_str(), file);
     std::fclose(file);
@@ -48,11 +49,11 @@ class ProcessTest : public ::testing::Test {
     for (int i = 0; i < workers; ++i) {
       const std::string fault = i < std::ssize(faults) ? faults[i] : "";
       Start(absl::StrCat("worker/", i),
-            {"worker/worker", absl::StrCat("--task=", i), "--fault=" + fault}, path);
+            {"worker/worker", absl::StrCat("--task=", i), "--fault=" + fault});
     }
-    Start("ps/0", {"ps_server/ps_server", "--task=0"}, path);
-    Start("coordinator/0", {"coordinator/coordinator", "serve"}, path);
-    client_ = JobClient::Create(prefix + "coordinator", absl::Seconds(5));
+    Start("ps/0", {"ps_server/ps_server", "--task=0"});
+    Start("coordinator/0", {"coordinator/coordinator", "serve"});
+    client_ = JobClient::Create(prefix_ + "coordinator", absl::Seconds(5));
     ASSERT_TRUE(PollUntil(kLong, [&] { return client_->Info().ok(); }));
   }
 
@@ -76,6 +77,13 @@ class ProcessTest : public ::testing::Test {
     Subprocess& process = processes_.at(task);
     EXPECT_TRUE(PollUntil(absl::Seconds(15), [&] { return process.TryWait().has_value(); }));
     return process.TryWait().value_or(ProcessEnd{.code = -1});
+  }
+
+  // After it was killed and has ended.
+  void Restart(const std::string& task, const std::vector<std::string>& argv) {
+    processes_.erase(task);
+    killed_.erase(task);
+    Start(task, argv);
   }
 
   std::string Submit(const Job& job) {
@@ -128,15 +136,18 @@ class ProcessTest : public ::testing::Test {
   std::map<std::string, Subprocess> processes_;
   std::map<std::string, bool> killed_;
   std::unique_ptr<JobClient> client_;
+  std::string prefix_;  // of all addresses
 
  private:
-  void Start(const std::string& task, std::vector<std::string> argv, const std::string& cluster) {
+  void Start(const std::string& task, std::vector<std::string> argv) {
     argv[0] = absl::StrCat("./", argv[0]);
-    argv.push_back("--cluster=" + cluster);
+    argv.push_back("--cluster=" + path_);
     auto process = Subprocess::Start(argv, {.pipe_stdout = false, .pipe_stderr = false});
     ASSERT_OK(process.status());
     processes_.emplace(task, *std::move(process));
   }
+
+  std::string path_;  // the cluster file
 };
 
 TEST_F(ProcessTest, AKilledWorkerStopsNothingAndEveryBlockIsVisited) {
@@ -239,6 +250,79 @@ TEST_F(ProcessTest, AKilledParameterServerFailsTheJobByNameWithinFiveSeconds) {
   EXPECT_LE(Clock::Real()->Now() - killed, absl::Seconds(5));
   EXPECT_EQ(end.summary().state(), FAILED);
   EXPECT_THAT(end.summary().reason(), ::testing::HasSubstr("ps/0"));
+}
+
+// A shard that is stopped may have pushes of the killed worker in its socket, and serves
+// them when it wakes: until it has closed that session, nobody repeats its blocks.
+TEST_F(ProcessTest, AStoppedParameterServerIsWaitedFor) {
+  ASSERT_NO_FATAL_FAILURE(Launch(2, 100, 500));
+  const std::string id = Submit(EndlessJob());
+  Await(id, [](const auto& d) { return Steps(d, 0) > 50 && Steps(d, 1) > 50; });
+  Signal("ps/0", SIGSTOP);
+  Await(id, [](const auto& d) { return HasEvent(d, "shard_silent", "ps/0"); });
+  Signal("worker/0", SIGKILL);
+  const JobDescription lost =
+      Await(id, [](const auto& d) { return HasEvent(d, "worker_lost", "worker/0"); });
+  EXPECT_EQ(lost.summary().state(), RUNNING);
+  EXPECT_FALSE(HasEvent(lost, "blocks_released", "worker/0"));
+  Signal("ps/0", SIGCONT);
+  const JobDescription back = Await(id, [&](const auto& d) {
+    return HasEvent(d, "blocks_released", "worker/0") && Steps(d, 1) > Steps(lost, 1) + 50;
+  });
+  EXPECT_EQ(back.summary().state(), RUNNING);
+  EXPECT_TRUE(HasEvent(back, "shard_back", "ps/0"));
+  ASSERT_OK(client_->Cancel(id).status());
+  Await(id, Ended);
+}
+
+// Numbers begin at 1 again in a new life of the coordinator: what it assigns must not
+// look like what the workers and shards had before.
+TEST_F(ProcessTest, ANewCoordinatorRunsNewJobsAndDeletesWhatTheOldOneLeft) {
+  ASSERT_NO_FATAL_FAILURE(Launch(2, 100, 500));
+  const std::string old_id = Submit(EndlessJob());
+  Await(old_id, [](const auto& d) { return Steps(d, 0) > 50 && Steps(d, 1) > 50; });
+  ASSERT_OK(client_->Cancel(old_id).status());
+  Await(old_id, Ended);
+  Signal("coordinator/0", SIGKILL);
+  AwaitExit("coordinator/0");
+  ASSERT_NO_FATAL_FAILURE(Restart("coordinator/0", {"coordinator/coordinator", "serve"}));
+  ASSERT_TRUE(PollUntil(kLong, [&] { return client_->Info().ok(); }));
+  Job job = SyntheticJob(640, 0);
+  job.mutable_stop()->clear_epochs();
+  job.mutable_stop()->set_steps(50);
+  const std::string id = Submit(job);
+  const JobDescription end = Await(id, Ended);
+  EXPECT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
+  EXPECT_EQ(end.counts().steps(), 50u);
+  EXPECT_EQ(end.counts().pushes(), 50u);
+  EXPECT_EQ(end.counts().duplicates(), 0u);
+  const auto orphans = [&] {
+    const auto list = client_->List();
+    EXPECT_OK(list.status());
+    return list.ok() ? list->orphan_size() : -1;
+  };
+  EXPECT_TRUE(PollUntil(kLong, [&] { return orphans() == 1; }));
+  EXPECT_EQ(client_->List()->orphan(0).job(), old_id);
+  if (id != old_id) {  // Else the name is the new job's, which goes first.
+    ASSERT_OK(client_->Delete(old_id).status());
+    EXPECT_TRUE(PollUntil(kLong, [&] { return orphans() == 0; }));
+  }
+}
+
+TEST_F(ProcessTest, ASliceThatSomebodyDeletesFailsTheJobByName) {
+  ASSERT_NO_FATAL_FAILURE(Launch(1, 100, 500));
+  const std::string id = Submit(EndlessJob());
+  Await(id, [](const auto& d) { return Steps(d, 0) > 50; });
+  const auto shard = ShardControl::Create(prefix_ + "ps0", absl::Seconds(5));
+  ASSERT_OK_AND_ASSIGN(const ShardStatusReply status, shard->GetStatus(""));
+  ASSERT_EQ(status.job_size(), 1);
+  EXPECT_THAT(shard->DeleteJob(id, status.job(0).job_term(), /*term=*/0),
+              testing::StatusIs(absl::StatusCode::kFailedPrecondition,
+                                ::testing::HasSubstr("an earlier one")));
+  ASSERT_OK(shard->DeleteJob(id, status.job(0).job_term(), status.term()));
+  const JobDescription end = Await(id, Ended);
+  EXPECT_EQ(end.summary().state(), FAILED);
+  EXPECT_THAT(end.summary().reason(), ::testing::HasSubstr("has no slice of it any more"));
 }
 
 }  // namespace

@@ -182,7 +182,7 @@ Job MakeJob(const Problem& problem, const Samples& samples, const std::string& v
   job.mutable_train()->mutable_npy()->set_images(values);
   job.mutable_train()->mutable_npy()->set_labels(
       std::filesystem::absolute(absl::StrCat(kData, problem.data, "-labels.npy")));
-  job.set_batch_size(512);
+  job.set_batch_size(128);
   job.mutable_sandblaster()->set_l2(problem.l2);
   job.mutable_sandblaster()->set_max_iterations(problem.max_iterations);
   return job;

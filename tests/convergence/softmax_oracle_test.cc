@@ -27,10 +27,10 @@ using testing::SoftmaxRegression;
 using testing::TestCluster;
 
 constexpr char kPreset[] = "configs/job/sandblaster_softmax.textproto";
-constexpr size_t kFeatures = 784;
+constexpr uint32_t kFeatures = 784;
 
 absl::StatusOr<std::unique_ptr<SoftmaxRegression>> Objective(const Job& job) {
-  ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), kFeatures));
+  ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), {kFeatures}));
   const size_t examples = source->examples();
   Batch batch(examples, kFeatures);
   std::vector<uint32_t> all(examples);

@@ -10,8 +10,11 @@
 #include "common/base/clock.h"
 #include "common/base/finite.h"
 #include "common/base/status.h"
+#include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
-#include "worker/data/open_dataset.h"
+#include "common/model/shard_map.h"
+#include "common/optimizer/range_kernel.h"
+#include "worker/data/job_data.h"
 #include "worker/data/permutation.h"
 #include "worker/downpour/gradient_clip.h"
 
@@ -61,15 +64,18 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
   std::unique_ptr<Trainer> trainer(new Trainer(job, std::move(layout)));
   Trainer& t = *trainer;
   const size_t values = InputSize(t.layout_);
-  ASSIGN_OR_RETURN(t.train_, OpenDataset(job.train(), values));
+  ASSIGN_OR_RETURN(JobData data, OpenJobData(job, OpenerFor(job.model())));
+  t.train_ = std::move(data.train);
+  t.test_ = std::move(data.test);
   if (job.has_test()) {
-    ASSIGN_OR_RETURN(t.test_, OpenDataset(job.test(), values));
     const uint32_t batch = job.evaluation().batch_size();
     t.evaluation_batch_ = Batch(batch == 0 ? kDefaultEvaluationBatch : batch, values);
   } else if (job.stop().target_accuracy() > 0) {
     return absl::InvalidArgumentError("stop.target_accuracy needs a test set");
   }
-  ASSIGN_OR_RETURN(t.optimizer_, OptimizerKernel::Create(job.downpour().optimizer()));
+  const Slice all{0, t.layout_.size()};
+  ASSIGN_OR_RETURN(t.optimizer_,
+                   CreateRangeKernel(job.downpour().optimizer(), BiasRanges(t.layout_, all), all));
   ASSIGN_OR_RETURN(t.network_, CreateNetwork(options.backend, job.model(), t.layout_,
                                              NetworkOptions{options.threads}));
   Initialize(t.layout_, job.seed(), 0, t.parameters_.span());

@@ -87,8 +87,8 @@ class Trainer {
 
   const Job job_;
   const ParameterLayout layout_;
-  std::unique_ptr<DataSource> train_;
-  std::unique_ptr<DataSource> test_;  // null: no evaluation
+  std::shared_ptr<const DataSource> train_;
+  std::shared_ptr<const DataSource> test_;  // null: no evaluation
   std::unique_ptr<OptimizerKernel> optimizer_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<Prefetcher> prefetcher_;

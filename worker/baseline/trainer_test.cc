@@ -52,7 +52,7 @@ std::vector<TrainingReport> Train(Trainer& trainer) {
 std::vector<float> PlainSgd(const Job& job, uint64_t steps, uint32_t n_fetch, uint32_t n_push) {
   const ParameterLayout layout = *ParameterLayout::Create(job.model());
   const auto network = *CreateNetwork(BackendKind::kCpu, job.model(), layout, NetworkOptions{});
-  const auto source = *OpenDataset(job.train(), 12);
+  const auto source = *OpenDataset(job.train(), {12});
   std::vector<float> w(layout.size());
   Initialize(layout, job.seed(), 0, w);
   std::vector<float> seen;

@@ -21,7 +21,7 @@ Dataset FashionMnist(const std::string& part) {
 TEST(FashionMnistTest, HasItsPublishedSizesClassesAndMean) {
   for (const auto& [part, examples] :
        std::vector<std::pair<std::string, uint64_t>>{{"train", 60'000}, {"t10k", 10'000}}) {
-    ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(FashionMnist(part), 784));
+    ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(FashionMnist(part), {784}));
     ASSERT_EQ(source->examples(), examples);
     Batch batch(examples, 784);
     std::vector<uint32_t> all(examples);

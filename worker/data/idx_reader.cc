@@ -7,11 +7,12 @@
 #include "common/base/status.h"
 #include "common/data/idx_header.h"
 #include "worker/data/data_file.h"
+#include "worker/data/in_memory_dataset.h"
 
 namespace monsoon {
 
-absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source, uint64_t limit,
-                                                    const Normalisation& normalisation) {
+absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source,
+                                                    const ReadOptions& options) {
   ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(source.images()));
   ASSIGN_OR_RETURN(const IdxHeader labels, ReadIdxHeader(source.labels()));
   if (images.shape.size() < 2) {
@@ -23,16 +24,20 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source, uin
         absl::StrCat(source.labels(), " does not hold one label for each of the ", images.shape[0],
                      " images of ", source.images()));
   }
+  const std::vector<uint64_t> shape(images.shape.begin(), images.shape.end());
+  RETURN_IF_ERROR(CheckOrder(source.images(), shape, options));
   ASSIGN_OR_RETURN(std::vector<uint8_t> pixels,
                    ReadDataFile(source.images(), images.data_offset, images.data_bytes));
   ASSIGN_OR_RETURN(const std::vector<uint8_t> classes,
                    ReadDataFile(source.labels(), labels.data_offset, labels.data_bytes));
-  const uint64_t examples = limit == 0 ? classes.size() : std::min<uint64_t>(limit, classes.size());
+  const uint64_t examples =
+      options.limit == 0 ? classes.size() : std::min<uint64_t>(options.limit, classes.size());
   pixels.resize(pixels.size() / classes.size() * examples);
+  ToModelOrder(shape, options, &pixels);
   return std::unique_ptr<DataSource>(new InMemoryDataset(
       std::move(pixels), {},
       std::vector<uint32_t>(classes.begin(), classes.begin() + static_cast<int64_t>(examples)),
-      normalisation));
+      options.normalisation));
 }
 
 }  // namespace monsoon

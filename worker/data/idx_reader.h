@@ -5,13 +5,14 @@
 
 #include "absl/status/statusor.h"
 #include "proto/dataset.pb.h"
-#include "worker/data/in_memory_dataset.h"
+#include "worker/data/data_source.h"
+#include "worker/data/read_options.h"
 
 namespace monsoon {
 
-// The first `limit` samples (0: all). InvalidArgument or DataLoss name the
-// file: headers that do not fit each other, cut or damaged content.
-absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source, uint64_t limit,
-                                                    const Normalisation& normalisation);
+// InvalidArgument or DataLoss name the file: headers that do not fit each other
+// or the model, cut or damaged content.
+absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source,
+                                                    const ReadOptions& options);
 
 }  // namespace monsoon

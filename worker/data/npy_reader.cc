@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/data/npy_header.h"
 #include "worker/data/data_file.h"
+#include "worker/data/in_memory_dataset.h"
 
 namespace monsoon {
 namespace {
@@ -67,21 +68,23 @@ absl::Status CheckHeaders(const NpySource& source, const NpyHeader& images,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DataSource>> ReadNpy(const NpySource& source, uint64_t limit,
-                                                    const Normalisation& normalisation) {
+absl::StatusOr<std::unique_ptr<DataSource>> ReadNpy(const NpySource& source,
+                                                    const ReadOptions& options) {
   ASSIGN_OR_RETURN(const NpyHeader images, ReadNpyHeader(source.images()));
   ASSIGN_OR_RETURN(const NpyHeader label_header, ReadNpyHeader(source.labels()));
   RETURN_IF_ERROR(CheckHeaders(source, images, label_header));
+  RETURN_IF_ERROR(CheckOrder(source.images(), images.shape, options));
   const uint64_t all = images.shape[0];
-  const uint64_t examples = limit == 0 ? all : std::min(limit, all);
+  const uint64_t examples = options.limit == 0 ? all : std::min(options.limit, all);
   ASSIGN_OR_RETURN(std::vector<uint32_t> labels,
                    ReadLabels(source.labels(), label_header, examples));
   ASSIGN_OR_RETURN(std::vector<uint8_t> bytes,
                    ReadDataFile(source.images(), images.data_offset, images.data_bytes));
   bytes.resize(bytes.size() / all * examples);
   if (images.type == NpyType::kUint8) {
+    ToModelOrder(images.shape, options, &bytes);
     return std::unique_ptr<DataSource>(
-        new InMemoryDataset(std::move(bytes), {}, std::move(labels), normalisation));
+        new InMemoryDataset(std::move(bytes), {}, std::move(labels), options.normalisation));
   }
   std::vector<float> floats(bytes.size() / sizeof(float));
   std::memcpy(floats.data(), bytes.data(), floats.size() * sizeof(float));
@@ -92,8 +95,9 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadNpy(const NpySource& source, uin
                                                      " is not finite"));
     }
   }
+  ToModelOrder(images.shape, options, &floats);
   return std::unique_ptr<DataSource>(
-      new InMemoryDataset({}, std::move(floats), std::move(labels), normalisation));
+      new InMemoryDataset({}, std::move(floats), std::move(labels), options.normalisation));
 }
 
 }  // namespace monsoon

@@ -5,14 +5,15 @@
 
 #include "absl/status/statusor.h"
 #include "proto/dataset.pb.h"
-#include "worker/data/in_memory_dataset.h"
+#include "worker/data/data_source.h"
+#include "worker/data/read_options.h"
 
 namespace monsoon {
 
-// The first `limit` samples (0: all). Images are float32 (finite) or uint8
+// Images are float32 (finite) or uint8
 // [n, ...], labels any integer type [n], not negative. InvalidArgument or
 // DataLoss name the file and what is wrong.
-absl::StatusOr<std::unique_ptr<DataSource>> ReadNpy(const NpySource& source, uint64_t limit,
-                                                    const Normalisation& normalisation);
+absl::StatusOr<std::unique_ptr<DataSource>> ReadNpy(const NpySource& source,
+                                                    const ReadOptions& options);
 
 }  // namespace monsoon

@@ -111,7 +111,7 @@ TEST_F(OpenDatasetTest, IdxPlainAndCompressedGiveTheSameSamples) {
   uint64_t fingerprints[2];
   int i = 0;
   for (const Dataset& dataset : {plain, compressed}) {
-    ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(dataset, 6));
+    ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(dataset, {6}));
     EXPECT_EQ(source->examples(), 5u);
     Batch batch(3, 6);
     source->Gather(std::vector<uint32_t>{4, 1}, &batch);
@@ -127,11 +127,11 @@ TEST_F(OpenDatasetTest, IdxPlainAndCompressedGiveTheSameSamples) {
 
 TEST_F(OpenDatasetTest, LimitAndNormalisation) {
   Dataset dataset = Idx(Write("i", IdxImages(5)), Write("l", IdxLabels(5)));
-  ASSERT_OK_AND_ASSIGN(const auto all, OpenDataset(dataset, 6));
+  ASSERT_OK_AND_ASSIGN(const auto all, OpenDataset(dataset, {6}));
   dataset.set_limit(2);
   dataset.set_mean(0.5);
   dataset.set_scale(2);
-  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(dataset, 6));
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(dataset, {6}));
   EXPECT_EQ(source->examples(), 2u);
   EXPECT_NE(source->Fingerprint(), all->Fingerprint());
   Batch batch(1, 6);
@@ -142,9 +142,9 @@ TEST_F(OpenDatasetTest, LimitAndNormalisation) {
 TEST_F(OpenDatasetTest, TheFingerprintSeesOneChangedByte) {
   const std::string labels = Write("l", IdxLabels(5));
   std::string bytes = IdxImages(5);
-  ASSERT_OK_AND_ASSIGN(const auto one, OpenDataset(Idx(Write("i", bytes), labels), 6));
+  ASSERT_OK_AND_ASSIGN(const auto one, OpenDataset(Idx(Write("i", bytes), labels), {6}));
   bytes.back() ^= 1;
-  ASSERT_OK_AND_ASSIGN(const auto two, OpenDataset(Idx(Write("j", bytes), labels), 6));
+  ASSERT_OK_AND_ASSIGN(const auto two, OpenDataset(Idx(Write("j", bytes), labels), {6}));
   EXPECT_NE(one->Fingerprint(), two->Fingerprint());
 }
 
@@ -153,8 +153,8 @@ TEST_F(OpenDatasetTest, NpyFloatsAndBytesWithAnyIntegerLabels) {
   const std::string bytes = Write("b.npy", Npy("|u1", "2, 3", Raw<uint8_t>({0, 51, 255, 1, 2, 3})));
   const std::string wide = Write("w.npy", Npy("<i8", "2,", Raw<int64_t>({7, 2})));
   const std::string narrow = Write("n.npy", Npy("|u1", "2,", Raw<uint8_t>({7, 200})));
-  ASSERT_OK_AND_ASSIGN(const auto one, OpenDataset(NpyFiles(floats, wide), 3));
-  ASSERT_OK_AND_ASSIGN(const auto two, OpenDataset(NpyFiles(bytes, narrow), 3));
+  ASSERT_OK_AND_ASSIGN(const auto one, OpenDataset(NpyFiles(floats, wide), {3}));
+  ASSERT_OK_AND_ASSIGN(const auto two, OpenDataset(NpyFiles(bytes, narrow), {3}));
   Batch batch(2, 3);
   one->Gather(std::vector<uint32_t>{1, 0}, &batch);
   EXPECT_EQ(std::vector<float>(batch.inputs.data(), batch.inputs.data() + 6),
@@ -165,19 +165,63 @@ TEST_F(OpenDatasetTest, NpyFloatsAndBytesWithAnyIntegerLabels) {
   EXPECT_EQ(batch.labels, (std::vector<uint32_t>{7, 200}));
 }
 
+// Pixel (h, w) of channel c has the value 100 c + 10 h + w.
+TEST_F(OpenDatasetTest, ChannelsLastImagesComeAsTheModelHasThem) {
+  std::vector<float> last;
+  std::vector<uint8_t> last_bytes;
+  std::vector<float> first;
+  for (int sample = 0; sample < 2; ++sample) {
+    for (int h = 0; h < 3; ++h) {
+      for (int w = 0; w < 4; ++w) {
+        for (int c = 0; c < 2; ++c) {
+          last.push_back(static_cast<float>(100 * c + 10 * h + w + 1000 * sample));
+          last_bytes.push_back(static_cast<uint8_t>(100 * c + 10 * h + w + sample));
+        }
+      }
+    }
+    for (int c = 0; c < 2; ++c) {
+      for (int h = 0; h < 3; ++h) {
+        for (int w = 0; w < 4; ++w) {
+          first.push_back(static_cast<float>(100 * c + 10 * h + w + 1000 * sample));
+        }
+      }
+    }
+  }
+  const std::string labels = Write("l.npy", Npy("|u1", "2,", Raw<uint8_t>({0, 1})));
+  Dataset floats = NpyFiles(Write("f.npy", Npy("<f4", "2, 3, 4, 2", Raw(last))), labels);
+  Dataset bytes = NpyFiles(Write("b.npy", Npy("|u1", "2, 3, 4, 2", Raw(last_bytes))), labels);
+  const std::vector<uint32_t> input = {2, 3, 4};
+  EXPECT_THAT(OpenDataset(floats, input).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("f.npy"), HasSubstr("[3, 4, 2]"), HasSubstr("[2, 3, 4]"),
+                             HasSubstr("layout: NHWC"))));
+  floats.set_layout(Dataset::NHWC);
+  bytes.set_layout(Dataset::NHWC);
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(floats, input));
+  ASSERT_OK_AND_ASSIGN(const auto byte_source, OpenDataset(bytes, input));
+  Batch batch(2, 24), byte_batch(2, 24);
+  source->Gather(std::vector<uint32_t>{0, 1}, &batch);
+  byte_source->Gather(std::vector<uint32_t>{0, 1}, &byte_batch);
+  for (size_t i = 0; i < 48; ++i) {
+    EXPECT_EQ(batch.inputs.data()[i], first[i]) << i;
+    const int in_byte = static_cast<int>(first[i]) % 1000 + static_cast<int>(first[i]) / 1000;
+    EXPECT_FLOAT_EQ(byte_batch.inputs.data()[i], static_cast<float>(in_byte) / 255.0f) << i;
+  }
+}
+
 TEST_F(OpenDatasetTest, NpyErrorsNameTheFileAndTheValue) {
   const float nan = std::nanf("");
   const std::string bad = Write("nan.npy", Npy("<f4", "2, 2", Raw<float>({1, 2, 3, nan})));
   const std::string good = Write("good.npy", Npy("<f4", "2, 2", Raw<float>({1, 2, 3, 4})));
   const std::string labels = Write("l.npy", Npy("<i4", "2,", Raw<int32_t>({0, 1})));
   const std::string negative = Write("neg.npy", Npy("<i4", "2,", Raw<int32_t>({0, -1})));
-  EXPECT_THAT(OpenDataset(NpyFiles(bad, labels), 2).status(),
+  EXPECT_THAT(OpenDataset(NpyFiles(bad, labels), {2}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr(bad), HasSubstr("sample 1"), HasSubstr("not finite"))));
-  EXPECT_THAT(OpenDataset(NpyFiles(good, negative), 2).status(),
+  EXPECT_THAT(OpenDataset(NpyFiles(good, negative), {2}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr(negative), HasSubstr("label -1 of sample 1"))));
-  EXPECT_THAT(OpenDataset(NpyFiles(labels, good), 2).status(),
+  EXPECT_THAT(OpenDataset(NpyFiles(labels, good), {2}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(labels)));
 }
 
@@ -199,7 +243,7 @@ TEST_F(OpenDatasetTest, DamagedFilesAreNamed) {
   const std::string plain_long = Write("plain_long", IdxImages(2000) + "x");
   for (const std::string& path :
        {cut, flipped, wrong_crc, garbage, text, plain_cut, plain_long, folder_ + "/missing"}) {
-    const absl::Status status = OpenDataset(Idx(path, labels), 6).status();
+    const absl::Status status = OpenDataset(Idx(path, labels), {6}).status();
     EXPECT_FALSE(status.ok()) << path;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path));
   }
@@ -207,14 +251,14 @@ TEST_F(OpenDatasetTest, DamagedFilesAreNamed) {
 
 TEST_F(OpenDatasetTest, RefusesWhatDoesNotFit) {
   const std::string images = Write("i", IdxImages(5));
-  EXPECT_THAT(OpenDataset(Idx(images, Write("l4", IdxLabels(4))), 6).status(),
+  EXPECT_THAT(OpenDataset(Idx(images, Write("l4", IdxLabels(4))), {6}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("l4")));
-  EXPECT_THAT(OpenDataset(Idx(images, images), 6).status(),
+  EXPECT_THAT(OpenDataset(Idx(images, images), {6}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("label")));
   EXPECT_THAT(
-      OpenDataset(Idx(images, Write("l", IdxLabels(5))), 784).status(),
+      OpenDataset(Idx(images, Write("l", IdxLabels(5))), {784}).status(),
       StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("6 values"), HasSubstr("784"))));
-  EXPECT_THAT(OpenDataset(Dataset(), 6).status(),
+  EXPECT_THAT(OpenDataset(Dataset(), {6}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no source")));
 }
 

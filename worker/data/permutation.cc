@@ -34,20 +34,23 @@ std::vector<uint32_t> BatchSample(uint64_t seed, uint64_t size, uint32_t example
   return sample;
 }
 
-uint64_t BlockLayout::batches(uint64_t block) const {
+uint64_t BlockLayout::size(uint64_t block, uint64_t granted) const {
   CHECK_LT(block, blocks());
-  const uint64_t begin = block * block_examples;
-  const uint64_t size = std::min<uint64_t>(block_examples, examples - begin);
-  return (size + batch_size - 1) / batch_size;
+  const uint64_t size = std::min<uint64_t>(block_examples, examples - block * block_examples);
+  return granted == 0 ? size : std::min(size, granted);
+}
+
+uint64_t BlockLayout::batches(uint64_t block, uint64_t granted) const {
+  return (size(block, granted) + batch_size - 1) / batch_size;
 }
 
 std::span<const uint32_t> BlockLayout::Batch(std::span<const uint32_t> permutation, uint64_t block,
-                                             uint64_t batch) const {
+                                             uint64_t batch, uint64_t granted) const {
   CHECK_EQ(permutation.size(), examples);
-  CHECK_LT(batch, batches(block));
-  const uint64_t end = std::min<uint64_t>((block + 1) * block_examples, examples);
-  const uint64_t begin = block * block_examples + batch * batch_size;
-  return permutation.subspan(begin, std::min<uint64_t>(batch_size, end - begin));
+  CHECK_LT(batch, batches(block, granted));
+  const uint64_t begin = batch * batch_size;
+  return permutation.subspan(block * block_examples + begin,
+                             std::min<uint64_t>(batch_size, size(block, granted) - begin));
 }
 
 uint32_t BlockExamples(uint32_t block_examples, uint32_t batch_size) {

@@ -24,11 +24,13 @@ struct BlockLayout {
   uint32_t batch_size = 1;
 
   uint64_t blocks() const { return (examples + block_examples - 1) / block_examples; }
-  // Batches of block `block`; the last one may be short.
-  uint64_t batches(uint64_t block) const;
+  // Samples of block `block`, of which `granted` may be trained on; 0: all.
+  uint64_t size(uint64_t block, uint64_t granted = 0) const;
+  // Batches of these samples; the last one may be short.
+  uint64_t batches(uint64_t block, uint64_t granted = 0) const;
   // The slice of the epoch's permutation that batch `batch` of `block` has.
   std::span<const uint32_t> Batch(std::span<const uint32_t> permutation, uint64_t block,
-                                  uint64_t batch) const;
+                                  uint64_t batch, uint64_t granted = 0) const;
 };
 
 // The job's block size: `block_examples`, or 8 batches where it is 0.

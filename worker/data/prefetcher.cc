@@ -110,13 +110,13 @@ void Prefetcher::Run() {
 
 void Prefetcher::GatherBlock(const BlockKey& block) {
   const std::vector<uint32_t>& permutation = Permutation(block.epoch);
-  const uint64_t batches = layout_.batches(block.block);
+  const uint64_t batches = layout_.batches(block.block, block.granted);
   for (uint64_t i = 0; i < batches; ++i) {
     std::unique_ptr<PrefetchedBatch> batch = WaitForRoom();
     if (batch == nullptr) {
       return;
     }
-    source_->Gather(layout_.Batch(permutation, block.block, i), &batch->batch);
+    source_->Gather(layout_.Batch(permutation, block.block, i, block.granted), &batch->batch);
     batch->block = block;
     batch->last_of_block = i + 1 == batches;
     MutexLock lock(&mutex_);

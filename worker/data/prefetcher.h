@@ -31,6 +31,7 @@ namespace monsoon {
 struct BlockKey {
   uint32_t epoch = 0;
   uint64_t block = 0;
+  uint64_t granted = 0;  // of its samples, from its beginning; 0: all
   bool operator==(const BlockKey&) const = default;
 };
 

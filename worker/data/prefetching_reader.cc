@@ -33,7 +33,7 @@ absl::Status PrefetchingReader::Append(const BlockId& block) {
                      prefetcher_.layout().blocks(), " blocks of ",
                      prefetcher_.layout().block_examples, " examples"));
   }
-  prefetcher_.AddBlock({block.epoch(), block.block()});
+  prefetcher_.AddBlock({block.epoch(), block.block(), block.examples()});
   blocks_.push_back(block);
   return absl::OkStatus();
 }

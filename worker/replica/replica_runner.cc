@@ -8,11 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/memory/aligned_floats.h"
 #include "worker/backend/backend.h"
-#include "worker/data/open_dataset.h"
+#include "worker/data/job_data.h"
 #include "worker/downpour/local_updater.h"
 #include "worker/group/breaking_network.h"
 #include "worker/group/evaluator.h"
@@ -24,14 +25,6 @@ namespace {
 constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
 // Train and test of one job.
 constexpr size_t kDatasetsKept = 2;
-
-size_t InputValues(const Model& model) {
-  size_t values = 1;
-  for (const uint32_t extent : model.input_shape()) {
-    values *= extent;
-  }
-  return values;
-}
 
 ComputePrecision PrecisionOf(const Job& job) {
   switch (job.compute_precision()) {
@@ -62,8 +55,9 @@ std::vector<std::string> Files(const Dataset& dataset) {
 }
 
 // Differs for another description, and for a file that was replaced or written.
-std::string DatasetKey(const Dataset& dataset, size_t values) {
-  std::string key = absl::StrCat(values, ":", dataset.SerializeAsString());
+std::string DatasetKey(const Dataset& dataset, const Model& model) {
+  std::string key =
+      absl::StrCat(absl::StrJoin(model.input_shape(), ","), ":", dataset.SerializeAsString());
   for (const std::string& file : Files(dataset)) {
     struct stat info {};
     stat(file.c_str(), &info);  // Whoever opens it tells the errors.
@@ -99,11 +93,10 @@ ReplicaRunner::ReplicaRunner(const Options& options, ReplicaClient* coordinator)
 
 absl::StatusOr<std::shared_ptr<const DataSource>> ReplicaRunner::Open(const Dataset& dataset,
                                                                       const Model& model) {
-  const size_t values = InputValues(model);
-  const std::string key = DatasetKey(dataset, values);
+  const std::string key = DatasetKey(dataset, model);
   std::shared_ptr<const DataSource>& source = opened_[key];
   if (source == nullptr) {
-    absl::StatusOr<std::unique_ptr<DataSource>> opened = OpenDataset(dataset, values);
+    absl::StatusOr<std::shared_ptr<const DataSource>> opened = OpenerFor(model)(dataset);
     if (!opened.ok()) {
       opened_.erase(key);
       return absl::DataLossError(
@@ -138,10 +131,9 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
   }
-  ASSIGN_OR_RETURN(resources->train, Open(job.train(), job.model()));
-  if (job.has_test()) {
-    ASSIGN_OR_RETURN(resources->test, Open(job.test(), job.model()));
-  }
+  ASSIGN_OR_RETURN(resources->data, OpenJobData(job, [&](const Dataset& dataset) {
+                     return Open(dataset, job.model());
+                   }));
   RETURN_IF_ERROR(MakeGroup(stats, resources));
   ASSIGN_OR_RETURN(resources->client, Connect(resources->joined.client_options));
   if (job.has_sandblaster()) {
@@ -193,7 +185,7 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
       DownpourRunnerOptions::From(job, options_.task), &joined.layout, resources->client.get(),
       resources->group.get(), std::move(local), stats, control, options_.clock);
   resources->reader =
-      std::make_unique<PrefetchingReader>(resources->train.get(), job, options_.replicas);
+      std::make_unique<PrefetchingReader>(resources->data.train.get(), job, options_.replicas);
   return absl::OkStatus();
 }
 
@@ -201,7 +193,7 @@ void ReplicaRunner::AddSandblaster(StatsCollector* stats, SessionControl* contro
                                    SessionResources* resources) {
   const Job& job = resources->joined.job;
   resources->contribution_reader =
-      std::make_unique<ContributionReader>(resources->train.get(), job, options_.replicas);
+      std::make_unique<ContributionReader>(resources->data.train.get(), job, options_.replicas);
   ContributionRunnerOptions options;
   options.floats = resources->joined.layout.size();
   options.seed = job.seed();
@@ -227,7 +219,7 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
   parts.control = control;
   parts.clock = options_.clock;
   parts.evaluate = [&]() -> absl::StatusOr<EvaluationResult> {
-    if (resources.test == nullptr) {
+    if (resources.data.test == nullptr) {
       return absl::InvalidArgumentError("an evaluation was asked for, but the job has no test set");
     }
     if (evaluated == nullptr) {
@@ -237,7 +229,7 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
     RETURN_IF_ERROR(FetchForEvaluation(resources.client.get(), control, evaluated->span(), stats));
     resources.group->SetParameters(evaluated);
     absl::StatusOr<EvaluationResult> result =
-        EvaluateAll(resources.group.get(), *resources.test, job.evaluation().batch_size(),
+        EvaluateAll(resources.group.get(), *resources.data.test, job.evaluation().batch_size(),
                     [&] { return control->state() == SessionControl::State::kStop; });
     resources.group->Reclaim(&evaluated);
     return result;
@@ -261,20 +253,20 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
   }
   const JoinedJob& joined = resources.joined;
   const Job& job = joined.job;
-  absl::Status same = CheckData(job.train(), joined.train_fingerprint, *resources.train);
-  if (same.ok() && resources.test != nullptr) {
-    same = CheckData(job.test(), joined.test_fingerprint, *resources.test);
+  absl::Status same = CheckData(job.train(), joined.train_fingerprint, *resources.data.train);
+  if (same.ok() && resources.data.test != nullptr) {
+    same = CheckData(job.test(), joined.test_fingerprint, *resources.data.test);
   }
   if (!same.ok()) {
     return Failed(ReportFailureRequest::OTHER_DATA, same);
   }
-  stats->SetFingerprints(resources.train->Fingerprint(),
-                         resources.test == nullptr ? 0 : resources.test->Fingerprint());
+  stats->SetFingerprints(resources.data.train->Fingerprint(),
+                         resources.data.test == nullptr ? 0 : resources.data.test->Fingerprint());
   stats->SetBackends(resources.group->Fingerprints());
   LOG(INFO) << "session opened: job " << joined.session.job() << ", incarnation "
             << joined.session.incarnation() << ", " << joined.layout.parameters()
             << " parameters on " << joined.client_options.addresses.size() << " shards, "
-            << resources.train->examples() << " examples, " << resources.group->live()
+            << resources.data.train->examples() << " examples, " << resources.group->live()
             << " replicas of " << options_.threads << " threads";
   control->OnStop([client = resources.client.get()] { client->Cancel(); });
   SessionEnd end = RunPrepared(resources, stats, control);

@@ -18,6 +18,7 @@
 #include "ps_server/client/parameter_client.h"
 #include "worker/backend/backend.h"
 #include "worker/data/data_source.h"
+#include "worker/data/job_data.h"
 #include "worker/data/prefetching_reader.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/group/replica_group.h"
@@ -57,8 +58,7 @@ class ReplicaRunner {
   // What one session computes with.
   struct SessionResources {
     JoinedJob joined;
-    std::shared_ptr<const DataSource> train;
-    std::shared_ptr<const DataSource> test;  // null when the job has none
+    JobData data;
     std::unique_ptr<ReplicaGroup> group;
     std::unique_ptr<ParameterClient> client;
 

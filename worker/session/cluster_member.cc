@@ -6,8 +6,17 @@
 
 namespace monsoon {
 
-ClusterMember::ClusterMember(Options options, ReplicaClient* client)
-    : client_(client), membership_(std::move(options)) {}
+namespace {
+
+// The coordinator's cluster file has to change for a worker that is refused so.
+bool IsFinal(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
+}
+
+}  // namespace
+
+ClusterMember::ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused)
+    : client_(client), on_refused_(std::move(on_refused)), membership_(std::move(options)) {}
 
 ClusterMember::~ClusterMember() {
   {
@@ -59,22 +68,37 @@ void ClusterMember::Beat() {
     request = MakeRequest();
   }
   const absl::StatusOr<HeartbeatReply> reply = client_->Heartbeat(request);
-  MutexLock lock(&mutex_);
-  if (!reply.ok()) {
-    Missed(reply.status());
-  } else {
-    Apply(request, *reply);
+  bool may_join = true;
+  {
+    MutexLock lock(&mutex_);
+    if (stopping_) {
+      return;
+    }
+    if (!reply.ok()) {
+      may_join = Missed(reply.status());
+    } else {
+      Apply(request, *reply);
+    }
   }
   changed_.NotifyAll();
+  if (!may_join && on_refused_) {
+    on_refused_(reply.status());
+  }
 }
 
-void ClusterMember::Missed(const absl::Status& status) {
-  std::string trouble = status.ToString();
+bool ClusterMember::Missed(const absl::Status& status) {
+  if (IsFinal(status)) {
+    LOG(ERROR) << "this worker can never join: " << status.message();
+    stopping_ = true;  // no more beats
+    return false;
+  }
+  std::string trouble(status.message());
   if (reached_ || trouble_.empty()) {
     LOG(WARNING) << "no answer from the coordinator, trying again: " << trouble;
   }
   reached_ = false;
   trouble_ = std::move(trouble);
+  return true;
 }
 
 void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply& reply) {

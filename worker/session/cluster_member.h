@@ -8,6 +8,7 @@
 // before its stats and control end.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -28,8 +29,12 @@ class ClusterMember {
  public:
   using Options = ReplicaMembership::Options;
 
-  // `client` must outlive this.
-  ClusterMember(Options options, ReplicaClient* client);
+  // Called once, by the thread that beats, when the coordinator says that this worker
+  // can never join: another cluster, a task that is not there, another version.
+  using OnRefused = std::function<void(const absl::Status&)>;
+
+  // `client` must outlive this. `on_refused` may be null.
+  ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused = nullptr);
   ~ClusterMember();
 
   // Beats in a thread of its own from now on.
@@ -55,10 +60,12 @@ class ClusterMember {
   HeartbeatRequest MakeRequest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Apply(const HeartbeatRequest& request, const HeartbeatReply& reply)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Missed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False: the worker can never join.
+  bool Missed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
 
   ReplicaClient* const client_;
+  const OnRefused on_refused_;
 
   // One heartbeat at a time; before mutex_.
   Mutex beat_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);

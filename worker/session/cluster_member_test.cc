@@ -53,6 +53,27 @@ TEST_F(ClusterMemberTest, JoinsWithZeroAndKeepsItsIncarnation) {
   EXPECT_EQ(assignment->session().job(), "a-1");
 }
 
+TEST_F(ClusterMemberTest, AWorkerThatCanNeverJoinIsToldOnceWhy) {
+  for (const absl::Status& refusal :
+       {absl::FailedPreconditionError("belongs to cluster \"a\", the coordinator to \"b\""),
+        absl::NotFoundError("worker/1 is not in the cluster file, which has 1 workers")}) {
+    std::vector<absl::Status> told;
+    ClusterMember member({.cluster = "test", .task = 1, .pid = 42}, &coordinator_,
+                         [&told](const absl::Status& status) { told.push_back(status); });
+    answer_ = absl::UnavailableError("nobody there");
+    member.Beat();
+    answer_ = absl::AlreadyExistsError("worker/1 is running already as pid 7");
+    member.Beat();
+    EXPECT_THAT(told, ::testing::IsEmpty());  // these may pass
+    answer_ = refusal;
+    member.Beat();
+    const size_t beats = coordinator_.heartbeats().size();
+    member.Beat();
+    EXPECT_THAT(told, ::testing::ElementsAre(refusal));
+    EXPECT_EQ(coordinator_.heartbeats().size(), beats);
+  }
+}
+
 TEST_F(ClusterMemberTest, BringsTheSessionsFiguresAndIsHeard) {
   Beat(Joined(5, "a-1"));
   member_.Enter(answer_->assignment().session(), &stats_, &control_);

@@ -1,10 +1,13 @@
 #include "common/transport/grpc/channel.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/synchronization/mutex.h"
+#include "common/base/logging.h"
 #include "common/transport/frame/frame_codec.h"
 #include "grpc/grpc.h"
+#include "grpc/support/log.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -19,11 +22,18 @@ constexpr int kLongestReconnectMs = 1'000;
 // Room for gRPC's own framing.
 constexpr int kMessageSlackBytes = 64 << 10;
 
+// What matters of it comes back as a status, which the caller reports in its words.
+void LogOfGrpc(gpr_log_func_args* line) { LOG(DEBUG) << "gRPC: " << line->message; }
+
 }  // namespace
 
 void PrepareGrpc() {
   [[maybe_unused]] static const bool prepared = [] {
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+    // Whoever asks for gRPC's own lines gets them as gRPC writes them.
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) {
+      gpr_set_log_function(&LogOfGrpc);
+    }
     grpc_init();
     return true;
   }();

@@ -112,6 +112,33 @@ TEST(StatusConversionTest, KeepsCodeAndMessage) {
   }
 }
 
+TEST(StatusConversionTest, WhatGrpcSaysComesInPlainWords) {
+  const auto words = [](grpc::StatusCode code, const char* raw) {
+    return std::string(FromGrpcStatus(grpc::Status(code, raw)).message());
+  };
+  EXPECT_EQ(words(grpc::StatusCode::UNAVAILABLE,
+                  "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:9: "
+                  "Failed to connect to remote host: Connection refused"),
+            "connection refused");
+  EXPECT_EQ(words(grpc::StatusCode::UNAVAILABLE,
+                  "failed to connect to all addresses; last error: INTERNAL: ipv4:127.0.0.1:9: tcp "
+                  "handshaker shutdown"),
+            "no connection in time");
+  EXPECT_EQ(words(grpc::StatusCode::UNAVAILABLE, "Socket closed"), "the connection broke");
+  EXPECT_EQ(words(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"), "no answer in time");
+  EXPECT_EQ(words(grpc::StatusCode::UNAVAILABLE,
+                  "DNS resolution failed for nowhere:1: C-ares status is not ARES_SUCCESS"),
+            "its host name is not known");
+}
+
+TEST(StatusConversionTest, APeersOwnWordsStay) {
+  const absl::Status own = absl::UnavailableError("ps/1 (lost: connection refused, Socket closed)");
+  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(own)), own);
+  EXPECT_TRUE(IsFromPeer(ToGrpcStatus(own)));
+  EXPECT_FALSE(IsFromPeer(grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed")));
+  EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok());
+}
+
 TEST(PortFileTest, HoldsTheAddressOrNamesTheFile) {
   const std::string path = absl::StrCat(std::getenv("TEST_TMPDIR"), "/port");
   ASSERT_OK(WritePortFile(path, "localhost:1234"));

@@ -1,14 +1,94 @@
 #include "common/transport/grpc/status_conversion.h"
 
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status.h"
+
 namespace monsoon {
+namespace {
+
+// gRPC tells these apart in its text only.
+bool SaysNobodyListens(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && !IsFromPeer(status) &&
+         (absl::StrContains(status.error_message(), "Connection refused") ||
+          absl::StrContains(status.error_message(), "No such file or directory"));
+}
+
+struct Words {
+  absl::string_view raw;  // a part of gRPC's text, in lower case
+  absl::string_view plain;
+};
+
+// The first that fits: gRPC chains causes, and the specific ones come first here.
+constexpr Words kWords[] = {
+    {"connection refused", "connection refused"},
+    {"no such file or directory", "no such socket"},
+    {"dns resolution failed", "its host name is not known"},
+    {"domain name not found", "its host name is not known"},
+    {"no route to host", "no route to its host"},
+    {"network is unreachable", "its network cannot be reached"},
+    {"permission denied", "permission denied"},
+    {"http1.x server", "what listens there is no task of Monsoon"},
+    {"deadline exceeded", "no answer in time"},
+    {"keepalive watchdog timeout", "it has stopped answering"},
+    {"tcp handshaker shutdown", "no connection in time"},
+    {"handshake", "no connection in time"},
+    {"connect failed: timeout", "no connection in time"},
+    {"timed out", "no connection in time"},
+    {"socket closed", "the connection broke"},
+    {"connection reset", "the connection broke"},
+    {"broken pipe", "the connection broke"},
+    {"endpoint read failed", "the connection broke"},
+    {"recvmsg", "the connection broke"},
+    {"sendmsg", "the connection broke"},
+    {"transport closed", "the connection broke"},
+    {"stream removed", "the connection broke"},
+    {"rst_stream", "the connection broke"},
+    {"cancelling all calls", "it is stopping"},
+    {"goaway", "it is stopping"},
+    {"failed to connect to all addresses", "no connection"},
+    {"empty address list", "no connection"},
+};
+
+std::string InPlainWords(const grpc::Status& status) {
+  if (IsFromPeer(status)) {
+    return status.error_message();
+  }
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
+    return "what listens there does not know this call: another kind of task, or another version";
+  }
+  const std::string lower = absl::AsciiStrToLower(status.error_message());
+  for (const Words& words : kWords) {
+    if (absl::StrContains(lower, words.raw)) {
+      return std::string(words.plain);
+    }
+  }
+  return status.error_message();
+}
+
+}  // namespace
+
+bool IsFromPeer(const grpc::Status& status) { return !status.error_details().empty(); }
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) {
+    return grpc::Status::OK;
+  }
+  // A google.rpc.Status with nothing but its code, as the details should be one.
+  const std::string details = {'\x08', static_cast<char>(status.raw_code())};
   return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()),
-                      std::string(status.message()));
+                      std::string(status.message()), details);
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), InPlainWords(status));
+  if (SaysNobodyListens(status)) {
+    MarkNobodyListens(&result);
+  }
+  return result;
 }
 
 }  // namespace monsoon

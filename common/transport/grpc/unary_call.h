@@ -16,8 +16,8 @@
 
 namespace monsoon {
 
-// Calls `(stub->*method)`. An unreachable coordinator is named by `address`;
-// any other error keeps its message.
+// Calls `(stub->*method)`. A coordinator that was not reached is named by `address`;
+// what it answers keeps its message.
 template <typename Stub, typename Request, typename Reply>
 absl::StatusOr<Reply> UnaryCall(
     Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
@@ -25,11 +25,13 @@ absl::StatusOr<Reply> UnaryCall(
   grpc::ClientContext context;
   SetDeadline(&context, deadline);
   Reply reply;
-  const absl::Status status = FromGrpcStatus((stub->*method)(&context, request, &reply));
+  const grpc::Status answer = (stub->*method)(&context, request, &reply);
+  const absl::Status status = FromGrpcStatus(answer);
   if (status.ok()) {
     return reply;
   }
-  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+  if (!IsFromPeer(answer) && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+                              absl::IsUnimplemented(status))) {
     return Annotate(status, absl::StrCat("coordinator at ", address, " not reached"));
   }
   return status;

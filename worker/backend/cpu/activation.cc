@@ -1,6 +1,7 @@
 #include "worker/backend/cpu/activation.h"
 
 #include "common/base/check.h"
+#include "worker/backend/cpu/onednn_api.h"
 
 namespace monsoon::cpu {
 namespace {
@@ -33,11 +34,10 @@ algorithm BackwardAlgorithm(LayerKind kind) {
 
 dnnl::eltwise_forward::primitive_desc ForwardDesc(Context& context, algorithm algorithm,
                                                   const dnnl::memory::desc& desc) {
-  return {
-      {context.training() ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
-       algorithm, desc, 0.0f, 0.0f},
-      UserScratchpad(),
-      context.engine()};
+  return DescribeEltwise(
+      context.engine(), UserScratchpad(),
+      context.training() ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+      algorithm, desc);
 }
 
 class Activation : public CpuLayer {
@@ -74,18 +74,15 @@ bool IsActivation(LayerKind kind) {
 }
 
 void FuseActivation(LayerKind activation, dnnl::primitive_attr& attributes) {
-  dnnl::post_ops operations;
-  operations.append_eltwise(1.0f, ForwardAlgorithm(activation), 0.0f, 0.0f);
-  attributes.set_post_ops(operations);
+  attributes.set_post_ops(EltwiseAfter(ForwardAlgorithm(activation)));
 }
 
 Call MakeActivationBackward(Context& context, LayerKind activation, const dnnl::memory& output,
                             const dnnl::memory& output_diff, const dnnl::memory& input_diff) {
   const algorithm algorithm = BackwardAlgorithm(activation);
   const dnnl::memory::desc desc = output.get_desc();
-  const dnnl::eltwise_backward::primitive_desc backward({algorithm, desc, desc, 0.0f, 0.0f},
-                                                        UserScratchpad(), context.engine(),
-                                                        ForwardDesc(context, algorithm, desc));
+  const dnnl::eltwise_backward::primitive_desc backward = DescribeEltwiseBackward(
+      context.engine(), UserScratchpad(), ForwardDesc(context, algorithm, desc), algorithm, desc);
   return Call::Make<dnnl::eltwise_backward>(
       context, backward,
       {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, output_diff}, {DNNL_ARG_DIFF_SRC, input_diff}});

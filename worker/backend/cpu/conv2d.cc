@@ -1,5 +1,6 @@
 #include "worker/backend/cpu/conv2d.h"
 
+#include "worker/backend/cpu/onednn_api.h"
 #include "worker/backend/cpu/weighted_layer.h"
 
 namespace monsoon::cpu {
@@ -29,27 +30,24 @@ class Conv2d : public WeightedLayer {
     const memory::desc input = arguments.input.value.get_desc();
     const memory::dims strides(2, static_cast<memory::dim>(plan.stride));
     const memory::dims padding(2, static_cast<memory::dim>(plan.padding));
-    const convolution_forward::primitive_desc forward(
-        {ForwardKind(context), kDirect, input, WeightDesc(), BiasDesc(), output_.value.get_desc(),
-         strides, padding, padding},
-        ForwardAttributes(arguments), context.engine());
+    const convolution_forward::primitive_desc forward = DescribeForward<convolution_forward>(
+        context.engine(), ForwardAttributes(arguments), ForwardKind(context), kDirect, input,
+        WeightDesc(), BiasDesc(), output_.value.get_desc(), strides, padding, padding);
     BindForward<convolution_forward>(arguments, forward);
     if (!context.training()) {
       return;
     }
     const memory::desc diff = output_.diff.get_desc();
     BindBackwardWeights<convolution_backward_weights>(
-        arguments, {{kDirect, input, WeightDesc(), BiasDesc(), diff, strides, padding, padding},
-                    UserScratchpad(),
-                    context.engine(),
-                    forward});
+        arguments, DescribeBackward<convolution_backward_weights>(
+                       context.engine(), UserScratchpad(), forward, kDirect, input, WeightDesc(),
+                       BiasDesc(), diff, strides, padding, padding));
     if (arguments.input.diff) {
       BindBackwardData<convolution_backward_data>(
-          arguments, {{kDirect, arguments.input.diff.get_desc(), WeightDesc(), diff, strides,
-                       padding, padding},
-                      UserScratchpad(),
-                      context.engine(),
-                      forward});
+          arguments,
+          DescribeBackward<convolution_backward_data>(
+              context.engine(), UserScratchpad(), forward, kDirect, arguments.input.diff.get_desc(),
+              WeightDesc(), diff, strides, padding, padding));
     }
   }
 };

@@ -1,5 +1,6 @@
 #include "worker/backend/cpu/dense.h"
 
+#include "worker/backend/cpu/onednn_api.h"
 #include "worker/backend/cpu/weighted_layer.h"
 
 namespace monsoon::cpu {
@@ -31,9 +32,9 @@ class Dense : public WeightedLayer {
                    arguments.plan.output);
     const memory::desc input = arguments.input.value.get_desc();
     const memory::desc weights = InPlaceWeights(arguments.plan);
-    const inner_product_forward::primitive_desc forward(
-        {ForwardKind(context), input, weights, BiasDesc(), output_.value.get_desc()},
-        ForwardAttributes(arguments), context.engine());
+    const inner_product_forward::primitive_desc forward = DescribeForward<inner_product_forward>(
+        context.engine(), ForwardAttributes(arguments), ForwardKind(context), input, weights,
+        BiasDesc(), output_.value.get_desc());
     BindForward<inner_product_forward>(arguments, forward);
     if (!context.training()) {
       return;
@@ -41,10 +42,12 @@ class Dense : public WeightedLayer {
     const memory::desc diff = output_.diff.get_desc();
     BindBackwardWeights<inner_product_backward_weights>(
         arguments,
-        {{input, weights, BiasDesc(), diff}, UserScratchpad(), context.engine(), forward});
+        DescribeBackward<inner_product_backward_weights>(
+            context.engine(), UserScratchpad(), forward, input, weights, BiasDesc(), diff));
     if (arguments.input.diff) {
       BindBackwardData<inner_product_backward_data>(
-          arguments, {{input, weights, diff}, UserScratchpad(), context.engine(), forward});
+          arguments, DescribeBackward<inner_product_backward_data>(
+                         context.engine(), UserScratchpad(), forward, input, weights, diff));
     }
   }
 };

@@ -6,6 +6,7 @@
 #include "worker/backend/cpu/dense.h"
 #include "worker/backend/cpu/dropout.h"
 #include "worker/backend/cpu/flatten.h"
+#include "worker/backend/cpu/onednn_api.h"
 #include "worker/backend/cpu/pool2d.h"
 #include "worker/backend/cpu/sample_blocked_conv2d.h"
 #include "worker/backend/cpu/softmax_cross_entropy.h"
@@ -13,7 +14,7 @@
 namespace monsoon::cpu {
 namespace {
 
-bool IsMatrix(const Port& port) { return port.value.get_desc().dims().size() == 2; }
+bool IsMatrix(const Port& port) { return DimsOf(port.value.get_desc()).size() == 2; }
 
 // True where the input may be taken as [n, values] at once.
 bool BeginsFlat(const NetworkPlan& plan) {

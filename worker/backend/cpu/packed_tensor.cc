@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "worker/backend/cpu/onednn_api.h"
+
 namespace monsoon::cpu {
 namespace {
 
@@ -20,7 +22,7 @@ memory MakePlain(Context& context, const memory::dims& dims) {
 }  // namespace
 
 PackedTensor::PackedTensor(Context& context, const memory::desc& packed)
-    : plain_(MakePlain(context, packed.dims())) {
+    : plain_(MakePlain(context, DimsOf(packed))) {
   if (plain_.get_desc() == packed) {
     packed_ = plain_;
     return;
@@ -31,7 +33,7 @@ PackedTensor::PackedTensor(Context& context, const memory::desc& packed)
 }
 
 PackedTensor::PackedTensor(Context& context, memory packed)
-    : plain_(MakePlain(context, packed.get_desc().dims())),
+    : plain_(MakePlain(context, DimsOf(packed.get_desc()))),
       packed_(std::move(packed)),
       pack_(MakeReorder(context, plain_, packed_)),
       unpack_(MakeReorder(context, packed_, plain_)) {}

@@ -1,5 +1,7 @@
 #include "worker/backend/cpu/pool2d.h"
 
+#include "worker/backend/cpu/onednn_api.h"
+
 namespace monsoon::cpu {
 namespace {
 
@@ -13,18 +15,16 @@ class Pool2d : public CpuLayer {
     Context& context = arguments.context;
     const LayerPlan& plan = arguments.plan;
     const memory::desc input = arguments.input.value.get_desc();
-    const auto algorithm = plan.kind == LayerKind::kMaxPool2d
-                               ? dnnl::algorithm::pooling_max
-                               : dnnl::algorithm::pooling_avg_exclude_padding;
-    const memory::dims window(2, static_cast<memory::dim>(plan.window));
-    const memory::dims strides(2, static_cast<memory::dim>(plan.stride));
-    const memory::dims none(2, 0);
+    const PoolingWindow window = {plan.kind == LayerKind::kMaxPool2d
+                                      ? dnnl::algorithm::pooling_max
+                                      : dnnl::algorithm::pooling_avg_exclude_padding,
+                                  memory::dims(2, static_cast<memory::dim>(plan.stride)),
+                                  memory::dims(2, static_cast<memory::dim>(plan.window))};
     AllocateOutput(context, ChannelsLastDesc(context.examples(), plan.output), plan.output);
-    const pooling_forward::primitive_desc forward(
-        {context.training() ? dnnl::prop_kind::forward_training
-                            : dnnl::prop_kind::forward_inference,
-         algorithm, input, output_.value.get_desc(), strides, window, none, none},
-        UserScratchpad(), context.engine());
+    const pooling_forward::primitive_desc forward = DescribePooling(
+        context.engine(), UserScratchpad(),
+        context.training() ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+        window, input, output_.value.get_desc());
     Call::Arguments values = {{DNNL_ARG_SRC, arguments.input.value}, {DNNL_ARG_DST, output_.value}};
     memory workspace;  // which value was the maximum
     if (forward.workspace_desc().get_size() > 0) {
@@ -35,10 +35,9 @@ class Pool2d : public CpuLayer {
     if (!arguments.input.diff) {
       return;
     }
-    const pooling_backward::primitive_desc backward(
-        {algorithm, arguments.input.diff.get_desc(), output_.diff.get_desc(), strides, window, none,
-         none},
-        UserScratchpad(), context.engine(), forward);
+    const pooling_backward::primitive_desc backward =
+        DescribePoolingBackward(context.engine(), UserScratchpad(), forward, window,
+                                arguments.input.diff.get_desc(), output_.diff.get_desc());
     values = {{DNNL_ARG_DIFF_DST, output_.diff}, {DNNL_ARG_DIFF_SRC, arguments.input.diff}};
     if (workspace) {
       values.emplace_back(DNNL_ARG_WORKSPACE, workspace);

@@ -1,4 +1,7 @@
-// -log softmax(outputs)[label]; the batch's loss is summed in double.
+// -log softmax(outputs)[label]; the batch's loss is summed in double. A sample's
+// loss and each entry of its gradient keep their relative precision however
+// small they are: log1p of the sum beside the largest output, and the label's
+// gradient as minus the sum of the others, not as a difference from 1.
 #pragma once
 
 #include <cstdint>

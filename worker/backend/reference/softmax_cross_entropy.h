@@ -1,4 +1,5 @@
-// -log softmax(outputs)[label], averaged over the batch in the gradient.
+// -log softmax(outputs)[label], averaged over the batch in the gradient; as log1p
+// and minus the sum of the others, so that small ones keep their digits.
 #pragma once
 
 #include <cstdint>

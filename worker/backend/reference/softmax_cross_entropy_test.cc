@@ -28,5 +28,36 @@ TEST(SoftmaxCrossEntropyTest, LargeOutputsDoNotOverflow) {
   EXPECT_DOUBLE_EQ(SoftmaxCrossEntropy(outputs, labels, {}).loss, 2e4);
 }
 
+// The label leads by 60: the loss is 9e-27, and 1 + it is 1 in double too.
+TEST(SoftmaxCrossEntropyTest, SmallLossesKeepTheirDigits) {
+  const std::vector<double> outputs = {60, 0, -1};
+  const std::vector<uint32_t> labels = {0};
+  std::vector<double> diff(3);
+  const double small = std::exp(-60.0) + std::exp(-61.0);
+  EXPECT_NEAR(SoftmaxCrossEntropy(outputs, labels, diff).loss / small, 1.0, 1e-14);
+  EXPECT_NEAR(diff[0] / -small, 1.0, 1e-14);
+  EXPECT_NEAR(diff[1] / std::exp(-60.0), 1.0, 1e-14);
+}
+
+// Central differences of the loss, over leads where its values are far apart.
+TEST(SoftmaxCrossEntropyTest, TheGradientIsTheLosssSlope) {
+  for (const double lead : {-8.0, 0.0, 3.0, 12.0}) {
+    std::vector<double> outputs = {0.3 + lead, -0.4, 1.1, 0.3, 0.2, -2.0 - lead};
+    const std::vector<uint32_t> labels = {0, 2};
+    std::vector<double> diff(outputs.size());
+    SoftmaxCrossEntropy(outputs, labels, diff);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      constexpr double kStep = 1e-5;
+      const double at = outputs[i];
+      outputs[i] = at + kStep;
+      const double above = SoftmaxCrossEntropy(outputs, labels, {}).loss;
+      outputs[i] = at - kStep;
+      const double below = SoftmaxCrossEntropy(outputs, labels, {}).loss;
+      outputs[i] = at;
+      EXPECT_NEAR(diff[i], (above - below) / (2 * kStep) / 2, 1e-9) << lead << ", output " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace monsoon::reference

@@ -75,13 +75,13 @@ void SoftmaxCrossEntropy(Stream& stream, const LossArrays& arrays, uint64_t exam
   ReduceRows(stream, "largest output", examples,
              RowLargest{arrays.outputs, columns, arrays.largest});
   ReduceRows(stream, "softmax loss", examples,
-             RowLoss{arrays.outputs, arrays.labels, arrays.largest, columns, arrays.totals,
+             RowLoss{arrays.outputs, arrays.labels, arrays.largest, columns, arrays.row_sums,
                      arrays.losses});
   ReduceRows(stream, "loss sum", 1,
              BatchSums{arrays.losses, arrays.largest, arrays.labels, rows, arrays.sums});
   if (arrays.diff != nullptr) {
     ForEach(stream, "loss gradient", examples * classes,
-            LossGradient{arrays.outputs, arrays.labels, arrays.largest, arrays.totals,
+            LossGradient{arrays.outputs, arrays.labels, arrays.largest, arrays.row_sums,
                          arrays.control, columns, 1.0f / static_cast<float>(rows), arrays.diff});
   }
 }

@@ -37,11 +37,11 @@ struct LossArrays {
   const float* outputs;    // [examples, classes]
   const uint32_t* labels;  // [examples]
   const StepControl* control;
-  Largest* largest;  // [examples], scratch
-  float* totals;     // [examples], scratch
-  double* losses;    // [examples], scratch
-  StepSums* sums;    // the answer
-  float* diff;       // [examples, classes]; null: no gradient
+  Largest* largest;   // [examples], scratch
+  RowSums* row_sums;  // [examples], scratch
+  double* losses;     // [examples], scratch
+  StepSums* sums;     // the answer
+  float* diff;        // [examples, classes]; null: no gradient
 };
 void SoftmaxCrossEntropy(Stream& stream, const LossArrays& arrays, uint64_t examples,
                          uint64_t classes);

@@ -335,20 +335,54 @@ TEST_F(KernelTest, SoftmaxCrossEntropyEqualsTheReference) {
       const DeviceArray<uint32_t> device_labels(*stream_, labels);
       const DeviceArray<StepControl> device_control(*stream_, std::vector<StepControl>{control});
       const DeviceArray<Largest> largest(*stream_, examples);
-      const auto totals = Poisoned(examples);
+      const DeviceArray<RowSums> row_sums(*stream_, examples);
       const DeviceArray<double> losses(*stream_, examples);
       const DeviceArray<StepSums> answer(*stream_, 1);
       const auto diff = Poisoned(outputs.size());
       SoftmaxCrossEntropy(
           *stream_,
           LossArrays{device_outputs.data(), device_labels.data(), device_control.data(),
-                     largest.data(), totals.data(), losses.data(), answer.data(), diff.data()},
+                     largest.data(), row_sums.data(), losses.data(), answer.data(), diff.data()},
           examples, classes);
       ExpectNear(diff.Get(), want, 1e-6);
       const StepSums got = answer.Get()[0];
       EXPECT_NEAR(got.loss, sums.loss, 1e-6 * (examples + sums.loss));
       EXPECT_EQ(got.correct, sums.correct);
       EXPECT_EQ(got.non_finite, 0u);
+    }
+  }
+}
+
+// The label leads by up to 80, so that losses and gradients are far below the
+// rounding of 1.
+TEST_F(KernelTest, SmallLossesAndGradientsKeepTheirDigits) {
+  constexpr uint32_t kClasses = 10;
+  for (const float lead : {20.0f, 40.0f, 80.0f}) {
+    std::vector<float> outputs = Random(kClasses, 5);
+    outputs[3] += lead;
+    const std::vector<uint32_t> labels = {3};
+    const std::vector<double> precise(outputs.begin(), outputs.end());
+    std::vector<double> want(kClasses);
+    const reference::LossSums sums = reference::SoftmaxCrossEntropy(precise, labels, want);
+    StepControl control = {};
+    control.loss_scale = 1.0f;
+    const auto device_outputs = OnDevice(outputs);
+    const DeviceArray<uint32_t> device_labels(*stream_, labels);
+    const DeviceArray<StepControl> device_control(*stream_, std::vector<StepControl>{control});
+    const DeviceArray<Largest> largest(*stream_, 1);
+    const DeviceArray<RowSums> row_sums(*stream_, 1);
+    const DeviceArray<double> losses(*stream_, 1);
+    const DeviceArray<StepSums> answer(*stream_, 1);
+    const auto diff = Poisoned(kClasses);
+    SoftmaxCrossEntropy(
+        *stream_,
+        LossArrays{device_outputs.data(), device_labels.data(), device_control.data(),
+                   largest.data(), row_sums.data(), losses.data(), answer.data(), diff.data()},
+        1, kClasses);
+    EXPECT_NEAR(answer.Get()[0].loss, sums.loss, 1e-5 * sums.loss) << lead;
+    const std::vector<float> got = diff.Get();
+    for (uint32_t c = 0; c < kClasses; ++c) {
+      EXPECT_NEAR(got[c], want[c], 1e-5 * std::abs(want[c]) + 1e-37) << lead << ", class " << c;
     }
   }
 }

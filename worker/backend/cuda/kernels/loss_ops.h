@@ -1,5 +1,5 @@
 // Softmax cross-entropy in four launches: the largest output of each sample,
-// its sum of exponentials and loss, the gradient, and the sums over the batch.
+// its sums of exponentials and loss, the gradient, and the sums over the batch.
 // No NaN and no infinity is hidden: either gives a loss that is not finite.
 #pragma once
 
@@ -49,46 +49,62 @@ struct RowLargest {
   MONSOON_PORTABLE void Finish(uint32_t row, Largest best) const { largest[row] = best; }
 };
 
-// Shifted by the largest, no exponential overflows.
+// Of one sample, sums of exp(output - largest).
+struct RowSums {
+  double beside;  // without the largest, which is 1
+  double others;  // without the label
+};
+
+// Shifted by the largest, no exponential overflows. The sum beside the largest
+// stays apart from its 1, so that a small loss keeps its digits.
 struct RowLoss {
-  using Value = double;
+  using Value = RowSums;
   const float* outputs;
   const uint32_t* labels;
   const Largest* largest;
   uint32_t classes;
-  float* totals;   // [examples]: sum of exp(output - largest)
+  RowSums* sums;   // [examples]
   double* losses;  // [examples]
-  MONSOON_PORTABLE double Partial(uint32_t row, uint32_t thread, uint32_t threads) const {
-    double sum = 0;
+  MONSOON_PORTABLE RowSums Partial(uint32_t row, uint32_t thread, uint32_t threads) const {
+    RowSums part = {0, 0};
     for (uint32_t c = thread; c < classes; c += threads) {
-      sum += expf(outputs[row * classes + c] - largest[row].value);
+      const bool top = c == largest[row].index;
+      const float value = top ? 1.0f : expf(outputs[row * classes + c] - largest[row].value);
+      part.beside += top ? 0.0f : value;
+      part.others += c == labels[row] ? 0.0f : value;
     }
-    return sum;
+    return part;
   }
-  MONSOON_PORTABLE static double Combine(double a, double b) { return a + b; }
-  MONSOON_PORTABLE void Finish(uint32_t row, double total) const {
-    totals[row] = static_cast<float>(total);
-    const double shifted = static_cast<double>(outputs[row * classes + labels[row]]) -
-                           static_cast<double>(largest[row].value);
-    losses[row] = log(total) - shifted;
+  MONSOON_PORTABLE static RowSums Combine(RowSums a, RowSums b) {
+    return {a.beside + b.beside, a.others + b.others};
+  }
+  MONSOON_PORTABLE void Finish(uint32_t row, RowSums total) const {
+    sums[row] = total;
+    const double ahead = static_cast<double>(largest[row].value) -
+                         static_cast<double>(outputs[row * classes + labels[row]]);
+    losses[row] = log1p(total.beside) + ahead;
   }
 };
 
-// d(mean loss)/d(output), times the loss scale. Count: examples * classes.
+// d(mean loss)/d(output), times the loss scale: the label's is minus the sum of
+// the others. Count: examples * classes.
 struct LossGradient {
   const float* outputs;
   const uint32_t* labels;
   const Largest* largest;
-  const float* totals;
+  const RowSums* sums;
   const StepControl* control;
   uint32_t classes;
   float per_example;  // 1 / examples
   float* diff;
   MONSOON_PORTABLE void operator()(uint32_t i) const {
     const uint32_t row = i / classes;
-    const float probability = expf(outputs[i] - largest[row].value) / totals[row];
-    const float wanted = i % classes == labels[row] ? 1.0f : 0.0f;
-    diff[i] = (probability - wanted) * (per_example * control->loss_scale);
+    const uint32_t c = i % classes;
+    const float value = c == labels[row]          ? -static_cast<float>(sums[row].others)
+                        : c == largest[row].index ? 1.0f
+                                                  : expf(outputs[i] - largest[row].value);
+    const float total = static_cast<float>(1.0 + sums[row].beside);
+    diff[i] = value / total * (per_example * control->loss_scale);
   }
 };
 

@@ -205,7 +205,7 @@ bool Engine::Prepare(uint64_t examples) {
   allocate(diffs_[0], Buffer::Place::kDevice, examples * widest * sizeof(float));
   allocate(diffs_[1], Buffer::Place::kDevice, examples * widest * sizeof(float));
   allocate(largest_, Buffer::Place::kDevice, examples * sizeof(Largest));
-  allocate(totals_, Buffer::Place::kDevice, examples * sizeof(float));
+  allocate(row_sums_, Buffer::Place::kDevice, examples * sizeof(RowSums));
   allocate(losses_, Buffer::Place::kDevice, examples * sizeof(double));
   for (size_t i = 0; i < plans_.size(); ++i) {
     outputs_.push_back(layers_[i] == nullptr
@@ -323,11 +323,14 @@ void Engine::EnqueueForward(uint64_t examples, bool training, bool overlap) {
     inputs_of_[i + 1] = outputs_[i].as<float>();
   }
   errors_.SetLayer(nullptr);
-  const LossArrays loss = {
-      inputs_of_.back(),    reinterpret_cast<uint32_t*>(staging_.as<char>() + layout.labels),
-      pass.control,         largest_.as<Largest>(),
-      totals_.as<float>(),  losses_.as<double>(),
-      sums_.as<StepSums>(), training ? diffs_[0].as<float>() : nullptr};
+  const LossArrays loss = {inputs_of_.back(),
+                           reinterpret_cast<uint32_t*>(staging_.as<char>() + layout.labels),
+                           pass.control,
+                           largest_.as<Largest>(),
+                           row_sums_.as<RowSums>(),
+                           losses_.as<double>(),
+                           sums_.as<StepSums>(),
+                           training ? diffs_[0].as<float>() : nullptr};
   SoftmaxCrossEntropy(*compute_, loss, examples, classes_);
 }
 

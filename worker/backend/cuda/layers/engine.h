@@ -147,7 +147,7 @@ class Engine {
   Buffer parameters_, half_parameters_, gradient_, sums_;
   Buffer pinned_parameters_, pinned_gradient_, pinned_sums_;
   uint64_t capacity_ = 0;  // examples that the next ones have room for
-  Buffer staging_, pinned_staging_, workspace_, diffs_[2], largest_, totals_, losses_;
+  Buffer staging_, pinned_staging_, workspace_, diffs_[2], largest_, row_sums_, losses_;
   std::vector<Buffer> outputs_;
   std::vector<const float*> inputs_of_;  // of each layer in the current pass
 

@@ -1,0 +1,73 @@
+#include "common/config/known_names.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace monsoon {
+namespace {
+
+struct KnownName {
+  absl::string_view type;
+  absl::string_view names;  // in lower case, with a space between them
+  const char* hint;
+};
+
+constexpr char kWriteWorkers[] =
+    "write workers: it counts worker processes; how many replicas each has is said in the cluster "
+    "file (worker { replicas: N })";
+
+constexpr KnownName kKnownNames[] = {
+    {"Optimizer", "adam adamw adamax nadam rmsprop adadelta lion lamb",
+     "there are sgd, momentum and adagrad; adagrad { rate: 0.03 } has a rate for each parameter "
+     "too"},
+    {"Optimizer", "nesterov", "there are sgd, momentum and adagrad"},
+    {"Optimizer", "lbfgs", "that is batch training: a job with sandblaster { }"},
+    {"Optimizer", "rate lr learning_rate eta",
+     "write it inside the optimizer's kind, as in sgd { rate: 0.1 }"},
+    {"Sgd", "lr eta step_size", "write rate"},
+    {"Momentum", "lr eta step_size", "write rate"},
+    {"Momentum", "beta mu beta1", "write momentum"},
+    {"Adagrad", "lr eta step_size", "write rate"},
+    {"Downpour", "replicas num_replicas num_workers", kWriteWorkers},
+    {"Sandblaster", "replicas num_replicas num_workers", kWriteWorkers},
+    {"Downpour", "lr learning_rate rate",
+     "write it inside the optimizer, as in optimizer { sgd { rate: 0.1 } }"},
+    {"Job", "lr learning_rate rate",
+     "write it inside the optimizer, as in downpour { optimizer { sgd { rate: 0.1 } } }"},
+    {"Layer", "linear fc fully_connected inner_product", "write dense { units: N }"},
+    {"Layer", "softmax log_softmax", "leave it out: the loss applies it to the last layer"},
+    {"Layer", "batch_norm batchnorm layer_norm layernorm lstm gru rnn attention embedding",
+     "there are dense, conv2d, average_pool2d, max_pool2d, relu, sigmoid, tanh, dropout and "
+     "flatten"},
+    {"Loss", "mse l2 mae l1 mean_squared_error squared_error huber hinge",
+     "SOFTMAX_CROSS_ENTROPY is the only loss: models here tell classes apart"},
+    {"Loss", "cross_entropy crossentropy categorical_crossentropy nll xent softmax log_loss bce",
+     "write SOFTMAX_CROSS_ENTROPY"},
+    {"Device", "gpu nvidia cuda0", "write CUDA"},
+    {"Precision", "fp32 float single f32", "write FLOAT32"},
+    {"Precision", "fp16 half f16", "write FLOAT16"},
+    {"Precision", "bf16", "write BFLOAT16"},
+    {"WireFormat", "fp32 float single f32", "write FLOAT32"},
+    {"WireFormat", "fp16 half f16", "write FLOAT16"},
+    {"WireFormat", "bf16", "write BFLOAT16"},
+};
+
+}  // namespace
+
+std::string HintForName(const std::string& type, const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  for (const KnownName& known : kKnownNames) {
+    if (known.type != type) {
+      continue;
+    }
+    for (const absl::string_view one : absl::StrSplit(known.names, ' ')) {
+      if (one == lower) {
+        return known.hint;
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace monsoon

@@ -1,0 +1,22 @@
+// The kernel of a job for one range of its parameter vector. As
+// OptimizerKernel::Create, but with weight_decay_weights_only seen to: biases in
+// the range are updated without weight decay.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/shard_map.h"
+#include "common/optimizer/optimizer.h"
+#include "proto/job.pb.h"
+
+namespace monsoon {
+
+// `biases` are ascending parts of `range`, in global indices (BiasRanges). The
+// kernel is for spans of the whole range only.
+absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(const Optimizer& optimizer,
+                                                                   const std::vector<Slice>& biases,
+                                                                   const Slice& range);
+
+}  // namespace monsoon

@@ -1,0 +1,72 @@
+#include "common/optimizer/range_kernel.h"
+
+#include <string>
+#include <vector>
+
+#include "common/testing/status_matchers.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+Optimizer Parse(const std::string& text) {
+  Optimizer optimizer;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &optimizer));
+  return optimizer;
+}
+
+// A range of 12 floats from global index 100 on; biases at [102, 105) and at its
+// end.
+constexpr Slice kRange{100, 112};
+const std::vector<Slice> kBiases = {{102, 105}, {110, 112}};
+
+bool IsBias(size_t i) { return (i >= 2 && i < 5) || i >= 10; }
+
+TEST(RangeKernelTest, BiasesAreUpdatedAsWithoutDecay) {
+  for (const std::string kind : {"sgd { rate: 0.5 }", "momentum { rate: 0.5 momentum: 0.9 }",
+                                 "adagrad { rate: 0.5 initial_accumulator: 0.1 }"}) {
+    const std::string decay = " weight_decay: 0.25 clip_value: 2";
+    ASSERT_OK_AND_ASSIGN(const auto kernel,
+                         CreateRangeKernel(Parse(kind + decay + " weight_decay_weights_only: true"),
+                                           kBiases, kRange));
+    ASSERT_OK_AND_ASSIGN(const auto with, OptimizerKernel::Create(Parse(kind + decay)));
+    ASSERT_OK_AND_ASSIGN(const auto without,
+                         OptimizerKernel::Create(Parse(kind + " clip_value: 2")));
+    const auto slots = static_cast<size_t>(kernel->state_slots());
+    EXPECT_EQ(slots, static_cast<size_t>(with->state_slots()));
+    EXPECT_EQ(kernel->initial_state(), with->initial_state());
+    std::vector<float> w(12), g(12);
+    for (size_t i = 0; i < 12; ++i) {
+      w[i] = 1.0f + static_cast<float>(i);
+      g[i] = 0.5f * static_cast<float>(i) - 3.0f;
+    }
+    std::vector<float> state(12 * slots, kernel->initial_state());
+    std::vector<float> decayed = w, decayed_state = state, bare = w, bare_state = state;
+    std::vector<float> told = w, told_state = state, moved(12);
+    for (uint64_t k = 0; k < 3; ++k) {
+      kernel->Apply(k, w, state, g);
+      kernel->ApplyAndTell(k, told, told_state, g, moved, k == 0);
+      with->Apply(k, decayed, decayed_state, g);
+      without->Apply(k, bare, bare_state, g);
+    }
+    for (size_t i = 0; i < 12; ++i) {
+      EXPECT_EQ(w[i], IsBias(i) ? bare[i] : decayed[i]) << kind << ", float " << i;
+      EXPECT_NE(bare[i], decayed[i]);
+      EXPECT_EQ(told[i], w[i]);
+      EXPECT_NEAR(moved[i], w[i] - (1.0f + static_cast<float>(i)), 1e-5);
+    }
+  }
+}
+
+TEST(RangeKernelTest, WithoutTheSettingBiasesDecayToo) {
+  const Optimizer optimizer = Parse("sgd { rate: 1 } weight_decay: 0.5");
+  ASSERT_OK_AND_ASSIGN(const auto kernel, CreateRangeKernel(optimizer, kBiases, kRange));
+  std::vector<float> w(12, 2.0f);
+  const std::vector<float> g(12, 0.0f);
+  kernel->Apply(0, w, {}, g);
+  EXPECT_EQ(w, std::vector<float>(12, 1.0f));
+}
+
+}  // namespace
+}  // namespace monsoon

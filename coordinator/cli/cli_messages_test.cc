@@ -1,0 +1,110 @@
+// What the commands tell people: hints, warnings, refusals, and the live view.
+#include <unistd.h>
+
+#include "absl/strings/str_replace.h"
+#include "common/testing/status_matchers.h"
+#include "coordinator/cli/cli_fixture.h"
+#include "gmock/gmock.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(CliTest, AResizedTerminalIsDrawnAnew) {
+  cli_.environment().terminal = true;
+  JobDescription running = Description(RUNNING);
+  for (uint32_t i = 0; i < 20; ++i) {
+    running.add_worker()->set_task(i);
+  }
+  cli_.coordinator.descriptions = {running, running, Description(SUCCEEDED)};
+  const auto wait = cli_.environment().wait;
+  int waits = 0;
+  cli_.environment().wait = [&](absl::Duration timeout) {
+    // The second wait is cut short by SIGWINCH.
+    if (++waits == 2) {
+      cli_.terminal_size = {40, 10};
+      return wait(timeout / 2);
+    }
+    return wait(timeout);
+  };
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
+  const std::string out = cli_.out();
+  const size_t cleared = out.find("\x1b[H\x1b[2J");
+  ASSERT_NE(cleared, std::string::npos);
+  EXPECT_NE(out.find("and 3 more: "), std::string::npos);
+  EXPECT_LT(out.find("and 3 more: "), cleared);   // 24 rows
+  EXPECT_GT(out.find("and 17 more: "), cleared);  // 10 rows
+  EXPECT_EQ(out.find("\x1b[H\x1b[2J", cleared + 1), std::string::npos);
+  // The next frame of that size goes over it as usual.
+  EXPECT_NE(out.find("\x1b[9A\r\x1b[J", cleared), std::string::npos);
+}
+
+TEST_F(CliTest, ExportEndsWhenAShardIsKnownToBeLost) {
+  cli_.coordinator.locate_error =
+      absl::UnavailableError("job tiny-1: its parameters are on ps/0 at h:1 (lost for 4 s)");
+  EXPECT_EQ(Run({"export", "latest", "--out=" + model_}), 3);
+  EXPECT_THAT(cli_.err(), HasSubstr("ps/0 at h:1 (lost for 4 s)"));
+  EXPECT_THAT(cli_.err(), Not(HasSubstr("coordinator up")));
+  // Lost while the fetch waits for it.
+  cli_.coordinator.locate_error = absl::OkStatus();
+  cli_.transfer.parameters.assign(Layout().size(), 0.0f);
+  cli_.transfer.during_fetch = [this] {
+    cli_.coordinator.locate_error = absl::UnavailableError("ps/0 at h:1 (lost for 3 s)");
+  };
+  EXPECT_EQ(Run({"export", "latest", "--out=" + model_}), 3);
+  EXPECT_THAT(cli_.err(), HasSubstr("(lost for 3 s)"));
+  EXPECT_NE(access(model_.c_str(), F_OK), 0);
+  // Without the coordinator the shards may still give the model.
+  cli_.coordinator.locate_error = absl::OkStatus();
+  cli_.transfer.during_fetch = [this] { cli_.coordinator.down = kDown; };
+  EXPECT_EQ(Run({"export", "latest", "--out=" + model_}), 0);
+}
+
+TEST_F(CliTest, ExportRefusesOtherKindsOfFiles) {
+  EXPECT_EQ(Run({"export", "latest", "--out=/tmp/a.b/x.pt"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("--out=/tmp/a.b/x.pt: a model is written as a NumPy archive; "
+                                    "write --out=/tmp/a.b/x.npz"));
+  EXPECT_EQ(Run({"export", "latest", "--out=/tmp/a.b/x"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("write --out=/tmp/a.b/x.npz"));
+  EXPECT_THAT(cli_.coordinator.calls, ElementsAre());
+}
+
+TEST_F(CliTest, AnUnreachableCoordinatorCanBeStarted) {
+  cli_.coordinator.down = kDown;
+  EXPECT_EQ(Run({"jobs"}), 3);
+  EXPECT_EQ(cli_.err(),
+            absl::StrCat("coordinator jobs: coordinator at unix-abstract:c not reached; "
+                         "is the cluster up? start it: coordinator up --cluster=",
+                         cluster_, "\n"));
+}
+
+TEST_F(CliTest, ValidateReadsTheStandardInput) {
+  cli_.in.str(kJob);
+  EXPECT_EQ(Run({"validate", "-"}), 0);
+  EXPECT_EQ(cli_.out(), "<stdin>: ok (job)\n");
+  EXPECT_EQ(Run({"validate", "-", "-"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("(-) can be one file only"));
+}
+
+TEST_F(CliTest, WhatTrainsBadlyIsWarnedOf) {
+  const std::string risky =
+      Write("risky.textproto",
+            absl::StrReplaceAll(
+                kJob, {{"optimizer { sgd { rate: 0.1 } }",
+                        "n_push: 4 optimizer { momentum { rate: 0.1 momentum: 0.9 } }"}}));
+  EXPECT_EQ(Run({"validate", risky}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr("warning: downpour.n_push: a push is the sum of 4 gradients"));
+  EXPECT_EQ(cli_.out(), risky + ": ok (job)\n");
+  EXPECT_EQ(Run({"validate", risky, "--json"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr(R"("ok":true)"), HasSubstr(R"("errors":[])"),
+                                HasSubstr(R"("warnings":[{"file":)")));
+  EXPECT_EQ(Run({"submit", risky}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr("warning: downpour.n_push"));
+}
+
+}  // namespace
+}  // namespace monsoon

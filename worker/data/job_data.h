@@ -1,0 +1,34 @@
+// The data sets of a job, as its settings want them: layout, normalisation and
+// standardisation. Whoever trains or evaluates takes them from here.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "proto/dataset.pb.h"
+#include "proto/job.pb.h"
+#include "proto/model.pb.h"
+#include "worker/data/data_source.h"
+
+namespace monsoon {
+
+struct JobData {
+  std::shared_ptr<const DataSource> train;
+  std::shared_ptr<const DataSource> test;  // null: the job has none
+};
+
+// OpenDataset for the job's model, or a cache of it.
+using DatasetOpener =
+    std::function<absl::StatusOr<std::shared_ptr<const DataSource>>(const Dataset& dataset)>;
+DatasetOpener OpenerFor(const Model& model);
+
+// Blocks on the disk; errors are the opener's.
+absl::StatusOr<JobData> OpenJobData(const Job& job, const DatasetOpener& open);
+
+// The test set alone. Reads the training set only where the job standardises.
+// The job has a test set.
+absl::StatusOr<std::shared_ptr<const DataSource>> OpenTestData(const Job& job,
+                                                               const DatasetOpener& open);
+
+}  // namespace monsoon
