@@ -11,6 +11,7 @@
 #include "common/base/log_settings.h"
 #include "common/base/logging.h"
 #include "common/process/die_with_parent.h"
+#include "common/process/open_files.h"
 #include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
 #include "common/simd/simd_level.h"
@@ -46,6 +47,7 @@ int Run(std::span<const char* const> args) {
     std::fprintf(stderr, "ps_server: %s\n", std::string(status.message()).c_str());
     return 2;
   }
+  RaiseOpenFileLimit();
   absl::StatusOr<SignalFd> signals = SignalFd::Create({SIGTERM, SIGINT});
   absl::StatusOr<std::unique_ptr<PsServer>> server =
       signals.ok() ? PsServer::Start(settings->server) : signals.status();

@@ -32,7 +32,7 @@ uint64_t ProcessMemory(int pid, const std::string& field) {
 TEST(MemoryTest, AFloodStaysWithinTheMessageBudget) {
   constexpr uint64_t kBudget = uint64_t{48} << 20;
   constexpr uint64_t kOffered = uint64_t{1} << 30;
-  constexpr uint32_t kClients = 16;  // more than the budget admits
+  constexpr uint32_t kClients = 16;  // more than have a turn at once
   // The delay keeps the server slower than the clients.
   ASSERT_OK_AND_ASSIGN(PsProcess server,
                        StartPsProcess(std::getenv("TEST_TMPDIR"), "message_memory_mib: 48",
@@ -63,7 +63,7 @@ TEST(MemoryTest, AFloodStaysWithinTheMessageBudget) {
   const FloodResult result = Flood(server.address, push, kClients, kOffered);
   const uint64_t peak = ProcessMemory(pid, "VmHWM");
   EXPECT_GE(result.offered_bytes, kOffered);
-  EXPECT_GT(result.refused_streams, 0u);
+  EXPECT_EQ(result.refused_streams, 0u);  // they wait for their turns
   EXPECT_LE(peak, before + kBudget) << "before " << before << ", offered " << result.offered_bytes
                                     << ", refused streams " << result.refused_streams;
   RecordProperty("peak_over_before_bytes", static_cast<int>(peak - before));

@@ -206,6 +206,20 @@ TEST(SharedMemoryServerTest, AClientThatCorruptsItsMemoryLosesOnlyItsConnection)
   }
 }
 
+TEST(SharedMemoryServerTest, SilentStrangersLockNobodyOut) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 1}));
+  const SharedMemoryOffer offer = StatusOf(shards.get(), 0).shared_memory();
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_OK_AND_ASSIGN(silent.emplace_back(), ConnectAbstract(offer.socket()));
+  }
+  EXPECT_OK(Hello(offer, kProtocolVersion));
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_OK_AND_ASSIGN(silent.emplace_back(), ConnectAbstract(offer.socket()));
+  }
+  EXPECT_OK(Hello(offer, kProtocolVersion));
+}
+
 TEST(SharedMemoryServerTest, ConnectionsFitTheMessageMemoryAndComeBack) {
   ASSERT_OK_AND_ASSIGN(auto shards,
                        TestShards::Start({.shards = 1, .message_memory_bytes = 32 << 20}));

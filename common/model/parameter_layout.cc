@@ -249,6 +249,10 @@ absl::Status ParameterLayout::CheckInput(const Model& model) {
   if (model.layer_size() == 0) {
     return absl::InvalidArgumentError("a model needs at least one layer");
   }
+  if (model.layer_size() > kMaxLayoutLayers) {
+    return absl::InvalidArgumentError(absl::StrCat("a model of ", model.layer_size(),
+                                                   " layers; the limit is ", kMaxLayoutLayers));
+  }
   return absl::OkStatus();
 }
 

@@ -20,6 +20,9 @@ namespace monsoon {
 
 inline constexpr uint64_t kAlignmentFloats = 16;  // 64 bytes: one cache line.
 
+// Of one model: what describes it stays small, whoever sends it.
+inline constexpr int kMaxLayoutLayers = 1024;
+
 struct TensorInfo {
   std::string name;             // "conv1/weight"
   std::vector<uint32_t> shape;  // weights: OIHW or [out, in]

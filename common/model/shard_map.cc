@@ -38,23 +38,31 @@ absl::StatusOr<ShardMap> ShardMap::Create(uint64_t size, uint32_t shards,
   while (CeilDivide(lines, lines_per_stripe) < shards) {
     --lines_per_stripe;
   }
+  if (CeilDivide(CeilDivide(lines, lines_per_stripe), shards) > UINT32_MAX) {
+    return absl::InvalidArgumentError(absl::StrCat("stripes of ", max_stripe_bytes,
+                                                   " bytes are too many for a model of ", lines,
+                                                   " 64-byte lines on ", shards, " shards"));
+  }
   ShardMap map;
   map.size_ = size;
   map.stripe_floats_ = lines_per_stripe * kAlignmentFloats;
-  const uint64_t stripes = CeilDivide(lines, lines_per_stripe);
-  for (uint64_t shard = 0; shard <= shards; ++shard) {
-    map.first_stripe_.push_back(stripes * shard / shards);
-  }
+  map.shards_ = shards;
+  map.all_stripes_ = CeilDivide(lines, lines_per_stripe);
   return map;
 }
 
+uint64_t ShardMap::FirstStripe(uint64_t shard) const {
+  // The product may need more than 64 bits.
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(all_stripes_) * shard / shards_);
+}
+
 Slice ShardMap::shard(uint32_t shard) const {
-  return Slice{first_stripe_[shard] * stripe_floats_,
-               std::min(size_, first_stripe_[shard + 1] * stripe_floats_)};
+  return Slice{FirstStripe(shard) * stripe_floats_,
+               std::min(size_, FirstStripe(uint64_t{shard} + 1) * stripe_floats_)};
 }
 
 Slice ShardMap::stripe(uint32_t shard, uint32_t stripe) const {
-  const uint64_t begin = (first_stripe_[shard] + stripe) * stripe_floats_;
+  const uint64_t begin = (FirstStripe(shard) + stripe) * stripe_floats_;
   return Slice{begin, std::min(size_, begin + stripe_floats_)};
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/transport/frame/frame_codec.h"
@@ -13,12 +15,13 @@ namespace {
 
 // For clients to take their last answers, once nothing is being served.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(200);
+// The turns' thread wakes so often while somebody waits, and while nobody does.
+constexpr absl::Duration kBetweenTicks = absl::Milliseconds(2);
+constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
 // Null, with a line in the log, where the system cannot do it.
 std::unique_ptr<SharedMemoryServer> StartSharedMemory(FrameServer* frames) {
-  // A connection of either kind has the same share of the message memory.
-  static_assert(FrameChannel::kMemoryBytes + kMaxFrameBytes + 2 * kMaxFramePayloadBytes <=
-                StreamBytes(kStreamLookaheadBytes));
+  static_assert(FrameChannel::kMemoryBytes < kOpenSharedBytes);
   absl::StatusOr<std::unique_ptr<SharedMemoryServer>> server = SharedMemoryServer::Start(frames);
   if (!server.ok()) {
     LOG(WARNING) << "the data plane is not offered in shared memory: " << server.status().message();
@@ -30,15 +33,28 @@ std::unique_ptr<SharedMemoryServer> StartSharedMemory(FrameServer* frames) {
 }  // namespace
 
 FrameListener::FrameListener(FrameHandler* handler, const FrameListenerOptions& options)
-    : frames_(handler, options.message_memory_bytes, kStreamLookaheadBytes, options.fault),
+    : frames_(handler, options.message_memory_bytes, options.fault),
+      turns_([this] { KeepTurns(); }),
       shared_memory_(options.shared_memory ? StartSharedMemory(&frames_) : nullptr),
       frame_service_(FrameService::Create(&frames_)) {}
 
 FrameListener::~FrameListener() {
+  frames_.budget()->Open();  // nobody waits for a turn any more
   if (rpc_server_ != nullptr) {
     rpc_server_->Shutdown(absl::ZeroDuration());
   }
   frame_service_->Stop();
+}
+
+void FrameListener::KeepTurns() {
+  static_assert(kServerLookaheadBytes == kOpenStreamBytes);
+  const Clock* const clock = Clock::Real();
+  while (!frames_.budget()->open()) {
+    if (frames_.budget()->AwaitWaiting(kIdleWait)) {
+      frames_.budget()->Tick(clock->Now());
+      absl::SleepFor(kBetweenTicks);
+    }
+  }
 }
 
 absl::Status FrameListener::Listen(const Endpoint& endpoint, std::vector<grpc::Service*> services) {
@@ -61,6 +77,7 @@ void FrameListener::Drain(absl::Duration grace) {
   if (!frames_.in_flight()->WaitIdle(grace)) {
     LOG(WARNING) << "requests were still being served after " << absl::FormatDuration(grace);
   }
+  frames_.budget()->Open();
   if (rpc_server_ != nullptr) {
     rpc_server_->Shutdown(kLastAnswers);
   }

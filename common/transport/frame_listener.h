@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -71,7 +72,11 @@ class FrameListener {
   void Drain(absl::Duration grace);
 
  private:
+  // Lets waiting connections have their turns.
+  void KeepTurns();
+
   FrameServer frames_;
+  std::jthread turns_;
   std::unique_ptr<SharedMemoryServer> shared_memory_;  // null: not offered
   const std::unique_ptr<FrameService> frame_service_;
   std::unique_ptr<RpcServer> rpc_server_;  // null before Listen

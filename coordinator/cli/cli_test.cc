@@ -337,6 +337,20 @@ TEST_F(CliTest, ValidateTellsAllErrors) {
   EXPECT_THAT(cli_.out(), HasSubstr(R"("ok":true)"));
 }
 
+TEST_F(CliTest, ValidateSaysHowManyWorkersAServerTakes) {
+  EXPECT_EQ(Run({"validate", cluster_}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr(": ps/0: message_memory_mib: 256 is enough for 3"));
+  std::string many =
+      "coordinator { address: \"unix:/c\" }\n"
+      "ps { address: \"unix:/p\" message_memory_mib: 16 }\n";
+  for (int i = 0; i < 100; ++i) {
+    absl::StrAppend(&many, "worker { address: \"unix:/w", i, "\" }\n");
+  }
+  EXPECT_EQ(Run({"validate", Write("many.textproto", many)}), 0);
+  EXPECT_THAT(cli_.err(), AllOf(HasSubstr("many.textproto: warning: ps/0: "),
+                                HasSubstr(" workers, but there are 100\n")));
+}
+
 TEST_F(CliTest, ValidateHoldsTheJobAgainstTheCluster) {
   const std::string greedy = Write(
       "greedy.textproto", absl::StrReplaceAll(kJob, {{"downpour {", "downpour { workers: 9"}}));

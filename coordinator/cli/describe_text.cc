@@ -127,6 +127,9 @@ void AppendTasks(const JobDescription& job, std::string* text) {
                           worker.steps(), worker.examples_per_s(),
                           worker.has_staleness_p50() ? absl::StrCat(worker.staleness_p50()) : "-",
                           worker.blocks_done());
+    if (!worker.waits_for().empty()) {
+      absl::StrAppend(text, "        waits for ", worker.waits_for(), "\n");
+    }
   }
   absl::StrAppend(text, "\nshard   pid      range                  stripes  versions     pushes\n");
   for (const JobDescription::Shard& shard : job.shard()) {

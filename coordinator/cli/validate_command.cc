@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,8 @@
 #include "common/config/diagnostics.h"
 #include "common/config/text_tokens.h"
 #include "common/json/json_writer.h"
+#include "common/transport/frame/message_budget.h"
+#include "proto/cluster.pb.h"
 
 namespace monsoon {
 namespace {
@@ -52,6 +55,21 @@ std::string ValidationJson(const std::vector<ConfigFile>& files, bool ok) {
   return json.EndArray().EndObject().text();
 }
 
+// What the message memory of a cluster's servers is enough for; a warning where
+// there are more workers.
+std::string WorkersText(const ConfigFile& file, const Cluster& cluster) {
+  std::string text;
+  for (int i = 0; i < cluster.ps_size(); ++i) {
+    const uint32_t mib = cluster.ps(i).message_memory_mib();
+    const uint64_t workers = WorkersAdmitted(uint64_t{mib} << 20);
+    const auto there_are = static_cast<uint64_t>(cluster.worker_size());
+    absl::StrAppend(&text, file.path, there_are > workers ? ": warning" : "", ": ps/", i,
+                    ": message_memory_mib: ", mib, " is enough for ", workers, " workers",
+                    there_are > workers ? absl::StrCat(", but there are ", there_are) : "", "\n");
+  }
+  return text;
+}
+
 }  // namespace
 
 int RunValidate(Invocation& call) {
@@ -86,6 +104,10 @@ int RunValidate(Invocation& call) {
   for (const ConfigFile& file : files) {
     if (file.ok() && !json) {
       call.Print(absl::StrCat(file.path, ": ok (", ConfigKindName(*file.kind), ")"));
+    }
+    if (const Cluster* cluster = std::get_if<Cluster>(&file.contents);
+        cluster != nullptr && !json) {
+      *call.env().err << WorkersText(file, *cluster);
     }
     for (const Diagnostic& diagnostic : file.diagnostics) {
       *call.env().err << FormatDiagnostic(diagnostic) << "\n";

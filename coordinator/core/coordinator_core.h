@@ -183,6 +183,8 @@ class CoordinatorCore {
   bool IsOver(const SessionKey& session) const;
   void RecordStats(JobRecord* job, const SessionKey& session, const ReplicaStats& stats,
                    absl::Duration now);
+  // An event of a replica that waits for a shard, but not too often.
+  void TellOfWait(JobRecord* job, uint32_t worker, const std::string& why, absl::Duration now);
   // False: the worker was excluded.
   bool CheckFingerprint(JobRecord* job, uint32_t worker, bool train, uint64_t value,
                         absl::Duration now);

@@ -15,6 +15,9 @@
 namespace monsoon {
 namespace {
 
+// A worker that waits again and again is told of so often.
+constexpr absl::Duration kBetweenWaitEvents = absl::Minutes(1);
+
 std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
 
 std::string SessionName(const SessionKey& session) {
@@ -257,11 +260,25 @@ void CoordinatorCore::RecordStats(JobRecord* job, const SessionKey& session,
       !CheckFingerprint(job, worker, /*train=*/false, stats.test_fingerprint(), now)) {
     return;
   }
+  const bool waited = !job->figures.totals.SumOf(worker).waits_for().empty();
   job->figures.totals.Record(worker, session.incarnation(), stats);
+  if (!stats.waits_for().empty() && !waited) {
+    TellOfWait(job, worker, stats.waits_for(), now);
+  }
   job->figures.rate.Add(now, job->figures.totals.examples());
   const uint64_t examples = job->figures.totals.SumOf(worker).examples();
   job->figures.worker_rate[worker].Add(now, examples);
   job->procedure()->NoteSteps(job->figures.totals.steps());
+}
+
+void CoordinatorCore::TellOfWait(JobRecord* job, uint32_t worker, const std::string& why,
+                                 absl::Duration now) {
+  const auto [told, is_new] = job->figures.wait_told.try_emplace(worker, now);
+  if (is_new || now - told->second >= kBetweenWaitEvents) {
+    told->second = now;
+    job->AddEvent(now, "worker_waits", Worker(worker), why);
+    Log(absl::StrCat(Worker(worker), " waits for ", why));
+  }
 }
 
 bool CoordinatorCore::CheckFingerprint(JobRecord* job, uint32_t worker, bool train, uint64_t value,

@@ -269,6 +269,33 @@ TEST_F(CoordinatorReplicasTest, ScriptedStalenessSkewAndWidth) {
   EXPECT_EQ(description.worker(1).state(), "LOST");
 }
 
+TEST_F(CoordinatorReplicasTest, AReplicaThatWaitsForAShardSaysWhy) {
+  StartTraining(2);
+  ReplicaStats stats;
+  stats.set_waits_for("ps/0 at h:1: all 26 data streams are open");
+  h_.Beat(0, &stats);
+  h_.Beat(0, &stats);
+  const auto waits = [&] { return h_.Describe().worker(0).waits_for(); };
+  EXPECT_EQ(waits(), stats.waits_for());
+  const auto told = [&] {
+    int events = 0;
+    for (const JobDescription::Event& event : h_.Describe().event()) {
+      events += event.kind() == "worker_waits" && event.task() == "worker/0" &&
+                event.text() == "ps/0 at h:1: all 26 data streams are open";
+    }
+    return events;
+  };
+  EXPECT_EQ(told(), 1);
+  // Again and again is told once a minute.
+  stats.clear_waits_for();
+  h_.Beat(0, &stats);
+  EXPECT_EQ(waits(), "");
+  stats.set_waits_for("ps/0 at h:1: all 26 data streams are open");
+  h_.Beat(0, &stats);
+  EXPECT_EQ(waits(), stats.waits_for());
+  EXPECT_EQ(told(), 1);
+}
+
 TEST_F(CoordinatorReplicasTest, WarmstartStateAndEvents) {
   JobPlan plan = h_.Plan(3);
   plan.job.mutable_downpour()->mutable_warmstart()->set_steps(8);

@@ -142,6 +142,9 @@ void FillWorkers(const JobRecord& job, const Membership& membership, absl::Durat
     worker->set_threads(member.threads);
     worker->set_replicas(sum.replicas());
     worker->set_replicas_lost(sum.replicas_lost());
+    if (!job.ended_or_deleting()) {
+      worker->set_waits_for(sum.waits_for());
+    }
     worker->set_steps(sum.steps());
     worker->set_examples(sum.examples());
     worker->set_fetches(sum.fetches());

@@ -41,6 +41,7 @@ struct JobFigures {
   ReplicaTotals totals;
   RateWindow rate;
   std::map<uint32_t, RateWindow> worker_rate;
+  std::map<uint32_t, absl::Duration> wait_told;  // when a worker's wait became an event
   std::vector<std::optional<ShardJobStatus>> shard_status;
   std::vector<uint32_t> shard_pid;
   std::vector<uint64_t> shard_rss;

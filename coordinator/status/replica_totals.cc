@@ -21,7 +21,8 @@ void AddTo(ReplicaStats* sum, const ReplicaStats& stats) {
   sum->set_bytes_fetched(sum->bytes_fetched() + stats.bytes_fetched());
   sum->set_bytes_pushed(sum->bytes_pushed() + stats.bytes_pushed());
   sum->set_evaluation_fetches(sum->evaluation_fetches() + stats.evaluation_fetches());
-  sum->set_replicas(stats.replicas());  // of the newest session, which comes last
+  sum->set_replicas(stats.replicas());    // of the newest session, which comes last
+  sum->set_waits_for(stats.waits_for());  // likewise
   sum->set_replicas_lost(sum->replicas_lost() + stats.replicas_lost());
   sum->set_staleness_unknown(sum->staleness_unknown() + stats.staleness_unknown());
   const auto add = [](auto* into, const auto& from) {

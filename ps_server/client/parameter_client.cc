@@ -9,6 +9,8 @@
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/finite.h"
+#include "common/base/log_limit.h"
+#include "common/base/logging.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
@@ -24,6 +26,10 @@
 
 namespace monsoon {
 namespace {
+
+// Retries of a call that say nothing: a stream was cut and is opened again.
+constexpr uint32_t kQuietRetries = 4;
+constexpr absl::Duration kRetryLogPeriod = absl::Seconds(10);
 
 std::unique_ptr<FrameTransport> AddFaults(const ParameterClientOptions& options,
                                           std::unique_ptr<FrameTransport> transport) {
@@ -353,7 +359,21 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   ExchangeContext Context() const {
-    return {&names_, options_.deadline, &cancelled_, Clock::Real()};
+    return {&names_, options_.deadline, &cancelled_, Clock::Real(), &on_retry_};
+  }
+
+  // Of a request to a shard: `count` in this call.
+  void NoteRetry(const absl::Status& why, uint32_t count) const {
+    if (count < kQuietRetries) {
+      return;
+    }
+    const std::string text(why.message());
+    if (const auto left_out = retries_logged_.Take(Clock::Real()->Now())) {
+      LOG(WARNING) << "job " << options_.job << " waits for " << text << LeftOut(*left_out);
+    }
+    if (options_.on_waiting) {
+      options_.on_waiting(text);
+    }
   }
 
   static uint64_t FetchWidth(const FetchMarks& marks) {
@@ -369,6 +389,9 @@ class ShardedParameterClient final : public ParameterClient {
 
   const ParameterClientOptions options_;
   const std::vector<std::string> names_;  // of the shards
+  const std::function<void(const absl::Status&, uint32_t)> on_retry_ =
+      [this](const absl::Status& why, uint32_t count) { NoteRetry(why, count); };
+  mutable LogLimit retries_logged_{kRetryLogPeriod};
   std::atomic<bool> cancelled_{false};
   TransportReport report_;
   uint64_t stripes_ = 0;         // of all shards

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -75,6 +76,9 @@ struct ParameterClientOptions {
   // AUTO may be changed by the environment: MONSOON_TRANSPORT=grpc or
   // shared_memory.
   Transport transport = Transport::AUTO;
+  // Told, from a thread that calls, why a call goes on asking a shard: "ps/0 at
+  // HOST:PORT: ..."; after a few tries, and again each second or so. May be null.
+  std::function<void(const std::string& why)> on_waiting;
 };
 
 // Whether `status` says that a shard no longer knows the session or has been

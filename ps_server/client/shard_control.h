@@ -27,8 +27,8 @@ class ShardControl {
 
   virtual const std::string& address() const = 0;
 
-  // FailedPrecondition when the server speaks another protocol version or
-  // belongs to another cluster; "" does not check the cluster.
+  // All jobs, a page a call. FailedPrecondition when the server speaks another
+  // protocol version or belongs to another cluster; "" does not check the cluster.
   virtual absl::StatusOr<ShardStatusReply> GetStatus(const std::string& cluster) = 0;
 
   // ResourceExhausted with the sum when the job does not fit the shard's

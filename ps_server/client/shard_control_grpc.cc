@@ -12,6 +12,9 @@
 namespace monsoon {
 namespace {
 
+// A shard that names more is not in order.
+constexpr int kMostJobs = 100'000;
+
 class GrpcShardControl final : public ShardControl {
  public:
   GrpcShardControl(std::string address, absl::Duration deadline, FaultOptions fault)
@@ -26,7 +29,24 @@ class GrpcShardControl final : public ShardControl {
     ShardStatusRequest request;
     request.set_protocol_version(kProtocolVersion);
     request.set_cluster(cluster);
-    return Call<ShardStatusReply>(&ParameterServer::Stub::GetStatus, request);
+    ASSIGN_OR_RETURN(ShardStatusReply status, Page(request));
+    while (status.more_jobs()) {
+      if (status.job().empty() || status.job_size() >= kMostJobs) {
+        return absl::InternalError(absl::StrCat("shard at ", address_, ": after ",
+                                                status.job_size(), " jobs it says there are more"));
+      }
+      const ShardJobStatus& last = status.job(status.job_size() - 1);
+      request.set_after_job(last.job());
+      request.set_after_job_term(last.job_term());
+      ASSIGN_OR_RETURN(ShardStatusReply page, Page(request));
+      if (page.shard_epoch() != status.shard_epoch()) {
+        return absl::UnavailableError(
+            absl::StrCat("shard at ", address_, ": it was started anew meanwhile"));
+      }
+      status.set_more_jobs(page.more_jobs() && !page.job().empty());
+      status.mutable_job()->MergeFrom(page.job());
+    }
+    return status;
   }
 
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override {
@@ -61,6 +81,10 @@ class GrpcShardControl final : public ShardControl {
   }
 
  private:
+  absl::StatusOr<ShardStatusReply> Page(const ShardStatusRequest& request) {
+    return Call<ShardStatusReply>(&ParameterServer::Stub::GetStatus, request);
+  }
+
   template <typename Reply, typename Request>
   absl::StatusOr<Reply> Call(grpc::Status (ParameterServer::Stub::*method)(grpc::ClientContext*,
                                                                            const Request&, Reply*),

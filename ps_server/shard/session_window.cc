@@ -25,7 +25,7 @@ void SessionWindow::RecordRefused(uint64_t sequence, std::string message) {
   last_ = sequence;
   refusals_.emplace_back(sequence, std::move(message));
   if (refusals_.size() > kRememberedRefusals) {
-    refusals_.pop_front();
+    refusals_.erase(refusals_.begin());
   }
 }
 

@@ -6,9 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -44,7 +44,8 @@ class SessionWindow {
 
   uint64_t last_ = 0;
   uint64_t applied_ = 0;
-  std::deque<std::pair<uint64_t, std::string>> refusals_;
+  // A vector: nothing is allocated before there is a refusal.
+  std::vector<std::pair<uint64_t, std::string>> refusals_;
 };
 
 }  // namespace monsoon

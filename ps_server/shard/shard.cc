@@ -3,9 +3,11 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/transport/frame/protocol.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -14,7 +16,8 @@ namespace monsoon {
 namespace {
 
 absl::Status UnknownJob(const std::string& job) {
-  return absl::NotFoundError(absl::StrCat("no job \"", job, "\" on this shard"));
+  return absl::NotFoundError(
+      absl::StrCat("no job \"", Shorten(job, kMaxJobName), "\" on this shard"));
 }
 
 }  // namespace
@@ -43,13 +46,17 @@ absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& requ
   reply.set_shard_epoch(options_.shard_epoch);
   reply.set_draining(draining_);
   reply.set_memory_limit_bytes(options_.memory_limit_bytes);
-  std::map<JobKey, std::shared_ptr<ShardJob>> jobs;
+  std::vector<std::shared_ptr<ShardJob>> page;
   {
     MutexLock lock(&jobs_mutex_);
-    jobs = jobs_;
+    auto next = jobs_.upper_bound({request.after_job(), request.after_job_term()});
+    for (; next != jobs_.end() && page.size() < kJobsPerStatus; ++next) {
+      page.push_back(next->second);
+    }
     reply.set_term(term_);
+    reply.set_more_jobs(next != jobs_.end());
   }
-  for (const auto& [key, job] : jobs) {
+  for (const std::shared_ptr<ShardJob>& job : page) {
     *reply.add_job() = job->GetStatus();
   }
   reply.set_memory_used_bytes(budget_.used());
@@ -72,45 +79,104 @@ absl::Status Shard::Fence(uint64_t term) {
   return absl::OkStatus();
 }
 
+class Shard::Creation {
+ public:
+  Creation(Shard* shard, JobKey job) : shard_(shard), job_(std::move(job)) {}
+  ~Creation() {
+    if (begun_) {
+      MutexLock lock(&shard_->jobs_mutex_);
+      shard_->creations_.erase(job_);
+    }
+  }
+  Creation(const Creation&) = delete;
+  Creation& operator=(const Creation&) = delete;
+
+  // Unavailable while the job is made by another call, or just was.
+  absl::Status Begin() {
+    MutexLock lock(&shard_->jobs_mutex_);
+    if (shard_->jobs_.contains(job_) || !shard_->creations_.emplace(job_, false).second) {
+      return absl::UnavailableError("its slice is being made; ask again");
+    }
+    begun_ = true;
+    return absl::OkStatus();
+  }
+
+  bool given_up() const {
+    MutexLock lock(&shard_->jobs_mutex_);
+    return shard_->draining_ || shard_->creations_.at(job_);
+  }
+
+  // False: it was deleted meanwhile.
+  bool Finish(std::shared_ptr<ShardJob> job) {
+    MutexLock lock(&shard_->jobs_mutex_);
+    if (shard_->creations_.at(job_)) {
+      return false;
+    }
+    shard_->jobs_[job_] = std::move(job);
+    return true;
+  }
+
+ private:
+  Shard* const shard_;
+  const JobKey job_;
+  bool begun_ = false;
+};
+
+absl::StatusOr<CreateShardJobReply> Shard::AnswerAgain(const ShardJob& job,
+                                                       const CreateShardJobRequest& request) const {
+  if (google::protobuf::util::MessageDifferencer::Equals(job.request(), request)) {
+    return job.Describe();
+  }
+  return absl::AlreadyExistsError("it exists with other content");
+}
+
 absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& call) {
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(call.term()));
   CreateShardJobRequest request = call;
   request.clear_term();  // A later coordinator may repeat it.
-  MutexLock creation(&creation_mutex_);
+  absl::StatusOr<CreateShardJobReply> reply = MakeJob(request);
+  return reply.ok() || absl::IsResourceExhausted(reply.status())
+             ? std::move(reply)
+             : Annotate(reply.status(), absl::StrCat("ps/", options_.task, ": job ",
+                                                     Shorten(request.job(), kMaxJobName)));
+}
+
+absl::StatusOr<CreateShardJobReply> Shard::MakeJob(const CreateShardJobRequest& request) {
   if (const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term())) {
-    if (google::protobuf::util::MessageDifferencer::Equals(job->request(), request)) {
-      return job->Describe();
-    }
-    return absl::AlreadyExistsError(
-        absl::StrCat("ps/", options_.task, ": job ", request.job(), " exists with other content"));
+    return AnswerAgain(*job, request);
   }
-  absl::StatusOr<ShardJobPlan> plan = PlanJob(request);
-  if (!plan.ok()) {
-    return Annotate(plan.status(), absl::StrCat("ps/", options_.task, ": job ", request.job()));
-  }
+  ASSIGN_OR_RETURN(ShardJobPlan plan, PlanJob(request));
+  Creation creation(this, {request.job(), request.job_term()});
+  RETURN_IF_ERROR(creation.Begin());
   ASSIGN_OR_RETURN(MemoryBudget::Reservation memory,
-                   budget_.Reserve(plan->memory_bytes, absl::StrCat("job ", request.job()),
+                   budget_.Reserve(plan.memory_bytes, absl::StrCat("job ", request.job()),
                                    "parameters and optimizer state"));
-  plan->shape.shard_epoch = options_.shard_epoch;
-  ASSIGN_OR_RETURN(SharedSlice slice, SharedSlice::Create(plan->shape));
+  plan.shape.shard_epoch = options_.shard_epoch;
+  ASSIGN_OR_RETURN(SharedSlice slice, SharedSlice::Create(plan.shape));
   std::shared_ptr<FloatArena> state;
-  if (plan->state_bytes > 0) {
-    ASSIGN_OR_RETURN(state, FloatArena::Create(plan->state_bytes));
+  if (plan.state_bytes > 0) {
+    ASSIGN_OR_RETURN(state, FloatArena::Create(plan.state_bytes));
   }
-  auto job =
-      std::make_shared<ShardJob>(request, *std::move(plan), options_.shard_epoch, std::move(slice),
-                                 std::move(state), std::move(memory), &budget_);
-  MutexLock lock(&jobs_mutex_);
-  jobs_[{request.job(), request.job_term()}] = job;
+  const ParameterLayout layout = plan.layout;
+  auto job = std::make_shared<ShardJob>(request, std::move(plan), options_.shard_epoch,
+                                        std::move(slice), std::move(memory), &budget_);
+  const bool filled = job->Fill(layout, state, [&] { return !creation.given_up(); });
+  if (!filled || !creation.Finish(job)) {
+    return absl::AbortedError("it was deleted while its slice was made, or the shard is draining");
+  }
   return job->Describe();
 }
 
 absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) {
   RETURN_IF_ERROR(Fence(term));
-  MutexLock creation(&creation_mutex_);
   std::shared_ptr<ShardJob> deleted;  // freed after the lock
   MutexLock lock(&jobs_mutex_);
+  if (const auto made = creations_.find({job, job_term}); made != creations_.end()) {
+    made->second = true;
+    return absl::UnavailableError(absl::StrCat("ps/", options_.task, ": job ", job,
+                                               " is being made, which is given up; ask again"));
+  }
   if (const auto found = jobs_.find({job, job_term}); found != jobs_.end()) {
     deleted = std::move(found->second);
     deleted->Retire();
@@ -140,7 +206,9 @@ absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session,
   CloseSessionReply reply;
   // Without the job there is nothing left that could be applied.
   if (const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term())) {
-    reply.set_applied(job->CloseSession({session.worker(), session.incarnation()}));
+    ASSIGN_OR_RETURN(const uint64_t applied,
+                     job->CloseSession({session.worker(), session.incarnation()}));
+    reply.set_applied(applied);
   }
   return reply;
 }

@@ -5,9 +5,11 @@
 // It does not talk to other shards and writes nothing to disk. Calls of a coordinator
 // whose life is over are refused by their term (parameter_server.proto).
 //
-// Thread safe; calls on different jobs or stripes do not wait for each other,
-// but for the creation of a job, which fills its slice: creations and
-// deletions wait for each other, nothing else waits for them.
+// Nothing that a peer sends takes memory which the budget does not count, but for
+// the message itself and a description of its model.
+//
+// Thread safe; calls on different jobs or stripes do not wait for each other. A
+// job's slice is filled without a lock: what asks for it meanwhile is told so.
 #pragma once
 
 #include <atomic>
@@ -36,16 +38,23 @@ struct ShardOptions {
 
 class Shard {
  public:
+  // With their longest names and all values of staleness a reply stays under
+  // 4 MiB, what gRPC's clients take.
+  static constexpr size_t kJobsPerStatus = 48;
+
   explicit Shard(ShardOptions options);
 
-  // FailedPrecondition when protocol or cluster differ. The caller fills in
-  // what belongs to the process (pid, rss_bytes, message_memory_bytes).
+  // FailedPrecondition when protocol or cluster differ. Of the jobs a page of
+  // kJobsPerStatus at most. The caller fills in what belongs to the process (pid,
+  // rss_bytes, message_memory_bytes).
   absl::StatusOr<ShardStatusReply> GetStatus(const ShardStatusRequest& request) const;
 
   // ResourceExhausted names the sum and the budget; AlreadyExists when the job
-  // exists with other content.
+  // exists with other content; Unavailable while another call makes it. Blocks
+  // until the slice is filled.
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request);
-  // An unknown job is OK: it was deleted before.
+  // An unknown job is OK: it was deleted before. Its memory is free for the next job. Unavailable
+  // when it is still being made: that is given up, and the call must be repeated.
   absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0);
 
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0);
@@ -75,6 +84,9 @@ class Shard {
   std::shared_ptr<ShardJob> FindJob(const std::string& job, uint64_t job_term = 0) const;
 
  private:
+  // A job being made, until it is destroyed.
+  class Creation;
+
   // A job of any life of the coordinator.
   struct JobKey {
     std::string job;
@@ -86,6 +98,10 @@ class Shard {
   // which has been replaced.
   absl::Status Fence(uint64_t term);
   absl::Status CheckServing() const;
+  absl::StatusOr<CreateShardJobReply> MakeJob(const CreateShardJobRequest& request);
+  // What a repeated request is answered.
+  absl::StatusOr<CreateShardJobReply> AnswerAgain(const ShardJob& job,
+                                                  const CreateShardJobRequest& request) const;
   // The verdicts for the records of a job that is not here.
   template <typename Request>
   PushReply RefuseUnknownJob(const Request& request) const;
@@ -94,10 +110,10 @@ class Shard {
   std::atomic<bool> draining_{false};
   MemoryBudget budget_;  // outlives the jobs
 
-  // Held over a whole creation; taken before jobs_mutex_.
-  Mutex creation_mutex_ ABSL_ACQUIRED_BEFORE(jobs_mutex_);
   mutable Mutex jobs_mutex_;
   std::map<JobKey, std::shared_ptr<ShardJob>> jobs_ ABSL_GUARDED_BY(jobs_mutex_);
+  // Jobs being made: whether they were deleted meanwhile. Not in jobs_.
+  std::map<JobKey, bool> creations_ ABSL_GUARDED_BY(jobs_mutex_);
   uint64_t term_ ABSL_GUARDED_BY(jobs_mutex_) = 0;  // the highest seen
 };
 

@@ -8,6 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/shard/shard.h"
+#include "ps_server/vector/named_vectors.h"
+#include "ps_server/vector/operation_log.h"
 
 namespace monsoon {
 namespace {
@@ -203,7 +205,8 @@ TEST_F(ShardContributeTest, TheMemoryOfVectorsAndSumsIsCountedAndFreedWithTheJob
   VectorRequest fill = Operation();
   fill.mutable_fill()->set_out("x");
   ASSERT_OK(shard_.Vector(fill));
-  EXPECT_EQ(shard_.GetStatus({})->memory_used_bytes(), before + kFloats * sizeof(float));
+  EXPECT_EQ(shard_.GetStatus({})->memory_used_bytes(),
+            before + VectorCost(kFloats * sizeof(float)) + OperationLog::BytesFor(fill, 0));
   ASSERT_OK(shard_.DeleteJob("job-1"));
   EXPECT_EQ(shard_.GetStatus({})->memory_used_bytes(), 0u);
 }

@@ -4,14 +4,17 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
 #include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
 #include "common/optimizer/range_kernel.h"
+#include "ps_server/vector/contribution_sum.h"
 
 namespace monsoon {
 namespace {
@@ -57,6 +60,32 @@ size_t StateLead(const OptimizerKernel& kernel, const ShardMap& map) {
   return Stripe::StateFloats(kernel, map.stripe_floats()) < kPage ? 0 : kPage;
 }
 
+absl::Status CheckRequest(const CreateShardJobRequest& request) {
+  const std::string& name = request.job();
+  const auto printable = [](char c) { return c > ' ' && c < '\x7f'; };
+  if (name.empty()) {
+    return absl::InvalidArgumentError("the job has no name");
+  }
+  if (name.size() > kMaxJobName || !std::ranges::all_of(name, printable)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a name of ", name.size(), " bytes, \"", absl::CHexEscape(Shorten(name, 32)),
+        "\", is no job's: 1 to ", kMaxJobName, " printable ASCII characters without blanks are"));
+  }
+  if (request.ByteSizeLong() > kMaxCreateRequestBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a request of ", request.ByteSizeLong(),
+                                                   " bytes; the limit is ", kMaxCreateRequestBytes,
+                                                   ": the model has too many layers or names"));
+  }
+  if (request.shard() >= request.shards()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shard ", request.shard(), " of ", request.shards()));
+  }
+  return absl::OkStatus();
+}
+
+// Of a stripe's own kernel, and of each range in it.
+constexpr uint64_t kStripeKernelBytes = 512;
+
 constexpr char kDraining[] = "the shard is draining";
 
 // A verdict that changed no version.
@@ -100,13 +129,7 @@ void EncodeStripes(WireFormat format, ShardJob::Copied* copied, AlignedFloats* p
 }  // namespace
 
 absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
-  if (request.job().empty()) {
-    return absl::InvalidArgumentError("the job has no name");
-  }
-  if (request.shard() >= request.shards()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shard ", request.shard(), " of ", request.shards()));
-  }
+  RETURN_IF_ERROR(CheckRequest(request));
   ShardJobPlan plan;
   ASSIGN_OR_RETURN(plan.layout, ParameterLayout::Create(request.model()));
   if (plan.layout.Hash() != request.layout_hash()) {
@@ -119,43 +142,68 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
   plan.shape.floats = plan.map.shard(request.shard()).size();
   plan.shape.stripe_floats = plan.map.stripe_floats();
   ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer()));
+  const uint64_t stripes = plan.map.stripes(request.shard());
   if (plan.kernel->state_slots() > 0) {
-    plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map));
-    for (uint32_t i = 0; i < plan.map.stripes(request.shard()); ++i) {
-      const size_t size = plan.map.stripe(request.shard(), i).size();
-      plan.state_bytes += FloatArena::BytesFor(1, Stripe::StateFloats(*plan.kernel, size));
-    }
+    const auto state_of = [&](size_t floats) {
+      return FloatArena::BytesFor(1, Stripe::StateFloats(*plan.kernel, floats));
+    };
+    // All stripes are of one size but the last one.
+    const Slice last = plan.map.stripe(request.shard(), static_cast<uint32_t>(stripes) - 1);
+    plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map)) +
+                       (stripes - 1) * state_of(plan.map.stripe_floats()) + state_of(last.size());
   }
-  plan.memory_bytes = plan.shape.floats * sizeof(float) + plan.state_bytes;
+  // Of padding and biases; and kernels that leave biases alone.
+  const uint64_t tensors = plan.layout.tensors().size();
+  const uint64_t kernels = request.optimizer().weight_decay_weights_only()
+                               ? (stripes + tensors) * kStripeKernelBytes
+                               : 0;
+  plan.memory_bytes = plan.shape.floats * sizeof(float) + plan.state_bytes +
+                      stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
+                      request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
   return plan;
 }
 
 ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint64_t shard_epoch,
-                   SharedSlice slice, std::shared_ptr<FloatArena> state,
-                   MemoryBudget::Reservation memory, MemoryBudget* budget)
+                   SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget)
     : request_(request),
       memory_(std::move(memory)),
+      budget_(budget),
       kernel_(std::move(plan.kernel)),
       facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), shard_epoch},
       slice_(std::move(slice)),
       vectors_(ShapeOf(plan, request), this, budget) {
-  const uint32_t shard = request.shard();
+  // With a pointer to the stripe and the allocator's own bytes.
+  static_assert(sizeof(StripeHeader) + sizeof(Stripe) + sizeof(void*) + 16 +
+                    ContributionSum::kStripeBytes <=
+                kStripeOverheadBytes);
+  // With what the slice's file is rounded up to.
+  static_assert(sizeof(ShardJob) + sizeof(SliceHeader) + 4 * 4096 <= kJobOverheadBytes);
+}
+
+bool ShardJob::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatArena>& state,
+                    absl::FunctionRef<bool()> go_on) {
+  const uint32_t shard = facts_.shard;
   if (state != nullptr) {
     state->Take(StateLead(*kernel_, facts_.map));
   }
+  stripes_.reserve(facts_.map.stripes(shard));
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
+    if (!go_on()) {
+      return false;
+    }
     const Slice stripe = facts_.map.stripe(shard, i);
     stripes_.push_back(std::make_unique<Stripe>(
-        &slice_, i, KernelOf(plan.layout, stripe), shard_epoch,
+        &slice_, i, KernelOf(layout, stripe), facts_.shard_epoch,
         state == nullptr ? AlignedFloats()
                          : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size()))));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
-    if (!request.written_by_client()) {
+    if (!request_.written_by_client()) {
       AlignedFloats initial(stripe.size());
-      Initialize(plan.layout, request.seed(), stripe.begin, initial.span());
+      Initialize(layout, request_.seed(), stripe.begin, initial.span());
       stripes_.back()->Write(initial.span());
     }
   }
+  return true;
 }
 
 const OptimizerKernel* ShardJob::KernelOf(const ParameterLayout& layout, const Slice& stripe) {
@@ -190,19 +238,18 @@ ShardJobStatus ShardJob::GetStatus() const {
   status.set_end(shape.end());
   status.set_stripes(shape.stripes());
   status.set_stripe_bytes(shape.stripe_bytes());
-  uint64_t least = UINT64_MAX, most = 0, unknown = 0;
+  uint64_t least = UINT64_MAX, most = 0;
   for (const auto& stripe : stripes_) {
-    const Stripe::Statistics statistics = stripe->statistics();
-    least = std::min(least, statistics.version);
-    most = std::max(most, statistics.version);
-    unknown += statistics.staleness_unknown;
-    for (const auto& [staleness, count] : statistics.staleness) {
-      (*status.mutable_staleness())[staleness] += count;
-    }
+    const uint64_t version = stripe->version();
+    least = std::min(least, version);
+    most = std::max(most, version);
   }
   status.set_version_min(least);
   status.set_version_max(most);
-  status.set_staleness_unknown(unknown);
+  for (const auto& [staleness, count] : staleness_.known()) {
+    (*status.mutable_staleness())[staleness] = count;
+  }
+  status.set_staleness_unknown(staleness_.unknown());
   status.set_applied(applied_.load());
   status.set_duplicates(duplicates_.load());
   status.set_refused(refused_.load());
@@ -294,12 +341,31 @@ PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord&
   if (check.verdict != APPLIED && check.verdict != REFUSED_INVALID) {
     return MakeVerdict(check.verdict, std::move(check.message));
   }
-  Stripe::Push push{IdOf(request.session()), record.sequence(), record.base_shard_epoch(),
-                    record.base_version(),   gradient,          std::nullopt};
+  Stripe::Push push{IdOf(request.session()),
+                    record.sequence(),
+                    record.base_shard_epoch(),
+                    record.base_version(),
+                    gradient,
+                    std::nullopt,
+                    {}};
   if (check.verdict == REFUSED_INVALID) {
+    if (check.message.size() > kMaxVerdictMessage) {
+      check.message.resize(kMaxVerdictMessage);
+    }
+    absl::StatusOr<MemoryBudget::Reservation> memory =
+        budget_->Reserve(RefusalBytes(check.message.capacity()), absl::StrCat("job ", facts_.job),
+                         "a refusal to remember");
+    if (!memory.ok()) {
+      return MakeVerdict(REFUSED_BUSY, std::string(memory.status().message()));
+    }
+    push.refusal_memory = *std::move(memory);
     push.invalid = std::move(check.message);
   }
-  return stripes_[record.stripe()]->Apply(std::move(push));
+  PushVerdict verdict = stripes_[record.stripe()]->Apply(std::move(push));
+  if (verdict.verdict() == APPLIED) {
+    staleness_.Add(verdict.staleness());
+  }
+  return verdict;
 }
 
 PushVerdict ShardJob::ContributeRecordOf(const ContributeRequest& request,

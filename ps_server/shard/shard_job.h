@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
@@ -28,6 +29,7 @@
 #include "common/transport/frame/read_counts.h"
 #include "common/transport/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/shard/staleness_counts.h"
 #include "ps_server/shard/stripe.h"
 #include "ps_server/shard/validation.h"
 #include "ps_server/vector/memory_budget.h"
@@ -42,21 +44,33 @@ struct ShardJobPlan {
   ShardMap map;
   SharedShape shape;  // without the epoch
   std::unique_ptr<OptimizerKernel> kernel;
-  uint64_t state_bytes = 0;   // of the arena for the optimizer state; 0: there is none
-  uint64_t memory_bytes = 0;  // parameters and optimizer state of the slice
+  uint64_t state_bytes = 0;  // of the arena for the optimizer state; 0: there is none
+  // Parameters and optimizer state of the slice, and what the shard keeps beside
+  // them, the request included.
+  uint64_t memory_bytes = 0;
 };
-// InvalidArgument says what is wrong with the request; nothing is allocated.
+
+// Of a job's name, and of a request to create one.
+inline constexpr size_t kMaxJobName = 128;
+inline constexpr size_t kMaxCreateRequestBytes = 256 << 10;
+
+// InvalidArgument says what is wrong with the request. Takes time and memory for
+// the model's layers, whatever the sizes that the request names.
 absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request);
 
 class ShardJob final : private SliceParameters {
  public:
-  // Fills the slice from (seed, global index), or with zeros if the client
-  // writes it. `slice` has the plan's shape and is zero; `state` has room for the
-  // plan's state_bytes, null if these are 0. `memory` is the plan's; `budget`
-  // outlives the job.
+  // `slice` has the plan's shape and is zero. `memory` is the plan's; `budget`
+  // outlives the job. Fill follows before anything else.
   ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint64_t shard_epoch,
-           SharedSlice slice, std::shared_ptr<FloatArena> state, MemoryBudget::Reservation memory,
-           MemoryBudget* budget);
+           SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget);
+
+  // Makes the stripes, from (seed, global index), or of zeros if the client writes
+  // them. `layout` is the plan's; `state` has room for the plan's state_bytes, null
+  // if these are 0. Asks before each stripe whether to go on; false: it did not,
+  // and the job is of no use.
+  bool Fill(const ParameterLayout& layout, const std::shared_ptr<FloatArena>& state,
+            absl::FunctionRef<bool()> go_on);
 
   const CreateShardJobRequest& request() const { return request_; }
   uint64_t shard_epoch() const { return facts_.shard_epoch; }
@@ -64,9 +78,11 @@ class ShardJob final : private SliceParameters {
   ShardJobStatus GetStatus() const;
 
   // The records that it has applied here, where it was open before.
+  // ResourceExhausted when the budget has no room for its windows.
   absl::StatusOr<std::optional<uint64_t>> OpenSession(SessionId session);
-  // Returns the records that the session applied here.
-  uint64_t CloseSession(SessionId session);
+  // Returns the records that the session applied here. ResourceExhausted for one
+  // that was never open, when there is no room to remember it.
+  absl::StatusOr<uint64_t> CloseSession(SessionId session);
 
   // Applies the records of a frame that passed ValidatePushFrame. `scratch`
   // holds one stripe at least, and grows when a record must be decoded.
@@ -138,27 +154,38 @@ class ShardJob final : private SliceParameters {
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
   void Count(const PushVerdict& verdict);
   uint64_t CloseEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // Adds to what the job remembers of its sessions for ever.
+  absl::Status ReserveSessionRecord() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // The job's, or one of its own for a stripe with biases that do not decay.
   const OptimizerKernel* KernelOf(const ParameterLayout& layout, const Slice& stripe);
   // Adds up the counts of readers that are gone.
   void FoldReaders() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_);
 
+  // An open one.
+  struct OpenedSession {
+    SessionSlot slot;
+    MemoryBudget::Reservation memory;
+  };
+
   const CreateShardJobRequest request_;
   const MemoryBudget::Reservation memory_;
+  MemoryBudget* const budget_;
   const std::unique_ptr<OptimizerKernel> kernel_;
   std::vector<std::unique_ptr<OptimizerKernel>> stripe_kernels_;  // see KernelOf
   const JobFacts facts_;
   SharedSlice slice_;                             // slots: under sessions_mutex_
-  std::vector<std::unique_ptr<Stripe>> stripes_;  // filled by the constructor
+  std::vector<std::unique_ptr<Stripe>> stripes_;  // made by Fill
   VectorStore vectors_;
 
   Mutex sessions_mutex_;
   SessionTable sessions_ ABSL_GUARDED_BY(sessions_mutex_);
-  std::map<SessionId, SessionSlot> slots_ ABSL_GUARDED_BY(sessions_mutex_);  // of open ones
+  std::map<SessionId, OpenedSession> opened_ ABSL_GUARDED_BY(sessions_mutex_);
+  MemoryBudget::Reservation session_records_ ABSL_GUARDED_BY(sessions_mutex_);
 
   mutable Mutex readers_mutex_;
   mutable std::vector<std::shared_ptr<const ReadCounts>> readers_ ABSL_GUARDED_BY(readers_mutex_);
 
+  StalenessCounts staleness_;
   std::atomic<uint64_t> applied_{0};
   std::atomic<uint64_t> duplicates_{0};
   std::atomic<uint64_t> refused_{0};

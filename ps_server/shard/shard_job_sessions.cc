@@ -7,17 +7,35 @@
 #include "ps_server/shard/shard_job.h"
 
 namespace monsoon {
+namespace {
+
+// What the job remembers of each session it had, with the allocator's own bytes:
+// nodes of three maps.
+constexpr uint64_t kSessionRecordBytes = 384;
+
+}  // namespace
 
 uint64_t ShardJob::CloseEverywhere(SessionId session) {
-  if (const auto slot = slots_.find(session); slot != slots_.end()) {
-    slice_.CloseSlot(slot->second);
-    slots_.erase(slot);
+  const auto opened = opened_.find(session);
+  if (opened != opened_.end()) {
+    slice_.CloseSlot(opened->second.slot);
   }
   uint64_t applied = 0;
   for (const auto& stripe : stripes_) {
     applied += stripe->CloseSession(session);
   }
+  if (opened != opened_.end()) {
+    opened_.erase(opened);  // its memory is free now
+  }
   return applied;
+}
+
+absl::Status ShardJob::ReserveSessionRecord() {
+  ASSIGN_OR_RETURN(
+      MemoryBudget::Reservation memory,
+      budget_->Reserve(kSessionRecordBytes, absl::StrCat("job ", facts_.job), "a session"));
+  session_records_.Add(std::move(memory));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<uint64_t>> ShardJob::OpenSession(SessionId session) {
@@ -33,12 +51,17 @@ absl::StatusOr<std::optional<uint64_t>> ShardJob::OpenSession(SessionId session)
     }
     return std::make_optional(applied);
   }
+  ASSIGN_OR_RETURN(
+      MemoryBudget::Reservation memory,
+      budget_->Reserve(stripes_.size() * kSessionStripeBytes, absl::StrCat("job ", facts_.job),
+                       absl::StrCat("the session of worker/", session.worker)));
+  RETURN_IF_ERROR(ReserveSessionRecord());
   if (opening->overtaken.has_value()) {
     sessions_.RecordClose(*opening->overtaken, CloseEverywhere(*opening->overtaken));
   }
   sessions_.RecordOpen(session);
   const SessionSlot slot = slice_.TakeSlot();
-  slots_[session] = slot;
+  opened_.try_emplace(session, OpenedSession{slot, std::move(memory)});
   for (const auto& stripe : stripes_) {
     stripe->OpenSession(session, slot);
   }
@@ -53,12 +76,12 @@ absl::StatusOr<ShardJob::Shared> ShardJob::Share(std::optional<SessionId> sessio
   }
   if (session.has_value()) {
     MutexLock lock(&sessions_mutex_);
-    const auto slot = slots_.find(*session);
-    if (slot == slots_.end() || slot->second.ticket == 0) {
+    const auto opened = opened_.find(*session);
+    if (opened == opened_.end() || opened->second.slot.ticket == 0) {
       return absl::FailedPreconditionError(
-          slot == slots_.end() ? NotOpen(*session) : "too many sessions read shared memory");
+          opened == opened_.end() ? NotOpen(*session) : "too many sessions read shared memory");
     }
-    shared.slot = slot->second;
+    shared.slot = opened->second.slot;
   }
   return shared;
 }
@@ -80,10 +103,13 @@ void ShardJob::FoldReaders() const {
   });
 }
 
-uint64_t ShardJob::CloseSession(SessionId session) {
+absl::StatusOr<uint64_t> ShardJob::CloseSession(SessionId session) {
   MutexLock lock(&sessions_mutex_);
   if (const std::optional<uint64_t> applied = sessions_.ClosedApplied(session)) {
     return *applied;
+  }
+  if (!sessions_.IsOpen(session)) {
+    RETURN_IF_ERROR(ReserveSessionRecord());
   }
   const uint64_t applied = CloseEverywhere(session);
   sessions_.RecordClose(session, applied);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "common/model/initializer.h"
@@ -427,14 +428,20 @@ TEST_F(ShardTest, AJobOverTheMemoryIsRefusedWithTheSum) {
   large.set_job("large");
   large.mutable_model()->mutable_layer(0)->mutable_dense()->set_units(8192);
   large.set_layout_hash(ParameterLayout::Create(large.model())->Hash());
-  // 16 * 8192 floats, twice: 1 MiB; 2 KiB are in use.
-  EXPECT_THAT(shard_.CreateJob(large),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("1050624"), HasSubstr("memory_limit_mib"))));
-  ASSERT_OK(shard_.DeleteJob("job-1"));
-  ASSERT_OK(shard_.DeleteJob("job-1"));
-  ASSERT_OK(shard_.CreateJob(large));
-  EXPECT_EQ(shard_.GetStatus({})->memory_used_bytes(), 1u << 20);
+  const uint64_t needed = PlanJob(large)->memory_bytes;
+  EXPECT_GT(needed, 16u * 8192 * sizeof(float) * 2);
+  Shard shard({"test", 2, kEpoch, needed});
+  ASSERT_OK(shard.CreateJob(request_));
+  const uint64_t used = shard.GetStatus({})->memory_used_bytes();
+  EXPECT_EQ(used, PlanJob(request_)->memory_bytes);
+  EXPECT_THAT(shard.CreateJob(large), StatusIs(absl::StatusCode::kResourceExhausted,
+                                               AllOf(HasSubstr(std::to_string(used + needed)),
+                                                     HasSubstr("memory_limit_mib"))));
+  ASSERT_OK(shard.DeleteJob("job-1"));
+  ASSERT_OK(shard.DeleteJob("job-1"));
+  EXPECT_EQ(shard.GetStatus({})->memory_used_bytes(), 0u);
+  ASSERT_OK(shard.CreateJob(large));
+  EXPECT_EQ(shard.GetStatus({})->memory_used_bytes(), needed);
 }
 
 TEST_F(ShardTest, DrainingRefusesWithoutConsuming) {

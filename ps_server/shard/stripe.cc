@@ -6,8 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "ps_server/shard/validation.h"
 
 namespace monsoon {
+namespace {
+
+// Of one session.
+constexpr uint64_t kMostRefusalBytes =
+    SessionWindow::kRememberedRefusals * RefusalBytes(kMaxVerdictMessage);
+
+}  // namespace
 
 Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
                uint64_t shard_epoch)
@@ -22,23 +30,25 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
       parameters_(slice->stripe(index)),
       header_(slice->header(index)),
       state_(std::move(state)) {
+  static_assert(sizeof(SessionId) + sizeof(Session) + 4 * sizeof(void*) + 16 <=
+                kSessionStripeBytes);
   CHECK_EQ(state_.size(), StateFloats(*kernel, size_));
   std::ranges::fill(state_.span(), kernel->initial_state());
 }
 
 int64_t Stripe::StalenessOf(const Push& push) const {
   // A base from the future is a broken sender's; never a negative sample.
-  if (push.base_shard_epoch != shard_epoch_ || push.base_version > statistics_.version) {
+  if (push.base_shard_epoch != shard_epoch_ || push.base_version > version_) {
     return -1;
   }
-  return static_cast<int64_t>(statistics_.version - push.base_version);
+  return static_cast<int64_t>(version_ - push.base_version);
 }
 
 PushVerdict Stripe::Apply(Push push) {
   PushVerdict verdict;
   verdict.set_staleness(-1);
   MutexLock lock(&mutex_);
-  verdict.set_version(statistics_.version);
+  verdict.set_version(version_);
   const auto found = windows_.find(push.session);
   if (found == windows_.end()) {
     verdict.set_verdict(REFUSED_SESSION);
@@ -68,27 +78,26 @@ PushVerdict Stripe::Apply(Push push) {
     verdict.set_verdict(REFUSED_INVALID);
     verdict.set_message(*push.invalid);
     window.RecordRefused(push.sequence, *std::move(push.invalid));
+    Session& session = found->second;
+    if (session.refusal_memory.bytes() < kMostRefusalBytes) {
+      session.refusal_memory.Add(std::move(push.refusal_memory));
+    }  // else an older one made way
     const StripeWriteScope write(header_);
     ShareMarks(found->second);
     return verdict;
   }
   verdict.set_staleness(StalenessOf(push));
-  if (verdict.staleness() >= 0) {
-    ++statistics_.staleness[static_cast<uint64_t>(verdict.staleness())];
-  } else {
-    ++statistics_.staleness_unknown;
-  }
   const StripeWriteScope write(header_);
-  kernel_->Apply(statistics_.version, parameters_, state_.span(), push.gradient);
+  kernel_->Apply(version_, parameters_, state_.span(), push.gradient);
   window.RecordApplied(push.sequence);
-  verdict.set_version(++statistics_.version);
+  verdict.set_version(++version_);
   verdict.set_verdict(APPLIED);
   ShareMarks(found->second);
   return verdict;
 }
 
 void Stripe::ShareMarks(const Session& session) {
-  header_->version.store(statistics_.version, std::memory_order_relaxed);
+  header_->version.store(version_, std::memory_order_relaxed);
   if (session.slot.ticket != 0) {
     header_->applied[session.slot.slot].store(session.window.last(), std::memory_order_relaxed);
   }
@@ -108,7 +117,7 @@ std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
     record.set_applied_sequence(found->second.window.last());
   }
   std::memcpy(out.data(), parameters_.data(), size_ * sizeof(float));
-  record.set_version(statistics_.version);
+  record.set_version(version_);
   return record;
 }
 
@@ -121,7 +130,7 @@ void Stripe::Write(std::span<const float> parameters) {
 
 void Stripe::OpenSession(SessionId session, SessionSlot slot) {
   MutexLock lock(&mutex_);
-  const auto [opened, is_new] = windows_.try_emplace(session, Session{{}, slot});
+  const auto [opened, is_new] = windows_.try_emplace(session, Session{{}, slot, {}});
   if (is_new) {
     // The slot may hold what an earlier session left.
     const StripeWriteScope write(header_);
@@ -151,9 +160,9 @@ uint64_t Stripe::CloseSession(SessionId session) {
   return applied;
 }
 
-Stripe::Statistics Stripe::statistics() const {
+uint64_t Stripe::version() const {
   MutexLock lock(&mutex_);
-  return statistics_;
+  return version_;
 }
 
 std::string Stripe::Snapshot() const {

@@ -23,6 +23,7 @@
 #include "proto/tensor.pb.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/session_window.h"
+#include "ps_server/vector/memory_budget.h"
 
 namespace monsoon {
 
@@ -50,8 +51,10 @@ class Stripe {
     uint64_t base_version = 0;
     // size() floats, all finite; unused when `invalid` is set.
     std::span<const float> gradient;
-    // Set: validation refused the content, and why. Consumes the sequence.
+    // Set: validation refused the content, and why. Consumes the sequence, and
+    // is remembered in memory of `refusal_memory`.
     std::optional<std::string> invalid;
+    MemoryBudget::Reservation refusal_memory;
   };
   // Applies, acknowledges or refuses it. The verdict lacks stripe and sequence.
   PushVerdict Apply(Push push);
@@ -71,12 +74,7 @@ class Stripe {
   // Afterwards no push of the session is applied. Returns how many were.
   uint64_t CloseSession(SessionId session);
 
-  struct Statistics {
-    uint64_t version = 0;
-    std::map<uint64_t, uint64_t> staleness;  // value -> applied pushes
-    uint64_t staleness_unknown = 0;
-  };
-  Statistics statistics() const;
+  uint64_t version() const;
 
   // Every byte of parameters and state, for tests.
   std::string Snapshot() const;
@@ -85,6 +83,7 @@ class Stripe {
   struct Session {
     SessionWindow window;
     SessionSlot slot;
+    MemoryBudget::Reservation refusal_memory;  // of what the window remembers
   };
 
   int64_t StalenessOf(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -101,7 +100,12 @@ class Stripe {
   StripeHeader* const header_ ABSL_PT_GUARDED_BY(mutex_);
   AlignedFloats state_ ABSL_GUARDED_BY(mutex_);
   std::map<SessionId, Session> windows_ ABSL_GUARDED_BY(mutex_);
-  Statistics statistics_ ABSL_GUARDED_BY(mutex_);
+  uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
 };
+
+// What one refusal takes that is remembered, at most, for a message of so many
+// bytes; and an open session of one stripe beside that.
+constexpr uint64_t RefusalBytes(uint64_t message_bytes) { return 2 * 40 + message_bytes + 16; }
+inline constexpr uint64_t kSessionStripeBytes = 192;
 
 }  // namespace monsoon

@@ -84,13 +84,13 @@ TEST(StripeTest, NothingIsAppliedAfterCloseReturns) {
         }
       }
     });
-    while (stripe.statistics().version == 0) {
+    while (stripe.version() == 0) {
       std::this_thread::yield();
     }
     const uint64_t applied = stripe.CloseSession({0, 1});
-    EXPECT_EQ(stripe.statistics().version, applied);
+    EXPECT_EQ(stripe.version(), applied);
     pusher.join();  // it is refused and ends
-    EXPECT_EQ(stripe.statistics().version, applied);
+    EXPECT_EQ(stripe.version(), applied);
     EXPECT_EQ(stripe.CloseSession({0, 1}), 0u);
   }
 }

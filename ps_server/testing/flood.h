@@ -15,8 +15,8 @@ struct FloodResult {
 
 // `clients` threads, each with a connection of its own, write push frames with
 // kMaxFramePayloadBytes of payload for the session and never read an answer,
-// until each has offered its share of `total_bytes` on one stream. A refused
-// stream is opened again at once.
+// until each has offered its share of `total_bytes`. A stream that is refused, or
+// gives way to others, is opened again at once.
 FloodResult Flood(const std::string& address, const PushRequest& push, uint32_t clients,
                   uint64_t total_bytes);
 

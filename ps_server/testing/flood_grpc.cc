@@ -45,15 +45,17 @@ FloodResult Flood(const std::string& address, const PushRequest& push, uint32_t 
             grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
                 channel.get(), method, &context));
         const grpc::Slice slice = MakeSlice(frame, frame->data(), frame->size());
-        written = 0;  // what a refused stream took does not count
-        while (written < share && stream->Write(grpc::ByteBuffer(&slice, 1))) {
-          written += frame->size();
+        uint64_t taken = 0;
+        while (written + taken < share && stream->Write(grpc::ByteBuffer(&slice, 1))) {
+          taken += frame->size();
         }
-        if (written >= share) {
+        if (written + taken >= share) {
           context.TryCancel();
         }
         if (stream->Finish().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
           ++refused;
+        } else {
+          written += taken;  // what a refused stream took does not count
         }
       }
       offered += written;

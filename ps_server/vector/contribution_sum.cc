@@ -139,6 +139,8 @@ uint64_t ContributionSum::Part::BytesAfterOpen(uint32_t expected, bool is_probe)
 
 ContributionSum::ContributionSum(size_t floats, size_t stripe_floats)
     : stripe_floats_(stripe_floats) {
+  // The part, its pointer, and the allocator's own bytes for it and five vectors.
+  static_assert(sizeof(Part) + sizeof(void*) + 6 * 16 <= kStripeBytes);
   CHECK_EQ(stripe_floats % kLineFloats, 0u);
   for (size_t begin = 0; begin < floats; begin += stripe_floats) {
     parts_.push_back(std::make_unique<Part>(std::min(stripe_floats, floats - begin)));

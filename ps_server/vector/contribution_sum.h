@@ -38,6 +38,8 @@ namespace monsoon {
 class ContributionSum {
  public:
   static constexpr uint32_t kMostContributions = 1 << 20;
+  // What a stripe takes beside what memory_bytes() says, at most.
+  static constexpr size_t kStripeBytes = 448;
 
   // `floats` in stripes of `stripe_floats`, a multiple of 16; the last one may
   // be shorter. Takes no memory for sums before the first Open.

@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<SliceVector>> NamedVectors::Allocate(const std::s
     }
   }
   ASSIGN_OR_RETURN(MemoryBudget::Reservation memory,
-                   budget_->Reserve(floats_ * sizeof(float), absl::StrCat("job ", job_),
+                   budget_->Reserve(VectorCost(floats_ * sizeof(float)), absl::StrCat("job ", job_),
                                     absl::StrCat("vector \"", name, "\"")));
   return std::make_unique<SliceVector>(std::move(memory), AlignedFloats::Uninitialized(floats_));
 }

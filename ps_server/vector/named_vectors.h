@@ -5,6 +5,7 @@
 // Thread safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,10 @@
 namespace monsoon {
 
 inline constexpr size_t kMaxVectorName = 32;
+// What a vector of `bytes` takes with its name and what the allocator rounds up.
+constexpr uint64_t VectorCost(uint64_t bytes) {
+  return bytes + 256 + std::min<uint64_t>(bytes / 32, 8192);
+}
 
 // The slice's floats, stripe after stripe, with the memory they stand for.
 class SliceVector {
@@ -30,7 +35,7 @@ class SliceVector {
   float* data() { return floats_.data(); }
   const float* data() const { return floats_.data(); }
   size_t size() const { return floats_.size(); }
-  uint64_t bytes() const { return memory_.bytes(); }
+  uint64_t bytes() const { return floats_.size() * sizeof(float); }
 
  private:
   const MemoryBudget::Reservation memory_;
@@ -56,7 +61,7 @@ class NamedVectors {
   // A name that does not exist is ignored.
   void Free(const std::string& name);
 
-  // Of the vectors that have a name.
+  // Floats of the vectors that have a name.
   uint64_t memory_bytes() const;
 
  private:

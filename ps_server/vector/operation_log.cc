@@ -29,10 +29,16 @@ absl::StatusOr<const VectorReply*> OperationLog::Find(const VectorRequest& reque
   return &done.reply;
 }
 
-void OperationLog::Record(const VectorRequest& request, VectorReply reply) {
+uint64_t OperationLog::BytesFor(const VectorRequest& request, uint64_t scalars) {
+  constexpr uint64_t kAllocations = 64;  // the allocator's own bytes
+  return sizeof(Done) + request.ByteSizeLong() + scalars * sizeof(double) + kAllocations;
+}
+
+void OperationLog::Record(const VectorRequest& request, VectorReply reply,
+                          MemoryBudget::Reservation memory) {
   CHECK_EQ(request.op_id(), last_ + 1);
   last_ = request.op_id();
-  done_.push_back({request.SerializeAsString(), std::move(reply)});
+  done_.push_back({request.SerializeAsString(), std::move(reply), std::move(memory)});
   if (done_.size() > kKeptReplies) {
     done_.pop_front();
   }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/vector/memory_budget.h"
 
 namespace monsoon {
 
@@ -23,8 +24,11 @@ class OperationLog {
   // ones, and for an id that was another operation's.
   absl::StatusOr<const VectorReply*> Find(const VectorRequest& request) const;
 
-  // `request` was the next one and is done.
-  void Record(const VectorRequest& request, VectorReply reply);
+  // What the log keeps of an operation whose reply has `scalars`, at most.
+  static uint64_t BytesFor(const VectorRequest& request, uint64_t scalars);
+
+  // `request` was the next one and is done; `memory` is what it is kept in.
+  void Record(const VectorRequest& request, VectorReply reply, MemoryBudget::Reservation memory);
 
   uint64_t last() const { return last_; }
 
@@ -32,6 +36,7 @@ class OperationLog {
   struct Done {
     std::string request;  // serialised
     VectorReply reply;
+    MemoryBudget::Reservation memory;
   };
 
   uint64_t last_ = 0;

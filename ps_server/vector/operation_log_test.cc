@@ -28,8 +28,8 @@ TEST(OperationLogTest, GivesTheStoredReplyAgain) {
   OperationLog log;
   ASSERT_OK_AND_ASSIGN(const VectorReply* fresh, log.Find(Request(1)));
   EXPECT_EQ(fresh, nullptr);
-  log.Record(Request(1), Reply(1.5));
-  log.Record(Request(2), Reply(2.5));
+  log.Record(Request(1), Reply(1.5), {});
+  log.Record(Request(2), Reply(2.5), {});
   ASSERT_OK_AND_ASSIGN(const VectorReply* first, log.Find(Request(1)));
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->scalar(0), 1.5);
@@ -44,7 +44,7 @@ TEST(OperationLogTest, RefusesGapsOldOnesAndOtherContent) {
                                              HasSubstr("operation 2 came where 1")));
   const uint64_t last = OperationLog::kKeptReplies + 3;
   for (uint64_t id = 1; id <= last; ++id) {
-    log.Record(Request(id), Reply(static_cast<double>(id)));
+    log.Record(Request(id), Reply(static_cast<double>(id)), {});
   }
   EXPECT_THAT(log.Find(Request(3)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("too old")));

@@ -63,6 +63,36 @@ bool AnswersNothing(const VectorRequest& request) {
   }
 }
 
+// Of the operation's reply.
+uint64_t ScalarsOf(const VectorRequest& request) {
+  switch (request.op_case()) {
+    case VectorRequest::kDot:
+      return 1;
+    case VectorRequest::kCombine:
+      return static_cast<uint64_t>(request.combine().dot_with_size());
+    case VectorRequest::kGram:
+      return static_cast<uint64_t>(request.gram().row_size()) *
+             static_cast<uint64_t>(request.gram().column_size());
+    case VectorRequest::kCloseEvaluation:
+      return static_cast<uint64_t>(request.close_evaluation().gram().row_size()) *
+             static_cast<uint64_t>(request.close_evaluation().gram().column_size());
+    default:
+      return 0;
+  }
+}
+
+absl::Status CheckScalars(uint64_t count) {
+  return count <= VectorStore::kMaxScalars
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat(
+                   count, " dot products at once; the limit is ", VectorStore::kMaxScalars));
+}
+
+// Scalars of stripes that are held at once: 4 MiB, of more stripes than threads
+// have to share out.
+constexpr uint64_t kHeldScalars = uint64_t{4} << 20 >> 3;
+constexpr uint64_t kLeastStripesHeld = 64;
+
 // The largest float below `high`.
 float LargestBelow(double high) {
   const float rounded = static_cast<float>(high);
@@ -115,17 +145,27 @@ absl::StatusOr<VectorReply> VectorStore::ExecuteOne(const VectorRequest& request
   if (*done != nullptr) {
     return **done;
   }
+  if (request.has_only_free()) {
+    Free(request.free());  // first: there may be no room to remember it
+  }
+  ASSIGN_OR_RETURN(MemoryBudget::Reservation kept,
+                   budget_->Reserve(OperationLog::BytesFor(request, ScalarsOf(request)),
+                                    absl::StrCat("job ", shape_.job), "the record of operations"));
   absl::StatusOr<VectorReply> reply = Dispatch(request);
   if (!reply.ok()) {
     return Annotate(reply.status(),
                     absl::StrCat("job ", shape_.job, ", operation ", request.op_id()));
   }
-  for (const std::string& name : request.free()) {
+  Free(request.free());
+  reply->set_memory_bytes(memory_bytes());
+  log_.Record(request, *reply, std::move(kept));
+  return reply;
+}
+
+void VectorStore::Free(const google::protobuf::RepeatedPtrField<std::string>& names) {
+  for (const std::string& name : names) {
     vectors_.Free(name);
   }
-  reply->set_memory_bytes(memory_bytes());
-  log_.Record(request, *reply);
-  return reply;
 }
 
 absl::StatusOr<VectorReply> VectorStore::Dispatch(const VectorRequest& request) {
@@ -174,8 +214,9 @@ absl::StatusOr<VectorReply> VectorStore::Dispatch(const VectorRequest& request) 
 }
 
 template <typename Work>
-void VectorStore::ForEachStripe(Work work) const {
-  SplitWork(stripes_, [&](uint32_t stripe) {
+void VectorStore::ForStripes(uint32_t first, uint32_t end, Work work) const {
+  SplitWork(end - first, [&](uint32_t i) {
+    const uint32_t stripe = first + i;
     const uint64_t begin = stripe * shape_.stripe_floats;
     work(stripe, Slice{begin, std::min(begin + shape_.stripe_floats, shape_.floats)});
   });
@@ -197,15 +238,28 @@ void VectorStore::Zero(const std::vector<Slice>& parts, SliceVector* vector) con
   }
 }
 
-VectorReply VectorStore::SumScalars(const std::vector<double>& partial, size_t count) const {
-  VectorReply reply;
-  for (size_t k = 0; k < count; ++k) {
-    double sum = 0.0;
-    for (uint32_t stripe = 0; stripe < stripes_; ++stripe) {
-      sum += partial[stripe * count + k];
+template <typename Work>
+absl::StatusOr<VectorReply> VectorStore::SumScalars(size_t count, Work work) const {
+  const auto held = static_cast<uint32_t>(std::min<uint64_t>(
+      stripes_, std::max(kLeastStripesHeld, kHeldScalars / std::max<size_t>(1, count))));
+  ASSIGN_OR_RETURN(const MemoryBudget::Reservation memory,
+                   budget_->Reserve(held * count * sizeof(double), absl::StrCat("job ", shape_.job),
+                                    "the scalars of stripes"));
+  std::vector<double> partial(held * count);
+  std::vector<double> sums(count, 0.0);
+  for (uint32_t first = 0; first < stripes_; first += held) {
+    const uint32_t end = std::min(first + held, stripes_);
+    ForStripes(first, end, [&](uint32_t stripe, const Slice& range) {
+      work(stripe, range, std::span(partial).subspan((stripe - first) * count, count));
+    });
+    for (uint32_t stripe = first; stripe < end; ++stripe) {
+      for (size_t k = 0; k < count; ++k) {
+        sums[k] += partial[(stripe - first) * count + k];
+      }
     }
-    reply.add_scalar(sum);
   }
+  VectorReply reply;
+  reply.mutable_scalar()->Add(sums.begin(), sums.end());
   return reply;
 }
 
@@ -287,11 +341,9 @@ absl::Status VectorStore::Multiply(const VectorMultiply& op) {
 absl::StatusOr<VectorReply> VectorStore::Dot(const VectorDot& op) const {
   ASSIGN_OR_RETURN(const Input x, Find(op.x()));
   ASSIGN_OR_RETURN(const Input y, Find(op.y()));
-  std::vector<double> partial(stripes_);
-  ForEachStripe([&](uint32_t stripe, const Slice& range) {
-    partial[stripe] = DotVectors(Part(x.get(), range), Part(y.get(), range));
+  return SumScalars(1, [&](uint32_t, const Slice& range, std::span<double> out) {
+    out[0] = DotVectors(Part(x.get(), range), Part(y.get(), range));
   });
-  return SumScalars(partial, 1);
 }
 
 absl::StatusOr<VectorReply> VectorStore::Combine(const VectorCombine& op) {
@@ -302,32 +354,29 @@ absl::StatusOr<VectorReply> VectorStore::Combine(const VectorCombine& op) {
   for (const double factor : op.factor()) {
     RETURN_IF_ERROR(CheckNumbers({factor}));
   }
+  RETURN_IF_ERROR(CheckScalars(static_cast<uint64_t>(op.dot_with_size())));
   ASSIGN_OR_RETURN(const std::vector<Input> in, FindAll(op.in()));
   ASSIGN_OR_RETURN(const std::vector<Input> dot_with, FindAll(op.dot_with()));
   const std::vector<double> factors(op.factor().begin(), op.factor().end());
-  std::vector<double> partial(stripes_ * dot_with.size());
-  RETURN_IF_ERROR(
-      MakeVector(op.out(), [&](uint32_t stripe, const Slice& range, std::span<float> out) {
-        CombineVectors(factors, PartsOf(in, range), PartsOf(dot_with, range), out,
-                       std::span(partial).subspan(stripe * dot_with.size(), dot_with.size()));
-      }));
-  return SumScalars(partial, dot_with.size());
+  ASSIGN_OR_RETURN(std::unique_ptr<SliceVector> out, vectors_.Allocate(op.out()));
+  ASSIGN_OR_RETURN(VectorReply reply, SumScalars(dot_with.size(), [&](uint32_t, const Slice& range,
+                                                                      std::span<double> dots) {
+                     CombineVectors(factors, PartsOf(in, range), PartsOf(dot_with, range),
+                                    Part(out.get(), range), dots);
+                   }));
+  Zero(shape_.padding, out.get());
+  vectors_.Store(op.out(), std::move(out));
+  return reply;
 }
 
 absl::StatusOr<VectorReply> VectorStore::Gram(const VectorGram& op) const {
   const uint64_t count = uint64_t(op.row_size()) * uint64_t(op.column_size());
-  if (count > kMaxScalars) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(count, " dot products at once; the limit is ", kMaxScalars));
-  }
+  RETURN_IF_ERROR(CheckScalars(count));
   ASSIGN_OR_RETURN(const std::vector<Input> rows, FindAll(op.row()));
   ASSIGN_OR_RETURN(const std::vector<Input> columns, FindAll(op.column()));
-  std::vector<double> partial(stripes_ * count);
-  ForEachStripe([&](uint32_t stripe, const Slice& range) {
-    GramVectors(PartsOf(rows, range), PartsOf(columns, range), range.size(),
-                std::span(partial).subspan(stripe * count, count));
+  return SumScalars(count, [&](uint32_t, const Slice& range, std::span<double> dots) {
+    GramVectors(PartsOf(rows, range), PartsOf(columns, range), range.size(), dots);
   });
-  return SumScalars(partial, count);
 }
 
 absl::Status VectorStore::Publish(const VectorPublish& op) {
@@ -375,7 +424,9 @@ absl::StatusOr<VectorReply> VectorStore::CloseSum(const CloseEvaluation& op) {
           sum_.Round(stripe, op.factor(), op.shift(),
                      shift == nullptr ? std::span<const float>() : Part(shift.get(), range), out);
         }));
-    ASSIGN_OR_RETURN(reply, GramOfSum(op));
+    if (op.has_gram()) {
+      ASSIGN_OR_RETURN(reply, GramOfSum(op));
+    }
   }
   sum_.Close();
   reply.set_evaluate_again(outcome == ContributionSum::Outcome::kOverflow ||

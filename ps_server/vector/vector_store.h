@@ -48,8 +48,7 @@ class SliceParameters {
 
 class VectorStore {
  public:
-  // Limits of a request, for the bytes kept with its reply and the memory of
-  // its scalars.
+  // Limits of a request, for the bytes kept with its reply.
   static constexpr size_t kMaxRequestBytes = 16384;
   static constexpr uint64_t kMaxScalars = 4096;
   static constexpr int kMaxBefore = 16;
@@ -101,16 +100,24 @@ class VectorStore {
   // Makes `out`, by a function of each stripe's part of it.
   template <typename Make>
   absl::Status MakeVector(const std::string& out, Make make);
-  // Calls `work` with the number and the range (in the slice) of each stripe, of
-  // several at once: it writes to its stripe's places only.
+  // Calls `work` with the number and the range (in the slice) of each stripe from
+  // `first` up to `end`, of several at once: it writes to its stripe's places only.
   template <typename Work>
-  void ForEachStripe(Work work) const;
-  // Sums up the `count` scalars that each stripe has in `partial`.
-  VectorReply SumScalars(const std::vector<double>& partial, size_t count) const;
+  void ForStripes(uint32_t first, uint32_t end, Work work) const;
+  template <typename Work>
+  void ForEachStripe(Work work) const {
+    ForStripes(0, stripes_, work);
+  }
+  // Calls `work` as ForEachStripe does, with a place for the stripe's `count`
+  // scalars, and sums these up in the order of the stripes. Needs memory for a
+  // part of the stripes at a time.
+  template <typename Work>
+  absl::StatusOr<VectorReply> SumScalars(size_t count, Work work) const;
   absl::StatusOr<std::vector<Input>> FindAll(
       const google::protobuf::RepeatedPtrField<std::string>& names) const;
   // Global indices.
   void Zero(const std::vector<Slice>& parts, SliceVector* vector) const;
+  void Free(const google::protobuf::RepeatedPtrField<std::string>& names);
 
   const SliceShape shape_;
   const uint32_t stripes_;

@@ -9,6 +9,7 @@
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "ps_server/vector/memory_budget.h"
+#include "ps_server/vector/operation_log.h"
 #include "ps_server/vector/vector_store.h"
 
 namespace monsoon::testing {
@@ -50,8 +51,9 @@ class VectorStoreTest : public ::testing::Test {
   }
   absl::StatusOr<VectorReply> Run(const VectorRequest& request) {
     absl::StatusOr<VectorReply> reply = store_.Execute(request);
-    if (reply.ok()) {
-      last_id_ = std::max(last_id_, request.op_id());
+    if (reply.ok() && request.op_id() > last_id_) {
+      last_id_ = request.op_id();
+      logged_ += OperationLog::BytesFor(request, static_cast<uint64_t>(reply->scalar_size()));
     }
     return reply;
   }
@@ -109,10 +111,12 @@ class VectorStoreTest : public ::testing::Test {
                        : Vector();
   }
 
-  MemoryBudget budget_{"ps/0", 20 * kVectorBytes};
+  static constexpr uint64_t kBudget = 64 << 10;
+  MemoryBudget budget_{"ps/0", kBudget};
   FakeParameters parameters_;
   VectorStore store_{Shape(), &parameters_, &budget_};
   uint64_t last_id_ = 0;
+  uint64_t logged_ = 0;  // bytes of the operations that are remembered, those in `before` apart
 };
 
 }  // namespace monsoon::testing

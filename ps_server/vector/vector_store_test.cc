@@ -224,7 +224,7 @@ TEST_F(VectorStoreTest, AnOperationThatFailsChangesNothingAndKeepsItsId) {
   long_one.mutable_only_free();
   long_one.add_free(std::string(VectorStore::kMaxRequestBytes, 'x'));
   EXPECT_EQ(Run(long_one).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(budget_.used(), kVectorBytes);
+  EXPECT_EQ(budget_.used(), VectorCost(kVectorBytes) + logged_);
   EXPECT_EQ(last_id_, 1u);
   ASSERT_OK(Fill(std::string(32, 'a'), 1.0));  // the second operation
 }
@@ -233,11 +233,15 @@ TEST_F(VectorStoreTest, MemoryIsAdmittedAndComesBack) {
   for (int i = 0; i < 20; ++i) {
     ASSERT_OK(Fill(absl::StrCat("v", i), i));
   }
-  const uint64_t used = 20 * kVectorBytes;
+  const uint64_t used = 20 * VectorCost(kVectorBytes) + logged_;
   EXPECT_EQ(budget_.used(), used);
+  // There is room for one more, but not for its record too.
+  ASSERT_OK_AND_ASSIGN(
+      const MemoryBudget::Reservation others,
+      budget_.Reserve(kBudget - used - VectorCost(kVectorBytes), "somebody", "something"));
   EXPECT_THAT(Fill("more", 1.0),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr(absl::StrCat("the sum is ", used + kVectorBytes)),
+                       AllOf(HasSubstr(absl::StrCat("over the limit of ", kBudget)),
                              HasSubstr("memory_limit_mib"), HasSubstr("\"more\""))));
   EXPECT_EQ(Open(1, 10, false).status().code(), absl::StatusCode::kResourceExhausted);
   ASSERT_OK_AND_ASSIGN(const auto held, store_.Find("v3"));
@@ -246,7 +250,7 @@ TEST_F(VectorStoreTest, MemoryIsAdmittedAndComesBack) {
   EXPECT_EQ(store_.Find("v3").status().code(), absl::StatusCode::kNotFound);
   // A reader still holds one of them.
   EXPECT_EQ(held->data()[0], 3.0f);
-  EXPECT_EQ(budget_.used(), 18 * kVectorBytes);
+  EXPECT_EQ(budget_.used(), 18 * VectorCost(kVectorBytes) + others.bytes() + logged_);
   ASSERT_OK(Fill("more", 1.0));
 }
 

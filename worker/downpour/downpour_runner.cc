@@ -84,7 +84,7 @@ DownpourRunner::Fetched DownpourRunner::Fetch(std::span<float> out) {
       return fetched;
     }
     LOG(WARNING) << "fetch: " << std::string(fetched.status.message()) << "; trying again";
-    stats_->AddRetry();
+    stats_->AddRetry(fetched.status.message());
     control_->Sleep(kRetryPause);
   }
 }
@@ -267,7 +267,7 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
     }
     // The client finishes it under the same sequence.
     LOG(WARNING) << "push: " << std::string(pushed.result.status().message()) << "; trying again";
-    stats_->AddRetry();
+    stats_->AddRetry(pushed.result.status().message());
     control_->Sleep(kRetryPause);
   }
 }

@@ -81,7 +81,7 @@ absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control
         control->state() == SessionControl::State::kStop) {
       return status;
     }
-    stats->AddRetry();
+    stats->AddRetry(status.message());
     control->Sleep(kRetryPause);
   }
 }
@@ -118,7 +118,8 @@ absl::Status ReplicaRunner::CheckData(const Dataset& dataset, uint64_t expected,
 }
 
 absl::StatusOr<std::unique_ptr<ParameterClient>> ReplicaRunner::Connect(
-    ParameterClientOptions options) const {
+    ParameterClientOptions options, StatsCollector* stats) const {
+  options.on_waiting = [stats](const std::string& why) { stats->SetWaitsFor(why); };
   options.deadline = options_.rpc_deadline;
   options.fault = options_.fault;
   return ParameterClient::Create(std::move(options));
@@ -135,7 +136,7 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
                      return Open(dataset, job.model());
                    }));
   RETURN_IF_ERROR(MakeGroup(stats, resources));
-  ASSIGN_OR_RETURN(resources->client, Connect(resources->joined.client_options));
+  ASSIGN_OR_RETURN(resources->client, Connect(resources->joined.client_options, stats));
   if (job.has_sandblaster()) {
     AddSandblaster(stats, control, resources);
   }

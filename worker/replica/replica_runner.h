@@ -82,7 +82,8 @@ class ReplicaRunner {
                                                          const Model& model);
   // FailedPrecondition when the coordinator knows another fingerprint.
   absl::Status CheckData(const Dataset& dataset, uint64_t expected, const DataSource& found) const;
-  absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(ParameterClientOptions options) const;
+  absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(ParameterClientOptions options,
+                                                           StatsCollector* stats) const;
   SessionEnd RunPrepared(SessionResources& resources, StatsCollector* stats,
                          SessionControl* control);
 

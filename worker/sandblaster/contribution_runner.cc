@@ -94,7 +94,7 @@ absl::Status ContributionRunner::PrepareParameters() {
     }
     LOG(WARNING) << "fetch of vector " << vector_ << ": " << std::string(status.message())
                  << "; trying again";
-    stats_->AddRetry();
+    stats_->AddRetry(status.message());
     control_->Sleep(kRetryPause);
   }
   fetched_evaluation_ = evaluation_;

@@ -73,7 +73,7 @@ absl::Status ContributionSender::SendNow(ContributionResult result) {
     LOG(WARNING) << "contribution " << result.contribution() << " of evaluation "
                  << result.evaluation() << ": " << std::string(sent.status().message())
                  << "; trying again";
-    stats_->AddRetry();
+    stats_->AddRetry(sent.status().message());
     control_->Sleep(kRetryPause);
   }
   RETURN_IF_ERROR(sent.status());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/shorten.h"
+
 namespace monsoon {
 namespace {
 
@@ -29,6 +31,7 @@ void StatsCollector::AddStep(double loss, uint64_t correct, uint64_t examples,
 
 void StatsCollector::AddFetch(const FetchStats& fetch, absl::Duration duration) {
   MutexLock lock(&mutex_);
+  stats_.clear_waits_for();
   stats_.set_fetches(stats_.fetches() + 1);
   stats_.set_rpcs(stats_.rpcs() + fetch.rpcs);
   stats_.set_retries(stats_.retries() + fetch.retries);
@@ -39,6 +42,7 @@ void StatsCollector::AddFetch(const FetchStats& fetch, absl::Duration duration) 
 
 void StatsCollector::AddEvaluationFetch(const FetchStats& fetch) {
   MutexLock lock(&mutex_);
+  stats_.clear_waits_for();
   stats_.set_evaluation_fetches(stats_.evaluation_fetches() + 1);
   stats_.set_rpcs(stats_.rpcs() + fetch.rpcs);
   stats_.set_retries(stats_.retries() + fetch.retries);
@@ -47,6 +51,7 @@ void StatsCollector::AddEvaluationFetch(const FetchStats& fetch) {
 
 void StatsCollector::AddPush(const ParameterClient::PushResult& push, absl::Duration duration) {
   MutexLock lock(&mutex_);
+  stats_.clear_waits_for();
   stats_.set_pushes(stats_.pushes() + 1);
   stats_.set_rpcs(stats_.rpcs() + push.rpcs);
   stats_.set_retries(stats_.retries() + push.retries);
@@ -65,6 +70,7 @@ void StatsCollector::AddPush(const ParameterClient::PushResult& push, absl::Dura
 void StatsCollector::AddContribution(const ParameterClient::ContributeResult& sent,
                                      absl::Duration duration) {
   MutexLock lock(&mutex_);
+  stats_.clear_waits_for();
   stats_.set_pushes(stats_.pushes() + 1);
   stats_.set_rpcs(stats_.rpcs() + sent.rpcs);
   stats_.set_retries(stats_.retries() + sent.retries);
@@ -78,9 +84,16 @@ void StatsCollector::AddRefused() {
   stats_.set_refused(stats_.refused() + 1);
 }
 
-void StatsCollector::AddRetry() {
+void StatsCollector::AddRetry(absl::string_view why) {
+  SetWaitsFor(why);
   MutexLock lock(&mutex_);
   stats_.set_retries(stats_.retries() + 1);
+}
+
+void StatsCollector::SetWaitsFor(absl::string_view why) {
+  constexpr size_t kLongest = 300;
+  MutexLock lock(&mutex_);
+  stats_.set_waits_for(Shorten(why, kLongest));
 }
 
 void StatsCollector::SetFingerprints(uint64_t train, uint64_t test) {

@@ -32,8 +32,10 @@ class StatsCollector {
   void AddContribution(const ParameterClient::ContributeResult& sent, absl::Duration duration);
   // Refused here, before it left.
   void AddRefused();
-  // Calls that failed before they succeeded in the end.
-  void AddRetry();
+  // Calls that failed before they succeeded in the end, and why: what the replica
+  // waits for until a fetch or push succeeds.
+  void AddRetry(absl::string_view why);
+  void SetWaitsFor(absl::string_view why);
   // 0: not known; keeps what was told before.
   void SetFingerprints(uint64_t train, uint64_t test);
 

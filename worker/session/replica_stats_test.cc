@@ -65,5 +65,17 @@ TEST(StatsCollectorTest, MeansStartPlainAndForgetSlowly) {
   EXPECT_EQ(stats.Snapshot().examples(), 10020u);
 }
 
+TEST(StatsCollectorTest, AReplicaWaitsUntilACallSucceeds) {
+  StatsCollector stats;
+  EXPECT_EQ(stats.Snapshot().waits_for(), "");
+  stats.SetWaitsFor("ps/0 at h:1: all data streams are open");
+  EXPECT_EQ(stats.Snapshot().waits_for(), "ps/0 at h:1: all data streams are open");
+  stats.AddRetry("ps/0 at h:1: no answer within 10s");
+  EXPECT_EQ(stats.Snapshot().waits_for(), "ps/0 at h:1: no answer within 10s");
+  EXPECT_EQ(stats.Snapshot().retries(), 1u);
+  stats.AddFetch({}, absl::ZeroDuration());
+  EXPECT_EQ(stats.Snapshot().waits_for(), "");
+}
+
 }  // namespace
 }  // namespace monsoon

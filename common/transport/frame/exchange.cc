@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,7 @@ bool IsRetryable(const absl::Status& status) {
 struct PeerProgress {
   size_t sent = 0;
   size_t answered = 0;
+  bool gave_way = false;    // since the last answer
   absl::Duration retry_at;  // on the clock
   Backoff backoff;
   absl::Status last_error;
@@ -51,7 +53,7 @@ class Runner {
         end_(context.clock->Now() + context.deadline) {
     for (size_t peer = 0; peer < requests.size(); ++peer) {
       progress_.push_back(
-          PeerProgress{0, 0, context.clock->Now(), Backoff({}, peer), absl::OkStatus()});
+          PeerProgress{0, 0, false, context.clock->Now(), Backoff({}, peer), absl::OkStatus()});
     }
   }
 
@@ -132,9 +134,15 @@ class Runner {
       return absl::OkStatus();  // nothing is lost; the next call opens it anew
     }
     progress.sent = progress.answered;
+    if (absl::IsAborted(cause) && !std::exchange(progress.gave_way, true)) {
+      return absl::OkStatus();  // its place is asked for anew at once, once an answer
+    }
     progress.retry_at = context_.clock->Now() + progress.backoff.Next();
     progress.last_error = cause;
     ++counts_->retries;
+    if (context_.on_retry != nullptr) {
+      (*context_.on_retry)(NamePeer(context_, peer, cause), counts_->retries);
+    }
     return absl::OkStatus();
   }
 
@@ -159,6 +167,7 @@ class Runner {
     }
     if (*answer == Answer::kDone) {
       ++progress.answered;
+      progress.gave_way = false;
       progress.backoff.Reset();
     } else if (*answer == Answer::kBusy) {
       transport_->Reset(event.peer);

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,9 @@ struct ExchangeContext {
   absl::Duration deadline;
   const std::atomic<bool>* cancelled = nullptr;
   const Clock* clock = nullptr;
+  // Told why a peer's requests have to be repeated, with its name, and how often
+  // that was in this exchange; may be null.
+  const std::function<void(const absl::Status& why, uint32_t retries)>* on_retry = nullptr;
 };
 
 struct RequestFrame {

@@ -157,6 +157,29 @@ TEST_F(ExchangeTest, RepeatsWhatWasNotAnsweredInOrder) {
   EXPECT_GT(clock_.Now(), absl::ZeroDuration());  // not without a pause
 }
 
+TEST_F(ExchangeTest, AStreamThatGaveWayIsOpenedAtOnce) {
+  int breaks = 0;
+  FakeTransport transport(&clock_, [&breaks](auto* self, uint32_t peer, uint64_t id) {
+    if (breaks++ % 2 == 0) {
+      self->Break(peer, absl::AbortedError("it gave way"));
+    } else {
+      self->Reply(peer, id);
+    }
+  });
+  ASSERT_OK(Run(&transport, 1));
+  EXPECT_EQ(transport.sent.size(), 2u);
+  EXPECT_EQ(counts_.retries, 0u);
+  EXPECT_EQ(clock_.Now(), absl::ZeroDuration());
+}
+
+TEST_F(ExchangeTest, AServerThatOnlyBreaksOffIsNotAskedInACircle) {
+  FakeTransport transport(&clock_, [](auto* self, uint32_t peer, uint64_t) {
+    self->Break(peer, absl::AbortedError("it gave way"));
+  });
+  EXPECT_EQ(Run(&transport, 1).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_LT(transport.sent.size(), 50u);
+}
+
 TEST_F(ExchangeTest, StopsAtTheDeadlineAndNamesTheCause) {
   FakeTransport transport(&clock_, [](auto* self, uint32_t peer, uint64_t) {
     self->Break(peer, absl::UnavailableError("connection refused"));

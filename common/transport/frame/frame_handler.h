@@ -64,6 +64,9 @@ class FrameScratch {
   // holds is not defined; the handler may put longer ones in its place.
   AlignedFloats* floats();
 
+  // Gives the memory back, until the next frame that asks.
+  void Release() { floats_ = AlignedFloats(); }
+
  private:
   AlignedFloats floats_;
 };

@@ -1,33 +1,32 @@
 #include "common/transport/frame/frame_server.h"
 
 #include "absl/status/status.h"
+#include "common/base/clock.h"
 #include "common/base/logging.h"
 
 namespace monsoon {
 
-FrameServer::FrameServer(FrameHandler* handler, uint64_t message_memory_bytes,
-                         uint64_t lookahead_bytes, FaultOptions fault)
-    : handler_(handler),
-      budget_(message_memory_bytes, StreamBytes(lookahead_bytes)),
-      faults_(fault) {
+FrameServer::FrameServer(FrameHandler* handler, uint64_t message_memory_bytes, FaultOptions fault)
+    : handler_(handler), budget_(message_memory_bytes), faults_(fault) {
   handler_->Register(&kinds_);
 }
 
 FrameServer::Admission::~Admission() {
   if (budget_ != nullptr) {
-    budget_->Release();
+    budget_->Disconnect(kind_);
   }
 }
 
-absl::StatusOr<FrameServer::Admission> FrameServer::Admit() {
-  if (const absl::Status status = budget_.Acquire(); !status.ok()) {
-    // Once: a client that keeps trying must not fill the log.
-    if (!refusal_logged_.exchange(true)) {
-      LOG(WARNING) << status.message();
+absl::StatusOr<FrameServer::Admission> FrameServer::Admit(MessageBudget::Kind kind) {
+  if (const absl::Status status = budget_.Connect(kind); !status.ok()) {
+    // A client that keeps trying must not fill the log; one that may not have
+    // shared memory uses gRPC.
+    if (kind == MessageBudget::Kind::kStream && refusals_.Take(Clock::Real()->Now())) {
+      LOG(WARNING) << "a data stream was refused: " << status.message();
     }
     return status;
   }
-  return Admission(&budget_);
+  return Admission(&budget_, kind);
 }
 
 absl::StatusOr<SharedMapping> FrameServer::Share(const FetchRequest& request,

@@ -5,15 +5,14 @@
 // requests.
 //
 // Here are the rules that hold for every transport and every handler: how many
-// connections fit the message memory, which frames --fault delays and loses, what
-// counts as being served while the server drains, and that a frame of a kind that
-// nobody registered is refused.
+// connections fit the message memory and whose turn it is, which frames --fault delays and loses,
+// what counts as being served while the server drains, and that a frame of a kind that nobody
+// registered is refused.
 //
 // Thread safe; each connection is served by one thread at a time. Nothing here
 // waits for a connection: an adapter may serve many with few threads.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,36 +22,41 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/log_limit.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/frame/frame_codec.h"
 #include "common/transport/frame/frame_handler.h"
 #include "common/transport/frame/in_flight.h"
+#include "common/transport/frame/message_budget.h"
 #include "common/transport/frame/read_counts.h"
-#include "common/transport/frame/stream_budget.h"
 #include "proto/tensor.pb.h"
 
 namespace monsoon {
 
 class FrameServer {
  public:
-  // Registers the kinds of `handler`, which outlives this. A connection may hold
-  // StreamBytes(lookahead_bytes) of the message memory.
-  FrameServer(FrameHandler* handler, uint64_t message_memory_bytes, uint64_t lookahead_bytes,
-              FaultOptions fault);
+  // Registers the kinds of `handler`, which outlives this.
+  FrameServer(FrameHandler* handler, uint64_t message_memory_bytes, FaultOptions fault);
 
-  // One connection's right to be served, until it is destroyed.
+  // One connection's right to be open, until it is destroyed. To receive and serve
+  // a message it needs a turn of budget() too.
   class Admission {
    public:
-    explicit Admission(StreamBudget* budget) : budget_(budget) {}
-    Admission(Admission&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)) {}
+    Admission(MessageBudget* budget, MessageBudget::Kind kind) : budget_(budget), kind_(kind) {}
+    Admission(Admission&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), kind_(other.kind_) {}
     Admission& operator=(Admission&&) = delete;
     ~Admission();
 
    private:
-    StreamBudget* budget_;
+    MessageBudget* budget_;
+    const MessageBudget::Kind kind_;
   };
-  // ResourceExhausted when the message memory is taken; logged once.
-  absl::StatusOr<Admission> Admit();
+  // ResourceExhausted when there are as many as the message memory allows; logged
+  // at most once a minute.
+  absl::StatusOr<Admission> Admit(MessageBudget::Kind kind);
+
+  MessageBudget* budget() { return &budget_; }
 
   // FrameHandler::Share. Refused under --fault, which every frame must meet.
   absl::StatusOr<SharedMapping> Share(const FetchRequest& request,
@@ -67,10 +71,10 @@ class FrameServer {
 
   FrameHandler* const handler_;
   FrameKinds kinds_;
-  StreamBudget budget_;
+  MessageBudget budget_;
   FaultInjector faults_;
   InFlight in_flight_;
-  std::atomic<bool> refusal_logged_{false};
+  LogLimit refusals_{absl::Minutes(1)};
 };
 
 // One request frame that has arrived, being answered. The adapter holds an

@@ -98,7 +98,7 @@ class FrameServerTest : public ::testing::Test {
   }
 
   TestHandler handler_;
-  FrameServer server_{&handler_, kMessageMemory, /*lookahead_bytes=*/0, FaultOptions()};
+  FrameServer server_{&handler_, kMessageMemory, FaultOptions()};
 };
 
 TEST_F(FrameServerTest, GivesARequestToWhoRegisteredItsKind) {
@@ -156,21 +156,21 @@ TEST_F(FrameServerTest, RefusesWhatIsNoFrame) {
 }
 
 TEST_F(FrameServerTest, AdmitsAgainWhatHasGone) {
-  FrameServer small(&handler_, /*message_memory_bytes=*/1, /*lookahead_bytes=*/0, FaultOptions());
+  FrameServer small(&handler_, /*message_memory_bytes=*/1, FaultOptions());
   {
-    const absl::StatusOr<FrameServer::Admission> only = small.Admit();
+    const absl::StatusOr<FrameServer::Admission> only = small.Admit(MessageBudget::Kind::kStream);
     ASSERT_OK(only.status());
-    EXPECT_THAT(small.Admit().status(),
+    EXPECT_THAT(small.Admit(MessageBudget::Kind::kStream).status(),
                 StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("message_memory_mib")));
   }
-  EXPECT_OK(small.Admit().status());
+  EXPECT_OK(small.Admit(MessageBudget::Kind::kStream).status());
 }
 
 TEST_F(FrameServerTest, LosesFramesUnderFaults) {
   FaultOptions fault;
   fault.drop = 0.5;
   fault.delay_ms = 3;
-  FrameServer faulty(&handler_, kMessageMemory, /*lookahead_bytes=*/0, fault);
+  FrameServer faulty(&handler_, kMessageMemory, fault);
   EXPECT_EQ(FrameCall(&faulty).delay(), absl::Milliseconds(3));
   DataHeader write;
   write.mutable_write();
@@ -189,7 +189,7 @@ TEST_F(FrameServerTest, SharesNothingByItself) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("shares no memory")));
   FaultOptions fault;
   fault.delay_ms = 1;
-  FrameServer faulty(&handler_, kMessageMemory, /*lookahead_bytes=*/0, fault);
+  FrameServer faulty(&handler_, kMessageMemory, fault);
   EXPECT_THAT(faulty.Share(FetchRequest(), nullptr).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("under --fault")));
 }

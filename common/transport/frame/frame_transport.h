@@ -39,7 +39,9 @@ class FrameTransport {
     // kReceived: the message; lives until the next Wait.
     std::span<const ByteChunk> frame;
     // kBroken: why. What was sent and not answered may or may not have been
-    // served. The next Send opens a new stream.
+    // served. The next Send opens a new stream. ABORTED: the stream gave way to
+    // others of a server that has many; open it anew at once, the server lets it
+    // wait for its turn.
     absl::Status status;
   };
   // Waits for the next event.

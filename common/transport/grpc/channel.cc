@@ -5,6 +5,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "common/base/logging.h"
+#include "common/base/protobuf_log.h"
 #include "common/transport/frame/frame_codec.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
@@ -29,6 +30,7 @@ void LogOfGrpc(gpr_log_func_args* line) { LOG(DEBUG) << "gRPC: " << line->messag
 
 void PrepareGrpc() {
   [[maybe_unused]] static const bool prepared = [] {
+    LogProtobufErrors();
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     // Whoever asks for gRPC's own lines gets them as gRPC writes them.
     if (std::getenv("GRPC_VERBOSITY") == nullptr) {
@@ -46,7 +48,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamLookaheadBytes);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kClientLookaheadBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);

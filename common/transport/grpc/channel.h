@@ -10,10 +10,13 @@
 
 namespace monsoon {
 
-// Bytes that one stream may hold in the transport before the application reads
-// them; the server's budget counts them per stream. Four times the bandwidth
-// of loopback over its round trip.
-inline constexpr int kStreamLookaheadBytes = 2 << 20;
+// Bytes of answers that a client's stream may hold in the transport before the
+// client reads them. Four times the bandwidth of loopback over its round trip.
+inline constexpr int kClientLookaheadBytes = 2 << 20;
+// The same of a server, whose budget counts them for each open stream: what comes
+// until the server says that it reads. A message that is being read may arrive
+// whole.
+inline constexpr int kServerLookaheadBytes = 128 << 10;
 
 // Connects lazily and keeps trying. Pings find a half-open link or a stopped
 // peer within seconds. gRPC's own retry is off: only the caller knows what is
@@ -21,6 +24,7 @@ inline constexpr int kStreamLookaheadBytes = 2 << 20;
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
 
 // For the whole process, before its first use of gRPC; channels and servers do it.
+// - Protobuf's complaints about what peers send go through our logger, a few at most.
 // - Debian's Abseil looks for deadlocks at each lock that gRPC takes, in one graph
 //   for all threads: switched off. Our own locks are not Abseil's.
 // - gRPC's log goes to ours as DEBUG, unless GRPC_VERBOSITY is set.

@@ -1,6 +1,7 @@
 #include "common/transport/grpc/frame_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <optional>
 #include <string>
@@ -8,10 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/mutex.h"
 #include "common/transport/frame/frame_handler.h"
 #include "common/transport/frame/in_flight.h"
+#include "common/transport/frame/message_budget.h"
 #include "common/transport/grpc/byte_buffer.h"
 #include "common/transport/grpc/frame_method.h"
 #include "common/transport/grpc/status_conversion.h"
@@ -35,6 +38,11 @@ constexpr unsigned kMostThreads = 32;
 
 // The server's shutdown has cancelled all calls; a delay of --fault may go on.
 constexpr absl::Duration kStopWarning = absl::Seconds(10);
+
+// The client opens a new stream at once if it waits for an answer (exchange.h).
+grpc::Status GaveWay() {
+  return grpc::Status(grpc::StatusCode::ABORTED, "the stream gave way to others; open it anew");
+}
 
 grpc::Status Lost() { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost by --fault"); }
 
@@ -69,9 +77,13 @@ class AsyncService final : public grpc::Service {
 //
 // Any thread may bring an operation back; while one thread moves the stream on,
 // the others leave theirs to it. Only that thread touches what has no lock.
-class Stream {
+//
+// It reads only while it has a turn of the message budget: gRPC may hold a whole
+// message for a read. A stream that gives its turn back ends, for a read cannot be
+// taken back; its client opens a new one when it has something to say.
+class Stream final : public MessageBudget::Holder {
  public:
-  enum class Op { kAccept, kRead, kWrite, kDelay, kFinish };
+  enum class Op { kAccept, kTurn, kGiveWay, kRead, kWrite, kDelay, kFinish };
   struct Tag {
     Stream* stream;
     Op op;
@@ -88,6 +100,17 @@ class Stream {
         stream_(&context_) {
     ++outstanding_;
     service->Request(&context_, &stream_, queue, &accept_);
+  }
+
+  ~Stream() { frames_->budget()->Leave(this, Clock::Real()->Now()); }
+
+  void Granted() override { turn_alarm_.Set(queue_, gpr_time_0(GPR_CLOCK_MONOTONIC), &turn_); }
+
+  // While it is connected and idle, or stuck: a read or a write is outstanding.
+  void GiveWay(bool stuck) override {
+    stuck_ = stuck_ || stuck;
+    ++outstanding_;
+    way_alarm_.Set(queue_, gpr_time_0(GPR_CLOCK_MONOTONIC), &give_way_);
   }
 
   // `tag` has come back from the queue.
@@ -135,6 +158,18 @@ class Stream {
           Open();
         }
         return;
+      case Op::kTurn:
+        idle_ = true;
+        Read();
+        break;
+      case Op::kGiveWay:
+        if (stuck_) {
+          context_.TryCancel();
+          End(GaveWay());
+        } else if (idle_) {
+          End(GaveWay());
+        }
+        break;
       case Op::kRead:
         (completion.ok ? has_message_ : reading_ended_) = true;
         break;
@@ -142,6 +177,8 @@ class Stream {
         writing_ = false;
         if (!completion.ok) {
           End(grpc::Status::OK);
+        } else if (call_.has_value()) {
+          frames_->budget()->NoteProgress(this, Clock::Real()->Now());
         }
         break;
       case Op::kDelay:
@@ -158,13 +195,18 @@ class Stream {
 
   void Open() {
     new Stream(service_, frames_, queue_, streams_);  // for the next client
-    absl::StatusOr<FrameServer::Admission> admission = frames_->Admit();
+    absl::StatusOr<FrameServer::Admission> admission = frames_->Admit(MessageBudget::Kind::kStream);
     if (!admission.ok()) {
       End(ToGrpcStatus(admission.status()));
       return;
     }
     admission_.emplace(*std::move(admission));
-    Read();
+    ++outstanding_;  // the turn, which may be granted at once by somebody else
+    if (frames_->budget()->Ask(this, Clock::Real()->Now())) {
+      --outstanding_;
+      idle_ = true;
+      Read();
+    }
   }
 
   // Goes as far as it can without waiting.
@@ -185,17 +227,30 @@ class Stream {
         TakeMessage();
       } else {
         if (!writing_) {
-          serving_.reset();
-          if (reading_ended_) {
-            End(grpc::Status::OK);
-          }
+          BeIdle();
         }
         return;
       }
     }
   }
 
+  // All that has come is answered.
+  void BeIdle() {
+    serving_.reset();
+    if (reading_ended_) {
+      End(grpc::Status::OK);
+    } else if (!std::exchange(idle_, true) &&
+               !frames_->budget()->NoteIdle(this, Clock::Real()->Now())) {
+      End(GaveWay());
+    }
+  }
+
   void TakeMessage() {
+    idle_ = false;
+    if (!frames_->budget()->NoteBusy(this, Clock::Real()->Now())) {
+      End(GaveWay());
+      return;
+    }
     if (!serving_.has_value()) {
       serving_.emplace(frames_->in_flight());
     }
@@ -234,11 +289,13 @@ class Stream {
     ready_.reset();
   }
 
-  // What is outstanding comes back soon; nothing new begins.
+  // What is outstanding comes back soon; nothing new begins. The turn lasts until
+  // then, because a read may still hold a message.
   void End(const grpc::Status& status) {
     if (std::exchange(ended_, true)) {
       return;
     }
+    frames_->budget()->NoteEnding(this);
     alarm_.Cancel();
     call_.reset();
     ready_.reset();
@@ -252,8 +309,9 @@ class Stream {
   AsyncService* const service_;
   FrameServer* const frames_;
   grpc::ServerCompletionQueue* const queue_;
-  Tag accept_{this, Op::kAccept}, read_{this, Op::kRead}, write_{this, Op::kWrite},
-      delay_{this, Op::kDelay}, finish_{this, Op::kFinish};
+  Tag accept_{this, Op::kAccept}, turn_{this, Op::kTurn}, give_way_{this, Op::kGiveWay},
+      read_{this, Op::kRead}, write_{this, Op::kWrite}, delay_{this, Op::kDelay},
+      finish_{this, Op::kFinish};
 
   Mutex mutex_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
@@ -262,7 +320,11 @@ class Stream {
   grpc::ServerContext context_;
   RawStream stream_;
   std::optional<FrameServer::Admission> admission_;
-  int outstanding_ = 0;  // operations that have not come back
+  // Operations that have not come back. Another thread adds one in GiveWay, while
+  // there is one.
+  std::atomic<int> outstanding_{0};
+  std::atomic<bool> stuck_{false};  // nobody takes the answers
+  bool idle_ = false;               // has a turn, and nothing to serve
   bool has_message_ = false;
   bool reading_ended_ = false;
   bool writing_ = false;
@@ -274,7 +336,7 @@ class Stream {
   std::optional<FrameCall> call_;
   std::optional<FrameCall::Answer> ready_;
   FrameScratch scratch_;
-  grpc::Alarm alarm_;
+  grpc::Alarm alarm_, turn_alarm_, way_alarm_;
 };
 
 class GrpcFrameService final : public FrameService {

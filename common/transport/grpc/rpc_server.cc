@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
+#include "common/transport/grpc/await_address.h"
 #include "common/transport/grpc/channel.h"
 #include "common/transport/grpc/reachability.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -19,6 +20,8 @@ namespace {
 constexpr int kShortestPingMs = 5'000;
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
+// For the process that was there before to be gone.
+constexpr absl::Duration kLongestDeath = absl::Seconds(2);
 // A replica has one stream a direction and a few control calls per connection.
 constexpr int kMaxStreamsPerConnection = 16;
 
@@ -51,12 +54,13 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     std::unique_ptr<grpc::ServerCompletionQueue>* queue) {
   RETURN_IF_ERROR(CheckReachability(options.address, options.insecure));
   ASSIGN_OR_RETURN(const Address parsed, ParseAddress(options.address));
+  AwaitFreeAddress(parsed, kLongestDeath);
   PrepareGrpc();
   grpc::EnableDefaultHealthCheckService(false);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamLookaheadBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kServerLookaheadBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kShortestPingMs);

@@ -30,7 +30,8 @@ class RpcServer {
  public:
   // Binds and serves. `services` must outlive the server. FailedPrecondition
   // for an address that others reach, Unavailable when it cannot be bound;
-  // both name it, and a port in use is called so.
+  // both name it, and a port in use is called so, after two seconds: the process
+  // that had it may have been killed this moment.
   //
   // `queue`, if not null, is set to the queue of the asynchronous services. Its
   // threads then poll for the synchronous ones too. It must be driven until

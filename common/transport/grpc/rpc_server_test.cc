@@ -1,5 +1,13 @@
 #include "common/transport/grpc/rpc_server.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -48,6 +56,42 @@ TEST(RpcServerTest, TakesAFreePortAndRefusesToShareIt) {
   EXPECT_THAT(RpcServer::Start({.address = first->address()}, {&other}),
               StatusIs(absl::StatusCode::kUnavailable,
                        AllOf(HasSubstr(first->address()), HasSubstr("in use"))));
+}
+
+// The kernel frees a killed process's memory before it closes its sockets.
+TEST(RpcServerTest, TakesThePortOfAProcessThatIsBeingKilled) {
+  constexpr size_t kBytes = size_t{512} << 20;
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto* memory = static_cast<char*>(
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    for (size_t i = 0; memory != MAP_FAILED && i < kBytes; i += 4096) {
+      memory[i] = 1;
+    }
+    const ssize_t written = write(ready[1], "x", 1);
+    pause();
+    _exit(written == 1 ? 0 : 1);
+  }
+  close(listener);
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(kill(child, SIGKILL), 0);
+  EmptyService service;
+  const std::string text = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  EXPECT_OK(RpcServer::Start({.address = text}, {&service}));
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  close(ready[0]);
+  close(ready[1]);
 }
 
 TEST(RpcServerTest, ServesUnixSockets) {

@@ -58,6 +58,11 @@ class RingReader {
   // Moves what is there, up to out.size() bytes, to the front of `out`.
   absl::StatusOr<size_t> Read(std::span<std::byte> out);
 
+  // Whether Read has something to move, or to complain of.
+  bool HasBytes() const {
+    return written_ != read_ || indexes_->written.load(std::memory_order_acquire) != read_;
+  }
+
  private:
   RingIndexes* const indexes_;
   const std::span<const std::byte> data_;

@@ -56,6 +56,13 @@ class FrameReceiver {
   // call begins a new one.
   absl::StatusOr<bool> Continue();
 
+  // Whether bytes of the next frame have come. Between frames only.
+  bool begun() const { return ring_.HasBytes(); }
+
+  // Gives back the memory of frames, until the next one comes. Between frames
+  // only.
+  void ReleaseMemory() { buffer_.reset(); }
+
   // In memory that belongs to the receiver. The payload begins at a 64-byte
   // boundary.
   ByteChunk frame() const { return {buffer_.get() + begin_, length_}; }

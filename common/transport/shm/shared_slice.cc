@@ -1,6 +1,7 @@
 #include "common/transport/shm/shared_slice.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstring>
@@ -46,11 +47,21 @@ std::span<float> ParametersAt(const MemoryMapping& memory, const SharedShape& sh
           std::min(shape.stripe_floats, shape.floats - begin)};
 }
 
+// Whether a descriptor may be kept for as long as a job lives. The upper half of
+// those that the process may have is for connections: jobs must not lock them out.
+bool MayKeep(int fd) {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && static_cast<rlim_t>(fd) < limit.rlim_cur / 2;
+}
+
 // A file that is mapped here and sealed for everybody else.
 absl::StatusOr<std::pair<MemoryFile, MemoryMapping>> CreateFile(uint64_t bytes) {
   ASSIGN_OR_RETURN(MemoryFile file, MemoryFile::Create("monsoon-slice", bytes));
   ASSIGN_OR_RETURN(MemoryMapping memory, file.Map(MemoryFile::Access::kReadWrite));
   RETURN_IF_ERROR(file.SealWrites());
+  if (!MayKeep(file.fd())) {
+    return absl::ResourceExhaustedError("too many descriptors are in use");
+  }
   return std::make_pair(std::move(file), std::move(memory));
 }
 

@@ -66,8 +66,9 @@ struct SessionSlot {
 // at a time, and one thread at a time for the slots.
 class SharedSlice {
  public:
-  // Zeros at version 0. Where the system has no memory files it is ordinary
-  // memory, which cannot be shared. ResourceExhausted when there is none.
+  // Zeros at version 0. Where the system has no memory files, and when half of the
+  // process's descriptors are in use, it is ordinary memory, which cannot be shared.
+  // ResourceExhausted when there is none.
   static absl::StatusOr<SharedSlice> Create(const SharedShape& shape);
 
   std::span<float> stripe(uint32_t index);

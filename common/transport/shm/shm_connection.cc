@@ -61,7 +61,7 @@ bool ShmConnection::Receive(FrameReceiver* receiver) {
   absl::StatusOr<bool> complete = false;
   const auto received = [&] {
     complete = receiver->Continue();
-    return !complete.ok() || *complete || stopping_;
+    return !complete.ok() || *complete || ends();
   };
   while (!WaitForBell(server_bell_, kLongestWait, received)) {
   }
@@ -82,7 +82,7 @@ bool ShmConnection::Send(const FrameCall::Answer& answer, FrameSender* sender) {
   absl::Status status;
   const auto written = [&] {
     status = sender->Continue();
-    return !status.ok() || !sender->busy() || stopping_;
+    return !status.ok() || !sender->busy() || ends();
   };
   const absl::Duration end = Clock::Real()->Now() + kSendTimeout;
   while (!WaitForBell(server_bell_, kLongestWait, written)) {
@@ -107,15 +107,75 @@ bool ShmConnection::ServeFrame(FrameChannel* channel, FrameScratch* scratch) {
     if (!Send(*answer, channel->sender())) {
       return false;
     }
+    frames_->budget()->NoteProgress(this, Clock::Real()->Now());
   }
   return true;
 }
 
-void ShmConnection::Serve() {
+void ShmConnection::Granted() {
+  granted_ = true;
+  Ring(server_bell_);
+}
+
+void ShmConnection::GiveWay(bool stuck) {
+  (stuck ? cut_off_ : give_way_) = true;
+  Ring(server_bell_);
+}
+
+bool ShmConnection::TakeTurn() {
+  granted_ = false;
+  has_turn_ = true;
+  if (frames_->budget()->Ask(this, Clock::Real()->Now())) {
+    return true;
+  }
+  while (!WaitForBell(server_bell_, kLongestWait, [this] { return granted_ || ends(); })) {
+  }
+  return !ends();
+}
+
+void ShmConnection::LeaveTurn(FrameReceiver* receiver, FrameScratch* scratch) {
+  receiver->ReleaseMemory();
+  scratch->Release();
+  has_turn_ = false;
+  frames_->budget()->Leave(this, Clock::Real()->Now());
+  give_way_ = false;  // nobody asks any more
+}
+
+bool ShmConnection::AwaitTurn(FrameReceiver* receiver, FrameScratch* scratch) {
+  const auto happened = [&] { return receiver->begun() || give_way_ || ends(); };
+  while (!ends()) {
+    if (!WaitForBell(server_bell_, kLongestWait, happened)) {
+      continue;
+    }
+    if (has_turn_ && give_way_) {
+      LeaveTurn(receiver, scratch);
+    } else if (receiver->begun()) {
+      if (!has_turn_ && !TakeTurn()) {
+        return false;
+      }
+      if (frames_->budget()->NoteBusy(this, Clock::Real()->Now())) {
+        return true;
+      }
+      LeaveTurn(receiver, scratch);  // it was long; the frame waits in the ring
+    }
+  }
+  return false;
+}
+
+void ShmConnection::ServeFrames() {
   FrameChannel channel(FrameChannel::Side::kServer, memory_->data(), client_bell_);
   FrameScratch scratch;
-  while (!stopping_ && Receive(channel.receiver()) && ServeFrame(&channel, &scratch)) {
+  while (AwaitTurn(channel.receiver(), &scratch) && Receive(channel.receiver()) &&
+         ServeFrame(&channel, &scratch)) {
+    if (!frames_->budget()->NoteIdle(this, Clock::Real()->Now())) {
+      LeaveTurn(channel.receiver(), &scratch);
+    }
   }
+}
+
+void ShmConnection::Serve() {
+  ServeFrames();
+  frames_->budget()->Leave(this, Clock::Real()->Now());  // its memory is free
   // The client notices, and so does the thread that owns the connection.
   shutdown(socket_, SHUT_RDWR);
   Ring(client_bell_);

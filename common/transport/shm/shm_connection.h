@@ -1,5 +1,6 @@
 // ShmConnection: one client of a SharedMemoryServer, with the thread that
-// serves it.
+// serves it. It has memory to receive and to serve frames only while it has a turn
+// of the message budget.
 #pragma once
 
 #include <atomic>
@@ -10,13 +11,14 @@
 #include "common/process/unique_fd.h"
 #include "common/transport/frame/frame_handler.h"
 #include "common/transport/frame/frame_server.h"
+#include "common/transport/frame/message_budget.h"
 #include "common/transport/frame/read_counts.h"
 #include "common/transport/shm/frame_channel.h"
 #include "common/transport/shm/memory_file.h"
 
 namespace monsoon {
 
-class ShmConnection {
+class ShmConnection final : private MessageBudget::Holder {
  public:
   // `bell_fd`: the client's bell. Checks it, makes the connection's memory and
   // begins to serve. `socket` and `frames` outlive the connection.
@@ -36,7 +38,19 @@ class ShmConnection {
   ShmConnection(int socket, FrameServer::Admission admission, FrameServer* frames, MemoryFile file,
                 MemoryMapping memory, MemoryMapping bell);
 
+  // MessageBudget::Holder: the thread is woken for it.
+  void Granted() override;
+  void GiveWay(bool stuck) override;
+
   void Serve();
+  void ServeFrames();
+  // Waits for a request to begin, and for the turn to receive it; gives the turn
+  // back meanwhile when it is asked to. False: the connection is over.
+  bool AwaitTurn(FrameReceiver* receiver, FrameScratch* scratch);
+  bool TakeTurn();
+  void LeaveTurn(FrameReceiver* receiver, FrameScratch* scratch);
+  // Whether the thread must end.
+  bool ends() const { return stopping_ || cut_off_; }
   // Serves the request that has come. False: the connection is over.
   bool ServeFrame(FrameChannel* channel, FrameScratch* scratch);
   bool Send(const FrameCall::Answer& answer, FrameSender* sender);
@@ -52,6 +66,10 @@ class ShmConnection {
   Bell* const client_bell_;
   Bell* const server_bell_;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> granted_{false};
+  std::atomic<bool> give_way_{false};
+  std::atomic<bool> cut_off_{false};  // the client takes or sends nothing
+  bool has_turn_ = false;             // the thread's
   std::jthread thread_;
 };
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <thread>
@@ -12,10 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/clock.h"
+#include "common/base/log_limit.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/process/unique_fd.h"
 #include "common/transport/frame/frame_handler.h"
+#include "common/transport/frame/message_budget.h"
 #include "common/transport/frame/protocol.h"
 #include "common/transport/shm/host_id.h"
 #include "common/transport/shm/shm_connection.h"
@@ -25,10 +28,12 @@ namespace monsoon {
 namespace {
 
 // A client that has connected says hello at once.
-constexpr absl::Duration kHelloDeadline = absl::Seconds(5);
-// Clients that have connected and not said hello.
-constexpr int kMostStrangers = 64;
+constexpr absl::Duration kHelloDeadline = absl::Seconds(2);
+// Clients that have connected and not said hello. Beyond that the one that has been
+// silent longest makes way: silent ones lock nobody out.
+constexpr size_t kMostStrangers = 64;
 constexpr int kPollMs = 1000;
+constexpr absl::Duration kRefusalPeriod = absl::Minutes(1);
 
 std::string RandomName() {
   std::random_device device;
@@ -61,7 +66,10 @@ class SocketServer final : public SharedMemoryServer {
  private:
   void Run();
   void Accept();
-  // False: the client is to be dropped.
+  // Makes room for one more that has not said hello.
+  void DropSilentStranger();
+  // Takes the message that has come, if there is one. False: the client is to be
+  // dropped.
   bool Handle(Client* client);
   // What a message asks for; on success `reply` and `fd` are filled in, which
   // lives as long as `owner`.
@@ -76,7 +84,7 @@ class SocketServer final : public SharedMemoryServer {
   // The thread's.
   std::vector<Client> clients_;
   bool accept_failed_ = false;
-  bool refusal_logged_ = false;
+  LogLimit refusals_{kRefusalPeriod};
   std::jthread thread_;
 };
 
@@ -110,19 +118,28 @@ void SocketServer::Run() {
 }
 
 void SocketServer::Accept() {
-  int strangers = 0;
-  for (const Client& client : clients_) {
-    strangers += client.connection == nullptr ? 1 : 0;
-  }
   absl::StatusOr<UniqueFd> socket = AcceptSameUser(listener_.get());
+  const absl::Duration now = Clock::Real()->Now();
   if (!socket.ok()) {
-    if (!refusal_logged_) {
-      LOG(WARNING) << "a shared-memory client was refused: " << socket.status().message();
+    if (const auto left_out = refusals_.Take(now)) {
+      LOG(WARNING) << "a shared-memory client was refused: " << socket.status().message()
+                   << LeftOut(*left_out);
     }
-    refusal_logged_ = true;
     accept_failed_ = true;
-  } else if (strangers < kMostStrangers) {
-    clients_.push_back({*std::move(socket), Clock::Real()->Now(), nullptr});
+    return;
+  }
+  Client client{*std::move(socket), now, nullptr};
+  // Its hello is there already, mostly.
+  if (Handle(&client)) {
+    DropSilentStranger();
+    clients_.push_back(std::move(client));
+  }
+}
+
+void SocketServer::DropSilentStranger() {
+  const auto is_stranger = [](const Client& client) { return client.connection == nullptr; };
+  if (static_cast<size_t>(std::ranges::count_if(clients_, is_stranger)) >= kMostStrangers) {
+    clients_.erase(std::ranges::find_if(clients_, is_stranger));  // they stand in order
   }
 }
 
@@ -180,7 +197,7 @@ absl::Status SocketServer::Welcome(Client* client, const SharedMemoryHello& hell
   if (fds.size() != 1) {
     return absl::InvalidArgumentError("hello comes with one descriptor");
   }
-  ASSIGN_OR_RETURN(FrameServer::Admission admission, frames_->Admit());
+  ASSIGN_OR_RETURN(FrameServer::Admission admission, frames_->Admit(MessageBudget::Kind::kShared));
   ASSIGN_OR_RETURN(client->connection, ShmConnection::Start(client->socket.get(), std::move(fds[0]),
                                                             std::move(admission), frames_));
   return absl::OkStatus();

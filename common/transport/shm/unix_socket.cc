@@ -17,7 +17,7 @@
 namespace monsoon {
 namespace {
 
-constexpr int kBacklog = 64;
+constexpr int kBacklog = 512;
 
 absl::Status SystemError(absl::StatusCode code, absl::string_view what) {
   return absl::Status(code, absl::StrCat(what, ": ", std::strerror(errno)));
