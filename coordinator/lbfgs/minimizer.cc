@@ -173,7 +173,10 @@ absl::StatusOr<bool> Driver::MeasureNoise(const SearchDirection& along) {
   }
   ++result_.noise_measurements;
   const double before = progress_.f_floor();
-  progress_.NoteNoise(EstimateNoise(values).value_or(0.0));
+  // Values too close to differ tell nothing: what was known stands.
+  if (const std::optional<double> noise = EstimateNoise(values)) {
+    progress_.NoteNoise(*noise);
+  }
   return progress_.f_floor() != before;
 }
 
