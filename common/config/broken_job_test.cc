@@ -262,7 +262,7 @@ const std::vector<BrokenFile>& Cases() {
       {"SyntheticHasNoLayout",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" } scale: 2",
        "synthetic { examples: 10 classes: 10 } layout: NHWC",
-       {"FILE:4:54: error: test.layout: synthetic samples are made in the model's order; leave it "
+       {"FILE:4:55: error: test.layout: synthetic samples are made in the model's order; leave it "
         "out"}},
       {"DecayOfWeightsWithoutDecay",
        "    schedule {",

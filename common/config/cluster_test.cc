@@ -49,7 +49,7 @@ TEST(LoadCluster, RefusesWhatIsNoFile) {
   const std::string empty =
       path +
       ":1:1: error: the file is empty; a cluster file has the fields name, coordinator, "
-      "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, worker_wait_ms";
+      "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, worker_wait_ms";
   testing::WriteFile(path, "");
   EXPECT_EQ(line(path), empty);
   testing::WriteFile(path, "# nothing but this\n\n");
