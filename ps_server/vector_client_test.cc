@@ -46,7 +46,7 @@ class Driver {
       for (int k = 0; k < reply->scalar_size(); ++k) {
         sum.set_scalar(k, sum.scalar(k) + reply->scalar(k));
       }
-      sum.set_overflow(sum.overflow() || reply->overflow());
+      sum.set_evaluate_again(sum.evaluate_again() || reply->evaluate_again());
     }
     return sum;
   }
@@ -254,7 +254,7 @@ TEST_P(VectorClientTest, LostFramesAndBackupCopiesGiveTheSameBits) {
     }
     threads.clear();
     ASSERT_OK_AND_ASSIGN(const VectorReply reply, driver.Close(2, "g"));
-    EXPECT_FALSE(reply.overflow());
+    EXPECT_FALSE(reply.evaluate_again());
     results[run].resize(size);
     ASSERT_OK(a.client->FetchVector("g", results[run], nullptr));
   }

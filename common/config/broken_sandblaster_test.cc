@@ -37,8 +37,7 @@ const std::vector<BrokenFile>& Cases() {
       {"L2OfWeightsWithoutL2",
        "l2: 0.01",
        "l2_weights_only: true",
-       {"FILE:8:20: error: sandblaster.l2_weights_only: the shards cannot leave biases out of "
-        "l2 yet; leave it out"}},
+       {"FILE:8:20: error: sandblaster.l2_weights_only: means nothing without l2"}},
       {"NanL2",
        "l2: 0.01",
        "l2: nan",
@@ -124,7 +123,18 @@ const std::vector<BrokenFile>& Cases() {
        "evaluation { batch_size: 10 }",
        "stop { epochs: 2 }",
        {"FILE:15:1: error: stop: it ends Downpour SGD, and Sandblaster ends by itself; remove it; "
-        "sandblaster.max_iterations is the limit"}},
+        "sandblaster.max_iterations is the limit, and sandblaster.target_accuracy ends it "
+        "earlier"}},
+      {"TargetWithoutRuns",
+       "evaluate_every_iterations: 10",
+       "target_accuracy: 0.9",
+       {"FILE:13:20: error: sandblaster.target_accuracy: it is checked after runs over the test "
+        "set during the training, and the job has none; add test { ... } and "
+        "sandblaster.evaluate_every_iterations"}},
+      {"TargetAboveOne",
+       "evaluate_every_iterations: 10",
+       "evaluate_every_iterations: 10 target_accuracy: 1.5",
+       {"FILE:13:50: error: sandblaster.target_accuracy: 1.5 is outside (0, 1]"}},
       {"ChainWithoutStop",
        "evaluation { batch_size: 10 }",
        kDownpour,
@@ -138,12 +148,7 @@ const std::vector<BrokenFile>& Cases() {
       {"SyntheticObjective",
        "history: 5",
        "synthetic { condition: 100 }",
-       {"FILE:7:3: error: sandblaster.synthetic: Sandblaster has no field \"synthetic\"; its "
-        "fields "
-        "are algorithm, history, max_iterations, l2, l2_weights_only, gradient_tolerance, "
-        "line_search, "
-        "sample_examples, chunk_examples, chunks_per_contribution, no_backup_copies, workers, "
-        "evaluate_every_iterations"}},
+       {"FILE:7:3: error: sandblaster.synthetic: Sandblaster has no field \"synthetic\""}},
       {"MisspeltMode",
        "sandblaster {",
        "sandblastr {",

@@ -173,7 +173,6 @@ void FillDownpourDefaults(Downpour* downpour) {
 void FillSandblasterDefaults(uint32_t batch_size, Sandblaster* sandblaster) {
   SetDefaults({{"history", kDefaultHistory},
                {"max_iterations", kDefaultMaxIterations},
-               {"gradient_tolerance", kDefaultGradientTolerance},
                {"chunk_examples", static_cast<double>(batch_size)}},
               sandblaster);
   SetDefaults(

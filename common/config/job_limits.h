@@ -14,7 +14,6 @@ inline constexpr uint32_t kMaxContributions = 16384;
 // What stands in for unset Sandblaster fields.
 inline constexpr uint32_t kDefaultHistory = 10;
 inline constexpr uint32_t kDefaultMaxIterations = 100;
-inline constexpr double kDefaultGradientTolerance = 1e-5;
 inline constexpr double kDefaultC1 = 1e-4;
 inline constexpr double kDefaultC2 = 0.9;
 inline constexpr uint32_t kDefaultLineSearchEvaluations = 20;

@@ -117,7 +117,6 @@ TEST(LoadJob, FillsInSandblasterDefaults) {
   EXPECT_EQ(filled.algorithm(), Sandblaster::LBFGS);
   EXPECT_EQ(filled.history(), 10u);
   EXPECT_EQ(filled.max_iterations(), 100u);
-  EXPECT_EQ(filled.gradient_tolerance(), 1e-5);
   EXPECT_EQ(filled.line_search().c1(), 1e-4);
   EXPECT_EQ(filled.line_search().c2(), 0.9);
   EXPECT_EQ(filled.line_search().max_evaluations(), 20u);

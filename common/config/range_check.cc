@@ -100,6 +100,9 @@ constexpr Range kRanges[] = {
     {"Sandblaster.history", 0, kMaxHistory, kTooMany},
     {"Sandblaster.l2", 0, kLargest, kNegative},
     {"Sandblaster.gradient_tolerance", 0, kLargest, kNegative},
+    {"Sandblaster.relative_gradient_tolerance", 0, kLargest, kNegative},
+    {"Sandblaster.f_tolerance", 0, kLargest, kNegative},
+    {"Sandblaster.target_accuracy", 0, 1, "$0 is outside (0, 1]"},
     {"Sandblaster.workers", 0, kMaxWorkers, kTooMany},
     {"Sandblaster.chunk_examples", 0, kMaxChunk, kTooMany},
     // Keeps a contribution's samples far from the end of 32 bits, as kMaxChunk does.

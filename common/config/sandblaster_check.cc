@@ -56,6 +56,13 @@ void CheckBeside(const Job& job, Reporter* reporter) {
     reporter->Error("sandblaster.evaluate_every_iterations", "there is no test data to evaluate on",
                     "add test { idx { ... } }");
   }
+  if (sandblaster.target_accuracy() != 0.0 &&
+      (!job.has_test() || sandblaster.evaluate_every_iterations() == 0)) {
+    reporter->Error("sandblaster.target_accuracy",
+                    "it is checked after runs over the test set during the training, and the job "
+                    "has none",
+                    "add test { ... } and sandblaster.evaluate_every_iterations");
+  }
   if (job.has_downpour()) {
     if (job.downpour().workers() != sandblaster.workers()) {
       reporter->Error(
@@ -68,7 +75,8 @@ void CheckBeside(const Job& job, Reporter* reporter) {
   }
   if (job.has_stop()) {
     reporter->Error("stop", "it ends Downpour SGD, and Sandblaster ends by itself",
-                    "remove it; sandblaster.max_iterations is the limit");
+                    "remove it; sandblaster.max_iterations is the limit, and "
+                    "sandblaster.target_accuracy ends it earlier");
   }
   if (job.evaluation().every_epochs() != 0.0) {
     reporter->Error("evaluation.every_epochs",
@@ -96,9 +104,8 @@ void CheckSandblaster(const Job& job, Reporter* reporter) {
   CheckLineSearch(sandblaster, reporter);
   CheckChunks(job, reporter);
   CheckBeside(job, reporter);
-  if (sandblaster.l2_weights_only()) {
-    reporter->Error("sandblaster.l2_weights_only", "the shards cannot leave biases out of l2 yet",
-                    "leave it out");
+  if (sandblaster.l2_weights_only() && sandblaster.l2() == 0.0) {
+    reporter->Error("sandblaster.l2_weights_only", "means nothing without l2");
   }
 }
 

@@ -133,6 +133,7 @@ void WriteSandblaster(const JobDescription::Sandblaster& sandblaster, JsonWriter
   WriteGroup(sandblaster, "chunks", json);
   WriteMembers(sandblaster, {"affinity"}, json);
   json->Member("end_reason", TextOrNull(sandblaster.end_reason()));
+  json->Member("end_detail", TextOrNull(sandblaster.end_detail()));
   WriteMembers(sandblaster, {"overflows"}, json);
   json->Member("reproducibility", TextOrNull(sandblaster.reproducibility()));
   WriteMembers(sandblaster, {"commands", "command_bytes", "largest_command_bytes"}, json);

@@ -166,6 +166,7 @@ constexpr char kSandblaster[] = R"pb(
     chunks_backup: 2
     affinity: 0.9375
     end_reason: "converged"
+    end_detail: "F 0.5"
     reproducibility: "same bits"
     command_bytes: 4096
     commands: 60
@@ -182,7 +183,7 @@ TEST(DescribeJsonTest, SandblasterGolden) {
       json.substr(json.find("\"sandblaster\"")),
       R"("sandblaster":{"iteration":12,"f":0.4375,"gradient_norm":0.001,"step_length":1,)"
       R"("evaluations":15,"chunks":{"total":150,"done":120,"outstanding":6,"backup":2},)"
-      R"("affinity":0.9375,"end_reason":"converged","overflows":1,)"
+      R"("affinity":0.9375,"end_reason":"converged","end_detail":"F 0.5","overflows":1,)"
       R"("reproducibility":"same bits","commands":60,"command_bytes":4096,)"
       R"("largest_command_bytes":512,)"
       R"("trace":[{"iteration":0,"f":2.25,"gradient_norm":3.5,"step_length":0,"evaluations":1,)"
@@ -194,11 +195,12 @@ TEST(DescribeJsonTest, ASandblasterJobThatHasNotEvaluatedYet) {
   JobDescription description;
   description.mutable_sandblaster();
   const std::string json = DescribeJson(description);
-  EXPECT_EQ(json.substr(json.find("\"sandblaster\"")),
-            R"("sandblaster":{"iteration":0,"f":null,"gradient_norm":null,"step_length":null,)"
-            R"("evaluations":0,"chunks":{"total":0,"done":0,"outstanding":0,"backup":0},)"
-            R"("affinity":null,"end_reason":null,"overflows":0,"reproducibility":null,)"
-            R"("commands":0,"command_bytes":0,"largest_command_bytes":0,"trace":[]}})");
+  EXPECT_EQ(
+      json.substr(json.find("\"sandblaster\"")),
+      R"("sandblaster":{"iteration":0,"f":null,"gradient_norm":null,"step_length":null,)"
+      R"("evaluations":0,"chunks":{"total":0,"done":0,"outstanding":0,"backup":0},)"
+      R"("affinity":null,"end_reason":null,"end_detail":null,"overflows":0,"reproducibility":null,)"
+      R"("commands":0,"command_bytes":0,"largest_command_bytes":0,"trace":[]}})");
 }
 
 TEST(DescribeJsonTest, WhatIsNotMeasuredIsNull) {

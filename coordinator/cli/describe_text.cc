@@ -103,7 +103,10 @@ void AppendSandblaster(const JobDescription::Sandblaster& batch, std::string* te
             absl::StrCat(batch.commands(), " to shards, ", batch.command_bytes(),
                          " bytes, the largest ", batch.largest_command_bytes()));
   if (!batch.end_reason().empty()) {
-    AppendRow(text, "end reason", batch.end_reason());
+    AppendRow(text, "end reason",
+              batch.end_detail().empty()
+                  ? batch.end_reason()
+                  : absl::StrCat(batch.end_reason(), ": ", batch.end_detail()));
   }
 }
 

@@ -17,6 +17,11 @@ namespace {
 // Resolution of losses, stops by time and repetitions.
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 
+// How long a replica's question is held, far below the deadline of the call, and how
+// many are: each takes a thread.
+constexpr absl::Duration kMostHeldFor = absl::Milliseconds(100);
+constexpr uint32_t kMostHeld = 64;
+
 // Threads look up so often, whatever happens.
 constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
@@ -78,6 +83,7 @@ Coordinator::~Coordinator() {
   }
   changed_.NotifyAll();
   tick_.NotifyAll();
+  work_.NotifyAll();
   tick_thread_.join();
   batch_thread_.join();
   for (Shard& shard : shards_) {
@@ -245,10 +251,25 @@ absl::StatusOr<HeartbeatReply> Coordinator::Heartbeat(const HeartbeatRequest& re
 }
 
 absl::StatusOr<NextWorkReply> Coordinator::NextWork(const NextWorkRequest& request) {
-  return WithCore([&](Moment moment) {
-    mutex_.AssertHeld();
-    return core_.NextWork(request, moment);
-  });
+  MutexLock lock(&mutex_);
+  Moment moment = Time();
+  absl::StatusOr<NextWorkReply> reply = core_.NextWork(request, moment);
+  Dispatch(moment);
+  // What was reported with it is taken: only the question is left.
+  NextWorkRequest question;
+  *question.mutable_session() = request.session();
+  question.set_request(request.request());
+  const absl::Duration until = moment.now + kMostHeldFor;
+  ++held_;
+  while (reply.ok() && reply->has_wait() && !stopping_ && moment.now < until &&
+         held_ <= kMostHeld && core_.WorkIsNear(request.session())) {
+    work_.WaitFor(&mutex_, absl::Milliseconds(reply->wait().retry_ms()));
+    moment = Time();
+    reply = core_.NextWork(question, moment);
+    Dispatch(moment);
+  }
+  --held_;
+  return reply;
 }
 
 absl::StatusOr<ReportEvaluationReply> Coordinator::ReportEvaluation(

@@ -4,7 +4,9 @@
 // batch jobs. No call to a shard is made under the mutex.
 //
 // Thread safety: all calls may run concurrently. They do not block on the
-// network, but for Delete, which waits a bounded time for the shards.
+// network, but for Delete, which waits a bounded time for the shards, and NextWork,
+// which holds the question of a replica that has nothing to do while a minimiser is
+// about to have work: one way, in place of a question that just missed it.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +74,7 @@ class Coordinator {
   // The minimiser's thread: one batch job after another.
   class Evaluator;
   void BatchLoop();
-  absl::StatusOr<std::string> RunBatchTask(const BatchTask& task);
+  absl::StatusOr<BatchEnd> RunBatchTask(const BatchTask& task);
   bool BatchRuns(const std::string& job);
 
   const Cluster cluster_;
@@ -81,6 +83,8 @@ class Coordinator {
   Mutex mutex_;
   CondVar changed_;  // commands, a new poll round, a change of jobs, or the end
   CondVar tick_;     // wakes the ticking thread early
+  CondVar work_;     // an evaluation began, or the end
+  uint32_t held_ ABSL_GUARDED_BY(mutex_) = 0;  // questions being held
   CoordinatorCore core_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -30,6 +30,7 @@ class Coordinator::Evaluator : public BatchEvaluator {
       self.mutex_.AssertHeld();
       return self.core_.StartEvaluation(job_, evaluation, w, probe, moment);
     }));
+    self.work_.NotifyAll();
     MutexLock lock(&self.mutex_);
     while (!self.stopping_) {
       ASSIGN_OR_RETURN(const std::optional<BatchResult> result,
@@ -64,18 +65,19 @@ void Coordinator::BatchLoop() {
         return;
       }
     }
-    const absl::StatusOr<std::string> reason = RunBatchTask(*task);
+    const absl::StatusOr<BatchEnd> end = RunBatchTask(*task);
     LOG(INFO) << "job " << task->job << ": minimiser ended: "
-              << (reason.ok() ? *reason : std::string(reason.status().message()));
+              << (end.ok() ? absl::StrCat(end->reason, ": ", end->detail)
+                           : std::string(end.status().message()));
     WithCore([&](Moment moment) {
       mutex_.AssertHeld();
-      core_.EndBatch(task->job, reason, moment);
+      core_.EndBatch(task->job, end, moment);
       return true;
     });
   }
 }
 
-absl::StatusOr<std::string> Coordinator::RunBatchTask(const BatchTask& task) {
+absl::StatusOr<BatchEnd> Coordinator::RunBatchTask(const BatchTask& task) {
   VectorShards::Options options;
   options.job = task.job;
   options.job_term = task.job_term;

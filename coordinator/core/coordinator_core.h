@@ -100,12 +100,17 @@ class CoordinatorCore {
   // CANCELLED when the batch does not run any more, as in all that follows.
   absl::Status StartEvaluation(const std::string& job, uint64_t evaluation, const std::string& w,
                                bool probe, Moment moment);
+  // The session's replica was told to wait, and the minimiser will have work for it
+  // within milliseconds.
+  bool WorkIsNear(const SessionKey& session);
   // Nothing while the evaluation is under way.
   absl::StatusOr<std::optional<BatchResult>> FinishedEvaluation(const std::string& job);
-  absl::Status NoteIteration(const std::string& job, const JobDescription::Iteration& iteration,
-                             const BatchFigures& figures, Moment moment);
+  // False: the job's target is reached, and the minimiser is to stop.
+  absl::StatusOr<bool> NoteIteration(const std::string& job,
+                                     const JobDescription::Iteration& iteration,
+                                     const BatchFigures& figures, Moment moment);
   // How the minimiser ended; an error fails the job.
-  void EndBatch(const std::string& job, const absl::StatusOr<std::string>& reason, Moment moment);
+  void EndBatch(const std::string& job, const absl::StatusOr<BatchEnd>& end, Moment moment);
 
   // ---- for the driver ----
   // A new poll round begins; its number.

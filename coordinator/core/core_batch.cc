@@ -73,28 +73,28 @@ absl::StatusOr<std::optional<BatchResult>> CoordinatorCore::FinishedEvaluation(
   return std::make_optional(BatchResult{result->loss_sum, result->examples, result->finite});
 }
 
-absl::Status CoordinatorCore::NoteIteration(const std::string& id,
-                                            const JobDescription::Iteration& iteration,
-                                            const BatchFigures& figures, Moment moment) {
+absl::StatusOr<bool> CoordinatorCore::NoteIteration(const std::string& id,
+                                                    const JobDescription::Iteration& iteration,
+                                                    const BatchFigures& figures, Moment moment) {
   JobRecord* const job = RunningBatch(id);
   if (job == nullptr) {
     return Ended(id);
   }
   job->sandblaster()->NoteFigures(figures);
   job->sandblaster()->NoteIteration(iteration, moment.now);
-  return absl::OkStatus();
+  return !job->sandblaster()->target_reached();
 }
 
-void CoordinatorCore::EndBatch(const std::string& id, const absl::StatusOr<std::string>& reason,
+void CoordinatorCore::EndBatch(const std::string& id, const absl::StatusOr<BatchEnd>& end,
                                Moment moment) {
   JobRecord* const job = RunningBatch(id);
   if (job == nullptr) {
     return;
   }
-  if (reason.ok()) {
-    job->sandblaster()->DriverDone(*reason, moment.now);
+  if (end.ok()) {
+    job->sandblaster()->DriverDone(*end, moment.now);
   } else {
-    End(job, FAILED, absl::StrCat("sandblaster: ", reason.status().message()), moment.now);
+    End(job, FAILED, absl::StrCat("sandblaster: ", end.status().message()), moment.now);
   }
   Advance(moment.now);
 }

@@ -105,7 +105,7 @@ TEST_F(CoordinatorBatchTest, FromTheFirstEvaluationToTheEnd) {
   EXPECT_EQ(description.sandblaster().iteration(), 1u);
   EXPECT_EQ(description.sandblaster().f(), 0.25);
 
-  h_.core().EndBatch("j-1", std::string("converged"), h_.now());
+  h_.core().EndBatch("j-1", BatchEnd{"converged", "F 1"}, h_.now());
   EXPECT_EQ(h_.State(), FINISHING);
   EXPECT_FALSE(h_.core().BatchRuns("j-1"));
   Leave();
@@ -129,7 +129,7 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
   EXPECT_THAT(h_.Events(), Contains("sandblaster"));
   ASSERT_OK(h_.core().StartEvaluation("j-1", 1, "w1", false, h_.now()));
   EXPECT_EQ(Compute().examples, 70u);
-  h_.core().EndBatch("j-1", std::string("max iterations"), h_.now());
+  h_.core().EndBatch("j-1", BatchEnd{"max_iterations", ""}, h_.now());
   Leave();
   EXPECT_EQ(h_.State(), SUCCEEDED);
   EXPECT_EQ(h_.Describe().data().blocks_done(), 4u);

@@ -132,7 +132,7 @@ absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& r
                                                         Moment moment) {
   JobRecord* const job = JobOfSession(request.session());
   if (IsOver(request.session())) {
-    if (job != nullptr) {
+    if (job != nullptr && request.has_stats()) {
       RecordStats(job, request.session(), request.stats(), moment.now);
     }
     NextWorkReply reply;
@@ -143,14 +143,22 @@ absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& r
   if (job == nullptr || !job->ledger()->IsOpen(request.session())) {
     return SessionClosed(request.session());
   }
-  RecordStats(job, request.session(), request.stats(), moment.now);
-  if (!job->ledger()->IsOpen(request.session())) {
-    return SessionClosed(request.session());  // Other data than the others'.
+  if (request.has_stats()) {
+    RecordStats(job, request.session(), request.stats(), moment.now);
+    if (!job->ledger()->IsOpen(request.session())) {
+      return SessionClosed(request.session());  // Other data than the others'.
+    }
   }
   absl::StatusOr<NextWorkReply> reply =
       job->procedure()->NextWork(request.session().worker(), request, moment.now);
   Advance(moment.now);
   return reply;
+}
+
+bool CoordinatorCore::WorkIsNear(const SessionKey& session) {
+  const JobRecord* const job = JobOfSession(session);
+  return job != nullptr && job->stage() == JOB_ACTIVE &&
+         job->procedure()->WorkIsNear(session.worker());
 }
 
 absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& request,

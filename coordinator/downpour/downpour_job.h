@@ -54,6 +54,7 @@ class DownpourJob : public JobProcedure {
   uint64_t RemoveReplica(uint32_t worker, absl::Duration now) override;
   absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
                                          absl::Duration now) override;
+  bool WorkIsNear(uint32_t) const override { return false; }
   absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                 absl::Duration now) override;
   void NoteSteps(uint64_t steps) override;

@@ -59,6 +59,9 @@ class JobProcedure {
   // request number that is neither the last one nor the next.
   virtual absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
                                                  absl::Duration now) = 0;
+  // `worker` holds nothing, and waits for what this coordinator itself does within
+  // milliseconds: better to ask again on its behalf than to let it ask.
+  virtual bool WorkIsNear(uint32_t worker) const = 0;
   // Safe to repeat. FAILED_PRECONDITION for an evaluation that another replica
   // has by now.
   virtual absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,

@@ -39,7 +39,7 @@ absl::StatusOr<std::optional<NextWorkReply>> ReplicaSet::KnownReply(uint32_t wor
     return std::nullopt;
   }
   if (number == last->request()) {
-    return *last;
+    return last->has_wait() ? std::nullopt : std::make_optional(*last);
   }
   return absl::FailedPreconditionError(absl::StrCat("NextWork request ", number, " of ",
                                                     WorkerName(worker), " does not follow ",

@@ -2,7 +2,8 @@
 // open session, what each was told last, and who was told to finish.
 //
 // NextWork is a remote call that may be repeated: each replica numbers its
-// requests, and the last answer is kept until the next request arrives.
+// requests, and the last answer is kept until the next request arrives. Only an
+// answer to wait is not given again: it promised nothing, and there may be work now.
 //
 // A pure state machine over the job's durable state: `now` (since any origin) never
 // goes back. Not thread safe.
@@ -36,8 +37,8 @@ class ReplicaSet {
   const std::set<uint32_t>& live() const { return live_; }
 
   // The answer that request `number` of `worker` got already; nothing for the
-  // next request. FAILED_PRECONDITION for a worker that is no member, or a
-  // number that is neither the last one nor the one after it.
+  // next request, and for one that was told to wait. FAILED_PRECONDITION for a worker that is no
+  // member, or a number that is neither the last one nor the one after it.
   absl::StatusOr<std::optional<NextWorkReply>> KnownReply(uint32_t worker, uint64_t number) const;
   // `reply`, whose number is set, is what `worker`, a member, is told now.
   void Replied(uint32_t worker, const NextWorkReply& reply);

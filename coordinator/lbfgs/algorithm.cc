@@ -28,9 +28,9 @@ absl::StatusOr<MinimizerOptions> MakeMinimizerOptions(const Sandblaster& config)
   if (config.max_iterations() != 0) {
     options.max_iterations = config.max_iterations();
   }
-  if (config.gradient_tolerance() != 0.0) {
-    options.gradient_tolerance = config.gradient_tolerance();
-  }
+  options.tolerances = {.gradient = config.gradient_tolerance(),
+                        .relative_gradient = config.relative_gradient_tolerance(),
+                        .f = config.f_tolerance()};
   const LineSearch& search = config.line_search();
   if (search.c1() != 0.0) {
     options.line_search.c1 = search.c1();

@@ -27,7 +27,7 @@ TEST(AlgorithmTest, EachNameMakesItsStrategy) {
 TEST(AlgorithmTest, UnsetOptionsGetTheDocumentedDefaults) {
   ASSERT_OK_AND_ASSIGN(const MinimizerOptions options, MakeMinimizerOptions(Sandblaster()));
   EXPECT_EQ(options.max_iterations, 100u);
-  EXPECT_EQ(options.gradient_tolerance, 1e-5);
+  EXPECT_EQ(options.tolerances.gradient, 0.0);
   EXPECT_EQ(options.line_search.c1, 1e-4);
   EXPECT_EQ(options.line_search.c2, 0.9);
   EXPECT_EQ(options.line_search.max_evaluations, 20u);
@@ -37,12 +37,16 @@ TEST(AlgorithmTest, SetOptionsAreTaken) {
   Sandblaster config;
   config.set_max_iterations(7);
   config.set_gradient_tolerance(1e-3);
+  config.set_relative_gradient_tolerance(1e-4);
+  config.set_f_tolerance(1e-6);
   config.mutable_line_search()->set_c1(1e-3);
   config.mutable_line_search()->set_c2(0.5);
   config.mutable_line_search()->set_max_evaluations(9);
   ASSERT_OK_AND_ASSIGN(const MinimizerOptions options, MakeMinimizerOptions(config));
   EXPECT_EQ(options.max_iterations, 7u);
-  EXPECT_EQ(options.gradient_tolerance, 1e-3);
+  EXPECT_EQ(options.tolerances.gradient, 1e-3);
+  EXPECT_EQ(options.tolerances.relative_gradient, 1e-4);
+  EXPECT_EQ(options.tolerances.f, 1e-6);
   EXPECT_EQ(options.line_search.c1, 1e-3);
   EXPECT_EQ(options.line_search.c2, 0.5);
   EXPECT_EQ(options.line_search.max_evaluations, 9u);

@@ -117,7 +117,7 @@ TEST_P(LiblbfgsTest, ComesNearTheMinimumWithAboutAsManyEvaluations) {
     const TestFunction test = Logistic(400, 60, l2);
     MinimizerOptions options;
     options.max_iterations = 300;
-    options.gradient_tolerance = 1e-12;
+    options.tolerances.gradient = 1e-12;
     const Reference reference = RunReference(test, options.line_search);
     const double minimum = *std::min_element(reference.values.begin(), reference.values.end());
 

@@ -178,6 +178,12 @@ absl::StatusOr<std::vector<double>> LocalVectorSpace::Dispatch(const VectorReque
 }
 
 absl::StatusOr<std::vector<double>> LocalVectorSpace::Execute(VectorRequest request) {
+  for (const VectorRequest& first : request.before()) {
+    RETURN_IF_ERROR(Dispatch(first).status());
+    for (const std::string& name : first.free()) {
+      vectors_.erase(name);
+    }
+  }
   ASSIGN_OR_RETURN(std::vector<double> scalars, Dispatch(request));
   for (const std::string& name : request.free()) {
     vectors_.erase(name);

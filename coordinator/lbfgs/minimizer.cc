@@ -1,48 +1,21 @@
 #include "coordinator/lbfgs/minimizer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "coordinator/lbfgs/noise.h"
+
 namespace monsoon {
 namespace {
 
 constexpr double kFloorInRoundoffs = 2.0;
-// Iterations in a row at the floor of f that end a run: few when |g| stalls too,
-// more while it still falls or grows (leaving a saddle point).
-constexpr uint32_t kStalledIterations = 5;
-constexpr uint32_t kFloorIterations = 20;
-constexpr double kFallingGradient = 0.5;
-constexpr double kGrowingGradient = 4.0;
-
-// Tells when iterations change neither f nor g for real.
-class FloorWatch {
- public:
-  FloorWatch(double f_floor, double gradient_norm)
-      : f_floor_(f_floor), best_(gradient_norm), last_(gradient_norm) {}
-
-  void Add(double old_f, double f, double gradient_norm) {
-    const bool falling = gradient_norm <= kFallingGradient * best_;
-    const bool changed = std::abs(old_f - f) > f_floor_ * std::abs(old_f);
-    at_floor_ = changed ? 0 : at_floor_ + 1;
-    stalled_ = changed || falling ? 0 : stalled_ + 1;
-    best_ = changed || falling ? gradient_norm : best_;
-    last_ = gradient_norm;
-  }
-  bool reached() const {
-    return at_floor_ >= kFloorIterations ||
-           (stalled_ >= kStalledIterations && last_ <= kGrowingGradient * best_);
-  }
-
- private:
-  double f_floor_;
-  double best_;
-  double last_;
-  uint32_t at_floor_ = 0;
-  uint32_t stalled_ = 0;
-};
+// The noise of F is measured at steps of this part of the first one: far apart for
+// float32, close enough to be smooth.
+constexpr double kNoiseStep = 1e-2;
+// Iterations between two measurements.
+constexpr uint32_t kNoiseEvery = 4;
 
 // What a line search found.
 struct Found {
@@ -60,11 +33,11 @@ class Driver {
         objective_(objective),
         direction_(direction),
         options_(options),
-        observer_(observer) {
+        observer_(observer),
+        progress_(options.tolerances, options.line_search.f_floor == 0.0
+                                          ? kFloorInRoundoffs * space->unit_roundoff()
+                                          : options.line_search.f_floor) {
     options_.line_search.c2 = direction->CurvatureConstant(options_.line_search.c2);
-    if (options_.line_search.f_floor == 0.0) {
-      options_.line_search.f_floor = kFloorInRoundoffs * space->unit_roundoff();
-    }
   }
 
   absl::StatusOr<MinimizerResult> Run(OwnedVector start);
@@ -73,10 +46,18 @@ class Driver {
   absl::Status EvaluateStart();
   absl::StatusOr<EndReason> Iterate();
   absl::StatusOr<Found> Search(const SearchDirection& along);
-  // Search, once more from -g when it fails. `along` becomes what succeeded.
+  // Search, once more with the measured noise of F when it fails.
+  absl::StatusOr<Found> SearchAboveNoise(const SearchDirection& along);
+  // The same, once more from -g when it fails. `along` becomes what succeeded.
   absl::StatusOr<Found> SearchWithRestart(SearchDirection* along);
-  absl::Status Report(double step_length);
-  bool Converged() const;
+  // Measures the noise of F along a direction; whether that changed the floor.
+  absl::StatusOr<bool> MeasureNoise(const SearchDirection& along);
+  absl::StatusOr<ObjectiveValue> EvaluateAt(const SearchDirection& along, double step,
+                                            Point* trial);
+  // Takes the point over and tells of it; false when the observer wants no more.
+  absl::StatusOr<bool> Report(double step_length);
+  EndReason StuckReason(bool at_floor) const;
+  std::string Detail(EndReason reason) const;
 
   VectorSpace* space_;
   Objective* objective_;
@@ -84,6 +65,9 @@ class Driver {
   MinimizerOptions options_;
   const IterationObserver& observer_;
 
+  Progress progress_;
+  // The iteration of the last measurement of noise.
+  std::optional<uint32_t> measured_;
   Point at_;
   MinimizerResult result_;
 };
@@ -93,14 +77,20 @@ bool Descends(const SearchDirection& along) {
          along.first_step > 0.0;
 }
 
-bool Driver::Converged() const {
-  return std::sqrt(at_.g_dot_g) <=
-         options_.gradient_tolerance * std::max(1.0, std::sqrt(at_.w_dot_w));
+// The decrease to the minimum along the direction, were F a quadratic.
+std::optional<double> PromiseOf(const SearchDirection& along) {
+  if (along.fresh || !Descends(along)) {
+    return std::nullopt;
+  }
+  return -0.5 * along.first_step * along.g_dot_d;
 }
 
-absl::Status Driver::Report(double step_length) {
+absl::StatusOr<bool> Driver::Report(double step_length) {
   if (!observer_) {
-    return absl::OkStatus();
+    return true;
+  }
+  if (space_->keeps()) {
+    RETURN_IF_ERROR(space_->Flush());
   }
   return observer_({.iteration = result_.iterations,
                     .f = at_.f,
@@ -113,50 +103,48 @@ absl::Status Driver::Report(double step_length) {
 
 absl::Status Driver::EvaluateStart() {
   at_.g = OwnedVector::New(space_, "g");
-  ASSIGN_OR_RETURN(const ObjectiveValue value, objective_->Evaluate(at_.w.name(), at_.g.name()));
+  ASSIGN_OR_RETURN(const ObjectiveValue value,
+                   objective_->Evaluate(at_.w.name(), at_.g.name(), ""));
   ++result_.evaluations;
-  bool finite = value.finite && std::isfinite(value.f);
-  if (finite) {
-    ASSIGN_OR_RETURN(const std::vector<double> dots,
-                     space_->Gram({at_.g.name(), at_.w.name()}, {at_.g.name(), at_.w.name()}));
-    at_.f = value.f;
-    at_.g_dot_g = dots[0];
-    at_.w_dot_w = dots[3];
-    finite = std::isfinite(at_.g_dot_g) && std::isfinite(at_.w_dot_w);
-  }
-  if (!finite) {
+  at_.f = value.f;
+  at_.g_dot_g = value.g_dot_g;
+  at_.w_dot_w = value.w_dot_w;
+  if (!value.finite || !std::isfinite(value.f) || !std::isfinite(at_.g_dot_g) ||
+      !std::isfinite(at_.w_dot_w)) {
     return absl::FailedPreconditionError(
         "the loss or its gradient is not finite at the initial parameters; check the "
         "initialiser and the scale of the data");
   }
+  progress_.AddPoint(at_.f, std::sqrt(at_.g_dot_g), std::sqrt(at_.w_dot_w));
   return absl::OkStatus();
 }
 
+absl::StatusOr<ObjectiveValue> Driver::EvaluateAt(const SearchDirection& along, double step,
+                                                  Point* trial) {
+  trial->w = OwnedVector::New(space_, "w");
+  trial->g = OwnedVector::New(space_, "g");
+  RETURN_IF_ERROR(space_->Axpy(trial->w.name(), step, along.d.name(), at_.w.name()));
+  ASSIGN_OR_RETURN(const ObjectiveValue value,
+                   objective_->Evaluate(trial->w.name(), trial->g.name(), along.d.name()));
+  ++result_.evaluations;
+  return value;
+}
+
 absl::StatusOr<Found> Driver::Search(const SearchDirection& along) {
-  MoreThuenteSearch search(options_.line_search, at_.f, along.g_dot_d, along.first_step);
+  LineSearchOptions options = options_.line_search;
+  options.f_floor = progress_.f_floor();
+  MoreThuenteSearch search(options, at_.f, along.g_dot_d, along.first_step);
   MoreThuenteSearch::Verdict verdict = MoreThuenteSearch::Verdict::kEvaluate;
   while (verdict == MoreThuenteSearch::Verdict::kEvaluate) {
     const double step = search.step();
     Point trial;
-    trial.w = OwnedVector::New(space_, "w");
-    trial.g = OwnedVector::New(space_, "g");
-    RETURN_IF_ERROR(space_->Axpy(trial.w.name(), step, along.d.name(), at_.w.name()));
-    ASSIGN_OR_RETURN(const ObjectiveValue value,
-                     objective_->Evaluate(trial.w.name(), trial.g.name()));
-    ++result_.evaluations;
-    trial.f = HUGE_VAL;
-    double slope = HUGE_VAL;
-    if (value.finite) {
-      ASSIGN_OR_RETURN(const std::vector<double> dots,
-                       space_->Gram({trial.g.name(), trial.w.name()},
-                                    {along.d.name(), trial.g.name(), trial.w.name()}));
-      slope = dots[0];
-      trial.g_dot_g = dots[1];
-      trial.w_dot_w = dots[5];
-      // g . g may overflow where f does not.
-      trial.f = std::isfinite(trial.g_dot_g) ? value.f : HUGE_VAL;
-    }
-    verdict = search.Report(trial.f, slope);
+    ASSIGN_OR_RETURN(const ObjectiveValue value, EvaluateAt(along, step, &trial));
+    // g . g may overflow where f does not.
+    const bool finite = value.finite && std::isfinite(value.g_dot_g);
+    trial.f = finite ? value.f : HUGE_VAL;
+    trial.g_dot_g = value.g_dot_g;
+    trial.w_dot_w = value.w_dot_w;
+    verdict = search.Report(trial.f, finite ? value.g_dot_d : HUGE_VAL);
     if (verdict == MoreThuenteSearch::Verdict::kAccepted) {
       return Found{.point = std::move(trial), .step = step};
     }
@@ -167,10 +155,46 @@ absl::StatusOr<Found> Driver::Search(const SearchDirection& along) {
   return Found{.at_floor = search.at_floor()};
 }
 
+absl::StatusOr<bool> Driver::MeasureNoise(const SearchDirection& along) {
+  constexpr int kMiddle = kNoisePoints / 2;
+  std::vector<double> values;
+  for (int i = 0; i < kNoisePoints; ++i) {
+    if (i == kMiddle) {
+      values.push_back(at_.f);
+      continue;
+    }
+    Point trial;
+    ASSIGN_OR_RETURN(const ObjectiveValue value,
+                     EvaluateAt(along, (i - kMiddle) * kNoiseStep * along.first_step, &trial));
+    if (!value.finite) {
+      return false;
+    }
+    values.push_back(value.f);
+  }
+  ++result_.noise_measurements;
+  const double before = progress_.f_floor();
+  // Values too close to differ tell nothing: what was known stands.
+  if (const std::optional<double> noise = EstimateNoise(values)) {
+    progress_.NoteNoise(*noise);
+  }
+  return progress_.f_floor() != before;
+}
+
+absl::StatusOr<Found> Driver::SearchAboveNoise(const SearchDirection& along) {
+  ASSIGN_OR_RETURN(Found found, Search(along));
+  if (found.point.has_value() ||
+      (measured_.has_value() && result_.iterations < *measured_ + kNoiseEvery)) {
+    return found;
+  }
+  measured_ = result_.iterations;
+  ASSIGN_OR_RETURN(const bool other_floor, MeasureNoise(along));
+  return other_floor ? Search(along) : std::move(found);
+}
+
 absl::StatusOr<Found> Driver::SearchWithRestart(SearchDirection* along) {
   bool at_floor = false;
   if (Descends(*along)) {
-    ASSIGN_OR_RETURN(Found found, Search(*along));
+    ASSIGN_OR_RETURN(Found found, SearchAboveNoise(*along));
     if (found.point.has_value() || along->fresh) {
       return found;
     }
@@ -179,41 +203,80 @@ absl::StatusOr<Found> Driver::SearchWithRestart(SearchDirection* along) {
   ++result_.restarts;
   direction_->Reset();
   ASSIGN_OR_RETURN(*along, direction_->Next(std::nullopt, at_));
-  ASSIGN_OR_RETURN(Found found, Search(*along));
+  ASSIGN_OR_RETURN(Found found, SearchAboveNoise(*along));
   found.at_floor |= at_floor;
   return found;
 }
 
+EndReason Driver::StuckReason(bool at_floor) const {
+  if (progress_.at_float_precision()) {
+    return EndReason::kFloatPrecision;
+  }
+  return at_floor || progress_.below_noise() ? EndReason::kStalled : EndReason::kLineSearchFailed;
+}
+
 absl::StatusOr<EndReason> Driver::Iterate() {
-  FloorWatch floor(options_.line_search.f_floor, std::sqrt(at_.g_dot_g));
   std::optional<Move> move;
-  while (!Converged()) {
-    if (floor.reached()) {
-      return EndReason::kFloatPrecision;
+  double step = 0.0;
+  while (true) {
+    std::optional<SearchDirection> along;
+    if (at_.g_dot_g > 0.0) {
+      ASSIGN_OR_RETURN(along, direction_->Next(std::exchange(move, std::nullopt), at_));
+      progress_.AddPromise(PromiseOf(*along));
+    }
+    ASSIGN_OR_RETURN(const bool goes_on, Report(step));
+    if (progress_.converged()) {
+      return EndReason::kConverged;
+    }
+    if (!goes_on) {
+      return EndReason::kTargetReached;
+    }
+    if (progress_.stalled()) {
+      return StuckReason(/*at_floor=*/true);
     }
     if (result_.iterations >= options_.max_iterations) {
       return EndReason::kMaxIterations;
     }
-    ASSIGN_OR_RETURN(SearchDirection along,
-                     direction_->Next(std::exchange(move, std::nullopt), at_));
-    ASSIGN_OR_RETURN(Found found, SearchWithRestart(&along));
+    ASSIGN_OR_RETURN(Found found, SearchWithRestart(&*along));
     if (!found.point.has_value()) {
-      return found.at_floor ? EndReason::kFloatPrecision : EndReason::kLineSearchFailed;
+      return StuckReason(found.at_floor);
     }
-    move = Move{std::exchange(at_, *std::move(found.point)), std::move(along), found.step};
+    step = found.step;
+    move = Move{std::exchange(at_, *std::move(found.point)), *std::move(along), step};
     ++result_.iterations;
-    floor.Add(move->from.f, at_.f, std::sqrt(at_.g_dot_g));
+    progress_.AddPoint(at_.f, std::sqrt(at_.g_dot_g), std::sqrt(at_.w_dot_w));
     RETURN_IF_ERROR(space_->Publish(at_.w.name()));
-    RETURN_IF_ERROR(Report(found.step));
   }
-  return EndReason::kConverged;
+}
+
+std::string Driver::Detail(EndReason reason) const {
+  std::string text = progress_.Figures();
+  switch (reason) {
+    case EndReason::kStalled:
+      absl::StrAppend(&text,
+                      "; rounding hides what is left to gain: standardise the features, or "
+                      "raise l2");
+      break;
+    case EndReason::kLineSearchFailed:
+      absl::StrAppend(&text, "; no step lowers F: ", result_.line_search_failure);
+      break;
+    case EndReason::kMaxIterations:
+      absl::StrAppend(&text, "; raise max_iterations to go on");
+      break;
+    default:
+      break;
+  }
+  return text;
 }
 
 absl::StatusOr<MinimizerResult> Driver::Run(OwnedVector start) {
   at_.w = std::move(start);
   RETURN_IF_ERROR(EvaluateStart());
-  RETURN_IF_ERROR(Report(0.0));
   ASSIGN_OR_RETURN(result_.reason, Iterate());
+  result_.detail = Detail(result_.reason);
+  if (space_->keeps()) {
+    RETURN_IF_ERROR(space_->Flush());
+  }
   direction_->Reset();
   result_.w = std::move(at_.w);
   result_.f = at_.f;
@@ -238,10 +301,12 @@ absl::Status ValidateMinimizerOptions(const MinimizerOptions& options) {
     return absl::InvalidArgumentError(
         "line_search needs max_evaluations of at least 1 and a f_floor of at least 0");
   }
-  if (!(options.gradient_tolerance >= 0.0) || !std::isfinite(options.gradient_tolerance)) {
-    return absl::InvalidArgumentError(absl::StrCat("gradient_tolerance is ",
-                                                   options.gradient_tolerance,
-                                                   "; it must be finite and at least 0"));
+  for (const double tolerance :
+       {options.tolerances.gradient, options.tolerances.relative_gradient, options.tolerances.f}) {
+    if (!(tolerance >= 0.0) || !std::isfinite(tolerance)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a tolerance is ", tolerance, "; it must be finite and at least 0"));
+    }
   }
   return absl::OkStatus();
 }
@@ -251,11 +316,15 @@ absl::string_view EndReasonName(EndReason reason) {
     case EndReason::kConverged:
       return "converged";
     case EndReason::kFloatPrecision:
-      return "converged: float32 precision";
+      return "float32_precision";
+    case EndReason::kStalled:
+      return "stalled";
     case EndReason::kMaxIterations:
-      return "max iterations";
+      return "max_iterations";
     case EndReason::kLineSearchFailed:
-      return "line search failed";
+      return "line_search_failed";
+    case EndReason::kTargetReached:
+      return "target_reached";
   }
   return "";
 }

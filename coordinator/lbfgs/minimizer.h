@@ -3,13 +3,11 @@
 // search, over a vector space that it never looks into: local arrays or shards,
 // the same code. Its memory does not depend on the length of a vector.
 //
-// Cost in round trips of the space, apart from the objective's own:
-//   per evaluation    2   the trial point; its dot products (g.d, g.g, w.w)
-//   per iteration     1   publish, and the strategy's (L-BFGS 4, nonlinear
-//                         conjugate gradient 2, gradient descent 1)
-// so an L-BFGS iteration whose first step is accepted costs 7. Vectors are freed
-// with later operations and cost none. At most 2 * history + 6 vectors live at
-// once: w, g, two trial or older ones, the direction, the pairs and a new one.
+// Cost in round trips of the space, apart from the objective's: L-BFGS and nonlinear
+// conjugate gradient 2 an iteration, gradient descent 1. What answers nothing (the
+// trial point, publish, s and y) rides with what does, and so do vectors that are
+// freed. At most 2 * history + 6 vectors live at once: w, g, two trial or older ones,
+// the direction, the pairs and a new one.
 //
 // A run is a function of the space's and the objective's answers: same answers,
 // same bits.
@@ -22,14 +20,14 @@
 #include "coordinator/lbfgs/direction.h"
 #include "coordinator/lbfgs/line_search.h"
 #include "coordinator/lbfgs/objective.h"
+#include "coordinator/lbfgs/progress.h"
 #include "coordinator/lbfgs/vector_space.h"
 
 namespace monsoon {
 
 struct MinimizerOptions {
   uint32_t max_iterations = 100;
-  // Converged when |g| <= gradient_tolerance * max(1, |w|).
-  double gradient_tolerance = 1e-5;
+  Tolerances tolerances;
   // f_floor 0: twice the space's unit roundoff (1.2e-7 for float32).
   LineSearchOptions line_search;
 };
@@ -50,17 +48,26 @@ struct IterationReport {
   std::string w;
 };
 
-// An error ends the run and is passed on.
-using IterationObserver = std::function<absl::Status(const IterationReport&)>;
+// False ends the run as target_reached; an error ends it and is passed on.
+using IterationObserver = std::function<absl::StatusOr<bool>(const IterationReport&)>;
 
-enum class EndReason { kConverged, kFloatPrecision, kMaxIterations, kLineSearchFailed };
+enum class EndReason {
+  kConverged,
+  kFloatPrecision,
+  kStalled,
+  kMaxIterations,
+  kLineSearchFailed,
+  kTargetReached,
+};
 
-// "converged", "converged: float32 precision", "max iterations", "line search
-// failed".
+// "converged", "float32_precision", "stalled", "max_iterations",
+// "line_search_failed", "target_reached".
 absl::string_view EndReasonName(EndReason reason);
 
 struct MinimizerResult {
   EndReason reason = EndReason::kConverged;
+  // The figures behind the reason, and what may help where it is no success.
+  std::string detail;
   // The last accepted point.
   OwnedVector w;
   double f = 0.0;
@@ -71,18 +78,27 @@ struct MinimizerResult {
   uint32_t restarts = 0;
   // Of the space, the objective's among them.
   uint64_t round_trips = 0;
+  // Times that the noise of F was measured.
+  uint32_t noise_measurements = 0;
   // The last failed line search, in words; for logs.
   std::string line_search_failure;
 };
 
 // Minimises `objective` from the vector `start`, which it takes over, and
 // publishes each accepted point. Ends as
-//  - converged: the gradient is small;
-//  - float32 precision: iterations in a row changed f by no more than f_floor |f|,
-//    five where |g| stalled too and 20 in any case, or a line search failed where
-//    only such a change was left to gain. For a space of doubles the floor is that
-//    of doubles;
-//  - line search failed: also from -g, without history.
+//  - converged: by the tolerances, or because the directions promise almost nothing
+//    (progress.h);
+//  - float32_precision: it cannot go on, and the directions promise less than F in
+//    the space's precision can tell, and almost nothing;
+//  - stalled: it cannot go on, but they promise more than that: rounding hides what is
+//    left to gain;
+//  - line_search_failed: also from -g without history, although more than the noise
+//    of F was promised: F and its gradient disagree;
+//  - max_iterations, or target_reached when the observer says so.
+// It cannot go on when a line search failed along -g too, or when nothing became
+// better for long. Where a line search fails, the noise of F along its direction is
+// measured first, by 6 evaluations close to the point, and the search repeated with
+// what is a change of F now.
 // FailedPrecondition when the objective is not finite at `start`; errors of the
 // space, the objective and the observer (which may be empty) are passed on.
 // Blocks all the while.

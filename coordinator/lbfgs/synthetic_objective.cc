@@ -22,7 +22,8 @@ absl::StatusOr<SyntheticObjective> SyntheticObjective::Create(VectorSpace* space
 }
 
 absl::StatusOr<ObjectiveValue> SyntheticObjective::Evaluate(const std::string& w,
-                                                            const std::string& gradient_out) {
+                                                            const std::string& gradient_out,
+                                                            const std::string& along) {
   OwnedVector error = OwnedVector::New(space_, "e");
   OwnedVector scaled;
   RETURN_IF_ERROR(space_->Axpy(error.name(), -1.0, b_.name(), w));
@@ -32,18 +33,18 @@ absl::StatusOr<ObjectiveValue> SyntheticObjective::Evaluate(const std::string& w
     product = scaled.name();
   }
   RETURN_IF_ERROR(space_->Multiply(product, a_.name(), error.name()));
-  ASSIGN_OR_RETURN(const double twice_f, space_->Dot(product, error.name()));
-  double f = 0.5 * twice_f;
   if (l2_ != 0.0) {
-    ASSIGN_OR_RETURN(const double w_dot_w, space_->Dot(w, w));
-    f += 0.5 * l2_ * w_dot_w;
     RETURN_IF_ERROR(space_->Axpy(gradient_out, l2_, w, product));
   }
-  if (!std::isfinite(f)) {
+  ASSIGN_OR_RETURN(const double twice_f, space_->Dot(product, error.name()));
+  ObjectiveValue value{.finite = true};
+  RETURN_IF_ERROR(MeasurePoint(space_, w, gradient_out, along, &value));
+  value.f = 0.5 * twice_f + 0.5 * l2_ * value.w_dot_w;
+  if (!std::isfinite(value.f)) {
     space_->Free(gradient_out);
     return ObjectiveValue{.f = HUGE_VAL, .finite = false};
   }
-  return ObjectiveValue{.f = f, .finite = true};
+  return value;
 }
 
 }  // namespace monsoon

@@ -27,8 +27,8 @@ class SyntheticObjective : public Objective {
   static absl::StatusOr<SyntheticObjective> Create(VectorSpace* space, uint64_t seed,
                                                    double condition, double l2);
 
-  absl::StatusOr<ObjectiveValue> Evaluate(const std::string& w,
-                                          const std::string& gradient_out) override;
+  absl::StatusOr<ObjectiveValue> Evaluate(const std::string& w, const std::string& gradient_out,
+                                          const std::string& along) override;
 
   const std::string& a() const { return a_.name(); }
   const std::string& b() const { return b_.name(); }

@@ -15,7 +15,8 @@ namespace {
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
-std::vector<double> Get(const LocalVectorSpace& space, const std::string& name) {
+std::vector<double> Get(LocalVectorSpace& space, const std::string& name) {
+  EXPECT_OK(space.Flush());
   const auto values = space.Read(name);
   EXPECT_OK(values);
   return {values->begin(), values->end()};
@@ -26,11 +27,10 @@ TEST(SyntheticObjectiveTest, IsTheQuadraticOfItsVectors) {
     LocalVectorSpace space(200, LocalVectorSpace::Precision::kDouble);
     ASSERT_OK_AND_ASSIGN(SyntheticObjective objective,
                          SyntheticObjective::Create(&space, 3, 10.0, l2));
-    EXPECT_EQ(space.round_trips(), 2u);
+    EXPECT_EQ(space.round_trips(), 0u);
     ASSERT_OK(space.Uniform("w", 4, 9, -2.0, 2.0));
-    const uint64_t before = space.round_trips();
-    ASSERT_OK_AND_ASSIGN(const ObjectiveValue value, objective.Evaluate("w", "g"));
-    EXPECT_EQ(space.round_trips() - before, l2 == 0.0 ? 3u : 5u);
+    ASSERT_OK_AND_ASSIGN(const ObjectiveValue value, objective.Evaluate("w", "g", ""));
+    EXPECT_EQ(space.round_trips(), 2u);
     const std::vector<double> a = Get(space, objective.a());
     const std::vector<double> b = Get(space, objective.b());
     const std::vector<double> w = Get(space, "w");
@@ -75,7 +75,7 @@ TEST(SyntheticObjectiveTest, AnOverflowIsANonFiniteResultWithoutAGradient) {
   ASSERT_OK_AND_ASSIGN(SyntheticObjective objective,
                        SyntheticObjective::Create(&space, 3, 10.0, 0.0));
   ASSERT_OK(space.Fill("w", 1e38));
-  ASSERT_OK_AND_ASSIGN(const ObjectiveValue value, objective.Evaluate("w", "g"));
+  ASSERT_OK_AND_ASSIGN(const ObjectiveValue value, objective.Evaluate("w", "g", ""));
   EXPECT_FALSE(value.finite);
   EXPECT_EQ(value.f, HUGE_VAL);
   ASSERT_OK(space.Flush());

@@ -119,7 +119,9 @@ TestFunction Quadratic(size_t n, double condition) {
 }
 
 absl::StatusOr<ObjectiveValue> FunctionObjective::Evaluate(const std::string& w,
-                                                           const std::string& gradient_out) {
+                                                           const std::string& gradient_out,
+                                                           const std::string& along) {
+  RETURN_IF_ERROR(space_->Flush());
   ASSIGN_OR_RETURN(const std::span<const double> x, space_->Read(w));
   std::vector<double> g(x.size());
   const double f = function_(x, g);
@@ -129,7 +131,9 @@ absl::StatusOr<ObjectiveValue> FunctionObjective::Evaluate(const std::string& w,
     return ObjectiveValue{.f = std::numeric_limits<double>::infinity(), .finite = false};
   }
   RETURN_IF_ERROR(space_->Write(gradient_out, g));
-  return ObjectiveValue{.f = f, .finite = true};
+  ObjectiveValue value{.f = f, .finite = true};
+  RETURN_IF_ERROR(MeasurePoint(space_, w, gradient_out, along, &value));
+  return value;
 }
 
 }  // namespace monsoon::testing

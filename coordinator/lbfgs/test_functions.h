@@ -39,8 +39,8 @@ class FunctionObjective : public Objective {
   FunctionObjective(LocalVectorSpace* space, Function function)
       : space_(space), function_(std::move(function)) {}
 
-  absl::StatusOr<ObjectiveValue> Evaluate(const std::string& w,
-                                          const std::string& gradient_out) override;
+  absl::StatusOr<ObjectiveValue> Evaluate(const std::string& w, const std::string& gradient_out,
+                                          const std::string& along) override;
 
   // f of every evaluation, in order, and the points.
   const std::vector<double>& values() const { return values_; }

@@ -3,15 +3,40 @@
 #include <utility>
 
 namespace monsoon {
+namespace {
+
+// What one message may carry beside its last operation (parameter_server.proto).
+constexpr size_t kMostKept = 16;
+
+}  // namespace
+
+void VectorSpace::TakePendingFree(VectorRequest* request) {
+  for (std::string& name : pending_free_) {
+    request->add_free(std::move(name));
+  }
+  pending_free_.clear();
+}
+
+absl::StatusOr<std::vector<double>> VectorSpace::Run(VectorRequest request) {
+  for (VectorRequest& kept : std::exchange(kept_, {})) {
+    *request.add_before() = std::move(kept);
+  }
+  TakePendingFree(&request);
+  ++round_trips_;
+  std::vector<std::string> frees(request.free().begin(), request.free().end());
+  for (const VectorRequest& first : request.before()) {
+    frees.insert(frees.end(), first.free().begin(), first.free().end());
+  }
+  absl::StatusOr<std::vector<double>> answer = Execute(std::move(request));
+  if (!answer.ok()) {
+    // Still to be freed: twice does no harm.
+    pending_free_ = std::move(frees);
+  }
+  return answer;
+}
 
 absl::StatusOr<std::vector<double>> VectorSpace::Run(VectorRequest request, size_t scalars) {
-  for (const std::string& name : pending_free_) {
-    request.add_free(name);
-  }
-  ++round_trips_;
-  ASSIGN_OR_RETURN(std::vector<double> answer, Execute(std::move(request)));
-  // After an error they stay pending: freeing twice does no harm.
-  pending_free_.clear();
+  ASSIGN_OR_RETURN(std::vector<double> answer, Run(std::move(request)));
   if (answer.size() != scalars) {
     return absl::InternalError(absl::StrCat("a vector operation answered ", answer.size(),
                                             " scalars instead of ", scalars,
@@ -20,22 +45,24 @@ absl::StatusOr<std::vector<double>> VectorSpace::Run(VectorRequest request, size
   return answer;
 }
 
-absl::Status VectorSpace::RunPlain(VectorRequest request) {
-  return Run(std::move(request), 0).status();
+absl::Status VectorSpace::Keep(VectorRequest request) {
+  TakePendingFree(&request);
+  kept_.push_back(std::move(request));
+  return kept_.size() <= kMostKept ? absl::OkStatus() : Flush();
 }
 
 absl::Status VectorSpace::Copy(const std::string& out, const std::string& in) {
   VectorRequest request;
   request.mutable_copy()->set_out(out);
   request.mutable_copy()->set_in(in);
-  return RunPlain(std::move(request));
+  return Keep(std::move(request));
 }
 
 absl::Status VectorSpace::Fill(const std::string& out, double value) {
   VectorRequest request;
   request.mutable_fill()->set_out(out);
   request.mutable_fill()->set_value(value);
-  return RunPlain(std::move(request));
+  return Keep(std::move(request));
 }
 
 absl::Status VectorSpace::Uniform(const std::string& out, uint64_t seed, uint32_t stream,
@@ -47,7 +74,7 @@ absl::Status VectorSpace::Uniform(const std::string& out, uint64_t seed, uint32_
   uniform->set_stream(stream);
   uniform->set_low(low);
   uniform->set_high(high);
-  return RunPlain(std::move(request));
+  return Keep(std::move(request));
 }
 
 absl::Status VectorSpace::Scale(const std::string& out, double factor, const std::string& in) {
@@ -55,7 +82,7 @@ absl::Status VectorSpace::Scale(const std::string& out, double factor, const std
   request.mutable_scale()->set_out(out);
   request.mutable_scale()->set_in(in);
   request.mutable_scale()->set_factor(factor);
-  return RunPlain(std::move(request));
+  return Keep(std::move(request));
 }
 
 absl::Status VectorSpace::Axpy(const std::string& out, double factor, const std::string& x,
@@ -66,7 +93,7 @@ absl::Status VectorSpace::Axpy(const std::string& out, double factor, const std:
   axpy->set_factor(factor);
   axpy->set_x(x);
   axpy->set_y(y);
-  return RunPlain(std::move(request));
+  return Keep(std::move(request));
 }
 
 absl::Status VectorSpace::Multiply(const std::string& out, const std::string& x,
@@ -75,7 +102,7 @@ absl::Status VectorSpace::Multiply(const std::string& out, const std::string& x,
   request.mutable_multiply()->set_out(out);
   request.mutable_multiply()->set_x(x);
   request.mutable_multiply()->set_y(y);
-  return RunPlain(std::move(request));
+  return Keep(std::move(request));
 }
 
 absl::StatusOr<double> VectorSpace::Dot(const std::string& x, const std::string& y) {
@@ -117,16 +144,21 @@ absl::StatusOr<std::vector<double>> VectorSpace::Gram(const std::vector<std::str
 absl::Status VectorSpace::Publish(const std::string& in) {
   VectorRequest request;
   request.mutable_publish()->set_in(in);
-  return RunPlain(std::move(request));
+  return Keep(std::move(request));
 }
 
 absl::Status VectorSpace::Flush() {
-  if (pending_free_.empty()) {
+  if (kept_.empty() && pending_free_.empty()) {
     return absl::OkStatus();
   }
-  VectorRequest request;
-  request.mutable_only_free();
-  return RunPlain(std::move(request));
+  VectorRequest last;
+  if (pending_free_.empty()) {
+    last = std::move(kept_.back());
+    kept_.pop_back();
+  } else {
+    last.mutable_only_free();
+  }
+  return Run(std::move(last), 0).status();
 }
 
 void OwnedVector::Reset() {

@@ -8,8 +8,11 @@
 //    use, NotFound for an input that does not exist, both with the name;
 //  - elements are stored with the precision that unit_roundoff() tells; sums of
 //    products accumulate in double, in a fixed order;
-//  - it is one round trip, and it blocks. So a caller counts rounds, and asks for
-//    many dot products at once;
+//  - one that answers scalars is one round trip, and it blocks. So a caller counts
+//    rounds, and asks for many dot products at once;
+//  - one that answers nothing is kept, and carried out in its turn with the next one
+//    that answers, or by Flush: it costs no round trip, and its error comes then. Who
+//    looks at vectors by other ways than these operations flushes first;
 //  - an error ends the caller's run; Cancelled is how a job is stopped.
 //
 // All vectors have one length, which this interface does not tell. Not thread
@@ -64,13 +67,16 @@ class VectorSpace {
   // round trip, and the next operation may still read it. A name that does not
   // exist is ignored.
   void Free(const std::string& name) { pending_free_.push_back(name); }
-  // Drops them now: one round trip, none when nothing is pending.
+  // Carries out what is kept and drops what is to be freed: one round trip, none when
+  // there is nothing.
   absl::Status Flush();
+  // Operations are kept.
+  bool keeps() const { return !kept_.empty(); }
 
   // A name that this space has not given out before, such as "y12".
   std::string NewName(absl::string_view kind) { return absl::StrCat(kind, ++names_); }
 
-  // Operations carried out, whether they succeeded or not.
+  // Messages to the slices, whether what they asked for succeeded or not.
   uint64_t round_trips() const { return round_trips_; }
 
   // Largest relative error of rounding a value to storage: 2^-24 for float32,
@@ -78,15 +84,21 @@ class VectorSpace {
   virtual double unit_roundoff() const = 0;
 
  protected:
-  // Carries out one operation on all slices and answers the scalars, added in
-  // shard order. `request` has `op` and `free` set; job, op_id and epoch are the
-  // implementation's. Repeats lost commands itself.
+  // Carries out one operation on all slices, after those in `before`, and answers the
+  // scalars, added in shard order. `request` has `op`, `free` and `before` set; job,
+  // op_ids and epoch are the implementation's. Repeats lost commands itself.
   virtual absl::StatusOr<std::vector<double>> Execute(VectorRequest request) = 0;
+
+  // Carries out `request` after what is kept; any number of scalars will do.
+  absl::StatusOr<std::vector<double>> Run(VectorRequest request);
+  // Keeps an operation without an answer; runs those kept when they are many.
+  absl::Status Keep(VectorRequest request);
 
  private:
   absl::StatusOr<std::vector<double>> Run(VectorRequest request, size_t scalars);
-  absl::Status RunPlain(VectorRequest request);
+  void TakePendingFree(VectorRequest* request);
 
+  std::vector<VectorRequest> kept_;
   std::vector<std::string> pending_free_;
   uint64_t names_ = 0;
   uint64_t round_trips_ = 0;

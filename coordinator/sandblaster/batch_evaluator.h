@@ -17,6 +17,12 @@ struct BatchResult {
   bool finite = true;     // false: some contribution's loss or gradient is not
 };
 
+// How a minimiser ended.
+struct BatchEnd {
+  std::string reason;  // EndReasonName
+  std::string detail;  // MinimizerResult::detail
+};
+
 class BatchEvaluator {
  public:
   virtual ~BatchEvaluator() = default;

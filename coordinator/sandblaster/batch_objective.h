@@ -1,10 +1,15 @@
 // BatchObjective: F(w) = (sum of the batch's losses) / examples + l2 / 2 * |w|^2
-// and its gradient, computed by replicas and summed exactly by the shards.
+// and its gradient, computed by replicas and summed exactly by the shards. On request
+// |w|^2 is that of the weights without the biases.
 //
 // The sums are fixed-point. The range of each line of 16 parameters is taken
 // from the evaluation before; the first from a probe, which is one contribution.
-// An overflow is found when the evaluation is closed, whatever the order of
-// arrival, and the evaluation is repeated with the range that it showed.
+// That a range was too small or too wide is found when the evaluation is closed,
+// whatever the order of arrival, and the evaluation is repeated with the range that
+// it showed.
+//
+// Costs two round trips: the trial point and whatever else is kept travels with the
+// opening, the products with the close.
 //
 // Not thread safe.
 #pragma once
@@ -16,42 +21,47 @@
 #include "coordinator/lbfgs/objective.h"
 #include "coordinator/lbfgs/vector_space.h"
 #include "coordinator/sandblaster/batch_evaluator.h"
-#include "coordinator/sandblaster/vector_shards.h"
+#include "coordinator/sandblaster/shard_vector_space.h"
 
 namespace monsoon {
 
-// An overflow shows the range that is needed, so one repetition is enough.
-inline constexpr int kMaxOverflows = 3;
+// An evaluation shows the range that is needed, so one repetition is enough.
+inline constexpr int kMaxRepetitions = 3;
 
 class BatchObjective : public Objective {
  public:
   struct Options {
     double l2 = 0;
+    bool l2_weights_only = false;
     uint32_t contributions = 0;  // of a whole batch
   };
 
-  // Everything must outlive this. `space` works on `shards`.
-  BatchObjective(const Options& options, VectorShards* shards, VectorSpace* space,
-                 BatchEvaluator* evaluator)
-      : options_(options), shards_(shards), space_(space), evaluator_(evaluator) {}
+  // Both must outlive this.
+  BatchObjective(const Options& options, ShardVectorSpace* space, BatchEvaluator* evaluator)
+      : options_(options), space_(space), evaluator_(evaluator) {}
 
-  absl::StatusOr<ObjectiveValue> Evaluate(const std::string& w,
-                                          const std::string& gradient_out) override;
+  absl::StatusOr<ObjectiveValue> Evaluate(const std::string& w, const std::string& gradient_out,
+                                          const std::string& along) override;
 
-  // Evaluations repeated because a sum overflowed. May be read by any thread.
+  // Evaluations repeated because a sum did not fit its range. May be read by any thread.
   uint64_t overflows() const { return overflows_; }
 
  private:
   struct Pass {
     BatchResult batch;
-    bool overflow = false;
+    ShardVectorSpace::Closed closed;
   };
-  absl::StatusOr<Pass> RunOnce(const std::string& w, const std::string& gradient_out, bool probe);
+  // The vector that the L2 term counts at `w`: w itself, "" without an l2, or w's
+  // weights as a vector of `owner`.
+  absl::StatusOr<std::string> Regularised(const std::string& w, OwnedVector* owner);
+  // `gradient_out` is empty for a probe.
+  absl::StatusOr<Pass> RunOnce(const std::string& w, const std::string& gradient_out,
+                               const std::string& along);
 
   const Options options_;
-  VectorShards* const shards_;
-  VectorSpace* const space_;
+  ShardVectorSpace* const space_;
   BatchEvaluator* const evaluator_;
+  OwnedVector is_weight_;  // 1 or 0, once it is needed
   uint64_t evaluation_ = 0;
   bool probed_ = false;
   std::atomic<uint64_t> overflows_{0};

@@ -23,14 +23,15 @@ struct BatchRunOptions {
 };
 
 // Minimises from the job's parameters and publishes each accepted point there.
-// `observe` also gets the evaluations that were repeated for an overflow.
+// `observe` also gets the evaluations that were repeated because sums did not fit
+// their range; false from it ends the run as target_reached.
 // Blocks all the while; returns soon after `shards` or `evaluator` say CANCELLED.
-absl::StatusOr<std::string> RunBatch(
+absl::StatusOr<BatchEnd> RunBatch(
     const BatchRunOptions& options, VectorShards* shards, BatchEvaluator* evaluator,
-    const std::function<absl::Status(const IterationReport&, uint64_t overflows)>& observe);
+    const std::function<absl::StatusOr<bool>(const IterationReport&, uint64_t overflows)>& observe);
 
 // The same with any objective over `space`.
-absl::StatusOr<std::string> RunMinimizer(const Sandblaster& config, VectorSpace* space,
-                                         Objective* objective, const IterationObserver& observe);
+absl::StatusOr<BatchEnd> RunMinimizer(const Sandblaster& config, VectorSpace* space,
+                                      Objective* objective, const IterationObserver& observe);
 
 }  // namespace monsoon

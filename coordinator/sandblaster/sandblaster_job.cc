@@ -13,8 +13,9 @@
 namespace monsoon {
 namespace {
 
-// A replica that waits for the driver asks again soon: a step of L-BFGS between
-// two evaluations takes milliseconds. Many replicas share about 5000 calls/s.
+// A replica that waits for the driver is asked for again soon, by the coordinator for
+// a while (Coordinator::NextWork), then by itself: a step of L-BFGS between two
+// evaluations takes milliseconds. Many replicas share about 5000 calls/s.
 constexpr uint32_t kMinWaitMs = 2;
 constexpr uint32_t kMaxWaitMs = 20;
 constexpr size_t kCallsPerMs = 5;
@@ -31,6 +32,7 @@ absl::StatusOr<SandblasterOptions> SandblasterOptions::FromJob(const Job& job, u
   options.examples = examples;
   options.has_test = job.has_test();
   options.evaluate_every_iterations = sandblaster.evaluate_every_iterations();
+  options.target_accuracy = sandblaster.target_accuracy();
   if (sandblaster.sample_examples() > examples) {
     return absl::InvalidArgumentError(
         absl::StrCat("sandblaster.sample_examples: ", sandblaster.sample_examples(),
@@ -85,6 +87,13 @@ void SandblasterJob::NoteFigures(const BatchFigures& figures) {
   procedure_.Make([&](StateUpdate* update) { *update->mutable_batch_figures() = figures; });
 }
 
+bool SandblasterJob::target_reached() const {
+  return options_.target_accuracy > 0 &&
+         std::ranges::any_of(test_.records(), [this](const TestResult& record) {
+           return !record.final && record.accuracy >= options_.target_accuracy;
+         });
+}
+
 uint32_t SandblasterJob::last_iteration() const {
   return state().iteration().empty() ? 0 : state().iteration().rbegin()->iteration();
 }
@@ -94,18 +103,21 @@ void SandblasterJob::Begin(const std::string& text, absl::Duration now) {
   AddEvent("running", "", text);
 }
 
-void SandblasterJob::DriverDone(const std::string& end_reason, absl::Duration now) {
+void SandblasterJob::DriverDone(const BatchEnd& end, absl::Duration now) {
   CHECK(!trained());
   CancelEvaluation();
-  procedure_.Make(
-      [&](StateUpdate* update) { update->mutable_batch_ended()->set_reason(end_reason); });
+  procedure_.Make([&](StateUpdate* update) {
+    update->mutable_batch_ended()->set_reason(end.reason);
+    update->mutable_batch_ended()->set_detail(end.detail);
+  });
   if (!started()) {
     procedure_.Started(ProcedureState::IDLE, now);
   }
   procedure_.Trained(ProcedureState::FINAL_EVALUATION, now);
   test_.DropDue();
   test_.RequestFinal();
-  AddEvent("finishing", "", end_reason);
+  AddEvent("finishing", "",
+           end.detail.empty() ? end.reason : absl::StrCat(end.reason, ": ", end.detail));
   Advance(now);
 }
 
@@ -153,6 +165,11 @@ absl::StatusOr<NextWorkReply> SandblasterJob::NextWork(uint32_t worker,
   replicas_.Replied(worker, reply);
   Advance(now);
   return reply;
+}
+
+bool SandblasterJob::WorkIsNear(uint32_t worker) const {
+  return phase() == Phase::kRunning && !trained() && replicas_.contains(worker) &&
+         scheduler_.held(worker) == 0;
 }
 
 absl::Status SandblasterJob::Validate(uint32_t worker, const ContributionResult& result) const {
@@ -340,6 +357,7 @@ void SandblasterJob::Describe(JobDescription* description) const {
                       static_cast<double>(statistics.leases));
   }
   out->set_end_reason(end_reason());
+  out->set_end_detail(state().end_detail());
   out->set_reproducibility(reproducibility());
   *out->mutable_trace() = state().iteration();
 }

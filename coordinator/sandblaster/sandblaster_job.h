@@ -28,6 +28,7 @@
 #include "coordinator/job/job_procedure.h"
 #include "coordinator/job/replica_set.h"
 #include "coordinator/job/test_results.h"
+#include "coordinator/sandblaster/batch_evaluator.h"
 #include "coordinator/sandblaster/chunk_planner.h"
 #include "coordinator/sandblaster/contribution_scheduler.h"
 #include "coordinator/sandblaster/loss_ledger.h"
@@ -41,6 +42,7 @@ struct SandblasterOptions {
   ChunkPlan plan;         // of the batch
   uint32_t max_iterations = 0;
   uint32_t evaluate_every_iterations = 0;  // 0: only at the end
+  double target_accuracy = 0;              // 0: none
   bool has_test = false;
   bool backup_copies = true;
 
@@ -84,9 +86,11 @@ class SandblasterJob : public JobProcedure {
   // in here. Test-set evaluations overlap the next batch evaluation.
   void NoteIteration(JobDescription::Iteration iteration, absl::Duration now);
   void NoteFigures(const BatchFigures& figures);
+  // A run over the test set during the training was as accurate as the job wants.
+  bool target_reached() const;
   // Training ends: drops what is open and begins the final test-set evaluation
   // of the published parameters.
-  void DriverDone(const std::string& end_reason, absl::Duration now);
+  void DriverDone(const BatchEnd& end, absl::Duration now);
   const std::string& end_reason() const { return state().end_reason(); }
 
   // ---- for the core: JobProcedure says more ----
@@ -96,6 +100,7 @@ class SandblasterJob : public JobProcedure {
   // INVALID_ARGUMENT, and no change, for a result that cannot be.
   absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
                                          absl::Duration now) override;
+  bool WorkIsNear(uint32_t worker) const override;
   absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                 absl::Duration now) override;
   void NoteSteps(uint64_t) override {}

@@ -130,12 +130,32 @@ TEST(SandblasterJobTest, OneReplicaToTheEnd) {
 
   job.NoteIteration(Iteration(1), replicas.now_);
   EXPECT_EQ(job.fraction(replicas.now_), 0.25);
-  job.DriverDone("converged", replicas.now_);
+  job.DriverDone({"converged", "F 1"}, replicas.now_);
   EXPECT_EQ(job.trained(), replicas.now_);
   EXPECT_EQ(job.phase(), Phase::kLeaving);  // Without a test set.
   EXPECT_TRUE(replicas.Ask(0).has_finish());
   EXPECT_EQ(job.phase(), Phase::kDone);
   EXPECT_EQ(job.ReplicaState(0), "DONE");
+}
+
+TEST(SandblasterJobTest, WorkIsNearForAReplicaThatHoldsNothingWhileTheDriverRuns) {
+  testing::ReplayedState state;
+  SandblasterJob job(TenOf(25), state.Begun(SANDBLASTER).job_writer());
+  Replicas replicas(&job);
+  EXPECT_FALSE(job.WorkIsNear(0));
+  replicas.Add(0);
+  EXPECT_TRUE(replicas.Ask(0).has_wait());
+  EXPECT_TRUE(job.WorkIsNear(0));
+  // The same question again: it was told to wait, and now there is something.
+  job.StartEvaluation(7, "x", false, replicas.now_);
+  --replicas.request_[0];
+  EXPECT_TRUE(replicas.Ask(0).has_contribute());
+  EXPECT_FALSE(job.WorkIsNear(0)) << "it holds one, and must report it at once";
+  // And again: what was leased is told again.
+  --replicas.request_[0];
+  EXPECT_EQ(replicas.Ask(0).contribute().contribution(0).contribution(), 0u);
+  job.DriverDone({"converged", ""}, replicas.now_);
+  EXPECT_FALSE(job.WorkIsNear(0));
 }
 
 TEST(SandblasterJobTest, AProbeIsOneContribution) {
@@ -271,12 +291,14 @@ TEST(SandblasterJobTest, TestSetEvaluations) {
   SandblasterOptions options = TenOf(100);
   options.has_test = true;
   options.evaluate_every_iterations = 2;
+  options.target_accuracy = 0.9;
   testing::ReplayedState state;
   SandblasterJob job(options, state.Begun(SANDBLASTER).job_writer());
   Replicas replicas(&job);
   replicas.Add(0);
   job.StartEvaluation(1, "x", false, replicas.now_);
   replicas.Ask(0);
+  EXPECT_FALSE(job.target_reached());
   job.NoteIteration(Iteration(1), replicas.now_);
   EXPECT_TRUE(replicas.Ask(0).has_contribute());
   job.NoteIteration(Iteration(2), replicas.now_);
@@ -290,12 +312,13 @@ TEST(SandblasterJobTest, TestSetEvaluations) {
   ASSERT_OK(replicas.Report(0, reply.evaluate().evaluation()));
   ASSERT_EQ(job.test_results().size(), 1u);
   EXPECT_EQ(job.test_results()[0].step, 2u);
+  EXPECT_TRUE(job.target_reached());
   EXPECT_EQ(job.test_results()[0].at, absl::Seconds(3));
   EXPECT_EQ(job.test_results()[0].accuracy, 0.9);
   EXPECT_EQ(job.test_results()[0].loss, 0.5);
   EXPECT_TRUE(replicas.Ask(0).has_contribute());
 
-  job.DriverDone("line search failed", replicas.now_);
+  job.DriverDone({"line_search_failed", ""}, replicas.now_);
   EXPECT_EQ(job.phase(), Phase::kFinalEvaluation);
   reply = replicas.Ask(0, {Result(1, 2)});
   ASSERT_TRUE(reply.has_evaluate());

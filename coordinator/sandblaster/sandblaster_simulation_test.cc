@@ -210,7 +210,7 @@ TEST(SandblasterSimulationTest, TestSetEvaluationsOverlapTheBatch) {
     done.set_iteration(iteration);
     cluster.job().NoteIteration(done, cluster.now());
   }
-  cluster.job().DriverDone("max iterations", cluster.now());
+  cluster.job().DriverDone({"max_iterations", ""}, cluster.now());
   cluster.RunFor(absl::Seconds(10));
   EXPECT_EQ(cluster.job().phase(), JobProcedure::Phase::kDone);
   std::vector<uint64_t> steps;

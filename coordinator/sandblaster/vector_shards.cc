@@ -22,6 +22,9 @@ absl::StatusOr<std::vector<VectorReply>> VectorShards::Run(VectorRequest request
   request.set_job(options_.job);
   request.set_job_term(options_.job_term);
   request.set_term(options_.term);
+  for (VectorRequest& first : *request.mutable_before()) {
+    first.set_op_id(++op_id_);
+  }
   request.set_op_id(++op_id_);
   ++rounds_;
   std::vector<absl::StatusOr<VectorReply>> replies(size(), absl::UnknownError("not asked"));

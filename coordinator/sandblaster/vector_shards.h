@@ -37,8 +37,8 @@ class VectorShards {
 
   explicit VectorShards(Options options) : options_(std::move(options)) {}
 
-  // Gives `request` (its op and what it frees) to every shard; their replies
-  // in shard order. CANCELLED when stopped; other errors name the shard, the
+  // Gives `request` (its op, what it frees and what comes before) to every shard;
+  // their replies in shard order. CANCELLED when stopped; other errors name the shard, the
   // first shard's first. After an error the object must not be used again:
   // shards may differ in what they have done.
   absl::StatusOr<std::vector<VectorReply>> Run(VectorRequest request);
@@ -46,7 +46,7 @@ class VectorShards {
   size_t size() const { return options_.calls.size(); }
 
   struct Statistics {
-    uint64_t rounds = 0;    // operations
+    uint64_t rounds = 0;    // calls of Run
     uint64_t commands = 0;  // messages to shards
     uint64_t bytes = 0;     // of these, serialised
     uint64_t largest = 0;   // bytes of the largest

@@ -64,6 +64,21 @@ TEST_F(VectorShardsTest, NumbersOperationsAndTellsEachShardItsEpoch) {
             2 * (seen_[0][0].ByteSizeLong() + seen_[1][0].ByteSizeLong()));
 }
 
+TEST_F(VectorShardsTest, NumbersWhatComesBeforeAnOperationToo) {
+  const std::unique_ptr<VectorShards> shards = Make();
+  ShardVectorSpace space(shards.get());
+  ASSERT_OK(space.Fill("x", 1));
+  ASSERT_OK(space.Fill("y", 2));
+  ASSERT_OK(space.Dot("x", "y"));
+  ASSERT_OK(space.Dot("y", "y"));
+  ASSERT_EQ(seen_[1].size(), 2u);
+  EXPECT_EQ(seen_[1][0].before(0).op_id(), 1u);
+  EXPECT_EQ(seen_[1][0].before(1).op_id(), 2u);
+  EXPECT_EQ(seen_[1][0].op_id(), 3u);
+  EXPECT_EQ(seen_[1][1].op_id(), 4u);
+  EXPECT_EQ(shards->statistics().rounds, 2u);
+}
+
 TEST_F(VectorShardsTest, RepeatsALostCommandUnderTheSameNumber) {
   answer_ = [](size_t shard, size_t call) -> absl::StatusOr<VectorReply> {
     if (shard == 1 && call <= 2) {

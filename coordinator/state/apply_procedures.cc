@@ -192,6 +192,7 @@ absl::Status ApplyToSandblaster(const StateUpdate& update, SandblasterState* san
       return absl::OkStatus();
     case StateUpdate::kBatchEnded:
       sandblaster->set_end_reason(update.batch_ended().reason());
+      sandblaster->set_end_detail(update.batch_ended().detail());
       return absl::OkStatus();
     default:
       return absl::FailedPreconditionError("not of Sandblaster");

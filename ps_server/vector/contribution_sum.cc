@@ -39,6 +39,9 @@ struct ContributionSum::Part {
   void Open(uint64_t id, uint32_t expected, bool is_probe) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   ContributionSum::Answer Add(uint64_t id, uint32_t contribution, std::span<const float> values)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Some line's values were too small for its quantum.
+  bool TooCoarse() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void KeepMaxima() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   uint32_t FirstMissing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   uint64_t Bytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   uint64_t BytesAfterOpen(uint32_t expected, bool is_probe) const
@@ -89,6 +92,24 @@ ContributionSum::Answer ContributionSum::Part::Add(uint64_t id, uint32_t contrib
   word |= bit;
   ++count;
   return {};
+}
+
+bool ContributionSum::Part::TooCoarse() const {
+  const int bits = ValueBits(contributions);
+  for (size_t line = 0; line < lines; ++line) {
+    // A sum of zeros is exact.
+    if (maxima[line] > 0.0f &&
+        QuantumExponent(maxima[line], bits) < exponents[line] - ContributionSum::kMostFall) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void ContributionSum::Part::KeepMaxima() {
+  for (size_t line = 0; line < lines; ++line) {
+    noted[line] = maxima[line] > 0.0f ? maxima[line] : noted[line];
+  }
 }
 
 uint32_t ContributionSum::Part::FirstMissing() const {
@@ -191,6 +212,8 @@ absl::StatusOr<ContributionSum::Outcome> ContributionSum::CheckClose(uint64_t ev
       outcome = Outcome::kProbe;
     } else if (part.overflow) {
       outcome = Outcome::kOverflow;
+    } else if (outcome == Outcome::kSum && part.TooCoarse()) {
+      outcome = Outcome::kTooCoarse;
     }
   }
   return outcome;
@@ -211,7 +234,7 @@ void ContributionSum::Close() {
   for (const auto& part : parts_) {
     MutexLock part_lock(&part->mutex);
     part->evaluation = 0;
-    part->noted.swap(part->maxima);
+    part->KeepMaxima();
   }
 }
 

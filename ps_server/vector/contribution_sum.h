@@ -7,10 +7,15 @@
 // first wins. Contributions to an evaluation that is not open are refused.
 //
 // The quanta come from the largest |value| of each line in any contribution of
-// the evaluation that was closed last, as a probe, with a sum or with an
-// overflow; an abandoned one leaves nothing. A line that was all zero gets the
-// largest value of its stripe, or 1. Whether an evaluation overflows depends on
-// all of its contributions and not on their order, so it is told at the close.
+// the evaluation that was closed last, as a probe, with a sum or without one; an
+// abandoned one leaves nothing. A line that was all zero in it keeps what it had
+// before; one that always was gets the largest value of its stripe, or 1.
+//
+// An evaluation has no sum when a value did not fit its line's quantum, and when a
+// line's values were so much smaller than expected that the quantum cut off digits
+// of a float32: a sum of 0 would look like convergence. Both depend on all of its
+// contributions and not on their order, so they are told at the close; the quanta
+// of the next evaluation then fit.
 //
 // Thread safe: Add takes the lock of its stripe only. The other calls are made
 // by one thread at a time. A complete evaluation does not change any more, since
@@ -59,7 +64,11 @@ class ContributionSum {
   Answer Add(uint64_t evaluation, uint32_t contribution, uint32_t stripe,
              std::span<const float> values);
 
-  enum class Outcome { kSum, kOverflow, kProbe };
+  // Values may be smaller than expected by this power of two: those of up to 2^12
+  // contributions still keep 27 bits, more than a float32 has.
+  static constexpr int kMostFall = 12;
+
+  enum class Outcome { kSum, kOverflow, kTooCoarse, kProbe };
   // FailedPrecondition when the evaluation is not open, or names the first
   // contribution that is missing and its stripe. Changes nothing.
   absl::StatusOr<Outcome> CheckClose(uint64_t evaluation) const;

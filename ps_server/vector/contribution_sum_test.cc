@@ -249,6 +249,61 @@ TEST(ContributionSumTest, ALineOfZerosGetsTheMaximumOfItsStripeOrOne) {
   EXPECT_TRUE(*sum.CheckClose(3) == Outcome::kOverflow);
 }
 
+TEST(ContributionSumTest, ValuesFarBelowTheirQuantumAreRepeatedAndNotTakenForZero) {
+  std::vector<Vector> gradients = RandomGradients(kContributions, 6);
+  ContributionSum sum(kFloats, kStripe);
+  Probe(&sum, gradients);
+  sum.Open(2, kContributions, /*probe=*/false);
+  AddAll(&sum, 2, gradients);
+  Vector expected = Take(&sum, 2);
+  for (Vector& gradient : gradients) {
+    for (float& value : gradient) {
+      value *= 0x1p-60f;  // each sum would be 0
+    }
+  }
+  for (float& value : expected) {
+    value *= 0x1p-60f;
+  }
+  sum.Open(3, kContributions, /*probe=*/false);
+  AddAll(&sum, 3, gradients);
+  EXPECT_TRUE(*sum.CheckClose(3) == Outcome::kTooCoarse);
+  sum.Close();
+  sum.Open(4, kContributions, /*probe=*/false);
+  AddAll(&sum, 4, gradients);
+  EXPECT_EQ(Take(&sum, 4), expected);
+}
+
+TEST(ContributionSumTest, ALineMayFallByTwelveBitsButNotByMore) {
+  for (const bool more : {false, true}) {
+    std::vector<Vector> gradients(2, Vector(kFloats, 1.0f));
+    ContributionSum sum(kFloats, kStripe);
+    Probe(&sum, gradients);
+    for (Vector& gradient : gradients) {
+      std::fill_n(gradient.begin() + kStripe, kLineFloats, more ? 0x1p-13f : 0x1p-12f);
+    }
+    sum.Open(2, 2, /*probe=*/false);
+    AddAll(&sum, 2, gradients);
+    EXPECT_TRUE(*sum.CheckClose(2) == (more ? Outcome::kTooCoarse : Outcome::kSum));
+  }
+}
+
+TEST(ContributionSumTest, ALineThatIsZeroForOnceKeepsItsQuantum) {
+  std::vector<Vector> gradients(2, Vector(kFloats, 1.0f));
+  std::fill_n(gradients[0].begin(), kLineFloats, 0x1p-40f);
+  std::fill_n(gradients[1].begin(), kLineFloats, 0x1p-40f);
+  const std::vector<Vector> usual = gradients;
+  ContributionSum sum(kFloats, kStripe);
+  Probe(&sum, gradients);
+  std::fill_n(gradients[0].begin(), kLineFloats, 0.0f);
+  std::fill_n(gradients[1].begin(), kLineFloats, 0.0f);
+  sum.Open(2, 2, /*probe=*/false);
+  AddAll(&sum, 2, gradients);
+  EXPECT_EQ(Take(&sum, 2)[0], 0.0f) << "zeros are exact";
+  sum.Open(3, 2, /*probe=*/false);
+  AddAll(&sum, 3, usual);
+  EXPECT_EQ(Take(&sum, 3)[0], 0x1p-39f);
+}
+
 TEST(ContributionSumTest, RefusesWhatIsLateEarlyOrUnknown) {
   const Vector gradient(kFloats, 1.0f);
   ContributionSum sum(kFloats, kStripe);

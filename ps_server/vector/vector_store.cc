@@ -50,6 +50,19 @@ absl::Status CheckElements(std::initializer_list<double> numbers) {
   return absl::OkStatus();
 }
 
+// Of those that may come before another operation.
+bool AnswersNothing(const VectorRequest& request) {
+  switch (request.op_case()) {
+    case VectorRequest::kDot:
+    case VectorRequest::kCombine:
+    case VectorRequest::kGram:
+    case VectorRequest::kCloseEvaluation:
+      return false;
+    default:
+      return request.before().empty();
+  }
+}
+
 // Of the operation's reply.
 uint64_t ScalarsOf(const VectorRequest& request) {
   switch (request.op_case()) {
@@ -60,6 +73,9 @@ uint64_t ScalarsOf(const VectorRequest& request) {
     case VectorRequest::kGram:
       return static_cast<uint64_t>(request.gram().row_size()) *
              static_cast<uint64_t>(request.gram().column_size());
+    case VectorRequest::kCloseEvaluation:
+      return static_cast<uint64_t>(request.close_evaluation().gram().row_size()) *
+             static_cast<uint64_t>(request.close_evaluation().gram().column_size());
     default:
       return 0;
   }
@@ -101,7 +117,27 @@ absl::StatusOr<VectorReply> VectorStore::Execute(const VectorRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat("an operation of ", request.ByteSizeLong(),
                                                    " bytes; the limit is ", kMaxRequestBytes));
   }
+  if (request.before_size() > kMaxBefore) {
+    return absl::InvalidArgumentError(absl::StrCat("an operation after ", request.before_size(),
+                                                   " others; the limit is ", kMaxBefore));
+  }
   MutexLock lock(&mutex_);
+  for (const VectorRequest& first : request.before()) {
+    if (!AnswersNothing(first)) {
+      return absl::InvalidArgumentError(
+          "an operation before another one answers something, or has others before it");
+    }
+    RETURN_IF_ERROR(ExecuteOne(first).status());
+  }
+  if (request.before().empty()) {
+    return ExecuteOne(request);
+  }
+  VectorRequest last = request;
+  last.clear_before();
+  return ExecuteOne(last);
+}
+
+absl::StatusOr<VectorReply> VectorStore::ExecuteOne(const VectorRequest& request) {
   absl::StatusOr<const VectorReply*> done = log_.Find(request);
   if (!done.ok()) {
     return Annotate(done.status(), absl::StrCat("job ", shape_.job));
@@ -388,9 +424,21 @@ absl::StatusOr<VectorReply> VectorStore::CloseSum(const CloseEvaluation& op) {
           sum_.Round(stripe, op.factor(), op.shift(),
                      shift == nullptr ? std::span<const float>() : Part(shift.get(), range), out);
         }));
+    if (op.has_gram()) {
+      ASSIGN_OR_RETURN(reply, GramOfSum(op));
+    }
   }
   sum_.Close();
-  reply.set_overflow(outcome == ContributionSum::Outcome::kOverflow);
+  reply.set_evaluate_again(outcome == ContributionSum::Outcome::kOverflow ||
+                           outcome == ContributionSum::Outcome::kTooCoarse);
+  return reply;
+}
+
+absl::StatusOr<VectorReply> VectorStore::GramOfSum(const CloseEvaluation& op) {
+  absl::StatusOr<VectorReply> reply = Gram(op.gram());
+  if (!reply.ok()) {
+    vectors_.Free(op.out());
+  }
   return reply;
 }
 

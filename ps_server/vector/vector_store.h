@@ -51,6 +51,7 @@ class VectorStore {
   // Limits of a request, for the bytes kept with its reply.
   static constexpr size_t kMaxRequestBytes = 16384;
   static constexpr uint64_t kMaxScalars = 4096;
+  static constexpr int kMaxBefore = 16;
 
   // `parameters` and `budget` outlive the store.
   VectorStore(SliceShape shape, SliceParameters* parameters, MemoryBudget* budget);
@@ -76,6 +77,9 @@ class VectorStore {
  private:
   using Input = std::shared_ptr<const SliceVector>;
 
+  // One operation, unless it was done before; `request` has nothing in `before`.
+  absl::StatusOr<VectorReply> ExecuteOne(const VectorRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<VectorReply> Dispatch(const VectorRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Fill(const VectorFill& op);
@@ -90,6 +94,8 @@ class VectorStore {
   absl::Status Publish(const VectorPublish& op);
   absl::Status OpenSum(const OpenEvaluation& op) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<VectorReply> CloseSum(const CloseEvaluation& op);
+  // What CloseSum answers once its vector is there; takes that away when it fails.
+  absl::StatusOr<VectorReply> GramOfSum(const CloseEvaluation& op);
 
   // Makes `out`, by a function of each stripe's part of it.
   template <typename Make>

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/vector/vector_kernels.h"
+#include "ps_server/vector/vector_store_fixture.h"
 
 namespace monsoon {
 namespace {
@@ -17,110 +18,13 @@ namespace {
 using ::monsoon::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Vector = std::vector<float>;
-
-constexpr size_t kStripe = 64;
-constexpr size_t kFloats = 3 * kStripe + 32;  // a short last stripe
-constexpr uint64_t kBegin = 4096;             // of the slice in the whole vector
-constexpr uint64_t kVectorBytes = kFloats * sizeof(float);
-
-class FakeParameters : public SliceParameters {
- public:
-  void CopyStripe(uint32_t stripe, std::span<float> out) const override {
-    std::copy_n(values.begin() + static_cast<ptrdiff_t>(stripe * kStripe), out.size(), out.begin());
-  }
-  void WriteStripe(uint32_t stripe, std::span<const float> parameters) override {
-    std::ranges::copy(parameters, values.begin() + static_cast<ptrdiff_t>(stripe * kStripe));
-  }
-  Vector values = Vector(kFloats, 0.0f);
-};
-
-SliceShape Shape(uint64_t begin = kBegin, uint64_t floats = kFloats) {
-  SliceShape shape{"job-1", begin, floats, kStripe, {}, {}};
-  if (begin == kBegin) {
-    shape.padding.push_back({kBegin + 60, kBegin + 64});
-    shape.biases.push_back({kBegin + 50, kBegin + 60});
-  }
-  return shape;
-}
-
-class VectorStoreTest : public ::testing::Test {
- protected:
-  // A request with the next id.
-  VectorRequest Next() {
-    VectorRequest request;
-    request.set_op_id(last_id_ + 1);
-    return request;
-  }
-  absl::StatusOr<VectorReply> Run(const VectorRequest& request) {
-    absl::StatusOr<VectorReply> reply = store_.Execute(request);
-    if (reply.ok() && request.op_id() > last_id_) {
-      last_id_ = request.op_id();
-      logged_ += OperationLog::BytesFor(request, static_cast<uint64_t>(reply->scalar_size()));
-    }
-    return reply;
-  }
-  absl::Status Fill(const std::string& out, double value) {
-    VectorRequest request = Next();
-    request.mutable_fill()->set_out(out);
-    request.mutable_fill()->set_value(value);
-    return Run(request).status();
-  }
-  absl::Status Uniform(const std::string& out, uint32_t stream, double low = -1, double high = 1) {
-    VectorRequest request = Next();
-    VectorUniform* uniform = request.mutable_uniform();
-    uniform->set_out(out);
-    uniform->set_seed(5);
-    uniform->set_stream(stream);
-    uniform->set_low(low);
-    uniform->set_high(high);
-    return Run(request).status();
-  }
-  absl::StatusOr<VectorReply> Free(const std::vector<std::string>& names) {
-    VectorRequest request = Next();
-    request.mutable_only_free();
-    request.mutable_free()->Assign(names.begin(), names.end());
-    return Run(request);
-  }
-  absl::StatusOr<VectorReply> Open(uint64_t evaluation, uint32_t contributions, bool probe) {
-    VectorRequest request = Next();
-    request.mutable_open_evaluation()->set_evaluation(evaluation);
-    request.mutable_open_evaluation()->set_contributions(contributions);
-    request.mutable_open_evaluation()->set_probe(probe);
-    return Run(request);
-  }
-  VectorRequest CloseRequest(uint64_t evaluation, const std::string& out) {
-    VectorRequest request = Next();
-    request.mutable_close_evaluation()->set_evaluation(evaluation);
-    request.mutable_close_evaluation()->set_out(out);
-    request.mutable_close_evaluation()->set_factor(0.5);
-    return request;
-  }
-  void Contribute(uint64_t evaluation, uint32_t contribution, const Vector& values) {
-    for (uint32_t stripe = 0; stripe * kStripe < kFloats; ++stripe) {
-      const size_t begin = stripe * kStripe;
-      EXPECT_EQ(
-          store_
-              .Contribute(evaluation, contribution, stripe,
-                          std::span(values).subspan(begin, std::min(kStripe, kFloats - begin)))
-              .verdict,
-          APPLIED);
-    }
-  }
-  Vector Get(const std::string& name) {
-    const auto vector = store_.Find(name);
-    EXPECT_OK(vector);
-    return vector.ok() ? Vector((*vector)->data(), (*vector)->data() + (*vector)->size())
-                       : Vector();
-  }
-
-  static constexpr uint64_t kBudget = 64 << 10;
-  MemoryBudget budget_{"ps/0", kBudget};
-  FakeParameters parameters_;
-  VectorStore store_{Shape(), &parameters_, &budget_};
-  uint64_t last_id_ = 0;
-  uint64_t logged_ = 0;  // bytes of the operations that are remembered
-};
+using testing::kBegin;
+using testing::kFloats;
+using testing::kStripe;
+using testing::kVectorBytes;
+using testing::Shape;
+using testing::Vector;
+using testing::VectorStoreTest;
 
 // Per stripe, then in the order of the stripes.
 double DotByStripes(const Vector& x, const Vector& y) {
@@ -364,78 +268,52 @@ TEST_F(VectorStoreTest, AFillOfTheWeightsLeavesBiasesAndPaddingZero) {
   EXPECT_EQ(Get("all")[55], 1.0f);
 }
 
-TEST_F(VectorStoreTest, AnEvaluationFromTheProbeToTheShiftedSum) {
-  ASSERT_OK(Uniform("w", 1));
-  const Vector gradient(kFloats, 3.0f);
-  ASSERT_OK(Open(1, 1, /*probe=*/true));
-  Contribute(1, 0, gradient);
-  ASSERT_OK_AND_ASSIGN(const VectorReply probe, Run(CloseRequest(1, "g")));
-  EXPECT_FALSE(probe.overflow());
-  EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound);
-  ASSERT_OK(Open(2, 2, /*probe=*/false));
-  Contribute(2, 1, gradient);
-  VectorRequest close = CloseRequest(2, "g");
-  close.mutable_close_evaluation()->set_shift(0.25);
-  close.mutable_close_evaluation()->set_shift_vector("w");
-  EXPECT_THAT(Run(close), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                   HasSubstr("contribution 0 is missing on stripe 0")));
-  Contribute(2, 0, gradient);
-  ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(close));
-  EXPECT_GE(reply.memory_bytes(), 2 * kVectorBytes + kFloats * sizeof(int64_t));
-  EXPECT_EQ(reply.memory_bytes() + 2 * (VectorCost(kVectorBytes) - kVectorBytes) + logged_,
-            budget_.used());
-  const Vector w = Get("w"), g = Get("g");
-  for (size_t i = 0; i < kFloats; ++i) {
-    const double expected = 0.5 * 6.0 + 0.25 * static_cast<double>(w[i]);
-    EXPECT_EQ(g[i], i >= 60 && i < 64 ? 0.0f : static_cast<float>(expected));
+TEST_F(VectorStoreTest, OperationsBeforeAnotherOneAreDoneInOrderAndOnce) {
+  VectorRequest dot;
+  const auto before = [&dot] {
+    VectorRequest* const first = dot.add_before();
+    first->set_op_id(static_cast<uint64_t>(dot.before_size()));
+    return first;
+  };
+  before()->mutable_fill()->set_out("x");
+  dot.mutable_before(0)->mutable_fill()->set_value(2.0);
+  VectorScale* const scale = before()->mutable_scale();
+  scale->set_out("y");
+  scale->set_in("x");
+  scale->set_factor(3.0);
+  dot.mutable_before(1)->add_free("x");
+  before()->mutable_publish()->set_in("y");
+  dot.set_op_id(4);
+  dot.mutable_dot()->set_x("y");
+  dot.mutable_dot()->set_y("missing");
+  EXPECT_THAT(Run(dot), StatusIs(absl::StatusCode::kNotFound, HasSubstr("missing")));
+  EXPECT_EQ(parameters_.values[0], 6.0f);
+  // What was done is not done again: y would exist.
+  dot.mutable_dot()->set_y("y");
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(dot));
+    EXPECT_THAT(reply.scalar(), ::testing::ElementsAre(36.0 * (kFloats - 4)));
   }
-  // The answer of a close that was lost on its way.
-  ASSERT_OK(store_.Execute(close));
-  EXPECT_EQ(store_.Contribute(2, 0, 0, std::span(gradient).first(kStripe)).verdict, REFUSED_CLOSED);
+  EXPECT_EQ(store_.Find("x").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(VectorStoreTest, AnOverflowMakesNoVectorAndIsRepeated) {
-  const Vector gradient(kFloats, 5000.0f);
-  ASSERT_OK(Open(1, 1, /*probe=*/false));  // nothing is known: quanta for 1
-  Contribute(1, 0, gradient);
-  ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(CloseRequest(1, "g")));
-  EXPECT_TRUE(reply.overflow());
-  EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound);
-  ASSERT_OK(Open(2, 1, /*probe=*/false));
-  Contribute(2, 0, gradient);
-  ASSERT_OK_AND_ASSIGN(const VectorReply repeated, Run(CloseRequest(2, "g")));
-  EXPECT_FALSE(repeated.overflow());
-  EXPECT_EQ(Get("g")[0], 2500.0f);
-}
-
-TEST_F(VectorStoreTest, ACloseThatFailsLeavesTheEvaluationOpen) {
-  ASSERT_OK(Open(1, 1, /*probe=*/false));
-  Contribute(1, 0, Vector(kFloats, 1.0f));
-  VectorRequest close = CloseRequest(1, "g");
-  close.mutable_close_evaluation()->set_shift(1.0);
-  EXPECT_EQ(Run(close).status().code(), absl::StatusCode::kInvalidArgument);
-  close.mutable_close_evaluation()->set_shift_vector("w");
-  EXPECT_THAT(Run(close), StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"w\"")));
-  ASSERT_OK(Run(CloseRequest(1, "g")));
-  EXPECT_EQ(Get("g")[0], 0.5f);
-  EXPECT_EQ(Run(CloseRequest(1, "h")).status().code(), absl::StatusCode::kFailedPrecondition);
-}
-
-TEST_F(VectorStoreTest, AnAbandonedEvaluationTakesNothingMore) {
-  const Vector gradient(kFloats, 1.0f);
-  ASSERT_OK(Open(1, 2, /*probe=*/false));
-  Contribute(1, 0, gradient);
-  VectorRequest abandon = CloseRequest(1, "g");
-  abandon.mutable_close_evaluation()->set_abandon(true);
-  ASSERT_OK(Run(abandon));
-  EXPECT_EQ(store_.Contribute(1, 1, 0, std::span(gradient).first(kStripe)).verdict, REFUSED_CLOSED);
-  EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound);
-  // An older one is gone anyway; the open one stays.
-  ASSERT_OK(Open(2, 1, /*probe=*/false));
-  VectorRequest again = CloseRequest(1, "g");
-  again.mutable_close_evaluation()->set_abandon(true);
-  ASSERT_OK(Run(again));
-  Contribute(2, 0, gradient);
+TEST_F(VectorStoreTest, RefusesOperationsBeforeAnotherOneThatAnswerOrAreTooMany) {
+  VectorRequest request;
+  request.set_op_id(2);
+  request.mutable_only_free();
+  VectorRequest* const first = request.add_before();
+  first->set_op_id(1);
+  first->mutable_dot()->set_x("x");
+  const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("before another"));
+  EXPECT_THAT(Run(request), refused);
+  first->mutable_only_free();
+  first->add_before()->mutable_only_free();
+  EXPECT_THAT(Run(request), refused);
+  first->clear_before();
+  for (int i = 0; i < VectorStore::kMaxBefore; ++i) {
+    request.add_before()->mutable_only_free();
+  }
+  EXPECT_THAT(Run(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("17 others")));
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ import statistics
 import subprocess
 import sys
 
+import batch_overhead
 import data_plane
 import downpour_overhead
 import measure
@@ -170,8 +171,21 @@ def overhead_tasks(options):
         yield Task([row], turn)
 
 
+def evaluation_tasks(options):
+    for shards, workers in batch_overhead.SIZES:
+        row = f"Sandblaster evaluation, {shards} ps, {workers} worker{'s' * (workers > 1)}"
+
+        def turn(bin_dir, row=row, shards=shards, workers=workers):
+            with LocalCluster(ps=shards, workers=workers, bin_dir=bin_dir) as cluster:
+                milliseconds = batch_overhead.evaluation_ms(cluster, workers,
+                                                            30 if options.quick else 60)
+                return {row: Figure(1000 / milliseconds, "per s")}
+
+        yield Task([row], turn)
+
+
 GROUPS = {group: functools.partial(plane_tasks, group) for group in PLANES}
-GROUPS.update(training=training_tasks, overhead=overhead_tasks)
+GROUPS.update(training=training_tasks, overhead=overhead_tasks, evaluation=evaluation_tasks)
 
 
 class Comparison:

@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 
+import batch_overhead
 import data_plane
 import downpour_overhead
 import downpour_scaling
@@ -25,6 +26,7 @@ BENCHMARKS = {group: functools.partial(data_plane.measure_groups, groups=(group,
 BENCHMARKS.update({
     "training": peer_pytorch.measure_training,
     "overhead": downpour_overhead.measure_overhead,
+    "evaluation": batch_overhead.measure_evaluations,
     "accuracy": time_to_accuracy.measure_time,
     "formats": wire_formats.measure_formats,
     "scaling": downpour_scaling.measure_scaling,

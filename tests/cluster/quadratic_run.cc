@@ -69,10 +69,11 @@ absl::StatusOr<JobDescription> RunQuadratic(const QuadraticRun& run) {
     out->set_commands(statistics.commands);
     out->set_command_bytes(statistics.bytes);
     out->set_largest_command_bytes(statistics.largest);
-    return absl::OkStatus();
+    return true;
   };
-  ASSIGN_OR_RETURN(*out->mutable_end_reason(),
-                   RunMinimizer(run.config, &space, &objective, observe));
+  ASSIGN_OR_RETURN(const BatchEnd end, RunMinimizer(run.config, &space, &objective, observe));
+  out->set_end_reason(end.reason);
+  out->set_end_detail(end.detail);
   for (const std::unique_ptr<ShardControl>& control : controls) {
     RETURN_IF_ERROR(control->DeleteJob(kJob));
   }

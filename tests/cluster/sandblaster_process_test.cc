@@ -263,7 +263,7 @@ void RunUndisturbed(const std::vector<std::string>& overrides, Outcome* outcome)
   const auto end = cluster.Await(LocalCluster::Ended);
   ASSERT_TRUE(end.has_value());
   ASSERT_EQ(end->state, "SUCCEEDED");
-  ASSERT_EQ(end->end_reason, "max iterations");
+  ASSERT_EQ(end->end_reason, "max_iterations");
   outcome->end = *end;
   outcome->model = cluster.Export("undisturbed");
   ASSERT_GT(outcome->model.size(), 10u * 784 * sizeof(float));

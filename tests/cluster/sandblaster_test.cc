@@ -51,7 +51,7 @@ TEST(SandblasterTest, OneReplicaFetchesOncePerEvaluationAndSendsEachContribution
   Outcome run;
   ASSERT_NO_FATAL_FAILURE(RunToEnd({.shards = 3}, BatchJob(40, 25), &run));
   const JobDescription::Sandblaster& sandblaster = run.end.sandblaster();
-  EXPECT_EQ(sandblaster.end_reason(), "max iterations");
+  EXPECT_EQ(sandblaster.end_reason(), "max_iterations");
   EXPECT_EQ(sandblaster.reproducibility(), "same bits");
   ASSERT_EQ(run.trace.size(), 26u);  // with the start
   for (size_t i = 1; i < run.trace.size(); ++i) {
@@ -126,7 +126,7 @@ TEST(SandblasterTest, GoesOnFromTheParametersOfDownpour) {
   ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster.AwaitEnd(id));
   ASSERT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
   EXPECT_TRUE(HasEvent(end, "sandblaster"));
-  EXPECT_EQ(end.sandblaster().end_reason(), "max iterations");
+  EXPECT_EQ(end.sandblaster().end_reason(), "max_iterations");
   const std::vector<TracePoint> trace = TraceOf(end);
   ASSERT_EQ(trace.size(), 11u);
   // The start is what Downpour reached, far below a guess among five classes.

@@ -219,6 +219,8 @@ int Run(uint32_t device, double seconds) {
 }  // namespace monsoon::cuda
 
 int main(int argc, char** argv) {
+  // A run that is cut short keeps its lines.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   uint32_t device = 0;
   double seconds = 0.5;
   for (int i = 1; i < argc; ++i) {

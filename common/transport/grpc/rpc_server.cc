@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
-#include "common/transport/grpc/await_address.h"
 #include "common/transport/grpc/channel.h"
+#include "common/transport/grpc/listen_addresses.h"
 #include "common/transport/grpc/reachability.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
@@ -54,7 +54,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     std::unique_ptr<grpc::ServerCompletionQueue>* queue) {
   RETURN_IF_ERROR(CheckReachability(options.address, options.insecure));
   ASSIGN_OR_RETURN(const Address parsed, ParseAddress(options.address));
-  AwaitFreeAddress(parsed, kLongestDeath);
+  ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
+                   ListenAddresses(options.address, kLongestDeath));
   PrepareGrpc();
   grpc::EnableDefaultHealthCheckService(false);
   grpc::ServerBuilder builder;
@@ -79,7 +80,9 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     added = builder.AddCompletionQueue();
   }
   int port = 0;
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  for (const std::string& address : addresses) {
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  }
 
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {

@@ -1,6 +1,7 @@
 #include "common/transport/grpc/rpc_server.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/process/port_file.h"
 #include "common/testing/status_matchers.h"
@@ -47,6 +49,23 @@ class EmptyService : public grpc::Service {
   }
 };
 
+// The addresses of a name, with spaces between.
+std::string HostsOf(const char* name) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  std::string hosts;
+  if (getaddrinfo(name, nullptr, &hints, &found) == 0) {
+    for (const addrinfo* info = found; info != nullptr; info = info->ai_next) {
+      char host[NI_MAXHOST] = "";
+      getnameinfo(info->ai_addr, info->ai_addrlen, host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
+      absl::StrAppend(&hosts, host, " ");
+    }
+    freeaddrinfo(found);
+  }
+  return hosts;
+}
+
 TEST(RpcServerTest, TakesAFreePortAndRefusesToShareIt) {
   EmptyService service;
   ASSERT_OK_AND_ASSIGN(auto first, RpcServer::Start({.address = "localhost:0"}, {&service}));
@@ -56,6 +75,41 @@ TEST(RpcServerTest, TakesAFreePortAndRefusesToShareIt) {
   EXPECT_THAT(RpcServer::Start({.address = first->address()}, {&other}),
               StatusIs(absl::StatusCode::kUnavailable,
                        AllOf(HasSubstr(first->address()), HasSubstr("in use"))));
+}
+
+// gRPC is content with one of a name's addresses; a client may take the other.
+TEST(RpcServerTest, RefusesANameThatIsInUseAtOneOfItsAddresses) {
+  const int six = socket(AF_INET6, SOCK_STREAM, 0);
+  sockaddr_in6 address = {};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  socklen_t length = sizeof(address);
+  if (six < 0 || bind(six, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      !absl::StrContains(HostsOf("localhost"), "::1")) {
+    GTEST_SKIP() << "localhost is 127.0.0.1 alone here";
+  }
+  ASSERT_EQ(listen(six, 1), 0);
+  ASSERT_EQ(getsockname(six, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const int port = ntohs(address.sin6_port);
+  EmptyService service;
+  EXPECT_THAT(RpcServer::Start({.address = absl::StrCat("localhost:", port)}, {&service}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       absl::StrCat("cannot listen on localhost:", port, ": [::1]:", port,
+                                    " is in use by another process")));
+  // Each address alone is what it was.
+  EmptyService other;
+  EXPECT_OK(RpcServer::Start({.address = absl::StrCat("127.0.0.1:", port)}, {&other}));
+  close(six);
+}
+
+TEST(RpcServerTest, ServesAllAddressesOfAName) {
+  EmptyService service;
+  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = "localhost:0"}, {&service}));
+  const bool both = absl::StrContains(HostsOf("localhost"), "::1");
+  for (const std::string host : {"127.0.0.1", both ? "[::1]" : "localhost"}) {
+    const auto channel = MakeChannel(absl::StrCat(host, ":", server->port()));
+    EXPECT_TRUE(channel->WaitForConnected(gpr_time_from_seconds(10, GPR_TIMESPAN))) << host;
+  }
 }
 
 // The kernel frees a killed process's memory before it closes its sockets.

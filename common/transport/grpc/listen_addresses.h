@@ -1,0 +1,23 @@
+// Where a server must listen for all who look up its address to find it and nobody
+// else. "localhost" is ::1 and 127.0.0.1 on most machines: gRPC is content with one of
+// them, and a client that takes the other meets whoever listens there.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace monsoon {
+
+// What to hand to gRPC for `address` (config/address.h). A name of several of
+// this machine's addresses becomes all of them, with one port: for port 0 one that is
+// free at each. A process that was killed holds its listening socket until the kernel
+// has given back its memory (0.16 s for 3 GiB), so a port or abstract socket in use is
+// waited for up to `timeout`; then Unavailable, which names what is in use. What is not
+// this machine's is left out, or, if that is all, to gRPC's own error.
+absl::StatusOr<std::vector<std::string>> ListenAddresses(const std::string& address,
+                                                         absl::Duration timeout);
+
+}  // namespace monsoon
