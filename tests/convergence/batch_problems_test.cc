@@ -60,7 +60,7 @@ std::vector<Problem> Problems() {
       {"breast_cancer", false, 1e-6, 1000},
       {"breast_cancer", true, 1e-6, 2000},
       {"digits", true, 1e-4, 1000},
-      {"digits", false, 1e-2, 1500, 1000.0f},
+      {"digits", false, 1e-2, 500, 1000.0f},
       {"wine", true, 1e-4, 1000, std::nullopt, 4},
   };
 }
@@ -107,7 +107,7 @@ absl::StatusOr<Samples> Load(const Problem& problem) {
   data.mutable_npy()->set_images(absl::StrCat(kData, problem.data, "-values.npy"));
   data.mutable_npy()->set_labels(absl::StrCat(kData, problem.data, "-labels.npy"));
   data.set_scale(problem.data == "digits" ? 255.0 : 1.0);  // bytes are divided by 255
-  ASSIGN_OR_RETURN(const auto source, OpenDataset(data, {samples.features}));
+  ASSIGN_OR_RETURN(const auto source, OpenDataset(data, {static_cast<uint32_t>(samples.features)}));
   std::vector<uint32_t> all(source->examples());
   std::iota(all.begin(), all.end(), 0u);
   Batch batch(all.size(), samples.features);
