@@ -4,13 +4,18 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "common/memory/float_arena.h"
 #include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 uintptr_t Address(const AlignedFloats& floats) {
   return reinterpret_cast<uintptr_t>(floats.data());
@@ -44,6 +49,37 @@ TEST(AlignedFloatsTest, ANanFilledBlockShowsWhatNothingWrote) {
   const AlignedFloats moved = std::move(floats);
   EXPECT_EQ(moved.span()[16], 2.0f);
   EXPECT_EQ(floats.data(), nullptr);
+}
+
+TEST(AlignedFloatsTest, ALargeBlockHasItsPagesToItself) {
+  constexpr size_t kFloats = 16 * 1024 + 1;
+  AlignedFloats first = AlignedFloats::Uninitialized(kFloats);
+  AlignedFloats second = AlignedFloats::Uninitialized(kFloats);
+  EXPECT_EQ(first.size(), kFloats);
+  EXPECT_EQ(Address(first) % 4096, 0u);
+  EXPECT_EQ(Address(second) % 4096, 0u);
+  first.Fill(1.0f);
+}
+
+// A device that still has the pages must let go of them before they are freed, also
+// where another block takes the place.
+TEST(AlignedFloatsTest, ALockGoesBeforeItsMemory) {
+  std::vector<float> seen;
+  const auto lock = [&seen](AlignedFloats* floats) {
+    return std::shared_ptr<void>(nullptr, [&seen, data = floats->data()](void*) {
+      seen.push_back(data[0]);  // AddressSanitizer: not freed yet
+    });
+  };
+  AlignedFloats floats = AlignedFloats::NanFilled(17);
+  floats.Fill(1.0f);
+  floats.Keep(lock(&floats));
+  AlignedFloats moved = std::move(floats);
+  EXPECT_THAT(seen, IsEmpty());
+  moved = AlignedFloats(3);
+  EXPECT_THAT(seen, ElementsAre(1.0f));
+  moved.Keep(lock(&moved));
+  moved = AlignedFloats();
+  EXPECT_THAT(seen, ElementsAre(1.0f, 0.0f));
 }
 
 TEST(AlignedFloatsTest, ABlockOfAnArenaKeepsTheArena) {

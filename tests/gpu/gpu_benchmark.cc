@@ -5,7 +5,8 @@
 //   gpu_benchmark [--device=N] [--seconds=S]
 //
 // One line per model and precision. `step_ms` is the wall time of SetParameters
-// and LossAndGradient, parameters up and gradient down included; `gemm_ms` the
+// and Train, parameters up and gradient down included, with both page-locked as a
+// worker has them; `paged_ms` the same with ordinary memory; `gemm_ms` the
 // time of the step's products alone, by cuBLAS back to back on data that lies on
 // the device; `gemm_share` = gemm_ms / step_ms, so 1 would be cuBLAS's own rate
 // for the whole step. `copy_ms` is the time of the step's copies alone;
@@ -19,10 +20,12 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "worker/backend/cuda/host/test_device.h"
 #include "worker/backend/cuda/kernels/gemm.h"
 #include "worker/backend/cuda/layers/engine.h"
 #include "worker/backend/cuda/layers/test_network.h"
@@ -158,19 +161,26 @@ void Report(const char* name, const TestNetwork& network, uint64_t examples, Pre
   const std::vector<float> parameters = network.Parameters(1);
   const TestData data(network, examples, 2);
   std::vector<float> gradient(parameters.size());
-  EngineResult result;
+  testing::LockedFloats locked_parameters(parameters.size());
+  testing::LockedFloats locked_gradient(parameters.size());
+  std::copy(parameters.begin(), parameters.end(), locked_parameters.span().begin());
   uint64_t step = 0;
-  const double step_ms = MedianMilliseconds(seconds, [&] {
-    engine.SetParameters(parameters);
-    Check(engine, engine.Train(data.All(), StepKey{1, 0, step++}, gradient, &result));
-  });
+  const auto time_step = [&](std::span<const float> from, std::span<float> to) {
+    return MedianMilliseconds(seconds, [&] {
+      EngineResult result;
+      engine.SetParameters(from);
+      Check(engine, engine.Train(data.All(), StepKey{1, 0, step++}, to, &result));
+    });
+  };
+  const double paged_ms = time_step(parameters, gradient);
+  const double step_ms = time_step(locked_parameters.span(), locked_gradient.span());
   const double compute_ms =
       MedianMilliseconds(seconds, [&] { Check(engine, engine.TrainOnDevice(data.All(), {})); });
   const double gemm_ms = ProductMilliseconds(network, examples, precision, seconds);
   const double copy_ms = CopyMilliseconds(network, data, seconds);
   const double hidden = std::clamp(1.0 - (step_ms - compute_ms) / copy_ms, 0.0, 1.0);
-  std::printf("%-8s %-8s %6llu %10.3f %12.0f %10.3f %10.3f %8.3f %10.3f %8.3f\n", name,
-              precision_name, static_cast<unsigned long long>(examples), step_ms,
+  std::printf("%-8s %-8s %6llu %10.3f %10.3f %12.0f %10.3f %10.3f %8.3f %10.3f %8.3f\n", name,
+              precision_name, static_cast<unsigned long long>(examples), paged_ms, step_ms,
               1e3 * static_cast<double>(examples) / step_ms, compute_ms, gemm_ms, gemm_ms / step_ms,
               copy_ms, hidden);
 }
@@ -196,9 +206,9 @@ int Run(uint32_t device, double seconds) {
     std::fprintf(stderr, "gpu_benchmark: needs a GPU: %s\n", errors.message().c_str());
     return 3;
   }
-  std::printf("%s\n%-8s %-8s %6s %10s %12s %10s %10s %8s %10s %8s\n",
-              DeviceFingerprint(device).c_str(), "model", "products", "batch", "step_ms",
-              "samples/s", "compute_ms", "gemm_ms", "gemm_share", "copy_ms", "hidden");
+  std::printf("%s\n%-8s %-8s %6s %10s %10s %12s %10s %10s %8s %10s %8s\n",
+              DeviceFingerprint(device).c_str(), "model", "products", "batch", "paged_ms",
+              "step_ms", "samples/s", "compute_ms", "gemm_ms", "gemm_share", "copy_ms", "hidden");
   const std::pair<Precision, const char*> precisions[] = {{Precision::kFloat32, "FLOAT32"},
                                                           {Precision::kTf32, "TF32"},
                                                           {Precision::kBfloat16, "BFLOAT16"},

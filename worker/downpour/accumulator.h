@@ -9,6 +9,7 @@
 // floats may be used by the push thread until the next Seal.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -43,6 +44,9 @@ class Accumulator {
 
   // The step added last, or one that was dropped, ends `block`.
   void FinishBlock(const BlockId& block) { blocks_.push_back(block); }
+
+  // All that step_buffer() can be in.
+  std::array<AlignedFloats*, 3> buffers() { return {&buffers_[0], &buffers_[1], &scratch_}; }
 
   bool full() const { return steps_ == n_push_; }
   // No step and no block waits to be pushed.

@@ -58,6 +58,13 @@ DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const Param
       clock_(clock),
       store_(layout->size()),
       accumulator_(layout->size(), options.n_push) {
+  for (AlignedFloats* const parameters : store_.buffers()) {
+    group_->LockPages(parameters);
+  }
+  // Several replicas have gradients of their own.
+  for (size_t i = 0; i < accumulator_.buffers().size() && group_->replicas() == 1; ++i) {
+    group_->LockPages(accumulator_.buffers()[i]);
+  }
   if (options_.overlap == ASYNC) {
     fetcher_ = std::make_unique<BackgroundCall<Fetched>>();
     pusher_ = std::make_unique<BackgroundCall<Pushed>>();

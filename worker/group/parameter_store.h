@@ -6,6 +6,7 @@
 // thread may write the back's floats until the owner's next Swap.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <utility>
@@ -43,6 +44,8 @@ class ParameterStore {
   std::span<float> mutable_front() { return front_->span(); }
   // The front as networks hold it.
   SharedBuffer& front_buffer() { return front_; }
+  // Both, for what is done with their memory once.
+  std::array<AlignedFloats*, 2> buffers() { return {front_.get(), back_.get()}; }
   // What the front was fetched at; null before the first fetch.
   const SharedMarks& marks() const { return marks_; }
 

@@ -207,12 +207,23 @@ void ReplicaGroup::SetParameters(SharedBuffer parameters) {
   }
 }
 
+void ReplicaGroup::LockPages(AlignedFloats* floats) {
+  Network* network = alone_;
+  for (size_t i = 0; network == nullptr && i < replicas_.size(); ++i) {
+    network = replicas_[i].alive ? replicas_[i].holder->network.get() : nullptr;
+  }
+  if (network != nullptr && floats->size() > 0) {
+    floats->Keep(network->LockPages(floats->span()));
+  }
+}
+
 void ReplicaGroup::Reclaim(SharedBuffer* buffer) {
   if (kept_.empty() || std::find(kept_.begin(), kept_.end(), *buffer) == kept_.end()) {
     return;
   }
   auto copy = std::make_shared<AlignedFloats>(AlignedFloats::NanFilled((*buffer)->size()));
   std::copy_n((*buffer)->data(), (*buffer)->size(), copy->data());
+  LockPages(copy.get());
   const bool in_use = *buffer == parameters_;
   *buffer = std::move(copy);
   if (in_use) {
@@ -342,6 +353,7 @@ void ReplicaGroup::StartWork(Kind kind, Replica& replica, const std::shared_ptr<
     if (kind == Kind::kGradient) {
       if (work->gradient.size() != parameters->size()) {
         work->gradient = AlignedFloats::NanFilled(parameters->size());
+        work->gradient.Keep(network.LockPages(work->gradient.span()));
       }
       absl::StatusOr<StepResult> result =
           network.LossAndGradient(*work->batch, work->key, work->gradient.span());

@@ -83,6 +83,10 @@ class ReplicaGroup {
   // the next call, but for what changes between rounds: call again then.
   void SetParameters(SharedBuffer parameters);
 
+  // Parameters or gradients of the rounds will lie in `floats`; see
+  // Network::LockPages.
+  void LockPages(AlignedFloats* floats);
+
   // After a round, for an owner that will write `buffer` again: where a replica
   // that was given up may still read it, it becomes a copy.
   void Reclaim(SharedBuffer* buffer);

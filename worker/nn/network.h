@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -50,6 +51,12 @@ class Network {
 
   // Forward only, without dropout. Errors as above.
   virtual absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) = 0;
+
+  // Lets the network's device read parameters from `memory` and write gradients there
+  // by itself, without a copy by the host, until what is returned goes: before the
+  // memory does, and not during a call. Null where that brings nothing or the device
+  // refuses; all else works as before. For all networks of the process.
+  virtual std::shared_ptr<void> LockPages(std::span<float> memory) { return nullptr; }
 
   // What the bits of a result depend on besides the inputs: backend, library
   // version, instruction set, threads.

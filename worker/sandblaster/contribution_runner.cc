@@ -32,7 +32,10 @@ ContributionRunner::ContributionRunner(const ContributionRunnerOptions& options,
       parameters_(std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(options.floats))),
       gradient_(AlignedFloats::NanFilled(group->replicas() == 1 ? options.floats : 0)),
       sum_(options.floats),
-      sender_(options.floats, client, stats, control, clock) {}
+      sender_(options.floats, client, stats, control, clock) {
+  group_->LockPages(parameters_.get());
+  group_->LockPages(&gradient_);
+}
 
 absl::Status ContributionRunner::Append(const NextWorkReply::Contribute& work) {
   if (work.evaluation() != evaluation_) {

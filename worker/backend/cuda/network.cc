@@ -70,6 +70,11 @@ class CudaNetwork : public Network {
     return EvaluationResult{result.loss_sum, result.correct, batch.examples};
   }
 
+  std::shared_ptr<void> LockPages(std::span<float> memory) override {
+    auto lock = std::make_shared<PageLock>(memory.data(), memory.size_bytes());
+    return lock->held() ? lock : nullptr;
+  }
+
   std::string Fingerprint() const override { return engine_.Fingerprint(); }
 
  private:

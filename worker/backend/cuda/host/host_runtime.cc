@@ -3,7 +3,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -37,6 +40,21 @@ HostGraph* Of(CUgraphExec_st* handle) { return reinterpret_cast<HostGraph*>(hand
 
 int fail_after = 0;
 
+// What a device may copy from and to: begin and end. Guarded, since locks of
+// different networks come and go in different threads.
+std::mutex page_locked_mutex;
+std::map<const char*, const char*> page_locked;
+
+void AddPageLocked(const void* memory, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(page_locked_mutex);
+  page_locked[static_cast<const char*>(memory)] = static_cast<const char*>(memory) + bytes;
+}
+
+void RemovePageLocked(const void* memory) {
+  const std::lock_guard<std::mutex> lock(page_locked_mutex);
+  page_locked.erase(static_cast<const char*>(memory));
+}
+
 void RunUntil(HostStream* stream, uint64_t position) {
   while (stream->done < position) {
     Work work = std::move(stream->queue.front());
@@ -63,6 +81,9 @@ void EnqueueOnHost(Stream& stream, std::function<void()> work) {
     return;
   }
   host->queue.push_back([errors = &stream.errors(), work = std::move(work)] {
+    if (errors->kind() == ErrorLog::Kind::kDevice) {
+      return;  // a device that is lost runs nothing
+    }
     if (Fails()) {
       errors->Add(ErrorLog::Kind::kDevice, "a kernel", "error 700: illegal memory access");
     } else {
@@ -86,10 +107,16 @@ Buffer::Buffer(Place place, size_t bytes, ErrorLog& errors) : place_(place) {
     bytes_ = bytes == 0 ? 1 : bytes;
     data_ = std::malloc(bytes_);
     std::memset(data_, 0xFF, bytes_);  // NaN in every float format.
+    if (place == Place::kPinned) {
+      AddPageLocked(data_, bytes_);
+    }
   }
 }
 
 void Buffer::Free() {
+  if (data_ != nullptr && place_ == Place::kPinned) {
+    RemovePageLocked(data_);
+  }
   std::free(std::exchange(data_, nullptr));
   bytes_ = 0;
 }
@@ -106,6 +133,17 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(place_, other.place_);
   return *this;
+}
+
+PageLock::PageLock(void* memory, size_t bytes) : memory_(memory) { AddPageLocked(memory, bytes); }
+
+PageLock::~PageLock() { RemovePageLocked(memory_); }
+
+bool IsPageLocked(const void* memory, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(page_locked_mutex);
+  const char* const begin = static_cast<const char*>(memory);
+  const auto after = page_locked.upper_bound(begin);
+  return after != page_locked.begin() && begin + bytes <= std::prev(after)->second;
 }
 
 Event::Event(ErrorLog& errors)
@@ -141,12 +179,20 @@ Stream::~Stream() {
   delete Of(handle_);
 }
 
-void Stream::CopyToDevice(void* device, const void* pinned, size_t bytes) {
-  EnqueueOnHost(*this, [=] { std::memcpy(device, pinned, bytes); });
+// The device would wait for a copy from memory that is not page-locked, or read it
+// too late.
+void Stream::CopyToDevice(void* device, const void* host, size_t bytes) {
+  if (bytes > 0 && errors_->ok() && !IsPageLocked(host, bytes)) {
+    errors_->Add(ErrorLog::Kind::kDevice, "copy to the device", "from memory that may be paged");
+  }
+  EnqueueOnHost(*this, [=] { std::memcpy(device, host, bytes); });
 }
 
-void Stream::CopyToHost(void* pinned, const void* device, size_t bytes) {
-  EnqueueOnHost(*this, [=] { std::memcpy(pinned, device, bytes); });
+void Stream::CopyToHost(void* host, const void* device, size_t bytes) {
+  if (bytes > 0 && errors_->ok() && !IsPageLocked(host, bytes)) {
+    errors_->Add(ErrorLog::Kind::kDevice, "copy to the host", "to memory that may be paged");
+  }
+  EnqueueOnHost(*this, [=] { std::memcpy(host, device, bytes); });
 }
 
 void Stream::Zero(void* device, size_t bytes) {
@@ -169,6 +215,8 @@ void Stream::Synchronize() {
     RunUntil(Of(handle_), Of(handle_)->enqueued);
   }
 }
+
+void Stream::Drain() { RunUntil(Of(handle_), Of(handle_)->enqueued); }
 
 void Stream::BeginCapture() {
   Of(handle_)->capturing = true;

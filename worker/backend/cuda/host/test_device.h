@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,30 @@ class GpuTest : public ::testing::Test {
       GTEST_SKIP() << "needs a GPU: " << why;
     }
   }
+};
+
+// Floats in pages of their own that the device reads and writes by itself.
+class LockedFloats {
+ public:
+  explicit LockedFloats(size_t count)
+      : count_(count),
+        bytes_((count * sizeof(float) + kPage - 1) / kPage * kPage),
+        floats_(static_cast<float*>(std::aligned_alloc(kPage, bytes_))),
+        lock_(std::make_unique<PageLock>(floats_.get(), bytes_)) {}
+
+  bool held() const { return lock_->held(); }
+  std::span<float> span() { return {floats_.get(), count_}; }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  struct Free {
+    void operator()(float* floats) const { std::free(floats); }
+  };
+
+  size_t count_;
+  size_t bytes_;
+  std::unique_ptr<float, Free> floats_;
+  std::unique_ptr<PageLock> lock_;
 };
 
 template <typename T>

@@ -74,8 +74,6 @@ Engine::Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats,
   if (IsHalf(options.precision)) {
     half_parameters_ = Buffer(Buffer::Place::kDevice, parameter_floats * sizeof(uint16_t), errors_);
   }
-  pinned_parameters_ = Buffer(Buffer::Place::kPinned, bytes, errors_);
-  pinned_gradient_ = Buffer(Buffer::Place::kPinned, bytes, errors_);
   pinned_sums_ = Buffer(Buffer::Place::kPinned, sizeof(StepSums), errors_);
   compute_ = std::make_unique<Stream>(errors_);
   upload_ = std::make_unique<Stream>(errors_);
@@ -108,13 +106,25 @@ std::vector<TensorSlot> Engine::SlotsOf(size_t layer) const {
   return slots;
 }
 
-void Engine::UploadTensor(const TensorSlot& slot, const float* values) {
-  for (uint64_t done = 0; done < slot.size; done += kUploadFloats) {
-    const uint64_t at = slot.offset + done;
-    const uint64_t floats = std::min(kUploadFloats, slot.size - done);
-    float* pinned = pinned_parameters_.as<float>() + at;
-    std::memcpy(pinned, values + at, floats * sizeof(float));
-    upload_->CopyToDevice(parameters_.as<float>() + at, pinned, floats * sizeof(float));
+float* Engine::WholeVector(Buffer& buffer) {
+  if (buffer.bytes() == 0) {
+    buffer = Buffer(Buffer::Place::kPinned, parameter_floats_ * sizeof(float), errors_);
+  }
+  return buffer.as<float>();
+}
+
+void Engine::UploadTensor(const TensorSlot& slot) {
+  const float* const values = new_parameters_ + slot.offset;
+  float* const device = parameters_.as<float>() + slot.offset;
+  if (parameters_locked_) {
+    upload_->CopyToDevice(device, values, slot.size * sizeof(float));
+  } else if (float* const pinned = WholeVector(pinned_parameters_); errors_.ok()) {
+    for (uint64_t at = 0; at < slot.size; at += kUploadFloats) {
+      const uint64_t bytes = std::min(kUploadFloats, slot.size - at) * sizeof(float);
+      std::memcpy(pinned + slot.offset + at, values + at, bytes);
+      upload_->CopyToDevice(device + at, pinned + slot.offset + at, bytes);
+      host_copied_bytes_ += bytes;
+    }
   }
   if (IsHalf(options_.precision)) {
     Cast(*upload_,
@@ -128,23 +138,20 @@ bool Engine::Begin() {
   if (!made_) {
     return false;
   }
-  const bool had_no_memory = errors_.kind() == ErrorLog::Kind::kOutOfMemory;
   errors_.ForgetOutOfMemory();
   errors_.SetLayer(nullptr);
-  if (!SelectDevice(options_.device_index, errors_)) {
-    return false;
+  return SelectDevice(options_.device_index, errors_);
+}
+
+void Engine::Drain() {
+  for (Stream* const stream : {compute_.get(), upload_.get(), download_.get()}) {
+    stream->Drain();
   }
-  if (had_no_memory) {
-    // That call may have left copies from pinned memory in flight.
-    for (Stream* const stream : {compute_.get(), upload_.get(), download_.get()}) {
-      stream->Synchronize();
-    }
-  }
-  return errors_.ok();
 }
 
 void Engine::SetParameters(std::span<const float> parameters) {
   new_parameters_ = parameters.data();
+  parameters_locked_ = made_ && IsPageLocked(parameters.data(), parameters.size_bytes());
   for (Transfer& transfer : transfers_) {
     transfer.outdated = true;
   }
@@ -156,7 +163,7 @@ void Engine::UploadLayer(size_t layer) {
     return;
   }
   for (const TensorSlot& slot : SlotsOf(layer)) {
-    UploadTensor(slot, new_parameters_);
+    UploadTensor(slot);
   }
   upload_->Record(transfer.uploaded);
   // After an error it is still to be done.
@@ -241,6 +248,12 @@ bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
   if (!Prepare(samples.examples)) {
     return false;
   }
+  if (kind == StepKind::kTrain) {
+    gradient_out_ = gradient.data();
+    download_to_ = IsPageLocked(gradient.data(), gradient.size_bytes())
+                       ? gradient_out_
+                       : WholeVector(pinned_gradient_);
+  }
   const bool scaled = kind != StepKind::kEvaluate && options_.precision == Precision::kFloat16;
   Stage(samples, key);
   StepControl& control = *pinned_staging_.as<StepControl>();
@@ -251,13 +264,12 @@ bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
     control.inverse_loss_scale = 1.0f / scale;
     if (parameter_floats_ <= options_.graph_parameters) {
       RunAsGraph(kind, samples.examples);
-      for (size_t i = 0; i < plans_.size() && kind == StepKind::kTrain && errors_.ok(); ++i) {
-        CopyOut(i, gradient);
-      }
     } else {
-      RunOnStreams(kind, samples.examples, gradient);
+      RunOnStreams(kind, samples.examples);
     }
     if (!errors_.ok()) {
+      // What is in flight may be the caller's memory.
+      Drain();
       return false;
     }
     if (!scaled || sums.non_finite == 0 || scale <= 1.0f) {
@@ -367,20 +379,23 @@ void Engine::EnqueueGradientEnd(size_t layer, bool download) {
   compute_->Record(transfers_[layer].gradient_ready);
   download_->Wait(transfers_[layer].gradient_ready);
   for (const TensorSlot& slot : SlotsOf(layer)) {
-    download_->CopyToHost(pinned_gradient_.as<float>() + slot.offset,
-                          gradient_.as<float>() + slot.offset, slot.size * sizeof(float));
+    download_->CopyToHost(download_to_ + slot.offset, gradient_.as<float>() + slot.offset,
+                          slot.size * sizeof(float));
   }
   download_->Record(transfers_[layer].downloaded);
 }
 
-void Engine::CopyOut(size_t layer, std::span<float> gradient) const {
+void Engine::CopyOut(size_t layer) {
+  if (download_to_ == gradient_out_) {
+    return;
+  }
   for (const TensorSlot& slot : SlotsOf(layer)) {
-    std::memcpy(gradient.data() + slot.offset, pinned_gradient_.as<float>() + slot.offset,
-                slot.size * sizeof(float));
+    std::memcpy(gradient_out_ + slot.offset, download_to_ + slot.offset, slot.size * sizeof(float));
+    host_copied_bytes_ += slot.size * sizeof(float);
   }
 }
 
-void Engine::RunOnStreams(StepKind kind, uint64_t examples, std::span<float> gradient) {
+void Engine::RunOnStreams(StepKind kind, uint64_t examples) {
   const bool download = kind == StepKind::kTrain;
   EnqueueForward(examples, kind != StepKind::kEvaluate, true);
   if (kind != StepKind::kEvaluate) {
@@ -394,20 +409,16 @@ void Engine::RunOnStreams(StepKind kind, uint64_t examples, std::span<float> gra
       if (!errors_.ok()) {
         return;
       }
-      CopyOut(i, gradient);
+      CopyOut(i);
     }
   }
   compute_->Synchronize();
 }
 
-void Engine::EnqueueWhole(StepKind kind, uint64_t examples) {
-  EnqueueForward(examples, kind != StepKind::kEvaluate, false);
-  if (kind != StepKind::kEvaluate) {
+void Engine::EnqueueWhole(bool training, uint64_t examples) {
+  EnqueueForward(examples, training, false);
+  if (training) {
     EnqueueBackward(examples, false);
-  }
-  if (kind == StepKind::kTrain) {
-    compute_->CopyToHost(pinned_gradient_.as<void>(), gradient_.as<void>(),
-                         parameter_floats_ * sizeof(float));
   }
   compute_->CopyToHost(pinned_sums_.as<void>(), sums_.as<void>(), sizeof(StepSums));
 }
@@ -418,28 +429,36 @@ void Engine::RunAsGraph(StepKind kind, uint64_t examples) {
   }
   // Uploads come in order: the last covers all.
   compute_->Wait(transfers_.back().uploaded);
+  const bool training = kind != StepKind::kEvaluate;
   const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const CapturedStep& step) {
-    return step.examples == examples && step.kind == kind;
+    return step.examples == examples && step.training == training;
   });
-  if (found != graphs_.end()) {
+  const bool captured = found != graphs_.end();
+  if (captured) {
     graphs_.splice(graphs_.begin(), graphs_, found);
     compute_->Launch(graphs_.front().graph);
-    compute_->Synchronize();
-    return;
+  } else {
+    // First as it is: what CUDA loads at a first launch must not fall into the
+    // capture.
+    EnqueueWhole(training, examples);
   }
-  // First as it is: what CUDA loads at a first launch must not fall into the
-  // capture.
-  EnqueueWhole(kind, examples);
+  // Not in the graph: where it goes is the caller's choice in each step.
+  if (kind == StepKind::kTrain) {
+    compute_->CopyToHost(download_to_, gradient_.as<void>(), parameter_floats_ * sizeof(float));
+  }
   compute_->Synchronize();
-  if (!errors_.ok()) {
+  for (size_t i = 0; i < plans_.size() && kind == StepKind::kTrain && errors_.ok(); ++i) {
+    CopyOut(i);
+  }
+  if (captured || !errors_.ok()) {
     return;
   }
   const std::lock_guard<std::mutex> alone(CaptureMutex());
   compute_->BeginCapture();
-  EnqueueWhole(kind, examples);
+  EnqueueWhole(training, examples);
   Graph graph = compute_->EndCapture();
   if (errors_.ok()) {
-    graphs_.push_front(CapturedStep{examples, kind, std::move(graph)});
+    graphs_.push_front(CapturedStep{examples, training, std::move(graph)});
     if (graphs_.size() > kMaxGraphs) {
       graphs_.pop_back();
     }

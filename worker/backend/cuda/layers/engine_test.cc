@@ -346,6 +346,43 @@ TEST_F(EngineTest, AGradientTooLargeForTheLossScaleIsComputedWithASmallerOne) {
   }
 }
 
+// What the device reads and writes by itself, the host does not copy; the bits are the
+// same, and one way may follow the other.
+TEST_F(EngineTest, PageLockedMemoryIsNotCopiedByTheHost) {
+  const TestNetwork network = testing::LeNet();
+  const uint64_t floats = network.parameter_floats();
+  uint64_t in_tensors = 0;
+  for (const LayerPlan& plan : network.layers()) {
+    in_tensors += plan.weight.size + plan.bias.size;
+  }
+  const TestData data(network, 8, 3);
+  const std::vector<float> first = network.Parameters(1), second = network.Parameters(2);
+  for (const EngineOptions& options : {EngineOptions{}, OnStreams()}) {
+    Engine engine(network.layers(), floats, options);
+    testing::LockedFloats parameters(floats), gradient(floats);
+    ASSERT_TRUE(parameters.held() && gradient.held());
+    const auto step = [&](const std::vector<float>& values, bool locked) {
+      std::vector<float> paged(floats, kNan);
+      std::copy(values.begin(), values.end(), parameters.span().begin());
+      std::fill(gradient.span().begin(), gradient.span().end(), kNan);
+      const uint64_t before = engine.host_copied_bytes();
+      engine.SetParameters(locked ? std::span<const float>(parameters.span()) : values);
+      EngineResult result;
+      EXPECT_TRUE(engine.Train(data.All(), {}, locked ? gradient.span() : paged, &result))
+          << engine.errors().message();
+      EXPECT_EQ(engine.host_copied_bytes() - before, locked ? 0 : 2 * in_tensors * sizeof(float));
+      return locked ? std::vector<float>(gradient.span().begin(), gradient.span().end()) : paged;
+    };
+    const std::vector<float> want = step(first, false), other = step(second, false);
+    EXPECT_NE(want, other);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(step(first, true), want);
+      EXPECT_EQ(step(second, true), other);
+      EXPECT_EQ(step(first, false), want);
+    }
+  }
+}
+
 TEST_F(EngineTest, NonFiniteParametersGiveANonFiniteLoss) {
   for (const Precision precision : {Precision::kFloat32, Precision::kFloat16}) {
     Pair pair(testing::Mlp(), EngineOptions{.precision = precision});

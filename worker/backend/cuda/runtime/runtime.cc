@@ -90,6 +90,35 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   return *this;
 }
 
+PageLock::PageLock(void* memory, size_t bytes) {
+  if (cudaHostRegister(memory, bytes, cudaHostRegisterPortable) == cudaSuccess) {
+    memory_ = memory;
+  } else {
+    cudaGetLastError();
+  }
+}
+
+PageLock::~PageLock() {
+  if (memory_ != nullptr && cudaHostUnregister(memory_) != cudaSuccess) {
+    cudaGetLastError();  // the device is lost, and its locks with it
+  }
+}
+
+bool IsPageLocked(const void* memory, size_t bytes) {
+  const char* const begin = static_cast<const char*>(memory);
+  for (const char* const at : {begin, begin + (bytes == 0 ? 0 : bytes - 1)}) {
+    cudaPointerAttributes attributes;
+    if (cudaPointerGetAttributes(&attributes, at) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    if (attributes.type != cudaMemoryTypeHost) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Event::Event(ErrorLog& errors) : errors_(&errors) {
   if (errors.ok() && !Check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming),
                             "cudaEventCreate", errors)) {
@@ -140,17 +169,17 @@ Stream::~Stream() {
   }
 }
 
-void Stream::CopyToDevice(void* device, const void* pinned, size_t bytes) {
+void Stream::CopyToDevice(void* device, const void* host, size_t bytes) {
   if (bytes > 0 && errors_->ok()) {
-    Check(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, handle_),
+    Check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, handle_),
           "copy to the device", *errors_);
   }
 }
 
-void Stream::CopyToHost(void* pinned, const void* device, size_t bytes) {
+void Stream::CopyToHost(void* host, const void* device, size_t bytes) {
   if (bytes > 0 && errors_->ok()) {
-    Check(cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, handle_),
-          "copy to the host", *errors_);
+    Check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, handle_), "copy to the host",
+          *errors_);
   }
 }
 
@@ -175,6 +204,12 @@ void Stream::Wait(const Event& event) {
 void Stream::Synchronize() {
   if (errors_->ok()) {
     Check(cudaStreamSynchronize(handle_), "the step's kernels and copies", *errors_);
+  }
+}
+
+void Stream::Drain() {
+  if (handle_ != nullptr && cudaStreamSynchronize(handle_) != cudaSuccess) {
+    cudaGetLastError();
   }
 }
 

@@ -58,6 +58,28 @@ class Buffer {
   Place place_ = Place::kDevice;
 };
 
+// Memory of somebody else's, page-locked as long as the object lives: the device
+// copies from and to it by itself, like a pinned Buffer. For every device of the
+// process.
+class PageLock {
+ public:
+  // Not done, and no error, where the driver refuses; ask held().
+  PageLock(void* memory, size_t bytes);
+  // No copy may be in flight.
+  ~PageLock();
+  PageLock(const PageLock&) = delete;
+  PageLock& operator=(const PageLock&) = delete;
+
+  bool held() const { return memory_ != nullptr; }
+
+ private:
+  void* memory_ = nullptr;
+};
+
+// Whether a device can copy from and to all of it by itself: pinned, or under a
+// PageLock.
+bool IsPageLocked(const void* memory, size_t bytes);
+
 class Stream;
 
 class Event {
@@ -106,9 +128,9 @@ class Stream {
   CUstream_st* handle() const { return handle_; }
   ErrorLog& errors() const { return *errors_; }
 
-  // Host memory must be pinned and stay unchanged until the copy has run.
-  void CopyToDevice(void* device, const void* pinned, size_t bytes);
-  void CopyToHost(void* pinned, const void* device, size_t bytes);
+  // Host memory must be page-locked and stay unchanged until the copy has run.
+  void CopyToDevice(void* device, const void* host, size_t bytes);
+  void CopyToHost(void* host, const void* device, size_t bytes);
   void Zero(void* device, size_t bytes);
 
   void Record(Event& event);
@@ -116,6 +138,8 @@ class Stream {
   void Wait(const Event& event);
   // Blocks until all that was enqueued has run.
   void Synchronize();
+  // The same after an error as well, as far as the device still answers; notes none.
+  void Drain();
 
   // Between them work is recorded, not run. No allocation may happen, and no
   // event of another stream may be waited for.
