@@ -42,12 +42,14 @@ fi
 git -c safe.directory="$repository" clone --quiet --shared "$repository" "$work/copy"
 cd "$work/copy"
 
-# Bazel's exit code: 0 passed, 3 a test failed, others: no build.
+# Bazel's exit code: 0 passed, 3 a test failed, others: no build. The first failure
+# is enough.
 run_tests() {
   local code=0 targets
   read -r -a targets <<<"$1"
   "${bazel[@]}" test --config=opt --disk_cache="$cache" --jobs="$jobs" --symlink_prefix=/ \
     --build_tests_only --test_tag_filters=unit,cluster,-full --test_output=summary \
+    --notest_keep_going \
     "${targets[@]}" >"$work/log" 2>&1 </dev/null || code=$?
   return "$code"
 }
