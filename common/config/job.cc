@@ -180,6 +180,10 @@ void FillSandblasterDefaults(uint32_t batch_size, Sandblaster* sandblaster) {
       sandblaster->mutable_line_search());
 }
 
+uint64_t StripeBytes(const Job& job) {
+  return 1024 * uint64_t{job.stripe_kib() == 0 ? kDefaultStripeKib : job.stripe_kib()};
+}
+
 // What ShardBytes adds up, in words.
 std::string MemoryParts(const Job& job) {
   std::string parts = "parameters";
@@ -262,7 +266,10 @@ uint64_t ShardBytes(const Job& job, uint64_t floats) {
     copies += SandblasterVectors(job.sandblaster());
     sums = floats * sizeof(int64_t) + floats / kAlignmentFloats * kSumBytesPerLine;
   }
-  return floats * sizeof(float) * copies + sums;
+  const uint64_t stripe_bytes = StripeBytes(job);
+  const uint64_t stripes = (floats * sizeof(float) + stripe_bytes - 1) / stripe_bytes;
+  return floats * sizeof(float) * copies + sums + stripes * kStripeOverheadBytes +
+         kJobOverheadBytes;
 }
 
 uint32_t WantedWorkers(const Job& job) {
@@ -278,10 +285,8 @@ absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
         "job \"", job.name(), "\" wants ", wanted == 0 ? "at least 1" : absl::StrCat(wanted),
         " workers, the cluster has ", workers));
   }
-  const uint64_t stripe_bytes =
-      1024 * uint64_t{job.stripe_kib() == 0 ? kDefaultStripeKib : job.stripe_kib()};
   absl::StatusOr<ShardMap> map =
-      ShardMap::Create(layout.size(), static_cast<uint32_t>(cluster.ps_size()), stripe_bytes);
+      ShardMap::Create(layout.size(), static_cast<uint32_t>(cluster.ps_size()), StripeBytes(job));
   if (!map.ok()) {
     return Annotate(map.status(), absl::StrCat("job \"", job.name(), "\""));
   }

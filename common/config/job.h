@@ -57,7 +57,8 @@ int OptimizerStateSlots(const Optimizer& optimizer);
 uint32_t SandblasterVectors(const Sandblaster& sandblaster);
 
 // Bytes that a shard needs for its slice of `floats` floats (a multiple of 16):
-// parameters, optimizer state, and for Sandblaster vectors and exact sums.
+// parameters, optimizer state, for Sandblaster vectors and exact sums, and what it keeps
+// for each stripe and the job.
 uint64_t ShardBytes(const Job& job, uint64_t floats);
 
 // How many workers may take part, the first ones; 0: all.

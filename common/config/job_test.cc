@@ -7,6 +7,7 @@
 #include "common/config/config_test_util.h"
 #include "common/config/model.h"
 #include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 
@@ -220,27 +221,32 @@ TEST_F(OnCluster, ParametersAndStateMustFitTheMemoryLimit) {
   job_.mutable_model()->add_input_shape(1024);
   Dense* dense = job_.mutable_model()->add_layer()->mutable_dense();
   dense->set_no_bias(true);
-  dense->set_units(128);  // 131,072 floats: 512 KiB, as much again for momentum
+  dense->set_units(121);  // 123,904 floats: 484 KiB, as much again for momentum, and 49.5
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
-  dense->set_units(129);
+  dense->set_units(122);
   EXPECT_THAT(
       ValidateJobOnCluster(job_, cluster_),
       StatusIs(absl::StatusCode::kResourceExhausted,
-               HasSubstr("needs 1056768 bytes on ps/0 for 132096 floats of the model (parameters, "
+               HasSubstr("needs 1050112 bytes on ps/0 for 124928 floats of the model (parameters, "
                          "optimizer state), its limit is 1048576")));
   job_.mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
 }
 
-// 131,072 floats beside 2 x 2 + 7 vectors, int64 sums and 10 bytes a line.
+// 131,072 floats beside 2 x 2 + 7 vectors, int64 sums and 10 bytes a line; one stripe.
 TEST_F(OnCluster, VectorsAndSumsMustFitTheMemoryLimit) {
   ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidSandblasterJob())));
   Sandblaster* const sandblaster = job_.mutable_sandblaster();
   sandblaster->set_history(2);
   EXPECT_EQ(SandblasterVectors(*sandblaster), 11u);
-  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 12 + 8) + 131072 / 16 * 10);
+  constexpr uint64_t kBeside = kStripeOverheadBytes + kJobOverheadBytes;
+  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 12 + 8) + 131072 / 16 * 10 + kBeside);
   sandblaster->set_algorithm(Sandblaster::NONLINEAR_CG);
-  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 8 + 8) + 131072 / 16 * 10);
+  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 8 + 8) + 131072 / 16 * 10 + kBeside);
+  job_.set_stripe_kib(64);
+  EXPECT_EQ(ShardBytes(job_, 131072),
+            131072u * (4 * 8 + 8) + 131072 / 16 * 10 + kBeside + 7 * kStripeOverheadBytes);
+  job_.set_stripe_kib(1024);
   sandblaster->set_algorithm(Sandblaster::LBFGS);
 
   job_.mutable_model()->clear_layer();
@@ -254,7 +260,7 @@ TEST_F(OnCluster, VectorsAndSumsMustFitTheMemoryLimit) {
   sandblaster->set_history(3);
   EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("needs 8470528 bytes on ps/0 for 131072 floats of the model "
+                       HasSubstr("needs 8521216 bytes on ps/0 for 131072 floats of the model "
                                  "(parameters, 13 vectors, exact sums), its limit is 8388608; add "
                                  "ps tasks, keep a shorter history or raise memory_limit_mib")));
 }

@@ -93,8 +93,10 @@ TEST_F(CoreIdentityTest, APollThatBeganBeforeTheSlicesWereMadeIsNoProof) {
   const absl::StatusOr<ShardStatusReply> before = h_.Status(0);
   h_.Submit(h_.Plan(50));
   h_.Settle();
-  h_.core().OnPoll(0, round, before, h_.now());
+  h_.core().Tick(h_.now());
   h_.Join(0);
+  ASSERT_EQ(h_.State(), RUNNING);
+  h_.core().OnPoll(0, round, before, h_.now());
   EXPECT_EQ(h_.State(), RUNNING);
   EXPECT_THAT(h_.Events(), Not(Contains("slice_deleted ps/0")));
 }

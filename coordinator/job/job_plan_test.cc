@@ -1,6 +1,7 @@
 #include "coordinator/job/job_plan.h"
 
 #include "common/config/job.h"
+#include "common/model/shard_map.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -41,14 +42,17 @@ Job TestJob() {
   return job;
 }
 
+// What a shard keeps beside the floats.
+uint64_t Beside(uint64_t stripes) { return stripes * kStripeOverheadBytes + kJobOverheadBytes; }
+
 TEST(JobPlanTest, WorksOutSlicesAndData) {
   ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(TestJob(), TestCluster(2)));
   EXPECT_EQ(plan.parameters, 512u);
   EXPECT_EQ(plan.examples, 1000u);
   EXPECT_EQ(plan.replicas, 2u);
   EXPECT_EQ(plan.max_stripe_bytes, 1024u);
-  // Parameters and Adagrad's accumulator: 256 floats twice.
-  EXPECT_THAT(plan.shard_bytes, ElementsAre(2048, 2048));
+  // Parameters and Adagrad's accumulator: 256 floats twice, in one stripe.
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(2048 + Beside(1), 2048 + Beside(1)));
   const CreateShardJobRequest request = plan.CreateRequest("j-7", 1, true);
   EXPECT_EQ(request.job(), "j-7");
   EXPECT_EQ(request.shard(), 1u);
@@ -60,7 +64,7 @@ TEST(JobPlanTest, WorksOutSlicesAndData) {
   sgd.mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
   sgd.mutable_downpour()->set_workers(1);
   ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(sgd, TestCluster(1)));
-  EXPECT_THAT(plan.shard_bytes, ElementsAre(2048));
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(2048 + Beside(2)));
   EXPECT_EQ(plan.replicas, 1u);
 }
 
@@ -73,7 +77,8 @@ TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
   EXPECT_EQ(plan.replicas, 2u);
   EXPECT_EQ(plan.job.sandblaster().chunk_examples(), 10u);
   // 256 floats: parameters and 13 vectors, an int64 for each, 10 bytes for each of 16 lines.
-  EXPECT_THAT(plan.shard_bytes, ElementsAre(256 * (4 * 14 + 8) + 16 * 10, 256 * 64 + 160));
+  EXPECT_THAT(plan.shard_bytes, 
+              ElementsAre(256 * (4 * 14 + 8) + 16 * 10 + Beside(1), 256 * 64 + 160 + Beside(1)));
   // The shards take no job without a rule; this one needs no memory.
   EXPECT_EQ(OptimizerStateSlots(plan.CreateRequest("j-1", 0, false).optimizer()), 0);
   EXPECT_TRUE(plan.CreateRequest("j-1", 0, false).optimizer().has_sgd());
@@ -81,7 +86,7 @@ TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
   *job.mutable_downpour() = TestJob().downpour();
   *job.mutable_stop() = TestJob().stop();
   ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(job, TestCluster(1)));
-  EXPECT_THAT(plan.shard_bytes, ElementsAre(512 * (4 * 15 + 8) + 32 * 10));
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(512 * (4 * 15 + 8) + 32 * 10 + Beside(2)));
   EXPECT_TRUE(plan.CreateRequest("j-1", 0, false).optimizer().has_adagrad());
   job.mutable_sandblaster()->set_sample_examples(1001);
   EXPECT_THAT(JobPlan::Make(job, TestCluster(1)).status(),

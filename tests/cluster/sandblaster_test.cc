@@ -116,6 +116,21 @@ TEST(SandblasterTest, ASampleOfTheTrainingSetIsTheBatch) {
   EXPECT_EQ(Counted(run.end), 21 * evaluations + 1);
 }
 
+TEST(SandblasterTest, EndsAtTheAccuracyThatWasAskedFor) {
+  Job job = BatchJob(20, 200);
+  *job.mutable_test() = SyntheticJob(1, 0).test();
+  job.mutable_sandblaster()->set_evaluate_every_iterations(2);
+  job.mutable_sandblaster()->set_target_accuracy(0.8);
+  Outcome run;
+  ASSERT_NO_FATAL_FAILURE(RunToEnd({.shards = 2, .workers = 2}, job, &run));
+  EXPECT_EQ(run.end.sandblaster().end_reason(), "target_reached");
+  EXPECT_LT(run.trace.size(), 100u);
+  ASSERT_GE(run.end.evaluation_size(), 1);
+  const auto& evaluations = run.end.evaluation();
+  EXPECT_TRUE(std::any_of(evaluations.begin(), evaluations.end(),
+                          [](const auto& evaluation) { return evaluation.test_accuracy() >= 0.8; }));
+}
+
 TEST(SandblasterTest, GoesOnFromTheParametersOfDownpour) {
   Job job = SyntheticJob(2000, 2);
   job.mutable_sandblaster()->set_max_iterations(10);
