@@ -77,7 +77,7 @@ TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
   EXPECT_EQ(plan.replicas, 2u);
   EXPECT_EQ(plan.job.sandblaster().chunk_examples(), 10u);
   // 256 floats: parameters and 13 vectors, an int64 for each, 10 bytes for each of 16 lines.
-  EXPECT_THAT(plan.shard_bytes, 
+  EXPECT_THAT(plan.shard_bytes,
               ElementsAre(256 * (4 * 14 + 8) + 16 * 10 + Beside(1), 256 * 64 + 160 + Beside(1)));
   // The shards take no job without a rule; this one needs no memory.
   EXPECT_EQ(OptimizerStateSlots(plan.CreateRequest("j-1", 0, false).optimizer()), 0);

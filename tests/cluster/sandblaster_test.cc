@@ -127,8 +127,9 @@ TEST(SandblasterTest, EndsAtTheAccuracyThatWasAskedFor) {
   EXPECT_LT(run.trace.size(), 100u);
   ASSERT_GE(run.end.evaluation_size(), 1);
   const auto& evaluations = run.end.evaluation();
-  EXPECT_TRUE(std::any_of(evaluations.begin(), evaluations.end(),
-                          [](const auto& evaluation) { return evaluation.test_accuracy() >= 0.8; }));
+  EXPECT_TRUE(std::any_of(evaluations.begin(), evaluations.end(), [](const auto& evaluation) {
+    return evaluation.test_accuracy() >= 0.8;
+  }));
 }
 
 TEST(SandblasterTest, GoesOnFromTheParametersOfDownpour) {
