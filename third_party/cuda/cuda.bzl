@@ -7,9 +7,9 @@ nvcc is looked for in CUDA_HOME, on PATH and in /usr/local/cuda;
 --repo_env=MONSOON_CUDA=off builds without it on a machine that has one.
 """
 
-# What the kernels are compiled for: machine code for these, and PTX of the
-# newest for what comes after.
-CUDA_ARCHITECTURES = ["80", "90"]
+# What the kernels are compiled for: machine code for these, each of which serves the
+# later ones of its major version too, and PTX for the others.
+CUDA_ARCHITECTURES = ["75", "80", "90", "100", "120"]
 CUDA_PTX = "90"
 
 def cuda_target_defines():

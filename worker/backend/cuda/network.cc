@@ -1,10 +1,13 @@
 #include "worker/backend/cuda/network.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/logging.h"
 #include "common/base/status.h"
 #include "worker/backend/cuda/layers/engine.h"
 #include "worker/nn/check_batch.h"
@@ -28,15 +31,28 @@ absl::Status ToStatus(const ErrorLog& errors, uint32_t device_index) {
       absl::StrCat(where, "; what this GPU held is lost, this replica must leave"));
 }
 
+// For finding faults: MONSOON_CUDA_GRAPHS=off.
+bool GraphsAreOff() {
+  const char* const value = std::getenv("MONSOON_CUDA_GRAPHS");
+  return value != nullptr && std::string(value) == "off";
+}
+
+EngineOptions OptionsFrom(const NetworkSettings& settings) {
+  EngineOptions options{.device_index = settings.device_index,
+                        .memory_limit_bytes = settings.memory_limit_bytes,
+                        .precision = settings.precision};
+  if (GraphsAreOff()) {
+    options.graph_parameters = 0;
+  }
+  return options;
+}
+
 class CudaNetwork : public Network {
  public:
   CudaNetwork(NetworkPlan plan, const NetworkSettings& settings)
       : plan_(std::move(plan)),
         device_index_(settings.device_index),
-        engine_(plan_.layers, plan_.parameter_floats,
-                EngineOptions{.device_index = settings.device_index,
-                              .memory_limit_bytes = settings.memory_limit_bytes,
-                              .precision = settings.precision}) {}
+        engine_(plan_.layers, plan_.parameter_floats, OptionsFrom(settings)) {}
 
   absl::Status status() const { return ToStatus(engine_.errors(), device_index_); }
 
@@ -55,6 +71,10 @@ class CudaNetwork : public Network {
     EngineResult result;
     if (!engine_.Train(ToSamples(batch), key, gradient, &result)) {
       return status();
+    }
+    if (!engine_.graph_failure().empty() && !std::exchange(told_, true)) {
+      LOG(WARNING) << "GPU " << device_index_ << ": " << engine_.graph_failure()
+                   << "; steps run by single launches, small models somewhat slower";
     }
     return StepResult{result.loss_sum / static_cast<double>(batch.examples), result.correct,
                       batch.examples};
@@ -85,6 +105,7 @@ class CudaNetwork : public Network {
   NetworkPlan plan_;
   uint32_t device_index_;
   bool has_parameters_ = false;
+  bool told_ = false;  // that steps are no graphs
   Engine engine_;
 };
 

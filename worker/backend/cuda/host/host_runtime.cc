@@ -39,6 +39,7 @@ HostEvent* Of(CUevent_st* handle) { return reinterpret_cast<HostEvent*>(handle);
 HostGraph* Of(CUgraphExec_st* handle) { return reinterpret_cast<HostGraph*>(handle); }
 
 int fail_after = 0;
+bool fail_capture = false;
 
 // What a device may copy from and to: begin and end. Guarded, since locks of
 // different networks come and go in different threads.
@@ -70,6 +71,8 @@ bool Fails() { return fail_after > 0 && --fail_after == 0; }
 }  // namespace
 
 void FailOnHostAfter(int calls) { fail_after = calls; }
+
+void FailNextCaptureOnHost() { fail_capture = true; }
 
 void EnqueueOnHost(Stream& stream, std::function<void()> work) {
   if (!stream.errors().ok()) {
@@ -226,6 +229,10 @@ void Stream::BeginCapture() {
 Graph Stream::EndCapture() {
   Of(handle_)->capturing = false;
   Graph graph;
+  if (std::exchange(fail_capture, false)) {
+    errors_->Add(ErrorLog::Kind::kDevice, "end of graph capture", "error 901: invalidated");
+    return graph;
+  }
   graph.handle_ =
       reinterpret_cast<CUgraphExec_st*>(new HostGraph{std::exchange(Of(handle_)->captured, {})});
   return graph;

@@ -16,4 +16,7 @@ void EnqueueOnHost(Stream& stream, std::function<void()> work);
 // its memory would; 0: none. For tests of what follows an error.
 void FailOnHostAfter(int calls);
 
+// Makes the next capture fail, as one does that another call of CUDA broke.
+void FailNextCaptureOnHost();
+
 }  // namespace monsoon::cuda

@@ -89,8 +89,11 @@ Engine::Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats,
   made_ = errors_.ok();
 }
 
-// The device's own objects go while it is the thread's device.
-Engine::~Engine() { SelectDevice(options_.device_index, errors_); }
+// The device's own objects go while it is the thread's device, want of memory or not.
+Engine::~Engine() {
+  errors_.ForgetOutOfMemory();
+  SelectDevice(options_.device_index, errors_);
+}
 
 bool Engine::Skips(size_t layer, bool training) const {
   return layers_[layer] == nullptr || (!training && plans_[layer].kind == LayerKind::kDropout);
@@ -195,6 +198,7 @@ bool Engine::Prepare(uint64_t examples) {
   }
   // Graphs hold the old addresses. The old buffers go first.
   graphs_.clear();
+  seen_.clear();
   capacity_ = 0;
   outputs_.clear();
   const auto allocate = [&](Buffer& buffer, Buffer::Place place, uint64_t bytes) {
@@ -262,8 +266,8 @@ bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
   while (true) {
     control.loss_scale = scale;
     control.inverse_loss_scale = 1.0f / scale;
-    if (parameter_floats_ <= options_.graph_parameters) {
-      RunAsGraph(kind, samples.examples);
+    if (const CapturedStep* const step = FindGraph(kind != StepKind::kEvaluate, samples.examples)) {
+      RunAsGraph(kind, *step);
     } else {
       RunOnStreams(kind, samples.examples);
     }
@@ -415,33 +419,58 @@ void Engine::RunOnStreams(StepKind kind, uint64_t examples) {
   compute_->Synchronize();
 }
 
-void Engine::EnqueueWhole(bool training, uint64_t examples) {
+Engine::CapturedStep* Engine::FindGraph(bool training, uint64_t examples) {
+  if (parameter_floats_ > options_.graph_parameters || !graph_failure_.empty()) {
+    return nullptr;
+  }
+  const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const CapturedStep& step) {
+    return step.examples == examples && step.training == training;
+  });
+  if (found != graphs_.end()) {
+    graphs_.splice(graphs_.begin(), graphs_, found);
+    return &graphs_.front();
+  }
+  // First as it is: what CUDA loads at a first launch must not fall into the capture,
+  // and a size that comes once is not worth one.
+  const std::pair<uint64_t, bool> size(examples, training);
+  if (std::find(seen_.begin(), seen_.end(), size) == seen_.end()) {
+    seen_.push_front(size);
+    if (seen_.size() > kMaxSeen) {
+      seen_.pop_back();
+    }
+    return nullptr;
+  }
+  return Capture(training, examples);
+}
+
+Engine::CapturedStep* Engine::Capture(bool training, uint64_t examples) {
+  const std::lock_guard<std::mutex> alone(CaptureMutex());
+  compute_->BeginCapture();
   EnqueueForward(examples, training, false);
   if (training) {
     EnqueueBackward(examples, false);
   }
   compute_->CopyToHost(pinned_sums_.as<void>(), sums_.as<void>(), sizeof(StepSums));
+  Graph graph = compute_->EndCapture();
+  if (!errors_.ok()) {
+    graph_failure_ = errors_.TakeCaptureError();
+    graphs_.clear();
+    return nullptr;
+  }
+  graphs_.push_front(CapturedStep{examples, training, std::move(graph)});
+  if (graphs_.size() > kMaxGraphs) {
+    graphs_.pop_back();
+  }
+  return &graphs_.front();
 }
 
-void Engine::RunAsGraph(StepKind kind, uint64_t examples) {
+void Engine::RunAsGraph(StepKind kind, const CapturedStep& step) {
   for (size_t i = 0; i < transfers_.size(); ++i) {
     UploadLayer(i);
   }
   // Uploads come in order: the last covers all.
   compute_->Wait(transfers_.back().uploaded);
-  const bool training = kind != StepKind::kEvaluate;
-  const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const CapturedStep& step) {
-    return step.examples == examples && step.training == training;
-  });
-  const bool captured = found != graphs_.end();
-  if (captured) {
-    graphs_.splice(graphs_.begin(), graphs_, found);
-    compute_->Launch(graphs_.front().graph);
-  } else {
-    // First as it is: what CUDA loads at a first launch must not fall into the
-    // capture.
-    EnqueueWhole(training, examples);
-  }
+  compute_->Launch(step.graph);
   // Not in the graph: where it goes is the caller's choice in each step.
   if (kind == StepKind::kTrain) {
     compute_->CopyToHost(download_to_, gradient_.as<void>(), parameter_floats_ * sizeof(float));
@@ -449,19 +478,6 @@ void Engine::RunAsGraph(StepKind kind, uint64_t examples) {
   compute_->Synchronize();
   for (size_t i = 0; i < plans_.size() && kind == StepKind::kTrain && errors_.ok(); ++i) {
     CopyOut(i);
-  }
-  if (captured || !errors_.ok()) {
-    return;
-  }
-  const std::lock_guard<std::mutex> alone(CaptureMutex());
-  compute_->BeginCapture();
-  EnqueueWhole(training, examples);
-  Graph graph = compute_->EndCapture();
-  if (errors_.ok()) {
-    graphs_.push_front(CapturedStep{examples, training, std::move(graph)});
-    if (graphs_.size() > kMaxGraphs) {
-      graphs_.pop_back();
-    }
   }
 }
 

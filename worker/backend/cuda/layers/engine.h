@@ -3,7 +3,8 @@
 // it.
 //
 // A step of a model up to EngineOptions::graph_parameters floats is one captured graph per
-// batch size: launches would cost more than the work. A larger one runs on three
+// batch size, from its second step on: launches would cost more than the work. Where a
+// step cannot be captured it runs like a larger one. That runs on three
 // streams: parameters are uploaded layer by layer while the layers before
 // compute, and each layer's gradient is downloaded while those before it
 // compute. Both forms enqueue the same kernels and give the same bits.
@@ -28,6 +29,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/backend/cuda/kernels/gemm.h"
@@ -92,6 +94,9 @@ class Engine {
   // Bytes of parameters and gradients that the host has copied so far.
   uint64_t host_copied_bytes() const { return host_copied_bytes_; }
 
+  // Why steps are no graphs; empty: they are, or never were to be.
+  const std::string& graph_failure() const { return graph_failure_; }
+
   // Steps repeated with a smaller loss scale so far.
   uint64_t repeated_steps() const { return repeated_steps_; }
 
@@ -99,6 +104,7 @@ class Engine {
   // kMaxSequences of the CPU backend: a batch size, its tail, the same two for
   // evaluation, twice.
   static constexpr size_t kMaxGraphs = 8;
+  static constexpr size_t kMaxSeen = 32;
 
   enum class StepKind { kEvaluate, kTrain, kTrainOnDevice };
   struct CapturedStep {
@@ -122,9 +128,11 @@ class Engine {
   bool Run(StepKind kind, const Samples& samples, const StepKey& key, std::span<float> gradient,
            EngineResult* result);
   void Stage(const Samples& samples, const StepKey& key);
-  void RunAsGraph(StepKind kind, uint64_t examples);
+  // The graph of such a step; null, the first time, and where it cannot be captured.
+  CapturedStep* FindGraph(bool training, uint64_t examples);
+  CapturedStep* Capture(bool training, uint64_t examples);
+  void RunAsGraph(StepKind kind, const CapturedStep& step);
   void RunOnStreams(StepKind kind, uint64_t examples);
-  void EnqueueWhole(bool training, uint64_t examples);
   // Waits for all streams, after an error too.
   void Drain();
   // `buffer`, pinned, with room for the whole vector; made when first needed.
@@ -171,8 +179,10 @@ class Engine {
 
   std::unique_ptr<Stream> compute_, upload_, download_;
   std::unique_ptr<Gemm> gemm_;
-  std::vector<Transfer> transfers_;  // of each layer
-  std::list<CapturedStep> graphs_;   // most recently used first
+  std::vector<Transfer> transfers_;            // of each layer
+  std::list<CapturedStep> graphs_;             // most recently used first
+  std::list<std::pair<uint64_t, bool>> seen_;  // examples and training, newest first
+  std::string graph_failure_;
 };
 
 }  // namespace monsoon::cuda

@@ -14,6 +14,10 @@
 #include "worker/backend/cuda/host/test_device.h"
 #include "worker/backend/cuda/layers/test_network.h"
 
+#ifdef MONSOON_HOST_STAND_IN
+#include "worker/backend/cuda/host/host_runtime.h"
+#endif
+
 namespace monsoon::cuda {
 namespace {
 
@@ -117,8 +121,8 @@ class EngineLayersTest : public ::testing::TestWithParam<Case> {
 TEST_P(EngineLayersTest, EqualsTheReferenceForAnyBatch) {
   for (const EngineOptions& options : {EngineOptions{}, OnStreams()}) {
     Pair pair(GetParam().network, options);
-    // Growing and shrinking; the second 7 launches a graph.
-    for (const uint64_t examples : {1, 7, 7, 33, 2}) {
+    // Growing and shrinking; the second of a size is captured and launched.
+    for (const uint64_t examples : {1, 7, 7, 7, 33, 2}) {
       SCOPED_TRACE(examples);
       const TestData data(pair.network, examples, examples);
       pair.ExpectSameStep(data.All(), StepKey{1, 2, examples}, kFloat32Tolerance);
@@ -382,6 +386,22 @@ TEST_F(EngineTest, PageLockedMemoryIsNotCopiedByTheHost) {
     }
   }
 }
+
+#ifdef MONSOON_HOST_STAND_IN
+// The step is computed all the same, and the reason is kept.
+TEST_F(EngineTest, AStepThatCannotBeCapturedRunsOnStreams) {
+  Pair pair(testing::Mlp());
+  const TestData data(pair.network, 8, 1);
+  pair.ExpectSameStep(data.All(), {}, kFloat32Tolerance);
+  FailNextCaptureOnHost();
+  pair.ExpectSameStep(data.All(), {}, kFloat32Tolerance);
+  EXPECT_NE(pair.engine.graph_failure().find("error 901"), std::string::npos)
+      << pair.engine.graph_failure();
+  pair.Set(pair.network.Parameters(8));
+  pair.ExpectSameStep(data.All(), {}, kFloat32Tolerance);
+  pair.ExpectSameEvaluation(data.All(), kFloat32Tolerance);
+}
+#endif
 
 TEST_F(EngineTest, NonFiniteParametersGiveANonFiniteLoss) {
   for (const Precision precision : {Precision::kFloat32, Precision::kFloat16}) {

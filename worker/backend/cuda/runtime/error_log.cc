@@ -1,5 +1,7 @@
 #include "worker/backend/cuda/runtime/error_log.h"
 
+#include <utility>
+
 namespace monsoon::cuda {
 
 void ErrorLog::Add(Kind kind, const std::string& what, const std::string& reason) {
@@ -15,6 +17,11 @@ void ErrorLog::ForgetOutOfMemory() {
     kind_ = Kind::kNone;
     message_.clear();
   }
+}
+
+std::string ErrorLog::TakeCaptureError() {
+  kind_ = Kind::kNone;
+  return std::exchange(message_, {});
 }
 
 }  // namespace monsoon::cuda

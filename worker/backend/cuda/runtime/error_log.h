@@ -35,6 +35,9 @@ class ErrorLog {
 
   // Memory may be there for a smaller batch; other kinds are not forgotten.
   void ForgetOutOfMemory();
+  // Ends a capture: what it noted, if anything, is returned and forgotten, since
+  // nothing of it has run. An error of the device shows again at the next call.
+  std::string TakeCaptureError();
 
  private:
   Kind kind_ = Kind::kNone;
