@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
@@ -45,8 +46,27 @@ struct Endpoint {
   }
 };
 
+// Both addresses of localhost.
+std::vector<Endpoint> Loopbacks(uint16_t port) {
+  Endpoint six, four;
+  auto* const in6 = reinterpret_cast<sockaddr_in6*>(&six.address);
+  in6->sin6_family = AF_INET6;
+  in6->sin6_addr = in6addr_loopback;
+  in6->sin6_port = htons(port);
+  six.length = sizeof(sockaddr_in6);
+  auto* const in4 = reinterpret_cast<sockaddr_in*>(&four.address);
+  in4->sin_family = AF_INET;
+  in4->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  in4->sin_port = htons(port);
+  four.length = sizeof(sockaddr_in);
+  return {six, four};
+}
+
 // The name's addresses, each once. None for a name that is not found.
 std::vector<Endpoint> Resolve(const Address& address) {
+  if (absl::EqualsIgnoreCase(address.host, "localhost")) {
+    return Loopbacks(address.port);
+  }
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;

@@ -1,6 +1,7 @@
 // Where a server must listen for all who look up its address to find it and nobody
-// else. "localhost" is ::1 and 127.0.0.1 on most machines: gRPC is content with one of
-// them, and a client that takes the other meets whoever listens there.
+// else. For gRPC's clients "localhost" is ::1 and 127.0.0.1, whatever /etc/hosts says; a
+// server of it is content with one of them, and a client that takes the other meets
+// whoever listens there.
 #pragma once
 
 #include <string>
