@@ -3,8 +3,9 @@
 #
 #   ./run_gpu_tests.sh [--benchmark]
 #
-# The last line is `N passed, N failed, N skipped`, GoogleTest cases. Exit 0 when
-# none failed and some passed on the GPU.
+# report.txt beside this script has all that was printed, the machine and the driver:
+# made to be sent back. The last line is `N passed, N failed, N skipped`, GoogleTest
+# cases. Exit 0 when none failed and some passed on the GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -15,6 +16,13 @@ case "${1:-}" in
   -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' run_gpu_tests.sh; exit 0 ;;
   *) echo "run_gpu_tests.sh: unknown argument '$1'; try --help" >&2; exit 2 ;;
 esac
+
+exec > >(tee report.txt) 2>&1
+bin/coordinator version
+date -u +%Y-%m-%d
+{ nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv,noheader ||
+    echo "nvidia-smi does not run"; } 2>/dev/null
+echo "$(uname -sr), $(grep -m1 'model name' /proc/cpuinfo | sed 's/.*: //'), $(nproc) cores"
 
 log="$(mktemp)"
 trap 'rm -f "$log"' EXIT
@@ -40,6 +48,7 @@ done
 if [[ $benchmark -eq 1 ]]; then
   bin/gpu_benchmark || failed=$((failed + 1))
 fi
+echo "report: $PWD/report.txt"
 echo "$passed passed, $failed failed, $skipped skipped"
 # Without a GPU nearly all is skipped.
 [[ $failed -eq 0 && $passed -gt $skipped ]]

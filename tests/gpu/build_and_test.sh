@@ -6,10 +6,14 @@
 #   tests/gpu/build_and_test.sh [--build=DIR] [--sanitize] [--benchmark]
 #
 # --build=DIR  where to build; default $TMPDIR/monsoon-build-gpu, kept for the next time.
-# --sanitize   runs the tests under compute-sanitizer (memcheck) as well.
+# --sanitize   runs the tests under compute-sanitizer's four tools as well, each test
+#              for at most ten minutes a tool: memcheck, racecheck and synccheck, whose
+#              findings fail the run, and initcheck, whose findings are only told
+#              (docs/gpu.md says why).
 # --benchmark  runs gpu_benchmark after the tests.
-# The last line is `N passed, N failed, N skipped`, GoogleTest cases. Exit 0 when
-# none failed and some passed; 1 otherwise, so also where there is no GPU.
+# DIR/report.txt has all that was printed, the commit, the machine and the driver: made
+# to be sent back. The last line is `N passed, N failed, N skipped`, GoogleTest cases.
+# Exit 0 when none failed and some passed; 1 otherwise, so also where there is no GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -26,6 +30,13 @@ for argument in "$@"; do
   esac
 done
 
+mkdir -p "$build"
+exec > >(tee "$build/report.txt") 2>&1
+echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $(date -u +%Y-%m-%d)"
+{ nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv,noheader ||
+    echo "nvidia-smi does not run"; } 2>/dev/null
+echo "$(uname -sr), $(grep -m1 'model name' /proc/cpuinfo | sed 's/.*: //'), $(nproc) cores"
+
 cmake -S worker/backend/cuda -B "$build" >/dev/null
 cmake --build "$build" -j "$(nproc)"
 
@@ -38,12 +49,13 @@ count() { grep -cE "^\[ +$1 +\] .* \([0-9]+ ms\)$" "$2" || true; }
 run_tests() {
   local name log="$build/test.log" code
   for name in operations_test kernels_test pool_test engine_test device_error_test; do
-    # A broken access is what the last one is about.
-    [[ $# -eq 0 || "$name" != device_error_test ]] || continue
+    # Nothing to look at: the first needs no GPU, and a broken access is what the last
+    # one is about.
+    [[ $# -eq 0 || ("$name" != operations_test && "$name" != device_error_test) ]] || continue
     echo "== $* $name"
     code=0
     "$@" "$build/$name" >"$log" 2>&1 || code=$?
-    grep -E "Failure|FAILED|SKIPPED|error|ERROR SUMMARY" "$log" | head -40 || true
+    grep -E "Failure|FAILED|SKIPPED|error|SUMMARY" "$log" | head -40 || true
     local ok bad
     ok="$(count OK "$log")"
     bad="$(count FAILED "$log")"
@@ -60,13 +72,18 @@ run_tests() {
 
 run_tests
 if [[ $sanitize -eq 1 ]]; then
-  # Tests ask for a device that is not there, so errors of calls are no finding.
   PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin"
-  run_tests compute-sanitizer --report-api-errors no --error-exitcode=99
+  for tool in memcheck racecheck synccheck initcheck; do
+    # Tests ask for a device that is not there, so errors of calls are no finding.
+    checked=(timeout 600 compute-sanitizer --tool "$tool" --report-api-errors no)
+    [[ $tool == initcheck ]] || checked+=(--error-exitcode=99)
+    run_tests "${checked[@]}"
+  done
 fi
 if [[ $benchmark -eq 1 ]]; then
   "$build/gpu_benchmark" || failed=$((failed + 1))
 fi
+echo "report: $build/report.txt"
 echo "$passed passed, $failed failed, $skipped skipped"
 # operations_test needs no GPU; a run in which all else was skipped shows nothing.
 [[ $failed -eq 0 && $passed -gt 0 && $skipped -eq 0 ]]
