@@ -1,0 +1,115 @@
+// A checkpoint on the disk (docs/checkpoint_format.md): of one job, in one folder, the
+// parts of its generations; a part is what one shard holds, as a safetensors file of
+// pieces of tensors, with a manifest beside it that was written last.
+//
+//   STATE_DIR/jobs/JOB@TERM/ps-I-of-S.gG.eE.safetensors
+//   STATE_DIR/jobs/JOB@TERM/ps-I-of-S.gG.eE.manifest
+//
+// Parts of all shards may lie in one folder (one host, or copied together).
+// Nothing here changes a good part. Errors name the file.
+//
+// Thread safety: functions and const members may run at once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+#include "common/storage/storage.h"
+#include "proto/shard_checkpoint.pb.h"
+
+namespace monsoon {
+
+// Newer ones are refused by name.
+inline constexpr uint32_t kCheckpointFormat = 1;
+
+// STATE_DIR/jobs, and a job's folder in it.
+std::string JobsFolder(const std::string& state_dir);
+std::string JobFolder(const std::string& state_dir, const std::string& job, uint64_t job_term);
+
+// Writes one part. Stripes are added in order; then Finish.
+class PartWriter {
+ public:
+  // `content` has everything but stripes; `layout` is that of content.create.model.
+  // Makes the folder.
+  static absl::StatusOr<std::unique_ptr<PartWriter>> Create(Storage* storage,
+                                                            const std::string& folder,
+                                                            const ParameterLayout& layout,
+                                                            ShardCheckpoint content);
+  virtual ~PartWriter() = default;
+  // The next stripe: its floats and optimizer state (state_slots times as many; state
+  // of slot 0 first) and what else it holds.
+  virtual absl::Status AddStripe(std::span<const float> parameters, std::span<const float> state,
+                                 StripeRecord record) = 0;
+  // What Finish is to store beside the stripes, if it became known meanwhile.
+  virtual ShardCheckpoint* content() = 0;
+  // Syncs the file, renames it, reads it back with all checksums, writes the manifest.
+  // `still_owner` is asked right before each rename: its error ends it. After an error
+  // nothing of the part is left but perhaps a temporary file.
+  virtual absl::StatusOr<CheckpointManifest> Finish(
+      const std::function<absl::Status()>& still_owner) = 0;
+};
+
+// One part that was opened: its manifest, header and record are checked against their
+// checksums; floats are checked by Verify, or as ReadAll reads them.
+class PartReader {
+ public:
+  // By the path of its manifest. DataLoss when a checksum or a length does not hold,
+  // FailedPrecondition for a newer format, NotFound where the file is missing.
+  static absl::StatusOr<std::unique_ptr<PartReader>> Open(const Storage* storage,
+                                                          const std::string& manifest_path);
+  virtual ~PartReader() = default;
+  virtual const CheckpointManifest& manifest() const = 0;
+  virtual const ShardCheckpoint& content() const = 0;
+  virtual const ParameterLayout& layout() const = 0;
+  // The slice of `layout` that it holds.
+  virtual Slice slice() const = 0;
+  // Reads all tensors against their checksums.
+  virtual absl::Status Verify() const = 0;
+  // The slice's floats, padding zero, in `parameters` (slice().size()) and, where the
+  // job has optimizer state and `state` is not empty, in `state`. Checked; DataLoss
+  // leaves their content undefined.
+  virtual absl::Status ReadAll(std::span<float> parameters, std::span<float> state) const = 0;
+};
+
+// What lies in a job's folder.
+struct GenerationParts {
+  uint64_t generation = 0;
+  uint32_t shards = 0;
+  // Manifest paths; [shard], "" where the part is missing. Of several epochs' parts
+  // the newest.
+  std::vector<std::string> manifest;
+  bool complete() const;
+};
+// Newest first. Files that are no parts are passed over. NotFound without the folder.
+absl::StatusOr<std::vector<GenerationParts>> ListGenerations(const Storage* storage,
+                                                             const std::string& folder);
+
+// A whole job from the parts of a generation: for export, evaluation and resume.
+struct LoadedCheckpoint {
+  ShardCheckpoint content;  // of shard 0, without stripes
+  ParameterLayout layout;
+  std::vector<float> parameters;  // layout.size()
+  std::vector<float> state;       // the same, or empty without optimizer state
+  // [shard][stripe] of the map that it was written with.
+  ShardMap map;
+  std::vector<std::vector<uint64_t>> versions;
+  uint64_t bytes = 0;  // on the disk
+};
+// DataLoss names the part that is damaged, NotFound the parts that are missing.
+absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,
+                                                const GenerationParts& parts);
+// The newest complete one of the folder whose parts are all good; `skipped`, if not
+// null, gets a line for each newer one that is not.
+absl::StatusOr<LoadedCheckpoint> LoadNewest(const Storage* storage, const std::string& folder,
+                                            std::vector<std::string>* skipped);
+
+}  // namespace monsoon

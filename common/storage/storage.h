@@ -1,0 +1,74 @@
+// Storage: the file operations that durable state is made of, as an interface, so
+// that tests can let them fail, or cut the power between any two of them.
+//
+// A file's bytes are on the disk once Sync has returned OK, its name once SyncFolder
+// of its folder has; Rename is atomic. Nothing is promised before that: after a power
+// cut any part of what was not synced may be there.
+//
+// Errors name the operation, the path and the system's reason: NotFound for a missing
+// file, ResourceExhausted for a full disk or quota, PermissionDenied, else Unavailable.
+//
+// Thread safety: a Storage may be used by several threads, a file by one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace monsoon {
+
+// A file being written. Destroyed without Close: it is closed.
+class StorageFile {
+ public:
+  virtual ~StorageFile() = default;
+  // All of `bytes` at `offset`, which may lie beyond the end: the gap reads as zeros.
+  virtual absl::Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  virtual absl::Status Sync() = 0;
+};
+
+// A file being read.
+class StorageReader {
+ public:
+  virtual ~StorageReader() = default;
+  virtual uint64_t bytes() const = 0;  // when it was opened
+  // Exactly out.size() bytes; DataLoss where the file ends before.
+  virtual absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
+};
+
+class Storage {
+ public:
+  virtual ~Storage() = default;
+
+  // Makes the file, or empties it. Its folder exists.
+  virtual absl::StatusOr<std::unique_ptr<StorageFile>> Create(const std::string& path) = 0;
+  virtual absl::StatusOr<std::unique_ptr<StorageReader>> Open(const std::string& path) const = 0;
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  // OK where there is none.
+  virtual absl::Status Remove(const std::string& path) = 0;
+  // Only an empty one; OK where there is none.
+  virtual absl::Status RemoveFolder(const std::string& path) = 0;
+  // With the folders above it; OK where it is there.
+  virtual absl::Status MakeFolder(const std::string& path) = 0;
+  virtual absl::Status SyncFolder(const std::string& path) = 0;
+  // Names in the folder, sorted; folders end with '/'. NotFound where it is missing.
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) const = 0;
+  // Bytes that files may still take.
+  virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path) const = 0;
+
+  // The whole file, at most `limit` bytes: FailedPrecondition if it is longer.
+  absl::StatusOr<std::string> ReadAll(const std::string& path, uint64_t limit) const;
+  // Replaces the file at once or not at all: beside it, synced, renamed, the folder
+  // synced.
+  absl::Status WriteAll(const std::string& path, const std::string& content);
+};
+
+// The system's files. One for the process; never destroyed.
+Storage* PosixStorage();
+
+}  // namespace monsoon
