@@ -62,7 +62,10 @@ int Run(std::span<const char* const> args) {
     return 2;
   }
   LOG(INFO) << "serving on " << (*server)->address() << ", epoch " << (*server)->shard_epoch()
-            << ", kernels " << SimdLevelName();
+            << ", kernels " << SimdLevelName() << ", "
+            << (settings->server.state_dir.empty()
+                    ? "everything in memory only (no state_dir)"
+                    : absl::StrCat("checkpoints in ", settings->server.state_dir));
   std::optional<int> signal;
   while (!signal.has_value()) {
     signal = signals->WaitFor(absl::Hours(1));

@@ -5,9 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
+#include "common/storage/storage.h"
 #include "common/transport/frame_listener.h"
+#include "ps_server/checkpoint/checkpoint_keeper.h"
+#include "ps_server/checkpoint/state_folder.h"
 #include "ps_server/server/service.h"
 #include "ps_server/server/shard_frame_handler.h"
 #include "ps_server/shard/shard.h"
@@ -24,14 +29,29 @@ uint64_t RandomEpoch() {
   return shard_epoch;
 }
 
+// Null without a folder.
+std::unique_ptr<CheckpointKeeper> MakeKeeper(const PsServerOptions& options,
+                                             const StateFolder* folder) {
+  if (folder == nullptr) {
+    return nullptr;
+  }
+  return std::make_unique<CheckpointKeeper>(
+      CheckpointKeeperOptions{folder->state_dir(), options.task, options.keep_ended_jobs,
+                              [folder] { return folder->CheckOwner(); }},
+      PosixStorage());
+}
+
 class GrpcPsServer final : public PsServer {
  public:
-  explicit GrpcPsServer(const PsServerOptions& options)
-      : shard_epoch_(RandomEpoch()),
+  // `folder` is null for a server in memory only.
+  GrpcPsServer(const PsServerOptions& options, std::unique_ptr<StateFolder> folder)
+      : folder_(std::move(folder)),
+        shard_epoch_(folder_ == nullptr ? RandomEpoch() : folder_->epoch()),
         shard_({options.cluster, options.task, shard_epoch_, options.memory_limit_bytes}),
+        keeper_(MakeKeeper(options, folder_.get())),
         handler_(&shard_),
         listener_(&handler_, {options.message_memory_bytes, options.fault, options.shared_memory}) {
-    service_ = ParameterServerService::Create(&shard_, listener_.frames(),
+    service_ = ParameterServerService::Create(&shard_, keeper_.get(), listener_.frames(),
                                               options.message_memory_bytes, listener_.offer());
   }
 
@@ -46,17 +66,28 @@ class GrpcPsServer final : public PsServer {
   ShardStatusReply GetStatus() const override {
     absl::StatusOr<ShardStatusReply> status = shard_.GetStatus({});
     CHECK_OK(status.status());
+    if (keeper_ != nullptr) {
+      keeper_->FillStatus(&*status);
+    }
     return *std::move(status);
   }
 
   void Drain(absl::Duration grace) override {
     shard_.StartDraining();
     listener_.Drain(grace);
+    if (keeper_ == nullptr) {
+      return;
+    }
+    if (const absl::Status status = keeper_->Flush(grace); !status.ok()) {
+      LOG(ERROR) << "checkpoints: " << status.message();
+    }
   }
 
  private:
+  const std::unique_ptr<StateFolder> folder_;  // null: in memory only
   const uint64_t shard_epoch_;
   Shard shard_;
+  const std::unique_ptr<CheckpointKeeper> keeper_;  // null without a folder; holds jobs of shard_
   ShardFrameHandler handler_;
   std::unique_ptr<ParameterServerService> service_;  // served by listener_ to its end
   FrameListener listener_;
@@ -70,7 +101,19 @@ absl::StatusOr<std::unique_ptr<PsServer>> PsServer::Start(const PsServerOptions&
     return absl::FailedPreconditionError(
         absl::StrCat(name, ": --fault is for loopback addresses only, not ", options.address));
   }
-  auto server = std::make_unique<GrpcPsServer>(options);
+  std::unique_ptr<StateFolder> folder;
+  if (!options.state_dir.empty()) {
+    absl::StatusOr<std::unique_ptr<StateFolder>> opened =
+        StateFolder::Open(PosixStorage(), options.state_dir, options.task,
+                          absl::ToUnixMicros(Clock::Real()->WallTime()));
+    if (!opened.ok()) {
+      return Annotate(opened.status(), absl::StrCat(name,
+                                                    ": cannot keep its state (another "
+                                                    "--state_dir, or \"\" for memory only)"));
+    }
+    folder = *std::move(opened);
+  }
+  auto server = std::make_unique<GrpcPsServer>(options, std::move(folder));
   if (const absl::Status status = server->Listen(options); !status.ok()) {
     return Annotate(status, name);
   }

@@ -22,12 +22,16 @@ struct PsServerOptions {
   FaultOptions fault;
   // Offers the data plane in shared memory too, to clients on the same host.
   bool shared_memory = true;
+  // Where it keeps checkpoints and its epoch; "": in memory only.
+  std::string state_dir;
+  uint32_t keep_ended_jobs = 20;
 };
 
 class PsServer {
  public:
-  // Binds and serves, with an epoch of its own. Errors name ps/TASK and the
-  // address. Faults are refused where other machines can reach the server.
+  // Binds and serves, with an epoch of its own. Errors name ps/TASK, and the
+  // address or the state folder; FailedPrecondition for a folder that another process
+  // holds. Faults are refused where other machines can reach the server.
   static absl::StatusOr<std::unique_ptr<PsServer>> Start(const PsServerOptions& options);
   // Stops at once.
   virtual ~PsServer() = default;
@@ -40,8 +44,9 @@ class PsServer {
   // What the shard holds and has counted; also after Drain.
   virtual ShardStatusReply GetStatus() const = 0;
 
-  // Refuses new pushes, finishes and acknowledges those being applied, then
-  // stops. Blocks `grace` at most, and a little.
+  // Refuses new pushes, finishes and acknowledges those being applied, writes
+  // generations of jobs that have one, then stops. Blocks `grace` at most for each of
+  // the two, and a little.
   virtual void Drain(absl::Duration grace) = 0;
 };
 

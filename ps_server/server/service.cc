@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/status.h"
 #include "common/transport/frame/faulty_call.h"
 #include "common/transport/grpc/status_conversion.h"
 #include "proto/parameter_server.grpc.pb.h"
@@ -27,8 +28,8 @@ uint64_t ResidentBytes() {
 
 class GrpcService final : public ParameterServerService, public ParameterServer::Service {
  public:
-  GrpcService(Shard* shard, FrameServer* frames, uint64_t message_memory_bytes,
-              const SharedMemoryOffer& shared_memory);
+  GrpcService(Shard* shard, CheckpointKeeper* keeper, FrameServer* frames,
+              uint64_t message_memory_bytes, const SharedMemoryOffer& shared_memory);
 
   grpc::Service* service() override { return this; }
 
@@ -42,6 +43,8 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
                            OpenSessionReply* reply) override;
   grpc::Status CloseSession(grpc::ServerContext* context, const CloseSessionRequest* request,
                             CloseSessionReply* reply) override;
+  grpc::Status Checkpoint(grpc::ServerContext* context, const CheckpointRequest* request,
+                          CheckpointReply* reply) override;
   grpc::Status Vector(grpc::ServerContext* context, const VectorRequest* request,
                       VectorReply* reply) override;
 
@@ -50,15 +53,20 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
   template <typename Serve>
   grpc::Status Control(Serve serve);
 
+  absl::Status DeleteJob(const DeleteShardJobRequest& request);
+  absl::Status OrderCheckpoint(const CheckpointRequest& request);
+
   Shard* const shard_;
+  CheckpointKeeper* const keeper_;  // null: in memory only
   FrameServer* const frames_;
   const uint64_t message_memory_bytes_;
   const SharedMemoryOffer shared_memory_;
 };
 
-GrpcService::GrpcService(Shard* shard, FrameServer* frames, uint64_t message_memory_bytes,
-                         const SharedMemoryOffer& shared_memory)
+GrpcService::GrpcService(Shard* shard, CheckpointKeeper* keeper, FrameServer* frames,
+                         uint64_t message_memory_bytes, const SharedMemoryOffer& shared_memory)
     : shard_(shard),
+      keeper_(keeper),
       frames_(frames),
       message_memory_bytes_(message_memory_bytes),
       shared_memory_(shared_memory) {}
@@ -75,6 +83,9 @@ grpc::Status GrpcService::GetStatus(grpc::ServerContext*, const ShardStatusReque
     absl::StatusOr<ShardStatusReply> result = shard_->GetStatus(*request);
     if (result.ok()) {
       *reply = *std::move(result);
+      if (keeper_ != nullptr) {
+        keeper_->FillStatus(reply);
+      }
       reply->set_pid(static_cast<uint32_t>(getpid()));
       reply->set_rss_bytes(ResidentBytes());
       reply->set_message_memory_bytes(message_memory_bytes_);
@@ -99,8 +110,28 @@ grpc::Status GrpcService::CreateJob(grpc::ServerContext*, const CreateShardJobRe
 
 grpc::Status GrpcService::DeleteJob(grpc::ServerContext*, const DeleteShardJobRequest* request,
                                     DeleteShardJobReply*) {
-  return Control(
-      [&] { return shard_->DeleteJob(request->job(), request->job_term(), request->term()); });
+  return Control([&] { return DeleteJob(*request); });
+}
+
+absl::Status GrpcService::DeleteJob(const DeleteShardJobRequest& request) {
+  RETURN_IF_ERROR(shard_->DeleteJob(request.job(), request.job_term(), request.term()));
+  return keeper_ == nullptr ? absl::OkStatus() : keeper_->Delete(request.job(), request.job_term());
+}
+
+absl::Status GrpcService::OrderCheckpoint(const CheckpointRequest& request) {
+  ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartCheckpoint(request));
+  if (keeper_ == nullptr) {
+    return absl::FailedPreconditionError("this parameter server has no state folder");
+  }
+  return keeper_->Order(std::move(job), request);
+}
+
+grpc::Status GrpcService::Checkpoint(grpc::ServerContext*, const CheckpointRequest* request,
+                                     CheckpointReply* reply) {
+  return Control([&]() -> absl::Status {
+    reply->set_shard_epoch(shard_->shard_epoch());
+    return OrderCheckpoint(*request);
+  });
 }
 
 grpc::Status GrpcService::OpenSession(grpc::ServerContext*, const OpenSessionRequest* request,
@@ -141,9 +172,9 @@ grpc::Status GrpcService::Vector(grpc::ServerContext*, const VectorRequest* requ
 }  // namespace
 
 std::unique_ptr<ParameterServerService> ParameterServerService::Create(
-    Shard* shard, FrameServer* frames, uint64_t message_memory_bytes,
+    Shard* shard, CheckpointKeeper* keeper, FrameServer* frames, uint64_t message_memory_bytes,
     const SharedMemoryOffer& shared_memory) {
-  return std::make_unique<GrpcService>(shard, frames, message_memory_bytes, shared_memory);
+  return std::make_unique<GrpcService>(shard, keeper, frames, message_memory_bytes, shared_memory);
 }
 
 }  // namespace monsoon

@@ -9,6 +9,7 @@
 
 #include "common/transport/frame/frame_server.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/checkpoint/checkpoint_keeper.h"
 #include "ps_server/shard/shard.h"
 
 namespace grpc {
@@ -19,9 +20,11 @@ namespace monsoon {
 
 class ParameterServerService {
  public:
-  // `shard` and `frames` outlive the service. `shared_memory` is what status
-  // replies offer; a default one: nothing.
-  static std::unique_ptr<ParameterServerService> Create(Shard* shard, FrameServer* frames,
+  // `shard`, `keeper` and `frames` outlive the service. `keeper` is null for a server
+  // in memory only. `shared_memory` is what status replies offer; a default one:
+  // nothing.
+  static std::unique_ptr<ParameterServerService> Create(Shard* shard, CheckpointKeeper* keeper,
+                                                        FrameServer* frames,
                                                         uint64_t message_memory_bytes,
                                                         const SharedMemoryOffer& shared_memory);
   virtual ~ParameterServerService() = default;

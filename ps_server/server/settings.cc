@@ -26,6 +26,7 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   std::string cluster_file =
       environment != nullptr ? environment : "configs/cluster/localhost.textproto";
   std::string fault;
+  std::vector<std::string> state_dir;
   uint32_t task_index = kNoTask;
   bool die_with_parent = false;  // main looked at it before
   FlagSet flags("ps_server --cluster=FILE --task=N [flags]\nHolds slice N of every job's model.");
@@ -35,6 +36,8 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   flags.Add("address", &settings.server.address, "listen here instead of the file's address");
   flags.Add("port_file", &settings.port_file, "write the address here once it is served");
   flags.Add("insecure", &settings.server.insecure, "allow an address that others can reach");
+  flags.Add("state_dir", &state_dir,
+            "keep checkpoints here instead of the file's state_dir; empty: in memory only");
   flags.Add("fault", &fault, "faults for tests: delay_ms=20,drop=0.01,seed=1");
   AddLogFlags(&flags, &settings.log);
   flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
@@ -64,6 +67,13 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   settings.server.cluster = cluster.name();
   settings.server.memory_limit_bytes = uint64_t{task.memory_limit_mib()} << 20;
   settings.server.message_memory_bytes = uint64_t{task.message_memory_mib()} << 20;
+  settings.server.keep_ended_jobs = cluster.keep_ended_jobs();
+  if (state_dir.empty()) {
+    ASSIGN_OR_RETURN(settings.server.state_dir,
+                     ResolveStateDir(cluster, cluster_file, &ReadEnvironment));
+  } else {
+    settings.server.state_dir = state_dir.back();
+  }
   if (settings.server.address.empty()) {
     settings.server.address = task.address();
   }

@@ -1,7 +1,6 @@
 #include "ps_server/shard/session_table.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -14,16 +13,15 @@ std::string NotOpen(SessionId session) {
 }
 
 absl::StatusOr<SessionTable::Opening> SessionTable::PlanOpen(SessionId session) const {
-  if (closed_.contains(session)) {
-    return absl::FailedPreconditionError(absl::StrCat("the session of worker/", session.worker, "#",
-                                                      session.incarnation, " was closed"));
-  }
   // The newest incarnation known, open or closed.
   Opening opening;
   uint64_t newest = 0;
-  const auto newer = closed_.upper_bound(SessionId{session.worker, UINT64_MAX});
-  if (newer != closed_.begin() && std::prev(newer)->first.worker == session.worker) {
-    newest = std::prev(newer)->first.incarnation;
+  if (const auto closed = closed_.find(session.worker); closed != closed_.end()) {
+    newest = closed->second.incarnation;
+    if (newest == session.incarnation) {
+      return absl::FailedPreconditionError(absl::StrCat("the session of worker/", session.worker,
+                                                        "#", session.incarnation, " was closed"));
+    }
   }
   if (const auto open = open_.find(session.worker); open != open_.end()) {
     if (open->second == session.incarnation) {
@@ -56,12 +54,18 @@ void SessionTable::RecordClose(SessionId session, uint64_t applied) {
   if (IsOpen(session)) {
     open_.erase(session.worker);
   }
-  closed_.emplace(session, applied);
+  const auto [closed, is_new] = closed_.try_emplace(session.worker);
+  if (is_new || session.incarnation > closed->second.incarnation) {
+    closed->second = {session.incarnation, applied};
+  }
 }
 
 std::optional<uint64_t> SessionTable::ClosedApplied(SessionId session) const {
-  const auto closed = closed_.find(session);
-  return closed == closed_.end() ? std::nullopt : std::make_optional(closed->second);
+  const auto closed = closed_.find(session.worker);
+  if (closed == closed_.end() || closed->second.incarnation < session.incarnation) {
+    return std::nullopt;
+  }
+  return closed->second.incarnation == session.incarnation ? closed->second.applied : 0;
 }
 
 }  // namespace monsoon

@@ -1,6 +1,7 @@
 // SessionTable: which sessions a job has had on this shard. A worker has at
 // most one open session, and its incarnations only grow: a session that was
-// closed or overtaken never opens again.
+// closed or overtaken never opens again. Of each worker the highest incarnation that
+// was closed is remembered, so memory grows with workers and not with their lives.
 //
 // A pure state machine. Thread safety: none; the job's lock guards it.
 #pragma once
@@ -37,18 +38,27 @@ class SessionTable {
   void RecordOpen(SessionId session);
 
   bool IsOpen(SessionId session) const;
-  // Closes it, opened before or not; `applied` records is what it will always
-  // be reported with.
+  // Closes it, opened before or not; `applied` records is what it will be reported
+  // with until a higher incarnation is closed.
   void RecordClose(SessionId session, uint64_t applied);
-  // Set for a session that was closed.
+  // Set for a session that was closed; 0 for one below the highest.
   std::optional<uint64_t> ClosedApplied(SessionId session) const;
 
+  // Something is remembered of the worker.
+  bool Knows(uint32_t worker) const { return open_.contains(worker) || closed_.contains(worker); }
   // Whether any session was ever opened.
   bool had_session() const { return had_session_; }
 
+  struct Closed {
+    uint64_t incarnation = 0;
+    uint64_t applied = 0;
+  };
+  // By worker.
+  const std::map<uint32_t, Closed>& closed() const { return closed_; }
+
  private:
   std::map<uint32_t, uint64_t> open_;  // worker -> incarnation
-  std::map<SessionId, uint64_t> closed_;
+  std::map<uint32_t, Closed> closed_;
   bool had_session_ = false;
 };
 

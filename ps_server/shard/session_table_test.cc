@@ -31,12 +31,34 @@ TEST(SessionTableTest, ClosedAndOvertakenSessionsNeverOpenAgain) {
   table.RecordClose({0, 5}, 42);
   EXPECT_FALSE(table.IsOpen({0, 5}));
   EXPECT_EQ(table.ClosedApplied({0, 5}), 42u);
-  EXPECT_EQ(table.ClosedApplied({0, 4}), std::nullopt);
+  EXPECT_EQ(table.ClosedApplied({0, 4}), 0u);  // older than any that may open
+  EXPECT_EQ(table.ClosedApplied({0, 6}), std::nullopt);
   EXPECT_EQ(table.PlanOpen({0, 5}).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(table.PlanOpen({0, 4}).status().code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_OK(table.PlanOpen({0, 6}));
   ASSERT_OK(table.PlanOpen({1, 1}));  // another worker
   EXPECT_TRUE(table.had_session());
+}
+
+TEST(SessionTableTest, OfEachWorkerTheHighestClosedIncarnationIsRemembered) {
+  SessionTable table;
+  EXPECT_FALSE(table.Knows(2));
+  for (uint64_t incarnation = 1; incarnation <= 50; ++incarnation) {
+    table.RecordOpen({2, incarnation});
+    table.RecordClose({2, incarnation}, 10 * incarnation);
+  }
+  table.RecordClose({2, 7}, 1);  // late, again
+  table.RecordClose({9, 3}, 0);
+  ASSERT_EQ(table.closed().size(), 2u);
+  EXPECT_EQ(table.closed().at(2).incarnation, 50u);
+  EXPECT_EQ(table.closed().at(2).applied, 500u);
+  EXPECT_EQ(table.ClosedApplied({2, 50}), 500u);
+  EXPECT_TRUE(table.Knows(2));
+  for (const uint64_t incarnation : {1u, 7u, 49u, 50u}) {
+    EXPECT_EQ(table.PlanOpen({2, incarnation}).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_OK(table.PlanOpen({2, 51}));
 }
 
 TEST(SessionTableTest, ASessionClosedBeforeItOpenedStaysClosed) {

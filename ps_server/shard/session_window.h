@@ -38,6 +38,8 @@ class SessionWindow {
   uint64_t last() const { return last_; }
   // Records applied; the others up to last() were refused.
   uint64_t applied() const { return applied_; }
+  // Those remembered, rising: (sequence, why).
+  const std::vector<std::pair<uint64_t, std::string>>& refusals() const { return refusals_; }
 
  private:
   const std::pair<uint64_t, std::string>* FindRefusal(uint64_t sequence) const;

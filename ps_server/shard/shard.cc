@@ -213,6 +213,19 @@ absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session,
   return reply;
 }
 
+absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartCheckpoint(const CheckpointRequest& request) {
+  RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(request.term()));
+  if (request.generation() == 0) {
+    return absl::InvalidArgumentError("generations start at 1");
+  }
+  std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
+  if (job == nullptr) {
+    return UnknownJob(request.job());
+  }
+  return job;
+}
+
 absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(request.term()));

@@ -2,7 +2,8 @@
 // clocks, randomness or gRPC. It holds its slice of every job and answers the
 // RPCs of proto/parameter_server.proto and the frames of proto/tensor.proto.
 //
-// It does not talk to other shards and writes nothing to disk. Calls of a coordinator
+// It does not talk to other shards and writes nothing to disk: ps_server/checkpoint
+// does, with what a ShardJob lets it cut. Calls of a coordinator
 // whose life is over are refused by their term (parameter_server.proto).
 //
 // Nothing that a peer sends takes memory which the budget does not count, but for
@@ -60,6 +61,10 @@ class Shard {
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0);
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term = 0);
 
+  // The job that `request` is to be cut from; the caller does that. NotFound, and
+  // FailedPrecondition for a call of an earlier term.
+  absl::StatusOr<std::shared_ptr<ShardJob>> StartCheckpoint(const CheckpointRequest& request);
+
   // One operation on a job's vectors; see VectorStore. ABORTED when the request
   // was meant for an earlier epoch, NotFound for an unknown job.
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request);
@@ -80,6 +85,7 @@ class Shard {
   // as Unavailable; pushes being applied finish.
   void StartDraining() { draining_ = true; }
   bool draining() const { return draining_; }
+  uint64_t shard_epoch() const { return options_.shard_epoch; }
 
   std::shared_ptr<ShardJob> FindJob(const std::string& job, uint64_t job_term = 0) const;
 

@@ -474,6 +474,11 @@ absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCur
         ValidateWriteRecord(facts_, record, rest.first(record.length() / sizeof(float))));
     rest = rest.subspan(record.length() / sizeof(float));
   }
+  if (request.slot() > static_cast<uint32_t>(kernel_->state_slots())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts_.job, ": slot ", request.slot(), ", but its optimizer has ",
+                     kernel_->state_slots(), " float(s) of state for each parameter"));
+  }
   MutexLock lock(&sessions_mutex_);
   if (sessions_.had_session()) {
     return absl::FailedPreconditionError(
@@ -481,12 +486,52 @@ absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCur
   }
   rest = all;
   for (const FetchRecord& record : request.record()) {
-    stripes_[record.stripe()]->Write(rest.first(record.length() / sizeof(float)));
+    Stripe* const stripe = stripes_[record.stripe()].get();
+    const std::span<const float> content = rest.first(record.length() / sizeof(float));
+    if (request.slot() == 0) {
+      stripe->Write(content);
+    } else {
+      stripe->WriteState(content);
+    }
+    if (request.set_version()) {
+      stripe->RaiseVersion(record.version());
+    }
     rest = rest.subspan(record.length() / sizeof(float));
   }
   WriteReply reply;
   reply.set_stripes(static_cast<uint32_t>(request.record_size()));
   return reply;
+}
+
+StripeRecord ShardJob::CutStripe(uint32_t stripe, std::span<float> parameters,
+                                 std::span<float> state) const {
+  return stripes_[stripe]->Cut(parameters, state);
+}
+
+ShardCheckpoint ShardJob::CutJob() const {
+  ShardCheckpoint cut;
+  *cut.mutable_create() = request_;
+  cut.set_shard_epoch(facts_.shard_epoch);
+  cut.set_state_slots(static_cast<uint32_t>(kernel_->state_slots()));
+  {
+    MutexLock lock(&sessions_mutex_);
+    for (const auto& [worker, closed] : sessions_.closed()) {
+      ClosedSession* const session = cut.add_closed();
+      session->set_worker(worker);
+      session->set_incarnation(closed.incarnation);
+      session->set_applied(closed.applied);
+    }
+  }
+  cut.set_applied(applied_.load());
+  cut.set_duplicates(duplicates_.load());
+  cut.set_refused(refused_.load());
+  for (const auto& [staleness, count] : staleness_.known()) {
+    StalenessCount* const counted = cut.add_staleness();
+    counted->set_staleness(staleness);
+    counted->set_count(count);
+  }
+  cut.set_staleness_unknown(staleness_.unknown());
+  return cut;
 }
 
 std::string ShardJob::Snapshot() const {

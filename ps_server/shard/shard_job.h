@@ -29,6 +29,7 @@
 #include "common/transport/frame/read_counts.h"
 #include "common/transport/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
+#include "proto/shard_checkpoint.pb.h"
 #include "ps_server/shard/staleness_counts.h"
 #include "ps_server/shard/stripe.h"
 #include "ps_server/shard/validation.h"
@@ -128,10 +129,23 @@ class ShardJob final : private SliceParameters {
   // Bytes of the largest answer frame's payload for such a fetch.
   uint64_t FramePayloadBytes(uint32_t first, uint32_t end) const;
 
-  // Replaces whole stripes, all of them or none. FailedPrecondition once the
-  // job has had a session.
+  // Replaces whole stripes, or their optimizer state, all of them or none.
+  // FailedPrecondition once the job has had a session.
   absl::StatusOr<WriteReply> Write(const WriteRequest& request, ChunkCursor* payload,
                                    AlignedFloats* scratch);
+
+  // What a checkpoint holds beside stripes and what was ordered. Asked for after the
+  // last CutStripe: then a session that was closed meanwhile counts as closed.
+  ShardCheckpoint CutJob() const;
+  // The stripe as of one moment: its floats to `parameters` (its size), its optimizer
+  // state to `state` (state_slots() times that), and what else it holds.
+  StripeRecord CutStripe(uint32_t stripe, std::span<float> parameters,
+                         std::span<float> state) const;
+  uint32_t stripes() const { return static_cast<uint32_t>(stripes_.size()); }
+  size_t stripe_floats(uint32_t stripe) const { return stripes_[stripe]->size(); }
+  int state_slots() const { return kernel_->state_slots(); }
+  // Pushes applied to all stripes together: two cuts with the same sum are the same.
+  uint64_t applied() const { return applied_.load(); }
 
   // Every byte of parameters and optimizer state, for tests.
   std::string Snapshot() const;
@@ -154,8 +168,8 @@ class ShardJob final : private SliceParameters {
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
   void Count(const PushVerdict& verdict);
   uint64_t CloseEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  // Adds to what the job remembers of its sessions for ever.
-  absl::Status ReserveSessionRecord() ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // Of what the job remembers for ever of a worker that it has not seen yet.
+  absl::Status ReserveSessionRecord(uint32_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // The job's, or one of its own for a stripe with biases that do not decay.
   const OptimizerKernel* KernelOf(const ParameterLayout& layout, const Slice& stripe);
   // Adds up the counts of readers that are gone.
@@ -177,7 +191,7 @@ class ShardJob final : private SliceParameters {
   std::vector<std::unique_ptr<Stripe>> stripes_;  // made by Fill
   VectorStore vectors_;
 
-  Mutex sessions_mutex_;
+  mutable Mutex sessions_mutex_;
   SessionTable sessions_ ABSL_GUARDED_BY(sessions_mutex_);
   std::map<SessionId, OpenedSession> opened_ ABSL_GUARDED_BY(sessions_mutex_);
   MemoryBudget::Reservation session_records_ ABSL_GUARDED_BY(sessions_mutex_);

@@ -9,8 +9,8 @@
 namespace monsoon {
 namespace {
 
-// What the job remembers of each session it had, with the allocator's own bytes:
-// nodes of three maps.
+// What the job remembers of each worker that had a session, with the allocator's own
+// bytes: nodes of three maps.
 constexpr uint64_t kSessionRecordBytes = 384;
 
 }  // namespace
@@ -30,7 +30,10 @@ uint64_t ShardJob::CloseEverywhere(SessionId session) {
   return applied;
 }
 
-absl::Status ShardJob::ReserveSessionRecord() {
+absl::Status ShardJob::ReserveSessionRecord(uint32_t worker) {
+  if (sessions_.Knows(worker)) {
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(
       MemoryBudget::Reservation memory,
       budget_->Reserve(kSessionRecordBytes, absl::StrCat("job ", facts_.job), "a session"));
@@ -55,7 +58,7 @@ absl::StatusOr<std::optional<uint64_t>> ShardJob::OpenSession(SessionId session)
       MemoryBudget::Reservation memory,
       budget_->Reserve(stripes_.size() * kSessionStripeBytes, absl::StrCat("job ", facts_.job),
                        absl::StrCat("the session of worker/", session.worker)));
-  RETURN_IF_ERROR(ReserveSessionRecord());
+  RETURN_IF_ERROR(ReserveSessionRecord(session.worker));
   if (opening->overtaken.has_value()) {
     sessions_.RecordClose(*opening->overtaken, CloseEverywhere(*opening->overtaken));
   }
@@ -108,9 +111,7 @@ absl::StatusOr<uint64_t> ShardJob::CloseSession(SessionId session) {
   if (const std::optional<uint64_t> applied = sessions_.ClosedApplied(session)) {
     return *applied;
   }
-  if (!sessions_.IsOpen(session)) {
-    RETURN_IF_ERROR(ReserveSessionRecord());
-  }
+  RETURN_IF_ERROR(ReserveSessionRecord(session.worker));
   const uint64_t applied = CloseEverywhere(session);
   sessions_.RecordClose(session, applied);
   return applied;

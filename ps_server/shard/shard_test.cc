@@ -17,6 +17,7 @@ namespace monsoon {
 namespace {
 
 using ::monsoon::testing::StatusIs;
+using ::testing::_;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Vector = std::vector<float>;
@@ -109,6 +110,140 @@ TEST_F(ShardTest, FillsItsSliceFromTheSeed) {
   Vector expected(kFloats);
   Initialize(*layout, 9, 0, expected);
   EXPECT_EQ(Parameters(), expected);
+}
+
+// What a checkpoint of the job would hold.
+struct Cut {
+  Vector parameters = Vector(kFloats), state = Vector(kFloats);
+  std::vector<StripeRecord> stripes;
+};
+
+Cut CutOf(const ShardJob& job) {
+  Cut cut;
+  for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
+    cut.stripes.push_back(
+        job.CutStripe(stripe, std::span(cut.parameters).subspan(stripe * kStripe, kStripe),
+                      std::span(cut.state).subspan(stripe * kStripe, kStripe)));
+  }
+  return cut;
+}
+
+TEST_F(ShardTest, ACutHoldsFloatsStateVersionsAndWindows) {
+  ASSERT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 3.0f)).verdict(), APPLIED);
+  ASSERT_EQ(PushOne(MakePush(1, 2), Vector(kStripe, -4.0f)).verdict(), APPLIED);
+  Vector bad(kStripe, 1.0f);
+  bad[5] = std::numeric_limits<float>::infinity();
+  ASSERT_EQ(PushOne(MakePush(1, 3), bad).verdict(), REFUSED_INVALID);
+  ASSERT_EQ(PushOne(MakePush(2, 1), Vector(kStripe, 1.0f)).verdict(), APPLIED);
+  const auto job = shard_.FindJob("job-1");
+  const Cut cut = CutOf(*job);
+  EXPECT_EQ(cut.parameters, Parameters());
+  for (size_t i = 0; i < kStripe; ++i) {
+    EXPECT_EQ(cut.state[i], 0.0f);
+    EXPECT_EQ(cut.state[kStripe + i], 25.0f);  // 9 + 16
+    EXPECT_EQ(cut.state[2 * kStripe + i], 1.0f);
+  }
+  ASSERT_EQ(cut.stripes.size(), kStripes);
+  EXPECT_EQ(cut.stripes[0].version(), 0u);
+  EXPECT_EQ(cut.stripes[1].version(), 2u);
+  ASSERT_EQ(cut.stripes[1].session_size(), 1);
+  const SessionWindowRecord& window = cut.stripes[1].session(0);
+  EXPECT_EQ(window.worker(), 1u);
+  EXPECT_EQ(window.incarnation(), 1u);
+  EXPECT_EQ(window.last(), 3u);
+  EXPECT_EQ(window.applied(), 2u);
+  ASSERT_EQ(window.refusal_size(), 1);
+  EXPECT_EQ(window.refusal(0).sequence(), 3u);
+  EXPECT_THAT(window.refusal(0).message(), HasSubstr("inf"));
+
+  ASSERT_OK(shard_.CloseSession(session_));
+  const ShardCheckpoint whole = job->CutJob();
+  EXPECT_EQ(whole.create().SerializeAsString(), job->request().SerializeAsString());
+  EXPECT_EQ(whole.shard_epoch(), kEpoch);
+  EXPECT_EQ(whole.state_slots(), 1u);
+  EXPECT_EQ(whole.applied(), 3u);
+  EXPECT_EQ(whole.refused(), 1u);
+  ASSERT_EQ(whole.closed_size(), 1);
+  EXPECT_EQ(whole.closed(0).worker(), 1u);
+  EXPECT_EQ(whole.closed(0).applied(), 3u);
+  EXPECT_EQ(CutOf(*job).stripes[1].session_size(), 0);
+}
+
+// Writes all of `values` to the new job "job-2".
+absl::Status WriteAll(Shard* shard, CreateShardJobRequest create, uint32_t slot,
+                      const Vector& values, const std::vector<StripeRecord>& stripes) {
+  WriteRequest request;
+  request.set_job(create.job());
+  request.set_layout_hash(create.layout_hash());
+  request.set_slot(slot);
+  request.set_set_version(true);
+  for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+    FetchRecord* const record = request.add_record();
+    record->set_stripe(stripe);
+    record->set_version(stripes[stripe].version());
+    record->set_length(kStripe * sizeof(float));
+  }
+  const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(values))};
+  ChunkCursor cursor(chunks);
+  AlignedFloats scratch(kMaxFramePayloadBytes / sizeof(float));
+  return shard->Write(request, &cursor, &scratch).status();
+}
+
+TEST_F(ShardTest, WrittenStateAndVersionsGoOnAsTheJobTheyCameFrom) {
+  ASSERT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 3.0f)).verdict(), APPLIED);
+  const Cut cut = CutOf(*shard_.FindJob("job-1"));
+  CreateShardJobRequest copy = request_;
+  copy.set_job("job-2");
+  copy.set_written_by_client(true);
+  ASSERT_OK(shard_.CreateJob(copy));
+  ASSERT_OK(WriteAll(&shard_, copy, 0, cut.parameters, cut.stripes));
+  ASSERT_OK(WriteAll(&shard_, copy, 1, cut.state, cut.stripes));
+  EXPECT_EQ(shard_.FindJob("job-2")->Snapshot(), Snapshot());
+  EXPECT_EQ(CutOf(*shard_.FindJob("job-2")).stripes[1].version(), 1u);
+  // A version never goes back.
+  std::vector<StripeRecord> older(kStripes);
+  ASSERT_OK(WriteAll(&shard_, copy, 0, cut.parameters, older));
+  EXPECT_EQ(CutOf(*shard_.FindJob("job-2")).stripes[1].version(), 1u);
+  // The next push does the same to both.
+  session_.set_job("job-2");
+  ASSERT_OK(shard_.OpenSession(session_));
+  EXPECT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 2.0f)).version(), 2u);
+  session_.set_job("job-1");
+  EXPECT_EQ(PushOne(MakePush(1, 2), Vector(kStripe, 2.0f)).version(), 2u);
+  EXPECT_EQ(shard_.FindJob("job-2")->Snapshot(), Snapshot());
+}
+
+TEST_F(ShardTest, RefusesStateThatTheOptimizerDoesNotHave) {
+  CreateShardJobRequest copy = request_;
+  copy.set_job("job-2");
+  copy.set_written_by_client(true);
+  copy.mutable_optimizer()->mutable_sgd()->set_rate(1);
+  ASSERT_OK(shard_.CreateJob(copy));
+  const std::string before = shard_.FindJob("job-2")->Snapshot();
+  EXPECT_THAT(
+      WriteAll(&shard_, copy, 1, Vector(kFloats, 1.0f), std::vector<StripeRecord>(kStripes)),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("slot 1")));
+  EXPECT_EQ(shard_.FindJob("job-2")->Snapshot(), before);
+}
+
+TEST_F(ShardTest, ACheckpointIsFencedAndNamesItsJob) {
+  CheckpointRequest order;
+  order.set_job("job-1");
+  order.set_generation(1);
+  order.set_term(5);
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<ShardJob> job, shard_.StartCheckpoint(order));
+  EXPECT_EQ(job, shard_.FindJob("job-1"));
+  order.set_term(4);
+  EXPECT_THAT(shard_.StartCheckpoint(order),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("obeys the coordinator of term 5")));
+  order.set_term(5);
+  order.set_generation(0);
+  EXPECT_THAT(shard_.StartCheckpoint(order), StatusIs(absl::StatusCode::kInvalidArgument, _));
+  order.set_generation(2);
+  order.set_job("job-9");
+  EXPECT_THAT(shard_.StartCheckpoint(order),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("job-9")));
 }
 
 TEST_F(ShardTest, AppliesAPush) {

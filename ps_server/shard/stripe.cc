@@ -128,6 +128,44 @@ void Stripe::Write(std::span<const float> parameters) {
   std::memcpy(parameters_.data(), parameters.data(), size_ * sizeof(float));
 }
 
+void Stripe::WriteState(std::span<const float> state) {
+  MutexLock lock(&mutex_);
+  CHECK_EQ(state.size(), state_.size());
+  std::ranges::copy(state, state_.data());
+}
+
+void Stripe::RaiseVersion(uint64_t version) {
+  MutexLock lock(&mutex_);
+  if (version > version_) {
+    version_ = version;
+    const StripeWriteScope write(header_);
+    header_->version.store(version_, std::memory_order_relaxed);
+  }
+}
+
+StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) const {
+  CHECK_EQ(parameters.size(), size_);
+  StripeRecord record;
+  MutexLock lock(&mutex_);
+  CHECK_EQ(state.size(), state_.size());
+  std::ranges::copy(parameters_, parameters.begin());
+  std::ranges::copy(state_.span(), state.begin());
+  record.set_version(version_);
+  for (const auto& [id, session] : windows_) {
+    SessionWindowRecord* const window = record.add_session();
+    window->set_worker(id.worker);
+    window->set_incarnation(id.incarnation);
+    window->set_last(session.window.last());
+    window->set_applied(session.window.applied());
+    for (const auto& [sequence, message] : session.window.refusals()) {
+      SessionWindowRecord::Refusal* const refusal = window->add_refusal();
+      refusal->set_sequence(sequence);
+      refusal->set_message(message);
+    }
+  }
+  return record;
+}
+
 void Stripe::OpenSession(SessionId session, SessionSlot slot) {
   MutexLock lock(&mutex_);
   const auto [opened, is_new] = windows_.try_emplace(session, Session{{}, slot, {}});

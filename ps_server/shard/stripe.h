@@ -20,6 +20,7 @@
 #include "common/memory/aligned_floats.h"
 #include "common/optimizer/optimizer.h"
 #include "common/transport/shm/shared_slice.h"
+#include "proto/shard_checkpoint.pb.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/session_window.h"
@@ -65,6 +66,14 @@ class Stripe {
 
   // Replaces the parameters; version and state stay.
   void Write(std::span<const float> parameters);
+  // Replaces the optimizer's state, of StateFloats().
+  void WriteState(std::span<const float> state);
+  // To `version`, unless it is higher already: of a checkpoint that is resumed.
+  void RaiseVersion(uint64_t version);
+
+  // As of this moment: the parameters to `parameters` (size() floats), the state to
+  // `state` (StateFloats()), version and windows of open sessions.
+  StripeRecord Cut(std::span<float> parameters, std::span<float> state) const;
 
   // Readers of the slice find the session's last sequence under `slot`.
   void OpenSession(SessionId session, SessionSlot slot = {});

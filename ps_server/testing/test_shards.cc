@@ -72,6 +72,7 @@ absl::StatusOr<std::unique_ptr<PsServer>> TestShards::StartServer(uint32_t shard
   server.message_memory_bytes = options_.message_memory_bytes;
   server.fault = options_.fault;
   server.shared_memory = options_.shared_memory;
+  server.state_dir = options_.state_dir;
   return PsServer::Start(server);
 }
 

@@ -35,6 +35,8 @@ struct TestShardsOptions {
   Transport transport = Transport::AUTO;
   // Whether the servers offer shared memory.
   bool shared_memory = true;
+  // Of all shards; "": in memory only.
+  std::string state_dir;
 };
 
 struct TestJobOptions {

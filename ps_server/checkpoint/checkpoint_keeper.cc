@@ -1,0 +1,260 @@
+#include "ps_server/checkpoint/checkpoint_keeper.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/process/background_thread.h"
+#include "ps_server/checkpoint/write_part.h"
+
+namespace monsoon {
+namespace {
+
+// Between looks at whether something was ordered, should a wake-up be lost.
+constexpr absl::Duration kIdle = absl::Seconds(10);
+// One stripe is written in far less.
+constexpr absl::Duration kGiveUp = absl::Seconds(30);
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(CheckpointKeeperOptions options, Storage* storage)
+    : options_(std::move(options)), storage_(storage), thread_([this] { Run(); }) {}
+
+CheckpointKeeper::~CheckpointKeeper() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyAll();
+  thread_.join();
+}
+
+CheckpointKeeper::Job* CheckpointKeeper::Find(const JobKey& key) {
+  const auto found = jobs_.find(key);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+void CheckpointKeeper::Enqueue(const JobKey& key, Job* job) {
+  if (!job->waits) {
+    job->waits = true;
+    due_.push_back(key);
+    changed_.NotifyAll();
+  }
+}
+
+absl::Status CheckpointKeeper::Order(std::shared_ptr<ShardJob> slice,
+                                     const CheckpointRequest& order) {
+  const JobKey key{order.job(), order.job_term()};
+  MutexLock lock(&mutex_);
+  Job* job = Find(key);
+  if (job == nullptr) {
+    const std::string folder = JobFolder(options_.state_dir, key.first, key.second);
+    job = &jobs_.try_emplace(key, Job{std::move(slice), KeptParts(folder), {}, false, "", false})
+               .first->second;
+  }
+  if (job->deleted) {
+    return absl::NotFoundError(absl::StrCat("job ", key.first, " is deleted"));
+  }
+  if (job->parts.Has(order.generation())) {
+    return absl::OkStatus();
+  }
+  if (order.generation() < std::max(job->order.generation(), job->parts.generation())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", key.first, ": generation ", order.generation(), " was ordered after ",
+                     std::max(job->order.generation(), job->parts.generation())));
+  }
+  if (order.generation() == job->order.generation() && (writing_ == key || job->waits)) {
+    return absl::OkStatus();
+  }
+  job->order = order;
+  Enqueue(key, job);
+  return absl::OkStatus();
+}
+
+void CheckpointKeeper::FillStatus(ShardStatusReply* reply) const {
+  reply->set_state_dir(options_.state_dir);
+  MutexLock lock(&mutex_);
+  for (ShardJobStatus& status : *reply->mutable_job()) {
+    const auto found = jobs_.find({status.job(), status.job_term()});
+    if (found != jobs_.end()) {
+      status.set_generation(found->second.parts.generation());
+      status.set_disk_bytes(found->second.parts.bytes());
+      status.set_checkpoint_error(found->second.error);
+    }
+  }
+}
+
+absl::Status CheckpointKeeper::Delete(const std::string& name, uint64_t job_term) {
+  const JobKey key{name, job_term};
+  std::vector<PartFiles> all;
+  std::string folder;
+  {
+    MutexLock lock(&mutex_);
+    Job* const job = Find(key);
+    if (job == nullptr) {
+      return absl::OkStatus();
+    }
+    job->deleted = true;
+    std::erase(due_, key);
+    const bool idle = changed_.WaitFor(&mutex_, kGiveUp, [&] {
+      mutex_.AssertHeld();
+      return writing_ != key;
+    });
+    if (!idle) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "job ", name, ": its checkpoint is still being written to ", options_.state_dir));
+    }
+    // A second call may have been faster.
+    if (const Job* const found = Find(key)) {
+      all = found->parts.All();
+      folder = found->parts.folder();
+    }
+  }
+  for (const PartFiles& files : all) {
+    RETURN_IF_ERROR(RemovePart(storage_, files));
+  }
+  if (!folder.empty()) {
+    (void)storage_->RemoveFolder(folder);  // unless another shard has parts there
+  }
+  MutexLock lock(&mutex_);
+  jobs_.erase(key);
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointKeeper::Flush(absl::Duration grace) {
+  MutexLock lock(&mutex_);
+  for (auto& [key, job] : jobs_) {
+    const bool newer = job.slice->applied() != job.parts.applied();
+    if (job.order.generation() == 0 || job.deleted || !newer) {
+      continue;
+    }
+    if (job.parts.Has(job.order.generation()) || writing_ == key) {
+      job.order.set_generation(job.order.generation() + 1);
+      job.order.mutable_context()->set_reason("the server stops");
+    }
+    job.error.clear();
+    Enqueue(key, &job);
+  }
+  WaitForIdle(grace);
+  std::vector<std::string> failed;
+  for (const auto& [key, job] : jobs_) {
+    if (job.waits || writing_ == key || !job.error.empty()) {
+      failed.push_back(absl::StrCat(key.first, " (newest on the disk: ", job.parts.generation(),
+                                    job.error.empty() ? "" : absl::StrCat("; ", job.error), ")"));
+    }
+  }
+  return failed.empty() ? absl::OkStatus()
+                        : absl::DeadlineExceededError(absl::StrCat(
+                              "not all of it could be written: ", absl::StrJoin(failed, ", ")));
+}
+
+bool CheckpointKeeper::AwaitIdle(absl::Duration timeout) {
+  MutexLock lock(&mutex_);
+  return WaitForIdle(timeout);
+}
+
+bool CheckpointKeeper::WaitForIdle(absl::Duration timeout) {
+  return changed_.WaitFor(&mutex_, timeout, [this] {
+    mutex_.AssertHeld();
+    return due_.empty() && writing_.first.empty();
+  });
+}
+
+void CheckpointKeeper::Run() {
+  DoNotPreempt();
+  while (true) {
+    JobKey key;
+    {
+      MutexLock lock(&mutex_);
+      changed_.WaitFor(&mutex_, kIdle, [this] {
+        mutex_.AssertHeld();
+        return stopping_ || !due_.empty();
+      });
+      if (stopping_) {
+        return;
+      }
+      if (due_.empty()) {
+        continue;
+      }
+      key = due_.front();
+      due_.pop_front();
+      writing_ = key;
+      jobs_.at(key).waits = false;
+    }
+    Write(key);
+    {
+      MutexLock lock(&mutex_);
+      writing_ = {};
+    }
+    changed_.NotifyAll();
+  }
+}
+
+void CheckpointKeeper::Write(const JobKey& key) {
+  std::shared_ptr<ShardJob> slice;
+  CheckpointRequest order;
+  bool first = false;
+  {
+    MutexLock lock(&mutex_);
+    const Job& job = jobs_.at(key);  // Delete waits for writing_
+    slice = job.slice;
+    order = job.order;
+    first = job.parts.generation() == 0;
+  }
+  // Before the cut: what is applied meanwhile counts as newer.
+  const uint64_t applied = slice->applied();
+  const absl::StatusOr<CheckpointManifest> manifest =
+      WritePart(storage_, options_.state_dir, *slice, order, options_.check_owner, [&] {
+        MutexLock lock(&mutex_);
+        return !stopping_ && !jobs_.at(key).deleted;
+      });
+  std::vector<PartFiles> garbage;
+  {
+    MutexLock lock(&mutex_);
+    Job& job = jobs_.at(key);
+    const std::string error(manifest.status().message());
+    if (!manifest.ok() && error != job.error) {
+      LOG(WARNING) << "job " << key.first << ": generation " << order.generation()
+                   << " was not written: " << error;
+    }
+    job.error = error;
+    if (manifest.ok()) {
+      garbage = job.parts.Add(*manifest, applied);
+    }
+  }
+  RemoveGarbage(key, std::move(garbage));
+  if (manifest.ok() && first) {
+    Prune();
+  }
+}
+
+void CheckpointKeeper::RemoveGarbage(const JobKey& key, std::vector<PartFiles> garbage) {
+  for (PartFiles& files : garbage) {
+    if (const absl::Status status = RemovePart(storage_, files); !status.ok()) {
+      LOG(WARNING) << "job " << key.first << ": " << status.message();
+      MutexLock lock(&mutex_);
+      jobs_.at(key).parts.NotRemoved(std::move(files));
+    }
+  }
+}
+
+void CheckpointKeeper::Prune() {
+  std::vector<std::string> present;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [key, job] : jobs_) {
+      present.push_back(JobFolder(options_.state_dir, key.first, key.second));
+    }
+  }
+  std::vector<std::string> log;
+  RemoveOldJobs(storage_, options_.state_dir, options_.task, options_.keep_ended_jobs, present,
+                &log);
+  for (const std::string& line : log) {
+    LOG(WARNING) << "checkpoints of ended jobs: " << line;
+  }
+}
+
+}  // namespace monsoon

@@ -1,0 +1,92 @@
+// CheckpointKeeper: writes the generations that the coordinator orders, one after the
+// other in a thread of its own, and knows what is on the disk. The job trains on.
+//
+// Thread safe. Nothing here waits for the disk but Delete and Flush.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/storage/storage.h"
+#include "proto/parameter_server.pb.h"
+#include "ps_server/checkpoint/kept_parts.h"
+#include "ps_server/shard/shard_job.h"
+
+namespace monsoon {
+
+struct CheckpointKeeperOptions {
+  std::string state_dir;
+  uint32_t task = 0;
+  // Jobs that are not in memory whose parts are kept, the newest.
+  size_t keep_ended_jobs = 20;
+  // Whether this life may still put files in place (StateFolder::CheckOwner).
+  std::function<absl::Status()> check_owner;
+};
+
+class CheckpointKeeper {
+ public:
+  // `storage` outlives this.
+  CheckpointKeeper(CheckpointKeeperOptions options, Storage* storage);
+  // What is being written is given up.
+  ~CheckpointKeeper();
+
+  // `order` is of `job`. OK for a generation that is on the disk, is being written or
+  // waits for that; one that failed is tried again. FailedPrecondition for one that is
+  // older than what was ordered last.
+  absl::Status Order(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
+  // Fills in what the shard itself does not know.
+  void FillStatus(ShardStatusReply* reply) const;
+  // The job is deleted: its parts go. Waits for the one that is being written, which is
+  // given up at its next stripe. An error: some could not be removed.
+  absl::Status Delete(const std::string& job, uint64_t job_term);
+  // Writes a generation of each job that has one and has applied more since; called
+  // when pushes are refused. Waits at most `grace`. The jobs for which it failed are
+  // named in the error.
+  absl::Status Flush(absl::Duration grace);
+  // Waits until nothing is being written or waits for that; false: `timeout` is over.
+  bool AwaitIdle(absl::Duration timeout);
+
+ private:
+  using JobKey = std::pair<std::string, uint64_t>;
+  struct Job {
+    std::shared_ptr<ShardJob> slice;
+    KeptParts parts;
+    CheckpointRequest order;  // the newest; generation 0: none
+    bool waits = false;       // it is in due_
+    std::string error;
+    bool deleted = false;
+  };
+
+  bool WaitForIdle(absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Job* Find(const JobKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enqueue(const JobKey& key, Job* job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Run();
+  // Writes what `key` has ordered; takes and gives up the lock.
+  void Write(const JobKey& key);
+  // Removes what the newer part at `key` has made needless.
+  void RemoveGarbage(const JobKey& key, std::vector<PartFiles> garbage);
+  void Prune();
+
+  const CheckpointKeeperOptions options_;
+  Storage* const storage_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;  // work, the end of some, or the end
+  std::map<JobKey, Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::deque<JobKey> due_ ABSL_GUARDED_BY(mutex_);
+  JobKey writing_ ABSL_GUARDED_BY(mutex_);  // "": nothing
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace monsoon

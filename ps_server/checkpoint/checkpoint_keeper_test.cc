@@ -1,0 +1,319 @@
+#include "ps_server/checkpoint/checkpoint_keeper.h"
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/memory/aligned_floats.h"
+#include "common/storage/simulated_storage.h"
+#include "common/testing/status_matchers.h"
+#include "common/transport/frame/frame_codec.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ps_server/shard/shard.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::_;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kEpoch = 7;
+constexpr size_t kStripe = 64;  // floats
+constexpr uint32_t kStripes = 4;
+constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr char kStateDir[] = "/state";
+
+// Of one layer; SGD with rate 1, so that pushes of -1 count themselves.
+CreateShardJobRequest MakeCreate(const std::string& name) {
+  CreateShardJobRequest request;
+  request.set_job(name);
+  request.set_job_term(3);
+  request.mutable_model()->set_name("tiny");
+  request.mutable_model()->add_input_shape(16);
+  Dense* const dense = request.mutable_model()->add_layer()->mutable_dense();
+  dense->set_units(16);
+  dense->set_no_bias(true);
+  request.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  request.set_shards(1);
+  request.set_written_by_client(true);
+  request.set_max_stripe_bytes(kStripe * sizeof(float));
+  request.set_layout_hash(ParameterLayout::Create(request.model())->Hash());
+  return request;
+}
+
+class CheckpointKeeperTest : public ::testing::Test {
+ protected:
+  CheckpointKeeperTest() { MakeKeeper(); }
+
+  void MakeKeeper(size_t keep_ended_jobs = 20) {
+    keeper_ = std::make_unique<CheckpointKeeper>(
+        CheckpointKeeperOptions{kStateDir, 0, keep_ended_jobs, [this] { return owner_; }},
+        &storage_);
+  }
+
+  std::shared_ptr<ShardJob> MakeJob(const std::string& name) {
+    EXPECT_OK(shard_.CreateJob(MakeCreate(name)));
+    session_.set_job(name);
+    session_.set_job_term(3);
+    session_.set_worker(0);
+    session_.set_incarnation(1);
+    EXPECT_OK(shard_.OpenSession(session_));
+    sequence_ = 0;
+    return shard_.FindJob(name, 3);
+  }
+
+  // Adds one to every parameter of the session's job.
+  void Push() {
+    ++sequence_;
+    PushRequest request;
+    *request.mutable_session() = session_;
+    request.set_layout_hash(MakeCreate("").layout_hash());
+    for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+      PushRecord* const record = request.add_record();
+      record->set_stripe(stripe);
+      record->set_sequence(sequence_);
+      record->set_shard_epoch(kEpoch);
+      record->set_length(kStripe * sizeof(float));
+    }
+    const std::vector<float> gradient(kStripes * kStripe, -1.0f);
+    const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(gradient))};
+    ChunkCursor cursor(chunks);
+    const absl::StatusOr<PushReply> reply = shard_.Push(request, &cursor, &scratch_);
+    ASSERT_OK(reply);
+    for (const PushVerdict& verdict : reply->verdict()) {
+      ASSERT_EQ(verdict.verdict(), APPLIED) << verdict.message();
+    }
+  }
+
+  static CheckpointRequest OrderOf(const std::string& job, uint64_t generation) {
+    CheckpointRequest order;
+    order.set_job(job);
+    order.set_job_term(3);
+    order.set_generation(generation);
+    order.mutable_context()->set_reason("asked for");
+    order.mutable_context()->mutable_downpour()->set_steps(10 * generation);
+    return order;
+  }
+
+  // Orders and waits.
+  void Write(const std::shared_ptr<ShardJob>& job, uint64_t generation) {
+    ASSERT_OK(keeper_->Order(job, OrderOf(job->request().job(), generation)));
+    ASSERT_TRUE(keeper_->AwaitIdle(kPatience));
+  }
+
+  ShardJobStatus StatusOf(const std::string& job) {
+    ShardStatusReply reply = *shard_.GetStatus({});
+    keeper_->FillStatus(&reply);
+    EXPECT_EQ(reply.state_dir(), kStateDir);
+    for (const ShardJobStatus& status : reply.job()) {
+      if (status.job() == job) {
+        return status;
+      }
+    }
+    return {};
+  }
+
+  absl::StatusOr<LoadedCheckpoint> Load(const std::string& job) {
+    return LoadNewest(&storage_, JobFolder(kStateDir, job, 3), nullptr);
+  }
+
+  SimulatedStorage storage_;
+  absl::Status owner_;
+  Shard shard_{{"test", 0, kEpoch, /*memory_limit_bytes=*/8 << 20}};
+  std::unique_ptr<CheckpointKeeper> keeper_;
+  SessionKey session_;
+  uint64_t sequence_ = 0;
+  AlignedFloats scratch_{kMaxFramePayloadBytes / sizeof(float)};
+};
+
+TEST_F(CheckpointKeeperTest, WritesWhatIsOrderedAndTellsIt) {
+  const auto job = MakeJob("a-1");
+  EXPECT_EQ(StatusOf("a-1").generation(), 0u);
+  Push();
+  Write(job, 1);
+  Push();
+  EXPECT_EQ(StatusOf("a-1").generation(), 1u);
+  EXPECT_GT(StatusOf("a-1").disk_bytes(), kStripes * kStripe * sizeof(float));
+  EXPECT_EQ(StatusOf("a-1").checkpoint_error(), "");
+  ASSERT_OK_AND_ASSIGN(const LoadedCheckpoint loaded, Load("a-1"));
+  EXPECT_EQ(loaded.content.generation(), 1u);
+  EXPECT_EQ(loaded.content.shard_epoch(), kEpoch);
+  EXPECT_EQ(loaded.content.context().downpour().steps(), 10u);
+  EXPECT_EQ(loaded.parameters, std::vector<float>(kStripes * kStripe, 1.0f));
+  EXPECT_THAT(loaded.state, IsEmpty());
+  ASSERT_EQ(loaded.versions.size(), 1u);
+  EXPECT_EQ(loaded.versions[0], std::vector<uint64_t>(kStripes, 1));
+}
+
+TEST_F(CheckpointKeeperTest, ARepeatedOrderIsDoneOnceAndAnOlderOneRefused) {
+  const auto job = MakeJob("a-1");
+  Write(job, 1);
+  Write(job, 3);
+  const uint64_t operations = storage_.operations();
+  Write(job, 3);
+  Write(job, 1);  // still there
+  EXPECT_EQ(storage_.operations(), operations);
+  EXPECT_THAT(keeper_->Order(job, OrderOf("a-1", 2)),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("generation 2 was ordered after 3")));
+}
+
+TEST_F(CheckpointKeeperTest, KeepsTwoGenerations) {
+  const auto job = MakeJob("a-1");
+  for (uint64_t generation = 1; generation <= 5; ++generation) {
+    Push();
+    Write(job, generation);
+    ASSERT_OK_AND_ASSIGN(const std::vector<GenerationParts> kept,
+                         ListGenerations(&storage_, JobFolder(kStateDir, "a-1", 3)));
+    ASSERT_EQ(kept.size(), std::min<uint64_t>(generation, 2));
+    EXPECT_EQ(kept[0].generation, generation);
+    ASSERT_OK_AND_ASSIGN(const std::vector<std::string> files,
+                         storage_.List(JobFolder(kStateDir, "a-1", 3)));
+    EXPECT_EQ(files.size(), 2 * kept.size());
+  }
+}
+
+// The newest good generation stays whatever fails, the error is told, and repeating
+// the order writes it once the disk is well.
+TEST_F(CheckpointKeeperTest, AFullDiskIsToldAndTheOrderCanBeRepeated) {
+  const auto job = MakeJob("a-1");
+  Push();
+  Write(job, 1);
+  const uint64_t before = storage_.operations();
+  Push();
+  Write(job, 2);
+  const uint64_t steps = storage_.operations() - before;
+  ASSERT_GT(steps, 4u);
+  uint64_t generation = 2;
+  for (uint64_t step = 0; step < steps; ++step) {
+    SCOPED_TRACE(step);
+    Push();
+    ++generation;
+    storage_.FailAfter(step, absl::ResourceExhaustedError("No space left on device"));
+    Write(job, generation);
+    storage_.FailAfter(UINT64_MAX, absl::OkStatus());
+    const ShardJobStatus failed = StatusOf("a-1");
+    ASSERT_OK_AND_ASSIGN(LoadedCheckpoint loaded, Load("a-1"));
+    // Files of an older generation may be what could not be removed.
+    if (failed.generation() != generation) {
+      EXPECT_EQ(failed.generation(), generation - 1);
+      EXPECT_THAT(failed.checkpoint_error(), HasSubstr("No space left"));
+      EXPECT_EQ(loaded.content.generation(), generation - 1);
+    }
+    Write(job, generation);
+    EXPECT_EQ(StatusOf("a-1").generation(), generation);
+    EXPECT_EQ(StatusOf("a-1").checkpoint_error(), "");
+    ASSERT_OK_AND_ASSIGN(loaded, Load("a-1"));
+    EXPECT_EQ(loaded.parameters[0], static_cast<float>(sequence_));
+  }
+}
+
+TEST_F(CheckpointKeeperTest, AnotherLifeOfTheShardPutsNothingInPlace) {
+  const auto job = MakeJob("a-1");
+  Write(job, 1);
+  owner_ = absl::FailedPreconditionError("epoch is 8, not 7");
+  Write(job, 2);
+  EXPECT_EQ(StatusOf("a-1").generation(), 1u);
+  EXPECT_THAT(StatusOf("a-1").checkpoint_error(), HasSubstr("epoch is 8, not 7"));
+  ASSERT_OK_AND_ASSIGN(const LoadedCheckpoint loaded, Load("a-1"));
+  EXPECT_EQ(loaded.content.generation(), 1u);
+}
+
+TEST_F(CheckpointKeeperTest, DeletedJobsLeaveNothing) {
+  const auto job = MakeJob("a-1");
+  Write(job, 1);
+  Write(job, 2);
+  ASSERT_OK(keeper_->Delete("a-1", 3));
+  EXPECT_THAT(Load("a-1"), StatusIs(absl::StatusCode::kNotFound, _));
+  ASSERT_OK(keeper_->Delete("a-1", 3));
+  ASSERT_OK(keeper_->Delete("never", 1));
+}
+
+TEST_F(CheckpointKeeperTest, FlushWritesWhatIsNewerAndOnlyThat) {
+  const auto unordered = MakeJob("c-1");
+  Push();
+  const auto same = MakeJob("b-1");
+  Push();
+  Write(same, 4);
+  const auto job = MakeJob("a-1");
+  Push();
+  Write(job, 1);
+  Push();
+  ASSERT_OK(keeper_->Flush(kPatience));
+  EXPECT_EQ(StatusOf("a-1").generation(), 2u);
+  EXPECT_EQ(StatusOf("b-1").generation(), 4u);
+  EXPECT_EQ(StatusOf("c-1").generation(), 0u);
+  ASSERT_OK_AND_ASSIGN(const LoadedCheckpoint loaded, Load("a-1"));
+  EXPECT_EQ(loaded.content.context().reason(), "the server stops");
+  EXPECT_EQ(loaded.parameters[0], 2.0f);
+}
+
+TEST_F(CheckpointKeeperTest, FlushNamesWhatItCouldNotWrite) {
+  const auto job = MakeJob("a-1");
+  Write(job, 1);
+  Push();
+  storage_.FailAfter(0, absl::ResourceExhaustedError("No space left on device"));
+  const absl::Status status = keeper_->Flush(kPatience);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::AllOf(HasSubstr("a-1"), HasSubstr("newest on the disk: 1"),
+                               HasSubstr("No space left")));
+}
+
+TEST_F(CheckpointKeeperTest, OldJobsOfEarlierLivesGoTheOldestFirst) {
+  MakeKeeper(/*keep_ended_jobs=*/2);
+  for (const char* name : {"a-1", "a-2", "a-3", "a-4"}) {
+    Write(MakeJob(name), 1);
+  }
+  // None of them goes while it is in memory.
+  for (const char* name : {"a-1", "a-2", "a-3", "a-4"}) {
+    EXPECT_OK(Load(name));
+  }
+  MakeKeeper(/*keep_ended_jobs=*/2);
+  const auto job = MakeJob("b-1");
+  Write(job, 1);
+  EXPECT_THAT(Load("a-1"), StatusIs(absl::StatusCode::kNotFound, _));
+  EXPECT_THAT(Load("a-2"), StatusIs(absl::StatusCode::kNotFound, _));
+  EXPECT_OK(Load("a-3"));
+  EXPECT_OK(Load("a-4"));
+  EXPECT_OK(Load("b-1"));
+}
+
+// Every stripe of a cut is as of one moment: with pushes of one, its floats are its
+// version, and the window agrees.
+TEST_F(CheckpointKeeperTest, StripesAreNeverTornWhileTheJobTrains) {
+  const auto job = MakeJob("a-1");
+  std::atomic<bool> over{false};
+  std::jthread trainer([&] {
+    while (!over) {
+      Push();
+    }
+  });
+  for (uint64_t generation = 1; generation <= 40; ++generation) {
+    Write(job, generation);
+    ASSERT_EQ(StatusOf("a-1").generation(), generation) << StatusOf("a-1").checkpoint_error();
+    ASSERT_OK_AND_ASSIGN(const std::vector<GenerationParts> kept,
+                         ListGenerations(&storage_, JobFolder(kStateDir, "a-1", 3)));
+    ASSERT_OK_AND_ASSIGN(const auto part, PartReader::Open(&storage_, kept[0].manifest[0]));
+    std::vector<float> parameters(kStripes * kStripe);
+    ASSERT_OK(part->ReadAll(parameters, {}));
+    for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+      const StripeRecord& record = part->content().stripe(static_cast<int>(stripe));
+      EXPECT_EQ(record.session(0).last(), record.version());
+      for (size_t i = 0; i < kStripe; ++i) {
+        ASSERT_EQ(parameters[stripe * kStripe + i], static_cast<float>(record.version()));
+      }
+    }
+  }
+  over = true;
+}
+
+}  // namespace
+}  // namespace monsoon

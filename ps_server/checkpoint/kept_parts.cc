@@ -1,0 +1,122 @@
+#include "ps_server/checkpoint/kept_parts.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint.h"
+
+namespace monsoon {
+namespace {
+
+constexpr char kManifestSuffix[] = ".manifest";
+
+// One task's parts in a job's folder.
+struct OldJob {
+  std::string folder;
+  int64_t written_ms = 0;  // the newest
+  std::vector<PartFiles> parts;
+};
+
+// Nothing where it has none there.
+absl::StatusOr<OldJob> FindOldJob(const Storage& storage, const std::string& folder,
+                                  uint32_t task) {
+  OldJob job{folder, 0, {}};
+  ASSIGN_OR_RETURN(const std::vector<GenerationParts> generations,
+                   ListGenerations(&storage, folder));
+  for (const GenerationParts& parts : generations) {
+    if (task >= parts.manifest.size() || parts.manifest[task].empty()) {
+      continue;
+    }
+    const std::string& path = parts.manifest[task];
+    const absl::StatusOr<std::unique_ptr<PartReader>> part = PartReader::Open(&storage, path);
+    if (!part.ok()) {
+      return part.status();
+    }
+    job.written_ms = std::max(job.written_ms, (*part)->manifest().written_ms());
+    job.parts.push_back(FilesOf(folder, (*part)->manifest()));
+  }
+  return job;
+}
+
+}  // namespace
+
+PartFiles FilesOf(const std::string& folder, const CheckpointManifest& manifest) {
+  const std::string file = absl::StrCat(folder, "/", manifest.file());
+  return {absl::StrCat(absl::StripSuffix(file, ".safetensors"), kManifestSuffix), file};
+}
+
+absl::Status RemovePart(Storage* storage, const PartFiles& files) {
+  RETURN_IF_ERROR(storage->Remove(files.manifest));
+  return storage->Remove(files.file);
+}
+
+bool KeptParts::Has(uint64_t generation) const {
+  return std::ranges::any_of(parts_,
+                             [&](const Part& part) { return part.generation == generation; });
+}
+
+uint64_t KeptParts::bytes() const {
+  uint64_t bytes = 0;
+  for (const Part& part : parts_) {
+    bytes += part.bytes;
+  }
+  return bytes;
+}
+
+std::vector<PartFiles> KeptParts::Add(const CheckpointManifest& manifest, uint64_t applied) {
+  parts_.push_back({manifest.generation(), manifest.bytes(), applied, FilesOf(folder_, manifest)});
+  std::vector<PartFiles> garbage = std::exchange(leftover_, {});
+  while (parts_.size() > kGenerations) {
+    garbage.push_back(std::move(parts_.front().files));
+    parts_.pop_front();
+  }
+  return garbage;
+}
+
+std::vector<PartFiles> KeptParts::All() const {
+  std::vector<PartFiles> all = leftover_;
+  for (const Part& part : parts_) {
+    all.push_back(part.files);
+  }
+  return all;
+}
+
+void RemoveOldJobs(Storage* storage, const std::string& state_dir, uint32_t task, size_t keep,
+                   const std::vector<std::string>& present, std::vector<std::string>* log) {
+  const std::string root = JobsFolder(state_dir);
+  const absl::StatusOr<std::vector<std::string>> names = storage->List(root);
+  if (!names.ok()) {
+    log->push_back(std::string(names.status().message()));
+    return;
+  }
+  std::vector<OldJob> jobs;
+  for (const std::string& name : *names) {
+    const std::string folder = absl::StrCat(root, "/", absl::StripSuffix(name, "/"));
+    if (!absl::EndsWith(name, "/") || std::ranges::find(present, folder) != present.end()) {
+      continue;
+    }
+    absl::StatusOr<OldJob> job = FindOldJob(*storage, folder, task);
+    if (!job.ok()) {
+      log->push_back(std::string(job.status().message()));
+    } else if (!job->parts.empty()) {
+      jobs.push_back(*std::move(job));
+    }
+  }
+  std::ranges::sort(jobs, std::ranges::greater(), &OldJob::written_ms);
+  for (size_t i = keep; i < jobs.size(); ++i) {
+    for (const PartFiles& files : jobs[i].parts) {
+      if (const absl::Status status = RemovePart(storage, files); !status.ok()) {
+        log->push_back(std::string(status.message()));
+      }
+    }
+    (void)storage->RemoveFolder(jobs[i].folder);  // unless another task has parts there
+  }
+}
+
+}  // namespace monsoon

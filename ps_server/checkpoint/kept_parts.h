@@ -1,0 +1,72 @@
+// KeptParts: which parts of one job this shard has on the disk, and which of them may
+// go. Two generations are kept, so that a set that is whole on all shards is always
+// there: the coordinator orders none before the last one is held by all.
+//
+// A pure state machine, beside RemoveOldJobs. Not thread safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/storage/storage.h"
+#include "proto/shard_checkpoint.pb.h"
+
+namespace monsoon {
+
+// A part's two files.
+struct PartFiles {
+  std::string manifest;
+  std::string file;
+};
+PartFiles FilesOf(const std::string& folder, const CheckpointManifest& manifest);
+// The manifest first: without it the rest is no part.
+absl::Status RemovePart(Storage* storage, const PartFiles& files);
+
+class KeptParts {
+ public:
+  static constexpr size_t kGenerations = 2;
+
+  // `folder` is the job's.
+  explicit KeptParts(std::string folder) : folder_(std::move(folder)) {}
+
+  const std::string& folder() const { return folder_; }
+
+  // The newest; 0: none.
+  uint64_t generation() const { return parts_.empty() ? 0 : parts_.back().generation; }
+  bool Has(uint64_t generation) const;
+  uint64_t bytes() const;
+  // How much the job had applied when it was cut.
+  uint64_t applied() const { return parts_.empty() ? 0 : parts_.back().applied; }
+
+  // A newer one is on the disk. What is to be removed now.
+  std::vector<PartFiles> Add(const CheckpointManifest& manifest, uint64_t applied);
+  // It could not be removed: the next Add says it again.
+  void NotRemoved(PartFiles files) { leftover_.push_back(std::move(files)); }
+  // All that is there.
+  std::vector<PartFiles> All() const;
+
+ private:
+  struct Part {
+    uint64_t generation = 0;
+    uint64_t bytes = 0;
+    uint64_t applied = 0;
+    PartFiles files;
+  };
+
+  std::string folder_;
+  std::deque<Part> parts_;  // rising
+  std::vector<PartFiles> leftover_;
+};
+
+// Removes this task's parts of all but the newest `keep` jobs in `state_dir` that are
+// not in `present`, the names of folders of jobs in memory. What cannot be read or
+// removed is passed over, with a line in *log.
+void RemoveOldJobs(Storage* storage, const std::string& state_dir, uint32_t task, size_t keep,
+                   const std::vector<std::string>& present, std::vector<std::string>* log);
+
+}  // namespace monsoon

@@ -1,0 +1,33 @@
+// WritePart: this shard's part of one generation, cut stripe by stripe while the job
+// trains on: each stripe is copied under its lock, and written after that.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/storage/storage.h"
+#include "proto/parameter_server.pb.h"
+#include "proto/shard_checkpoint.pb.h"
+#include "ps_server/shard/shard_job.h"
+
+namespace monsoon {
+
+// Left free on the disk whatever is written.
+inline constexpr uint64_t kFreeBytesKept = uint64_t{64} << 20;
+
+// What its file will take, about: floats, optimizer state, and what is beside them.
+uint64_t PartBytes(const ShardJob& job);
+
+// Writes it to the job's folder under `state_dir`. On the disk and read back when it
+// returns OK. ResourceExhausted where there is no room for it, before anything is
+// written; Cancelled when `go_on`, asked before each stripe, says false; else what
+// Storage or `check_owner` say. Holds memory for one stripe and its state.
+absl::StatusOr<CheckpointManifest> WritePart(Storage* storage, const std::string& state_dir,
+                                             const ShardJob& job, const CheckpointRequest& order,
+                                             absl::FunctionRef<absl::Status()> check_owner,
+                                             absl::FunctionRef<bool()> go_on);
+
+}  // namespace monsoon
