@@ -23,12 +23,15 @@
 
 namespace monsoon {
 
-// A file being written. Destroyed without Close: it is closed.
+// A file being written; its destructor closes it.
 class StorageFile {
  public:
   virtual ~StorageFile() = default;
   // All of `bytes` at `offset`, which may lie beyond the end: the gap reads as zeros.
+  // After an error any part of them may be there.
   virtual absl::Status WriteAt(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  // Once it has failed it fails for ever: a system may forget what it could not write,
+  // and say OK the next time.
   virtual absl::Status Sync() = 0;
 };
 
@@ -48,12 +51,14 @@ class Storage {
   // Makes the file, or empties it. Its folder exists.
   virtual absl::StatusOr<std::unique_ptr<StorageFile>> Create(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<StorageReader>> Open(const std::string& path) const = 0;
+  // Of a file; one that is called `to` is replaced.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // OK where there is none.
   virtual absl::Status Remove(const std::string& path) = 0;
   // Only an empty one; OK where there is none.
   virtual absl::Status RemoveFolder(const std::string& path) = 0;
-  // With the folders above it; OK where it is there.
+  // With the folders above it; OK where it is there. Their names are on the disk when
+  // it returns.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
   virtual absl::Status SyncFolder(const std::string& path) = 0;
   // Names in the folder, sorted; folders end with '/'. NotFound where it is missing.
