@@ -26,7 +26,7 @@ const std::vector<BrokenFile>& Cases() {
        "colour: 3",
        {"FILE:6:1: error: colour: Cluster has no field \"colour\"; its fields are name, "
         "coordinator, ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
-        "worker_wait_ms"}},
+        "worker_wait_ms, state_dir, keep_ended_jobs"}},
       {"UnknownTopLevelPlural",
        "worker {",
        "workers {",
@@ -181,8 +181,21 @@ const std::vector<BrokenFile>& Cases() {
        DeepText(),
        {"FILE:6:1: error: deep: Cluster has no field \"deep\"; its fields are name, coordinator, "
         "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
-        "worker_wait_ms",
+        "worker_wait_ms, state_dir, keep_ended_jobs",
         "FILE:6:130: error: messages are nested deeper than 32 levels"}},
+      {"StateDirAsAnotherName",
+       "heartbeat_ms: 100",
+       "checkpoint_dir: \"state\"",
+       {"FILE:6:1: error: checkpoint_dir: Cluster has no field \"checkpoint_dir\"; write "
+        "state_dir"}},
+      {"StateDirWithALineBreak",
+       "lost_after_ms: 1000",
+       "state_dir: \"a\\nb\"",
+       {"FILE:7:12: error: state_dir: a path has no control characters"}},
+      {"KeepsTooManyJobs",
+       "lost_after_ms: 1000",
+       "keep_ended_jobs: 10001",
+       {"FILE:7:18: error: keep_ended_jobs: 10001 jobs are more than 10000"}},
       {"DuplicateAddress",
        "127.0.0.1:2224",
        "127.0.0.1:2223",

@@ -23,6 +23,7 @@ constexpr uint32_t kDefaultRpcDeadlineMs = 10000;
 constexpr uint32_t kDefaultWorkerWaitMs = 60000;
 constexpr uint32_t kDefaultMemoryLimitMib = 4096;
 constexpr uint32_t kDefaultMessageMemoryMib = 256;
+constexpr uint32_t kDefaultKeepEndedJobs = 20;
 // A heartbeat a millisecond would be the load itself; the upper bounds only
 // catch slipped units.
 constexpr uint32_t kMinHeartbeatMs = 10;
@@ -57,6 +58,7 @@ class ClusterCheck {
       CheckAddress(absl::StrCat("worker[", i, "]"), cluster.worker(i).address());
     }
     CheckTimes(cluster);
+    CheckStateDir(cluster.state_dir());
     CheckRanges(cluster, "", reporter_);
   }
 
@@ -138,6 +140,14 @@ class ClusterCheck {
     }
   }
 
+  // A line break would spoil what is told of it.
+  void CheckStateDir(const std::string& path) {
+    if (std::any_of(path.begin(), path.end(),
+                    [](unsigned char c) { return absl::ascii_iscntrl(c); })) {
+      reporter_->Error("state_dir", "a path has no control characters");
+    }
+  }
+
   Reporter* reporter_;
   const HostCheck host_check_;
   std::set<std::string> looked_up_;
@@ -155,7 +165,8 @@ void FillClusterDefaults(Cluster* cluster) {
                {"lost_after_ms", kDefaultLostAfterMs},
                {"rpc_deadline_ms", kDefaultRpcDeadlineMs},
                {"ps_lost_after_ms", static_cast<double>(ps_lost_after)},
-               {"worker_wait_ms", kDefaultWorkerWaitMs}},
+               {"worker_wait_ms", kDefaultWorkerWaitMs},
+               {"keep_ended_jobs", kDefaultKeepEndedJobs}},
               cluster);
   for (ParameterServerTask& ps : *cluster->mutable_ps()) {
     SetDefaults({{"memory_limit_mib", kDefaultMemoryLimitMib},

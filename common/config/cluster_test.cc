@@ -31,6 +31,8 @@ worker { address: "unix-abstract:w" device: 2 };)");
   EXPECT_EQ(loaded.cluster.heartbeat_ms(), 500u);
   EXPECT_EQ(loaded.cluster.lost_after_ms(), 3000u);
   EXPECT_EQ(loaded.cluster.rpc_deadline_ms(), 10000u);
+  EXPECT_EQ(loaded.cluster.keep_ended_jobs(), 20u);
+  EXPECT_FALSE(loaded.cluster.has_state_dir());
 }
 
 TEST(LoadCluster, RefusesWhatIsNoFile) {
@@ -49,7 +51,8 @@ TEST(LoadCluster, RefusesWhatIsNoFile) {
   const std::string empty =
       path +
       ":1:1: error: the file is empty; a cluster file has the fields name, coordinator, "
-      "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, worker_wait_ms";
+      "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
+      "worker_wait_ms, state_dir, keep_ended_jobs";
   testing::WriteFile(path, "");
   EXPECT_EQ(line(path), empty);
   testing::WriteFile(path, "# nothing but this\n\n");

@@ -29,6 +29,7 @@ constexpr uint32_t kDefaultBlockBatches = 8;
 constexpr uint32_t kDefaultMaxRefused = 10;
 constexpr double kDefaultEpsilon = 1e-8;
 constexpr double kDefaultTopKShare = 0.01;
+constexpr double kDefaultCheckpointSeconds = 10;
 // The minimiser's vectors of one iteration, and one to spare.
 constexpr uint32_t kIterationVectors = 7;
 // Of l2_weights_only: which floats are weights, and the trial point's weights.
@@ -216,6 +217,9 @@ void FillJobDefaults(Job* job) {
                {"block_examples", static_cast<double>(kDefaultBlockBatches * job->batch_size())}},
               job);
   SetDefaults({{"max_refused", kDefaultMaxRefused}}, job->mutable_divergence());
+  if (!job->checkpoint().off()) {
+    SetDefaults({{"every_seconds", kDefaultCheckpointSeconds}}, job->mutable_checkpoint());
+  }
 }
 
 absl::Status ValidateJobOnData(const Job& job, uint64_t examples) {

@@ -66,6 +66,7 @@ class JobCheck {
     CheckMode();
     CheckStop();
     CheckEvaluation();
+    CheckCheckpoint();
     if (!job_.has_train()) {
       Error("train", "the job has no training data", "add train { idx { ... } }");
     }
@@ -138,6 +139,14 @@ class JobCheck {
   void CheckEvaluation() {
     if (job_.has_evaluation() && !job_.has_test()) {
       Error("evaluation", "there is no test data to evaluate on", "add test { idx { ... } }");
+    }
+  }
+
+  void CheckCheckpoint() {
+    const Checkpoint& checkpoint = job_.checkpoint();
+    if (checkpoint.off() && (checkpoint.every_seconds() != 0.0 || checkpoint.every_pushes() != 0)) {
+      Error(checkpoint.every_pushes() != 0 ? "checkpoint.every_pushes" : "checkpoint.every_seconds",
+            "means nothing with off: true", "keep one of them");
     }
   }
 

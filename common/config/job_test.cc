@@ -132,6 +132,26 @@ TEST(LoadJob, FillsInSandblasterDefaults) {
   EXPECT_EQ(job.sandblaster().chunk_examples(), 8u);
 }
 
+TEST(LoadJob, FillsInWhenCheckpointsAreMade) {
+  ASSERT_OK_AND_ASSIGN(Job job, LoadJob(WriteJob(testing::ValidJob())));
+  EXPECT_FALSE(job.checkpoint().off());
+  EXPECT_EQ(job.checkpoint().every_seconds(), 10);
+  EXPECT_EQ(job.checkpoint().every_pushes(), 0u);
+  ASSERT_OK_AND_ASSIGN(job, LoadJob(WriteJob(testing::ValidJob() +
+                                             "checkpoint { every_seconds: 0.1 every_pushes: 5 }")));
+  EXPECT_EQ(job.checkpoint().every_seconds(), 0.1);
+  EXPECT_EQ(job.checkpoint().every_pushes(), 5u);
+  ASSERT_OK_AND_ASSIGN(
+      job, LoadJob(WriteJob(testing::ValidJob()), {.overrides = {"checkpoint.off=true"}}));
+  EXPECT_TRUE(job.checkpoint().off());
+  EXPECT_EQ(job.checkpoint().every_seconds(), 0);
+  EXPECT_OK(ValidateJob(job));
+  job.mutable_checkpoint()->set_off(false);
+  job.mutable_checkpoint()->set_every_seconds(std::nan(""));
+  EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("checkpoint.every_seconds: nan")));
+}
+
 TEST(LoadJob, AChainHasBothParts) {
   const std::string text = testing::ValidJob() + "sandblaster { max_iterations: 10 }\n";
   ASSERT_OK_AND_ASSIGN(Job job, LoadJob(WriteJob(text)));

@@ -34,6 +34,9 @@ constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kMaxExtent = 1u << 24;  // as ParameterLayout has it
 constexpr double kHourMs = 3600 * 1000;
 constexpr double kDayMs = 24 * kHourMs;
+constexpr double kDaySeconds = 24 * 3600;
+// Shorter than it takes to write anything; catches slipped units.
+constexpr double kLeastCheckpointSeconds = 0.1;
 
 constexpr char kTooMany[] = "$0 is more than $1";
 constexpr char kNotPositive[] = "$0 is not positive and finite";
@@ -60,6 +63,7 @@ constexpr Range kRanges[] = {
     {"Cluster.ps_lost_after_ms", 0, kHourMs, kOverAnHour},
     {"Cluster.rpc_deadline_ms", 0, kHourMs, kOverAnHour},
     {"Cluster.worker_wait_ms", 0, kDayMs, "$0 ms is more than a day"},
+    {"Cluster.keep_ended_jobs", 0, 10000, "$0 jobs are more than $1"},
     {"Dense.units", 1, kMaxExtent, kTooMany},
     {"Conv2d.filters", 1, kMaxExtent, kTooMany},
     {"Conv2d.kernel", 1, kMaxExtent, kTooMany},
@@ -77,6 +81,8 @@ constexpr Range kRanges[] = {
     {"Evaluation.every_epochs", 0, kMaxAmount, kNoAmount},
     {"Stop.epochs", 0, kMaxAmount, kNoAmount},
     {"Stop.seconds", 0, kMaxAmount, kNoAmount},
+    {"Checkpoint.every_seconds", kLeastCheckpointSeconds, kDaySeconds,
+     "$0 is outside 0.1 .. $1 seconds", true},
     {"Downpour.n_fetch", 0, kMaxSteps, kTooMany},
     {"Downpour.n_push", 0, kMaxSteps, kTooMany},
     {"Downpour.workers", 0, kMaxWorkers, kTooMany},
