@@ -43,6 +43,8 @@ work="$(mktemp -d "${TMPDIR:-/tmp}/monsoon_demo.XXXXXX")"
 up_pid=""
 child_pid=""
 sampler_pid=""
+# Checkpoints of the demo are its own.
+export MONSOON_STATE_DIR="$work/state"
 
 # For the background only: becomes a command that the kernel kills when this
 # script is gone, even by SIGKILL. Its id is in $!.

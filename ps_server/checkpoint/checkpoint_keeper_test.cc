@@ -197,9 +197,9 @@ TEST_F(CheckpointKeeperTest, AFullDiskIsToldAndTheOrderCanBeRepeated) {
     SCOPED_TRACE(step);
     Push();
     ++generation;
-    storage_.FailAfter(step, absl::ResourceExhaustedError("No space left on device"));
+    storage_.FailAfter(step + 1, absl::ResourceExhaustedError("No space left on device"));
     Write(job, generation);
-    storage_.FailAfter(UINT64_MAX, absl::OkStatus());
+    storage_.ClearFailure();
     const ShardJobStatus failed = StatusOf("a-1");
     ASSERT_OK_AND_ASSIGN(LoadedCheckpoint loaded, Load("a-1"));
     // Files of an older generation may be what could not be removed.
@@ -260,7 +260,7 @@ TEST_F(CheckpointKeeperTest, FlushNamesWhatItCouldNotWrite) {
   const auto job = MakeJob("a-1");
   Write(job, 1);
   Push();
-  storage_.FailAfter(0, absl::ResourceExhaustedError("No space left on device"));
+  storage_.FailAfter(1, absl::ResourceExhaustedError("No space left on device"));
   const absl::Status status = keeper_->Flush(kPatience);
   EXPECT_THAT(std::string(status.message()),
               ::testing::AllOf(HasSubstr("a-1"), HasSubstr("newest on the disk: 1"),

@@ -8,6 +8,7 @@
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/config/cluster.h"
+#include "common/config/state_dir.h"
 #include "common/config/suggest.h"
 #include "common/transport/frame/fault.h"
 #include "proto/cluster.pb.h"
@@ -70,7 +71,7 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   settings.server.keep_ended_jobs = cluster.keep_ended_jobs();
   if (state_dir.empty()) {
     ASSIGN_OR_RETURN(settings.server.state_dir,
-                     ResolveStateDir(cluster, cluster_file, &ReadEnvironment));
+                     ResolveStateDir(cluster, cluster_file, &SystemEnvironmentVariable));
   } else {
     settings.server.state_dir = state_dir.back();
   }

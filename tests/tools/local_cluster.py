@@ -35,7 +35,8 @@ class LocalCluster:
 
     def __init__(self, ps=1, workers=3, threads=1, bin_dir=BIN, extra_flags=(),
                  environment=None):
-        """`environment` changes that of all tasks; None removes a variable."""
+        """`environment` changes that of all tasks; None removes a variable. State is
+        kept in a folder that goes with the cluster."""
         LocalCluster._count += 1
         prefix = f"unix-abstract:monsoon-{os.getpid()}-{LocalCluster._count}"
         lines = [f'name: "local-{os.getpid()}"',
@@ -50,7 +51,8 @@ class LocalCluster:
         # `up` finds the other programs beside its own.
         self._coordinator = pathlib.Path(bin_dir) / COORDINATOR
         self._flags = list(extra_flags)
-        changed = {**os.environ, **(environment or {})}
+        self.state_dir = pathlib.Path(self._directory.name) / "state"
+        changed = {**os.environ, "MONSOON_STATE_DIR": str(self.state_dir), **(environment or {})}
         self._environment = {name: value for name, value in changed.items() if value is not None}
         self._up = None
 
@@ -85,7 +87,8 @@ class LocalCluster:
         """One CLI call; its output as text."""
         result = subprocess.run(
             [self._coordinator, verb, f"--cluster={self.path}", *arguments],
-            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout)
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout,
+            env=self._environment)
         if check and result.returncode != 0:
             raise RuntimeError(f"coordinator {verb} {arguments} gave {result.returncode}: "
                                f"{result.stderr}\n{self.log_path.read_text()[-4000:]}")
