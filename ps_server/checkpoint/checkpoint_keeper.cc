@@ -206,27 +206,30 @@ void CheckpointKeeper::Write(const JobKey& key) {
   }
   // Before the cut: what is applied meanwhile counts as newer.
   const uint64_t applied = slice->applied();
-  const absl::StatusOr<CheckpointManifest> manifest =
+  const absl::StatusOr<WrittenPart> part =
       WritePart(storage_, options_.state_dir, *slice, order, options_.check_owner, [&] {
         MutexLock lock(&mutex_);
         return !stopping_ && !jobs_.at(key).deleted;
       });
+  if (part.ok()) {
+    slice->NoteWritten(part->stripes);
+  }
   std::vector<PartFiles> garbage;
   {
     MutexLock lock(&mutex_);
     Job& job = jobs_.at(key);
-    const std::string error(manifest.status().message());
-    if (!manifest.ok() && error != job.error) {
+    const std::string error(part.status().message());
+    if (!part.ok() && error != job.error) {
       LOG(WARNING) << "job " << key.first << ": generation " << order.generation()
                    << " was not written: " << error;
     }
     job.error = error;
-    if (manifest.ok()) {
-      garbage = job.parts.Add(*manifest, applied);
+    if (part.ok()) {
+      garbage = job.parts.Add(part->manifest, applied);
     }
   }
   RemoveGarbage(key, std::move(garbage));
-  if (manifest.ok() && first) {
+  if (part.ok() && first) {
     Prune();
   }
 }

@@ -49,10 +49,10 @@ uint64_t PartBytes(const ShardJob& job) {
   return floats * sizeof(float) * (1 + static_cast<uint64_t>(job.state_slots())) + kBesideFloats;
 }
 
-absl::StatusOr<CheckpointManifest> WritePart(Storage* storage, const std::string& state_dir,
-                                             const ShardJob& job, const CheckpointRequest& order,
-                                             absl::FunctionRef<absl::Status()> check_owner,
-                                             absl::FunctionRef<bool()> go_on) {
+absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state_dir,
+                                      const ShardJob& job, const CheckpointRequest& order,
+                                      absl::FunctionRef<absl::Status()> check_owner,
+                                      absl::FunctionRef<bool()> go_on) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.request().model()));
   const std::string folder = JobFolder(state_dir, job.request().job(), job.request().job_term());
   RETURN_IF_ERROR(storage->MakeFolder(folder));
@@ -67,6 +67,7 @@ absl::StatusOr<CheckpointManifest> WritePart(Storage* storage, const std::string
   const auto slots = static_cast<size_t>(job.state_slots());
   AlignedFloats parameters = AlignedFloats::Uninitialized(longest);
   AlignedFloats state = AlignedFloats::Uninitialized(longest * slots);
+  WrittenPart part;
   for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
     if (!go_on()) {
       return absl::CancelledError(absl::StrCat("generation ", order.generation(), " is given up"));
@@ -74,11 +75,12 @@ absl::StatusOr<CheckpointManifest> WritePart(Storage* storage, const std::string
     const size_t floats = job.stripe_floats(stripe);
     const std::span<float> cut = parameters.span().first(floats);
     const std::span<float> cut_state = state.span().first(floats * slots);
-    StripeRecord record = job.CutStripe(stripe, cut, cut_state);
-    RETURN_IF_ERROR(writer->AddStripe(cut, cut_state, std::move(record)));
+    part.stripes.push_back(job.CutStripe(stripe, cut, cut_state));
+    RETURN_IF_ERROR(writer->AddStripe(cut, cut_state, part.stripes.back()));
   }
   Refresh(job, writer->content());
-  return writer->Finish([&] { return check_owner(); });
+  ASSIGN_OR_RETURN(part.manifest, writer->Finish([&] { return check_owner(); }));
+  return part;
 }
 
 }  // namespace monsoon

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -21,13 +22,18 @@ inline constexpr uint64_t kFreeBytesKept = uint64_t{64} << 20;
 // What its file will take, about: floats, optimizer state, and what is beside them.
 uint64_t PartBytes(const ShardJob& job);
 
+struct WrittenPart {
+  CheckpointManifest manifest;
+  std::vector<StripeRecord> stripes;  // what it holds of each, beside floats
+};
+
 // Writes it to the job's folder under `state_dir`. On the disk and read back when it
 // returns OK. ResourceExhausted where there is no room for it, before anything is
 // written; Cancelled when `go_on`, asked before each stripe, says false; else what
 // Storage or `check_owner` say. Holds memory for one stripe and its state.
-absl::StatusOr<CheckpointManifest> WritePart(Storage* storage, const std::string& state_dir,
-                                             const ShardJob& job, const CheckpointRequest& order,
-                                             absl::FunctionRef<absl::Status()> check_owner,
-                                             absl::FunctionRef<bool()> go_on);
+absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state_dir,
+                                      const ShardJob& job, const CheckpointRequest& order,
+                                      absl::FunctionRef<absl::Status()> check_owner,
+                                      absl::FunctionRef<bool()> go_on);
 
 }  // namespace monsoon

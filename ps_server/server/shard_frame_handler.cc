@@ -96,6 +96,20 @@ void ShardFrameHandler::Register(FrameKinds* kinds) {
                    shard_->Contribute(request->contribute(), payload, scratch->floats()));
                return served;
              });
+  kinds->Add(
+      DataHeader::kMarks,
+      [this](DataHeader* request, ChunkCursor*, FrameScratch*) -> absl::StatusOr<ServedFrame> {
+        absl::StatusOr<MarksReply> marks = shard_->Marks(request->marks());
+        if (!marks.ok()) {
+          // Job or session are not here.
+          const bool gone = !absl::IsInvalidArgument(marks.status());
+          return ServedFrame{
+              ErrorAnswer(marks.status(), gone ? REFUSED_SESSION : VERDICT_UNSPECIFIED), nullptr};
+        }
+        ServedFrame served;
+        *served.first.emplace().header.mutable_marks_reply() = *std::move(marks);
+        return served;
+      });
   kinds->Add(DataHeader::kWrite,
              [this](DataHeader* request, ChunkCursor* payload,
                     FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {

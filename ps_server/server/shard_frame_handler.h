@@ -1,5 +1,5 @@
 // ShardFrameHandler: what a shard does with the frames of the data plane: pushes,
-// contributions, writes and fetches (proto/tensor.proto).
+// contributions, writes, marks and fetches (proto/tensor.proto).
 //
 // Thread safe.
 #pragma once

@@ -290,6 +290,15 @@ absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor
   return job->Write(request, payload, scratch);
 }
 
+absl::StatusOr<MarksReply> Shard::Marks(const MarksRequest& request) const {
+  const std::shared_ptr<ShardJob> job =
+      FindJob(request.session().job(), request.session().job_term());
+  if (job == nullptr) {
+    return UnknownJob(request.session().job());
+  }
+  return job->Marks(request);
+}
+
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& request) const {
   std::shared_ptr<ShardJob> job = FindJob(request.session().job(), request.session().job_term());
   if (job == nullptr) {

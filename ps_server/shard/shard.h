@@ -78,6 +78,8 @@ class Shard {
                                        AlignedFloats* scratch);
   absl::StatusOr<WriteReply> Write(const WriteRequest& request, ChunkCursor* payload,
                                    AlignedFloats* scratch);
+  // What it has of a session's pushes. NotFound too for an unknown job.
+  absl::StatusOr<MarksReply> Marks(const MarksRequest& request) const;
   // The job that serves `request`, checked; NotFound or InvalidArgument.
   absl::StatusOr<std::shared_ptr<ShardJob>> StartFetch(const FetchRequest& request) const;
 

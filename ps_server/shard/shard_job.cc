@@ -508,6 +508,13 @@ StripeRecord ShardJob::CutStripe(uint32_t stripe, std::span<float> parameters,
   return stripes_[stripe]->Cut(parameters, state);
 }
 
+void ShardJob::NoteWritten(std::span<const StripeRecord> cuts) {
+  CHECK_EQ(cuts.size(), stripes_.size());
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    stripes_[i]->NoteWritten(cuts[i]);
+  }
+}
+
 ShardCheckpoint ShardJob::CutJob() const {
   ShardCheckpoint cut;
   *cut.mutable_create() = request_;

@@ -141,6 +141,11 @@ class ShardJob final : private SliceParameters {
   // state to `state` (state_slots() times that), and what else it holds.
   StripeRecord CutStripe(uint32_t stripe, std::span<float> parameters,
                          std::span<float> state) const;
+  // A part of these cuts, of all stripes in order, is on the disk and read back.
+  void NoteWritten(std::span<const StripeRecord> cuts);
+  // What it has of a session's pushes. FailedPrecondition when it is not open,
+  // InvalidArgument for stripes or a layout that are not there.
+  absl::StatusOr<MarksReply> Marks(const MarksRequest& request) const;
   uint32_t stripes() const { return static_cast<uint32_t>(stripes_.size()); }
   size_t stripe_floats(uint32_t stripe) const { return stripes_[stripe]->size(); }
   int state_slots() const { return kernel_->state_slots(); }

@@ -72,6 +72,22 @@ absl::StatusOr<std::optional<uint64_t>> ShardJob::OpenSession(SessionId session)
   return std::optional<uint64_t>();
 }
 
+absl::StatusOr<MarksReply> ShardJob::Marks(const MarksRequest& request) const {
+  RETURN_IF_ERROR(ValidateMarks(facts_, request));
+  const SessionId session{request.session().worker(), request.session().incarnation()};
+  MarksReply reply;
+  reply.set_shard_epoch(facts_.shard_epoch);
+  for (uint32_t i = 0; i < request.stripe_count(); ++i) {
+    std::optional<StripeMarks> marks = stripes_[request.first_stripe() + i]->Marks(session);
+    if (!marks.has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", facts_.job, ": ", NotOpen(session)));
+    }
+    *reply.add_stripe() = *std::move(marks);
+  }
+  return reply;
+}
+
 absl::StatusOr<ShardJob::Shared> ShardJob::Share(std::optional<SessionId> session) {
   Shared shared{slice_.fd(), {}, slice_.shape()};
   if (shared.fd < 0) {

@@ -226,6 +226,68 @@ TEST_F(ShardTest, RefusesStateThatTheOptimizerDoesNotHave) {
   EXPECT_EQ(shard_.FindJob("job-2")->Snapshot(), before);
 }
 
+MarksRequest MarksOf(const SessionKey& session, uint64_t layout_hash, uint32_t first,
+                     uint32_t count) {
+  MarksRequest request;
+  *request.mutable_session() = session;
+  request.set_layout_hash(layout_hash);
+  request.set_first_stripe(first);
+  request.set_stripe_count(count);
+  return request;
+}
+
+// What the older of two generations holds is durable; there is none before there are
+// two.
+TEST_F(ShardTest, MarksTellWhatIsAppliedWrittenAndDurable) {
+  const auto job = shard_.FindJob("job-1");
+  const auto marks = [&] {
+    std::vector<std::vector<uint64_t>> all;
+    const auto reply = shard_.Marks(MarksOf(session_, request_.layout_hash(), 0, kStripes));
+    EXPECT_OK(reply);
+    EXPECT_EQ(reply->shard_epoch(), kEpoch);
+    for (const StripeMarks& stripe : reply->stripe()) {
+      all.push_back({stripe.applied(), stripe.written(), stripe.durable()});
+    }
+    return all;
+  };
+  EXPECT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 1.0f)).durable_sequence(), 0u);
+  EXPECT_EQ(marks()[1], (std::vector<uint64_t>{1, 0, 0}));
+  const Cut first = CutOf(*job);
+  PushOne(MakePush(1, 2), Vector(kStripe, 1.0f));
+  job->NoteWritten(first.stripes);
+  EXPECT_EQ(marks()[1], (std::vector<uint64_t>{2, 1, 0}));
+  const Cut second = CutOf(*job);
+  PushOne(MakePush(1, 3), Vector(kStripe, 1.0f));
+  job->NoteWritten(second.stripes);
+  EXPECT_EQ(marks()[1], (std::vector<uint64_t>{3, 2, 1}));
+  EXPECT_EQ(marks()[0], (std::vector<uint64_t>{0, 0, 0}));
+  EXPECT_EQ(PushOne(MakePush(1, 4), Vector(kStripe, 1.0f)).durable_sequence(), 1u);
+  // A session that the newest generation does not know has nothing there.
+  session_.set_worker(2);
+  ASSERT_OK(shard_.OpenSession(session_));
+  PushOne(MakePush(1, 1), Vector(kStripe, 1.0f));
+  job->NoteWritten(second.stripes);
+  EXPECT_EQ(marks()[1], (std::vector<uint64_t>{1, 0, 0}));
+}
+
+TEST_F(ShardTest, MarksAreOfOpenSessionsAndStripesThatAreThere) {
+  const uint64_t hash = request_.layout_hash();
+  EXPECT_THAT(shard_.Marks(MarksOf(session_, hash, 3, 2)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("stripes 3 .. 5 of 4")));
+  EXPECT_THAT(shard_.Marks(MarksOf(session_, hash, UINT32_MAX, 1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, _));
+  EXPECT_THAT(shard_.Marks(MarksOf(session_, hash, 0, 1025)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1024")));
+  EXPECT_THAT(shard_.Marks(MarksOf(session_, hash + 1, 0, 1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layout")));
+  ASSERT_OK(shard_.CloseSession(session_));
+  EXPECT_THAT(shard_.Marks(MarksOf(session_, hash, 0, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not open")));
+  session_.set_job("job-9");
+  EXPECT_THAT(shard_.Marks(MarksOf(session_, hash, 0, 1)),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("job-9")));
+}
+
 TEST_F(ShardTest, ACheckpointIsFencedAndNamesItsJob) {
   CheckpointRequest order;
   order.set_job("job-1");

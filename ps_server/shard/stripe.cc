@@ -56,6 +56,7 @@ PushVerdict Stripe::Apply(Push push) {
                                      push.session.incarnation, " is not open"));
     return verdict;
   }
+  verdict.set_durable_sequence(found->second.durable);
   SessionWindow& window = found->second.window;
   switch (window.Locate(push.sequence)) {
     case SessionWindow::Place::kGap:
@@ -166,10 +167,37 @@ StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) co
   return record;
 }
 
+std::optional<StripeMarks> Stripe::Marks(SessionId session) const {
+  MutexLock lock(&mutex_);
+  const auto found = windows_.find(session);
+  if (found == windows_.end()) {
+    return std::nullopt;
+  }
+  StripeMarks marks;
+  marks.set_applied(found->second.window.last());
+  marks.set_durable(found->second.durable);
+  marks.set_written(found->second.written);
+  return marks;
+}
+
+void Stripe::NoteWritten(const StripeRecord& cut) {
+  std::map<SessionId, uint64_t> held;
+  for (const SessionWindowRecord& window : cut.session()) {
+    held[{window.worker(), window.incarnation()}] = window.last();
+  }
+  MutexLock lock(&mutex_);
+  for (auto& [id, session] : windows_) {
+    session.durable = session.written;
+    const auto found = held.find(id);
+    session.written = found == held.end() ? 0 : found->second;
+  }
+}
+
 void Stripe::OpenSession(SessionId session, SessionSlot slot) {
   MutexLock lock(&mutex_);
-  const auto [opened, is_new] = windows_.try_emplace(session, Session{{}, slot, {}});
+  const auto [opened, is_new] = windows_.try_emplace(session);
   if (is_new) {
+    opened->second.slot = slot;
     // The slot may hold what an earlier session left.
     const StripeWriteScope write(header_);
     ShareMarks(opened->second);

@@ -64,6 +64,12 @@ class Stripe {
   // and, for a session, its last sequence. Nothing if the session is not open.
   std::optional<FetchRecord> Copy(std::optional<SessionId> session, std::span<float> out) const;
 
+  // What it has of an open session's pushes; nothing if it is not open.
+  std::optional<StripeMarks> Marks(SessionId session) const;
+  // A newer generation that holds this cut of the stripe is on the disk, in place of
+  // the older one of the two that were there.
+  void NoteWritten(const StripeRecord& cut);
+
   // Replaces the parameters; version and state stay.
   void Write(std::span<const float> parameters);
   // Replaces the optimizer's state, of StateFloats().
@@ -93,6 +99,8 @@ class Stripe {
     SessionWindow window;
     SessionSlot slot;
     MemoryBudget::Reservation refusal_memory;  // of what the window remembers
+    uint64_t written = 0;                      // as in StripeMarks
+    uint64_t durable = 0;
   };
 
   int64_t StalenessOf(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -84,6 +84,22 @@ RecordCheck ValidateContent(const JobFacts& facts, const Record& record, const T
   return {};
 }
 
+absl::Status ValidateLayout(const JobFacts& facts, uint64_t layout_hash) {
+  return layout_hash == facts.layout_hash
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(
+                   absl::StrCat("job ", facts.job, ": ", HashError(facts, layout_hash)));
+}
+
+absl::Status ValidateStripes(const JobFacts& facts, uint32_t first, uint32_t count) {
+  const uint64_t end = uint64_t{first} + count;
+  if (count == 0 || end > facts.map.stripes(facts.shard)) {
+    return absl::InvalidArgumentError(absl::StrCat("job ", facts.job, ": stripes ", first, " .. ",
+                                                   end, " of ", facts.map.stripes(facts.shard)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidatePushFrame(const PushRequest& request, uint64_t payload_bytes) {
@@ -128,29 +144,27 @@ RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequ
   return ValidateContent(facts, record, *TensorCodec::Find(FLOAT32), absl::OkStatus(), gradient);
 }
 
-absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request) {
-  if (request.layout_hash() != facts.layout_hash) {
+absl::Status ValidateMarks(const JobFacts& facts, const MarksRequest& request) {
+  RETURN_IF_ERROR(ValidateLayout(facts, request.layout_hash()));
+  if (request.stripe_count() > kMaxMarksStripes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("job ", facts.job, ": ", HashError(facts, request.layout_hash())));
+        absl::StrCat("job ", facts.job, ": marks of ", request.stripe_count(),
+                     " stripes were asked for, at most ", kMaxMarksStripes, " are told at once"));
   }
+  return ValidateStripes(facts, request.first_stripe(), request.stripe_count());
+}
+
+absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request) {
+  RETURN_IF_ERROR(ValidateLayout(facts, request.layout_hash()));
   if (TensorCodec::Find(request.format()) == nullptr || request.format() == TOP_K) {
     return absl::InvalidArgumentError(
         absl::StrCat("parameters cannot be fetched in format ", request.format()));
   }
-  const uint64_t end = uint64_t{request.first_stripe()} + request.stripe_count();
-  if (request.stripe_count() == 0 || end > facts.map.stripes(facts.shard)) {
-    return absl::InvalidArgumentError(absl::StrCat("job ", facts.job, ": stripes ",
-                                                   request.first_stripe(), " .. ", end, " of ",
-                                                   facts.map.stripes(facts.shard)));
-  }
-  return absl::OkStatus();
+  return ValidateStripes(facts, request.first_stripe(), request.stripe_count());
 }
 
 absl::Status ValidateWrite(const JobFacts& facts, const WriteRequest& request) {
-  if (request.layout_hash() != facts.layout_hash) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("job ", facts.job, ": ", HashError(facts, request.layout_hash())));
-  }
+  RETURN_IF_ERROR(ValidateLayout(facts, request.layout_hash()));
   for (const FetchRecord& record : request.record()) {
     if (record.stripe() >= facts.map.stripes(facts.shard)) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -50,6 +50,10 @@ RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequ
 
 absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request);
 
+// Stripes that one MarksRequest may ask for: the answer fits a frame's header.
+inline constexpr uint32_t kMaxMarksStripes = 1024;
+absl::Status ValidateMarks(const JobFacts& facts, const MarksRequest& request);
+
 // The parts of a write that need no content; then the content of one record.
 absl::Status ValidateWrite(const JobFacts& facts, const WriteRequest& request);
 absl::Status ValidateWriteRecord(const JobFacts& facts, const FetchRecord& record,
