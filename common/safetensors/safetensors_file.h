@@ -21,8 +21,8 @@
 namespace monsoon {
 
 enum class TensorType { kF32, kU8, kU64 };
-uint64_t BytesOf(TensorType type);     // of one element
-const char* NameOf(TensorType type);   // "F32"
+uint64_t BytesOf(TensorType type);    // of one element
+const char* NameOf(TensorType type);  // "F32"
 
 struct TensorSpec {
   std::string name;
@@ -37,8 +37,9 @@ struct TensorSpec {
 // with blanks, as the format allows.
 class SafetensorsWriter {
  public:
-  // `tensors` in the order of the file, names different. Of the last `late` ones the
-  // sizes may still change, by SetSize, before anything is written to them.
+  // `tensors` in the order of the file, names different. Of the last `late` ones, of
+  // one dimension, the sizes may still change, by SetSize, before anything is written
+  // to them. InvalidArgument for names that a reader would refuse.
   static absl::StatusOr<SafetensorsWriter> Create(Storage* storage, const std::string& path,
                                                   std::vector<TensorSpec> tensors,
                                                   std::map<std::string, std::string> metadata,
