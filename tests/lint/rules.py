@@ -63,7 +63,7 @@ ROOMS = {
         "checkpoint transport",
     ],
     "common/transport": ["frame", "grpc shm", "."],
-    "ps_server": ["vector", "shard", "client server", "testing", "."],
+    "ps_server": ["vector", "shard", "checkpoint client", "server", "testing", "."],
     "coordinator": [
         "client lbfgs state",
         "session job",
