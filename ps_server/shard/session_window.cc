@@ -23,6 +23,10 @@ void SessionWindow::RecordApplied(uint64_t sequence) {
 void SessionWindow::RecordRefused(uint64_t sequence, std::string message) {
   CHECK_EQ(sequence, last_ + 1);
   last_ = sequence;
+  Remember(sequence, std::move(message));
+}
+
+void SessionWindow::Remember(uint64_t sequence, std::string message) {
   refusals_.emplace_back(sequence, std::move(message));
   if (refusals_.size() > kRememberedRefusals) {
     refusals_.erase(refusals_.begin());

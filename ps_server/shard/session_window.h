@@ -20,6 +20,12 @@ class SessionWindow {
   // client has unacknowledged.
   static constexpr size_t kRememberedRefusals = 64;
 
+  SessionWindow() = default;
+  // As a checkpoint has it: sequences up to `last` are seen, `applied` of them applied.
+  SessionWindow(uint64_t last, uint64_t applied) : last_(last), applied_(applied) {}
+  // Of these `sequence`, above those remembered, was refused.
+  void Remember(uint64_t sequence, std::string message);
+
   enum class Place {
     kNext,     // last + 1: to be applied or refused now
     kSeen,     // at or below last: acknowledge, do not apply

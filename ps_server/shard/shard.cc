@@ -135,14 +135,29 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
   RETURN_IF_ERROR(Fence(call.term()));
   CreateShardJobRequest request = call;
   request.clear_term();  // A later coordinator may repeat it.
-  absl::StatusOr<CreateShardJobReply> reply = MakeJob(request);
+  absl::StatusOr<CreateShardJobReply> reply =
+      MakeJob(request, [](ShardJob*) { return absl::OkStatus(); });
   return reply.ok() || absl::IsResourceExhausted(reply.status())
              ? std::move(reply)
              : Annotate(reply.status(), absl::StrCat("ps/", options_.task, ": job ",
                                                      Shorten(request.job(), kMaxJobName)));
 }
 
-absl::StatusOr<CreateShardJobReply> Shard::MakeJob(const CreateShardJobRequest& request) {
+absl::StatusOr<CreateShardJobReply> Shard::RestoreJob(const ShardCheckpoint& content,
+                                                      std::span<const float> parameters,
+                                                      std::span<const float> state, uint64_t term) {
+  RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(term));
+  absl::StatusOr<CreateShardJobReply> reply = MakeJob(
+      content.create(), [&](ShardJob* job) { return job->Restore(content, parameters, state); });
+  return reply.ok()
+             ? std::move(reply)
+             : Annotate(reply.status(), absl::StrCat("ps/", options_.task, ": job ",
+                                                     Shorten(content.create().job(), kMaxJobName)));
+}
+
+absl::StatusOr<CreateShardJobReply> Shard::MakeJob(const CreateShardJobRequest& request,
+                                                   Restore restore) {
   if (const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term())) {
     return AnswerAgain(*job, request);
   }
@@ -162,6 +177,9 @@ absl::StatusOr<CreateShardJobReply> Shard::MakeJob(const CreateShardJobRequest& 
   auto job = std::make_shared<ShardJob>(request, std::move(plan), options_.shard_epoch,
                                         std::move(slice), std::move(memory), &budget_);
   const bool filled = job->Fill(layout, state, [&] { return !creation.given_up(); });
+  if (filled) {
+    RETURN_IF_ERROR(restore(job.get()));
+  }
   if (!filled || !creation.Finish(job)) {
     return absl::AbortedError("it was deleted while its slice was made, or the shard is draining");
   }

@@ -18,8 +18,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
@@ -54,6 +56,11 @@ class Shard {
   // exists with other content; Unavailable while another call makes it. Blocks
   // until the slice is filled.
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request);
+  // The same from a part of a checkpoint, with its sessions: what ShardJob::Restore
+  // takes. `content`.create says which job. DataLoss for what does not fit it.
+  absl::StatusOr<CreateShardJobReply> RestoreJob(const ShardCheckpoint& content,
+                                                 std::span<const float> parameters,
+                                                 std::span<const float> state, uint64_t term = 0);
   // An unknown job is OK: it was deleted before. Its memory is free for the next job. Unavailable
   // when it is still being made: that is given up, and the call must be repeated.
   absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0);
@@ -106,7 +113,10 @@ class Shard {
   // which has been replaced.
   absl::Status Fence(uint64_t term);
   absl::Status CheckServing() const;
-  absl::StatusOr<CreateShardJobReply> MakeJob(const CreateShardJobRequest& request);
+  // What a slice is filled with, in place of its initial parameters.
+  using Restore = absl::FunctionRef<absl::Status(ShardJob*)>;
+  absl::StatusOr<CreateShardJobReply> MakeJob(const CreateShardJobRequest& request,
+                                              Restore restore);
   // What a repeated request is answered.
   absl::StatusOr<CreateShardJobReply> AnswerAgain(const ShardJob& job,
                                                   const CreateShardJobRequest& request) const;

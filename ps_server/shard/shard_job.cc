@@ -503,44 +503,6 @@ absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCur
   return reply;
 }
 
-StripeRecord ShardJob::CutStripe(uint32_t stripe, std::span<float> parameters,
-                                 std::span<float> state) const {
-  return stripes_[stripe]->Cut(parameters, state);
-}
-
-void ShardJob::NoteWritten(std::span<const StripeRecord> cuts) {
-  CHECK_EQ(cuts.size(), stripes_.size());
-  for (size_t i = 0; i < cuts.size(); ++i) {
-    stripes_[i]->NoteWritten(cuts[i]);
-  }
-}
-
-ShardCheckpoint ShardJob::CutJob() const {
-  ShardCheckpoint cut;
-  *cut.mutable_create() = request_;
-  cut.set_shard_epoch(facts_.shard_epoch);
-  cut.set_state_slots(static_cast<uint32_t>(kernel_->state_slots()));
-  {
-    MutexLock lock(&sessions_mutex_);
-    for (const auto& [worker, closed] : sessions_.closed()) {
-      ClosedSession* const session = cut.add_closed();
-      session->set_worker(worker);
-      session->set_incarnation(closed.incarnation);
-      session->set_applied(closed.applied);
-    }
-  }
-  cut.set_applied(applied_.load());
-  cut.set_duplicates(duplicates_.load());
-  cut.set_refused(refused_.load());
-  for (const auto& [staleness, count] : staleness_.known()) {
-    StalenessCount* const counted = cut.add_staleness();
-    counted->set_staleness(staleness);
-    counted->set_count(count);
-  }
-  cut.set_staleness_unknown(staleness_.unknown());
-  return cut;
-}
-
 std::string ShardJob::Snapshot() const {
   std::string bytes;
   for (const auto& stripe : stripes_) {

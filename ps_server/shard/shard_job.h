@@ -141,6 +141,12 @@ class ShardJob final : private SliceParameters {
   // state to `state` (state_slots() times that), and what else it holds.
   StripeRecord CutStripe(uint32_t stripe, std::span<float> parameters,
                          std::span<float> state) const;
+  // Makes it what a checkpoint holds: `parameters` of the whole slice, `state`
+  // state_slots() times that, in the order of the stripes. Right after Fill, before
+  // anything else; not to be used after an error. DataLoss for a content of another
+  // shape, ResourceExhausted without room for its sessions.
+  absl::Status Restore(const ShardCheckpoint& content, std::span<const float> parameters,
+                       std::span<const float> state);
   // A part of these cuts, of all stripes in order, is on the disk and read back.
   void NoteWritten(std::span<const StripeRecord> cuts);
   // What it has of a session's pushes. FailedPrecondition when it is not open,
@@ -173,6 +179,12 @@ class ShardJob final : private SliceParameters {
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
   void Count(const PushVerdict& verdict);
   uint64_t CloseEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  absl::Status CheckRestorable(const ShardCheckpoint& content, size_t parameters,
+                               size_t state) const;
+  // Opens a session that a checkpoint holds, unless it was closed after that.
+  absl::Status Reopen(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // SessionTable allows it.
+  absl::Status OpenEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // Of what the job remembers for ever of a worker that it has not seen yet.
   absl::Status ReserveSessionRecord(uint32_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // The job's, or one of its own for a stripe with biases that do not decay.
@@ -211,6 +223,13 @@ class ShardJob final : private SliceParameters {
   mutable std::atomic<uint64_t> fetched_stripes_{0};  // but for those of readers_
   mutable std::atomic<uint64_t> bytes_fetched_{0};
   std::atomic<uint64_t> bytes_pushed_{0};
+
+  // Of the generation that this life was restored from; zeros: it began anew.
+  struct Parent {
+    uint64_t shard_epoch = 0;
+    uint64_t generation = 0;
+  };
+  Parent parent_;  // constant after Restore
 };
 
 }  // namespace monsoon

@@ -54,13 +54,19 @@ absl::StatusOr<std::optional<uint64_t>> ShardJob::OpenSession(SessionId session)
     }
     return std::make_optional(applied);
   }
+  RETURN_IF_ERROR(OpenEverywhere(session));
+  return std::optional<uint64_t>();
+}
+
+absl::Status ShardJob::OpenEverywhere(SessionId session) {
+  ASSIGN_OR_RETURN(const SessionTable::Opening opening, sessions_.PlanOpen(session));
   ASSIGN_OR_RETURN(
       MemoryBudget::Reservation memory,
       budget_->Reserve(stripes_.size() * kSessionStripeBytes, absl::StrCat("job ", facts_.job),
                        absl::StrCat("the session of worker/", session.worker)));
   RETURN_IF_ERROR(ReserveSessionRecord(session.worker));
-  if (opening->overtaken.has_value()) {
-    sessions_.RecordClose(*opening->overtaken, CloseEverywhere(*opening->overtaken));
+  if (opening.overtaken.has_value()) {
+    sessions_.RecordClose(*opening.overtaken, CloseEverywhere(*opening.overtaken));
   }
   sessions_.RecordOpen(session);
   const SessionSlot slot = slice_.TakeSlot();
@@ -69,7 +75,7 @@ absl::StatusOr<std::optional<uint64_t>> ShardJob::OpenSession(SessionId session)
     stripe->OpenSession(session, slot);
   }
   slice_.Publish(slot);
-  return std::optional<uint64_t>();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<MarksReply> ShardJob::Marks(const MarksRequest& request) const {
@@ -77,6 +83,8 @@ absl::StatusOr<MarksReply> ShardJob::Marks(const MarksRequest& request) const {
   const SessionId session{request.session().worker(), request.session().incarnation()};
   MarksReply reply;
   reply.set_shard_epoch(facts_.shard_epoch);
+  reply.set_parent_epoch(parent_.shard_epoch);
+  reply.set_parent_generation(parent_.generation);
   for (uint32_t i = 0; i < request.stripe_count(); ++i) {
     std::optional<StripeMarks> marks = stripes_[request.first_stripe() + i]->Marks(session);
     if (!marks.has_value()) {

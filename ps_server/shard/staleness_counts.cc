@@ -10,6 +10,10 @@ void StalenessCounts::Add(int64_t staleness) {
   count.fetch_add(1, std::memory_order_relaxed);
 }
 
+void StalenessCounts::AddMany(uint64_t staleness, uint64_t count) {
+  counts_[BucketOf(staleness)].fetch_add(count, std::memory_order_relaxed);
+}
+
 size_t StalenessCounts::BucketOf(uint64_t value) {
   if (value < kExact) {
     return value;

@@ -17,6 +17,9 @@ class StalenessCounts {
  public:
   // A negative one is not known.
   void Add(int64_t staleness);
+  // What a checkpoint has counted.
+  void AddMany(uint64_t staleness, uint64_t count);
+  void AddUnknown(uint64_t count) { unknown_.fetch_add(count, std::memory_order_relaxed); }
 
   // Value -> count, of those seen.
   std::map<uint64_t, uint64_t> known() const;

@@ -144,6 +144,31 @@ void Stripe::RaiseVersion(uint64_t version) {
   }
 }
 
+void Stripe::Restore(std::span<const float> parameters, std::span<const float> state,
+                     const StripeRecord& cut) {
+  MutexLock lock(&mutex_);
+  CHECK_EQ(parameters.size(), size_);
+  CHECK_EQ(state.size(), state_.size());
+  const StripeWriteScope write(header_);
+  std::ranges::copy(parameters, parameters_.begin());
+  std::ranges::copy(state, state_.data());
+  version_ = cut.version();
+  for (const SessionWindowRecord& record : cut.session()) {
+    const auto open = windows_.find({record.worker(), record.incarnation()});
+    if (open == windows_.end()) {
+      continue;
+    }
+    Session& session = open->second;
+    session.window = SessionWindow(record.last(), record.applied());
+    for (const SessionWindowRecord::Refusal& refusal : record.refusal()) {
+      session.window.Remember(refusal.sequence(), refusal.message());
+    }
+    session.written = record.last();
+    ShareMarks(session);
+  }
+  header_->version.store(version_, std::memory_order_relaxed);
+}
+
 StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) const {
   CHECK_EQ(parameters.size(), size_);
   StripeRecord record;

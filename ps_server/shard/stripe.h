@@ -77,6 +77,11 @@ class Stripe {
   // To `version`, unless it is higher already: of a checkpoint that is resumed.
   void RaiseVersion(uint64_t version);
 
+  // Makes it what a cut holds: floats, version, and the windows of those of its sessions
+  // that are open here. The newest generation holds them, and no older one for sure.
+  void Restore(std::span<const float> parameters, std::span<const float> state,
+               const StripeRecord& cut);
+
   // As of this moment: the parameters to `parameters` (size() floats), the state to
   // `state` (StateFloats()), version and windows of open sessions.
   StripeRecord Cut(std::span<float> parameters, std::span<float> state) const;
