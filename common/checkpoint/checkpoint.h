@@ -21,15 +21,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/checkpoint/manifest.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/storage/storage.h"
 #include "proto/shard_checkpoint.pb.h"
 
 namespace monsoon {
-
-// Newer ones are refused by name.
-inline constexpr uint32_t kCheckpointFormat = 1;
 
 // STATE_DIR/jobs, and a job's folder in it.
 std::string JobsFolder(const std::string& state_dir);
@@ -39,21 +37,21 @@ std::string JobFolder(const std::string& state_dir, const std::string& job, uint
 class PartWriter {
  public:
   // `content` has everything but stripes; `layout` is that of content.create.model.
-  // Makes the folder.
+  // Makes the folder. AlreadyExists where a good part has the name that this would get.
   static absl::StatusOr<std::unique_ptr<PartWriter>> Create(Storage* storage,
                                                             const std::string& folder,
                                                             const ParameterLayout& layout,
                                                             ShardCheckpoint content);
   virtual ~PartWriter() = default;
   // The next stripe: its floats and optimizer state (state_slots times as many; state
-  // of slot 0 first) and what else it holds.
+  // of slot 0 first) and what else it holds. After an error the part cannot be finished.
   virtual absl::Status AddStripe(std::span<const float> parameters, std::span<const float> state,
                                  StripeRecord record) = 0;
   // What Finish is to store beside the stripes, if it became known meanwhile.
   virtual ShardCheckpoint* content() = 0;
   // Syncs the file, renames it, reads it back with all checksums, writes the manifest.
   // `still_owner` is asked right before each rename: its error ends it. After an error
-  // nothing of the part is left but perhaps a temporary file.
+  // nothing of the part is left, unless the disk takes no removal either. At most once.
   virtual absl::StatusOr<CheckpointManifest> Finish(
       const std::function<absl::Status()>& still_owner) = 0;
 };
@@ -102,13 +100,15 @@ struct LoadedCheckpoint {
   // [shard][stripe] of the map that it was written with.
   ShardMap map;
   std::vector<std::vector<uint64_t>> versions;
-  uint64_t bytes = 0;  // on the disk
+  uint64_t bytes = 0;  // of the parts' files
 };
-// DataLoss names the part that is damaged, NotFound the parts that are missing.
+// DataLoss names the part that is damaged, or of which job, description or progress
+// are not those of the others; NotFound the parts that are missing.
 absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,
                                                 const GenerationParts& parts);
 // The newest complete one of the folder whose parts are all good; `skipped`, if not
-// null, gets a line for each newer one that is not.
+// null, gets a line for each newer one that is not. NotFound where none is complete,
+// DataLoss where none of those is good.
 absl::StatusOr<LoadedCheckpoint> LoadNewest(const Storage* storage, const std::string& folder,
                                             std::vector<std::string>* skipped);
 

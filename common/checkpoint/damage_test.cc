@@ -1,0 +1,286 @@
+// Nothing that is damaged, cut, mixed up or forged is accepted.
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/random.h"
+#include "common/base/xxh3.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/checkpoint/manifest.h"
+#include "common/checkpoint/test_parts.h"
+#include "common/safetensors/safetensors_file.h"
+#include "common/storage/simulated_storage.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::IsOk;
+using testing::MakeTestJob;
+using testing::StatusIs;
+using testing::TestJob;
+using testing::WriteTestPart;
+
+constexpr char kFolder[] = "/f";
+constexpr char kManifest[] = "/f/ps-1-of-2.g5.e1.manifest";
+constexpr char kFile[] = "/f/ps-1-of-2.g5.e1.safetensors";
+constexpr uint64_t kAny = 1 << 20;
+
+// What a reader that wants all says to the part.
+absl::Status Read(const Storage& storage, const std::string& manifest = kManifest) {
+  auto part = PartReader::Open(&storage, manifest);
+  if (!part.ok()) {
+    return part.status();
+  }
+  const absl::Status verified = (*part)->Verify();
+  std::vector<float> parameters((*part)->slice().size());
+  std::vector<float> state((*part)->slice().size());
+  const absl::Status read = (*part)->ReadAll(parameters, state);
+  // Floats that are read are checked too. Verify sees as much, and the record again.
+  EXPECT_TRUE(verified.ok() == read.ok()) << verified << " " << read;
+  return verified;
+}
+
+class DamageTest : public ::testing::Test {
+ protected:
+  DamageTest() { EXPECT_OK(WriteTestPart(&storage_, kFolder, MakeTestJob({}), 1, 5)); }
+
+  uint64_t Bytes(const std::string& path) const { return (*storage_.Open(path))->bytes(); }
+
+  SimulatedStorage storage_;
+};
+
+TEST_F(DamageTest, EveryBitOfAPart) {
+  ASSERT_OK(Read(storage_));
+  for (const char* const path : {kFile, kManifest}) {
+    const uint64_t bytes = Bytes(path);
+    for (uint64_t offset = 0; offset < bytes; ++offset) {
+      for (int bit = 0; bit < 8; ++bit) {
+        storage_.CorruptByte(path, offset, bit);
+        EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(kFolder)))
+            << path << " byte " << offset << " bit " << bit;
+        storage_.CorruptByte(path, offset, bit);
+      }
+    }
+  }
+  EXPECT_OK(Read(storage_));
+}
+
+TEST_F(DamageTest, RandomBitsOfALargerPart) {
+  SimulatedStorage storage;
+  ASSERT_OK(WriteTestPart(&storage, kFolder, MakeTestJob({.model = testing::kConvModel}), 1, 5));
+  const PhiloxStream random(3, StreamKind::kTest);
+  const uint32_t bytes = static_cast<uint32_t>((*storage.Open(kFile))->bytes());
+  ASSERT_GT(bytes, 5000u);
+  for (uint32_t i = 0; i < 20000; ++i) {
+    const uint64_t offset = random.Below(2 * i, bytes);
+    const int bit = static_cast<int>(random.Below(2 * i + 1, 8));
+    storage.CorruptByte(kFile, offset, bit);
+    EXPECT_THAT(Read(storage), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(kFile)))
+        << "byte " << offset << " bit " << bit;
+    storage.CorruptByte(kFile, offset, bit);
+  }
+  EXPECT_OK(Read(storage));
+}
+
+TEST_F(DamageTest, EveryTruncation) {
+  const std::string file = *storage_.ReadAll(kFile, kAny);
+  const std::string manifest = *storage_.ReadAll(kManifest, kAny);
+  for (size_t bytes = 0; bytes < file.size(); ++bytes) {
+    ASSERT_OK(storage_.WriteAll(kFile, file.substr(0, bytes)));
+    EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(kFile))) << bytes;
+  }
+  ASSERT_OK(storage_.WriteAll(kFile, file + std::string(1, '\0')));
+  EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(kFile)));
+  ASSERT_OK(storage_.WriteAll(kFile, file));
+  for (size_t bytes = 0; bytes < manifest.size(); ++bytes) {
+    ASSERT_OK(storage_.WriteAll(kManifest, manifest.substr(0, bytes)));
+    EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(kManifest)));
+  }
+  ASSERT_OK(storage_.WriteAll(kManifest, std::string(1 << 20, '#')));
+  EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(kManifest)));
+}
+
+TEST_F(DamageTest, WhatIsMissingIsNotFound) {
+  ASSERT_OK(storage_.Remove(kFile));
+  EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kNotFound, HasSubstr(kFile)));
+  ASSERT_OK(storage_.Remove(kManifest));
+  EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kNotFound, HasSubstr(kManifest)));
+}
+
+TEST_F(DamageTest, PartsThatWereMixedUp) {
+  ASSERT_OK(WriteTestPart(&storage_, kFolder, MakeTestJob({.seed = 2}), 1, 6));
+  const std::string other_manifest = "/f/ps-1-of-2.g6.e1.manifest";
+  ASSERT_OK(Read(storage_, other_manifest));
+  // A file under another's name.
+  const std::string file = *storage_.ReadAll("/f/ps-1-of-2.g6.e1.safetensors", kAny);
+  ASSERT_EQ(file.size(), Bytes(kFile));
+  ASSERT_OK(storage_.WriteAll(kFile, file));
+  EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("manifest")));
+  // A manifest under another's name.
+  ASSERT_OK(storage_.Rename(other_manifest, kManifest));
+  EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kDataLoss,
+                                       HasSubstr("the manifest of ps-1-of-2.g6.e1.safetensors")));
+}
+
+// ---- forged: every checksum is right, and still it is no part ----------------
+
+struct Forged {
+  std::vector<TensorSpec> tensors;  // without the checksums
+  std::vector<std::string> data;
+  std::map<std::string, std::string> metadata;
+  CheckpointManifest manifest;
+  ShardCheckpoint content;
+  std::string record;  // instead of `content`, if not empty
+  bool without_checksums = false;
+};
+
+Forged ReadGood(const SimulatedStorage& storage) {
+  Forged forged;
+  const auto part = PartReader::Open(&storage, kManifest);
+  const auto file = SafetensorsReader::Open(&storage, kFile);
+  EXPECT_OK(part);
+  EXPECT_OK(file);
+  forged.manifest = (*part)->manifest();
+  forged.content = (*part)->content();
+  forged.metadata = file->metadata();
+  for (size_t i = 0; i + 1 < file->tensors().size(); ++i) {
+    const SafetensorsReader::Tensor& tensor = file->tensors()[i];
+    forged.tensors.push_back({.name = tensor.name,
+                              .type = tensor.type == "F32" ? TensorType::kF32 : TensorType::kU8,
+                              .shape = tensor.shape});
+    std::string& data = forged.data.emplace_back(tensor.bytes, '\0');
+    EXPECT_OK(file->Read(tensor, 0, std::as_writable_bytes(std::span(data))));
+  }
+  return forged;
+}
+
+absl::Status WriteForged(Forged forged, SimulatedStorage* storage) {
+  std::string& record = forged.data.back();
+  record = forged.record.empty() ? forged.content.SerializeAsString() : forged.record;
+  if (forged.tensors.back().name == "monsoon/shard") {
+    forged.tensors.back().shape = {record.size()};
+  }
+  const size_t count = forged.tensors.size();
+  if (!forged.without_checksums) {
+    forged.tensors.push_back(
+        {.name = "monsoon/checksums", .type = TensorType::kU64, .shape = {count + 1}});
+  }
+  auto writer = SafetensorsWriter::Create(storage, kFile, forged.tensors, forged.metadata);
+  EXPECT_OK(writer);
+  std::vector<uint64_t> checksums;
+  for (size_t i = 0; i < count; ++i) {
+    EXPECT_OK(writer->Append(i, std::as_bytes(std::span(forged.data[i]))));
+    checksums.push_back(writer->Checksum(i));
+  }
+  const std::string head = writer->Head();
+  Xxh3 hash;
+  hash.Add(std::as_bytes(std::span(head)));
+  hash.Add(std::as_bytes(std::span(checksums)));
+  checksums.push_back(hash.Digest());
+  if (!forged.without_checksums) {
+    EXPECT_OK(writer->Append(count, std::as_bytes(std::span(checksums))));
+  }
+  forged.manifest.set_bytes(*writer->Finish());
+  forged.manifest.set_checksum(hash.Digest());
+  EXPECT_OK(storage->WriteAll(kManifest, ManifestText(forged.manifest)));
+  return PartReader::Open(storage, kManifest).status();
+}
+
+TEST_F(DamageTest, AForgeryOfNothingIsGood) {
+  ASSERT_OK(WriteForged(ReadGood(storage_), &storage_));
+  EXPECT_OK(Read(storage_));
+}
+
+TEST_F(DamageTest, ANewerFormatIsRefusedByName) {
+  const auto newer = StatusIs(absl::StatusCode::kFailedPrecondition,
+                              AllOf(HasSubstr(kFolder), HasSubstr("format 2")));
+  const Forged good = ReadGood(storage_);
+  Forged forged = good;
+  forged.manifest.set_format_version(2);
+  EXPECT_THAT(WriteForged(forged, &storage_), newer);
+  forged = good;
+  forged.metadata["format_version"] = "2";
+  EXPECT_THAT(WriteForged(forged, &storage_), newer);
+}
+
+TEST_F(DamageTest, ForgeriesAreRefused) {
+  const Forged good = ReadGood(storage_);
+  struct Case {
+    const char* message;
+    std::function<void(Forged*)> change;
+  };
+  const Case kCases[] = {
+      {"does not end with", [](Forged* f) { f->without_checksums = true; }},
+      {"its header is not", [](Forged* f) { f->metadata["job"] = "other"; }},
+      {"its header is not", [](Forged* f) { f->metadata["more"] = "x"; }},
+      {"its header is not", [](Forged* f) { f->metadata.clear(); }},
+      {"its header is not", [](Forged* f) { f->manifest.set_job("other"); }},
+      {"no record", [](Forged* f) { f->tensors.back().name = "monsoon/other"; }},
+      {"no record", [](Forged* f) { std::swap(f->tensors[0].name, f->tensors.back().name); }},
+      {"cannot be read", [](Forged* f) { f->record = "\xff\xff\xff"; }},
+      {"record is not", [](Forged* f) { f->content.set_generation(6); }},
+      {"record is not", [](Forged* f) { f->manifest.set_parent_epoch(6); }},
+      {"record is not", [](Forged* f) { f->content.mutable_create()->set_job_term(6); }},
+      {"record is not", [](Forged* f) { f->content.mutable_create()->set_layout_hash(6); }},
+      {"at least one layer",
+       [](Forged* f) { f->content.mutable_create()->mutable_model()->clear_layer(); }},
+      {"layout hash",
+       [](Forged* f) {
+         f->content.mutable_create()->mutable_model()->mutable_layer(0)->set_name("other");
+       }},
+      {"layout hash",
+       [](Forged* f) {
+         f->manifest.set_layout_hash(6);
+         f->content.mutable_create()->set_layout_hash(6);
+       }},
+      {"stripe size", [](Forged* f) { f->content.mutable_create()->set_max_stripe_bytes(63); }},
+      {"stripes", [](Forged* f) { f->content.mutable_create()->set_max_stripe_bytes(1 << 20); }},
+      {"stripes", [](Forged* f) { f->content.mutable_stripe()->RemoveLast(); }},
+      {"optimizer state", [](Forged* f) { f->content.set_state_slots(2); }},
+      {"tensors, expected", [](Forged* f) { f->content.set_state_slots(0); }},
+      {"tensors, expected",
+       [](Forged* f) {
+         f->tensors.insert(f->tensors.begin(), {.name = "x", .shape = {0}});
+         f->data.insert(f->data.begin(), "");
+       }},
+      {"tensors, expected",
+       [](Forged* f) {
+         f->tensors.erase(f->tensors.begin());
+         f->data.erase(f->data.begin());
+       }},
+      {"expected \"a/bias[0:3)\"", [](Forged* f) { f->tensors[0].name = "a/bias[0:2)"; }},
+      {"expected \"a/bias[0:3)\"",
+       [](Forged* f) {
+         f->tensors[0].shape = {3, 1};
+       }},
+      {"expected \"a/bias[0:3)\"",
+       [](Forged* f) {
+         f->tensors[0].shape = {2};
+         f->data[0].resize(8);
+       }},
+      {"expected \"a/bias[0:3)\"",
+       [](Forged* f) {
+         f->tensors[0].type = TensorType::kU8;
+         f->tensors[0].shape = {12};
+       }},
+  };
+  for (const Case& test_case : kCases) {
+    Forged forged = good;
+    test_case.change(&forged);
+    EXPECT_THAT(WriteForged(forged, &storage_),
+                StatusIs(absl::StatusCode::kDataLoss,
+                         AllOf(HasSubstr(kFolder), HasSubstr(test_case.message))));
+  }
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,138 @@
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint.h"
+
+namespace monsoon {
+namespace {
+
+// What all parts of a generation have in common, as bytes.
+std::string Description(const ShardCheckpoint& content) {
+  CreateShardJobRequest create = content.create();
+  create.clear_shard();
+  return create.SerializeAsString();
+}
+
+// How far the job had come: without what differs when an order is repeated.
+std::string Progress(const ShardCheckpoint& content) {
+  CheckpointContext context = content.context();
+  context.clear_ordered_ms();
+  context.clear_reason();
+  context.clear_elapsed_s();
+  return context.SerializeAsString();
+}
+
+// That `part` is shard `shard` of the same generation as `first`.
+absl::Status CheckBelongs(const PartReader& first, const PartReader& part, uint32_t shard,
+                          const GenerationParts& parts) {
+  const auto differs = [&](absl::string_view what) {
+    return absl::DataLossError(
+        absl::StrCat(parts.manifest[shard], ": its ", what, " is not that of ", parts.manifest[0]));
+  };
+  const CheckpointManifest& a = first.manifest();
+  const CheckpointManifest& b = part.manifest();
+  if (b.shard() != shard || b.shards() != parts.shards || b.generation() != parts.generation) {
+    return absl::DataLossError(absl::StrCat(parts.manifest[shard], ": not shard ", shard, " of ",
+                                            parts.shards, " of generation ", parts.generation));
+  }
+  if (a.job() != b.job() || a.job_term() != b.job_term()) {
+    return differs("job");
+  }
+  if (a.layout_hash() != b.layout_hash()) {
+    return differs("layout");
+  }
+  if (first.content().state_slots() != part.content().state_slots()) {
+    return differs("optimizer state");
+  }
+  if (Description(first.content()) != Description(part.content())) {
+    return differs("description");
+  }
+  if (Progress(first.content()) != Progress(part.content())) {
+    return differs("progress");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,
+                                                const GenerationParts& parts) {
+  CHECK_EQ(parts.manifest.size(), parts.shards);
+  if (!parts.complete()) {
+    std::vector<uint32_t> missing;
+    for (uint32_t shard = 0; shard < parts.shards; ++shard) {
+      if (parts.manifest[shard].empty()) {
+        missing.push_back(shard);
+      }
+    }
+    return absl::NotFoundError(absl::StrCat("generation ", parts.generation, " of ", parts.shards,
+                                            " shards lacks the part of shard ",
+                                            absl::StrJoin(missing, ", ")));
+  }
+  LoadedCheckpoint loaded;
+  std::vector<std::unique_ptr<PartReader>> readers;
+  for (uint32_t shard = 0; shard < parts.shards; ++shard) {
+    ASSIGN_OR_RETURN(std::unique_ptr<PartReader> part,
+                     PartReader::Open(storage, parts.manifest[shard]));
+    readers.push_back(std::move(part));
+    RETURN_IF_ERROR(CheckBelongs(*readers[0], *readers[shard], shard, parts));
+    loaded.bytes += readers[shard]->manifest().bytes();
+    std::vector<uint64_t>& versions = loaded.versions.emplace_back();
+    for (const StripeRecord& stripe : readers[shard]->content().stripe()) {
+      versions.push_back(stripe.version());
+    }
+  }
+  loaded.content = readers[0]->content();
+  loaded.content.clear_stripe();
+  loaded.layout = readers[0]->layout();
+  const CreateShardJobRequest& create = loaded.content.create();
+  ASSIGN_OR_RETURN(loaded.map, ShardMap::Create(loaded.layout.size(), create.shards(),
+                                                create.max_stripe_bytes()));
+  // Slices of one map cover it all. That so many floats are there was checked, so a
+  // header cannot make us take memory for nothing.
+  loaded.parameters.resize(loaded.layout.size());
+  loaded.state.resize(loaded.content.state_slots() * loaded.layout.size());
+  for (const std::unique_ptr<PartReader>& part : readers) {
+    const Slice slice = part->slice();
+    const auto of_slice = [&](std::vector<float>& floats) {
+      return floats.empty() ? std::span<float>()
+                            : std::span(floats).subspan(slice.begin, slice.size());
+    };
+    RETURN_IF_ERROR(part->ReadAll(of_slice(loaded.parameters), of_slice(loaded.state)));
+  }
+  return loaded;
+}
+
+absl::StatusOr<LoadedCheckpoint> LoadNewest(const Storage* storage, const std::string& folder,
+                                            std::vector<std::string>* skipped) {
+  ASSIGN_OR_RETURN(const std::vector<GenerationParts> generations,
+                   ListGenerations(storage, folder));
+  std::vector<std::string> reasons;
+  absl::StatusCode code = absl::StatusCode::kNotFound;
+  for (const GenerationParts& parts : generations) {
+    absl::StatusOr<LoadedCheckpoint> loaded = LoadGeneration(storage, parts);
+    if (loaded.ok()) {
+      if (skipped != nullptr) {
+        *skipped = std::move(reasons);
+      }
+      return loaded;
+    }
+    if (parts.complete()) {
+      code = absl::StatusCode::kDataLoss;
+    }
+    reasons.push_back(
+        absl::StrCat("generation ", parts.generation, ": ", loaded.status().message()));
+  }
+  if (skipped != nullptr) {
+    *skipped = reasons;
+  }
+  return absl::Status(code,
+                      absl::StrCat(folder, ": no generation is complete and good",
+                                   reasons.empty() ? "" : "; ", absl::StrJoin(reasons, "; ")));
+}
+
+}  // namespace monsoon

@@ -1,0 +1,86 @@
+#include "common/checkpoint/part_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+
+namespace monsoon {
+namespace {
+
+constexpr char kFormatName[] = "monsoon-checkpoint";
+constexpr char kStatePrefix[] = "optimizer:";
+
+}  // namespace
+
+absl::StatusOr<PartPlan> PartPlan::Create(const CreateShardJobRequest& create,
+                                          uint32_t state_slots) {
+  PartPlan plan{.shard = create.shard(), .state_slots = state_slots};
+  ASSIGN_OR_RETURN(plan.layout, ParameterLayout::Create(create.model()));
+  if (plan.layout.Hash() != create.layout_hash()) {
+    return absl::InvalidArgumentError("its layout hash is not that of its model");
+  }
+  ASSIGN_OR_RETURN(
+      plan.map, ShardMap::Create(plan.layout.size(), create.shards(), create.max_stripe_bytes()));
+  if (create.shard() >= create.shards()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shard ", create.shard(), " of ", create.shards()));
+  }
+  if (state_slots > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(state_slots, " floats of optimizer state for each parameter"));
+  }
+  plan.slice = plan.map.shard(create.shard());
+  for (const TensorInfo& tensor : plan.layout.tensors()) {
+    const Slice range{std::max(plan.slice.begin, tensor.offset),
+                      std::min(plan.slice.end, tensor.offset + tensor.size)};
+    if (range.begin < range.end) {
+      plan.pieces.push_back({.name = absl::StrCat(tensor.name, "[", range.begin - tensor.offset,
+                                                  ":", range.end - tensor.offset, ")"),
+                             .range = range});
+    }
+  }
+  return plan;
+}
+
+std::vector<TensorSpec> PartPlan::Tensors() const {
+  std::vector<TensorSpec> tensors;
+  for (uint32_t copy = 0; copy <= state_slots; ++copy) {
+    for (const PartPiece& piece : pieces) {
+      tensors.push_back({.name = absl::StrCat(copy == 0 ? "" : kStatePrefix, piece.name),
+                         .type = TensorType::kF32,
+                         .shape = {piece.range.size()}});
+    }
+  }
+  tensors.push_back({.name = kShardTensor, .type = TensorType::kU8, .shape = {0}});
+  tensors.push_back({.name = kChecksumTensor, .type = TensorType::kU64, .shape = {0}});
+  return tensors;
+}
+
+std::map<std::string, std::string> PartMetadata(const CheckpointManifest& manifest) {
+  return {
+      {"format", kFormatName},
+      {"format_version", absl::StrCat(manifest.format_version())},
+      {"job", manifest.job()},
+      {"shard", absl::StrCat(manifest.shard())},
+      {"shards", absl::StrCat(manifest.shards())},
+      {"generation", absl::StrCat(manifest.generation())},
+      {"shard_epoch", absl::StrCat(manifest.shard_epoch())},
+  };
+}
+
+CheckpointManifest ManifestOf(const ShardCheckpoint& content) {
+  CheckpointManifest manifest;
+  manifest.set_job(content.create().job());
+  manifest.set_job_term(content.create().job_term());
+  manifest.set_shard(content.create().shard());
+  manifest.set_shards(content.create().shards());
+  manifest.set_generation(content.generation());
+  manifest.set_shard_epoch(content.shard_epoch());
+  manifest.set_parent_epoch(content.parent_epoch());
+  manifest.set_parent_generation(content.parent_generation());
+  manifest.set_layout_hash(content.create().layout_hash());
+  return manifest;
+}
+
+}  // namespace monsoon

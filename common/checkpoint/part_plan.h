@@ -1,0 +1,51 @@
+// What a part is made of: everything that follows from the job's description, so that
+// a writer and a reader derive the same.
+//
+// Thread safety: immutable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+#include "common/safetensors/safetensors_file.h"
+#include "proto/shard_checkpoint.pb.h"
+
+namespace monsoon {
+
+inline constexpr char kShardTensor[] = "monsoon/shard";
+inline constexpr char kChecksumTensor[] = "monsoon/checksums";
+
+// The part of one tensor that lies in the slice.
+struct PartPiece {
+  std::string name;  // "conv1/weight[100:250)"
+  Slice range;       // in the flat vector
+};
+
+struct PartPlan {
+  ParameterLayout layout;
+  ShardMap map;
+  uint32_t shard = 0;
+  uint32_t state_slots = 0;
+  Slice slice;
+  std::vector<PartPiece> pieces;  // in the order of the layout
+
+  // InvalidArgument says what is wrong with the description. It may come from anybody.
+  static absl::StatusOr<PartPlan> Create(const CreateShardJobRequest& create, uint32_t state_slots);
+
+  // All tensors in the order of the file; of the last two the sizes are 0.
+  std::vector<TensorSpec> Tensors() const;
+};
+
+// What the header of a part says beside its tensors.
+std::map<std::string, std::string> PartMetadata(const CheckpointManifest& manifest);
+
+// What `content` says of its part: all of the manifest but format_version, written_ms
+// and what is known of the file.
+CheckpointManifest ManifestOf(const ShardCheckpoint& content);
+
+}  // namespace monsoon

@@ -1,0 +1,161 @@
+#include "common/checkpoint/test_parts.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <bit>
+#include <cstring>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/random.h"
+#include "common/base/status.h"
+#include "proto/model.pb.h"
+
+namespace monsoon::testing {
+
+const char kTinyModel[] = R"pb(
+  input_shape: 5
+  layer {
+    name: "a"
+    dense { units: 3 }
+  }
+  layer {
+    name: "b"
+    dense { units: 5 no_bias: true }
+  }
+)pb";
+
+const char kConvModel[] = R"pb(
+  input_shape: [ 2, 8, 8 ]
+  layer {
+    name: "conv1"
+    conv2d { filters: 4 kernel: 3 }
+  }
+  layer { relu {} }
+  layer { flatten {} }
+  layer {
+    name: "dense1"
+    dense { units: 8 }
+  }
+  layer {
+    name: "out"
+    dense { units: 3 }
+  }
+)pb";
+
+const char kOneTensorModel[] = R"pb(
+  input_shape: 5
+  layer { dense { units: 1 no_bias: true } }
+)pb";
+
+TestJob MakeTestJob(const TestJobOptions& options) {
+  TestJob job;
+  CHECK(google::protobuf::TextFormat::ParseFromString(options.model, job.create.mutable_model()));
+  auto layout = ParameterLayout::Create(job.create.model());
+  CHECK_OK(layout.status());
+  job.layout = *layout;
+  auto map = ShardMap::Create(job.layout.size(), options.shards, options.max_stripe_bytes);
+  CHECK_OK(map.status());
+  job.map = *map;
+  job.state_slots = options.state_slots;
+  job.create.set_job("tiny-1");
+  job.create.set_seed(11);
+  job.create.mutable_optimizer()->mutable_adagrad()->set_epsilon(0.125);
+  job.create.set_shards(options.shards);
+  job.create.set_max_stripe_bytes(options.max_stripe_bytes);
+  job.create.set_layout_hash(job.layout.Hash());
+  job.create.set_job_term(1700000000000001);
+  const auto fill = [&](uint32_t sub, std::vector<float>* floats) {
+    floats->resize(job.layout.size());
+    const PhiloxStream stream(options.seed, StreamKind::kTest, sub);
+    for (const TensorInfo& tensor : job.layout.tensors()) {
+      for (uint64_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
+        (*floats)[i] = std::bit_cast<float>(stream.Bits(i));
+      }
+    }
+    (*floats)[0] = std::bit_cast<float>(0x7fc12345u);  // a NaN that says something
+  };
+  fill(0, &job.parameters);
+  if (options.state_slots > 0) {
+    fill(1, &job.state);
+  }
+  return job;
+}
+
+ShardCheckpoint TestContent(const TestJob& job, uint32_t shard, uint64_t generation,
+                            uint64_t epoch) {
+  ShardCheckpoint content;
+  *content.mutable_create() = job.create;
+  content.mutable_create()->set_shard(shard);
+  content.set_generation(generation);
+  content.set_shard_epoch(epoch);
+  content.set_parent_epoch(epoch - 1);
+  content.set_parent_generation(epoch > 1 ? generation - 1 : 0);
+  content.mutable_context()->set_ordered_ms(1800000000000 + static_cast<int64_t>(generation));
+  content.mutable_context()->set_reason("asked for");
+  content.mutable_context()->mutable_downpour()->set_steps(100 * generation);
+  ClosedSession* const closed = content.add_closed();
+  closed->set_worker(3);
+  closed->set_incarnation(2);
+  closed->set_applied(40);
+  content.set_applied(1000 + shard);
+  content.set_duplicates(2);
+  StalenessCount* const staleness = content.add_staleness();
+  staleness->set_staleness(1);
+  staleness->set_count(5);
+  content.set_state_slots(job.state_slots);
+  return content;
+}
+
+StripeRecord TestStripe(uint32_t shard, uint32_t stripe) {
+  StripeRecord record;
+  record.set_version(1000 * shard + stripe + 1);
+  SessionWindowRecord* const session = record.add_session();
+  session->set_worker(1);
+  session->set_incarnation(7);
+  session->set_last(30 + stripe);
+  session->set_applied(29);
+  SessionWindowRecord::Refusal* const refusal = session->add_refusal();
+  refusal->set_sequence(4);
+  refusal->set_message("a NaN");
+  return record;
+}
+
+absl::Status AddAllStripes(const TestJob& job, uint32_t shard, PartWriter* writer) {
+  for (uint32_t i = 0; i < job.map.stripes(shard); ++i) {
+    const Slice stripe = job.map.stripe(shard, i);
+    const auto part = [&](const std::vector<float>& floats) {
+      return floats.empty() ? std::span<const float>()
+                            : std::span(floats).subspan(stripe.begin, stripe.size());
+    };
+    RETURN_IF_ERROR(writer->AddStripe(part(job.parameters), part(job.state), TestStripe(shard, i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointManifest> WriteTestPart(Storage* storage, const std::string& folder,
+                                                 const TestJob& job, uint32_t shard,
+                                                 uint64_t generation, uint64_t epoch,
+                                                 const std::function<absl::Status()>& still_owner) {
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<PartWriter> writer,
+      PartWriter::Create(storage, folder, job.layout, TestContent(job, shard, generation, epoch)));
+  RETURN_IF_ERROR(AddAllStripes(job, shard, writer.get()));
+  return writer->Finish(still_owner);
+}
+
+absl::Status WriteTestGeneration(Storage* storage, const std::string& folder, const TestJob& job,
+                                 uint64_t generation) {
+  for (uint32_t shard = 0; shard < job.map.shards(); ++shard) {
+    RETURN_IF_ERROR(WriteTestPart(storage, folder, job, shard, generation).status());
+  }
+  return absl::OkStatus();
+}
+
+bool SameFloats(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+}  // namespace monsoon::testing
