@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -108,7 +109,9 @@ void RemoveOldJobs(Storage* storage, const std::string& state_dir, uint32_t task
       jobs.push_back(*std::move(job));
     }
   }
-  std::ranges::sort(jobs, std::ranges::greater(), &OldJob::written_ms);
+  std::ranges::sort(jobs, [](const OldJob& a, const OldJob& b) {
+    return std::tie(a.written_ms, a.folder) > std::tie(b.written_ms, b.folder);
+  });
   for (size_t i = keep; i < jobs.size(); ++i) {
     for (const PartFiles& files : jobs[i].parts) {
       if (const absl::Status status = RemovePart(storage, files); !status.ok()) {

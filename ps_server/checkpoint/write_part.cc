@@ -39,6 +39,32 @@ void Refresh(const ShardJob& job, ShardCheckpoint* content) {
   content->set_staleness_unknown(cut.staleness_unknown());
 }
 
+// A part of this life and generation that is good, but was not known to be on the disk:
+// the last step of writing it failed.
+absl::StatusOr<WrittenPart> AdoptPart(Storage* storage, const std::string& folder,
+                                      const ShardCheckpoint& content) {
+  ASSIGN_OR_RETURN(const std::vector<GenerationParts> generations,
+                   ListGenerations(storage, folder));
+  const uint32_t shard = content.create().shard();
+  for (const GenerationParts& parts : generations) {
+    if (parts.generation != content.generation() || shard >= parts.manifest.size() ||
+        parts.manifest[shard].empty()) {
+      continue;
+    }
+    ASSIGN_OR_RETURN(const std::unique_ptr<PartReader> part,
+                     PartReader::Open(storage, parts.manifest[shard]));
+    if (part->manifest().shard_epoch() != content.shard_epoch()) {
+      continue;
+    }
+    RETURN_IF_ERROR(part->Verify());
+    RETURN_IF_ERROR(storage->SyncFolder(folder));
+    return WrittenPart{part->manifest(),
+                       {part->content().stripe().begin(), part->content().stripe().end()}};
+  }
+  return absl::InternalError(
+      absl::StrCat(folder, ": generation ", content.generation(), " is there and cannot be found"));
+}
+
 }  // namespace
 
 uint64_t PartBytes(const ShardJob& job) {
@@ -60,8 +86,13 @@ absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state
   ShardCheckpoint content = job.CutJob();
   content.set_generation(order.generation());
   *content.mutable_context() = order.context();
-  ASSIGN_OR_RETURN(const std::unique_ptr<PartWriter> writer,
-                   PartWriter::Create(storage, folder, layout, std::move(content)));
+  const absl::StatusOr<std::unique_ptr<PartWriter>> created =
+      PartWriter::Create(storage, folder, layout, content);
+  if (absl::IsAlreadyExists(created.status())) {
+    return AdoptPart(storage, folder, content);
+  }
+  RETURN_IF_ERROR(created.status());
+  PartWriter* const writer = created->get();
   // The first stripe is as long as any.
   const size_t longest = job.stripe_floats(0);
   const auto slots = static_cast<size_t>(job.state_slots());
