@@ -49,6 +49,10 @@ class ShardControl {
   virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,
                                                          uint64_t term = 0) = 0;
 
+  // Begins to write a generation; GetStatus tells when it is on the disk.
+  // FailedPrecondition from a shard without a state folder, or with a newer one.
+  virtual absl::StatusOr<CheckpointReply> Checkpoint(const CheckpointRequest& request) = 0;
+
   // One operation on a job's vectors, safe to repeat under its op_id. ABORTED:
   // the shard was started anew and has lost them.
   virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request);

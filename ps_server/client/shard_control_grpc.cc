@@ -76,6 +76,10 @@ class GrpcShardControl final : public ShardControl {
     return Call<CloseSessionReply>(&ParameterServer::Stub::CloseSession, request);
   }
 
+  absl::StatusOr<CheckpointReply> Checkpoint(const CheckpointRequest& request) override {
+    return Call<CheckpointReply>(&ParameterServer::Stub::Checkpoint, request);
+  }
+
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return Call<VectorReply>(&ParameterServer::Stub::Vector, request);
   }

@@ -1,0 +1,166 @@
+// Real parameter servers that write checkpoints while a client pushes.
+
+#include <signal.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/process/subprocess.h"
+#include "common/storage/storage.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ps_server/client/parameter_client.h"
+#include "ps_server/client/shard_control.h"
+#include "ps_server/testing/ps_process.h"
+#include "ps_server/testing/test_shards.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+std::string Folder() {
+  const std::string path = absl::StrCat(
+      ::testing::TempDir(), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+CheckpointRequest OrderOf(const std::string& job, uint64_t generation) {
+  CheckpointRequest order;
+  order.set_job(job);
+  order.set_generation(generation);
+  order.mutable_context()->set_reason("asked for");
+  return order;
+}
+
+// Polls until the shard has the generation; its status then.
+ShardJobStatus AwaitGeneration(ShardControl* control, uint64_t generation) {
+  const absl::Duration end = Clock::Real()->Now() + kPatience;
+  ShardJobStatus job;
+  while (job.generation() < generation && Clock::Real()->Now() < end) {
+    const absl::StatusOr<ShardStatusReply> status = control->GetStatus("");
+    EXPECT_OK(status);
+    if (status.ok() && status->job_size() == 1) {
+      job = status->job(0);
+    }
+  }
+  EXPECT_EQ(job.generation(), generation) << job.checkpoint_error();
+  return job;
+}
+
+TEST(CheckpointProcessTest, ShardsWriteWhatTheyHoldWhileAClientPushes) {
+  const std::string state_dir = Folder();
+  ASSERT_OK_AND_ASSIGN(const auto shards, TestShards::Start({.shards = 2, .state_dir = state_dir}));
+  ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
+  ASSERT_OK_AND_ASSIGN(const auto client, shards->Join(job, 0));
+  const std::vector<float> gradient(job.layout.size(), 1.0f);
+  for (uint64_t generation = 1; generation <= 3; ++generation) {
+    for (int push = 0; push < 5; ++push) {
+      ASSERT_OK(client->Push(gradient, {}));
+    }
+    for (uint32_t shard = 0; shard < 2; ++shard) {
+      ASSERT_OK(shards->control(shard)->Checkpoint(OrderOf(job.name, generation)));
+      ASSERT_OK(client->Push(gradient, {}));
+    }
+    for (uint32_t shard = 0; shard < 2; ++shard) {
+      EXPECT_GT(AwaitGeneration(shards->control(shard), generation).disk_bytes(), 0u);
+    }
+  }
+  ASSERT_OK(shards->control(0)->Checkpoint(OrderOf(job.name, 4)));
+  ASSERT_OK(shards->control(1)->Checkpoint(OrderOf(job.name, 4)));
+  AwaitGeneration(shards->control(0), 4);
+  AwaitGeneration(shards->control(1), 4);
+  // Nothing was pushed since.
+  std::vector<float> live(job.layout.size());
+  ASSERT_OK(client->Fetch(live, nullptr, nullptr));
+  ASSERT_OK_AND_ASSIGN(const LoadedCheckpoint loaded,
+                       LoadNewest(PosixStorage(), JobFolder(state_dir, job.name, 0), nullptr));
+  EXPECT_EQ(loaded.content.generation(), 4u);
+  EXPECT_EQ(loaded.parameters, live);
+  EXPECT_EQ(loaded.versions[0][0], 21u);
+
+  ASSERT_OK(shards->control(0)->DeleteJob(job.name));
+  ASSERT_OK(shards->control(1)->DeleteJob(job.name));
+  EXPECT_FALSE(std::filesystem::exists(JobFolder(state_dir, job.name, 0)));
+}
+
+TEST(CheckpointProcessTest, AServerInMemoryOnlyRefusesByName) {
+  ASSERT_OK_AND_ASSIGN(const auto shards, TestShards::Start({}));
+  ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
+  EXPECT_THAT(shards->control(0)->Checkpoint(OrderOf(job.name, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no state folder")));
+}
+
+TEST(CheckpointProcessTest, EachLifeHasAHigherEpoch) {
+  ASSERT_OK_AND_ASSIGN(const auto shards, TestShards::Start({.state_dir = Folder()}));
+  const uint64_t first = shards->server(0)->shard_epoch();
+  ASSERT_OK(shards->Restart(0));
+  EXPECT_GT(shards->server(0)->shard_epoch(), first);
+}
+
+// SIGTERM: what was applied after the newest generation is written before the end.
+TEST(CheckpointProcessTest, AServerThatIsToldToStopWritesWhatIsNewer) {
+  const std::string folder = Folder();
+  const std::string state_dir = absl::StrCat(folder, "/state");
+  ASSERT_OK_AND_ASSIGN(PsProcess process,
+                       StartPsProcess(folder, "", {absl::StrCat("--state_dir=", state_dir)}));
+  const auto control = ShardControl::Create(process.address, kPatience);
+  CreateShardJobRequest create;
+  create.set_job("test-1");
+  *create.mutable_model() = TestModel(64, 64);
+  *create.mutable_optimizer() = TestSgd(1.0);
+  create.set_shards(1);
+  create.set_max_stripe_bytes(1024);
+  create.set_written_by_client(true);
+  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(create.model()));
+  create.set_layout_hash(layout.Hash());
+  ASSERT_OK(control->CreateJob(create));
+  ASSERT_OK(control->Checkpoint(OrderOf("test-1", 1)));
+  AwaitGeneration(control.get(), 1);
+  SessionKey session;
+  session.set_job("test-1");
+  session.set_incarnation(1);
+  ASSERT_OK_AND_ASSIGN(const OpenSessionReply opened, control->OpenSession(session));
+  ASSERT_OK_AND_ASSIGN(const ShardMap map, ShardMap::Create(layout.size(), 1, 1024));
+  ASSERT_OK_AND_ASSIGN(const auto client,
+                       ParameterClient::Create({.job = "test-1",
+                                                .incarnation = 1,
+                                                .layout_hash = layout.Hash(),
+                                                .map = map,
+                                                .addresses = {process.address},
+                                                .shard_epochs = {opened.shard_epoch()}}));
+  for (int push = 0; push < 7; ++push) {
+    ASSERT_OK(client->Push(std::vector<float>(layout.size(), -1.0f), {}));
+  }
+  process.process.Signal(SIGTERM);
+  EXPECT_TRUE(process.process.Wait().ok());
+  ASSERT_OK_AND_ASSIGN(const LoadedCheckpoint loaded,
+                       LoadNewest(PosixStorage(), JobFolder(state_dir, "test-1", 0), nullptr));
+  EXPECT_EQ(loaded.content.generation(), 2u);
+  EXPECT_EQ(loaded.content.context().reason(), "the server stops");
+  EXPECT_EQ(loaded.parameters, std::vector<float>(layout.size(), 7.0f));
+}
+
+TEST(CheckpointProcessTest, ASecondServerOnTheSameFolderEndsWithTheReason) {
+  const std::string first = Folder();
+  const std::string flag = absl::StrCat("--state_dir=", first, "/state");
+  ASSERT_OK_AND_ASSIGN(const PsProcess process, StartPsProcess(first, "", {flag}));
+  const std::string second = absl::StrCat(first, "/second");
+  std::filesystem::create_directories(second);
+  EXPECT_THAT(StartPsProcess(second, "", {flag}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("exited with code 2")));
+}
+
+}  // namespace
+}  // namespace monsoon
