@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <span>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -82,7 +83,12 @@ std::optional<PartName> PartName::OfManifest(absl::string_view file_name) {
 std::string ManifestText(const CheckpointManifest& manifest) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(manifest, &text);
-  return text + ChecksumLine(text);
+  return WithChecksumLine(std::move(text));
+}
+
+std::string WithChecksumLine(std::string text) {
+  text += ChecksumLine(text);
+  return text;
 }
 
 absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {

@@ -42,6 +42,8 @@ struct PartName {
 
 // The message as text, and a line with the checksum of all bytes before it.
 std::string ManifestText(const CheckpointManifest& manifest);
+// The text and that line.
+std::string WithChecksumLine(std::string text);
 
 // DataLoss for what ManifestText does not write, FailedPrecondition for a newer format.
 // The path is not in the messages.
