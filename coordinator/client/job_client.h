@@ -23,6 +23,7 @@ class JobClient {
   virtual absl::StatusOr<JobDescription> Describe(const std::string& job) = 0;
   virtual absl::StatusOr<JobSummary> Cancel(const std::string& job) = 0;
   virtual absl::StatusOr<JobSummary> Delete(const std::string& job) = 0;
+  virtual absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job) = 0;
   virtual absl::StatusOr<JobLocation> Locate(const std::string& job) = 0;
   virtual absl::StatusOr<InfoReply> Info() = 0;
 

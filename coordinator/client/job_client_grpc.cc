@@ -40,6 +40,9 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<JobSummary> Delete(const std::string& job) override {
     return UnaryCall(stub_.get(), &Stub::Delete, Named(job), deadline_, address_);
   }
+  absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job) override {
+    return UnaryCall(stub_.get(), &Stub::Checkpoint, Named(job), deadline_, address_);
+  }
   absl::StatusOr<JobLocation> Locate(const std::string& job) override {
     return UnaryCall(stub_.get(), &Stub::Locate, Named(job), deadline_, address_);
   }

@@ -52,6 +52,9 @@ ShardAnswer Carry(const ShardCommand& command, ShardGateway* shard) {
     case ShardCommand::Kind::kCloseSession:
       answer.status = shard->CloseSession(command.session, command.term);
       break;
+    case ShardCommand::Kind::kCheckpoint:
+      answer.status = shard->Checkpoint(command.checkpoint);
+      break;
   }
   return answer;
 }
@@ -211,6 +214,13 @@ absl::StatusOr<JobSummary> Coordinator::Cancel(const std::string& job) {
   return WithCore([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.Cancel(job, moment);
+  });
+}
+
+absl::StatusOr<CheckpointOrder> Coordinator::Checkpoint(const std::string& job) {
+  return WithCore([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.Checkpoint(job, moment);
   });
 }
 

@@ -43,6 +43,7 @@ class Coordinator {
   absl::StatusOr<ListReply> List();
   absl::StatusOr<JobDescription> Describe(const std::string& job);
   absl::StatusOr<JobSummary> Cancel(const std::string& job);
+  absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job);
   absl::StatusOr<JobSummary> Delete(const std::string& job);
   absl::StatusOr<JobLocation> Locate(const std::string& job);
   absl::StatusOr<InfoReply> Info();
@@ -76,6 +77,8 @@ class Coordinator {
   void BatchLoop();
   absl::StatusOr<BatchEnd> RunBatchTask(const BatchTask& task);
   bool BatchRuns(const std::string& job);
+  // Returns once no checkpoint of the job's published parameters is under way.
+  void AwaitCheckpoint(const std::string& job);
 
   const Cluster cluster_;
   const Clock* const clock_;

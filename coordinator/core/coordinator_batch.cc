@@ -53,6 +53,13 @@ bool Coordinator::BatchRuns(const std::string& job) {
   return !stopping_ && core_.BatchRuns(job);
 }
 
+void Coordinator::AwaitCheckpoint(const std::string& job) {
+  MutexLock lock(&mutex_);
+  while (!stopping_ && core_.BatchWaits(job)) {
+    changed_.WaitFor(&mutex_, kIdleWait);
+  }
+}
+
 void Coordinator::BatchLoop() {
   while (true) {
     std::optional<BatchTask> task;
@@ -105,10 +112,13 @@ absl::StatusOr<BatchEnd> Coordinator::RunBatchTask(const BatchTask& task) {
     figures.set_commands(statistics.commands);
     figures.set_command_bytes(statistics.bytes);
     figures.set_largest_command_bytes(statistics.largest);
-    return WithCore([&](Moment moment) {
+    const absl::StatusOr<bool> goes_on = WithCore([&](Moment moment) {
       mutex_.AssertHeld();
       return core_.NoteIteration(task.job, iteration, figures, moment);
     });
+    // The next iteration publishes other parameters.
+    AwaitCheckpoint(task.job);
+    return goes_on;
   };
   return RunBatch({task.config.sandblaster(), task.contributions}, &shards, &evaluator, observe);
 }

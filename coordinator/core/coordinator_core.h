@@ -7,7 +7,9 @@
 // - a worker gets an assignment only after every shard has opened its session;
 // - a lost worker's blocks are given away only after every shard has closed
 //   its session;
-// - a job ends only after all its sessions are closed.
+// - a job ends only after all its sessions are closed;
+// - a job on shards that keep state succeeds only when its last checkpoint is on the disk
+//   of all of them.
 //
 // What must survive is in CoordinatorState, which only updates change. It never sees
 // a parameter. No threads, clocks, randomness or gRPC. Not thread
@@ -25,12 +27,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/core/job_table.h"
+#include "coordinator/job/checkpoint_schedule.h"
 #include "coordinator/sandblaster/batch_evaluator.h"
 #include "coordinator/session/membership.h"
 #include "coordinator/session/shard_command.h"
 #include "coordinator/session/shard_fanout.h"
 #include "coordinator/state/state_writer.h"
 #include "coordinator/status/shard_monitor.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
 
@@ -57,6 +61,8 @@ struct BatchTask {
 inline constexpr absl::Duration kInitTimeout = absl::Hours(1);
 // A worker that failed so often is left out of the job.
 inline constexpr int kMaxReplicaFailures = 3;
+// A job that fails or is cancelled ends without its last checkpoint after so long.
+inline constexpr absl::Duration kLastCheckpointPatience = absl::Seconds(5);
 // So many workers may be lost while they test a job's final parameters.
 inline constexpr int kMaxLostFinalTests = 5;
 
@@ -79,6 +85,9 @@ class CoordinatorCore {
   absl::StatusOr<JobDescription> Describe(const std::string& job, Moment moment) const;
   // Safe to repeat. FAILED_PRECONDITION for a job that has ended otherwise.
   absl::StatusOr<JobSummary> Cancel(const std::string& job, Moment moment);
+  // Orders a checkpoint of what is applied now. FAILED_PRECONDITION for a job that has
+  // not begun to train, is kept in memory only, or has lost its parameters.
+  absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job, Moment moment);
   // Begins to free the slices; the job is gone when Exists is false.
   absl::StatusOr<JobSummary> Delete(const std::string& job, Moment moment);
   // UNAVAILABLE while a shard that holds a part of the job does not answer.
@@ -97,6 +106,8 @@ class CoordinatorCore {
   std::optional<BatchTask> TakeBatch();
   // False: the job has ended, or is about to; its minimiser must stop.
   bool BatchRuns(const std::string& job) const { return RunningBatch(job) != nullptr; }
+  // A checkpoint of the published parameters is under way: nothing else may be published.
+  bool BatchWaits(const std::string& job) const;
   // CANCELLED when the batch does not run any more, as in all that follows.
   absl::Status StartEvaluation(const std::string& job, uint64_t evaluation, const std::string& w,
                                bool probe, Moment moment);
@@ -114,7 +125,10 @@ class CoordinatorCore {
 
   // ---- for the driver ----
   // A new poll round begins; its number.
-  uint64_t BeginPoll() { return ++poll_round_; }
+  uint64_t BeginPoll() {
+    look_ = false;
+    return ++poll_round_;
+  }
   // True: do not wait for the next heartbeat to poll.
   bool wants_poll() const;
   void OnPoll(uint32_t shard, uint64_t round, const absl::StatusOr<ShardStatusReply>& reply,
@@ -132,6 +146,28 @@ class CoordinatorCore {
   JobSummary Summarize(const JobRecord& job, Moment moment) const;
   void End(JobRecord* job, JobState state, const std::string& reason, absl::Duration now);
   void FinishEnding(JobRecord* job, absl::Duration now);
+
+  // core_checkpoints.cc
+  // "": all shards keep state. Else which ones do not.
+  std::string KeepNothing() const;
+  // Checkpoints of the job are made.
+  bool IsDurable(const JobRecord& job) const;
+  CheckpointSchedule::Activity ActivityOf(const JobRecord& job) const;
+  CheckpointContext MakeContext(const JobRecord& job, const std::string& reason,
+                                Moment moment) const;
+  void AdvanceCheckpoints(Moment moment);
+  void OrderCheckpoint(JobRecord* job, CheckpointSchedule::Activity activity, Moment moment);
+  void TakeCheckpointEvents(JobRecord* job, absl::Duration now);
+  void TakeCheckpointCommands(absl::Duration now, std::vector<ShardCommand>* commands);
+  void RecordCheckpoints(uint32_t shard, absl::Duration now);
+  // All sessions of the ending job are closed. False: its last checkpoint is awaited.
+  bool LastCheckpointIsDone(JobRecord* job, absl::Duration now);
+  bool WaitsForLastCheckpoint(const JobRecord& job) const;
+  // "waits for WHAT: why".
+  std::string CheckpointReason(const JobRecord& job, const std::string& what,
+                               absl::Duration now) const;
+  void DescribeDurability(const JobRecord& job, absl::Duration now,
+                          JobDescription::Durability* durability) const;
 
   // core_reasons.cc
   // Why the job waits, or ended; "" while nothing is missing.
@@ -210,6 +246,7 @@ class CoordinatorCore {
   JobTable jobs_;
   JobRecord* active_ = nullptr;  // kActive or kEnding
   uint64_t poll_round_ = 0;
+  bool look_ = false;  // a checkpoint may be there
   // Some shard has taken this term, so its jobs are this coordinator's.
   bool term_in_force_ = false;
   // Another coordinator commands the shards: why nothing can be done here.

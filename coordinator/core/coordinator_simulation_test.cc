@@ -17,6 +17,7 @@ namespace monsoon {
 namespace {
 
 using ::monsoon::testing::CoreHarness;
+using ::monsoon::testing::FakeShard;
 
 constexpr uint32_t kWorkers = 4;
 constexpr uint32_t kShards = 2;
@@ -50,6 +51,12 @@ class Simulation {
     const auto granted = static_cast<uint64_t>(
         std::ceil(plan.job.stop().epochs() * static_cast<double>(plan.examples) - 1e-6));
     total_ = granted / plan.examples * per_epoch_ + (granted % plan.examples + 19) / 20;
+    // Half of the clusters keep state.
+    if (random_() % 2 == 0) {
+      h_.KeepState();
+      plan.job.mutable_checkpoint()->set_every_seconds(0.1 * (1 + random_() % 30));
+      plan.job.mutable_checkpoint()->set_every_pushes(random_() % 20);
+    }
     h_.Submit(plan);
     worker_.resize(kWorkers);
   }
@@ -89,7 +96,11 @@ class Simulation {
       }
     }
     h_.core().Tick(h_.now());
+    if (h_.core().wants_poll()) {
+      h_.Poll();
+    }
     CarryOut();
+    UseDisks();
     const uint32_t worker = random_() % kWorkers;
     if (random_() % 150 == 0) {
       Disturb(worker);
@@ -103,6 +114,9 @@ class Simulation {
     for (const ShardCommand& command : h_.core().TakeCommands(h_.now())) {
       const uint32_t fate = random_() % 10;
       absl::Status status = absl::UnavailableError("lost");
+      if (command.kind == ShardCommand::Kind::kCheckpoint) {
+        CheckContext(command.checkpoint.context());
+      }
       if (fate > 0) {
         status = h_.Execute(command);
       }
@@ -110,6 +124,44 @@ class Simulation {
         status = absl::DeadlineExceededError("answer lost");
       }
       h_.core().OnCommand(command, {status, 1000}, h_.now());
+    }
+  }
+
+  // Disks are slow at times, and full at times; in the end there is room.
+  void UseDisks() {
+    if (random_() % 200 == 0) {
+      FakeShard& shard = h_.shard(random_() % kShards);
+      shard.disk_is_slow = random_() % 2 == 0;
+      shard.disk_error = random_() % 3 == 0 ? "No space left on device" : "";
+    }
+    if (random_() % 20 == 0) {
+      h_.Write(&h_.shard(random_() % kShards));
+    }
+    if (random_() % 300 == 0 && h_.shard(0).state_dir != "" &&
+        h_.Describe().progress().epoch() > 0) {
+      const absl::StatusOr<CheckpointOrder> order = h_.core().Checkpoint("j-1", h_.now());
+      if (order.ok()) {
+        asked_for_ = std::max(asked_for_, order->generation());
+      }
+    }
+  }
+
+  // What a checkpoint says is done was reported by a worker, so all shards have it.
+  void CheckContext(const CheckpointContext& context) {
+    const DownpourProgress& progress = context.downpour();
+    uint64_t blocks = per_epoch_ * progress.epochs_done();
+    for (const EpochCursor& epoch : progress.epoch()) {
+      for (const EpochCursor::Run& run : epoch.done()) {
+        for (uint32_t block = run.first(); block < run.end(); ++block) {
+          ++blocks;
+          EXPECT_GE((done_[BlockRef{epoch.epoch(), block}]), 1) << epoch.epoch() << "," << block;
+        }
+      }
+    }
+    EXPECT_EQ(progress.blocks_done(), blocks);
+    if (context.final()) {
+      EXPECT_TRUE(timed_ || blocks == total_) << blocks << " of " << total_;
+      EXPECT_TRUE(h_.shard(0).open.empty() && h_.shard(1).open.empty());
     }
   }
 
@@ -183,6 +235,9 @@ class Simulation {
     if (Send(worker, request)) {
       for (const BlockRef& block : reported) {
         ++done_[block];
+        for (uint32_t shard = 0; shard < kShards; ++shard) {
+          ++h_.shard(shard).version;
+        }
       }
       if (random_() % 8 == 0) {
         Send(worker, request);
@@ -240,8 +295,24 @@ class Simulation {
             << "seed " << seed_ << " block " << block.epoch << "," << block.block;
       }
     }
+    CheckGenerations(description);
     const bool has_test = description.evaluation_size() > 0;
     EXPECT_EQ(has_test, description.has_final_test_accuracy());
+  }
+
+  void CheckGenerations(const JobDescription& description) {
+    const uint64_t held = description.durability().generation();
+    for (uint32_t shard = 0; shard < kShards; ++shard) {
+      if (h_.shard(shard).state_dir.empty()) {
+        EXPECT_EQ(h_.shard(shard).orders, 0);
+        EXPECT_EQ(held, 0u);
+        continue;
+      }
+      EXPECT_GE(held, 1u);
+      EXPECT_EQ(h_.shard(shard).generation["j-1"], held);
+      EXPECT_TRUE(h_.shard(shard).ordered["j-1"].context().final());
+      EXPECT_GE(held, asked_for_);
+    }
   }
 
   const uint32_t seed_;
@@ -253,6 +324,7 @@ class Simulation {
   std::map<BlockRef, int> done_;
   uint64_t per_epoch_ = 0;
   uint64_t total_ = 0;
+  uint64_t asked_for_ = 0;  // the newest generation
   bool timed_ = false;
   double next_beat_ = 0;
 };

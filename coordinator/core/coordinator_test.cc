@@ -4,7 +4,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/testing/status_matchers.h"
@@ -23,7 +25,9 @@ constexpr absl::Duration kPatience = absl::Seconds(20);
 
 class FakeGateway : public ShardGateway {
  public:
-  explicit FakeGateway(uint32_t task) : task_(task) {}
+  // `state_dir` "": in memory only.
+  FakeGateway(uint32_t task, std::string state_dir)
+      : task_(task), state_dir_(std::move(state_dir)) {}
 
   absl::StatusOr<ShardStatusReply> GetStatus() override {
     {
@@ -38,10 +42,12 @@ class FakeGateway : public ShardGateway {
     reply.set_task(task_);
     reply.set_pid(100 + task_);
     reply.set_shard_epoch(7);
+    reply.set_state_dir(state_dir_);
     MutexLock lock(&mutex_);
     for (const auto& [job, term] : jobs_) {
       reply.add_job()->set_job(job);
       reply.mutable_job(reply.job_size() - 1)->set_job_term(term);
+      reply.mutable_job(reply.job_size() - 1)->set_generation(generation_);
     }
     return reply;
   }
@@ -63,6 +69,11 @@ class FakeGateway : public ShardGateway {
   absl::Status CloseSession(const SessionKey&, uint64_t) override {
     MutexLock lock(&mutex_);
     --open_;
+    return absl::OkStatus();
+  }
+  absl::Status Checkpoint(const CheckpointRequest& request) override {
+    MutexLock lock(&mutex_);
+    generation_ = request.generation();
     return absl::OkStatus();
   }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
@@ -87,16 +98,18 @@ class FakeGateway : public ShardGateway {
 
  private:
   const uint32_t task_;
+  const std::string state_dir_;
   mutable Mutex mutex_;
   CondVar released_;
   bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // on the disk
   std::map<std::string, uint64_t> jobs_ ABSL_GUARDED_BY(mutex_);
 };
 
 class CoordinatorTest : public ::testing::Test {
  protected:
-  CoordinatorTest() {
+  explicit CoordinatorTest(const std::string& state_dir = "") {
     cluster_.set_name("c");
     cluster_.mutable_coordinator()->set_address("unix-abstract:c");
     cluster_.set_heartbeat_ms(50);
@@ -109,7 +122,7 @@ class CoordinatorTest : public ::testing::Test {
       ParameterServerTask* const ps = cluster_.add_ps();
       ps->set_address(absl::StrCat("unix-abstract:ps", i));
       ps->set_memory_limit_mib(16);
-      auto gateway = std::make_unique<FakeGateway>(i);
+      auto gateway = std::make_unique<FakeGateway>(i, state_dir);
       gateways_.push_back(gateway.get());
       gateways.push_back(std::move(gateway));
     }
@@ -165,6 +178,23 @@ class CoordinatorTest : public ::testing::Test {
     }
     return true;
   }
+  // Joins the job that was submitted, and does its work until it is told to finish.
+  void Train(std::set<uint32_t>* blocks) {
+    HeartbeatReply beat;
+    ASSERT_TRUE(Await([&] { return (beat = Beat()).has_assignment(); }));
+    NextWorkRequest request;
+    *request.mutable_session() = beat.assignment().session();
+    for (bool finished = false; !finished;) {
+      request.set_request(request.request() + 1);
+      ASSERT_OK_AND_ASSIGN(const NextWorkReply reply, coordinator_->NextWork(request));
+      *request.mutable_done() = reply.train().block();
+      for (const BlockId& block : reply.train().block()) {
+        blocks->insert(block.block());
+      }
+      finished = reply.has_finish();
+      ASSERT_LT(request.request(), 100u);
+    }
+  }
   JobSummary Summary() { return coordinator_->Describe("latest")->summary(); }
 
   Cluster cluster_;
@@ -176,21 +206,8 @@ class CoordinatorTest : public ::testing::Test {
 
 TEST_F(CoordinatorTest, RunsAJobToTheEnd) {
   EXPECT_EQ(Submit(), "small-1");
-  HeartbeatReply beat;
-  ASSERT_TRUE(Await([&] { return (beat = Beat()).has_assignment(); }));
-  NextWorkRequest request;
-  *request.mutable_session() = beat.assignment().session();
   std::set<uint32_t> blocks;
-  for (bool finished = false; !finished;) {
-    request.set_request(request.request() + 1);
-    ASSERT_OK_AND_ASSIGN(const NextWorkReply reply, coordinator_->NextWork(request));
-    *request.mutable_done() = reply.train().block();
-    for (const BlockId& block : reply.train().block()) {
-      blocks.insert(block.block());
-    }
-    finished = reply.has_finish();
-    ASSERT_LT(request.request(), 100u);
-  }
+  Train(&blocks);
   EXPECT_EQ(blocks.size(), 5u);
   ASSERT_TRUE(Await([&] { return Summary().state() == SUCCEEDED; }));
   EXPECT_EQ(gateways_[0]->open(), 0);
@@ -201,6 +218,32 @@ TEST_F(CoordinatorTest, RunsAJobToTheEnd) {
   EXPECT_EQ(gateways_[0]->jobs() + gateways_[1]->jobs(), 0u);
   EXPECT_THAT(coordinator_->Describe("small-1").status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("small-1")));
+}
+
+class DurableCoordinatorTest : public CoordinatorTest {
+ protected:
+  DurableCoordinatorTest() : CoordinatorTest("/state") {}
+};
+
+TEST_F(DurableCoordinatorTest, AJobEndsWithItsLastCheckpointOnTheDisk) {
+  Submit();
+  std::set<uint32_t> blocks;
+  Train(&blocks);
+  ASSERT_TRUE(Await([&] { return Summary().state() == SUCCEEDED; }));
+  const JobDescription description = *coordinator_->Describe("latest");
+  EXPECT_GE(description.durability().generation(), 1u);
+  EXPECT_EQ(description.durability().ordered(), 0u);
+  ASSERT_OK_AND_ASSIGN(const CheckpointOrder order, coordinator_->Checkpoint("latest"));
+  EXPECT_EQ(order.generation(), description.durability().generation());
+}
+
+TEST_F(DurableCoordinatorTest, OneThatIsAskedForIsThereLongBeforeItsTime) {
+  Submit();
+  ASSERT_TRUE(Await([&] { return Beat().has_assignment(); }));
+  ASSERT_OK_AND_ASSIGN(const CheckpointOrder order, coordinator_->Checkpoint("latest"));
+  ASSERT_TRUE(Await([&] {
+    return coordinator_->Describe("latest")->durability().generation() >= order.generation();
+  }));
 }
 
 TEST_F(CoordinatorTest, AHangingShardIsNamedAndDelaysNobodyElse) {

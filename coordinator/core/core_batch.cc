@@ -35,7 +35,8 @@ JobRecord* CoordinatorCore::RunningBatch(const std::string& job) const {
 }
 
 std::optional<BatchTask> CoordinatorCore::TakeBatch() {
-  if (active_ == nullptr || active_->batch_driver || RunningBatch(active_->id()) == nullptr) {
+  if (active_ == nullptr || active_->batch_driver || RunningBatch(active_->id()) == nullptr ||
+      BatchWaits(active_->id())) {
     return std::nullopt;
   }
   active_->batch_driver = true;
@@ -82,11 +83,15 @@ absl::StatusOr<bool> CoordinatorCore::NoteIteration(const std::string& id,
   }
   job->sandblaster()->NoteFigures(figures);
   job->sandblaster()->NoteIteration(iteration, moment.now);
+  OrderCheckpoint(job, CheckpointSchedule::Activity::kStill, moment);
   return !job->sandblaster()->target_reached();
 }
 
 void CoordinatorCore::EndBatch(const std::string& id, const absl::StatusOr<BatchEnd>& end,
                                Moment moment) {
+  if (JobRecord* const known = jobs_.Lookup(id)) {
+    known->batch_over = true;
+  }
   JobRecord* const job = RunningBatch(id);
   if (job == nullptr) {
     return;

@@ -2,6 +2,7 @@
 // tests. Shards carry out commands at Settle(); workers are driven call by call.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -31,6 +32,15 @@ struct FakeShard {
   std::set<std::string> open;        // sessions
   std::vector<std::string> history;  // "open j/0#1", "close j/0#1", ...
   absl::Status create_error;
+
+  std::string state_dir;      // "": in memory only
+  std::string disk_error;     // why nothing can be written now
+  bool disk_is_slow = false;  // what is ordered is not written before Write
+  // By job: the newest that is on the disk, what was ordered last, and why it failed.
+  std::map<std::string, uint64_t> generation;
+  std::map<std::string, CheckpointRequest> ordered;
+  std::map<std::string, std::string> checkpoint_error;
+  int orders = 0;  // repeated ones too
 };
 
 class CoreHarness {
@@ -71,6 +81,7 @@ class CoreHarness {
     plan.job.set_batch_size(5);
     plan.job.set_block_examples(20);
     plan.job.mutable_stop()->set_epochs(epochs);
+    plan.job.mutable_checkpoint()->set_every_seconds(10);
     plan.examples = 70;
     plan.replicas = replicas;
     plan.max_stripe_bytes = 1024;
@@ -115,6 +126,7 @@ class CoreHarness {
     reply.set_pid(shard.pid);
     reply.set_shard_epoch(shard.epoch);
     reply.set_term(shard.term);
+    reply.set_state_dir(shard.state_dir);
     for (const auto& [key, bytes] : shard.orphans) {
       ShardJobStatus* const status = reply.add_job();
       status->set_job(key.first);
@@ -129,6 +141,14 @@ class CoreHarness {
       status->set_version_min(shard.version);
       status->set_version_max(shard.version);
       status->set_applied(2 * shard.version);
+      if (const auto held = shard.generation.find(job); held != shard.generation.end()) {
+        status->set_generation(held->second);
+        status->set_disk_bytes(1000 * held->second);
+      }
+      if (const auto error = shard.checkpoint_error.find(job);
+          error != shard.checkpoint_error.end()) {
+        status->set_checkpoint_error(error->second);
+      }
     }
     return reply;
   }
@@ -138,6 +158,54 @@ class CoreHarness {
     ++shards_[index].epoch;
     shards_[index].jobs.clear();
     shards_[index].open.clear();
+    shards_[index].generation.clear();
+    shards_[index].ordered.clear();
+    shards_[index].checkpoint_error.clear();
+  }
+  // All shards keep state from now on.
+  void KeepState() {
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      shards_[i].state_dir = absl::StrCat("/state/", i);
+    }
+  }
+  // Writes what was ordered, if the disk takes it.
+  static void Write(FakeShard* shard) {
+    for (const auto& [job, request] : shard->ordered) {
+      if (shard->disk_error.empty()) {
+        shard->generation[job] = request.generation();
+        shard->checkpoint_error.erase(job);
+      } else if (shard->generation[job] < request.generation()) {
+        shard->checkpoint_error[job] = shard->disk_error;
+      }
+    }
+  }
+  absl::Status Order(const CheckpointRequest& request, FakeShard* shard) {
+    if (shard->state_dir.empty()) {
+      return absl::FailedPreconditionError("no state folder");
+    }
+    ++shard->orders;
+    CheckpointRequest& known = shard->ordered[request.job()];
+    EXPECT_GE(request.generation(), std::max<uint64_t>(known.generation(), 1));
+    EXPECT_TRUE(request.context().has_job());
+    EXPECT_FALSE(request.context().reason().empty());
+    if (request.generation() == known.generation()) {
+      EXPECT_EQ(request.SerializeAsString(), known.SerializeAsString()) << "another order";
+    } else {
+      // The one before is on the disk of every shard.
+      for (const FakeShard& other : shards_) {
+        const auto before = other.ordered.find(request.job());
+        const auto held = other.generation.find(request.job());
+        const uint64_t on_disk = held == other.generation.end() ? 0 : held->second;
+        EXPECT_TRUE(before == other.ordered.end() || before->second.generation() <= on_disk ||
+                    before->second.generation() == request.generation())
+            << "two generations are under way";
+      }
+    }
+    known = request;
+    if (!shard->disk_is_slow) {
+      Write(shard);
+    }
+    return absl::OkStatus();
   }
 
   // Carries out one command as its shard does.
@@ -159,6 +227,8 @@ class CoreHarness {
     switch (command.kind) {
       case ShardCommand::Kind::kCreateJob:
         if (shard.create_error.ok()) {
+          shard.generation.erase(command.job);
+          shard.ordered.erase(command.job);
           shard.jobs[command.job] = command.create.written_by_client();
         }
         return shard.create_error;
@@ -174,6 +244,9 @@ class CoreHarness {
         shard.history.push_back("close " + session);
         shard.open.erase(session);
         return absl::OkStatus();
+      case ShardCommand::Kind::kCheckpoint:
+        EXPECT_TRUE(shard.jobs.contains(command.job));
+        return Order(command.checkpoint, &shard);
     }
     return absl::InternalError("unknown command");
   }

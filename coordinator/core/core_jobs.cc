@@ -89,18 +89,24 @@ ListReply CoordinatorCore::List(Moment moment) const {
 absl::StatusOr<JobDescription> CoordinatorCore::Describe(const std::string& name,
                                                          Moment moment) const {
   ASSIGN_OR_RETURN(const JobRecord* const job, jobs_.Find(name));
-  return DescribeJob(*job, Summarize(*job, moment), membership_, moment.now);
+  JobDescription description = DescribeJob(*job, Summarize(*job, moment), membership_, moment.now);
+  DescribeDurability(*job, moment.now, description.mutable_durability());
+  return description;
 }
 
 absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
   const bool cancelled = job->end_state() == CANCELLED;
-  if (job->stage() >= JOB_ENDING && !cancelled) {
+  const bool waits = WaitsForLastCheckpoint(*job) && job->end_state() == SUCCEEDED;
+  if (job->stage() >= JOB_ENDING && !cancelled && !waits) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job->id(), " has ended already: ", JobState_Name(job->end_state())));
   }
   if (!cancelled) {
-    End(job, CANCELLED, "cancelled by a user", moment.now);
+    End(job, CANCELLED,
+        waits ? "cancelled by a user while it waited for its last checkpoint"
+              : "cancelled by a user",
+        moment.now);
     Advance(moment.now);
   }
   return Summarize(*job, moment);
@@ -201,6 +207,9 @@ JobSummary CoordinatorCore::Summarize(const JobRecord& job, Moment moment) const
     summary.set_percent(100);
   } else {
     summary.set_percent(100 * job.fraction(moment.now));
+  }
+  for (const std::optional<ShardJobStatus>& status : job.figures.shard_status) {
+    summary.set_disk_bytes(summary.disk_bytes() + (status ? status->disk_bytes() : 0));
   }
   return summary;
 }

@@ -26,6 +26,9 @@ std::string JoinSome(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) const {
+  if (WaitsForLastCheckpoint(job) && job.end_state() == SUCCEEDED) {
+    return CheckpointReason(job, "its last checkpoint", moment.now);
+  }
   if (job.ended_or_deleting() || !job.reason().empty()) {
     return job.reason();
   }
@@ -36,6 +39,9 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
   }
   if (!shards_.all_up()) {
     return absl::StrCat("waits for ", MissingShards(moment.now));
+  }
+  if (job.stage() == JOB_ACTIVE && BatchWaits(job.id())) {
+    return CheckpointReason(job, "a checkpoint", moment.now);
   }
   if (job.stage() == JOB_ACTIVE) {
     return job.procedure()->replicas().empty() ? ReplicaReason(job, moment.now) : "";

@@ -44,7 +44,8 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
 }
 
 bool CoordinatorCore::wants_poll() const {
-  return active_ != nullptr && active_->stage() == JOB_ENDING && active_->final_round > poll_round_;
+  return look_ || (active_ != nullptr && active_->stage() == JOB_ENDING &&
+                   active_->final_round > poll_round_);
 }
 
 void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
@@ -57,9 +58,11 @@ void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
     CheckTerm(shard, reply->term(), moment);
     RecordShards(round);
     FindMissingSlices(shard, round, moment.now);
+    RecordCheckpoints(shard, moment.now);
     ForgetDeletions();
   }
   Advance(moment.now);
+  AdvanceCheckpoints(moment);
 }
 
 void CoordinatorCore::RecordShards(uint64_t round) {
@@ -238,8 +241,12 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& 
         job->ledger()->OnResult(command, answer, moment.now);
       }
       break;
+    case Kind::kCheckpoint:
+      job->checkpoints.OnResult(command.shard, command.checkpoint.generation(), status, moment.now);
+      break;
   }
   Advance(moment.now);
+  AdvanceCheckpoints(moment);
 }
 
 void CoordinatorCore::Tick(Moment moment) {
@@ -263,6 +270,7 @@ void CoordinatorCore::Tick(Moment moment) {
     }
   }
   Advance(moment.now);
+  AdvanceCheckpoints(moment);
 }
 
 void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
@@ -330,7 +338,8 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
       job->final_round = poll_round_ + 1;
     }
     const bool seen = shards_.common_round().value_or(0) >= job->final_round;
-    if (seen || job->end_state() != SUCCEEDED || !shards_.all_up()) {
+    if ((seen || job->end_state() != SUCCEEDED || !shards_.all_up()) &&
+        LastCheckpointIsDone(job, now)) {
       FinishEnding(job, now);
     }
     return;
@@ -462,6 +471,7 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
       commands.push_back(std::move(command));
     }
   }
+  TakeCheckpointCommands(moment.now, &commands);
   TakeOrphanCommands(moment.now, &commands);
   for (ShardCommand& command : commands) {
     command.term = term();

@@ -7,6 +7,7 @@ namespace monsoon {
 
 JobRecord::JobRecord(const JobWriter& writer)
     : plan(JobPlan::FromStored(writer.job().plan())),
+      checkpoints(writer, plan.job.checkpoint(), static_cast<uint32_t>(plan.shard_bytes.size())),
       figures(plan.shard_bytes.size()),
       writer_(writer) {}
 
@@ -33,6 +34,8 @@ void JobRecord::ChangeStage(JobStage stage, absl::Duration now) {
     sandblaster_.reset();
     ledger_.reset();
     batch_driver = false;
+    batch_over = false;
+    checkpoints.ForgetShards();
   }
   Make([&](StateUpdate* update) {
     update->mutable_stage_changed()->set_stage(stage);

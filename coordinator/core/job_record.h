@@ -21,6 +21,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/downpour/downpour_job.h"
+#include "coordinator/job/checkpoint_schedule.h"
 #include "coordinator/job/job_plan.h"
 #include "coordinator/job/job_procedure.h"
 #include "coordinator/sandblaster/sandblaster_job.h"
@@ -107,6 +108,11 @@ class JobRecord {
   // The poll round under way when the last shard had made its slice: later ones show it.
   uint64_t ready_round = 0;
   bool batch_driver = false;  // a thread drives, or has driven, the sandblaster
+  bool batch_over = false;    // and it has ended: it publishes nothing any more
+  CheckpointSchedule checkpoints;
+  // Since when an ending job, whose sessions are closed, waits for its last checkpoint.
+  std::optional<absl::Duration> last_checkpoint_since;
+  bool told_memory_only = false;  // an event says that only some shards keep state
   // Since when nobody trains it, and what was done by then; since when somebody does.
   std::optional<absl::Duration> no_replica_since;
   uint64_t done_before_wait = 0;

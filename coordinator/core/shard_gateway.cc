@@ -28,6 +28,9 @@ class ControlGateway : public ShardGateway {
   absl::Status CloseSession(const SessionKey& session, uint64_t term) override {
     return session_->CloseSession(session, term).status();
   }
+  absl::Status Checkpoint(const CheckpointRequest& request) override {
+    return session_->Checkpoint(request).status();
+  }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return job_->Vector(request);
   }

@@ -31,13 +31,16 @@ class ShardGateway {
   virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session,
                                                        uint64_t term) = 0;
   virtual absl::Status CloseSession(const SessionKey& session, uint64_t term) = 0;
+  // Begins to write a generation; GetStatus tells when it is on the disk.
+  virtual absl::Status Checkpoint(const CheckpointRequest& request) = 0;
   virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request) = 0;
 };
 
 struct ShardGatewayOptions {
   std::string address;
   std::string cluster;
-  // Of GetStatus, of the session calls, and of CreateJob, DeleteJob and Vector.
+  // Of GetStatus, of the session calls and Checkpoint, and of CreateJob, DeleteJob and
+  // Vector.
   absl::Duration status_deadline;
   absl::Duration session_deadline;
   absl::Duration job_deadline;

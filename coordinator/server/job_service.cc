@@ -32,6 +32,9 @@ class JobServiceImpl : public JobService::Service {
   Status Delete(ServerContext*, const JobRequest* request, JobSummary* reply) override {
     return ServeWithFaults(fault_, reply, [&] { return coordinator_->Delete(request->job()); });
   }
+  Status Checkpoint(ServerContext*, const JobRequest* request, CheckpointOrder* reply) override {
+    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Checkpoint(request->job()); });
+  }
   Status Locate(ServerContext*, const JobRequest* request, JobLocation* reply) override {
     return ServeWithFaults(fault_, reply, [&] { return coordinator_->Locate(request->job()); });
   }

@@ -12,7 +12,7 @@
 namespace monsoon {
 
 struct ShardCommand {
-  enum class Kind { kCreateJob, kDeleteJob, kOpenSession, kCloseSession };
+  enum class Kind { kCreateJob, kDeleteJob, kOpenSession, kCloseSession, kCheckpoint };
   Kind kind = Kind::kCreateJob;
   uint32_t shard = 0;
   std::string job;
@@ -20,6 +20,7 @@ struct ShardCommand {
   uint64_t term = 0;             // of the coordinator
   SessionKey session;            // kOpenSession, kCloseSession
   CreateShardJobRequest create;  // kCreateJob
+  CheckpointRequest checkpoint;  // kCheckpoint
   // kCreateJob: the shard holds a slice of this name and term, perhaps with other
   // parameters than the initial ones. It is deleted first.
   bool replace = false;

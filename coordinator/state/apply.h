@@ -1,4 +1,4 @@
-// The three parts of CoordinatorState::Apply. Only for coordinator_state.cc.
+// The parts of CoordinatorState::Apply. Only for coordinator_state.cc.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,6 +8,8 @@ namespace monsoon::internal {
 
 // Stage, reason, slices, events.
 absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job);
+// Generations of checkpoints.
+absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job);
 // Sessions, failures, exclusions, fingerprints.
 absl::Status ApplyToSessions(const StateUpdate& update, DurableJob* job);
 // What Downpour SGD and Sandblaster have done.

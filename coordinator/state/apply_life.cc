@@ -34,6 +34,16 @@ void End(const StageChanged& change, DurableJob* job) {
   job->set_ended_ns(change.at_ns());
 }
 
+// The slices go, and their files with them; numbers are never given twice.
+void ForgetGenerations(DurableJob* job) {
+  if (job->has_checkpoint()) {
+    CheckpointState kept;
+    kept.set_last(job->checkpoint().last());
+    kept.set_requested(job->checkpoint().requested());
+    *job->mutable_checkpoint() = kept;
+  }
+}
+
 absl::Status ChangeStage(const StageChanged& change, DurableJob* job) {
   if (!MayFollow(job->stage(), change.stage())) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -53,6 +63,7 @@ absl::Status ChangeStage(const StageChanged& change, DurableJob* job) {
       job->clear_session();
       job->clear_downpour();
       job->clear_sandblaster();
+      ForgetGenerations(job);
       break;
     case JOB_CREATING:
       job->set_slices_begun(true);

@@ -18,7 +18,14 @@ absl::Status Begin(const StateUpdate& update, DurableJob* job) {
     if (job->has_downpour()) {
       return absl::FailedPreconditionError("it has begun already");
     }
-    job->mutable_downpour()->mutable_procedure();
+    DownpourState* const downpour = job->mutable_downpour();
+    downpour->mutable_procedure();
+    const DownpourProgress& resumed = update.procedure_begun().resumed();
+    downpour->set_steps(resumed.steps());
+    downpour->set_epochs_done(resumed.epochs_done());
+    *downpour->mutable_epoch() = resumed.epoch();
+    downpour->set_blocks_done(resumed.blocks_done());
+    downpour->set_examples_done(resumed.examples_done());
   }
   return absl::OkStatus();
 }

@@ -20,6 +20,9 @@ DurableJob NewJob(const std::string& id, const JobSubmitted& submitted) {
   job.set_created_ms(submitted.created_ms());
   job.set_init(submitted.init());
   job.set_term(submitted.term());
+  if (submitted.has_resume()) {
+    *job.mutable_resume() = submitted.resume();
+  }
   for (int shard = 0; shard < submitted.plan().shard_bytes_size(); ++shard) {
     job.add_shard_epoch(0);
   }
@@ -99,6 +102,10 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kTrainFingerprint:
     case StateUpdate::kTestFingerprint:
       return internal::ApplyToSessions(update, job);
+    case StateUpdate::kCheckpointOrdered:
+    case StateUpdate::kCheckpointHeld:
+    case StateUpdate::kCheckpointRequested:
+      return internal::ApplyToCheckpoints(update, job);
     default:
       return internal::ApplyToProcedures(update, job);
   }

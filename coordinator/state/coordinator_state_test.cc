@@ -66,6 +66,33 @@ std::string Cursors(const CoordinatorState& state) {
   return text;
 }
 
+StateUpdate Ordered(uint64_t generation, int64_t at_ns, bool at_end = false) {
+  StateUpdate update;
+  update.set_job("j-1");
+  CheckpointOrdered* const order = update.mutable_checkpoint_ordered();
+  order->set_generation(generation);
+  order->set_at_ns(at_ns);
+  order->set_at_end(at_end);
+  order->mutable_context()->set_reason("every 10 s");
+  order->mutable_context()->mutable_downpour()->set_steps(generation);
+  return update;
+}
+
+StateUpdate Held(uint64_t generation, int64_t at_ns) {
+  StateUpdate update;
+  update.set_job("j-1");
+  update.mutable_checkpoint_held()->set_generation(generation);
+  update.mutable_checkpoint_held()->set_at_ns(at_ns);
+  return update;
+}
+
+StateUpdate Requested(uint64_t generation) {
+  StateUpdate update;
+  update.set_job("j-1");
+  update.mutable_checkpoint_requested()->set_generation(generation);
+  return update;
+}
+
 // A refused update changes nothing.
 void ExpectRefused(ReplayedState* state, const StateUpdate& update, const std::string& why) {
   CoordinatorState copy = state->writer()->state();
@@ -211,6 +238,91 @@ TEST(CoordinatorStateTest, ExcludedWorkersRise) {
     job.Make([&](StateUpdate* update) { update->mutable_worker_excluded()->set_worker(worker); });
   }
   EXPECT_THAT(job.job().excluded(), ElementsAre(2, 5, 7));
+}
+
+TEST(CoordinatorStateTest, OneGenerationIsUnderWayAtATime) {
+  ReplayedState state;
+  StateWriter* const writer = state.writer();
+  writer->Apply(Submitted("j-1", 1));
+  ExpectRefused(&state, Ordered(0, 5), "generation 0 was given out");
+  ExpectRefused(&state, Held(0, 5), "not the generation that is under way");
+  writer->Apply(Ordered(3, 5));
+  const CheckpointState& checkpoint = writer->state().FindJob("j-1")->checkpoint();
+  EXPECT_EQ(checkpoint.last(), 3u);
+  EXPECT_EQ(checkpoint.ordered(), 3u);
+  EXPECT_EQ(checkpoint.held(), 0u);
+  EXPECT_EQ(checkpoint.context().downpour().steps(), 3u);
+  ExpectRefused(&state, Ordered(4, 6), "generation 3 is under way");
+  ExpectRefused(&state, Held(2, 6), "not the generation that is under way");
+  writer->Apply(Held(3, 9));
+  EXPECT_EQ(checkpoint.ordered(), 0u);
+  EXPECT_EQ(checkpoint.held(), 3u);
+  EXPECT_EQ(checkpoint.held_ordered_ns(), 5);
+  EXPECT_EQ(checkpoint.held_ns(), 9);
+  ExpectRefused(&state, Held(3, 10), "not the generation that is under way");
+  ExpectRefused(&state, Ordered(3, 10), "generation 3 was given out");
+  writer->Apply(Requested(4));
+  ExpectRefused(&state, Requested(4), "it was asked for before");
+  writer->Apply(Ordered(4, 11, /*at_end=*/true));
+  EXPECT_TRUE(checkpoint.at_end());
+  EXPECT_EQ(checkpoint.held(), 3u);
+  EXPECT_EQ(checkpoint.requested(), 4u);
+}
+
+TEST(CoordinatorStateTest, GenerationsAreNeverGivenTwice) {
+  ReplayedState state;
+  StateWriter* const writer = state.writer();
+  writer->Apply(Submitted("j-1", 1));
+  for (const JobStage stage : {JOB_CREATING, JOB_READY, JOB_ACTIVE}) {
+    writer->Apply(Stage(stage));
+  }
+  writer->Apply(Ordered(1, 5));
+  writer->Apply(Held(1, 6));
+  writer->Apply(Requested(2));
+  writer->Apply(Ordered(2, 7));
+  writer->Apply(Stage(JOB_QUEUED));
+  const CheckpointState& checkpoint = writer->state().FindJob("j-1")->checkpoint();
+  EXPECT_EQ(checkpoint.ordered(), 0u);
+  EXPECT_EQ(checkpoint.held(), 0u);
+  EXPECT_FALSE(checkpoint.has_context());
+  EXPECT_EQ(checkpoint.last(), 2u);
+  EXPECT_EQ(checkpoint.requested(), 2u);
+  ExpectRefused(&state, Held(2, 8), "not the generation that is under way");
+  ExpectRefused(&state, Ordered(2, 8), "generation 2 was given out");
+  writer->Apply(Ordered(3, 8));
+}
+
+TEST(CoordinatorStateTest, AResumedJobBeginsWithWhatWasDone) {
+  ReplayedState state;
+  StateUpdate submitted = Submitted("j-1", 1);
+  submitted.mutable_job_submitted()->mutable_resume()->set_source_job("i-7");
+  submitted.mutable_job_submitted()->mutable_resume()->set_generation(4);
+  state.writer()->Apply(submitted);
+  EXPECT_EQ(state.writer()->state().FindJob("j-1")->resume().source_job(), "i-7");
+  StateUpdate begun;
+  begun.set_job("j-1");
+  DownpourProgress* const resumed = begun.mutable_procedure_begun()->mutable_resumed();
+  resumed->set_steps(100);
+  resumed->set_epochs_done(2);
+  resumed->set_blocks_done(11);
+  resumed->set_examples_done(110);
+  EpochCursor* const cursor = resumed->add_epoch();
+  cursor->set_epoch(2);
+  cursor->set_blocks(5);
+  cursor->add_done()->set_first(1);
+  cursor->mutable_done(0)->set_end(2);
+  state.writer()->Apply(begun);
+  EXPECT_EQ(Cursors(state.writer()->state()), "2:[1,2)");
+  ExpectRefused(&state, Done(1, 3), "done already");
+  ExpectRefused(&state, Done(2, 1), "done already");
+  for (const uint32_t block : {0u, 2u, 3u, 4u}) {
+    state.writer()->Apply(Done(2, block));
+  }
+  const DownpourState& downpour = state.writer()->state().FindJob("j-1")->downpour();
+  EXPECT_EQ(downpour.epochs_done(), 3u);
+  EXPECT_EQ(downpour.blocks_done(), 15u);
+  EXPECT_EQ(downpour.examples_done(), 150u);
+  EXPECT_EQ(downpour.steps(), 100u);
 }
 
 TEST(CoordinatorStateTest, ASubmissionIsKnownByItsClientId) {

@@ -1,0 +1,272 @@
+// CoordinatorCore: checkpoints of jobs.
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "coordinator/core/coordinator_core.h"
+
+namespace monsoon {
+namespace {
+
+using Activity = CheckpointSchedule::Activity;
+using Phase = JobProcedure::Phase;
+
+std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
+
+// Slices are there, with parameters that somebody may want.
+bool HasParameters(const JobRecord& job) {
+  return job.stage() >= JOB_ACTIVE && job.stage() != JOB_DELETING && job.state().slices_ready() &&
+         !job.state().slices_lost() && job.started().has_value();
+}
+
+bool SessionsAreClosed(const JobRecord& job) {
+  return job.stage() == JOB_ENDED || (job.stage() == JOB_ENDING && job.ledger()->empty());
+}
+
+}  // namespace
+
+std::string CoordinatorCore::KeepNothing() const {
+  std::vector<std::string> without;
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    if (shards_.shard(shard).status.state_dir().empty()) {
+      without.push_back(Shard(shard));
+    }
+  }
+  if (without.empty()) {
+    return "";
+  }
+  return absl::StrCat(absl::StrJoin(without, ", "),
+                      without.size() == 1 ? " has no state folder" : " have no state folder",
+                      without.size() < shards_.size() ? ", though others have one" : "");
+}
+
+bool CoordinatorCore::IsDurable(const JobRecord& job) const {
+  return !job.plan.job.checkpoint().off() && KeepNothing().empty();
+}
+
+Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
+  if (!HasParameters(job)) {
+    return Activity::kBusy;
+  }
+  const SandblasterJob* const batch = job.sandblaster();
+  if (batch != nullptr && job.batch_driver && !job.batch_over && !batch->trained()) {
+    return Activity::kBusy;  // but between two iterations: NoteIteration
+  }
+  if (job.stage() == JOB_ENDED) {
+    return Activity::kStill;
+  }
+  if (job.stage() == JOB_ENDING) {
+    return SessionsAreClosed(job) ? Activity::kOver : Activity::kBusy;
+  }
+  const Phase phase = job.procedure()->phase();
+  const bool trains = batch == nullptr && phase > Phase::kIdle && phase <= Phase::kDraining;
+  return trains ? Activity::kTrains : Activity::kStill;
+}
+
+CheckpointContext CoordinatorCore::MakeContext(const JobRecord& job, const std::string& reason,
+                                               Moment moment) const {
+  CheckpointContext context;
+  context.set_ordered_ms(moment.unix_ms);
+  context.set_reason(reason);
+  context.set_elapsed_s(absl::ToDoubleSeconds(job.elapsed(moment.now)));
+  if (job.state().has_downpour()) {
+    // All shards have acknowledged what is done, so what is cut from now on has it.
+    const DownpourState& state = job.state().downpour();
+    DownpourProgress* const progress = context.mutable_downpour();
+    progress->set_steps(state.steps());
+    progress->set_epochs_done(state.epochs_done());
+    *progress->mutable_epoch() = state.epoch();
+    progress->set_blocks_done(state.blocks_done());
+    progress->set_examples_done(state.examples_done());
+  }
+  if (const auto& iterations = job.state().sandblaster().iteration(); !iterations.empty()) {
+    context.set_iterations(iterations.rbegin()->iteration());
+  }
+  context.set_final(SessionsAreClosed(job) && job.end_state() == SUCCEEDED);
+  return context;
+}
+
+// ---- orders ------------------------------------------------------------------
+
+absl::StatusOr<CheckpointOrder> CoordinatorCore::Checkpoint(const std::string& name,
+                                                            Moment moment) {
+  ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
+  std::string why;
+  if (job->plan.job.checkpoint().off()) {
+    why = "its job file says checkpoint { off: true }";
+  } else if (const std::string without = KeepNothing(); !without.empty()) {
+    why = absl::StrCat("it is kept in memory only: ", without);
+  } else if (job->state().slices_lost()) {
+    why = "it has lost parameters";
+  } else if (job->stage() == JOB_DELETING) {
+    why = "it is being deleted";
+  } else if (!HasParameters(*job)) {
+    why = "it has not begun to train";
+  }
+  if (!why.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("no checkpoint of job ", job->id(), " (",
+                                                      JobState_Name(job->job_state()), "): ", why));
+  }
+  CheckpointOrder order;
+  order.set_job(job->id());
+  order.set_generation(job->checkpoints.Request(SessionsAreClosed(*job)));
+  AdvanceCheckpoints(moment);
+  return order;
+}
+
+void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment moment) {
+  // To a shard that is silent the order would come late, and the others' parts be stale.
+  if (!IsDurable(*job) || !HasParameters(*job) || !shards_.all_up()) {
+    return;
+  }
+  const auto reason = job->checkpoints.Wanted(activity, *job->started(), moment.now);
+  if (reason) {
+    job->checkpoints.Order(MakeContext(*job, *reason, moment), SessionsAreClosed(*job), moment.now);
+  }
+}
+
+void CoordinatorCore::AdvanceCheckpoints(Moment moment) {
+  for (const auto& job : jobs_.jobs()) {
+    if (job->stage() < JOB_ACTIVE || job->stage() == JOB_DELETING) {
+      continue;
+    }
+    OrderCheckpoint(job.get(), ActivityOf(*job), moment);
+    look_ |= job->stage() < JOB_ENDED && job->checkpoints.WantsPoll(moment.now);
+    TakeCheckpointEvents(job.get(), moment.now);
+  }
+  if (active_ == nullptr || active_->told_memory_only || !shards_.all_up()) {
+    return;
+  }
+  active_->told_memory_only = true;
+  const std::string without = KeepNothing();
+  bool some = false;
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    some |= !shards_.shard(shard).status.state_dir().empty();
+  }
+  if (some && !without.empty() && !active_->plan.job.checkpoint().off()) {
+    const std::string text = absl::StrCat("no checkpoints: ", without);
+    active_->AddEvent(moment.now, "memory_only", "", text);
+    Log(absl::StrCat("job ", active_->id(), ": ", text));
+  }
+}
+
+void CoordinatorCore::TakeCheckpointEvents(JobRecord* job, absl::Duration now) {
+  for (const CheckpointSchedule::Event& event : job->checkpoints.TakeEvents()) {
+    Log(absl::StrCat("job ", job->id(), " ", event.kind, ": ",
+                     event.task.empty() ? "" : event.task + " ", event.text));
+    job->AddEvent(now, event.kind, event.task, event.text);
+  }
+}
+
+void CoordinatorCore::TakeCheckpointCommands(absl::Duration now,
+                                             std::vector<ShardCommand>* commands) {
+  for (const auto& job : jobs_.jobs()) {
+    if (!HasParameters(*job)) {
+      continue;
+    }
+    for (const uint32_t shard : job->checkpoints.Due(job->stage() == JOB_ENDED, now)) {
+      ShardCommand command;
+      command.kind = ShardCommand::Kind::kCheckpoint;
+      command.shard = shard;
+      command.job = job->id();
+      command.job_term = job->state().term();
+      CheckpointRequest& request = command.checkpoint;
+      request.set_job(job->id());
+      request.set_job_term(job->state().term());
+      request.set_term(term());
+      request.set_generation(job->checkpoints.state().ordered());
+      *request.mutable_context() = job->checkpoints.state().context();
+      *request.mutable_context()->mutable_job() = job->plan.job;
+      commands->push_back(std::move(command));
+    }
+  }
+}
+
+void CoordinatorCore::RecordCheckpoints(uint32_t shard, absl::Duration now) {
+  for (const auto& job : jobs_.jobs()) {
+    if (!job->state().slices_ready() || job->state().slices_lost() ||
+        job->stage() == JOB_DELETING) {
+      continue;
+    }
+    const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
+    if (status != nullptr) {
+      job->checkpoints.NoteShard(shard, *status, now);
+      TakeCheckpointEvents(job.get(), now);  // before what follows from it
+    }
+  }
+}
+
+bool CoordinatorCore::BatchWaits(const std::string& id) const {
+  const JobRecord* const job = RunningBatch(id);
+  return job != nullptr && job->checkpoints.under_way();
+}
+
+// ---- the end -----------------------------------------------------------------
+
+bool CoordinatorCore::WaitsForLastCheckpoint(const JobRecord& job) const {
+  return job.stage() == JOB_ENDING && SessionsAreClosed(job) && HasParameters(job) &&
+         IsDurable(job) && !job.checkpoints.last_is_held();
+}
+
+bool CoordinatorCore::LastCheckpointIsDone(JobRecord* job, absl::Duration now) {
+  if (!WaitsForLastCheckpoint(*job)) {
+    return true;
+  }
+  if (!job->last_checkpoint_since) {
+    job->last_checkpoint_since = now;
+  }
+  if (job->end_state() == SUCCEEDED ||
+      (shards_.all_up() && now - *job->last_checkpoint_since < kLastCheckpointPatience)) {
+    return false;
+  }
+  const CheckpointSchedule& checkpoints = job->checkpoints;
+  const std::string text = absl::StrCat(
+      "the last checkpoint was not written",
+      !checkpoints.error().empty() ? absl::StrCat(": ", checkpoints.error())
+      : !shards_.all_up()
+          ? absl::StrCat(": no answer of ", MissingShards(now))
+          : absl::StrFormat(" within %.0f s", absl::ToDoubleSeconds(kLastCheckpointPatience)),
+      checkpoints.state().held() > 0
+          ? absl::StrCat("; generation ", checkpoints.state().held(), " is the newest")
+          : "");
+  job->AddEvent(now, "checkpoint_failed", "", text);
+  Log(absl::StrCat("job ", job->id(), ": ", text));
+  return true;
+}
+
+// ---- what people see ---------------------------------------------------------
+
+std::string CoordinatorCore::CheckpointReason(const JobRecord& job, const std::string& what,
+                                              absl::Duration now) const {
+  if (const std::string& error = job.checkpoints.error(); !error.empty()) {
+    return absl::StrCat("waits for ", what, ": ", error, "; free the disk, or cancel the job");
+  }
+  return shards_.all_up() ? absl::StrCat("waits for ", what)
+                          : absl::StrCat("waits for ", what, ", and for ", MissingShards(now));
+}
+
+void CoordinatorCore::DescribeDurability(const JobRecord& job, absl::Duration now,
+                                         JobDescription::Durability* durability) const {
+  const CheckpointState& state = job.checkpoints.state();
+  durability->set_promise("memory_only");
+  durability->set_generation(state.held());
+  if (state.held() > 0) {
+    durability->set_age_s(absl::ToDoubleSeconds(now - FromNanos(state.held_ordered_ns())));
+  }
+  durability->set_ordered(state.ordered());
+  durability->set_error(job.checkpoints.error());
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    if (const std::string& folder = shards_.shard(shard).status.state_dir(); !folder.empty()) {
+      durability->add_state_dir(absl::StrCat(Shard(shard), ": ", folder));
+    }
+    if (const auto& status = job.figures.shard_status[shard]) {
+      durability->set_disk_bytes(durability->disk_bytes() + status->disk_bytes());
+    }
+  }
+}
+
+}  // namespace monsoon

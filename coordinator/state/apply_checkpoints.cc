@@ -1,0 +1,66 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/state/apply.h"
+
+namespace monsoon::internal {
+namespace {
+
+absl::Status Order(const CheckpointOrdered& order, CheckpointState* state) {
+  if (order.generation() <= state->last() || state->ordered() != 0) {
+    return absl::FailedPreconditionError(
+        state->ordered() != 0 ? absl::StrCat("generation ", state->ordered(), " is under way")
+                              : absl::StrCat("generation ", state->last(), " was given out"));
+  }
+  state->set_last(order.generation());
+  state->set_ordered(order.generation());
+  state->set_ordered_ns(order.at_ns());
+  *state->mutable_context() = order.context();
+  state->set_at_end(order.at_end());
+  return absl::OkStatus();
+}
+
+absl::Status Hold(const CheckpointHeld& held, CheckpointState* state) {
+  if (held.generation() == 0 || held.generation() != state->ordered()) {
+    return absl::FailedPreconditionError("not the generation that is under way");
+  }
+  state->set_ordered(0);
+  state->set_held(held.generation());
+  state->set_held_ordered_ns(state->ordered_ns());
+  state->set_held_ns(held.at_ns());
+  return absl::OkStatus();
+}
+
+absl::Status Request(const CheckpointRequested& request, CheckpointState* state) {
+  if (request.generation() <= state->requested()) {
+    return absl::FailedPreconditionError("it was asked for before");
+  }
+  state->set_requested(request.generation());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job) {
+  CheckpointState next = job->checkpoint();
+  absl::Status status;
+  switch (update.change_case()) {
+    case StateUpdate::kCheckpointOrdered:
+      status = Order(update.checkpoint_ordered(), &next);
+      break;
+    case StateUpdate::kCheckpointHeld:
+      status = Hold(update.checkpoint_held(), &next);
+      break;
+    case StateUpdate::kCheckpointRequested:
+      status = Request(update.checkpoint_requested(), &next);
+      break;
+    default:
+      status = absl::FailedPreconditionError("not of a job's checkpoints");
+  }
+  if (status.ok()) {
+    *job->mutable_checkpoint() = std::move(next);
+  }
+  return status;
+}
+
+}  // namespace monsoon::internal
