@@ -6,7 +6,7 @@
 //   asks for marks -> sends from the first push that the shard has not got -> forgets
 //   what is durable;  a new epoch or a new connection: asks for marks again.
 //
-// Rules (each closes a hole, see docs/recovery.md):
+// Rules, each of which closes a hole:
 // - Nothing is sent before the marks of this connection were read; the epoch in a
 //   record is stamped when it is sent, after that.
 // - Acknowledgements and marks count only from the epoch that the coordinator named.
