@@ -13,12 +13,9 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -27,264 +24,46 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/base/random.h"
-#include "common/checkpoint/checkpoint.h"
-#include "common/memory/aligned_floats.h"
-#include "common/storage/simulated_storage.h"
 #include "common/testing/status_matchers.h"
-#include "common/transport/frame/frame_codec.h"
 #include "gtest/gtest.h"
-#include "ps_server/checkpoint/kept_parts.h"
-#include "ps_server/checkpoint/restore_part.h"
-#include "ps_server/checkpoint/write_part.h"
 #include "ps_server/client/replay_window.h"
-#include "ps_server/shard/shard.h"
+#include "ps_server/testing/simulated_server.h"
 
 namespace monsoon {
 namespace {
 
-constexpr uint32_t kShards = 2;
-constexpr uint32_t kWorkers = 2;
-constexpr uint32_t kStripes = 2;  // of a shard
-constexpr size_t kStripe = 32;    // floats
-constexpr size_t kSlice = kStripe * kStripes;
 constexpr int kEvents = 500;
 constexpr int kCalmEvents = 20000;
 constexpr uint64_t kWindowPushes = 12;
-constexpr char kStateDir[] = "/state";
-constexpr char kJob[] = "sim-1";
 
 uint64_t first_seed = 0;
 uint64_t end_seed = 300;
 
-// Draws by (seed, how many were drawn).
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : stream_(seed, StreamKind::kTest) {}
-  uint32_t Below(uint32_t bound) { return stream_.Below(drawn_++, bound); }
-  bool Once(uint32_t in) { return Below(in) == 0; }
-
- private:
-  const PhiloxStream stream_;
-  uint64_t drawn_ = 0;
-};
-
-CreateShardJobRequest MakeCreate(uint32_t shard) {
-  CreateShardJobRequest request;
-  request.set_job(kJob);
-  request.mutable_model()->set_name("tiny");
-  request.mutable_model()->add_input_shape(16);
-  Dense* const dense = request.mutable_model()->add_layer()->mutable_dense();
-  dense->set_units(kShards * kSlice / 16);
-  dense->set_no_bias(true);
-  request.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
-  request.set_shard(shard);
-  request.set_shards(kShards);
-  request.set_written_by_client(true);  // zeros
-  request.set_max_stripe_bytes(kStripe * sizeof(float));
-  request.set_layout_hash(ParameterLayout::Create(request.model())->Hash());
-  return request;
-}
-
-SessionKey SessionOf(uint32_t worker) {
-  SessionKey session;
-  session.set_job(kJob);
-  session.set_worker(worker);
-  session.set_incarnation(1);
-  return session;
-}
-
 // -1 at the worker's own coordinates.
 std::shared_ptr<const std::string> GradientOf(uint32_t worker) {
-  std::vector<float> gradient(kSlice, 0.0f);
-  for (size_t i = worker; i < kSlice; i += kWorkers) {
+  std::vector<float> gradient(kSimulatedSlice, 0.0f);
+  for (size_t i = worker; i < kSimulatedSlice; i += kSimulatedWorkers) {
     gradient[i] = -1.0f;
   }
   return std::make_shared<const std::string>(reinterpret_cast<const char*>(gradient.data()),
                                              gradient.size() * sizeof(float));
 }
 
-// What travels to a shard: a push, or with `bytes` null a question for marks.
-struct Frame {
-  uint64_t epoch = 0;
-  uint64_t sequence = 0;
-  std::shared_ptr<const std::string> bytes;
-};
-struct Answer {
-  bool marks = false;
-  Verdict verdict = APPLIED;
-  uint64_t epoch = 0;
-  uint64_t sequence = 0;
-  uint64_t applied = UINT64_MAX;
-  uint64_t durable = UINT64_MAX;
-};
 struct Connection {
-  std::deque<Frame> out;
-  std::deque<Answer> in;
+  std::deque<SimulatedFrame> out;
+  std::deque<SimulatedAnswer> in;
   bool asked = false;
-};
-
-// One parameter server with its disk.
-class SimulatedServer {
- public:
-  explicit SimulatedServer(uint32_t index)
-      : index_(index),
-        folder_(JobFolder(kStateDir, kJob, 0)),
-        storage_(std::make_unique<SimulatedStorage>()) {
-    Start();
-  }
-
-  bool up() const { return shard_ != nullptr; }
-  uint64_t epoch() const { return epoch_; }
-  uint64_t generations_written() const { return written_; }
-
-  void Start() {
-    ++epoch_;
-    shard_ = std::make_unique<Shard>(ShardOptions{"sim", index_, epoch_, 8 << 20});
-    parts_ = std::make_unique<KeptParts>(folder_);
-    std::vector<std::string> skipped;
-    const absl::StatusOr<uint64_t> restored =
-        RestoreNewestPart(storage_.get(), folder_, index_, 0, shard_.get(), &skipped);
-    if (!restored.ok()) {
-      ASSERT_EQ(restored.status().code(), absl::StatusCode::kNotFound) << restored.status();
-      // Nothing was promised before there were two.
-      ASSERT_LT(written_, 2u) << restored.status();
-      ASSERT_OK(shard_->CreateJob(MakeCreate(index_)));
-    }
-    for (uint32_t worker = 0; worker < kWorkers; ++worker) {
-      ASSERT_OK(shard_->OpenSession(SessionOf(worker)));
-    }
-  }
-
-  // False: the disk failed in the middle, and the process must die.
-  bool Checkpoint(std::optional<uint32_t> fail_at) {
-    CheckpointRequest order;
-    order.set_job(kJob);
-    order.set_generation(++generation_);
-    if (fail_at.has_value()) {
-      storage_->FailAfter(*fail_at + 1, absl::UnavailableError("the disk is gone"));
-    }
-    const std::shared_ptr<ShardJob> job = shard_->FindJob(kJob);
-    const absl::StatusOr<WrittenPart> part = WritePart(
-        storage_.get(), kStateDir, *job, order, [] { return absl::OkStatus(); },
-        [] { return true; });
-    if (part.ok()) {
-      ++written_;
-      job->NoteWritten(part->stripes);
-      for (const PartFiles& files : parts_->Add(part->manifest, job->applied())) {
-        (void)RemovePart(storage_.get(), files);
-      }
-    }
-    storage_->ClearFailure();
-    return !fail_at.has_value();
-  }
-
-  void Crash(bool power_cut, bool rot, Dice* dice) {
-    shard_.reset();
-    if (power_cut) {
-      storage_ = storage_->PowerCut(dice->Below(1u << 30));
-    }
-    if (rot) {
-      Rot(dice);
-    }
-  }
-
-  Answer Serve(uint32_t worker, const Frame& frame) {
-    Answer answer;
-    answer.epoch = epoch_;
-    answer.sequence = frame.sequence;
-    if (frame.bytes == nullptr) {
-      TellMarks(worker, &answer);
-    } else {
-      Push(worker, frame, &answer);
-    }
-    return answer;
-  }
-
-  std::vector<float> Parameters() {
-    AlignedFloats out(kSlice);
-    EXPECT_OK(
-        shard_->FindJob(kJob)->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out));
-    return {out.span().begin(), out.span().end()};
-  }
-
- private:
-  // A bit of the newest part turns over, where an older one is there.
-  void Rot(Dice* dice) {
-    const auto generations = ListGenerations(storage_.get(), folder_);
-    if (!generations.ok() || generations->size() < 2 || written_ < 2) {
-      return;
-    }
-    const std::string manifest = (*generations)[0].manifest[index_];
-    const auto part = PartReader::Open(storage_.get(), manifest);
-    const auto older = PartReader::Open(storage_.get(), (*generations)[1].manifest[index_]);
-    if (!part.ok() || !older.ok()) {
-      return;
-    }
-    const std::string file = absl::StrCat(folder_, "/", (*part)->manifest().file());
-    const auto bytes = static_cast<uint32_t>((*part)->manifest().bytes());
-    storage_->CorruptByte(file, dice->Below(bytes), static_cast<int>(dice->Below(8)));
-    // From here on there is one good generation, until two more are written.
-    written_ = 1;
-  }
-
-  void TellMarks(uint32_t worker, Answer* answer) {
-    MarksRequest request;
-    *request.mutable_session() = SessionOf(worker);
-    request.set_layout_hash(MakeCreate(index_).layout_hash());
-    request.set_stripe_count(kStripes);
-    const absl::StatusOr<MarksReply> reply = shard_->Marks(request);
-    ASSERT_OK(reply);
-    answer->marks = true;
-    for (const StripeMarks& stripe : reply->stripe()) {
-      answer->applied = std::min<uint64_t>(answer->applied, stripe.applied());
-      answer->durable = std::min<uint64_t>(answer->durable, stripe.durable());
-    }
-  }
-
-  void Push(uint32_t worker, const Frame& frame, Answer* answer) {
-    PushRequest request;
-    *request.mutable_session() = SessionOf(worker);
-    request.set_layout_hash(MakeCreate(index_).layout_hash());
-    for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
-      PushRecord* const record = request.add_record();
-      record->set_stripe(stripe);
-      record->set_sequence(frame.sequence);
-      record->set_shard_epoch(frame.epoch);
-      record->set_length(kStripe * sizeof(float));
-    }
-    const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(*frame.bytes))};
-    ChunkCursor cursor(chunks);
-    const absl::StatusOr<PushReply> reply = shard_->Push(request, &cursor, &scratch_);
-    ASSERT_OK(reply);
-    for (const PushVerdict& verdict : reply->verdict()) {
-      if (verdict.verdict() != APPLIED && verdict.verdict() != DUPLICATE) {
-        answer->verdict = verdict.verdict();
-      }
-      answer->durable = std::min<uint64_t>(answer->durable, verdict.durable_sequence());
-    }
-  }
-
-  const uint32_t index_;
-  const std::string folder_;
-  std::unique_ptr<SimulatedStorage> storage_;
-  uint64_t epoch_ = 0;
-  uint64_t generation_ = 0;  // the coordinator's number
-  uint64_t written_ = 0;     // whole generations, as the process has seen
-  std::unique_ptr<Shard> shard_;
-  std::unique_ptr<KeptParts> parts_;
-  AlignedFloats scratch_{kMaxFramePayloadBytes / sizeof(float)};
 };
 
 class Simulation {
  public:
   explicit Simulation(uint64_t seed) : dice_(seed) {
-    for (uint32_t shard = 0; shard < kShards; ++shard) {
+    for (uint32_t shard = 0; shard < kSimulatedShards; ++shard) {
       servers_.push_back(std::make_unique<SimulatedServer>(shard));
     }
-    for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+    for (uint32_t worker = 0; worker < kSimulatedWorkers; ++worker) {
       gradients_.push_back(GradientOf(worker));
-      for (uint32_t shard = 0; shard < kShards; ++shard) {
+      for (uint32_t shard = 0; shard < kSimulatedShards; ++shard) {
         links_.push_back(std::make_unique<Link>(worker, shard));
         links_.back()->window.NameEpoch(servers_[shard]->epoch());
       }
@@ -311,9 +90,9 @@ class Simulation {
     Link(uint32_t of_worker, uint32_t to_shard) : worker(of_worker), shard(to_shard) {}
     const uint32_t worker;
     const uint32_t shard;
-    ReplayWindow window{kWindowPushes * kSlice * sizeof(float)};
+    ReplayWindow window{kWindowPushes * kSimulatedSlice * sizeof(float)};
     Connection connection;
-    std::deque<Frame> late;  // of earlier connections
+    std::deque<SimulatedFrame> late;  // of earlier connections
   };
 
   void Event() {
@@ -359,13 +138,13 @@ class Simulation {
     if (!faults_) {
       return;
     }
-    for (uint32_t shard = 0; shard < kShards; ++shard) {
+    for (uint32_t shard = 0; shard < kSimulatedShards; ++shard) {
       if (LinkOf(worker, shard).window.full(gradients_[worker]->size())) {
         return;
       }
     }
     ++pushed_[worker];
-    for (uint32_t shard = 0; shard < kShards; ++shard) {
+    for (uint32_t shard = 0; shard < kSimulatedShards; ++shard) {
       ASSERT_EQ(LinkOf(worker, shard).window.Add(gradients_[worker]), pushed_[worker]);
     }
   }
@@ -412,7 +191,7 @@ class Simulation {
     if (link->connection.in.empty()) {
       return;
     }
-    const Answer answer = link->connection.in.front();
+    const SimulatedAnswer answer = link->connection.in.front();
     link->connection.in.pop_front();
     if (answer.marks) {
       link->connection.asked = false;
@@ -440,7 +219,7 @@ class Simulation {
   }
 
   void Break(Link* link) {
-    for (Frame& frame : link->connection.out) {
+    for (SimulatedFrame& frame : link->connection.out) {
       link->late.push_back(std::move(frame));
     }
     link->connection = {};
@@ -448,14 +227,16 @@ class Simulation {
   }
 
   void BreakAll(uint32_t shard) {
-    for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+    for (uint32_t worker = 0; worker < kSimulatedWorkers; ++worker) {
       Break(&LinkOf(worker, shard));
       // The process's sockets died with it.
       LinkOf(worker, shard).late.clear();
     }
   }
 
-  Link& LinkOf(uint32_t worker, uint32_t shard) { return *links_[worker * kShards + shard]; }
+  Link& LinkOf(uint32_t worker, uint32_t shard) {
+    return *links_[worker * kSimulatedShards + shard];
+  }
 
   bool Settled() {
     for (const auto& link : links_) {
@@ -470,12 +251,12 @@ class Simulation {
 
   void Judge() {
     ASSERT_TRUE(Settled()) << "it does not end";
-    for (uint32_t shard = 0; shard < kShards; ++shard) {
+    for (uint32_t shard = 0; shard < kSimulatedShards; ++shard) {
       // Once more from the disk.
       for (int life = 0; life < 2; ++life) {
         const std::vector<float> parameters = servers_[shard]->Parameters();
-        for (size_t i = 0; i < kSlice; ++i) {
-          ASSERT_EQ(parameters[i], static_cast<float>(pushed_[i % kWorkers]))
+        for (size_t i = 0; i < kSimulatedSlice; ++i) {
+          ASSERT_EQ(parameters[i], static_cast<float>(pushed_[i % kSimulatedWorkers]))
               << "shard " << shard << ", coordinate " << i << ", life " << life;
         }
         servers_[shard]->Crash(/*power_cut=*/true, /*rot=*/false, &dice_);
@@ -487,9 +268,9 @@ class Simulation {
   Dice dice_;
   bool faults_ = true;
   std::vector<std::unique_ptr<SimulatedServer>> servers_;
-  std::vector<std::unique_ptr<Link>> links_;  // [worker * kShards + shard]
+  std::vector<std::unique_ptr<Link>> links_;  // [worker * kSimulatedShards + shard]
   std::vector<std::shared_ptr<const std::string>> gradients_;
-  uint64_t pushed_[kWorkers] = {};
+  uint64_t pushed_[kSimulatedWorkers] = {};
   uint64_t crashes_ = 0;
   uint64_t replayed_ = 0;
 };

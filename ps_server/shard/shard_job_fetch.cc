@@ -1,0 +1,90 @@
+// ShardJob: what fetches read.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/codec/tensor_codec.h"
+#include "ps_server/shard/shard_job.h"
+
+namespace monsoon {
+namespace {
+
+// Turns the stripes at the front of `payload` into `format`, in place.
+void EncodeStripes(WireFormat format, ShardJob::Copied* copied, AlignedFloats* payload) {
+  const TensorCodec* const codec = TensorCodec::Find(format);
+  // Each encoding is shorter than its floats, so they can move up.
+  std::vector<std::byte> encoded;
+  const std::span<std::byte> out = std::as_writable_bytes(payload->span());
+  uint64_t from = 0, to = 0;
+  for (FetchRecord& record : copied->records) {
+    const size_t floats = record.length() / sizeof(float);
+    encoded.resize(codec->EncodedBytes(floats));
+    codec->Encode(payload->span().subspan(from / sizeof(float), floats), encoded);
+    std::memcpy(out.data() + to, encoded.data(), encoded.size());
+    from += record.length();
+    to += encoded.size();
+    record.set_length(static_cast<uint32_t>(encoded.size()));
+  }
+  copied->bytes = to;
+}
+
+}  // namespace
+
+absl::Status ShardJob::ValidateFetch(const FetchRequest& request) const {
+  return monsoon::ValidateFetch(facts_, request);
+}
+
+uint64_t ShardJob::FramePayloadBytes(uint32_t first, uint32_t end) const {
+  const uint64_t stripe_bytes = facts_.map.stripe_floats() * sizeof(float);
+  const uint64_t fit = std::min<uint64_t>(kMaxFrameRecords, kMaxFramePayloadBytes / stripe_bytes);
+  return std::min<uint64_t>(end - first, fit) * stripe_bytes;
+}
+
+absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> session,
+                                                       uint32_t first, uint32_t end,
+                                                       const SliceVector* vector, WireFormat format,
+                                                       AlignedFloats* payload) {
+  const uint64_t limit = FramePayloadBytes(first, end);
+  CHECK_GE(payload->size() * sizeof(float), limit);
+  Copied copied;
+  for (uint32_t i = first; i < end; ++i) {
+    const uint64_t bytes = stripes_[i]->size() * sizeof(float);
+    if (copied.bytes + bytes > limit) {
+      break;
+    }
+    const std::span<float> out =
+        payload->span().subspan(copied.bytes / sizeof(float), stripes_[i]->size());
+    std::optional<FetchRecord> record =
+        vector == nullptr ? stripes_[i]->Copy(session, out) : CopyVector(session, i, *vector, out);
+    if (!record.has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", facts_.job, ": ", NotOpen(*session)));
+    }
+    record->set_stripe(i);
+    copied.records.push_back(*std::move(record));
+    copied.bytes += bytes;
+  }
+  if (format != FLOAT32) {
+    EncodeStripes(format, &copied, payload);
+  }
+  fetched_stripes_ += copied.records.size();
+  bytes_fetched_ += copied.bytes;
+  return copied;
+}
+
+std::optional<FetchRecord> ShardJob::CopyVector(std::optional<SessionId> session, uint32_t stripe,
+                                                const SliceVector& vector,
+                                                std::span<float> out) const {
+  if (session.has_value() && !stripes_[stripe]->HasSession(*session)) {
+    return std::nullopt;
+  }
+  std::memcpy(out.data(), vector.data() + stripe * facts_.map.stripe_floats(), out.size_bytes());
+  FetchRecord record;
+  record.set_length(static_cast<uint32_t>(out.size_bytes()));
+  return record;
+}
+
+}  // namespace monsoon
