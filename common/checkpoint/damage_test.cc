@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/random.h"
 #include "common/base/xxh3.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/manifest.h"
@@ -72,23 +71,6 @@ TEST_F(DamageTest, EveryBitOfAPart) {
     }
   }
   EXPECT_OK(Read(storage_));
-}
-
-TEST_F(DamageTest, RandomBitsOfALargerPart) {
-  SimulatedStorage storage;
-  ASSERT_OK(WriteTestPart(&storage, kFolder, MakeTestJob({.model = testing::kConvModel}), 1, 5));
-  const PhiloxStream random(3, StreamKind::kTest);
-  const uint32_t bytes = static_cast<uint32_t>((*storage.Open(kFile))->bytes());
-  ASSERT_GT(bytes, 5000u);
-  for (uint32_t i = 0; i < 20000; ++i) {
-    const uint64_t offset = random.Below(2 * i, bytes);
-    const int bit = static_cast<int>(random.Below(2 * i + 1, 8));
-    storage.CorruptByte(kFile, offset, bit);
-    EXPECT_THAT(Read(storage), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(kFile)))
-        << "byte " << offset << " bit " << bit;
-    storage.CorruptByte(kFile, offset, bit);
-  }
-  EXPECT_OK(Read(storage));
 }
 
 TEST_F(DamageTest, EveryTruncation) {

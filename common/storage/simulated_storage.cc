@@ -196,7 +196,8 @@ absl::Status SimulatedStorage::Write(Node* node, const std::string& path, uint64
   absl::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   absl::Status status = Begin("write", path);
   const uint64_t others = UsedBytes() - node->size();
-  const auto fits = [&] { return offset + text.size() + others <= capacity_; };
+  const uint64_t room = capacity_ - std::min(capacity_, others);
+  const auto fits = [&] { return offset + text.size() <= room; };
   if (status.ok() && !fits()) {
     status =
         absl::ResourceExhaustedError(absl::StrCat("write ", path, ": No space left on device"));

@@ -1,0 +1,49 @@
+// Bits of a larger part, turned over at random.
+#include <memory>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/checkpoint/test_parts.h"
+#include "common/storage/simulated_storage.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::IsOk;
+using testing::MakeTestJob;
+using testing::StatusIs;
+using testing::WriteTestPart;
+
+constexpr char kManifest[] = "/f/ps-1-of-2.g5.e1.manifest";
+constexpr char kFile[] = "/f/ps-1-of-2.g5.e1.safetensors";
+constexpr uint32_t kFlips = 20000;
+
+absl::Status Read(const Storage& storage) {
+  const auto part = PartReader::Open(&storage, kManifest);
+  return part.ok() ? (*part)->Verify() : part.status();
+}
+
+TEST(RandomDamageTest, NoChangedBitIsAccepted) {
+  SimulatedStorage storage;
+  ASSERT_OK(WriteTestPart(&storage, "/f", MakeTestJob({.model = testing::kConvModel}), 1, 5));
+  const PhiloxStream random(3, StreamKind::kTest);
+  const uint32_t bytes = static_cast<uint32_t>((*storage.Open(kFile))->bytes());
+  ASSERT_GT(bytes, 5000u);
+  for (uint32_t i = 0; i < kFlips; ++i) {
+    const uint64_t offset = random.Below(2 * i, bytes);
+    const int bit = static_cast<int>(random.Below(2 * i + 1, 8));
+    storage.CorruptByte(kFile, offset, bit);
+    EXPECT_THAT(Read(storage), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(kFile)))
+        << "byte " << offset << " bit " << bit;
+    storage.CorruptByte(kFile, offset, bit);
+  }
+  EXPECT_OK(Read(storage));
+}
+
+}  // namespace
+}  // namespace monsoon
