@@ -25,7 +25,7 @@ std::string Overview(std::span<const Command> commands) {
       "usage: coordinator VERB [arguments]\n\n"
       "Trains neural networks on a cluster of parameter servers and workers.\n\nverbs:\n";
   for (const Command& command : commands) {
-    absl::StrAppendFormat(&text, "  %-9s %s\n", command.name, command.summary);
+    absl::StrAppendFormat(&text, "  %-10s %s\n", command.name, command.summary);
   }
   absl::StrAppend(&text,
                   "\nfor example:\n"

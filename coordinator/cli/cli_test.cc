@@ -93,8 +93,11 @@ TEST_F(CliTest, JobsAndDescribe) {
   *cli_.coordinator.list.add_job() = Description(FAILED, "ps/0 is gone").summary();
   EXPECT_EQ(Run({"jobs"}), 0);
   EXPECT_EQ(cli_.out(),
-            "job     state         percent  elapsed s  reason\n"
-            "tiny-1  FAILED            0.0        0.0  ps/0 is gone\n");
+            "job     state         percent  elapsed s        disk  reason\n"
+            "tiny-1  FAILED            0.0        0.0           -  ps/0 is gone\n");
+  cli_.coordinator.list.mutable_job(0)->set_disk_bytes(12'900'000);
+  EXPECT_EQ(Run({"jobs"}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr("        0.0    12.3 MiB  ps/0 is gone\n"));
   EXPECT_EQ(Run({"jobs", "--json"}), 0);
   EXPECT_THAT(cli_.out(), StartsWith(R"({"schema_version":1,"jobs":[{"job":"tiny-1")"));
   cli_.coordinator.descriptions = {Description(RUNNING)};
@@ -275,6 +278,73 @@ TEST_F(CliTest, CancelWaits) {
   cli_.coordinator.descriptions = {Description(RUNNING)};
   EXPECT_EQ(Run({"cancel", "tiny-1", "--wait", "--timeout=5"}), 4);
   EXPECT_THAT(cli_.err(), HasSubstr("tiny-1 is still RUNNING after 5 s"));
+}
+
+// A job whose newest generation is `held`.
+JobDescription Durable(uint64_t held, uint64_t ordered, const std::string& error = "") {
+  JobDescription job = Description(RUNNING);
+  job.mutable_durability()->set_generation(held);
+  job.mutable_durability()->set_ordered(ordered);
+  job.mutable_durability()->set_disk_bytes(12'900'000);
+  job.mutable_durability()->set_error(error);
+  job.mutable_durability()->add_state_dir("ps/0: /var/lib/monsoon");
+  return job;
+}
+
+TEST_F(CliTest, CheckpointWaitsUntilItIsOnTheDisk) {
+  cli_.coordinator.checkpoint->set_job("tiny-1");
+  cli_.coordinator.checkpoint->set_generation(7);
+  cli_.coordinator.descriptions = {Durable(5, 6), Durable(6, 7), Durable(7, 0)};
+  EXPECT_EQ(Run({"checkpoint", "latest"}), 0);
+  EXPECT_EQ(cli_.out(), "tiny-1: generation 7 is on the disk (12.3 MiB)\n");
+  EXPECT_THAT(cli_.coordinator.calls, ElementsAre("Checkpoint latest", "Describe tiny-1",
+                                                  "Describe tiny-1", "Describe tiny-1"));
+  EXPECT_EQ(Run({"checkpoint", "tiny-1", "--json"}), 0);
+  EXPECT_EQ(cli_.out(),
+            "{\"schema_version\":1,\"job\":\"tiny-1\",\"generation\":7,"
+            "\"disk_bytes\":12900000}\n");
+}
+
+TEST_F(CliTest, CheckpointThatIsNotWritten) {
+  cli_.coordinator.checkpoint->set_job("tiny-1");
+  cli_.coordinator.checkpoint->set_generation(7);
+  cli_.coordinator.descriptions = {Durable(6, 7, "ps/1: No space left on device")};
+  EXPECT_EQ(Run({"checkpoint", "tiny-1", "--timeout=5"}), 4);
+  EXPECT_THAT(cli_.err(), HasSubstr("tiny-1: generation 7 is not on the disk after 5 s: ps/1: No "
+                                    "space left on device"));
+  EXPECT_EQ(cli_.waited, absl::Seconds(5));
+
+  JobDescription failed = Durable(6, 0);
+  failed.mutable_summary()->set_state(FAILED);
+  failed.mutable_summary()->set_reason("ps/1 restarted");
+  cli_.coordinator.descriptions = {Durable(6, 7), failed};
+  EXPECT_EQ(Run({"checkpoint", "tiny-1"}), 1);
+  EXPECT_THAT(cli_.err(), HasSubstr("FAILED before generation 7 was written: ps/1 restarted"));
+
+  cli_.coordinator.checkpoint = absl::FailedPreconditionError("it is kept in memory only");
+  EXPECT_EQ(Run({"checkpoint", "tiny-1"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("it is kept in memory only"));
+  cli_.coordinator.checkpoint = kDown;
+  EXPECT_EQ(Run({"checkpoint", "tiny-1"}), 3);
+}
+
+TEST_F(CliTest, DescribeTellsOfCheckpoints) {
+  cli_.coordinator.descriptions = {Durable(0, 0)};
+  EXPECT_EQ(Run({"describe", "tiny-1"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("checkpoint   none yet\n"),
+                                HasSubstr("\n             ps/0: /var/lib/monsoon\n")));
+  JobDescription job = Durable(6, 7, "ps/1: disk full");
+  job.mutable_durability()->set_age_s(3.25);
+  cli_.coordinator.descriptions = {job};
+  EXPECT_EQ(Run({"describe", "tiny-1"}), 0);
+  EXPECT_THAT(cli_.out(),
+              AllOf(HasSubstr("checkpoint   generation 6, 3.2 s old; 12.3 MiB on the disk; "
+                              "generation 7 is being written\n"),
+                    HasSubstr("not written: ps/1: disk full\n")));
+  job.mutable_durability()->clear_state_dir();
+  cli_.coordinator.descriptions = {job};
+  EXPECT_EQ(Run({"describe", "tiny-1"}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr("checkpoint   none: the parameter servers keep it in memory"));
 }
 
 TEST_F(CliTest, ExportWritesTheFetchedModel) {

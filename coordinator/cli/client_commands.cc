@@ -37,6 +37,10 @@ constexpr Command kCommands[] = {
      RunWatch},
     {"cancel", "JOB [flags]", "ask a job to end", "  coordinator cancel lenet-1 --wait\n",
      RunCancel},
+    {"checkpoint", "JOB [flags]", "write a job to the disk now, and wait until it is there",
+     "  coordinator checkpoint lenet-1\n"
+     "  coordinator checkpoint latest --timeout=10 --json\n",
+     RunCheckpoint},
     {"delete", "JOB [flags]", "free the memory that an ended job holds on the shards",
      "  coordinator delete lenet-1\n", RunDelete},
     {"export", "JOB --out=FILE [flags]", "write a job's model to a NumPy .npz file",

@@ -141,6 +141,22 @@ void WriteSandblaster(const JobDescription::Sandblaster& sandblaster, JsonWriter
   json->EndObject();
 }
 
+void WriteDurability(const JobDescription::Durability& durability, JsonWriter* json) {
+  json->BeginObject();
+  WriteMembers(durability, {"promise", "generation", "age_s", "ordered"}, json);
+  json->Member("error", TextOrNull(durability.error()));
+  WriteMembers(durability, {"disk_bytes"}, json);
+  json->Key("state_dir").BeginArray();
+  for (const std::string& folder : durability.state_dir()) {
+    json->Value(folder);
+  }
+  json->EndArray();
+  // Nothing is sent again to a shard that was restored, so nothing is known to be lost.
+  json->Key("replayed").Null();
+  json->Key("lost").BeginArray().EndArray();
+  json->EndObject();
+}
+
 }  // namespace
 
 std::string DescribeJson(const JobDescription& description) {
@@ -175,6 +191,12 @@ std::string DescribeJson(const JobDescription& description) {
   WriteArray("shards", description.shard(), &json);
   WriteObject(description.data(), "", &json.Key("data"));
   WriteArray("events", description.event(), &json);
+  json.Key("durability");
+  if (description.has_durability()) {
+    WriteDurability(description.durability(), &json);
+  } else {
+    json.Null();
+  }
   json.Key("sandblaster");
   if (description.has_sandblaster()) {
     WriteSandblaster(description.sandblaster(), &json);
@@ -187,8 +209,10 @@ std::string DescribeJson(const JobDescription& description) {
 std::string SummaryJson(const JobSummary& summary) {
   JsonWriter json;
   json.BeginObject().Member("schema_version", kSchemaVersion);
-  WriteMembers(summary, {"job", "name", "state", "reason", "percent", "created_ms", "elapsed_s"},
-               &json);
+  WriteMembers(
+      summary,
+      {"job", "name", "state", "reason", "percent", "created_ms", "elapsed_s", "disk_bytes"},
+      &json);
   return json.EndObject().text();
 }
 

@@ -1,5 +1,6 @@
 #include "coordinator/cli/describe_json.h"
 
+#include "gmock/gmock.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/json_util.h"
@@ -112,6 +113,15 @@ constexpr char kFull[] = R"pb(
   }
   data { examples: 60000 blocks: 59 blocks_done: 18 blocks_released: 2 }
   event { elapsed_s: 1.5 kind: "worker_lost" task: "worker/2" text: "no heartbeat for 3 s" }
+  durability {
+    promise: "memory_only"
+    generation: 7
+    age_s: 3.5
+    ordered: 8
+    error: "ps/0: disk full"
+    disk_bytes: 4096
+    state_dir: "ps/0: /s"
+  }
 )pb";
 
 constexpr char kFullJson[] =
@@ -141,7 +151,10 @@ constexpr char kFullJson[] =
     R"("rss_bytes":30000000}],)"
     R"("data":{"examples":60000,"blocks":59,"blocks_done":18,"blocks_released":2},)"
     R"("events":[{"elapsed_s":1.5,"kind":"worker_lost","task":"worker/2",)"
-    R"("text":"no heartbeat for 3 s"}],"sandblaster":null})";
+    R"("text":"no heartbeat for 3 s"}],)"
+    R"("durability":{"promise":"memory_only","generation":7,"age_s":3.5,"ordered":8,)"
+    R"("error":"ps/0: disk full","disk_bytes":4096,"state_dir":["ps/0: /s"],"replayed":null,)"
+    R"("lost":[]},"sandblaster":null})";
 
 TEST(DescribeJsonTest, Golden) { EXPECT_EQ(DescribeJson(Parse<JobDescription>(kFull)), kFullJson); }
 
@@ -225,24 +238,43 @@ TEST(DescribeJsonTest, WhatIsNotMeasuredIsNull) {
     EXPECT_TRUE(is_null(member("shard_skew", key))) << key;
   }
   EXPECT_TRUE(is_null(member("fetch_width", "p50")));
+  EXPECT_TRUE(is_null(json.fields().at("durability")));
   EXPECT_EQ(member("staleness", "count").number_value(), 0);
   EXPECT_EQ(member("staleness", "histogram").list_value().values_size(), 0);
 }
 
+TEST(DescribeJsonTest, AJobWithoutACheckpoint) {
+  JobDescription description;
+  description.mutable_durability()->set_promise("memory_only");
+  EXPECT_THAT(
+      DescribeJson(description),
+      ::testing::HasSubstr(
+          R"("durability":{"promise":"memory_only","generation":0,"age_s":null,"ordered":0,)"
+          R"("error":null,"disk_bytes":0,"state_dir":[],"replayed":null,"lost":[]})"));
+}
+
 TEST(JobsJsonTest, Golden) {
   const ListReply jobs = Parse<ListReply>(
-      R"pb(job { job: "a-1" name: "a" state: SUCCEEDED percent: 100 created_ms: 5 elapsed_s: 1.5 }
+      R"pb(job {
+             job: "a-1"
+             name: "a"
+             state: SUCCEEDED
+             percent: 100
+             created_ms: 5
+             elapsed_s: 1.5
+             disk_bytes: 9
+           }
            job { job: "b-2" name: "b" state: CANCELLED reason: "by request" }
            orphan { job: "c-3" job_term: 7 shard: 0 shard: 2 memory_bytes: 5 })pb");
   EXPECT_EQ(JobsJson(jobs),
             R"({"schema_version":1,"jobs":[{"job":"a-1","name":"a","state":"SUCCEEDED",)"
-            R"("reason":"","percent":100,"created_ms":5,"elapsed_s":1.5},)"
+            R"("reason":"","percent":100,"created_ms":5,"elapsed_s":1.5,"disk_bytes":9},)"
             R"({"job":"b-2","name":"b","state":"CANCELLED","reason":"by request","percent":0,)"
-            R"("created_ms":0,"elapsed_s":0}],)"
+            R"("created_ms":0,"elapsed_s":0,"disk_bytes":0}],)"
             R"("orphans":[{"job":"c-3","job_term":7,"shards":[0,2],"memory_bytes":5}]})");
   EXPECT_EQ(SummaryJson(jobs.job(1)),
             R"({"schema_version":1,"job":"b-2","name":"b","state":"CANCELLED",)"
-            R"("reason":"by request","percent":0,"created_ms":0,"elapsed_s":0})");
+            R"("reason":"by request","percent":0,"created_ms":0,"elapsed_s":0,"disk_bytes":0})");
   ParseBack(JobsJson(jobs));
 }
 

@@ -1,6 +1,7 @@
 #include "coordinator/cli/describe_text.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <vector>
@@ -81,6 +82,29 @@ void AppendTraffic(const JobDescription& job, std::string* text) {
                    DecimalOr(latency.has_push_p99(), latency.push_p99(), 2), ", step ",
                    DecimalOr(latency.has_step_p50(), latency.step_p50(), 2), "/",
                    DecimalOr(latency.has_step_p99(), latency.step_p99(), 2), " ms (p50/p99)"));
+}
+
+// Whether, and how much of, the job survives its shards.
+void AppendDurability(const JobDescription::Durability& durability, std::string* text) {
+  if (durability.state_dir().empty()) {
+    AppendRow(text, "checkpoint", "none: the parameter servers keep it in memory only");
+    return;
+  }
+  std::string newest = "none yet";
+  if (durability.generation() > 0) {
+    newest = absl::StrFormat("generation %d, %.1f s old; %s on the disk", durability.generation(),
+                             durability.age_s(), BytesText(durability.disk_bytes()));
+  }
+  if (durability.ordered() > 0) {
+    absl::StrAppend(&newest, "; generation ", durability.ordered(), " is being written");
+  }
+  AppendRow(text, "checkpoint", newest);
+  if (!durability.error().empty()) {
+    AppendRow(text, "", absl::StrCat("not written: ", durability.error()));
+  }
+  for (const std::string& folder : durability.state_dir()) {
+    AppendRow(text, "", folder);
+  }
 }
 
 void AppendSandblaster(const JobDescription::Sandblaster& batch, std::string* text) {
@@ -171,6 +195,21 @@ std::string OrphansText(const ListReply& jobs) {
 
 }  // namespace
 
+std::string BytesText(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) {
+    return absl::StrCat(bytes, " B");
+  }
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  // 1023.95 would be rounded to 1024.0.
+  while (value >= 1023.95 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
+}
+
 std::string JobsText(const ListReply& jobs) {
   if (jobs.job().empty()) {
     return absl::StrCat("no jobs; submit one: coordinator submit JOB.textproto\n",
@@ -180,12 +219,13 @@ std::string JobsText(const ListReply& jobs) {
   for (const JobSummary& summary : jobs.job()) {
     width = std::max(width, summary.job().size());
   }
-  std::string text = absl::StrFormat("%-*s  %-12s  percent  elapsed s  reason\n",
-                                     static_cast<int>(width), "job", "state");
+  std::string text = absl::StrFormat("%-*s  %-12s  percent  elapsed s  %10s  reason\n",
+                                     static_cast<int>(width), "job", "state", "disk");
   for (const JobSummary& summary : jobs.job()) {
-    absl::StrAppendFormat(&text, "%-*s  %-12s  %7.1f  %9.1f  %s\n", static_cast<int>(width),
-                          summary.job(), JobState_Name(summary.state()), summary.percent(),
-                          summary.elapsed_s(), summary.reason());
+    absl::StrAppendFormat(
+        &text, "%-*s  %-12s  %7.1f  %9.1f  %10s  %s\n", static_cast<int>(width), summary.job(),
+        JobState_Name(summary.state()), summary.percent(), summary.elapsed_s(),
+        summary.disk_bytes() == 0 ? "-" : BytesText(summary.disk_bytes()), summary.reason());
   }
   return text + OrphansText(jobs);
 }
@@ -212,6 +252,9 @@ std::string DescribeText(const JobDescription& job) {
       absl::StrCat(job.data().examples(), " examples in ", job.data().blocks(),
                    " blocks an epoch; ", job.data().blocks_done(), " blocks done in all epochs, ",
                    job.data().blocks_released(), " given away after a loss"));
+  if (job.has_durability()) {
+    AppendDurability(job.durability(), &text);
+  }
   AppendTasks(job, &text);
   AppendEvents(job, &text);
   return text;

@@ -3,6 +3,7 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "proto/coordinator.pb.h"
@@ -11,6 +12,9 @@ namespace monsoon {
 
 // A table with a line a job, oldest first.
 std::string JobsText(const ListReply& jobs);
+
+// "12.3 MiB", "830 B".
+std::string BytesText(uint64_t bytes);
 
 // Sections; "-" stands for what is not measured.
 std::string DescribeText(const JobDescription& job);

@@ -28,6 +28,7 @@ struct FakeCoordinator {
   JobLocation location;
   absl::Status locate_error;
   JobState cancel_state = CANCELLED;
+  absl::StatusOr<CheckpointOrder> checkpoint = CheckpointOrder();
   // Answers of Describe in order; the last one repeats.
   std::deque<absl::StatusOr<JobDescription>> descriptions;
 };
@@ -62,6 +63,12 @@ class FakeJobClient : public JobClient {
   }
   absl::StatusOr<JobSummary> Delete(const std::string& job) override {
     return Answer(absl::StrCat("Delete ", job), Summary(job, SUCCEEDED));
+  }
+  absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job) override {
+    if (!coordinator_.checkpoint.ok()) {
+      return coordinator_.checkpoint;
+    }
+    return Answer(absl::StrCat("Checkpoint ", job), *coordinator_.checkpoint);
   }
   absl::StatusOr<JobLocation> Locate(const std::string& job) override {
     if (!coordinator_.locate_error.ok()) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
+#include "common/json/json_writer.h"
 #include "coordinator/cli/describe_json.h"
 #include "coordinator/cli/describe_text.h"
 
@@ -54,6 +55,19 @@ class JobCall {
   bool json_ = false;
   std::unique_ptr<JobClient> client_;
 };
+
+void PrintCheckpoint(const Invocation& call, bool json, const JobDescription& job) {
+  const JobDescription::Durability& durability = job.durability();
+  if (!json) {
+    call.Print(absl::StrCat(job.summary().job(), ": generation ", durability.generation(),
+                            " is on the disk (", BytesText(durability.disk_bytes()), ")"));
+    return;
+  }
+  JsonWriter writer;
+  writer.BeginObject().Member("schema_version", 1).Member("job", job.summary().job());
+  writer.Member("generation", durability.generation());
+  call.Print(writer.Member("disk_bytes", durability.disk_bytes()).EndObject().text());
+}
 
 }  // namespace
 
@@ -125,6 +139,47 @@ int RunCancel(Invocation& call) {
     summary = job.ok() ? absl::StatusOr<JobSummary>(job->summary()) : job.status();
   }
   return cancel.PrintSummary(summary, wait ? "ended" : "is asked to end");
+}
+
+int RunCheckpoint(Invocation& call) {
+  double timeout_s = 60;
+  call.flags().Add("timeout", &timeout_s, "seconds to wait until it is on the disk; then exit 4");
+  JobCall checkpoint(&call);
+  if (const std::optional<int> code = checkpoint.Begin(1)) {
+    return *code;
+  }
+  const absl::StatusOr<CheckpointOrder> order = checkpoint.client().Checkpoint(checkpoint.job());
+  if (!order.ok()) {
+    return call.Fail(order.status());
+  }
+  const Environment& env = call.env();
+  const absl::Duration deadline = env.clock->Now() + absl::Seconds(timeout_s);
+  while (true) {
+    const absl::StatusOr<JobDescription> job = checkpoint.client().Describe(order->job());
+    if (!job.ok()) {
+      return call.Fail(job.status());
+    }
+    const JobDescription::Durability& durability = job->durability();
+    if (durability.generation() >= order->generation()) {
+      PrintCheckpoint(call, checkpoint.json(), *job);
+      return kExitOk;
+    }
+    if (HasEnded(job->summary().state()) && durability.ordered() == 0) {
+      call.Note(absl::StrCat(order->job(), " is ", JobState_Name(job->summary().state()),
+                             " before generation ", order->generation(),
+                             " was written: ", job->summary().reason()));
+      return kExitJobFailed;
+    }
+    if (env.clock->Now() >= deadline) {
+      call.Note(absl::StrFormat("%s: generation %d is not on the disk after %g s%s%s", order->job(),
+                                order->generation(), timeout_s,
+                                durability.error().empty() ? "" : ": ", durability.error()));
+      return kExitTimeout;
+    }
+    if (const std::optional<int> signal = env.wait(kPollInterval)) {
+      return 128 + *signal;
+    }
+  }
 }
 
 int RunDelete(Invocation& call) {

@@ -1,5 +1,5 @@
 // The verbs that ask the coordinator about jobs: jobs, describe, watch, cancel,
-// delete.
+// checkpoint, delete.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@ int RunJobs(Invocation& call);
 int RunDescribe(Invocation& call);
 int RunWatch(Invocation& call);
 int RunCancel(Invocation& call);
+int RunCheckpoint(Invocation& call);
 int RunDelete(Invocation& call);
 
 enum class WatchOutput {
