@@ -187,9 +187,13 @@ void Coordinator::CommandLoop(uint32_t index) {
 absl::StatusOr<SubmitReply> Coordinator::Submit(const SubmitRequest& request) {
   // Reads files: not under the mutex.
   ASSIGN_OR_RETURN(const JobPlan plan, JobPlan::Make(request.job(), cluster_));
+  JobTable::Submission submission{.client_id = request.client_id(), .init = request.init()};
+  if (request.has_resume()) {
+    submission.resume = request.resume();
+  }
   return WithCore([&](Moment moment) {
     mutex_.AssertHeld();
-    return core_.Submit(plan, request.client_id(), request.init(), moment);
+    return core_.Submit(plan, submission, moment);
   });
 }
 

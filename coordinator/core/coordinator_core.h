@@ -78,7 +78,9 @@ class CoordinatorCore {
 
   // ---- for people ----
   // A submission whose client id is known gives its job again, and makes none.
-  absl::StatusOr<SubmitReply> Submit(const JobPlan& plan, const std::string& client_id, bool init,
+  // INVALID_ARGUMENT for a resume point that does not fit the job. submission.unix_ms is
+  // filled in here.
+  absl::StatusOr<SubmitReply> Submit(const JobPlan& plan, JobTable::Submission submission,
                                      Moment moment);
   absl::StatusOr<JobSummary> Start(const std::string& job, Moment moment);
   ListReply List(Moment moment) const;
@@ -178,6 +180,12 @@ class CoordinatorCore {
   std::string ReplicaReason(const JobRecord& job, absl::Duration now) const;
   std::string AbsentWorkers(const JobRecord& job, absl::Duration now) const;
   std::string MissingShards(absl::Duration now) const;
+
+  // core_resume.cc
+  absl::Status CheckResume(const JobPlan& plan, const JobTable::Submission& submission) const;
+  void BeginDownpour(JobRecord* job, absl::Duration now);
+  // An event of a job that goes on from a checkpoint.
+  void TellOfResume(JobRecord* job, const std::string& what, absl::Duration now);
 
   // core_shards.cc
   void Advance(absl::Duration now);

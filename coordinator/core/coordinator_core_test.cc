@@ -47,12 +47,14 @@ TEST_F(CoordinatorCoreTest, AnyStartOrderAndSaysWhoWaitsForWhom) {
 }
 
 TEST_F(CoordinatorCoreTest, ARepeatedSubmissionMakesNoSecondJob) {
-  ASSERT_OK_AND_ASSIGN(const SubmitReply first,
-                       h_.core().Submit(h_.Plan(1), "drawn by the client", false, h_.now()));
-  ASSERT_OK_AND_ASSIGN(const SubmitReply again,
-                       h_.core().Submit(h_.Plan(1), "drawn by the client", false, h_.now()));
+  ASSERT_OK_AND_ASSIGN(
+      const SubmitReply first,
+      h_.core().Submit(h_.Plan(1), {.client_id = "drawn by the client"}, h_.now()));
+  ASSERT_OK_AND_ASSIGN(
+      const SubmitReply again,
+      h_.core().Submit(h_.Plan(1), {.client_id = "drawn by the client"}, h_.now()));
   ASSERT_OK_AND_ASSIGN(const SubmitReply other,
-                       h_.core().Submit(h_.Plan(1), "another", false, h_.now()));
+                       h_.core().Submit(h_.Plan(1), {.client_id = "another"}, h_.now()));
   EXPECT_EQ(first.job(), "j-1");
   EXPECT_EQ(again.job(), "j-1");
   EXPECT_EQ(other.job(), "j-2");
@@ -219,7 +221,7 @@ TEST_F(CoordinatorCoreTest, DeleteFreesSlicesAndMemoryIsAdmittedWithTheSum) {
   h_.Submit(h_.Plan(1));
   h_.Submit(h_.Plan(1));
   EXPECT_THAT(
-      h_.core().Submit(h_.Plan(1), "", false, h_.now()).status(),
+      h_.core().Submit(h_.Plan(1), {}, h_.now()).status(),
       StatusIs(absl::StatusCode::kResourceExhausted,
                AllOf(HasSubstr("ps/0: the job needs 0.3 MiB"), HasSubstr("j-1, j-2, j-3 0.9 MiB"),
                      HasSubstr("together 1.2 MiB of 1.0 MiB"))));
@@ -228,7 +230,7 @@ TEST_F(CoordinatorCoreTest, DeleteFreesSlicesAndMemoryIsAdmittedWithTheSum) {
   h_.TrainToTheEnd(0);
   h_.Settle();
   h_.Poll();
-  EXPECT_EQ(h_.core().Submit(h_.Plan(1), "", false, h_.now()).status().code(),
+  EXPECT_EQ(h_.core().Submit(h_.Plan(1), {}, h_.now()).status().code(),
             absl::StatusCode::kResourceExhausted);
   ASSERT_OK(h_.core().Delete("j-1", h_.now()));
   EXPECT_TRUE(h_.core().Exists("j-1"));

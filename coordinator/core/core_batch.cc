@@ -20,7 +20,9 @@ void CoordinatorCore::BeginBatch(JobRecord* job, absl::Duration now) {
       SandblasterOptions::FromJob(job->plan.job, job->plan.examples, job->plan.replicas);
   CHECK_OK(options.status());  // JobPlan::Make has judged it.
   job->BeginSandblaster(*options);
-  if (job->downpour() != nullptr) {
+  if (job->downpour() == nullptr) {
+    TellOfResume(job, "its parameters alone", now);
+  } else {
     for (const uint32_t worker : job->downpour()->replicas()) {
       job->sandblaster()->AddReplica(worker, now);
     }

@@ -72,7 +72,8 @@ CheckpointContext CoordinatorCore::MakeContext(const JobRecord& job, const std::
   CheckpointContext context;
   context.set_ordered_ms(moment.unix_ms);
   context.set_reason(reason);
-  context.set_elapsed_s(absl::ToDoubleSeconds(job.elapsed(moment.now)));
+  context.set_elapsed_s(job.state().resume().context().elapsed_s() +
+                        absl::ToDoubleSeconds(job.elapsed(moment.now)));
   if (job.state().has_downpour()) {
     // All shards have acknowledged what is done, so what is cut from now on has it.
     const DownpourState& state = job.state().downpour();

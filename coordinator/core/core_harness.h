@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -92,8 +93,10 @@ class CoreHarness {
     return Plan(epochs, static_cast<uint32_t>(shards_.size()),
                 static_cast<uint32_t>(cluster_.worker_size()));
   }
-  std::string Submit(const JobPlan& plan, bool init = false) {
-    absl::StatusOr<SubmitReply> reply = core_->Submit(plan, "", init, now());
+  std::string Submit(const JobPlan& plan, bool init = false,
+                     const std::optional<ResumePoint>& resume = std::nullopt) {
+    absl::StatusOr<SubmitReply> reply =
+        core_->Submit(plan, {.init = init, .resume = resume}, now());
     EXPECT_OK(reply);
     job_term_ = core_->state().snapshot().term();
     return reply.ok() ? reply->job() : "";

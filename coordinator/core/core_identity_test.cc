@@ -48,7 +48,7 @@ TEST_F(CoreIdentityTest, AnotherCoordinatorsTakeoverEndsTheJobsByName) {
   EXPECT_EQ(h_.State(), FAILED);
   EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("another coordinator has taken over"),
                                  HasSubstr("ps/1 at unix-abstract:ps1")));
-  EXPECT_THAT(h_.core().Submit(h_.Plan(1), "", false, h_.now()).status(),
+  EXPECT_THAT(h_.core().Submit(h_.Plan(1), {}, h_.now()).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another coordinator")));
 }
 

@@ -29,9 +29,9 @@ const char* ShardStateName(ShardView::State state) {
 }  // namespace
 
 absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
-                                                    const std::string& client_id, bool init,
+                                                    JobTable::Submission submission,
                                                     Moment moment) {
-  if (const JobRecord* const known = jobs_.FindClient(client_id)) {
+  if (const JobRecord* const known = jobs_.FindClient(submission.client_id)) {
     SubmitReply reply;
     reply.set_job(known->id());
     reply.set_state(known->job_state());
@@ -40,6 +40,7 @@ absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
   if (!superseded_.empty()) {
     return absl::FailedPreconditionError(superseded_);
   }
+  RETURN_IF_ERROR(CheckResume(plan, submission));
   RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
   std::set<std::string> taken;
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
@@ -47,7 +48,8 @@ absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
       taken.insert(status.job());
     }
   }
-  JobRecord* const job = jobs_.Add(plan, {client_id, init, moment.unix_ms}, taken);
+  submission.unix_ms = moment.unix_ms;
+  JobRecord* const job = jobs_.Add(plan, submission, taken);
   job->AddEvent(moment.now, "submitted", "", "");
   Log(absl::StrCat("job ", job->id(), " submitted"));
   SubmitReply reply;

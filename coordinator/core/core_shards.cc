@@ -426,7 +426,7 @@ void CoordinatorCore::Advance(absl::Duration now) {
           active_ = next;
           next->ChangeStage(JOB_ACTIVE, now);
           if (next->plan.job.has_downpour()) {
-            next->BeginDownpour(DownpourOptions::FromJob(next->plan.job, next->plan.examples));
+            BeginDownpour(next, now);
           } else {
             BeginBatch(next, now);
           }

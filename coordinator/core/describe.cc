@@ -35,8 +35,9 @@ absl::Duration TrainingTime(const JobRecord& job, absl::Duration now) {
 void FillProgress(const JobRecord& job, double percent, absl::Duration now,
                   JobDescription::Progress* progress) {
   progress->set_percent(percent);
-  progress->set_step(job.figures.totals.steps());
-  progress->set_examples(job.figures.totals.examples());
+  const DownpourProgress resumed = job.resumed();
+  progress->set_step(resumed.steps() + job.figures.totals.steps());
+  progress->set_examples(resumed.examples_done() + job.figures.totals.examples());
   if (job.procedure() == nullptr) {
     progress->set_epochs(job.plan.job.stop().epochs());
     return;

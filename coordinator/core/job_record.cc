@@ -76,9 +76,12 @@ void JobRecord::AddEvent(absl::Duration now, const std::string& kind, const std:
 // ---- what works on it --------------------------------------------------------
 
 void JobRecord::BeginDownpour(const DownpourOptions& options) {
-  Make([](StateUpdate* update) {
+  Make([&](StateUpdate* update) {
     update->set_procedure(DOWNPOUR);
-    update->mutable_procedure_begun();
+    ProcedureBegun* const begun = update->mutable_procedure_begun();
+    if (state().has_resume()) {
+      *begun->mutable_resumed() = options.resumed;
+    }
   });
   downpour_ = std::make_unique<DownpourJob>(options, writer_);
 }

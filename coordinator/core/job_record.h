@@ -30,6 +30,7 @@
 #include "coordinator/state/state_writer.h"
 #include "coordinator/status/rate_window.h"
 #include "coordinator/status/replica_totals.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/coordinator.pb.h"
 #include "proto/coordinator_state.pb.h"
 
@@ -84,6 +85,10 @@ class JobRecord {
   void BeginDownpour(const DownpourOptions& options);
   void BeginSandblaster(const SandblasterOptions& options);
   void BeginSessions();
+  // What its Downpour SGD took over of the job that it resumes; nothing: empty.
+  DownpourProgress resumed() const {
+    return downpour_ != nullptr ? downpour_->resumed() : DownpourProgress();
+  }
   DownpourJob* downpour() const { return downpour_.get(); }
   SandblasterJob* sandblaster() const { return sandblaster_.get(); }
   SessionLedger* ledger() const { return ledger_.get(); }

@@ -64,6 +64,9 @@ JobRecord* JobTable::Add(const JobPlan& plan, const Submission& submission,
   *submitted->mutable_plan() = plan.ToStored();
   submitted->set_created_ms(submission.unix_ms);
   submitted->set_init(submission.init);
+  if (submission.resume) {
+    *submitted->mutable_resume() = *submission.resume;
+  }
   submitted->set_term(writer_->state().snapshot().term());
   writer_->Apply(update);
   jobs_.push_back(std::make_unique<JobRecord>(JobWriter(writer_, id)));

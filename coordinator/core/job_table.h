@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/core/job_record.h"
 #include "coordinator/state/state_writer.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/cluster.pb.h"
 
 namespace monsoon {
@@ -31,6 +33,7 @@ class JobTable {
   struct Submission {
     std::string client_id;  // drawn by the client; "": none
     bool init = false;      // the client writes the parameters
+    std::optional<ResumePoint> resume;
     int64_t unix_ms = 0;
   };
   // The id is NAME-N with N counting all jobs of the cluster's life. Ids in

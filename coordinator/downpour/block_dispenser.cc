@@ -10,6 +10,27 @@ BlockDispenser::BlockDispenser(const Options& options)
     : options_(options),
       blocks_per_epoch_((options.examples + options.block_examples - 1) / options.block_examples) {
   CHECK(options.examples > 0 && options.block_examples > 0);
+  next_epoch_ = options.first_epoch;
+  SkipDone();
+}
+
+void BlockDispenser::SkipDone() {
+  for (const BlockRef& block : options_.done) {
+    while (next_epoch_ <= block.epoch && BlocksOf(next_epoch_) > 0) {
+      AddEpoch();
+    }
+    for (Epoch& epoch : epochs_) {
+      if (epoch.number == block.epoch && block.block < epoch.blocks &&
+          !epoch.started[block.block]) {
+        epoch.started[block.block] = true;
+        --epoch.unstarted;
+        ++epoch.done;
+      }
+    }
+  }
+  while (!epochs_.empty() && epochs_.front().done == epochs_.front().blocks) {
+    epochs_.pop_front();
+  }
 }
 
 void BlockDispenser::SetReplicas(const std::set<uint32_t>& workers) {
@@ -39,13 +60,17 @@ bool BlockDispenser::OpenEpoch() {
       next_epoch_ > uint64_t{epochs_.front().number} + options_.max_epochs_ahead) {
     return false;
   }
+  AddEpoch();
+  return true;
+}
+
+void BlockDispenser::AddEpoch() {
   Epoch epoch;
   epoch.number = static_cast<uint32_t>(next_epoch_);
   epoch.blocks = epoch.unstarted = epoch.steal_end = BlocksOf(next_epoch_);
   epoch.started.resize(epoch.blocks, false);
   epochs_.push_back(std::move(epoch));
   ++next_epoch_;
-  return true;
 }
 
 std::optional<uint32_t> BlockDispenser::Take(Epoch* epoch, uint32_t worker) {

@@ -47,6 +47,9 @@ class BlockDispenser {
     // Of the last of them; 0: all that it has.
     uint64_t last_block_examples = 0;
     uint32_t max_epochs_ahead = 1;
+    // Done before: the epochs below this one, and these blocks of later ones.
+    uint32_t first_epoch = 0;
+    std::vector<BlockRef> done;
   };
 
   explicit BlockDispenser(const Options& options);
@@ -80,6 +83,7 @@ class BlockDispenser {
   uint64_t held(uint32_t worker) const;
 
   uint64_t blocks_per_epoch() const { return blocks_per_epoch_; }
+  // Those that were done before do not count, here and below.
   uint64_t blocks_done() const { return blocks_done_; }
   uint64_t blocks_done_by(uint32_t worker) const;
   uint64_t blocks_released() const { return blocks_released_; }
@@ -106,6 +110,8 @@ class BlockDispenser {
   uint32_t BlocksOf(uint64_t number) const;
   // Opens the next epoch if the limits allow it.
   bool OpenEpoch();
+  void AddEpoch();
+  void SkipDone();
   std::optional<uint32_t> Take(Epoch* epoch, uint32_t worker);
 
   const Options options_;

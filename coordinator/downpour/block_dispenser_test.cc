@@ -39,6 +39,45 @@ TEST(BlockDispenserTest, OneReplicaTakesEpochsInOrder) {
   EXPECT_EQ(dispenser.examples_done(), 95u * 2 + 50);
 }
 
+TEST(BlockDispenserTest, PassesOverWhatWasDoneBefore) {
+  BlockDispenser::Options options = TenBlocks(53);
+  options.first_epoch = 3;
+  for (uint32_t block = 0; block < 10; ++block) {
+    options.done.push_back({3, block});  // as a whole
+  }
+  options.done.push_back({4, 1});
+  options.done.push_back({4, 2});
+  options.done.push_back({4, 2});  // once is enough
+  options.done.push_back({5, 0});
+  options.done.push_back({5, 7});   // beyond the limit
+  options.done.push_back({4, 99});  // no block
+  options.done.push_back({9, 0});
+  BlockDispenser dispenser(options);
+  dispenser.SetReplicas({0, 1});
+  std::vector<uint64_t> taken;
+  for (uint32_t worker = 0; const auto block = dispenser.Lease(worker); worker = 1 - worker) {
+    taken.push_back(block->epoch * 10 + block->block);
+    EXPECT_TRUE(dispenser.Done(worker, *block));
+  }
+  EXPECT_EQ(taken.size(), 10u);
+  std::sort(taken.begin(), taken.end());
+  EXPECT_THAT(taken, ElementsAre(40, 43, 44, 45, 46, 47, 48, 49, 51, 52));
+  EXPECT_TRUE(dispenser.all_done());
+  EXPECT_EQ(dispenser.blocks_done(), 10u);
+}
+
+TEST(BlockDispenserTest, ThereMayBeNothingLeft) {
+  BlockDispenser::Options options = TenBlocks(30);
+  options.first_epoch = 3;
+  BlockDispenser all(options);
+  EXPECT_TRUE(all.all_done());
+  options.done.push_back({3, 5});
+  BlockDispenser more(options);
+  more.SetReplicas({0});
+  EXPECT_FALSE(more.Lease(0).has_value());
+  EXPECT_TRUE(more.all_done());
+}
+
 TEST(BlockDispenserTest, OwnersTakeTheirResidueThenOthersFromTheEnd) {
   BlockDispenser dispenser(TenBlocks(10));
   dispenser.SetReplicas({0, 4, 7});

@@ -1,8 +1,6 @@
 #include "coordinator/downpour/downpour_job.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,52 +26,25 @@ constexpr uint32_t kDefaultBlockBatches = 8;
 // wait for it meanwhile, and a small data set's epoch takes well under a second.
 constexpr uint32_t kMaxEpochsAhead = 8;
 
-constexpr double kRounding = 1e-9;
-
-// What the first limit in data comes to.
-struct PlannedData {
-  uint64_t blocks = BlockDispenser::kNoLimit;
-  uint64_t last_block_examples = 0;  // 0: all that the last block has
-  uint64_t examples = 0;             // in all of them
-};
-
-PlannedData PlanExamples(const DownpourOptions& options, uint64_t examples) {
-  const uint64_t per_epoch =
-      (options.examples + options.block_examples - 1) / options.block_examples;
-  const uint64_t rest = examples % options.examples;
-  return {.blocks = examples / options.examples * per_epoch +
-                    (rest + options.block_examples - 1) / options.block_examples,
-          .last_block_examples = rest % options.block_examples,
-          .examples = examples};
+DataPlan PlanOf(const DownpourOptions& options) {
+  return DataPlan::Make({.examples = options.examples,
+                         .block_examples = options.block_examples,
+                         .batch_size = options.batch_size,
+                         .stop = options.stop,
+                         .resumed = options.resumed});
 }
 
-// Samples in the first `steps` steps. Batches do not span blocks.
-uint64_t ExamplesOfSteps(const DownpourOptions& options, uint64_t steps) {
-  const auto steps_of = [&](uint64_t examples) {
-    return (examples + options.batch_size - 1) / options.batch_size;
-  };
-  const uint64_t block_steps = steps_of(options.block_examples);
-  const uint64_t whole_blocks = options.examples / options.block_examples;
-  const uint64_t epoch_steps =
-      whole_blocks * block_steps + steps_of(options.examples % options.block_examples);
-  const uint64_t rest = steps % epoch_steps;
-  const uint64_t begin = rest / block_steps * options.block_examples;
-  const uint64_t size = std::min(options.block_examples, options.examples - begin);
-  return steps / epoch_steps * options.examples + begin +
-         std::min(rest % block_steps * options.batch_size, size);
-}
-
-PlannedData Plan(const DownpourOptions& options) {
-  uint64_t examples = std::numeric_limits<uint64_t>::max();
-  if (options.stop.epochs() > 0) {
-    const double wanted = options.stop.epochs() * static_cast<double>(options.examples);
-    examples = std::max<uint64_t>(1, static_cast<uint64_t>(std::ceil(wanted - kRounding * wanted)));
+// Of the epochs that are begun.
+std::vector<BlockRef> BlocksDone(const DownpourProgress& progress) {
+  std::vector<BlockRef> done;
+  for (const EpochCursor& cursor : progress.epoch()) {
+    for (const EpochCursor::Run& run : cursor.done()) {
+      for (uint32_t block = run.first(); block < run.end(); ++block) {
+        done.push_back({cursor.epoch(), block});
+      }
+    }
   }
-  if (options.stop.steps() > 0) {
-    examples = std::min(examples, ExamplesOfSteps(options, options.stop.steps()));
-  }
-  return examples == std::numeric_limits<uint64_t>::max() ? PlannedData()
-                                                          : PlanExamples(options, examples);
+  return done;
 }
 
 }  // namespace
@@ -99,13 +70,16 @@ DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
 
 DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer)
     : options_(options),
+      plan_(PlanOf(options)),
       job_(writer),
       procedure_(writer, DOWNPOUR),
       blocks_({.examples = options.examples,
                .block_examples = options.block_examples,
-               .total_blocks = Plan(options).blocks,
-               .last_block_examples = Plan(options).last_block_examples,
-               .max_epochs_ahead = options.max_epochs_ahead}),
+               .total_blocks = plan_.blocks,
+               .last_block_examples = plan_.last_block_examples,
+               .max_epochs_ahead = options.max_epochs_ahead,
+               .first_epoch = options.resumed.epochs_done(),
+               .done = BlocksDone(options.resumed)}),
       test_(options.has_test, options.evaluate_every_epochs, !options.hands_over, procedure_),
       replicas_(procedure_) {
   CHECK(options.batch_size > 0);
@@ -117,6 +91,7 @@ void DownpourJob::AddReplica(uint32_t worker, absl::Duration now) {
   if (phase() != Phase::kIdle) {
     return;
   }
+  test_.PassOver(epoch());
   if (options_.warmstart.steps() > 0 || options_.warmstart.seconds() > 0) {
     procedure_.Started(ProcedureState::WARMSTART, now);
     SetWarmReplica(worker);
@@ -179,8 +154,9 @@ void DownpourJob::BlockIsDone(uint32_t worker, BlockRef block) {
 }
 
 void DownpourJob::NoteSteps(uint64_t steps) {
-  if (steps > state().steps()) {
-    job_.Make([&](StateUpdate* update) { update->mutable_steps_counted()->set_steps(steps); });
+  const uint64_t all = options_.resumed.steps() + steps;
+  if (all > state().steps()) {
+    job_.Make([&](StateUpdate* update) { update->mutable_steps_counted()->set_steps(all); });
   }
 }
 
@@ -337,9 +313,7 @@ double DownpourJob::epoch() const {
 }
 
 std::optional<uint64_t> DownpourJob::planned_examples() const {
-  const PlannedData planned = Plan(options_);
-  return planned.blocks == BlockDispenser::kNoLimit ? std::nullopt
-                                                    : std::make_optional(planned.examples);
+  return plan_.blocks == DataPlan::kNoLimit ? std::nullopt : std::make_optional(plan_.examples);
 }
 
 double DownpourJob::planned_epochs() const {
@@ -356,7 +330,8 @@ double DownpourJob::fraction(absl::Duration now) const {
   }
   double fraction = 0.0;
   if (const std::optional<uint64_t> examples = planned_examples()) {
-    fraction = static_cast<double>(examples_done()) / static_cast<double>(*examples);
+    fraction = static_cast<double>(examples_done()) /
+               static_cast<double>(std::max<uint64_t>(*examples, 1));
   }
   if (options_.stop.seconds() > 0 && started()) {
     fraction =

@@ -20,10 +20,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/downpour/block_dispenser.h"
+#include "coordinator/downpour/data_plan.h"
 #include "coordinator/job/job_procedure.h"
 #include "coordinator/job/replica_set.h"
 #include "coordinator/job/test_results.h"
 #include "coordinator/state/state_writer.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
@@ -40,6 +42,8 @@ struct DownpourOptions {
   // Another procedure goes on from here: replicas stay, and the last evaluation
   // is not the job's.
   bool hands_over = false;
+  // What was done before, by a job that this one resumes; no warmstart then.
+  DownpourProgress resumed;
 
   // `job` is valid; `examples` is what its training set has.
   static DownpourOptions FromJob(const Job& job, uint64_t examples);
@@ -47,7 +51,7 @@ struct DownpourOptions {
 
 class DownpourJob : public JobProcedure {
  public:
-  // `writer`'s job has begun DOWNPOUR, and nothing of it is done.
+  // `writer`'s job has begun DOWNPOUR, and nothing of it is done but options.resumed.
   DownpourJob(const DownpourOptions& options, const JobWriter& writer);
 
   void AddReplica(uint32_t worker, absl::Duration now) override;
@@ -76,6 +80,7 @@ class DownpourJob : public JobProcedure {
   std::vector<JobEvent> TakeEvents() override;
 
   const BlockDispenser& blocks() const { return blocks_; }
+  const DownpourProgress& resumed() const { return options_.resumed; }
 
  private:
   void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply);
@@ -96,6 +101,7 @@ class DownpourJob : public JobProcedure {
   }
 
   const DownpourOptions options_;
+  const DataPlan plan_;
   const JobWriter job_;
   const ProcedureWriter procedure_;
   BlockDispenser blocks_;  // leases; what is done stands in the state too

@@ -1,9 +1,7 @@
 #include "coordinator/downpour/downpour_job.h"
 
-#include <map>
-#include <vector>
-
 #include "common/testing/status_matchers.h"
+#include "coordinator/downpour/downpour_fixture.h"
 #include "coordinator/job/replica_set.h"
 #include "coordinator/state/replayed_state.h"
 #include "gmock/gmock.h"
@@ -12,68 +10,11 @@
 namespace monsoon {
 namespace {
 
+using ::monsoon::testing::FourBlocks;
+using ::monsoon::testing::Replicas;
 using ::monsoon::testing::StatusIs;
 using ::testing::HasSubstr;
 using Phase = DownpourJob::Phase;
-
-// 4 blocks of 20 samples an epoch, the last one with 10; batches of 5.
-DownpourOptions FourBlocks(double epochs) {
-  DownpourOptions options;
-  options.examples = 70;
-  options.block_examples = 20;
-  options.batch_size = 5;
-  options.stop.set_epochs(epochs);
-  return options;
-}
-
-// Replicas that report each block at their next call.
-class Replicas {
- public:
-  explicit Replicas(DownpourJob* job) : job_(job) {}
-
-  void Add(uint32_t worker) {
-    job_->AddReplica(worker, now_);
-    request_[worker] = 0;
-    held_[worker].clear();
-  }
-  void Lose(uint32_t worker) {
-    job_->RemoveReplica(worker, now_);
-    held_.erase(worker);
-  }
-  // Asks for work, reporting all blocks held; with `report` false it reports none.
-  NextWorkReply Ask(uint32_t worker, bool report = true) {
-    NextWorkRequest request;
-    request.set_request(++request_[worker]);
-    if (report) {
-      for (const BlockId& block : held_[worker]) {
-        *request.add_done() = block;
-      }
-      held_[worker].clear();
-    }
-    absl::StatusOr<NextWorkReply> reply = job_->NextWork(worker, request, now_);
-    EXPECT_OK(reply);
-    for (const BlockId& block : reply->train().block()) {
-      held_[worker].push_back(block);
-      ++visits_[{block.epoch(), block.block()}];
-    }
-    return *reply;
-  }
-  absl::Status Report(uint32_t worker, uint64_t evaluation, uint64_t correct) {
-    ReportEvaluationRequest request;
-    request.set_evaluation(evaluation);
-    request.set_examples(100);
-    request.set_correct(correct);
-    request.set_loss_sum(50);
-    return job_->ReportEvaluation(worker, request, now_);
-  }
-  void Advance(absl::Duration by) { now_ += by; }
-
-  absl::Duration now_ = absl::Seconds(1000);
-  DownpourJob* const job_;
-  std::map<uint32_t, uint64_t> request_;
-  std::map<uint32_t, std::vector<BlockId>> held_;
-  std::map<BlockRef, int> visits_;
-};
 
 TEST(DownpourJobTest, OneReplicaToTheEnd) {
   testing::ReplayedState state;
@@ -146,49 +87,6 @@ TEST(DownpourJobTest, StopByStepsOrEpochsIsExact) {
   EXPECT_EQ(Planned(options), 1u);
   options.stop.set_epochs(2.1);
   EXPECT_EQ(Planned(options), 147u);
-}
-
-// Steps that leases grant, when `workers` take turns and one of them may die.
-uint64_t GrantedSteps(uint64_t steps, uint32_t workers, bool death) {
-  DownpourOptions options = FourBlocks(0);
-  options.stop.set_steps(steps);
-  testing::ReplayedState state;
-  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
-  std::map<uint32_t, uint64_t> requests;
-  std::map<uint32_t, std::vector<BlockId>> held;
-  for (uint32_t worker = 0; worker < workers; ++worker) {
-    job.AddReplica(worker, absl::ZeroDuration());
-  }
-  uint64_t done = 0;
-  for (int turn = 0; turn < 1000 && job.phase() < Phase::kLeaving; ++turn) {
-    const uint32_t worker = static_cast<uint32_t>(turn) % workers;
-    if (death && turn == 7 && workers > 1) {
-      held[worker].clear();  // What it held is granted to others.
-      job.RemoveReplica(worker, absl::ZeroDuration());
-      job.AddReplica(worker, absl::ZeroDuration());
-      requests[worker] = 0;
-    }
-    NextWorkRequest request;
-    request.set_request(++requests[worker]);
-    for (const BlockId& block : held[worker]) {
-      const uint32_t size = block.block() == 3 ? 10 : 20;
-      done += ((block.examples() == 0 ? size : block.examples()) + 4) / 5;
-      *request.add_done() = block;
-    }
-    absl::StatusOr<NextWorkReply> reply = job.NextWork(worker, request, absl::ZeroDuration());
-    EXPECT_OK(reply);
-    held[worker].assign(reply->train().block().begin(), reply->train().block().end());
-  }
-  return done;
-}
-
-TEST(DownpourJobTest, LeasesGrantTheStepsAskedForWhoeverTakesThem) {
-  for (const uint64_t steps : {1, 3, 4, 5, 13, 14, 15, 27, 28, 29, 100}) {
-    for (const uint32_t workers : {1u, 2u, 3u, 5u}) {
-      EXPECT_EQ(GrantedSteps(steps, workers, false), steps) << workers;
-      EXPECT_EQ(GrantedSteps(steps, workers, true), steps) << workers;
-    }
-  }
 }
 
 TEST(DownpourJobTest, WarmstartByStepsThenFull) {

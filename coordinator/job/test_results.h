@@ -38,6 +38,8 @@ class TestResults {
         schedule_(has_test ? every : 0, writer) {}
 
   void NoteProgress(double progress) { schedule_.NoteProgress(progress); }
+  // So far an earlier job has come, with its runs.
+  void PassOver(double progress) { schedule_.PassOver(progress); }
   // Training ended: drops what is due, and the last run comes, after
   // the one that a replica is at.
   void DropDue() { schedule_.DropDue(); }

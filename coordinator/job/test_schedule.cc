@@ -10,12 +10,21 @@ constexpr double kRounding = 1e-9;
 
 }  // namespace
 
-void TestSchedule::NoteProgress(double epochs) {
-  if (every_epochs_ <= 0 || position().final_requested()) {
-    return;
-  }
-  const auto marks = static_cast<uint64_t>(std::floor(epochs / every_epochs_ + kRounding));
+uint64_t TestSchedule::MarksAt(double epochs) const {
+  return every_epochs_ <= 0 ? 0
+                            : static_cast<uint64_t>(std::floor(epochs / every_epochs_ + kRounding));
+}
+
+void TestSchedule::PassOver(double epochs) {
+  const uint64_t marks = MarksAt(epochs);
   if (marks > position().marks_passed()) {
+    Update([&](TestSchedulePosition* next) { next->set_marks_passed(marks); });
+  }
+}
+
+void TestSchedule::NoteProgress(double epochs) {
+  const uint64_t marks = MarksAt(epochs);
+  if (!position().final_requested() && marks > position().marks_passed()) {
     Update([&](TestSchedulePosition* next) {
       next->set_marks_passed(marks);
       next->set_due(true);

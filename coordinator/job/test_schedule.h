@@ -24,6 +24,8 @@ class TestSchedule {
   // Makes a run due when `epochs` (data that is done, in epochs) has
   // passed the next mark. Marks passed together count once.
   void NoteProgress(double epochs);
+  // The same, but the marks that it passes make no run due: they were passed before.
+  void PassOver(double epochs);
   // Drops a run that is due but not assigned: the final one comes.
   void DropDue();
   // The final run is due from now on, after the one that is assigned.
@@ -55,6 +57,8 @@ class TestSchedule {
     change(&next);
     writer_.Make([&](StateUpdate* update) { *update->mutable_test_schedule() = std::move(next); });
   }
+
+  uint64_t MarksAt(double epochs) const;
 
   const double every_epochs_;
   const ProcedureWriter writer_;

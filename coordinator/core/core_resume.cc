@@ -1,0 +1,80 @@
+// CoordinatorCore: jobs that go on from a checkpoint.
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/model/parameter_layout.h"
+#include "coordinator/core/coordinator_core.h"
+#include "coordinator/downpour/resumed_progress.h"
+
+namespace monsoon {
+namespace {
+
+std::string SourceOf(const ResumePoint& resume) {
+  return absl::StrCat(resume.source_job().empty() ? "a checkpoint" : resume.source_job(),
+                      ", generation ", resume.generation());
+}
+
+}  // namespace
+
+absl::Status CoordinatorCore::CheckResume(const JobPlan& plan,
+                                          const JobTable::Submission& submission) const {
+  if (!submission.resume) {
+    return absl::OkStatus();
+  }
+  const ResumePoint& resume = *submission.resume;
+  const std::string where =
+      absl::StrCat("job \"", plan.job.name(), "\" cannot go on from ", SourceOf(resume));
+  if (!submission.init) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": init is not set, so nobody writes its parameters"));
+  }
+  const absl::StatusOr<ParameterLayout> layout =
+      ParameterLayout::Create(resume.context().job().model());
+  if (!layout.ok()) {
+    return Annotate(layout.status(), absl::StrCat(where, ": the checkpoint's model"));
+  }
+  if (layout->Hash() != plan.layout_hash) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": its model has another layout"));
+  }
+  if (plan.job.has_downpour()) {
+    const DownpourOptions options = DownpourOptions::FromJob(plan.job, plan.examples);
+    const absl::StatusOr<ResumedProgress> resumed =
+        ResumeProgress(resume.context(), options.examples, options.block_examples);
+    if (!resumed.ok()) {
+      return Annotate(resumed.status(), where);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void CoordinatorCore::TellOfResume(JobRecord* job, const std::string& what, absl::Duration now) {
+  if (!job->state().has_resume()) {
+    return;
+  }
+  const std::string text = absl::StrCat("from ", SourceOf(job->state().resume()), ": ", what);
+  Log(absl::StrCat("job ", job->id(), " goes on ", text));
+  job->AddEvent(now, "resumed", "", text);
+}
+
+void CoordinatorCore::BeginDownpour(JobRecord* job, absl::Duration now) {
+  DownpourOptions options = DownpourOptions::FromJob(job->plan.job, job->plan.examples);
+  if (!job->state().has_resume()) {
+    job->BeginDownpour(options);
+    return;
+  }
+  absl::StatusOr<ResumedProgress> resumed =
+      ResumeProgress(job->state().resume().context(), options.examples, options.block_examples);
+  CHECK_OK(resumed.status());  // Submit has judged it.
+  options.resumed = resumed->progress;
+  options.warmstart.Clear();
+  job->BeginDownpour(options);
+  TellOfResume(
+      job,
+      absl::StrCat(options.resumed.epochs_done(), " epochs and ", options.resumed.blocks_done(),
+                   " blocks are done, ", options.resumed.steps(), " steps",
+                   resumed->note.empty() ? "" : absl::StrCat("; ", resumed->note)),
+      now);
+}
+
+}  // namespace monsoon
