@@ -20,7 +20,27 @@ constexpr char kUsage[] =
     "Runs replicas of the jobs that the coordinator gives it.\n"
     "\n"
     "worker --evaluate --model=model.npz --job=FILE [--threads=N]\n"
-    "Evaluates a model file on the job's test set in this process and prints JSON.";
+    "Evaluates a model file on the job's test set in this process and prints JSON.\n"
+    "\n"
+    "worker --predict --model=model.npz --job=FILE [--data=test|train|PATH...] --out=FILE\n"
+    "Writes what a model says of samples, class by class, to a .npy or .csv file.";
+
+// What --evaluate and --predict ask of the flags; fills in the job.
+absl::Status TakeLocalRun(const std::string& job_file, WorkerCommand* command) {
+  const bool predict = command->kind == WorkerCommand::Kind::kPredict;
+  if (command->model.empty() || job_file.empty() || command->threads == 0 ||
+      (predict && command->predict.out.empty())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(predict ? "--predict" : "--evaluate", " needs --model=FILE and --job=FILE, ",
+                     predict ? "--out=FILE, " : "", "and --threads of at least 1"));
+  }
+  LoadOptions options;
+  options.check_data_files = !predict || !IsOfFilesOnly(command->predict.data);
+  ASSIGN_OR_RETURN(command->job, LoadJob(job_file, options));
+  command->predict.model = command->model;
+  command->predict.threads = static_cast<int>(command->threads);
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -33,7 +53,8 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   std::string job_file;
   uint32_t task = kNoTask;
   bool evaluate = false;
-  bool json = true;              // what --evaluate prints in any case
+  bool predict = false;
+  bool json = true;              // what --evaluate and --predict print in any case
   bool die_with_parent = false;  // main looked at it before
   FlagSet flags(kUsage);
   flags.SetSuggest(DidYouMeanFlag);
@@ -48,10 +69,14 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   AddLogFlags(&flags, &command.log);
   flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
   flags.Add("evaluate", &evaluate, "evaluate a model file and exit");
-  flags.Add("model", &command.model, "with --evaluate: the .npz file");
-  flags.Add("job", &job_file, "with --evaluate: the job file");
-  flags.Add("threads", &command.threads, "with --evaluate: compute threads");
-  flags.Add("json", &json, "with --evaluate: print JSON, as it always does");
+  flags.Add("predict", &predict, "write what a model file says of samples, and exit");
+  flags.Add("model", &command.model, "with --evaluate and --predict: the .npz file");
+  flags.Add("job", &job_file, "with --evaluate and --predict: the job file");
+  flags.Add("threads", &command.threads, "with --evaluate and --predict: compute threads");
+  flags.Add("json", &json, "with --evaluate and --predict: print JSON, as they always do");
+  flags.Add("data", &command.predict.data,
+            "with --predict: test, train, or a file of samples; may be repeated");
+  flags.Add("out", &command.predict.out, "with --predict: the .npy or .csv file to write");
   ASSIGN_OR_RETURN(const std::vector<std::string> rest, flags.Parse(args));
   if (flags.help_wanted()) {
     command.kind = WorkerCommand::Kind::kHelp;
@@ -61,13 +86,12 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   if (!rest.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", rest[0], "\""));
   }
-  if (evaluate) {
-    command.kind = WorkerCommand::Kind::kEvaluate;
-    if (command.model.empty() || job_file.empty() || command.threads == 0) {
-      return absl::InvalidArgumentError(
-          "--evaluate needs --model=FILE and --job=FILE, and --threads of at least 1");
-    }
-    ASSIGN_OR_RETURN(command.job, LoadJob(job_file));
+  if (evaluate && predict) {
+    return absl::InvalidArgumentError("--evaluate and --predict are two things: give one");
+  }
+  if (evaluate || predict) {
+    command.kind = evaluate ? WorkerCommand::Kind::kEvaluate : WorkerCommand::Kind::kPredict;
+    RETURN_IF_ERROR(TakeLocalRun(job_file, &command));
     return command;
   }
   ASSIGN_OR_RETURN(command.worker.fault, ParseFaultOptions(fault));

@@ -7,12 +7,13 @@
 #include "absl/status/statusor.h"
 #include "common/base/log_settings.h"
 #include "proto/job.pb.h"
+#include "worker/predict.h"
 #include "worker/worker.h"
 
 namespace monsoon {
 
 struct WorkerCommand {
-  enum class Kind { kServe, kEvaluate, kHelp };
+  enum class Kind { kServe, kEvaluate, kPredict, kHelp };
   Kind kind = Kind::kServe;
   // kServe
   WorkerOptions worker;
@@ -22,6 +23,8 @@ struct WorkerCommand {
   std::string model;
   Job job;
   uint32_t threads = 1;
+  // kPredict; with the model and the threads of above
+  PredictOptions predict;
   // kHelp
   std::string help;
 };

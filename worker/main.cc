@@ -16,6 +16,7 @@
 #include "common/process/signal_fd.h"
 #include "worker/command_line.h"
 #include "worker/evaluate.h"
+#include "worker/predict.h"
 #include "worker/worker.h"
 
 namespace monsoon {
@@ -37,6 +38,15 @@ int Evaluate(const WorkerCommand& command) {
     return Fail(evaluation.status());
   }
   std::printf("%s\n", ToJson(*evaluation).c_str());
+  return 0;
+}
+
+int Predict(const WorkerCommand& command) {
+  const absl::StatusOr<PredictionCounts> counts = PredictSamples(command.predict, command.job);
+  if (!counts.ok()) {
+    return Fail(counts.status());
+  }
+  std::printf("%s\n", ToJson(command.predict, *counts).c_str());
   return 0;
 }
 
@@ -99,10 +109,16 @@ int main(int argc, char** argv) {
   if (!command.ok()) {
     return monsoon::Fail(command.status());
   }
-  if (command->kind == WorkerCommand::Kind::kHelp) {
-    std::fputs(command->help.c_str(), stdout);
-    return 0;
+  switch (command->kind) {
+    case WorkerCommand::Kind::kHelp:
+      std::fputs(command->help.c_str(), stdout);
+      return 0;
+    case WorkerCommand::Kind::kEvaluate:
+      return monsoon::Evaluate(*command);
+    case WorkerCommand::Kind::kPredict:
+      return monsoon::Predict(*command);
+    case WorkerCommand::Kind::kServe:
+      break;
   }
-  return command->kind == WorkerCommand::Kind::kEvaluate ? monsoon::Evaluate(*command)
-                                                         : monsoon::Serve(*command);
+  return monsoon::Serve(*command);
 }

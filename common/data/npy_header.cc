@@ -1,6 +1,7 @@
 #include "common/data/npy_header.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -20,6 +21,8 @@ namespace {
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicBytes = 6;
 constexpr size_t kMaxDimensions = 32;  // NumPy's own limit
+// NumPy pads the header so that the data starts at a multiple of this.
+constexpr size_t kAlignment = 64;
 
 struct TypeRow {
   NpyType type;
@@ -167,6 +170,24 @@ absl::StatusOr<NpyHeader> ReadNpyHeader(const std::string& path) {
   ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(bytes, path));
   RETURN_IF_ERROR(CheckFileSize(path, prefix, header.data_offset + header.data_bytes));
   return header;
+}
+
+std::string NpyFloatHead(std::span<const uint64_t> shape) {
+  static_assert(std::endian::native == std::endian::little, "elements are little-endian");
+  std::string tuple = "(";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    absl::StrAppend(&tuple, i > 0 ? " " : "", shape[i], i + 1 < shape.size() || i == 0 ? "," : "");
+  }
+  std::string dictionary =
+      absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': ", tuple, "), }");
+  constexpr size_t kPreamble = 10;
+  const size_t unpadded = kPreamble + dictionary.size() + 1;
+  dictionary.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
+  dictionary.push_back('\n');
+  std::string head(kMagic, kMagicBytes);
+  head += {'\x01', '\x00', static_cast<char>(dictionary.size() & 0xff),
+           static_cast<char>(dictionary.size() >> 8)};
+  return head + dictionary;
 }
 
 }  // namespace monsoon

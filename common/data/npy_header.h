@@ -38,4 +38,8 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::span<const uint8_t> bytes, const s
 // not read the elements.
 absl::StatusOr<NpyHeader> ReadNpyHeader(const std::string& path);
 
+// What a .npy file of float32 of that shape (C order, little-endian) begins with: its
+// elements follow at a multiple of 64 bytes, as NumPy writes it.
+std::string NpyFloatHead(std::span<const uint64_t> shape);
+
 }  // namespace monsoon

@@ -1,91 +1,24 @@
 #include "common/npz/npz_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <zlib.h>
 
-#include <bit>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/data/npy_header.h"
 #include "common/npz/zip_format.h"
 
 namespace monsoon {
-namespace {
-
-static_assert(std::endian::native == std::endian::little, "members are little-endian");
-
-// NumPy pads the header so that the data starts at a multiple of this.
-constexpr size_t kNpyAlignment = 64;
-
-std::string NpyHeader(std::span<const uint32_t> shape) {
-  std::string tuple = "(";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    absl::StrAppend(&tuple, i > 0 ? " " : "", shape[i], i + 1 < shape.size() || i == 0 ? "," : "");
-  }
-  std::string dictionary =
-      absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': ", tuple, "), }");
-  constexpr size_t kPreamble = 10;
-  const size_t unpadded = kPreamble + dictionary.size() + 1;
-  dictionary.append((kNpyAlignment - unpadded % kNpyAlignment) % kNpyAlignment, ' ');
-  dictionary.push_back('\n');
-  std::string header("\x93NUMPY\x01\x00", 8);
-  zip::Append16(&header, dictionary.size());
-  return header + dictionary;
-}
-
-absl::Status FileError(const std::string& path, absl::string_view what) {
-  return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot ", what));
-}
-
-// Makes a rename in the folder of `path` durable.
-absl::Status SyncFolder(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string folder =
-      slash == std::string::npos ? "." : path.substr(0, slash == 0 ? 1 : slash);
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return FileError(folder, "open");
-  }
-  // Some file systems cannot flush a folder and say EINVAL.
-  const bool synced = fsync(fd) == 0 || errno == EINVAL;
-  const int error = errno;
-  close(fd);
-  errno = error;
-  return synced ? absl::OkStatus() : FileError(folder, "flush");
-}
-
-}  // namespace
 
 absl::StatusOr<NpzWriter> NpzWriter::Create(const std::string& path, Options options) {
-  std::string temporary = absl::StrCat(path, ".tmp.", getpid());
-  FILE* file = fopen(temporary.c_str(), "wbe");
-  if (file == nullptr) {
-    return FileError(temporary, "create");
-  }
-  return NpzWriter(path, std::move(temporary), file, options);
-}
-
-NpzWriter::~NpzWriter() {
-  if (file_ != nullptr) {
-    unlink(temporary_.c_str());
-  }
+  ASSIGN_OR_RETURN(FileReplacement file, FileReplacement::Create(path));
+  return NpzWriter(std::move(file), options);
 }
 
 bool NpzWriter::NeedsZip64(uint64_t value) const {
   return options_.force_zip64 || value >= zip::kMax32;
-}
-
-absl::Status NpzWriter::Write(const void* data, size_t bytes) {
-  if (fwrite(data, 1, bytes, file_.get()) != bytes) {
-    return FileError(temporary_, absl::StrCat("write ", bytes, " bytes"));
-  }
-  offset_ += bytes;
-  return absl::OkStatus();
 }
 
 absl::Status NpzWriter::Add(const std::string& name, std::span<const uint32_t> shape,
@@ -95,9 +28,9 @@ absl::Status NpzWriter::Add(const std::string& name, std::span<const uint32_t> s
     elements *= length;
   }
   CHECK_EQ(elements, values.size());
-  const std::string header = NpyHeader(shape);
+  const std::string header = NpyFloatHead(std::vector<uint64_t>(shape.begin(), shape.end()));
   Member member{.name = name + ".npy", .bytes = header.size() + values.size_bytes()};
-  member.offset = offset_;
+  member.offset = file_.bytes();
   uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(header.data()), header.size());
   // An empty range has no address, and zlib would start again.
   if (!values.empty()) {
@@ -105,9 +38,9 @@ absl::Status NpzWriter::Add(const std::string& name, std::span<const uint32_t> s
   }
   member.crc = static_cast<uint32_t>(crc);
   const std::string local = LocalHeader(member);
-  RETURN_IF_ERROR(Write(local.data(), local.size()));
-  RETURN_IF_ERROR(Write(header.data(), header.size()));
-  RETURN_IF_ERROR(Write(values.data(), values.size_bytes()));
+  RETURN_IF_ERROR(file_.Write(local));
+  RETURN_IF_ERROR(file_.Write(header));
+  RETURN_IF_ERROR(file_.Write(std::as_bytes(values)));
   members_.push_back(std::move(member));
   return absl::OkStatus();
 }
@@ -207,21 +140,13 @@ std::string NpzWriter::DirectoryEnd(uint64_t directory_offset, uint64_t director
 }
 
 absl::Status NpzWriter::Finish() {
-  const uint64_t directory_offset = offset_;
   std::string directory;
   for (const Member& member : members_) {
     directory += DirectoryEntry(member);
   }
-  directory += DirectoryEnd(directory_offset, directory.size());
-  RETURN_IF_ERROR(Write(directory.data(), directory.size()));
-  if (fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) {
-    return FileError(temporary_, "flush");
-  }
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return FileError(path_, absl::StrCat("rename ", temporary_));
-  }
-  file_.reset();
-  return SyncFolder(path_);
+  directory += DirectoryEnd(file_.bytes(), directory.size());
+  RETURN_IF_ERROR(file_.Write(directory));
+  return file_.Finish();
 }
 
 }  // namespace monsoon

@@ -15,14 +15,14 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/file_replacement.h"
 
 namespace monsoon {
 
@@ -39,7 +39,6 @@ class NpzWriter {
 
   NpzWriter(NpzWriter&&) = default;
   NpzWriter& operator=(NpzWriter&&) = delete;
-  ~NpzWriter();
 
   // Adds the member `name`.npy. `values` holds the product of `shape`
   // elements.
@@ -56,24 +55,15 @@ class NpzWriter {
     uint64_t offset = 0;
     uint32_t crc = 0;
   };
-  struct CloseFile {
-    void operator()(FILE* file) const { fclose(file); }
-  };
+  NpzWriter(FileReplacement file, Options options) : file_(std::move(file)), options_(options) {}
 
-  NpzWriter(std::string path, std::string temporary, FILE* file, Options options)
-      : path_(std::move(path)), temporary_(std::move(temporary)), file_(file), options_(options) {}
-
-  absl::Status Write(const void* data, size_t bytes);
   std::string LocalHeader(const Member& member) const;
   std::string DirectoryEntry(const Member& member) const;
   std::string DirectoryEnd(uint64_t directory_offset, uint64_t directory_bytes) const;
   bool NeedsZip64(uint64_t value) const;
 
-  std::string path_;
-  std::string temporary_;
-  std::unique_ptr<FILE, CloseFile> file_;
+  FileReplacement file_;
   Options options_;
-  uint64_t offset_ = 0;
   std::vector<Member> members_;
 };
 

@@ -50,6 +50,13 @@ constexpr Command kCommands[] = {
     {"evaluate", "--model=FILE --job=FILE [flags]", "test a model on this machine",
      "  coordinator evaluate --model=lenet.npz --job=configs/job/lenet_downpour.textproto\n",
      RunEvaluate},
+    {"predict", "--model=FILE --job=FILE --out=FILE [flags]",
+     "write what a model says of samples, on this machine",
+     "  coordinator predict --model=lenet.npz --job=configs/job/lenet_downpour.textproto "
+     "--out=lenet.csv\n"
+     "  coordinator predict --model=lenet.npz --job=configs/job/lenet_downpour.textproto "
+     "--data=images.npy --out=probabilities.npy\n",
+     RunPredict},
     {"version", "[flags]", "tell what this binary is", "  coordinator version --json\n",
      RunVersion},
 };

@@ -1,12 +1,10 @@
 #include <string>
-#include <vector>
+#include <variant>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/status.h"
+#include "coordinator/cli/local_worker.h"
 #include "coordinator/cli/model_commands.h"
-#include "coordinator/launcher/task_plan.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 
@@ -49,21 +47,13 @@ int RunEvaluate(Invocation& call) {
   if (model.empty() || job.empty()) {
     return call.Usage(model.empty() ? "--model=FILE is missing" : "--job=FILE is missing");
   }
-  const absl::StatusOr<std::string> worker = FindBinary("worker", bin_dir, call.env().self_path);
-  if (!worker.ok()) {
-    return call.Fail(worker.status());
+  const auto ran =
+      RunLocalWorker(call, bin_dir, "evaluation",
+                     {"--evaluate", absl::StrCat("--model=", model), absl::StrCat("--job=", job)});
+  if (const int* const code = std::get_if<int>(&ran)) {
+    return *code;
   }
-  const absl::StatusOr<CapturedRun> run = call.env().run_and_capture(
-      {*worker, "--evaluate", absl::StrCat("--model=", model), absl::StrCat("--job=", job)});
-  if (!run.ok()) {
-    return call.Fail(run.status());
-  }
-  if (!run->end.ok()) {
-    // The worker has said why on the standard error, which it shares with us.
-    call.Note(absl::StrCat("the worker's evaluation ", run->end.Describe()));
-    return run->end.signaled ? 128 + run->end.code : run->end.code;
-  }
-  const std::string answer(absl::StripAsciiWhitespace(run->output));
+  const std::string& answer = std::get<std::string>(ran);
   const absl::StatusOr<std::string> text = ResultText(answer);
   if (!text.ok()) {
     return call.Fail(text.status());

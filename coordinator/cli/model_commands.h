@@ -1,4 +1,4 @@
-// The verbs that move models: submit (with --init), export, evaluate.
+// The verbs that move models: submit (with --init), export, evaluate, predict.
 #pragma once
 
 #include "coordinator/cli/command.h"
@@ -7,7 +7,8 @@ namespace monsoon {
 
 int RunSubmit(Invocation& call);
 int RunExport(Invocation& call);
-// Runs the sibling worker binary on this machine; no cluster is needed.
+// These run the sibling worker binary on this machine; no cluster is needed.
 int RunEvaluate(Invocation& call);
+int RunPredict(Invocation& call);
 
 }  // namespace monsoon

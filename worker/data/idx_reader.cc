@@ -10,34 +10,47 @@
 #include "worker/data/in_memory_dataset.h"
 
 namespace monsoon {
+namespace {
+
+// Of `examples` samples; zeros where `source` has none.
+absl::StatusOr<std::vector<uint32_t>> ReadLabels(const IdxSource& source, uint64_t examples) {
+  std::vector<uint32_t> labels(examples);
+  if (source.labels().empty()) {
+    return labels;
+  }
+  ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(source.labels()));
+  if (header.shape.size() != 1 || header.shape[0] != examples) {
+    return absl::InvalidArgumentError(absl::StrCat(source.labels(),
+                                                   " does not hold one label for each of the ",
+                                                   examples, " images of ", source.images()));
+  }
+  ASSIGN_OR_RETURN(const std::vector<uint8_t> classes,
+                   ReadDataFile(source.labels(), header.data_offset, header.data_bytes));
+  std::copy(classes.begin(), classes.end(), labels.begin());
+  return labels;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source,
                                                     const ReadOptions& options) {
   ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(source.images()));
-  ASSIGN_OR_RETURN(const IdxHeader labels, ReadIdxHeader(source.labels()));
   if (images.shape.size() < 2) {
     return absl::InvalidArgumentError(
         absl::StrCat(source.images(), " has 1 dimension: labels, not images"));
   }
-  if (labels.shape.size() != 1 || labels.shape[0] != images.shape[0]) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source.labels(), " does not hold one label for each of the ", images.shape[0],
-                     " images of ", source.images()));
-  }
+  const uint64_t all = images.shape[0];
+  ASSIGN_OR_RETURN(std::vector<uint32_t> labels, ReadLabels(source, all));
   const std::vector<uint64_t> shape(images.shape.begin(), images.shape.end());
   RETURN_IF_ERROR(CheckOrder(source.images(), shape, options));
   ASSIGN_OR_RETURN(std::vector<uint8_t> pixels,
                    ReadDataFile(source.images(), images.data_offset, images.data_bytes));
-  ASSIGN_OR_RETURN(const std::vector<uint8_t> classes,
-                   ReadDataFile(source.labels(), labels.data_offset, labels.data_bytes));
-  const uint64_t examples =
-      options.limit == 0 ? classes.size() : std::min<uint64_t>(options.limit, classes.size());
-  pixels.resize(pixels.size() / classes.size() * examples);
+  const uint64_t examples = options.limit == 0 ? all : std::min(options.limit, all);
+  pixels.resize(pixels.size() / all * examples);
+  labels.resize(examples);
   ToModelOrder(shape, options, &pixels);
-  return std::unique_ptr<DataSource>(new InMemoryDataset(
-      std::move(pixels), {},
-      std::vector<uint32_t>(classes.begin(), classes.begin() + static_cast<int64_t>(examples)),
-      options.normalisation));
+  return std::unique_ptr<DataSource>(
+      new InMemoryDataset(std::move(pixels), {}, std::move(labels), options.normalisation));
 }
 
 }  // namespace monsoon

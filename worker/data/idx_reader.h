@@ -1,4 +1,4 @@
-// Reads a data set of two IDX files into memory.
+// Reads a data set of two IDX files into memory; of one where nobody knows labels.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace monsoon {
 
-// InvalidArgument or DataLoss name the file: headers that do not fit each other
-// or the model, cut or damaged content.
+// Without a file of labels they are 0. InvalidArgument or DataLoss name the file:
+// headers that do not fit each other or the model, cut or damaged content.
 absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source,
                                                     const ReadOptions& options);
 

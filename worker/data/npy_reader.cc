@@ -30,11 +30,24 @@ int64_t IntegerAt(const NpyHeader& header, const std::vector<uint8_t>& bytes, si
                    : static_cast<int64_t>(raw);
 }
 
-absl::StatusOr<std::vector<uint32_t>> ReadLabels(const std::string& path, const NpyHeader& header,
+// The first `examples` labels of samples that `images` describes; zeros where
+// `source` has none.
+absl::StatusOr<std::vector<uint32_t>> ReadLabels(const NpySource& source, const NpyHeader& images,
                                                  uint64_t examples) {
+  std::vector<uint32_t> labels(examples);
+  const std::string& path = source.labels();
+  if (path.empty()) {
+    return labels;
+  }
+  ASSIGN_OR_RETURN(const NpyHeader header, ReadNpyHeader(path));
+  if (header.shape.size() != 1 || header.shape[0] != images.shape[0] ||
+      !IsIntegerNpyType(header.type)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " does not hold one integer label for each of the ", images.shape[0],
+                     " images of ", source.images()));
+  }
   ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes,
                    ReadDataFile(path, header.data_offset, header.data_bytes));
-  std::vector<uint32_t> labels(examples);
   for (size_t i = 0; i < examples; ++i) {
     const int64_t label = IntegerAt(header, bytes, i);
     if (label < 0 || label > std::numeric_limits<uint32_t>::max()) {
@@ -46,22 +59,15 @@ absl::StatusOr<std::vector<uint32_t>> ReadLabels(const std::string& path, const 
   return labels;
 }
 
-absl::Status CheckHeaders(const NpySource& source, const NpyHeader& images,
-                          const NpyHeader& labels) {
+absl::Status CheckImages(const std::string& path, const NpyHeader& images) {
   if (images.shape.size() < 2 ||
       (images.type != NpyType::kUint8 && images.type != NpyType::kFloat32)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        source.images(), " has ", images.shape.size(), " dimensions of ", NpyTypeName(images.type),
+        path, " has ", images.shape.size(), " dimensions of ", NpyTypeName(images.type),
         "; images are float32 or uint8 with a first dimension for the sample"));
   }
-  if (labels.shape.size() != 1 || labels.shape[0] != images.shape[0] ||
-      !IsIntegerNpyType(labels.type)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source.labels(), " does not hold one integer label for each of the ",
-                     images.shape[0], " images of ", source.images()));
-  }
   if (images.shape[0] == 0 || images.data_bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(source.images(), " holds no samples"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " holds no samples"));
   }
   return absl::OkStatus();
 }
@@ -71,13 +77,11 @@ absl::Status CheckHeaders(const NpySource& source, const NpyHeader& images,
 absl::StatusOr<std::unique_ptr<DataSource>> ReadNpy(const NpySource& source,
                                                     const ReadOptions& options) {
   ASSIGN_OR_RETURN(const NpyHeader images, ReadNpyHeader(source.images()));
-  ASSIGN_OR_RETURN(const NpyHeader label_header, ReadNpyHeader(source.labels()));
-  RETURN_IF_ERROR(CheckHeaders(source, images, label_header));
+  RETURN_IF_ERROR(CheckImages(source.images(), images));
   RETURN_IF_ERROR(CheckOrder(source.images(), images.shape, options));
   const uint64_t all = images.shape[0];
   const uint64_t examples = options.limit == 0 ? all : std::min(options.limit, all);
-  ASSIGN_OR_RETURN(std::vector<uint32_t> labels,
-                   ReadLabels(source.labels(), label_header, examples));
+  ASSIGN_OR_RETURN(std::vector<uint32_t> labels, ReadLabels(source, images, examples));
   ASSIGN_OR_RETURN(std::vector<uint8_t> bytes,
                    ReadDataFile(source.images(), images.data_offset, images.data_bytes));
   bytes.resize(bytes.size() / all * examples);

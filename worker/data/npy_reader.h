@@ -1,4 +1,5 @@
-// Reads a data set of two NumPy .npy files into memory.
+// Reads a data set of two NumPy .npy files into memory; of one where nobody knows
+// labels.
 #pragma once
 
 #include <memory>
@@ -10,9 +11,9 @@
 
 namespace monsoon {
 
-// Images are float32 (finite) or uint8
-// [n, ...], labels any integer type [n], not negative. InvalidArgument or
-// DataLoss name the file and what is wrong.
+// Images are float32 (finite) or uint8 [n, ...], labels any integer type [n], not
+// negative; without a file of labels they are 0. InvalidArgument or DataLoss name the
+// file and what is wrong.
 absl::StatusOr<std::unique_ptr<DataSource>> ReadNpy(const NpySource& source,
                                                     const ReadOptions& options);
 

@@ -2,19 +2,37 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/finite.h"
 #include "common/base/status.h"
 
 namespace monsoon {
+namespace {
+
+uint64_t Capacity(uint32_t batch_size, const DataSource& source) {
+  return std::min<uint64_t>(batch_size == 0 ? kDefaultEvaluationBatch : batch_size,
+                            source.examples());
+}
+
+// The samples from `first` on, as many as fit.
+void GatherNext(const DataSource& source, uint64_t first, std::vector<uint32_t>* indices,
+                Batch* batch) {
+  indices->resize(std::min<uint64_t>(batch->capacity(), source.examples() - first));
+  std::iota(indices->begin(), indices->end(), static_cast<uint32_t>(first));
+  source.Gather(*indices, batch);
+  batch->examples = indices->size();
+}
+
+}  // namespace
 
 absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSource& source,
                                              uint32_t batch_size,
                                              const std::function<bool()>& stopped) {
-  const uint64_t capacity =
-      std::min<uint64_t>(batch_size == 0 ? kDefaultEvaluationBatch : batch_size, source.examples());
-  Batch batch(capacity, source.values_per_example());
-  std::vector<uint32_t> indices(capacity);
+  Batch batch(Capacity(batch_size, source), source.values_per_example());
+  std::vector<uint32_t> indices;
   EvaluationResult total;
   uint64_t first = 0;
   while (first < source.examples()) {
@@ -22,10 +40,7 @@ absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSour
       return absl::CancelledError("evaluation was stopped");
     }
     while (first < source.examples() && group->room() > 0) {
-      indices.resize(std::min(capacity, source.examples() - first));
-      std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(first));
-      source.Gather(indices, &batch);
-      batch.examples = indices.size();
+      GatherNext(source, first, &indices, &batch);
       group->Add(&batch, StepKey());
       first += indices.size();
     }
@@ -38,6 +53,25 @@ absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSour
     }
   }
   return total;
+}
+
+absl::Status PredictAll(Network* network, const DataSource& source, uint32_t batch_size,
+                        size_t classes,
+                        const std::function<absl::Status(std::span<const float>)>& take) {
+  Batch batch(Capacity(batch_size, source), source.values_per_example());
+  std::vector<uint32_t> indices;
+  std::vector<float> probabilities;
+  for (uint64_t first = 0; first < source.examples(); first += batch.examples) {
+    GatherNext(source, first, &indices, &batch);
+    probabilities.resize(batch.examples * classes);
+    RETURN_IF_ERROR(network->Predict(batch, probabilities));
+    if (const std::optional<uint64_t> at = FirstNonFinite(probabilities)) {
+      return absl::InvalidArgumentError(absl::StrCat("the model's outputs for sample ",
+                                                     first + *at / classes, " are not finite"));
+    }
+    RETURN_IF_ERROR(take(probabilities));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace monsoon

@@ -1,8 +1,11 @@
 // Evaluates a model on a whole data set, in order.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <span>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/data/data_source.h"
 #include "worker/group/replica_group.h"
@@ -20,5 +23,12 @@ inline constexpr uint32_t kDefaultEvaluationBatch = 500;
 absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSource& source,
                                              uint32_t batch_size,
                                              const std::function<bool()>& stopped = nullptr);
+
+// The class probabilities of all samples, in order: `take` gets those of a batch,
+// [n, classes]; its error ends it. InvalidArgument names the first sample for which the
+// network's outputs are not finite.
+absl::Status PredictAll(Network* network, const DataSource& source, uint32_t batch_size,
+                        size_t classes,
+                        const std::function<absl::Status(std::span<const float>)>& take);
 
 }  // namespace monsoon

@@ -7,8 +7,10 @@
 
 namespace monsoon {
 
-// InvalidArgument for an empty batch, another sample size than the plan's
-// input, and labels outside the classes.
+// InvalidArgument for an empty batch and another sample size than the plan's input.
+absl::Status CheckSamples(const NetworkPlan& plan, const Batch& batch);
+
+// That, and InvalidArgument for labels outside the classes.
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch);
 
 }  // namespace monsoon

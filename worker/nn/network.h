@@ -52,6 +52,14 @@ class Network {
   // Forward only, without dropout. Errors as above.
   virtual absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) = 0;
 
+  // What Evaluate judges, as probabilities: softmax of the last outputs, without
+  // dropout, [batch.examples, classes] floats, of which NaN where outputs are not
+  // finite. Labels are not looked at. Errors as above; Unimplemented where a backend
+  // only trains and evaluates.
+  virtual absl::Status Predict(const Batch& batch, std::span<float> probabilities) {
+    return absl::UnimplementedError("this backend tells no probabilities");
+  }
+
   // Lets the network's device read parameters from `memory` and write gradients there
   // by itself, without a copy by the host, until what is returned goes: before the
   // memory does, and not during a call. Null where that brings nothing or the device

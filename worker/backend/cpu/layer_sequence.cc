@@ -121,9 +121,12 @@ StepResult LayerSequence::LossAndGradient(const Batch& batch, const StepKey& key
 }
 
 EvaluationResult LayerSequence::Evaluate(const Batch& batch) {
+  return SoftmaxCrossEntropy(Outputs(batch), std::span(batch.labels).first(batch.examples), {});
+}
+
+std::span<const float> LayerSequence::Outputs(const Batch& batch) {
   Forward(batch, nullptr);
-  return SoftmaxCrossEntropy(Matrix(output_.value), std::span(batch.labels).first(batch.examples),
-                             {});
+  return Matrix(output_.value);
 }
 
 }  // namespace monsoon::cpu

@@ -33,6 +33,8 @@ class LayerSequence {
   // the flat vector, of which the sequence writes the tensors, not the gaps.
   StepResult LossAndGradient(const Batch& batch, const StepKey& key, std::span<float> gradient);
   EvaluationResult Evaluate(const Batch& batch);
+  // The last outputs, [examples, classes], until the next call. Forward only.
+  std::span<const float> Outputs(const Batch& batch);
 
  private:
   void Forward(const Batch& batch, const StepKey* key);

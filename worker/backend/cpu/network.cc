@@ -9,6 +9,7 @@
 #include "common/simd/simd_level.h"
 #include "worker/nn/batch.h"
 #include "worker/nn/check_batch.h"
+#include "worker/nn/softmax.h"
 #include "worker/nn/step_key.h"
 
 // libgomp's, declared here because clang would bring its own omp.h and with it
@@ -89,7 +90,6 @@ absl::StatusOr<CpuNetwork::Entry*> CpuNetwork::FindOrMake(size_t examples, bool 
 
 absl::StatusOr<LayerSequence*> CpuNetwork::Prepare(const Batch& batch, bool training) {
   CHECK(generation_ > 0);  // SetParameters comes first.
-  RETURN_IF_ERROR(CheckBatch(plan_, batch));
   ASSIGN_OR_RETURN(Entry * entry, FindOrMake(batch.examples, training));
   if (entry->generation != generation_) {
     entry->sequence->SetParameters(parameters_);
@@ -101,6 +101,7 @@ absl::StatusOr<LayerSequence*> CpuNetwork::Prepare(const Batch& batch, bool trai
 absl::StatusOr<StepResult> CpuNetwork::LossAndGradient(const Batch& batch, const StepKey& key,
                                                        std::span<float> gradient) {
   CHECK_EQ(gradient.size(), plan_.parameter_floats);
+  RETURN_IF_ERROR(CheckBatch(plan_, batch));
   ASSIGN_OR_RETURN(LayerSequence * sequence, Prepare(batch, true));
   for (const Slice& gap : plan_.gaps) {
     std::fill(gradient.begin() + gap.begin, gradient.begin() + gap.end, 0.0f);
@@ -109,8 +110,17 @@ absl::StatusOr<StepResult> CpuNetwork::LossAndGradient(const Batch& batch, const
 }
 
 absl::StatusOr<EvaluationResult> CpuNetwork::Evaluate(const Batch& batch) {
+  RETURN_IF_ERROR(CheckBatch(plan_, batch));
   ASSIGN_OR_RETURN(LayerSequence * sequence, Prepare(batch, false));
   return sequence->Evaluate(batch);
+}
+
+absl::Status CpuNetwork::Predict(const Batch& batch, std::span<float> probabilities) {
+  RETURN_IF_ERROR(CheckSamples(plan_, batch));
+  CHECK_EQ(probabilities.size(), batch.examples * plan_.classes);
+  ASSIGN_OR_RETURN(LayerSequence * sequence, Prepare(batch, false));
+  Softmax(sequence->Outputs(batch), plan_.classes, probabilities);
+  return absl::OkStatus();
 }
 
 std::string CpuNetwork::Fingerprint() const {

@@ -23,6 +23,7 @@ class CpuNetwork : public Network {
   absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                              std::span<float> gradient) override;
   absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override;
+  absl::Status Predict(const Batch& batch, std::span<float> probabilities) override;
   std::string Fingerprint() const override;
 
  private:
@@ -38,7 +39,7 @@ class CpuNetwork : public Network {
 
   CpuNetwork(NetworkPlan plan, int threads) : plan_(std::move(plan)), threads_(threads) {}
 
-  // The layers for the batch, with the current parameters.
+  // The layers for the batch, which was checked, with the current parameters.
   absl::StatusOr<LayerSequence*> Prepare(const Batch& batch, bool training);
   absl::StatusOr<Entry*> FindOrMake(size_t examples, bool training);
 

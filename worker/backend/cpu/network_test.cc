@@ -65,6 +65,25 @@ class Pair {
     EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0);
   }
 
+  // And as likely as `loss_sum` says. Takes the labels away.
+  void ExpectSamePredictions(Batch& batch, double loss_sum) {
+    const size_t classes = layout.output_units();
+    std::vector<float> got(batch.examples * classes, kNan);
+    std::vector<float> want(got.size());
+    ASSERT_OK(cpu->Predict(batch, got));
+    ASSERT_OK(oracle->Predict(batch, want));
+    double loss = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_NEAR(got[i], want[i], 1e-5) << i;
+      loss -= i % classes == batch.labels[i / classes] ? std::log(got[i]) : 0.0;
+    }
+    EXPECT_NEAR(loss, loss_sum, 1e-4 * (1 + loss_sum));
+    std::fill(batch.labels.begin(), batch.labels.end(), UINT32_MAX);
+    std::vector<float> again(got.size());
+    ASSERT_OK(cpu->Predict(batch, again));
+    EXPECT_EQ(again, got);
+  }
+
   void SetParameters(const std::vector<float>& parameters) {
     cpu->SetParameters(parameters);
     oracle->SetParameters(parameters);
@@ -91,12 +110,13 @@ TEST_P(CpuNetworkTest, EqualsTheReferenceForAnyBatch) {
   // 13 and 64 fill blocks of 16 samples well enough to be convolved so.
   for (const size_t examples : {1, 3, 13, 17, 64}) {
     SCOPED_TRACE(examples);
-    const Batch batch = RandomBatch(pair.layout, examples, examples);
+    Batch batch = RandomBatch(pair.layout, examples, examples);
     pair.ExpectSameGradient(batch, StepKey{1, 2, examples}, 3e-5);
     ASSERT_OK_AND_ASSIGN(const EvaluationResult got, pair.cpu->Evaluate(batch));
     ASSERT_OK_AND_ASSIGN(const EvaluationResult want, pair.oracle->Evaluate(batch));
     EXPECT_NEAR(got.loss_sum, want.loss_sum, 1e-5 * (1 + want.loss_sum));
     EXPECT_EQ(got.correct, want.correct);
+    pair.ExpectSamePredictions(batch, want.loss_sum);
   }
 }
 
@@ -325,6 +345,9 @@ TEST(CpuNetworkModelsTest, RefusesBatchesThatDoNotFit) {
   Batch narrow(1, 3);
   narrow.examples = 1;
   EXPECT_THAT(pair.cpu->Evaluate(narrow).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 values")));
+  std::vector<float> probabilities(10);
+  EXPECT_THAT(pair.cpu->Predict(narrow, probabilities),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 values")));
 }
 

@@ -11,6 +11,7 @@
 #include "worker/backend/reference/pool2d.h"
 #include "worker/backend/reference/softmax_cross_entropy.h"
 #include "worker/nn/check_batch.h"
+#include "worker/nn/softmax.h"
 
 namespace monsoon::reference {
 namespace {
@@ -106,6 +107,14 @@ absl::StatusOr<EvaluationResult> ReferenceNetwork::Evaluate(const Batch& batch) 
   const LossSums sums =
       SoftmaxCrossEntropy(values_.back(), std::span(batch.labels).first(batch.examples), {});
   return EvaluationResult{sums.loss, sums.correct, batch.examples};
+}
+
+absl::Status ReferenceNetwork::Predict(const Batch& batch, std::span<float> probabilities) {
+  RETURN_IF_ERROR(CheckSamples(plan_, batch));
+  const std::vector<double> parameters(parameters_.begin(), parameters_.end());
+  Forward(Pass{batch.examples, nullptr, parameters}, batch);
+  Softmax(values_.back(), plan_.classes, probabilities);
+  return absl::OkStatus();
 }
 
 std::string ReferenceNetwork::Fingerprint() const { return "reference double"; }

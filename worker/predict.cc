@@ -1,0 +1,113 @@
+#include "worker/predict.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/json/json_writer.h"
+#include "common/model/parameter_layout.h"
+#include "common/npz/model_file.h"
+#include "worker/backend/backend.h"
+#include "worker/data/job_data.h"
+#include "worker/group/evaluator.h"
+#include "worker/prediction_file.h"
+
+namespace monsoon {
+namespace {
+
+constexpr char kTest[] = "test";
+constexpr char kTrain[] = "train";
+
+// `data` as a data set of the job.
+absl::StatusOr<Dataset> DatasetOf(const Job& job, const std::string& data) {
+  if (data == kTrain) {
+    return job.train();
+  }
+  if (data == kTest) {
+    if (!job.has_test()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("job ", job.name(),
+                       " has no test set (the field test): name --data=train, "
+                       "or a file"));
+    }
+    return job.test();
+  }
+  Dataset dataset = job.has_test() ? job.test() : job.train();
+  dataset.clear_limit();
+  if (absl::EndsWith(data, ".npy")) {
+    dataset.mutable_npy()->set_images(data);
+    dataset.mutable_npy()->clear_labels();
+  } else {
+    dataset.mutable_idx()->set_images(data);
+    dataset.mutable_idx()->clear_labels();
+  }
+  return dataset;
+}
+
+// Each of options.data, as the network wants it.
+absl::StatusOr<std::vector<std::shared_ptr<const DataSource>>> OpenAll(
+    const PredictOptions& options, const Job& job) {
+  std::vector<std::string> names = options.data;
+  if (names.empty()) {
+    names = {kTest};
+  }
+  const DatasetOpener open = OpenerFor(job.model());
+  std::vector<std::shared_ptr<const DataSource>> sources;
+  Job with = job;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(*with.mutable_test(), DatasetOf(job, name));
+    absl::StatusOr<std::shared_ptr<const DataSource>> source = OpenTestData(with, open);
+    if (!source.ok()) {
+      return Annotate(source.status(), absl::StrCat("--data=", name));
+    }
+    sources.push_back(*std::move(source));
+  }
+  return sources;
+}
+
+}  // namespace
+
+bool IsOfFilesOnly(const std::vector<std::string>& data) {
+  return !data.empty() && std::none_of(data.begin(), data.end(), [](const std::string& name) {
+    return name == kTest || name == kTrain;
+  });
+}
+
+absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options, const Job& job) {
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
+  ASSIGN_OR_RETURN(const std::vector<float> parameters, ReadModelFile(layout, options.model));
+  ASSIGN_OR_RETURN(const auto sources, OpenAll(options, job));
+  NetworkOptions network_options;
+  network_options.threads = options.threads;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,
+                   CreateNetwork(BackendKind::kCpu, job.model(), layout, network_options));
+  network->SetParameters(parameters);
+  PredictionCounts counts{.classes = layout.output_units()};
+  for (const auto& source : sources) {
+    counts.samples += source->examples();
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<PredictionFile> file,
+                   PredictionFile::Create(options.out, counts.samples, counts.classes));
+  for (const auto& source : sources) {
+    const absl::Status predicted =
+        PredictAll(network.get(), *source, job.evaluation().batch_size(), counts.classes,
+                   [&](std::span<const float> probabilities) { return file->Add(probabilities); });
+    if (!predicted.ok()) {
+      return absl::IsInvalidArgument(predicted) ? Annotate(predicted, options.model) : predicted;
+    }
+  }
+  RETURN_IF_ERROR(file->Finish());
+  return counts;
+}
+
+std::string ToJson(const PredictOptions& options, const PredictionCounts& counts) {
+  JsonWriter json;
+  json.BeginObject().Member("schema_version", 1).Member("out", options.out);
+  json.Member("samples", counts.samples).Member("classes", counts.classes);
+  return json.EndObject().text();
+}
+
+}  // namespace monsoon

@@ -1,0 +1,160 @@
+// `worker --predict` as a process: files, messages and exit codes.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+
+#include "absl/strings/str_split.h"
+#include "common/data/npy_header.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/local_run_fixture.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Of the larger one of the logits 3 and 0.
+const double kSure = 1 / (1 + std::exp(-3.0));
+
+class PredictTest : public LocalRunTest {
+ protected:
+  RunOutcome Predict(const std::string& out, std::vector<std::string> more = {},
+                     const std::string& job = "job") const {
+    more.push_back("--out=" + Path(out));
+    return Run("--predict", "model.npz", job, std::move(more));
+  }
+  std::string Content(const std::string& name) const {
+    std::ifstream in(Path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  // The values of a .npy file of that shape.
+  std::vector<float> Npy(const std::string& name, std::vector<uint64_t> shape) const {
+    const absl::StatusOr<NpyHeader> header = ReadNpyHeader(Path(name));
+    EXPECT_OK(header.status());
+    if (!header.ok()) {
+      return {};
+    }
+    EXPECT_EQ(header->type, NpyType::kFloat32);
+    EXPECT_EQ(header->shape, shape);
+    EXPECT_EQ(header->data_offset % 64, 0u);
+    std::vector<float> values(header->data_bytes / sizeof(float));
+    std::memcpy(values.data(), Content(name).data() + header->data_offset, header->data_bytes);
+    return values;
+  }
+  void ExpectFirstClass(const std::vector<float>& values, const std::vector<bool>& first) {
+    ASSERT_EQ(values.size(), 2 * first.size());
+    for (size_t n = 0; n < first.size(); ++n) {
+      EXPECT_NEAR(values[2 * n], first[n] ? kSure : 1 - kSure, 1e-7) << n;
+      EXPECT_NEAR(values[2 * n + 1], first[n] ? 1 - kSure : kSure, 1e-7) << n;
+    }
+  }
+};
+
+TEST_F(PredictTest, WritesTheProbabilitiesOfTheTestSet) {
+  WriteIdentity("job", "model.npz", 3);
+  const RunOutcome outcome = Predict("p.npy");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, absl::StrCat(R"({"schema_version":1,"out":")", Path("p.npy"),
+                                      R"(","samples":4,"classes":2})", "\n"));
+  ExpectFirstClass(Npy("p.npy", {4, 2}), {true, false, true, false});
+  // The same, in batches that leave a rest, and by two threads.
+  ASSERT_EQ(Predict("q.npy", {"--data=test", "--threads=2"}).code, 0);
+  EXPECT_EQ(Content("q.npy"), Content("p.npy"));
+  WriteJob(
+      "small", Model("2"),
+      "test { idx { images: \"images\" labels: \"labels\" } }\nevaluation { batch_size: 3 }\n");
+  ASSERT_EQ(Predict("r.npy", {}, "small").code, 0);
+  EXPECT_EQ(Content("r.npy"), Content("p.npy"));
+}
+
+TEST_F(PredictTest, WritesLabelsAndNumbersThatReadBackAsTheSameFloats) {
+  WriteIdentity("job", "model.npz", 3);
+  ASSERT_EQ(Predict("p.npy").code, 0);
+  const std::vector<float> values = Npy("p.npy", {4, 2});
+  ASSERT_EQ(Predict("p.csv").code, 0);
+  const std::vector<std::string> lines = absl::StrSplit(Content("p.csv"), '\n');
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(lines[0], "index,label_predicted,p_0,p_1");
+  EXPECT_EQ(lines[5], "");
+  for (size_t n = 0; n < 4; ++n) {
+    const std::vector<std::string> fields = absl::StrSplit(lines[n + 1], ',');
+    ASSERT_EQ(fields.size(), 4u);
+    EXPECT_EQ(fields[0], std::to_string(n));
+    EXPECT_EQ(fields[1], n % 2 == 0 ? "0" : "1");
+    EXPECT_EQ(std::strtof(fields[2].c_str(), nullptr), values[2 * n]);
+    EXPECT_EQ(std::strtof(fields[3].c_str(), nullptr), values[2 * n + 1]);
+  }
+}
+
+TEST_F(PredictTest, FilesOfSamplesNeedNoLabelsNorTheJobsOwnData) {
+  WriteIdentity("job", "model.npz", 3);
+  // Of the test set's settings scale and mean count, not the limit.
+  WriteJob("gone", Model("2"),
+           "test { idx { images: \"none\" labels: \"none\" } limit: 1 mean: 1 scale: -1 }\n");
+  const float samples[] = {0, 1, 1, 0, 1, 0};  // turned round by 1 - x
+  std::string npy = NpyFloatHead(std::vector<uint64_t>{3, 2});
+  npy.append(reinterpret_cast<const char*>(samples), sizeof(samples));
+  Write("samples.npy", {npy.begin(), npy.end()});
+  const RunOutcome outcome =
+      Predict("p.npy", {"--data=" + Path("samples.npy"), "--data=" + Path("images")}, "gone");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  ExpectFirstClass(Npy("p.npy", {7, 2}), {true, false, false, false, true, false, true});
+}
+
+TEST_F(PredictTest, StandardisesAsTheJobDoes) {
+  // Its training set is the test set: each feature is 1 and 0 in turn, so -1 and 1.
+  WriteJob("standard", Model("2"),
+           "test { idx { images: \"images\" labels: \"labels\" } }\nstandardise: true\n");
+  std::string job = Content("standard");
+  job.replace(job.find("train { synthetic { examples: 8 classes: 2 } }"), 46,
+              "train { idx { images: \"images\" labels: \"labels\" } }");
+  Write("standard", {job.begin(), job.end()});
+  WriteIdentity("job", "model.npz", 1.5);  // from -1 to 1: 3
+  for (const std::string data : {"test", "train", "images"}) {
+    const RunOutcome outcome =
+        Predict("p.npy", {"--data=" + (data == "images" ? Path(data) : data)}, "standard");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    ExpectFirstClass(Npy("p.npy", {4, 2}), {true, false, true, false});
+  }
+}
+
+TEST_F(PredictTest, ErrorsNameFileAndFieldAndLeaveNothing) {
+  WriteIdentity("job", "model.npz", 3);
+  const auto expect = [&](const RunOutcome& outcome, int code, const auto& message) {
+    EXPECT_EQ(outcome.code, code);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, message);
+    EXPECT_FALSE(std::filesystem::exists(Path("p.npy")));
+  };
+  expect(Predict("p.txt"), 2,
+         AllOf(StartsWith("worker: " + Path("p.txt")), HasSubstr(".npy or a .csv")));
+  expect(Predict("none/p.npy"), 2, HasSubstr(Path("none/p.npy")));
+  expect(Predict("p.npy", {"--data=" + Path("nothing.npy")}), 2,
+         HasSubstr("--data=" + Path("nothing.npy")));
+  expect(Predict("p.npy", {"--data=" + Path("labels")}), 2, HasSubstr("labels, not images"));
+  WriteJob("wide", Model("3"), "");
+  expect(Predict("p.npy", {"--data=train"}, "wide"), 2,
+         HasSubstr("out/weight.npy has the shape (2, 2), the model has (3, 2)"));
+  WriteJob("no_test", Model("2"), "");
+  expect(Predict("p.npy", {}, "no_test"), 2,
+         AllOf(HasSubstr("no test set"), HasSubstr("--data=train")));
+  expect(Run("--predict", "model.npz", "job"), 2, HasSubstr("--predict needs --model=FILE"));
+  expect(Predict("p.npy", {"--evaluate"}), 2, HasSubstr("give one"));
+
+  WriteIdentity("job", "model.npz", INFINITY);
+  expect(Predict("p.npy"), 2,
+         AllOf(HasSubstr(Path("model.npz")), HasSubstr("sample 0 are not finite")));
+  // The half that was written before is gone too.
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    EXPECT_THAT(entry.path().string(), ::testing::Not(HasSubstr(".tmp.")));
+  }
+}
+
+}  // namespace
+}  // namespace monsoon
