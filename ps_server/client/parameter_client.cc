@@ -179,9 +179,12 @@ class ShardedParameterClient final : public ParameterClient {
     return result;
   }
 
-  absl::Status Write(std::span<const float> parameters) override {
-    CHECK_EQ(parameters.size(), options_.map.size());
-    RETURN_IF_ERROR(CheckFinite(parameters, "parameter"));
+  absl::Status Write(std::span<const float> values, const WriteOptions& options) override {
+    CHECK_EQ(values.size(), options_.map.size());
+    if (!options.versions.empty() && !FitsMap(options.versions, options_.map)) {
+      return absl::InvalidArgumentError("a write with versions of other stripes");
+    }
+    RETURN_IF_ERROR(CheckFinite(values, options.slot == 0 ? "parameter" : "optimizer's state"));
     MutexLock lock(&push_mutex_);
     const auto handler = [](uint32_t, const DataHeader& header,
                             ChunkCursor*) -> absl::StatusOr<Answer> {
@@ -194,8 +197,8 @@ class ShardedParameterClient final : public ParameterClient {
       return Answer::kDone;
     };
     ExchangeCounts counts;
-    return RunExchange(Context(), push_requests_.Write(parameters), push_transport_.get(), handler,
-                       &counts);
+    return RunExchange(Context(), push_requests_.Write(values, options), push_transport_.get(),
+                       handler, &counts);
   }
 
   std::vector<std::string> transports() const override { return report_.Get(); }

@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/model/shard_map.h"
+#include "common/model/stripe_versions.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/transport.h"
 #include "proto/wire_format.pb.h"
@@ -162,9 +163,22 @@ class ParameterClient {
   virtual absl::StatusOr<ContributeResult> Contribute(uint64_t evaluation, uint32_t contribution,
                                                       std::span<const float> gradient);
 
-  // Replaces all parameters (submit --init). Shards refuse it once the job has
-  // had a session.
-  virtual absl::Status Write(std::span<const float> parameters) = 0;
+  // What Write replaces.
+  struct WriteOptions {
+    // 0: the parameters; 1: the optimizer's state.
+    uint32_t slot = 0;
+    // What becomes of the stripes' versions (submit --resume). Empty: they stay.
+    StripeVersions versions;
+  };
+  // Replaces a float for each parameter, map.size() in all, of which the padding is
+  // zero. Shards refuse it once the job has had a session. Safe to repeat, also after
+  // an error. InvalidArgument with the flat index of the first value that is not finite
+  // (nothing was sent then), and for versions of another shape than the map.
+  virtual absl::Status Write(std::span<const float> values, const WriteOptions& options) = 0;
+  // The parameters (submit --init).
+  absl::Status Write(std::span<const float> parameters) {
+    return Write(parameters, WriteOptions());
+  }
 
   // Per shard what carries its frames and why: "shared memory", "gRPC (the peer
   // is on another host)"; "" before the first call. Logged when it is chosen.

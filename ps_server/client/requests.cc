@@ -150,12 +150,15 @@ const RequestMaker::ShardRequests& RequestMaker::Contribute(uint64_t evaluation,
   return requests_;
 }
 
-const RequestMaker::ShardRequests& RequestMaker::Write(std::span<const float> parameters) {
+const RequestMaker::ShardRequests& RequestMaker::Write(
+    std::span<const float> values, const ParameterClient::WriteOptions& options) {
   Begin();
   WriteRequest* write = header_.mutable_write();
   write->set_job(options_.job);
   write->set_job_term(options_.job_term);
   write->set_layout_hash(options_.layout_hash);
+  write->set_slot(options.slot);
+  write->set_set_version(!options.versions.empty());
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
     const uint64_t stripe_bytes = options_.map.stripe_floats() * sizeof(float);
     ForEachGroup(options_.map, shard, stripe_bytes, [&](const Group& group) {
@@ -164,8 +167,11 @@ const RequestMaker::ShardRequests& RequestMaker::Write(std::span<const float> pa
         FetchRecord* record = write->add_record();
         record->set_stripe(stripe);
         record->set_length(StripeBytes(options_.map, shard, stripe));
+        if (!options.versions.empty()) {
+          record->set_version(options.versions[shard][stripe]);
+        }
       }
-      Add(shard, Part(parameters, group));
+      Add(shard, Part(values, group));
     });
   }
   return requests_;

@@ -44,8 +44,10 @@ class RequestMaker {
   const ShardRequests& Contribute(uint64_t evaluation, uint32_t contribution,
                                   std::span<const float> gradient);
 
-  // Writes `parameters` (map.size() floats).
-  const ShardRequests& Write(std::span<const float> parameters);
+  // Writes `values` (map.size() floats). options.versions is empty or has the map's
+  // shape.
+  const ShardRequests& Write(std::span<const float> values,
+                             const ParameterClient::WriteOptions& options);
 
   // A fetch of all stripes of `shard` in `format`; of the parameters if `vector`
   // is empty. Lives until the next call for that shard.

@@ -127,7 +127,7 @@ class FakeShards : public ParameterClient {
     return ContributeResult{0, closed, 1, 0, gradient.size() * 4};
   }
 
-  absl::Status Write(std::span<const float>) override {
+  absl::Status Write(std::span<const float>, const WriteOptions&) override {
     return absl::UnimplementedError("not in this test");
   }
   void Cancel() override {
