@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/job.h"
 #include "common/model/parameter_layout.h"
-#include "common/npz/model_file.h"
+#include "common/model_file/model_file.h"
 #include "common/process/subprocess.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"

@@ -9,7 +9,7 @@
 #include "common/base/status.h"
 #include "common/json/json_writer.h"
 #include "common/model/parameter_layout.h"
-#include "common/npz/model_file.h"
+#include "common/model_file/model_file.h"
 #include "worker/backend/backend.h"
 #include "worker/data/job_data.h"
 #include "worker/group/evaluator.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "absl/strings/str_replace.h"
-#include "common/npz/model_file.h"
+#include "common/model_file/model_file.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
 

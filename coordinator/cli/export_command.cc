@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/json/json_writer.h"
-#include "common/npz/model_file.h"
+#include "common/model_file/model_file.h"
 #include "coordinator/cli/model_commands.h"
 
 namespace monsoon {

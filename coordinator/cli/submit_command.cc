@@ -7,7 +7,7 @@
 #include "common/config/diagnostics.h"
 #include "common/config/job.h"
 #include "common/json/json_writer.h"
-#include "common/npz/model_file.h"
+#include "common/model_file/model_file.h"
 #include "coordinator/cli/job_commands.h"
 #include "coordinator/cli/model_commands.h"
 

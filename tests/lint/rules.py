@@ -60,7 +60,7 @@ ROOMS = {
         "codec data json memory metrics model process simd",
         "config npz optimizer storage",
         "safetensors",
-        "checkpoint transport",
+        "checkpoint model_file transport",
     ],
     "common/transport": ["frame", "grpc shm", "."],
     "ps_server": ["vector", "shard", "checkpoint client", "server", "testing", "."],

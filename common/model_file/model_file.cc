@@ -1,0 +1,226 @@
+#include "common/model_file/model_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/npz/npz_reader.h"
+#include "common/npz/npz_writer.h"
+#include "common/safetensors/safetensors_file.h"
+#include "common/storage/file_path.h"
+#include "common/storage/storage.h"
+
+namespace monsoon {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensors are little-endian");
+
+// What a part of a checkpoint has beside pieces of tensors (common/checkpoint).
+constexpr char kPartOfACheckpoint[] = "monsoon/shard";
+
+// The tensors of a file, in whichever form.
+class TensorFile {
+ public:
+  virtual ~TensorFile() = default;
+  virtual std::vector<std::string> Names() const = 0;
+  // As the form calls it: "member a/weight.npy".
+  virtual std::string Called(const std::string& name) const = 0;
+  // Reads the tensor into `out` if it is float32 of that shape; else "" becomes what is
+  // wrong with it, and `out` is as it was. An error: the file cannot be read.
+  virtual absl::StatusOr<std::string> Read(const std::string& name,
+                                           const std::vector<uint32_t>& shape,
+                                           std::span<float> out) const = 0;
+
+ protected:
+  // "" where the shapes are the same.
+  static std::string CompareShapes(const std::vector<uint64_t>& found,
+                                   const std::vector<uint32_t>& wanted) {
+    return std::equal(found.begin(), found.end(), wanted.begin(), wanted.end())
+               ? ""
+               : absl::StrCat("has the shape (", absl::StrJoin(found, ", "), "), the model has (",
+                              absl::StrJoin(wanted, ", "), ")");
+  }
+};
+
+class NpzFile final : public TensorFile {
+ public:
+  explicit NpzFile(NpzReader reader) : reader_(std::move(reader)) {}
+
+  std::vector<std::string> Names() const override { return reader_.Names(); }
+  std::string Called(const std::string& name) const override {
+    return absl::StrCat("member ", name, ".npy");
+  }
+  absl::StatusOr<std::string> Read(const std::string& name, const std::vector<uint32_t>& shape,
+                                   std::span<float> out) const override {
+    ASSIGN_OR_RETURN(const NpzReader::Array array, reader_.Read(name));
+    const std::string difference = CompareShapes(array.shape, shape);
+    if (difference.empty()) {
+      std::copy(array.values.begin(), array.values.end(), out.begin());
+    }
+    return difference;
+  }
+
+ private:
+  NpzReader reader_;
+};
+
+class SafetensorsFile final : public TensorFile {
+ public:
+  explicit SafetensorsFile(SafetensorsReader reader) : reader_(std::move(reader)) {}
+
+  std::vector<std::string> Names() const override {
+    std::vector<std::string> names;
+    for (const SafetensorsReader::Tensor& tensor : reader_.tensors()) {
+      names.push_back(tensor.name);
+    }
+    return names;
+  }
+  std::string Called(const std::string& name) const override {
+    return absl::StrCat("tensor ", name);
+  }
+  absl::StatusOr<std::string> Read(const std::string& name, const std::vector<uint32_t>& shape,
+                                   std::span<float> out) const override {
+    const SafetensorsReader::Tensor& tensor = *reader_.Find(name);
+    if (tensor.type != NameOf(TensorType::kF32)) {
+      return absl::StrCat("is ", tensor.type, ", it must be ", NameOf(TensorType::kF32));
+    }
+    std::string difference = CompareShapes(tensor.shape, shape);
+    if (difference.empty()) {
+      RETURN_IF_ERROR(reader_.Read(tensor, 0, std::as_writable_bytes(out)));
+    }
+    return difference;
+  }
+
+ private:
+  SafetensorsReader reader_;
+};
+
+absl::StatusOr<std::unique_ptr<TensorFile>> Open(const std::string& path) {
+  if (ModelFormatOf(path) == ModelFormat::kSafetensors) {
+    ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(PosixStorage(), path));
+    if (reader.Find(kPartOfACheckpoint) != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path,
+          " is one shard's part of a checkpoint, not a model; name the folder that it is in"));
+    }
+    return std::make_unique<SafetensorsFile>(std::move(reader));
+  }
+  ASSIGN_OR_RETURN(NpzReader reader, NpzReader::Open(path));
+  return std::make_unique<NpzFile>(std::move(reader));
+}
+
+absl::Status WriteNpz(const ParameterLayout& layout, std::span<const float> parameters,
+                      const std::string& path) {
+  ASSIGN_OR_RETURN(NpzWriter writer, NpzWriter::Create(path));
+  for (const TensorInfo& tensor : layout.tensors()) {
+    RETURN_IF_ERROR(
+        writer.Add(tensor.name, tensor.shape, parameters.subspan(tensor.offset, tensor.size)));
+  }
+  return writer.Finish();
+}
+
+// The whole file, at a path that nobody reads yet.
+absl::Status WriteTensors(const ParameterLayout& layout, std::span<const float> parameters,
+                          const std::string& path) {
+  std::vector<TensorSpec> specs;
+  for (const TensorInfo& tensor : layout.tensors()) {
+    specs.push_back({tensor.name, TensorType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
+  }
+  ASSIGN_OR_RETURN(
+      SafetensorsWriter writer,
+      SafetensorsWriter::Create(PosixStorage(), path, std::move(specs), {{"format", "pt"}}));
+  for (size_t i = 0; i < layout.tensors().size(); ++i) {
+    const TensorInfo& tensor = layout.tensors()[i];
+    RETURN_IF_ERROR(
+        writer.Append(i, std::as_bytes(parameters.subspan(tensor.offset, tensor.size))));
+  }
+  return writer.Finish().status();
+}
+
+absl::Status WriteSafetensors(const ParameterLayout& layout, std::span<const float> parameters,
+                              const std::string& path) {
+  Storage* const storage = PosixStorage();
+  const std::string temporary = absl::StrCat(path, ".tmp.", getpid());
+  absl::Status status = WriteTensors(layout, parameters, temporary);
+  if (status.ok()) {
+    status = storage->Rename(temporary, path);
+  }
+  if (!status.ok()) {
+    storage->Remove(temporary).IgnoreError();
+    return status;
+  }
+  return storage->SyncFolder(FolderOf(path));
+}
+
+}  // namespace
+
+const char* NameOf(ModelFormat format) {
+  return format == ModelFormat::kNpz ? "npz" : "safetensors";
+}
+
+std::optional<ModelFormat> ModelFormatByName(absl::string_view name) {
+  for (const ModelFormat format : {ModelFormat::kNpz, ModelFormat::kSafetensors}) {
+    if (name == NameOf(format)) {
+      return format;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ModelFormat> ModelFormatOf(absl::string_view path) {
+  const size_t dot = path.rfind('.');
+  return dot == absl::string_view::npos ? std::nullopt : ModelFormatByName(path.substr(dot + 1));
+}
+
+absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float> parameters,
+                            const std::string& path) {
+  CHECK_EQ(parameters.size(), layout.size());
+  const std::optional<ModelFormat> format = ModelFormatOf(path);
+  if (!format.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a model is written as a .npz or a .safetensors file"));
+  }
+  return *format == ModelFormat::kNpz ? WriteNpz(layout, parameters, path)
+                                      : WriteSafetensors(layout, parameters, path);
+}
+
+absl::StatusOr<std::vector<float>> ReadModelFile(const ParameterLayout& layout,
+                                                 const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> file, Open(path));
+  const std::vector<std::string> names = file->Names();
+  std::set<std::string> unused(names.begin(), names.end());
+  std::vector<std::string> problems;
+  std::vector<float> parameters(layout.size());
+  for (const TensorInfo& tensor : layout.tensors()) {
+    const std::string called = file->Called(tensor.name);
+    if (unused.erase(tensor.name) == 0) {
+      problems.push_back(absl::StrCat(called, " is missing"));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const std::string problem,
+                     file->Read(tensor.name, tensor.shape,
+                                std::span(parameters).subspan(tensor.offset, tensor.size)));
+    if (!problem.empty()) {
+      problems.push_back(absl::StrCat(called, " ", problem));
+    }
+  }
+  for (const std::string& name : unused) {
+    problems.push_back(absl::StrCat(file->Called(name), " is no tensor of the model"));
+  }
+  if (!problems.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " does not fit the model: ", absl::StrJoin(problems, "; ")));
+  }
+  return parameters;
+}
+
+}  // namespace monsoon

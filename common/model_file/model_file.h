@@ -1,0 +1,43 @@
+// A trained model as a file of whole tensors, named and shaped as the layout has them,
+// padding left out. The suffix says in which form:
+//
+//   .npz          a NumPy archive, one member a tensor ("conv1/weight.npy")
+//   .safetensors  F32 tensors ("conv1/weight"); metadata {"format": "pt"}, since
+//                 weights are OIHW and [out, in]
+//
+// Thread safety: pure functions. They block on the disk.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/model/parameter_layout.h"
+
+namespace monsoon {
+
+enum class ModelFormat { kNpz, kSafetensors };
+
+// "npz", "safetensors": of the suffix too, and how people name it.
+const char* NameOf(ModelFormat format);
+// By its name, or by the suffix of a path; nothing for others.
+std::optional<ModelFormat> ModelFormatByName(absl::string_view name);
+std::optional<ModelFormat> ModelFormatOf(absl::string_view path);
+
+// Writes the flat vector `parameters` (layout.size() floats), replacing `path` at once
+// or not at all. InvalidArgument for another suffix; other errors name the file.
+absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float> parameters,
+                            const std::string& path);
+
+// Reads the flat vector, with zeros for padding; a file of another suffix is taken for
+// an .npz file. It must hold exactly the layout's tensors, in float32 (float16 and
+// bfloat16 are refused, not converted): InvalidArgument names the file and every tensor
+// that is missing, unknown, or of another shape or type.
+absl::StatusOr<std::vector<float>> ReadModelFile(const ParameterLayout& layout,
+                                                 const std::string& path);
+
+}  // namespace monsoon
