@@ -7,7 +7,6 @@
 #include "common/base/flags.h"
 #include "common/base/status.h"
 #include "common/config/cluster.h"
-#include "common/config/job.h"
 #include "common/config/suggest.h"
 
 namespace monsoon {
@@ -20,25 +19,24 @@ constexpr char kUsage[] =
     "Runs replicas of the jobs that the coordinator gives it.\n"
     "\n"
     "worker --evaluate --model=model.npz --job=FILE [--threads=N]\n"
-    "Evaluates a model file on the job's test set in this process and prints JSON.\n"
+    "Evaluates a model on the job's test set in this process and prints JSON.\n"
     "\n"
     "worker --predict --model=model.npz --job=FILE [--data=test|train|PATH...] --out=FILE\n"
     "Writes what a model says of samples, class by class, to a .npy or .csv file.";
 
-// What --evaluate and --predict ask of the flags; fills in the job.
-absl::Status TakeLocalRun(const std::string& job_file, WorkerCommand* command) {
+// What --evaluate and --predict ask of the flags; loads the model and the job.
+absl::Status TakeLocalRun(const std::string& model, const std::string& job_file,
+                          WorkerCommand* command) {
   const bool predict = command->kind == WorkerCommand::Kind::kPredict;
-  if (command->model.empty() || job_file.empty() || command->threads == 0 ||
-      (predict && command->predict.out.empty())) {
+  if (model.empty() || command->threads == 0 || (predict && command->predict.out.empty())) {
     return absl::InvalidArgumentError(
-        absl::StrCat(predict ? "--predict" : "--evaluate", " needs --model=FILE and --job=FILE, ",
+        absl::StrCat(predict ? "--predict" : "--evaluate", " needs --model=PATH, ",
                      predict ? "--out=FILE, " : "", "and --threads of at least 1"));
   }
-  LoadOptions options;
-  options.check_data_files = !predict || !IsOfFilesOnly(command->predict.data);
-  ASSIGN_OR_RETURN(command->job, LoadJob(job_file, options));
-  command->predict.model = command->model;
   command->predict.threads = static_cast<int>(command->threads);
+  ASSIGN_OR_RETURN(
+      command->model,
+      LoadLocalModel(model, job_file, !predict || !IsOfFilesOnly(command->predict.data)));
   return absl::OkStatus();
 }
 
@@ -50,6 +48,7 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   std::string cluster_file =
       environment != nullptr ? environment : "configs/cluster/localhost.textproto";
   std::string fault;
+  std::string model;
   std::string job_file;
   uint32_t task = kNoTask;
   bool evaluate = false;
@@ -68,10 +67,13 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
             "break_device_after=100");
   AddLogFlags(&flags, &command.log);
   flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
-  flags.Add("evaluate", &evaluate, "evaluate a model file and exit");
-  flags.Add("predict", &predict, "write what a model file says of samples, and exit");
-  flags.Add("model", &command.model, "with --evaluate and --predict: the .npz file");
-  flags.Add("job", &job_file, "with --evaluate and --predict: the job file");
+  flags.Add("evaluate", &evaluate, "evaluate a model and exit");
+  flags.Add("predict", &predict, "write what a model says of samples, and exit");
+  flags.Add("model", &model,
+            "with --evaluate and --predict: a model file (.npz, .safetensors), or a job's folder "
+            "of checkpoints");
+  flags.Add("job", &job_file,
+            "with --evaluate and --predict: the job file; of a checkpoint: in place of its own");
   flags.Add("threads", &command.threads, "with --evaluate and --predict: compute threads");
   flags.Add("json", &json, "with --evaluate and --predict: print JSON, as they always do");
   flags.Add("data", &command.predict.data,
@@ -91,7 +93,7 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   }
   if (evaluate || predict) {
     command.kind = evaluate ? WorkerCommand::Kind::kEvaluate : WorkerCommand::Kind::kPredict;
-    RETURN_IF_ERROR(TakeLocalRun(job_file, &command));
+    RETURN_IF_ERROR(TakeLocalRun(model, job_file, &command));
     return command;
   }
   ASSIGN_OR_RETURN(command.worker.fault, ParseFaultOptions(fault));

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/log_settings.h"
-#include "proto/job.pb.h"
+#include "worker/local_model.h"
 #include "worker/predict.h"
 #include "worker/worker.h"
 
@@ -19,11 +19,9 @@ struct WorkerCommand {
   WorkerOptions worker;
   std::string port_file;
   LogSettings log;
-  // kEvaluate
-  std::string model;
-  Job job;
+  // kEvaluate and kPredict
+  LocalModel model;
   uint32_t threads = 1;
-  // kPredict; with the model and the threads of above
   PredictOptions predict;
   // kHelp
   std::string help;

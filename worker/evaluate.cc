@@ -1,12 +1,10 @@
 #include "worker/evaluate.h"
 
 #include <memory>
-#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/json/json_writer.h"
-#include "common/model/parameter_layout.h"
-#include "common/model_file/model_file.h"
 #include "worker/backend/backend.h"
 #include "worker/data/job_data.h"
 #include "worker/group/evaluator.h"
@@ -14,22 +12,20 @@
 
 namespace monsoon {
 
-absl::StatusOr<ModelEvaluation> EvaluateModelFile(const std::string& model_path, const Job& job,
-                                                  int threads) {
+absl::StatusOr<ModelEvaluation> EvaluateModel(const LocalModel& model, int threads) {
+  const Job& job = model.job;
   if (!job.has_test()) {
     return absl::InvalidArgumentError(
         absl::StrCat("job ", job.name(), " has no test set to evaluate on"));
   }
-  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
-  ASSIGN_OR_RETURN(const std::vector<float> parameters, ReadModelFile(layout, model_path));
   ASSIGN_OR_RETURN(const std::shared_ptr<const DataSource> test,
                    OpenTestData(job, OpenerFor(job.model())));
   NetworkOptions options;
   options.threads = threads;
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,
-                   CreateNetwork(BackendKind::kCpu, job.model(), layout, options));
+                   CreateNetwork(BackendKind::kCpu, job.model(), model.layout, options));
   ReplicaGroup group({}, network.get());
-  network->SetParameters(parameters);
+  network->SetParameters(model.parameters);
   ASSIGN_OR_RETURN(const EvaluationResult result,
                    EvaluateAll(&group, *test, job.evaluation().batch_size()));
   const double examples = static_cast<double>(result.examples);

@@ -1,11 +1,11 @@
-// `worker --evaluate`: evaluates a model file on a job's test set in this
-// process, without a cluster.
+// `worker --evaluate`: evaluates a model on a job's test set in this process, without a
+// cluster.
 #pragma once
 
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "proto/job.pb.h"
+#include "worker/local_model.h"
 
 namespace monsoon {
 
@@ -15,10 +15,9 @@ struct ModelEvaluation {
   uint64_t examples = 0;
 };
 
-// InvalidArgument for a job without a test set and a model file that does not
-// fit the job's model; DataLoss for samples that cannot be read.
-absl::StatusOr<ModelEvaluation> EvaluateModelFile(const std::string& model_path, const Job& job,
-                                                  int threads);
+// InvalidArgument for a job without a test set; DataLoss for samples that cannot be
+// read.
+absl::StatusOr<ModelEvaluation> EvaluateModel(const LocalModel& model, int threads);
 
 // {"schema_version":1,"test_accuracy":...,"test_loss":...,"examples":...}
 std::string ToJson(const ModelEvaluation& evaluation);

@@ -58,24 +58,30 @@ class LocalRunTest : public ::testing::Test {
         << "train { synthetic { examples: 8 classes: 2 } }\nbatch_size: 4\n"
            "downpour { optimizer { sgd { rate: 0.1 } } }\nstop { epochs: 1 }\n";
   }
-  // A model file for `job`: `scale` times the identity, [out, in], no bias.
-  void WriteIdentity(const std::string& job, const std::string& file, float scale) {
-    ASSERT_OK_AND_ASSIGN(const Job loaded, LoadJob(Path(job)));
-    ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(loaded.model()));
+  // `scale` times the identity, [out, in], no bias.
+  static std::vector<float> Identity(const ParameterLayout& layout, float scale) {
     std::vector<float> parameters(layout.size());
     const uint64_t weight = layout.tensors()[0].offset;
     for (uint64_t i = 0; i < 2; ++i) {
       parameters[weight + i * 2 + i] = scale;
     }
-    ASSERT_OK(WriteModelFile(layout, parameters, Path(file)));
+    return parameters;
+  }
+  // That in a model file for `job`.
+  void WriteIdentity(const std::string& job, const std::string& file, float scale) {
+    ASSERT_OK_AND_ASSIGN(const Job loaded, LoadJob(Path(job)));
+    ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(loaded.model()));
+    ASSERT_OK(WriteModelFile(layout, Identity(layout, scale), Path(file)));
   }
   std::string Path(const std::string& name) const { return absl::StrCat(folder_, "/", name); }
 
-  // `verb` is --evaluate or --predict.
+  // `verb` is --evaluate or --predict; `job` may be "": none is named.
   RunOutcome Run(const std::string& verb, const std::string& model, const std::string& job,
                  std::vector<std::string> more = {}) const {
-    std::vector<std::string> argv = {"worker/worker", verb, "--model=" + Path(model),
-                                     "--job=" + Path(job)};
+    std::vector<std::string> argv = {"worker/worker", verb, "--model=" + Path(model)};
+    if (!job.empty()) {
+      argv.push_back("--job=" + Path(job));
+    }
     argv.insert(argv.end(), more.begin(), more.end());
     absl::StatusOr<Subprocess> worker = Subprocess::Start(argv, {});
     EXPECT_OK(worker.status());

@@ -16,6 +16,7 @@
 #include "common/process/signal_fd.h"
 #include "worker/command_line.h"
 #include "worker/evaluate.h"
+#include "worker/local_model.h"
 #include "worker/predict.h"
 #include "worker/worker.h"
 
@@ -31,9 +32,16 @@ int Fail(const absl::Status& status) {
   return absl::IsDataLoss(status) ? 5 : 2;
 }
 
+void TellNotes(const LocalModel& model) {
+  for (const std::string& note : model.notes) {
+    std::fprintf(stderr, "worker: %s\n", note.c_str());
+  }
+}
+
 int Evaluate(const WorkerCommand& command) {
+  TellNotes(command.model);
   const absl::StatusOr<ModelEvaluation> evaluation =
-      EvaluateModelFile(command.model, command.job, static_cast<int>(command.threads));
+      EvaluateModel(command.model, static_cast<int>(command.threads));
   if (!evaluation.ok()) {
     return Fail(evaluation.status());
   }
@@ -42,7 +50,8 @@ int Evaluate(const WorkerCommand& command) {
 }
 
 int Predict(const WorkerCommand& command) {
-  const absl::StatusOr<PredictionCounts> counts = PredictSamples(command.predict, command.job);
+  TellNotes(command.model);
+  const absl::StatusOr<PredictionCounts> counts = PredictSamples(command.predict, command.model);
   if (!counts.ok()) {
     return Fail(counts.status());
   }

@@ -8,8 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/json/json_writer.h"
-#include "common/model/parameter_layout.h"
-#include "common/model_file/model_file.h"
 #include "worker/backend/backend.h"
 #include "worker/data/job_data.h"
 #include "worker/group/evaluator.h"
@@ -76,16 +74,16 @@ bool IsOfFilesOnly(const std::vector<std::string>& data) {
   });
 }
 
-absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options, const Job& job) {
-  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
-  ASSIGN_OR_RETURN(const std::vector<float> parameters, ReadModelFile(layout, options.model));
+absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options,
+                                                const LocalModel& model) {
+  const Job& job = model.job;
   ASSIGN_OR_RETURN(const auto sources, OpenAll(options, job));
   NetworkOptions network_options;
   network_options.threads = options.threads;
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,
-                   CreateNetwork(BackendKind::kCpu, job.model(), layout, network_options));
-  network->SetParameters(parameters);
-  PredictionCounts counts{.classes = layout.output_units()};
+                   CreateNetwork(BackendKind::kCpu, job.model(), model.layout, network_options));
+  network->SetParameters(model.parameters);
+  PredictionCounts counts{.classes = model.layout.output_units()};
   for (const auto& source : sources) {
     counts.samples += source->examples();
   }
@@ -96,7 +94,7 @@ absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options, c
         PredictAll(network.get(), *source, job.evaluation().batch_size(), counts.classes,
                    [&](std::span<const float> probabilities) { return file->Add(probabilities); });
     if (!predicted.ok()) {
-      return absl::IsInvalidArgument(predicted) ? Annotate(predicted, options.model) : predicted;
+      return absl::IsInvalidArgument(predicted) ? Annotate(predicted, model.name) : predicted;
     }
   }
   RETURN_IF_ERROR(file->Finish());

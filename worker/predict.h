@@ -7,12 +7,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/job.pb.h"
+#include "worker/local_model.h"
 
 namespace monsoon {
 
 struct PredictOptions {
-  std::string model;  // as for EvaluateModelFile
   // Each "test" or "train", the job's own sets, or the path of a file of samples
   // without labels: .npy, else IDX. In order; none: the test set.
   std::vector<std::string> data;
@@ -32,9 +31,10 @@ bool IsOfFilesOnly(const std::vector<std::string>& data);
 // Files are treated as the job's test set is (its training set where it has no test
 // set): Dataset.layout, mean and scale, then Job.standardise with the numbers of the
 // training set; Dataset.limit is of the job's own sets. InvalidArgument for what does
-// not fit the job's model, naming the file or the field; DataLoss for samples that
+// not fit the model, naming the file or the field; DataLoss for samples that
 // cannot be read. `out` is written whole or not at all.
-absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options, const Job& job);
+absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options,
+                                                const LocalModel& model);
 
 // {"schema_version":1,"out":...,"samples":...,"classes":...}
 std::string ToJson(const PredictOptions& options, const PredictionCounts& counts);

@@ -144,7 +144,8 @@ TEST_F(PredictTest, ErrorsNameFileAndFieldAndLeaveNothing) {
   WriteJob("no_test", Model("2"), "");
   expect(Predict("p.npy", {}, "no_test"), 2,
          AllOf(HasSubstr("no test set"), HasSubstr("--data=train")));
-  expect(Run("--predict", "model.npz", "job"), 2, HasSubstr("--predict needs --model=FILE"));
+  expect(Run("--predict", "model.npz", "job"), 2,
+         HasSubstr("--predict needs --model=PATH, --out=FILE"));
   expect(Predict("p.npy", {"--evaluate"}), 2, HasSubstr("give one"));
 
   WriteIdentity("job", "model.npz", INFINITY);

@@ -18,10 +18,11 @@ constexpr Command kCommands[] = {
      "  coordinator validate configs/cluster/localhost.textproto\n"
      "  coordinator validate my_cluster.textproto my_job.textproto --json\n",
      RunValidate},
-    {"submit", "JOB.textproto [flags]", "submit a job",
+    {"submit", "[JOB.textproto] [flags]", "submit a job, new or to go on from a checkpoint",
      "  coordinator submit configs/job/lenet_downpour.textproto --watch\n"
      "  coordinator submit my.textproto --name=try --set=seed=7 --set=downpour.n_fetch=4\n"
-     "  coordinator submit my.textproto --init=model.npz\n",
+     "  coordinator submit my.textproto --init=model.npz\n"
+     "  coordinator submit --resume=lenet-1 --set=stop.epochs=20 --watch\n",
      RunSubmit},
     {"jobs", "[flags]", "list the jobs, oldest first",
      "  coordinator jobs\n"
@@ -43,14 +44,20 @@ constexpr Command kCommands[] = {
      RunCheckpoint},
     {"delete", "JOB [flags]", "free the memory that an ended job holds on the shards",
      "  coordinator delete lenet-1\n", RunDelete},
-    {"export", "JOB --out=FILE [flags]", "write a job's model to a NumPy .npz file",
+    {"export", "[JOB] --out=FILE [flags]", "write a job's model to a .npz or .safetensors file",
      "  coordinator export lenet-1 --out=lenet.npz\n"
+     "  coordinator export latest --out=lenet.safetensors\n"
      "  python3 -c 'import numpy; print(numpy.load(\"lenet.npz\").files)'\n",
      RunExport},
-    {"evaluate", "--model=FILE --job=FILE [flags]", "test a model on this machine",
-     "  coordinator evaluate --model=lenet.npz --job=configs/job/lenet_downpour.textproto\n",
+    {"inspect", "JOB|PATH [flags]", "tell what a checkpoint holds, and whether it is whole",
+     "  coordinator inspect lenet-1\n"
+     "  coordinator inspect latest --json\n",
+     RunInspect},
+    {"evaluate", "--model=FILE|JOB [--job=FILE] [flags]", "test a model on this machine",
+     "  coordinator evaluate --model=lenet.npz --job=configs/job/lenet_downpour.textproto\n"
+     "  coordinator evaluate --model=lenet-1\n",
      RunEvaluate},
-    {"predict", "--model=FILE --job=FILE --out=FILE [flags]",
+    {"predict", "--model=FILE|JOB [--job=FILE] --out=FILE [flags]",
      "write what a model says of samples, on this machine",
      "  coordinator predict --model=lenet.npz --job=configs/job/lenet_downpour.textproto "
      "--out=lenet.csv\n"

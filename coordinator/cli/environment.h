@@ -16,11 +16,25 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/config/cluster.h"
+#include "common/config/state_dir.h"
 #include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+#include "common/model/stripe_versions.h"
 #include "common/process/subprocess.h"
+#include "common/storage/storage.h"
 #include "coordinator/client/job_client.h"
 
 namespace monsoon {
+
+// What a job begins with where its client writes it. Vectors have layout.size() floats.
+struct InitialValues {
+  std::vector<float> parameters;
+  // Of a job that is resumed: the optimizer's state, empty where it begins anew; and the
+  // versions of the stripes, with the map that they are of.
+  std::vector<float> state;
+  std::optional<ShardMap> map;
+  StripeVersions versions;
+};
 
 // Moves whole parameter vectors between this process and a job's shards. The
 // vectors have layout.size() floats.
@@ -33,9 +47,10 @@ class ModelTransfer {
   virtual absl::StatusOr<std::vector<float>> Fetch(
       const JobLocation& location, const ParameterLayout& layout,
       const std::function<absl::Status()>& still_there) = 0;
-  // Only before the job's first session.
+  // Only before the job's first session. Versions become those of the shards' own
+  // stripes.
   virtual absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
-                             std::span<const float> parameters) = 0;
+                             const InitialValues& values) = 0;
 };
 
 struct TerminalSize {
@@ -57,6 +72,9 @@ struct Environment {
   std::string self_path;        // this executable, links resolved
   std::string argv0;            // as it was called
   std::string default_cluster;  // MONSOON_CLUSTER; may be empty
+  // What says where state is kept, if the cluster file does not.
+  EnvironmentLookup variable;
+  Storage* storage = nullptr;  // where checkpoints are
 
   std::function<std::unique_ptr<JobClient>(const std::string& address, absl::Duration deadline)>
       connect;

@@ -31,25 +31,14 @@ absl::StatusOr<std::string> ResultText(const std::string& json) {
 }  // namespace
 
 int RunEvaluate(Invocation& call) {
-  std::string model;
-  std::string job;
-  std::string bin_dir;
-  bool json = false;
-  // Accepted everywhere; the evaluation itself needs no cluster.
-  const ClusterFlag cluster(&call);
-  call.flags().Add("model", &model, "the .npz file, as export writes it");
-  call.flags().Add("job", &job, "the job file, whose model and test set are used");
-  call.flags().Add("bin_dir", &bin_dir, "where the worker's binary is, if not beside this one");
-  call.flags().Add("json", &json, "one JSON object on the standard output");
+  const LocalRun evaluation(&call);
   if (const std::optional<int> code = call.Parse(0, 0)) {
     return *code;
   }
-  if (model.empty() || job.empty()) {
-    return call.Usage(model.empty() ? "--model=FILE is missing" : "--job=FILE is missing");
+  if (const std::optional<int> code = evaluation.Check()) {
+    return *code;
   }
-  const auto ran =
-      RunLocalWorker(call, bin_dir, "evaluation",
-                     {"--evaluate", absl::StrCat("--model=", model), absl::StrCat("--job=", job)});
+  const auto ran = evaluation.Run("evaluation", "--evaluate", {});
   if (const int* const code = std::get_if<int>(&ran)) {
     return *code;
   }
@@ -58,7 +47,7 @@ int RunEvaluate(Invocation& call) {
   if (!text.ok()) {
     return call.Fail(text.status());
   }
-  call.Print(json ? answer : *text);
+  call.Print(evaluation.json() ? answer : *text);
   return kExitOk;
 }
 

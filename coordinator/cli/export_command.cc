@@ -1,4 +1,5 @@
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -6,24 +7,34 @@
 #include "common/base/status.h"
 #include "common/json/json_writer.h"
 #include "common/model_file/model_file.h"
+#include "coordinator/cli/checkpoint_lookup.h"
+#include "coordinator/cli/checkpoint_text.h"
 #include "coordinator/cli/model_commands.h"
 
 namespace monsoon {
 namespace {
 
-constexpr char kModelSuffix[] = ".npz";
-
-struct Exported {
-  std::string job;
-  size_t tensors = 0;
-  uint64_t parameters = 0;
+struct ExportFlags {
+  std::string job;  // may be "" with `from`
+  std::string out;
+  std::string format;
+  std::string from;
+  bool json = false;
 };
 
-absl::StatusOr<Exported> Export(const ClusterFlag& cluster, ModelTransfer* transfer,
-                                const std::string& job, const std::string& path) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client, cluster.Connect());
+struct ExportedModel {
+  std::string job;
+  ParameterLayout layout;
+  std::vector<float> parameters;
+  // Where it does not come from the shards:
+  std::string folder;
+  uint64_t generation = 0;
+};
+
+absl::StatusOr<ExportedModel> FetchModel(JobClient* client, ModelTransfer* transfer,
+                                         const std::string& job) {
   ASSIGN_OR_RETURN(const JobLocation location, client->Locate(job));
-  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(location.model()));
+  ASSIGN_OR_RETURN(ParameterLayout layout, ParameterLayout::Create(location.model()));
   if (layout.Hash() != location.layout_hash()) {
     return absl::InternalError(absl::StrCat(
         location.job(),
@@ -35,48 +46,141 @@ absl::StatusOr<Exported> Export(const ClusterFlag& cluster, ModelTransfer* trans
     // Without the coordinator the shards may still be there.
     return client->Info().ok() ? located : absl::OkStatus();
   };
-  ASSIGN_OR_RETURN(const std::vector<float> parameters,
-                   transfer->Fetch(location, layout, still_there));
-  RETURN_IF_ERROR(WriteModelFile(layout, parameters, path));
-  return Exported{location.job(), layout.tensors().size(), layout.parameters()};
+  ASSIGN_OR_RETURN(std::vector<float> parameters, transfer->Fetch(location, layout, still_there));
+  return ExportedModel{location.job(), std::move(layout), std::move(parameters), "", 0};
+}
+
+// Whether what the shards do not give may be on the disk: the coordinator or a shard is
+// away, the job is unknown, or has no parameters there.
+bool DiskMayHelp(const absl::Status& live) {
+  return absl::IsUnavailable(live) || absl::IsDeadlineExceeded(live) || absl::IsCancelled(live) ||
+         absl::IsNotFound(live) || absl::IsFailedPrecondition(live);
+}
+
+// Reads the newest good generation at `place`, and says which on the standard error;
+// `why` it is not the shards' answer may be "".
+absl::StatusOr<ExportedModel> ReadFromDisk(const Invocation& call,
+                                           const absl::StatusOr<CheckpointPlace>& place,
+                                           absl::string_view why) {
+  RETURN_IF_ERROR(place.status());
+  std::vector<std::string> skipped;
+  ASSIGN_OR_RETURN(LoadedCheckpoint checkpoint, LoadFrom(call.env().storage, *place, &skipped));
+  const ShardCheckpoint& content = checkpoint.content;
+  if (!why.empty()) {
+    call.Note(why);
+  }
+  call.Note(absl::StrCat(
+      "taken from the checkpoint in ", place->folder, ": ", CheckpointName(content), ", made ",
+      AgeText(call.env().clock->WallTime() - absl::FromUnixMillis(content.context().ordered_ms())),
+      " ago: ", content.context().reason()));
+  for (const std::string& line : skipped) {
+    call.Note(absl::StrCat("passed over: ", line));
+  }
+  return ExportedModel{content.create().job(), std::move(checkpoint.layout),
+                       std::move(checkpoint.parameters), place->folder, content.generation()};
+}
+
+absl::StatusOr<ExportedModel> FindModel(const Invocation& call, const ClusterFlag& cluster,
+                                        const ExportFlags& flags) {
+  const CheckpointLookup lookup(call.env(), &cluster);
+  if (!flags.from.empty()) {
+    return ReadFromDisk(call, lookup.FindFrom(flags.from, flags.job), /*why=*/"");
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client, cluster.Connect());
+  absl::StatusOr<ExportedModel> live = FetchModel(client.get(), call.env().transfer, flags.job);
+  if (live.ok() || !DiskMayHelp(live.status())) {
+    return live;
+  }
+  absl::StatusOr<ExportedModel> kept =
+      ReadFromDisk(call, lookup.FindJob(flags.job), live.status().message());
+  if (kept.ok()) {
+    return kept;
+  }
+  // What is damaged is worse news than what is away.
+  return absl::Status(
+      absl::IsDataLoss(kept.status()) ? kept.status().code() : live.status().code(),
+      absl::StrCat(live.status().message(), "; on the disk: ", kept.status().message()));
+}
+
+// The exit code when format and suffix do not say the same of what there is.
+std::optional<int> CheckFormat(const Invocation& call, const ExportFlags& flags) {
+  const std::optional<ModelFormat> wanted = ModelFormatByName(flags.format);
+  if (!flags.format.empty() && !wanted.has_value()) {
+    return call.Usage(absl::StrCat("--format=", flags.format, ": there are ",
+                                   NameOf(ModelFormat::kNpz), " and ",
+                                   NameOf(ModelFormat::kSafetensors)));
+  }
+  const std::optional<ModelFormat> suffix = ModelFormatOf(flags.out);
+  if (suffix.has_value() && wanted.has_value() && suffix != wanted) {
+    return call.Usage(absl::StrCat("--format=", flags.format, ", but --out=", flags.out,
+                                   " is called a ", NameOf(*suffix), " file; leave one of them"));
+  }
+  if (suffix.has_value()) {
+    return std::nullopt;
+  }
+  const size_t slash = flags.out.rfind('/');
+  const size_t dot = flags.out.rfind('.');
+  const bool has_suffix = dot != std::string::npos && (slash == std::string::npos || dot > slash);
+  const std::string stem = has_suffix ? flags.out.substr(0, dot) : flags.out;
+  const auto with = [&](ModelFormat format) {
+    return !wanted.has_value() || wanted == format
+               ? absl::StrCat("--out=", stem, ".", NameOf(format))
+               : "";
+  };
+  const std::string npz = with(ModelFormat::kNpz);
+  const std::string safetensors = with(ModelFormat::kSafetensors);
+  return call.Usage(absl::StrCat("--out=", flags.out, ": a model is written as a NumPy archive or ",
+                                 "as safetensors; write ", npz,
+                                 npz.empty() || safetensors.empty() ? "" : " or ", safetensors));
+}
+
+std::string ResultJson(const ExportFlags& flags, const ExportedModel& model) {
+  JsonWriter writer;
+  writer.BeginObject().Member("schema_version", 1).Member("job", model.job);
+  writer.Member("out", flags.out).Member("tensors", model.layout.tensors().size());
+  writer.Member("parameters", model.layout.parameters());
+  if (!model.folder.empty()) {
+    writer.Member("checkpoint", model.folder).Member("generation", model.generation);
+  }
+  return writer.EndObject().text();
 }
 
 }  // namespace
 
 int RunExport(Invocation& call) {
-  std::string path;
-  bool json = false;
-  ClusterFlag cluster(&call);
-  call.flags().Add("out", &path, "the .npz file to write; replaced at once or not at all");
-  call.flags().Add("json", &json, "one JSON object on the standard output");
-  if (const std::optional<int> code = call.Parse(1, 1)) {
+  ExportFlags flags;
+  const ClusterFlag cluster(&call);
+  call.flags().Add("out", &flags.out,
+                   "the .npz or .safetensors file to write; replaced at once or not at all");
+  call.flags().Add("format", &flags.format, "npz or safetensors, as the suffix of --out says");
+  call.flags().Add("from", &flags.from,
+                   "do not ask the cluster: a state folder, a job's folder in it, or a part");
+  call.flags().Add("json", &flags.json, "one JSON object on the standard output");
+  if (const std::optional<int> code = call.Parse(0, 1)) {
     return *code;
   }
-  if (path.empty()) {
+  if (call.positional().empty() && flags.from.empty()) {
+    return call.Usage("an argument is missing: coordinator export JOB --out=FILE [flags]");
+  }
+  if (flags.out.empty()) {
     return call.Usage("--out=FILE is missing");
   }
-  if (!absl::EndsWith(path, kModelSuffix)) {
-    const size_t slash = path.rfind('/');
-    const size_t dot = path.rfind('.');
-    const bool has_suffix = dot != std::string::npos && (slash == std::string::npos || dot > slash);
-    return call.Usage(absl::StrCat("--out=", path,
-                                   ": a model is written as a NumPy archive; write --out=",
-                                   has_suffix ? path.substr(0, dot) : path, kModelSuffix));
+  if (const std::optional<int> code = CheckFormat(call, flags)) {
+    return *code;
   }
-  const absl::StatusOr<Exported> exported =
-      Export(cluster, call.env().transfer, call.positional()[0], path);
-  if (!exported.ok()) {
-    return call.Fail(exported.status());
+  flags.job = call.positional().empty() ? "" : call.positional()[0];
+  const absl::StatusOr<ExportedModel> model = FindModel(call, cluster, flags);
+  if (!model.ok()) {
+    return call.Fail(model.status());
   }
-  if (!json) {
-    call.Print(absl::StrCat(path, ": ", exported->job, ", ", exported->tensors, " tensors, ",
-                            exported->parameters, " parameters"));
-    return kExitOk;
+  if (const absl::Status written = WriteModelFile(model->layout, model->parameters, flags.out);
+      !written.ok()) {
+    return call.Fail(written);
   }
-  JsonWriter writer;
-  writer.BeginObject().Member("schema_version", 1).Member("job", exported->job);
-  writer.Member("out", path).Member("tensors", exported->tensors);
-  call.Print(writer.Member("parameters", exported->parameters).EndObject().text());
+  call.Print(flags.json
+                 ? ResultJson(flags, *model)
+                 : absl::StrCat(flags.out, ": ", model->job, ", ", model->layout.tensors().size(),
+                                " tensors, ", model->layout.parameters(), " parameters"));
   return kExitOk;
 }
 

@@ -8,12 +8,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/storage/simulated_storage.h"
 #include "coordinator/cli/cli.h"
 #include "coordinator/cli/environment.h"
 
@@ -112,14 +114,16 @@ class FakeTransfer : public ModelTransfer {
     return status.ok() ? absl::StatusOr<std::vector<float>>(parameters) : status;
   }
   absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
-                     std::span<const float> written) override {
-    parameters.assign(written.begin(), written.end());
+                     const InitialValues& values) override {
+    parameters = values.parameters;
+    written = values;
     return status;
   }
 
   absl::Status status;
   std::function<void()> during_fetch;
   std::vector<float> parameters;
+  InitialValues written;
 };
 
 // One call of the command line; waits take no time.
@@ -133,6 +137,11 @@ class CliRunner {
       connected_to = address;
       return std::make_unique<FakeJobClient>(&coordinator);
     };
+    environment_.variable = [this](const std::string& name) -> std::optional<std::string> {
+      const auto found = variables.find(name);
+      return found == variables.end() ? std::nullopt : std::optional(found->second);
+    };
+    environment_.storage = &storage;
     environment_.in = &in;
     environment_.terminal_size = [this] { return terminal_size; };
     environment_.transfer = &transfer;
@@ -159,6 +168,8 @@ class CliRunner {
 
   FakeCoordinator coordinator;
   FakeTransfer transfer;
+  SimulatedStorage storage;
+  std::map<std::string, std::string> variables;
   ManualClock clock;
   std::istringstream in;
   TerminalSize terminal_size;

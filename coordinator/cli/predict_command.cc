@@ -29,40 +29,31 @@ absl::StatusOr<std::string> CountsText(const std::string& json) {
 }  // namespace
 
 int RunPredict(Invocation& call) {
-  std::string model;
-  std::string job;
   std::string out;
-  std::string bin_dir;
   std::vector<std::string> data;
-  bool json = false;
-  // Accepted everywhere; no cluster is needed.
-  const ClusterFlag cluster(&call);
-  call.flags().Add("model", &model, "the .npz file, as export writes it");
-  call.flags().Add("job", &job, "the job file, whose model and treatment of data are used");
+  const LocalRun prediction(&call);
   call.flags().Add("data", &data,
                    "test (the default) or train, the job's own sets, or a file of samples without "
                    "labels (.npy, else IDX); may be repeated");
   call.flags().Add("out", &out, "the .npy or .csv file to write; replaced at once or not at all");
-  call.flags().Add("bin_dir", &bin_dir, "where the worker's binary is, if not beside this one");
-  call.flags().Add("json", &json, "one JSON object on the standard output");
   if (const std::optional<int> code = call.Parse(0, 0)) {
     return *code;
   }
-  for (const auto& [value, flag] : {std::pair(&model, "model"), {&job, "job"}, {&out, "out"}}) {
-    if (value->empty()) {
-      return call.Usage(absl::StrCat("--", flag, "=FILE is missing"));
-    }
+  if (const std::optional<int> code = prediction.Check()) {
+    return *code;
+  }
+  if (out.empty()) {
+    return call.Usage("--out=FILE is missing");
   }
   if (!absl::EndsWith(out, ".npy") && !absl::EndsWith(out, ".csv")) {
     return call.Usage(
         absl::StrCat("--out=", out, ": predictions are written to a .npy or a .csv file"));
   }
-  std::vector<std::string> arguments = {"--predict", absl::StrCat("--model=", model),
-                                        absl::StrCat("--job=", job), absl::StrCat("--out=", out)};
+  std::vector<std::string> more = {absl::StrCat("--out=", out)};
   for (const std::string& name : data) {
-    arguments.push_back(absl::StrCat("--data=", name));
+    more.push_back(absl::StrCat("--data=", name));
   }
-  const auto ran = RunLocalWorker(call, bin_dir, "prediction", std::move(arguments));
+  const auto ran = prediction.Run("prediction", "--predict", more);
   if (const int* const code = std::get_if<int>(&ran)) {
     return *code;
   }
@@ -71,7 +62,7 @@ int RunPredict(Invocation& call) {
   if (!text.ok()) {
     return call.Fail(text.status());
   }
-  call.Print(json ? answer : *text);
+  call.Print(prediction.json() ? answer : *text);
   return kExitOk;
 }
 

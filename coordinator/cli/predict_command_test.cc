@@ -54,6 +54,21 @@ TEST_F(PredictCommandTest, MistakesAreToldBeforeAnythingRuns) {
   EXPECT_THAT(cli_.ran, ElementsAre());
 }
 
+TEST_F(PredictCommandTest, AModelMayBeAJobOrAFolderWithAJobOfItsOwn) {
+  cli_.variables["MONSOON_STATE_DIR"] = "/state";
+  EXPECT_EQ(Predict({"--model=tiny-1", "--out=p.npy"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("there is no checkpoint of any job in /state/jobs"));
+  ASSERT_OK(cli_.storage.MakeFolder("/state/jobs/tiny-1@7"));
+  EXPECT_EQ(Predict({"--model=tiny-1", "--out=p.npy"}), 0);
+  EXPECT_THAT(cli_.ran,
+              ElementsAre(worker_, "--predict", "--model=/state/jobs/tiny-1@7", "--out=p.npy"));
+  EXPECT_EQ(Predict({"--model=/state/jobs/tiny-1@7", "--job=j", "--out=p.npy"}), 0);
+  EXPECT_THAT(cli_.ran, ElementsAre(worker_, "--predict", "--model=/state/jobs/tiny-1@7", "--job=j",
+                                    "--out=p.npy"));
+  EXPECT_EQ(Run({"evaluate", "--bin_dir=" + folder_, "--model=latest"}), 5);  // another answer
+  EXPECT_THAT(cli_.ran, ElementsAre(worker_, "--evaluate", "--model=/state/jobs/tiny-1@7"));
+}
+
 TEST_F(PredictCommandTest, TheWorkersEndIsOurs) {
   const std::vector<std::string> args = {"--model=m.npz", "--job=j", "--out=p.npy"};
   cli_.run_result = CapturedRun{.output = "what?"};

@@ -9,6 +9,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/model/shard_map.h"
+#include "common/model/stripe_versions.h"
 #include "ps_server/client/parameter_client.h"
 
 namespace monsoon {
@@ -89,17 +90,31 @@ class ShardTransfer : public ModelTransfer {
   }
 
   absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
-                     std::span<const float> parameters) override {
+                     const InitialValues& values) override {
+    ASSIGN_OR_RETURN(const ShardMap map, MapOf(location, layout));
     ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client, Connect(location, layout));
-    return client->Write(parameters);
+    ParameterClient::WriteOptions options;
+    if (values.map.has_value()) {
+      options.versions = VersionsOn(map, *values.map, values.versions);
+    }
+    RETURN_IF_ERROR(client->Write(values.parameters, options));
+    if (values.state.empty()) {
+      return absl::OkStatus();
+    }
+    options.slot = 1;
+    return client->Write(values.state, options);
   }
 
  private:
+  static absl::StatusOr<ShardMap> MapOf(const JobLocation& location,
+                                        const ParameterLayout& layout) {
+    return ShardMap::Create(layout.size(), static_cast<uint32_t>(location.address_size()),
+                            location.max_stripe_bytes());
+  }
+
   absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const JobLocation& location,
                                                            const ParameterLayout& layout) const {
-    ASSIGN_OR_RETURN(ShardMap map,
-                     ShardMap::Create(layout.size(), static_cast<uint32_t>(location.address_size()),
-                                      location.max_stripe_bytes()));
+    ASSIGN_OR_RETURN(ShardMap map, MapOf(location, layout));
     return ParameterClient::Create(
         {.job = location.job(),
          .job_term = location.job_term(),

@@ -1,15 +1,20 @@
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/checkpoint/stored_job.h"
 #include "common/config/diagnostics.h"
 #include "common/config/job.h"
 #include "common/json/json_writer.h"
 #include "common/model_file/model_file.h"
+#include "coordinator/cli/checkpoint_lookup.h"
+#include "coordinator/cli/checkpoint_text.h"
 #include "coordinator/cli/job_commands.h"
 #include "coordinator/cli/model_commands.h"
+#include "coordinator/cli/resume_source.h"
 
 namespace monsoon {
 namespace {
@@ -22,17 +27,37 @@ struct SubmitFlags {
   std::string name;
   std::vector<std::string> set;
   std::string init;
+  std::string resume;
   double timeout_s = 300;
 };
 
-void PrintSubmitted(const Invocation& call, bool json, const std::string& job, JobState state) {
+// What is submitted, and what it begins with.
+struct Submission {
+  Job job;
+  ParameterLayout layout;
+  std::optional<InitialValues> values;  // written by this client
+  std::optional<ResumePoint> resume;
+};
+
+void PrintSubmitted(const Invocation& call, bool json, const Submission& submission,
+                    const SubmitReply& reply) {
+  const std::string state = JobState_Name(reply.state());
+  const ResumePoint resume = submission.resume.value_or(ResumePoint());
   if (!json) {
-    call.Print(absl::StrCat("submitted ", job, ", state ", JobState_Name(state)));
+    call.Print(absl::StrCat("submitted ", reply.job(), ", state ", state));
+    if (submission.resume.has_value()) {
+      call.Print(absl::StrCat("resuming ", CheckpointName(resume), " as ", reply.job()));
+    }
     return;
   }
   JsonWriter writer;
-  writer.BeginObject().Member("schema_version", 1).Member("job", job);
-  call.Print(writer.Member("state", JobState_Name(state)).EndObject().text());
+  writer.BeginObject().Member("schema_version", 1).Member("job", reply.job());
+  writer.Member("state", state);
+  if (submission.resume.has_value()) {
+    writer.Member("resumed_job", resume.source_job());
+    writer.Member("resumed_generation", resume.generation());
+  }
+  call.Print(writer.EndObject().text());
 }
 
 // Waits until the shards hold the job's slices. The exit code when that will
@@ -70,19 +95,18 @@ std::optional<int> AwaitInitializing(const Invocation& call, JobClient* client,
 // Writes the parameters and starts the job. The exit code on failure; the job
 // has been cancelled then.
 std::optional<int> Initialize(const Invocation& call, JobClient* client, const std::string& job,
-                              const ParameterLayout& layout, std::span<const float> parameters,
-                              double timeout_s) {
+                              const Submission& submission, double timeout_s) {
   std::optional<int> code = AwaitInitializing(call, client, job, timeout_s);
   if (!code.has_value()) {
     absl::Status status;
     if (const absl::StatusOr<JobLocation> location = client->Locate(job); !location.ok()) {
       status = location.status();
-    } else if (location->layout_hash() != layout.Hash()) {
+    } else if (location->layout_hash() != submission.layout.Hash()) {
       status = absl::InternalError(absl::StrCat(job,
                                                 ": the coordinator lays the model out in "
                                                 "another way; are the versions the same?"));
     } else {
-      status = call.env().transfer->Write(*location, layout, parameters);
+      status = call.env().transfer->Write(*location, submission.layout, *submission.values);
     }
     if (status.ok()) {
       status = client->Start(job).status();
@@ -99,68 +123,114 @@ std::optional<int> Initialize(const Invocation& call, JobClient* client, const s
   return code;
 }
 
+// The checkpoint that --resume names; says on the standard error what was passed over.
+absl::StatusOr<LoadedCheckpoint> LoadResumed(const Invocation& call, const ClusterFlag& cluster,
+                                             const std::string& resume) {
+  ASSIGN_OR_RETURN(const CheckpointPlace place,
+                   CheckpointLookup(call.env(), &cluster).Find(resume));
+  std::vector<std::string> skipped;
+  ASSIGN_OR_RETURN(LoadedCheckpoint checkpoint, LoadFrom(call.env().storage, place, &skipped));
+  for (const std::string& line : skipped) {
+    call.Note(absl::StrCat("passed over: ", line));
+  }
+  return checkpoint;
+}
+
+// Reads the job and what it begins with, before anything of it exists: a file that does
+// not fit must not leave a job behind.
+absl::StatusOr<Submission> LoadSubmission(const Invocation& call, const ClusterFlag& cluster,
+                                          const SubmitFlags& flags) {
+  std::optional<LoadedCheckpoint> checkpoint;
+  if (!flags.resume.empty()) {
+    ASSIGN_OR_RETURN(checkpoint, LoadResumed(call, cluster, flags.resume));
+  }
+  Submission submission;
+  const LoadOptions options{.overrides = flags.set};
+  std::vector<Diagnostic> warnings;
+  absl::StatusOr<Job> job =
+      call.positional().empty()
+          ? LoadStoredJob(checkpoint->content, options, &warnings)
+          : LoadJob(call.positional()[0], options, /*diagnostics=*/nullptr, &warnings);
+  const absl::StatusOr<LoadedCluster> loaded = cluster.Load();
+  if (!job.ok() && !loaded.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(job.status().message(), "\n", loaded.status().message()));
+  }
+  RETURN_IF_ERROR(job.status());
+  RETURN_IF_ERROR(loaded.status());
+  submission.job = *std::move(job);
+  RETURN_IF_ERROR(ValidateJobOnCluster(submission.job, loaded->cluster));
+  for (const Diagnostic& warning : warnings) {
+    *call.env().err << FormatDiagnostic(warning, "warning") << "\n";
+  }
+  ASSIGN_OR_RETURN(submission.layout, ParameterLayout::Create(submission.job.model()));
+  if (checkpoint.has_value()) {
+    std::vector<std::string> notes;
+    ASSIGN_OR_RETURN(ResumeSource source, MakeResumeSource(*std::move(checkpoint), submission.job,
+                                                           submission.layout, &notes));
+    for (const std::string& note : notes) {
+      call.Note(note);
+    }
+    submission.values = std::move(source.values);
+    submission.resume = std::move(source.point);
+  } else if (!flags.init.empty()) {
+    ASSIGN_OR_RETURN(std::vector<float> parameters, ReadModelFile(submission.layout, flags.init));
+    submission.values = InitialValues{.parameters = std::move(parameters)};
+  }
+  return submission;
+}
+
 }  // namespace
 
 int RunSubmit(Invocation& call) {
   SubmitFlags flags;
-  ClusterFlag cluster(&call);
+  const ClusterFlag cluster(&call);
   call.flags().Add("watch", &flags.watch, "show the progress until the job ends");
   call.flags().Add("name", &flags.name, "the job's name, in place of the file's");
   call.flags().Add("set", &flags.set, "PATH=VALUE changes a field of the job; may be repeated");
-  call.flags().Add("init", &flags.init, "start from the parameters of this .npz file");
-  call.flags().Add("timeout", &flags.timeout_s, "seconds that --init waits for the shards");
+  call.flags().Add("init", &flags.init,
+                   "start from the parameters of this .npz or .safetensors file");
+  call.flags().Add("resume", &flags.resume,
+                   "go on from the newest checkpoint of this job, or in this folder; without a job "
+                   "file: as the job that it was");
+  call.flags().Add("timeout", &flags.timeout_s,
+                   "seconds that --init and --resume wait for the shards");
   call.flags().Add("json", &flags.json, "one JSON object on the standard output");
-  if (const std::optional<int> code = call.Parse(1, 1)) {
+  if (const std::optional<int> code = call.Parse(0, 1)) {
     return *code;
+  }
+  if (call.positional().empty() && flags.resume.empty()) {
+    return call.Usage("an argument is missing: coordinator submit JOB.textproto [flags]");
+  }
+  if (!flags.init.empty() && !flags.resume.empty()) {
+    return call.Usage("--init and --resume exclude each other: a job begins with one of them");
   }
   if (!flags.name.empty()) {
     flags.set.push_back(absl::StrCat("name=\"", flags.name, "\""));
   }
-  std::vector<Diagnostic> warnings;
-  absl::StatusOr<Job> job =
-      LoadJob(call.positional()[0], {.overrides = flags.set}, /*diagnostics=*/nullptr, &warnings);
-  const absl::StatusOr<LoadedCluster> loaded = cluster.Load();
-  for (const absl::Status& status : {job.status(), loaded.status()}) {
-    if (!status.ok()) {
-      call.Fail(status);
-      return kExitUsage;
-    }
-  }
-  if (const absl::Status status = ValidateJobOnCluster(*job, loaded->cluster); !status.ok()) {
-    return call.Fail(status);
-  }
-  for (const Diagnostic& warning : warnings) {
-    *call.env().err << FormatDiagnostic(warning, "warning") << "\n";
-  }
-  const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job->model());
-  if (!layout.ok()) {
-    return call.Fail(layout.status());
-  }
-  // Before the job exists: a file that does not fit must not leave one behind.
-  std::vector<float> parameters;
-  if (!flags.init.empty()) {
-    absl::StatusOr<std::vector<float>> read = ReadModelFile(*layout, flags.init);
-    if (!read.ok()) {
-      call.Fail(read.status());
-      return kExitUsage;
-    }
-    parameters = *std::move(read);
+  absl::StatusOr<Submission> submission = LoadSubmission(call, cluster, flags);
+  if (!submission.ok()) {
+    const int code = call.Fail(submission.status());
+    return absl::IsDataLoss(submission.status()) && !flags.resume.empty() ? code : kExitUsage;
   }
   const absl::StatusOr<std::unique_ptr<JobClient>> client = cluster.Connect();
   if (!client.ok()) {
     return call.Fail(client.status());
   }
   SubmitRequest request;
-  *request.mutable_job() = *std::move(job);
-  request.set_init(!flags.init.empty());
+  *request.mutable_job() = submission->job;
+  request.set_init(submission->values.has_value());
+  if (submission->resume.has_value()) {
+    *request.mutable_resume() = *submission->resume;
+  }
   const absl::StatusOr<SubmitReply> reply = (*client)->Submit(request);
   if (!reply.ok()) {
     return call.Fail(reply.status());
   }
-  PrintSubmitted(call, flags.json, reply->job(), reply->state());
+  PrintSubmitted(call, flags.json, *submission, *reply);
   if (request.init()) {
     if (const std::optional<int> code =
-            Initialize(call, client->get(), reply->job(), *layout, parameters, flags.timeout_s)) {
+            Initialize(call, client->get(), reply->job(), *submission, flags.timeout_s)) {
       return *code;
     }
   }

@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/config/host_check.h"
+#include "common/config/state_dir.h"
+#include "common/storage/storage.h"
 #include "coordinator/cli/shard_transfer.h"
 
 namespace monsoon {
@@ -107,6 +109,8 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.self_path = SelfPath();
   environment_.argv0 = Absolute(argv0);
   environment_.default_cluster = Variable("MONSOON_CLUSTER");
+  environment_.variable = &SystemEnvironmentVariable;
+  environment_.storage = PosixStorage();
   environment_.connect = &JobClient::Create;
   environment_.host_check = [](const std::string& host) {
     return CheckHostIsKnown(host, kHostLookUp);

@@ -1,0 +1,282 @@
+#include "coordinator/cli/checkpoint_report.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/json/json_writer.h"
+#include "coordinator/cli/checkpoint_text.h"
+
+namespace monsoon {
+namespace {
+
+// Reads a part whole. What of it is of use to all goes to `report`.
+PartReport ReadPart(const Storage* storage, const std::string& path, GenerationReport* generation,
+                    CheckpointReport* report) {
+  PartReport part{.path = path};
+  const absl::StatusOr<std::unique_ptr<PartReader>> reader = PartReader::Open(storage, path);
+  if (!reader.ok()) {
+    part.status = reader.status();
+    return part;
+  }
+  part.manifest = (*reader)->manifest();
+  part.shard = part.manifest->shard();
+  generation->generation = part.manifest->generation();
+  generation->shards = part.manifest->shards();
+  ShardCheckpoint content = (*reader)->content();
+  for (const StripeRecord& stripe : content.stripe()) {
+    part.version_max = std::max(part.version_max, stripe.version());
+  }
+  part.version_min = part.version_max;
+  for (const StripeRecord& stripe : content.stripe()) {
+    part.version_min = std::min(part.version_min, stripe.version());
+  }
+  content.clear_stripe();
+  if (!report->content.has_value()) {
+    report->content = content;
+    report->manifest = part.manifest;
+    report->layout = (*reader)->layout();
+  }
+  if (!generation->content.has_value()) {
+    generation->content = std::move(content);
+  }
+  part.status = (*reader)->Verify();
+  return part;
+}
+
+std::string ShardList(const std::vector<uint32_t>& shards) {
+  return absl::StrJoin(
+      shards, ", ", [](std::string* out, uint32_t shard) { absl::StrAppend(out, "ps/", shard); });
+}
+
+absl::Duration AgeOf(const ShardCheckpoint& content, absl::Time now) {
+  return now - absl::FromUnixMillis(content.context().ordered_ms());
+}
+
+void AddPart(const PartReport& part, JsonWriter* json) {
+  json->BeginObject().Member("shard", part.shard).Member("manifest", part.path);
+  json->Member("ok", part.status.ok());
+  json->Key("error");
+  part.status.ok() ? json->Null() : json->Value(std::string(part.status.message()));
+  const auto number = [&](absl::string_view key, uint64_t value) {
+    json->Key(key);
+    part.manifest.has_value() ? json->Value(value) : json->Null();
+  };
+  const CheckpointManifest manifest = part.manifest.value_or(CheckpointManifest());
+  number("bytes", manifest.bytes());
+  number("epoch", manifest.shard_epoch());
+  number("parent_epoch", manifest.parent_epoch());
+  number("parent_generation", manifest.parent_generation());
+  number("written_ms", static_cast<uint64_t>(manifest.written_ms()));
+  number("version_min", part.version_min);
+  number("version_max", part.version_max);
+  json->EndObject();
+}
+
+// How far the job had come, and why the generation was made.
+void AddContext(const std::optional<ShardCheckpoint>& content, JsonWriter* json) {
+  json->Key("context");
+  if (!content.has_value()) {
+    json->Null();
+    return;
+  }
+  const CheckpointContext& context = content->context();
+  json->BeginObject().Member("reason", context.reason()).Member("ordered_ms", context.ordered_ms());
+  json->Member("elapsed_s", context.elapsed_s()).Member("final", context.final());
+  json->Member("epoch", EpochsOf(context.downpour())).Member("steps", context.downpour().steps());
+  json->Member("examples", context.downpour().examples_done());
+  json->Member("iterations", context.iterations()).EndObject();
+}
+
+void AddGeneration(const GenerationReport& generation, absl::Time now, JsonWriter* json) {
+  json->BeginObject().Member("generation", generation.generation);
+  json->Member("shards", generation.shards).Member("complete", generation.complete());
+  json->Member("ok", generation.good()).Member("bytes", generation.bytes());
+  json->Key("age_s");
+  generation.content.has_value()
+      ? json->Value(absl::ToDoubleSeconds(AgeOf(*generation.content, now)))
+      : json->Null();
+  json->Key("missing").BeginArray();
+  for (const uint32_t shard : generation.missing) {
+    json->Value(shard);
+  }
+  json->EndArray();
+  AddContext(generation.content, json);
+  json->Key("parts").BeginArray();
+  for (const PartReport& part : generation.parts) {
+    AddPart(part, json);
+  }
+  json->EndArray().EndObject();
+}
+
+void AddModel(const CheckpointReport& report, JsonWriter* json) {
+  if (!report.layout.has_value()) {
+    json->Key("model").Null();
+    return;
+  }
+  json->Key("model").BeginObject();
+  json->Member("name", report.content->create().model().name());
+  json->Member("parameters", report.layout->parameters());
+  json->Member("layout_hash", absl::StrFormat("%016x", report.layout->Hash()));
+  json->Key("tensors").BeginArray();
+  for (const TensorInfo& tensor : report.layout->tensors()) {
+    json->BeginObject().Member("name", tensor.name).Key("shape").BeginArray();
+    for (const uint32_t length : tensor.shape) {
+      json->Value(length);
+    }
+    json->EndArray().EndObject();
+  }
+  json->EndArray().EndObject();
+}
+
+void AppendPart(const PartReport& part, uint32_t shards, std::string* text) {
+  absl::StrAppendFormat(text, "  ps/%d of %d  %s", part.shard, shards,
+                        part.status.ok() ? "good" : "BAD");
+  if (part.manifest.has_value()) {
+    absl::StrAppend(text, ", ", SizeText(part.manifest->bytes()), ", versions ", part.version_min,
+                    " to ", part.version_max, ", epoch ", part.manifest->shard_epoch());
+    if (part.manifest->parent_epoch() != 0) {
+      absl::StrAppend(text, " (from generation ", part.manifest->parent_generation(), " of epoch ",
+                      part.manifest->parent_epoch(), ")");
+    }
+  }
+  absl::StrAppend(text, "\n");
+  if (!part.status.ok()) {
+    absl::StrAppend(text, "    ", part.status.message(), "\n");
+  }
+}
+
+void AppendGeneration(const GenerationReport& generation, absl::Time now, std::string* text) {
+  absl::StrAppend(text, "generation ", generation.generation, "  ",
+                  !generation.good()      ? "BAD"
+                  : generation.complete() ? "complete, all checksums hold"
+                                          : "not complete, its checksums hold");
+  if (!generation.complete()) {
+    absl::StrAppend(text, "; missing: the parts of ", ShardList(generation.missing));
+  }
+  if (generation.content.has_value()) {
+    const CheckpointContext& context = generation.content->context();
+    absl::StrAppend(text, "\n  ", ProgressText(context), ", ", SizeText(generation.bytes()),
+                    ", made ", AgeText(AgeOf(*generation.content, now)),
+                    " ago: ", context.reason());
+  }
+  absl::StrAppend(text, "\n");
+  for (const PartReport& part : generation.parts) {
+    AppendPart(part, generation.shards, text);
+  }
+}
+
+}  // namespace
+
+bool GenerationReport::good() const {
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const PartReport& part) { return part.status.ok(); });
+}
+
+uint64_t GenerationReport::bytes() const {
+  uint64_t sum = 0;
+  for (const PartReport& part : parts) {
+    sum += part.manifest.has_value() ? part.manifest->bytes() : 0;
+  }
+  return sum;
+}
+
+absl::Status CheckpointReport::status() const {
+  absl::Status newer_format;
+  for (const GenerationReport& generation : generations) {
+    for (const PartReport& part : generation.parts) {
+      if (absl::IsFailedPrecondition(part.status)) {
+        newer_format.Update(part.status);
+      } else if (!part.status.ok()) {
+        return absl::DataLossError(part.status.message());
+      }
+    }
+  }
+  return newer_format;
+}
+
+absl::StatusOr<CheckpointReport> ReadCheckpoint(const Storage* storage,
+                                                const CheckpointPlace& place) {
+  CheckpointReport report{.folder = place.folder};
+  if (!place.manifest.empty()) {
+    GenerationReport generation;
+    generation.parts.push_back(ReadPart(storage, place.manifest, &generation, &report));
+    report.generations.push_back(std::move(generation));
+    return report;
+  }
+  ASSIGN_OR_RETURN(const std::vector<GenerationParts> generations,
+                   ListGenerations(storage, place.folder));
+  for (const GenerationParts& parts : generations) {
+    GenerationReport generation{.generation = parts.generation, .shards = parts.shards};
+    for (uint32_t shard = 0; shard < parts.manifest.size(); ++shard) {
+      const std::string& path = parts.manifest[shard];
+      if (path.empty()) {
+        generation.missing.push_back(shard);
+        continue;
+      }
+      PartReport part = ReadPart(storage, path, &generation, &report);
+      part.shard = shard;
+      if (!part.status.ok() && !storage->Open(path).ok()) {
+        continue;  // deleted while it was read: a newer generation is there
+      }
+      generation.parts.push_back(std::move(part));
+    }
+    if (!generation.parts.empty()) {
+      report.generations.push_back(std::move(generation));
+    }
+  }
+  return report.generations.empty()
+             ? absl::NotFoundError(absl::StrCat(place.folder, " has no part of a checkpoint"))
+             : absl::StatusOr<CheckpointReport>(std::move(report));
+}
+
+std::string CheckpointJson(const CheckpointReport& report, absl::Time now) {
+  JsonWriter json;
+  json.BeginObject().Member("schema_version", 1);
+  const bool known = report.manifest.has_value();
+  json.Key("job");
+  known ? json.Value(report.manifest->job()) : json.Null();
+  json.Key("job_term");
+  known ? json.Value(report.manifest->job_term()) : json.Null();
+  json.Member("folder", report.folder).Member("ok", report.status().ok());
+  AddModel(report, &json);
+  json.Key("optimizer");
+  known ? json.Value(OptimizerName(report.content->create().optimizer())) : json.Null();
+  json.Key("state_slots");
+  known ? json.Value(report.content->state_slots()) : json.Null();
+  json.Key("generations").BeginArray();
+  for (const GenerationReport& generation : report.generations) {
+    AddGeneration(generation, now, &json);
+  }
+  return json.EndArray().EndObject().text();
+}
+
+std::string CheckpointReportText(const CheckpointReport& report, absl::Time now) {
+  std::string text;
+  if (report.manifest.has_value()) {
+    absl::StrAppend(&text, "job          ", report.manifest->job(), ", submitted in term ",
+                    report.manifest->job_term(), "\n");
+  }
+  absl::StrAppend(&text, "folder       ", report.folder, "\n");
+  if (report.layout.has_value()) {
+    const ShardCheckpoint& content = *report.content;
+    absl::StrAppend(&text, "model        ", content.create().model().name(), ": ",
+                    report.layout->tensors().size(), " tensors, ", report.layout->parameters(),
+                    " parameters\n");
+    for (const TensorInfo& tensor : report.layout->tensors()) {
+      absl::StrAppend(&text, "  ", tensor.name, " (", absl::StrJoin(tensor.shape, ", "), ")\n");
+    }
+    absl::StrAppend(&text, "optimizer    ", OptimizerName(content.create().optimizer()), ", ",
+                    content.state_slots(), " floats of state for each parameter\n");
+  }
+  for (const GenerationReport& generation : report.generations) {
+    AppendGeneration(generation, now, &text);
+  }
+  return text;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,127 @@
+// Export from the disk, and in both formats; from the cluster: cli_test.
+#include <unistd.h>
+
+#include "common/model_file/model_file.h"
+#include "coordinator/cli/checkpoint_fixture.h"
+#include "gmock/gmock.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ExportTest : public CheckpointCliTest {
+ protected:
+  std::vector<float> Exported(const std::string& path) const {
+    const absl::StatusOr<std::vector<float>> read = ReadModelFile(layout_, path);
+    EXPECT_OK(read.status());
+    return read.ok() ? *read : std::vector<float>();
+  }
+  static constexpr char kTaken[] =
+      "coordinator: taken from the checkpoint in /state/jobs/tiny-1@1000: tiny-1 generation 2 "
+      "(epoch 1.5, 12 steps), made 90 s ago: every 10 s\n";
+};
+
+TEST_F(ExportTest, TheClustersAnswerComesFirst) {
+  Keep({});
+  const ParameterLayout layout = Layout();
+  cli_.transfer.parameters = Parameters(500);
+  for (const std::string suffix : {"npz", "safetensors"}) {
+    const std::string out = folder_ + "/m." + suffix;
+    EXPECT_EQ(Run({"export", "tiny-1", "--out=" + out, "--format=" + suffix}), 0);
+    EXPECT_EQ(Exported(out), Parameters(500));
+    EXPECT_EQ(cli_.err(), "");
+    EXPECT_EQ(cli_.out(), out + ": tiny-1, 2 tensors, 8 parameters\n");
+  }
+}
+
+TEST_F(ExportTest, WithoutTheClusterTheNewestGoodGenerationIsTaken) {
+  Keep({.generation = 1, .first = 10});
+  Keep({.generation = 2, .first = 20});
+  Keep({.generation = 3, .first = 30});
+  Keep({.generation = 4, .first = 40, .without = 0});
+  cli_.storage.CorruptByte(Part({.generation = 3}, 1, "safetensors"), 20, 1);
+  const auto expect = [&](const std::string& why) {
+    EXPECT_EQ(Run({"export", "tiny-1", "--out=" + model_}), 0) << cli_.err();
+    EXPECT_EQ(Exported(model_), Parameters(20));
+    EXPECT_THAT(cli_.err(),
+                AllOf(HasSubstr(why), HasSubstr(kTaken), HasSubstr("passed over: generation 4"),
+                      HasSubstr("passed over: generation 3"),
+                      HasSubstr(Part({.generation = 3}, 1, "safetensors")),
+                      Not(HasSubstr("passed over: generation 1"))));
+    ASSERT_EQ(unlink(model_.c_str()), 0);
+  };
+  cli_.coordinator.down = kDown;
+  expect("coordinator at unix-abstract:c not reached");
+  cli_.coordinator.down = absl::OkStatus();
+  cli_.coordinator.locate_error = absl::NotFoundError("no job \"tiny-1\"");
+  expect("no job \"tiny-1\"");
+  cli_.coordinator.locate_error = absl::FailedPreconditionError("job tiny-1 has lost parameters");
+  expect("has lost parameters");
+  cli_.coordinator.locate_error = absl::OkStatus();
+  Layout();
+  cli_.transfer.status = absl::UnavailableError("ps/0 has been started anew");
+  expect("ps/0 has been started anew");
+}
+
+TEST_F(ExportTest, LatestIsTheJobWrittenLast) {
+  Keep({.job = "old-1", .term = 1, .first = 5});
+  Keep({.term = 7, .first = 9});
+  cli_.coordinator.down = kDown;
+  EXPECT_EQ(Run({"export", "latest", "--out=" + model_, "--json"}), 0);
+  EXPECT_EQ(cli_.out(), absl::StrCat(R"({"schema_version":1,"job":"tiny-1","out":")", model_,
+                                     R"(","tensors":2,"parameters":8,"checkpoint":")",
+                                     Folder({.term = 7}), R"(","generation":1})", "\n"));
+  EXPECT_EQ(Exported(model_), Parameters(9));
+}
+
+TEST_F(ExportTest, WhereNeitherHasItBothAreNamed) {
+  cli_.coordinator.down = kDown;
+  EXPECT_EQ(Run({"export", "tiny-1", "--out=" + model_}), 3);
+  EXPECT_EQ(cli_.err(),
+            absl::StrCat("coordinator export: coordinator at unix-abstract:c not reached; on the "
+                         "disk: there is no checkpoint of any job in /state/jobs; is the cluster "
+                         "up? start it: coordinator up --cluster=",
+                         cluster_, "\n"));
+  cli_.coordinator.down = absl::OkStatus();
+  cli_.coordinator.locate_error = absl::NotFoundError("no job \"tiny-1\"");
+  EXPECT_EQ(Run({"export", "tiny-1", "--out=" + model_}), 2);
+  Keep({});
+  for (const uint32_t shard : {0, 1}) {
+    cli_.storage.CorruptByte(Part({}, shard, "safetensors"), 20, 1);
+  }
+  EXPECT_EQ(Run({"export", "tiny-1", "--out=" + model_}), 5);
+  EXPECT_THAT(cli_.err(), AllOf(HasSubstr("no job \"tiny-1\""), HasSubstr(Folder()),
+                                HasSubstr(Part({}, 0, "safetensors"))));
+  EXPECT_NE(access(model_.c_str(), F_OK), 0);
+}
+
+TEST_F(ExportTest, FromAsksTheDiskAlone) {
+  Keep({.generation = 1, .first = 10});
+  Keep({.generation = 2, .first = 20});
+  const auto expect = [&](std::vector<std::string> args, double first) {
+    args.insert(args.begin(), "export");
+    args.push_back("--out=" + model_);
+    EXPECT_EQ(Run(args), 0) << cli_.err();
+    EXPECT_EQ(Exported(model_), Parameters(first));
+  };
+  expect({"tiny-1", "--from=/state"}, 20);
+  expect({"latest", "--from=/state"}, 20);
+  EXPECT_EQ(cli_.err(), kTaken);
+  expect({"--from=" + Folder()}, 20);
+  expect({"tiny-1", "--from=" + Folder()}, 20);
+  expect({"--from=" + Part({.generation = 1}, 1, "manifest")}, 10);
+  EXPECT_TRUE(cli_.coordinator.calls.empty());
+  EXPECT_EQ(Run({"export", "lenet-1", "--from=" + Folder(), "--out=" + model_}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("is the folder of tiny-1, not of lenet-1"));
+  EXPECT_EQ(Run({"export", "--from=/state", "--out=" + model_}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("name one of its jobs"));
+  EXPECT_EQ(Run({"export", "--from=/none", "--out=" + model_}), 2);
+  EXPECT_EQ(Run({"export", "--out=" + model_}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("an argument is missing"));
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,156 @@
+// submit --resume.
+#include "absl/strings/str_replace.h"
+#include "coordinator/cli/checkpoint_fixture.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/util/message_differencer.h"
+
+namespace monsoon {
+namespace {
+
+using ::google::protobuf::util::MessageDifferencer;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class ResumeTest : public CheckpointCliTest {
+ protected:
+  void SetUp() override {
+    CheckpointCliTest::SetUp();
+    cli_.coordinator.descriptions = {Description(INITIALIZING)};
+    Layout();
+  }
+  const SubmitRequest& Submitted() const { return cli_.coordinator.submitted.back(); }
+  // The job file of the fixture, with the checkpoint's optimizer.
+  std::string JobFile(const std::string& name,
+                      const std::vector<std::pair<std::string, std::string>>& changes) {
+    std::string text = absl::StrReplaceAll(kJob, {{"sgd { rate: 0.1 }", "adagrad { rate: 0.1 }"}});
+    for (const auto& [from, to] : changes) {
+      text = absl::StrReplaceAll(text, {{from, to}});
+    }
+    return Write(name, text);
+  }
+};
+
+TEST_F(ResumeTest, GoesOnAsTheJobThatItWas) {
+  Keep({.generation = 1, .first = 10});
+  Keep({.generation = 2, .steps = 24, .first = 20});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_EQ(cli_.out(),
+            "submitted tiny-1, state PENDING\n"
+            "resuming tiny-1 generation 2 (epoch 1.5, 24 steps) as tiny-1\n");
+  EXPECT_EQ(cli_.err(), "");
+  EXPECT_TRUE(MessageDifferencer::Equals(Submitted().job(), stored_))
+      << Submitted().job().DebugString();
+  EXPECT_TRUE(Submitted().init());
+  EXPECT_EQ(Submitted().resume().source_job(), "tiny-1");
+  EXPECT_EQ(Submitted().resume().generation(), 2u);
+  EXPECT_EQ(Submitted().resume().context().downpour().steps(), 24u);
+  const InitialValues& written = cli_.transfer.written;
+  EXPECT_EQ(written.parameters, Parameters(20));
+  EXPECT_EQ(written.state, Parameters(120));
+  ASSERT_TRUE(written.map.has_value());
+  EXPECT_EQ(written.map->shards(), 2u);
+  EXPECT_THAT(written.versions, ElementsAre(ElementsAre(2), ElementsAre(12)));
+  EXPECT_EQ(cli_.coordinator.calls.back(), "Start tiny-1");
+}
+
+TEST_F(ResumeTest, SetAndNameChangeTheJob) {
+  Keep({.first = 20});
+  EXPECT_EQ(
+      Run({"submit", "--resume=" + Folder(), "--set=stop.epochs=20", "--name=more", "--json"}), 0);
+  EXPECT_EQ(cli_.out(),
+            "{\"schema_version\":1,\"job\":\"more-1\",\"state\":\"PENDING\","
+            "\"resumed_job\":\"tiny-1\",\"resumed_generation\":1}\n");
+  EXPECT_EQ(Submitted().job().stop().epochs(), 20);
+  EXPECT_EQ(Submitted().job().name(), "more");
+  EXPECT_EQ(Run({"submit", "--resume=latest", "--set=batch_sise=3"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("batch_size"));
+  EXPECT_EQ(cli_.coordinator.submitted.size(), 1u);
+}
+
+TEST_F(ResumeTest, AJobFileMayTakeThePlaceOfTheStoredJob) {
+  Keep({.has_job = false});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("name a job file"));
+  const std::string file = JobFile("next.textproto", {{"batch_size: 8", "batch_size: 16"}});
+  EXPECT_EQ(Run({"submit", file, "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_EQ(Submitted().job().name(), "next");
+  EXPECT_EQ(Submitted().job().batch_size(), 16u);
+  EXPECT_EQ(cli_.transfer.written.state, Parameters(101));
+}
+
+TEST_F(ResumeTest, AnotherLayoutIsRefusedByItsFirstTensor) {
+  Keep({});
+  const std::string wide = JobFile("wide.textproto", {{"units: 2", "units: 4"}});
+  EXPECT_EQ(Run({"submit", wide, "--resume=tiny-1"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("the new job cannot go on from tiny-1: a/weight is (2, 3) in "
+                                    "tiny-1, but (4, 3) in the new job"));
+  EXPECT_TRUE(cli_.coordinator.calls.empty());
+  // The same tensors, used otherwise: the user is told.
+  const std::string other =
+      JobFile("other.textproto",
+              {{"dense { units: 2 }\n    }", "dense { units: 2 }\n    }\n    layer { relu {} }"}});
+  ASSERT_OK_AND_ASSIGN(const Job loaded, LoadJob(other));
+  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(loaded.model()));
+  cli_.coordinator.location.set_layout_hash(layout.Hash());
+  EXPECT_EQ(Run({"submit", other, "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.err(), HasSubstr("its layers compute otherwise"));
+}
+
+TEST_F(ResumeTest, AnotherOptimizerBeginsAnewAndSaysSo) {
+  Keep({.first = 3});
+  EXPECT_EQ(Run({"submit", job_, "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.err(), HasSubstr("tiny-1 was trained with adagrad, the new job with sgd: the "
+                                    "optimizer's state begins anew"));
+  EXPECT_EQ(cli_.transfer.written.parameters, Parameters(3));
+  EXPECT_TRUE(cli_.transfer.written.state.empty());
+  EXPECT_THAT(cli_.transfer.written.versions, ElementsAre(ElementsAre(1), ElementsAre(11)));
+}
+
+TEST_F(ResumeTest, AStopThatIsReachedIsSaid) {
+  Keep({.steps = 24});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stop={ epochs: 1.5 }"}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr("tiny-1 is at its stop already (epoch 1.5, 24 steps): the new "
+                                    "job will not train; raise it, as in --set=stop.epochs=3\n"));
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stop={ steps: 24 }"}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr("--set=stop.steps=48\n"));
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stop={ seconds: 20 }"}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr("--set=stop.seconds=40\n"));
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stop={ epochs: 1.75 steps: 25 seconds: 21 }"}),
+            0);
+  EXPECT_EQ(cli_.err(), "");
+}
+
+TEST_F(ResumeTest, TheNewestGoodGenerationOrTheOneThatIsNamed) {
+  Keep({.generation = 1, .first = 10});
+  Keep({.generation = 2, .first = 20});
+  Keep({.generation = 3, .first = 30});
+  cli_.storage.CorruptByte(Part({.generation = 3}, 0, "safetensors"), 20, 1);
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 0);
+  EXPECT_THAT(cli_.err(), AllOf(StartsWith("coordinator: passed over: generation 3"),
+                                HasSubstr(Part({.generation = 3}, 0, "safetensors"))));
+  EXPECT_EQ(cli_.transfer.written.parameters, Parameters(20));
+  EXPECT_EQ(Run({"submit", "--resume=" + Part({.generation = 1}, 0, "manifest")}), 0);
+  EXPECT_EQ(cli_.transfer.written.parameters, Parameters(10));
+  EXPECT_EQ(Run({"submit", "--resume=" + Part({.generation = 3}, 0, "manifest")}), 5);
+  EXPECT_THAT(cli_.err(), HasSubstr(Part({.generation = 3}, 0, "safetensors")));
+}
+
+TEST_F(ResumeTest, MistakesLeaveNoJobBehind) {
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("there is no checkpoint of any job in /state/jobs"));
+  Keep({});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--init=" + model_}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("--init and --resume exclude each other"));
+  EXPECT_EQ(Run({"submit"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("an argument is missing"));
+  EXPECT_TRUE(cli_.coordinator.calls.empty());
+  cli_.transfer.status = absl::UnavailableError("ps/0 does not answer");
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 3);
+  EXPECT_EQ(cli_.coordinator.calls.back(), "Cancel tiny-1");
+}
+
+}  // namespace
+}  // namespace monsoon
