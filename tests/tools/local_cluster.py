@@ -57,6 +57,11 @@ class LocalCluster:
         self._up = None
 
     def __enter__(self):
+        self.start()
+        return self
+
+    def start(self):
+        """Returns when the cluster answers. Once, and again after each stop()."""
         with open(self.log_path, "w") as log:
             # A killed script leaves no cluster behind.
             self._up = subprocess.Popen(
@@ -69,11 +74,12 @@ class LocalCluster:
             if self._up.poll() is not None:
                 raise RuntimeError(f"coordinator up ended:\n{self.log_path.read_text()}")
             if self.command("jobs", "--json", check=False).returncode == 0:
-                return self
+                return
             time.sleep(0.1)
         raise RuntimeError(f"the cluster did not come up:\n{self.log_path.read_text()}")
 
-    def __exit__(self, *unused):
+    def stop(self):
+        """Ends `up` in order. What it has kept on the disk stays until the block is left."""
         if self._up.poll() is None:
             self._up.send_signal(signal.SIGTERM)
             try:
@@ -81,6 +87,9 @@ class LocalCluster:
             except subprocess.TimeoutExpired:
                 self._up.kill()
                 self._up.wait()
+
+    def __exit__(self, *unused):
+        self.stop()
         self._directory.cleanup()
 
     def command(self, verb, *arguments, check=True, timeout=None):
@@ -94,17 +103,19 @@ class LocalCluster:
                                f"{result.stderr}\n{self.log_path.read_text()[-4000:]}")
         return result
 
-    def submit(self, job, settings=None):
+    def submit(self, job, settings=None, flags=()):
+        """`job` is a job file; None with a --resume among the flags."""
         overrides = [f"--set={path}={value}" for path, value in (settings or {}).items()]
+        files = [] if job is None else [str(job)]
         return json.loads(
-            self.command("submit", str(job), "--json", *overrides).stdout)["job"]
+            self.command("submit", *files, "--json", *overrides, *flags).stdout)["job"]
 
     def describe(self, job):
         return json.loads(self.command("describe", job, "--json").stdout)
 
-    def run(self, job, settings=None, timeout=3600):
+    def run(self, job, settings=None, timeout=3600, flags=()):
         """Submits a job, waits for its end, returns its description."""
-        name = self.submit(job, settings)
+        name = self.submit(job, settings, flags)
         self.command("watch", name, check=False, timeout=timeout)
         description = self.describe(name)
         if description["state"] != "SUCCEEDED":
