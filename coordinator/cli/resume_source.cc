@@ -13,26 +13,19 @@ namespace {
 // Epochs are sums of shares of blocks.
 constexpr double kRounding = 1e-9;
 
-// What to write to train on, if Downpour SGD, or the minimiser where there is none, is
-// at its end already; else "".
-std::string HowToGoOn(const Job& job, const CheckpointContext& context) {
-  if (!job.has_downpour()) {
-    const uint32_t most = job.sandblaster().max_iterations();
-    return context.iterations() > 0 && most > 0 && context.iterations() >= most
-               ? absl::StrCat("--set=sandblaster.max_iterations=", 2 * most)
-               : "";
+// What to write to train on, if Downpour SGD is at its end already and nothing comes
+// after it; else "". Seconds begin anew.
+std::string HowToGoOn(const Job& job, const DownpourProgress& progress) {
+  if (!job.has_downpour() || job.has_sandblaster()) {
+    return "";
   }
   const Stop& stop = job.stop();
-  if (stop.epochs() > 0 && EpochsOf(context.downpour()) >= stop.epochs() - kRounding) {
+  if (stop.epochs() > 0 && EpochsOf(progress) >= stop.epochs() - kRounding) {
     return absl::StrFormat("--set=stop.epochs=%g", 2 * stop.epochs());
   }
-  if (stop.steps() > 0 && context.downpour().steps() >= stop.steps()) {
-    return absl::StrCat("--set=stop.steps=", 2 * stop.steps());
-  }
-  if (stop.seconds() > 0 && context.elapsed_s() >= stop.seconds()) {
-    return absl::StrFormat("--set=stop.seconds=%g", 2 * stop.seconds());
-  }
-  return "";
+  return stop.steps() > 0 && progress.steps() >= stop.steps()
+             ? absl::StrCat("--set=stop.steps=", 2 * stop.steps())
+             : "";
 }
 
 }  // namespace
@@ -48,8 +41,10 @@ absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const
         absl::StrCat("the new job cannot go on from ", source, ": ", difference));
   }
   if (checkpoint.layout.Hash() != layout.Hash()) {
-    notes->push_back(absl::StrCat("the new job has the tensors of ", source,
-                                  ", but its layers compute otherwise"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the new job cannot go on from ", source,
+        ": it has the same tensors, but other layers, or other settings of them; to begin with "
+        "its parameters, export them and submit --init=FILE"));
   }
   ResumeSource resume;
   const CheckpointContext& context = checkpoint.content.context();
@@ -61,7 +56,7 @@ absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const
     notes->push_back(absl::StrCat(source, " was trained with ", had, ", the new job with ", has,
                                   ": the optimizer's state begins anew"));
   }
-  const std::string go_on = HowToGoOn(job, context);
+  const std::string go_on = HowToGoOn(job, context.downpour());
   if (!go_on.empty()) {
     notes->push_back(absl::StrCat(source, " is at its stop already (", ProgressText(context),
                                   "): the new job will not train; raise it, as in ", go_on));

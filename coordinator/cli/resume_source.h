@@ -23,10 +23,10 @@ struct ResumeSource {
 };
 
 // Takes parameters, optimizer state and versions out of `checkpoint` for `job`, whose
-// layout is `layout`. InvalidArgument names the first tensor that differs. Where the
-// job has an optimizer of another kind the state stays behind, so that it begins anew.
-// `notes` gets a line for that and for all else that the user should know: another
-// computation with the same tensors, and a stop that is reached already.
+// layout is `layout`. InvalidArgument names the first tensor that differs, or says that
+// only layers without tensors do. Where the job has an optimizer of another kind the
+// state stays behind, so that it begins anew. `notes` gets a line for that, and for a
+// stop that is reached already.
 absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const Job& job,
                                               const ParameterLayout& layout,
                                               std::vector<std::string>* notes);
