@@ -202,11 +202,11 @@ TEST_F(ModelFileTest, HalfPrecisionIsRefusedByName) {
   bytes[1] = static_cast<char>(header.size() >> 8);
   const std::string path = folder_ + "/half.safetensors";
   std::ofstream(path, std::ios::binary) << bytes << header << std::string(64, '\0');
-  EXPECT_THAT(
-      ReadModelFile(TinyLayout(), path).status(),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("tensor a/weight is BF16, it must be F32"),
-                     HasSubstr("tensor a/bias is F16, it must be F32"), Not(HasSubstr("b/")))));
+  EXPECT_THAT(ReadModelFile(TinyLayout(), path).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("tensor a/weight is BF16, it must be F32"),
+                             HasSubstr("tensor a/bias is F16, it must be F32"),
+                             Not(HasSubstr("tensor b/")))));
 }
 
 TEST_F(ModelFileTest, WhatIsNoModelIsNamed) {
