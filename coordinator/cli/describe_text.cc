@@ -169,7 +169,7 @@ void AppendEvents(const JobDescription& job, std::string* text) {
   absl::StrAppend(text, "\nevents\n");
   for (int i = first; i < job.event_size(); ++i) {
     const JobDescription::Event& event = job.event(i);
-    absl::StrAppendFormat(text, "%8.1f s  %-15s  %-9s  %s\n", event.elapsed_s(), event.kind(),
+    absl::StrAppendFormat(text, "%8.1f s  %-17s  %-9s  %s\n", event.elapsed_s(), event.kind(),
                           event.task(), event.text());
   }
 }
