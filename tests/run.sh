@@ -172,6 +172,7 @@ MONSOON_DOCS_BAZEL_OPTIONS="--disk_cache=$cache --jobs=$jobs --symlink_prefix=$l
   run_check docs /usr/bin/python3 tests/docs/run_blocks.py --bin="$bin" \
   --bazel="bazel ${bazel_startup[*]}"
 run_check selftest /usr/bin/python3 tests/docs/run_blocks_selftest.py
+run_check kept /usr/bin/python3 tests/cluster/kept_models.py --bin="$bin"
 end
 
 clang_configs=(--config=asan)
