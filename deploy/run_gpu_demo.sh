@@ -40,6 +40,8 @@ coordinator="$bin/coordinator"
 [[ -x "$coordinator" && ! -d "$coordinator" ]] || coordinator="$bin/coordinator/coordinator"
 
 work="$(mktemp -d "${TMPDIR:-/tmp}/monsoon_gpu_demo.XXXXXX")"
+# Checkpoints of the demo are its own.
+export MONSOON_STATE_DIR="$work/state"
 up_pid=""
 cleanup() {
   local status=$?

@@ -153,6 +153,7 @@ class Scratch:
         changed = dict(os.environ)
         changed["PATH"] = os.path.join(self.folder, ".bin") + ":/usr/bin:" + changed.get("PATH", "")
         changed.pop("MONSOON_CLUSTER", None)
+        changed["MONSOON_STATE_DIR"] = os.path.join(self.folder, ".state")
         return changed
 
     def remove(self):
