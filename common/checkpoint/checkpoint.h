@@ -91,6 +91,15 @@ struct GenerationParts {
 absl::StatusOr<std::vector<GenerationParts>> ListGenerations(const Storage* storage,
                                                              const std::string& folder);
 
+// One shard's part among them.
+struct ShardPart {
+  uint64_t generation = 0;
+  std::string manifest;
+};
+// Those of shard `shard`, newest generation first, as ListGenerations finds them.
+absl::StatusOr<std::vector<ShardPart>> ListPartsOf(const Storage* storage,
+                                                   const std::string& folder, uint32_t shard);
+
 // A whole job from the parts of a generation: for export, evaluation and resume.
 struct LoadedCheckpoint {
   ShardCheckpoint content;  // of shard 0, without stripes

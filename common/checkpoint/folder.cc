@@ -75,4 +75,16 @@ absl::StatusOr<std::vector<GenerationParts>> ListGenerations(const Storage* stor
   return newest_first;
 }
 
+absl::StatusOr<std::vector<ShardPart>> ListPartsOf(const Storage* storage,
+                                                   const std::string& folder, uint32_t shard) {
+  ASSIGN_OR_RETURN(std::vector<GenerationParts> generations, ListGenerations(storage, folder));
+  std::vector<ShardPart> own;
+  for (GenerationParts& parts : generations) {
+    if (shard < parts.manifest.size() && !parts.manifest[shard].empty()) {
+      own.push_back({parts.generation, std::move(parts.manifest[shard])});
+    }
+  }
+  return own;
+}
+
 }  // namespace monsoon

@@ -7,15 +7,14 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
+#include "common/checkpoint/manifest.h"
+#include "common/storage/file_path.h"
 
 namespace monsoon {
 namespace {
-
-constexpr char kManifestSuffix[] = ".manifest";
 
 // One task's parts in a job's folder.
 struct OldJob {
@@ -28,19 +27,12 @@ struct OldJob {
 absl::StatusOr<OldJob> FindOldJob(const Storage& storage, const std::string& folder,
                                   uint32_t task) {
   OldJob job{folder, 0, {}};
-  ASSIGN_OR_RETURN(const std::vector<GenerationParts> generations,
-                   ListGenerations(&storage, folder));
-  for (const GenerationParts& parts : generations) {
-    if (task >= parts.manifest.size() || parts.manifest[task].empty()) {
-      continue;
-    }
-    const std::string& path = parts.manifest[task];
-    const absl::StatusOr<std::unique_ptr<PartReader>> part = PartReader::Open(&storage, path);
-    if (!part.ok()) {
-      return part.status();
-    }
-    job.written_ms = std::max(job.written_ms, (*part)->manifest().written_ms());
-    job.parts.push_back(FilesOf(folder, (*part)->manifest()));
+  ASSIGN_OR_RETURN(const std::vector<ShardPart> parts, ListPartsOf(&storage, folder, task));
+  for (const ShardPart& part : parts) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<PartReader> reader,
+                     PartReader::Open(&storage, part.manifest));
+    job.written_ms = std::max(job.written_ms, reader->manifest().written_ms());
+    job.parts.push_back(FilesOf(folder, reader->manifest()));
   }
   return job;
 }
@@ -48,8 +40,8 @@ absl::StatusOr<OldJob> FindOldJob(const Storage& storage, const std::string& fol
 }  // namespace
 
 PartFiles FilesOf(const std::string& folder, const CheckpointManifest& manifest) {
-  const std::string file = absl::StrCat(folder, "/", manifest.file());
-  return {absl::StrCat(absl::StripSuffix(file, ".safetensors"), kManifestSuffix), file};
+  return {InFolder(folder, PartName::Of(manifest).Text(kManifestEnding)),
+          InFolder(folder, manifest.file())};
 }
 
 absl::Status RemovePart(Storage* storage, const PartFiles& files) {
@@ -98,7 +90,7 @@ void RemoveOldJobs(Storage* storage, const std::string& state_dir, uint32_t task
   }
   std::vector<OldJob> jobs;
   for (const std::string& name : *names) {
-    const std::string folder = absl::StrCat(root, "/", absl::StripSuffix(name, "/"));
+    const std::string folder = InFolder(root, absl::StripSuffix(name, "/"));
     if (!absl::EndsWith(name, "/") || std::ranges::find(present, folder) != present.end()) {
       continue;
     }

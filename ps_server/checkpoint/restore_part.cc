@@ -29,14 +29,10 @@ absl::StatusOr<LoadedPart> Load(const Storage* storage, const std::string& manif
 absl::StatusOr<uint64_t> RestoreNewestPart(const Storage* storage, const std::string& folder,
                                            uint32_t shard_index, uint64_t term, Shard* shard,
                                            std::vector<std::string>* skipped) {
-  ASSIGN_OR_RETURN(const std::vector<GenerationParts> generations,
-                   ListGenerations(storage, folder));
+  ASSIGN_OR_RETURN(const std::vector<ShardPart> parts, ListPartsOf(storage, folder, shard_index));
   std::vector<std::string> damaged;
-  for (const GenerationParts& parts : generations) {
-    if (shard_index >= parts.manifest.size() || parts.manifest[shard_index].empty()) {
-      continue;
-    }
-    const absl::StatusOr<LoadedPart> part = Load(storage, parts.manifest[shard_index]);
+  for (const ShardPart& found : parts) {
+    const absl::StatusOr<LoadedPart> part = Load(storage, found.manifest);
     if (!part.ok()) {
       damaged.push_back(std::string(part.status().message()));
       if (skipped != nullptr) {
@@ -48,7 +44,7 @@ absl::StatusOr<uint64_t> RestoreNewestPart(const Storage* storage, const std::st
         shard
             ->RestoreJob(part->reader->content(), part->parameters.span(), part->state.span(), term)
             .status());
-    return parts.generation;
+    return found.generation;
   }
   return absl::NotFoundError(
       absl::StrCat(folder, " has no good part of shard ", shard_index,

@@ -43,16 +43,14 @@ void Refresh(const ShardJob& job, ShardCheckpoint* content) {
 // the last step of writing it failed.
 absl::StatusOr<WrittenPart> AdoptPart(Storage* storage, const std::string& folder,
                                       const ShardCheckpoint& content) {
-  ASSIGN_OR_RETURN(const std::vector<GenerationParts> generations,
-                   ListGenerations(storage, folder));
-  const uint32_t shard = content.create().shard();
-  for (const GenerationParts& parts : generations) {
-    if (parts.generation != content.generation() || shard >= parts.manifest.size() ||
-        parts.manifest[shard].empty()) {
+  ASSIGN_OR_RETURN(const std::vector<ShardPart> parts,
+                   ListPartsOf(storage, folder, content.create().shard()));
+  for (const ShardPart& found : parts) {
+    if (found.generation != content.generation()) {
       continue;
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<PartReader> part,
-                     PartReader::Open(storage, parts.manifest[shard]));
+                     PartReader::Open(storage, found.manifest));
     if (part->manifest().shard_epoch() != content.shard_epoch()) {
       continue;
     }
