@@ -12,15 +12,16 @@
 namespace monsoon {
 
 struct ShardCommand {
-  enum class Kind { kCreateJob, kDeleteJob, kOpenSession, kCloseSession, kCheckpoint };
+  enum class Kind { kCreateJob, kDeleteJob, kOpenSession, kCloseSession, kCheckpoint, kRestoreJob };
   Kind kind = Kind::kCreateJob;
   uint32_t shard = 0;
   std::string job;
   uint64_t job_term = 0;
-  uint64_t term = 0;             // of the coordinator
-  SessionKey session;            // kOpenSession, kCloseSession
-  CreateShardJobRequest create;  // kCreateJob
-  CheckpointRequest checkpoint;  // kCheckpoint
+  uint64_t term = 0;               // of the coordinator
+  SessionKey session;              // kOpenSession, kCloseSession
+  CreateShardJobRequest create;    // kCreateJob
+  CheckpointRequest checkpoint;    // kCheckpoint
+  RestoreShardJobRequest restore;  // kRestoreJob
   // kCreateJob: the shard holds a slice of this name and term, perhaps with other
   // parameters than the initial ones. It is deleted first.
   bool replace = false;
@@ -29,8 +30,9 @@ struct ShardCommand {
 // What came of it.
 struct ShardAnswer {
   absl::Status status;
-  uint64_t shard_epoch = 0;      // kCreateJob
-  uint64_t session_applied = 0;  // kOpenSession: records that the session has applied there
+  uint64_t shard_epoch = 0;       // kCreateJob
+  uint64_t session_applied = 0;   // kOpenSession: records that the session has applied there
+  RestoreShardJobReply restored;  // kRestoreJob
 };
 
 }  // namespace monsoon

@@ -35,6 +35,10 @@ class ShardControl {
   // memory; AlreadyExists when the job exists with other content.
   virtual absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) = 0;
 
+  // Makes the slice again that an earlier life of the shard had. NotFound where no part
+  // on its disk is good enough, FailedPrecondition where it keeps none.
+  virtual absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request);
+
   // `term` is the coordinator's, `job_term` that of the job's submission; both 0
   // where there is no coordinator. An unknown job is OK: it was deleted before.
   virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0,

@@ -53,6 +53,10 @@ class GrpcShardControl final : public ShardControl {
     return Call<CreateShardJobReply>(&ParameterServer::Stub::CreateJob, request);
   }
 
+  absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override {
+    return Call<RestoreShardJobReply>(&ParameterServer::Stub::RestoreJob, request);
+  }
+
   absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) override {
     DeleteShardJobRequest request;
     request.set_job(job);
@@ -112,6 +116,10 @@ class GrpcShardControl final : public ShardControl {
 };
 
 }  // namespace
+
+absl::StatusOr<RestoreShardJobReply> ShardControl::RestoreJob(const RestoreShardJobRequest&) {
+  return absl::UnimplementedError("this shard control restores nothing");
+}
 
 absl::StatusOr<VectorReply> ShardControl::Vector(const VectorRequest&) {
   return absl::UnimplementedError("this shard control has no vectors");
