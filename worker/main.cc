@@ -25,7 +25,7 @@ namespace {
 
 // One push of a large model over a slow link; what is not acknowledged by then
 // is given up.
-constexpr absl::Duration kDrainGrace = absl::Seconds(5);
+constexpr absl::Duration kDrainGrace = absl::Seconds(15);
 
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "worker: %s\n", std::string(status.message()).c_str());

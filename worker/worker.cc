@@ -112,6 +112,7 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
   runner.devices =
       backend == BackendKind::kCuda ? static_cast<uint32_t>(std::max(1, CudaDeviceCount())) : 1;
   runner.device_memory_limit_bytes = uint64_t{task.device_memory_limit_mib()} << 20;
+  runner.replay_window_bytes = uint64_t{task.replay_window_mib()} << 20;
   runner.rpc_deadline = deadline;
   runner.fault = options_.fault;
   LogDevices(task, runner);

@@ -70,6 +70,7 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   client.top_k_share = downpour.top_k_share();
   joined.train_fingerprint = assignment.train_fingerprint();
   joined.test_fingerprint = assignment.test_fingerprint();
+  joined.keep_pushes = assignment.keep_pushes();
   return joined;
 }
 

@@ -42,6 +42,9 @@ struct JoinedJob {
   // replica that reads other data must not train.
   uint64_t train_fingerprint = 0;
   uint64_t test_fingerprint = 0;
+  // Pushes are to be kept until they are durable (client_options.keep_bytes, which the
+  // caller sets).
+  bool keep_pushes = false;
 };
 
 // What `assignment` comes to; no I/O. InvalidArgument when its model is invalid,

@@ -1,5 +1,6 @@
 #include "coordinator/job/job_plan.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/config/job.h"
 #include "common/model/shard_map.h"
 #include "common/testing/status_matchers.h"

@@ -1,5 +1,6 @@
 #include "coordinator/job/replica_set.h"
 
+#include "absl/strings/str_cat.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/state/replayed_state.h"
 

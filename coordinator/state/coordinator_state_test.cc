@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/state/replayed_state.h"
 #include "gmock/gmock.h"

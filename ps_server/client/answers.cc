@@ -10,14 +10,19 @@ namespace monsoon {
 namespace {
 
 constexpr char kSessionLostUrl[] = "monsoon/session_lost";
+constexpr char kEpochUrl[] = "monsoon/epoch";
 
 absl::Status Refusal(const PushVerdict& verdict) {
   const std::string push =
       verdict.sequence() == 0 ? "" : absl::StrCat(", push ", verdict.sequence());
   const std::string text = absl::StrCat("stripe ", verdict.stripe(), push, ": ", verdict.message());
   switch (verdict.verdict()) {
+    case REFUSED_EPOCH: {
+      absl::Status status = SessionLostError(text);
+      status.SetPayload(kEpochUrl, absl::Cord("1"));
+      return status;
+    }
     case REFUSED_SESSION:
-    case REFUSED_EPOCH:
       return SessionLostError(text);
     case REFUSED_REQUEST:
       return absl::InvalidArgumentError(text);
@@ -31,6 +36,8 @@ absl::Status Refusal(const PushVerdict& verdict) {
 bool IsSessionLost(const absl::Status& status) {
   return status.GetPayload(kSessionLostUrl).has_value();
 }
+
+bool IsEpochRefused(const absl::Status& status) { return status.GetPayload(kEpochUrl).has_value(); }
 
 absl::Status SessionLostError(absl::string_view message) {
   absl::Status status = absl::FailedPreconditionError(message);
@@ -103,6 +110,17 @@ absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
     result->closed |= verdict.verdict() == REFUSED_CLOSED;
   }
   return Answer::kDone;
+}
+
+uint64_t FetchWidth(const FetchMarks& marks) {
+  uint64_t least = UINT64_MAX, most = 0;
+  for (const auto& shard : marks.shard) {
+    for (const StripeMark& mark : shard) {
+      least = std::min(least, mark.version);
+      most = std::max(most, mark.version);
+    }
+  }
+  return most - least;
 }
 
 absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, ChunkCursor* payload,

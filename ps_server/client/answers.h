@@ -19,6 +19,9 @@ namespace monsoon {
 // A FailedPrecondition that IsSessionLost knows.
 absl::Status SessionLostError(absl::string_view message);
 
+// Whether it says that the record was meant for another life of the shard.
+bool IsEpochRefused(const absl::Status& status);
+
 // The status of an error frame.
 absl::Status ToStatus(const DataError& error, bool has_session);
 
@@ -40,6 +43,9 @@ struct FetchTarget {
   uint64_t bytes = 0;                  // of records so far
   uint64_t records = 0;                // taken from frames so far
 };
+
+// Maximum minus minimum of the stripes' versions.
+uint64_t FetchWidth(const FetchMarks& marks);
 
 // Puts one fetch frame of `shard` into `target`.
 absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, ChunkCursor* payload,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,8 +20,10 @@
 #include "common/transport/frame/fault_transport.h"
 #include "common/transport/frame/frame_transport.h"
 #include "ps_server/client/answers.h"
+#include "ps_server/client/client_transport.h"
 #include "ps_server/client/mapped_parameters.h"
 #include "ps_server/client/push_encoder.h"
+#include "ps_server/client/push_keeper.h"
 #include "ps_server/client/requests.h"
 #include "ps_server/client/shard_control.h"
 
@@ -31,46 +34,12 @@ namespace {
 constexpr uint32_t kQuietRetries = 4;
 constexpr absl::Duration kRetryLogPeriod = absl::Seconds(10);
 
-std::unique_ptr<FrameTransport> AddFaults(const ParameterClientOptions& options,
-                                          std::unique_ptr<FrameTransport> transport) {
-  return options.fault.enabled()
-             ? MakeFaultTransport(std::move(transport), options.fault, Clock::Real())
-             : std::move(transport);
-}
-
 absl::Status CheckFinite(std::span<const float> values, absl::string_view what) {
   if (const std::optional<uint64_t> index = FirstNonFinite(values)) {
     return absl::InvalidArgumentError(absl::StrCat("the ", what, " at flat index ", *index, " is ",
                                                    values[*index], ", not finite"));
   }
   return absl::OkStatus();
-}
-
-// "ps/0", for people.
-std::vector<std::string> TaskNames(uint32_t shards) {
-  std::vector<std::string> names;
-  for (uint32_t shard = 0; shard < shards; ++shard) {
-    names.push_back(absl::StrCat("ps/", shard));
-  }
-  return names;
-}
-
-// "ps/0 at localhost:2222", for errors.
-std::vector<std::string> ShardNames(const std::vector<std::string>& addresses) {
-  std::vector<std::string> names = TaskNames(static_cast<uint32_t>(addresses.size()));
-  for (size_t shard = 0; shard < addresses.size(); ++shard) {
-    absl::StrAppend(&names[shard], " at ", addresses[shard]);
-  }
-  return names;
-}
-
-absl::StatusOr<SharedMemoryOffer> AskForSharedMemory(const std::string& address,
-                                                     absl::Duration deadline) {
-  ASSIGN_OR_RETURN(ShardStatusReply status, ShardControl::Create(address, deadline)->GetStatus(""));
-  if (!status.has_shared_memory()) {
-    return absl::FailedPreconditionError("the shard does not offer shared memory");
-  }
-  return std::move(*status.mutable_shared_memory());
 }
 
 class ShardedParameterClient final : public ParameterClient {
@@ -82,17 +51,22 @@ class ShardedParameterClient final : public ParameterClient {
         report_(absl::StrCat("job ", options_.job), TaskNames(options_.map.shards())),
         fetch_requests_(&options_),
         left_(options_.map.shards()),
+        epochs_(options_.map.shards()),
         push_requests_(&options_),
         encoder_(options_.map, options_.push_format, std::move(push_codec)) {
     std::unique_ptr<ChoosingTransport> transport = MakeTransport();
     // Faults are of frames, so there every fetch is one.
     reader_ = options_.fault.enabled() ? nullptr : transport.get();
-    fetch_transport_ = AddFaults(options_, std::move(transport));
-    push_transport_ = AddFaults(options_, MakeTransport());
+    fetch_transport_ = AddClientFaults(options_, std::move(transport));
+    push_transport_ = AddClientFaults(options_, MakeTransport());
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
       stripes_ += options_.map.stripes(shard);
     }
     fits_one_frame_ = push_requests_.FitsOneFrame(encoder_);
+    if (options_.keep_bytes > 0 && !options_.read_only) {
+      keeper_ = std::make_unique<PushKeeper>(&options_, Context(), &encoder_, &push_requests_,
+                                             push_transport_.get());
+    }
   }
 
   absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
@@ -113,13 +87,14 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   bool FetchMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
-    if (options_.fetch_format != FLOAT32 || cancelled_) {
+    if (options_.fetch_format != FLOAT32 || cancelled_ || away().has_value()) {
       return false;
     }
     if (!fetch_mutex_.TryLock()) {
       return false;  // a Fetch is in progress
     }
-    const bool done = mapped() && ReadMapped(parameters, marks, stats);
+    NoteEpochs();
+    const bool done = mapped() && ReadMapped(parameters, marks, stats) && IsOfNotedEpochs(*marks);
     fetch_mutex_.Unlock();
     return done;
   }
@@ -205,7 +180,61 @@ class ShardedParameterClient final : public ParameterClient {
 
   void Cancel() override { cancelled_ = true; }
 
+  void NameEpoch(uint32_t shard, uint64_t epoch) override {
+    if (keeper_ != nullptr) {
+      keeper_->NameEpoch(shard, epoch);
+    }
+  }
+  std::optional<std::string> away() override {
+    return keeper_ == nullptr ? std::nullopt : keeper_->away();
+  }
+  uint64_t acknowledged() override {
+    return keeper_ == nullptr ? UINT64_MAX : keeper_->acknowledged();
+  }
+  KeptPushes kept() override { return keeper_ == nullptr ? KeptPushes() : keeper_->kept(); }
+  absl::Status BringBack(absl::Duration patience) override {
+    MutexLock lock(&push_mutex_);
+    return keeper_ == nullptr ? absl::OkStatus() : keeper_->BringBack(patience);
+  }
+  absl::Status AwaitDurable(absl::Duration patience) override {
+    MutexLock lock(&push_mutex_);
+    return keeper_ == nullptr ? absl::OkStatus() : keeper_->AwaitDurable(patience);
+  }
+
  private:
+  // Why nothing may be fetched now. A client that only fetches looks for itself whether
+  // the shard is back.
+  absl::Status CheckPresent() {
+    if (keeper_ == nullptr || !keeper_->away().has_value()) {
+      return absl::OkStatus();
+    }
+    if (push_mutex_.TryLock()) {
+      const absl::Status tried = keeper_->BringBack(absl::ZeroDuration());
+      push_mutex_.Unlock();
+      RETURN_IF_ERROR(tried);
+    }
+    const std::optional<std::string> away = keeper_->away();
+    return away.has_value() ? absl::UnavailableError(*away) : absl::OkStatus();
+  }
+
+  // Before a fetch: what comes must be of these lives, which had all pushes by then.
+  void NoteEpochs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
+    for (uint32_t shard = 0; keeper_ != nullptr && shard < options_.map.shards(); ++shard) {
+      epochs_[shard] = keeper_->ready_epoch(shard);
+    }
+  }
+
+  bool IsOfNotedEpochs(const FetchMarks& marks) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
+    for (uint32_t shard = 0; keeper_ != nullptr && shard < options_.map.shards(); ++shard) {
+      for (const StripeMark& mark : marks.shard[shard]) {
+        if (mark.shard_epoch != epochs_[shard]) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
   // Push; with a target, the acknowledgements bring the parameters.
   absl::StatusOr<PushResult> PushWith(std::span<const float> gradient, const FetchMarks& base,
                                       FetchTarget* target) {
@@ -213,6 +242,10 @@ class ShardedParameterClient final : public ParameterClient {
     CHECK(!options_.read_only);
     RETURN_IF_ERROR(CheckFinite(gradient, "gradient"));
     MutexLock lock(&push_mutex_);
+    if (keeper_ != nullptr) {
+      encoder_.Encode(keeper_->next_sequence(), gradient);
+      return keeper_->Push(base, target);
+    }
     PushResult result;
     result.sequence = next_sequence_;
     encoder_.Encode(result.sequence, gradient);
@@ -282,14 +315,21 @@ class ShardedParameterClient final : public ParameterClient {
                         FetchMarks* marks, FetchStats* stats) {
     FetchMarks unwanted;
     marks = marks == nullptr ? &unwanted : marks;
+    const bool keeps = keeper_ != nullptr && vector.empty();
+    if (keeps) {
+      RETURN_IF_ERROR(CheckPresent());
+    }
     FetchTarget target = MakeTarget(format, parameters, marks);
     ExchangeCounts counts;
     {
       MutexLock lock(&fetch_mutex_);
+      NoteEpochs();
       const auto handler = [&](uint32_t shard, const DataHeader& header,
                                ChunkCursor* payload) -> absl::StatusOr<Answer> {
         if (header.has_error()) {
-          return ToStatus(header.error(), !options_.read_only);
+          const absl::Status status = ToStatus(header.error(), !options_.read_only);
+          // It may be a life that has not got the job back yet.
+          return keeps && IsSessionLost(status) ? absl::UnavailableError(status.message()) : status;
         }
         if (!header.has_fetch_reply()) {
           return absl::InternalError("the answer to a fetch is of another kind");
@@ -301,6 +341,9 @@ class ShardedParameterClient final : public ParameterClient {
       }
       RETURN_IF_ERROR(RunExchange(Context(), fetch_requests_.Fetch(left_), fetch_transport_.get(),
                                   handler, &counts));
+      if (keeps && !IsOfNotedEpochs(*marks)) {
+        return absl::UnavailableError("a shard was started anew while it was fetched from");
+      }
     }
     if (stats != nullptr) {
       *stats = {target.bytes, counts.frames, counts.retries, FetchWidth(*marks)};
@@ -353,12 +396,7 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   std::unique_ptr<ChoosingTransport> MakeTransport() {
-    return ChoosingTransport::Create(
-        options_.transport, options_.addresses, options_.deadline,
-        [this](uint32_t shard, absl::Duration deadline) {
-          return AskForSharedMemory(options_.addresses[shard], deadline);
-        },
-        &report_);
+    return MakeClientTransport(options_, &report_);
   }
 
   ExchangeContext Context() const {
@@ -379,17 +417,6 @@ class ShardedParameterClient final : public ParameterClient {
     }
   }
 
-  static uint64_t FetchWidth(const FetchMarks& marks) {
-    uint64_t least = UINT64_MAX, most = 0;
-    for (const auto& shard : marks.shard) {
-      for (const StripeMark& mark : shard) {
-        least = std::min(least, mark.version);
-        most = std::max(most, mark.version);
-      }
-    }
-    return most - least;
-  }
-
   const ParameterClientOptions options_;
   const std::vector<std::string> names_;  // of the shards
   const std::function<void(const absl::Status&, uint32_t)> on_retry_ =
@@ -406,12 +433,15 @@ class ShardedParameterClient final : public ParameterClient {
   ChoosingTransport* reader_ ABSL_PT_GUARDED_BY(fetch_mutex_) = nullptr;
   RequestMaker fetch_requests_ ABSL_GUARDED_BY(fetch_mutex_);
   std::vector<std::vector<uint32_t>> left_ ABSL_GUARDED_BY(fetch_mutex_);  // [shard], to be asked
+  std::vector<uint64_t> epochs_ ABSL_GUARDED_BY(fetch_mutex_);             // [shard], NoteEpochs
 
   Mutex push_mutex_;
   std::unique_ptr<FrameTransport> push_transport_ ABSL_PT_GUARDED_BY(push_mutex_);
   RequestMaker push_requests_ ABSL_GUARDED_BY(push_mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(push_mutex_) = 1;
   PushEncoder encoder_ ABSL_GUARDED_BY(push_mutex_);
+  // Null without keep_bytes. Its calls for one thread: under push_mutex_.
+  std::unique_ptr<PushKeeper> keeper_;
 };
 
 }  // namespace

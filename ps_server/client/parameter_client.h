@@ -18,11 +18,18 @@
 //   INTERNAL             a shard did not understand a push, which others may have
 //                        applied
 //   CANCELLED            Cancel() was called
+//
+// With keep_bytes a shard that is silent, or was started anew, is *away* until it has all
+// pushes again (push_keeper.h). A push then returns with its sequence while some shard
+// has not got it; acknowledged() tells when all have. A fetch is UNAVAILABLE meanwhile:
+// what a new life serves before it has everything must not be used.
+//   DATA_LOSS            a shard lost what it had called durable
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,6 +64,14 @@ struct FetchStats {
   uint64_t fetch_width = 0;  // maximum minus minimum of the stripe versions
 };
 
+// What a client keeps of pushes that are not durable yet.
+struct KeptPushes {
+  uint64_t bytes = 0;
+  uint64_t limit_bytes = 0;  // 0: it keeps none
+  uint64_t replayed = 0;     // records sent again to shards that were started anew
+  bool wants_checkpoint = false;
+};
+
 struct ParameterClientOptions {
   std::string job;
   uint64_t job_term = 0;  // in which it was submitted; SessionKey
@@ -67,6 +82,10 @@ struct ParameterClientOptions {
   std::vector<std::string> addresses;  // one a shard
   std::vector<uint64_t> shard_epochs;  // one a shard, of OpenSession; empty if read_only
   absl::Duration deadline = absl::Seconds(10);
+  // The shards keep generations: so much may be kept of pushes until they are durable,
+  // to be sent again to a shard that was started anew. 0: a shard's death ends the
+  // session.
+  uint64_t keep_bytes = 0;
   bool read_only = false;  // no session: only fetches, and Write before the first session
   FaultOptions fault;
   // How gradients and parameters travel (job.proto, Downpour). Vectors and
@@ -184,6 +203,24 @@ class ParameterClient {
   // is on another host)"; "" before the first call. Logged when it is chosen.
   // Thread safe.
   virtual std::vector<std::string> transports() const;
+
+  // ---- with keep_bytes ----
+
+  // The epoch of the shard's life that serves from now on, as the coordinator says.
+  // Thread safe.
+  virtual void NameEpoch(uint32_t, uint64_t) {}
+  // A shard that is away, and why; nothing: none is. Thread safe.
+  virtual std::optional<std::string> away() { return std::nullopt; }
+  // Waits until no shard is away, for `patience` at most; OK also if some still is.
+  virtual absl::Status BringBack(absl::Duration) { return absl::OkStatus(); }
+  // All shards have acknowledged the pushes up to this one. Without keep_bytes: all
+  // that Push returned. Thread safe.
+  virtual uint64_t acknowledged() { return UINT64_MAX; }
+  // Waits until every push is in a generation that is on the disk of its shard.
+  // DEADLINE_EXCEEDED says what is missing.
+  virtual absl::Status AwaitDurable(absl::Duration) { return absl::OkStatus(); }
+  // Thread safe.
+  virtual KeptPushes kept() { return {}; }
 
   // Calls in progress and later ones return CANCELLED. Thread safe.
   virtual void Cancel() = 0;

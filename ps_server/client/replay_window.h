@@ -70,8 +70,9 @@ class ReplayWindow {
   void OnAcknowledged(uint64_t shard_epoch, uint64_t sequence, uint64_t durable);
 
   uint64_t epoch() const { return epoch_; }
-  uint64_t last() const { return last_; }                  // added
-  uint64_t acknowledged() const { return acknowledged_; }  // in the epoch that was named
+  uint64_t last() const { return last_; }                            // added
+  uint64_t acknowledged() const { return acknowledged_; }            // in the epoch that was named
+  uint64_t once_acknowledged() const { return once_acknowledged_; }  // in any
   uint64_t durable() const { return durable_; }
   uint64_t bytes() const { return bytes_; }
   // All that was acknowledged in an earlier epoch is acknowledged in this one: its

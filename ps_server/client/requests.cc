@@ -15,6 +15,9 @@ void FillSession(const ParameterClientOptions& options, SessionKey* key) {
   key->set_incarnation(options.incarnation);
 }
 
+// Of one question for marks, as the shards take it.
+constexpr uint32_t kMaxMarksStripes = 1024;
+
 // Stripes [first, end) of one shard that travel in one frame.
 struct Group {
   uint32_t first = 0;
@@ -87,31 +90,58 @@ const RequestMaker::ShardRequests& RequestMaker::Push(const PushEncoder& encoder
                                                       const FetchMarks& base, uint64_t sequence,
                                                       bool then_fetch) {
   Begin();
+  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+    KeptPush push{sequence,
+                  options_.shard_epochs[shard],
+                  encoder.Bytes(shard, 0, options_.map.stripes(shard)),
+                  {}};
+    if (!base.shard.empty()) {
+      push.base = base.shard[shard];
+    }
+    AddPush(shard, encoder, push, then_fetch);
+  }
+  return requests_;
+}
+
+void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const KeptPush& kept,
+                           bool then_fetch) {
   PushRequest* push = header_.mutable_push();
   FillSession(options_, push->mutable_session());
   push->set_layout_hash(options_.layout_hash);
   push->set_then_fetch(then_fetch);
   push->set_fetch_format(then_fetch ? options_.fetch_format : FLOAT32);
-  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-    // The first stripe is as long as any.
-    ForEachGroup(options_.map, shard, encoder.StripeBytes(shard, 0), [&](const Group& group) {
-      push->clear_record();
-      for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
-        PushRecord* record = push->add_record();
-        record->set_stripe(stripe);
-        record->set_sequence(sequence);
-        record->set_shard_epoch(options_.shard_epochs[shard]);
-        if (!base.shard.empty()) {
-          record->set_base_shard_epoch(base.shard[shard][stripe].shard_epoch);
-          record->set_base_version(base.shard[shard][stripe].version);
-        }
-        record->set_format(encoder.format());
-        record->set_length(static_cast<uint32_t>(encoder.StripeBytes(shard, stripe)));
+  size_t offset = 0;
+  // The first stripe is as long as any.
+  ForEachGroup(options_.map, shard, encoder.StripeBytes(shard, 0), [&](const Group& group) {
+    push->clear_record();
+    const size_t begin = offset;
+    for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
+      PushRecord* record = push->add_record();
+      record->set_stripe(stripe);
+      record->set_sequence(kept.sequence);
+      record->set_shard_epoch(kept.shard_epoch);
+      if (!kept.base.empty()) {
+        record->set_base_shard_epoch(kept.base[stripe].shard_epoch);
+        record->set_base_version(kept.base[stripe].version);
       }
-      Add(shard, encoder.Bytes(shard, group.first, group.end));
-    });
+      record->set_format(encoder.format());
+      record->set_length(static_cast<uint32_t>(encoder.StripeBytes(shard, stripe)));
+      offset += encoder.StripeBytes(shard, stripe);
+    }
+    Add(shard, kept.bytes.subspan(begin, offset - begin));
+  });
+}
+
+void RequestMaker::AddMarks(uint32_t shard) {
+  const uint32_t stripes = options_.map.stripes(shard);
+  for (uint32_t first = 0; first < stripes; first += kMaxMarksStripes) {
+    MarksRequest* marks = header_.mutable_marks();
+    FillSession(options_, marks->mutable_session());
+    marks->set_layout_hash(options_.layout_hash);
+    marks->set_first_stripe(first);
+    marks->set_stripe_count(std::min(stripes - first, kMaxMarksStripes));
+    Add(shard, {});
   }
-  return requests_;
 }
 
 bool RequestMaker::FitsOneFrame(const PushEncoder& encoder) const {

@@ -37,6 +37,22 @@ class RequestMaker {
   // FitsOneFrame holds.
   const ShardRequests& Push(const PushEncoder& encoder, const FetchMarks& base, uint64_t sequence,
                             bool then_fetch);
+  // The same in pieces, of pushes that are kept: after Begin, one after the other.
+  // `bytes` are those of all stripes of the shard, as `encoder` encodes them; `base` has
+  // an entry a stripe, or none.
+  struct KeptPush {
+    uint64_t sequence = 0;
+    uint64_t shard_epoch = 0;
+    std::span<const std::byte> bytes;
+    std::span<const StripeMark> base;
+  };
+  void Begin();
+  void AddPush(uint32_t shard, const PushEncoder& encoder, const KeptPush& push, bool then_fetch);
+  // Asks what the shard has of the session.
+  void AddMarks(uint32_t shard);
+  // Since Begin.
+  const ShardRequests& requests() const { return requests_; }
+
   // Whether each shard's push is one frame, and its slice fits one frame.
   bool FitsOneFrame(const PushEncoder& encoder) const;
 
@@ -57,7 +73,6 @@ class RequestMaker {
   const ShardRequests& Fetch(std::span<const std::vector<uint32_t>> stripes);
 
  private:
-  void Begin();
   // header_ with `payload`, as the next frame of `shard`.
   void Add(uint32_t shard, std::span<const std::byte> payload);
   // Memory of a head that no frame holds any more.

@@ -77,11 +77,30 @@ absl::StatusOr<std::unique_ptr<PsServer>> TestShards::StartServer(uint32_t shard
 }
 
 absl::Status TestShards::Restart(uint32_t shard) {
-  servers_[shard].reset();
+  Stop(shard);
+  return Start(shard);
+}
+
+absl::Status TestShards::Start(uint32_t shard) {
   ASSIGN_OR_RETURN(servers_[shard], StartServer(shard));
   // A fresh channel: the old one waits before it connects again.
   controls_[shard] = ShardControl::Create(addresses_[shard], kDeadline);
   return absl::OkStatus();
+}
+
+CreateShardJobRequest TestShards::CreateRequest(const TestJobOptions& options,
+                                                uint32_t shard) const {
+  CreateShardJobRequest request;
+  request.set_job(options.name);
+  *request.mutable_model() = options.model;
+  *request.mutable_optimizer() = options.optimizer;
+  request.set_seed(options.seed);
+  request.set_shard(shard);
+  request.set_shards(options_.shards);
+  request.set_max_stripe_bytes(options.max_stripe_bytes);
+  request.set_layout_hash(ParameterLayout::Create(options.model)->Hash());
+  request.set_written_by_client(options.written_by_client);
+  return request;
 }
 
 absl::StatusOr<TestJob> TestShards::CreateJob(const TestJobOptions& options) {
@@ -91,17 +110,7 @@ absl::StatusOr<TestJob> TestShards::CreateJob(const TestJobOptions& options) {
   ASSIGN_OR_RETURN(job.map,
                    ShardMap::Create(job.layout.size(), options_.shards, options.max_stripe_bytes));
   for (uint32_t i = 0; i < options_.shards; ++i) {
-    CreateShardJobRequest request;
-    request.set_job(options.name);
-    *request.mutable_model() = options.model;
-    *request.mutable_optimizer() = options.optimizer;
-    request.set_seed(options.seed);
-    request.set_shard(i);
-    request.set_shards(options_.shards);
-    request.set_max_stripe_bytes(options.max_stripe_bytes);
-    request.set_layout_hash(job.layout.Hash());
-    request.set_written_by_client(options.written_by_client);
-    RETURN_IF_ERROR(controls_[i]->CreateJob(request).status());
+    RETURN_IF_ERROR(controls_[i]->CreateJob(CreateRequest(options, i)).status());
   }
   return job;
 }

@@ -20,6 +20,7 @@
 #include "common/transport/frame/fault.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
+#include "proto/parameter_server.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/shard_control.h"
 #include "ps_server/server/ps_server.h"
@@ -75,9 +76,13 @@ class TestShards {
   ShardControl* control(uint32_t shard) { return controls_[shard].get(); }
   PsServer* server(uint32_t shard) { return servers_[shard].get(); }
 
-  // Stops a shard and starts a new one, with a new epoch, at its address.
+  // Stops a shard at once and starts a new one, with a new epoch, at its address.
   absl::Status Restart(uint32_t shard);
+  void Stop(uint32_t shard) { servers_[shard].reset(); }
+  absl::Status Start(uint32_t shard);
 
+  // What makes the slice of `shard`.
+  CreateShardJobRequest CreateRequest(const TestJobOptions& options, uint32_t shard) const;
   // On every shard.
   absl::StatusOr<TestJob> CreateJob(const TestJobOptions& options);
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "tests/cluster/test_cluster.h"

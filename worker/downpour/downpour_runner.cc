@@ -15,6 +15,7 @@ namespace monsoon {
 namespace {
 
 constexpr uint32_t kDefaultMaxRefused = 10;
+constexpr uint32_t kDefaultAwaySteps = 100;
 // Between two tries of a call that a shard did not answer.
 constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
 // How long one look at a call in flight waits. The call itself is bounded by
@@ -33,6 +34,7 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
   const Downpour& downpour = job.downpour();
   options.n_fetch = std::max(1u, downpour.n_fetch());
   options.n_push = std::max(1u, downpour.n_push());
+  options.away_steps = downpour.away_steps() > 0 ? downpour.away_steps() : kDefaultAwaySteps;
   options.overlap = downpour.overlap();
   options.clip_norm = downpour.optimizer().clip_norm();
   options.divergence = job.divergence();
@@ -90,6 +92,10 @@ DownpourRunner::Fetched DownpourRunner::Fetch(std::span<float> out) {
     if (!MayRetry(fetched.status) || stopped()) {
       return fetched;
     }
+    if (client_->away().has_value()) {
+      control_->Sleep(kRetryPause);  // not a call that failed
+      continue;
+    }
     LOG(WARNING) << "fetch: " << std::string(fetched.status.message()) << "; trying again";
     stats_->AddRetry(fetched.status.message());
     control_->Sleep(kRetryPause);
@@ -105,6 +111,29 @@ absl::Status DownpourRunner::LandFetch(Fetched fetched) {
     local_->Rebase(*store_.marks(), store_.mutable_front());
   }
   group_->SetParameters(store_.front_buffer());
+  return absl::OkStatus();
+}
+
+absl::Status DownpourRunner::AwaitShards() {
+  std::optional<std::string> away = client_->away();
+  if (!away.has_value()) {
+    away_steps_ = 0;
+    return absl::OkStatus();
+  }
+  if (options_.overlap == ASYNC && !store_.empty() && away_steps_ < options_.away_steps) {
+    away_steps_ += group_->size();
+    stats_->AddAwaySteps(group_->size());
+    return absl::OkStatus();
+  }
+  LOG(WARNING) << Where() << ": waits for " << *away;
+  for (; away.has_value(); away = client_->away()) {
+    if (stopped()) {
+      return absl::CancelledError("session ends while a shard is away");
+    }
+    stats_->SetWaitsFor(*away);
+    RETURN_IF_ERROR(client_->BringBack(kWaitSlice));
+  }
+  away_steps_ = 0;
   return absl::OkStatus();
 }
 
@@ -223,6 +252,7 @@ StepResult DownpourRunner::CountRound(absl::Duration duration) {
 absl::StatusOr<StepResult> DownpourRunner::Step() {
   const absl::Duration begin = clock_->Now();
   RETURN_IF_ERROR(CollectPush(/*wait=*/false));
+  RETURN_IF_ERROR(AwaitShards());
   RETURN_IF_ERROR(PrepareParameters());
   const std::span<float> gradient = accumulator_.step_buffer();
   RETURN_IF_ERROR(group_->ComputeGradients(gradient));
@@ -339,7 +369,8 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
     RETURN_IF_ERROR(LandFetch(*std::move(pushed.fetched)));
   }
   // A refused push is given up, and its blocks count as visited.
-  done_.insert(done_.end(), accumulation.blocks.begin(), accumulation.blocks.end());
+  unacknowledged_.push_back({sequence, !refusal.empty(), accumulation.blocks});
+  TakeAcknowledged();
   if (!refusal.empty()) {
     if (local_ != nullptr) {
       local_->Drop(sequence);
@@ -348,13 +379,24 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
     return Refused(tensor.empty() ? refusal : absl::StrCat("tensor ", tensor, ": ", refusal));
   }
   refused_in_a_row_ = 0;
-  if (local_ != nullptr) {
-    local_->Acknowledge(sequence);
-    if (fetcher_ == nullptr || !fetcher_->busy()) {
-      local_->ForgetAcknowledged();
-    }
-  }
   return absl::OkStatus();
+}
+
+void DownpourRunner::TakeAcknowledged() {
+  const uint64_t acknowledged = client_->acknowledged();
+  bool some = false;
+  while (!unacknowledged_.empty() && unacknowledged_.front().sequence <= acknowledged) {
+    const Unacknowledged& push = unacknowledged_.front();
+    done_.insert(done_.end(), push.blocks.begin(), push.blocks.end());
+    if (local_ != nullptr && !push.refused) {
+      local_->Acknowledge(push.sequence);
+      some = true;
+    }
+    unacknowledged_.pop_front();
+  }
+  if (some && (fetcher_ == nullptr || !fetcher_->busy())) {
+    local_->ForgetAcknowledged();
+  }
 }
 
 absl::Status DownpourRunner::Refused(const std::string& why) {
@@ -380,6 +422,14 @@ absl::Status DownpourRunner::Flush() {
     RETURN_IF_ERROR(PushAccumulation());
   }
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
+  while (client_->away().has_value() || client_->acknowledged() < last_sequence_) {
+    if (stopped()) {
+      return absl::CancelledError("session ends while a shard is away");
+    }
+    stats_->SetWaitsFor(client_->away().value_or("acknowledgements"));
+    RETURN_IF_ERROR(client_->BringBack(kWaitSlice));
+  }
+  TakeAcknowledged();
   // Blocks whose last steps were all dropped wait for no gradient.
   for (BlockId& block : accumulator_.TakeBlocks()) {
     done_.push_back(std::move(block));
@@ -387,6 +437,9 @@ absl::Status DownpourRunner::Flush() {
   return absl::OkStatus();
 }
 
-std::vector<BlockId> DownpourRunner::TakeDone() { return std::exchange(done_, {}); }
+std::vector<BlockId> DownpourRunner::TakeDone() {
+  TakeAcknowledged();
+  return std::exchange(done_, {});
+}
 
 }  // namespace monsoon

@@ -18,11 +18,15 @@
 // (without overlap and local update). A lone replica's round is one batch.
 //
 // A shard that does not answer is asked again until the session is stopped:
-// whether it is dead is for the coordinator to say.
+// whether it is dead is for the coordinator to say. Where the shards keep their state,
+// training goes on meanwhile with the parameters that are there, for at most away_steps
+// steps; no fetch lands until every shard has all pushes again. With overlap NONE it
+// waits at once.
 //
 // Thread safety: none; one thread (the compute thread) calls everything.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -47,6 +51,7 @@ namespace monsoon {
 struct DownpourRunnerOptions {
   uint32_t n_fetch = 1;
   uint32_t n_push = 1;
+  uint32_t away_steps = 100;
   Overlap overlap = ASYNC;
   double clip_norm = 0.0;
   DivergencePolicy divergence;
@@ -80,6 +85,9 @@ class DownpourRunner {
 
   // Pushes the tail of the accumulation and waits for all acknowledgements.
   absl::Status Flush();
+  // After Flush: waits until all pushes are on the shards' disks, where these keep
+  // anything. DeadlineExceeded after `patience`, naming what is missing.
+  absl::Status AwaitDurable(absl::Duration patience) { return client_->AwaitDurable(patience); }
 
   // Blocks whose gradients all shards have acknowledged since the last call.
   std::vector<BlockId> TakeDone();
@@ -109,6 +117,8 @@ class DownpourRunner {
   // Reads the parameters in this thread if that costs no message.
   absl::StatusOr<bool> FetchMapped();
   bool Boundary() const { return round_ % options_.n_fetch == 0; }
+  // Waits for shards that are away, once the bound on steps without them is reached.
+  absl::Status AwaitShards();
   absl::Status PrepareParameters();
   absl::Status LandFetch(Fetched fetched);
   // False where gradient i of the round must not be used.
@@ -120,6 +130,8 @@ class DownpourRunner {
   // Takes the result of the push in flight, if any; waits for it if `wait`.
   absl::Status CollectPush(bool wait);
   absl::Status FinishPush(Pushed pushed);
+  // Of pushes that all shards have acknowledged, the blocks are done.
+  void TakeAcknowledged();
   absl::Status Refused(const std::string& why);
   std::string Where(size_t i = 0) const;
   bool stopped() const { return control_->state() == SessionControl::State::kStop; }
@@ -136,12 +148,20 @@ class DownpourRunner {
   ParameterStore store_;
   Accumulator accumulator_;
   std::optional<Accumulation> in_flight_;  // the push in flight, or being made
+  // Pushed, but some shard has not got it: rising sequences.
+  struct Unacknowledged {
+    uint64_t sequence = 0;
+    bool refused = false;
+    std::vector<BlockId> blocks;
+  };
+  std::deque<Unacknowledged> unacknowledged_;
   std::vector<BlockId> done_;
   std::vector<BlockId> ending_;  // blocks that end in the round being made
   uint64_t step_ = 0;            // batches before this round
   uint64_t round_ = 0;
   uint64_t last_sequence_ = 0;
   uint32_t refused_in_a_row_ = 0;
+  uint64_t away_steps_ = 0;  // in a row
   bool fetch_due_ = false;
   bool push_fetches_ = false;              // the push in flight brings parameters
   std::optional<uint64_t> fetched_ahead_;  // the boundary that such a push stands for

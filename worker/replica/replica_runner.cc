@@ -12,6 +12,7 @@
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/memory/aligned_floats.h"
+#include "common/memory/available_memory.h"
 #include "worker/backend/backend.h"
 #include "worker/data/job_data.h"
 #include "worker/downpour/local_updater.h"
@@ -67,6 +68,12 @@ std::string DatasetKey(const Dataset& dataset, const Model& model) {
   return key;
 }
 
+// A quarter of what is free, but no more than a GiB.
+uint64_t DefaultReplayWindow() {
+  constexpr uint64_t kMost = uint64_t{1} << 30;
+  return std::min(kMost, AvailableMemory().value_or(4 * kMost) / 4);
+}
+
 // Fetches until a shard answers or the session stops.
 absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control,
                                 std::span<float> parameters, StatsCollector* stats) {
@@ -81,7 +88,11 @@ absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control
         control->state() == SessionControl::State::kStop) {
       return status;
     }
-    stats->AddRetry(status.message());
+    if (client->away().has_value()) {
+      stats->SetWaitsFor(status.message());  // not a call that failed
+    } else {
+      stats->AddRetry(status.message());
+    }
     control->Sleep(kRetryPause);
   }
 }
@@ -136,6 +147,10 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
                      return Open(dataset, job.model());
                    }));
   RETURN_IF_ERROR(MakeGroup(stats, resources));
+  if (resources->joined.keep_pushes && job.has_downpour()) {
+    resources->joined.client_options.keep_bytes =
+        options_.replay_window_bytes > 0 ? options_.replay_window_bytes : DefaultReplayWindow();
+  }
   ASSIGN_OR_RETURN(resources->client, Connect(resources->joined.client_options, stats));
   if (job.has_sandblaster()) {
     AddSandblaster(stats, control, resources);
@@ -270,11 +285,20 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
             << resources.data.train->examples() << " examples, " << resources.group->live()
             << " replicas of " << options_.threads << " threads";
   control->OnStop([client = resources.client.get()] { client->Cancel(); });
+  control->OnEpochs([client = resources.client.get(),
+                     shards = joined.client_options.map.shards()](const auto& epochs) {
+    for (uint32_t shard = 0; shard < std::min<size_t>(shards, epochs.size()); ++shard) {
+      client->NameEpoch(shard, epochs[shard]);
+    }
+  });
+  stats->SetKeptSource([client = resources.client.get()] { return client->kept(); });
   SessionEnd end = RunPrepared(resources, stats, control);
   // They wait for their calls in flight, which a stop must be able to end.
   resources.contributions.reset();
   resources.downpour.reset();
   control->OnStop(nullptr);
+  control->OnEpochs(nullptr);
+  stats->SetKeptSource(nullptr);
   return end;
 }
 

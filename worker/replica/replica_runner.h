@@ -42,6 +42,8 @@ class ReplicaRunner {
     uint32_t devices = 1;
     uint32_t DeviceOf(uint32_t replica) const { return (device_index + replica) % devices; }
     uint64_t device_memory_limit_bytes = 0;  // of each replica; 0: none
+    // What a session keeps of pushes that are not durable; 0: DefaultReplayWindow().
+    uint64_t replay_window_bytes = 0;
     absl::Duration rpc_deadline = absl::Seconds(10);
     FaultOptions fault;
     const Clock* clock = Clock::Real();

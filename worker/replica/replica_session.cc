@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t kLogSteps = 100;
 constexpr absl::Duration kWaitSlice = absl::Seconds(1);
 constexpr absl::Duration kReportPause = absl::Milliseconds(100);
+// A worker that leaves stays so long until its pushes are durable.
+constexpr absl::Duration kDurablePatience = absl::Seconds(10);
 // What the coordinator asks for when it says nothing.
 constexpr uint32_t kDefaultRetryMs = 50;
 
@@ -273,6 +275,12 @@ SessionEnd ReplicaSession::Drain() {
   if (!done.empty()) {
     if (absl::Status status = source_.ReportLast(std::move(done)); !status.ok()) {
       LOG(WARNING) << "finished work was not reported: " << std::string(status.message());
+    }
+  }
+  if (parts_.downpour != nullptr) {
+    // Nobody could send them again to a shard that dies.
+    if (absl::Status status = parts_.downpour->AwaitDurable(kDurablePatience); !status.ok()) {
+      LOG(WARNING) << "leaves before its pushes are durable: " << std::string(status.message());
     }
   }
   return {SessionEnd::Kind::kDrained, {}, {}};

@@ -53,6 +53,7 @@ HeartbeatRequest ClusterMember::MakeRequest() {
   if (session_.has_value()) {
     *request.mutable_session() = *session_;
     *request.mutable_stats() = stats_->Snapshot();
+    request.set_wants_checkpoint(stats_->wants_checkpoint());
   }
   return request;
 }
@@ -128,6 +129,9 @@ void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply&
     LOG(INFO) << "the coordinator ends session " << session_->job() << "#"
               << session_->incarnation();
     control_->Stop();
+  } else if (reply.has_assignment()) {
+    const auto& epochs = reply.assignment().shard_epoch();
+    control_->NameEpochs({epochs.begin(), epochs.end()});
   }
 }
 

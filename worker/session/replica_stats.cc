@@ -96,6 +96,24 @@ void StatsCollector::SetWaitsFor(absl::string_view why) {
   stats_.set_waits_for(Shorten(why, kLongest));
 }
 
+void StatsCollector::AddAwaySteps(uint64_t steps) {
+  MutexLock lock(&mutex_);
+  stats_.set_away_steps(stats_.away_steps() + steps);
+}
+
+void StatsCollector::SetKeptSource(std::function<KeptPushes()> kept) {
+  MutexLock lock(&mutex_);
+  if (kept_) {
+    stats_.set_replayed(kept_().replayed);
+  }
+  kept_ = std::move(kept);
+}
+
+bool StatsCollector::wants_checkpoint() const {
+  MutexLock lock(&mutex_);
+  return kept_ && kept_().wants_checkpoint;
+}
+
 void StatsCollector::SetFingerprints(uint64_t train, uint64_t test) {
   MutexLock lock(&mutex_);
   if (train != 0) {
@@ -120,6 +138,12 @@ void StatsCollector::SetReplicas(uint32_t live, uint32_t lost) {
 ReplicaStats StatsCollector::Snapshot() const {
   MutexLock lock(&mutex_);
   ReplicaStats snapshot = stats_;
+  if (kept_) {
+    const KeptPushes kept = kept_();
+    snapshot.set_replayed(kept.replayed);
+    snapshot.set_kept_bytes(kept.bytes);
+    snapshot.set_kept_limit_bytes(kept.limit_bytes);
+  }
   CopyBuckets(fetch_latency_, snapshot.mutable_fetch_latency());
   CopyBuckets(push_latency_, snapshot.mutable_push_latency());
   CopyBuckets(step_latency_, snapshot.mutable_step_latency());

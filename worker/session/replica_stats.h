@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -36,6 +37,13 @@ class StatsCollector {
   // waits for until a fetch or push succeeds.
   void AddRetry(absl::string_view why);
   void SetWaitsFor(absl::string_view why);
+  // Steps computed while some shard was away.
+  void AddAwaySteps(uint64_t steps);
+  // Asked for what the session keeps of its pushes; null: nothing any more. Returns
+  // after a call that is running.
+  void SetKeptSource(std::function<KeptPushes()> kept);
+  // What it keeps is to become durable soon.
+  bool wants_checkpoint() const;
   // 0: not known; keeps what was told before.
   void SetFingerprints(uint64_t train, uint64_t test);
 
@@ -54,6 +62,7 @@ class StatsCollector {
   mutable Mutex mutex_;
   // Everything but the three latencies.
   ReplicaStats stats_ ABSL_GUARDED_BY(mutex_);
+  std::function<KeptPushes()> kept_ ABSL_GUARDED_BY(mutex_);
   LatencyHistogram fetch_latency_ ABSL_GUARDED_BY(mutex_);
   LatencyHistogram push_latency_ ABSL_GUARDED_BY(mutex_);
   LatencyHistogram step_latency_ ABSL_GUARDED_BY(mutex_);

@@ -54,6 +54,22 @@ void SessionControl::OnStop(std::function<void()> callback) {
   }
 }
 
+void SessionControl::NameEpochs(std::vector<uint64_t> epochs) {
+  MutexLock lock(&callback_mutex_);
+  epochs_ = std::move(epochs);
+  if (on_epochs_) {
+    on_epochs_(epochs_);
+  }
+}
+
+void SessionControl::OnEpochs(std::function<void(const std::vector<uint64_t>&)> callback) {
+  MutexLock lock(&callback_mutex_);
+  on_epochs_ = std::move(callback);
+  if (on_epochs_ && !epochs_.empty()) {
+    on_epochs_(epochs_);
+  }
+}
+
 SessionControl::State SessionControl::state() const {
   MutexLock lock(&mutex_);
   return state_;

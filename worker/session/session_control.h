@@ -8,7 +8,9 @@
 // Thread safety: all calls may run concurrently.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
@@ -38,6 +40,13 @@ class SessionControl {
   // Cleared with nullptr; returns after a callback that is running.
   void OnStop(std::function<void()> callback);
 
+  // What the coordinator says of the shards' lives: an epoch a shard. Runs the callback
+  // of OnEpochs, in the caller's thread.
+  void NameEpochs(std::vector<uint64_t> epochs);
+  // Told the epochs whenever they are named, and at once what was named last. Cleared
+  // with nullptr; returns after a callback that is running.
+  void OnEpochs(std::function<void(const std::vector<uint64_t>&)> callback);
+
   State state() const;
   bool paused() const;
 
@@ -60,6 +69,8 @@ class SessionControl {
   // Held while the callback runs; before mutex_.
   Mutex callback_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   std::function<void()> on_stop_ ABSL_GUARDED_BY(callback_mutex_);
+  std::function<void(const std::vector<uint64_t>&)> on_epochs_ ABSL_GUARDED_BY(callback_mutex_);
+  std::vector<uint64_t> epochs_ ABSL_GUARDED_BY(callback_mutex_);
 };
 
 }  // namespace monsoon

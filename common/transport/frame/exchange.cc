@@ -34,7 +34,9 @@ bool IsRetryable(const absl::Status& status) {
 struct PeerProgress {
   size_t sent = 0;
   size_t answered = 0;
-  bool gave_way = false;    // since the last answer
+  bool gave_way = false;  // since the last answer
+  bool left_out = false;
+  absl::Duration heard;     // or asked first
   absl::Duration retry_at;  // on the clock
   Backoff backoff;
   absl::Status last_error;
@@ -52,8 +54,8 @@ class Runner {
         counts_(counts),
         end_(context.clock->Now() + context.deadline) {
     for (size_t peer = 0; peer < requests.size(); ++peer) {
-      progress_.push_back(
-          PeerProgress{0, 0, false, context.clock->Now(), Backoff({}, peer), absl::OkStatus()});
+      progress_.push_back(PeerProgress{0, 0, false, false, context.clock->Now(),
+                                       context.clock->Now(), Backoff({}, peer), absl::OkStatus()});
     }
   }
 
@@ -73,7 +75,9 @@ class Runner {
   }
 
  private:
-  bool PeerDone(size_t peer) const { return progress_[peer].answered == requests_[peer].size(); }
+  bool PeerDone(size_t peer) const {
+    return progress_[peer].left_out || progress_[peer].answered == requests_[peer].size();
+  }
 
   bool Done() const {
     for (size_t peer = 0; peer < progress_.size(); ++peer) {
@@ -90,15 +94,19 @@ class Runner {
       return absl::CancelledError("cancelled");
     }
     if (now >= end_) {
-      return DeadlineError();
+      return LeaveOutLate() ? absl::OkStatus() : DeadlineError();
     }
+    LeaveOutSilent(now);
     absl::Duration wait = std::min(end_ - now, kLongestWait);
     for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
       if (progress_[peer].retry_at > now) {
         wait = std::min(wait, progress_[peer].retry_at - now);
-      } else {
+      } else if (!progress_[peer].left_out) {
         Fill(peer);
       }
+    }
+    if (Done()) {
+      return absl::OkStatus();
     }
     const FrameTransport::Event event = transport_->Wait(wait);
     switch (event.kind) {
@@ -110,6 +118,40 @@ class Runner {
         return Receive(event);
     }
     return absl::OkStatus();
+  }
+
+  bool LeaveOut(uint32_t peer, const absl::Status& why) {
+    PeerProgress& progress = progress_[peer];
+    if (progress.left_out) {
+      return true;
+    }
+    if (context_.give_up == nullptr || !(*context_.give_up)(peer, why)) {
+      return false;
+    }
+    progress.left_out = true;
+    transport_->Reset(peer);
+    return true;
+  }
+
+  // Those that have not answered in time; false: some must.
+  bool LeaveOutLate() {
+    for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
+      if (!PeerDone(peer) && !LeaveOut(peer, LateError(peer, context_.deadline))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void LeaveOutSilent(absl::Duration now) {
+    if (context_.silence == absl::InfiniteDuration()) {
+      return;
+    }
+    for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
+      if (!PeerDone(peer) && now - progress_[peer].heard >= context_.silence) {
+        LeaveOut(peer, LateError(peer, context_.silence));
+      }
+    }
   }
 
   void Fill(uint32_t peer) {
@@ -126,12 +168,15 @@ class Runner {
 
   // The peer's unanswered requests are to be sent again, later.
   absl::Status Repeat(uint32_t peer, const absl::Status& cause) {
+    PeerProgress& progress = progress_[peer];
+    if (IsRetryable(cause) && PeerDone(peer)) {
+      return absl::OkStatus();  // nothing is lost; the next call opens it anew
+    }
+    if (LeaveOut(peer, cause)) {
+      return absl::OkStatus();
+    }
     if (!IsRetryable(cause)) {
       return NamePeer(context_, peer, cause);
-    }
-    PeerProgress& progress = progress_[peer];
-    if (PeerDone(peer)) {
-      return absl::OkStatus();  // nothing is lost; the next call opens it anew
     }
     progress.sent = progress.answered;
     if (absl::IsAborted(cause) && !std::exchange(progress.gave_way, true)) {
@@ -148,6 +193,10 @@ class Runner {
 
   absl::Status Receive(const FrameTransport::Event& event) {
     PeerProgress& progress = progress_[event.peer];
+    if (progress.left_out) {
+      return absl::OkStatus();
+    }
+    progress.heard = context_.clock->Now();
     ChunkCursor cursor(event.frame);
     headers_.Reset();
     auto* const header = google::protobuf::Arena::CreateMessage<DataHeader>(&headers_);
@@ -163,7 +212,9 @@ class Runner {
     const absl::StatusOr<Answer> answer = handler_(event.peer, *header, &cursor);
     if (!answer.ok()) {
       ++progress.answered;  // the stream itself is in order
-      return NamePeer(context_, event.peer, answer.status());
+      return LeaveOut(event.peer, answer.status())
+                 ? absl::OkStatus()
+                 : NamePeer(context_, event.peer, answer.status());
     }
     if (*answer == Answer::kDone) {
       ++progress.answered;
@@ -181,13 +232,16 @@ class Runner {
       if (PeerDone(peer)) {
         continue;
       }
-      const absl::Status& cause = progress_[peer].last_error;
-      return NamePeer(context_, peer,
-                      absl::DeadlineExceededError(absl::StrCat(
-                          "no answer within ", absl::FormatDuration(context_.deadline),
-                          cause.ok() ? "" : "; last error: ", std::string(cause.message()))));
+      return NamePeer(context_, peer, LateError(peer, context_.deadline));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status LateError(uint32_t peer, absl::Duration after) const {
+    const absl::Status& cause = progress_[peer].last_error;
+    return absl::DeadlineExceededError(
+        absl::StrCat("no answer within ", absl::FormatDuration(after),
+                     cause.ok() ? "" : "; last error: ", std::string(cause.message())));
   }
 
   // Of answers, one at a time.

@@ -54,6 +54,11 @@ struct ExchangeContext {
   // Told why a peer's requests have to be repeated, with its name, and how often
   // that was in this exchange; may be null.
   const std::function<void(const absl::Status& why, uint32_t retries)>* on_retry = nullptr;
+  // Asked when a peer's stream breaks, when its answer is an error, when it has been
+  // silent for `silence`, and when time is up. True: the peer is left out from here on,
+  // its stream is given up, and the exchange goes on with the others. May be null.
+  const std::function<bool(uint32_t peer, const absl::Status& why)>* give_up = nullptr;
+  absl::Duration silence = absl::InfiniteDuration();
 };
 
 struct RequestFrame {

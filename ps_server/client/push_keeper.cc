@@ -1,0 +1,489 @@
+#include "ps_server/client/push_keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace monsoon {
+namespace {
+
+// Between tries of a shard that is away: at first, and when it was tried in vain.
+constexpr absl::Duration kFirstTry = absl::Milliseconds(50);
+constexpr absl::Duration kLongestTry = absl::Seconds(5);
+// Between looks while somebody waits.
+constexpr absl::Duration kLook = absl::Milliseconds(20);
+// What is sent again before the answers are waited for.
+constexpr uint64_t kReplayBytes = 4 << 20;
+
+bool SaysNothingOfThePush(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInternal:  // gRPC's word for a reset stream
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kAborted:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+PushKeeper::PushKeeper(const ParameterClientOptions* options, const ExchangeContext& context,
+                       PushEncoder* encoder, RequestMaker* requests, FrameTransport* transport)
+    : options_(*options),
+      context_(context),
+      encoder_(encoder),
+      requests_(requests),
+      transport_(transport),
+      give_up_([this](uint32_t shard, const absl::Status& why) { return LeaveOut(shard, why); }),
+      heard_(options->map.shards()),
+      why_(options->map.shards()) {
+  context_.give_up = &give_up_;
+  context_.silence = kSilence;
+  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+    // Each gets room by its length, so that all hold equally many pushes.
+    const double share = static_cast<double>(options_.map.shard(shard).size()) /
+                         static_cast<double>(options_.map.size());
+    const auto limit = static_cast<uint64_t>(static_cast<double>(options_.keep_bytes) * share);
+    shards_.push_back(std::make_unique<ShardState>(limit));
+    shards_.back()->named = options_.shard_epochs[shard];
+  }
+  ApplyNamed();
+  Publish();
+}
+
+PushKeeper::~PushKeeper() = default;
+
+uint64_t PushKeeper::ready_epoch(uint32_t shard) const {
+  const uint64_t epoch = shards_[shard]->ready;
+  return epoch == shards_[shard]->named ? epoch : 0;
+}
+
+std::optional<std::string> PushKeeper::away() const {
+  for (uint32_t shard = 0; shard < shards(); ++shard) {
+    if (ready_epoch(shard) != 0) {
+      continue;
+    }
+    MutexLock lock(&why_mutex_);
+    return absl::StrCat((*context_.names)[shard], why_[shard].empty() ? "" : ": ", why_[shard]);
+  }
+  return std::nullopt;
+}
+
+KeptPushes PushKeeper::kept() const {
+  const uint64_t bytes = kept_bytes_;
+  return {bytes, options_.keep_bytes, replayed_, awaits_ || bytes > options_.keep_bytes / 2};
+}
+
+// ---- shards that come and go --------------------------------------------------
+
+void PushKeeper::ApplyNamed() {
+  for (uint32_t i = 0; i < shards(); ++i) {
+    ShardState& shard = *shards_[i];
+    const uint64_t named = shard.named;
+    if (named == shard.window.epoch()) {
+      continue;
+    }
+    const bool first = shard.window.epoch() == 0;
+    shard.window.NameEpoch(named);
+    if (last_ == 0) {
+      // The session was opened there before it was given to us, and has sent nothing.
+      CHECK_OK(shard.window.OnMarks(named, 0, 0));
+    }
+    if (!first) {
+      transport_->Reset(i);  // what comes of the old life does not count
+      GoAway(i, absl::ZeroDuration());
+    }
+  }
+}
+
+void PushKeeper::GoAway(uint32_t index, absl::Duration pause) {
+  ShardState& shard = *shards_[index];
+  shard.present = false;
+  shard.ready = 0;
+  shard.window.Reconnect();
+  shard.try_pause = std::max(kFirstTry, pause);
+  shard.next_try = now() + pause;
+}
+
+bool PushKeeper::LeaveOut(uint32_t shard, const absl::Status& why) {
+  const bool silent = absl::IsDeadlineExceeded(why);
+  if (heard_[shard].refused_for_good ||
+      !(silent || IsSessionLost(why) ||
+        (SaysNothingOfThePush(why) && now() - exchange_began_ >= kCut))) {
+    return false;
+  }
+  heard_[shard].left_out = true;
+  GoAway(shard, silent ? kSilence : kFirstTry);
+  MutexLock lock(&why_mutex_);
+  why_[shard] = std::string(why.message());
+  return true;
+}
+
+absl::Status PushKeeper::Run(const RequestMaker::ShardRequests& requests, Handler handler) {
+  heard_.assign(shards(), Heard());
+  exchange_began_ = now();
+  ExchangeCounts counts;
+  const absl::Status status = RunExchange(context_, requests, transport_, handler, &counts);
+  counts_.frames += counts.frames;
+  counts_.retries += counts.retries;
+  counts_.bytes += counts.bytes;
+  return status;
+}
+
+absl::Status PushKeeper::ReturnDue(bool at_once) {
+  for (uint32_t i = 0; i < shards(); ++i) {
+    if (!shards_[i]->present && (at_once || now() >= shards_[i]->next_try)) {
+      RETURN_IF_ERROR(Return(i));
+    }
+  }
+  Publish();
+  return absl::OkStatus();
+}
+
+absl::Status PushKeeper::Return(uint32_t index) {
+  ShardState& shard = *shards_[index];
+  const absl::Duration began = now();
+  std::vector<bool> wanted(shards(), false);
+  wanted[index] = true;
+  RETURN_IF_ERROR(AskMarks(wanted));
+  if (heard_[index].left_out) {
+    // One that answers nothing costs time each time.
+    const bool slow = now() - began >= kCut;
+    shard.try_pause =
+        slow ? std::min(2 * std::max(shard.try_pause, kSilence), kLongestTry) : kFirstTry;
+    shard.next_try = now() + shard.try_pause;
+    return absl::OkStatus();
+  }
+  shard.present = true;
+  return Replay(index);
+}
+
+absl::Status PushKeeper::Replay(uint32_t index) {
+  ShardState& shard = *shards_[index];
+  while (shard.present && shard.window.Next() != nullptr) {
+    requests_->Begin();
+    uint64_t bytes = 0;
+    uint64_t replayed = 0;
+    uint64_t sequence = 0;
+    while (const ReplayWindow::Push* const push = shard.window.Next()) {
+      if (bytes > 0 && bytes + push->bytes->size() > kReplayBytes) {
+        break;
+      }
+      sequence = push->sequence;
+      AddToRequests(index, *push, /*then_fetch=*/false);
+      bytes += push->bytes->size();
+      replayed += push->replayed ? options_.map.stripes(index) : 0;
+      shard.window.OnSent();
+    }
+    ParameterClient::PushResult late;  // verdicts of earlier pushes: counted with those
+    RETURN_IF_ERROR(
+        Run(requests_->requests(),
+            [&](uint32_t, const DataHeader& header, ChunkCursor*) -> absl::StatusOr<Answer> {
+              return TakeVerdicts(index, header, &late);
+            }));
+    if (heard_[index].left_out) {
+      return absl::OkStatus();
+    }
+    replayed_ += replayed;
+    shard.window.OnAcknowledged(shard.window.epoch(), sequence, heard_[index].durable);
+    Forget(&shard);
+  }
+  if (shard.present) {
+    MutexLock lock(&why_mutex_);
+    why_[index].clear();
+  }
+  return absl::OkStatus();
+}
+
+// ---- marks --------------------------------------------------------------------
+
+absl::StatusOr<Answer> PushKeeper::TakeMarks(uint32_t shard, const DataHeader& header) {
+  if (header.has_error()) {
+    // A life that has not got the job back does not know it either; of a session that
+    // is really over the coordinator tells.
+    return SessionLostError(header.error().message());
+  }
+  if (!header.has_marks_reply()) {
+    heard_[shard].refused_for_good = true;
+    return absl::InternalError("the answer to a question for marks is of another kind");
+  }
+  const MarksReply& reply = header.marks_reply();
+  if (reply.shard_epoch() != shards_[shard]->window.epoch()) {
+    return SessionLostError(absl::StrCat("it was started anew, and is not restored yet (epoch ",
+                                         reply.shard_epoch(), ")"));
+  }
+  Heard& heard = heard_[shard];
+  for (const StripeMarks& stripe : reply.stripe()) {
+    heard.applied = std::min(heard.applied, stripe.applied());
+    heard.durable = std::min(heard.durable, stripe.durable());
+    heard.written = std::min(heard.written, stripe.written());
+  }
+  return Answer::kDone;
+}
+
+absl::Status PushKeeper::AskMarks(const std::vector<bool>& wanted) {
+  requests_->Begin();
+  for (uint32_t shard = 0; shard < shards(); ++shard) {
+    if (wanted[shard]) {
+      requests_->AddMarks(shard);
+    }
+  }
+  RETURN_IF_ERROR(
+      Run(requests_->requests(),
+          [this](uint32_t shard, const DataHeader& header, ChunkCursor*) -> absl::StatusOr<Answer> {
+            return TakeMarks(shard, header);
+          }));
+  for (uint32_t i = 0; i < shards(); ++i) {
+    const Heard& heard = heard_[i];
+    if (!wanted[i] || heard.left_out || heard.applied == UINT64_MAX) {
+      continue;
+    }
+    ShardState& shard = *shards_[i];
+    if (absl::Status status =
+            shard.window.OnMarks(shard.window.epoch(), heard.applied, heard.durable);
+        !status.ok()) {
+      return NamePeer(context_, i, status);
+    }
+    shard.written = heard.written;
+    Forget(&shard);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PushKeeper::Refresh() {
+  std::vector<bool> wanted(shards(), false);
+  bool any = false;
+  for (uint32_t shard = 0; shard < shards(); ++shard) {
+    wanted[shard] = shards_[shard]->present;
+    any |= wanted[shard];
+  }
+  return any ? AskMarks(wanted) : absl::OkStatus();
+}
+
+// ---- pushes -------------------------------------------------------------------
+
+bool PushKeeper::full() const {
+  for (uint32_t shard = 0; shard < shards(); ++shard) {
+    const uint64_t bytes = encoder_->Bytes(shard, 0, options_.map.stripes(shard)).size();
+    if (shards_[shard]->window.full(bytes)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::Status PushKeeper::MakeRoom() {
+  const absl::Duration end = now() + context_.deadline;
+  while (full()) {
+    awaits_ = true;
+    RETURN_IF_ERROR(Refresh());
+    ApplyNamed();
+    RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
+    if (!full()) {
+      break;
+    }
+    const std::string why = absl::StrCat(
+        "a checkpoint: ", kept_bytes_ >> 20, " MiB of pushes are not on the shards' disks yet, ",
+        options_.keep_bytes >> 20, " are allowed (replay_window_mib)",
+        away().has_value() ? absl::StrCat("; away: ", *away()) : "");
+    if (options_.on_waiting) {
+      options_.on_waiting(why);
+    }
+    if (context_.cancelled->load()) {
+      return absl::CancelledError("cancelled");
+    }
+    if (now() >= end) {
+      return absl::DeadlineExceededError(absl::StrCat("no room for a push: waits for ", why));
+    }
+    absl::SleepFor(kLook);
+  }
+  awaits_ = false;
+  return absl::OkStatus();
+}
+
+void PushKeeper::Keep(const FetchMarks& base) {
+  ++last_;
+  for (uint32_t i = 0; i < shards(); ++i) {
+    CHECK_EQ(shards_[i]->window.Add(Copy(encoder_->Bytes(i, 0, options_.map.stripes(i)))), last_);
+    shards_[i]->base.push_back(base.shard.empty() ? std::vector<StripeMark>() : base.shard[i]);
+  }
+}
+
+std::shared_ptr<std::string> PushKeeper::Copy(std::span<const std::byte> bytes) {
+  next_in_pool_ = next_in_pool_ < pool_.size() ? next_in_pool_ : 0;
+  if (pool_.empty() || pool_[next_in_pool_].use_count() > 1) {
+    pool_.insert(pool_.begin() + static_cast<std::ptrdiff_t>(next_in_pool_),
+                 std::make_shared<std::string>());
+  }
+  std::shared_ptr<std::string> copy = pool_[next_in_pool_++];
+  copy->assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return copy;
+}
+
+void PushKeeper::Forget(ShardState* shard) {
+  while (shard->base.size() > shard->window.last() - shard->window.durable()) {
+    shard->base.pop_front();
+  }
+}
+
+void PushKeeper::Publish() {
+  uint64_t acknowledged = last_;
+  uint64_t bytes = 0;
+  for (const auto& shard : shards_) {
+    acknowledged = std::min(acknowledged, shard->window.once_acknowledged());
+    bytes += shard->window.bytes();
+    const bool ready =
+        shard->present && shard->window.caught_up() && shard->window.Next() == nullptr;
+    shard->ready = ready ? shard->window.epoch() : 0;
+  }
+  acknowledged_ = acknowledged;
+  kept_bytes_ = bytes;
+}
+
+void PushKeeper::AddToRequests(uint32_t index, const ReplayWindow::Push& push, bool then_fetch) {
+  const ShardState& shard = *shards_[index];
+  const size_t i = static_cast<size_t>(push.sequence - shard.window.durable() - 1);
+  requests_->AddPush(
+      index, *encoder_,
+      {push.sequence, shard.window.epoch(), std::as_bytes(std::span(*push.bytes)), shard.base[i]},
+      then_fetch);
+}
+
+absl::StatusOr<Answer> PushKeeper::TakeVerdicts(uint32_t shard, const DataHeader& header,
+                                                ParameterClient::PushResult* result) {
+  if (header.has_error()) {
+    return ToStatus(header.error(), /*has_session=*/true);
+  }
+  if (!header.has_push_reply() || header.push_reply().verdict().empty()) {
+    heard_[shard].refused_for_good = true;
+    return absl::InternalError("the answer to a push is of another kind");
+  }
+  const PushReply& reply = header.push_reply();
+  const uint64_t sequence = reply.verdict(0).sequence();
+  absl::StatusOr<Answer> answer = TakePushReply(reply, sequence, result);
+  if (!answer.ok()) {
+    heard_[shard].refused_for_good = !IsEpochRefused(answer.status());
+    return answer;
+  }
+  if (*answer != Answer::kDone) {
+    return answer;
+  }
+  for (const PushVerdict& verdict : reply.verdict()) {
+    heard_[shard].durable = std::min(heard_[shard].durable, verdict.durable_sequence());
+    // Of an earlier one the encoder does not have the content any more.
+    if (verdict.verdict() == REFUSED_INVALID && sequence == last_ &&
+        verdict.stripe() < options_.map.stripes(shard)) {
+      encoder_->Refused(shard, verdict.stripe());
+    }
+  }
+  return answer;
+}
+
+absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& base,
+                                                             FetchTarget* target) {
+  counts_ = {};
+  ApplyNamed();
+  RETURN_IF_ERROR(MakeRoom());
+  RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
+  Keep(base);
+  ParameterClient::PushResult result;
+  result.sequence = last_;
+  requests_->Begin();
+  std::vector<bool> sent(shards(), false);
+  for (uint32_t i = 0; i < shards(); ++i) {
+    if (shards_[i]->present) {
+      sent[i] = true;
+      AddToRequests(i, *shards_[i]->window.Next(), target != nullptr);
+      shards_[i]->window.OnSent();
+    }
+  }
+  const absl::Status status =
+      Run(requests_->requests(),
+          [&](uint32_t shard, const DataHeader& header,
+              ChunkCursor* payload) -> absl::StatusOr<Answer> {
+            ASSIGN_OR_RETURN(const Answer answer, TakeVerdicts(shard, header, &result));
+            if (answer == Answer::kDone && target != nullptr && header.push_reply().has_fetch() &&
+                header.push_reply().fetch().shard_epoch() == shards_[shard]->window.epoch()) {
+              return TakeFetchReply(shard, header.push_reply().fetch(), payload, target);
+            }
+            return answer;
+          });
+  if (!status.ok() && !absl::IsDeadlineExceeded(status) &&
+      (!SaysNothingOfThePush(status) || context_.cancelled->load())) {
+    // Some shards may have applied it: it must not be pushed again, as one that never
+    // left would be.
+    return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;
+  }
+  for (uint32_t i = 0; i < shards(); ++i) {
+    if (sent[i] && !status.ok() && !heard_[i].left_out) {
+      GoAway(i, absl::ZeroDuration());  // it is kept, and what they have of it is asked for
+    } else if (sent[i] && !heard_[i].left_out) {
+      shards_[i]->window.OnAcknowledged(shards_[i]->window.epoch(), last_, heard_[i].durable);
+      Forget(shards_[i].get());
+    }
+  }
+  Publish();
+  result.rpcs = counts_.frames;
+  result.retries = counts_.retries;
+  result.bytes = counts_.bytes;
+  return result;
+}
+
+// ---- waiting ------------------------------------------------------------------
+
+absl::Status PushKeeper::BringBack(absl::Duration patience) {
+  const absl::Duration end = now() + patience;
+  for (bool first = true;; first = false) {
+    ApplyNamed();
+    RETURN_IF_ERROR(ReturnDue(first && patience > absl::ZeroDuration()));
+    if (!away().has_value() || now() >= end) {
+      return absl::OkStatus();
+    }
+    if (context_.cancelled->load()) {
+      return absl::CancelledError("cancelled");
+    }
+    absl::SleepFor(kLook);
+  }
+}
+
+absl::Status PushKeeper::AwaitDurable(absl::Duration patience) {
+  const absl::Duration end = now() + patience;
+  while (last_ > 0) {
+    ApplyNamed();
+    RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
+    RETURN_IF_ERROR(Refresh());
+    Publish();
+    const auto missing = std::ranges::find_if(shards_, [this](const auto& shard) {
+      return !shard->present || shard->window.acknowledged() < last_ || shard->written < last_;
+    });
+    if (missing == shards_.end()) {
+      break;
+    }
+    awaits_ = true;
+    const auto index = static_cast<size_t>(missing - shards_.begin());
+    const std::string why =
+        absl::StrCat((*context_.names)[index], " to write a checkpoint with the last push");
+    if (options_.on_waiting) {
+      options_.on_waiting(why);
+    }
+    if (context_.cancelled->load()) {
+      return absl::CancelledError("cancelled");
+    }
+    if (now() >= end) {
+      return absl::DeadlineExceededError(absl::StrCat("still waits for ", why));
+    }
+    absl::SleepFor(kLook);
+  }
+  awaits_ = false;
+  return absl::OkStatus();
+}
+
+}  // namespace monsoon
