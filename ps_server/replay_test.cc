@@ -166,7 +166,7 @@ TEST_P(ReplayTest, PushesGoOnWhileAShardIsAwayAndAreSentAgain) {
                                   &stats, &fetched));
   EXPECT_FALSE(fetched);
 
-  ASSERT_OK(shards_->Start(1));
+  ASSERT_OK(shards_->StartAgain(1));
   PushAll(1);  // it does not know the job yet, which ends nothing
   EXPECT_EQ(client_->acknowledged(), 5u);
   const RestoreShardJobReply reply = Restore(1);

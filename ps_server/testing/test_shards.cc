@@ -78,10 +78,10 @@ absl::StatusOr<std::unique_ptr<PsServer>> TestShards::StartServer(uint32_t shard
 
 absl::Status TestShards::Restart(uint32_t shard) {
   Stop(shard);
-  return Start(shard);
+  return StartAgain(shard);
 }
 
-absl::Status TestShards::Start(uint32_t shard) {
+absl::Status TestShards::StartAgain(uint32_t shard) {
   ASSIGN_OR_RETURN(servers_[shard], StartServer(shard));
   // A fresh channel: the old one waits before it connects again.
   controls_[shard] = ShardControl::Create(addresses_[shard], kDeadline);

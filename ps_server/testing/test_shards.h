@@ -79,7 +79,7 @@ class TestShards {
   // Stops a shard at once and starts a new one, with a new epoch, at its address.
   absl::Status Restart(uint32_t shard);
   void Stop(uint32_t shard) { servers_[shard].reset(); }
-  absl::Status Start(uint32_t shard);
+  absl::Status StartAgain(uint32_t shard);
 
   // What makes the slice of `shard`.
   CreateShardJobRequest CreateRequest(const TestJobOptions& options, uint32_t shard) const;

@@ -103,6 +103,12 @@ class LocalCluster:
                                f"{result.stderr}\n{self.log_path.read_text()[-4000:]}")
         return result
 
+    def start_command(self, verb, *arguments):
+        """A CLI call that goes on; its Popen."""
+        return subprocess.Popen([self._coordinator, verb, f"--cluster={self.path}", *arguments],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                stdin=subprocess.DEVNULL, env=self._environment)
+
     def submit(self, job, settings=None, flags=()):
         """`job` is a job file; None with a --resume among the flags."""
         overrides = [f"--set={path}={value}" for path, value in (settings or {}).items()]

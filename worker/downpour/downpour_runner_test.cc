@@ -381,5 +381,76 @@ TEST_F(DownpourRunnerTest, CombinedFetchesCountOwnGradientsOnce) {
   }
 }
 
+// ---- shards that are away -----------------------------------------------------
+
+TEST_F(DownpourRunnerTest, GoesOnWithoutAShardForSoManySteps) {
+  options_.overlap = ASYNC;
+  options_.away_steps = 3;
+  int tries = 0;
+  shards_.before_return = [&] {
+    if (++tries == 2) shards_.SetAway(false);
+    return absl::OkStatus();
+  };
+  Steps(2);
+  ASSERT_OK(Runner().Flush());
+  EXPECT_THAT(Done(), ElementsAre(0, 1));
+  shards_.SetAway(true);
+  Steps(3);
+  EXPECT_EQ(tries, 0);
+  EXPECT_EQ(stats_.Snapshot().away_steps(), 3u);
+  EXPECT_THAT(Done(), ElementsAre());  // nobody has acknowledged them
+  Steps(1);                            // waits until it is back
+  EXPECT_EQ(tries, 2);
+  EXPECT_EQ(stats_.Snapshot().away_steps(), 3u);
+  ASSERT_OK(Runner().Flush());
+  EXPECT_THAT(Done(), ElementsAre(2, 3, 4, 5));
+  // The bound is of steps in a row.
+  shards_.SetAway(true);
+  Steps(3);
+  EXPECT_EQ(stats_.Snapshot().away_steps(), 6u);
+  shards_.SetAway(false);
+}
+
+TEST_F(DownpourRunnerTest, WithoutOverlapItWaitsForAShardAtOnce) {
+  Steps(1);
+  int tries = 0;
+  shards_.SetAway(true);
+  shards_.before_return = [&] {
+    ++tries;
+    EXPECT_THAT(stats_.Snapshot().waits_for(), HasSubstr("ps/0"));
+    shards_.SetAway(false);
+    return absl::OkStatus();
+  };
+  Steps(1);
+  EXPECT_EQ(tries, 1);
+  EXPECT_EQ(stats_.Snapshot().away_steps(), 0u);
+  EXPECT_THAT(Done(), ElementsAre(0, 1));
+}
+
+TEST_F(DownpourRunnerTest, AFlushWaitsUntilAllIsAcknowledged) {
+  options_.overlap = ASYNC;
+  Steps(1);
+  ASSERT_OK(Runner().Flush());
+  shards_.SetAway(true);
+  shards_.before_return = [&] {
+    EXPECT_THAT(shards_.pushed().size(), 2u);
+    shards_.SetAway(false);
+    return absl::OkStatus();
+  };
+  Steps(1);
+  ASSERT_OK(Runner().Flush());
+  EXPECT_THAT(Done(), ElementsAre(0, 1));
+}
+
+TEST_F(DownpourRunnerTest, AStopEndsTheWaitForAShard) {
+  Steps(1);
+  shards_.SetAway(true);
+  shards_.before_return = [&] {
+    control_.Stop();
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(Step(), StatusIs(absl::StatusCode::kCancelled, HasSubstr("away")));
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,7 @@ class FakeShards : public ParameterClient {
     if (before_fetch) RETURN_IF_ERROR(before_fetch());
     {
       MutexLock lock(&mutex_);
+      if (away_) return absl::UnavailableError("ps/0: away");
       Copy(parameters, marks, stats);
       log_.push_back("fetch");
     }
@@ -133,6 +135,23 @@ class FakeShards : public ParameterClient {
   void Cancel() override {
     if (on_cancel) on_cancel();
   }
+  std::optional<std::string> away() override {
+    MutexLock lock(&mutex_);
+    return away_ ? std::make_optional<std::string>("ps/0: away") : std::nullopt;
+  }
+  absl::Status BringBack(absl::Duration) override {
+    return before_return ? before_return() : absl::OkStatus();
+  }
+  uint64_t acknowledged() override {
+    MutexLock lock(&mutex_);
+    return acknowledged_;
+  }
+  // While it is away pushes are kept, and nothing is fetched.
+  void SetAway(bool away) {
+    MutexLock lock(&mutex_);
+    away_ = away;
+    acknowledged_ = away ? sequence_ : UINT64_MAX;
+  }
 
   void RefuseNext(int pushes) {
     MutexLock lock(&mutex_);
@@ -187,6 +206,7 @@ class FakeShards : public ParameterClient {
   std::function<absl::Status()> before_push;
   std::function<void()> after_push;
   std::function<void()> on_cancel;
+  std::function<absl::Status()> before_return;
   // True: the evaluation is closed.
   std::function<absl::StatusOr<bool>(uint64_t evaluation, uint32_t contribution)> before_contribute;
 
@@ -203,6 +223,8 @@ class FakeShards : public ParameterClient {
   std::vector<float> w_ ABSL_GUARDED_BY(mutex_);
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool away_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
   int refuse_next_ ABSL_GUARDED_BY(mutex_) = 0;
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;
   int lose_next_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -244,5 +244,95 @@ TEST_F(ExchangeTest, CancellationEndsIt) {
   EXPECT_EQ(Run(&transport, 1).code(), absl::StatusCode::kCancelled);
 }
 
+// ---- peers that are left out --------------------------------------------------
+
+class LeaveOutTest : public ExchangeTest {
+ protected:
+  // Two frames to each of two peers. `give_up`: whether a peer may be left out.
+  absl::Status RunTwo(FakeTransport* transport,
+                      std::function<bool(uint32_t, const absl::Status&)> give_up,
+                      absl::Duration silence = absl::InfiniteDuration(),
+                      Handler handler = nullptr) {
+    names_ = {"ps/0", "ps/1"};
+    std::vector<std::vector<RequestFrame>> requests(2);
+    for (uint64_t id = 0; id < 4; ++id) {
+      DataHeader header;
+      header.set_request_id(id);
+      requests[id / 2].push_back(
+          {id, {std::make_shared<std::string>(EncodeFrameHead(header)), {}}});
+    }
+    const std::function<bool(uint32_t, const absl::Status&)> noting = [&](uint32_t peer,
+                                                                          const absl::Status& why) {
+      asked_.emplace_back(peer, why.code());
+      return give_up(peer, why);
+    };
+    if (handler == nullptr) {
+      handler = [this](uint32_t peer, const DataHeader&, ChunkCursor*) {
+        answered_.push_back(peer);
+        return Answer::kDone;
+      };
+    }
+    return RunExchange(
+        {&names_, absl::Seconds(5), &cancelled_, &clock_, /*on_retry=*/nullptr, &noting, silence},
+        requests, transport, handler, &counts_);
+  }
+
+  std::vector<std::pair<uint32_t, absl::StatusCode>> asked_;
+  std::vector<uint32_t> answered_;
+};
+
+TEST_F(LeaveOutTest, ASilentPeerIsLeftOutAndTheOthersAreServed) {
+  FakeTransport transport(&clock_, [](auto* self, uint32_t peer, uint64_t id) {
+    if (peer == 0) self->Reply(peer, id);
+  });
+  ASSERT_OK(RunTwo(
+      &transport, [](uint32_t, const absl::Status&) { return true; }, absl::Seconds(1)));
+  EXPECT_THAT(answered_, ElementsAre(0, 0));
+  EXPECT_THAT(asked_, ElementsAre(std::pair(1u, absl::StatusCode::kDeadlineExceeded)));
+  EXPECT_THAT(transport.resets, ElementsAre(1u));
+  EXPECT_LT(clock_.Now(), absl::Seconds(2));
+}
+
+TEST_F(LeaveOutTest, APeerWithAnErrorIsLeftOutOnlyIfItMayBe) {
+  const Handler refuses = [this](uint32_t peer, const DataHeader&,
+                                 ChunkCursor*) -> absl::StatusOr<Answer> {
+    if (peer == 1) return absl::FailedPreconditionError("another epoch");
+    answered_.push_back(peer);
+    return Answer::kDone;
+  };
+  const auto replies = [](auto* self, uint32_t peer, uint64_t id) { self->Reply(peer, id); };
+  FakeTransport one(&clock_, replies);
+  ASSERT_OK(RunTwo(
+      &one, [](uint32_t, const absl::Status&) { return true; }, absl::Seconds(1), refuses));
+  EXPECT_THAT(answered_, ElementsAre(0, 0));
+  FakeTransport other(&clock_, replies);
+  EXPECT_THAT(
+      RunTwo(
+          &other, [](uint32_t, const absl::Status&) { return false; }, absl::Seconds(1), refuses),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("ps/1: another epoch")));
+}
+
+TEST_F(LeaveOutTest, ABrokenStreamIsRepeatedUntilThePeerMayBeLeftOut) {
+  FakeTransport transport(&clock_, [](auto* self, uint32_t peer, uint64_t id) {
+    if (peer == 0) {
+      self->Reply(peer, id);
+    } else {
+      self->Break(peer, absl::UnavailableError("connection refused"));
+    }
+  });
+  ASSERT_OK(RunTwo(&transport, [this](uint32_t, const absl::Status&) {
+    return clock_.Now() > absl::Milliseconds(100);
+  }));
+  EXPECT_THAT(answered_, ElementsAre(0, 0));
+  EXPECT_GT(asked_.size(), 1u);
+  EXPECT_LT(clock_.Now(), absl::Seconds(2));
+}
+
+TEST_F(LeaveOutTest, AtTheDeadlineThoseThatMayNotBeLeftOutAreNamed) {
+  FakeTransport transport(&clock_, [](auto*, uint32_t, uint64_t) {});
+  EXPECT_THAT(RunTwo(&transport, [](uint32_t peer, const absl::Status&) { return peer == 0; }),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("ps/1")));
+}
+
 }  // namespace
 }  // namespace monsoon

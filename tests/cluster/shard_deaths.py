@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+"""Kills and stops parameter servers under a job, with the real programs as a user calls
+them: `coordinator up` starts them again, and nothing is lost or counted twice.
+
+    shard_deaths.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--kills=N] [--stops=N]
+
+Every stripe must have applied exactly as many pushes as the workers made. Last line:
+`deaths: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import local_cluster  # noqa: E402
+
+JOB = """
+model {
+  name: "tiny"
+  input_shape: 60
+  layer { dense { units: 200 } }
+  layer { relu {} }
+  layer { dense { units: 3 } }
+}
+train { synthetic { examples: 4000 classes: 3 seed: 1 center_seed: 9 noise: 3 } }
+test { synthetic { examples: 300 classes: 3 seed: 2 center_seed: 9 noise: 3 } }
+seed: 5
+batch_size: 10
+stripe_kib: 4
+downpour { optimizer { adagrad { rate: 0.02 } } }
+checkpoint { every_seconds: 1 }
+stop { seconds: 3600 }
+"""
+# Steps between two faults: the job must have gone on by itself.
+STEPS_BETWEEN = 300
+PATIENCE_S = 60
+
+
+class Checks:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def check(self, what, right, seen=""):
+        if right:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAILED {what}: {seen}", flush=True)
+
+    def summary(self):
+        print(f"deaths: {self.passed} passed, {self.failed} failed, {self.skipped} skipped")
+        return 1 if self.failed or not (self.passed or self.skipped) else 0
+
+
+def await_steps(cluster, job, least):
+    """The description once the job has made `least` steps and all shards answer."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        described = cluster.describe(job)
+        if described["state"] not in ("PENDING", "WARMSTART", "RUNNING"):
+            break
+        if described["progress"]["step"] >= least and described["state"] == "RUNNING":
+            return described
+        time.sleep(0.05)
+    raise RuntimeError(f"{job} does not get to {least} steps: {described['state']}, "
+                       f"{described['progress']}, {described['reason']}\n"
+                       f"{cluster.log_path.read_text()[-6000:]}")
+
+
+def kill(cluster, described, shard):
+    os.kill(described["shard"][shard]["pid"], signal.SIGKILL)
+
+
+def stop(cluster, described, shard):
+    """Silent for longer than the client waits, but for less than what makes it lost."""
+    pid = described["shard"][shard]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(pid, signal.SIGCONT)
+
+
+def run(checks, arguments):
+    environment = {"MONSOON_TRANSPORT": arguments.transport}
+    with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
+            local_cluster.LocalCluster(ps=2, workers=2, bin_dir=arguments.bin,
+                                       environment=environment) as cluster:
+        job_file = pathlib.Path(folder) / "tiny.textproto"
+        job_file.write_text(JOB)
+        job = cluster.submit(job_file)
+        watch = cluster.start_command("watch", job)
+        steps = STEPS_BETWEEN
+        faults = [kill] * arguments.kills + [stop] * arguments.stops
+        recoveries = []
+        for number, fault in enumerate(faults):
+            described = await_steps(cluster, job, steps)
+            before = time.monotonic()
+            fault(cluster, described, number % 2)
+            # Of both workers, since some steps go on with what they have.
+            steps = cluster.describe(job)["progress"]["step"] + STEPS_BETWEEN
+            await_restores(cluster, job, min(number + 1, arguments.kills))
+            recoveries.append(time.monotonic() - before)
+        described = await_steps(cluster, job, steps)
+        check_description(checks, described, arguments)
+        # The end, in order: everything that was pushed is on the shards.
+        cluster.command("cancel", job)
+        watch.wait(timeout=PATIENCE_S)
+        checks.check("watch ends by itself", watch.returncode == 3, watch.returncode)
+        check_pushes(checks, cluster.describe(job))
+        print(f"{len(faults)} faults, {described['progress']['step']} steps; seconds to the "
+              f"restore: {', '.join(f'{s:.1f}' for s in recoveries[:arguments.kills])}")
+
+        described = cluster.run(job_file, {"stop.seconds": 0, "stop.epochs": 1}, timeout=120)
+        check_pushes(checks, described)
+        checks.check("the next job runs to its end", described["state"] == "SUCCEEDED")
+
+
+def await_restores(cluster, job, least):
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        described = cluster.describe(job)
+        if described["counts"].get("restores", 0) >= least:
+            return
+        time.sleep(0.02)
+    raise RuntimeError(f"ps was not restored: {json.dumps(described['events'][-5:])}\n"
+                       f"{cluster.log_path.read_text()[-6000:]}")
+
+
+def check_description(checks, described, arguments):
+    check = checks.check
+    kinds = [event["kind"] for event in described["events"]]
+    check("promise", described["durability"]["promise"] == "exactly_once", described["durability"])
+    check("nothing is lost", not described["durability"].get("lost"), described["durability"])
+    check("each restore is told", kinds.count("shard_restored") == arguments.kills, kinds)
+    check("no worker was lost for it", "worker_lost" not in kinds and
+          "session_refused" not in kinds, kinds)
+    check("what was lost is sent again", described["counts"]["replayed"] > 0 or
+          not arguments.kills, described["counts"])
+
+
+def check_pushes(checks, described):
+    for shard in described["shard"]:
+        checks.check(f"ps/{shard['task']} has each push once",
+                     shard["version_min"] == shard["version_max"] == described["counts"]["pushes"],
+                     (shard["version_min"], shard["version_max"], described["counts"]["pushes"]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", default=str(local_cluster.BIN))
+    parser.add_argument("--transport", default="auto")
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--stops", type=int, default=4)
+    arguments = parser.parse_args()
+    checks = Checks()
+    run(checks, arguments)
+    return checks.summary()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
