@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/subprocess.h"
 #include "common/storage/storage.h"
@@ -109,6 +110,45 @@ TEST(CheckpointProcessTest, EachLifeHasAHigherEpoch) {
   EXPECT_GT(shards->server(0)->shard_epoch(), first);
 }
 
+// Of a real process: one job of one slice, gradients that count themselves.
+constexpr size_t kFloats = 64 * 64;
+constexpr uint64_t kStripeBytes = 1024;
+
+CreateShardJobRequest MakeCreate() {
+  CreateShardJobRequest create;
+  create.set_job("test-1");
+  *create.mutable_model() = TestModel(64, 64);
+  *create.mutable_optimizer() = TestSgd(1.0);
+  create.set_shards(1);
+  create.set_max_stripe_bytes(kStripeBytes);
+  create.set_written_by_client(true);
+  create.set_layout_hash(ParameterLayout::Create(create.model())->Hash());
+  return create;
+}
+
+SessionKey Session() {
+  SessionKey session;
+  session.set_job("test-1");
+  session.set_incarnation(1);
+  return session;
+}
+
+absl::StatusOr<std::unique_ptr<ParameterClient>> Client(const PsProcess& process, uint64_t epoch) {
+  ASSIGN_OR_RETURN(const ShardMap map, ShardMap::Create(kFloats, 1, kStripeBytes));
+  return ParameterClient::Create({.job = "test-1",
+                                  .incarnation = 1,
+                                  .layout_hash = MakeCreate().layout_hash(),
+                                  .map = map,
+                                  .addresses = {process.address},
+                                  .shard_epochs = {epoch}});
+}
+
+void PushTimes(ParameterClient* client, int times) {
+  for (int push = 0; push < times; ++push) {
+    ASSERT_OK(client->Push(std::vector<float>(kFloats, -1.0f), {}));
+  }
+}
+
 // SIGTERM: what was applied after the newest generation is written before the end.
 TEST(CheckpointProcessTest, AServerThatIsToldToStopWritesWhatIsNewer) {
   const std::string folder = Folder();
@@ -116,40 +156,82 @@ TEST(CheckpointProcessTest, AServerThatIsToldToStopWritesWhatIsNewer) {
   ASSERT_OK_AND_ASSIGN(PsProcess process,
                        StartPsProcess(folder, "", {absl::StrCat("--state_dir=", state_dir)}));
   const auto control = ShardControl::Create(process.address, kPatience);
-  CreateShardJobRequest create;
-  create.set_job("test-1");
-  *create.mutable_model() = TestModel(64, 64);
-  *create.mutable_optimizer() = TestSgd(1.0);
-  create.set_shards(1);
-  create.set_max_stripe_bytes(1024);
-  create.set_written_by_client(true);
-  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(create.model()));
-  create.set_layout_hash(layout.Hash());
+  const CreateShardJobRequest create = MakeCreate();
   ASSERT_OK(control->CreateJob(create));
   ASSERT_OK(control->Checkpoint(OrderOf("test-1", 1)));
   AwaitGeneration(control.get(), 1);
-  SessionKey session;
-  session.set_job("test-1");
-  session.set_incarnation(1);
-  ASSERT_OK_AND_ASSIGN(const OpenSessionReply opened, control->OpenSession(session));
-  ASSERT_OK_AND_ASSIGN(const ShardMap map, ShardMap::Create(layout.size(), 1, 1024));
-  ASSERT_OK_AND_ASSIGN(const auto client,
-                       ParameterClient::Create({.job = "test-1",
-                                                .incarnation = 1,
-                                                .layout_hash = layout.Hash(),
-                                                .map = map,
-                                                .addresses = {process.address},
-                                                .shard_epochs = {opened.shard_epoch()}}));
-  for (int push = 0; push < 7; ++push) {
-    ASSERT_OK(client->Push(std::vector<float>(layout.size(), -1.0f), {}));
-  }
+  ASSERT_OK_AND_ASSIGN(const OpenSessionReply opened, control->OpenSession(Session()));
+  ASSERT_OK_AND_ASSIGN(const auto client, Client(process, opened.shard_epoch()));
+  PushTimes(client.get(), 7);
   process.process.Signal(SIGTERM);
   EXPECT_TRUE(process.process.Wait().ok());
   ASSERT_OK_AND_ASSIGN(const LoadedCheckpoint loaded,
                        LoadNewest(PosixStorage(), JobFolder(state_dir, "test-1", 0), nullptr));
   EXPECT_EQ(loaded.content.generation(), 2u);
   EXPECT_EQ(loaded.content.context().reason(), "the server stops");
-  EXPECT_EQ(loaded.parameters, std::vector<float>(layout.size(), 7.0f));
+  EXPECT_EQ(loaded.parameters, std::vector<float>(kFloats, 7.0f));
+}
+
+// SIGKILL: the next life of the server gets its slice back from the disk, and what the
+// newest part did not hold from who has pushed it.
+TEST(CheckpointProcessTest, AKilledServerGetsItsSliceBack) {
+  const std::string folder = Folder();
+  const std::string flag = absl::StrCat("--state_dir=", folder, "/state");
+  uint64_t first_epoch = 0;
+  {
+    ASSERT_OK_AND_ASSIGN(PsProcess process, StartPsProcess(folder, "", {flag}));
+    const auto control = ShardControl::Create(process.address, kPatience);
+    ASSERT_OK(control->CreateJob(MakeCreate()));
+    ASSERT_OK_AND_ASSIGN(const OpenSessionReply opened, control->OpenSession(Session()));
+    first_epoch = opened.shard_epoch();
+    ASSERT_OK_AND_ASSIGN(const auto client, Client(process, first_epoch));
+    for (uint64_t generation = 1; generation <= 2; ++generation) {
+      PushTimes(client.get(), 3);
+      ASSERT_OK(control->Checkpoint(OrderOf("test-1", generation)));
+      AwaitGeneration(control.get(), generation);
+    }
+    PushTimes(client.get(), 2);
+    process.process.Signal(SIGKILL);
+    (void)process.process.Wait();
+  }
+  ASSERT_OK_AND_ASSIGN(const PsProcess process, StartPsProcess(folder, "", {flag}));
+  const auto control = ShardControl::Create(process.address, kPatience);
+  RestoreShardJobRequest request;
+  *request.mutable_create() = MakeCreate();
+  request.set_least_generation(1);
+  SessionKey foreign = Session();
+  foreign.set_job("test-2");
+  *request.add_session() = foreign;
+  EXPECT_THAT(control->RestoreJob(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                     HasSubstr("a session of job \"test-2\"")));
+  *request.mutable_session(0) = Session();
+  ASSERT_OK_AND_ASSIGN(const RestoreShardJobReply restored, control->RestoreJob(request));
+  EXPECT_GT(restored.shard_epoch(), first_epoch);
+  EXPECT_EQ(restored.generation(), 2u);
+  EXPECT_EQ(restored.parent_epoch(), first_epoch);
+  EXPECT_EQ(AwaitGeneration(control.get(), 2).generation(), 2u);
+
+  ASSERT_OK_AND_ASSIGN(const auto client, Client(process, restored.shard_epoch()));
+  ASSERT_OK_AND_ASSIGN(
+      const LoadedCheckpoint loaded,
+      LoadNewest(PosixStorage(), JobFolder(absl::StrCat(folder, "/state"), "test-1", 0), nullptr));
+  std::vector<float> live(kFloats);
+  ASSERT_OK(client->Fetch(live, nullptr, nullptr));
+  EXPECT_EQ(live, loaded.parameters);
+  // It sends all of its eleven pushes again, six of which are there.
+  PushTimes(client.get(), 11);
+  ASSERT_OK(client->Fetch(live, nullptr, nullptr));
+  EXPECT_EQ(live, std::vector<float>(kFloats, 11.0f));
+  ASSERT_OK_AND_ASSIGN(const ShardStatusReply status, control->GetStatus(""));
+  EXPECT_EQ(status.job(0).duplicates(), 6u * kFloats * sizeof(float) / kStripeBytes);
+}
+
+TEST(CheckpointProcessTest, AServerInMemoryOnlyRestoresNothing) {
+  ASSERT_OK_AND_ASSIGN(const auto shards, TestShards::Start({}));
+  RestoreShardJobRequest request;
+  *request.mutable_create() = MakeCreate();
+  EXPECT_THAT(shards->control(0)->RestoreJob(request),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no state folder")));
 }
 
 TEST(CheckpointProcessTest, ASecondServerOnTheSameFolderEndsWithTheReason) {

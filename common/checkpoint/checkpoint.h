@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/checkpoint/manifest.h"
@@ -76,6 +77,11 @@ class PartReader {
   // job has optimizer state and `state` is not empty, in `state`. Checked; DataLoss
   // leaves their content undefined.
   virtual absl::Status ReadAll(std::span<float> parameters, std::span<float> state) const = 0;
+  // The same to memory that lies in several pieces: asked where the slice's float `at`
+  // goes, and as many of those behind it as lie together, one at least. `state` is not
+  // asked where the job has none.
+  using Place = absl::FunctionRef<std::span<float>(uint64_t at)>;
+  virtual absl::Status ReadTo(Place parameters, Place state) const = 0;
 };
 
 // What lies in a job's folder.

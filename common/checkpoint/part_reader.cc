@@ -46,11 +46,18 @@ class PartReaderImpl : public PartReader {
   }
 
   absl::Status ReadAll(std::span<float> parameters, std::span<float> state) const override {
-    RETURN_IF_ERROR(ReadPieces(0, parameters));
+    CHECK_EQ(parameters.size(), plan_.slice.size());
+    RETURN_IF_ERROR(ReadPieces(0, [&](uint64_t at) { return parameters.subspan(at); }));
     if (plan_.state_slots == 0 || state.empty()) {
       return absl::OkStatus();
     }
-    return ReadPieces(plan_.pieces.size(), state);
+    CHECK_EQ(state.size(), plan_.slice.size());
+    return ReadPieces(plan_.pieces.size(), [&](uint64_t at) { return state.subspan(at); });
+  }
+
+  absl::Status ReadTo(Place parameters, Place state) const override {
+    RETURN_IF_ERROR(ReadPieces(0, parameters));
+    return plan_.state_slots == 0 ? absl::OkStatus() : ReadPieces(plan_.pieces.size(), state);
   }
 
  private:
@@ -172,25 +179,37 @@ class PartReaderImpl : public PartReader {
   }
 
   // Into a slice's floats, from the tensor `first` on.
-  absl::Status ReadPieces(size_t first, std::span<float> floats) const {
-    CHECK_EQ(floats.size(), plan_.slice.size());
+  absl::Status ReadPieces(size_t first, Place floats) const {
+    constexpr uint64_t kChunkFloats = kChunkBytes / sizeof(float);
     uint64_t done = 0;
+    const auto next = [&](uint64_t end) {
+      const std::span<float> place = floats(done);
+      CHECK(!place.empty());
+      return place.first(std::min<uint64_t>({place.size(), end - done, kChunkFloats}));
+    };
+    const auto fill = [&](uint64_t end) {  // padding
+      while (done < end) {
+        const std::span<float> part = next(end);
+        std::ranges::fill(part, 0.0f);
+        done += part.size();
+      }
+    };
     for (size_t i = 0; i < plan_.pieces.size(); ++i) {
       const Slice& range = plan_.pieces[i].range;
       const uint64_t begin = range.begin - plan_.slice.begin;
-      std::fill_n(floats.data() + done, begin - done, 0.0f);
-      done = begin + range.size();
-      std::span<std::byte> out = std::as_writable_bytes(floats.subspan(begin, range.size()));
+      fill(begin);
       Xxh3 hash;
-      for (uint64_t at = 0; at < out.size(); at += kChunkBytes) {
-        const std::span<std::byte> part =
-            out.subspan(at, std::min<uint64_t>(kChunkBytes, out.size() - at));
-        RETURN_IF_ERROR(file_.Read(file_.tensors()[first + i], at, part));
-        hash.Add(part);
+      while (done < begin + range.size()) {
+        const std::span<float> part = next(begin + range.size());
+        const std::span<std::byte> bytes = std::as_writable_bytes(part);
+        RETURN_IF_ERROR(
+            file_.Read(file_.tensors()[first + i], (done - begin) * sizeof(float), bytes));
+        hash.Add(bytes);
+        done += part.size();
       }
       RETURN_IF_ERROR(CheckSum(first + i, hash));
     }
-    std::fill_n(floats.data() + done, floats.size() - done, 0.0f);
+    fill(plan_.slice.size());
     return absl::OkStatus();
   }
 

@@ -52,7 +52,7 @@ absl::Status CheckpointKeeper::Order(std::shared_ptr<ShardJob> slice,
   Job* job = Find(key);
   if (job == nullptr) {
     const std::string folder = JobFolder(options_.state_dir, key.first, key.second);
-    job = &jobs_.try_emplace(key, Job{std::move(slice), KeptParts(folder), {}, false, "", false})
+    job = &jobs_.try_emplace(key, Job{.slice = std::move(slice), .parts = KeptParts(folder)})
                .first->second;
   }
   if (job->deleted) {
@@ -74,6 +74,64 @@ absl::Status CheckpointKeeper::Order(std::shared_ptr<ShardJob> slice,
   return absl::OkStatus();
 }
 
+absl::Status CheckpointKeeper::CheckNotKnown(const JobKey& key) const {
+  // The shard has no such job: its parts are being removed.
+  return jobs_.contains(key) ? absl::UnavailableError("it is being deleted; ask again")
+                             : absl::OkStatus();
+}
+
+absl::Status CheckpointKeeper::Adopt(const JobKey& key, std::shared_ptr<ShardJob> slice,
+                                     RestoredPart part) {
+  Job job{.slice = std::move(slice), .parts = std::move(part.parts)};
+  // What Flush writes next goes on from there.
+  job.order.set_job(key.first);
+  job.order.set_job_term(key.second);
+  job.order.set_generation(part.generation);
+  *job.order.mutable_context() = std::move(part.context);
+  job.restored.set_generation(part.generation);
+  job.restored.set_parent_epoch(part.shard_epoch);
+  for (std::string& line : part.skipped) {
+    LOG(WARNING) << "job " << key.first << ": " << line;
+    job.restored.add_skipped(std::move(line));
+  }
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CheckNotKnown(key));
+  jobs_.try_emplace(key, std::move(job));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RestoreShardJobReply> CheckpointKeeper::Restore(
+    Shard* shard, const RestoreShardJobRequest& request) {
+  const JobKey key{request.create().job(), request.create().job_term()};
+  const std::string folder = JobFolder(options_.state_dir, key.first, key.second);
+  std::shared_ptr<ShardJob> adopted;
+  // Before anybody else has the job: what is ordered after that must find the parts.
+  const auto restore = [&](const std::shared_ptr<ShardJob>& made, std::span<const SessionId> open,
+                           absl::FunctionRef<bool()> go_on) -> absl::Status {
+    {
+      MutexLock lock(&mutex_);
+      RETURN_IF_ERROR(CheckNotKnown(key));
+    }
+    ASSIGN_OR_RETURN(RestoredPart part,
+                     RestoreNewestPart(storage_, folder, request, open, go_on, made.get()));
+    RETURN_IF_ERROR(Adopt(key, made, std::move(part)));
+    adopted = made;
+    return absl::OkStatus();
+  };
+  const absl::StatusOr<std::shared_ptr<ShardJob>> job = shard->RestoreJob(request, restore);
+  MutexLock lock(&mutex_);
+  Job* const found = Find(key);
+  if (!job.ok()) {
+    if (adopted != nullptr && found != nullptr && found->slice == adopted) {
+      jobs_.erase(key);  // it was deleted before anybody had it
+    }
+    return job.status();
+  }
+  RestoreShardJobReply reply = found == nullptr ? RestoreShardJobReply() : found->restored;
+  reply.set_shard_epoch(shard->shard_epoch());
+  return reply;
+}
+
 void CheckpointKeeper::FillStatus(ShardStatusReply* reply) const {
   reply->set_state_dir(options_.state_dir);
   MutexLock lock(&mutex_);
@@ -89,34 +147,28 @@ void CheckpointKeeper::FillStatus(ShardStatusReply* reply) const {
 
 absl::Status CheckpointKeeper::Delete(const std::string& name, uint64_t job_term) {
   const JobKey key{name, job_term};
-  std::vector<PartFiles> all;
-  std::string folder;
   {
     MutexLock lock(&mutex_);
-    Job* const job = Find(key);
-    if (job == nullptr) {
-      return absl::OkStatus();
-    }
-    job->deleted = true;
-    std::erase(due_, key);
-    const bool idle = changed_.WaitFor(&mutex_, kGiveUp, [&] {
-      mutex_.AssertHeld();
-      return writing_ != key;
-    });
-    if (!idle) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          "job ", name, ": its checkpoint is still being written to ", options_.state_dir));
-    }
-    // A second call may have been faster.
-    if (const Job* const found = Find(key)) {
-      all = found->parts.All();
-      folder = found->parts.folder();
+    if (Job* const job = Find(key)) {
+      job->deleted = true;
+      std::erase(due_, key);
+      const bool idle = changed_.WaitFor(&mutex_, kGiveUp, [&] {
+        mutex_.AssertHeld();
+        return writing_ != key;
+      });
+      if (!idle) {
+        return absl::DeadlineExceededError(absl::StrCat(
+            "job ", name, ": its checkpoint is still being written to ", options_.state_dir));
+      }
     }
   }
-  for (const PartFiles& files : all) {
-    RETURN_IF_ERROR(RemovePart(storage_, files));
+  const std::string folder = JobFolder(options_.state_dir, key.first, key.second);
+  ASSIGN_OR_RETURN(const std::vector<OwnPart> parts,
+                   ListOwnParts(*storage_, folder, options_.task));
+  for (const OwnPart& part : parts) {
+    RETURN_IF_ERROR(RemovePart(storage_, part.files));
   }
-  if (!folder.empty()) {
+  if (!parts.empty()) {
     (void)storage_->RemoveFolder(folder);  // unless another shard has parts there
   }
   MutexLock lock(&mutex_);

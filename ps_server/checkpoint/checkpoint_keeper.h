@@ -1,7 +1,8 @@
 // CheckpointKeeper: writes the generations that the coordinator orders, one after the
-// other in a thread of its own, and knows what is on the disk. The job trains on.
+// other in a thread of its own, and knows what is on the disk. The job trains on. Makes
+// the slices again that an earlier life of the shard had, from what is there.
 //
-// Thread safe. Nothing here waits for the disk but Delete and Flush.
+// Thread safe. Nothing here waits for the disk but Restore, Delete and Flush.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/storage/storage.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/checkpoint/kept_parts.h"
+#include "ps_server/checkpoint/restore_part.h"
+#include "ps_server/shard/shard.h"
 #include "ps_server/shard/shard_job.h"
 
 namespace monsoon {
@@ -44,10 +48,14 @@ class CheckpointKeeper {
   // waits for that; one that failed is tried again. FailedPrecondition for one that is
   // older than what was ordered last.
   absl::Status Order(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
+  // Makes the job on `shard` from its newest good part, and takes over all that is on the
+  // disk of it. A job that is there is answered as it was restored. As
+  // Shard::RestoreJob and RestoreNewestPart; Unavailable while it is being deleted.
+  absl::StatusOr<RestoreShardJobReply> Restore(Shard* shard, const RestoreShardJobRequest& request);
   // Fills in what the shard itself does not know.
   void FillStatus(ShardStatusReply* reply) const;
-  // The job is deleted: its parts go. Waits for the one that is being written, which is
-  // given up at its next stripe. An error: some could not be removed.
+  // The job is deleted: its parts go, also those of earlier lives. Waits for the one that is being
+  // written, which is given up at its next stripe. An error: some could not be removed.
   absl::Status Delete(const std::string& job, uint64_t job_term);
   // Writes a generation of each job that has one and has applied more since; called
   // when pushes are refused. Waits at most `grace`. The jobs for which it failed are
@@ -65,8 +73,12 @@ class CheckpointKeeper {
     bool waits = false;       // it is in due_
     std::string error;
     bool deleted = false;
+    RestoreShardJobReply restored;  // what it was answered; without the epoch
   };
 
+  // Takes over what `part` has found; Unavailable while the job is being deleted.
+  absl::Status Adopt(const JobKey& key, std::shared_ptr<ShardJob> slice, RestoredPart part);
+  absl::Status CheckNotKnown(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool WaitForIdle(absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Job* Find(const JobKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(const JobKey& key, Job* job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

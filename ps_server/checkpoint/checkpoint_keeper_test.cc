@@ -2,20 +2,15 @@
 
 #include <atomic>
 #include <memory>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/checkpoint/checkpoint.h"
-#include "common/memory/aligned_floats.h"
-#include "common/storage/simulated_storage.h"
 #include "common/testing/status_matchers.h"
-#include "common/transport/frame/frame_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ps_server/shard/shard.h"
+#include "ps_server/checkpoint/keeper_fixture.h"
 
 namespace monsoon {
 namespace {
@@ -24,115 +19,6 @@ using ::monsoon::testing::StatusIs;
 using ::testing::_;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr uint64_t kEpoch = 7;
-constexpr size_t kStripe = 64;  // floats
-constexpr uint32_t kStripes = 4;
-constexpr absl::Duration kPatience = absl::Seconds(30);
-constexpr char kStateDir[] = "/state";
-
-// Of one layer; SGD with rate 1, so that pushes of -1 count themselves.
-CreateShardJobRequest MakeCreate(const std::string& name) {
-  CreateShardJobRequest request;
-  request.set_job(name);
-  request.set_job_term(3);
-  request.mutable_model()->set_name("tiny");
-  request.mutable_model()->add_input_shape(16);
-  Dense* const dense = request.mutable_model()->add_layer()->mutable_dense();
-  dense->set_units(16);
-  dense->set_no_bias(true);
-  request.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
-  request.set_shards(1);
-  request.set_written_by_client(true);
-  request.set_max_stripe_bytes(kStripe * sizeof(float));
-  request.set_layout_hash(ParameterLayout::Create(request.model())->Hash());
-  return request;
-}
-
-class CheckpointKeeperTest : public ::testing::Test {
- protected:
-  CheckpointKeeperTest() { MakeKeeper(); }
-
-  void MakeKeeper(size_t keep_ended_jobs = 20) {
-    keeper_ = std::make_unique<CheckpointKeeper>(
-        CheckpointKeeperOptions{kStateDir, 0, keep_ended_jobs, [this] { return owner_; }},
-        &storage_);
-  }
-
-  std::shared_ptr<ShardJob> MakeJob(const std::string& name) {
-    EXPECT_OK(shard_.CreateJob(MakeCreate(name)));
-    session_.set_job(name);
-    session_.set_job_term(3);
-    session_.set_worker(0);
-    session_.set_incarnation(1);
-    EXPECT_OK(shard_.OpenSession(session_));
-    sequence_ = 0;
-    return shard_.FindJob(name, 3);
-  }
-
-  // Adds one to every parameter of the session's job.
-  void Push() {
-    ++sequence_;
-    PushRequest request;
-    *request.mutable_session() = session_;
-    request.set_layout_hash(MakeCreate("").layout_hash());
-    for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
-      PushRecord* const record = request.add_record();
-      record->set_stripe(stripe);
-      record->set_sequence(sequence_);
-      record->set_shard_epoch(kEpoch);
-      record->set_length(kStripe * sizeof(float));
-    }
-    const std::vector<float> gradient(kStripes * kStripe, -1.0f);
-    const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(gradient))};
-    ChunkCursor cursor(chunks);
-    const absl::StatusOr<PushReply> reply = shard_.Push(request, &cursor, &scratch_);
-    ASSERT_OK(reply);
-    for (const PushVerdict& verdict : reply->verdict()) {
-      ASSERT_EQ(verdict.verdict(), APPLIED) << verdict.message();
-    }
-  }
-
-  static CheckpointRequest OrderOf(const std::string& job, uint64_t generation) {
-    CheckpointRequest order;
-    order.set_job(job);
-    order.set_job_term(3);
-    order.set_generation(generation);
-    order.mutable_context()->set_reason("asked for");
-    order.mutable_context()->mutable_downpour()->set_steps(10 * generation);
-    return order;
-  }
-
-  // Orders and waits.
-  void Write(const std::shared_ptr<ShardJob>& job, uint64_t generation) {
-    ASSERT_OK(keeper_->Order(job, OrderOf(job->request().job(), generation)));
-    ASSERT_TRUE(keeper_->AwaitIdle(kPatience));
-  }
-
-  ShardJobStatus StatusOf(const std::string& job) {
-    ShardStatusReply reply = *shard_.GetStatus({});
-    keeper_->FillStatus(&reply);
-    EXPECT_EQ(reply.state_dir(), kStateDir);
-    for (const ShardJobStatus& status : reply.job()) {
-      if (status.job() == job) {
-        return status;
-      }
-    }
-    return {};
-  }
-
-  absl::StatusOr<LoadedCheckpoint> Load(const std::string& job) {
-    return LoadNewest(&storage_, JobFolder(kStateDir, job, 3), nullptr);
-  }
-
-  SimulatedStorage storage_;
-  absl::Status owner_;
-  Shard shard_{{"test", 0, kEpoch, /*memory_limit_bytes=*/8 << 20}};
-  std::unique_ptr<CheckpointKeeper> keeper_;
-  SessionKey session_;
-  uint64_t sequence_ = 0;
-  AlignedFloats scratch_{kMaxFramePayloadBytes / sizeof(float)};
-};
 
 TEST_F(CheckpointKeeperTest, WritesWhatIsOrderedAndTellsIt) {
   const auto job = MakeJob("a-1");

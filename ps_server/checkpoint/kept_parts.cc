@@ -1,16 +1,19 @@
 #include "ps_server/checkpoint/kept_parts.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
-#include "common/checkpoint/manifest.h"
 #include "common/storage/file_path.h"
 
 namespace monsoon {
@@ -44,6 +47,41 @@ PartFiles FilesOf(const std::string& folder, const CheckpointManifest& manifest)
           InFolder(folder, manifest.file())};
 }
 
+absl::StatusOr<std::vector<OwnPart>> ListOwnParts(const Storage& storage, const std::string& folder,
+                                                  uint32_t shard) {
+  const absl::StatusOr<std::vector<std::string>> names = storage.List(folder);
+  if (absl::IsNotFound(names.status())) {
+    return std::vector<OwnPart>();
+  }
+  RETURN_IF_ERROR(names.status());
+  // By what to list them by, and by whether they have their last names.
+  std::map<std::tuple<uint64_t, uint64_t, uint32_t, bool>, OwnPart> parts;
+  for (const std::string& file_name : *names) {
+    absl::string_view stem = file_name;
+    const bool temporary = absl::ConsumePrefix(&stem, kTemporaryPrefix);
+    const bool manifest = absl::ConsumeSuffix(&stem, kManifestEnding);
+    if (!manifest && !absl::ConsumeSuffix(&stem, kPartEnding)) {
+      continue;
+    }
+    const std::optional<PartName> name = PartName::OfManifest(absl::StrCat(stem, kManifestEnding));
+    if (!name.has_value() || name->shard != shard) {
+      continue;
+    }
+    OwnPart& part = parts[{name->generation, name->epoch, name->shards, !temporary}];
+    part.name = *name;
+    part.whole = part.whole || (manifest && !temporary);
+    const std::string prefix = temporary ? kTemporaryPrefix : "";
+    part.files = {InFolder(folder, prefix + name->Text(kManifestEnding)),
+                  InFolder(folder, prefix + name->Text(kPartEnding))};
+  }
+  std::vector<OwnPart> newest_first;
+  for (auto& [key, part] : parts) {
+    newest_first.push_back(std::move(part));
+  }
+  std::ranges::reverse(newest_first);
+  return newest_first;
+}
+
 absl::Status RemovePart(Storage* storage, const PartFiles& files) {
   RETURN_IF_ERROR(storage->Remove(files.manifest));
   return storage->Remove(files.file);
@@ -70,14 +108,6 @@ std::vector<PartFiles> KeptParts::Add(const CheckpointManifest& manifest, uint64
     parts_.pop_front();
   }
   return garbage;
-}
-
-std::vector<PartFiles> KeptParts::All() const {
-  std::vector<PartFiles> all = leftover_;
-  for (const Part& part : parts_) {
-    all.push_back(part.files);
-  }
-  return all;
 }
 
 void RemoveOldJobs(Storage* storage, const std::string& state_dir, uint32_t task, size_t keep,

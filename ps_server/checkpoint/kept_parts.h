@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/checkpoint/manifest.h"
 #include "common/storage/storage.h"
 #include "proto/shard_checkpoint.pb.h"
 
@@ -24,6 +26,17 @@ struct PartFiles {
   std::string file;
 };
 PartFiles FilesOf(const std::string& folder, const CheckpointManifest& manifest);
+// What lies in a job's folder of one shard's parts.
+struct OwnPart {
+  PartName name;
+  PartFiles files;
+  bool whole = false;  // else what a life left that died while it wrote
+};
+// The newest generation first, and of one generation the newest epoch. Not opened. Empty
+// without the folder.
+absl::StatusOr<std::vector<OwnPart>> ListOwnParts(const Storage& storage, const std::string& folder,
+                                                  uint32_t shard);
+
 // The manifest first: without it the rest is no part.
 absl::Status RemovePart(Storage* storage, const PartFiles& files);
 
@@ -45,10 +58,8 @@ class KeptParts {
 
   // A newer one is on the disk. What is to be removed now.
   std::vector<PartFiles> Add(const CheckpointManifest& manifest, uint64_t applied);
-  // It could not be removed: the next Add says it again.
+  // It is there, and not one of those: the next Add says it again.
   void NotRemoved(PartFiles files) { leftover_.push_back(std::move(files)); }
-  // All that is there.
-  std::vector<PartFiles> All() const;
 
  private:
   struct Part {

@@ -1,25 +1,44 @@
-// RestoreNewestPart: from the newest good part that this shard has of a job.
+// RestoreNewestPart: makes a job's slice what the newest good part of it on the disk
+// holds.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "common/checkpoint/checkpoint.h"
 #include "common/storage/storage.h"
-#include "ps_server/shard/shard.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/parameter_server.pb.h"
+#include "ps_server/checkpoint/kept_parts.h"
+#include "ps_server/shard/session_table.h"
+#include "ps_server/shard/shard_job.h"
 
 namespace monsoon {
 
-// Reads parts of shard `shard` of the job in `folder`, the newest generation first,
-// until one holds against all its checksums, and makes the job of it. NotFound when
-// there is none; `skipped`, if not null, gets a line for each that is damaged. Else as
-// Shard::RestoreJob. Returns the generation.
-absl::StatusOr<uint64_t> RestoreNewestPart(const Storage* storage, const std::string& folder,
-                                           uint32_t shard_index, uint64_t term, Shard* shard,
-                                           std::vector<std::string>* skipped);
+struct RestoredPart {
+  // Of the part; 0: there is none, and the slice has its initial parameters.
+  uint64_t generation = 0;
+  uint64_t shard_epoch = 0;  // the life that wrote it
+  uint64_t applied = 0;
+  CheckpointContext context;
+  std::vector<std::string> skipped;  // a line for each newer part that is damaged
+  // All that is on the disk: of good parts the newest, the others to be removed with
+  // the next one.
+  KeptParts parts;
+};
+
+// `job` is new, of empty stripes, and nobody else has it; its floats are read straight to
+// where they belong. `folder` is its folder, `open` as in ShardJob::Restore. A part is
+// good that holds against all its checksums and is of the request's job; the one before
+// it, whose floats are not read, tells what is durable. NotFound where none is good,
+// naming those that are not, unless the request lets the slice begin anew. Cancelled once
+// `go_on` says false. `job` is of no use after an error.
+absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::string& folder,
+                                               const RestoreShardJobRequest& request,
+                                               std::span<const SessionId> open,
+                                               absl::FunctionRef<bool()> go_on, ShardJob* job);
 
 }  // namespace monsoon

@@ -37,6 +37,8 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
                          ShardStatusReply* reply) override;
   grpc::Status CreateJob(grpc::ServerContext* context, const CreateShardJobRequest* request,
                          CreateShardJobReply* reply) override;
+  grpc::Status RestoreJob(grpc::ServerContext* context, const RestoreShardJobRequest* request,
+                          RestoreShardJobReply* reply) override;
   grpc::Status DeleteJob(grpc::ServerContext* context, const DeleteShardJobRequest* request,
                          DeleteShardJobReply* reply) override;
   grpc::Status OpenSession(grpc::ServerContext* context, const OpenSessionRequest* request,
@@ -55,6 +57,8 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
 
   absl::Status DeleteJob(const DeleteShardJobRequest& request);
   absl::Status OrderCheckpoint(const CheckpointRequest& request);
+  // The keeper; FailedPrecondition for a server in memory only.
+  absl::StatusOr<CheckpointKeeper*> Keeper() const;
 
   Shard* const shard_;
   CheckpointKeeper* const keeper_;  // null: in memory only
@@ -108,6 +112,25 @@ grpc::Status GrpcService::CreateJob(grpc::ServerContext*, const CreateShardJobRe
   });
 }
 
+absl::StatusOr<CheckpointKeeper*> GrpcService::Keeper() const {
+  if (keeper_ == nullptr) {
+    return absl::FailedPreconditionError("this parameter server has no state folder");
+  }
+  return keeper_;
+}
+
+grpc::Status GrpcService::RestoreJob(grpc::ServerContext*, const RestoreShardJobRequest* request,
+                                     RestoreShardJobReply* reply) {
+  return Control([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(CheckpointKeeper* const keeper, Keeper());
+    absl::StatusOr<RestoreShardJobReply> result = keeper->Restore(shard_, *request);
+    if (result.ok()) {
+      *reply = *std::move(result);
+    }
+    return result.status();
+  });
+}
+
 grpc::Status GrpcService::DeleteJob(grpc::ServerContext*, const DeleteShardJobRequest* request,
                                     DeleteShardJobReply*) {
   return Control([&] { return DeleteJob(*request); });
@@ -120,10 +143,8 @@ absl::Status GrpcService::DeleteJob(const DeleteShardJobRequest& request) {
 
 absl::Status GrpcService::OrderCheckpoint(const CheckpointRequest& request) {
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartCheckpoint(request));
-  if (keeper_ == nullptr) {
-    return absl::FailedPreconditionError("this parameter server has no state folder");
-  }
-  return keeper_->Order(std::move(job), request);
+  ASSIGN_OR_RETURN(CheckpointKeeper* const keeper, Keeper());
+  return keeper->Order(std::move(job), request);
 }
 
 grpc::Status GrpcService::Checkpoint(grpc::ServerContext*, const CheckpointRequest* request,

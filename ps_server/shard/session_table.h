@@ -46,8 +46,9 @@ class SessionTable {
 
   // Something is remembered of the worker.
   bool Knows(uint32_t worker) const { return open_.contains(worker) || closed_.contains(worker); }
-  // Whether any session was ever opened.
+  // Whether any session was ever opened, in an earlier life too.
   bool had_session() const { return had_session_; }
+  void NoteEarlierSessions() { had_session_ = true; }
 
   struct Closed {
     uint64_t incarnation = 0;

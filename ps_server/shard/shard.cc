@@ -1,5 +1,7 @@
 #include "ps_server/shard/shard.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -18,6 +20,32 @@ namespace {
 absl::Status UnknownJob(const std::string& job) {
   return absl::NotFoundError(
       absl::StrCat("no job \"", Shorten(job, kMaxJobName), "\" on this shard"));
+}
+
+// Of each worker that the request names the newest session, by worker.
+absl::StatusOr<std::vector<SessionId>> SessionsToOpen(const RestoreShardJobRequest& request) {
+  if (request.session_size() > kMaxRestoredSessions) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request.session_size(), " sessions to restore; the limit is ", kMaxRestoredSessions));
+  }
+  std::map<uint32_t, uint64_t> newest;
+  for (const SessionKey& session : request.session()) {
+    if (session.job() != request.create().job() ||
+        session.job_term() != request.create().job_term()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a session of job \"", Shorten(session.job(), kMaxJobName), "\" of term ",
+                       session.job_term(), " in a request to restore job \"",
+                       Shorten(request.create().job(), kMaxJobName), "\" of term ",
+                       request.create().job_term()));
+    }
+    uint64_t& incarnation = newest[session.worker()];
+    incarnation = std::max(incarnation, session.incarnation());
+  }
+  std::vector<SessionId> open;
+  for (const auto& [worker, incarnation] : newest) {
+    open.push_back({worker, incarnation});
+  }
+  return open;
 }
 
 }  // namespace
@@ -122,44 +150,46 @@ class Shard::Creation {
   bool begun_ = false;
 };
 
-absl::StatusOr<CreateShardJobReply> Shard::AnswerAgain(const ShardJob& job,
-                                                       const CreateShardJobRequest& request) const {
-  if (google::protobuf::util::MessageDifferencer::Equals(job.request(), request)) {
-    return job.Describe();
-  }
-  return absl::AlreadyExistsError("it exists with other content");
-}
-
 absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& call) {
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(call.term()));
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<ShardJob> job,
+      MakeJob(call, [](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
+        return made->Initialize(go_on);
+      }));
+  return job->Describe();
+}
+
+absl::StatusOr<std::shared_ptr<ShardJob>> Shard::RestoreJob(const RestoreShardJobRequest& request,
+                                                            RestoreContent restore) {
+  ASSIGN_OR_RETURN(const std::vector<SessionId> open, SessionsToOpen(request));
+  RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(request.create().term()));
+  return MakeJob(request.create(),
+                 [&](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
+                   return restore(made, open, go_on);
+                 });
+}
+
+absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeJob(const CreateShardJobRequest& call,
+                                                         MakeContent make) {
   CreateShardJobRequest request = call;
   request.clear_term();  // A later coordinator may repeat it.
-  absl::StatusOr<CreateShardJobReply> reply =
-      MakeJob(request, [](ShardJob*) { return absl::OkStatus(); });
-  return reply.ok() || absl::IsResourceExhausted(reply.status())
-             ? std::move(reply)
-             : Annotate(reply.status(), absl::StrCat("ps/", options_.task, ": job ",
-                                                     Shorten(request.job(), kMaxJobName)));
+  absl::StatusOr<std::shared_ptr<ShardJob>> job = MakeOrFind(request, make);
+  return job.ok() || absl::IsResourceExhausted(job.status())
+             ? std::move(job)
+             : Annotate(job.status(), absl::StrCat("ps/", options_.task, ": job ",
+                                                   Shorten(request.job(), kMaxJobName)));
 }
 
-absl::StatusOr<CreateShardJobReply> Shard::RestoreJob(const ShardCheckpoint& content,
-                                                      std::span<const float> parameters,
-                                                      std::span<const float> state, uint64_t term) {
-  RETURN_IF_ERROR(CheckServing());
-  RETURN_IF_ERROR(Fence(term));
-  absl::StatusOr<CreateShardJobReply> reply = MakeJob(
-      content.create(), [&](ShardJob* job) { return job->Restore(content, parameters, state); });
-  return reply.ok()
-             ? std::move(reply)
-             : Annotate(reply.status(), absl::StrCat("ps/", options_.task, ": job ",
-                                                     Shorten(content.create().job(), kMaxJobName)));
-}
-
-absl::StatusOr<CreateShardJobReply> Shard::MakeJob(const CreateShardJobRequest& request,
-                                                   Restore restore) {
-  if (const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term())) {
-    return AnswerAgain(*job, request);
+absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJobRequest& request,
+                                                            MakeContent make) {
+  if (std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term())) {
+    if (!google::protobuf::util::MessageDifferencer::Equals(job->request(), request)) {
+      return absl::AlreadyExistsError("it exists with other content");
+    }
+    return job;
   }
   ASSIGN_OR_RETURN(ShardJobPlan plan, PlanJob(request));
   Creation creation(this, {request.job(), request.job_term()});
@@ -176,14 +206,13 @@ absl::StatusOr<CreateShardJobReply> Shard::MakeJob(const CreateShardJobRequest& 
   const ParameterLayout layout = plan.layout;
   auto job = std::make_shared<ShardJob>(request, std::move(plan), options_.shard_epoch,
                                         std::move(slice), std::move(memory), &budget_);
-  const bool filled = job->Fill(layout, state, [&] { return !creation.given_up(); });
-  if (filled) {
-    RETURN_IF_ERROR(restore(job.get()));
-  }
-  if (!filled || !creation.Finish(job)) {
+  job->Fill(layout, state);
+  const absl::Status made = make(job, [&] { return !creation.given_up(); });
+  if (made.ok() ? !creation.Finish(job) : creation.given_up()) {
     return absl::AbortedError("it was deleted while its slice was made, or the shard is draining");
   }
-  return job->Describe();
+  RETURN_IF_ERROR(made);
+  return job;
 }
 
 absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) {

@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard_job.h"
 #include "ps_server/vector/memory_budget.h"
 
@@ -38,6 +39,9 @@ struct ShardOptions {
   uint64_t shard_epoch = 0;
   uint64_t memory_limit_bytes = 0;
 };
+
+// Sessions that one request to restore a job may name: more than a job has workers.
+inline constexpr int kMaxRestoredSessions = 1 << 14;
 
 class Shard {
  public:
@@ -56,11 +60,17 @@ class Shard {
   // exists with other content; Unavailable while another call makes it. Blocks
   // until the slice is filled.
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request);
-  // The same from a part of a checkpoint, with its sessions: what ShardJob::Restore
-  // takes. `content`.create says which job. DataLoss for what does not fit it.
-  absl::StatusOr<CreateShardJobReply> RestoreJob(const ShardCheckpoint& content,
-                                                 std::span<const float> parameters,
-                                                 std::span<const float> state, uint64_t term = 0);
+  // The same with a content that `restore` gives it and with the request's sessions,
+  // before anybody else has the job. `restore` gets the job with empty stripes, which
+  // sessions are to be open (rising, of each worker the newest that the request names),
+  // and what to ask now and then whether to go on; its error is the answer. The job's
+  // term and the request's sessions are checked first: InvalidArgument says what is
+  // wrong. A job that is there is answered as it is.
+  using RestoreContent =
+      absl::FunctionRef<absl::Status(const std::shared_ptr<ShardJob>&, std::span<const SessionId>,
+                                     absl::FunctionRef<bool()> go_on)>;
+  absl::StatusOr<std::shared_ptr<ShardJob>> RestoreJob(const RestoreShardJobRequest& request,
+                                                       RestoreContent restore);
   // An unknown job is OK: it was deleted before. Its memory is free for the next job. Unavailable
   // when it is still being made: that is given up, and the call must be repeated.
   absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0);
@@ -113,13 +123,14 @@ class Shard {
   // which has been replaced.
   absl::Status Fence(uint64_t term);
   absl::Status CheckServing() const;
-  // What a slice is filled with, in place of its initial parameters.
-  using Restore = absl::FunctionRef<absl::Status(ShardJob*)>;
-  absl::StatusOr<CreateShardJobReply> MakeJob(const CreateShardJobRequest& request,
-                                              Restore restore);
-  // What a repeated request is answered.
-  absl::StatusOr<CreateShardJobReply> AnswerAgain(const ShardJob& job,
-                                                  const CreateShardJobRequest& request) const;
+  // Gives a new job, of empty stripes, what it holds.
+  using MakeContent = absl::FunctionRef<absl::Status(const std::shared_ptr<ShardJob>&,
+                                                     absl::FunctionRef<bool()> go_on)>;
+  // Without `call`'s term; the one that is there, if it has the same content.
+  absl::StatusOr<std::shared_ptr<ShardJob>> MakeJob(const CreateShardJobRequest& call,
+                                                    MakeContent make);
+  absl::StatusOr<std::shared_ptr<ShardJob>> MakeOrFind(const CreateShardJobRequest& request,
+                                                       MakeContent make);
   // The verdicts for the records of a job that is not here.
   template <typename Request>
   PushReply RefuseUnknownJob(const Request& request) const;

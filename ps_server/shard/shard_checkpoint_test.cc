@@ -1,5 +1,6 @@
 // What a checkpoint holds of a shard's job, and what becomes of it.
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -7,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard.h"
 #include "ps_server/shard/shard_fixture.h"
+#include "ps_server/shard/shard_job.h"
 
 namespace monsoon {
 namespace {
@@ -226,6 +230,27 @@ ShardCheckpoint ContentOf(const ShardJob& job, const Cut& cut) {
   return content;
 }
 
+// Makes the job on `next` from it, as a reader of parts does.
+absl::Status RestoreTo(Shard* next, const ShardCheckpoint& content, const Cut& cut,
+                       const std::vector<SessionKey>& sessions,
+                       const ShardCheckpoint* older = nullptr) {
+  RestoreShardJobRequest request;
+  *request.mutable_create() = content.create();
+  for (const SessionKey& session : sessions) {
+    *request.add_session() = session;
+  }
+  const auto restore = [&](const std::shared_ptr<ShardJob>& job, std::span<const SessionId> open,
+                           absl::FunctionRef<bool()>) {
+    for (size_t at = 0; at < kFloats; at += kStripe) {
+      std::ranges::copy(std::span(cut.parameters).subspan(at, kStripe),
+                        job->RestoredParameters(at).begin());
+      std::ranges::copy(std::span(cut.state).subspan(at, kStripe), job->RestoredState(at).begin());
+    }
+    return job->Restore(content, older, open);
+  };
+  return next->RestoreJob(request, restore).status();
+}
+
 TEST_F(ShardTest, ARestoredJobGoesOnWhereItWasCut) {
   ASSERT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 3.0f)).verdict(), APPLIED);
   Vector bad(kStripe, 1.0f);
@@ -247,7 +272,7 @@ TEST_F(ShardTest, ARestoredJobGoesOnWhereItWasCut) {
 
   constexpr uint64_t kNextEpoch = kEpoch + 1;
   Shard next({"test", 2, kNextEpoch, 1 << 20});
-  ASSERT_OK(next.RestoreJob(content, cut.parameters, cut.state));
+  ASSERT_OK(RestoreTo(&next, content, cut, {session_, closed}));
   const auto restored = next.FindJob("job-1");
   EXPECT_EQ(restored->Snapshot(), before);
   const ShardJobStatus again = next.GetStatus({})->job(0);
@@ -291,7 +316,7 @@ TEST_F(ShardTest, ASessionClosedWhileTheStripesWereCutStaysClosed) {
   const Cut cut = CutOf(*job);
   ASSERT_OK(shard_.CloseSession(session_));
   Shard next({"test", 2, kEpoch + 1, 1 << 20});
-  ASSERT_OK(next.RestoreJob(ContentOf(*job, cut), cut.parameters, cut.state));
+  ASSERT_OK(RestoreTo(&next, ContentOf(*job, cut), cut, {session_}));
   EXPECT_THAT(next.Marks(MarksOf(session_, request_.layout_hash(), 0, 1)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not open")));
   EXPECT_THAT(next.OpenSession(session_), StatusIs(absl::StatusCode::kFailedPrecondition, _));
@@ -302,21 +327,135 @@ TEST_F(ShardTest, WhatDoesNotFitTheJobIsNotRestored) {
   const auto job = shard_.FindJob("job-1");
   const Cut cut = CutOf(*job);
   const ShardCheckpoint content = ContentOf(*job, cut);
-  const auto restore = [&](ShardCheckpoint changed, std::span<const float> parameters,
-                           std::span<const float> state) {
+  const auto restore = [&](const ShardCheckpoint& changed, const ShardCheckpoint* older) {
     Shard next({"test", 2, kEpoch + 1, 1 << 20});
-    const absl::Status status = next.RestoreJob(changed, parameters, state).status();
+    const absl::Status status = RestoreTo(&next, changed, cut, {session_}, older);
     EXPECT_EQ(next.FindJob("job-1"), nullptr);
     EXPECT_EQ(next.GetStatus({})->memory_used_bytes(), 0u);
     return status;
   };
-  const Vector shorter(kFloats - 1);
-  EXPECT_THAT(restore(content, shorter, cut.state), StatusIs(absl::StatusCode::kDataLoss, _));
-  EXPECT_THAT(restore(content, cut.parameters, {}), StatusIs(absl::StatusCode::kDataLoss, _));
+  ShardCheckpoint stateless = content;
+  stateless.set_state_slots(0);
+  EXPECT_THAT(restore(stateless, nullptr), StatusIs(absl::StatusCode::kDataLoss, _));
   ShardCheckpoint fewer = content;
   fewer.mutable_stripe()->RemoveLast();
-  EXPECT_THAT(restore(fewer, cut.parameters, cut.state),
+  EXPECT_THAT(restore(fewer, nullptr),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("generation 6 holds 3 stripes")));
+  EXPECT_THAT(restore(content, &fewer),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("generation 6 holds 3 stripes")));
+}
+
+// What the request does not name is closed before anybody has the job, and what the part
+// has not is opened.
+TEST_F(ShardTest, ARestoredJobHasTheSessionsOfTheRequest) {
+  ASSERT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 3.0f)).verdict(), APPLIED);
+  ASSERT_EQ(PushOne(MakePush(2, 1), Vector(kStripe, 3.0f)).verdict(), APPLIED);
+  const auto job = shard_.FindJob("job-1");
+  const Cut cut = CutOf(*job);
+  Shard next({"test", 2, kEpoch + 1, 1 << 20});
+  SessionKey later = session_;
+  later.set_incarnation(3);
+  SessionKey other = session_;
+  other.set_worker(7);
+  ASSERT_OK(RestoreTo(&next, ContentOf(*job, cut), cut, {later, session_, other}));
+  const auto marks = [&](const SessionKey& session) {
+    return next.Marks(MarksOf(session, request_.layout_hash(), 1, 1));
+  };
+  EXPECT_THAT(marks(session_), StatusIs(absl::StatusCode::kFailedPrecondition, _));
+  EXPECT_EQ(next.CloseSession(session_)->applied(), 2u);
+  EXPECT_THAT(next.OpenSession(session_), StatusIs(absl::StatusCode::kFailedPrecondition, _));
+  for (const SessionKey& opened : {later, other}) {
+    ASSERT_OK_AND_ASSIGN(const MarksReply reply, marks(opened));
+    EXPECT_EQ(reply.stripe(0).applied(), 0u);
+    EXPECT_TRUE(next.OpenSession(opened)->resumed());
+  }
+}
+
+// Also when none of its sessions is open any more.
+TEST_F(ShardTest, ARestoredJobIsNotWrittenAnyMore) {
+  ASSERT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 3.0f)).verdict(), APPLIED);
+  const auto job = shard_.FindJob("job-1");
+  const Cut cut = CutOf(*job);
+  Shard next({"test", 2, kEpoch + 1, 1 << 20});
+  ASSERT_OK(RestoreTo(&next, ContentOf(*job, cut), cut, {}));
+  EXPECT_THAT(WriteAll(&next, request_, 0, cut.parameters, cut.stripes),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has had a session")));
+}
+
+// What the older of the two parts holds is durable, whatever it is that came between.
+TEST_F(ShardTest, WhatTheOlderPartHoldsIsDurableAfterARestore) {
+  const auto job = shard_.FindJob("job-1");
+  const auto push = [&](uint64_t sequence) {
+    ASSERT_EQ(PushOne(MakePush(1, sequence), Vector(kStripe, 3.0f)).verdict(), APPLIED);
+  };
+  push(1);
+  push(2);
+  const ShardCheckpoint older = ContentOf(*job, CutOf(*job));
+  push(3);
+  const Cut cut = CutOf(*job);
+  const ShardCheckpoint newest = ContentOf(*job, cut);
+  push(4);
+  const ShardCheckpoint beyond = ContentOf(*job, CutOf(*job));
+  const auto durable = [&](const ShardCheckpoint* before) {
+    Shard next({"test", 2, kEpoch + 1, 1 << 20});
+    EXPECT_OK(RestoreTo(&next, newest, cut, {session_}, before));
+    const auto reply = next.Marks(MarksOf(session_, request_.layout_hash(), 0, kStripes));
+    EXPECT_OK(reply);
+    EXPECT_EQ(reply->stripe(0).durable(), 0u);
+    EXPECT_EQ(reply->stripe(1).applied(), 3u);
+    EXPECT_EQ(reply->stripe(1).written(), 3u);
+    return reply->stripe(1).durable();
+  };
+  EXPECT_EQ(durable(nullptr), 0u);
+  EXPECT_EQ(durable(&older), 2u);
+  EXPECT_EQ(durable(&beyond), 3u);
+}
+
+TEST_F(ShardTest, ARequestToRestoreIsCheckedFirst) {
+  RestoreShardJobRequest request;
+  *request.mutable_create() = request_;
+  request.mutable_create()->set_job("job-2");
+  int restored = 0;
+  const auto restore = [&](const std::shared_ptr<ShardJob>& job, std::span<const SessionId>,
+                           absl::FunctionRef<bool()> go_on) {
+    ++restored;
+    return job->Initialize(go_on);
+  };
+  SessionKey session = session_;
+  *request.add_session() = session;
+  EXPECT_THAT(
+      shard_.RestoreJob(request, restore),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a session of job \"job-1\"")));
+  request.clear_session();
+  session.set_job("job-2");
+  session.set_job_term(9);
+  *request.add_session() = session;
+  EXPECT_THAT(shard_.RestoreJob(request, restore),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("of term 9")));
+  session.clear_job_term();
+  for (int i = 0; i <= kMaxRestoredSessions; ++i) {
+    *request.add_session() = session;
+  }
+  EXPECT_THAT(shard_.RestoreJob(request, restore),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sessions to restore")));
+  request.clear_session();
+  request.mutable_create()->set_layout_hash(1);
+  EXPECT_THAT(shard_.RestoreJob(request, restore),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layout")));
+  request.mutable_create()->set_layout_hash(request_.layout_hash());
+  EXPECT_EQ(restored, 0);
+  request.mutable_create()->set_term(8);
+  ASSERT_OK(shard_.RestoreJob(request, restore));
+  EXPECT_EQ(restored, 1);
+  // As CreateJob would have made it; and once.
+  ASSERT_OK_AND_ASSIGN(const auto again, shard_.RestoreJob(request, restore));
+  EXPECT_EQ(restored, 1);
+  EXPECT_EQ(again, shard_.FindJob("job-2"));
+  request.mutable_create()->set_seed(request_.seed() + 1);
+  EXPECT_THAT(shard_.RestoreJob(request, restore), StatusIs(absl::StatusCode::kAlreadyExists, _));
+  request.mutable_create()->set_term(7);
+  EXPECT_THAT(shard_.RestoreJob(request, restore),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("term 8")));
 }
 
 }  // namespace

@@ -161,30 +161,37 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
   static_assert(sizeof(ShardJob) + sizeof(SliceHeader) + 4 * 4096 <= kJobOverheadBytes);
 }
 
-bool ShardJob::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatArena>& state,
-                    absl::FunctionRef<bool()> go_on) {
+void ShardJob::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatArena>& state) {
   const uint32_t shard = facts_.shard;
   if (state != nullptr) {
     state->Take(StateLead(*kernel_, facts_.map));
   }
   stripes_.reserve(facts_.map.stripes(shard));
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
-    if (!go_on()) {
-      return false;
-    }
     const Slice stripe = facts_.map.stripe(shard, i);
     stripes_.push_back(std::make_unique<Stripe>(
         &slice_, i, KernelOf(layout, stripe), facts_.shard_epoch,
         state == nullptr ? AlignedFloats()
                          : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size()))));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
-    if (!request_.written_by_client()) {
-      AlignedFloats initial(stripe.size());
-      Initialize(layout, request_.seed(), stripe.begin, initial.span());
-      stripes_.back()->Write(initial.span());
-    }
   }
-  return true;
+}
+
+absl::Status ShardJob::Initialize(absl::FunctionRef<bool()> go_on) {
+  if (request_.written_by_client()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(request_.model()));
+  for (uint32_t i = 0; i < stripes_.size(); ++i) {
+    if (!go_on()) {
+      return absl::CancelledError("its slice is given up");
+    }
+    AlignedFloats initial(stripes_[i]->size());
+    monsoon::Initialize(layout, request_.seed(), facts_.map.stripe(facts_.shard, i).begin,
+                        initial.span());
+    stripes_[i]->Write(initial.span());
+  }
+  return absl::OkStatus();
 }
 
 const OptimizerKernel* ShardJob::KernelOf(const ParameterLayout& layout, const Slice& stripe) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include "common/transport/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/shard_checkpoint.pb.h"
+#include "ps_server/shard/session_table.h"
 #include "ps_server/shard/staleness_counts.h"
 #include "ps_server/shard/stripe.h"
 #include "ps_server/shard/validation.h"
@@ -62,16 +64,20 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request);
 class ShardJob final : private SliceParameters {
  public:
   // `slice` has the plan's shape and is zero. `memory` is the plan's; `budget`
-  // outlives the job. Fill follows before anything else.
+  // outlives the job. Fill follows.
   ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint64_t shard_epoch,
            SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget);
 
-  // Makes the stripes, from (seed, global index), or of zeros if the client writes
-  // them. `layout` is the plan's; `state` has room for the plan's state_bytes, null
-  // if these are 0. Asks before each stripe whether to go on; false: it did not,
-  // and the job is of no use.
-  bool Fill(const ParameterLayout& layout, const std::shared_ptr<FloatArena>& state,
-            absl::FunctionRef<bool()> go_on);
+  // Makes the stripes, of zeros. `layout` is the plan's; `state` has room for the plan's
+  // state_bytes, null if these are 0. Initialize or Restore follows, before anything
+  // else.
+  void Fill(const ParameterLayout& layout, const std::shared_ptr<FloatArena>& state);
+  // Gives it its initial parameters, from (seed, global index); zeros stay if the client
+  // writes them. Asks before each stripe whether to go on; Cancelled: it did not, and the
+  // job is of no use.
+  absl::Status Initialize(absl::FunctionRef<bool()> go_on);
+  // As after Fill, whatever was written to its floats since.
+  void Clear();
 
   const CreateShardJobRequest& request() const { return request_; }
   uint64_t shard_epoch() const { return facts_.shard_epoch; }
@@ -141,12 +147,24 @@ class ShardJob final : private SliceParameters {
   // state to `state` (state_slots() times that), and what else it holds.
   StripeRecord CutStripe(uint32_t stripe, std::span<float> parameters,
                          std::span<float> state) const;
-  // Makes it what a checkpoint holds: `parameters` of the whole slice, `state`
-  // state_slots() times that, in the order of the stripes. Right after Fill, before
-  // anything else; not to be used after an error. DataLoss for a content of another
-  // shape, ResourceExhausted without room for its sessions.
-  absl::Status Restore(const ShardCheckpoint& content, std::span<const float> parameters,
-                       std::span<const float> state);
+  // Where a part's floats go, before Restore: the slice's float `at` and those behind it
+  // to the end of the stripe, and their optimizer state, of a job that has some.
+  std::span<float> RestoredParameters(uint64_t at);
+  std::span<float> RestoredState(uint64_t at);
+  // Makes it what a part holds, whose floats are in place. `older` is the part before it
+  // that is kept too; null: none is. Of the sessions only those of `open`, rising and one
+  // a worker, are open after that: others that the part holds are closed, and those that
+  // it has not are opened, but for closed ones. Before anybody else has the job;
+  // not to be used after an error. DataLoss for a content of another shape,
+  // ResourceExhausted without room for the sessions.
+  absl::Status Restore(const ShardCheckpoint& content, const ShardCheckpoint* older,
+                       std::span<const SessionId> open);
+  // What it was restored from; zeros: it began anew. Constant once others have the job.
+  struct Parent {
+    uint64_t shard_epoch = 0;
+    uint64_t generation = 0;
+  };
+  const Parent& parent() const { return parent_; }
   // A part of these cuts, of all stripes in order, is on the disk and read back.
   void NoteWritten(std::span<const StripeRecord> cuts);
   // What it has of a session's pushes. FailedPrecondition when it is not open,
@@ -179,9 +197,11 @@ class ShardJob final : private SliceParameters {
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
   void Count(const PushVerdict& verdict);
   uint64_t CloseEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  absl::Status CheckRestorable(const ShardCheckpoint& content, size_t parameters,
-                               size_t state) const;
-  // Opens a session that a checkpoint holds, unless it was closed after that.
+  absl::Status CheckRestorable(const ShardCheckpoint& content) const;
+  // Closes sessions that the content holds and that are not in `open`.
+  absl::Status CloseOthers(const ShardCheckpoint& content, std::span<const SessionId> open)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // Opens a session, unless it was closed or overtaken.
   absl::Status Reopen(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // SessionTable allows it.
   absl::Status OpenEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
@@ -224,12 +244,7 @@ class ShardJob final : private SliceParameters {
   mutable std::atomic<uint64_t> bytes_fetched_{0};
   std::atomic<uint64_t> bytes_pushed_{0};
 
-  // Of the generation that this life was restored from; zeros: it began anew.
-  struct Parent {
-    uint64_t shard_epoch = 0;
-    uint64_t generation = 0;
-  };
-  Parent parent_;  // constant after Restore
+  Parent parent_;
 };
 
 }  // namespace monsoon

@@ -1,6 +1,7 @@
 // ShardJob: what a checkpoint holds of it, and how it is made again from that.
 
-#include <utility>
+#include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -49,29 +50,48 @@ ShardCheckpoint ShardJob::CutJob() const {
   return cut;
 }
 
-absl::Status ShardJob::Restore(const ShardCheckpoint& content, std::span<const float> parameters,
-                               std::span<const float> state) {
-  RETURN_IF_ERROR(CheckRestorable(content, parameters.size(), state.size()));
+std::span<float> ShardJob::RestoredParameters(uint64_t at) {
+  const uint64_t floats = facts_.map.stripe_floats();
+  return stripes_[at / floats]->MutableFloats().parameters.subspan(at % floats);
+}
+
+std::span<float> ShardJob::RestoredState(uint64_t at) {
+  CHECK_EQ(state_slots(), 1);
+  const uint64_t floats = facts_.map.stripe_floats();
+  return stripes_[at / floats]->MutableFloats().state.subspan(at % floats);
+}
+
+void ShardJob::Clear() {
+  for (const auto& stripe : stripes_) {
+    const Stripe::Floats floats = stripe->MutableFloats();
+    std::ranges::fill(floats.parameters, 0.0f);
+    std::ranges::fill(floats.state, kernel_->initial_state());
+  }
+}
+
+absl::Status ShardJob::Restore(const ShardCheckpoint& content, const ShardCheckpoint* older,
+                               std::span<const SessionId> open) {
+  RETURN_IF_ERROR(CheckRestorable(content));
+  if (older != nullptr) {
+    RETURN_IF_ERROR(CheckRestorable(*older));
+  }
   MutexLock lock(&sessions_mutex_);
   for (const ClosedSession& closed : content.closed()) {
     RETURN_IF_ERROR(ReserveSessionRecord(closed.worker()));
     sessions_.RecordClose({closed.worker(), closed.incarnation()}, closed.applied());
   }
-  // A session may have been opened while the stripes were cut, so that only the last of
-  // them have it: what the others have of it is nothing.
-  for (const StripeRecord& stripe : content.stripe()) {
-    for (const SessionWindowRecord& window : stripe.session()) {
-      RETURN_IF_ERROR(Reopen({window.worker(), window.incarnation()}));
-    }
+  RETURN_IF_ERROR(CloseOthers(content, open));
+  if (!sessions_.closed().empty()) {
+    sessions_.NoteEarlierSessions();
   }
-  size_t at = 0;
-  for (size_t i = 0; i < stripes_.size(); ++i) {
-    const size_t floats = stripes_[i]->size();
-    stripes_[i]->Restore(parameters.subspan(at, floats),
-                         state.subspan(at * static_cast<size_t>(state_slots()),
-                                       floats * static_cast<size_t>(state_slots())),
-                         content.stripe(static_cast<int>(i)));
-    at += floats;
+  // Some may have been opened while the stripes were cut, so that only the last of them
+  // have it, or after that: what the others have of it is nothing.
+  for (const SessionId& session : open) {
+    RETURN_IF_ERROR(Reopen(session));
+  }
+  for (int i = 0; i < content.stripe_size(); ++i) {
+    stripes_[static_cast<size_t>(i)]->Restore(content.stripe(i),
+                                              older == nullptr ? nullptr : &older->stripe(i));
   }
   applied_ = content.applied();
   duplicates_ = content.duplicates();
@@ -84,19 +104,33 @@ absl::Status ShardJob::Restore(const ShardCheckpoint& content, std::span<const f
   return absl::OkStatus();
 }
 
-absl::Status ShardJob::CheckRestorable(const ShardCheckpoint& content, size_t parameters,
-                                       size_t state) const {
-  size_t floats = 0;
-  for (const auto& stripe : stripes_) {
-    floats += stripe->size();
-  }
-  const auto slots = static_cast<size_t>(state_slots());
-  if (content.stripe_size() != static_cast<int>(stripes_.size()) || parameters != floats ||
-      state != floats * slots || content.state_slots() != slots) {
+absl::Status ShardJob::CheckRestorable(const ShardCheckpoint& content) const {
+  if (content.stripe_size() != static_cast<int>(stripes_.size()) ||
+      content.state_slots() != static_cast<uint32_t>(state_slots())) {
     return absl::DataLossError(absl::StrCat(
-        "generation ", content.generation(), " holds ", content.stripe_size(), " stripes, ",
-        parameters, " parameters and ", state, " floats of optimizer state; ", stripes_.size(),
-        ", ", floats, " and ", floats * slots, " are needed"));
+        "generation ", content.generation(), " holds ", content.stripe_size(), " stripes and ",
+        content.state_slots(), " floats of optimizer state for each parameter; ", stripes_.size(),
+        " and ", state_slots(), " are needed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardJob::CloseOthers(const ShardCheckpoint& content,
+                                   std::span<const SessionId> open) {
+  std::map<SessionId, uint64_t> applied;  // of those to close
+  for (const StripeRecord& stripe : content.stripe()) {
+    for (const SessionWindowRecord& window : stripe.session()) {
+      const SessionId session{window.worker(), window.incarnation()};
+      if (!std::ranges::binary_search(open, session)) {
+        applied[session] += window.applied();
+      }
+    }
+  }
+  for (const auto& [session, records] : applied) {
+    if (!sessions_.ClosedApplied(session).has_value()) {
+      RETURN_IF_ERROR(ReserveSessionRecord(session.worker));
+      sessions_.RecordClose(session, records);
+    }
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,17 @@ namespace {
 constexpr uint64_t kMostRefusalBytes =
     SessionWindow::kRememberedRefusals * RefusalBytes(kMaxVerdictMessage);
 
+// The last sequence of each session that a cut holds; none of null.
+std::map<SessionId, uint64_t> LastOf(const StripeRecord* cut) {
+  std::map<SessionId, uint64_t> last;
+  if (cut != nullptr) {
+    for (const SessionWindowRecord& window : cut->session()) {
+      last[{window.worker(), window.incarnation()}] = window.last();
+    }
+  }
+  return last;
+}
+
 }  // namespace
 
 Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
@@ -144,17 +155,19 @@ void Stripe::RaiseVersion(uint64_t version) {
   }
 }
 
-void Stripe::Restore(std::span<const float> parameters, std::span<const float> state,
-                     const StripeRecord& cut) {
+Stripe::Floats Stripe::MutableFloats() {
   MutexLock lock(&mutex_);
-  CHECK_EQ(parameters.size(), size_);
-  CHECK_EQ(state.size(), state_.size());
+  return {parameters_, state_.span()};
+}
+
+void Stripe::Restore(const StripeRecord& cut, const StripeRecord* older) {
+  const std::map<SessionId, uint64_t> before = LastOf(older);
+  MutexLock lock(&mutex_);
   const StripeWriteScope write(header_);
-  std::ranges::copy(parameters, parameters_.begin());
-  std::ranges::copy(state, state_.data());
   version_ = cut.version();
   for (const SessionWindowRecord& record : cut.session()) {
-    const auto open = windows_.find({record.worker(), record.incarnation()});
+    const SessionId id{record.worker(), record.incarnation()};
+    const auto open = windows_.find(id);
     if (open == windows_.end()) {
       continue;
     }
@@ -164,6 +177,9 @@ void Stripe::Restore(std::span<const float> parameters, std::span<const float> s
       session.window.Remember(refusal.sequence(), refusal.message());
     }
     session.written = record.last();
+    // A generation of another lineage may hold more than the one that came after it.
+    const auto held = before.find(id);
+    session.durable = held == before.end() ? 0 : std::min(held->second, session.written);
     ShareMarks(session);
   }
   header_->version.store(version_, std::memory_order_relaxed);
@@ -206,10 +222,7 @@ std::optional<StripeMarks> Stripe::Marks(SessionId session) const {
 }
 
 void Stripe::NoteWritten(const StripeRecord& cut) {
-  std::map<SessionId, uint64_t> held;
-  for (const SessionWindowRecord& window : cut.session()) {
-    held[{window.worker(), window.incarnation()}] = window.last();
-  }
+  const std::map<SessionId, uint64_t> held = LastOf(&cut);
   MutexLock lock(&mutex_);
   for (auto& [id, session] : windows_) {
     session.durable = session.written;

@@ -77,10 +77,16 @@ class Stripe {
   // To `version`, unless it is higher already: of a checkpoint that is resumed.
   void RaiseVersion(uint64_t version);
 
-  // Makes it what a cut holds: floats, version, and the windows of those of its sessions
-  // that are open here. The newest generation holds them, and no older one for sure.
-  void Restore(std::span<const float> parameters, std::span<const float> state,
-               const StripeRecord& cut);
+  // Where a cut's floats go, before anybody else has the stripe.
+  struct Floats {
+    std::span<float> parameters;
+    std::span<float> state;
+  };
+  Floats MutableFloats();
+  // Its floats are those of `cut` now: makes the version and the windows of those of its
+  // sessions that are open here what the cut holds. `older` is what the generation
+  // before holds of the stripe; null: there is none, and nothing is durable.
+  void Restore(const StripeRecord& cut, const StripeRecord* older);
 
   // As of this moment: the parameters to `parameters` (size() floats), the state to
   // `state` (StateFloats()), version and windows of open sessions.

@@ -4,7 +4,9 @@
 #include <span>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
@@ -55,13 +57,23 @@ void SimulatedServer::Start() {
   ++epoch_;
   shard_ = std::make_unique<Shard>(ShardOptions{"sim", index_, epoch_, 8 << 20});
   parts_ = std::make_unique<KeptParts>(folder_);
-  std::vector<std::string> skipped;
-  const absl::StatusOr<uint64_t> restored =
-      RestoreNewestPart(storage_.get(), folder_, index_, 0, shard_.get(), &skipped);
+  RestoreShardJobRequest request;
+  *request.mutable_create() = MakeCreate(index_);
+  for (uint32_t worker = 0; worker < kSimulatedWorkers; ++worker) {
+    *request.add_session() = SessionOf(worker);
+  }
+  const auto restore = [&](const std::shared_ptr<ShardJob>& job, std::span<const SessionId> open,
+                           absl::FunctionRef<bool()> go_on) -> absl::Status {
+    ASSIGN_OR_RETURN(RestoredPart part,
+                     RestoreNewestPart(storage_.get(), folder_, request, open, go_on, job.get()));
+    *parts_ = std::move(part.parts);
+    return absl::OkStatus();
+  };
+  const absl::Status restored = shard_->RestoreJob(request, restore).status();
   if (!restored.ok()) {
-    ASSERT_EQ(restored.status().code(), absl::StatusCode::kNotFound) << restored.status();
+    ASSERT_EQ(restored.code(), absl::StatusCode::kNotFound) << restored;
     // Nothing was promised before there were two.
-    ASSERT_LT(written_, 2u) << restored.status();
+    ASSERT_LT(written_, 2u) << restored;
     ASSERT_OK(shard_->CreateJob(MakeCreate(index_)));
   }
   for (uint32_t worker = 0; worker < kSimulatedWorkers; ++worker) {
