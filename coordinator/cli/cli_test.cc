@@ -34,6 +34,8 @@ TEST_F(CliTest, HelpIsOnStdoutAndUsageErrorsExit2) {
   EXPECT_EQ(Run({"export", "tiny-1"}), 2);
   EXPECT_EQ(Run({"up", "--restart=sometimes"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("must be never, workers or all"));
+  EXPECT_EQ(Run({"up", "--restart_backoff=31"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("--restart_backoff=31: it must be 0.01 .. 30"));
   EXPECT_THAT(cli_.coordinator.calls, ElementsAre());
 }
 

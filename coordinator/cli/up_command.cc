@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,14 +31,22 @@ absl::StatusOr<RestartPolicy> ParseRestart(const std::string& name) {
 
 int RunUpCommand(Invocation& call) {
   UpOptions options;
-  std::string restart = "never";
-  double backoff_s = absl::ToDoubleSeconds(options.supervisor.first_backoff);
+  std::string restart = RestartPolicyName(options.supervisor.restart);
+  double backoff_s = 0;
   bool die_with_parent = false;  // main looked at it before
   ClusterFlag cluster(&call);
   call.flags().Add("restart", &restart,
-                   "which tasks start again when they die: never, workers, all");
+                   absl::StrCat("which tasks start again when they die: never, workers, all; "
+                                "by default ",
+                                restart));
   call.flags().Add("restart_backoff", &backoff_s,
-                   "seconds before the first restart; doubled with each, up to 30");
+                   "seconds before the first restart, doubled with each death in a row, up to "
+                   "30; by default 0.25, of workers 1");
+  uint32_t& limit = options.supervisor.max_deaths_in_a_row;
+  call.flags().Add("restart_limit", &limit,
+                   absl::StrCat("deaths in a row, each before the task has served for 10 s or "
+                                "written a checkpoint, after which it is given up; by default ",
+                                limit, "; 0: never"));
   call.flags().Add("bin_dir", &options.plan.bin_dir, "where the three binaries are");
   call.flags().Add("quiet", &options.supervisor.quiet, "show no lines of the tasks");
   call.flags().Add("fault", &options.plan.fault,
@@ -51,10 +60,13 @@ int RunUpCommand(Invocation& call) {
   if (!policy.ok()) {
     return call.Usage(policy.status().message());
   }
-  if (!(backoff_s >= 0.01 && backoff_s <= 30)) {
+  if (backoff_s != 0 && !(backoff_s >= 0.01 && backoff_s <= 30)) {
     return call.Usage(absl::StrCat("--restart_backoff=", backoff_s, ": it must be 0.01 .. 30"));
   }
-  options.supervisor.first_backoff = absl::Seconds(backoff_s);
+  if (backoff_s != 0) {
+    options.supervisor.first_backoff = absl::Seconds(backoff_s);
+    options.supervisor.first_worker_backoff = absl::Seconds(backoff_s);
+  }
   if (const absl::Status status = ParseFaultOptions(options.plan.fault).status(); !status.ok()) {
     return call.Usage(status.message());
   }

@@ -17,7 +17,7 @@ namespace monsoon {
 //   +---- worker/1 died: killed by signal 9 (SIGKILL); pid 4711, after 12.3 s
 //   | last lines of its log:
 //   |   12:30:01.250 I worker/1] step 100
-//   | it starts again in 2.0 s, restart 2 (--restart=workers)
+//   | it starts again in 2 s, restart 2 (--restart=all); death 2 of 5 in a row
 //   +----
 std::string RootCauseBox(const std::string& task, pid_t pid, const ProcessEnd& end,
                          absl::Duration lived, const std::deque<std::string>& last_lines,

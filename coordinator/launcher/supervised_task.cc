@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/storage/storage.h"
+#include "coordinator/launcher/part_epoch.h"
 
 namespace monsoon {
 namespace {
@@ -35,8 +37,9 @@ void WriteFully(int fd, absl::string_view text) {
 
 absl::Status SupervisedTask::Start() {
   unlink(plan_.port_file.c_str());
-  listening_ = false;
+  listening_since_.reset();
   last_lines_.clear();
+  part_before_ = NewestPart();
   started_at_ = clock_->Now();
   ASSIGN_OR_RETURN(Subprocess process, Subprocess::Start(plan_.argv, {}));
   process_.emplace(std::move(process));
@@ -46,8 +49,19 @@ absl::Status SupervisedTask::Start() {
 
 bool SupervisedTask::CheckListening() {
   struct stat info;
-  listening_ = listening_ || (stat(plan_.port_file.c_str(), &info) == 0 && info.st_size > 0);
-  return listening_;
+  if (!listening_since_.has_value() && stat(plan_.port_file.c_str(), &info) == 0 &&
+      info.st_size > 0) {
+    listening_since_ = clock_->Now();
+  }
+  return listening_since_.has_value();
+}
+
+// A shard's; of another task 0, and an error counts as no checkpoint.
+absl::StatusOr<uint64_t> SupervisedTask::NewestPart() const {
+  if (plan_.role != TaskRole::kParameterServer || state_dir_.empty()) {
+    return 0;
+  }
+  return NewestPartEpoch(*PosixStorage(), state_dir_, static_cast<uint32_t>(plan_.index));
 }
 
 void SupervisedTask::EmitLine(const std::string& line, int fd) {
@@ -94,7 +108,11 @@ std::optional<ProcessEnd> SupervisedTask::TakeEnd() {
   }
   ForwardStdout();
   ForwardStderr();
-  lived_ = clock_->Now() - started_at_;
+  const absl::Duration now = clock_->Now();
+  lived_ = now - started_at_;
+  const absl::StatusOr<uint64_t> part = NewestPart();
+  life_ = {.served = now - listening_since_.value_or(now),
+           .made_checkpoint = part.ok() && part_before_.ok() && *part > *part_before_};
   process_.reset();
   return end;
 }

@@ -23,7 +23,11 @@ constexpr int kExitTimeout = 4;
 constexpr int kExitInterrupted = 130;
 constexpr int kExitTerminated = 143;
 
-const char* PolicyName(RestartPolicy policy) {
+bool IsWorker(const SupervisedTask& task) { return task.plan().role == TaskRole::kWorker; }
+
+}  // namespace
+
+const char* RestartPolicyName(RestartPolicy policy) {
   switch (policy) {
     case RestartPolicy::kNever:
       return "never";
@@ -35,19 +39,17 @@ const char* PolicyName(RestartPolicy policy) {
   return "";
 }
 
-bool IsWorker(const SupervisedTask& task) { return task.plan().role == TaskRole::kWorker; }
-
-}  // namespace
-
 Supervisor::Supervisor(std::vector<TaskPlan> plan, std::string port_folder,
                        SupervisorOptions options, SignalFd* signals)
     : port_folder_(std::move(port_folder)), options_(std::move(options)), signals_(signals) {
   const OutputFds output =
       options_.quiet ? OutputFds{} : OutputFds{options_.out_fd, options_.err_fd};
   for (TaskPlan& task : plan) {
-    tasks_.push_back(std::make_unique<SupervisedTask>(
-        std::move(task), output, RestartBackoff(options_.first_backoff, options_.longest_backoff),
-        clock_));
+    const RestartBackoff backoff(
+        task.role == TaskRole::kWorker ? options_.first_worker_backoff : options_.first_backoff,
+        options_.longest_backoff, options_.max_deaths_in_a_row);
+    tasks_.push_back(std::make_unique<SupervisedTask>(std::move(task), output, backoff,
+                                                      options_.state_dir, clock_));
   }
 }
 
@@ -64,6 +66,8 @@ absl::StatusOr<int> Supervisor::Run() {
     }
     if (phase_ == Phase::kRunning) {
       RestartDue();
+    }
+    if (phase_ == Phase::kRunning) {
       CheckReady();
     } else {
       AdvanceStop();
@@ -122,8 +126,11 @@ void Supervisor::PollOnce() {
     HandleSignal(*signal);
   }
   if (fds[1].revents != 0) {
-    std::string ignored;  // CheckReady looks at the files themselves
+    std::string ignored;  // the files themselves tell
     ReadAvailable(folder_events_.get(), &ignored);
+    for (const auto& task : tasks_) {
+      task->CheckListening();
+    }
   }
   for (size_t i = 0; i < tasks_.size(); ++i) {
     if (fds[3 * i + 3].revents != 0) {
@@ -142,8 +149,19 @@ void Supervisor::HandleSignal(int signal) {
     BeginStop(signal == SIGINT ? kExitInterrupted : kExitTerminated);
     return;
   }
+  KillAll();
+}
+
+void Supervisor::KillAll() {
+  std::vector<std::string> names;
   for (const auto& task : tasks_) {
-    task->Kill();
+    if (task->running()) {
+      names.push_back(task->plan().name);
+      task->Kill();
+    }
+  }
+  if (!killed_ && !names.empty()) {
+    Say(absl::StrCat("up: killing ", absl::StrJoin(names, ", "), "\n"));
   }
   killed_ = true;
 }
@@ -157,16 +175,32 @@ bool Supervisor::WantsRestart(const SupervisedTask& task) const {
 std::string Supervisor::Consequence(SupervisedTask* task) {
   if (phase_ == Phase::kRunning && WantsRestart(*task)) {
     const absl::Duration now = clock_->Now();
-    task->restart_at = task->backoff.Died(now, task->lived());
-    return absl::StrFormat("it starts again in %.1f s, restart %d (--restart=%s)",
-                           absl::ToDoubleSeconds(*task->restart_at - now), task->backoff.restarts(),
-                           PolicyName(options_.restart));
+    task->restart_at = task->backoff.Died(now, task->life());
+    if (!task->restart_at.has_value()) {
+      return GivenUp(*task);
+    }
+    std::string text =
+        absl::StrFormat("it starts again in %g s, restart %d (--restart=%s)",
+                        absl::ToDoubleSeconds(*task->restart_at - now), task->backoff.restarts(),
+                        RestartPolicyName(options_.restart));
+    if (task->backoff.deaths_in_a_row() > 0 && task->backoff.max_deaths() > 0) {
+      absl::StrAppend(&text, "; death ", task->backoff.deaths_in_a_row(), " of ",
+                      task->backoff.max_deaths(), " in a row");
+    }
+    return text;
   }
   if (phase_ == Phase::kRunning && IsWorker(*task)) {
-    return absl::StrCat("the job goes on without it (--restart=", PolicyName(options_.restart),
-                        ")");
+    return absl::StrCat(
+        "the job goes on without it (--restart=", RestartPolicyName(options_.restart), ")");
   }
   return "the cluster cannot go on without it: stopping all tasks";
+}
+
+std::string Supervisor::GivenUp(const SupervisedTask& task) const {
+  return absl::StrCat(
+      "it has died ", task.backoff.deaths_in_a_row(),
+      " times in a row and is not started again (--restart_limit=", task.backoff.max_deaths(),
+      "): ", IsWorker(task) ? "the job goes on without it" : "stopping all tasks");
 }
 
 void Supervisor::HandleEnd(SupervisedTask* task, const ProcessEnd& end) {
@@ -179,7 +213,8 @@ void Supervisor::HandleEnd(SupervisedTask* task, const ProcessEnd& end) {
   if (task->restart_at.has_value() || IsWorker(*task)) {
     return;
   }
-  if (task->plan().role == TaskRole::kParameterServer && AnyRunning(/*workers=*/false)) {
+  if (task->plan().role == TaskRole::kParameterServer && !WantsRestart(*task) &&
+      AnyRunning(/*workers=*/false)) {
     if (phase_ == Phase::kRunning) {
       phase_ = Phase::kLingering;
       exit_code_ = kExitTaskDied;
@@ -200,6 +235,13 @@ void Supervisor::RestartDue() {
       Say(absl::StrCat("up: ", task->plan().name, " cannot be started again: ", status.message(),
                        "\n"));
       task->restart_at = task->backoff.StartFailed(clock_->Now());
+      if (!task->restart_at.has_value()) {
+        Say(absl::StrCat("up: ", task->plan().name, ": ", GivenUp(*task), "\n"));
+        if (!IsWorker(*task)) {
+          BeginStop(kExitTaskDied);
+          return;
+        }
+      }
       continue;
     }
     Say(absl::StrCat("up: ", task->plan().name, " started again, pid ", task->pid(), "\n"));
@@ -233,7 +275,8 @@ void Supervisor::CheckReady() {
     ready_ = true;
     Say(absl::StrCat("up: cluster \"", options_.cluster_name, "\" is ready: coordinator ",
                      coordinator, ", ", shards, " ps, ", workers,
-                     workers == 1 ? " worker\n" : " workers\n"));
+                     workers == 1 ? " worker" : " workers",
+                     " (--restart=", RestartPolicyName(options_.restart), ")\n"));
   } else if (late) {
     Say(absl::StrCat("up: not listening after ", absl::FormatDuration(options_.ready_timeout), ": ",
                      absl::StrJoin(missing, ", "), "; stopping the cluster\n"));
@@ -247,15 +290,21 @@ bool Supervisor::AnyRunning(bool workers) const {
   });
 }
 
+// Since the stop began.
+absl::Duration Supervisor::StopTimeout(Phase phase) const {
+  return phase == Phase::kStoppingWorkers ? options_.worker_stop_timeout : options_.stop_timeout;
+}
+
 void Supervisor::BeginStop(int exit_code) {
   exit_code_ = exit_code;
+  stop_began_ = clock_->Now();
   EnterStopPhase(Phase::kStoppingWorkers);
   AdvanceStop();
 }
 
 void Supervisor::EnterStopPhase(Phase phase) {
   phase_ = phase;
-  stop_deadline_ = clock_->Now() + options_.stop_timeout;
+  stop_deadline_ = stop_began_ + StopTimeout(phase);
   for (const auto& task : tasks_) {
     if (IsWorker(*task) == (phase == Phase::kStoppingWorkers)) {
       task->Terminate();
@@ -286,7 +335,7 @@ void Supervisor::AdvanceStop() {
   for (const auto& task : tasks_) {
     if (task->running() && IsWorker(*task) == workers) {
       Say(absl::StrCat("up: ", task->plan().name, " did not stop within ",
-                       absl::FormatDuration(options_.stop_timeout), ": killing it\n"));
+                       absl::FormatDuration(StopTimeout(phase_)), ": killing it\n"));
       task->Kill();
     }
   }

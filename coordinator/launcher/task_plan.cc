@@ -36,7 +36,7 @@ class Planner {
       return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(std::string path, FindBinary(binary, options_.bin_dir, options_.self_path));
-    TaskPlan task{.name = name, .role = role, .address = address};
+    TaskPlan task{.name = name, .role = role, .index = index, .address = address};
     task.port_file =
         absl::StrCat(options_.port_folder, "/", absl::StrReplaceAll(name, {{"/", "-"}}));
     task.argv.push_back(std::move(path));

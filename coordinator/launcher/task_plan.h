@@ -14,6 +14,7 @@ enum class TaskRole { kCoordinator, kParameterServer, kWorker };
 struct TaskPlan {
   std::string name;  // "ps/0"
   TaskRole role = TaskRole::kWorker;
+  int index = 0;  // among those of its role in the cluster file
   std::string address;
   std::string port_file;  // the task writes it once it listens
   std::vector<std::string> argv;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/config/state_dir.h"
 #include "common/process/signal_fd.h"
 #include "coordinator/launcher/port_folder.h"
 #include "coordinator/launcher/port_probe.h"
@@ -51,6 +52,9 @@ absl::StatusOr<int> TryRunUp(const Cluster& cluster, UpOptions options) {
                             absl::StrJoin(plan.not_local, ", "), "\n"));
   }
   options.supervisor.cluster_name = cluster.name();
+  // Where that is an error, the tasks say so.
+  options.supervisor.state_dir =
+      ResolveStateDir(cluster, options.plan.cluster_path, &SystemEnvironmentVariable).value_or("");
   if (options.supervisor.shard_loss_grace == absl::ZeroDuration()) {
     options.supervisor.shard_loss_grace =
         absl::Milliseconds(cluster.lost_after_ms()) + kNoticeMargin;

@@ -12,8 +12,8 @@ namespace monsoon {
 struct UpOptions {
   // port_folder is made by RunUp.
   PlanOptions plan;
-  // cluster_name is set by RunUp; shard_loss_grace too, from the cluster's
-  // lost_after_ms, where it is zero.
+  // cluster_name and state_dir are set by RunUp; shard_loss_grace too, from the
+  // cluster's lost_after_ms, where it is zero.
   SupervisorOptions supervisor;
 };
 

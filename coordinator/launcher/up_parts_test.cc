@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/storage/simulated_storage.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/launcher/line_splitter.h"
+#include "coordinator/launcher/part_epoch.h"
 #include "coordinator/launcher/port_folder.h"
 #include "coordinator/launcher/restart_backoff.h"
 #include "coordinator/launcher/root_cause_box.h"
@@ -40,26 +43,106 @@ TEST(LineSplitterTest, CutsLongLines) {
 
 TEST(RestartBackoffTest, DoublesUpToTheLongest) {
   ManualClock clock;
-  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30));
+  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30), /*max_deaths=*/0);
   EXPECT_EQ(backoff.restarts(), 0);
   int restarts = 0;
   for (const int seconds : {1, 2, 4, 8, 16, 30, 30}) {
-    const absl::Duration at = backoff.Died(clock.Now(), absl::Seconds(5));
-    EXPECT_EQ(at - clock.Now(), absl::Seconds(seconds));
+    const std::optional<absl::Duration> at =
+        backoff.Died(clock.Now(), {.served = absl::Seconds(5)});
+    ASSERT_TRUE(at.has_value());
+    EXPECT_EQ(*at - clock.Now(), absl::Seconds(seconds));
     EXPECT_EQ(backoff.restarts(), ++restarts);
     clock.Advance(absl::Seconds(seconds + 5));
   }
 }
 
-TEST(RestartBackoffTest, AMinuteOfHealthEarnsTheFirstOneAgain) {
-  const ManualClock clock;
-  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30));
-  backoff.Died(clock.Now(), absl::ZeroDuration());
-  backoff.Died(clock.Now(), absl::ZeroDuration());
-  EXPECT_EQ(backoff.Died(clock.Now(), absl::Seconds(59.9)) - clock.Now(), absl::Seconds(4));
-  EXPECT_EQ(backoff.Died(clock.Now(), absl::Minutes(1)) - clock.Now(), absl::Seconds(1));
-  EXPECT_EQ(backoff.StartFailed(clock.Now()) - clock.Now(), absl::Seconds(2));
+TEST(RestartBackoffTest, TenSecondsOfServiceEarnTheFirstOneAgain) {
+  const absl::Duration now = absl::Seconds(100);
+  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30), /*max_deaths=*/0);
+  backoff.Died(now, {});
+  backoff.Died(now, {});
+  EXPECT_EQ(backoff.Died(now, {.served = absl::Seconds(9.9)}), now + absl::Seconds(4));
+  EXPECT_EQ(backoff.deaths_in_a_row(), 3u);
+  EXPECT_EQ(backoff.Died(now, {.served = absl::Seconds(10)}), now + absl::Seconds(1));
+  EXPECT_EQ(backoff.deaths_in_a_row(), 0u);
+  EXPECT_EQ(backoff.StartFailed(now), now + absl::Seconds(2));
+  EXPECT_EQ(backoff.deaths_in_a_row(), 1u);
   EXPECT_EQ(backoff.restarts(), 5);
+}
+
+TEST(RestartBackoffTest, ACheckpointEarnsItToo) {
+  const absl::Duration now = absl::Seconds(100);
+  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30), /*max_deaths=*/2);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(backoff.Died(now, {.made_checkpoint = true}), now + absl::Seconds(1));
+  }
+  EXPECT_EQ(backoff.Died(now, {}), now + absl::Seconds(2));
+  EXPECT_EQ(backoff.Died(now, {}), std::nullopt);
+}
+
+TEST(RestartBackoffTest, GivesUpAtTheLimit) {
+  const absl::Duration now = absl::Seconds(100);
+  RestartBackoff backoff(absl::Milliseconds(250), absl::Seconds(30), /*max_deaths=*/5);
+  for (const int ms : {250, 500, 1000, 2000}) {
+    EXPECT_EQ(backoff.Died(now, {}), now + absl::Milliseconds(ms));
+  }
+  EXPECT_EQ(backoff.restarts(), 4);
+  EXPECT_EQ(backoff.Died(now, {}), std::nullopt);
+  EXPECT_EQ(backoff.deaths_in_a_row(), 5u);
+}
+
+TEST(RestartBackoffTest, AHealthyLifeBeginsTheCountAnew) {
+  const absl::Duration now = absl::Seconds(100);
+  RestartBackoff backoff(absl::Seconds(1), absl::Seconds(30), /*max_deaths=*/3);
+  for (int row = 0; row < 4; ++row) {
+    EXPECT_TRUE(backoff.Died(now, {}).has_value());
+    EXPECT_TRUE(backoff.Died(now, {}).has_value());
+    EXPECT_TRUE(backoff.Died(now, {.served = absl::Minutes(5)}).has_value());
+  }
+  backoff.Died(now, {});
+  backoff.Died(now, {});
+  EXPECT_FALSE(backoff.Died(now, {}).has_value());
+}
+
+// `up` compares what stands there at the start and at the death of a shard's process.
+class PartEpochTest : public ::testing::Test {
+ protected:
+  void Touch(const std::string& job, const std::string& name) {
+    ASSERT_OK(storage_.MakeFolder("/state/jobs/" + job));
+    ASSERT_OK(storage_.Create(absl::StrCat("/state/jobs/", job, "/", name)));
+  }
+  uint64_t Newest(uint32_t shard) {
+    const absl::StatusOr<uint64_t> newest = NewestPartEpoch(storage_, "/state", shard);
+    EXPECT_OK(newest);
+    return newest.value_or(0);
+  }
+
+  SimulatedStorage storage_;
+};
+
+TEST_F(PartEpochTest, IsZeroWhereNothingIs) {
+  EXPECT_EQ(Newest(0), 0u);
+  ASSERT_OK(storage_.MakeFolder("/state/jobs/j-1@1"));
+  EXPECT_EQ(Newest(0), 0u);
+}
+
+TEST_F(PartEpochTest, IsTheHighestOfAllJobsAndGenerations) {
+  Touch("j-1@1", "ps-0-of-2.g9.e3.manifest");
+  Touch("j-1@1", "ps-0-of-2.g8.e5.manifest");  // written after a return to generation 7
+  Touch("j-2@1", "ps-0-of-2.g1.e4.manifest");
+  EXPECT_EQ(Newest(0), 5u);
+}
+
+TEST_F(PartEpochTest, GrowsOnlyWithAWholePartOfThisShard) {
+  Touch("j-1@1", "ps-0-of-2.g1.e3.manifest");
+  Touch("j-1@1", "ps-1-of-2.g1.e7.manifest");
+  Touch("j-1@1", "ps-0-of-2.g2.e8.safetensors");
+  Touch("j-1@1", ".tmp-ps-0-of-2.g2.e8.manifest");
+  ASSERT_OK(storage_.Create("/state/jobs/ps-0-of-2.g2.e8.manifest"));
+  EXPECT_EQ(Newest(0), 3u);
+  EXPECT_EQ(Newest(1), 7u);
+  Touch("j-1@1", "ps-0-of-2.g2.e8.manifest");
+  EXPECT_EQ(Newest(0), 8u);
 }
 
 TEST(RootCauseBoxTest, Golden) {
@@ -161,6 +244,17 @@ TEST_F(TaskPlanTest, CommandLines) {
                   "--die_with_parent", "--insecure", "--fault=delay_ms=20"));
   EXPECT_EQ(plan.tasks[2].name, "worker/0");
   EXPECT_THAT(plan.not_local, ElementsAre("worker/1 at 10.0.0.7:2223"));
+}
+
+TEST_F(TaskPlanTest, IndexIsThatOfTheClusterFile) {
+  Cluster cluster;
+  cluster.mutable_coordinator()->set_address("10.0.0.1:2221");
+  cluster.add_ps()->set_address("10.0.0.1:2222");
+  cluster.add_ps()->set_address("unix-abstract:p1");
+  ASSERT_OK_AND_ASSIGN(const UpPlan plan, PlanTasks(cluster, {.bin_dir = bin_}));
+  ASSERT_EQ(plan.tasks.size(), 1u);
+  EXPECT_EQ(plan.tasks[0].name, "ps/1");
+  EXPECT_EQ(plan.tasks[0].index, 1);
 }
 
 TEST_F(TaskPlanTest, NothingLocal) {

@@ -65,16 +65,17 @@ class CliClusterTest : public ::testing::Test {
     job_ = folder_ + "/tiny.textproto";
     std::ofstream(job_) << kJob;
     model_ = folder_ + "/model.npz";
-    auto up =
-        Subprocess::Start({"coordinator/coordinator", "up", "--bin_dir=.", "--cluster=" + cluster_},
-                          {.pipe_stdout = false});
+    std::vector<std::string> argv = {"coordinator/coordinator", "up", "--bin_dir=.",
+                                     "--cluster=" + cluster_};
+    argv.insert(argv.end(), up_flags_.begin(), up_flags_.end());
+    auto up = Subprocess::Start(argv, {.pipe_stdout = false});
     ASSERT_OK(up.status());
     up_.emplace(*std::move(up));
     ASSERT_TRUE(PollUntil(kLong, [&] {
       ReadAvailable(up_->stderr_fd(), &up_log_);
       return absl::StrContains(up_log_, "\" is ready: coordinator ");
     })) << up_log_;
-    EXPECT_THAT(up_log_, HasSubstr("2 ps, 2 workers\n"));
+    EXPECT_THAT(up_log_, HasSubstr("2 ps, 2 workers (--restart="));
   }
 
   void TearDown() override {
@@ -112,6 +113,7 @@ class CliClusterTest : public ::testing::Test {
     return json.fields().at(object).struct_value().fields().at(key).number_value();
   }
 
+  std::vector<std::string> up_flags_;
   std::string folder_;
   std::string cluster_;
   std::string job_;
@@ -164,7 +166,12 @@ TEST_F(CliClusterTest, SubmitWatchDescribeExportEvaluateInitDelete) {
   EXPECT_EQ(Cli({"export", "tiny-1", "--out=" + again}).code, 2);
 }
 
-TEST_F(CliClusterTest, AKilledShardFailsTheWatchedJobAndStopsTheCluster) {
+class CliClusterWithoutRestartsTest : public CliClusterTest {
+ protected:
+  CliClusterWithoutRestartsTest() { up_flags_ = {"--restart=never"}; }
+};
+
+TEST_F(CliClusterWithoutRestartsTest, AKilledShardFailsTheWatchedJobAndStopsTheCluster) {
   auto watch = Subprocess::Start({"coordinator/coordinator", "submit", job_, "--watch",
                                   "--set=stop={ seconds: 300 }", "--cluster=" + cluster_},
                                  {});

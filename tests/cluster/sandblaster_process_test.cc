@@ -157,6 +157,7 @@ class LocalCluster {
                                      "--quiet",
                                      "--restart=workers",
                                      "--restart_backoff=0.05",
+                                     "--restart_limit=0",
                                      "--cluster=" + cluster_};
     if (!fault.empty()) {
       argv.push_back("--fault=" + fault);

@@ -83,7 +83,7 @@ class LocalCluster:
         if self._up.poll() is None:
             self._up.send_signal(signal.SIGTERM)
             try:
-                self._up.wait(timeout=20)
+                self._up.wait(timeout=40)  # its stop takes 30 s at most
             except subprocess.TimeoutExpired:
                 self._up.kill()
                 self._up.wait()
