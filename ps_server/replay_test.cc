@@ -66,6 +66,7 @@ class ReplayTest : public ::testing::TestWithParam<Variant> {
     EXPECT_OK(options);
     options->keep_bytes = keep_bytes;
     options->push_format = GetParam().push_format;
+    options->top_k_share = GetParam().push_format == TOP_K ? 0.1 : 0;
     options->deadline = deadline;
     return *ParameterClient::Create(*std::move(options));
   }
@@ -126,6 +127,7 @@ class ReplayTest : public ::testing::TestWithParam<Variant> {
     const TestJob job = *shards->CreateJob(SmallJob());
     ParameterClientOptions options = *shards->OpenSession(job, 0);
     options.push_format = GetParam().push_format;
+    options.top_k_share = GetParam().push_format == TOP_K ? 0.1 : 0;
     const auto client = *ParameterClient::Create(std::move(options));
     for (uint64_t push = 1; push <= pushes_; ++push) {
       EXPECT_OK(client->Push(Gradient(push, job.map.size()), {}));
