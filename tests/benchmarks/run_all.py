@@ -12,6 +12,7 @@ import time
 import traceback
 
 import batch_overhead
+import checkpoint_cost
 import data_plane
 import downpour_overhead
 import downpour_scaling
@@ -26,6 +27,7 @@ BENCHMARKS = {group: functools.partial(data_plane.measure_groups, groups=(group,
 BENCHMARKS.update({
     "training": peer_pytorch.measure_training,
     "overhead": downpour_overhead.measure_overhead,
+    "checkpoints": checkpoint_cost.measure_cost,
     "evaluation": batch_overhead.measure_evaluations,
     "accuracy": time_to_accuracy.measure_time,
     "formats": wire_formats.measure_formats,
