@@ -176,7 +176,7 @@ uint64_t DownpourJob::work_done_by(uint32_t worker) const {
 
 void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) {
   if (phase() >= Phase::kLeaving) {
-    if (options_.hands_over || holds_replicas_) {
+    if (options_.hands_over) {
       reply->mutable_wait()->set_retry_ms(kWaitMs);
     } else {
       reply->mutable_finish();
@@ -238,13 +238,6 @@ absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluati
 
 void DownpourJob::Tick(absl::Duration now) { Advance(now); }
 
-void DownpourJob::HoldReplicas(bool hold, absl::Duration now) {
-  if (holds_replicas_ && !hold && phase() == Phase::kLeaving) {
-    replicas_.BeginLeaving(now);  // only now are they told
-  }
-  holds_replicas_ = hold;
-}
-
 void DownpourJob::Describe(JobDescription* description) const {
   description->set_mode("downpour");
   JobDescription::Data* const data = description->mutable_data();
@@ -296,7 +289,7 @@ void DownpourJob::Advance(absl::Duration now) {
     procedure_.ChangePhase(options_.hands_over ? ProcedureState::DONE : ProcedureState::LEAVING);
     replicas_.BeginLeaving(now);
   }
-  if (phase() == Phase::kLeaving && !holds_replicas_ && replicas_.Gone(now)) {
+  if (phase() == Phase::kLeaving && replicas_.Gone(now)) {
     procedure_.ChangePhase(ProcedureState::DONE);
   }
 }

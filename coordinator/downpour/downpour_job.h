@@ -63,7 +63,6 @@ class DownpourJob : public JobProcedure {
                                 absl::Duration now) override;
   void NoteSteps(uint64_t steps) override;
   void Tick(absl::Duration now) override;
-  void HoldReplicas(bool hold, absl::Duration now) override;
 
   Phase phase() const override { return static_cast<Phase>(procedure_.state().phase()); }
   std::optional<absl::Duration> started() const override { return procedure_.started(); }
@@ -109,7 +108,6 @@ class DownpourJob : public JobProcedure {
   TestResults test_;
   ReplicaSet replicas_;
   std::vector<JobEvent> events_;
-  bool holds_replicas_ = false;
 };
 
 }  // namespace monsoon

@@ -293,28 +293,5 @@ TEST(DownpourJobTest, LeavingDoesNotWaitForEver) {
   EXPECT_EQ(job.phase(), Phase::kDone);
 }
 
-TEST(DownpourJobTest, NobodyLeavesWhoseReplicasAreHeld) {
-  testing::ReplayedState state;
-  DownpourJob job(FourBlocks(0.5), state.Begun(DOWNPOUR).job_writer());
-  Replicas replicas(&job);
-  replicas.Add(0);
-  replicas.Add(1);
-  job.HoldReplicas(true, replicas.now_);
-  replicas.Ask(0);
-  EXPECT_TRUE(replicas.Ask(0).has_wait());
-  EXPECT_EQ(job.phase(), Phase::kLeaving);
-  replicas.Advance(2 * kLeaveTimeout);
-  job.Tick(replicas.now_);
-  EXPECT_EQ(job.phase(), Phase::kLeaving);
-  // The time to leave begins when they may.
-  job.HoldReplicas(false, replicas.now_);
-  EXPECT_TRUE(replicas.Ask(0).has_finish());
-  job.Tick(replicas.now_);
-  EXPECT_EQ(job.phase(), Phase::kLeaving);
-  EXPECT_TRUE(replicas.Ask(1).has_finish());
-  job.Tick(replicas.now_);
-  EXPECT_EQ(job.phase(), Phase::kDone);
-}
-
 }  // namespace
 }  // namespace monsoon

@@ -69,8 +69,6 @@ class JobProcedure {
   // Total steps of all replicas, lost ones included. Never goes back.
   virtual void NoteSteps(uint64_t steps) = 0;
   virtual void Tick(absl::Duration now) = 0;
-  // Replicas have pushes that only they could send again: none is told to finish.
-  virtual void HoldReplicas(bool, absl::Duration) {}
 
   virtual Phase phase() const = 0;
   bool running() const { return phase() == Phase::kWarmstart || phase() == Phase::kRunning; }

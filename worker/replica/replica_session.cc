@@ -183,6 +183,7 @@ absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
       return true;
     case NextWorkReply::kFinish:
       RETURN_IF_ERROR(FlushTraining());
+      AwaitDurable();
       return false;
     case NextWorkReply::WORK_NOT_SET:
       break;
@@ -220,6 +221,19 @@ void ReplicaSession::Wait(uint32_t retry_ms) {
 
 absl::Status ReplicaSession::FlushTraining() {
   return parts_.downpour == nullptr ? absl::OkStatus() : parts_.downpour->Flush();
+}
+
+void ReplicaSession::AwaitDurable() {
+  // A batch has written over what was pushed before it.
+  if (parts_.downpour == nullptr || parts_.contributions != nullptr) {
+    return;
+  }
+  // The coordinator has ordered it, and keeps the session until then.
+  absl::Status status = absl::DeadlineExceededError("");
+  while (absl::IsDeadlineExceeded(status) &&
+         parts_.control->state() == SessionControl::State::kRunning) {
+    status = parts_.downpour->AwaitDurable(kWaitSlice);
+  }
 }
 
 absl::Status ReplicaSession::EvaluateAndReport(uint64_t evaluation) {

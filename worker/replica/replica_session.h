@@ -98,6 +98,8 @@ class ReplicaSession {
   absl::Status Contribute(const NextWorkReply::Contribute& work);
   void Wait(uint32_t retry_ms);
   absl::Status FlushTraining();
+  // Of a session that is over: nobody else could send its pushes again.
+  void AwaitDurable();
   absl::Status EvaluateAndReport(uint64_t evaluation);
   SessionEnd Drain();
   absl::Status FinishWork();
