@@ -75,12 +75,12 @@ def await_steps(cluster, job, least):
 
 
 def kill(cluster, described, shard):
-    os.kill(described["shard"][shard]["pid"], signal.SIGKILL)
+    os.kill(described["shards"][shard]["pid"], signal.SIGKILL)
 
 
 def stop(cluster, described, shard):
     """Silent for longer than the client waits, but for less than what makes it lost."""
-    pid = described["shard"][shard]["pid"]
+    pid = described["shards"][shard]["pid"]
     os.kill(pid, signal.SIGSTOP)
     time.sleep(1.5)
     os.kill(pid, signal.SIGCONT)
@@ -125,7 +125,7 @@ def await_restores(cluster, job, least):
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         described = cluster.describe(job)
-        if described["counts"].get("restores", 0) >= least:
+        if described["durability"].get("restores", 0) >= least:
             return
         time.sleep(0.02)
     raise RuntimeError(f"ps was not restored: {json.dumps(described['events'][-5:])}\n"
@@ -140,12 +140,12 @@ def check_description(checks, described, arguments):
     check("each restore is told", kinds.count("shard_restored") == arguments.kills, kinds)
     check("no worker was lost for it", "worker_lost" not in kinds and
           "session_refused" not in kinds, kinds)
-    check("what was lost is sent again", described["counts"]["replayed"] > 0 or
-          not arguments.kills, described["counts"])
+    check("what was lost is sent again", described["durability"]["replayed"] > 0 or
+          not arguments.kills, described["durability"])
 
 
 def check_pushes(checks, described):
-    for shard in described["shard"]:
+    for shard in described["shards"]:
         checks.check(f"ps/{shard['task']} has each push once",
                      shard["version_min"] == shard["version_max"] == described["counts"]["pushes"],
                      (shard["version_min"], shard["version_max"], described["counts"]["pushes"]))
