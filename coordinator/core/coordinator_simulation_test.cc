@@ -1,7 +1,7 @@
 // Seeded random schedules over the whole core: workers join, stop, wake up,
-// crash and report late or twice, commands to shards are lost, time passes in
-// uneven steps. Whatever happens, a job that keeps one worker ends, every block
-// was done, and no block is ever with two open sessions.
+// crash and report late or twice, commands to shards are lost, shards that keep state
+// die and come back, time passes in uneven steps. Whatever happens, a job that keeps one worker
+// ends, every block was done, and no block is ever with two open sessions.
 
 #include <algorithm>
 #include <cmath>
@@ -101,6 +101,7 @@ class Simulation {
     }
     CarryOut();
     UseDisks();
+    KillShards();
     const uint32_t worker = random_() % kWorkers;
     if (random_() % 150 == 0) {
       Disturb(worker);
@@ -113,17 +114,17 @@ class Simulation {
   void CarryOut() {
     for (const ShardCommand& command : h_.core().TakeCommands(h_.now())) {
       const uint32_t fate = random_() % 10;
-      absl::Status status = absl::UnavailableError("lost");
+      ShardAnswer answer{absl::UnavailableError("lost")};
       if (command.kind == ShardCommand::Kind::kCheckpoint) {
         CheckContext(command.checkpoint.context());
       }
       if (fate > 0) {
-        status = h_.Execute(command);
+        answer = h_.Answer(command);
       }
       if (fate == 1) {
-        status = absl::DeadlineExceededError("answer lost");
+        answer = {absl::DeadlineExceededError("answer lost")};
       }
-      h_.core().OnCommand(command, {status, 1000}, h_.now());
+      h_.core().OnCommand(command, answer, h_.now());
     }
   }
 
@@ -143,6 +144,22 @@ class Simulation {
       if (order.ok()) {
         asked_for_ = std::max(asked_for_, order->generation());
       }
+    }
+  }
+
+  // Shards that keep state die, and are started again at once or after a while.
+  void KillShards() {
+    const uint32_t index = random_() % kShards;
+    FakeShard& shard = h_.shard(index);
+    if (shard.state_dir.empty()) {
+      return;
+    }
+    if (shard.alive && random_() % 500 == 0) {
+      shard.alive = false;
+      starts_at_[index] = Seconds() + static_cast<double>(random_() % 3) * 4;
+    }
+    if (!shard.alive && Seconds() >= starts_at_[index]) {
+      h_.Restart(index);
     }
   }
 
@@ -319,6 +336,7 @@ class Simulation {
   std::mt19937 random_;
   CoreHarness h_;
   std::vector<SimulatedWorker> worker_;
+  std::map<uint32_t, double> starts_at_;  // shards that are dead
   std::map<uint32_t, bool> flush_;
   std::map<uint32_t, int> failures_;
   std::map<BlockRef, int> done_;
