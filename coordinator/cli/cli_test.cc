@@ -343,6 +343,18 @@ TEST_F(CliTest, DescribeTellsOfCheckpoints) {
               AllOf(HasSubstr("checkpoint   generation 6, 3.2 s old; 12.3 MiB on the disk; "
                               "generation 7 is being written\n"),
                     HasSubstr("not written: ps/1: disk full\n")));
+  job.mutable_counts()->set_restores(2);
+  job.mutable_counts()->set_replayed(64);
+  LostPushes* const lost = job.mutable_durability()->add_lost();
+  lost->set_shard(1);
+  lost->set_worker(2);
+  lost->set_incarnation(3);
+  lost->set_from(13);
+  lost->set_to(20);
+  cli_.coordinator.descriptions = {job};
+  EXPECT_EQ(Run({"describe", "tiny-1"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("restored 2 times, 64 records sent again\n"),
+                                HasSubstr("lost: pushes 13 to 20 of worker/2#3 on ps/1\n")));
   job.mutable_durability()->clear_state_dir();
   cli_.coordinator.descriptions = {job};
   EXPECT_EQ(Run({"describe", "tiny-1"}), 0);

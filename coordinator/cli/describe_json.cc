@@ -141,7 +141,8 @@ void WriteSandblaster(const JobDescription::Sandblaster& sandblaster, JsonWriter
   json->EndObject();
 }
 
-void WriteDurability(const JobDescription::Durability& durability, JsonWriter* json) {
+void WriteDurability(const JobDescription::Durability& durability,
+                     const JobDescription::Counts& counts, JsonWriter* json) {
   json->BeginObject();
   WriteMembers(durability, {"promise", "generation", "age_s", "ordered"}, json);
   json->Member("error", TextOrNull(durability.error()));
@@ -151,9 +152,11 @@ void WriteDurability(const JobDescription::Durability& durability, JsonWriter* j
     json->Value(folder);
   }
   json->EndArray();
-  // Nothing is sent again to a shard that was restored, so nothing is known to be lost.
-  json->Key("replayed").Null();
-  json->Key("lost").BeginArray().EndArray();
+  // Of a job that is kept in memory only nothing is ever sent again.
+  const bool replays = durability.promise() == "exactly_once" || counts.replayed() > 0;
+  json->Member("replayed", replays ? std::make_optional(counts.replayed()) : std::nullopt);
+  WriteArray("lost", durability.lost(), json);
+  WriteMembers(counts, {"restores", "away_steps"}, json);
   json->EndObject();
 }
 
@@ -193,7 +196,7 @@ std::string DescribeJson(const JobDescription& description) {
   WriteArray("events", description.event(), &json);
   json.Key("durability");
   if (description.has_durability()) {
-    WriteDurability(description.durability(), &json);
+    WriteDurability(description.durability(), description.counts(), &json);
   } else {
     json.Null();
   }

@@ -63,6 +63,9 @@ constexpr char kFull[] = R"pb(
     bytes_fetched: 8
     bytes_pushed: 9
     evaluation_fetches: 10
+    replayed: 31
+    away_steps: 32
+    restores: 33
   }
   staleness { key: 3 value: 10 }
   staleness { key: 0 value: 40 }
@@ -114,13 +117,15 @@ constexpr char kFull[] = R"pb(
   data { examples: 60000 blocks: 59 blocks_done: 18 blocks_released: 2 }
   event { elapsed_s: 1.5 kind: "worker_lost" task: "worker/2" text: "no heartbeat for 3 s" }
   durability {
-    promise: "memory_only"
+    promise: "exactly_once"
     generation: 7
     age_s: 3.5
     ordered: 8
     error: "ps/0: disk full"
     disk_bytes: 4096
     state_dir: "ps/0: /s"
+    lost { shard: 1 worker: 2 incarnation: 3 from: 13 to: 20 records: 16 }
+    lost { shard: 0 worker: 2 incarnation: 3 from: 14 to_at_least: 15 records: 4 }
   }
 )pb";
 
@@ -152,9 +157,11 @@ constexpr char kFullJson[] =
     R"("data":{"examples":60000,"blocks":59,"blocks_done":18,"blocks_released":2},)"
     R"("events":[{"elapsed_s":1.5,"kind":"worker_lost","task":"worker/2",)"
     R"("text":"no heartbeat for 3 s"}],)"
-    R"("durability":{"promise":"memory_only","generation":7,"age_s":3.5,"ordered":8,)"
-    R"("error":"ps/0: disk full","disk_bytes":4096,"state_dir":["ps/0: /s"],"replayed":null,)"
-    R"("lost":[]},"sandblaster":null})";
+    R"("durability":{"promise":"exactly_once","generation":7,"age_s":3.5,"ordered":8,)"
+    R"("error":"ps/0: disk full","disk_bytes":4096,"state_dir":["ps/0: /s"],"replayed":31,)"
+    R"("lost":[{"shard":1,"worker":2,"incarnation":3,"from":13,"to":20,"to_at_least":0,)"
+    R"("records":16},{"shard":0,"worker":2,"incarnation":3,"from":14,"to":null,)"
+    R"("to_at_least":15,"records":4}],"restores":33,"away_steps":32},"sandblaster":null})";
 
 TEST(DescribeJsonTest, Golden) { EXPECT_EQ(DescribeJson(Parse<JobDescription>(kFull)), kFullJson); }
 
@@ -250,7 +257,8 @@ TEST(DescribeJsonTest, AJobWithoutACheckpoint) {
       DescribeJson(description),
       ::testing::HasSubstr(
           R"("durability":{"promise":"memory_only","generation":0,"age_s":null,"ordered":0,)"
-          R"("error":null,"disk_bytes":0,"state_dir":[],"replayed":null,"lost":[]})"));
+          R"("error":null,"disk_bytes":0,"state_dir":[],"replayed":null,"lost":[],)"
+          R"("restores":0,"away_steps":0})"));
 }
 
 TEST(JobsJsonTest, Golden) {

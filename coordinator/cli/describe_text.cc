@@ -85,7 +85,8 @@ void AppendTraffic(const JobDescription& job, std::string* text) {
 }
 
 // Whether, and how much of, the job survives its shards.
-void AppendDurability(const JobDescription::Durability& durability, std::string* text) {
+void AppendDurability(const JobDescription::Durability& durability,
+                      const JobDescription::Counts& counts, std::string* text) {
   if (durability.state_dir().empty()) {
     AppendRow(text, "checkpoint", "none: the parameter servers keep it in memory only");
     return;
@@ -101,6 +102,19 @@ void AppendDurability(const JobDescription::Durability& durability, std::string*
   AppendRow(text, "checkpoint", newest);
   if (!durability.error().empty()) {
     AppendRow(text, "", absl::StrCat("not written: ", durability.error()));
+  }
+  if (counts.restores() > 0) {
+    AppendRow(text, "",
+              absl::StrCat("restored ", counts.restores(), " times, ", counts.replayed(),
+                           " records sent again"));
+  }
+  for (const LostPushes& lost : durability.lost()) {
+    AppendRow(
+        text, "",
+        absl::StrCat(
+            "lost: pushes ", lost.from(), " to ",
+            lost.has_to() ? absl::StrCat(lost.to()) : absl::StrCat(lost.to_at_least(), " at least"),
+            " of worker/", lost.worker(), "#", lost.incarnation(), " on ps/", lost.shard()));
   }
   for (const std::string& folder : durability.state_dir()) {
     AppendRow(text, "", folder);
@@ -253,7 +267,7 @@ std::string DescribeText(const JobDescription& job) {
                    " blocks an epoch; ", job.data().blocks_done(), " blocks done in all epochs, ",
                    job.data().blocks_released(), " given away after a loss"));
   if (job.has_durability()) {
-    AppendDurability(job.durability(), &text);
+    AppendDurability(job.durability(), job.counts(), &text);
   }
   AppendTasks(job, &text);
   AppendEvents(job, &text);

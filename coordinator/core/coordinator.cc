@@ -55,6 +55,14 @@ ShardAnswer Carry(const ShardCommand& command, ShardGateway* shard) {
     case ShardCommand::Kind::kCheckpoint:
       answer.status = shard->Checkpoint(command.checkpoint);
       break;
+    case ShardCommand::Kind::kRestoreJob: {
+      absl::StatusOr<RestoreShardJobReply> restored = shard->RestoreJob(command.restore);
+      answer.status = restored.status();
+      if (restored.ok()) {
+        answer.restored = *std::move(restored);
+      }
+      break;
+    }
   }
   return answer;
 }

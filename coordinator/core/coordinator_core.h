@@ -8,6 +8,9 @@
 // - a lost worker's blocks are given away only after every shard has closed
 //   its session;
 // - a job ends only after all its sessions are closed;
+// - a shard that was started anew gets the job's slice back before anything else is asked
+//   of it, and without the sessions that are closed or being closed; only then do workers
+//   learn of its new life;
 // - a job on shards that keep state succeeds only when its last checkpoint is on the disk
 //   of all of them.
 //
@@ -37,6 +40,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
+#include "proto/parameter_server.pb.h"
 
 namespace monsoon {
 
@@ -162,6 +166,19 @@ class CoordinatorCore {
   void TakeCheckpointEvents(JobRecord* job, absl::Duration now);
   void TakeCheckpointCommands(absl::Duration now, std::vector<ShardCommand>* commands);
   void RecordCheckpoints(uint32_t shard, absl::Duration now);
+  // The parameters that a client wrote cannot be made again: a job that begins with them
+  // gets its first generation at once.
+  void CheckpointClientsParameters(JobRecord* job);
+  // The replicas are being told to finish.
+  void CheckpointBeforeLeaving(JobRecord* job);
+  // The worker is gone, and its session is closed on all shards: from two generations on
+  // no older one is needed, in which the session was open and its pushes were missing.
+  void CheckpointAfterLoss(JobRecord* job, uint32_t worker);
+  // A worker says whether it waits for its pushes to become durable.
+  void NoteWaitingWorker(const HeartbeatRequest& request, absl::Duration now);
+  // All replicas were told to finish; until what they have pushed is on the disk of all
+  // shards their sessions stay open, so that they can send it again.
+  bool WaitsForLeaving(const JobRecord& job) const;
   // All sessions of the ending job are closed. False: its last checkpoint is awaited.
   bool LastCheckpointIsDone(JobRecord* job, absl::Duration now);
   bool WaitsForLastCheckpoint(const JobRecord& job) const;
@@ -181,6 +198,38 @@ class CoordinatorCore {
   std::string AbsentWorkers(const JobRecord& job, absl::Duration now) const;
   std::string MissingShards(absl::Duration now) const;
 
+  // core_restores.cc
+  // A shard that dies gets the job's slice back from its disk, so the job waits for it. A
+  // job that trains needs no generation yet: its workers send again what is missing.
+  bool IsRestorable(const JobRecord& job) const;
+  // The shard was started anew, and has no slice of the restorable job yet.
+  bool AwaitsRestore(const JobRecord& job, uint32_t shard) const;
+  // Some shard does not answer, or has no slice of the restorable job yet.
+  bool AwaitsShard(const JobRecord& job) const;
+  // Which, and why; "": none.
+  std::string ShardReason(const JobRecord& job, absl::Duration now) const;
+  void AwaitRestore(JobRecord* job, const ShardChange& change, const std::string& text,
+                    absl::Duration now);
+  ShardCommand RestoreCommand(const JobRecord& job, uint32_t shard) const;
+  void TakeRestoreCommands(absl::Duration now, std::vector<ShardCommand>* commands);
+  void OnRestored(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer,
+                  absl::Duration now);
+  void FinishRestore(JobRecord* job, uint32_t shard, const RestoreShardJobReply& reply,
+                     absl::Duration now);
+  void NoteLostPushes(JobRecord* job, const LostPushes& lost, absl::Duration now);
+  // `answer`, unless it only says that the shard has no slice of the job, as one that was
+  // started anew a moment ago: that it could not be reached, then.
+  ShardAnswer Excused(const JobRecord& job, const ShardCommand& command,
+                      const ShardAnswer& answer) const;
+  // What has become of a job's slice on a shard.
+  enum class SliceLoss { kUnreachable, kRestarted, kDeleted, kNotRestored };
+  void LoseSlices(JobRecord* job, SliceLoss loss, const std::string& reason, absl::Duration now);
+  // How to go on with a job that has lost slices; "": that is not known here.
+  std::string ResumeHint(const JobRecord& job) const;
+  // The job, which is ending otherwise than well, waits for no shard that is lost or has
+  // lost its slice.
+  void AbandonShards(JobRecord* job, absl::Duration now);
+
   // core_resume.cc
   absl::Status CheckResume(const JobPlan& plan, const JobTable::Submission& submission) const;
   void BeginDownpour(JobRecord* job, absl::Duration now);
@@ -196,9 +245,6 @@ class CoordinatorCore {
   void AwaitReplica(JobRecord* job, absl::Duration now);
   absl::Duration worker_wait() const { return absl::Milliseconds(cluster_.worker_wait_ms()); }
   void OnShardChange(const ShardChange& change, absl::Duration now);
-  // What has become of a job's slice on a shard.
-  enum class SliceLoss { kUnreachable, kRestarted, kDeleted };
-  void LoseSlices(JobRecord* job, SliceLoss loss, const std::string& reason, absl::Duration now);
   void RecordShards(uint64_t round);
   // Jobs whose slices `shard` should have, and has not.
   void FindMissingSlices(uint32_t shard, uint64_t round, absl::Duration now);

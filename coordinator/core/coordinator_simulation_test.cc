@@ -1,7 +1,7 @@
 // Seeded random schedules over the whole core: workers join, stop, wake up,
-// crash and report late or twice, commands to shards are lost, time passes in
-// uneven steps. Whatever happens, a job that keeps one worker ends, every block
-// was done, and no block is ever with two open sessions.
+// crash and report late or twice, commands to shards are lost, shards that keep state
+// die and come back, time passes in uneven steps. Whatever happens, a job that keeps one worker
+// ends, every block was done, and no block is ever with two open sessions.
 
 #include <algorithm>
 #include <cmath>
@@ -68,6 +68,9 @@ class Simulation {
         CheckEnd();
         return;
       }
+      if (state == FAILED && AllWasLost()) {
+        return;
+      }
       ASSERT_NE(state, FAILED) << "seed " << seed_ << ": " << h_.Reason();
       Step();
       if (::testing::Test::HasFailure()) {
@@ -77,6 +80,9 @@ class Simulation {
     const JobDescription description = h_.Describe();
     FAIL() << "seed " << seed_ << ": the job does not end: " << description.ShortDebugString();
   }
+
+  // Slices that shards got back after a death.
+  uint64_t restores() { return h_.Describe().counts().restores(); }
 
  private:
   double Seconds() const { return absl::ToDoubleSeconds(h_.now_); }
@@ -101,6 +107,7 @@ class Simulation {
     }
     CarryOut();
     UseDisks();
+    KillShards();
     const uint32_t worker = random_() % kWorkers;
     if (random_() % 150 == 0) {
       Disturb(worker);
@@ -113,17 +120,17 @@ class Simulation {
   void CarryOut() {
     for (const ShardCommand& command : h_.core().TakeCommands(h_.now())) {
       const uint32_t fate = random_() % 10;
-      absl::Status status = absl::UnavailableError("lost");
+      ShardAnswer answer{absl::UnavailableError("lost")};
       if (command.kind == ShardCommand::Kind::kCheckpoint) {
         CheckContext(command.checkpoint.context());
       }
       if (fate > 0) {
-        status = h_.Execute(command);
+        answer = h_.Answer(command);
       }
       if (fate == 1) {
-        status = absl::DeadlineExceededError("answer lost");
+        answer = {absl::DeadlineExceededError("answer lost")};
       }
-      h_.core().OnCommand(command, {status, 1000}, h_.now());
+      h_.core().OnCommand(command, answer, h_.now());
     }
   }
 
@@ -144,6 +151,31 @@ class Simulation {
         asked_for_ = std::max(asked_for_, order->generation());
       }
     }
+  }
+
+  // Shards that keep state die, and are started again at once or after a while.
+  void KillShards() {
+    const uint32_t index = random_() % kShards;
+    FakeShard& shard = h_.shard(index);
+    if (shard.state_dir.empty()) {
+      return;
+    }
+    if (shard.alive && random_() % 150 == 0) {
+      shard.alive = false;
+      starts_at_[index] = Seconds() + static_cast<double>(random_() % 3) * 4;
+    }
+    if (!shard.alive && Seconds() >= starts_at_[index]) {
+      h_.Restart(index);
+    }
+  }
+
+  // A shard died at the job's end, before the first generation, and the workers had died
+  // before: nobody had anything to restore it from.
+  bool AllWasLost() {
+    const DurableJob& job = *h_.core().state().FindJob("j-1");
+    const bool trained = job.downpour().procedure().phase() == ProcedureState::DONE;
+    return trained && job.checkpoint().held() == 0 && job.session().empty() &&
+           !h_.shard(0).state_dir.empty();
   }
 
   // What a checkpoint says is done was reported by a worker, so all shards have it.
@@ -310,7 +342,7 @@ class Simulation {
       }
       EXPECT_GE(held, 1u);
       EXPECT_EQ(h_.shard(shard).generation["j-1"], held);
-      EXPECT_TRUE(h_.shard(shard).ordered["j-1"].context().final());
+      EXPECT_TRUE(h_.core().state().FindJob("j-1")->checkpoint().context().final());
       EXPECT_GE(held, asked_for_);
     }
   }
@@ -319,6 +351,7 @@ class Simulation {
   std::mt19937 random_;
   CoreHarness h_;
   std::vector<SimulatedWorker> worker_;
+  std::map<uint32_t, double> starts_at_;  // shards that are dead
   std::map<uint32_t, bool> flush_;
   std::map<uint32_t, int> failures_;
   std::map<BlockRef, int> done_;
@@ -330,12 +363,16 @@ class Simulation {
 };
 
 TEST(CoordinatorSimulationTest, EveryScheduleEnds) {
+  uint64_t restores = 0;
   for (uint32_t seed = 1; seed <= 400; ++seed) {
-    Simulation(seed).Run();
+    Simulation simulation(seed);
+    simulation.Run();
     if (HasFailure()) {
       return;
     }
+    restores += simulation.restores();
   }
+  EXPECT_GT(restores, 200u);
 }
 
 }  // namespace

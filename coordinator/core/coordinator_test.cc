@@ -42,9 +42,9 @@ class FakeGateway : public ShardGateway {
     ShardStatusReply reply;
     reply.set_task(task_);
     reply.set_pid(100 + task_);
-    reply.set_shard_epoch(7);
     reply.set_state_dir(state_dir_);
     MutexLock lock(&mutex_);
+    reply.set_shard_epoch(epoch_);
     for (const auto& [job, term] : jobs_) {
       reply.add_job()->set_job(job);
       reply.mutable_job(reply.job_size() - 1)->set_job_term(term);
@@ -55,7 +55,15 @@ class FakeGateway : public ShardGateway {
   absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override {
     MutexLock lock(&mutex_);
     jobs_[request.job()] = request.job_term();
-    return 7;
+    return epoch_;
+  }
+  absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override {
+    MutexLock lock(&mutex_);
+    jobs_[request.create().job()] = request.create().job_term();
+    RestoreShardJobReply reply;
+    reply.set_shard_epoch(epoch_);
+    reply.set_generation(generation_);
+    return reply;
   }
   absl::Status DeleteJob(const std::string& job, uint64_t, uint64_t) override {
     MutexLock lock(&mutex_);
@@ -88,6 +96,12 @@ class FakeGateway : public ShardGateway {
     }
     released_.NotifyAll();
   }
+  // As a process that died and was started again.
+  void Restart() {
+    MutexLock lock(&mutex_);
+    ++epoch_;
+    jobs_.clear();
+  }
   int open() const {
     MutexLock lock(&mutex_);
     return open_;
@@ -104,6 +118,7 @@ class FakeGateway : public ShardGateway {
   CondVar released_;
   bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 7;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // on the disk
   std::map<std::string, uint64_t> jobs_ ABSL_GUARDED_BY(mutex_);
 };
@@ -245,6 +260,23 @@ TEST_F(DurableCoordinatorTest, OneThatIsAskedForIsThereLongBeforeItsTime) {
   ASSERT_TRUE(Await([&] {
     return coordinator_->Describe("latest")->durability().generation() >= order.generation();
   }));
+}
+
+TEST_F(DurableCoordinatorTest, AShardThatIsStartedAgainGetsItsSliceBack) {
+  Submit();
+  ASSERT_TRUE(Await([&] { return Beat().has_assignment(); }));
+  gateways_[1]->Restart();
+  ASSERT_TRUE(Await([&] {
+    const HeartbeatReply beat = Beat();
+    return beat.has_assignment() && beat.assignment().shard_epoch(1) == 8;
+  }));
+  EXPECT_EQ(gateways_[1]->jobs(), 1u);
+  const JobDescription description = *coordinator_->Describe("latest");
+  EXPECT_EQ(description.counts().restores(), 1u);
+  EXPECT_EQ(description.summary().state(), RUNNING);
+  std::set<uint32_t> blocks;
+  Train(&blocks);
+  ASSERT_TRUE(Await([&] { return Summary().state() == SUCCEEDED; }));
 }
 
 TEST_F(CoordinatorTest, AHangingShardIsNamedAndDelaysNobodyElse) {

@@ -20,7 +20,12 @@ std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
 // Slices are there, with parameters that somebody may want.
 bool HasParameters(const JobRecord& job) {
   return job.stage() >= JOB_ACTIVE && job.stage() != JOB_DELETING && job.state().slices_ready() &&
-         !job.state().slices_lost() && job.started().has_value();
+         !job.state().slices_lost() && (job.started().has_value() || job.state().init());
+}
+
+// Pushes change the parameters, and nothing but pushes.
+bool IsPushedTo(const JobRecord& job) {
+  return job.stage() == JOB_ACTIVE && job.downpour() != nullptr && job.sandblaster() == nullptr;
 }
 
 bool SessionsAreClosed(const JobRecord& job) {
@@ -63,7 +68,10 @@ Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
     return SessionsAreClosed(job) ? Activity::kOver : Activity::kBusy;
   }
   const Phase phase = job.procedure()->phase();
-  const bool trains = batch == nullptr && phase > Phase::kIdle && phase <= Phase::kDraining;
+  const size_t replicas = job.procedure()->replicas().size();
+  const bool all_wait = replicas > 0 && job.checkpoints.waiting() >= replicas;
+  const bool trains =
+      batch == nullptr && phase > Phase::kIdle && phase <= Phase::kDraining && !all_wait;
   return trains ? Activity::kTrains : Activity::kStill;
 }
 
@@ -119,12 +127,43 @@ absl::StatusOr<CheckpointOrder> CoordinatorCore::Checkpoint(const std::string& n
   return order;
 }
 
-void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment moment) {
-  // To a shard that is silent the order would come late, and the others' parts be stale.
-  if (!IsDurable(*job) || !HasParameters(*job) || !shards_.all_up()) {
+void CoordinatorCore::CheckpointClientsParameters(JobRecord* job) {
+  if (job->state().init() && IsPushedTo(*job) && IsDurable(*job)) {
+    job->checkpoints.Request(/*over=*/false, "its initial parameters are a client's");
+  }
+}
+
+void CoordinatorCore::CheckpointBeforeLeaving(JobRecord* job) {
+  if (IsPushedTo(*job) && !job->hands_over() && job->procedure()->phase() >= Phase::kLeaving &&
+      job->leaving_generation == 0 && IsDurable(*job)) {
+    job->leaving_generation = job->checkpoints.Request(/*over=*/false, "replicas finish");
+  }
+}
+
+void CoordinatorCore::CheckpointAfterLoss(JobRecord* job, uint32_t worker) {
+  if (job->lost_workers.erase(worker) > 0 && IsPushedTo(*job) && HasParameters(*job) &&
+      IsDurable(*job)) {
+    job->checkpoints.Request(/*over=*/false, absl::StrCat("worker/", worker, " was lost"),
+                             /*generations=*/2);
+  }
+}
+
+void CoordinatorCore::NoteWaitingWorker(const HeartbeatRequest& request, absl::Duration now) {
+  if (active_ == nullptr) {
     return;
   }
-  const auto reason = job->checkpoints.Wanted(activity, *job->started(), moment.now);
+  const bool waits = request.wants_checkpoint() && IsPushedTo(*active_) && IsDurable(*active_) &&
+                     active_->ledger()->IsOpen(request.session());
+  active_->checkpoints.NoteWaiting(request.task(), waits, now);
+}
+
+void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment moment) {
+  // To a shard that is silent the order would come late, and the others' parts be stale.
+  if (!IsDurable(*job) || !HasParameters(*job) || AwaitsShard(*job)) {
+    return;
+  }
+  const auto reason =
+      job->checkpoints.Wanted(activity, job->started().value_or(moment.now), moment.now);
   if (reason) {
     job->checkpoints.Order(MakeContext(*job, *reason, moment), SessionsAreClosed(*job), moment.now);
   }
@@ -210,7 +249,12 @@ bool CoordinatorCore::BatchWaits(const std::string& id) const {
 
 bool CoordinatorCore::WaitsForLastCheckpoint(const JobRecord& job) const {
   return job.stage() == JOB_ENDING && SessionsAreClosed(job) && HasParameters(job) &&
-         IsDurable(job) && !job.checkpoints.last_is_held();
+         job.started() && IsDurable(job) && !job.checkpoints.last_is_held();
+}
+
+bool CoordinatorCore::WaitsForLeaving(const JobRecord& job) const {
+  return IsPushedTo(job) && job.procedure()->phase() == Phase::kDone && !job.ledger()->empty() &&
+         job.leaving_generation > job.checkpoints.state().held() && IsDurable(job);
 }
 
 bool CoordinatorCore::LastCheckpointIsDone(JobRecord* job, absl::Duration now) {
@@ -243,17 +287,21 @@ bool CoordinatorCore::LastCheckpointIsDone(JobRecord* job, absl::Duration now) {
 
 std::string CoordinatorCore::CheckpointReason(const JobRecord& job, const std::string& what,
                                               absl::Duration now) const {
-  if (const std::string& error = job.checkpoints.error(); !error.empty()) {
-    return absl::StrCat("waits for ", what, ": ", error, "; free the disk, or cancel the job");
+  if (const std::string shards = ShardReason(job, now); !shards.empty()) {
+    return absl::StrCat("waits for ", what, ", and for ", shards);
   }
-  return shards_.all_up() ? absl::StrCat("waits for ", what)
-                          : absl::StrCat("waits for ", what, ", and for ", MissingShards(now));
+  const std::string& error = job.checkpoints.error();
+  return absl::StrCat(
+      "waits for ", what,
+      error.empty() ? "" : absl::StrCat(": ", error, "; free the disk, or cancel ", "the job"));
 }
 
 void CoordinatorCore::DescribeDurability(const JobRecord& job, absl::Duration now,
                                          JobDescription::Durability* durability) const {
   const CheckpointState& state = job.checkpoints.state();
-  durability->set_promise("memory_only");
+  const bool pushed_to = job.plan.job.has_downpour() && job.sandblaster() == nullptr;
+  durability->set_promise(pushed_to && IsDurable(job) ? "exactly_once" : "memory_only");
+  *durability->mutable_lost() = job.state().lost();
   durability->set_generation(state.held());
   if (state.held() > 0) {
     durability->set_age_s(absl::ToDoubleSeconds(now - FromNanos(state.held_ordered_ns())));

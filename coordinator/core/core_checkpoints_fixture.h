@@ -24,10 +24,13 @@ class CoreCheckpointsTest : public ::testing::Test {
     h_.shard(0).version += pushes;
     h_.shard(1).version += pushes;
   }
-  // The replica has left, so that the job ends as SUCCEEDED.
+  // The replica has finished, so that the job ends as SUCCEEDED. What it has pushed is on
+  // the disks that take it, and no poll has told so yet.
   void Train() {
     h_.TrainToTheEnd(0);
     Push(14);
+    h_.Settle();
+    h_.core().Tick(h_.now());
     h_.Settle();
   }
   JobDescription::Durability Durability() { return h_.Describe().durability(); }

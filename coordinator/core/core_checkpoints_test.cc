@@ -14,6 +14,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+TEST_F(CoreCheckpointsTest, ThePromiseIsOfWhatTheShardsKeep) {
+  h_.KeepState();
+  Start();
+  EXPECT_EQ(Durability().promise(), "exactly_once");
+}
+
 TEST_F(CoreCheckpointsTest, WithoutStateFoldersAllIsAsEver) {
   Start();
   Push();
@@ -201,25 +207,26 @@ TEST_F(CoreCheckpointsTest, OffMeansNoneAtTheEndEither) {
 TEST_F(CoreCheckpointsTest, AJobSucceedsOnlyWhenItsLastCheckpointIsHeld) {
   h_.KeepState();
   Start();
-  h_.shard(1).disk_error = "ps-1-of-2.g1.e1000: No space left on device";
   Train();
+  h_.shard(1).disk_error = "ps-1-of-2.g2.e1000: No space left on device";
   Pass(3);
   EXPECT_EQ(h_.State(), FINISHING);
   EXPECT_EQ(h_.Reason(),
-            "waits for its last checkpoint: ps/1: ps-1-of-2.g1.e1000: No space left on device; "
+            "waits for its last checkpoint: ps/1: ps-1-of-2.g2.e1000: No space left on device; "
             "free the disk, or cancel the job");
   EXPECT_THAT(h_.shard(0).open, IsEmpty());
   EXPECT_TRUE(Context().final());
   EXPECT_EQ(Context().reason(), "the job's end");
   EXPECT_EQ(Context().downpour().blocks_done(), 8u);
-  EXPECT_EQ(Durability().ordered(), 1u);
+  EXPECT_EQ(Durability().generation(), 1u) << "the replica has finished";
+  EXPECT_EQ(Durability().ordered(), 2u);
   EXPECT_EQ(Durability().error(), "ps/1: " + h_.shard(1).disk_error);
   // However long it takes; it is told once.
   Pass(600);
   EXPECT_EQ(h_.State(), FINISHING);
   EXPECT_EQ(std::ranges::count(h_.Events(), "checkpoint_failed ps/1"), 1);
   EXPECT_GE(h_.shard(1).orders, 400);
-  EXPECT_EQ(h_.shard(0).orders, 1);
+  EXPECT_EQ(h_.shard(0).orders, 2);
   // Those behind it say what holds it up.
   h_.Submit(h_.Plan(1));
   EXPECT_THAT(h_.Reason("j-2"), HasSubstr("; it waits for its last checkpoint: ps/1: "));
@@ -227,7 +234,7 @@ TEST_F(CoreCheckpointsTest, AJobSucceedsOnlyWhenItsLastCheckpointIsHeld) {
   Pass(3);
   EXPECT_EQ(h_.State("j-1"), SUCCEEDED);
   EXPECT_EQ(h_.Reason("j-1"), "");
-  EXPECT_EQ(h_.Describe("j-1").durability().generation(), 1u);
+  EXPECT_EQ(h_.Describe("j-1").durability().generation(), 2u);
   EXPECT_EQ(h_.Describe("j-1").durability().error(), "");
   EXPECT_THAT(h_.Events("j-1"), Contains("checkpoint"));
   EXPECT_EQ(h_.Events("j-1").back(), "ended");
@@ -246,6 +253,12 @@ TEST_F(CoreCheckpointsTest, TheLastOneFollowsTheOneThatIsUnderWay) {
   h_.Write(&h_.shard(0));
   Pass(1);
   EXPECT_EQ(h_.shard(1).ordered["j-1"].generation(), 2u);
+  EXPECT_EQ(Context().reason(), "replicas finish");
+  EXPECT_FALSE(h_.shard(0).open.empty());
+  h_.Write(&h_.shard(0));
+  Pass(1);
+  EXPECT_EQ(h_.shard(1).ordered["j-1"].generation(), 3u);
+  EXPECT_THAT(h_.shard(0).open, IsEmpty());
   EXPECT_FALSE(h_.State() == SUCCEEDED);
   h_.Write(&h_.shard(0));
   Pass(1);
@@ -256,26 +269,43 @@ TEST_F(CoreCheckpointsTest, TheLastOneFollowsTheOneThatIsUnderWay) {
 TEST_F(CoreCheckpointsTest, CancellingEndsTheWait) {
   h_.KeepState();
   Start();
-  h_.shard(1).disk_error = "No space left on device";
   Train();
+  h_.shard(1).disk_error = "No space left on device";
   Pass(10);
   ASSERT_EQ(h_.State(), FINISHING);
   ASSERT_OK_AND_ASSIGN(const JobSummary summary, h_.core().Cancel("j-1", h_.now()));
   EXPECT_EQ(summary.state(), CANCELLED);
   EXPECT_EQ(summary.reason(), "cancelled by a user while it waited for its last checkpoint");
   EXPECT_EQ(EventText("checkpoint_failed"),
-            "the last checkpoint was not written: ps/1: No space left on device");
+            "the last checkpoint was not written: ps/1: No space left on device; generation 1 "
+            "is the newest");
   // Nobody tries any more, until somebody asks.
   const int orders = h_.shard(1).orders;
   h_.shard(1).disk_error.clear();
   Pass(10);
   EXPECT_EQ(h_.shard(1).orders, orders);
   ASSERT_OK_AND_ASSIGN(const CheckpointOrder order, Ask());
-  EXPECT_EQ(order.generation(), 1u);
+  EXPECT_EQ(order.generation(), 2u);
   Pass(2);
-  EXPECT_EQ(Durability().generation(), 1u);
+  EXPECT_EQ(Durability().generation(), 2u);
   ASSERT_OK_AND_ASSIGN(const CheckpointOrder again, Ask());
-  EXPECT_EQ(again.generation(), 1u) << "it has everything";
+  EXPECT_EQ(again.generation(), 2u) << "it has everything";
+}
+
+TEST_F(CoreCheckpointsTest, AFullDiskKeepsReplicasFromFinishing) {
+  h_.KeepState();
+  Start();
+  h_.shard(1).disk_error = "No space left on device";
+  Train();
+  Pass(10);
+  EXPECT_EQ(h_.State(), FINISHING);
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("waits for its last checkpoint: ps/1: No space"),
+                                 HasSubstr("cancel the job")));
+  EXPECT_FALSE(h_.shard(0).open.empty());
+  ASSERT_OK(h_.core().Cancel("j-1", h_.now()));
+  Pass(7);
+  EXPECT_EQ(h_.State(), CANCELLED);
+  EXPECT_EQ(h_.Reason(), "cancelled by a user while it waited for its last checkpoint");
 }
 
 TEST_F(CoreCheckpointsTest, AnEndedJobCannotBeCancelled) {
@@ -336,34 +366,6 @@ TEST_F(CoreCheckpointsTest, AFailedJobIsWrittenToo) {
   EXPECT_FALSE(Context().final());
 }
 
-TEST_F(CoreCheckpointsTest, ARestartedShardFailsTheJobAsEver) {
-  h_.KeepState();
-  Start();
-  Push();
-  h_.shard(1).disk_is_slow = true;
-  ASSERT_OK(Ask());
-  h_.Settle();
-  h_.Restart(1);
-  Pass(2);
-  EXPECT_EQ(h_.State(), FAILED);
-  EXPECT_THAT(h_.Reason(), HasSubstr("its slice of job j-1 is lost"));
-  EXPECT_EQ(h_.shard(1).orders, 1) << "the new life is told nothing";
-  EXPECT_THAT(Ask(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("lost parameters")));
-}
-
-TEST_F(CoreCheckpointsTest, ARestartDuringTheWaitFailsTheJob) {
-  h_.KeepState();
-  Start();
-  h_.shard(1).disk_error = "No space left on device";
-  Train();
-  Pass(3);
-  ASSERT_EQ(h_.State(), FINISHING);
-  h_.Restart(1);
-  Pass(2);
-  EXPECT_EQ(h_.State(), FAILED);
-  EXPECT_THAT(h_.Reason(), HasSubstr("restarted as pid"));
-}
-
 TEST_F(CoreCheckpointsTest, ASilentShardIsWaitedForAtTheEnd) {
   h_.KeepState();
   Start();
@@ -379,19 +381,6 @@ TEST_F(CoreCheckpointsTest, ASilentShardIsWaitedForAtTheEnd) {
   Pass(3);
   EXPECT_EQ(h_.State(), SUCCEEDED);
   EXPECT_EQ(h_.shard(1).generation["j-1"], Durability().generation());
-}
-
-TEST_F(CoreCheckpointsTest, ALostShardFailsTheJobThatWaits) {
-  h_.KeepState();
-  Start();
-  h_.shard(1).disk_error = "No space left on device";
-  Train();
-  Pass(3);
-  h_.shard(1).silent = true;
-  Pass(40);
-  EXPECT_EQ(h_.State(), FAILED);
-  EXPECT_THAT(h_.Reason(), HasSubstr("cannot be reached"));
-  EXPECT_THAT(EventText("checkpoint_failed"), HasSubstr("the last checkpoint was not written"));
 }
 
 TEST_F(CoreCheckpointsTest, NoPeriodicOneWhileAShardIsSilent) {

@@ -41,7 +41,17 @@ struct FakeShard {
   std::map<std::string, uint64_t> generation;
   std::map<std::string, CheckpointRequest> ordered;
   std::map<std::string, std::string> checkpoint_error;
+  std::map<std::string, uint64_t> version_on_disk;
   int orders = 0;  // repeated ones too
+
+  // What it answers when it is to restore a slice: an error, or what follows.
+  absl::Status restore_error;
+  std::vector<std::string> skipped;
+  std::vector<LostPushes> lost;  // of those sessions that are not to stay open
+  int restores = 0;              // orders, repeated ones too
+  RestoreShardJobRequest restore;
+  RestoreShardJobReply restored;
+  int strange = 0;  // other commands for jobs that it does not have
 };
 
 class CoreHarness {
@@ -161,9 +171,11 @@ class CoreHarness {
     ++shards_[index].epoch;
     shards_[index].jobs.clear();
     shards_[index].open.clear();
-    shards_[index].generation.clear();
     shards_[index].ordered.clear();
     shards_[index].checkpoint_error.clear();
+    if (shards_[index].state_dir.empty()) {
+      shards_[index].generation.clear();
+    }
   }
   // All shards keep state from now on.
   void KeepState() {
@@ -176,6 +188,7 @@ class CoreHarness {
     for (const auto& [job, request] : shard->ordered) {
       if (shard->disk_error.empty()) {
         shard->generation[job] = request.generation();
+        shard->version_on_disk[job] = shard->version;
         shard->checkpoint_error.erase(job);
       } else if (shard->generation[job] < request.generation()) {
         shard->checkpoint_error[job] = shard->disk_error;
@@ -211,6 +224,48 @@ class CoreHarness {
     return absl::OkStatus();
   }
 
+  absl::Status Restore(const RestoreShardJobRequest& request, FakeShard* shard) {
+    const std::string& job = request.create().job();
+    ++shard->restores;
+    shard->restore = request;
+    EXPECT_EQ(request.create().job_term(), job_term_);
+    if (!shard->restore_error.ok()) {
+      return shard->restore_error;
+    }
+    if (shard->state_dir.empty()) {
+      return absl::FailedPreconditionError("no state folder");
+    }
+    if (shard->jobs.contains(job)) {
+      return absl::OkStatus();
+    }
+    const uint64_t newest = shard->generation.contains(job) ? shard->generation[job] : 0;
+    if (newest < request.least_generation() ||
+        (newest == 0 && request.create().written_by_client())) {
+      return absl::NotFoundError("no part of it is good enough");
+    }
+    shard->jobs[job] = request.create().written_by_client();
+    shard->version = newest > 0 ? shard->version_on_disk[job] : 0;
+    shard->restored.Clear();
+    shard->restored.set_shard_epoch(shard->epoch);
+    shard->restored.set_generation(newest);
+    shard->restored.mutable_skipped()->Assign(shard->skipped.begin(), shard->skipped.end());
+    std::string sessions;
+    for (const SessionKey& session : request.session()) {
+      const std::string name =
+          absl::StrCat(session.job(), "/", session.worker(), "#", session.incarnation());
+      shard->open.insert(name);
+      absl::StrAppend(&sessions, " ", name);
+    }
+    shard->history.push_back(absl::StrCat("restore ", job, ":", sessions));
+    for (const LostPushes& lost : shard->lost) {
+      const auto open = absl::StrCat(job, "/", lost.worker(), "#", lost.incarnation());
+      if (!shard->open.contains(open)) {
+        *shard->restored.add_lost() = lost;
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // Carries out one command as its shard does.
   absl::Status Execute(const ShardCommand& command) {
     FakeShard& shard = shards_[command.shard];
@@ -227,7 +282,16 @@ class CoreHarness {
     }
     const std::string session = absl::StrCat(command.session.job(), "/", command.session.worker(),
                                              "#", command.session.incarnation());
+    const bool makes = command.kind == ShardCommand::Kind::kCreateJob ||
+                       command.kind == ShardCommand::Kind::kDeleteJob ||
+                       command.kind == ShardCommand::Kind::kRestoreJob;
+    if (!makes && !shard.jobs.contains(command.job) && !shard.state_dir.empty()) {
+      ++shard.strange;
+      return absl::NotFoundError("no job " + command.job);
+    }
     switch (command.kind) {
+      case ShardCommand::Kind::kRestoreJob:
+        return Restore(command.restore, &shard);
       case ShardCommand::Kind::kCreateJob:
         if (shard.create_error.ok()) {
           shard.generation.erase(command.job);
@@ -253,6 +317,14 @@ class CoreHarness {
     }
     return absl::InternalError("unknown command");
   }
+  // Carries out one command; what the shard says to it.
+  ShardAnswer Answer(const ShardCommand& command) {
+    ShardAnswer answer{Execute(command), shards_[command.shard].epoch};
+    if (command.kind == ShardCommand::Kind::kRestoreJob && answer.status.ok()) {
+      answer.restored = shards_[command.shard].restored;
+    }
+    return answer;
+  }
   // Carries out commands until there are none.
   void Settle() {
     for (int i = 0; i < 100; ++i) {
@@ -261,7 +333,7 @@ class CoreHarness {
         return;
       }
       for (const ShardCommand& command : commands) {
-        core_->OnCommand(command, {Execute(command), shards_[command.shard].epoch}, now());
+        core_->OnCommand(command, Answer(command), now());
       }
     }
     ADD_FAILURE() << "commands do not end";
@@ -283,7 +355,8 @@ class CoreHarness {
     }
   }
 
-  HeartbeatReply Beat(uint32_t worker, const ReplicaStats* stats = nullptr) {
+  // With `waits`, in its session and waiting for its pushes to become durable.
+  HeartbeatReply Beat(uint32_t worker, const ReplicaStats* stats = nullptr, bool waits = false) {
     HeartbeatRequest request;
     request.set_protocol_version(kProtocolVersion);
     request.set_cluster("c");
@@ -294,6 +367,10 @@ class CoreHarness {
     if (stats != nullptr) {
       *request.mutable_session() = session_[worker];
       *request.mutable_stats() = *stats;
+    }
+    if (waits) {
+      *request.mutable_session() = session_[worker];
+      request.set_wants_checkpoint(true);
     }
     absl::StatusOr<HeartbeatReply> reply = core_->Heartbeat(request, now());
     EXPECT_OK(reply);

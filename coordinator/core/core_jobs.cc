@@ -99,7 +99,9 @@ absl::StatusOr<JobDescription> CoordinatorCore::Describe(const std::string& name
 absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
   const bool cancelled = job->end_state() == CANCELLED;
-  const bool waits = WaitsForLastCheckpoint(*job) && job->end_state() == SUCCEEDED;
+  const bool ends_well = job->stage() == JOB_ENDING && job->end_state() == SUCCEEDED;
+  const bool waits =
+      WaitsForLeaving(*job) || (ends_well && (WaitsForLastCheckpoint(*job) || AwaitsShard(*job)));
   if (job->stage() >= JOB_ENDING && !cancelled && !waits) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job->id(), " has ended already: ", JobState_Name(job->end_state())));
@@ -151,9 +153,11 @@ absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name, Mom
                                      "somebody deleted its slice"
                                    : "has no parameters yet"));
   }
-  if (!shards_.all_up()) {
+  if (AwaitsShard(*job)) {
+    const std::string shards = ShardReason(*job, moment.now);
     return absl::UnavailableError(
-        absl::StrCat("job ", job->id(), ": its parameters are on ", MissingShards(moment.now)));
+        absl::StrCat("job ", job->id(),
+                     shards_.all_up() ? ": it waits for " : ": its parameters are on ", shards));
   }
   JobLocation location;
   location.set_job(job->id());

@@ -26,7 +26,7 @@ std::string JoinSome(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) const {
-  if (WaitsForLastCheckpoint(job) && job.end_state() == SUCCEEDED) {
+  if (WaitsForLeaving(job) || (WaitsForLastCheckpoint(job) && job.end_state() == SUCCEEDED)) {
     return CheckpointReason(job, "its last checkpoint", moment.now);
   }
   if (job.ended_or_deleting() || !job.reason().empty()) {
@@ -37,8 +37,8 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
       return queue;
     }
   }
-  if (!shards_.all_up()) {
-    return absl::StrCat("waits for ", MissingShards(moment.now));
+  if (const std::string shards = ShardReason(job, moment.now); !shards.empty()) {
+    return absl::StrCat("waits for ", shards);
   }
   if (job.stage() == JOB_ACTIVE && BatchWaits(job.id())) {
     return CheckpointReason(job, "a checkpoint", moment.now);

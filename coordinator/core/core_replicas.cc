@@ -98,6 +98,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
     case Membership::Outcome::kRefreshed:
       break;
   }
+  NoteWaitingWorker(request, moment.now);
   Advance(moment.now);
   if (!membership_.up(worker)) {
     reply.set_rejoin(true);  // Expelled by what it reported.
@@ -123,6 +124,8 @@ Assignment CoordinatorCore::MakeAssignment(const JobRecord& job, const SessionKe
     assignment.add_shard_address(cluster_.ps(shard).address());
     assignment.add_shard_epoch(job.state().shard_epoch(static_cast<int>(shard)));
   }
+  // The same for the whole session: a chain pushes again only in its first part.
+  assignment.set_keep_pushes(job.plan.job.has_downpour() && IsDurable(job));
   assignment.set_train_fingerprint(job.state().train_fingerprint().value());
   assignment.set_test_fingerprint(job.state().test_fingerprint().value());
   return assignment;
@@ -331,6 +334,10 @@ void CoordinatorCore::CloseSession(uint32_t worker, const std::string& kind,
   const bool was_testing = active_->procedure()->phase() == JobProcedure::Phase::kFinalEvaluation &&
                            active_->procedure()->ReplicaState(worker) == "EVALUATING";
   active_->ledger()->Close(worker);
+  active_->checkpoints.NoteWaiting(worker, /*waits=*/false, now);
+  if (kind != "worker_left") {
+    active_->lost_workers.insert(worker);
+  }
   if (was_testing && kind == "worker_lost" && ++active_->lost_final_tests >= kMaxLostFinalTests) {
     End(active_, FAILED,
         absl::StrCat(

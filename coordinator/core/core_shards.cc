@@ -74,12 +74,12 @@ void CoordinatorCore::RecordShards(uint64_t round) {
     }
     uint64_t lowest = UINT64_MAX;
     uint64_t highest = 0;
+    bool all = true;
     for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
       const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
       if (status == nullptr) {
-        highest = 0;
-        lowest = UINT64_MAX;
-        break;
+        all = false;
+        continue;
       }
       job->figures.shard_status[shard] = *status;
       job->figures.shard_pid[shard] = shards_.shard(shard).status.pid();
@@ -88,9 +88,13 @@ void CoordinatorCore::RecordShards(uint64_t round) {
       highest = std::max<uint64_t>(highest, status->version_min());
     }
     const bool trains = job.get() == active_ && job->started();
-    if (complete && trains && lowest <= highest) {
-      job->figures.skew_now = highest - lowest;
-      job->figures.skew_max = std::max(job->figures.skew_max.value_or(0), *job->figures.skew_now);
+    if (complete && trains && all) {
+      const uint64_t skew = highest - lowest;
+      const uint64_t before = job->figures.skew_max.value_or(0);
+      job->figures.skew_now = skew;
+      // A shard that was restored is behind until workers have sent it all again.
+      job->figures.catching_up = job->figures.catching_up && skew > before;
+      job->figures.skew_max = job->figures.catching_up ? before : std::max(before, skew);
     }
   }
 }
@@ -99,7 +103,7 @@ void CoordinatorCore::FindMissingSlices(uint32_t shard, uint64_t round, absl::Du
   for (const auto& job : jobs_.jobs()) {
     const bool expected = job->state().slices_ready() && !job->state().slices_lost() &&
                           job->stage() != JOB_DELETING && round > job->ready_round &&
-                          shards_.shard(shard).round == round;
+                          shards_.shard(shard).round == round && !AwaitsRestore(*job, shard);
     if (expected && shards_.job(shard, job->id(), job->state().term()) == nullptr) {
       const std::string text =
           absl::StrCat(Shard(shard), " (pid ", shards_.shard(shard).status.pid(), ") at ",
@@ -120,7 +124,8 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
       return;
     case ShardChange::Kind::kSuspect: {
       const std::string text = absl::StrFormat(
-          "%s at %s has been silent for %.1f s; jobs wait for it until it is lost, after %.0f s",
+          "%s at %s has been silent for %.1f s; jobs wait for it, and those that it keeps in "
+          "memory only until it is lost, after %.0f s",
           who, address, absl::ToDoubleSeconds(now - shards_.shard(change.shard).last_seen),
           cluster_.ps_lost_after_ms() / 1000.0);
       Log(text);
@@ -144,7 +149,12 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
       }
       Log(text);
       for (const auto& job : jobs_.jobs()) {
-        LoseSlices(job.get(), SliceLoss::kUnreachable, text, now);
+        if (!IsRestorable(*job)) {
+          LoseSlices(job.get(), SliceLoss::kUnreachable, text, now);
+        } else if (job->stage() != JOB_ENDED) {
+          job->AddEvent(now, "shard_lost", Shard(change.shard),
+                        absl::StrCat(text, "; the job waits until it is started again"));
+        }
       }
       return;
     }
@@ -153,55 +163,15 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
                                             address, " restarted as pid ", change.pid);
       Log(text);
       for (const auto& job : jobs_.jobs()) {
-        LoseSlices(job.get(), SliceLoss::kRestarted, text, now);
+        if (IsRestorable(*job)) {
+          AwaitRestore(job.get(), change, text, now);
+        } else {
+          LoseSlices(job.get(), SliceLoss::kRestarted, text, now);
+        }
       }
       return;
     }
   }
-}
-
-void CoordinatorCore::LoseSlices(JobRecord* job, SliceLoss loss, const std::string& reason,
-                                 absl::Duration now) {
-  const bool gone = loss != SliceLoss::kUnreachable;
-  if (!job->state().slices_begun() || job->stage() == JOB_DELETING) {
-    return;
-  }
-  const bool touched =
-      (job->ledger() != nullptr && !job->ledger()->empty()) || job->started().has_value();
-  const bool written = touched || (job->state().init() && job->state().slices_ready());
-  if (job->ended_or_deleting()) {
-    if (gone) {
-      job->Make([](StateUpdate* update) { update->mutable_slices_lost(); });
-    }
-    return;
-  }
-  if (!gone && !touched) {
-    return;  // Nothing depends on it yet: wait for it to come back.
-  }
-  if (!written) {
-    // Only initial values were there: make them again.
-    if (job->stage() != JOB_QUEUED) {
-      job->ChangeStage(JOB_QUEUED, now);
-    }
-    if (active_ == job) {
-      active_ = nullptr;
-    }
-    return;
-  }
-  for (uint32_t shard = 0; shard < shards_.size() && job->ledger() != nullptr; ++shard) {
-    if (gone || shards_.shard(shard).state == ShardView::State::kLost) {
-      job->ledger()->SkipShard(shard);
-    }
-  }
-  if (gone) {
-    job->Make([](StateUpdate* update) { update->mutable_slices_lost(); });
-  }
-  const char* const kinds[] = {"shard_lost", "shard_restarted", "slice_deleted"};
-  job->AddEvent(now, kinds[static_cast<int>(loss)], reason.substr(0, reason.find(' ')), reason);
-  End(job, FAILED,
-      absl::StrCat(reason, "; its slice of job ", job->id(),
-                   gone ? " is lost" : " cannot be reached"),
-      now);
 }
 
 void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& answer,
@@ -238,11 +208,15 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& 
     case Kind::kOpenSession:
     case Kind::kCloseSession:
       if (job->ledger() != nullptr) {
-        job->ledger()->OnResult(command, answer, moment.now);
+        job->ledger()->OnResult(command, Excused(*job, command, answer), moment.now);
       }
       break;
     case Kind::kCheckpoint:
-      job->checkpoints.OnResult(command.shard, command.checkpoint.generation(), status, moment.now);
+      job->checkpoints.OnResult(command.shard, command.checkpoint.generation(),
+                                Excused(*job, command, answer).status, moment.now);
+      break;
+    case Kind::kRestoreJob:
+      OnRestored(job, command, answer, moment.now);
       break;
   }
   Advance(moment.now);
@@ -297,7 +271,7 @@ void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
 }
 
 void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
-  if (!shards_.all_up() || job->procedure()->phase() >= Phase::kLeaving) {
+  if (AwaitsShard(*job) || job->procedure()->phase() >= Phase::kLeaving) {
     return;
   }
   for (uint32_t worker = 0; worker < job->plan.replicas; ++worker) {
@@ -309,6 +283,9 @@ void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
 }
 
 void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
+  if (job->stage() == JOB_ENDING && job->end_state() != SUCCEEDED) {
+    AbandonShards(job, now);
+  }
   const SessionLedger::Changes changes = job->ledger()->TakeChanges();
   for (const uint32_t worker : changes.opened) {
     const bool again = !job->figures.worker_rate.try_emplace(worker).second;
@@ -329,6 +306,7 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
           absl::StrCat(released, job->sandblaster() != nullptr ? " contributions" : " blocks",
                        " go to other replicas"));
     }
+    CheckpointAfterLoss(job, worker);
   }
   if (job->stage() == JOB_ENDING) {
     if (!job->ledger()->empty()) {
@@ -346,6 +324,10 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
   }
   job->procedure()->Tick(now);
   TakeJobEvents(job, now);
+  CheckpointBeforeLeaving(job);
+  if (WaitsForLeaving(*job)) {
+    return;
+  }
   if (job->procedure()->phase() == Phase::kDone) {
     if (!job->hands_over()) {
       End(job, SUCCEEDED, SuccessReason(*job), now);
@@ -359,6 +341,10 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
 
 void CoordinatorCore::AwaitReplica(JobRecord* job, absl::Duration now) {
   if (!job->started()) {
+    return;
+  }
+  if (job->no_replica_since && IsRestorable(*job) && AwaitsShard(*job)) {
+    job->no_replica_since = now;  // Nobody can join before the shard is back.
     return;
   }
   const bool present = !job->procedure()->replicas().empty();
@@ -431,6 +417,7 @@ void CoordinatorCore::Advance(absl::Duration now) {
             BeginBatch(next, now);
           }
           next->BeginSessions();
+          CheckpointClientsParameters(next);
         }
       }
     }
@@ -466,7 +453,11 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
       }
     }
   }
+  TakeRestoreCommands(moment.now, &commands);
   if (active_ != nullptr) {
+    for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+      active_->ledger()->HoldBack(shard, AwaitsRestore(*active_, shard));
+    }
     for (ShardCommand& command : active_->ledger()->Due(moment.now)) {
       commands.push_back(std::move(command));
     }

@@ -90,6 +90,8 @@ void FillFigures(const ReplicaStats& sum, JobDescription* description) {
   counts->set_bytes_fetched(sum.bytes_fetched());
   counts->set_bytes_pushed(sum.bytes_pushed());
   counts->set_evaluation_fetches(sum.evaluation_fetches());
+  counts->set_replayed(sum.replayed());
+  counts->set_away_steps(sum.away_steps());
   *description->mutable_staleness() = sum.staleness();
   *description->mutable_fetch_width() = sum.fetch_width();
 
@@ -228,6 +230,7 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
   description.set_layout_hash(job.plan.layout_hash);
   FillProgress(job, summary.percent(), now, description.mutable_progress());
   FillFigures(job.figures.totals.Sum(), &description);
+  description.mutable_counts()->set_restores(job.figures.restores);
   FillWorkers(job, membership, now, &description);
   FillShards(job, &description);
   JobDescription::Data* const data = description.mutable_data();

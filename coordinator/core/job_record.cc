@@ -8,6 +8,7 @@ namespace monsoon {
 JobRecord::JobRecord(const JobWriter& writer)
     : plan(JobPlan::FromStored(writer.job().plan())),
       checkpoints(writer, plan.job.checkpoint(), static_cast<uint32_t>(plan.shard_bytes.size())),
+      restores(plan.shard_bytes.size()),
       figures(plan.shard_bytes.size()),
       writer_(writer) {}
 
@@ -36,6 +37,9 @@ void JobRecord::ChangeStage(JobStage stage, absl::Duration now) {
     batch_driver = false;
     batch_over = false;
     checkpoints.ForgetShards();
+    restores.assign(restores.size(), SliceRestore());
+    lost_workers.clear();
+    leaving_generation = 0;
   }
   Make([&](StateUpdate* update) {
     update->mutable_stage_changed()->set_stage(stage);

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,18 @@ struct JobFigures {
   std::vector<uint64_t> shard_rss;
   std::optional<uint64_t> skew_now;
   std::optional<uint64_t> skew_max;
+  uint64_t restores = 0;     // slices that a shard got back after it was started anew
+  bool catching_up = false;  // such a shard may lag by more than shards do by themselves
+};
+
+// A slice that a shard, started anew, is to get back.
+struct SliceRestore {
+  uint64_t epoch = 0;  // the life to which the order goes
+  bool in_flight = false;
+  absl::Duration not_before = -absl::InfiniteDuration();
+  // When the shard's earlier life answered last.
+  std::optional<absl::Duration> last_seen;
+  std::string waits_for;  // why the newest order was not carried out yet
 };
 
 class JobRecord {
@@ -117,6 +130,13 @@ class JobRecord {
   CheckpointSchedule checkpoints;
   // Since when an ending job, whose sessions are closed, waits for its last checkpoint.
   std::optional<absl::Duration> last_checkpoint_since;
+  // By shard.
+  std::vector<SliceRestore> restores;
+  // Whose sessions are being closed though they did not leave: nobody else has what they
+  // have pushed.
+  std::set<uint32_t> lost_workers;
+  // Holds all that was pushed until the replicas were told to finish; 0: none is wanted.
+  uint64_t leaving_generation = 0;
   bool told_memory_only = false;  // an event says that only some shards keep state
   // Since when nobody trains it, and what was done by then; since when somebody does.
   std::optional<absl::Duration> no_replica_since;

@@ -19,6 +19,9 @@ class ControlGateway : public ShardGateway {
     ASSIGN_OR_RETURN(const CreateShardJobReply reply, job_->CreateJob(request));
     return reply.shard_epoch();
   }
+  absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override {
+    return job_->RestoreJob(request);
+  }
   absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) override {
     return job_->DeleteJob(job, job_term, term);
   }

@@ -27,6 +27,10 @@ class ShardGateway {
   virtual absl::StatusOr<ShardStatusReply> GetStatus() = 0;
   // Returns the shard's epoch.
   virtual absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) = 0;
+  // What another life of the shard had. May take longer than the deadline: to repeat it
+  // asks whether it is done.
+  virtual absl::StatusOr<RestoreShardJobReply> RestoreJob(
+      const RestoreShardJobRequest& request) = 0;
   virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) = 0;
   virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session,
                                                        uint64_t term) = 0;
@@ -39,8 +43,8 @@ class ShardGateway {
 struct ShardGatewayOptions {
   std::string address;
   std::string cluster;
-  // Of GetStatus, of the session calls and Checkpoint, and of CreateJob, DeleteJob and
-  // Vector.
+  // Of GetStatus, of the session calls and Checkpoint, and of CreateJob, RestoreJob,
+  // DeleteJob and Vector.
   absl::Duration status_deadline;
   absl::Duration session_deadline;
   absl::Duration job_deadline;

@@ -14,6 +14,7 @@ constexpr absl::Duration kFirstLook = absl::Milliseconds(50);
 constexpr absl::Duration kLastLook = absl::Seconds(1);
 
 constexpr char kAskedFor[] = "asked for";
+constexpr char kWorkerWaits[] = "a worker waits until its pushes are durable";
 constexpr char kAtEnd[] = "the job's end";
 
 bool IsUnreached(const absl::Status& status) {
@@ -32,7 +33,15 @@ void CheckpointSchedule::ForgetShards() {
   shards_.assign(shards_.size(), Shard());
   // Initial parameters have version 0, those that a client wrote may have any.
   version_ = writer_.job().init() ? std::nullopt : std::make_optional<uint64_t>(0);
+  waiting_.clear();
   error_.clear();
+}
+
+void CheckpointSchedule::ForgetShard(uint32_t shard) {
+  shards_[shard] = Shard();
+  shards_[shard].away = true;
+  // What is applied counts from the version that it comes back with.
+  version_.reset();
 }
 
 // ---- orders ------------------------------------------------------------------
@@ -53,23 +62,30 @@ std::optional<uint64_t> CheckpointSchedule::Applied() const {
 
 std::optional<std::string> CheckpointSchedule::Wanted(Activity activity, absl::Duration started,
                                                       absl::Duration now) const {
-  if (config_.off() || under_way() || activity == Activity::kBusy) {
+  // The numbers that a shard has given by itself are known once it shows its slice.
+  const bool all_here = std::ranges::none_of(shards_, &Shard::away);
+  if (config_.off() || under_way() || activity == Activity::kBusy || !all_here) {
     return std::nullopt;
   }
   if (activity == Activity::kOver) {
     return state().at_end() && state().last() > 0 ? std::nullopt : std::optional(kAtEnd);
   }
-  if (state().requested() > state().held()) {
-    return kAskedFor;
-  }
-  const std::optional<uint64_t> applied = Applied();
-  if (activity != Activity::kTrains || !applied) {
-    return std::nullopt;
+  // After the last one there is nothing new.
+  if (state().requested() > state().held() && !last_is_held()) {
+    return reason_.empty() ? kAskedFor : reason_;
   }
   const absl::Duration passed =
       now - (state().has_context() ? FromNanos(state().ordered_ns()) : started);
   const absl::Duration took = FromNanos(state().held_ns() - state().held_ordered_ns());
-  if (passed < kCheckpointShare * took) {
+  if (activity == Activity::kTrains && passed < kCheckpointShare * took) {
+    return std::nullopt;
+  }
+  const auto unserved = [this](const auto& entry) { return !OrderedSince(entry.second); };
+  if (std::ranges::any_of(waiting_, unserved)) {
+    return kWorkerWaits;
+  }
+  const std::optional<uint64_t> applied = Applied();
+  if (activity != Activity::kTrains || !applied) {
     return std::nullopt;
   }
   if (passed >= absl::Seconds(config_.every_seconds())) {
@@ -105,14 +121,32 @@ void CheckpointSchedule::Order(CheckpointContext context, bool at_end, absl::Dur
   next_look_ = now + look_pause_;
 }
 
-uint64_t CheckpointSchedule::Request(bool over) {
+uint64_t CheckpointSchedule::Request(bool over, const std::string& reason, uint64_t generations) {
   const uint64_t generation = over && state().at_end() ? state().last() : state().last() + 1;
-  if (generation > state().requested() && generation > state().held()) {
+  const uint64_t newest = generation + generations - 1;
+  if (newest > state().requested() && newest > state().held()) {
+    reason_ = reason;
     writer_.Make([&](StateUpdate* update) {
-      update->mutable_checkpoint_requested()->set_generation(generation);
+      update->mutable_checkpoint_requested()->set_generation(newest);
     });
   }
   return generation;
+}
+
+bool CheckpointSchedule::OrderedSince(absl::Duration time) const {
+  return state().has_context() && FromNanos(state().ordered_ns()) >= time;
+}
+
+void CheckpointSchedule::NoteWaiting(uint32_t worker, bool waits, absl::Duration now) {
+  if (!waits) {
+    waiting_.erase(worker);
+    return;
+  }
+  const auto entry = waiting_.try_emplace(worker, now).first;
+  const bool seen = !under_way() && now - FromNanos(state().held_ns()) >= kSeenAfter;
+  if (OrderedSince(entry->second) && seen) {
+    entry->second = now;
+  }
 }
 
 std::vector<uint32_t> CheckpointSchedule::Due(bool ended, absl::Duration now) {
@@ -122,7 +156,8 @@ std::vector<uint32_t> CheckpointSchedule::Due(bool ended, absl::Duration now) {
   }
   for (uint32_t i = 0; i < shards_.size(); ++i) {
     Shard& shard = shards_[i];
-    if (shard.generation < state().ordered() && !shard.in_flight && now >= shard.not_before) {
+    const bool has_it = shard.generation >= state().ordered();
+    if (!has_it && !shard.away && !shard.in_flight && now >= shard.not_before) {
       shard.in_flight = true;
       due.push_back(i);
     }
@@ -148,6 +183,7 @@ void CheckpointSchedule::NoteShard(uint32_t shard, const ShardJobStatus& status,
                                    absl::Duration now) {
   Shard& known = shards_[shard];
   known.seen = true;
+  known.away = false;
   known.generation = status.generation();
   known.version = status.version_min();
   if (!version_) {

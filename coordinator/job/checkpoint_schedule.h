@@ -6,7 +6,11 @@
 // - While the job trains, one is ordered every so many seconds or pushes, if anything was
 //   applied since the last order, but never before ten times as long as the last one took.
 // - One that was asked for begins after the request: what is under way does not count.
+// - A worker that waits for its pushes to become durable gets one that begins after it
+//   began to wait, but while others train not before that bound either.
 // - The last one is ordered when all sessions are closed.
+// - A shard that was started anew is told of what is under way again, once it shows the
+//   slice.
 //
 // What it does not do: send orders, say what the context of one is, or know whether
 // shards keep anything at all.
@@ -15,7 +19,9 @@
 // `now` (since any origin) never goes back. Not thread safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +39,9 @@ namespace monsoon {
 inline constexpr absl::Duration kOrderRetry = absl::Seconds(1);
 // Checkpoints take at most about one part in so many of the time.
 inline constexpr int kCheckpointShare = 10;
+// A worker asks once a second what is durable: one that still waits so long after a
+// generation was held needs another.
+inline constexpr absl::Duration kSeenAfter = absl::Seconds(2);
 
 class CheckpointSchedule {
  public:
@@ -62,8 +71,12 @@ class CheckpointSchedule {
   // Orders the next generation. None is under way. `at_end`: all sessions are closed.
   void Order(CheckpointContext context, bool at_end, absl::Duration now);
   // Somebody wants what is applied now on the disk: the generation that will hold it.
-  // `over`: nothing is applied any more.
-  uint64_t Request(bool over);
+  // `over`: nothing is applied any more. `reason`: why, for people. `generations`: so many
+  // of them, one after the other; a shard keeps two, and with two both have it.
+  uint64_t Request(bool over, const std::string& reason = "asked for", uint64_t generations = 1);
+  // Whether `worker` waits, as its newest heartbeat says, for its pushes to become durable.
+  void NoteWaiting(uint32_t worker, bool waits, absl::Duration now);
+  size_t waiting() const { return waiting_.size(); }
 
   // The shards to send the order to now; each will be answered by OnResult. `ended`: the
   // job has ended, and only what was asked for is ordered again.
@@ -81,6 +94,9 @@ class CheckpointSchedule {
   bool WantsPoll(absl::Duration now);
   // The slices are made anew: all that shards said is void.
   void ForgetShards();
+  // The shard was started anew, and may have forgotten an order; its versions go back. It
+  // is told nothing before NoteShard.
+  void ForgetShard(uint32_t shard);
 
   // ---- what people see ----
 
@@ -98,6 +114,7 @@ class CheckpointSchedule {
  private:
   struct Shard {
     bool seen = false;
+    bool away = false;  // it has no slice
     uint64_t generation = 0;
     uint64_t version = 0;
     bool in_flight = false;
@@ -108,6 +125,8 @@ class CheckpointSchedule {
   std::optional<uint64_t> LowestVersion() const;
   // Since the last order, or the beginning.
   std::optional<uint64_t> Applied() const;
+  // A generation was ordered after this time.
+  bool OrderedSince(absl::Duration time) const;
   void NoteError(uint32_t shard, const std::string& error);
   void Hold(absl::Duration now);
 
@@ -116,6 +135,9 @@ class CheckpointSchedule {
   std::vector<Shard> shards_;
   // The lowest version at the last order; nothing: not known yet.
   std::optional<uint64_t> version_;
+  // By worker: since when it waits for a generation that is ordered later.
+  std::map<uint32_t, absl::Duration> waiting_;
+  std::string reason_;  // of the newest request
   absl::Duration next_look_;
   absl::Duration look_pause_;
   std::string error_;

@@ -319,6 +319,82 @@ TEST_F(CheckpointScheduleTest, EventsAreOfTheFirstTheAskedForAndTheLast) {
   EXPECT_THAT(Events(), ElementsAre("checkpoint"));
 }
 
+TEST_F(CheckpointScheduleTest, TwoInARowForAReason) {
+  Make(Every(1000));
+  ShowAll(0, 5, 1);
+  EXPECT_EQ(schedule().Request(false, "worker/2 was lost", 2), 1u);
+  for (uint64_t generation = 1; generation <= 2; ++generation) {
+    EXPECT_EQ(Wanted(2), "worker/2 was lost");
+    Order(2);
+    ShowAll(generation, 5, 3);
+  }
+  EXPECT_EQ(Wanted(4), std::nullopt);
+}
+
+TEST_F(CheckpointScheduleTest, ARequestFromBeforeTheLastOneIsServedByIt) {
+  Make(Every(1000));
+  schedule().Request(false, "worker/2 was lost", 2);
+  Order(2, /*at_end=*/true);
+  ShowAll(1, 5, 3);
+  EXPECT_EQ(Wanted(4, Activity::kStill), std::nullopt);
+}
+
+TEST_F(CheckpointScheduleTest, AWorkerThatWaitsIsServedByALaterOrder) {
+  Make(Every(1000));
+  ShowAll(0, 5, 1);
+  Order(1);
+  schedule().NoteWaiting(3, true, At(2));
+  EXPECT_EQ(schedule().waiting(), 1u);
+  EXPECT_EQ(Wanted(2), std::nullopt) << "one is under way";
+  ShowAll(1, 5, 3);
+  // It took 2 s, so others train on for 20 s.
+  EXPECT_EQ(Wanted(20.9), std::nullopt);
+  EXPECT_EQ(Wanted(21), "a worker waits until its pushes are durable");
+  EXPECT_EQ(Wanted(4, Activity::kStill), "a worker waits until its pushes are durable");
+  Order(21);
+  schedule().NoteWaiting(3, true, At(22));
+  ShowAll(2, 5, 23);
+  schedule().NoteWaiting(3, true, At(24));
+  EXPECT_EQ(Wanted(60), std::nullopt) << "it may not have seen it yet";
+  schedule().NoteWaiting(3, true, At(25));
+  EXPECT_NE(Wanted(60), std::nullopt) << "that was not enough for it";
+  schedule().NoteWaiting(3, false, At(26));
+  EXPECT_EQ(Wanted(60), std::nullopt);
+}
+
+TEST_F(CheckpointScheduleTest, AShardThatWasStartedAnewIsToldAgainOnceItHasItsSlice) {
+  Make(Every(10));
+  ShowAll(0, 900, 1);
+  Order(1);
+  EXPECT_THAT(Due(1), ElementsAre(0, 1));
+  Answer(0, 1, absl::OkStatus(), 1);
+  Show(0, 1, 900, 2);
+  schedule().ForgetShard(1);
+  EXPECT_THAT(Due(10), IsEmpty());
+  Answer(1, 1, absl::UnavailableError("of the life before"), 10);
+  EXPECT_THAT(Due(20), IsEmpty());
+  Show(1, 0, 100, 21);
+  EXPECT_THAT(Due(21), ElementsAre(1));
+  Show(1, 1, 100, 22);
+  EXPECT_EQ(state().held(), 1u);
+  // 900 were applied when it was ordered, and 100 are again.
+  ShowAll(1, 103, 23);
+  EXPECT_EQ(Wanted(40), std::nullopt) << "that is bounded by what the last one took";
+  EXPECT_EQ(Wanted(300), "every 10 s");
+}
+
+TEST_F(CheckpointScheduleTest, NoneBeginsBeforeAShardThatWasStartedAnewShowsItsNumber) {
+  Make(Every(10));
+  ShowAll(0, 5, 1);
+  schedule().ForgetShard(1);
+  schedule().Request(false);
+  EXPECT_EQ(Wanted(20), std::nullopt);
+  Show(1, 3, 5, 21);  // It wrote them before it ended.
+  EXPECT_EQ(Wanted(21), "asked for");
+  Order(21);
+  EXPECT_EQ(state().ordered(), 4u);
+}
+
 TEST_F(CheckpointScheduleTest, NumbersRiseAboveWhatAShardHas) {
   Make(Every(10));
   Show(1, 7, 5, 1);

@@ -62,7 +62,7 @@ std::vector<ShardCommand> SessionLedger::Due(absl::Duration now) {
   std::vector<ShardCommand> commands;
   for (auto& [worker, fanout] : fanout_) {
     const DurableSession& session = *Find(worker);
-    for (const uint32_t shard : fanout.Due(now)) {
+    for (const uint32_t shard : fanout.Due(now, held_back_)) {
       ShardCommand command;
       command.kind = session.state() == DurableSession::OPENING ? ShardCommand::Kind::kOpenSession
                                                                 : ShardCommand::Kind::kCloseSession;

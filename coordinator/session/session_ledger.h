@@ -35,6 +35,9 @@ class SessionLedger {
   // The commands to send now; each will be answered by OnResult.
   std::vector<ShardCommand> Due(absl::Duration now);
   void OnResult(const ShardCommand& command, const ShardAnswer& answer, absl::Duration now);
+  // While `held`, the shard is told nothing: it was started anew and has no slice of the
+  // job yet. What is not confirmed there by then is sent afterwards.
+  void HoldBack(uint32_t shard, bool held) { held_back_[shard] = held; }
   // The shard will never answer again.
   void SkipShard(uint32_t shard);
 
@@ -61,6 +64,7 @@ class SessionLedger {
   const JobWriter writer_;
   const uint32_t shards_;
   std::vector<bool> skipped_ = std::vector<bool>(shards_, false);
+  std::vector<bool> held_back_ = std::vector<bool>(shards_, false);
   // By worker, of the sessions that are not open: the command under way.
   std::map<uint32_t, ShardFanout> fanout_;
 };

@@ -76,6 +76,23 @@ TEST_F(SessionLedgerTest, AGoneShardNeedsNoClosing) {
   EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
 }
 
+TEST_F(SessionLedgerTest, AShardThatIsHeldBackIsToldLater) {
+  OpenFully(0, 1);
+  ledger_.HoldBack(1, true);
+  ledger_.Close(0);
+  const auto commands = ledger_.Due(kNow);
+  ASSERT_THAT(commands, SizeIs(1));
+  EXPECT_EQ(commands[0].shard, 0u);
+  ledger_.OnResult(commands[0], {absl::OkStatus()}, kNow);
+  EXPECT_THAT(ledger_.TakeChanges().closed, IsEmpty());
+  ledger_.HoldBack(1, false);
+  const auto later = ledger_.Due(kNow);
+  ASSERT_THAT(later, SizeIs(1));
+  EXPECT_EQ(later[0].shard, 1u);
+  ledger_.OnResult(later[0], {absl::OkStatus()}, kNow);
+  EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
+}
+
 TEST_F(SessionLedgerTest, LateAnswersToTheOpeningDoNotClose) {
   ledger_.Open(0, 1);
   const auto open = ledger_.Due(kNow);

@@ -22,6 +22,7 @@ struct ShardCommand {
   CreateShardJobRequest create;    // kCreateJob
   CheckpointRequest checkpoint;    // kCheckpoint
   RestoreShardJobRequest restore;  // kRestoreJob
+  uint64_t shard_epoch = 0;        // kRestoreJob: the life of the shard that it is meant for
   // kCreateJob: the shard holds a slice of this name and term, perhaps with other
   // parameters than the initial ones. It is deleted first.
   bool replace = false;

@@ -4,10 +4,11 @@
 
 namespace monsoon {
 
-std::vector<uint32_t> ShardFanout::Due(absl::Duration now) {
+std::vector<uint32_t> ShardFanout::Due(absl::Duration now, const std::vector<bool>& held_back) {
   std::vector<uint32_t> due;
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    if (shards_[shard].state == Part::State::kDue && now >= shards_[shard].not_before) {
+    const bool held = shard < held_back.size() && held_back[shard];
+    if (shards_[shard].state == Part::State::kDue && now >= shards_[shard].not_before && !held) {
       shards_[shard].state = Part::State::kInFlight;
       due.push_back(shard);
     }

@@ -19,8 +19,9 @@ class ShardFanout {
  public:
   explicit ShardFanout(uint32_t shards = 0) : shards_(shards) {}
 
-  // The shards to send to now; they count as in flight until OnResult.
-  std::vector<uint32_t> Due(absl::Duration now);
+  // The shards to send to now; they count as in flight until OnResult. Those that are
+  // set in `held_back` are told nothing yet.
+  std::vector<uint32_t> Due(absl::Duration now, const std::vector<bool>& held_back = {});
   // UNAVAILABLE, DEADLINE_EXCEEDED and ABORTED are repeated after a while; any
   // other error is kept and ends the shard's part.
   void OnResult(uint32_t shard, const absl::Status& status, absl::Duration now);

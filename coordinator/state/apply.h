@@ -6,7 +6,7 @@
 
 namespace monsoon::internal {
 
-// Stage, reason, slices, events.
+// Stage, reason, slices, what they have lost, events.
 absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job);
 // Generations of checkpoints.
 absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/state/apply.h"
 #include "coordinator/state/coordinator_state.h"
@@ -79,6 +81,32 @@ absl::Status ChangeStage(const StageChanged& change, DurableJob* job) {
   return absl::OkStatus();
 }
 
+// One entry for each session and shard: a shard that dies twice tells the same again, or
+// more, where it had to take an older part.
+absl::Status LosePushes(const LostPushes& lost, DurableJob* job) {
+  if (static_cast<int>(lost.shard()) >= job->shard_epoch_size()) {
+    return absl::FailedPreconditionError("there is no such shard");
+  }
+  const auto known = std::ranges::find_if(*job->mutable_lost(), [&](const LostPushes& each) {
+    return each.shard() == lost.shard() && each.worker() == lost.worker() &&
+           each.incarnation() == lost.incarnation();
+  });
+  if (known == job->mutable_lost()->end()) {
+    *job->add_lost() = lost;
+    return absl::OkStatus();
+  }
+  known->set_from(std::min(known->from(), lost.from()));
+  if (known->has_to() && lost.has_to()) {
+    known->set_to(std::max(known->to(), lost.to()));
+  } else {
+    known->set_to_at_least(
+        std::max({known->to(), lost.to(), known->to_at_least(), lost.to_at_least()}));
+    known->clear_to();
+  }
+  known->set_records(std::max(known->records(), lost.records()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
@@ -106,6 +134,8 @@ absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
     case StateUpdate::kSlicesLost:
       job->set_slices_lost(true);
       return absl::OkStatus();
+    case StateUpdate::kPushesLost:
+      return LosePushes(update.pushes_lost(), job);
     case StateUpdate::kEventAdded:
       if (job->event_size() == kMaxEvents) {
         job->mutable_event()->DeleteSubrange(kMaxEvents / 2, 1);

@@ -93,6 +93,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kClientStarted:
     case StateUpdate::kShardCreated:
     case StateUpdate::kSlicesLost:
+    case StateUpdate::kPushesLost:
     case StateUpdate::kEventAdded:
       return internal::ApplyToLife(update, job);
     case StateUpdate::kSessionChanged:

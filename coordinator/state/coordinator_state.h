@@ -3,8 +3,8 @@
 //
 // Here: jobs with their plans, stages, reasons and events; sessions, and what each
 // replica was told last; incarnation counters; the data that is done; test-set
-// results; iterations; generations of checkpoints; failures, exclusions and fingerprints.
-// Not here, since it is found out anew: members and shards (heartbeats, polls),
+// results; iterations; generations of checkpoints; pushes that are lost; failures, exclusions and
+// fingerprints. Not here, since it is found out anew: members and shards (heartbeats, polls),
 // leases, prefetch, contributions of an evaluation, statistics and rates, commands
 // under way.
 //

@@ -1,5 +1,6 @@
 #include "coordinator/state/coordinator_state.h"
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -324,6 +325,41 @@ TEST(CoordinatorStateTest, AResumedJobBeginsWithWhatWasDone) {
   EXPECT_EQ(downpour.blocks_done(), 15u);
   EXPECT_EQ(downpour.examples_done(), 150u);
   EXPECT_EQ(downpour.steps(), 100u);
+}
+
+StateUpdate Lost(uint32_t shard, uint32_t worker, uint64_t from, std::optional<uint64_t> to) {
+  StateUpdate update;
+  update.set_job("j-1");
+  LostPushes* const lost = update.mutable_pushes_lost();
+  lost->set_shard(shard);
+  lost->set_worker(worker);
+  lost->set_incarnation(1);
+  lost->set_from(from);
+  lost->set_records(10);
+  if (to) {
+    lost->set_to(*to);
+  } else {
+    lost->set_to_at_least(15);
+  }
+  return update;
+}
+
+TEST(CoordinatorStateTest, WhatIsLostIsKeptOnceForEachSessionAndShard) {
+  ReplayedState state;
+  state.writer()->Apply(Submitted("j-1", 1));
+  state.writer()->Apply(Lost(0, 2, 13, 20));
+  state.writer()->Apply(Lost(0, 3, 1, 2));
+  state.writer()->Apply(Lost(0, 2, 11, 20));
+  const DurableJob& job = *state.writer()->state().FindJob("j-1");
+  ASSERT_EQ(job.lost_size(), 2);
+  EXPECT_EQ(job.lost(0).from(), 11u);
+  EXPECT_EQ(job.lost(0).to(), 20u);
+  EXPECT_EQ(job.lost(0).records(), 10u);
+  state.writer()->Apply(Lost(0, 2, 12, std::nullopt));
+  EXPECT_EQ(job.lost(0).from(), 11u);
+  EXPECT_FALSE(job.lost(0).has_to());
+  EXPECT_EQ(job.lost(0).to_at_least(), 20u);
+  ExpectRefused(&state, Lost(1, 2, 1, 2), "no such shard");
 }
 
 TEST(CoordinatorStateTest, ASubmissionIsKnownByItsClientId) {

@@ -6,7 +6,7 @@ namespace {
 // Grows with everything a session does.
 uint64_t Progress(const ReplicaStats& stats) {
   return stats.steps() + stats.examples() + stats.fetches() + stats.pushes() + stats.rpcs() +
-         stats.evaluation_fetches();
+         stats.evaluation_fetches() + stats.replayed();
 }
 
 void AddTo(ReplicaStats* sum, const ReplicaStats& stats) {
@@ -21,6 +21,8 @@ void AddTo(ReplicaStats* sum, const ReplicaStats& stats) {
   sum->set_bytes_fetched(sum->bytes_fetched() + stats.bytes_fetched());
   sum->set_bytes_pushed(sum->bytes_pushed() + stats.bytes_pushed());
   sum->set_evaluation_fetches(sum->evaluation_fetches() + stats.evaluation_fetches());
+  sum->set_replayed(sum->replayed() + stats.replayed());
+  sum->set_away_steps(sum->away_steps() + stats.away_steps());
   sum->set_replicas(stats.replicas());    // of the newest session, which comes last
   sum->set_waits_for(stats.waits_for());  // likewise
   sum->set_replicas_lost(sum->replicas_lost() + stats.replicas_lost());

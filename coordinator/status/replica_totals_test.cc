@@ -32,6 +32,18 @@ TEST(ReplicaTotalsTest, SumsSessionsLostOnesIncluded) {
   EXPECT_EQ(totals.SumOf(7).steps(), 0u);
 }
 
+TEST(ReplicaTotalsTest, ReplaysAreSummed) {
+  ReplicaTotals totals;
+  ReplicaStats stats = Stats(5, 0, 5, 1.0);
+  totals.Record(0, 1, stats);
+  stats.set_replayed(3);
+  stats.set_away_steps(2);
+  totals.Record(0, 1, stats);
+  totals.Record(1, 1, stats);
+  EXPECT_EQ(totals.Sum().replayed(), 6u);
+  EXPECT_EQ(totals.Sum().away_steps(), 4u);
+}
+
 TEST(ReplicaTotalsTest, OvertakenReportsAreIgnored) {
   ReplicaTotals totals;
   totals.Record(0, 1, Stats(6, 0, 6, 0.9));

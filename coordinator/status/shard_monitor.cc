@@ -21,7 +21,8 @@ std::optional<ShardChange> ShardMonitor::OnPoll(uint32_t shard, uint64_t round,
     return std::nullopt;
   }
   const ShardView::State before = view.state;
-  ShardChange change{ShardChange::Kind::kJoined, shard, view.status.pid(), reply->pid()};
+  ShardChange change{ShardChange::Kind::kJoined, shard, view.status.pid(), reply->pid(),
+                     now - view.last_seen};
   const bool restarted =
       before != ShardView::State::kNeverSeen && view.status.shard_epoch() != reply->shard_epoch();
   view.state = ShardView::State::kUp;
@@ -47,7 +48,7 @@ std::vector<ShardChange> ShardMonitor::Tick(absl::Duration now) {
     const absl::Duration silent = now - view.last_seen;
     const auto change = [&](ShardView::State state, ShardChange::Kind kind) {
       view.state = state;
-      changes.push_back({kind, shard, view.status.pid(), view.status.pid()});
+      changes.push_back({kind, shard, view.status.pid(), view.status.pid(), silent});
     };
     if (view.state == ShardView::State::kUp && silent > suspect_after_) {
       change(ShardView::State::kSuspect, ShardChange::Kind::kSuspect);

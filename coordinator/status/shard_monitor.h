@@ -38,6 +38,7 @@ struct ShardChange {
   uint32_t shard = 0;
   uint32_t old_pid = 0;  // kRestarted
   uint32_t pid = 0;
+  absl::Duration silent = absl::ZeroDuration();  // since the answer before
 };
 
 class ShardMonitor {

@@ -45,6 +45,7 @@ TEST(ShardMonitorTest, JoinLoseBackRestart) {
   EXPECT_EQ(restarted->kind, Kind::kRestarted);
   EXPECT_EQ(restarted->old_pid, 50u);
   EXPECT_EQ(restarted->pid, 51u);
+  EXPECT_EQ(restarted->silent, absl::Seconds(1));
 }
 
 TEST(ShardMonitorTest, SilenceMakesSuspectLongBeforeItMakesLost) {

@@ -1,0 +1,259 @@
+// Shards die while a job ends or after it, jobs that are not restored, and generations that
+// are ordered so that little is lost.
+#include "coordinator/core/core_restores_fixture.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::CoreRestoresTest;
+using ::monsoon::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// ---- jobs that end, and have ended -------------------------------------------
+
+TEST_F(CoreRestoresTest, ReplicasStayUntilTheirPushesAreOnTheDisk) {
+  Start(1);
+  h_.shard(1).disk_is_slow = true;
+  Train();
+  Pass(10);
+  EXPECT_EQ(h_.State(), FINISHING);
+  EXPECT_EQ(h_.Reason(), "waits for its last checkpoint");
+  EXPECT_EQ(Context().reason(), "replicas finish");
+  EXPECT_TRUE(h_.Beat(0).has_assignment()) << "it may have to send all of it again";
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.shard(1).history.back(), "restore j-1: j-1/0#1");
+  EXPECT_TRUE(h_.Beat(0).has_assignment());
+  h_.shard(1).disk_is_slow = false;
+  Pass(4);
+  EXPECT_EQ(h_.State(), SUCCEEDED);
+  EXPECT_TRUE(Context().final());
+}
+
+TEST_F(CoreRestoresTest, DiesWhileTheLastCheckpointIsAwaited) {
+  Start(1);
+  Train();
+  h_.shard(1).disk_error = "No space left on device";
+  Pass(3);
+  ASSERT_EQ(h_.State(), FINISHING);
+  ASSERT_THAT(h_.shard(0).open, IsEmpty());
+  h_.shard(1).disk_error.clear();
+  Kill(1);
+  Pass(100);
+  EXPECT_EQ(h_.State(), FINISHING);
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("waits for its last checkpoint"), HasSubstr("ps/1")));
+  h_.Restart(1);
+  Pass(3);
+  EXPECT_EQ(h_.shard(1).restore.least_generation(), 1u);
+  EXPECT_EQ(h_.State(), SUCCEEDED);
+}
+
+TEST_F(CoreRestoresTest, DiesBeforeTheLastSessionIsClosed) {
+  for (const bool cancelled : {false, true}) {
+    Start(1);
+    Train();
+    h_.Poll();  // All is on the disk: the sessions may be closed.
+    Kill(1);
+    Pass(100);
+    EXPECT_EQ(h_.State(), FINISHING);
+    EXPECT_THAT(h_.shard(0).open, IsEmpty());
+    EXPECT_THAT(h_.Reason(), StartsWith("waits for ps/1"));
+    if (cancelled) {
+      ASSERT_OK(h_.core().Cancel("latest", h_.now()));
+      Pass(1);
+      EXPECT_EQ(h_.State(), CANCELLED);
+    } else {
+      h_.Restart(1);
+      Pass(3);
+      EXPECT_EQ(h_.shard(1).restore.session_size(), 0);
+      EXPECT_EQ(h_.State(), SUCCEEDED);
+    }
+  }
+}
+
+TEST_F(CoreRestoresTest, AnEndedJobGetsItsSliceBack) {
+  Start(1);
+  Train();
+  Pass(3);
+  ASSERT_EQ(h_.State(), SUCCEEDED);
+  const uint64_t generation = Durability().generation();
+  const size_t events = h_.Events().size();
+  Kill(1);
+  Pass(40);
+  EXPECT_EQ(h_.State(), SUCCEEDED);
+  EXPECT_EQ(h_.Events().size(), events);
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.shard(1).restore.least_generation(), generation);
+  EXPECT_EQ(h_.shard(1).restore.session_size(), 0);
+  ASSERT_OK_AND_ASSIGN(const JobLocation location, h_.core().Locate("j-1", h_.now()));
+  EXPECT_EQ(location.shard_epoch(1), 1001u);
+  EXPECT_EQ(h_.Reason(), "");
+}
+
+TEST_F(CoreRestoresTest, AnEndedJobWhosePartIsGoneCannotBeExportedFromTheShards) {
+  Start(1);
+  Train();
+  Pass(3);
+  ASSERT_EQ(h_.State(), SUCCEEDED);
+  h_.shard(1).generation.clear();
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.State(), SUCCEEDED);
+  EXPECT_THAT(h_.core().Locate("j-1", h_.now()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("lost parameters")));
+  EXPECT_EQ(h_.shard(1).restores, 1);
+}
+
+TEST_F(CoreRestoresTest, TheJobThatTrainsComesFirst) {
+  Start(1);
+  Train();
+  Pass(3);
+  ASSERT_EQ(h_.State(), SUCCEEDED);
+  Start(h_.Plan(50));
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_THAT(h_.shard(1).history,
+              AllOf(Contains("restore j-1:"), Contains("restore j-2: j-2/0#1")));
+  EXPECT_EQ(h_.shard(1).history.back(), "restore j-1:");
+}
+
+TEST_F(CoreRestoresTest, ADeletedJobIsNotRestored) {
+  Start(1);
+  Train();
+  Pass(3);
+  Kill(1);
+  Pass(5);
+  ASSERT_OK(h_.core().Delete("j-1", h_.now()));
+  Pass(1);
+  EXPECT_FALSE(h_.core().Exists("j-1"));
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.shard(1).restores, 0);
+}
+
+// ---- jobs that are not restored ----------------------------------------------
+
+TEST_F(CoreRestoresTest, WithoutCheckpointsTheJobFailsAsEver) {
+  JobPlan plan = h_.Plan(50);
+  plan.job.mutable_checkpoint()->set_off(true);
+  Start(plan);
+  EXPECT_FALSE(h_.Beat(0).assignment().keep_pushes());
+  EXPECT_EQ(Durability().promise(), "memory_only");
+  Push();
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.State(), FAILED);
+  EXPECT_EQ(h_.Reason(),
+            "ps/1 (pid 101) at unix-abstract:ps1 restarted as pid 151; its slice of job j-1 is "
+            "lost");
+  EXPECT_EQ(h_.shard(1).restores, 0);
+}
+
+TEST_F(CoreRestoresTest, AShardThatComesBackWithoutItsFolderFailsTheJob) {
+  StartWithAGeneration();
+  EXPECT_TRUE(h_.Beat(0).assignment().keep_pushes());
+  Kill(1);
+  Pass(5);
+  h_.shard(1).state_dir.clear();
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.State(), FAILED);
+}
+
+TEST_F(CoreRestoresTest, ABatchJobFailsAndSaysHowToGoOn) {
+  JobPlan plan = h_.Plan(1);
+  plan.job.clear_downpour();
+  plan.job.clear_stop();
+  plan.job.mutable_sandblaster()->set_chunk_examples(10);
+  plan.job.mutable_sandblaster()->set_chunks_per_contribution(1);
+  Start(plan);
+  EXPECT_FALSE(h_.Beat(0).assignment().keep_pushes());
+  EXPECT_EQ(Durability().promise(), "memory_only");
+  ASSERT_OK(Ask());
+  Pass(1);
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.State(), FAILED);
+  EXPECT_THAT(h_.Reason(), EndsWith("its slice of job j-1 is lost; a batch does not go on without "
+                                    "it: `coordinator submit --resume=j-1` goes on from "
+                                    "generation 1"));
+}
+
+// ---- when generations are ordered --------------------------------------------
+
+// Once both that a shard keeps have the close, no older one can bring back a session whose
+// worker is gone.
+TEST_F(CoreRestoresTest, TwoGenerationsFollowTheLossOfAWorker) {
+  Start(h_.Plan(50));
+  h_.Join(1);
+  Push();
+  Pass(5);  // worker/1 is silent
+  ASSERT_THAT(h_.Events(), Contains("worker_lost worker/1"));
+  EXPECT_EQ(Durability().generation(), 2u);
+  EXPECT_EQ(Context().reason(), "worker/1 was lost");
+  EXPECT_THAT(h_.shard(1).history, Contains("close j-1/1#1"));
+  Pass(5);
+  EXPECT_EQ(Durability().generation(), 2u);
+}
+
+TEST_F(CoreRestoresTest, NoneFollowsAWorkerThatLeft) {
+  Start(h_.Plan(50));
+  h_.Join(1);
+  Push();
+  HeartbeatRequest goodbye;
+  goodbye.set_protocol_version(kProtocolVersion);
+  goodbye.set_cluster("c");
+  goodbye.set_task(1);
+  goodbye.set_incarnation(h_.incarnation_[1]);
+  goodbye.set_term(h_.term_[1]);
+  goodbye.set_pid(201);
+  goodbye.set_leaving(true);
+  ASSERT_OK(h_.core().Heartbeat(goodbye, h_.now()));
+  Pass(5);
+  EXPECT_THAT(h_.Events(), Contains("worker_left worker/1"));
+  EXPECT_EQ(h_.shard(0).orders, 0);
+}
+
+TEST_F(CoreRestoresTest, AWorkerThatWaitsGetsAGeneration) {
+  Start(h_.Plan(50));
+  h_.Join(1);
+  h_.Beat(0, nullptr, /*waits=*/true);
+  h_.core().Tick(h_.now());
+  h_.Settle();
+  EXPECT_EQ(h_.shard(0).orders, 1);
+  EXPECT_EQ(Context().reason(), "a worker waits until its pushes are durable");
+  h_.Beat(0, nullptr, true);
+  h_.core().Tick(h_.now());
+  h_.Settle();
+  EXPECT_EQ(h_.shard(0).orders, 1) << "it waits for this one";
+  h_.Pass(absl::Seconds(5), {0, 1});
+  EXPECT_EQ(h_.shard(0).orders, 1) << "it does not wait any more";
+}
+
+TEST_F(CoreRestoresTest, WaitingInAnotherSessionIsNoWaiting) {
+  Start(h_.Plan(50));
+  h_.session_[0].set_incarnation(7);
+  h_.Beat(0, nullptr, /*waits=*/true);
+  h_.core().Tick(h_.now());
+  h_.Settle();
+  EXPECT_EQ(h_.shard(0).orders, 0);
+}
+
+TEST_F(CoreRestoresTest, TheCountsOfReplaysAreSummed) {
+  Start(h_.Plan(50));
+  ReplicaStats stats;
+  stats.set_replayed(7);
+  stats.set_away_steps(3);
+  h_.Beat(0, &stats);
+  EXPECT_EQ(h_.Describe().counts().replayed(), 7u);
+  EXPECT_EQ(h_.Describe().counts().away_steps(), 3u);
+}
+
+}  // namespace
+}  // namespace monsoon
