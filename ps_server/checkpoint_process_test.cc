@@ -133,9 +133,11 @@ SessionKey Session() {
   return session;
 }
 
-absl::StatusOr<std::unique_ptr<ParameterClient>> Client(const PsProcess& process, uint64_t epoch) {
+absl::StatusOr<std::unique_ptr<ParameterClient>> Client(const PsProcess& process, uint64_t epoch,
+                                                        uint32_t worker = 0) {
   ASSIGN_OR_RETURN(const ShardMap map, ShardMap::Create(kFloats, 1, kStripeBytes));
   return ParameterClient::Create({.job = "test-1",
+                                  .worker = worker,
                                   .incarnation = 1,
                                   .layout_hash = MakeCreate().layout_hash(),
                                   .map = map,
@@ -191,6 +193,13 @@ TEST(CheckpointProcessTest, AKilledServerGetsItsSliceBack) {
       AwaitGeneration(control.get(), generation);
     }
     PushTimes(client.get(), 2);
+    // A worker that is lost before its pushes are written.
+    SessionKey gone = Session();
+    gone.set_worker(1);
+    ASSERT_OK(control->OpenSession(gone));
+    ASSERT_OK_AND_ASSIGN(const auto other, Client(process, first_epoch, 1));
+    PushTimes(other.get(), 4);
+    ASSERT_OK(control->CloseSession(gone));
     process.process.Signal(SIGKILL);
     (void)process.process.Wait();
   }
@@ -210,6 +219,11 @@ TEST(CheckpointProcessTest, AKilledServerGetsItsSliceBack) {
   EXPECT_EQ(restored.generation(), 2u);
   EXPECT_EQ(restored.parent_epoch(), first_epoch);
   EXPECT_EQ(AwaitGeneration(control.get(), 2).generation(), 2u);
+  ASSERT_EQ(restored.lost_size(), 1);
+  EXPECT_EQ(restored.lost(0).worker(), 1u);
+  EXPECT_EQ(restored.lost(0).from(), 1u);
+  EXPECT_EQ(restored.lost(0).to(), 4u);
+  EXPECT_EQ(restored.lost(0).records(), 4u * kFloats * sizeof(float) / kStripeBytes);
 
   ASSERT_OK_AND_ASSIGN(const auto client, Client(process, restored.shard_epoch()));
   ASSERT_OK_AND_ASSIGN(

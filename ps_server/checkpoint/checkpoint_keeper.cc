@@ -90,6 +90,7 @@ absl::Status CheckpointKeeper::Adopt(const JobKey& key, std::shared_ptr<ShardJob
   *job.order.mutable_context() = std::move(part.context);
   job.restored.set_generation(part.generation);
   job.restored.set_parent_epoch(part.shard_epoch);
+  job.restored.mutable_lost()->Assign(part.lost.begin(), part.lost.end());
   for (std::string& line : part.skipped) {
     LOG(WARNING) << "job " << key.first << ": " << line;
     job.restored.add_skipped(std::move(line));
@@ -170,6 +171,9 @@ absl::Status CheckpointKeeper::Delete(const std::string& name, uint64_t job_term
   }
   if (!parts.empty()) {
     (void)storage_->RemoveFolder(folder);  // unless another shard has parts there
+  }
+  if (options_.marks != nullptr) {
+    options_.marks->Remove(key.first, key.second);
   }
   MutexLock lock(&mutex_);
   jobs_.erase(key);
@@ -309,6 +313,9 @@ void CheckpointKeeper::Prune() {
                 &log);
   for (const std::string& line : log) {
     LOG(WARNING) << "checkpoints of ended jobs: " << line;
+  }
+  if (options_.marks != nullptr) {
+    options_.marks->RemoveOthers(JobsFolder(options_.state_dir));
   }
 }
 

@@ -22,6 +22,7 @@
 #include "common/storage/storage.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/checkpoint/kept_parts.h"
+#include "ps_server/checkpoint/marks_folder.h"
 #include "ps_server/checkpoint/restore_part.h"
 #include "ps_server/shard/shard.h"
 #include "ps_server/shard/shard_job.h"
@@ -35,6 +36,8 @@ struct CheckpointKeeperOptions {
   size_t keep_ended_jobs = 20;
   // Whether this life may still put files in place (StateFolder::CheckOwner).
   std::function<absl::Status()> check_owner;
+  // What the shard's jobs keep there goes with them; null: nothing. Outlives the keeper.
+  MarksFolder* marks = nullptr;
 };
 
 class CheckpointKeeper {

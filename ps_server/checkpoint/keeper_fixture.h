@@ -16,6 +16,7 @@
 #include "common/transport/frame/frame_codec.h"
 #include "gtest/gtest.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
+#include "ps_server/checkpoint/marks_folder.h"
 #include "ps_server/shard/shard.h"
 
 namespace monsoon {
@@ -52,13 +53,21 @@ class CheckpointKeeperTest : public ::testing::Test {
   // The next life of the shard, on the same disk.
   void Restart() {
     keeper_.reset();
-    shard_ = std::make_unique<Shard>(ShardOptions{"test", 0, ++epoch_, kMemoryBytes});
+    ShardOptions options{"test", 0, ++epoch_, kMemoryBytes};
+    if (marks_ != nullptr) {
+      options.make_session_marks = [this](const CreateShardJobRequest& create, uint32_t stripes,
+                                          bool fresh) {
+        return marks_->OpenJob(create, stripes, fresh);
+      };
+    }
+    shard_ = std::make_unique<Shard>(options);
     MakeKeeper();
   }
 
   void MakeKeeper(size_t keep_ended_jobs = 20) {
     keeper_ = std::make_unique<CheckpointKeeper>(
-        CheckpointKeeperOptions{kStateDir, 0, keep_ended_jobs, [this] { return owner_; }},
+        CheckpointKeeperOptions{kStateDir, 0, keep_ended_jobs, [this] { return owner_; },
+                                marks_.get()},
         &storage_);
   }
 
@@ -73,20 +82,20 @@ class CheckpointKeeperTest : public ::testing::Test {
     return shard_->FindJob(name, 3);
   }
 
-  // Adds one to every parameter of the session's job.
-  void Push() {
+  // Adds one to every parameter of the session's job, or of its first stripes.
+  void Push(uint32_t stripes = kStripes) {
     ++sequence_;
     PushRequest request;
     *request.mutable_session() = session_;
     request.set_layout_hash(MakeCreate("").layout_hash());
-    for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+    for (uint32_t stripe = 0; stripe < stripes; ++stripe) {
       PushRecord* const record = request.add_record();
       record->set_stripe(stripe);
       record->set_sequence(sequence_);
       record->set_shard_epoch(epoch_);
       record->set_length(kStripe * sizeof(float));
     }
-    const std::vector<float> gradient(kStripes * kStripe, -1.0f);
+    const std::vector<float> gradient(stripes * kStripe, -1.0f);
     const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(gradient))};
     ChunkCursor cursor(chunks);
     const absl::StatusOr<PushReply> reply = shard_->Push(request, &cursor, &scratch_);
@@ -130,7 +139,8 @@ class CheckpointKeeperTest : public ::testing::Test {
 
   SimulatedStorage storage_;
   absl::Status owner_;
-  uint64_t epoch_ = kEpoch - 1;  // of this life
+  uint64_t epoch_ = kEpoch - 1;         // of this life
+  std::unique_ptr<MarksFolder> marks_;  // null: none are kept
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<CheckpointKeeper> keeper_;
   SessionKey session_;

@@ -141,6 +141,7 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
     for (const SessionId& session : open) {
       RETURN_IF_ERROR(job->OpenSession(session).status());
     }
+    restored.lost = job->TakeOverMarks(ShardCheckpoint());
     return restored;
   }
   // A life that ended in the last step of writing one has left a name that a power cut
@@ -149,6 +150,7 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
   const ShardCheckpoint& content = newest->content();
   RETURN_IF_ERROR(job->Restore(
       content, restoration.older() == nullptr ? nullptr : &restoration.older()->content(), open));
+  restored.lost = job->TakeOverMarks(content);
   restored.generation = content.generation();
   restored.shard_epoch = content.shard_epoch();
   restored.applied = content.applied();

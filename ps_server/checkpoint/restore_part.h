@@ -24,6 +24,7 @@ struct RestoredPart {
   uint64_t shard_epoch = 0;  // the life that wrote it
   uint64_t applied = 0;
   CheckpointContext context;
+  std::vector<LostPushes> lost;      // of sessions that are not open any more
   std::vector<std::string> skipped;  // a line for each newer part that is damaged
   // All that is on the disk: of good parts the newest, the others to be removed with
   // the next one.

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/storage/file_path.h"
 
 namespace monsoon {
 namespace {
@@ -44,6 +45,8 @@ absl::StatusOr<std::unique_ptr<StateFolder>> StateFolder::Open(Storage* storage,
   return std::unique_ptr<StateFolder>(
       new StateFolder(storage, state_dir, epoch_file, std::move(lock), epoch));
 }
+
+std::string StateFolder::own_folder() const { return FolderOf(epoch_file_); }
 
 absl::Status StateFolder::CheckOwner() const {
   ASSIGN_OR_RETURN(const uint64_t newest, ReadEpoch(*storage_, epoch_file_));

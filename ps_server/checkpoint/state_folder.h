@@ -2,6 +2,7 @@
 //
 //   STATE_DIR/ps-I/lock    held while the process lives; says its pid
 //   STATE_DIR/ps-I/epoch   the number of its newest life
+//   STATE_DIR/ps-I/marks   what its sessions have got so far (MarksFolder)
 //
 // beside the checkpoints in STATE_DIR/jobs (common/checkpoint). Each start claims an
 // epoch above all earlier ones, on the disk before anything is served under it, so
@@ -34,6 +35,8 @@ class StateFolder {
                                                            uint32_t task, int64_t unix_us);
 
   const std::string& state_dir() const { return state_dir_; }
+  // STATE_DIR/ps-I
+  std::string own_folder() const;
   uint64_t epoch() const { return epoch_; }
   // FailedPrecondition once another life has claimed a newer epoch: nothing may be put
   // in place any more.

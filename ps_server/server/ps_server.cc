@@ -12,6 +12,7 @@
 #include "common/storage/storage.h"
 #include "common/transport/frame_listener.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
+#include "ps_server/checkpoint/marks_folder.h"
 #include "ps_server/checkpoint/state_folder.h"
 #include "ps_server/server/service.h"
 #include "ps_server/server/shard_frame_handler.h"
@@ -30,14 +31,34 @@ uint64_t RandomEpoch() {
 }
 
 // Null without a folder.
+std::unique_ptr<MarksFolder> MakeMarks(const StateFolder* folder) {
+  return folder == nullptr
+             ? nullptr
+             : std::make_unique<MarksFolder>(folder->own_folder() + "/marks", BootId());
+}
+
+// `marks` is null for a server in memory only.
+ShardOptions MakeShardOptions(const PsServerOptions& options, uint64_t shard_epoch,
+                              MarksFolder* marks) {
+  ShardOptions shard{options.cluster, options.task, shard_epoch, options.memory_limit_bytes};
+  if (marks != nullptr) {
+    shard.make_session_marks = [marks](const CreateShardJobRequest& create, uint32_t stripes,
+                                       bool fresh) {
+      return marks->OpenJob(create, stripes, fresh);
+    };
+  }
+  return shard;
+}
+
+// Null without a folder.
 std::unique_ptr<CheckpointKeeper> MakeKeeper(const PsServerOptions& options,
-                                             const StateFolder* folder) {
+                                             const StateFolder* folder, MarksFolder* marks) {
   if (folder == nullptr) {
     return nullptr;
   }
   return std::make_unique<CheckpointKeeper>(
       CheckpointKeeperOptions{folder->state_dir(), options.task, options.keep_ended_jobs,
-                              [folder] { return folder->CheckOwner(); }},
+                              [folder] { return folder->CheckOwner(); }, marks},
       PosixStorage());
 }
 
@@ -47,8 +68,9 @@ class GrpcPsServer final : public PsServer {
   GrpcPsServer(const PsServerOptions& options, std::unique_ptr<StateFolder> folder)
       : folder_(std::move(folder)),
         shard_epoch_(folder_ == nullptr ? RandomEpoch() : folder_->epoch()),
-        shard_({options.cluster, options.task, shard_epoch_, options.memory_limit_bytes}),
-        keeper_(MakeKeeper(options, folder_.get())),
+        marks_(MakeMarks(folder_.get())),
+        shard_(MakeShardOptions(options, shard_epoch_, marks_.get())),
+        keeper_(MakeKeeper(options, folder_.get(), marks_.get())),
         handler_(&shard_),
         listener_(&handler_, {options.message_memory_bytes, options.fault, options.shared_memory}) {
     service_ = ParameterServerService::Create(&shard_, keeper_.get(), listener_.frames(),
@@ -86,6 +108,7 @@ class GrpcPsServer final : public PsServer {
  private:
   const std::unique_ptr<StateFolder> folder_;  // null: in memory only
   const uint64_t shard_epoch_;
+  const std::unique_ptr<MarksFolder> marks_;  // null without a folder
   Shard shard_;
   const std::unique_ptr<CheckpointKeeper> keeper_;  // null without a folder; holds jobs of shard_
   ShardFrameHandler handler_;

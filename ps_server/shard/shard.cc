@@ -155,9 +155,10 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
   RETURN_IF_ERROR(Fence(call.term()));
   ASSIGN_OR_RETURN(
       const std::shared_ptr<ShardJob> job,
-      MakeJob(call, [](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
-        return made->Initialize(go_on);
-      }));
+      MakeJob(call, /*fresh=*/true,
+              [](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
+                return made->Initialize(go_on);
+              }));
   return job->Describe();
 }
 
@@ -166,17 +167,17 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::RestoreJob(const RestoreShardJo
   ASSIGN_OR_RETURN(const std::vector<SessionId> open, SessionsToOpen(request));
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(request.create().term()));
-  return MakeJob(request.create(),
+  return MakeJob(request.create(), /*fresh=*/false,
                  [&](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
                    return restore(made, open, go_on);
                  });
 }
 
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeJob(const CreateShardJobRequest& call,
-                                                         MakeContent make) {
+                                                         bool fresh, MakeContent make) {
   CreateShardJobRequest request = call;
   request.clear_term();  // A later coordinator may repeat it.
-  absl::StatusOr<std::shared_ptr<ShardJob>> job = MakeOrFind(request, make);
+  absl::StatusOr<std::shared_ptr<ShardJob>> job = MakeOrFind(request, fresh, make);
   return job.ok() || absl::IsResourceExhausted(job.status())
              ? std::move(job)
              : Annotate(job.status(), absl::StrCat("ps/", options_.task, ": job ",
@@ -184,7 +185,7 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeJob(const CreateShardJobReq
 }
 
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJobRequest& request,
-                                                            MakeContent make) {
+                                                            bool fresh, MakeContent make) {
   if (std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term())) {
     if (!google::protobuf::util::MessageDifferencer::Equals(job->request(), request)) {
       return absl::AlreadyExistsError("it exists with other content");
@@ -204,8 +205,13 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJob
     ASSIGN_OR_RETURN(state, FloatArena::Create(plan.state_bytes));
   }
   const ParameterLayout layout = plan.layout;
-  auto job = std::make_shared<ShardJob>(request, std::move(plan), options_.shard_epoch,
-                                        std::move(slice), std::move(memory), &budget_);
+  std::unique_ptr<SessionMarks> marks;
+  if (options_.make_session_marks != nullptr) {
+    marks = options_.make_session_marks(request, plan.map.stripes(request.shard()), fresh);
+  }
+  auto job =
+      std::make_shared<ShardJob>(request, std::move(plan), options_.shard_epoch, std::move(slice),
+                                 std::move(memory), &budget_, std::move(marks));
   job->Fill(layout, state);
   const absl::Status made = make(job, [&] { return !creation.given_up(); });
   if (made.ok() ? !creation.Finish(job) : creation.given_up()) {

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -26,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/shard/session_marks.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard_job.h"
 #include "ps_server/vector/memory_budget.h"
@@ -38,6 +40,8 @@ struct ShardOptions {
   // New at each start of the process; not 0.
   uint64_t shard_epoch = 0;
   uint64_t memory_limit_bytes = 0;
+  // Called without a lock; null: no marks are kept.
+  std::function<MakeSessionMarks> make_session_marks;
 };
 
 // Sessions that one request to restore a job may name: more than a job has workers.
@@ -127,10 +131,11 @@ class Shard {
   using MakeContent = absl::FunctionRef<absl::Status(const std::shared_ptr<ShardJob>&,
                                                      absl::FunctionRef<bool()> go_on)>;
   // Without `call`'s term; the one that is there, if it has the same content.
-  absl::StatusOr<std::shared_ptr<ShardJob>> MakeJob(const CreateShardJobRequest& call,
+  // `fresh`: nothing of an earlier life counts.
+  absl::StatusOr<std::shared_ptr<ShardJob>> MakeJob(const CreateShardJobRequest& call, bool fresh,
                                                     MakeContent make);
   absl::StatusOr<std::shared_ptr<ShardJob>> MakeOrFind(const CreateShardJobRequest& request,
-                                                       MakeContent make);
+                                                       bool fresh, MakeContent make);
   // The verdicts for the records of a job that is not here.
   template <typename Request>
   PushReply RefuseUnknownJob(const Request& request) const;

@@ -145,14 +145,16 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
 }
 
 ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint64_t shard_epoch,
-                   SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget)
+                   SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget,
+                   std::unique_ptr<SessionMarks> marks)
     : request_(request),
       memory_(std::move(memory)),
       budget_(budget),
       kernel_(std::move(plan.kernel)),
       facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), shard_epoch},
       slice_(std::move(slice)),
-      vectors_(ShapeOf(plan, request), this, budget) {
+      vectors_(ShapeOf(plan, request), this, budget),
+      marks_(std::move(marks)) {
   // With a pointer to the stripe and the allocator's own bytes.
   static_assert(sizeof(StripeHeader) + sizeof(Stripe) + sizeof(void*) + 16 +
                     ContributionSum::kStripeBytes <=

@@ -29,8 +29,10 @@
 #include "common/transport/frame/frame_codec.h"
 #include "common/transport/frame/read_counts.h"
 #include "common/transport/shm/shared_slice.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/shard_checkpoint.pb.h"
+#include "ps_server/shard/session_marks.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/staleness_counts.h"
 #include "ps_server/shard/stripe.h"
@@ -64,9 +66,10 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request);
 class ShardJob final : private SliceParameters {
  public:
   // `slice` has the plan's shape and is zero. `memory` is the plan's; `budget`
-  // outlives the job. Fill follows.
+  // outlives the job. `marks` are its sessions', null: none. Fill follows.
   ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint64_t shard_epoch,
-           SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget);
+           SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget,
+           std::unique_ptr<SessionMarks> marks = nullptr);
 
   // Makes the stripes, of zeros. `layout` is the plan's; `state` has room for the plan's
   // state_bytes, null if these are 0. Initialize or Restore follows, before anything
@@ -159,6 +162,10 @@ class ShardJob final : private SliceParameters {
   // ResourceExhausted without room for the sessions.
   absl::Status Restore(const ShardCheckpoint& content, const ShardCheckpoint* older,
                        std::span<const SessionId> open);
+  // After that: what sessions that are not open any more had pushed here, as an earlier
+  // life's marks say, and what `content` (an empty one: nothing) does not hold of it.
+  // Their marks are kept on.
+  std::vector<LostPushes> TakeOverMarks(const ShardCheckpoint& content);
   // What it was restored from; zeros: it began anew. Constant once others have the job.
   struct Parent {
     uint64_t shard_epoch = 0;
@@ -216,7 +223,21 @@ class ShardJob final : private SliceParameters {
   struct OpenedSession {
     SessionSlot slot;
     MemoryBudget::Reservation memory;
+    bool marked = false;
   };
+  // A closed one whose marks are kept, with its windows, until the generations that are
+  // kept hold the close.
+  struct MarkedClose {
+    SessionId session;
+    MemoryBudget::Reservation memory;
+    int generations = 0;  // written since
+  };
+  absl::StatusOr<MemoryBudget::Reservation> ReserveSession(SessionId session)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  void KeepMarks(MarkedClose close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // Of those that `done` says it of.
+  void ForgetMarks(absl::FunctionRef<bool(const MarkedClose&)> done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
 
   const CreateShardJobRequest request_;
   const MemoryBudget::Reservation memory_;
@@ -232,6 +253,8 @@ class ShardJob final : private SliceParameters {
   SessionTable sessions_ ABSL_GUARDED_BY(sessions_mutex_);
   std::map<SessionId, OpenedSession> opened_ ABSL_GUARDED_BY(sessions_mutex_);
   MemoryBudget::Reservation session_records_ ABSL_GUARDED_BY(sessions_mutex_);
+  const std::unique_ptr<SessionMarks> marks_ ABSL_PT_GUARDED_BY(sessions_mutex_);  // null: none
+  std::vector<MarkedClose> marked_closes_ ABSL_GUARDED_BY(sessions_mutex_);  // the oldest first
 
   mutable Mutex readers_mutex_;
   mutable std::vector<std::shared_ptr<const ReadCounts>> readers_ ABSL_GUARDED_BY(readers_mutex_);

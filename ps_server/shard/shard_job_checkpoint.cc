@@ -20,6 +20,13 @@ void ShardJob::NoteWritten(std::span<const StripeRecord> cuts) {
   for (size_t i = 0; i < cuts.size(); ++i) {
     stripes_[i]->NoteWritten(cuts[i]);
   }
+  // The cut of the first of them may be older than the close.
+  constexpr int kHoldTheClose = 3;
+  MutexLock lock(&sessions_mutex_);
+  for (MarkedClose& close : marked_closes_) {
+    ++close.generations;
+  }
+  ForgetMarks([](const MarkedClose& close) { return close.generations >= kHoldTheClose; });
 }
 
 ShardCheckpoint ShardJob::CutJob() const {

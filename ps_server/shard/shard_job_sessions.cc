@@ -1,6 +1,11 @@
 // ShardJob: its sessions, and the readers of its shared parameters.
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
@@ -13,6 +18,22 @@ namespace {
 // bytes: nodes of three maps.
 constexpr uint64_t kSessionRecordBytes = 384;
 
+// Closed sessions of which marks are kept. Far more than a job loses between two
+// generations; what more of them lose is not told.
+constexpr size_t kMarkedCloses = 64;
+
+// The last sequence of the session that a stripe of the content has seen.
+uint64_t HeldOf(const ShardCheckpoint& content, int stripe, SessionId session) {
+  if (stripe < content.stripe_size()) {
+    for (const SessionWindowRecord& window : content.stripe(stripe).session()) {
+      if (window.worker() == session.worker && window.incarnation() == session.incarnation) {
+        return window.last();
+      }
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 uint64_t ShardJob::CloseEverywhere(SessionId session) {
@@ -20,12 +41,16 @@ uint64_t ShardJob::CloseEverywhere(SessionId session) {
   if (opened != opened_.end()) {
     slice_.CloseSlot(opened->second.slot);
   }
+  const bool marked = opened != opened_.end() && opened->second.marked;
   uint64_t applied = 0;
   for (const auto& stripe : stripes_) {
-    applied += stripe->CloseSession(session);
+    applied += stripe->CloseSession(session, marked);
+  }
+  if (marked) {
+    KeepMarks({session, std::move(opened->second.memory), 0});
   }
   if (opened != opened_.end()) {
-    opened_.erase(opened);  // its memory is free now
+    opened_.erase(opened);  // its memory is free now, or kept
   }
   return applied;
 }
@@ -60,22 +85,94 @@ absl::StatusOr<std::optional<uint64_t>> ShardJob::OpenSession(SessionId session)
 
 absl::Status ShardJob::OpenEverywhere(SessionId session) {
   ASSIGN_OR_RETURN(const SessionTable::Opening opening, sessions_.PlanOpen(session));
-  ASSIGN_OR_RETURN(
-      MemoryBudget::Reservation memory,
-      budget_->Reserve(stripes_.size() * kSessionStripeBytes, absl::StrCat("job ", facts_.job),
-                       absl::StrCat("the session of worker/", session.worker)));
+  ASSIGN_OR_RETURN(MemoryBudget::Reservation memory, ReserveSession(session));
   RETURN_IF_ERROR(ReserveSessionRecord(session.worker));
   if (opening.overtaken.has_value()) {
     sessions_.RecordClose(*opening.overtaken, CloseEverywhere(*opening.overtaken));
   }
   sessions_.RecordOpen(session);
   const SessionSlot slot = slice_.TakeSlot();
-  opened_.try_emplace(session, OpenedSession{slot, std::move(memory)});
-  for (const auto& stripe : stripes_) {
-    stripe->OpenSession(session, slot);
+  const std::span<std::atomic<uint64_t>> marks =
+      marks_ == nullptr ? std::span<std::atomic<uint64_t>>() : marks_->Open(session);
+  opened_.try_emplace(session, OpenedSession{slot, std::move(memory), !marks.empty()});
+  for (size_t i = 0; i < stripes_.size(); ++i) {
+    stripes_[i]->OpenSession(session, slot, marks.empty() ? nullptr : &marks[i]);
   }
   slice_.Publish(slot);
   return absl::OkStatus();
+}
+
+absl::StatusOr<MemoryBudget::Reservation> ShardJob::ReserveSession(SessionId session) {
+  const uint64_t marks = marks_ == nullptr ? 0 : marks_->session_bytes();
+  return budget_->Reserve(stripes_.size() * kSessionStripeBytes + marks,
+                          absl::StrCat("job ", facts_.job),
+                          absl::StrCat("the session of worker/", session.worker));
+}
+
+void ShardJob::KeepMarks(MarkedClose close) {
+  marked_closes_.push_back(std::move(close));
+  if (marked_closes_.size() > kMarkedCloses) {
+    const SessionId oldest = marked_closes_.front().session;
+    ForgetMarks([&](const MarkedClose& kept) { return kept.session == oldest; });
+  }
+}
+
+void ShardJob::ForgetMarks(absl::FunctionRef<bool(const MarkedClose&)> done) {
+  std::erase_if(marked_closes_, [&](const MarkedClose& close) {
+    sessions_mutex_.AssertHeld();
+    // The marks first: with them and without a window all of it would count as lost.
+    if (!done(close) || !marks_->Forget(close.session)) {
+      return false;
+    }
+    for (const auto& stripe : stripes_) {
+      stripe->ForgetClosed(close.session);
+    }
+    return true;
+  });
+}
+
+std::vector<LostPushes> ShardJob::TakeOverMarks(const ShardCheckpoint& content) {
+  std::vector<LostPushes> all;
+  MutexLock lock(&sessions_mutex_);
+  if (marks_ == nullptr) {
+    return all;
+  }
+  for (const SessionId& session : marks_->Earlier()) {
+    if (sessions_.IsOpen(session)) {
+      continue;  // its worker sends it again
+    }
+    absl::StatusOr<MemoryBudget::Reservation> memory = ReserveSession(session);
+    const std::span<std::atomic<uint64_t>> marks = marks_->Open(session);
+    if (!memory.ok() || marks.empty()) {
+      continue;
+    }
+    LostPushes lost;
+    lost.set_from(UINT64_MAX);
+    uint64_t to = 0;
+    for (size_t i = 0; i < stripes_.size(); ++i) {
+      const uint64_t mark = marks[i].load(std::memory_order_relaxed);
+      const uint64_t held = HeldOf(content, static_cast<int>(i), session);
+      stripes_[i]->KeepClosed(session, held);
+      if (mark > held) {
+        lost.set_from(std::min(lost.from(), held + 1));
+        to = std::max(to, mark);
+        lost.set_records(lost.records() + mark - held);
+      }
+    }
+    if (lost.records() > 0) {
+      lost.set_shard(facts_.shard);
+      lost.set_worker(session.worker);
+      lost.set_incarnation(session.incarnation);
+      if (marks_->complete(session)) {
+        lost.set_to(to);
+      } else {
+        lost.set_to_at_least(to);
+      }
+      all.push_back(std::move(lost));
+    }
+    KeepMarks({session, *std::move(memory), 0});
+  }
+  return all;
 }
 
 absl::StatusOr<MarksReply> ShardJob::Marks(const MarksRequest& request) const {

@@ -113,6 +113,11 @@ void Stripe::ShareMarks(const Session& session) {
   if (session.slot.ticket != 0) {
     header_->applied[session.slot.slot].store(session.window.last(), std::memory_order_relaxed);
   }
+  // After a restore it may say more: what an earlier life had acknowledged.
+  if (session.mark != nullptr &&
+      session.window.last() > session.mark->load(std::memory_order_relaxed)) {
+    session.mark->store(session.window.last(), std::memory_order_relaxed);
+  }
 }
 
 std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
@@ -205,6 +210,13 @@ StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) co
       refusal->set_message(message);
     }
   }
+  for (const auto& [id, closed] : closed_) {
+    SessionWindowRecord* const window = record.add_session();
+    window->set_worker(id.worker);
+    window->set_incarnation(id.incarnation);
+    window->set_last(closed.last());
+    window->set_applied(closed.applied());
+  }
   return record;
 }
 
@@ -231,11 +243,12 @@ void Stripe::NoteWritten(const StripeRecord& cut) {
   }
 }
 
-void Stripe::OpenSession(SessionId session, SessionSlot slot) {
+void Stripe::OpenSession(SessionId session, SessionSlot slot, std::atomic<uint64_t>* mark) {
   MutexLock lock(&mutex_);
   const auto [opened, is_new] = windows_.try_emplace(session);
   if (is_new) {
     opened->second.slot = slot;
+    opened->second.mark = mark;
     // The slot may hold what an earlier session left.
     const StripeWriteScope write(header_);
     ShareMarks(opened->second);
@@ -253,13 +266,26 @@ uint64_t Stripe::AppliedBy(SessionId session) const {
   return window == windows_.end() ? 0 : window->second.window.applied();
 }
 
-uint64_t Stripe::CloseSession(SessionId session) {
+void Stripe::KeepClosed(SessionId session, uint64_t last) {
+  MutexLock lock(&mutex_);
+  closed_[session] = SessionWindow(last, last);
+}
+
+void Stripe::ForgetClosed(SessionId session) {
+  MutexLock lock(&mutex_);
+  closed_.erase(session);
+}
+
+uint64_t Stripe::CloseSession(SessionId session, bool keep) {
   MutexLock lock(&mutex_);
   const auto window = windows_.find(session);
   if (window == windows_.end()) {
     return 0;
   }
   const uint64_t applied = window->second.window.applied();
+  if (keep) {
+    closed_[session] = SessionWindow(window->second.window.last(), applied);
+  }
   windows_.erase(window);
   return applied;
 }

@@ -10,6 +10,7 @@
 // at most, and no other lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -92,13 +93,18 @@ class Stripe {
   // `state` (StateFloats()), version and windows of open sessions.
   StripeRecord Cut(std::span<float> parameters, std::span<float> state) const;
 
-  // Readers of the slice find the session's last sequence under `slot`.
-  void OpenSession(SessionId session, SessionSlot slot = {});
+  // Readers of the slice find the session's last sequence under `slot`, and `mark` gets
+  // it, unless that has more; null: nothing does.
+  void OpenSession(SessionId session, SessionSlot slot = {}, std::atomic<uint64_t>* mark = nullptr);
   bool HasSession(SessionId session) const;
   // Pushes of an open session that were applied; 0 for others.
   uint64_t AppliedBy(SessionId session) const;
-  // Afterwards no push of the session is applied. Returns how many were.
-  uint64_t CloseSession(SessionId session);
+  // Afterwards no push of the session is applied. Returns how many were. `keep`: cuts
+  // hold what it has seen of the session, until ForgetClosed.
+  uint64_t CloseSession(SessionId session, bool keep = false);
+  // As if it had closed one of which it has seen `last`.
+  void KeepClosed(SessionId session, uint64_t last);
+  void ForgetClosed(SessionId session);
 
   uint64_t version() const;
 
@@ -112,6 +118,7 @@ class Stripe {
     MemoryBudget::Reservation refusal_memory;  // of what the window remembers
     uint64_t written = 0;                      // as in StripeMarks
     uint64_t durable = 0;
+    std::atomic<uint64_t>* mark = nullptr;
   };
 
   int64_t StalenessOf(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -128,6 +135,8 @@ class Stripe {
   StripeHeader* const header_ ABSL_PT_GUARDED_BY(mutex_);
   AlignedFloats state_ ABSL_GUARDED_BY(mutex_);
   std::map<SessionId, Session> windows_ ABSL_GUARDED_BY(mutex_);
+  // Windows of closed sessions that cuts still hold.
+  std::map<SessionId, SessionWindow> closed_ ABSL_GUARDED_BY(mutex_);
   uint64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
