@@ -42,6 +42,7 @@ STEPS_BETWEEN = 300
 # Of the job for each fault: far more than pass until it is over.
 STEPS_EACH = 4000
 PATIENCE_S = 60
+SHARDS = 2
 
 
 class Checks:
@@ -67,7 +68,8 @@ def await_steps(cluster, job, least):
         described = cluster.describe(job)
         if described["state"] not in ("PENDING", "WARMSTART", "RUNNING"):
             break
-        if described["progress"]["step"] >= least and described["state"] == "RUNNING":
+        if (described["progress"]["step"] >= least and described["state"] == "RUNNING" and
+                len(described["shards"]) == SHARDS):
             return described
         time.sleep(0.05)
     raise RuntimeError(f"{job} does not get to {least} steps: {described['state']}, "
@@ -90,7 +92,7 @@ def stop(cluster, described, shard):
 def run(checks, arguments):
     environment = {"MONSOON_TRANSPORT": arguments.transport}
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
-            local_cluster.LocalCluster(ps=2, workers=2, bin_dir=arguments.bin,
+            local_cluster.LocalCluster(ps=SHARDS, workers=2, bin_dir=arguments.bin,
                                        environment=environment) as cluster:
         job_file = pathlib.Path(folder) / "tiny.textproto"
         job_file.write_text(JOB)
