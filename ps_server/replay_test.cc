@@ -225,9 +225,8 @@ TEST_P(ReplayTest, AFullWindowWaitsForACheckpointAndLosesNothing) {
   ASSERT_OK_AND_ASSIGN(job_, shards_->CreateJob(SmallJob()));
   client_ = Join(3 * push_bytes, absl::Milliseconds(200));
   pushes_ = 0;
-  PushAll(1);
   EXPECT_FALSE(client_->kept().wants_checkpoint);
-  PushAll(2);
+  PushAll(3);
   EXPECT_TRUE(client_->kept().wants_checkpoint);
   EXPECT_THAT(Push(), StatusIs(absl::StatusCode::kDeadlineExceeded,
                                AllOf(HasSubstr("checkpoint"), HasSubstr("replay_window_mib"))));

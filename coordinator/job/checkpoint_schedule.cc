@@ -10,7 +10,7 @@ namespace monsoon {
 namespace {
 
 // The first look after an order, and when looking more often than the usual polls ends.
-constexpr absl::Duration kFirstLook = absl::Milliseconds(50);
+constexpr absl::Duration kFirstLook = absl::Milliseconds(10);
 constexpr absl::Duration kLastLook = absl::Seconds(1);
 
 constexpr char kAskedFor[] = "asked for";
@@ -80,8 +80,11 @@ std::optional<std::string> CheckpointSchedule::Wanted(Activity activity, absl::D
   if (activity == Activity::kTrains && passed < kCheckpointShare * took) {
     return std::nullopt;
   }
+  // While it trains, a worker that says so needs one after the other: what it keeps grows
+  // on, and a push is durable with the second generation that holds it.
   const auto unserved = [this](const auto& entry) { return !OrderedSince(entry.second); };
-  if (std::ranges::any_of(waiting_, unserved)) {
+  if (activity == Activity::kTrains ? !waiting_.empty()
+                                    : std::ranges::any_of(waiting_, unserved)) {
     return kWorkerWaits;
   }
   const std::optional<uint64_t> applied = Applied();

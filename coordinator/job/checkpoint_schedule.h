@@ -39,8 +39,8 @@ namespace monsoon {
 inline constexpr absl::Duration kOrderRetry = absl::Seconds(1);
 // Checkpoints take at most about one part in so many of the time.
 inline constexpr int kCheckpointShare = 10;
-// A worker asks once a second what is durable: one that still waits so long after a
-// generation was held needs another.
+// A worker looks many times a second what is durable: one that nobody trains with, and
+// that still waits so long after a generation was held, needs another.
 inline constexpr absl::Duration kSeenAfter = absl::Seconds(2);
 
 class CheckpointSchedule {

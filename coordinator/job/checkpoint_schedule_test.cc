@@ -355,11 +355,15 @@ TEST_F(CheckpointScheduleTest, AWorkerThatWaitsIsServedByALaterOrder) {
   schedule().NoteWaiting(3, true, At(22));
   ShowAll(2, 5, 23);
   schedule().NoteWaiting(3, true, At(24));
-  EXPECT_EQ(Wanted(60), std::nullopt) << "it may not have seen it yet";
+  // Where nobody trains it may not have seen it yet.
+  EXPECT_EQ(Wanted(60, Activity::kStill), std::nullopt);
+  EXPECT_EQ(Wanted(40.9), std::nullopt);
+  EXPECT_NE(Wanted(41), std::nullopt) << "it keeps more and more";
   schedule().NoteWaiting(3, true, At(25));
-  EXPECT_NE(Wanted(60), std::nullopt) << "that was not enough for it";
+  EXPECT_NE(Wanted(60, Activity::kStill), std::nullopt) << "that was not enough for it";
   schedule().NoteWaiting(3, false, At(26));
   EXPECT_EQ(Wanted(60), std::nullopt);
+  EXPECT_EQ(Wanted(60, Activity::kStill), std::nullopt);
 }
 
 TEST_F(CheckpointScheduleTest, AShardThatWasStartedAnewIsToldAgainOnceItHasItsSlice) {

@@ -16,6 +16,9 @@ constexpr absl::Duration kFirstTry = absl::Milliseconds(50);
 constexpr absl::Duration kLongestTry = absl::Seconds(5);
 // Between looks while somebody waits.
 constexpr absl::Duration kLook = absl::Milliseconds(20);
+// A checkpoint is asked for when this part of what may be kept is: it takes two of them
+// until anything is free again.
+constexpr uint64_t kAskAtShare = 4;
 // What is sent again before the answers are waited for.
 constexpr uint64_t kReplayBytes = 4 << 20;
 
@@ -79,7 +82,7 @@ std::optional<std::string> PushKeeper::away() const {
 
 KeptPushes PushKeeper::kept() const {
   const uint64_t bytes = kept_bytes_;
-  return {bytes, options_.keep_bytes, replayed_, awaits_ || bytes > options_.keep_bytes / 2};
+  return {bytes, options_.keep_bytes, replayed_, awaits_ || bytes > options_.keep_bytes / kAskAtShare};
 }
 
 // ---- shards that come and go --------------------------------------------------

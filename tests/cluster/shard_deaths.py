@@ -9,7 +9,6 @@ Every stripe must have applied exactly as many pushes as the workers made. Last 
 """
 
 import argparse
-import json
 import os
 import pathlib
 import signal
@@ -61,20 +60,20 @@ class Checks:
         return 1 if self.failed or not (self.passed or self.skipped) else 0
 
 
-def await_steps(cluster, job, least):
-    """The description once the job has made `least` steps and all shards answer."""
+def await_progress(cluster, job, what, reached):
+    """The description once `reached(description)`; all shards answer then."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         described = cluster.describe(job)
         if described["state"] not in ("PENDING", "WARMSTART", "RUNNING"):
             break
-        if (described["progress"]["step"] >= least and described["state"] == "RUNNING" and
-                len(described["shards"]) == SHARDS):
+        if len(described["shards"]) == SHARDS and reached(described):
             return described
-        time.sleep(0.05)
-    raise RuntimeError(f"{job} does not get to {least} steps: {described['state']}, "
-                       f"{described['progress']}, {described['reason']}\n"
-                       f"{cluster.log_path.read_text()[-6000:]}")
+        time.sleep(0.02)
+    log = [line for line in cluster.log_path.read_text().splitlines() if "At step" not in line]
+    raise RuntimeError(f"{job} does not get to {what}: {described['state']}, "
+                       f"{described['progress']}, {described['durability']}, "
+                       f"{described['reason']}\n" + "\n".join(log[-40:]))
 
 
 def kill(cluster, described, shard):
@@ -93,41 +92,37 @@ def run(checks, arguments):
     environment = {"MONSOON_TRANSPORT": arguments.transport}
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
             local_cluster.LocalCluster(ps=SHARDS, workers=2, bin_dir=arguments.bin,
-                                       environment=environment) as cluster:
+                                       environment=environment,
+                                       extra_flags=["--restart_backoff=0.1"]) as cluster:
         job_file = pathlib.Path(folder) / "tiny.textproto"
         job_file.write_text(JOB)
         faults = [kill] * arguments.kills + [stop] * arguments.stops
         job = cluster.submit(job_file, {"stop.steps": STEPS_EACH * (len(faults) + 1)})
         watch = cluster.start_command("watch", job)
-        steps = STEPS_BETWEEN
         recoveries = []
+        described = None
         for number, fault in enumerate(faults):
-            described = await_steps(cluster, job, steps)
+            # It goes on by itself, and has checkpoints of this life.
+            since = described or {"progress": {"step": 0}, "durability": {"generation": 0}}
+            described = await_progress(
+                cluster, job, f"fault {number}", lambda now, since=since:
+                now["progress"]["step"] >= since["progress"]["step"] + STEPS_BETWEEN and
+                now["durability"]["generation"] > since["durability"]["generation"])
             before = time.monotonic()
-            fault(cluster, described, number % 2)
-            # Of both workers, since some steps go on with what they have.
-            steps = cluster.describe(job)["progress"]["step"] + STEPS_BETWEEN
-            await_restores(cluster, job, min(number + 1, arguments.kills))
+            fault(cluster, described, number % SHARDS)
+            restores = min(number + 1, arguments.kills)
+            described = await_progress(
+                cluster, job, f"restore {restores}", lambda now, restores=restores:
+                now["durability"].get("restores", 0) >= restores)
             recoveries.append(time.monotonic() - before)
-        await_steps(cluster, job, steps)
         watch.wait(timeout=10 * PATIENCE_S)
         checks.check("watch sees it all and ends with the job's code", watch.returncode == 0,
                      watch.returncode)
         described = cluster.describe(job)
         check_description(checks, described, arguments)
-        print(f"{len(faults)} faults, {described['counts']['pushes']} pushes; seconds to the "
-              f"restore: {', '.join(f'{s:.1f}' for s in recoveries[:arguments.kills])}")
-
-
-def await_restores(cluster, job, least):
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        described = cluster.describe(job)
-        if described["durability"].get("restores", 0) >= least:
-            return
-        time.sleep(0.02)
-    raise RuntimeError(f"ps was not restored: {json.dumps(described['events'][-5:])}\n"
-                       f"{cluster.log_path.read_text()[-6000:]}")
+        seconds = sorted(recoveries[:arguments.kills]) or [0.0]
+        print(f"{len(faults)} faults, {described['counts']['pushes']} pushes; until a restore "
+              f"{seconds[len(seconds) // 2]:.2f} s (median), {seconds[-1]:.2f} s (longest)")
 
 
 def check_description(checks, described, arguments):
@@ -151,8 +146,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", default=str(local_cluster.BIN))
     parser.add_argument("--transport", default="auto")
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--stops", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--stops", type=int, default=2)
     arguments = parser.parse_args()
     checks = Checks()
     run(checks, arguments)
