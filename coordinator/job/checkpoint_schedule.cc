@@ -77,7 +77,8 @@ std::optional<std::string> CheckpointSchedule::Wanted(Activity activity, absl::D
   const absl::Duration passed =
       now - (state().has_context() ? FromNanos(state().ordered_ns()) : started);
   const absl::Duration took = FromNanos(state().held_ns() - state().held_ordered_ns());
-  if (activity == Activity::kTrains && passed < kCheckpointShare * took) {
+  const int share = waiting_.empty() ? kCheckpointShare : kWaitingShare;
+  if (activity == Activity::kTrains && passed < share * took) {
     return std::nullopt;
   }
   // While it trains, a worker that says so needs one after the other: what it keeps grows

@@ -4,7 +4,8 @@
 // - One generation is under way at a time. Each shard that does not show it is told
 //   again, until all do: shards take a repeated order as one.
 // - While the job trains, one is ordered every so many seconds or pushes, if anything was
-//   applied since the last order, but never before ten times as long as the last one took.
+//   applied since the last order, but never before ten times as long as the last one took;
+//   three times where a worker says that it cannot keep much more.
 // - One that was asked for begins after the request: what is under way does not count.
 // - A worker that waits for its pushes to become durable gets one that begins after it
 //   began to wait, but while others train not before that bound either.
@@ -39,6 +40,8 @@ namespace monsoon {
 inline constexpr absl::Duration kOrderRetry = absl::Seconds(1);
 // Checkpoints take at most about one part in so many of the time.
 inline constexpr int kCheckpointShare = 10;
+// The same while a worker waits for them, or soon will: it would stand still longer.
+inline constexpr int kWaitingShare = 3;
 // A worker looks many times a second what is durable: one that nobody trains with, and
 // that still waits so long after a generation was held, needs another.
 inline constexpr absl::Duration kSeenAfter = absl::Seconds(2);

@@ -347,9 +347,9 @@ TEST_F(CheckpointScheduleTest, AWorkerThatWaitsIsServedByALaterOrder) {
   EXPECT_EQ(schedule().waiting(), 1u);
   EXPECT_EQ(Wanted(2), std::nullopt) << "one is under way";
   ShowAll(1, 5, 3);
-  // It took 2 s, so others train on for 20 s.
-  EXPECT_EQ(Wanted(20.9), std::nullopt);
-  EXPECT_EQ(Wanted(21), "a worker waits until its pushes are durable");
+  // It took 2 s, so others train on for 6 s.
+  EXPECT_EQ(Wanted(6.9), std::nullopt);
+  EXPECT_EQ(Wanted(7), "a worker waits until its pushes are durable");
   EXPECT_EQ(Wanted(4, Activity::kStill), "a worker waits until its pushes are durable");
   Order(21);
   schedule().NoteWaiting(3, true, At(22));
@@ -357,8 +357,8 @@ TEST_F(CheckpointScheduleTest, AWorkerThatWaitsIsServedByALaterOrder) {
   schedule().NoteWaiting(3, true, At(24));
   // Where nobody trains it may not have seen it yet.
   EXPECT_EQ(Wanted(60, Activity::kStill), std::nullopt);
-  EXPECT_EQ(Wanted(40.9), std::nullopt);
-  EXPECT_NE(Wanted(41), std::nullopt) << "it keeps more and more";
+  EXPECT_EQ(Wanted(26.9), std::nullopt);
+  EXPECT_NE(Wanted(27), std::nullopt) << "it keeps more and more";
   schedule().NoteWaiting(3, true, At(25));
   EXPECT_NE(Wanted(60, Activity::kStill), std::nullopt) << "that was not enough for it";
   schedule().NoteWaiting(3, false, At(26));
