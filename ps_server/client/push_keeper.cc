@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/memory/stream_copy.h"
 
 namespace monsoon {
 namespace {
@@ -82,7 +83,8 @@ std::optional<std::string> PushKeeper::away() const {
 
 KeptPushes PushKeeper::kept() const {
   const uint64_t bytes = kept_bytes_;
-  return {bytes, options_.keep_bytes, replayed_, awaits_ || bytes > options_.keep_bytes / kAskAtShare};
+  return {bytes, options_.keep_bytes, replayed_,
+          awaits_ || bytes > options_.keep_bytes / kAskAtShare};
 }
 
 // ---- shards that come and go --------------------------------------------------
@@ -181,7 +183,7 @@ absl::Status PushKeeper::Replay(uint32_t index) {
         break;
       }
       sequence = push->sequence;
-      AddToRequests(index, *push, /*then_fetch=*/false);
+      AddToRequests(index, *push, std::as_bytes(std::span(*push->bytes)), /*then_fetch=*/false);
       bytes += push->bytes->size();
       replayed += push->replayed ? options_.map.stripes(index) : 0;
       shard.window.OnSent();
@@ -327,7 +329,8 @@ std::shared_ptr<std::string> PushKeeper::Copy(std::span<const std::byte> bytes) 
                  std::make_shared<std::string>());
   }
   std::shared_ptr<std::string> copy = pool_[next_in_pool_++];
-  copy->assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  copy->resize(bytes.size());
+  StreamCopy(bytes, reinterpret_cast<std::byte*>(copy->data()));
   return copy;
 }
 
@@ -351,13 +354,12 @@ void PushKeeper::Publish() {
   kept_bytes_ = bytes;
 }
 
-void PushKeeper::AddToRequests(uint32_t index, const ReplayWindow::Push& push, bool then_fetch) {
+void PushKeeper::AddToRequests(uint32_t index, const ReplayWindow::Push& push,
+                               std::span<const std::byte> bytes, bool then_fetch) {
   const ShardState& shard = *shards_[index];
   const size_t i = static_cast<size_t>(push.sequence - shard.window.durable() - 1);
-  requests_->AddPush(
-      index, *encoder_,
-      {push.sequence, shard.window.epoch(), std::as_bytes(std::span(*push.bytes)), shard.base[i]},
-      then_fetch);
+  requests_->AddPush(index, *encoder_, {push.sequence, shard.window.epoch(), bytes, shard.base[i]},
+                     then_fetch);
 }
 
 absl::StatusOr<Answer> PushKeeper::TakeVerdicts(uint32_t shard, const DataHeader& header,
@@ -404,7 +406,9 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& b
   for (uint32_t i = 0; i < shards(); ++i) {
     if (shards_[i]->present) {
       sent[i] = true;
-      AddToRequests(i, *shards_[i]->window.Next(), target != nullptr);
+      // What was just encoded is in the caches, the copy is not.
+      AddToRequests(i, *shards_[i]->window.Next(), encoder_->Bytes(i, 0, options_.map.stripes(i)),
+                    target != nullptr);
       shards_[i]->window.OnSent();
     }
   }

@@ -122,7 +122,9 @@ class PushKeeper {
   absl::Status Return(uint32_t shard);
   absl::Status Replay(uint32_t shard);
   absl::Status ReturnDue(bool at_once);
-  void AddToRequests(uint32_t index, const ReplayWindow::Push& push, bool then_fetch);
+  // `bytes` are those of `push`, wherever they are.
+  void AddToRequests(uint32_t index, const ReplayWindow::Push& push,
+                     std::span<const std::byte> bytes, bool then_fetch);
   // What belongs to pushes that the window has forgotten.
   void Forget(ShardState* shard);
   // Tells other threads how things stand.
