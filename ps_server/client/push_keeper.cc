@@ -317,21 +317,18 @@ absl::Status PushKeeper::MakeRoom() {
 void PushKeeper::Keep(const FetchMarks& base) {
   ++last_;
   for (uint32_t i = 0; i < shards(); ++i) {
-    CHECK_EQ(shards_[i]->window.Add(Copy(encoder_->Bytes(i, 0, options_.map.stripes(i)))), last_);
+    to_fill_.push_back(pool_.Take(encoder_->Bytes(i, 0, options_.map.stripes(i)).size()));
+    CHECK_EQ(shards_[i]->window.Add(to_fill_.back()), last_);
     shards_[i]->base.push_back(base.shard.empty() ? std::vector<StripeMark>() : base.shard[i]);
   }
 }
 
-std::shared_ptr<std::string> PushKeeper::Copy(std::span<const std::byte> bytes) {
-  next_in_pool_ = next_in_pool_ < pool_.size() ? next_in_pool_ : 0;
-  if (pool_.empty() || pool_[next_in_pool_].use_count() > 1) {
-    pool_.insert(pool_.begin() + static_cast<std::ptrdiff_t>(next_in_pool_),
-                 std::make_shared<std::string>());
+void PushKeeper::Fill() {
+  for (uint32_t i = 0; i < to_fill_.size(); ++i) {
+    StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)),
+               reinterpret_cast<std::byte*>(to_fill_[i]->data()));
   }
-  std::shared_ptr<std::string> copy = pool_[next_in_pool_++];
-  copy->resize(bytes.size());
-  StreamCopy(bytes, reinterpret_cast<std::byte*>(copy->data()));
-  return copy;
+  to_fill_.clear();
 }
 
 void PushKeeper::Forget(ShardState* shard) {
@@ -402,6 +399,7 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& b
   ParameterClient::PushResult result;
   result.sequence = last_;
   requests_->Begin();
+  context_.meanwhile = &fill_;  // the shards are at work then
   std::vector<bool> sent(shards(), false);
   for (uint32_t i = 0; i < shards(); ++i) {
     if (shards_[i]->present) {
@@ -423,6 +421,8 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& b
             }
             return answer;
           });
+  context_.meanwhile = nullptr;
+  Fill();  // where nothing was sent
   if (!status.ok() && !absl::IsDeadlineExceeded(status) &&
       (!SaysNothingOfThePush(status) || context_.cancelled->load())) {
     // Some shards may have applied it: it must not be pushed again, as one that never

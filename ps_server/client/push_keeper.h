@@ -28,6 +28,7 @@
 #include "common/transport/frame/frame_transport.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/client/answers.h"
+#include "ps_server/client/buffer_ring.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/push_encoder.h"
 #include "ps_server/client/replay_window.h"
@@ -103,8 +104,9 @@ class PushKeeper {
   uint32_t shards() const { return static_cast<uint32_t>(shards_.size()); }
   absl::Duration now() const { return context_.clock->Now(); }
   void ApplyNamed();
+  // Makes room for the push; Fill copies it there.
   void Keep(const FetchMarks& base);
-  std::shared_ptr<std::string> Copy(std::span<const std::byte> bytes);
+  void Fill();
   absl::Status MakeRoom();
   bool full() const;
   // One exchange, from which shards that do not answer are left out.
@@ -136,14 +138,14 @@ class PushKeeper {
   RequestMaker* const requests_;
   FrameTransport* const transport_;
   const std::function<bool(uint32_t, const absl::Status&)> give_up_;
+  const std::function<void()> fill_ = [this] { Fill(); };
   std::vector<std::unique_ptr<ShardState>> shards_;
   std::vector<Heard> heard_;
   absl::Duration exchange_began_;
   ExchangeCounts counts_;  // of one push
   uint64_t last_ = 0;
-  // Kept bytes, in turn: the oldest are free first, and are written again then.
-  std::vector<std::shared_ptr<std::string>> pool_;
-  size_t next_in_pool_ = 0;
+  BufferRing pool_;
+  std::vector<std::shared_ptr<std::string>> to_fill_;  // [shard], of the newest push
 
   mutable Mutex why_mutex_;
   std::vector<std::string> why_ ABSL_GUARDED_BY(why_mutex_);  // [shard], "": it is there

@@ -108,6 +108,9 @@ class Runner {
     if (Done()) {
       return absl::OkStatus();
     }
+    if (context_.meanwhile != nullptr && !std::exchange(told_, true)) {
+      (*context_.meanwhile)();
+    }
     const FrameTransport::Event event = transport_->Wait(wait);
     switch (event.kind) {
       case FrameTransport::Event::Kind::kTimeout:
@@ -262,6 +265,7 @@ class Runner {
   ExchangeCounts* const counts_;
   const absl::Duration end_;
   absl::InlinedVector<PeerProgress, 8> progress_;
+  bool told_ = false;  // meanwhile was called
 };
 
 }  // namespace

@@ -59,6 +59,8 @@ struct ExchangeContext {
   // its stream is given up, and the exchange goes on with the others. May be null.
   const std::function<bool(uint32_t peer, const absl::Status& why)>* give_up = nullptr;
   absl::Duration silence = absl::InfiniteDuration();
+  // Called once, when the first frames are on their way; may be null.
+  const std::function<void()>* meanwhile = nullptr;
 };
 
 struct RequestFrame {
