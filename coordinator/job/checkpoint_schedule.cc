@@ -84,8 +84,7 @@ std::optional<std::string> CheckpointSchedule::Wanted(Activity activity, absl::D
   // While it trains, a worker that says so needs one after the other: what it keeps grows
   // on, and a push is durable with the second generation that holds it.
   const auto unserved = [this](const auto& entry) { return !OrderedSince(entry.second); };
-  if (activity == Activity::kTrains ? !waiting_.empty()
-                                    : std::ranges::any_of(waiting_, unserved)) {
+  if (activity == Activity::kTrains ? !waiting_.empty() : std::ranges::any_of(waiting_, unserved)) {
     return kWorkerWaits;
   }
   const std::optional<uint64_t> applied = Applied();
