@@ -68,10 +68,7 @@ Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
     return SessionsAreClosed(job) ? Activity::kOver : Activity::kBusy;
   }
   const Phase phase = job.procedure()->phase();
-  const size_t replicas = job.procedure()->replicas().size();
-  const bool all_wait = replicas > 0 && job.checkpoints.waiting() >= replicas;
-  const bool trains =
-      batch == nullptr && phase > Phase::kIdle && phase <= Phase::kDraining && !all_wait;
+  const bool trains = batch == nullptr && phase > Phase::kIdle && phase <= Phase::kDraining;
   return trains ? Activity::kTrains : Activity::kStill;
 }
 
