@@ -21,6 +21,7 @@ import numpy
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import local_cluster  # noqa: E402
+from checks import Checks  # noqa: E402
 
 JOB = """
 model {
@@ -79,22 +80,6 @@ def of_generation(report, generation):
 def same_tensors(one, other):
     return one.keys() == other.keys() and all(
         numpy.array_equal(one[name], other[name]) for name in one)
-
-
-class Checks:
-    def __init__(self):
-        self.passed = self.failed = self.skipped = 0
-
-    def check(self, what, right, seen=""):
-        if right:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"FAILED {what}: {seen}", flush=True)
-
-    def summary(self):
-        print(f"kept: {self.passed} passed, {self.failed} failed, {self.skipped} skipped")
-        return 1 if self.failed or not (self.passed or self.skipped) else 0
 
 
 class Kept:
@@ -218,7 +203,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--bin", default=local_cluster.BIN, help="what bazel-bin is")
     options = parser.parse_args()
-    checks = Checks()
+    checks = Checks("kept")
     with tempfile.TemporaryDirectory(prefix="monsoon-kept-") as folder:
         kept = Kept(checks, folder, options.bin)
         trained = kept.train()

@@ -19,6 +19,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import local_cluster  # noqa: E402
+from checks import Checks  # noqa: E402
 
 JOB = """
 model {
@@ -42,22 +43,6 @@ STEPS_BETWEEN = 300
 STEPS_EACH = 4000
 PATIENCE_S = 60
 SHARDS = 2
-
-
-class Checks:
-    def __init__(self):
-        self.passed = self.failed = self.skipped = 0
-
-    def check(self, what, right, seen=""):
-        if right:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"FAILED {what}: {seen}", flush=True)
-
-    def summary(self):
-        print(f"deaths: {self.passed} passed, {self.failed} failed, {self.skipped} skipped")
-        return 1 if self.failed or not (self.passed or self.skipped) else 0
 
 
 def await_progress(cluster, job, what, reached):
@@ -149,7 +134,7 @@ def main():
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--stops", type=int, default=2)
     arguments = parser.parse_args()
-    checks = Checks()
+    checks = Checks("deaths")
     run(checks, arguments)
     return checks.summary()
 
