@@ -74,7 +74,7 @@ std::string ReadFile(const std::string& path) {
 double Number(const Struct& json, const std::string& key) {
   return json.fields().at(key).number_value();
 }
-const Struct& Member(const Struct& json, const std::string& key) {
+const Struct& Member(const Struct& json, const char* key) {
   return json.fields().at(key).struct_value();
 }
 
