@@ -173,8 +173,8 @@ MONSOON_DOCS_BAZEL_OPTIONS="--disk_cache=$cache --jobs=$jobs --symlink_prefix=$l
   --bazel="bazel ${bazel_startup[*]}"
 run_check selftest /usr/bin/python3 tests/docs/run_blocks_selftest.py
 run_check kept /usr/bin/python3 tests/cluster/kept_models.py --bin="$bin"
-run_check deaths /usr/bin/python3 tests/cluster/shard_deaths.py --bin="$bin"
-run_check deaths /usr/bin/python3 tests/cluster/shard_deaths.py --bin="$bin" --transport=grpc
+run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin"
+run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transport=grpc
 end
 
 clang_configs=(--config=asan)

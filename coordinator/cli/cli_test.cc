@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "absl/strings/str_replace.h"
+#include "common/base/status.h"
 #include "common/model_file/model_file.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
@@ -235,16 +236,35 @@ TEST_F(CliTest, WatchJsonIsOneObject) {
   EXPECT_THAT(cli_.err(), HasSubstr("done job"));
 }
 
+TEST_F(CliTest, ASubmitWhoseAnswerGotLostIsRepeatedAsTheSame) {
+  cli_.coordinator.submit_errors = {absl::DeadlineExceededError("no answer"), kDown};
+  EXPECT_EQ(Run({"submit", job_}), 0);
+  ASSERT_EQ(cli_.coordinator.submitted.size(), 3u);
+  for (const SubmitRequest& request : cli_.coordinator.submitted) {
+    EXPECT_EQ(request.client_id(), "drawn");
+  }
+  EXPECT_EQ(cli_.out(), "submitted tiny-1, state PENDING\n");
+  // What nobody has heard was not submitted.
+  absl::Status refused = kDown;
+  MarkNobodyListens(&refused);
+  cli_.coordinator.submit_errors = {refused};
+  EXPECT_EQ(Run({"submit", job_}), 3);
+  EXPECT_EQ(cli_.coordinator.submitted.size(), 4u);
+}
+
 TEST_F(CliTest, WatchSurvivesAShortAbsenceOnly) {
   cli_.coordinator.descriptions = {Description(RUNNING), absl::CancelledError("bye"), kDown,
                                    Description(SUCCEEDED)};
   EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
+  EXPECT_THAT(cli_.err(),
+              AllOf(HasSubstr("bye; asking again for 59 s"), HasSubstr("it answers again")));
 
   cli_.coordinator.descriptions = {Description(RUNNING), kDown};
   cli_.waited = absl::ZeroDuration();
   EXPECT_EQ(Run({"watch", "tiny-1"}), 3);
   EXPECT_THAT(cli_.err(), HasSubstr("not reached"));
-  EXPECT_LE(cli_.waited, absl::Seconds(5));
+  EXPECT_GE(cli_.waited, absl::Seconds(59));
+  EXPECT_LE(cli_.waited, absl::Seconds(61));
 
   cli_.coordinator.descriptions = {kDown};
   EXPECT_EQ(Run({"watch", "tiny-1"}), 3);

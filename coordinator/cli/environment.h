@@ -86,6 +86,8 @@ struct Environment {
   // early, with nothing, when the terminal changes its size. Before the first call
   // the signals have their default action.
   std::function<std::optional<int>(absl::Duration)> wait;
+  // Another one with each call, and in each process.
+  std::function<std::string()> draw_id;
   const Clock* clock = nullptr;
 };
 

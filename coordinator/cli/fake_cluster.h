@@ -25,7 +25,8 @@ namespace monsoon {
 struct FakeCoordinator {
   absl::Status down;  // if not OK, every call answers this
   std::vector<SubmitRequest> submitted;
-  std::vector<std::string> calls;  // "Cancel lenet-1"
+  std::deque<absl::Status> submit_errors;  // of the next calls
+  std::vector<std::string> calls;          // "Cancel lenet-1"
   ListReply list;
   JobLocation location;
   absl::Status locate_error;
@@ -41,6 +42,11 @@ class FakeJobClient : public JobClient {
 
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) override {
     coordinator_.submitted.push_back(request);
+    if (!coordinator_.submit_errors.empty()) {
+      const absl::Status error = coordinator_.submit_errors.front();
+      coordinator_.submit_errors.pop_front();
+      return error;
+    }
     SubmitReply reply;
     reply.set_job(absl::StrCat(request.job().name(), "-1"));
     reply.set_state(PENDING);
@@ -143,6 +149,7 @@ class CliRunner {
     };
     environment_.storage = &storage;
     environment_.in = &in;
+    environment_.draw_id = [] { return "drawn"; };
     environment_.terminal_size = [this] { return terminal_size; };
     environment_.transfer = &transfer;
     environment_.run_and_capture = [this](const std::vector<std::string>& argv) {

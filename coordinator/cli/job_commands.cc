@@ -9,6 +9,7 @@
 #include "common/json/json_writer.h"
 #include "coordinator/cli/describe_json.h"
 #include "coordinator/cli/describe_text.h"
+#include "coordinator/cli/patience.h"
 
 namespace monsoon {
 namespace {
@@ -125,6 +126,8 @@ int RunCancel(Invocation& call) {
   }
   absl::StatusOr<JobSummary> summary = cancel.client().Cancel(cancel.job());
   const Environment& env = call.env();
+  Patience patience(call);
+  patience.Answered();
   const absl::Duration deadline = env.clock->Now() + absl::Seconds(timeout_s);
   while (wait && summary.ok() && !HasEnded(summary->state())) {
     if (env.clock->Now() >= deadline) {
@@ -136,7 +139,12 @@ int RunCancel(Invocation& call) {
       return 128 + *signal;
     }
     const absl::StatusOr<JobDescription> job = cancel.client().Describe(summary->job());
-    summary = job.ok() ? absl::StatusOr<JobSummary>(job->summary()) : job.status();
+    if (job.ok()) {
+      patience.Answered();
+      summary = job->summary();
+    } else if (!patience.GoesOn(job.status())) {
+      summary = job.status();
+    }
   }
   return cancel.PrintSummary(summary, wait ? "ended" : "is asked to end");
 }
@@ -154,20 +162,26 @@ int RunCheckpoint(Invocation& call) {
   }
   const Environment& env = call.env();
   const absl::Duration deadline = env.clock->Now() + absl::Seconds(timeout_s);
+  Patience patience(call);
+  patience.Answered();
+  JobDescription job;
   while (true) {
-    const absl::StatusOr<JobDescription> job = checkpoint.client().Describe(order->job());
-    if (!job.ok()) {
-      return call.Fail(job.status());
+    const absl::StatusOr<JobDescription> reply = checkpoint.client().Describe(order->job());
+    if (reply.ok()) {
+      patience.Answered();
+      job = *reply;
+    } else if (!patience.GoesOn(reply.status())) {
+      return call.Fail(reply.status());
     }
-    const JobDescription::Durability& durability = job->durability();
+    const JobDescription::Durability& durability = job.durability();
     if (durability.generation() >= order->generation()) {
-      PrintCheckpoint(call, checkpoint.json(), *job);
+      PrintCheckpoint(call, checkpoint.json(), job);
       return kExitOk;
     }
-    if (HasEnded(job->summary().state()) && durability.ordered() == 0) {
-      call.Note(absl::StrCat(order->job(), " is ", JobState_Name(job->summary().state()),
+    if (HasEnded(job.summary().state()) && durability.ordered() == 0) {
+      call.Note(absl::StrCat(order->job(), " is ", JobState_Name(job.summary().state()),
                              " before generation ", order->generation(),
-                             " was written: ", job->summary().reason()));
+                             " was written: ", job.summary().reason()));
       return kExitJobFailed;
     }
     if (env.clock->Now() >= deadline) {

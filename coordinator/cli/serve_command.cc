@@ -3,12 +3,15 @@
 #include <signal.h>
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log_settings.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/config/state_dir.h"
 #include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
 #include "common/transport/frame/fault.h"
@@ -20,6 +23,7 @@ namespace {
 struct ServeFlags {
   std::string port_file;
   std::string fault;
+  std::vector<std::string> state_dir;
   LogSettings log;
   CoordinatorServer::Options server;
 };
@@ -27,11 +31,20 @@ struct ServeFlags {
 absl::Status Serve(ServeFlags flags, const LoadedCluster& cluster) {
   ASSIGN_OR_RETURN(flags.server.fault, ParseFaultOptions(flags.fault));
   flags.server.cluster = cluster.cluster;
+  if (flags.state_dir.empty()) {
+    ASSIGN_OR_RETURN(flags.server.state_dir,
+                     ResolveStateDir(cluster.cluster, cluster.path, &SystemEnvironmentVariable));
+  } else {
+    flags.server.state_dir = flags.state_dir.back();
+  }
   RETURN_IF_ERROR(InitLogging("coordinator/0", flags.log));
   // Before the server's threads exist, so that they inherit the mask.
   ASSIGN_OR_RETURN(SignalFd signals, SignalFd::Create({SIGTERM, SIGINT}));
+  const std::string state_dir = flags.server.state_dir;
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorServer> server,
                    CoordinatorServer::Start(std::move(flags.server)));
+  LOG(INFO) << (state_dir.empty() ? "keeps jobs in memory only"
+                                  : absl::StrCat("keeps jobs in ", state_dir, "/coordinator"));
   if (!flags.port_file.empty()) {
     RETURN_IF_ERROR(WritePortFile(flags.port_file, server->address()));
   }
@@ -56,6 +69,8 @@ int RunServe(Invocation& call) {
                    "listen here instead of the cluster file's address");
   call.flags().Add("port_file", &flags.port_file, "write the address here once it is served");
   call.flags().Add("insecure", &flags.server.insecure, "allow an address that others can reach");
+  call.flags().Add("state_dir", &flags.state_dir,
+                   "keep jobs here instead of the file's state_dir; empty: in memory only");
   call.flags().Add("fault", &flags.fault, "faults for tests: delay_ms=20,drop=0.01,seed=1");
   call.flags().Add("die_with_parent", &die_with_parent, "end when the parent process ends");
   if (const std::optional<int> code = call.Parse(0, 0)) {

@@ -14,6 +14,7 @@
 #include "coordinator/cli/checkpoint_text.h"
 #include "coordinator/cli/job_commands.h"
 #include "coordinator/cli/model_commands.h"
+#include "coordinator/cli/patience.h"
 #include "coordinator/cli/resume_source.h"
 
 namespace monsoon {
@@ -66,12 +67,18 @@ std::optional<int> AwaitInitializing(const Invocation& call, JobClient* client,
                                      const std::string& job, double timeout_s) {
   const Environment& env = call.env();
   const absl::Duration deadline = env.clock->Now() + absl::Seconds(timeout_s);
+  Patience patience(call);
+  patience.Answered();
+  JobSummary summary;
+  summary.set_state(PENDING);
   while (true) {
     const absl::StatusOr<JobDescription> description = client->Describe(job);
-    if (!description.ok()) {
+    if (description.ok()) {
+      patience.Answered();
+      summary = description->summary();
+    } else if (!patience.GoesOn(description.status())) {
       return call.Fail(description.status());
     }
-    const JobSummary& summary = description->summary();
     if (summary.state() == INITIALIZING) {
       return std::nullopt;
     }
@@ -90,6 +97,24 @@ std::optional<int> AwaitInitializing(const Invocation& call, JobClient* client,
       return 128 + *signal;
     }
   }
+}
+
+// Submits, once: a call whose answer got lost is repeated under the same client id.
+absl::StatusOr<SubmitReply> Submit(const Invocation& call, JobClient* client,
+                                   const SubmitRequest& request) {
+  Patience patience(call);
+  absl::StatusOr<SubmitReply> reply = client->Submit(request);
+  if (!NobodyListens(reply.status())) {
+    patience.Answered();  // Somebody may have heard it.
+  }
+  while (!reply.ok() && patience.GoesOn(reply.status())) {
+    if (call.env().wait(Patience::kPause).has_value()) {
+      return absl::CancelledError(
+          "interrupted before the coordinator confirmed the job: `coordinator jobs` tells");
+    }
+    reply = client->Submit(request);
+  }
+  return reply;
 }
 
 // Writes the parameters and starts the job. The exit code on failure; the job
@@ -223,7 +248,8 @@ int RunSubmit(Invocation& call) {
   if (submission->resume.has_value()) {
     *request.mutable_resume() = *submission->resume;
   }
-  const absl::StatusOr<SubmitReply> reply = (*client)->Submit(request);
+  request.set_client_id(call.env().draw_id());
+  const absl::StatusOr<SubmitReply> reply = Submit(call, client->get(), request);
   if (!reply.ok()) {
     return call.Fail(reply.status());
   }

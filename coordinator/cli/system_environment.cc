@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <iostream>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -95,6 +96,15 @@ std::optional<int> WaitForSignal(absl::Duration timeout) {
   }
 }
 
+std::string DrawId() {
+  std::random_device device;
+  std::string id;
+  for (int i = 0; i < 4; ++i) {
+    absl::StrAppend(&id, absl::Hex(device(), absl::kZeroPad8));
+  }
+  return id;
+}
+
 }  // namespace
 
 SystemEnvironment::SystemEnvironment(const char* argv0)
@@ -118,6 +128,7 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.transfer = transfer_.get();
   environment_.run_and_capture = &RunAndCapture;
   environment_.wait = &WaitForSignal;
+  environment_.draw_id = &DrawId;
   environment_.clock = Clock::Real();
 }
 

@@ -4,24 +4,13 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/describe_json.h"
 #include "coordinator/cli/job_commands.h"
+#include "coordinator/cli/patience.h"
 #include "coordinator/cli/watch_view.h"
 
 namespace monsoon {
 namespace {
 
 constexpr absl::Duration kRefresh = absl::Seconds(1);
-// Between two tries while the coordinator is away.
-constexpr absl::Duration kRetry = absl::Milliseconds(250);
-// So long the coordinator may be away (a restart). One that hangs is named
-// after a refresh and one call's deadline of 4 s, so within 5 s either way.
-constexpr absl::Duration kPatience = absl::Seconds(3);
-
-// A coordinator that ends cancels the calls it has.
-bool IsAway(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kCancelled ||
-         status.code() == absl::StatusCode::kUnavailable ||
-         status.code() == absl::StatusCode::kDeadlineExceeded;
-}
 
 class Watcher {
  public:
@@ -89,24 +78,21 @@ int WatchJob(const Invocation& call, JobClient* client, const std::string& job,
   Watcher watcher(call, output);
   // "latest" is resolved once: the watched job stays the same.
   std::string id = job;
-  absl::Duration last_answer = env.clock->Now();
-  bool answered = false;
+  Patience patience(call);
   env.wait(absl::ZeroDuration());  // from here on Ctrl-C has its own exit code
   while (true) {
     const absl::Duration asked_at = env.clock->Now();
     const absl::StatusOr<JobDescription> description = client->Describe(id);
-    absl::Duration pause = kRetry;
+    absl::Duration pause = Patience::kPause;
     if (description.ok()) {
-      answered = true;
-      last_answer = env.clock->Now();
+      patience.Answered();
       id = description->summary().job();
       watcher.Show(*description);
       if (HasEnded(description->summary().state())) {
         return watcher.End(*description);
       }
-      pause = kRefresh - (last_answer - asked_at);
-    } else if (!answered || !IsAway(description.status()) ||
-               env.clock->Now() - last_answer >= kPatience) {
+      pause = kRefresh - (env.clock->Now() - asked_at);
+    } else if (!patience.GoesOn(description.status())) {
       return call.Fail(description.status());
     }
     const absl::Duration next = env.clock->Now() + pause;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,9 @@ constexpr absl::Duration kTick = absl::Milliseconds(50);
 // many are: each takes a thread.
 constexpr absl::Duration kMostHeldFor = absl::Milliseconds(100);
 constexpr uint32_t kMostHeld = 64;
+
+// An answer to somebody who only looks waits so long for the journal.
+constexpr absl::Duration kMostLookedFor = absl::Milliseconds(500);
 
 // Threads look up so often, whatever happens.
 constexpr absl::Duration kIdleWait = absl::Seconds(1);
@@ -70,12 +74,20 @@ ShardAnswer Carry(const ShardCommand& command, ShardGateway* shard) {
 }  // namespace
 
 Coordinator::Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<ShardGateway>> shards,
-                         const Clock* clock)
+                         const Clock* clock, OpenedJournal opened)
     : cluster_(cluster),
       clock_(clock),
-      core_(cluster, static_cast<uint32_t>(getpid()), Time()),
+      time_offset_(std::max(opened.at - clock->Now(), absl::ZeroDuration())),
+      committer_(std::move(opened.journal), clock),
+      core_(
+          cluster, static_cast<uint32_t>(getpid()), Time(),
+          [this](const StateUpdate& update) { committer_.Add(update); }, std::move(opened.state)),
       shards_(shards.size()) {
   CHECK_EQ(static_cast<int>(shards.size()), cluster.ps_size());
+  {
+    MutexLock lock(&mutex_);
+    Dispatch(Time());
+  }
   for (uint32_t i = 0; i < shards_.size(); ++i) {
     shards_[i].gateway = std::move(shards[i]);
   }
@@ -92,6 +104,7 @@ Coordinator::~Coordinator() {
     MutexLock lock(&mutex_);
     stopping_ = true;
   }
+  committer_.Stop();
   changed_.NotifyAll();
   tick_.NotifyAll();
   work_.NotifyAll();
@@ -103,11 +116,25 @@ Coordinator::~Coordinator() {
   }
 }
 
-Moment Coordinator::Time() const { return {clock_->Now(), absl::ToUnixMillis(clock_->WallTime())}; }
+Moment Coordinator::Time() const {
+  return {clock_->Now() + time_offset_, absl::ToUnixMillis(clock_->WallTime())};
+}
+
+absl::Status Coordinator::AwaitJournal(uint64_t ticket) {
+  if (committer_.Await(ticket, absl::Milliseconds(cluster_.rpc_deadline_ms()) / 4)) {
+    return absl::OkStatus();
+  }
+  const std::string trouble = committer_.trouble();
+  return absl::UnavailableError(absl::StrCat("the coordinator cannot write its state",
+                                             trouble.empty() ? "" : ": ", trouble,
+                                             "; nothing was done yet, and it tries on"));
+}
 
 void Coordinator::Dispatch(Moment moment) {
-  for (ShardCommand& command : core_.TakeCommands(moment)) {
-    shards_[command.shard].commands.push_back(std::move(command));
+  std::vector<ShardCommand> commands = core_.TakeCommands(moment);
+  ticket_ = committer_.EndCall(moment.now);
+  for (ShardCommand& command : commands) {
+    shards_[command.shard].commands.emplace_back(std::move(command), ticket_);
   }
   for (std::string& line : core_.TakeLog()) {
     log_.push_back(std::move(line));
@@ -128,6 +155,7 @@ void Coordinator::TickLoop() {
         return;
       }
       const Moment moment = Time();
+      core_.NoteJournal(committer_.trouble());
       core_.Tick(moment);
       if (moment.now >= next_poll || core_.wants_poll()) {
         round_ = core_.BeginPoll();
@@ -173,6 +201,7 @@ void Coordinator::CommandLoop(uint32_t index) {
   Shard& shard = shards_[index];
   while (true) {
     ShardCommand command;
+    uint64_t ticket = 0;
     {
       MutexLock lock(&mutex_);
       while (!stopping_ && shard.commands.empty()) {
@@ -181,8 +210,14 @@ void Coordinator::CommandLoop(uint32_t index) {
       if (stopping_) {
         return;
       }
-      command = std::move(shard.commands.front());
+      std::tie(command, ticket) = std::move(shard.commands.front());
       shard.commands.pop_front();
+    }
+    while (!committer_.Await(ticket, kIdleWait)) {
+      MutexLock lock(&mutex_);
+      if (stopping_) {
+        return;
+      }
     }
     const ShardAnswer answer = Carry(command, shard.gateway.get());
     MutexLock lock(&mutex_);
@@ -199,14 +234,14 @@ absl::StatusOr<SubmitReply> Coordinator::Submit(const SubmitRequest& request) {
   if (request.has_resume()) {
     submission.resume = request.resume();
   }
-  return WithCore([&](Moment moment) {
+  return Answer([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.Submit(plan, submission, moment);
   });
 }
 
 absl::StatusOr<JobSummary> Coordinator::Start(const std::string& job) {
-  return WithCore([&](Moment moment) {
+  return Answer([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.Start(job, moment);
   });
@@ -218,26 +253,34 @@ absl::StatusOr<ListReply> Coordinator::List() {
 }
 
 absl::StatusOr<JobDescription> Coordinator::Describe(const std::string& job) {
-  MutexLock lock(&mutex_);
-  return core_.Describe(job, Time());
+  uint64_t ticket = 0;
+  const absl::StatusOr<JobDescription> description = [&] {
+    MutexLock lock(&mutex_);
+    ticket = ticket_;
+    return core_.Describe(job, Time());
+  }();
+  // People act on an end that they see. While the journal cannot be written they must see
+  // that.
+  committer_.Await(ticket, kMostLookedFor);
+  return description;
 }
 
 absl::StatusOr<JobSummary> Coordinator::Cancel(const std::string& job) {
-  return WithCore([&](Moment moment) {
+  return Answer([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.Cancel(job, moment);
   });
 }
 
 absl::StatusOr<CheckpointOrder> Coordinator::Checkpoint(const std::string& job) {
-  return WithCore([&](Moment moment) {
+  return Answer([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.Checkpoint(job, moment);
   });
 }
 
 absl::StatusOr<JobSummary> Coordinator::Delete(const std::string& job) {
-  absl::StatusOr<JobSummary> summary = WithCore([&](Moment moment) {
+  absl::StatusOr<JobSummary> summary = Answer([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.Delete(job, moment);
   });
@@ -254,7 +297,7 @@ absl::StatusOr<JobSummary> Coordinator::Delete(const std::string& job) {
 }
 
 absl::StatusOr<JobLocation> Coordinator::Locate(const std::string& job) {
-  return WithCore([&](Moment moment) {
+  return Answer([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.Locate(job, moment);
   });
@@ -266,13 +309,21 @@ absl::StatusOr<InfoReply> Coordinator::Info() {
 }
 
 absl::StatusOr<HeartbeatReply> Coordinator::Heartbeat(const HeartbeatRequest& request) {
-  return WithCore([&](Moment moment) {
+  return Answer([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.Heartbeat(request, moment);
   });
 }
 
 absl::StatusOr<NextWorkReply> Coordinator::NextWork(const NextWorkRequest& request) {
+  uint64_t ticket = 0;
+  absl::StatusOr<NextWorkReply> reply = AskForWork(request, &ticket);
+  RETURN_IF_ERROR(AwaitJournal(ticket));
+  return reply;
+}
+
+absl::StatusOr<NextWorkReply> Coordinator::AskForWork(const NextWorkRequest& request,
+                                                      uint64_t* ticket) {
   MutexLock lock(&mutex_);
   Moment moment = Time();
   absl::StatusOr<NextWorkReply> reply = core_.NextWork(request, moment);
@@ -291,12 +342,13 @@ absl::StatusOr<NextWorkReply> Coordinator::NextWork(const NextWorkRequest& reque
     Dispatch(moment);
   }
   --held_;
+  *ticket = ticket_;
   return reply;
 }
 
 absl::StatusOr<ReportEvaluationReply> Coordinator::ReportEvaluation(
     const ReportEvaluationRequest& request) {
-  RETURN_IF_ERROR(WithCore([&](Moment moment) {
+  RETURN_IF_ERROR(Answer([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.ReportEvaluation(request, moment);
   }));
@@ -304,7 +356,7 @@ absl::StatusOr<ReportEvaluationReply> Coordinator::ReportEvaluation(
 }
 
 absl::StatusOr<ReportFailureReply> Coordinator::ReportFailure(const ReportFailureRequest& request) {
-  RETURN_IF_ERROR(WithCore([&](Moment moment) {
+  RETURN_IF_ERROR(Answer([&](Moment moment) {
     mutex_.AssertHeld();
     return core_.ReportFailure(request, moment);
   }));

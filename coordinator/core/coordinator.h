@@ -3,6 +3,10 @@
 // slow shard delays nobody else; one thread ticks, and one is the minimiser of
 // batch jobs. No call to a shard is made under the mutex.
 //
+// What leaves the coordinator, an answer or a command, waits until the updates of its state
+// that it rests on are in the journal. While that cannot be written calls answer
+// UNAVAILABLE with the reason; those that only look (List, Describe, Info) say it.
+//
 // Thread safety: all calls may run concurrently. They do not block on the
 // network, but for Delete, which waits a bounded time for the shards, and NextWork,
 // which holds the question of a replica that has nothing to do while a minimiser is
@@ -21,8 +25,11 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/status.h"
 #include "coordinator/core/coordinator_core.h"
 #include "coordinator/core/shard_gateway.h"
+#include "coordinator/journal/committer.h"
+#include "coordinator/journal/journal.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
 
@@ -31,9 +38,10 @@ namespace monsoon {
 class Coordinator {
  public:
   // `cluster` has its defaults filled in; one gateway per ps task, in order.
-  // `clock` must outlive this.
+  // `clock` must outlive this. `opened`: where an earlier life of it ended; by default there
+  // was none, and nothing is kept.
   Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<ShardGateway>> shards,
-              const Clock* clock);
+              const Clock* clock, OpenedJournal opened = OpenedJournal());
   // Ends the threads; waits for calls to shards that are under way.
   ~Coordinator();
 
@@ -56,8 +64,8 @@ class Coordinator {
  private:
   struct Shard {
     std::unique_ptr<ShardGateway> gateway;
-    std::deque<ShardCommand> commands;  // guarded by mutex_
-    uint64_t polled_round = 0;          // guarded by mutex_
+    std::deque<std::pair<ShardCommand, uint64_t>> commands;  // with tickets; guarded by mutex_
+    uint64_t polled_round = 0;                               // guarded by mutex_
     std::thread poll_thread;
     std::thread command_thread;
   };
@@ -67,6 +75,12 @@ class Coordinator {
   void Dispatch(Moment moment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename Function>
   auto WithCore(Function function) -> decltype(function(std::declval<Moment>()));
+  // The same, for an answer that leaves this process: a Status or StatusOr.
+  template <typename Function>
+  auto Answer(Function function) -> decltype(function(std::declval<Moment>()));
+  absl::Status AwaitJournal(uint64_t ticket);
+  // `ticket`: what the answer has to wait for.
+  absl::StatusOr<NextWorkReply> AskForWork(const NextWorkRequest& request, uint64_t* ticket);
 
   void TickLoop();
   void PollLoop(uint32_t index);
@@ -82,6 +96,9 @@ class Coordinator {
 
   const Cluster cluster_;
   const Clock* const clock_;
+  // The core's time goes on where the last life's ended.
+  const absl::Duration time_offset_;
+  Committer committer_;
 
   Mutex mutex_;
   CondVar changed_;  // commands, a new poll round, a change of jobs, or the end
@@ -89,6 +106,7 @@ class Coordinator {
   CondVar work_;     // an evaluation began, or the end
   uint32_t held_ ABSL_GUARDED_BY(mutex_) = 0;  // questions being held
   CoordinatorCore core_ ABSL_GUARDED_BY(mutex_);
+  uint64_t ticket_ ABSL_GUARDED_BY(mutex_) = 0;  // of the newest call
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
@@ -104,6 +122,22 @@ auto Coordinator::WithCore(Function function) -> decltype(function(std::declval<
   const Moment moment = Time();
   auto result = function(moment);
   Dispatch(moment);
+  return result;
+}
+
+template <typename Function>
+auto Coordinator::Answer(Function function) -> decltype(function(std::declval<Moment>())) {
+  uint64_t ticket = 0;
+  const auto call = [&]() {
+    MutexLock lock(&mutex_);
+    const Moment moment = Time();
+    auto result = function(moment);
+    Dispatch(moment);
+    ticket = ticket_;
+    return result;
+  };
+  auto result = call();
+  RETURN_IF_ERROR(AwaitJournal(ticket));
   return result;
 }
 

@@ -19,6 +19,7 @@
 // safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -73,12 +74,17 @@ inline constexpr int kMaxLostFinalTests = 5;
 // The event of a job whose final parameters do no better than guessing.
 inline constexpr char kAtChance[] = "at_chance";
 
+// With what the job resumes, if it does; `note`: what people should know of that.
+DownpourOptions DownpourOptionsOf(const JobRecord& job, std::string* note);
+
 class CoordinatorCore {
  public:
   // `cluster` has its defaults filled in.
-  // `observer` gets each update of the durable state, in order; it may be null.
+  // `observer` gets each update of the durable state, in order; it may be null. `state`: with
+  // which an earlier life ended; moment.now is not below any time in it.
   CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment,
-                  StateWriter::Observer observer = nullptr);
+                  StateWriter::Observer observer = nullptr,
+                  CoordinatorState state = CoordinatorState());
 
   // ---- for people ----
   // A submission whose client id is known gives its job again, and makes none.
@@ -141,6 +147,8 @@ class CoordinatorCore {
               Moment moment);
   void OnCommand(const ShardCommand& command, const ShardAnswer& answer, Moment moment);
   void Tick(Moment moment);
+  // Why updates of the state cannot be kept now; "": they can.
+  void NoteJournal(const std::string& trouble) { journal_trouble_ = trouble; }
   // The commands to carry out now, in order per shard.
   std::vector<ShardCommand> TakeCommands(Moment moment);
   // Lines for the log since the last call.
@@ -196,6 +204,10 @@ class CoordinatorCore {
   // Of an active job without a replica.
   std::string ReplicaReason(const JobRecord& job, absl::Duration now) const;
   std::string AbsentWorkers(const JobRecord& job, absl::Duration now) const;
+  // How many workers may have a session: the cluster file may have fewer by now.
+  uint32_t WorkersOf(const JobRecord& job) const {
+    return std::min(job.plan.replicas, membership_.size());
+  }
   std::string MissingShards(absl::Duration now) const;
 
   // core_restores.cc
@@ -229,6 +241,13 @@ class CoordinatorCore {
   // The job, which is ending otherwise than well, waits for no shard that is lost or has
   // lost its slice.
   void AbandonShards(JobRecord* job, absl::Duration now);
+
+  // core_recovery.cc
+  // Goes on where an earlier life of the coordinator ended.
+  void Recover(absl::Duration now);
+  void RecoverJob(JobRecord* job, absl::Duration now);
+  void RecoverBatch(JobRecord* job, absl::Duration now);
+  void RememberShard(uint32_t shard);
 
   // core_resume.cc
   absl::Status CheckResume(const JobPlan& plan, const JobTable::Submission& submission) const;
@@ -303,6 +322,7 @@ class CoordinatorCore {
   bool look_ = false;  // a checkpoint may be there
   // Some shard has taken this term, so its jobs are this coordinator's.
   bool term_in_force_ = false;
+  std::string journal_trouble_;
   // Another coordinator commands the shards: why nothing can be done here.
   std::string superseded_;
   // Jobs of this or earlier lives by (id, term), deleted or being so, and the poll round

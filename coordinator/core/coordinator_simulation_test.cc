@@ -1,6 +1,7 @@
 // Seeded random schedules over the whole core: workers join, stop, wake up,
 // crash and report late or twice, commands to shards are lost, shards that keep state
-// die and come back, time passes in uneven steps. Whatever happens, a job that keeps one worker
+// die and come back, the coordinator dies and loses what it had told nobody, time passes in
+// uneven steps. Whatever happens, a job that keeps one worker
 // ends, every block was done, and no block is ever with two open sessions.
 
 #include <algorithm>
@@ -83,6 +84,7 @@ class Simulation {
 
   // Slices that shards got back after a death.
   uint64_t restores() { return h_.Describe().counts().restores(); }
+  uint64_t coordinator_deaths() const { return coordinator_deaths_; }
 
  private:
   double Seconds() const { return absl::ToDoubleSeconds(h_.now_); }
@@ -108,6 +110,10 @@ class Simulation {
     CarryOut();
     UseDisks();
     KillShards();
+    if (random_() % 200 == 0) {
+      const size_t least = h_.UpdatesThatMatter();
+      RestartCoordinator(least + random_() % (h_.updates_.size() - least + 1));
+    }
     const uint32_t worker = random_() % kWorkers;
     if (random_() % 150 == 0) {
       Disturb(worker);
@@ -167,6 +173,11 @@ class Simulation {
     if (!shard.alive && Seconds() >= starts_at_[index]) {
       h_.Restart(index);
     }
+  }
+
+  void RestartCoordinator(size_t kept) {
+    h_.RestartCoordinator(kept);
+    ++coordinator_deaths_;
   }
 
   // A shard died at the job's end, before the first generation, and the workers had died
@@ -280,7 +291,16 @@ class Simulation {
   // False: the session is closed.
   bool Send(uint32_t worker, const NextWorkRequest& request) {
     SimulatedWorker& w = worker_[worker];
-    const absl::StatusOr<NextWorkReply> reply = h_.core().NextWork(request, h_.now());
+    absl::StatusOr<NextWorkReply> reply = absl::UnavailableError("");
+    while (reply.status().code() == absl::StatusCode::kUnavailable) {
+      const size_t before = h_.UpdatesThatMatter();
+      reply = h_.core().NextWork(request, h_.now());
+      if (random_() % 100 == 0) {
+        // It dies before the answer has left; of a call all is on the disk, or nothing.
+        RestartCoordinator(random_() % 2 == 0 ? before : h_.updates_.size());
+        reply = absl::UnavailableError("no answer; the worker asks again");
+      }
+    }
     if (!reply.ok()) {
       EXPECT_TRUE(absl::StrContains(reply.status().message(), "not open")) << reply.status();
       return false;
@@ -359,11 +379,13 @@ class Simulation {
   uint64_t total_ = 0;
   uint64_t asked_for_ = 0;  // the newest generation
   bool timed_ = false;
+  uint64_t coordinator_deaths_ = 0;
   double next_beat_ = 0;
 };
 
 TEST(CoordinatorSimulationTest, EveryScheduleEnds) {
   uint64_t restores = 0;
+  uint64_t coordinator_deaths = 0;
   for (uint32_t seed = 1; seed <= 400; ++seed) {
     Simulation simulation(seed);
     simulation.Run();
@@ -371,8 +393,10 @@ TEST(CoordinatorSimulationTest, EveryScheduleEnds) {
       return;
     }
     restores += simulation.restores();
+    coordinator_deaths += simulation.coordinator_deaths();
   }
   EXPECT_GT(restores, 200u);
+  EXPECT_GT(coordinator_deaths, 400u);
 }
 
 }  // namespace

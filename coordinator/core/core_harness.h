@@ -14,45 +14,12 @@
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/core/coordinator_core.h"
+#include "coordinator/core/fake_shard.h"
 #include "coordinator/state/replayed_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace monsoon::testing {
-
-struct FakeShard {
-  bool alive = true;    // answers polls and commands
-  bool silent = false;  // is there, and does not answer
-  uint32_t pid = 100;
-  uint64_t epoch = 1000;
-  uint64_t version = 0;  // of every stripe of every job
-  uint64_t term = 0;
-  std::map<std::string, bool> jobs;  // id -> written_by_client
-  // Slices of earlier coordinators' jobs, by term.
-  std::map<std::pair<std::string, uint64_t>, uint64_t> orphans;
-  std::set<std::string> open;        // sessions
-  std::vector<std::string> history;  // "open j/0#1", "close j/0#1", ...
-  absl::Status create_error;
-
-  std::string state_dir;      // "": in memory only
-  std::string disk_error;     // why nothing can be written now
-  bool disk_is_slow = false;  // what is ordered is not written before Write
-  // By job: the newest that is on the disk, what was ordered last, and why it failed.
-  std::map<std::string, uint64_t> generation;
-  std::map<std::string, CheckpointRequest> ordered;
-  std::map<std::string, std::string> checkpoint_error;
-  std::map<std::string, uint64_t> version_on_disk;
-  int orders = 0;  // repeated ones too
-
-  // What it answers when it is to restore a slice: an error, or what follows.
-  absl::Status restore_error;
-  std::vector<std::string> skipped;
-  std::vector<LostPushes> lost;  // of those sessions that are not to stay open
-  int restores = 0;              // orders, repeated ones too
-  RestoreShardJobRequest restore;
-  RestoreShardJobReply restored;
-  int strange = 0;  // other commands for jobs that it does not have
-};
 
 class CoreHarness {
  public:
@@ -73,12 +40,34 @@ class CoreHarness {
     cluster_.set_ps_lost_after_ms(30000);
     cluster_.set_rpc_deadline_ms(10000);
     cluster_.set_worker_wait_ms(worker_wait_ms);
-    core_ = std::make_unique<CoordinatorCore>(
-        cluster_, 1, now(), [this](const StateUpdate& update) { updates_.push_back(update); });
+    RestartCoordinator(0);
   }
 
   // Every schedule's updates, replayed, must make the same durable state.
   ~CoreHarness() { ExpectReplay(updates_, core_->state()); }
+
+  // The coordinator dies, and another one begins with the first `kept` updates of all
+  // lives: those that were on the disk.
+  void RestartCoordinator(size_t kept) {
+    updates_.resize(kept);
+    CoordinatorState state;
+    for (const StateUpdate& update : updates_) {
+      EXPECT_OK(state.Apply(update));
+    }
+    core_ = std::make_unique<CoordinatorCore>(
+        cluster_, ++coordinator_pid_, now(),
+        [this](const StateUpdate& update) { updates_.push_back(update); }, std::move(state));
+  }
+  // The same, with all that something rests on; what may lag is lost.
+  void RestartCoordinator() { RestartCoordinator(UpdatesThatMatter()); }
+  // How many of the updates must be on the disk, since what followed from them was told.
+  size_t UpdatesThatMatter() const {
+    size_t kept = updates_.size();
+    while (kept > 0 && MayLag(updates_[kept - 1])) {
+      --kept;
+    }
+    return kept;
+  }
 
   CoordinatorCore& core() { return *core_; }
   FakeShard& shard(uint32_t index) { return shards_[index]; }
@@ -205,6 +194,7 @@ class CoreHarness {
     EXPECT_TRUE(request.context().has_job());
     EXPECT_FALSE(request.context().reason().empty());
     if (request.generation() == known.generation()) {
+      known.set_term(request.term());  // of whoever repeats it
       EXPECT_EQ(request.SerializeAsString(), known.SerializeAsString()) << "another order";
     } else {
       // The one before is on the disk of every shard.
@@ -468,6 +458,7 @@ class CoreHarness {
   std::vector<FakeShard> shards_;
   std::vector<StateUpdate> updates_;
   std::unique_ptr<CoordinatorCore> core_;
+  uint32_t coordinator_pid_ = 0;
   uint64_t job_term_ = 0;  // of the jobs submitted last
   std::map<uint32_t, uint64_t> incarnation_;
   std::map<uint32_t, uint64_t> term_;

@@ -26,6 +26,9 @@ std::string JoinSome(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) const {
+  if (!journal_trouble_.empty() && !job.ended_or_deleting()) {
+    return absl::StrCat("waits for the coordinator to write its state: ", journal_trouble_);
+  }
   if (WaitsForLeaving(job) || (WaitsForLastCheckpoint(job) && job.end_state() == SUCCEEDED)) {
     return CheckpointReason(job, "its last checkpoint", moment.now);
   }
@@ -107,7 +110,7 @@ std::string CoordinatorCore::ReplicaReason(const JobRecord& job, absl::Duration 
 
 std::string CoordinatorCore::AbsentWorkers(const JobRecord& job, absl::Duration now) const {
   std::vector<std::string> absent;
-  for (uint32_t worker = 0; worker < job.plan.replicas; ++worker) {
+  for (uint32_t worker = 0; worker < WorkersOf(job); ++worker) {
     const Member member = membership_.member(worker);
     std::string state = "not seen";
     if (job.excluded(worker)) {

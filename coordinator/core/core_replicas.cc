@@ -79,7 +79,6 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   const Member& member = membership_.member(worker);
   HeartbeatReply reply;
   reply.set_heartbeat_ms(cluster_.heartbeat_ms());
-  reply.set_term(term());
   switch (outcome) {
     case Membership::Outcome::kMustRejoin:
       reply.set_rejoin(true);
@@ -89,6 +88,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
       CloseSession(worker, "worker_left", absl::StrCat("pid ", member.pid), moment.now);
       Advance(moment.now);
       reply.set_incarnation(member.incarnation);
+      reply.set_term(writer_.state().incarnation_term(worker));
       return reply;
     case Membership::Outcome::kJoined:
     case Membership::Outcome::kRejoined:
@@ -105,6 +105,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
     return reply;
   }
   reply.set_incarnation(member.incarnation);
+  reply.set_term(writer_.state().incarnation_term(worker));
   if (active_ != nullptr && active_->stage() == JOB_ACTIVE) {
     const DurableSession* const session = active_->ledger()->Find(worker);
     if (session != nullptr && session->state() == DurableSession::OPEN) {

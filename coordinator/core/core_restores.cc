@@ -60,9 +60,8 @@ bool CoordinatorCore::IsRestorable(const JobRecord& job) const {
 }
 
 bool CoordinatorCore::AwaitsRestore(const JobRecord& job, uint32_t shard) const {
-  return shards_.shard(shard).status.shard_epoch() !=
-             job.state().shard_epoch(static_cast<int>(shard)) &&
-         IsRestorable(job);
+  return IsRestorable(job) && shards_.shard(shard).status.shard_epoch() !=
+                                  job.state().shard_epoch(static_cast<int>(shard));
 }
 
 bool CoordinatorCore::AwaitsShard(const JobRecord& job) const {
@@ -221,9 +220,9 @@ void CoordinatorCore::FinishRestore(JobRecord* job, uint32_t shard,
   job->Make([&](StateUpdate* update) {
     update->mutable_shard_created()->set_shard(shard);
     update->mutable_shard_created()->set_epoch(reply.shard_epoch());
+    update->mutable_shard_created()->set_restored(true);
   });
   job->ready_round = poll_round_;  // Only a later poll must show the slice.
-  ++job->figures.restores;
   job->figures.catching_up = true;
   job->AddEvent(now, "shard_restored", Shard(shard), text);
   Log(text);

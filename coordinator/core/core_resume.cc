@@ -17,6 +17,19 @@ std::string SourceOf(const ResumePoint& resume) {
 
 }  // namespace
 
+DownpourOptions DownpourOptionsOf(const JobRecord& job, std::string* note) {
+  DownpourOptions options = DownpourOptions::FromJob(job.plan.job, job.plan.examples);
+  if (job.state().has_resume()) {
+    absl::StatusOr<ResumedProgress> resumed =
+        ResumeProgress(job.state().resume().context(), options.examples, options.block_examples);
+    CHECK_OK(resumed.status());  // Submit has judged it.
+    options.resumed = resumed->progress;
+    options.warmstart.Clear();
+    *note = resumed->note;
+  }
+  return options;
+}
+
 absl::Status CoordinatorCore::CheckResume(const JobPlan& plan,
                                           const JobTable::Submission& submission) const {
   if (!submission.resume) {
@@ -58,22 +71,14 @@ void CoordinatorCore::TellOfResume(JobRecord* job, const std::string& what, absl
 }
 
 void CoordinatorCore::BeginDownpour(JobRecord* job, absl::Duration now) {
-  DownpourOptions options = DownpourOptions::FromJob(job->plan.job, job->plan.examples);
-  if (!job->state().has_resume()) {
-    job->BeginDownpour(options);
-    return;
-  }
-  absl::StatusOr<ResumedProgress> resumed =
-      ResumeProgress(job->state().resume().context(), options.examples, options.block_examples);
-  CHECK_OK(resumed.status());  // Submit has judged it.
-  options.resumed = resumed->progress;
-  options.warmstart.Clear();
+  std::string note;
+  const DownpourOptions options = DownpourOptionsOf(*job, &note);
   job->BeginDownpour(options);
   TellOfResume(
       job,
       absl::StrCat(options.resumed.epochs_done(), " epochs and ", options.resumed.blocks_done(),
                    " blocks are done, ", options.resumed.steps(), " steps",
-                   resumed->note.empty() ? "" : absl::StrCat("; ", resumed->note)),
+                   note.empty() ? "" : absl::StrCat("; ", note)),
       now);
 }
 

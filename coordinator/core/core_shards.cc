@@ -29,11 +29,11 @@ std::string SuccessReason(const JobRecord& job) {
 }  // namespace
 
 CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment,
-                                 StateWriter::Observer observer)
+                                 StateWriter::Observer observer, CoordinatorState state)
     : cluster_(cluster),
       pid_(pid),
       started_(moment.now),
-      writer_(std::move(observer)),
+      writer_(std::move(observer), std::move(state)),
       membership_({cluster.name(), static_cast<uint32_t>(cluster.worker_size()),
                    absl::Milliseconds(cluster.lost_after_ms())},
                   &writer_),
@@ -41,6 +41,7 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
               absl::Milliseconds(cluster.ps_lost_after_ms())),
       jobs_(&writer_) {
   TakeTerm(0, moment.unix_ms);
+  Recover(moment.now);
 }
 
 bool CoordinatorCore::wants_poll() const {
@@ -51,6 +52,7 @@ bool CoordinatorCore::wants_poll() const {
 void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
                              const absl::StatusOr<ShardStatusReply>& reply, Moment moment) {
   const auto change = shards_.OnPoll(shard, round, reply, moment.now, moment.unix_ms);
+  RememberShard(shard);
   if (change) {
     OnShardChange(*change, moment.now);
   }
@@ -274,7 +276,7 @@ void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
   if (AwaitsShard(*job) || job->procedure()->phase() >= Phase::kLeaving) {
     return;
   }
-  for (uint32_t worker = 0; worker < job->plan.replicas; ++worker) {
+  for (uint32_t worker = 0; worker < WorkersOf(*job); ++worker) {
     if (membership_.up(worker) && job->ledger()->Find(worker) == nullptr &&
         !job->excluded(worker)) {
       job->ledger()->Open(worker, membership_.member(worker).incarnation);
@@ -298,7 +300,13 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
     Log(absl::StrCat("session of ", Worker(worker), " refused: ", status.message()));
     membership_.Expel(worker);
   }
-  for (const uint32_t worker : changes.closed) {
+  for (const DurableSession& session : changes.closed) {
+    const uint32_t worker = session.worker();
+    job->Make([&](StateUpdate* update) {
+      update->mutable_session_counted()->set_worker(worker);
+      *update->mutable_session_counted()->mutable_stats() =
+          job->figures.totals.Of(worker, session.incarnation());
+    });
     const uint64_t released = job->procedure()->RemoveReplica(worker, now);
     if (released > 0 && job->stage() == JOB_ACTIVE) {
       job->AddEvent(
@@ -368,7 +376,7 @@ void CoordinatorCore::AwaitReplica(JobRecord* job, absl::Duration now) {
     job->no_replica_since = now;
     job->AddEvent(now, "no_worker", "", "waits for a worker to join");
   }
-  const bool none_may = static_cast<uint32_t>(job->state().excluded_size()) == job->plan.replicas;
+  const bool none_may = static_cast<uint32_t>(job->state().excluded_size()) >= WorkersOf(*job);
   if (present || (now - *job->no_replica_since <= worker_wait() && !none_may)) {
     return;
   }

@@ -230,7 +230,7 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
   description.set_layout_hash(job.plan.layout_hash);
   FillProgress(job, summary.percent(), now, description.mutable_progress());
   FillFigures(job.figures.totals.Sum(), &description);
-  description.mutable_counts()->set_restores(job.figures.restores);
+  description.mutable_counts()->set_restores(job.state().restores());
   FillWorkers(job, membership, now, &description);
   FillShards(job, &description);
   JobDescription::Data* const data = description.mutable_data();

@@ -87,6 +87,10 @@ void JobRecord::BeginDownpour(const DownpourOptions& options) {
       *begun->mutable_resumed() = options.resumed;
     }
   });
+  ContinueDownpour(options);
+}
+
+void JobRecord::ContinueDownpour(const DownpourOptions& options) {
   downpour_ = std::make_unique<DownpourJob>(options, writer_);
 }
 
@@ -98,6 +102,10 @@ void JobRecord::BeginSandblaster(const SandblasterOptions& options) {
     stored->set_contribution_examples(options.plan.contribution_examples());
     stored->set_chunks_per_contribution(options.plan.chunks_per_contribution());
   });
+  ContinueSandblaster(options);
+}
+
+void JobRecord::ContinueSandblaster(const SandblasterOptions& options) {
   sandblaster_ = std::make_unique<SandblasterJob>(options, writer_);
 }
 

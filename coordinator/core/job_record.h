@@ -50,7 +50,6 @@ struct JobFigures {
   std::vector<uint64_t> shard_rss;
   std::optional<uint64_t> skew_now;
   std::optional<uint64_t> skew_max;
-  uint64_t restores = 0;     // slices that a shard got back after it was started anew
   bool catching_up = false;  // such a shard may lag by more than shards do by themselves
 };
 
@@ -97,6 +96,9 @@ class JobRecord {
   // Begins to train, with nothing done; the job is JOB_ACTIVE.
   void BeginDownpour(const DownpourOptions& options);
   void BeginSandblaster(const SandblasterOptions& options);
+  // Goes on with one that has begun, in an earlier life of the coordinator.
+  void ContinueDownpour(const DownpourOptions& options);
+  void ContinueSandblaster(const SandblasterOptions& options);
   void BeginSessions();
   // What its Downpour SGD took over of the job that it resumes; nothing: empty.
   DownpourProgress resumed() const {

@@ -17,6 +17,12 @@ constexpr uint32_t kDefaultMemoryLimitMib = 4096;
 
 }  // namespace
 
+JobTable::JobTable(StateWriter* writer) : writer_(writer) {
+  for (const DurableJob& job : writer->state().snapshot().job()) {
+    jobs_.push_back(std::make_unique<JobRecord>(JobWriter(writer, job.id())));
+  }
+}
+
 absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster) const {
   std::vector<std::string> errors;
   for (size_t shard = 0; shard < plan.shard_bytes.size(); ++shard) {

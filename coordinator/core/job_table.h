@@ -22,8 +22,9 @@ namespace monsoon {
 
 class JobTable {
  public:
-  // The jobs' durable state is `writer`'s, which outlives this.
-  explicit JobTable(StateWriter* writer) : writer_(writer) {}
+  // The jobs' durable state is `writer`'s, which outlives this; those that are in it are
+  // here from the beginning.
+  explicit JobTable(StateWriter* writer);
 
   // RESOURCE_EXHAUSTED with the sum when the plan does not fit a shard beside
   // the jobs that are there.

@@ -16,21 +16,32 @@ BlockDispenser::BlockDispenser(const Options& options)
 
 void BlockDispenser::SkipDone() {
   for (const BlockRef& block : options_.done) {
-    while (next_epoch_ <= block.epoch && BlocksOf(next_epoch_) > 0) {
-      AddEpoch();
+    if (Epoch* const epoch = Start(block)) {
+      ++epoch->done;
     }
-    for (Epoch& epoch : epochs_) {
-      if (epoch.number == block.epoch && block.block < epoch.blocks &&
-          !epoch.started[block.block]) {
-        epoch.started[block.block] = true;
-        --epoch.unstarted;
-        ++epoch.done;
-      }
+  }
+  for (const auto& [block, worker] : options_.held) {
+    if (Start(block) != nullptr) {
+      leases_[block] = worker;
     }
   }
   while (!epochs_.empty() && epochs_.front().done == epochs_.front().blocks) {
     epochs_.pop_front();
   }
+}
+
+BlockDispenser::Epoch* BlockDispenser::Start(BlockRef block) {
+  while (next_epoch_ <= block.epoch && BlocksOf(next_epoch_) > 0) {
+    AddEpoch();
+  }
+  for (Epoch& epoch : epochs_) {
+    if (epoch.number == block.epoch && block.block < epoch.blocks && !epoch.started[block.block]) {
+      epoch.started[block.block] = true;
+      --epoch.unstarted;
+      return &epoch;
+    }
+  }
+  return nullptr;
 }
 
 void BlockDispenser::SetReplicas(const std::set<uint32_t>& workers) {

@@ -25,6 +25,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace monsoon {
@@ -50,6 +51,8 @@ class BlockDispenser {
     // Done before: the epochs below this one, and these blocks of later ones.
     uint32_t first_epoch = 0;
     std::vector<BlockRef> done;
+    // Leased before, and not done.
+    std::vector<std::pair<BlockRef, uint32_t>> held;  // block, worker
   };
 
   explicit BlockDispenser(const Options& options);
@@ -112,6 +115,8 @@ class BlockDispenser {
   bool OpenEpoch();
   void AddEpoch();
   void SkipDone();
+  // Marks it as started. Null: no open epoch has it, or it was started before.
+  Epoch* Start(BlockRef block);
   std::optional<uint32_t> Take(Epoch* epoch, uint32_t worker);
 
   const Options options_;

@@ -35,9 +35,9 @@ DataPlan PlanOf(const DownpourOptions& options) {
 }
 
 // Of the epochs that are begun.
-std::vector<BlockRef> BlocksDone(const DownpourProgress& progress) {
+std::vector<BlockRef> BlocksDone(const DownpourState& state) {
   std::vector<BlockRef> done;
-  for (const EpochCursor& cursor : progress.epoch()) {
+  for (const EpochCursor& cursor : state.epoch()) {
     for (const EpochCursor::Run& run : cursor.done()) {
       for (uint32_t block = run.first(); block < run.end(); ++block) {
         done.push_back({cursor.epoch(), block});
@@ -45,6 +45,17 @@ std::vector<BlockRef> BlocksDone(const DownpourProgress& progress) {
     }
   }
   return done;
+}
+
+// With their replicas.
+std::vector<std::pair<BlockRef, uint32_t>> BlocksHeld(const DownpourState& state) {
+  std::vector<std::pair<BlockRef, uint32_t>> held;
+  for (const DurableReplica& replica : state.procedure().replica()) {
+    for (const BlockId& block : replica.held()) {
+      held.push_back({{block.epoch(), block.block()}, replica.worker()});
+    }
+  }
+  return held;
 }
 
 }  // namespace
@@ -78,11 +89,16 @@ DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer
                .total_blocks = plan_.blocks,
                .last_block_examples = plan_.last_block_examples,
                .max_epochs_ahead = options.max_epochs_ahead,
-               .first_epoch = options.resumed.epochs_done(),
-               .done = BlocksDone(options.resumed)}),
+               .first_epoch = state().epochs_done(),
+               .done = BlocksDone(state()),
+               .held = BlocksHeld(state())}),
       test_(options.has_test, options.evaluate_every_epochs, !options.hands_over, procedure_),
       replicas_(procedure_) {
   CHECK(options.batch_size > 0);
+  blocks_.SetReplicas(replicas_.live());
+  if (state().stopped()) {
+    blocks_.Stop();
+  }
 }
 
 void DownpourJob::AddReplica(uint32_t worker, absl::Duration now) {

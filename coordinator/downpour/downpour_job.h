@@ -51,7 +51,8 @@ struct DownpourOptions {
 
 class DownpourJob : public JobProcedure {
  public:
-  // `writer`'s job has begun DOWNPOUR, and nothing of it is done but options.resumed.
+  // `writer`'s job has begun DOWNPOUR with options.resumed, and has come as far as its
+  // state says: an earlier life of the coordinator may have brought it there.
   DownpourJob(const DownpourOptions& options, const JobWriter& writer);
 
   void AddReplica(uint32_t worker, absl::Duration now) override;

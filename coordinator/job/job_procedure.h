@@ -56,7 +56,7 @@ class JobProcedure {
   virtual uint64_t RemoveReplica(uint32_t worker, absl::Duration now) = 0;
 
   // Safe to repeat. FAILED_PRECONDITION for a worker that is no replica, or a
-  // request number that is neither the last one nor the next.
+  // request number below the last one.
   virtual absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
                                                  absl::Duration now) = 0;
   // `worker` holds nothing, and waits for what this coordinator itself does within

@@ -35,15 +35,14 @@ absl::StatusOr<std::optional<NextWorkReply>> ReplicaSet::KnownReply(uint32_t wor
         absl::StrCat(WorkerName(worker), " has no open session in this job"));
   }
   const NextWorkReply* const last = last_reply(worker);
-  if (last == nullptr || number == last->request() + 1) {
+  if (last == nullptr || number > last->request()) {
     return std::nullopt;
   }
   if (number == last->request()) {
     return last->has_wait() ? std::nullopt : std::make_optional(*last);
   }
-  return absl::FailedPreconditionError(absl::StrCat("NextWork request ", number, " of ",
-                                                    WorkerName(worker), " does not follow ",
-                                                    last->request()));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "NextWork request ", number, " of ", WorkerName(worker), " came after ", last->request()));
 }
 
 void ReplicaSet::Replied(uint32_t worker, const NextWorkReply& reply) {

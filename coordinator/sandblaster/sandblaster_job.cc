@@ -54,7 +54,11 @@ SandblasterJob::SandblasterJob(const SandblasterOptions& options, const JobWrite
       procedure_(writer, SANDBLASTER),
       scheduler_(options.backup_copies),
       test_(options.has_test, options.evaluate_every_iterations, /*ends_job=*/true, procedure_),
-      replicas_(procedure_) {}
+      replicas_(procedure_) {
+  for (const uint32_t worker : replicas_.live()) {
+    scheduler_.AddReplica(worker);
+  }
+}
 
 // ---- the driver --------------------------------------------------------------
 

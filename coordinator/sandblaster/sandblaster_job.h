@@ -65,7 +65,8 @@ class SandblasterJob : public JobProcedure {
     absl::Duration took;
   };
 
-  // `writer`'s job has begun SANDBLASTER, and nothing of it is done.
+  // `writer`'s job has begun SANDBLASTER. Of what an earlier life of the coordinator had done
+  // it knows the state: iterations, figures, test results, how it ended.
   SandblasterJob(const SandblasterOptions& options, const JobWriter& writer);
 
   // ---- for the driver ----

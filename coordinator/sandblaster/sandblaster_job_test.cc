@@ -194,7 +194,7 @@ TEST(SandblasterJobTest, RepeatedRequestsAreAnsweredAgain) {
   EXPECT_EQ(job.scheduler().statistics().late_results, 0u);
   request.set_request(5);
   EXPECT_THAT(job.NextWork(0, request, replicas.now_).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("does not follow 6")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("came after 6")));
   EXPECT_THAT(job.NextWork(1, request, replicas.now_).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/1")));
 }

@@ -219,8 +219,11 @@ void SimulatedCluster::Send(uint32_t worker, const NextWorkRequest& request) {
     After(latency + Random(kLatency, faults_.max_delay), deliver);
   }
   const bool lost = Chance(faults_.lost_replies);
-  After(latency, [this, worker, request, deliver, lost] {
+  After(latency, [this, worker, incarnation, request, deliver, lost] {
     const std::optional<NextWorkReply> reply = deliver();
+    if (replicas_[worker].incarnation != incarnation) {
+      return;  // nobody waits for the answer any more
+    }
     if (lost) {
       ++counts_.lost_replies;
       Later(worker, kRetry, [this, worker, request] { Send(worker, request); });

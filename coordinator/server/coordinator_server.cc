@@ -1,6 +1,7 @@
 #include "coordinator/server/coordinator_server.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -8,9 +9,12 @@
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/config/cluster.h"
+#include "common/process/file_lock.h"
+#include "common/storage/storage.h"
 #include "common/transport/grpc/rpc_server.h"
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/shard_gateway.h"
+#include "coordinator/journal/sqlite_journal.h"
 #include "coordinator/server/job_service.h"
 #include "coordinator/server/replica_service.h"
 
@@ -44,7 +48,12 @@ class CoordinatorServerImpl : public CoordinatorServer {
       gateway.fault = options.fault;
       shards.push_back(MakeShardGateway(gateway));
     }
-    coordinator_ = std::make_unique<Coordinator>(cluster, std::move(shards), options.clock);
+    OpenedJournal opened;
+    if (!options.state_dir.empty()) {
+      ASSIGN_OR_RETURN(opened, OpenState(options.state_dir, cluster.name()));
+    }
+    coordinator_ =
+        std::make_unique<Coordinator>(cluster, std::move(shards), options.clock, std::move(opened));
     job_service_ = MakeJobService(coordinator_.get(), &fault_);
     replica_service_ = MakeReplicaService(coordinator_.get(), &fault_);
     RpcServerOptions server;
@@ -54,6 +63,15 @@ class CoordinatorServerImpl : public CoordinatorServer {
                      RpcServer::Start(server, {job_service_.get(), replica_service_.get()}));
     address_ = server_->address();
     return absl::OkStatus();
+  }
+
+  // Takes the lock, and opens the journal beside it.
+  absl::StatusOr<OpenedJournal> OpenState(const std::string& state_dir,
+                                          const std::string& cluster) {
+    const std::string folder = state_dir + "/coordinator";
+    RETURN_IF_ERROR(PosixStorage()->MakeFolder(folder));
+    ASSIGN_OR_RETURN(lock_, FileLock::Take(folder + "/lock"));
+    return OpenSqliteJournal({.path = folder + "/state.sqlite", .cluster = cluster});
   }
 
   const std::string& address() const override { return address_; }
@@ -68,6 +86,7 @@ class CoordinatorServerImpl : public CoordinatorServer {
 
  private:
   FaultInjector fault_;
+  std::optional<FileLock> lock_;  // outlives the journal
   std::string address_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<grpc::Service> job_service_;

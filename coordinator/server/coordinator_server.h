@@ -20,13 +20,16 @@ class CoordinatorServer {
     std::string address;
     // Allows an address that other machines can reach.
     bool insecure = false;
+    // Where to keep its state, in a folder `coordinator`; "": in memory only.
+    std::string state_dir;
     // Of every RPC served and sent. Loopback only.
     FaultOptions fault;
     const Clock* clock = Clock::Real();
   };
 
   // Binds and serves; the shards and workers need not be there yet. Errors:
-  // those of RpcServer::Start, INVALID_ARGUMENT for faults off the loopback.
+  // those of RpcServer::Start, of OpenSqliteJournal and FileLock::Take, INVALID_ARGUMENT for
+  // faults off the loopback.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(Options options);
 
   virtual ~CoordinatorServer() = default;

@@ -26,8 +26,11 @@ absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest
   Member& member = members_[request.task()];
   const uint64_t incarnation = writer_->state().incarnation(request.task());
   const bool same = request.incarnation() != 0 && request.incarnation() == incarnation &&
-                    request.term() == writer_->state().snapshot().term();
+                    request.term() == writer_->state().incarnation_term(request.task());
   if (same && member.state == Member::State::kUp) {
+    member.pid = request.pid();
+    member.device = request.device();
+    member.threads = request.threads();
     member.last_seen = now;
     member.last_seen_ms = unix_ms;
     if (request.leaving()) {
@@ -42,7 +45,7 @@ absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest
   if (request.incarnation() != 0) {
     return Outcome::kMustRejoin;
   }
-  if (member.state == Member::State::kUp && member.pid != request.pid()) {
+  if (member.state == Member::State::kUp && member.pid != 0 && member.pid != request.pid()) {
     return absl::AlreadyExistsError(absl::StrFormat(
         "%s is running already as pid %d, last heard %.1f s ago; pid %d is refused", who,
         member.pid, absl::ToDoubleSeconds(now - member.last_seen), request.pid()));
@@ -52,6 +55,7 @@ absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest
   StateUpdate update;
   update.mutable_worker_joined()->set_worker(request.task());
   update.mutable_worker_joined()->set_incarnation(incarnation + 1);
+  update.mutable_worker_joined()->set_term(writer_->state().snapshot().term());
   writer_->Apply(update);
   member.pid = request.pid();
   member.device = request.device();
@@ -62,7 +66,7 @@ absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest
 }
 
 Member Membership::member(uint32_t worker) const {
-  Member member = members_[worker];
+  Member member = worker < members_.size() ? members_[worker] : Member();
   member.incarnation = writer_->state().incarnation(worker);
   return member;
 }
@@ -77,6 +81,11 @@ std::vector<uint32_t> Membership::Tick(absl::Duration now) {
     }
   }
   return lost;
+}
+
+void Membership::Expect(uint32_t worker, absl::Duration now) {
+  members_[worker].state = Member::State::kUp;
+  members_[worker].last_seen = now;
 }
 
 void Membership::Expel(uint32_t worker) {

@@ -1,7 +1,8 @@
 // Membership: which worker tasks are there, by heartbeat. A worker joins with
 // incarnation 0 and gets one that grows with each join of its task; after
 // `lost_after` of silence it is lost, and if it wakes up it must join again. So must
-// one whose incarnation is of another term, an earlier coordinator's.
+// one whose incarnation this coordinator's state does not know: an incarnation goes with
+// the term in which it was given.
 //
 // A pure state machine over the durable counters: `now` (since any origin) never
 // goes back. Not thread safe.
@@ -23,7 +24,7 @@ struct Member {
   enum class State { kNeverSeen, kUp, kLost, kLeft };
   State state = State::kNeverSeen;
   uint64_t incarnation = 0;
-  uint32_t pid = 0;
+  uint32_t pid = 0;  // 0: it has a session, and this life has not heard from it yet
   std::string device;
   uint32_t threads = 0;
   absl::Duration last_seen;
@@ -59,10 +60,14 @@ class Membership {
   std::vector<uint32_t> Tick(absl::Duration now);
   // Makes the worker join again: its session cannot go on.
   void Expel(uint32_t worker);
+  // It had a session when an earlier life of the coordinator ended: it counts as up from
+  // now on.
+  void Expect(uint32_t worker, absl::Duration now);
 
+  // One that the cluster file does not have, of an older one: never seen.
   Member member(uint32_t worker) const;
   uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
-  bool up(uint32_t worker) const { return members_[worker].state == Member::State::kUp; }
+  bool up(uint32_t worker) const { return member(worker).state == Member::State::kUp; }
 
  private:
   const Options options_;

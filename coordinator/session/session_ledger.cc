@@ -120,7 +120,7 @@ SessionLedger::Changes SessionLedger::TakeChanges() {
     }
     const DurableSession& session = *Find(worker);
     if (session.state() == DurableSession::CLOSING) {
-      changes.closed.push_back(worker);
+      changes.closed.push_back(session);
       writer_.Make([worker = worker](StateUpdate* update) {
         update->mutable_session_removed()->set_worker(worker);
       });

@@ -44,7 +44,7 @@ class SessionLedger {
   // What has happened since the last call.
   struct Changes {
     std::vector<uint32_t> opened;
-    std::vector<uint32_t> closed;
+    std::vector<DurableSession> closed;
     // Sessions that a shard refused to open; they are being closed.
     std::vector<std::pair<uint32_t, absl::Status>> refused;
   };

@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Property;
 using ::testing::SizeIs;
 using Kind = ShardCommand::Kind;
 
@@ -62,7 +63,7 @@ TEST_F(SessionLedgerTest, ClosedOnlyAfterEveryShardSaidSo) {
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_EQ(again[0].shard, 1u);
   ledger_.OnResult(again[0], {absl::OkStatus()}, kNow);
-  EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
+  EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(Property(&DurableSession::worker, 0u)));
   EXPECT_EQ(ledger_.Find(0), nullptr);
 }
 
@@ -73,7 +74,7 @@ TEST_F(SessionLedgerTest, AGoneShardNeedsNoClosing) {
   const auto commands = ledger_.Due(kNow);
   ASSERT_THAT(commands, SizeIs(1));
   ledger_.OnResult(commands[0], {absl::NotFoundError("no such session")}, kNow);
-  EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
+  EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(Property(&DurableSession::worker, 0u)));
 }
 
 TEST_F(SessionLedgerTest, AShardThatIsHeldBackIsToldLater) {
@@ -90,7 +91,7 @@ TEST_F(SessionLedgerTest, AShardThatIsHeldBackIsToldLater) {
   ASSERT_THAT(later, SizeIs(1));
   EXPECT_EQ(later[0].shard, 1u);
   ledger_.OnResult(later[0], {absl::OkStatus()}, kNow);
-  EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
+  EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(Property(&DurableSession::worker, 0u)));
 }
 
 TEST_F(SessionLedgerTest, LateAnswersToTheOpeningDoNotClose) {
@@ -116,7 +117,7 @@ TEST_F(SessionLedgerTest, RefusedSessionsAreClosed) {
     EXPECT_EQ(command.kind, Kind::kCloseSession);
     ledger_.OnResult(command, {absl::OkStatus()}, kNow);
   }
-  EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(0));
+  EXPECT_THAT(ledger_.TakeChanges().closed, ElementsAre(Property(&DurableSession::worker, 0u)));
 }
 
 // No worker may push before its session is open everywhere, so records of one that is

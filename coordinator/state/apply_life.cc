@@ -36,6 +36,17 @@ void End(const StageChanged& change, DurableJob* job) {
   job->set_ended_ns(change.at_ns());
 }
 
+void Forfeit(const JobForfeited& forfeited, DurableJob* job) {
+  if (job->stage() < JOB_ENDED) {
+    job->set_stage(JOB_ENDED);
+    job->set_end_state(FAILED);
+    job->set_reason(forfeited.reason());
+    job->set_ended_ns(forfeited.at_ns());
+  }
+  job->set_slices_lost(true);
+  job->clear_session();
+}
+
 // The slices go, and their files with them; numbers are never given twice.
 void ForgetGenerations(DurableJob* job) {
   if (job->has_checkpoint()) {
@@ -113,6 +124,9 @@ absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
   switch (update.change_case()) {
     case StateUpdate::kStageChanged:
       return ChangeStage(update.stage_changed(), job);
+    case StateUpdate::kJobForfeited:
+      Forfeit(update.job_forfeited(), job);
+      return absl::OkStatus();
     case StateUpdate::kReasonChanged:
       if (job->stage() != JOB_ENDING) {
         return absl::FailedPreconditionError("only an ending job may end otherwise");
@@ -129,6 +143,7 @@ absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
         return absl::FailedPreconditionError("there is no such shard");
       }
       job->set_shard_epoch(shard, update.shard_created().epoch());
+      job->set_restores(job->restores() + (update.shard_created().restored() ? 1 : 0));
       return absl::OkStatus();
     }
     case StateUpdate::kSlicesLost:

@@ -47,13 +47,39 @@ absl::Status ChangePhase(const PhaseChanged& change, ProcedureState* procedure) 
   return absl::OkStatus();
 }
 
+absl::Status TellReplica(const DurableReplica& told, ProcedureState* procedure) {
+  if (FindWorker(procedure->replica(), told.worker()) == nullptr) {
+    return absl::FailedPreconditionError("the worker is no replica");
+  }
+  DurableReplica* const replica = TakeWorker(procedure->mutable_replica(), told.worker());
+  *replica->mutable_last_reply() = told.last_reply();
+  replica->mutable_held()->MergeFrom(told.last_reply().train().block());
+  return absl::OkStatus();
+}
+
+// `worker`, if it is a replica, holds the block no more.
+void TakeBack(const BlockId& block, uint32_t worker, ProcedureState* procedure) {
+  if (FindWorker(procedure->replica(), worker) == nullptr) {
+    return;
+  }
+  auto* const held = TakeWorker(procedure->mutable_replica(), worker)->mutable_held();
+  const auto same = [&block](const BlockId& each) {
+    return each.epoch() == block.epoch() && each.block() == block.block();
+  };
+  if (const auto found = std::ranges::find_if(*held, same); found != held->end()) {
+    held->erase(found);
+  }
+}
+
 absl::Status ApplyToProcedure(const StateUpdate& update, ProcedureState* procedure) {
   switch (update.change_case()) {
     case StateUpdate::kPhaseChanged:
       return ChangePhase(update.phase_changed(), procedure);
     case StateUpdate::kReplicaAdded: {
       const uint32_t worker = update.replica_added().worker();
-      TakeWorker(procedure->mutable_replica(), worker)->clear_last_reply();
+      DurableReplica* const replica = TakeWorker(procedure->mutable_replica(), worker);
+      replica->clear_last_reply();
+      replica->clear_held();
       return absl::OkStatus();
     }
     case StateUpdate::kReplicaRemoved:
@@ -61,12 +87,7 @@ absl::Status ApplyToProcedure(const StateUpdate& update, ProcedureState* procedu
                  ? absl::OkStatus()
                  : absl::FailedPreconditionError("the worker is no replica");
     case StateUpdate::kReplicaTold:
-      if (FindWorker(procedure->replica(), update.replica_told().worker()) == nullptr) {
-        return absl::FailedPreconditionError("the worker is no replica");
-      }
-      *TakeWorker(procedure->mutable_replica(), update.replica_told().worker()) =
-          update.replica_told();
-      return absl::OkStatus();
+      return TellReplica(update.replica_told(), procedure);
     case StateUpdate::kTestSchedule:
       *procedure->mutable_test()->mutable_schedule() = update.test_schedule();
       return absl::OkStatus();
@@ -138,6 +159,7 @@ absl::Status FinishBlock(const BlockDone& done, DownpourState* downpour) {
     downpour->mutable_epoch()->DeleteSubrange(0, 1);
     downpour->set_epochs_done(downpour->epochs_done() + 1);
   }
+  TakeBack(done.block(), done.worker(), downpour->mutable_procedure());
   downpour->set_blocks_done(downpour->blocks_done() + 1);
   downpour->set_examples_done(downpour->examples_done() + done.examples());
   WorkerBlocks* const by = TakeWorker(downpour->mutable_done_by(), done.worker());

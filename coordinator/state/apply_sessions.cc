@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "coordinator/state/add_figures.h"
 #include "coordinator/state/apply.h"
 #include "coordinator/state/sorted_list.h"
 
@@ -42,6 +43,11 @@ absl::Status ApplyToSessions(const StateUpdate& update, DurableJob* job) {
       return RemoveWorker(job->mutable_session(), update.session_removed().worker())
                  ? absl::OkStatus()
                  : absl::FailedPreconditionError("the worker has no session");
+    case StateUpdate::kSessionCounted:
+      AddFigures(
+          update.session_counted().stats(),
+          TakeWorker(job->mutable_closed(), update.session_counted().worker())->mutable_stats());
+      return absl::OkStatus();
     case StateUpdate::kReplicaFailed: {
       ReplicaFailures* const failures =
           TakeWorker(job->mutable_failures(), update.replica_failed().worker());

@@ -50,6 +50,15 @@ absl::Status CoordinatorState::Apply(const StateUpdate& update) {
     snapshot_.set_term(update.term_taken().term());
     return absl::OkStatus();
   }
+  if (update.has_shard_seen()) {
+    const ShardSeen& seen = update.shard_seen();
+    auto* const list = snapshot_.mutable_shard();
+    const auto place = std::ranges::lower_bound(*list, seen.shard(), {}, &ShardSeen::shard);
+    const bool known = place != list->end() && place->shard() == seen.shard();
+    const auto index = static_cast<int>(place - list->begin());
+    *(known ? list->Mutable(index) : InsertAt(list, index)) = seen;
+    return absl::OkStatus();
+  }
   auto* const jobs = snapshot_.mutable_job();
   const auto found = std::ranges::find(*jobs, update.job(), &DurableJob::id);
   DurableJob* const job = found == jobs->end() ? nullptr : &*found;
@@ -85,9 +94,11 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::CHANGE_NOT_SET:
     case StateUpdate::kWorkerJoined:
     case StateUpdate::kTermTaken:
+    case StateUpdate::kShardSeen:
     case StateUpdate::kJobSubmitted:
     case StateUpdate::kJobRemoved:
       return absl::FailedPreconditionError("an update of nothing");
+    case StateUpdate::kJobForfeited:
     case StateUpdate::kStageChanged:
     case StateUpdate::kReasonChanged:
     case StateUpdate::kClientStarted:
@@ -98,6 +109,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
       return internal::ApplyToLife(update, job);
     case StateUpdate::kSessionChanged:
     case StateUpdate::kSessionRemoved:
+    case StateUpdate::kSessionCounted:
     case StateUpdate::kReplicaFailed:
     case StateUpdate::kWorkerExcluded:
     case StateUpdate::kTrainFingerprint:
@@ -125,6 +137,37 @@ const DurableJob* CoordinatorState::FindClient(const std::string& client_id) con
 uint64_t CoordinatorState::incarnation(uint32_t worker) const {
   const WorkerIncarnation* const found = FindWorker(snapshot_.worker(), worker);
   return found == nullptr ? 0 : found->incarnation();
+}
+
+uint64_t CoordinatorState::incarnation_term(uint32_t worker) const {
+  const WorkerIncarnation* const found = FindWorker(snapshot_.worker(), worker);
+  return found == nullptr ? 0 : found->term();
+}
+
+const ShardSeen* CoordinatorState::FindShard(uint32_t shard) const {
+  const auto found = std::ranges::find(snapshot_.shard(), shard, &ShardSeen::shard);
+  return found == snapshot_.shard().end() ? nullptr : &*found;
+}
+
+bool MayLag(const StateUpdate& update) {
+  switch (update.change_case()) {
+    case StateUpdate::kEventAdded:
+    case StateUpdate::kStepsCounted:
+    case StateUpdate::kBlocksReleased:
+    case StateUpdate::kCheckpointHeld:
+    case StateUpdate::kBackendSeen:
+    case StateUpdate::kBatchFigures:
+    case StateUpdate::kIteration:
+      return true;
+    case StateUpdate::kReplicaTold: {
+      // Blocks are the replica's from now on, and one that finishes asks no more. What
+      // an evaluation is given out to stands in the test schedule.
+      const NextWorkReply& told = update.replica_told().last_reply();
+      return !told.has_train() && !told.has_finish();
+    }
+    default:
+      return false;
+  }
 }
 
 std::string CoordinatorState::Serialize() const {

@@ -4,15 +4,16 @@
 // Here: jobs with their plans, stages, reasons and events; sessions, and what each
 // replica was told last; incarnation counters; the data that is done; test-set
 // results; iterations; generations of checkpoints; pushes that are lost; failures, exclusions and
-// fingerprints. Not here, since it is found out anew: members and shards (heartbeats, polls),
-// leases, prefetch, contributions of an evaluation, statistics and rates, commands
-// under way.
+// fingerprints; the blocks that replicas hold; the figures of sessions that are closed. Not
+// here, since it is found out anew: members and shards (heartbeats, polls), contributions
+// of an evaluation, statistics of open sessions, rates, commands under way.
 //
 // A pure class: no time, randomness, files or threads. Not thread safe.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "proto/coordinator_state.pb.h"
@@ -27,6 +28,10 @@ inline constexpr int kMaxIterations = 1000;
 
 class CoordinatorState {
  public:
+  CoordinatorState() = default;
+  // As Serialize has told it.
+  explicit CoordinatorState(CoordinatorSnapshot snapshot) : snapshot_(std::move(snapshot)) {}
+
   // An update that does not fit the state (an unknown job, a stage that cannot
   // follow, a worker that is not there) changes nothing: FailedPrecondition names
   // the job and the update.
@@ -43,6 +48,10 @@ class CoordinatorState {
   const DurableJob* FindClient(const std::string& client_id) const;
   // 0: it has never joined.
   uint64_t incarnation(uint32_t worker) const;
+  // In which it was given that; 0: likewise.
+  uint64_t incarnation_term(uint32_t worker) const;
+  // What the shard said last; null: it has never answered.
+  const ShardSeen* FindShard(uint32_t shard) const;
 
   // The same bytes for equal states.
   std::string Serialize() const;
@@ -52,6 +61,10 @@ class CoordinatorState {
 
   CoordinatorSnapshot snapshot_;
 };
+
+// Nothing that leaves the coordinator rests on this update: what follows from it may be
+// told before it is on the disk. Figures, events, and answers that promise nothing.
+bool MayLag(const StateUpdate& update);
 
 // Whether a job may go from one stage to the other.
 bool MayFollow(JobStage from, JobStage to);

@@ -20,8 +20,10 @@ class StateWriter {
  public:
   using Observer = std::function<void(const StateUpdate&)>;
 
-  // `observer`, if any, gets each update after it was applied, in order.
-  explicit StateWriter(Observer observer = nullptr) : observer_(std::move(observer)) {}
+  // `observer`, if any, gets each update after it was applied, in order. `state`: that of
+  // an earlier life.
+  explicit StateWriter(Observer observer = nullptr, CoordinatorState state = CoordinatorState())
+      : observer_(std::move(observer)), state_(std::move(state)) {}
   StateWriter(const StateWriter&) = delete;
   StateWriter& operator=(const StateWriter&) = delete;
 

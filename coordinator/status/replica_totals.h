@@ -21,9 +21,11 @@ class ReplicaTotals {
   // each other) are ignored.
   void Record(uint32_t worker, uint64_t incarnation, const ReplicaStats& stats);
 
-  // Sums over all sessions; loss and accuracy are not summed.
+  // Sums over all sessions, as AddFigures makes them.
   ReplicaStats Sum() const;
   ReplicaStats SumOf(uint32_t worker) const;
+  // Of one session; all zero where it has reported nothing.
+  ReplicaStats Of(uint32_t worker, uint64_t incarnation) const;
   uint64_t steps() const { return steps_; }
   uint64_t examples() const { return examples_; }
   std::set<uint32_t> workers() const;

@@ -7,6 +7,13 @@
 
 namespace monsoon {
 
+void ShardMonitor::Expect(uint32_t shard, const ShardStatusReply& known, absl::Duration now) {
+  ShardView& view = shards_[shard];
+  view.state = ShardView::State::kSuspect;
+  view.status = known;
+  view.last_seen = now;
+}
+
 std::optional<ShardChange> ShardMonitor::OnPoll(uint32_t shard, uint64_t round,
                                                 const absl::StatusOr<ShardStatusReply>& reply,
                                                 absl::Duration now, int64_t unix_ms) {

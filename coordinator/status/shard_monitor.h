@@ -46,6 +46,9 @@ class ShardMonitor {
   ShardMonitor(uint32_t shards, absl::Duration suspect_after, absl::Duration lost_after)
       : suspect_after_(suspect_after), lost_after_(lost_after), shards_(shards) {}
 
+  // What an earlier life of the coordinator knew of the shard: it is suspect until it
+  // answers, and has restarted if it does so with another epoch.
+  void Expect(uint32_t shard, const ShardStatusReply& known, absl::Duration now);
   // The answer of `shard` in poll round `round`; rounds count from 1.
   std::optional<ShardChange> OnPoll(uint32_t shard, uint64_t round,
                                     const absl::StatusOr<ShardStatusReply>& reply,

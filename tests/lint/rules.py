@@ -25,6 +25,7 @@ HEADER_USERS = [
         ["worker/backend/cuda/*"],
     ),
     ("spdlog stays behind common/base/logging.h", r"spdlog/", ["common/base/logging.cc"]),
+    ("SQLite stays in the coordinator's journal", r"sqlite3", ["coordinator/journal/sqlite_journal.cc"]),
     ("XXH3 stays behind common/base/xxh3.h", r"xxhash", ["common/base/xxh3.cc"]),
     (
         "the JSON parser stays in one source: it costs 20 s to compile",
@@ -66,7 +67,7 @@ ROOMS = {
     "ps_server": ["vector", "shard", "checkpoint client", "server", "testing", "."],
     "coordinator": [
         "client lbfgs state",
-        "session job",
+        "journal session job",
         "status",
         "downpour sandblaster",
         "core",
@@ -92,6 +93,7 @@ ROOMS = {
 LIBRARY_USERS = {
     "@onednn": ["worker/backend/cpu/*"],
     "@spdlog": ["common/base/*"],
+    "@sqlite3": ["coordinator/journal/*"],
     "@benchmark": ["*"],
 }
 

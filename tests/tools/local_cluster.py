@@ -88,6 +88,11 @@ class LocalCluster:
                 self._up.kill()
                 self._up.wait()
 
+    def interrupt(self):
+        """Ctrl-C; returns when all has ended."""
+        self._up.send_signal(signal.SIGINT)
+        self._up.wait(timeout=40)
+
     def __exit__(self, *unused):
         self.stop()
         self._directory.cleanup()

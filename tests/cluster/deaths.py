@@ -1,14 +1,17 @@
 #!/usr/bin/python3
-"""Kills and stops parameter servers under a job, with the real programs as a user calls
-them: `coordinator up` starts them again, and nothing is lost or counted twice.
+"""Kills and stops parameter servers and the coordinator under a job, and stops the whole
+cluster and starts it again, with the real programs as a user calls them: `coordinator up`
+starts what has died, and nothing is lost or counted twice.
 
-    shard_deaths.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--kills=N] [--stops=N]
+    deaths.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--kills=N] [--stops=N]
+              [--coordinator_kills=N] [--new_starts=N]
 
 Every stripe must have applied exactly as many pushes as the workers made. Last line:
 `deaths: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import signal
@@ -48,8 +51,13 @@ SHARDS = 2
 def await_progress(cluster, job, what, reached):
     """The description once `reached(description)`; all shards answer then."""
     deadline = time.monotonic() + PATIENCE_S
+    described = None
     while time.monotonic() < deadline:
-        described = cluster.describe(job)
+        answer = cluster.command("describe", job, "--json", check=False)
+        if answer.returncode == 3:  # the coordinator is being started
+            time.sleep(0.02)
+            continue
+        described = json.loads(answer.stdout)
         if described["state"] not in ("PENDING", "WARMSTART", "RUNNING"):
             break
         if len(described["shards"]) == SHARDS and reached(described):
@@ -73,6 +81,26 @@ def stop(cluster, described, shard):
     os.kill(pid, signal.SIGCONT)
 
 
+def kill_coordinator(cluster, described, number):
+    os.kill(int((cluster.state_dir / "coordinator" / "lock").read_text()), signal.SIGKILL)
+
+
+def start_anew(cluster, described, number):
+    """Ctrl-C, and `up` again."""
+    cluster.interrupt()
+    cluster.start()
+
+
+def plan(arguments):
+    """The faults, of each kind in turn."""
+    left = [[kill] * arguments.kills, [kill_coordinator] * arguments.coordinator_kills,
+            [stop] * arguments.stops, [start_anew] * arguments.new_starts]
+    faults = []
+    while any(left):
+        faults += [kind.pop() for kind in left if kind]
+    return faults
+
+
 def run(checks, arguments):
     environment = {"MONSOON_TRANSPORT": arguments.transport}
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
@@ -81,10 +109,11 @@ def run(checks, arguments):
                                        extra_flags=["--restart_backoff=0.1"]) as cluster:
         job_file = pathlib.Path(folder) / "tiny.textproto"
         job_file.write_text(JOB)
-        faults = [kill] * arguments.kills + [stop] * arguments.stops
+        faults = plan(arguments)
         job = cluster.submit(job_file, {"stop.steps": STEPS_EACH * (len(faults) + 1)})
         watch = cluster.start_command("watch", job)
-        recoveries = []
+        recoveries = {}
+        kills = 0
         described = None
         for number, fault in enumerate(faults):
             # It goes on by itself, and has checkpoints of this life.
@@ -95,27 +124,31 @@ def run(checks, arguments):
                 now["durability"]["generation"] > since["durability"]["generation"])
             before = time.monotonic()
             fault(cluster, described, number % SHARDS)
-            restores = min(number + 1, arguments.kills)
+            kills += {kill: 1, start_anew: SHARDS}.get(fault, 0)
             described = await_progress(
-                cluster, job, f"restore {restores}", lambda now, restores=restores:
-                now["durability"].get("restores", 0) >= restores)
-            recoveries.append(time.monotonic() - before)
+                cluster, job, f"restore {kills}", lambda now, kills=kills:
+                now["durability"].get("restores", 0) >= kills)
+            recoveries.setdefault(fault.__name__, []).append(time.monotonic() - before)
         watch.wait(timeout=10 * PATIENCE_S)
         checks.check("watch sees it all and ends with the job's code", watch.returncode == 0,
                      watch.returncode)
         described = cluster.describe(job)
-        check_description(checks, described, arguments)
-        seconds = sorted(recoveries[:arguments.kills]) or [0.0]
-        print(f"{len(faults)} faults, {described['counts']['pushes']} pushes; until a restore "
-              f"{seconds[len(seconds) // 2]:.2f} s (median), {seconds[-1]:.2f} s (longest)")
+        check_description(checks, described, kills, arguments)
+        print(f"{len(faults)} faults, {described['counts']['pushes']} pushes; until all was back:")
+        for name, seconds in recoveries.items():
+            seconds.sort()
+            print(f"  {name}: {seconds[len(seconds) // 2]:.2f} s (median), "
+                  f"{seconds[-1]:.2f} s (longest)")
 
 
-def check_description(checks, described, arguments):
+def check_description(checks, described, kills, arguments):
     check = checks.check
     kinds = [event["kind"] for event in described["events"]]
     check("promise", described["durability"]["promise"] == "exactly_once", described["durability"])
     check("nothing is lost", not described["durability"].get("lost"), described["durability"])
-    check("each restore is told", kinds.count("shard_restored") == arguments.kills, kinds)
+    check("each restore is told", kinds.count("shard_restored") == kills, kinds)
+    check("each new life of the coordinator is told", kinds.count("coordinator_restarted") ==
+          arguments.coordinator_kills + arguments.new_starts, kinds)
     check("no worker was lost for it", "worker_lost" not in kinds and
           "session_refused" not in kinds, kinds)
     check("what was lost is sent again", described["durability"]["replayed"] > 0 or
@@ -131,8 +164,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", default=str(local_cluster.BIN))
     parser.add_argument("--transport", default="auto")
-    parser.add_argument("--kills", type=int, default=6)
-    parser.add_argument("--stops", type=int, default=2)
+    parser.add_argument("--kills", type=int, default=4)
+    parser.add_argument("--stops", type=int, default=1)
+    parser.add_argument("--coordinator_kills", type=int, default=3)
+    parser.add_argument("--new_starts", type=int, default=1)
     arguments = parser.parse_args()
     checks = Checks("deaths")
     run(checks, arguments)

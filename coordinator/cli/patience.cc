@@ -1,0 +1,42 @@
+#include "coordinator/cli/patience.h"
+
+#include "absl/strings/str_format.h"
+
+namespace monsoon {
+namespace {
+
+// An answer that is late by so much is worth a word.
+constexpr absl::Duration kUntold = absl::Seconds(1);
+
+// A coordinator that ends cancels the calls it has; one that cannot write its state says
+// that it is unavailable.
+bool IsAway(const absl::Status& status) {
+  return absl::IsCancelled(status) || absl::IsUnavailable(status) ||
+         absl::IsDeadlineExceeded(status);
+}
+
+}  // namespace
+
+void Patience::Answered() {
+  answered_ = true;
+  last_answer_ = call_.env().clock->Now();
+  if (told_) {
+    call_.Note("it answers again");
+    told_ = false;
+  }
+}
+
+bool Patience::GoesOn(const absl::Status& status) {
+  const absl::Duration silent = call_.env().clock->Now() - last_answer_;
+  if (!answered_ || !IsAway(status) || silent >= kLongest) {
+    return false;
+  }
+  if (!told_ && silent >= kUntold) {
+    call_.Note(absl::StrFormat("%s; asking again for %.0f s", status.message(),
+                               absl::ToDoubleSeconds(kLongest - silent)));
+    told_ = true;
+  }
+  return true;
+}
+
+}  // namespace monsoon

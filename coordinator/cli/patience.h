@@ -1,0 +1,33 @@
+// Patience: how long a command goes on asking a coordinator that is away for a moment, as
+// when it dies and is started again. Calls that are repeated are safe to repeat.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/cli/command.h"
+
+namespace monsoon {
+
+class Patience {
+ public:
+  // One that answers nothing for so long is not coming back.
+  static constexpr absl::Duration kLongest = absl::Seconds(60);
+  // Between two tries.
+  static constexpr absl::Duration kPause = absl::Milliseconds(250);
+
+  // `call` outlives this.
+  explicit Patience(const Invocation& call) : call_(call), last_answer_(call.env().clock->Now()) {}
+
+  void Answered();
+  // Whether to ask again after `status`: the coordinator has answered before, and only
+  // seems to be away. Says so once.
+  bool GoesOn(const absl::Status& status);
+
+ private:
+  const Invocation& call_;
+  absl::Duration last_answer_;
+  bool answered_ = false;
+  bool told_ = false;
+};
+
+}  // namespace monsoon
