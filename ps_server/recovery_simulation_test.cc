@@ -9,7 +9,7 @@
 // in it may still arrive at the shard later. Gradients are integers, each sender has
 // coordinates of its own, and the rate is 1, so any order of application gives the same
 // bits and a parameter counts the pushes that it has got. Not here yet: senders that
-// die, the coordinator, messages of other kinds.
+// die, messages of other kinds. The coordinator has a simulation of its own.
 
 #include <cstdint>
 #include <cstdio>
@@ -20,10 +20,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
+#include "common/testing/seeds.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "ps_server/client/replay_window.h"
@@ -36,8 +34,7 @@ constexpr int kEvents = 500;
 constexpr int kCalmEvents = 20000;
 constexpr uint64_t kWindowPushes = 12;
 
-uint64_t first_seed = 0;
-uint64_t end_seed = 300;
+testing::Seeds seeds{.first = 0, .end = 300};
 
 // -1 at the worker's own coordinates.
 std::shared_ptr<const std::string> GradientOf(uint32_t worker) {
@@ -277,7 +274,7 @@ class Simulation {
 
 TEST(RecoverySimulation, EveryAcknowledgedPushCountsOnce) {
   uint64_t pushes = 0, crashes = 0, replayed = 0;
-  for (uint64_t seed = first_seed; seed < end_seed; ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
     SCOPED_TRACE(absl::StrCat("--seeds=", seed, "..", seed));
     Simulation simulation(seed);
     simulation.Run();
@@ -289,36 +286,16 @@ TEST(RecoverySimulation, EveryAcknowledgedPushCountsOnce) {
     }
   }
   std::printf("%llu seeds: %llu pushes, %llu crashes, %llu records sent again\n",
-              static_cast<unsigned long long>(end_seed - first_seed),
+              static_cast<unsigned long long>(seeds.end - seeds.first),
               static_cast<unsigned long long>(pushes), static_cast<unsigned long long>(crashes),
               static_cast<unsigned long long>(replayed));
   EXPECT_GT(crashes, 0u);
   EXPECT_GT(replayed, 0u);
 }
 
-// "a..b", both included.
-bool ParseSeeds(absl::string_view text) {
-  const std::vector<std::string> ends = absl::StrSplit(text, "..");
-  uint64_t last = 0;
-  if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &first_seed) ||
-      !absl::SimpleAtoi(ends[1], &last) || last < first_seed) {
-    return false;
-  }
-  end_seed = last + 1;
-  return true;
-}
-
 }  // namespace
 }  // namespace monsoon
 
 int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view argument = argv[i];
-    if (!absl::ConsumePrefix(&argument, "--seeds=") || !monsoon::ParseSeeds(argument)) {
-      std::fprintf(stderr, "recovery_simulation_test: --seeds=FIRST..LAST, not %s\n", argv[i]);
-      return 2;
-    }
-  }
-  return RUN_ALL_TESTS();
+  return monsoon::testing::RunWithSeeds(argc, argv, &monsoon::seeds);
 }

@@ -77,7 +77,8 @@ Coordinator::Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<Sha
                          const Clock* clock, OpenedJournal opened)
     : cluster_(cluster),
       clock_(clock),
-      time_offset_(std::max(opened.at - clock->Now(), absl::ZeroDuration())),
+      time_offset_(opened.at > absl::ZeroDuration() ? opened.at - clock->Now()
+                                                    : absl::ZeroDuration()),
       committer_(std::move(opened.journal), clock),
       core_(
           cluster, static_cast<uint32_t>(getpid()), Time(),

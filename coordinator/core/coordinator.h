@@ -96,7 +96,8 @@ class Coordinator {
 
   const Cluster cluster_;
   const Clock* const clock_;
-  // The core's time goes on where the last life's ended.
+  // The core's time goes on where the last life's ended: what passed between is nobody's
+  // training time.
   const absl::Duration time_offset_;
   Committer committer_;
 

@@ -193,7 +193,7 @@ class CoordinatorCore {
   // "waits for WHAT: why".
   std::string CheckpointReason(const JobRecord& job, const std::string& what,
                                absl::Duration now) const;
-  void DescribeDurability(const JobRecord& job, absl::Duration now,
+  void DescribeDurability(const JobRecord& job, Moment moment,
                           JobDescription::Durability* durability) const;
 
   // core_reasons.cc

@@ -3,15 +3,20 @@
 // die and come back, the coordinator dies and loses what it had told nobody, time passes in
 // uneven steps. Whatever happens, a job that keeps one worker
 // ends, every block was done, and no block is ever with two open sessions.
+//
+//   coordinator_simulation_test --seeds=1000..1999     (default: the first 400)
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/testing/seeds.h"
 #include "coordinator/core/core_harness.h"
 
 namespace monsoon {
@@ -22,6 +27,8 @@ using ::monsoon::testing::FakeShard;
 
 constexpr uint32_t kWorkers = 4;
 constexpr uint32_t kShards = 2;
+
+testing::Seeds seeds{.first = 1, .end = 401};
 
 struct SimulatedWorker {
   bool alive = true;    // a process that is running
@@ -386,8 +393,9 @@ class Simulation {
 TEST(CoordinatorSimulationTest, EveryScheduleEnds) {
   uint64_t restores = 0;
   uint64_t coordinator_deaths = 0;
-  for (uint32_t seed = 1; seed <= 400; ++seed) {
-    Simulation simulation(seed);
+  for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
+    SCOPED_TRACE(absl::StrCat("--seeds=", seed, "..", seed));
+    Simulation simulation(static_cast<uint32_t>(seed));
     simulation.Run();
     if (HasFailure()) {
       return;
@@ -395,9 +403,17 @@ TEST(CoordinatorSimulationTest, EveryScheduleEnds) {
     restores += simulation.restores();
     coordinator_deaths += simulation.coordinator_deaths();
   }
-  EXPECT_GT(restores, 200u);
-  EXPECT_GT(coordinator_deaths, 400u);
+  const uint64_t count = seeds.end - seeds.first;
+  std::printf("%llu seeds: %llu restores, %llu deaths of the coordinator\n",
+              static_cast<unsigned long long>(count), static_cast<unsigned long long>(restores),
+              static_cast<unsigned long long>(coordinator_deaths));
+  EXPECT_GT(restores, count / 100);
+  EXPECT_GT(coordinator_deaths, count / 100);
 }
 
 }  // namespace
 }  // namespace monsoon
+
+int main(int argc, char** argv) {
+  return monsoon::testing::RunWithSeeds(argc, argv, &monsoon::seeds);
+}

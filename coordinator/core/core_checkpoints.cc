@@ -293,7 +293,7 @@ std::string CoordinatorCore::CheckpointReason(const JobRecord& job, const std::s
       error.empty() ? "" : absl::StrCat(": ", error, "; free the disk, or cancel ", "the job"));
 }
 
-void CoordinatorCore::DescribeDurability(const JobRecord& job, absl::Duration now,
+void CoordinatorCore::DescribeDurability(const JobRecord& job, Moment moment,
                                          JobDescription::Durability* durability) const {
   const CheckpointState& state = job.checkpoints.state();
   const bool pushed_to = job.plan.job.has_downpour() && job.sandblaster() == nullptr;
@@ -301,7 +301,8 @@ void CoordinatorCore::DescribeDurability(const JobRecord& job, absl::Duration no
   *durability->mutable_lost() = job.state().lost();
   durability->set_generation(state.held());
   if (state.held() > 0) {
-    durability->set_age_s(absl::ToDoubleSeconds(now - FromNanos(state.held_ordered_ns())));
+    // People's time: it passes while no coordinator is there, too.
+    durability->set_age_s(static_cast<double>(moment.unix_ms - state.held_ordered_ms()) / 1000);
   }
   durability->set_ordered(state.ordered());
   durability->set_error(job.checkpoints.error());

@@ -92,7 +92,7 @@ absl::StatusOr<JobDescription> CoordinatorCore::Describe(const std::string& name
                                                          Moment moment) const {
   ASSIGN_OR_RETURN(const JobRecord* const job, jobs_.Find(name));
   JobDescription description = DescribeJob(*job, Summarize(*job, moment), membership_, moment.now);
-  DescribeDurability(*job, moment.now, description.mutable_durability());
+  DescribeDurability(*job, moment, description.mutable_durability());
   return description;
 }
 

@@ -55,6 +55,28 @@ class CoordinatorServerTest : public ::testing::Test {
   const uint64_t unique_ = (uint64_t{std::random_device()()} << 32) | std::random_device()();
 };
 
+TEST_F(CoordinatorServerTest, ANewLifeHasTheJobsOfTheOneBefore) {
+  CoordinatorServer::Options options = Options();
+  options.state_dir = ::testing::TempDir() + absl::StrCat("/state-", unique_);
+  const auto client = JobClient::Create(Name("coordinator"), absl::Seconds(10));
+  SubmitRequest request = SmallJob();
+  request.set_client_id("drawn");
+  {
+    ASSERT_OK_AND_ASSIGN(const auto server, CoordinatorServer::Start(options));
+    ASSERT_OK(client->Submit(request));
+    // Nobody else may use the folder.
+    EXPECT_THAT(CoordinatorServer::Start(options).status(),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         AllOf(HasSubstr("/coordinator/lock"), HasSubstr("process"))));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto server, CoordinatorServer::Start(options));
+  ASSERT_OK_AND_ASSIGN(const SubmitReply again, client->Submit(request));
+  EXPECT_EQ(again.job(), "small-1");
+  ASSERT_OK_AND_ASSIGN(const ListReply list, client->List());
+  ASSERT_EQ(list.job_size(), 1);
+  EXPECT_EQ(list.job(0).state(), PENDING);
+}
+
 TEST_F(CoordinatorServerTest, ServesJobsAndReplicas) {
   ASSERT_OK_AND_ASSIGN(const auto server, CoordinatorServer::Start(Options()));
   EXPECT_EQ(server->address(), Name("coordinator"));

@@ -28,6 +28,7 @@ absl::Status Hold(const CheckpointHeld& held, CheckpointState* state) {
   state->set_held(held.generation());
   state->set_held_ordered_ns(state->ordered_ns());
   state->set_held_ns(held.at_ns());
+  state->set_held_ordered_ms(state->context().ordered_ms());
   return absl::OkStatus();
 }
 
