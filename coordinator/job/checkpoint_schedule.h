@@ -79,7 +79,6 @@ class CheckpointSchedule {
   uint64_t Request(bool over, const std::string& reason = "asked for", uint64_t generations = 1);
   // Whether `worker` waits, as its newest heartbeat says, for its pushes to become durable.
   void NoteWaiting(uint32_t worker, bool waits, absl::Duration now);
-  size_t waiting() const { return waiting_.size(); }
 
   // The shards to send the order to now; each will be answered by OnResult. `ended`: the
   // job has ended, and only what was asked for is ordered again.

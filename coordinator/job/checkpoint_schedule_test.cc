@@ -344,7 +344,6 @@ TEST_F(CheckpointScheduleTest, AWorkerThatWaitsIsServedByALaterOrder) {
   ShowAll(0, 5, 1);
   Order(1);
   schedule().NoteWaiting(3, true, At(2));
-  EXPECT_EQ(schedule().waiting(), 1u);
   EXPECT_EQ(Wanted(2), std::nullopt) << "one is under way";
   ShowAll(1, 5, 3);
   // It took 2 s, so others train on for 6 s.

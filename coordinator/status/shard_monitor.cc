@@ -1,6 +1,7 @@
 #include "coordinator/status/shard_monitor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
@@ -10,6 +11,7 @@ namespace monsoon {
 void ShardMonitor::Expect(uint32_t shard, const ShardStatusReply& known, absl::Duration now) {
   ShardView& view = shards_[shard];
   view.state = ShardView::State::kSuspect;
+  view.expected = true;
   view.status = known;
   view.last_seen = now;
 }
@@ -38,8 +40,11 @@ std::optional<ShardChange> ShardMonitor::OnPoll(uint32_t shard, uint64_t round,
   view.last_seen_ms = unix_ms;
   view.round = round;
   view.last_error = absl::OkStatus();
+  const bool expected = std::exchange(view.expected, false);
   if (restarted) {
     change.kind = ShardChange::Kind::kRestarted;
+  } else if (expected) {
+    change.kind = ShardChange::Kind::kJoined;
   } else if (before == ShardView::State::kSuspect || before == ShardView::State::kLost) {
     change.kind = ShardChange::Kind::kBack;
   } else if (before == ShardView::State::kUp) {

@@ -28,6 +28,7 @@ struct ShardView {
   absl::Duration last_seen;
   int64_t last_seen_ms = 0;  // Unix time, for people
   uint64_t round = 0;        // the poll round of the last answer
+  bool expected = false;     // it has not answered since Expect
   // Why the last poll failed; OK when it did not.
   absl::Status last_error;
 };

@@ -20,6 +20,22 @@ ShardStatusReply Alive(uint32_t task, uint32_t pid, uint64_t epoch) {
   return reply;
 }
 
+TEST(ShardMonitorTest, AShardOfTheLastLifeIsSuspectUntilItAnswers) {
+  for (const uint64_t epoch : {9u, 10u}) {
+    ShardMonitor monitor(1, absl::Seconds(3), absl::Seconds(30));
+    monitor.Expect(0, Alive(0, 50, 9), absl::Seconds(1));
+    EXPECT_FALSE(monitor.all_up());
+    EXPECT_THAT(monitor.Tick(absl::Seconds(30.9)), IsEmpty());
+    const auto change = monitor.OnPoll(0, 1, Alive(0, 51, epoch), absl::Seconds(31), 0);
+    EXPECT_EQ(change->kind, epoch == 9 ? Kind::kJoined : Kind::kRestarted);
+    EXPECT_EQ(change->old_pid, 50u);
+    EXPECT_TRUE(monitor.all_up());
+  }
+  ShardMonitor monitor(1, absl::Seconds(3), absl::Seconds(30));
+  monitor.Expect(0, Alive(0, 50, 9), absl::Seconds(1));
+  EXPECT_EQ(monitor.Tick(absl::Seconds(31.1)).at(0).kind, Kind::kLost);
+}
+
 TEST(ShardMonitorTest, JoinLoseBackRestart) {
   ShardMonitor monitor(1, absl::Seconds(3), absl::Seconds(30));
   EXPECT_FALSE(monitor.all_up());

@@ -23,20 +23,6 @@ constexpr uint64_t kAskAtShare = 4;
 // What is sent again before the answers are waited for.
 constexpr uint64_t kReplayBytes = 4 << 20;
 
-bool SaysNothingOfThePush(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kInternal:  // gRPC's word for a reset stream
-    case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kAborted:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 PushKeeper::PushKeeper(const ParameterClientOptions* options, const ExchangeContext& context,
@@ -122,7 +108,7 @@ bool PushKeeper::LeaveOut(uint32_t shard, const absl::Status& why) {
   const bool silent = absl::IsDeadlineExceeded(why);
   if (heard_[shard].refused_for_good ||
       !(silent || IsSessionLost(why) ||
-        (SaysNothingOfThePush(why) && now() - exchange_began_ >= kCut))) {
+        (SaysNothingOfTheRequest(why) && now() - exchange_began_ >= kCut))) {
     return false;
   }
   heard_[shard].left_out = true;
@@ -132,7 +118,7 @@ bool PushKeeper::LeaveOut(uint32_t shard, const absl::Status& why) {
   return true;
 }
 
-absl::Status PushKeeper::Run(const RequestMaker::ShardRequests& requests, Handler handler) {
+absl::Status PushKeeper::Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler) {
   heard_.assign(shards(), Heard());
   exchange_began_ = now();
   ExchangeCounts counts;
@@ -424,7 +410,7 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& b
   context_.meanwhile = nullptr;
   Fill();  // where nothing was sent
   if (!status.ok() && !absl::IsDeadlineExceeded(status) &&
-      (!SaysNothingOfThePush(status) || context_.cancelled->load())) {
+      (!SaysNothingOfTheRequest(status) || context_.cancelled->load())) {
     // Some shards may have applied it: it must not be pushed again, as one that never
     // left would be.
     return absl::IsInvalidArgument(status) ? absl::InternalError(status.message()) : status;

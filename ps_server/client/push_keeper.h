@@ -99,7 +99,6 @@ class PushKeeper {
     bool left_out = false;
     bool refused_for_good = false;  // no other try will do
   };
-  using Handler = AnswerHandler;
 
   uint32_t shards() const { return static_cast<uint32_t>(shards_.size()); }
   absl::Duration now() const { return context_.clock->Now(); }
@@ -110,7 +109,7 @@ class PushKeeper {
   absl::Status MakeRoom();
   bool full() const;
   // One exchange, from which shards that do not answer are left out.
-  absl::Status Run(const RequestMaker::ShardRequests& requests, Handler handler);
+  absl::Status Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler);
   bool LeaveOut(uint32_t shard, const absl::Status& why);
   void GoAway(uint32_t shard, absl::Duration pause);
   absl::StatusOr<Answer> TakeVerdicts(uint32_t shard, const DataHeader& header,

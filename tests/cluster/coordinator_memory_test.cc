@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/memory/available_memory.h"
 #include "common/process/subprocess.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
@@ -34,18 +35,6 @@ constexpr uint64_t kMostGrowth = uint64_t{4} << 20;
 constexpr uint64_t kMostCommandBytes = 1024;
 
 // A number of bytes out of /proc.
-uint64_t AvailableBytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  while (file >> name) {
-    uint64_t kib = 0;
-    if (name == "MemAvailable:" && file >> kib) {
-      return kib << 10;
-    }
-  }
-  return 0;
-}
-
 struct Measured {
   uint64_t resident = 0;     // the most while the job ran
   double command_bytes = 0;  // mean of a command
@@ -147,9 +136,10 @@ TEST_F(CoordinatorMemoryTest, DoesNotGrowFromAHundredThousandToAMillion) {
 TEST_F(CoordinatorMemoryTest, DoesNotGrowToAHundredMillion) {
   // Twelve vectors of 400 MB at most, of a history of 3, and the parameters.
   constexpr uint64_t kNeeded = uint64_t{8} << 30;
-  if (AvailableBytes() < kNeeded) {
+  const uint64_t available = AvailableMemory().value_or(0);
+  if (available < kNeeded) {
     GTEST_SKIP() << "10^8 parameters need " << (kNeeded >> 20) << " MiB of free memory; there are "
-                 << (AvailableBytes() >> 20);
+                 << (available >> 20);
   }
   constexpr int kIterations = 6;
   ASSERT_OK_AND_ASSIGN(const Measured small, Run(100'000, 3, kIterations, absl::Seconds(60)));

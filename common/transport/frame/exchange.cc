@@ -16,18 +16,7 @@ namespace {
 constexpr absl::Duration kLongestWait = absl::Milliseconds(50);
 
 bool IsRetryable(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kInternal:  // gRPC's word for a reset stream
-    case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kDeadlineExceeded:
-      return true;
-    default:
-      return false;
-  }
+  return SaysNothingOfTheRequest(status) || absl::IsDeadlineExceeded(status);
 }
 
 // How far one peer's part has come.
@@ -276,6 +265,20 @@ absl::Status NamePeer(const ExchangeContext& context, uint32_t peer, const absl:
     named.SetPayload(url, payload);
   });
   return named;
+}
+
+bool SaysNothingOfTheRequest(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInternal:  // gRPC's word for a reset stream
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kAborted:
+      return true;
+    default:
+      return false;
+  }
 }
 
 absl::Status RunExchange(const ExchangeContext& context,

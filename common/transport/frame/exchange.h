@@ -68,6 +68,10 @@ struct RequestFrame {
   Frame frame;
 };
 
+// The stream has failed, or the peer could not take it now: nobody knows what became of
+// the request. Of one that is only late that is not said.
+bool SaysNothingOfTheRequest(const absl::Status& status);
+
 // `requests` has a list per peer. After an error, the streams with unanswered
 // requests have been given up.
 absl::Status RunExchange(const ExchangeContext& context,
