@@ -5,6 +5,8 @@ namespace monsoon {
 namespace {
 
 using ::monsoon::testing::CoreCheckpointsTest;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class BatchCheckpointsTest : public CoreCheckpointsTest {
  protected:
@@ -128,6 +130,47 @@ TEST_F(BatchCheckpointsTest, ACancelledBatchIsWrittenOnceItsMinimiserHasEnded) {
   EXPECT_EQ(h_.State(), CANCELLED);
   EXPECT_EQ(Durability().generation(), 1u);
   EXPECT_EQ(Context().iterations(), 1u);
+}
+
+// ---- the coordinator dies -----------------------------------------------------
+
+TEST_F(BatchCheckpointsTest, ABatchEndsWithTheCoordinatorThatDroveIt) {
+  h_.KeepState();
+  StartBatch();
+  ASSERT_TRUE(h_.core().TakeBatch().has_value());
+  ASSERT_OK(Ask());
+  Iterate(1);
+  Pass(1);
+  h_.RestartCoordinator();
+  h_.Poll();
+  h_.Settle();
+  EXPECT_FALSE(h_.core().TakeBatch().has_value());
+  h_.Beat(0);
+  Pass(1);
+  EXPECT_EQ(h_.State(), FAILED);
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("the coordinator died during the batch"),
+                                 HasSubstr("submit --resume=j-1` goes on from generation 1")));
+}
+
+TEST_F(BatchCheckpointsTest, OneThatIsTrainedGoesOnToItsEnd) {
+  h_.KeepState();
+  StartBatch();
+  ASSERT_TRUE(h_.core().TakeBatch().has_value());
+  Iterate(1);
+  h_.core().EndBatch("j-1", BatchEnd{"converged", ""}, h_.now());
+  h_.RestartCoordinator();
+  h_.Poll();
+  h_.Settle();
+  h_.Beat(0);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_OK_AND_ASSIGN(const NextWorkReply reply, h_.Ask(0));
+    if (reply.has_finish()) {
+      break;
+    }
+  }
+  Pass(1);
+  EXPECT_EQ(h_.State(), SUCCEEDED) << h_.Reason();
+  EXPECT_EQ(h_.Describe().sandblaster().end_reason(), "converged");
 }
 
 }  // namespace
