@@ -173,7 +173,8 @@ run_job() {
     --set=stop.epochs="$epochs" --set=downpour.workers="$workers" --json \
     >"$work/submit.json" </dev/null || { show_log; exit 1; }
   job="$("$python" -c 'import json, sys; print(json.load(sys.stdin)["job"])' <"$work/submit.json")"
-  attended "$coordinator" watch "$job" --cluster="$cluster_file" || status=$?
+  # Without its cluster the demo has nothing to wait for.
+  attended "$coordinator" watch "$job" --cluster="$cluster_file" --patience=3 || status=$?
   stop "$sampler_pid" 5
   sampler_pid=""
   "$coordinator" describe "$job" --cluster="$cluster_file" --json >"$work/job-$workers.json"

@@ -265,6 +265,10 @@ TEST_F(CliTest, WatchSurvivesAShortAbsenceOnly) {
   EXPECT_THAT(cli_.err(), HasSubstr("not reached"));
   EXPECT_GE(cli_.waited, absl::Seconds(59));
   EXPECT_LE(cli_.waited, absl::Seconds(61));
+  cli_.coordinator.descriptions = {Description(RUNNING), kDown};
+  cli_.waited = absl::ZeroDuration();
+  EXPECT_EQ(Run({"watch", "tiny-1", "--patience=3"}), 3);
+  EXPECT_LE(cli_.waited, absl::Seconds(4));
 
   cli_.coordinator.descriptions = {kDown};
   EXPECT_EQ(Run({"watch", "tiny-1"}), 3);

@@ -107,12 +107,14 @@ int RunDescribe(Invocation& call) {
 }
 
 int RunWatch(Invocation& call) {
+  double patience_s = Patience::kDefaultSeconds;
+  AddPatienceFlag(&call, &patience_s);
   JobCall watch(&call);
   if (const std::optional<int> code = watch.Begin(1)) {
     return *code;
   }
   return WatchJob(call, &watch.client(), watch.job(),
-                  watch.json() ? WatchOutput::kJson : WatchOutput::kData);
+                  watch.json() ? WatchOutput::kJson : WatchOutput::kData, patience_s);
 }
 
 int RunCancel(Invocation& call) {

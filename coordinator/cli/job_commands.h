@@ -21,9 +21,10 @@ enum class WatchOutput {
   kJson,      // the same, and the last description on the standard output
 };
 
-// Shows a job's progress until it ends; the coordinator may be away for some
+// Shows a job's progress until it ends; the coordinator may be away for `patience_s`
 // seconds. Returns the exit code: 0 succeeded, 1 failed or cancelled, 3 the
 // coordinator is gone, 130 or 143 after a signal, and then the job goes on.
-int WatchJob(const Invocation& call, JobClient* client, const std::string& job, WatchOutput output);
+int WatchJob(const Invocation& call, JobClient* client, const std::string& job, WatchOutput output,
+             double patience_s);
 
 }  // namespace monsoon

@@ -17,6 +17,11 @@ bool IsAway(const absl::Status& status) {
 
 }  // namespace
 
+void AddPatienceFlag(Invocation* call, double* seconds) {
+  call->flags().Add("patience", seconds,
+                    "seconds to go on asking a coordinator that was there and is away");
+}
+
 void Patience::Answered() {
   answered_ = true;
   last_answer_ = call_.env().clock->Now();
@@ -28,12 +33,12 @@ void Patience::Answered() {
 
 bool Patience::GoesOn(const absl::Status& status) {
   const absl::Duration silent = call_.env().clock->Now() - last_answer_;
-  if (!answered_ || !IsAway(status) || silent >= kLongest) {
+  if (!answered_ || !IsAway(status) || silent >= longest_) {
     return false;
   }
   if (!told_ && silent >= kUntold) {
     call_.Note(absl::StrFormat("%s; asking again for %.0f s", status.message(),
-                               absl::ToDoubleSeconds(kLongest - silent)));
+                               absl::ToDoubleSeconds(longest_ - silent)));
     told_ = true;
   }
   return true;

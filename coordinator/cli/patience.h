@@ -8,15 +8,19 @@
 
 namespace monsoon {
 
+// --patience, for commands that watch.
+void AddPatienceFlag(Invocation* call, double* seconds);
+
 class Patience {
  public:
   // One that answers nothing for so long is not coming back.
-  static constexpr absl::Duration kLongest = absl::Seconds(60);
+  static constexpr double kDefaultSeconds = 60;
   // Between two tries.
   static constexpr absl::Duration kPause = absl::Milliseconds(250);
 
   // `call` outlives this.
-  explicit Patience(const Invocation& call) : call_(call), last_answer_(call.env().clock->Now()) {}
+  explicit Patience(const Invocation& call, double seconds = kDefaultSeconds)
+      : call_(call), longest_(absl::Seconds(seconds)), last_answer_(call.env().clock->Now()) {}
 
   void Answered();
   // Whether to ask again after `status`: the coordinator has answered before, and only
@@ -25,6 +29,7 @@ class Patience {
 
  private:
   const Invocation& call_;
+  const absl::Duration longest_;
   absl::Duration last_answer_;
   bool answered_ = false;
   bool told_ = false;

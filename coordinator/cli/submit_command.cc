@@ -30,6 +30,7 @@ struct SubmitFlags {
   std::string init;
   std::string resume;
   double timeout_s = 300;
+  double patience_s = Patience::kDefaultSeconds;
 };
 
 // What is submitted, and what it begins with.
@@ -101,8 +102,8 @@ std::optional<int> AwaitInitializing(const Invocation& call, JobClient* client,
 
 // Submits, once: a call whose answer got lost is repeated under the same client id.
 absl::StatusOr<SubmitReply> Submit(const Invocation& call, JobClient* client,
-                                   const SubmitRequest& request) {
-  Patience patience(call);
+                                   const SubmitRequest& request, double patience_s) {
+  Patience patience(call, patience_s);
   absl::StatusOr<SubmitReply> reply = client->Submit(request);
   if (!NobodyListens(reply.status())) {
     patience.Answered();  // Somebody may have heard it.
@@ -220,6 +221,7 @@ int RunSubmit(Invocation& call) {
                    "file: as the job that it was");
   call.flags().Add("timeout", &flags.timeout_s,
                    "seconds that --init and --resume wait for the shards");
+  AddPatienceFlag(&call, &flags.patience_s);
   call.flags().Add("json", &flags.json, "one JSON object on the standard output");
   if (const std::optional<int> code = call.Parse(0, 1)) {
     return *code;
@@ -249,7 +251,7 @@ int RunSubmit(Invocation& call) {
     *request.mutable_resume() = *submission->resume;
   }
   request.set_client_id(call.env().draw_id());
-  const absl::StatusOr<SubmitReply> reply = Submit(call, client->get(), request);
+  const absl::StatusOr<SubmitReply> reply = Submit(call, client->get(), request, flags.patience_s);
   if (!reply.ok()) {
     return call.Fail(reply.status());
   }
@@ -260,9 +262,10 @@ int RunSubmit(Invocation& call) {
       return *code;
     }
   }
-  return flags.watch ? WatchJob(call, client->get(), reply->job(),
-                                flags.json ? WatchOutput::kMessages : WatchOutput::kData)
-                     : kExitOk;
+  return flags.watch
+             ? WatchJob(call, client->get(), reply->job(),
+                        flags.json ? WatchOutput::kMessages : WatchOutput::kData, flags.patience_s)
+             : kExitOk;
 }
 
 }  // namespace monsoon

@@ -72,13 +72,13 @@ class Watcher {
 
 }  // namespace
 
-int WatchJob(const Invocation& call, JobClient* client, const std::string& job,
-             WatchOutput output) {
+int WatchJob(const Invocation& call, JobClient* client, const std::string& job, WatchOutput output,
+             double patience_s) {
   const Environment& env = call.env();
   Watcher watcher(call, output);
   // "latest" is resolved once: the watched job stays the same.
   std::string id = job;
-  Patience patience(call);
+  Patience patience(call, patience_s);
   env.wait(absl::ZeroDuration());  // from here on Ctrl-C has its own exit code
   while (true) {
     const absl::Duration asked_at = env.clock->Now();

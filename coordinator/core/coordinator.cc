@@ -122,7 +122,9 @@ Moment Coordinator::Time() const {
 }
 
 absl::Status Coordinator::AwaitJournal(uint64_t ticket) {
-  if (committer_.Await(ticket, absl::Milliseconds(cluster_.rpc_deadline_ms()) / 4)) {
+  // A worker whose heartbeats wait here must not be silent for so long that it is lost.
+  const uint32_t longest = std::min(cluster_.rpc_deadline_ms(), cluster_.lost_after_ms()) / 4;
+  if (committer_.Await(ticket, absl::Milliseconds(longest))) {
     return absl::OkStatus();
   }
   const std::string trouble = committer_.trouble();

@@ -141,7 +141,7 @@ TEST_F(BatchCheckpointsTest, ABatchEndsWithTheCoordinatorThatDroveIt) {
   ASSERT_OK(Ask());
   Iterate(1);
   Pass(1);
-  h_.RestartCoordinator();
+  h_.RestartCoordinator(h_.updates_.size());
   h_.Poll();
   h_.Settle();
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
