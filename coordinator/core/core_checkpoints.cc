@@ -310,7 +310,10 @@ void CoordinatorCore::DescribeDurability(const JobRecord& job, Moment moment,
     if (const std::string& folder = shards_.shard(shard).status.state_dir(); !folder.empty()) {
       durability->add_state_dir(absl::StrCat(Shard(shard), ": ", folder));
     }
-    if (const auto& status = job.figures.shard_status[shard]) {
+  }
+  // Of those that it is on: the cluster file may have had others.
+  for (const std::optional<ShardJobStatus>& status : job.figures.shard_status) {
+    if (status) {
       durability->set_disk_bytes(durability->disk_bytes() + status->disk_bytes());
     }
   }

@@ -370,6 +370,23 @@ TEST_F(CoreRecoveryTest, AJobOfAnotherNumberOfShardsEndsAndCanBeResumed) {
   EXPECT_EQ(h_.core().List(h_.now()).job_size(), 1);
 }
 
+TEST_F(CoreRecoveryTest, TheSameWithFewerShards) {
+  StartWithAGeneration();
+  h_.cluster_.mutable_ps()->RemoveLast();
+  h_.shards_.pop_back();
+  RestartAndPoll();
+  EXPECT_EQ(h_.State(), FAILED);
+  EXPECT_THAT(h_.Reason(), HasSubstr("on 2 parameter servers, and the cluster file has 1"));
+  EXPECT_TRUE(h_.Beat(0).rejoin());
+  h_.Pass(absl::Seconds(40), {0});
+  h_.Restart(0);
+  h_.Pass(absl::Seconds(1), {0});
+  EXPECT_FALSE(h_.core().Cancel("j-1", h_.now()).ok()) << "it has ended already";
+  ASSERT_OK(h_.core().Delete("j-1", h_.now()));
+  h_.Settle();
+  EXPECT_EQ(h_.core().List(h_.now()).job_size(), 0);
+}
+
 // ---- the journal ---------------------------------------------------------------
 
 TEST_F(CoreRecoveryTest, PeopleAreToldThatTheStateCannotBeWritten) {
