@@ -158,7 +158,15 @@ TEST_F(CoreRecoveryTest, AWorkerThatWasStartedAnewMeanwhileJoinsAtOnce) {
 
 TEST_F(CoreRecoveryTest, AnIncarnationOfAnotherStateIsNotTakenForOneOfThis) {
   StartWithAGeneration();
+  const uint64_t incarnation = h_.incarnation_[0];
+  const uint64_t term = h_.term_[0];
   h_.RestartCoordinator(0);  // its state is gone
+  EXPECT_TRUE(h_.Beat(0).rejoin());
+  h_.Beat(0);
+  // The same number once more, and not the same worker.
+  EXPECT_EQ(h_.incarnation_[0], incarnation);
+  EXPECT_NE(h_.term_[0], term);
+  h_.term_[0] = term;
   EXPECT_TRUE(h_.Beat(0).rejoin());
 }
 
