@@ -73,8 +73,10 @@ class Coordinator {
   Moment Time() const;
   // Hands the core's commands to the shards' threads. After every core call.
   void Dispatch(Moment moment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `ticket`, if any: what an answer has to wait for.
   template <typename Function>
-  auto WithCore(Function function) -> decltype(function(std::declval<Moment>()));
+  auto WithCore(Function function, uint64_t* ticket = nullptr)
+      -> decltype(function(std::declval<Moment>()));
   // The same, for an answer that leaves this process: a Status or StatusOr.
   template <typename Function>
   auto Answer(Function function) -> decltype(function(std::declval<Moment>()));
@@ -118,26 +120,22 @@ class Coordinator {
 };
 
 template <typename Function>
-auto Coordinator::WithCore(Function function) -> decltype(function(std::declval<Moment>())) {
+auto Coordinator::WithCore(Function function, uint64_t* ticket)
+    -> decltype(function(std::declval<Moment>())) {
   MutexLock lock(&mutex_);
   const Moment moment = Time();
   auto result = function(moment);
   Dispatch(moment);
+  if (ticket != nullptr) {
+    *ticket = ticket_;
+  }
   return result;
 }
 
 template <typename Function>
 auto Coordinator::Answer(Function function) -> decltype(function(std::declval<Moment>())) {
   uint64_t ticket = 0;
-  const auto call = [&]() {
-    MutexLock lock(&mutex_);
-    const Moment moment = Time();
-    auto result = function(moment);
-    Dispatch(moment);
-    ticket = ticket_;
-    return result;
-  };
-  auto result = call();
+  auto result = WithCore(function, &ticket);
   RETURN_IF_ERROR(AwaitJournal(ticket));
   return result;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -17,9 +16,6 @@ namespace {
 
 constexpr int kFormat = 1;
 constexpr int kApplicationId = 0x4d6f6e73;  // "Mons"
-
-// Of the state and of one commit, far above both: a length beyond it is damage.
-constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
 
 absl::StatusCode CodeOf(int result) {
   switch (result & 0xff) {
@@ -279,10 +275,6 @@ class SqliteJournal : public Journal {
   }
 
   absl::Status WriteRow(const Row& row) {
-    if (row.bytes.size() > kMaxBytes) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("a commit of ", row.bytes.size(), " bytes is too large"));
-    }
     return InTransaction([&] { return database_.Insert("journal", row); });
   }
 
