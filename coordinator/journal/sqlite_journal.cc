@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/status.h"
 #include "common/base/xxh3.h"
 
@@ -209,9 +210,9 @@ class SqliteJournal : public Journal {
       RETURN_IF_ERROR(database_.Run("CREATE TABLE about(key TEXT PRIMARY KEY, value TEXT)"));
       RETURN_IF_ERROR(database_.Run(absl::StrCat("CREATE TABLE snapshot", columns)));
       RETURN_IF_ERROR(database_.Run(absl::StrCat("CREATE TABLE journal", columns)));
-      // Cluster names have no quotes (common/config).
-      RETURN_IF_ERROR(database_.Run(
-          absl::StrCat("INSERT INTO about VALUES('cluster', '", options_.cluster, "')")));
+      const std::string name = absl::StrReplaceAll(options_.cluster, {{"'", "''"}});
+      RETURN_IF_ERROR(
+          database_.Run(absl::StrCat("INSERT INTO about VALUES('cluster', '", name, "')")));
       RETURN_IF_ERROR(database_.Run(absl::StrCat("PRAGMA application_id=", kApplicationId)));
       return database_.Run(absl::StrCat("PRAGMA user_version=", kFormat));
     });

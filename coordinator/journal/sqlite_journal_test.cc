@@ -130,6 +130,12 @@ TEST_F(SqliteJournalTest, AnotherClustersStateIsRefused) {
                                            HasSubstr("state_dir of its own"))));
 }
 
+TEST_F(SqliteJournalTest, ANameMayHaveQuotes) {
+  options_.cluster = "it's";
+  Open();
+  EXPECT_OK(OpenStatus());
+}
+
 TEST_F(SqliteJournalTest, WhatIsNoStateIsRefused) {
   std::ofstream(options_.path) << std::string(5000, 'x');
   EXPECT_THAT(OpenStatus(),
