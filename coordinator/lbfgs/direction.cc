@@ -4,6 +4,12 @@
 
 namespace monsoon {
 
+absl::Status Direction::Restore(const MinimizerState& state) {
+  return state.pair().empty()
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError("a history for an algorithm that has none");
+}
+
 absl::StatusOr<SearchDirection> SteepestDescent(VectorSpace* space, const Point& at) {
   SearchDirection direction{.d = OwnedVector::New(space, "d"),
                             .g_dot_d = -at.g_dot_g,

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "coordinator/lbfgs/vector_space.h"
+#include "proto/minimizer.pb.h"
 
 namespace monsoon {
 
@@ -48,6 +49,11 @@ class Direction {
 
   // Forgets all earlier iterations.
   virtual void Reset() = 0;
+
+  // What it builds on beside the newest point and direction; one that knows nothing yet
+  // goes on from there. InvalidArgument for what Save does not write.
+  virtual void Save(MinimizerState*) const {}
+  virtual absl::Status Restore(const MinimizerState& state);
 
   // The curvature constant of the line search that suits the strategy, for the
   // one configured.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 
 namespace monsoon {
@@ -106,5 +107,42 @@ std::vector<Term> History::Direction(const std::string& g) const {
 }
 
 void History::Clear() { pairs_.clear(); }
+
+void History::Save(MinimizerState* state) const {
+  for (const Pair& pair : pairs_) {
+    CurvaturePair* const saved = state->add_pair();
+    saved->set_s(pair.s.name());
+    saved->set_y(pair.y.name());
+    saved->mutable_y_dot_s()->Add(pair.y_dot_s.begin(), pair.y_dot_s.end());
+    saved->mutable_y_dot_y()->Add(pair.y_dot_y.begin(), pair.y_dot_y.end());
+    saved->set_s_dot_g(pair.s_dot_g);
+    saved->set_y_dot_g(pair.y_dot_g);
+  }
+}
+
+absl::Status History::Restore(const MinimizerState& state, VectorSpace* space) {
+  CHECK(empty());
+  if (static_cast<size_t>(state.pair_size()) > capacity_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a history of ", state.pair_size(), " pairs, where ", capacity_, " are kept"));
+  }
+  for (const CurvaturePair& saved : state.pair()) {
+    const auto products = static_cast<int>(pairs_.size()) + 1;
+    if (saved.y_dot_s_size() != products || saved.y_dot_y_size() != products) {
+      return absl::InvalidArgumentError(absl::StrCat("pair ", products, " of a history has ",
+                                                     saved.y_dot_s_size(), " and ",
+                                                     saved.y_dot_y_size(), " products"));
+    }
+    Pair pair;
+    pair.s = OwnedVector(space, saved.s());
+    pair.y = OwnedVector(space, saved.y());
+    pair.y_dot_s.assign(saved.y_dot_s().begin(), saved.y_dot_s().end());
+    pair.y_dot_y.assign(saved.y_dot_y().begin(), saved.y_dot_y().end());
+    pair.s_dot_g = saved.s_dot_g();
+    pair.y_dot_g = saved.y_dot_g();
+    pairs_.push_back(std::move(pair));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace monsoon

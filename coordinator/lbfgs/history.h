@@ -16,7 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/status.h"
 #include "coordinator/lbfgs/vector_space.h"
+#include "proto/minimizer.pb.h"
 
 namespace monsoon {
 
@@ -43,6 +45,11 @@ class History {
 
   // Drops all pairs.
   void Clear();
+
+  // The pairs and their products, and an empty history that becomes one of these, whose
+  // vectors `space` has. InvalidArgument for products that are not as many as they must be.
+  void Save(MinimizerState* state) const;
+  absl::Status Restore(const MinimizerState& state, VectorSpace* space);
 
  private:
   struct Pair {

@@ -8,6 +8,7 @@
 
 #include "coordinator/lbfgs/direction.h"
 #include "coordinator/lbfgs/history.h"
+#include "proto/minimizer.pb.h"
 
 namespace monsoon {
 
@@ -18,6 +19,10 @@ class LbfgsDirection : public Direction {
 
   absl::StatusOr<SearchDirection> Next(std::optional<Move> move, const Point& at) override;
   void Reset() override { history_.Clear(); }
+  void Save(MinimizerState* state) const override { history_.Save(state); }
+  absl::Status Restore(const MinimizerState& state) override {
+    return history_.Restore(state, space_);
+  }
 
   const History& history() const { return history_; }
 

@@ -41,10 +41,14 @@ class Driver {
   }
 
   absl::StatusOr<MinimizerResult> Run(OwnedVector start);
+  absl::StatusOr<MinimizerResult> Continue(const MinimizerState& state, OwnedVector w);
 
  private:
   absl::Status EvaluateStart();
-  absl::StatusOr<EndReason> Iterate();
+  // From the newest point, or from the report of it, with the direction that it had.
+  absl::StatusOr<EndReason> Iterate(bool reported, std::optional<SearchDirection> along);
+  absl::StatusOr<MinimizerResult> Finish(EndReason reason);
+  MinimizerState Save(const std::optional<SearchDirection>& along) const;
   absl::StatusOr<Found> Search(const SearchDirection& along);
   // Search, once more with the measured noise of F when it fails.
   absl::StatusOr<Found> SearchAboveNoise(const SearchDirection& along);
@@ -54,8 +58,9 @@ class Driver {
   absl::StatusOr<bool> MeasureNoise(const SearchDirection& along);
   absl::StatusOr<ObjectiveValue> EvaluateAt(const SearchDirection& along, double step,
                                             Point* trial);
-  // Takes the point over and tells of it; false when the observer wants no more.
-  absl::StatusOr<bool> Report(double step_length);
+  // Tells of the newest point and the direction from it; false when the observer wants no
+  // more.
+  absl::StatusOr<bool> Report(double step_length, const std::optional<SearchDirection>& along);
   EndReason StuckReason(bool at_floor) const;
   std::string Detail(EndReason reason) const;
 
@@ -85,7 +90,35 @@ std::optional<double> PromiseOf(const SearchDirection& along) {
   return -0.5 * along.first_step * along.g_dot_d;
 }
 
-absl::StatusOr<bool> Driver::Report(double step_length) {
+MinimizerState Driver::Save(const std::optional<SearchDirection>& along) const {
+  MinimizerState state;
+  state.set_f(at_.f);
+  state.set_g_dot_g(at_.g_dot_g);
+  state.set_w_dot_w(at_.w_dot_w);
+  state.set_g(at_.g.name());
+  if (along.has_value()) {
+    state.mutable_along()->set_d(along->d.name());
+    state.mutable_along()->set_g_dot_d(along->g_dot_d);
+    state.mutable_along()->set_first_step(along->first_step);
+    state.mutable_along()->set_fresh(along->fresh);
+  }
+  direction_->Save(&state);
+  *state.mutable_progress() = progress_.Save();
+  state.set_iterations(result_.iterations);
+  state.set_evaluations(result_.evaluations);
+  state.set_restarts(result_.restarts);
+  state.set_noise_measurements(result_.noise_measurements);
+  state.set_line_search_failure(result_.line_search_failure);
+  if (measured_.has_value()) {
+    state.set_measured(*measured_);
+  }
+  state.set_round_trips(space_->round_trips());
+  state.set_names(space_->names());
+  return state;
+}
+
+absl::StatusOr<bool> Driver::Report(double step_length,
+                                    const std::optional<SearchDirection>& along) {
   if (!observer_) {
     return true;
   }
@@ -98,7 +131,8 @@ absl::StatusOr<bool> Driver::Report(double step_length) {
                     .step_length = step_length,
                     .evaluations = result_.evaluations,
                     .round_trips = space_->round_trips(),
-                    .w = at_.w.name()});
+                    .w = at_.w.name(),
+                    .state = [&] { return Save(along); }});
 }
 
 absl::Status Driver::EvaluateStart() {
@@ -215,16 +249,19 @@ EndReason Driver::StuckReason(bool at_floor) const {
   return at_floor || progress_.below_noise() ? EndReason::kStalled : EndReason::kLineSearchFailed;
 }
 
-absl::StatusOr<EndReason> Driver::Iterate() {
+absl::StatusOr<EndReason> Driver::Iterate(bool reported, std::optional<SearchDirection> along) {
   std::optional<Move> move;
   double step = 0.0;
   while (true) {
-    std::optional<SearchDirection> along;
-    if (at_.g_dot_g > 0.0) {
-      ASSIGN_OR_RETURN(along, direction_->Next(std::exchange(move, std::nullopt), at_));
-      progress_.AddPromise(PromiseOf(*along));
+    bool goes_on = true;
+    if (!std::exchange(reported, false)) {
+      along.reset();
+      if (at_.g_dot_g > 0.0) {
+        ASSIGN_OR_RETURN(along, direction_->Next(std::exchange(move, std::nullopt), at_));
+        progress_.AddPromise(PromiseOf(*along));
+      }
+      ASSIGN_OR_RETURN(goes_on, Report(step, along));
     }
-    ASSIGN_OR_RETURN(const bool goes_on, Report(step));
     if (progress_.converged()) {
       return EndReason::kConverged;
     }
@@ -272,7 +309,43 @@ std::string Driver::Detail(EndReason reason) const {
 absl::StatusOr<MinimizerResult> Driver::Run(OwnedVector start) {
   at_.w = std::move(start);
   RETURN_IF_ERROR(EvaluateStart());
-  ASSIGN_OR_RETURN(result_.reason, Iterate());
+  ASSIGN_OR_RETURN(const EndReason reason, Iterate(/*reported=*/false, std::nullopt));
+  return Finish(reason);
+}
+
+absl::StatusOr<MinimizerResult> Driver::Continue(const MinimizerState& state, OwnedVector w) {
+  if (state.g().empty() || state.has_along() != (state.g_dot_g() > 0.0) ||
+      state.progress().f().empty()) {
+    return absl::InvalidArgumentError("no state of a minimiser: it has no gradient or direction");
+  }
+  at_.w = std::move(w);
+  at_.g = OwnedVector(space_, state.g());
+  at_.f = state.f();
+  at_.g_dot_g = state.g_dot_g();
+  at_.w_dot_w = state.w_dot_w();
+  RETURN_IF_ERROR(direction_->Restore(state));
+  progress_.Restore(state.progress());
+  result_.iterations = state.iterations();
+  result_.evaluations = state.evaluations();
+  result_.restarts = state.restarts();
+  result_.noise_measurements = state.noise_measurements();
+  result_.line_search_failure = state.line_search_failure();
+  if (state.has_measured()) {
+    measured_ = state.measured();
+  }
+  std::optional<SearchDirection> along;
+  if (state.has_along()) {
+    along = SearchDirection{.d = OwnedVector(space_, state.along().d()),
+                            .g_dot_d = state.along().g_dot_d(),
+                            .first_step = state.along().first_step(),
+                            .fresh = state.along().fresh()};
+  }
+  ASSIGN_OR_RETURN(const EndReason reason, Iterate(/*reported=*/true, std::move(along)));
+  return Finish(reason);
+}
+
+absl::StatusOr<MinimizerResult> Driver::Finish(EndReason reason) {
+  result_.reason = reason;
   result_.detail = Detail(result_.reason);
   if (space_->keeps()) {
     RETURN_IF_ERROR(space_->Flush());
@@ -329,11 +402,31 @@ absl::string_view EndReasonName(EndReason reason) {
   return "";
 }
 
+std::vector<std::string> VectorsOf(const MinimizerState& state) {
+  std::vector<std::string> vectors = {state.g()};
+  if (!state.along().d().empty()) {
+    vectors.push_back(state.along().d());
+  }
+  for (const CurvaturePair& pair : state.pair()) {
+    vectors.push_back(pair.s());
+    vectors.push_back(pair.y());
+  }
+  return vectors;
+}
+
 absl::StatusOr<MinimizerResult> Minimize(VectorSpace* space, Objective* objective,
                                          Direction* direction, const MinimizerOptions& options,
                                          OwnedVector start, const IterationObserver& observer) {
   RETURN_IF_ERROR(ValidateMinimizerOptions(options));
   return Driver(space, objective, direction, options, observer).Run(std::move(start));
+}
+
+absl::StatusOr<MinimizerResult> Continue(VectorSpace* space, Objective* objective,
+                                         Direction* direction, const MinimizerOptions& options,
+                                         const MinimizerState& state, OwnedVector w,
+                                         const IterationObserver& observer) {
+  RETURN_IF_ERROR(ValidateMinimizerOptions(options));
+  return Driver(space, objective, direction, options, observer).Continue(state, std::move(w));
 }
 
 }  // namespace monsoon

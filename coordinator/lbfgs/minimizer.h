@@ -16,12 +16,14 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "coordinator/lbfgs/direction.h"
 #include "coordinator/lbfgs/line_search.h"
 #include "coordinator/lbfgs/objective.h"
 #include "coordinator/lbfgs/progress.h"
 #include "coordinator/lbfgs/vector_space.h"
+#include "proto/minimizer.pb.h"
 
 namespace monsoon {
 
@@ -46,6 +48,9 @@ struct IterationReport {
   uint64_t round_trips = 0;
   // The accepted point, already published. Lives during the call.
   std::string w;
+  // What Continue goes on from; to be asked for during the call. All that was asked of the
+  // space has been done.
+  std::function<MinimizerState()> state;
 };
 
 // False ends the run as target_reached; an error ends it and is passed on.
@@ -105,5 +110,17 @@ struct MinimizerResult {
 absl::StatusOr<MinimizerResult> Minimize(VectorSpace* space, Objective* objective,
                                          Direction* direction, const MinimizerOptions& options,
                                          OwnedVector start, const IterationObserver& observer);
+
+// The vectors that the state names: g, the direction and the history.
+std::vector<std::string> VectorsOf(const MinimizerState& state);
+
+// Goes on after the report that `state` is from, whose vectors `space` has, and the point
+// as `w`: the rest of the run has the same bits as without the break. `space` and
+// `direction` are new, of the same kind and options. InvalidArgument for a state that no
+// run with these had; else as Minimize.
+absl::StatusOr<MinimizerResult> Continue(VectorSpace* space, Objective* objective,
+                                         Direction* direction, const MinimizerOptions& options,
+                                         const MinimizerState& state, OwnedVector w,
+                                         const IterationObserver& observer);
 
 }  // namespace monsoon

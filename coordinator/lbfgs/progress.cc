@@ -117,6 +117,42 @@ bool Progress::below_noise() const {
   return few.has_value() && *few <= kChangeInNoise * floor_;
 }
 
+ProgressState Progress::Save() const {
+  ProgressState state;
+  state.set_floor(floor_);
+  if (noise_.has_value()) {
+    state.set_noise(*noise_);
+  }
+  state.set_first_f(first_f_);
+  state.set_first_gradient(first_gradient_);
+  state.set_gradient_norm(gradient_norm_);
+  state.set_w_norm(w_norm_);
+  state.mutable_f()->Add(f_.begin(), f_.end());
+  state.mutable_promise()->Add(promises_.begin(), promises_.end());
+  state.set_best_f(best_f_);
+  state.set_best_gradient(best_gradient_);
+  if (best_promise_.has_value()) {
+    state.set_best_promise(*best_promise_);
+  }
+  state.set_idle(idle_);
+  return state;
+}
+
+void Progress::Restore(const ProgressState& state) {
+  floor_ = state.floor();
+  noise_ = state.has_noise() ? std::optional(state.noise()) : std::nullopt;
+  first_f_ = state.first_f();
+  first_gradient_ = state.first_gradient();
+  gradient_norm_ = state.gradient_norm();
+  w_norm_ = state.w_norm();
+  f_.assign(state.f().begin(), state.f().end());
+  promises_.assign(state.promise().begin(), state.promise().end());
+  best_f_ = state.best_f();
+  best_gradient_ = state.best_gradient();
+  best_promise_ = state.has_best_promise() ? std::optional(state.best_promise()) : std::nullopt;
+  idle_ = state.idle();
+}
+
 std::string Progress::Figures() const {
   std::string text = absl::StrFormat("F %.9g, |g| %.2e", f_.back(), gradient_norm_);
   if (noise_.has_value()) {

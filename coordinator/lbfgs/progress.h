@@ -16,6 +16,8 @@
 #include <optional>
 #include <string>
 
+#include "proto/minimizer.pb.h"
+
 namespace monsoon {
 
 // Each ends a run as converged, besides the promises; 0: not asked for.
@@ -53,6 +55,10 @@ class Progress {
   bool at_float_precision() const;
   // They promise less than F can tell.
   bool below_noise() const;
+
+  // All that it knows but the tolerances; one with the same goes on from there.
+  ProgressState Save() const;
+  void Restore(const ProgressState& state);
 
   // "F 0.0791, |g| 2.4e-02, noise of F 3e-07 (relative), the last directions
   // promised up to 8.8e-06 of F".

@@ -76,6 +76,14 @@ class VectorSpace {
   // A name that this space has not given out before, such as "y12".
   std::string NewName(absl::string_view kind) { return absl::StrCat(kind, ++names_); }
 
+  // Names given out, and those of a run that goes on here: later ones are above, and
+  // round trips count on.
+  uint64_t names() const { return names_; }
+  void CountOn(uint64_t names, uint64_t round_trips) {
+    names_ = names;
+    round_trips_ = round_trips;
+  }
+
   // Messages to the slices, whether what they asked for succeeded or not.
   uint64_t round_trips() const { return round_trips_; }
 
