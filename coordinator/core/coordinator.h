@@ -92,9 +92,9 @@ class Coordinator {
   class Evaluator;
   void BatchLoop();
   absl::StatusOr<BatchEnd> RunBatchTask(const BatchTask& task);
-  bool BatchRuns(const std::string& job);
+  bool BatchRuns(const BatchKey& batch);
   // Returns once no checkpoint of the job's published parameters is under way.
-  void AwaitCheckpoint(const std::string& job);
+  void AwaitCheckpoint(const BatchKey& batch);
 
   const Cluster cluster_;
   const Clock* const clock_;

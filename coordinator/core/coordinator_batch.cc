@@ -1,5 +1,6 @@
 // Coordinator: the minimiser's thread.
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -20,21 +21,21 @@ constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
 class Coordinator::Evaluator : public BatchEvaluator {
  public:
-  Evaluator(Coordinator* coordinator, std::string job)
-      : coordinator_(coordinator), job_(std::move(job)) {}
+  Evaluator(Coordinator* coordinator, BatchKey batch)
+      : coordinator_(coordinator), batch_(std::move(batch)) {}
 
   absl::StatusOr<BatchResult> Evaluate(uint64_t evaluation, const std::string& w,
                                        bool probe) override {
     Coordinator& self = *coordinator_;
     RETURN_IF_ERROR(self.WithCore([&](Moment moment) {
       self.mutex_.AssertHeld();
-      return self.core_.StartEvaluation(job_, evaluation, w, probe, moment);
+      return self.core_.StartEvaluation(batch_, evaluation, w, probe, moment);
     }));
     self.work_.NotifyAll();
     MutexLock lock(&self.mutex_);
     while (!self.stopping_) {
       ASSIGN_OR_RETURN(const std::optional<BatchResult> result,
-                       self.core_.FinishedEvaluation(job_));
+                       self.core_.FinishedEvaluation(batch_));
       if (result) {
         return *result;
       }
@@ -45,17 +46,17 @@ class Coordinator::Evaluator : public BatchEvaluator {
 
  private:
   Coordinator* const coordinator_;
-  const std::string job_;
+  const BatchKey batch_;
 };
 
-bool Coordinator::BatchRuns(const std::string& job) {
+bool Coordinator::BatchRuns(const BatchKey& batch) {
   MutexLock lock(&mutex_);
-  return !stopping_ && core_.BatchRuns(job);
+  return !stopping_ && core_.BatchRuns(batch);
 }
 
-void Coordinator::AwaitCheckpoint(const std::string& job) {
+void Coordinator::AwaitCheckpoint(const BatchKey& batch) {
   MutexLock lock(&mutex_);
-  while (!stopping_ && core_.BatchWaits(job)) {
+  while (!stopping_ && core_.BatchWaits(batch)) {
     changed_.WaitFor(&mutex_, kIdleWait);
   }
 }
@@ -73,12 +74,12 @@ void Coordinator::BatchLoop() {
       }
     }
     const absl::StatusOr<BatchEnd> end = RunBatchTask(*task);
-    LOG(INFO) << "job " << task->job << ": minimiser ended: "
+    LOG(INFO) << "job " << task->batch.job << ": minimiser ended: "
               << (end.ok() ? absl::StrCat(end->reason, ": ", end->detail)
                            : std::string(end.status().message()));
     WithCore([&](Moment moment) {
       mutex_.AssertHeld();
-      core_.EndBatch(task->job, end, moment);
+      core_.EndBatch(task->batch, end, moment);
       return true;
     });
   }
@@ -86,7 +87,8 @@ void Coordinator::BatchLoop() {
 
 absl::StatusOr<BatchEnd> Coordinator::RunBatchTask(const BatchTask& task) {
   VectorShards::Options options;
-  options.job = task.job;
+  options.job = task.batch.job;
+  options.attempt = task.batch.attempt;
   options.job_term = task.job_term;
   options.term = task.term;
   options.shard_epochs = task.shard_epochs;
@@ -95,9 +97,9 @@ absl::StatusOr<BatchEnd> Coordinator::RunBatchTask(const BatchTask& task) {
       return gateway->Vector(request);
     });
   }
-  options.stopped = [this, &task] { return !BatchRuns(task.job); };
+  options.stopped = [this, &task] { return !BatchRuns(task.batch); };
   VectorShards shards(std::move(options));
-  Evaluator evaluator(this, task.job);
+  Evaluator evaluator(this, task.batch);
   const auto observe = [&](const IterationReport& report, uint64_t overflows) {
     JobDescription::Iteration iteration;
     iteration.set_iteration(report.iteration);
@@ -109,18 +111,25 @@ absl::StatusOr<BatchEnd> Coordinator::RunBatchTask(const BatchTask& task) {
     BatchFigures figures;
     figures.set_evaluations(report.evaluations);
     figures.set_overflows(overflows);
-    figures.set_commands(statistics.commands);
-    figures.set_command_bytes(statistics.bytes);
-    figures.set_largest_command_bytes(statistics.largest);
+    figures.set_commands(task.figures.commands() + statistics.commands);
+    figures.set_command_bytes(task.figures.command_bytes() + statistics.bytes);
+    figures.set_largest_command_bytes(
+        std::max(task.figures.largest_command_bytes(), statistics.largest));
+    const auto state = [&] {
+      MinimizerState state = report.state();
+      state.set_overflows(overflows);
+      return state;
+    };
     const absl::StatusOr<bool> goes_on = WithCore([&](Moment moment) {
       mutex_.AssertHeld();
-      return core_.NoteIteration(task.job, iteration, figures, moment);
+      return core_.NoteIteration(task.batch, iteration, figures, state, moment);
     });
     // The next iteration publishes other parameters.
-    AwaitCheckpoint(task.job);
+    AwaitCheckpoint(task.batch);
     return goes_on;
   };
-  return RunBatch({task.config.sandblaster(), task.contributions}, &shards, &evaluator, observe);
+  return RunBatch({task.config.sandblaster(), task.contributions, task.batch.attempt, task.from},
+                  &shards, &evaluator, observe);
 }
 
 }  // namespace monsoon

@@ -11,6 +11,8 @@
 // - a shard that was started anew gets the job's slice back before anything else is asked
 //   of it, and without the sessions that are closed or being closed; only then do workers
 //   learn of its new life;
+// - a batch whose minimiser has seen anything that is gone returns to a generation that
+//   all shards hold, and all of them with it;
 // - a job on shards that keep state succeeds only when its last checkpoint is on the disk
 //   of all of them.
 //
@@ -21,6 +23,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,9 +32,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "coordinator/core/job_table.h"
 #include "coordinator/job/checkpoint_schedule.h"
+#include "coordinator/lbfgs/minimizer.h"
 #include "coordinator/sandblaster/batch_evaluator.h"
 #include "coordinator/session/membership.h"
 #include "coordinator/session/shard_command.h"
@@ -41,6 +46,8 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
+#include "proto/coordinator_state.pb.h"
+#include "proto/minimizer.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace monsoon {
@@ -52,15 +59,26 @@ struct Moment {
   int64_t unix_ms = 0;
 };
 
+// A run of a job's minimiser: between two returns to an earlier iteration.
+struct BatchKey {
+  std::string job;
+  uint64_t attempt = 0;
+};
+
 // A batch job that waits for its minimiser's thread.
 struct BatchTask {
-  std::string job;
+  BatchKey batch;
   uint64_t job_term = 0;
   uint64_t term = 0;
   Job config;
   std::vector<uint64_t> shard_epochs;
   uint32_t contributions = 0;  // of a whole batch
+  BatchFigures figures;        // of earlier runs
+  std::optional<MinimizerState> from;
 };
+
+// Where a minimiser stands; empty: that is not asked for.
+using MinimizerStateFunction = std::function<MinimizerState()>;
 
 // How long the client of submit --init may take to write the parameters.
 inline constexpr absl::Duration kInitTimeout = absl::Hours(1);
@@ -114,26 +132,30 @@ class CoordinatorCore {
   absl::Status ReportFailure(const ReportFailureRequest& request, Moment moment);
 
   // ---- for the minimiser's thread ----
-  // The job to minimise now, once; nothing where there is none.
+  // The job to minimise now, once for each attempt; nothing where there is none.
   std::optional<BatchTask> TakeBatch();
-  // False: the job has ended, or is about to; its minimiser must stop.
-  bool BatchRuns(const std::string& job) const { return RunningBatch(job) != nullptr; }
-  // A checkpoint of the published parameters is under way: nothing else may be published.
-  bool BatchWaits(const std::string& job) const;
+  // False: the job has ended, is about to, or has returned to an earlier iteration; its
+  // minimiser must stop.
+  bool BatchRuns(const BatchKey& batch) const { return RunningBatch(batch) != nullptr; }
+  // A checkpoint of this iteration is under way: nothing else may be published.
+  bool BatchWaits(const BatchKey& batch) const;
   // CANCELLED when the batch does not run any more, as in all that follows.
-  absl::Status StartEvaluation(const std::string& job, uint64_t evaluation, const std::string& w,
+  absl::Status StartEvaluation(const BatchKey& batch, uint64_t evaluation, const std::string& w,
                                bool probe, Moment moment);
   // The session's replica was told to wait, and the minimiser will have work for it
   // within milliseconds.
   bool WorkIsNear(const SessionKey& session);
   // Nothing while the evaluation is under way.
-  absl::StatusOr<std::optional<BatchResult>> FinishedEvaluation(const std::string& job);
-  // False: the job's target is reached, and the minimiser is to stop.
-  absl::StatusOr<bool> NoteIteration(const std::string& job,
+  absl::StatusOr<std::optional<BatchResult>> FinishedEvaluation(const BatchKey& batch);
+  // False: the job's target is reached, and the minimiser is to stop. `state` is called
+  // where a checkpoint is due.
+  absl::StatusOr<bool> NoteIteration(const BatchKey& batch,
                                      const JobDescription::Iteration& iteration,
-                                     const BatchFigures& figures, Moment moment);
-  // How the minimiser ended; an error fails the job.
-  void EndBatch(const std::string& job, const absl::StatusOr<BatchEnd>& end, Moment moment);
+                                     const BatchFigures& figures,
+                                     const MinimizerStateFunction& state, Moment moment);
+  // How the minimiser ended; an error fails the job, but one that says that a shard was
+  // started anew where the batch can return.
+  void EndBatch(const BatchKey& batch, const absl::StatusOr<BatchEnd>& end, Moment moment);
 
   // ---- for the driver ----
   // A new poll round begins; its number.
@@ -170,7 +192,8 @@ class CoordinatorCore {
   CheckpointContext MakeContext(const JobRecord& job, const std::string& reason,
                                 Moment moment) const;
   void AdvanceCheckpoints(Moment moment);
-  void OrderCheckpoint(JobRecord* job, CheckpointSchedule::Activity activity, Moment moment);
+  void OrderCheckpoint(JobRecord* job, CheckpointSchedule::Activity activity, Moment moment,
+                       const MinimizerStateFunction& state = nullptr);
   void TakeCheckpointEvents(JobRecord* job, absl::Duration now);
   void TakeCheckpointCommands(absl::Duration now, std::vector<ShardCommand>* commands);
   void RecordCheckpoints(uint32_t shard, absl::Duration now);
@@ -284,8 +307,21 @@ class CoordinatorCore {
 
   // core_batch.cc
   void BeginBatch(JobRecord* job, absl::Duration now);
-  // Null unless the job's batch phase is under way.
-  JobRecord* RunningBatch(const std::string& job) const;
+  // Null unless the job's batch phase is under way, in this attempt.
+  JobRecord* RunningBatch(const BatchKey& batch) const;
+  // Of a batch that is under way, beside NoteIteration.
+  CheckpointSchedule::Activity BatchActivity(const JobRecord& job) const;
+  // Orders a generation of one, and notes what the minimiser goes on from there.
+  void OrderBatchCheckpoint(JobRecord* job, const MinimizerStateFunction& state,
+                            CheckpointContext context, absl::Duration now);
+  // The batch is over once its last point is held.
+  void FinishBatch(JobRecord* job, absl::Duration now);
+  // A generation is held that the batch can go on from.
+  bool CanReturn(const JobRecord& job) const;
+  // Returns to it if a minimiser has changed anything since.
+  void ReturnIfBegun(JobRecord* job, absl::string_view why, absl::Duration now);
+  // Orders all shards back, to what they hold of it; TakeBatch follows when they are.
+  void ReturnBatch(JobRecord* job, absl::string_view why, absl::Duration now);
 
   // core_replicas.cc
   // The active or ending job if `session` is one of its sessions; else null.

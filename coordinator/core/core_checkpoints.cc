@@ -20,7 +20,8 @@ std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
 // Slices are there, with parameters that somebody may want.
 bool HasParameters(const JobRecord& job) {
   return job.stage() >= JOB_ACTIVE && job.stage() != JOB_DELETING && job.state().slices_ready() &&
-         !job.state().slices_lost() && (job.started().has_value() || job.state().init());
+         !job.state().slices_lost() &&
+         (job.started().has_value() || job.state().init() || job.sandblaster() != nullptr);
 }
 
 // Pushes change the parameters, and nothing but pushes.
@@ -58,8 +59,12 @@ Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
     return Activity::kBusy;
   }
   const SandblasterJob* const batch = job.sandblaster();
-  if (batch != nullptr && job.batch_driver && !job.batch_over && !batch->trained()) {
-    return Activity::kBusy;  // but between two iterations: NoteIteration
+  if (batch != nullptr && !batch->trained()) {
+    // Of a batch that was given up nobody needs one.
+    return job.stage() == JOB_ACTIVE  ? BatchActivity(job)
+           : job.batch_driver         ? Activity::kBusy
+           : job.stage() == JOB_ENDED ? Activity::kStill
+                                      : Activity::kOver;
   }
   if (job.stage() == JOB_ENDED) {
     return Activity::kStill;
@@ -154,15 +159,23 @@ void CoordinatorCore::NoteWaitingWorker(const HeartbeatRequest& request, absl::D
   active_->checkpoints.NoteWaiting(request.task(), waits, now);
 }
 
-void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment moment) {
+void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment moment,
+                                      const MinimizerStateFunction& state) {
   // To a shard that is silent the order would come late, and the others' parts be stale.
   if (!IsDurable(*job) || !HasParameters(*job) || AwaitsShard(*job)) {
     return;
   }
   const auto reason =
       job->checkpoints.Wanted(activity, job->started().value_or(moment.now), moment.now);
-  if (reason) {
-    job->checkpoints.Order(MakeContext(*job, *reason, moment), SessionsAreClosed(*job), moment.now);
+  if (!reason) {
+    return;
+  }
+  CheckpointContext context = MakeContext(*job, *reason, moment);
+  if (job->stage() == JOB_ACTIVE && job->sandblaster() != nullptr &&
+      !job->sandblaster()->trained()) {
+    OrderBatchCheckpoint(job, state, std::move(context), moment.now);
+  } else {
+    job->checkpoints.Order(std::move(context), SessionsAreClosed(*job), moment.now);
   }
 }
 
@@ -237,11 +250,6 @@ void CoordinatorCore::RecordCheckpoints(uint32_t shard, absl::Duration now) {
   }
 }
 
-bool CoordinatorCore::BatchWaits(const std::string& id) const {
-  const JobRecord* const job = RunningBatch(id);
-  return job != nullptr && job->checkpoints.under_way();
-}
-
 // ---- the end -----------------------------------------------------------------
 
 bool CoordinatorCore::WaitsForLastCheckpoint(const JobRecord& job) const {
@@ -296,8 +304,7 @@ std::string CoordinatorCore::CheckpointReason(const JobRecord& job, const std::s
 void CoordinatorCore::DescribeDurability(const JobRecord& job, Moment moment,
                                          JobDescription::Durability* durability) const {
   const CheckpointState& state = job.checkpoints.state();
-  const bool pushed_to = job.plan.job.has_downpour() && job.sandblaster() == nullptr;
-  durability->set_promise(pushed_to && IsDurable(job) ? "exactly_once" : "memory_only");
+  durability->set_promise(IsDurable(job) ? "exactly_once" : "memory_only");
   *durability->mutable_lost() = job.state().lost();
   durability->set_generation(state.held());
   if (state.held() > 0) {

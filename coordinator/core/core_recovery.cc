@@ -124,12 +124,14 @@ void CoordinatorCore::RecoverJob(JobRecord* job, absl::Duration now) {
 }
 
 void CoordinatorCore::RecoverBatch(JobRecord* job, absl::Duration now) {
-  if (job->sandblaster() == nullptr) {
+  if (job->sandblaster() == nullptr || job->sandblaster()->trained() ||
+      job->stage() != JOB_ACTIVE) {
     return;
   }
-  job->batch_driver = job->batch_over = true;
-  if (job->stage() == JOB_ACTIVE && !job->sandblaster()->trained()) {
-    // What the minimiser knew died with its process.
+  // What the minimiser knew died with its process.
+  if (CanReturn(*job)) {
+    ReturnBatch(job, "the coordinator was started anew", now);
+  } else if (!IsDurable(*job)) {
     End(job, FAILED, absl::StrCat("the coordinator died during the batch", ResumeHint(*job)), now);
   }
 }

@@ -42,15 +42,12 @@ bool CoordinatorCore::IsRestorable(const JobRecord& job) const {
     return false;
   }
   switch (job.stage()) {
-    case JOB_ACTIVE: {
-      // Where there are only initial values yet, the job begins anew instead. The parts of
-      // a batch cannot be sent again: its state is the minimiser's.
-      const bool touched = !job.ledger()->empty() || job.started() || job.state().init();
-      return touched && job.sandblaster() == nullptr;
-    }
+    case JOB_ACTIVE:
+      // Where there are only initial values yet, the job begins anew instead.
+      return !job.ledger()->empty() || job.started() || job.state().init() ||
+             HeldSnapshot(job.state()) != nullptr;
     case JOB_ENDING:
-      return job.end_state() == SUCCEEDED && job.sandblaster() == nullptr &&
-             job.checkpoints.state().held() > 0;
+      return job.end_state() == SUCCEEDED && job.checkpoints.state().held() > 0;
     case JOB_ENDED:
       // Nobody sends anything again: the parts must have all of it.
       return job.checkpoints.last_is_held();
@@ -60,8 +57,12 @@ bool CoordinatorCore::IsRestorable(const JobRecord& job) const {
 }
 
 bool CoordinatorCore::AwaitsRestore(const JobRecord& job, uint32_t shard) const {
-  return IsRestorable(job) && shards_.shard(shard).status.shard_epoch() !=
-                                  job.state().shard_epoch(static_cast<int>(shard));
+  const auto index = static_cast<int>(shard);
+  const auto& attempts = job.state().slice_attempt();
+  const uint64_t attempt = attempts.empty() ? 0 : attempts[index];
+  return IsRestorable(job) &&
+         (shards_.shard(shard).status.shard_epoch() != job.state().shard_epoch(index) ||
+          attempt != job.state().sandblaster().attempt());
 }
 
 bool CoordinatorCore::AwaitsShard(const JobRecord& job) const {
@@ -125,7 +126,12 @@ ShardCommand CoordinatorCore::RestoreCommand(const JobRecord& job, uint32_t shar
   // Once there is a generation, workers do not keep all they have pushed, so that initial
   // parameters will not do. Where nobody has kept anything, only the newest one will.
   const uint64_t held = job.checkpoints.state().held();
-  request.set_least_generation(job.stage() == JOB_ACTIVE ? std::min<uint64_t>(held, 1) : held);
+  const bool pushed_to = job.stage() == JOB_ACTIVE && job.sandblaster() == nullptr;
+  request.set_least_generation(pushed_to ? std::min<uint64_t>(held, 1) : held);
+  if (CanReturn(job)) {
+    request.set_generation(held);
+  }
+  request.set_attempt(job.state().sandblaster().attempt());
   for (const DurableSession& session : job.state().session()) {
     if (session.state() != DurableSession::CLOSING) {
       *request.add_session() = job.ledger()->Key(session);
@@ -143,7 +149,8 @@ void CoordinatorCore::TakeRestoreCommands(absl::Duration now, std::vector<ShardC
     // Ended jobs come after the one that people wait for.
     const bool urgent = active_ != nullptr && AwaitsRestore(*active_, shard);
     for (const auto& job : jobs_.jobs()) {
-      if ((urgent && job.get() != active_) || !AwaitsRestore(*job, shard)) {
+      // A minimiser that was called off may still be at the slices.
+      if ((urgent && job.get() != active_) || job->batch_driver || !AwaitsRestore(*job, shard)) {
         continue;
       }
       SliceRestore& restore = job->restores[shard];
@@ -174,22 +181,26 @@ void CoordinatorCore::OnRestored(JobRecord* job, const ShardCommand& command,
   const uint32_t shard = command.shard;
   SliceRestore& restore = job->restores[shard];
   const ShardView& view = shards_.shard(shard);
-  const bool current =
-      restore.epoch == command.shard_epoch && view.status.shard_epoch() == command.shard_epoch;
+  const bool current = restore.epoch == command.shard_epoch &&
+                       view.status.shard_epoch() == command.shard_epoch &&
+                       command.restore.attempt() == job->state().sandblaster().attempt();
   if (!current || !AwaitsRestore(*job, shard)) {
     return;  // Of an earlier life, or too late.
   }
   restore.in_flight = false;
   restore.not_before = now + kCommandRetry;
   const absl::Status& status = answer.status;
-  if (status.ok() && answer.restored.shard_epoch() != command.shard_epoch) {
+  if (status.ok() && (answer.restored.shard_epoch() != command.shard_epoch ||
+                      answer.restored.attempt() != command.restore.attempt())) {
     return;  // Restarted once more, which the next poll tells.
   }
   if (status.ok()) {
     FinishRestore(job, shard, answer.restored, now);
     return;
   }
-  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status)) {
+  // Calls that are ending may still hold the memory of the slice before.
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status) ||
+      absl::IsResourceExhausted(status)) {
     restore.waits_for = std::string(status.message());
     return;
   }
@@ -204,6 +215,8 @@ void CoordinatorCore::OnRestored(JobRecord* job, const ShardCommand& command,
 void CoordinatorCore::FinishRestore(JobRecord* job, uint32_t shard,
                                     const RestoreShardJobReply& reply, absl::Duration now) {
   SliceRestore& restore = job->restores[shard];
+  // Else it took part in a batch's return.
+  const bool came_back = reply.shard_epoch() != job->state().shard_epoch(static_cast<int>(shard));
   const std::string source = reply.generation() == 0
                                  ? "with its initial parameters"
                                  : absl::StrCat("from generation ", reply.generation());
@@ -221,10 +234,13 @@ void CoordinatorCore::FinishRestore(JobRecord* job, uint32_t shard,
     update->mutable_shard_created()->set_shard(shard);
     update->mutable_shard_created()->set_epoch(reply.shard_epoch());
     update->mutable_shard_created()->set_restored(true);
+    update->mutable_shard_created()->set_attempt(reply.attempt());
   });
   job->ready_round = poll_round_;  // Only a later poll must show the slice.
   job->figures.catching_up = true;
-  job->AddEvent(now, "shard_restored", Shard(shard), text);
+  if (came_back) {
+    job->AddEvent(now, "shard_restored", Shard(shard), text);
+  }
   Log(text);
   for (LostPushes lost : reply.lost()) {
     lost.set_shard(shard);

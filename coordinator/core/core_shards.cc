@@ -167,6 +167,7 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
       for (const auto& job : jobs_.jobs()) {
         if (IsRestorable(*job)) {
           AwaitRestore(job.get(), change, text, now);
+          ReturnIfBegun(job.get(), text, now);
         } else {
           LoseSlices(job.get(), SliceLoss::kRestarted, text, now);
         }
@@ -330,6 +331,7 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
     }
     return;
   }
+  FinishBatch(job, now);
   job->procedure()->Tick(now);
   TakeJobEvents(job, now);
   CheckpointBeforeLeaving(job);

@@ -35,7 +35,8 @@ void JobRecord::ChangeStage(JobStage stage, absl::Duration now) {
     sandblaster_.reset();
     ledger_.reset();
     batch_driver = false;
-    batch_over = false;
+    batch_taken.reset();
+    batch_end.reset();
     checkpoints.ForgetShards();
     restores.assign(restores.size(), SliceRestore());
     lost_workers.clear();

@@ -25,6 +25,7 @@
 #include "coordinator/job/checkpoint_schedule.h"
 #include "coordinator/job/job_plan.h"
 #include "coordinator/job/job_procedure.h"
+#include "coordinator/sandblaster/batch_evaluator.h"
 #include "coordinator/sandblaster/sandblaster_job.h"
 #include "coordinator/session/session_ledger.h"
 #include "coordinator/session/shard_fanout.h"
@@ -127,8 +128,11 @@ class JobRecord {
   ShardFanout fanout;  // the creation or deletion that is under way
   // The poll round under way when the last shard had made its slice: later ones show it.
   uint64_t ready_round = 0;
-  bool batch_driver = false;  // a thread drives, or has driven, the sandblaster
-  bool batch_over = false;    // and it has ended: it publishes nothing any more
+  bool batch_driver = false;  // a thread drives the sandblaster
+  // The attempt for which a thread was given it last.
+  std::optional<uint64_t> batch_taken;
+  // The minimiser has ended so, and its last point is not held yet.
+  std::optional<BatchEnd> batch_end;
   CheckpointSchedule checkpoints;
   // Since when an ending job, whose sessions are closed, waits for its last checkpoint.
   std::optional<absl::Duration> last_checkpoint_since;

@@ -78,7 +78,8 @@ std::optional<std::string> CheckpointSchedule::Wanted(Activity activity, absl::D
       now - (state().has_context() ? FromNanos(state().ordered_ns()) : started);
   const absl::Duration took = FromNanos(state().held_ns() - state().held_ordered_ns());
   const int share = waiting_.empty() ? kCheckpointShare : kWaitingShare;
-  if (activity == Activity::kTrains && passed < share * took) {
+  const bool trains = activity == Activity::kTrains || activity == Activity::kBatch;
+  if (trains && passed < share * took) {
     return std::nullopt;
   }
   // While it trains, a worker that says so needs one after the other: what it keeps grows
@@ -88,13 +89,14 @@ std::optional<std::string> CheckpointSchedule::Wanted(Activity activity, absl::D
     return kWorkerWaits;
   }
   const std::optional<uint64_t> applied = Applied();
-  if (activity != Activity::kTrains || !applied) {
+  const bool changed = activity == Activity::kBatch || (activity == Activity::kTrains && applied);
+  if (!changed) {
     return std::nullopt;
   }
   if (passed >= absl::Seconds(config_.every_seconds())) {
     return absl::StrCat("every ", config_.every_seconds(), " s");
   }
-  if (config_.every_pushes() > 0 && *applied >= config_.every_pushes()) {
+  if (applied && config_.every_pushes() > 0 && *applied >= config_.every_pushes()) {
     return absl::StrCat("every ", config_.every_pushes(), " pushes");
   }
   return std::nullopt;
@@ -122,6 +124,13 @@ void CheckpointSchedule::Order(CheckpointContext context, bool at_end, absl::Dur
   version_ = LowestVersion();
   look_pause_ = kFirstLook;
   next_look_ = now + look_pause_;
+}
+
+void CheckpointSchedule::Abandon() {
+  if (under_way()) {
+    writer_.Make([](StateUpdate* update) { update->mutable_checkpoint_abandoned(); });
+    error_.clear();
+  }
 }
 
 uint64_t CheckpointSchedule::Request(bool over, const std::string& reason, uint64_t generations) {

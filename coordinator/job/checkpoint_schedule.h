@@ -5,7 +5,8 @@
 //   again, until all do: shards take a repeated order as one.
 // - While the job trains, one is ordered every so many seconds or pushes, if anything was
 //   applied since the last order, but never before ten times as long as the last one took;
-//   three times where a worker says that it cannot keep much more.
+//   three times where a worker says that it cannot keep much more. Of a batch one is
+//   ordered between two iterations, every so many seconds.
 // - One that was asked for begins after the request: what is under way does not count.
 // - A worker that waits for its pushes to become durable gets one that begins after it
 //   began to wait, but while others train not before that bound either.
@@ -52,6 +53,7 @@ class CheckpointSchedule {
   enum class Activity {
     kBusy,    // changes them as one: a generation would hold a mixture
     kTrains,  // pushes change them
+    kBatch,   // a batch has changed them, and waits between two iterations
     kStill,   // nobody changes them now
     kOver,    // all sessions are closed for good
   };
@@ -73,6 +75,9 @@ class CheckpointSchedule {
                                     absl::Duration now) const;
   // Orders the next generation. None is under way. `at_end`: all sessions are closed.
   void Order(CheckpointContext context, bool at_end, absl::Duration now);
+  // The generation under way, if there is one, is not made any more: what it was to hold
+  // is gone. Its number is not given out again.
+  void Abandon();
   // Somebody wants what is applied now on the disk: the generation that will hold it.
   // `over`: nothing is applied any more. `reason`: why, for people. `generations`: so many
   // of them, one after the other; a shard keeps two, and with two both have it.

@@ -34,11 +34,20 @@ class BatchObjective : public Objective {
     double l2 = 0;
     bool l2_weights_only = false;
     uint32_t contributions = 0;  // of a whole batch
+    // Evaluations are numbered from the one after this: no two of a job, whatever became of
+    // the first, have a number in common.
+    uint64_t evaluation = 0;
   };
 
   // Both must outlive this.
   BatchObjective(const Options& options, ShardVectorSpace* space, BatchEvaluator* evaluator)
-      : options_(options), space_(space), evaluator_(evaluator) {}
+      : options_(options), space_(space), evaluator_(evaluator), evaluation_(options.evaluation) {}
+
+  // The shards know the ranges of an evaluation before: of a run that goes on.
+  void GoOn(uint64_t overflows) {
+    probed_ = true;
+    overflows_ = overflows;
+  }
 
   absl::StatusOr<ObjectiveValue> Evaluate(const std::string& w, const std::string& gradient_out,
                                           const std::string& along) override;
@@ -62,7 +71,7 @@ class BatchObjective : public Objective {
   ShardVectorSpace* const space_;
   BatchEvaluator* const evaluator_;
   OwnedVector is_weight_;  // 1 or 0, once it is needed
-  uint64_t evaluation_ = 0;
+  uint64_t evaluation_;
   bool probed_ = false;
   std::atomic<uint64_t> overflows_{0};
 };

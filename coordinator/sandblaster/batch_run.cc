@@ -10,15 +10,28 @@
 #include "coordinator/sandblaster/shard_vector_space.h"
 
 namespace monsoon {
+namespace {
 
-absl::StatusOr<BatchEnd> RunMinimizer(const Sandblaster& config, VectorSpace* space,
-                                      Objective* objective, const IterationObserver& observe) {
-  OwnedVector start = OwnedVector::New(space, "w");
-  RETURN_IF_ERROR(space->Copy(start.name(), ""));
+// Evaluations of one attempt: more than any job makes.
+constexpr int kEvaluationBits = 32;
+
+}  // namespace
+
+absl::StatusOr<BatchEnd> RunMinimizer(const Sandblaster& config, const MinimizerState* from,
+                                      VectorSpace* space, Objective* objective,
+                                      const IterationObserver& observe) {
+  if (from != nullptr) {
+    space->CountOn(from->names(), from->round_trips());
+  }
+  OwnedVector w = OwnedVector::New(space, "w");
+  RETURN_IF_ERROR(space->Copy(w.name(), ""));
   ASSIGN_OR_RETURN(const MinimizerOptions options, MakeMinimizerOptions(config));
   const std::unique_ptr<Direction> direction = MakeDirection(config, space);
-  ASSIGN_OR_RETURN(const MinimizerResult result,
-                   Minimize(space, objective, direction.get(), options, std::move(start), observe));
+  ASSIGN_OR_RETURN(
+      const MinimizerResult result,
+      from == nullptr
+          ? Minimize(space, objective, direction.get(), options, std::move(w), observe)
+          : Continue(space, objective, direction.get(), options, *from, std::move(w), observe));
   return BatchEnd{std::string(EndReasonName(result.reason)), result.detail};
 }
 
@@ -29,9 +42,13 @@ absl::StatusOr<BatchEnd> RunBatch(
   ShardVectorSpace space(shards);
   std::optional<BatchObjective> batch;
   batch.emplace(BatchObjective::Options{options.config.l2(), options.config.l2_weights_only(),
-                                        options.contributions},
+                                        options.contributions, options.attempt << kEvaluationBits},
                 &space, evaluator);
-  ASSIGN_OR_RETURN(BatchEnd end, RunMinimizer(options.config, &space, &*batch,
+  const MinimizerState* const from = options.from.has_value() ? &*options.from : nullptr;
+  if (from != nullptr) {
+    batch->GoOn(from->overflows());
+  }
+  ASSIGN_OR_RETURN(BatchEnd end, RunMinimizer(options.config, from, &space, &*batch,
                                               [&](const IterationReport& report) {
                                                 return observe(report, batch->overflows());
                                               }));

@@ -80,6 +80,14 @@ void SandblasterJob::CancelEvaluation() {
   finished_.reset();
 }
 
+void SandblasterJob::Return() {
+  CHECK(!trained());
+  CancelEvaluation();
+  if (const std::optional<uint32_t> worker = test_.assigned_worker()) {
+    test_.Remove(*worker);
+  }
+}
+
 void SandblasterJob::NoteIteration(JobDescription::Iteration iteration, absl::Duration now) {
   iteration.set_elapsed_s(started() ? absl::ToDoubleSeconds(now - *started()) : 0);
   test_.NoteProgress(iteration.iteration());

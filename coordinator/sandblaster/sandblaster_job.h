@@ -83,6 +83,9 @@ class SandblasterJob : public JobProcedure {
   std::optional<EvaluationResult> FinishedEvaluation();
   // Drops the open evaluation, or its result. Nothing happens without one.
   void CancelEvaluation();
+  // The parameters become those of an earlier iteration: drops the evaluation, and begins
+  // the run over the test set that is under way anew, since it may have seen others.
+  void Return();
   // An iteration ended, and its parameters are published; elapsed_s is filled
   // in here. Test-set evaluations overlap the next batch evaluation.
   void NoteIteration(JobDescription::Iteration iteration, absl::Duration now);

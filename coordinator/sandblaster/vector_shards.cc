@@ -22,6 +22,7 @@ absl::StatusOr<std::vector<VectorReply>> VectorShards::Run(VectorRequest request
   request.set_job(options_.job);
   request.set_job_term(options_.job_term);
   request.set_term(options_.term);
+  request.set_attempt(options_.attempt);
   for (VectorRequest& first : *request.mutable_before()) {
     first.set_op_id(++op_id_);
   }

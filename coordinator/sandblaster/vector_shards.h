@@ -30,6 +30,7 @@ class VectorShards {
     std::string job;
     uint64_t job_term = 0;               // in which it was submitted
     uint64_t term = 0;                   // the coordinator's
+    uint64_t attempt = 0;                // of the job's slices
     std::vector<uint64_t> shard_epochs;  // one a shard
     std::vector<Call> calls;             // one a shard
     std::function<bool()> stopped;       // asked between repetitions

@@ -12,6 +12,8 @@ absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job);
 absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job);
 // Sessions, failures, exclusions, fingerprints.
 absl::Status ApplyToSessions(const StateUpdate& update, DurableJob* job);
+// What a batch can return to, and that it did.
+absl::Status ApplyToBatch(const StateUpdate& update, DurableJob* job);
 // What Downpour SGD and Sandblaster have done.
 absl::Status ApplyToProcedures(const StateUpdate& update, DurableJob* job);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +41,25 @@ absl::Status Request(const CheckpointRequested& request, CheckpointState* state)
   return absl::OkStatus();
 }
 
+absl::Status Abandon(CheckpointState* state) {
+  if (state->ordered() == 0) {
+    return absl::FailedPreconditionError("no generation is under way");
+  }
+  state->set_ordered(0);
+  return absl::OkStatus();
+}
+
+// Of generations before the one that is held.
+void ForgetSnapshots(DurableJob* job) {
+  if (job->has_sandblaster()) {
+    auto* const snapshots = job->mutable_sandblaster()->mutable_snapshot();
+    const auto kept = std::ranges::find_if(*snapshots, [job](const BatchSnapshot& each) {
+      return each.generation() >= job->checkpoint().held();
+    });
+    snapshots->erase(snapshots->begin(), kept);
+  }
+}
+
 }  // namespace
 
 absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job) {
@@ -55,11 +75,15 @@ absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job) {
     case StateUpdate::kCheckpointRequested:
       status = Request(update.checkpoint_requested(), &next);
       break;
+    case StateUpdate::kCheckpointAbandoned:
+      status = Abandon(&next);
+      break;
     default:
       status = absl::FailedPreconditionError("not of a job's checkpoints");
   }
   if (status.ok()) {
     *job->mutable_checkpoint() = std::move(next);
+    ForgetSnapshots(job);
   }
   return status;
 }

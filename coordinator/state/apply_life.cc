@@ -76,6 +76,7 @@ absl::Status ChangeStage(const StageChanged& change, DurableJob* job) {
       job->clear_session();
       job->clear_downpour();
       job->clear_sandblaster();
+      job->clear_slice_attempt();
       ForgetGenerations(job);
       break;
     case JOB_CREATING:
@@ -118,6 +119,22 @@ absl::Status LosePushes(const LostPushes& lost, DurableJob* job) {
   return absl::OkStatus();
 }
 
+absl::Status CreateShard(const ShardCreated& created, DurableJob* job) {
+  const auto shard = static_cast<int>(created.shard());
+  if (shard >= job->shard_epoch_size()) {
+    return absl::FailedPreconditionError("there is no such shard");
+  }
+  // A shard that lives takes part in a batch's return too: it was not away.
+  const bool came_back = created.restored() && job->shard_epoch(shard) != created.epoch();
+  job->set_restores(job->restores() + (came_back ? 1 : 0));
+  job->set_shard_epoch(shard, created.epoch());
+  if (created.attempt() > 0 || job->slice_attempt_size() > 0) {
+    job->mutable_slice_attempt()->Resize(job->shard_epoch_size(), 0);
+    job->set_slice_attempt(shard, created.attempt());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
@@ -137,15 +154,8 @@ absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
     case StateUpdate::kClientStarted:
       job->set_client_started(true);
       return absl::OkStatus();
-    case StateUpdate::kShardCreated: {
-      const auto shard = static_cast<int>(update.shard_created().shard());
-      if (shard >= job->shard_epoch_size()) {
-        return absl::FailedPreconditionError("there is no such shard");
-      }
-      job->set_shard_epoch(shard, update.shard_created().epoch());
-      job->set_restores(job->restores() + (update.shard_created().restored() ? 1 : 0));
-      return absl::OkStatus();
-    }
+    case StateUpdate::kShardCreated:
+      return CreateShard(update.shard_created(), job);
     case StateUpdate::kSlicesLost:
       job->set_slices_lost(true);
       return absl::OkStatus();

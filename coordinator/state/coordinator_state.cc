@@ -118,7 +118,11 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kCheckpointOrdered:
     case StateUpdate::kCheckpointHeld:
     case StateUpdate::kCheckpointRequested:
+    case StateUpdate::kCheckpointAbandoned:
       return internal::ApplyToCheckpoints(update, job);
+    case StateUpdate::kBatchSnapshot:
+    case StateUpdate::kBatchReturned:
+      return internal::ApplyToBatch(update, job);
     default:
       return internal::ApplyToProcedures(update, job);
   }

@@ -26,6 +26,10 @@ inline constexpr int kMaxEvents = 1000;
 // Iterations that are kept; the newest.
 inline constexpr int kMaxIterations = 1000;
 
+// What a batch returns to: the snapshot of the newest generation that is held; null: that
+// generation is of no batch, or there is none.
+const BatchSnapshot* HeldSnapshot(const DurableJob& job);
+
 class CoordinatorState {
  public:
   CoordinatorState() = default;
