@@ -9,6 +9,8 @@ using ::monsoon::testing::StatusIs;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
+const BatchKey kBatch{"j-1"};
+
 // 70 samples, chunks of 10: 7 contributions.
 class CoordinatorBatchTest : public ::testing::Test {
  protected:
@@ -44,7 +46,7 @@ class CoordinatorBatchTest : public ::testing::Test {
       const absl::StatusOr<NextWorkReply> reply = Next(done);
       EXPECT_OK(reply);
       done.clear();
-      const auto finished = h_.core().FinishedEvaluation("j-1");
+      const auto finished = h_.core().FinishedEvaluation(kBatch);
       EXPECT_OK(finished);
       if (finished->has_value()) {
         return **finished;
@@ -81,14 +83,15 @@ TEST_F(CoordinatorBatchTest, FromTheFirstEvaluationToTheEnd) {
   EXPECT_EQ(h_.State(), RUNNING);
   const std::optional<BatchTask> task = h_.core().TakeBatch();
   ASSERT_TRUE(task.has_value());
-  EXPECT_EQ(task->job, "j-1");
+  EXPECT_EQ(task->batch.job, "j-1");
+  EXPECT_EQ(task->batch.attempt, 0u);
   EXPECT_EQ(task->contributions, 7u);
   EXPECT_THAT(task->shard_epochs, ::testing::ElementsAre(1000, 1000));
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
 
-  ASSERT_OK(h_.core().StartEvaluation("j-1", 1, "w1", true, h_.now()));
+  ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", true, h_.now()));
   EXPECT_EQ(Compute().examples, 10u);
-  ASSERT_OK(h_.core().StartEvaluation("j-1", 2, "w1", false, h_.now()));
+  ASSERT_OK(h_.core().StartEvaluation(kBatch, 2, "w1", false, h_.now()));
   const BatchResult batch = Compute();
   EXPECT_EQ(batch.examples, 70u);
   EXPECT_EQ(batch.loss_sum, 0.25 * 70);
@@ -99,15 +102,15 @@ TEST_F(CoordinatorBatchTest, FromTheFirstEvaluationToTheEnd) {
   iteration.set_f(0.25);
   BatchFigures figures;
   figures.set_evaluations(1);
-  ASSERT_OK(h_.core().NoteIteration("j-1", iteration, figures, h_.now()));
+  ASSERT_OK(h_.core().NoteIteration(kBatch, iteration, figures, /*state=*/nullptr, h_.now()));
   const JobDescription description = h_.Describe();
   EXPECT_EQ(description.mode(), "sandblaster");
   EXPECT_EQ(description.sandblaster().iteration(), 1u);
   EXPECT_EQ(description.sandblaster().f(), 0.25);
 
-  h_.core().EndBatch("j-1", BatchEnd{"converged", "F 1"}, h_.now());
+  h_.core().EndBatch(kBatch, BatchEnd{"converged", "F 1"}, h_.now());
   EXPECT_EQ(h_.State(), FINISHING);
-  EXPECT_FALSE(h_.core().BatchRuns("j-1"));
+  EXPECT_FALSE(h_.core().BatchRuns(kBatch));
   Leave();
   EXPECT_EQ(h_.State(), SUCCEEDED);
   EXPECT_EQ(h_.Describe().sandblaster().end_reason(), "converged");
@@ -117,7 +120,7 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
   Start(Plan(/*chain=*/true));
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
   EXPECT_EQ(h_.Describe().mode(), "downpour+sandblaster");
-  for (int i = 0; i < 20 && !h_.core().BatchRuns("j-1"); ++i) {
+  for (int i = 0; i < 20 && !h_.core().BatchRuns(kBatch); ++i) {
     const absl::StatusOr<NextWorkReply> reply = h_.Ask(0);
     ASSERT_OK(reply);
     ASSERT_FALSE(reply->has_finish());
@@ -127,9 +130,9 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
   EXPECT_EQ(h_.Describe().summary().percent(), 50);
   EXPECT_EQ(h_.shard(0).open.size(), 1u);
   EXPECT_THAT(h_.Events(), Contains("sandblaster"));
-  ASSERT_OK(h_.core().StartEvaluation("j-1", 1, "w1", false, h_.now()));
+  ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
   EXPECT_EQ(Compute().examples, 70u);
-  h_.core().EndBatch("j-1", BatchEnd{"max_iterations", ""}, h_.now());
+  h_.core().EndBatch(kBatch, BatchEnd{"max_iterations", ""}, h_.now());
   Leave();
   EXPECT_EQ(h_.State(), SUCCEEDED);
   EXPECT_EQ(h_.Describe().data().blocks_done(), 4u);
@@ -138,14 +141,14 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
 TEST_F(CoordinatorBatchTest, CancelStopsTheMinimiser) {
   Start(Plan());
   ASSERT_TRUE(h_.core().TakeBatch().has_value());
-  ASSERT_OK(h_.core().StartEvaluation("j-1", 1, "w1", false, h_.now()));
+  ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
   ASSERT_OK(h_.core().Cancel("j-1", h_.now()));
-  EXPECT_FALSE(h_.core().BatchRuns("j-1"));
-  EXPECT_THAT(h_.core().FinishedEvaluation("j-1").status(),
+  EXPECT_FALSE(h_.core().BatchRuns(kBatch));
+  EXPECT_THAT(h_.core().FinishedEvaluation(kBatch).status(),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("j-1")));
-  EXPECT_THAT(h_.core().StartEvaluation("j-1", 2, "w", false, h_.now()),
+  EXPECT_THAT(h_.core().StartEvaluation(kBatch, 2, "w", false, h_.now()),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("j-1")));
-  h_.core().EndBatch("j-1", absl::CancelledError("stopped"), h_.now());
+  h_.core().EndBatch(kBatch, absl::CancelledError("stopped"), h_.now());
   h_.Settle();
   EXPECT_EQ(h_.State(), CANCELLED);
 }
@@ -153,7 +156,7 @@ TEST_F(CoordinatorBatchTest, CancelStopsTheMinimiser) {
 TEST_F(CoordinatorBatchTest, AnErrorOfTheMinimiserFailsTheJob) {
   Start(Plan());
   ASSERT_TRUE(h_.core().TakeBatch().has_value());
-  h_.core().EndBatch("j-1", absl::AbortedError("ps/1: restarted"), h_.now());
+  h_.core().EndBatch(kBatch, absl::AbortedError("ps/1: restarted"), h_.now());
   h_.Settle();
   EXPECT_EQ(h_.State(), FAILED);
   EXPECT_THAT(h_.Reason(), HasSubstr("sandblaster: ps/1: restarted"));

@@ -159,6 +159,7 @@ class CoreHarness {
     shards_[index].pid += 50;
     ++shards_[index].epoch;
     shards_[index].jobs.clear();
+    shards_[index].attempt.clear();
     shards_[index].open.clear();
     shards_[index].ordered.clear();
     shards_[index].checkpoint_error.clear();
@@ -225,11 +226,15 @@ class CoreHarness {
     if (shard->state_dir.empty()) {
       return absl::FailedPreconditionError("no state folder");
     }
-    if (shard->jobs.contains(job)) {
-      return absl::OkStatus();
+    if (shard->jobs.contains(job) && shard->attempt[job] >= request.attempt()) {
+      return shard->attempt[job] == request.attempt() ? absl::OkStatus()
+                                                      : absl::AbortedError("an earlier attempt");
     }
-    const uint64_t newest = shard->generation.contains(job) ? shard->generation[job] : 0;
-    if (newest < request.least_generation() ||
+    uint64_t newest = shard->generation.contains(job) ? shard->generation[job] : 0;
+    if (request.generation() > 0 && newest > request.generation()) {
+      newest = shard->generation[job] = request.generation();
+    }
+    if (newest < std::max(request.least_generation(), request.generation()) ||
         (newest == 0 && request.create().written_by_client())) {
       return absl::NotFoundError("no part of it is good enough");
     }
@@ -238,6 +243,9 @@ class CoreHarness {
     shard->restored.Clear();
     shard->restored.set_shard_epoch(shard->epoch);
     shard->restored.set_generation(newest);
+    shard->restored.set_attempt(request.attempt());
+    shard->attempt[job] = request.attempt();
+    shard->ordered.erase(job);
     shard->restored.mutable_skipped()->Assign(shard->skipped.begin(), shard->skipped.end());
     std::string sessions;
     for (const SessionKey& session : request.session()) {
@@ -287,6 +295,7 @@ class CoreHarness {
           shard.generation.erase(command.job);
           shard.ordered.erase(command.job);
           shard.jobs[command.job] = command.create.written_by_client();
+          shard.attempt.erase(command.job);
         }
         return shard.create_error;
       case ShardCommand::Kind::kDeleteJob:

@@ -166,25 +166,6 @@ TEST_F(CoreRestoresTest, AShardThatComesBackWithoutItsFolderFailsTheJob) {
   EXPECT_EQ(h_.State(), FAILED);
 }
 
-TEST_F(CoreRestoresTest, ABatchJobFailsAndSaysHowToGoOn) {
-  JobPlan plan = h_.Plan(1);
-  plan.job.clear_downpour();
-  plan.job.clear_stop();
-  plan.job.mutable_sandblaster()->set_chunk_examples(10);
-  plan.job.mutable_sandblaster()->set_chunks_per_contribution(1);
-  Start(plan);
-  EXPECT_FALSE(h_.Beat(0).assignment().keep_pushes());
-  EXPECT_EQ(Durability().promise(), "memory_only");
-  ASSERT_OK(Ask());
-  Pass(1);
-  h_.Restart(1);
-  Pass(1);
-  EXPECT_EQ(h_.State(), FAILED);
-  EXPECT_THAT(h_.Reason(), EndsWith("its slice of job j-1 is lost; a batch does not go on without "
-                                    "it: `coordinator submit --resume=j-1` goes on from "
-                                    "generation 1"));
-}
-
 // ---- when generations are ordered --------------------------------------------
 
 // Once both that a shard keeps have the close, no older one can bring back a session whose

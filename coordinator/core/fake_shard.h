@@ -21,6 +21,7 @@ struct FakeShard {
   uint64_t version = 0;  // of every stripe of every job
   uint64_t term = 0;
   std::map<std::string, bool> jobs;  // id -> written_by_client
+  std::map<std::string, uint64_t> attempt;
   // Slices of earlier coordinators' jobs, by term.
   std::map<std::pair<std::string, uint64_t>, uint64_t> orphans;
   std::set<std::string> open;        // sessions

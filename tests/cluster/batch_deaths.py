@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""Kills a parameter server, a worker and the coordinator in turn under a batch job, with
+the real programs as a user calls them: the job goes on by itself and ends with the same
+bits as one that nobody disturbed.
+
+    batch_deaths.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--rounds=N]
+
+A round kills each parameter server, a worker and the coordinator once. Last line:
+`batch_deaths: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
+"""
+
+import argparse
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import local_cluster  # noqa: E402
+from checks import Checks  # noqa: E402
+from deaths import PATIENCE_S, SHARDS, await_progress, kill, kill_coordinator  # noqa: E402
+
+WORKERS = 2
+JOB = """
+model {
+  name: "tiny"
+  input_shape: 60
+  layer { dense { units: 100 } }
+  layer { tanh {} }
+  layer { dense { units: 8 } }
+}
+train { synthetic { examples: 20000 classes: 8 seed: 1 center_seed: 9 noise: 6 } }
+test { synthetic { examples: 300 classes: 8 seed: 2 center_seed: 9 noise: 6 } }
+seed: 5
+batch_size: 100
+stripe_kib: 4
+sandblaster { l2: 1e-4 }
+checkpoint { every_seconds: 0.3 }
+"""
+# The job has so many for each fault, far more than pass until it is over.
+ITERATIONS_EACH = 60
+# Between two faults: the job must have gone on by itself.
+ITERATIONS_BETWEEN = 5
+
+
+def kill_worker(cluster, described, number):
+    os.kill(described["workers"][number % WORKERS]["pid"], signal.SIGKILL)
+
+
+def plan(rounds):
+    """(what is killed, how, which of them)"""
+    faults = []
+    for number in range(rounds):
+        faults += [("ps", kill, 0), ("worker", kill_worker, number),
+                   ("coordinator", kill_coordinator, 0), ("ps", kill, 1)]
+    return faults
+
+
+def trace(described):
+    return [(row["iteration"], row["f"], row["gradient_norm"], row["step_length"])
+            for row in described["sandblaster"]["trace"]]
+
+
+def disturb(cluster, job, faults):
+    """Carries out the faults; how long each took until the batch was beyond where it was."""
+    seconds = {}
+    generation = 0
+    iteration = 0
+    for number, (name, fault, task) in enumerate(faults):
+        described = await_progress(
+            cluster, job, f"fault {number}", lambda now, generation=generation,
+            iteration=iteration: now["durability"]["generation"] > generation and
+            now["sandblaster"]["iteration"] >= iteration + ITERATIONS_BETWEEN and
+            all(worker["state"] == "RUNNING" for worker in now["workers"]))
+        generation = described["durability"]["generation"]
+        iteration = described["sandblaster"]["iteration"]
+        before = time.monotonic()
+        fault(cluster, described, task)
+        await_progress(cluster, job, f"the iteration after fault {number}",
+                       lambda now, iteration=iteration:
+                       now["sandblaster"]["iteration"] > iteration + 1)
+        seconds.setdefault(name, []).append(time.monotonic() - before)
+    return seconds
+
+
+def export(cluster, job, folder, name):
+    path = pathlib.Path(folder) / f"{name}.safetensors"
+    cluster.command("export", job, f"--out={path}")
+    return path.read_bytes()
+
+
+def run(checks, arguments):
+    environment = {"MONSOON_TRANSPORT": arguments.transport}
+    faults = plan(arguments.rounds)
+    with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
+            local_cluster.LocalCluster(ps=SHARDS, workers=WORKERS, bin_dir=arguments.bin,
+                                       environment=environment,
+                                       extra_flags=["--restart_backoff=0.1"]) as cluster:
+        job_file = pathlib.Path(folder) / "tiny.textproto"
+        job_file.write_text(JOB)
+        iterations = {"sandblaster.max_iterations": ITERATIONS_EACH * (len(faults) + 1)}
+        quiet = cluster.run(job_file, iterations)
+        expected = export(cluster, quiet["job"], folder, "quiet")
+        job = cluster.submit(job_file, iterations)
+        watch = cluster.start_command("watch", job)
+        seconds = disturb(cluster, job, faults)
+        watch.wait(timeout=10 * PATIENCE_S)
+        described = cluster.describe(job)
+        kinds = [event["kind"] for event in described["events"]]
+        check = checks.check
+        check("watch sees it all and ends with the job's code", watch.returncode == 0,
+              watch.returncode)
+        check("the job succeeds", described["state"] == "SUCCEEDED", described["reason"])
+        check("promise", described["durability"]["promise"] == "exactly_once",
+              described["durability"])
+        returns = sum(name != "worker" for name, _, _ in faults)
+        check("each death of a shard or the coordinator is a return",
+              kinds.count("batch_returned") >= returns, kinds)
+        check("each restore is told",
+              kinds.count("shard_restored") == sum(name == "ps" for name, _, _ in faults), kinds)
+        check("the same iterations", trace(described) == trace(quiet),
+              [pair for pair in zip(trace(described), trace(quiet)) if pair[0] != pair[1]][:2] or
+              (len(trace(described)), len(trace(quiet))))
+        check("the same end", described["sandblaster"]["end_reason"] ==
+              quiet["sandblaster"]["end_reason"], described["sandblaster"]["end_reason"])
+        check("the same bits", export(cluster, job, folder, "disturbed") == expected)
+        print(f"{len(faults)} deaths, {kinds.count('batch_returned')} returns, "
+              f"{len(trace(described))} iterations; until the batch was beyond where it was:")
+        for name, values in seconds.items():
+            values.sort()
+            print(f"  {name}: {values[len(values) // 2]:.2f} s (median), {values[-1]:.2f} s "
+                  "(longest)")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", default=str(local_cluster.BIN))
+    parser.add_argument("--transport", default="auto")
+    parser.add_argument("--rounds", type=int, default=1)
+    arguments = parser.parse_args()
+    checks = Checks("batch_deaths")
+    run(checks, arguments)
+    return checks.summary()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
