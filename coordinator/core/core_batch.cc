@@ -185,7 +185,7 @@ bool CoordinatorCore::CanReturn(const JobRecord& job) const {
 void CoordinatorCore::ReturnIfBegun(JobRecord* job, absl::string_view why, absl::Duration now) {
   // Where no minimiser has had this attempt, the shards still have what it begins from.
   const bool begun = job->batch_taken == job->state().sandblaster().attempt();
-  if (CanReturn(*job) && (begun || job->batch_end)) {
+  if (CanReturn(*job) && begun) {
     ReturnBatch(job, why, now);
   }
 }

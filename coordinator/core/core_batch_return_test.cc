@@ -212,6 +212,18 @@ TEST_F(BatchReturnTest, APartThatIsGoneFailsTheJobAndSaysHowToGoOn) {
                                            "generation 2")));
 }
 
+// Its workers push no more, so that nothing would bring back what they had pushed.
+TEST_F(BatchReturnTest, AChainFailsBetweenItsPartsUntilItsParametersAreHeld) {
+  Start(BatchPlan(/*chain=*/true));
+  h_.shard(0).disk_is_slow = true;
+  for (int i = 0; i < 20 && !h_.core().BatchRuns(kBatch); ++i) {
+    ASSERT_OK(h_.Ask(0));
+  }
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.State(), FAILED);
+}
+
 TEST_F(BatchReturnTest, WithoutStateFoldersTheJobFails) {
   h_.shard(0).state_dir.clear();
   h_.shard(1).state_dir.clear();

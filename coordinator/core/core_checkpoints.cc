@@ -59,12 +59,8 @@ Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
     return Activity::kBusy;
   }
   const SandblasterJob* const batch = job.sandblaster();
-  if (batch != nullptr && !batch->trained()) {
-    // Of a batch that was given up nobody needs one.
-    return job.stage() == JOB_ACTIVE  ? BatchActivity(job)
-           : job.batch_driver         ? Activity::kBusy
-           : job.stage() == JOB_ENDED ? Activity::kStill
-                                      : Activity::kOver;
+  if (batch != nullptr && !batch->trained() && (job.stage() == JOB_ACTIVE || job.batch_driver)) {
+    return BatchActivity(job);
   }
   if (job.stage() == JOB_ENDED) {
     return Activity::kStill;

@@ -43,8 +43,8 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
   if (const std::string shards = ShardReason(job, moment.now); !shards.empty()) {
     return absl::StrCat("waits for ", shards);
   }
-  if (job.stage() == JOB_ACTIVE && job.sandblaster() != nullptr &&
-      !job.sandblaster()->trained() && job.checkpoints.under_way()) {
+  if (job.stage() == JOB_ACTIVE && job.sandblaster() != nullptr && !job.sandblaster()->trained() &&
+      job.checkpoints.under_way()) {
     return CheckpointReason(job, "a checkpoint", moment.now);
   }
   if (job.stage() == JOB_ACTIVE) {

@@ -42,10 +42,15 @@ bool CoordinatorCore::IsRestorable(const JobRecord& job) const {
     return false;
   }
   switch (job.stage()) {
-    case JOB_ACTIVE:
+    case JOB_ACTIVE: {
+      const bool held = HeldSnapshot(job.state()) != nullptr;
+      if (job.downpour() != nullptr && job.sandblaster() != nullptr &&
+          !job.sandblaster()->trained() && !held) {
+        return false;  // Workers push no more, and what they have pushed is not held.
+      }
       // Where there are only initial values yet, the job begins anew instead.
-      return !job.ledger()->empty() || job.started() || job.state().init() ||
-             HeldSnapshot(job.state()) != nullptr;
+      return held || !job.ledger()->empty() || job.started() || job.state().init();
+    }
     case JOB_ENDING:
       return job.end_state() == SUCCEEDED && job.checkpoints.state().held() > 0;
     case JOB_ENDED:
