@@ -158,7 +158,6 @@ bool MayLag(const StateUpdate& update) {
     case StateUpdate::kEventAdded:
     case StateUpdate::kStepsCounted:
     case StateUpdate::kBlocksReleased:
-    case StateUpdate::kCheckpointHeld:
     case StateUpdate::kBackendSeen:
     case StateUpdate::kBatchFigures:
     case StateUpdate::kIteration:

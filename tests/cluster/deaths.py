@@ -64,9 +64,9 @@ def await_progress(cluster, job, what, reached):
             return described
         time.sleep(0.02)
     log = [line for line in cluster.log_path.read_text().splitlines() if "At step" not in line]
-    raise RuntimeError(f"{job} does not get to {what}: {described['state']}, "
-                       f"{described['progress']}, {described['durability']}, "
-                       f"{described['reason']}\n" + "\n".join(log[-40:]))
+    seen = "the coordinator does not answer" if described is None else [
+        described[key] for key in ("state", "progress", "durability", "reason")]
+    raise RuntimeError(f"{job} does not get to {what}: {seen}\n" + "\n".join(log[-40:]))
 
 
 def kill(cluster, described, shard):
