@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -45,9 +46,16 @@ class PartWriter {
                                                             ShardCheckpoint content);
   virtual ~PartWriter() = default;
   // The next stripe: its floats and optimizer state (state_slots times as many; state
-  // of slot 0 first) and what else it holds. After an error the part cannot be finished.
+  // of slot 0 first), its part of each vector that the content's context names, in that
+  // order, and what else it holds. After an error the part cannot be finished.
   virtual absl::Status AddStripe(std::span<const float> parameters, std::span<const float> state,
+                                 std::span<const std::span<const float>> vectors,
                                  StripeRecord record) = 0;
+  // Of a part without vectors.
+  absl::Status AddStripe(std::span<const float> parameters, std::span<const float> state,
+                         StripeRecord record) {
+    return AddStripe(parameters, state, {}, std::move(record));
+  }
   // What Finish is to store beside the stripes, if it became known meanwhile.
   virtual ShardCheckpoint* content() = 0;
   // Syncs the file, renames it, reads it back with all checksums, writes the manifest.
@@ -82,6 +90,8 @@ class PartReader {
   // asked where the job has none.
   using Place = absl::FunctionRef<std::span<float>(uint64_t at)>;
   virtual absl::Status ReadTo(Place parameters, Place state) const = 0;
+  // The same of the slice's part of one vector, content().context().vector(index).
+  virtual absl::Status ReadVector(size_t index, Place floats) const = 0;
 };
 
 // What lies in a job's folder.
@@ -106,7 +116,8 @@ struct ShardPart {
 absl::StatusOr<std::vector<ShardPart>> ListPartsOf(const Storage* storage,
                                                    const std::string& folder, uint32_t shard);
 
-// A whole job from the parts of a generation: for export, evaluation and resume.
+// A whole job from the parts of a generation, without vectors: for export, evaluation
+// and resume.
 struct LoadedCheckpoint {
   ShardCheckpoint content;  // of shard 0, without stripes
   ParameterLayout layout;

@@ -1,5 +1,6 @@
 // Nothing that is damaged, cut, mixed up or forged is accepted.
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -42,7 +43,11 @@ absl::Status Read(const Storage& storage, const std::string& manifest = kManifes
   const absl::Status verified = (*part)->Verify();
   std::vector<float> parameters((*part)->slice().size());
   std::vector<float> state((*part)->slice().size());
-  const absl::Status read = (*part)->ReadAll(parameters, state);
+  absl::Status read = (*part)->ReadAll(parameters, state);
+  for (int i = 0; read.ok() && i < (*part)->content().context().vector_size(); ++i) {
+    read = (*part)->ReadVector(static_cast<size_t>(i),
+                               [&](uint64_t at) { return std::span(parameters).subspan(at); });
+  }
   // Floats that are read are checked too. Verify sees as much, and the record again.
   EXPECT_TRUE(verified.ok() == read.ok()) << verified << " " << read;
   return verified;
@@ -50,14 +55,23 @@ absl::Status Read(const Storage& storage, const std::string& manifest = kManifes
 
 class DamageTest : public ::testing::Test {
  protected:
-  DamageTest() { EXPECT_OK(WriteTestPart(&storage_, kFolder, MakeTestJob({}), 1, 5)); }
+  DamageTest() { Write(0); }
+
+  // A part with so many vectors.
+  void Write(uint32_t vectors) {
+    storage_.Remove(kManifest).IgnoreError();
+    EXPECT_OK(WriteTestPart(&storage_, kFolder, MakeTestJob({.vectors = vectors}), 1, 5));
+  }
+
+  void TurnEveryBit();
+  void CutEverywhere();
 
   uint64_t Bytes(const std::string& path) const { return (*storage_.Open(path))->bytes(); }
 
   SimulatedStorage storage_;
 };
 
-TEST_F(DamageTest, EveryBitOfAPart) {
+void DamageTest::TurnEveryBit() {
   ASSERT_OK(Read(storage_));
   for (const char* const path : {kFile, kManifest}) {
     const uint64_t bytes = Bytes(path);
@@ -73,7 +87,14 @@ TEST_F(DamageTest, EveryBitOfAPart) {
   EXPECT_OK(Read(storage_));
 }
 
-TEST_F(DamageTest, EveryTruncation) {
+TEST_F(DamageTest, EveryBitOfAPart) { TurnEveryBit(); }
+
+TEST_F(DamageTest, EveryBitOfAPartWithVectors) {
+  Write(2);
+  TurnEveryBit();
+}
+
+void DamageTest::CutEverywhere() {
   const std::string file = *storage_.ReadAll(kFile, kAny);
   const std::string manifest = *storage_.ReadAll(kManifest, kAny);
   for (size_t bytes = 0; bytes < file.size(); ++bytes) {
@@ -89,6 +110,13 @@ TEST_F(DamageTest, EveryTruncation) {
   }
   ASSERT_OK(storage_.WriteAll(kManifest, std::string(1 << 20, '#')));
   EXPECT_THAT(Read(storage_), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(kManifest)));
+}
+
+TEST_F(DamageTest, EveryTruncation) { CutEverywhere(); }
+
+TEST_F(DamageTest, EveryTruncationOfAPartWithVectors) {
+  Write(2);
+  CutEverywhere();
 }
 
 TEST_F(DamageTest, WhatIsMissingIsNotFound) {
@@ -194,13 +222,62 @@ TEST_F(DamageTest, ANewerFormatIsRefusedByName) {
   EXPECT_THAT(WriteForged(forged, &storage_), newer);
 }
 
-TEST_F(DamageTest, ForgeriesAreRefused) {
+struct ForgeryCase {
+  const char* message;
+  std::function<void(Forged*)> change;
+};
+
+// Each is refused with its message.
+void ExpectRefused(const Forged& good, const std::vector<ForgeryCase>& cases,
+                   SimulatedStorage* storage) {
+  for (const ForgeryCase& test_case : cases) {
+    Forged forged = good;
+    test_case.change(&forged);
+    EXPECT_THAT(WriteForged(forged, storage),
+                StatusIs(absl::StatusCode::kDataLoss,
+                         AllOf(HasSubstr(kFolder), HasSubstr(test_case.message))));
+  }
+}
+
+TEST_F(DamageTest, ForgeriesOfVectorsAreRefused) {
+  Write(2);
   const Forged good = ReadGood(storage_);
-  struct Case {
-    const char* message;
-    std::function<void(Forged*)> change;
-  };
-  const Case kCases[] = {
+  ASSERT_OK(WriteForged(good, &storage_));
+  ASSERT_OK(Read(storage_));
+  const auto names = [](Forged* f) { return f->content.mutable_context()->mutable_vector(); };
+  const auto maxima = [](Forged* f) { return f->content.mutable_stripe(1)->mutable_maximum(); };
+  using Limits = std::numeric_limits<float>;
+  ExpectRefused(
+      good,
+      {
+          {"tensors, expected", [&](Forged* f) { names(f)->RemoveLast(); }},
+          {"tensors, expected", [&](Forged* f) { *names(f)->Add() = "more"; }},
+          {"expected \"vector:v:1:a/bias[0:3)\"", [&](Forged* f) { names(f)->SwapElements(0, 1); }},
+          {"expected \"vector:w:a/bias[0:3)\"", [&](Forged* f) { *names(f)->Mutable(0) = "w"; }},
+          {"two vectors", [&](Forged* f) { *names(f)->Mutable(0) = "v:1"; }},
+          {"no name for a vector", [&](Forged* f) { names(f)->Mutable(0)->clear(); }},
+          {"no name for a vector", [&](Forged* f) { *names(f)->Mutable(0) = "a b"; }},
+          {"no name for a vector", [&](Forged* f) { names(f)->Mutable(0)->append(32, 'x'); }},
+          {"4097 vectors",
+           [&](Forged* f) {
+             while (names(f)->size() < 4097) {
+               *names(f)->Add() = absl::StrCat("w", names(f)->size());
+             }
+           }},
+          {"2 largest values, expected 1", [&](Forged* f) { maxima(f)->Add(1.0f); }},
+          {"largest value -1", [&](Forged* f) { maxima(f)->Set(0, -1.0f); }},
+          {"largest value inf", [&](Forged* f) { maxima(f)->Set(0, Limits::infinity()); }},
+          {"largest value nan", [&](Forged* f) { maxima(f)->Set(0, Limits::quiet_NaN()); }},
+      },
+      &storage_);
+  // Nothing was summed up yet.
+  Forged forged = good;
+  maxima(&forged)->Clear();
+  EXPECT_OK(WriteForged(forged, &storage_));
+}
+
+TEST_F(DamageTest, ForgeriesAreRefused) {
+  const std::vector<ForgeryCase> cases = {
       {"does not end with", [](Forged* f) { f->without_checksums = true; }},
       {"its header is not", [](Forged* f) { f->metadata["job"] = "other"; }},
       {"its header is not", [](Forged* f) { f->metadata["more"] = "x"; }},
@@ -255,13 +332,7 @@ TEST_F(DamageTest, ForgeriesAreRefused) {
          f->tensors[0].shape = {12};
        }},
   };
-  for (const Case& test_case : kCases) {
-    Forged forged = good;
-    test_case.change(&forged);
-    EXPECT_THAT(WriteForged(forged, &storage_),
-                StatusIs(absl::StatusCode::kDataLoss,
-                         AllOf(HasSubstr(kFolder), HasSubstr(test_case.message))));
-  }
+  ExpectRefused(ReadGood(storage_), cases, &storage_);
 }
 
 }  // namespace

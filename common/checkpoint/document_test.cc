@@ -98,8 +98,8 @@ TEST(DocumentTest, TheBytesAreThoseOfAPart) {
 TEST(DocumentTest, TheScriptReadsPieces) {
   const char* const given = std::getenv("TEST_TMPDIR");
   const std::string folder = InFolder(given != nullptr ? given : "/tmp", testing::UniqueName());
-  const TestJob job =
-      MakeTestJob({.model = testing::kConvModel, .shards = 3, .max_stripe_bytes = 64});
+  const TestJob job = MakeTestJob(
+      {.model = testing::kConvModel, .shards = 3, .max_stripe_bytes = 64, .vectors = 1});
   ASSERT_OK(WriteTestGeneration(PosixStorage(), folder, job, 3));
   ASSERT_OK(PosixStorage()->WriteAll(folder + "/pieces.py", Block("```python file=pieces.py\n")));
   ASSERT_EQ(std::system(absl::StrCat("/usr/bin/python3 ", folder, "/pieces.py ", folder, " 3 ",
@@ -107,7 +107,7 @@ TEST(DocumentTest, TheScriptReadsPieces) {
                             .c_str()),
             0);
   ASSERT_OK_AND_ASSIGN(const NpzReader npz, NpzReader::Open(folder + "/out.npz"));
-  EXPECT_EQ(npz.Names().size(), 2 * job.layout.tensors().size());
+  EXPECT_EQ(npz.Names().size(), 3 * job.layout.tensors().size());
   for (const TensorInfo& tensor : job.layout.tensors()) {
     const auto part = [&](const std::vector<float>& floats) {
       const auto begin = floats.begin() + static_cast<ptrdiff_t>(tensor.offset);
@@ -117,6 +117,8 @@ TEST(DocumentTest, TheScriptReadsPieces) {
     EXPECT_TRUE(SameFloats(read.values, part(job.parameters)));
     ASSERT_OK_AND_ASSIGN(const NpzReader::Array state, npz.Read("optimizer:" + tensor.name));
     EXPECT_TRUE(SameFloats(state.values, part(job.state)));
+    ASSERT_OK_AND_ASSIGN(const NpzReader::Array vector, npz.Read("vector:v:0:" + tensor.name));
+    EXPECT_TRUE(SameFloats(vector.values, part(job.vectors[0])));
   }
 }
 

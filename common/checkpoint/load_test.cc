@@ -55,11 +55,13 @@ class LoadTest : public ::testing::Test {
 TEST_F(LoadTest, AllIsAsItWas) {
   for (const uint32_t shards : {1u, 2u, 3u}) {
     for (const uint32_t slots : {0u, 1u}) {
+      const uint32_t vectors = slots * (shards - 1);  // they do not count
       SimulatedStorage storage;
       const TestJob job = MakeTestJob({.model = testing::kConvModel,
                                        .shards = shards,
                                        .max_stripe_bytes = 192,
-                                       .state_slots = slots});
+                                       .state_slots = slots,
+                                       .vectors = vectors});
       ASSERT_OK(WriteTestGeneration(&storage, kFolder, job, 5));
       ASSERT_OK_AND_ASSIGN(const LoadedCheckpoint loaded, LoadNewest(&storage, kFolder, nullptr));
       EXPECT_TRUE(SameFloats(loaded.parameters, job.parameters));

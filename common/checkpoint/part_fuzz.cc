@@ -33,7 +33,12 @@ void ReadPart(const SimulatedStorage& storage) {
   CHECK_LE(size, kMaxFloats);
   std::vector<float> parameters(size);
   std::vector<float> state(size);
-  CHECK_EQ((*part)->Verify().ok(), (*part)->ReadAll(parameters, state).ok());
+  absl::Status read = (*part)->ReadAll(parameters, state);
+  for (int i = 0; read.ok() && i < (*part)->content().context().vector_size(); ++i) {
+    read = (*part)->ReadVector(static_cast<size_t>(i),
+                               [&](uint64_t at) { return std::span(state).subspan(at); });
+  }
+  CHECK_EQ((*part)->Verify().ok(), read.ok());
 }
 
 // The file with right checksums; "" where it has no place for them.

@@ -1,21 +1,41 @@
 #include "common/checkpoint/part_plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/model/vector_name.h"
 
 namespace monsoon {
 namespace {
 
 constexpr char kFormatName[] = "monsoon-checkpoint";
 constexpr char kStatePrefix[] = "optimizer:";
+constexpr char kVectorPrefix[] = "vector:";
+
+absl::Status CheckVectors(const std::vector<std::string>& vectors) {
+  if (vectors.size() > kMaxPartVectors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(vectors.size(), " vectors; the limit is ", kMaxPartVectors));
+  }
+  std::set<std::string> names;
+  for (const std::string& name : vectors) {
+    RETURN_IF_ERROR(CheckVectorName(name));
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("two vectors \"", name, "\""));
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
-absl::StatusOr<PartPlan> PartPlan::Create(const CreateShardJobRequest& create,
-                                          uint32_t state_slots) {
-  PartPlan plan{.shard = create.shard(), .state_slots = state_slots};
+absl::StatusOr<PartPlan> PartPlan::Create(const ShardCheckpoint& content) {
+  const CreateShardJobRequest& create = content.create();
+  PartPlan plan{.shard = create.shard(),
+                .state_slots = content.state_slots(),
+                .vectors = {content.context().vector().begin(), content.context().vector().end()}};
   ASSIGN_OR_RETURN(plan.layout, ParameterLayout::Create(create.model()));
   if (plan.layout.Hash() != create.layout_hash()) {
     return absl::InvalidArgumentError("its layout hash is not that of its model");
@@ -26,10 +46,11 @@ absl::StatusOr<PartPlan> PartPlan::Create(const CreateShardJobRequest& create,
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", create.shard(), " of ", create.shards()));
   }
-  if (state_slots > 1) {
+  if (plan.state_slots > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat(state_slots, " floats of optimizer state for each parameter"));
+        absl::StrCat(plan.state_slots, " floats of optimizer state for each parameter"));
   }
+  RETURN_IF_ERROR(CheckVectors(plan.vectors));
   plan.slice = plan.map.shard(create.shard());
   for (const TensorInfo& tensor : plan.layout.tensors()) {
     const Slice range{std::max(plan.slice.begin, tensor.offset),
@@ -45,12 +66,18 @@ absl::StatusOr<PartPlan> PartPlan::Create(const CreateShardJobRequest& create,
 
 std::vector<TensorSpec> PartPlan::Tensors() const {
   std::vector<TensorSpec> tensors;
-  for (uint32_t copy = 0; copy <= state_slots; ++copy) {
+  const auto add = [&](const std::string& prefix) {
     for (const PartPiece& piece : pieces) {
-      tensors.push_back({.name = absl::StrCat(copy == 0 ? "" : kStatePrefix, piece.name),
-                         .type = TensorType::kF32,
-                         .shape = {piece.range.size()}});
+      tensors.push_back(
+          {.name = prefix + piece.name, .type = TensorType::kF32, .shape = {piece.range.size()}});
     }
+  };
+  add("");
+  if (state_slots > 0) {
+    add(kStatePrefix);
+  }
+  for (const std::string& name : vectors) {
+    add(absl::StrCat(kVectorPrefix, name, ":"));
   }
   tensors.push_back({.name = kShardTensor, .type = TensorType::kU8, .shape = {0}});
   tensors.push_back({.name = kChecksumTensor, .type = TensorType::kU64, .shape = {0}});

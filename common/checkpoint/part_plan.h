@@ -20,6 +20,9 @@ namespace monsoon {
 inline constexpr char kShardTensor[] = "monsoon/shard";
 inline constexpr char kChecksumTensor[] = "monsoon/checksums";
 
+// Far more than a minimiser keeps: a record must not cost memory for nothing.
+inline constexpr int kMaxPartVectors = 4096;
+
 // The part of one tensor that lies in the slice.
 struct PartPiece {
   std::string name;  // "conv1/weight[100:250)"
@@ -31,12 +34,22 @@ struct PartPlan {
   ShardMap map;
   uint32_t shard = 0;
   uint32_t state_slots = 0;
+  std::vector<std::string> vectors;  // names
   Slice slice;
   std::vector<PartPiece> pieces;  // in the order of the layout
 
-  // InvalidArgument says what is wrong with the description. It may come from anybody.
-  static absl::StatusOr<PartPlan> Create(const CreateShardJobRequest& create, uint32_t state_slots);
+  // Of `content` counts what it says of the job, of optimizer state and of vectors.
+  // InvalidArgument says what is wrong with that. It may come from anybody.
+  static absl::StatusOr<PartPlan> Create(const ShardCheckpoint& content);
 
+  // Copies of the pieces, one after the other: the parameters, the optimizer's state,
+  // then each vector. The first tensor of such a copy:
+  size_t StateTensor() const { return pieces.size(); }
+  size_t VectorTensor(size_t vector) const {
+    return pieces.size() * (1 + size_t{state_slots} + vector);
+  }
+  // The tensor after all pieces, kShardTensor; kChecksumTensor is the last.
+  size_t RecordTensor() const { return VectorTensor(vectors.size()); }
   // All tensors in the order of the file; of the last two the sizes are 0.
   std::vector<TensorSpec> Tensors() const;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -19,6 +20,9 @@ namespace {
 
 // Read and hashed at once, so that the bytes are still in the cache.
 constexpr uint64_t kChunkBytes = 1 << 20;
+
+// Of a line, which has one quantum in a sum of gradients.
+constexpr uint64_t kLineFloats = 16;
 
 class PartReaderImpl : public PartReader {
  public:
@@ -52,12 +56,17 @@ class PartReaderImpl : public PartReader {
       return absl::OkStatus();
     }
     CHECK_EQ(state.size(), plan_.slice.size());
-    return ReadPieces(plan_.pieces.size(), [&](uint64_t at) { return state.subspan(at); });
+    return ReadPieces(plan_.StateTensor(), [&](uint64_t at) { return state.subspan(at); });
   }
 
   absl::Status ReadTo(Place parameters, Place state) const override {
     RETURN_IF_ERROR(ReadPieces(0, parameters));
-    return plan_.state_slots == 0 ? absl::OkStatus() : ReadPieces(plan_.pieces.size(), state);
+    return plan_.state_slots == 0 ? absl::OkStatus() : ReadPieces(plan_.StateTensor(), state);
+  }
+
+  absl::Status ReadVector(size_t index, Place floats) const override {
+    CHECK_LT(index, plan_.vectors.size());
+    return ReadPieces(plan_.VectorTensor(index), floats);
   }
 
  private:
@@ -131,7 +140,7 @@ class PartReaderImpl : public PartReader {
 
   // The header says what follows from the record.
   absl::Status CheckTensors() {
-    auto plan = PartPlan::Create(content_.create(), content_.state_slots());
+    auto plan = PartPlan::Create(content_);
     if (!plan.ok()) {
       return Damaged(plan.status().message());
     }
@@ -140,11 +149,12 @@ class PartReaderImpl : public PartReader {
       return Damaged(absl::StrCat("it has ", content_.stripe_size(), " stripes, expected ",
                                   plan_.map.stripes(plan_.shard)));
     }
-    const std::vector<TensorSpec> expected = plan_.Tensors();
-    if (expected.size() != file_.tensors().size()) {
-      return Damaged(
-          absl::StrCat("it has ", file_.tensors().size(), " tensors, expected ", expected.size()));
+    RETURN_IF_ERROR(CheckMaxima());
+    const size_t count = plan_.RecordTensor() + 2;
+    if (count != file_.tensors().size()) {
+      return Damaged(absl::StrCat("it has ", file_.tensors().size(), " tensors, expected ", count));
     }
+    const std::vector<TensorSpec> expected = plan_.Tensors();
     for (size_t i = 0; i + 2 < expected.size(); ++i) {
       const SafetensorsReader::Tensor& tensor = file_.tensors()[i];
       if (tensor.name != expected[i].name || tensor.type != NameOf(expected[i].type) ||
@@ -152,6 +162,25 @@ class PartReaderImpl : public PartReader {
         return Damaged(absl::StrCat("tensor ", i, " is \"", tensor.name, "\" of ", tensor.bytes,
                                     " bytes, expected \"", expected[i].name, "\" of ",
                                     expected[i].bytes()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Of each stripe one for each line, or none.
+  absl::Status CheckMaxima() const {
+    for (int i = 0; i < content_.stripe_size(); ++i) {
+      const auto& maxima = content_.stripe(i).maximum();
+      const uint64_t floats = plan_.map.stripe(plan_.shard, static_cast<uint32_t>(i)).size();
+      const uint64_t lines = (floats + kLineFloats - 1) / kLineFloats;
+      if (!maxima.empty() && static_cast<uint64_t>(maxima.size()) != lines) {
+        return Damaged(absl::StrCat("stripe ", i, " has ", maxima.size(),
+                                    " largest values, expected ", lines));
+      }
+      for (const float maximum : maxima) {
+        if (!(maximum >= 0.0f && maximum <= std::numeric_limits<float>::max())) {
+          return Damaged(absl::StrCat("stripe ", i, " has the largest value ", maximum));
+        }
       }
     }
     return absl::OkStatus();

@@ -1,6 +1,8 @@
 // A part that is written, and read again.
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,9 +69,17 @@ void RoundTrip(const TestJob& job) {
       ASSERT_OK(part->ReadAll(alone, {}));
       EXPECT_TRUE(SameFloats(alone, parameters));
     }
+    for (size_t i = 0; i < job.vectors.size(); ++i) {
+      // To memory in several pieces.
+      std::vector<float> vector(slice.size(), 3.0f);
+      ASSERT_OK(part->ReadVector(i, [&](uint64_t at) {
+        return std::span(vector).subspan(at, std::min<uint64_t>(13, vector.size() - at));
+      }));
+      EXPECT_TRUE(SameFloats(vector, OfSlice(job.vectors[i], slice)));
+    }
     ShardCheckpoint expected = TestContent(job, shard, 5);
     for (uint32_t stripe = 0; stripe < job.map.stripes(shard); ++stripe) {
-      *expected.add_stripe() = TestStripe(shard, stripe);
+      *expected.add_stripe() = TestStripe(job, shard, stripe);
     }
     EXPECT_EQ(part->content().SerializeAsString(), expected.SerializeAsString());
   }
@@ -84,12 +94,15 @@ TEST(PartTest, RoundTripsOverModelsShardsAndStripes) {
           if (model == testing::kOneTensorModel && shards > 1) {
             continue;  // of one line
           }
-          SCOPED_TRACE(absl::StrCat(shards, " shards, stripes of ", stripe_bytes, ", ", slots,
-                                    " slots, ", model));
-          RoundTrip(MakeTestJob({.model = model,
-                                 .shards = shards,
-                                 .max_stripe_bytes = stripe_bytes,
-                                 .state_slots = slots}));
+          for (const uint32_t vectors : {0u, 1u, 3u}) {
+            SCOPED_TRACE(absl::StrCat(shards, " shards, stripes of ", stripe_bytes, ", ", slots,
+                                      " slots, ", vectors, " vectors, ", model));
+            RoundTrip(MakeTestJob({.model = model,
+                                   .shards = shards,
+                                   .max_stripe_bytes = stripe_bytes,
+                                   .state_slots = slots,
+                                   .vectors = vectors}));
+          }
         }
       }
     }
@@ -122,6 +135,22 @@ TEST(PartTest, PiecesCarryTheNamesOfTheirTensors) {
                   ::testing::Pair("format_version", "1"), ::testing::Pair("generation", "5"),
                   ::testing::Pair("job", "tiny-1"), ::testing::Pair("shard", "0"),
                   ::testing::Pair("shard_epoch", "1"), ::testing::Pair("shards", "2")));
+}
+
+TEST(PartTest, VectorsFollowTheOptimizersState) {
+  SimulatedStorage storage;
+  ASSERT_OK(WriteTestPart(&storage, kFolder, MakeTestJob({.vectors = 2}), 1, 5));
+  std::vector<std::string> names;
+  const auto file =
+      SafetensorsReader::Open(&storage, "/state/jobs/tiny-1@7/ps-1-of-2.g5.e1.safetensors");
+  for (const auto& tensor : file->tensors()) {
+    names.push_back(tensor.name);
+  }
+  EXPECT_THAT(names,
+              ElementsAre("a/bias[0:3)", "b/weight[0:15)", "optimizer:a/bias[0:3)",
+                          "optimizer:b/weight[0:15)", "vector:v:0:a/bias[0:3)",
+                          "vector:v:0:b/weight[0:15)", "vector:v:1:a/bias[0:3)",
+                          "vector:v:1:b/weight[0:15)", "monsoon/shard", "monsoon/checksums"));
 }
 
 TEST(PartTest, ATensorIsCutBetweenShards) {
@@ -273,6 +302,10 @@ TEST(PartTest, ADescriptionThatCannotBeIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tiny-1")));
   content = TestContent(job, 2, 5);
   EXPECT_FALSE(PartWriter::Create(&storage, kFolder, job.layout, content).ok());
+  content = TestContent(job, 0, 5);
+  content.mutable_context()->add_vector("two words");
+  EXPECT_THAT(PartWriter::Create(&storage, kFolder, job.layout, content).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("two words")));
 }
 
 TEST(PartTest, TheSystemsFiles) {

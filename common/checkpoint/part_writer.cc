@@ -66,16 +66,22 @@ class PartWriterImpl : public PartWriter {
     return absl::OkStatus();
   }
 
+  using PartWriter::AddStripe;
   absl::Status AddStripe(std::span<const float> parameters, std::span<const float> state,
+                         std::span<const std::span<const float>> vectors,
                          StripeRecord record) override {
     const uint32_t index = static_cast<uint32_t>(content_.stripe_size());
     CHECK_LT(index, plan_.map.stripes(plan_.shard));
     const Slice stripe = plan_.map.stripe(plan_.shard, index);
     CHECK_EQ(parameters.size(), stripe.size());
     CHECK_EQ(state.size(), stripe.size() * plan_.state_slots);
+    CHECK_EQ(vectors.size(), plan_.vectors.size());
+    for (const std::span<const float> vector : vectors) {
+      CHECK_EQ(vector.size(), stripe.size());
+    }
     *content_.add_stripe() = std::move(record);
     if (broken_.ok()) {
-      broken_ = AppendStripe(stripe, parameters, state);
+      broken_ = AppendStripe(stripe, parameters, state, vectors);
     }
     return broken_;
   }
@@ -100,7 +106,8 @@ class PartWriterImpl : public PartWriter {
 
  private:
   absl::Status AppendStripe(const Slice& stripe, std::span<const float> parameters,
-                            std::span<const float> state) {
+                            std::span<const float> state,
+                            std::span<const std::span<const float>> vectors) {
     while (piece_ < plan_.pieces.size() && plan_.pieces[piece_].range.begin < stripe.end) {
       const Slice& piece = plan_.pieces[piece_].range;
       const uint64_t begin = std::max(piece.begin, stripe.begin);
@@ -111,7 +118,10 @@ class PartWriterImpl : public PartWriter {
       };
       RETURN_IF_ERROR(append(piece_, parameters));
       if (plan_.state_slots > 0) {
-        RETURN_IF_ERROR(append(plan_.pieces.size() + piece_, state));
+        RETURN_IF_ERROR(append(plan_.StateTensor() + piece_, state));
+      }
+      for (size_t i = 0; i < vectors.size(); ++i) {
+        RETURN_IF_ERROR(append(plan_.VectorTensor(i) + piece_, vectors[i]));
       }
       if (piece.end > stripe.end) {
         break;  // goes on in the next stripe
@@ -148,7 +158,7 @@ class PartWriterImpl : public PartWriter {
       return absl::FailedPreconditionError(
           absl::StrCat(path, ": a record of ", content_.ByteSizeLong(), " bytes is too long"));
     }
-    const size_t record_tensor = plan_.pieces.size() * (1 + plan_.state_slots);
+    const size_t record_tensor = plan_.RecordTensor();
     const std::string record = Serialised(content_);
     RETURN_IF_ERROR(file_->SetSize(record_tensor, record.size()));
     RETURN_IF_ERROR(file_->Append(record_tensor, std::as_bytes(std::span(record))));
@@ -228,7 +238,7 @@ absl::StatusOr<std::unique_ptr<PartWriter>> PartWriter::Create(Storage* storage,
                                                                ShardCheckpoint content) {
   CHECK_EQ(content.stripe_size(), 0);
   content.mutable_create()->clear_term();
-  auto plan = PartPlan::Create(content.create(), content.state_slots());
+  auto plan = PartPlan::Create(content);
   RETURN_IF_ERROR(Annotate(plan.status(), absl::StrCat("a part of job ", content.create().job())));
   CHECK_EQ(plan->layout.Hash(), layout.Hash());
   auto writer =

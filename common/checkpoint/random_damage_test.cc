@@ -30,7 +30,8 @@ absl::Status Read(const Storage& storage) {
 
 TEST(RandomDamageTest, NoChangedBitIsAccepted) {
   SimulatedStorage storage;
-  ASSERT_OK(WriteTestPart(&storage, "/f", MakeTestJob({.model = testing::kConvModel}), 1, 5));
+  ASSERT_OK(WriteTestPart(&storage, "/f", MakeTestJob({.model = testing::kConvModel, .vectors = 2}),
+                          1, 5));
   const PhiloxStream random(3, StreamKind::kTest);
   const uint32_t bytes = static_cast<uint32_t>((*storage.Open(kFile))->bytes());
   ASSERT_GT(bytes, 5000u);

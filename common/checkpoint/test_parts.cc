@@ -80,6 +80,10 @@ TestJob MakeTestJob(const TestJobOptions& options) {
   if (options.state_slots > 0) {
     fill(1, &job.state);
   }
+  for (uint32_t i = 0; i < options.vectors; ++i) {
+    job.vector_names.push_back(absl::StrCat("v:", i));
+    fill(2 + i, &job.vectors.emplace_back());
+  }
   return job;
 }
 
@@ -95,6 +99,8 @@ ShardCheckpoint TestContent(const TestJob& job, uint32_t shard, uint64_t generat
   content.mutable_context()->set_ordered_ms(1800000000000 + static_cast<int64_t>(generation));
   content.mutable_context()->set_reason("asked for");
   content.mutable_context()->mutable_downpour()->set_steps(100 * generation);
+  content.mutable_context()->mutable_vector()->Assign(job.vector_names.begin(),
+                                                      job.vector_names.end());
   ClosedSession* const closed = content.add_closed();
   closed->set_worker(3);
   closed->set_incarnation(2);
@@ -108,7 +114,7 @@ ShardCheckpoint TestContent(const TestJob& job, uint32_t shard, uint64_t generat
   return content;
 }
 
-StripeRecord TestStripe(uint32_t shard, uint32_t stripe) {
+StripeRecord TestStripe(const TestJob& job, uint32_t shard, uint32_t stripe) {
   StripeRecord record;
   record.set_version(1000 * shard + stripe + 1);
   SessionWindowRecord* const session = record.add_session();
@@ -119,6 +125,11 @@ StripeRecord TestStripe(uint32_t shard, uint32_t stripe) {
   SessionWindowRecord::Refusal* const refusal = session->add_refusal();
   refusal->set_sequence(4);
   refusal->set_message("a NaN");
+  if (!job.vectors.empty()) {
+    for (uint64_t line = 0; line < job.map.stripe(shard, stripe).size() / 16; ++line) {
+      record.add_maximum(line == 1 ? 0.0f : 0.1f * static_cast<float>(stripe + line + 1));
+    }
+  }
   return record;
 }
 
@@ -129,7 +140,12 @@ absl::Status AddAllStripes(const TestJob& job, uint32_t shard, PartWriter* write
       return floats.empty() ? std::span<const float>()
                             : std::span(floats).subspan(stripe.begin, stripe.size());
     };
-    RETURN_IF_ERROR(writer->AddStripe(part(job.parameters), part(job.state), TestStripe(shard, i)));
+    std::vector<std::span<const float>> vectors;
+    for (const std::vector<float>& vector : job.vectors) {
+      vectors.push_back(part(vector));
+    }
+    RETURN_IF_ERROR(writer->AddStripe(part(job.parameters), part(job.state), vectors,
+                                      TestStripe(job, shard, i)));
   }
   return absl::OkStatus();
 }

@@ -26,6 +26,7 @@ struct TestJobOptions {
   uint32_t shards = 2;
   uint64_t max_stripe_bytes = 64;
   uint32_t state_slots = 1;
+  uint32_t vectors = 0;
   // Of the floats; the job is the same.
   uint64_t seed = 1;
 };
@@ -38,6 +39,9 @@ struct TestJob {
   // Any bits, NaN among them; padding zero.
   std::vector<float> parameters;
   std::vector<float> state;
+  // With them stripes have maxima.
+  std::vector<std::string> vector_names;
+  std::vector<std::vector<float>> vectors;
 };
 
 TestJob MakeTestJob(const TestJobOptions& options);
@@ -46,7 +50,7 @@ TestJob MakeTestJob(const TestJobOptions& options);
 ShardCheckpoint TestContent(const TestJob& job, uint32_t shard, uint64_t generation,
                             uint64_t epoch = 1);
 // What the stripe holds beside floats.
-StripeRecord TestStripe(uint32_t shard, uint32_t stripe);
+StripeRecord TestStripe(const TestJob& job, uint32_t shard, uint32_t stripe);
 absl::Status AddAllStripes(const TestJob& job, uint32_t shard, PartWriter* writer);
 
 absl::StatusOr<CheckpointManifest> WriteTestPart(

@@ -17,6 +17,8 @@ namespace {
 constexpr absl::Duration kIdle = absl::Seconds(10);
 // One stripe is written in far less.
 constexpr absl::Duration kGiveUp = absl::Seconds(30);
+// For answers under way that read a slice which was given up.
+constexpr absl::Duration kLetGo = absl::Seconds(5);
 
 }  // namespace
 
@@ -49,6 +51,10 @@ absl::Status CheckpointKeeper::Order(std::shared_ptr<ShardJob> slice,
                                      const CheckpointRequest& order) {
   const JobKey key{order.job(), order.job_term()};
   MutexLock lock(&mutex_);
+  // Under the lock: what was ordered before that, LetGo finds.
+  if (slice->given_up()) {
+    return absl::UnavailableError(absl::StrCat("job ", key.first, ": its slice is made anew"));
+  }
   Job* job = Find(key);
   if (job == nullptr) {
     const std::string folder = JobFolder(options_.state_dir, key.first, key.second);
@@ -80,6 +86,36 @@ absl::Status CheckpointKeeper::CheckNotKnown(const JobKey& key) const {
                              : absl::OkStatus();
 }
 
+absl::Status CheckpointKeeper::LetGo(const JobKey& key) {
+  std::shared_ptr<ShardJob> slice;  // freed after the lock
+  MutexLock lock(&mutex_);
+  const auto is_given_up = [&] {
+    mutex_.AssertHeld();
+    const Job* const job = Find(key);
+    return job != nullptr && !job->deleted && job->slice->given_up();
+  };
+  if (!is_given_up()) {
+    return absl::OkStatus();
+  }
+  std::erase(due_, key);
+  Find(key)->waits = false;
+  changed_.NotifyAll();
+  const bool idle = changed_.WaitFor(&mutex_, kGiveUp, [&] {
+    mutex_.AssertHeld();
+    return writing_ != key;
+  });
+  if (!idle) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        "job ", key.first, ": a checkpoint of its slice of an earlier attempt is still being ",
+        "written to ", options_.state_dir));
+  }
+  if (is_given_up()) {  // else another call was faster
+    slice = std::move(Find(key)->slice);
+    jobs_.erase(key);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckpointKeeper::Adopt(const JobKey& key, std::shared_ptr<ShardJob> slice,
                                      RestoredPart part) {
   Job job{.slice = std::move(slice), .parts = std::move(part.parts)};
@@ -105,6 +141,9 @@ absl::StatusOr<RestoreShardJobReply> CheckpointKeeper::Restore(
     Shard* shard, const RestoreShardJobRequest& request) {
   const JobKey key{request.create().job(), request.create().job_term()};
   const std::string folder = JobFolder(options_.state_dir, key.first, key.second);
+  RETURN_IF_ERROR(shard->GiveUpEarlier(request));
+  RETURN_IF_ERROR(LetGo(key));
+  RETURN_IF_ERROR(shard->AwaitGivenUp(key.first, key.second, kLetGo));
   std::shared_ptr<ShardJob> adopted;
   // Before anybody else has the job: what is ordered after that must find the parts.
   const auto restore = [&](const std::shared_ptr<ShardJob>& made, std::span<const SessionId> open,
@@ -130,6 +169,7 @@ absl::StatusOr<RestoreShardJobReply> CheckpointKeeper::Restore(
   }
   RestoreShardJobReply reply = found == nullptr ? RestoreShardJobReply() : found->restored;
   reply.set_shard_epoch(shard->shard_epoch());
+  reply.set_attempt((*job)->attempt());
   return reply;
 }
 
@@ -184,10 +224,13 @@ absl::Status CheckpointKeeper::Flush(absl::Duration grace) {
   MutexLock lock(&mutex_);
   for (auto& [key, job] : jobs_) {
     const bool newer = job.slice->applied() != job.parts.applied();
-    if (job.order.generation() == 0 || job.deleted || !newer) {
+    if (job.order.generation() == 0 || job.deleted || job.slice->given_up() || !newer) {
       continue;
     }
     if (job.parts.Has(job.order.generation()) || writing_ == key) {
+      if (job.order.context().vector_size() > 0) {
+        continue;
+      }
       job.order.set_generation(job.order.generation() + 1);
       job.order.mutable_context()->set_reason("the server stops");
     }
@@ -265,7 +308,7 @@ void CheckpointKeeper::Write(const JobKey& key) {
   const absl::StatusOr<WrittenPart> part =
       WritePart(storage_, options_.state_dir, *slice, order, options_.check_owner, [&] {
         MutexLock lock(&mutex_);
-        return !stopping_ && !jobs_.at(key).deleted;
+        return !stopping_ && !jobs_.at(key).deleted && !slice->given_up();
       });
   if (part.ok()) {
     slice->NoteWritten(part->stripes);

@@ -49,11 +49,16 @@ class CheckpointKeeper {
 
   // `order` is of `job`. OK for a generation that is on the disk, is being written or
   // waits for that; one that failed is tried again. FailedPrecondition for one that is
-  // older than what was ordered last.
+  // older than what was ordered last, Unavailable for a slice that was given up.
   absl::Status Order(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
-  // Makes the job on `shard` from its newest good part, and takes over all that is on the
-  // disk of it. A job that is there is answered as it was restored. As
-  // Shard::RestoreJob and RestoreNewestPart; Unavailable while it is being deleted.
+  // Makes the job on `shard` from its newest good part, or from the one that the request
+  // names, and takes over all that is on the disk of it. A job that is there is answered
+  // as it was restored; but one of an earlier attempt is given up first: what is written
+  // of it ends at its next stripe, and its memory is free before the new slice is made.
+  // As Shard::GiveUpEarlier, Shard::RestoreJob and RestoreNewestPart. Unavailable while
+  // it is being deleted, DeadlineExceeded or Unavailable where the slice could not be
+  // given up yet: to be asked again. After an error the shard does not have the slice of
+  // an earlier attempt any more, unless that is Aborted or AlreadyExists.
   absl::StatusOr<RestoreShardJobReply> Restore(Shard* shard, const RestoreShardJobRequest& request);
   // Fills in what the shard itself does not know.
   void FillStatus(ShardStatusReply* reply) const;
@@ -61,8 +66,9 @@ class CheckpointKeeper {
   // written, which is given up at its next stripe. An error: some could not be removed.
   absl::Status Delete(const std::string& job, uint64_t job_term);
   // Writes a generation of each job that has one and has applied more since; called
-  // when pushes are refused. Waits at most `grace`. The jobs for which it failed are
-  // named in the error.
+  // when pushes are refused. Of a batch job that has begun only what was ordered: between
+  // two iterations there is nothing that it could go on from. Waits at most `grace`. The
+  // jobs for which it failed are named in the error.
   absl::Status Flush(absl::Duration grace);
   // Waits until nothing is being written or waits for that; false: `timeout` is over.
   bool AwaitIdle(absl::Duration timeout);
@@ -79,6 +85,8 @@ class CheckpointKeeper {
     RestoreShardJobReply restored;  // what it was answered; without the epoch
   };
 
+  // Forgets a slice that was given up, once nothing of it is being written.
+  absl::Status LetGo(const JobKey& key);
   // Takes over what `part` has found; Unavailable while the job is being deleted.
   absl::Status Adopt(const JobKey& key, std::shared_ptr<ShardJob> slice, RestoredPart part);
   absl::Status CheckNotKnown(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

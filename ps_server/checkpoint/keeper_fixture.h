@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,7 +54,7 @@ class CheckpointKeeperTest : public ::testing::Test {
   // The next life of the shard, on the same disk.
   void Restart() {
     keeper_.reset();
-    ShardOptions options{"test", 0, ++epoch_, kMemoryBytes};
+    ShardOptions options{"test", 0, ++epoch_, memory_bytes_};
     if (marks_ != nullptr) {
       options.make_session_marks = [this](const CreateShardJobRequest& create, uint32_t stripes,
                                           bool fresh) {
@@ -66,7 +67,13 @@ class CheckpointKeeperTest : public ::testing::Test {
 
   void MakeKeeper(size_t keep_ended_jobs = 20) {
     keeper_ = std::make_unique<CheckpointKeeper>(
-        CheckpointKeeperOptions{kStateDir, 0, keep_ended_jobs, [this] { return owner_; },
+        CheckpointKeeperOptions{kStateDir, 0, keep_ended_jobs,
+                                [this] {
+                                  if (before_rename_ != nullptr) {
+                                    before_rename_();
+                                  }
+                                  return owner_;
+                                },
                                 marks_.get()},
         &storage_);
   }
@@ -139,6 +146,8 @@ class CheckpointKeeperTest : public ::testing::Test {
 
   SimulatedStorage storage_;
   absl::Status owner_;
+  std::function<void()> before_rename_;  // of a part's file, and of its manifest
+  uint64_t memory_bytes_ = kMemoryBytes;
   uint64_t epoch_ = kEpoch - 1;         // of this life
   std::unique_ptr<MarksFolder> marks_;  // null: none are kept
   std::unique_ptr<Shard> shard_;

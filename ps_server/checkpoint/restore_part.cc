@@ -29,21 +29,29 @@ absl::StatusOr<std::unique_ptr<PartReader>> ReadPartOf(const Storage* storage,
   ASSIGN_OR_RETURN(std::unique_ptr<PartReader> part, OpenPartOf(storage, manifest, *job));
   RETURN_IF_ERROR(part->ReadTo([&](uint64_t at) { return job->RestoredParameters(at); },
                                [&](uint64_t at) { return job->RestoredState(at); }));
+  const auto& names = part->content().context().vector();
+  for (int i = 0; i < names.size(); ++i) {
+    RETURN_IF_ERROR(job->vectors()->RestoreVector(names[i], [&](std::span<float> floats) {
+      return part->ReadVector(static_cast<size_t>(i),
+                              [&](uint64_t at) { return floats.subspan(at); });
+    }));
+  }
   return part;
 }
 
 // What is in the folder, newest first, sorted out.
 class Restoration {
  public:
-  Restoration(Storage* storage, std::vector<OwnPart> found, uint64_t least_generation,
+  Restoration(Storage* storage, std::vector<OwnPart> found, const RestoreShardJobRequest& request,
               absl::FunctionRef<bool()> go_on, ShardJob* job)
       : storage_(storage),
         found_(std::move(found)),
-        least_generation_(least_generation),
+        generation_(request.generation()),
+        least_generation_(request.least_generation()),
         go_on_(go_on),
         job_(job) {}
 
-  // Reads the newest good part, and opens the one before it.
+  // Reads the newest good part that will do, and opens the one before it.
   absl::Status Find() {
     for (OwnPart& part : found_) {
       if (!go_on_()) {
@@ -51,10 +59,26 @@ class Restoration {
       }
       const bool of_same_generation =
           newest_ != nullptr && newest_->manifest().generation() == part.name.generation;
-      if (part.whole && !of_same_generation && Take(part)) {
-        continue;
+      if (part.whole && !of_same_generation) {
+        ASSIGN_OR_RETURN(const bool taken, Take(part));
+        if (taken) {
+          continue;
+        }
       }
-      leftover_.push_back(std::move(part.files));
+      if (generation_ > 0 && part.name.generation > generation_ &&
+          part.name.epoch == job_->shard_epoch()) {
+        overtaken_.push_back(std::move(part.files));
+      } else {
+        leftover_.push_back(std::move(part.files));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Removes what this life has written of generations after the one that is asked for.
+  absl::Status RemoveOvertaken() {
+    for (const PartFiles& files : overtaken_) {
+      RETURN_IF_ERROR(RemovePart(storage_, files));
     }
     return absl::OkStatus();
   }
@@ -77,15 +101,23 @@ class Restoration {
   }
 
  private:
+  bool WillDo(uint64_t generation) const {
+    return generation_ > 0 ? generation == generation_ : generation >= least_generation_;
+  }
+
   // Whether it is one of the two.
-  bool Take(const OwnPart& found) {
+  absl::StatusOr<bool> Take(const OwnPart& found) {
     const std::string& manifest = found.files.manifest;
     if (newest_ == nullptr) {
-      if (found.name.generation < least_generation_) {
+      if (!WillDo(found.name.generation)) {
         return false;
       }
       absl::StatusOr<std::unique_ptr<PartReader>> part = ReadPartOf(storage_, manifest, job_);
+      if (absl::IsResourceExhausted(part.status())) {
+        return part.status();  // the part may be good
+      }
       if (!part.ok()) {
+        job_->vectors()->ClearVectors();
         damaged_.push_back(std::string(part.status().message()));
         return false;
       }
@@ -104,6 +136,7 @@ class Restoration {
 
   Storage* const storage_;
   std::vector<OwnPart> found_;
+  const uint64_t generation_;  // 0: any
   const uint64_t least_generation_;
   const absl::FunctionRef<bool()> go_on_;
   ShardJob* const job_;
@@ -111,7 +144,23 @@ class Restoration {
   std::unique_ptr<PartReader> older_;
   std::vector<std::string> damaged_;
   std::vector<PartFiles> leftover_;
+  std::vector<PartFiles> overtaken_;
 };
+
+// Why there is none.
+absl::Status NoGoodPart(const std::string& folder, uint32_t shard,
+                        const RestoreShardJobRequest& request,
+                        const std::vector<std::string>& damaged) {
+  std::string which;
+  if (request.generation() > 0) {
+    which = absl::StrCat(" of generation ", request.generation());
+  } else if (request.least_generation() > 0) {
+    which = absl::StrCat(" from generation ", request.least_generation(), " on");
+  }
+  return absl::NotFoundError(
+      absl::StrCat(folder, " has no good part of shard ", shard, which,
+                   damaged.empty() ? "" : absl::StrCat(" (", absl::StrJoin(damaged, "; "), ")")));
+}
 
 }  // namespace
 
@@ -121,18 +170,12 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
                                                absl::FunctionRef<bool()> go_on, ShardJob* job) {
   const uint32_t shard = job->request().shard();
   ASSIGN_OR_RETURN(std::vector<OwnPart> found, ListOwnParts(*storage, folder, shard));
-  Restoration restoration(storage, std::move(found), request.least_generation(), go_on, job);
+  Restoration restoration(storage, std::move(found), request, go_on, job);
   RETURN_IF_ERROR(restoration.Find());
   const PartReader* const newest = restoration.newest();
-  if (newest == nullptr &&
-      (request.least_generation() > 0 || request.create().written_by_client())) {
-    const std::vector<std::string>& damaged = restoration.damaged();
-    return absl::NotFoundError(
-        absl::StrCat(folder, " has no good part of shard ", shard,
-                     request.least_generation() > 0
-                         ? absl::StrCat(" from generation ", request.least_generation(), " on")
-                         : "",
-                     damaged.empty() ? "" : absl::StrCat(" (", absl::StrJoin(damaged, "; "), ")")));
+  if (newest == nullptr && (request.generation() > 0 || request.least_generation() > 0 ||
+                            request.create().written_by_client())) {
+    return NoGoodPart(folder, shard, request, restoration.damaged());
   }
   RestoredPart restored{.skipped = restoration.damaged(), .parts = restoration.Keep(folder)};
   if (newest == nullptr) {
@@ -144,6 +187,7 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
     restored.lost = job->TakeOverMarks(ShardCheckpoint());
     return restored;
   }
+  RETURN_IF_ERROR(restoration.RemoveOvertaken());
   // A life that ended in the last step of writing one has left a name that a power cut
   // would take away.
   RETURN_IF_ERROR(storage->SyncFolder(folder));

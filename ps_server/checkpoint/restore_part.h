@@ -1,5 +1,5 @@
 // RestoreNewestPart: makes a job's slice what the newest good part of it on the disk
-// holds.
+// holds, or that of one generation.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct RestoredPart {
   uint64_t applied = 0;
   CheckpointContext context;
   std::vector<LostPushes> lost;      // of sessions that are not open any more
-  std::vector<std::string> skipped;  // a line for each newer part that is damaged
+  std::vector<std::string> skipped;  // a line for each newer part that was read and is damaged
   // All that is on the disk: of good parts the newest, the others to be removed with
   // the next one.
   KeptParts parts;
@@ -35,8 +35,11 @@ struct RestoredPart {
 // where they belong. `folder` is its folder, `open` as in ShardJob::Restore. A part is
 // good that holds against all its checksums and is of the request's job; the one before
 // it, whose floats are not read, tells what is durable. NotFound where none is good,
-// naming those that are not, unless the request lets the slice begin anew. Cancelled once
-// `go_on` says false. `job` is of no use after an error.
+// naming those that are not, unless the request lets the slice begin anew. Where it names
+// a generation only that one's part counts; newer ones are to be removed with the next
+// part, but those of this life, whose names the next parts may get, right away.
+// ResourceExhausted without room for what it holds. Cancelled once `go_on` says false.
+// `job` is of no use after an error.
 absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::string& folder,
                                                const RestoreShardJobRequest& request,
                                                std::span<const SessionId> open,

@@ -9,11 +9,36 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/memory/aligned_floats.h"
 #include "common/model/parameter_layout.h"
+#include "ps_server/vector/named_vectors.h"
 
 namespace monsoon {
 namespace {
 
 constexpr uint64_t kBesideFloats = 1 << 20;
+
+// Of the largest values of all lines.
+uint64_t LargestValuesBytes(const ShardJob& job) {
+  uint64_t lines = 0;
+  for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
+    lines += job.vectors().lines(stripe);
+  }
+  return lines * sizeof(float);
+}
+
+// The vectors that `order` names, by their order.
+absl::StatusOr<std::vector<std::shared_ptr<const SliceVector>>> FindVectors(
+    const ShardJob& job, const CheckpointRequest& order) {
+  std::vector<std::shared_ptr<const SliceVector>> vectors;
+  for (const std::string& name : order.context().vector()) {
+    absl::StatusOr<std::shared_ptr<const SliceVector>> vector = job.vectors().Find(name);
+    if (!vector.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "generation ", order.generation(), " cannot be cut: ", vector.status().message()));
+    }
+    vectors.push_back(*std::move(vector));
+  }
+  return vectors;
+}
 
 double Mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -65,12 +90,14 @@ absl::StatusOr<WrittenPart> AdoptPart(Storage* storage, const std::string& folde
 
 }  // namespace
 
-uint64_t PartBytes(const ShardJob& job) {
+uint64_t PartBytes(const ShardJob& job, int vectors) {
   uint64_t floats = 0;
   for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
     floats += job.stripe_floats(stripe);
   }
-  return floats * sizeof(float) * (1 + static_cast<uint64_t>(job.state_slots())) + kBesideFloats;
+  const auto copies = static_cast<uint64_t>(1 + job.state_slots() + vectors);
+  return floats * sizeof(float) * copies + (vectors > 0 ? LargestValuesBytes(job) : 0) +
+         kBesideFloats;
 }
 
 absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state_dir,
@@ -78,9 +105,11 @@ absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state
                                       absl::FunctionRef<absl::Status()> check_owner,
                                       absl::FunctionRef<bool()> go_on) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.request().model()));
+  ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<const SliceVector>> vectors,
+                   FindVectors(job, order));
   const std::string folder = JobFolder(state_dir, job.request().job(), job.request().job_term());
   RETURN_IF_ERROR(storage->MakeFolder(folder));
-  RETURN_IF_ERROR(CheckRoom(*storage, folder, PartBytes(job)));
+  RETURN_IF_ERROR(CheckRoom(*storage, folder, PartBytes(job, order.context().vector_size())));
   ShardCheckpoint content = job.CutJob();
   content.set_generation(order.generation());
   *content.mutable_context() = order.context();
@@ -96,6 +125,7 @@ absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state
   const auto slots = static_cast<size_t>(job.state_slots());
   AlignedFloats parameters = AlignedFloats::Uninitialized(longest);
   AlignedFloats state = AlignedFloats::Uninitialized(longest * slots);
+  std::vector<std::span<const float>> cut_vectors(vectors.size());
   WrittenPart part;
   for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
     if (!go_on()) {
@@ -105,7 +135,15 @@ absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state
     const std::span<float> cut = parameters.span().first(floats);
     const std::span<float> cut_state = state.span().first(floats * slots);
     part.stripes.push_back(job.CutStripe(stripe, cut, cut_state));
-    RETURN_IF_ERROR(writer->AddStripe(cut, cut_state, part.stripes.back()));
+    StripeRecord record = part.stripes.back();
+    if (!vectors.empty()) {
+      for (size_t i = 0; i < vectors.size(); ++i) {
+        cut_vectors[i] = std::span(vectors[i]->data() + stripe * longest, floats);
+      }
+      const std::vector<float> maxima = job.vectors().Maxima(stripe);
+      record.mutable_maximum()->Assign(maxima.begin(), maxima.end());
+    }
+    RETURN_IF_ERROR(writer->AddStripe(cut, cut_state, cut_vectors, std::move(record)));
   }
   Refresh(job, writer->content());
   ASSIGN_OR_RETURN(part.manifest, writer->Finish([&] { return check_owner(); }));

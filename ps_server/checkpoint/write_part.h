@@ -19,18 +19,23 @@ namespace monsoon {
 // Left free on the disk whatever is written.
 inline constexpr uint64_t kFreeBytesKept = uint64_t{64} << 20;
 
-// What its file will take, about: floats, optimizer state, and what is beside them.
-uint64_t PartBytes(const ShardJob& job);
+// What its file will take, about: floats, optimizer state, so many vectors, and what is
+// beside them.
+uint64_t PartBytes(const ShardJob& job, int vectors);
 
 struct WrittenPart {
   CheckpointManifest manifest;
-  std::vector<StripeRecord> stripes;  // what it holds of each, beside floats
+  // What it holds of each, beside floats and what sums of gradients need.
+  std::vector<StripeRecord> stripes;
 };
 
-// Writes it to the job's folder under `state_dir`. On the disk and read back when it
+// Writes it to the job's folder under `state_dir`, with the vectors that the order's
+// context names, and then what the job's sums of gradients need: whoever orders that
+// lets nobody change either meanwhile. On the disk and read back when it
 // returns OK. ResourceExhausted where there is no room for it, before anything is
 // written; Cancelled when `go_on`, asked before each stripe, says false; else what
-// Storage or `check_owner` say. Holds memory for one stripe and its state.
+// Storage or `check_owner` say. FailedPrecondition names a vector that is not there.
+// Holds memory for one stripe and its state, and with vectors for a float of each line.
 absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state_dir,
                                       const ShardJob& job, const CheckpointRequest& order,
                                       absl::FunctionRef<absl::Status()> check_owner,

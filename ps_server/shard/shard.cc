@@ -22,6 +22,14 @@ absl::Status UnknownJob(const std::string& job) {
       absl::StrCat("no job \"", Shorten(job, kMaxJobName), "\" on this shard"));
 }
 
+absl::Status OtherContent() { return absl::AlreadyExistsError("it exists with other content"); }
+
+absl::Status LaterAttempt(const ShardJob& job, uint64_t attempt) {
+  return absl::AbortedError(absl::StrCat("its slice is of attempt ", job.attempt(),
+                                         "; this call is of attempt ", attempt,
+                                         ", an earlier one"));
+}
+
 // Of each worker that the request names the newest session, by worker.
 absl::StatusOr<std::vector<SessionId>> SessionsToOpen(const RestoreShardJobRequest& request) {
   if (request.session_size() > kMaxRestoredSessions) {
@@ -155,7 +163,7 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
   RETURN_IF_ERROR(Fence(call.term()));
   ASSIGN_OR_RETURN(
       const std::shared_ptr<ShardJob> job,
-      MakeJob(call, /*fresh=*/true,
+      MakeJob(call, /*attempt=*/std::nullopt,
               [](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
                 return made->Initialize(go_on);
               }));
@@ -167,17 +175,54 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::RestoreJob(const RestoreShardJo
   ASSIGN_OR_RETURN(const std::vector<SessionId> open, SessionsToOpen(request));
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(request.create().term()));
-  return MakeJob(request.create(), /*fresh=*/false,
+  return MakeJob(request.create(), request.attempt(),
                  [&](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
                    return restore(made, open, go_on);
                  });
 }
 
+absl::Status Shard::GiveUpEarlier(const RestoreShardJobRequest& request) {
+  RETURN_IF_ERROR(SessionsToOpen(request).status());
+  RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(request.create().term()));
+  CreateShardJobRequest create = request.create();
+  create.clear_term();
+  // Declared before the lock: the last who holds it frees it.
+  std::shared_ptr<ShardJob> job = FindJob(create.job(), create.job_term());
+  if (job == nullptr || job->attempt() == request.attempt()) {
+    return absl::OkStatus();  // RestoreJob answers it
+  }
+  const std::string name = absl::StrCat("ps/", options_.task, ": job ", create.job());
+  if (job->attempt() > request.attempt()) {
+    return Annotate(LaterAttempt(*job, request.attempt()), name);
+  }
+  if (!google::protobuf::util::MessageDifferencer::Equals(job->request(), create)) {
+    return Annotate(OtherContent(), name);
+  }
+  MutexLock lock(&jobs_mutex_);
+  const auto found = jobs_.find({create.job(), create.job_term()});
+  if (found != jobs_.end() && found->second == job) {
+    given_up_.Add(job);
+    job->GiveUp();
+    jobs_.erase(found);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::AwaitGivenUp(const std::string& job, uint64_t job_term,
+                                 absl::Duration patience) {
+  return given_up_.AwaitNoneOf(job, job_term, patience)
+             ? absl::OkStatus()
+             : absl::UnavailableError(absl::StrCat(
+                   "ps/", options_.task, ": job ", job,
+                   ": somebody still reads its slice of an earlier attempt; ask again"));
+}
+
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeJob(const CreateShardJobRequest& call,
-                                                         bool fresh, MakeContent make) {
+                                                         Attempt attempt, MakeContent make) {
   CreateShardJobRequest request = call;
   request.clear_term();  // A later coordinator may repeat it.
-  absl::StatusOr<std::shared_ptr<ShardJob>> job = MakeOrFind(request, fresh, make);
+  absl::StatusOr<std::shared_ptr<ShardJob>> job = MakeOrFind(request, attempt, make);
   return job.ok() || absl::IsResourceExhausted(job.status())
              ? std::move(job)
              : Annotate(job.status(), absl::StrCat("ps/", options_.task, ": job ",
@@ -185,12 +230,22 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeJob(const CreateShardJobReq
 }
 
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJobRequest& request,
-                                                            bool fresh, MakeContent make) {
+                                                            Attempt attempt, MakeContent make) {
   if (std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term())) {
     if (!google::protobuf::util::MessageDifferencer::Equals(job->request(), request)) {
-      return absl::AlreadyExistsError("it exists with other content");
+      return OtherContent();
+    }
+    if (attempt.has_value() && job->attempt() > *attempt) {
+      return LaterAttempt(*job, *attempt);
+    }
+    if (attempt.has_value() && job->attempt() < *attempt) {
+      return absl::UnavailableError("its slice is of an earlier attempt; ask again");
     }
     return job;
+  }
+  // With two in memory the budget would refuse what there is room for.
+  if (given_up_.AnyOf(request.job(), request.job_term())) {
+    return absl::UnavailableError("somebody still reads the slice before; ask again");
   }
   ASSIGN_OR_RETURN(ShardJobPlan plan, PlanJob(request));
   Creation creation(this, {request.job(), request.job_term()});
@@ -207,11 +262,13 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJob
   const ParameterLayout layout = plan.layout;
   std::unique_ptr<SessionMarks> marks;
   if (options_.make_session_marks != nullptr) {
-    marks = options_.make_session_marks(request, plan.map.stripes(request.shard()), fresh);
+    marks = options_.make_session_marks(request, plan.map.stripes(request.shard()),
+                                        /*fresh=*/!attempt.has_value());
   }
-  auto job =
-      std::make_shared<ShardJob>(request, std::move(plan), options_.shard_epoch, std::move(slice),
-                                 std::move(memory), &budget_, std::move(marks));
+  const std::shared_ptr<ShardJob> job = given_up_.Watch(
+      std::make_unique<ShardJob>(request, std::move(plan), options_.shard_epoch, std::move(slice),
+                                 std::move(memory), &budget_, std::move(marks)));
+  job->set_attempt(attempt.value_or(0));
   job->Fill(layout, state);
   const absl::Status made = make(job, [&] { return !creation.given_up(); });
   if (made.ok() ? !creation.Finish(job) : creation.given_up()) {
@@ -291,6 +348,11 @@ absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
   const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
   if (job == nullptr) {
     return UnknownJob(request.job());
+  }
+  if (request.attempt() != job->attempt()) {
+    return absl::AbortedError(absl::StrCat("ps/", options_.task, ": job ", request.job(),
+                                           ": its slice is of attempt ", job->attempt(),
+                                           ", this operation of attempt ", request.attempt()));
   }
   absl::StatusOr<VectorReply> reply = job->vectors()->Execute(request);
   return reply.ok() ? reply : Annotate(reply.status(), absl::StrCat("ps/", options_.task));

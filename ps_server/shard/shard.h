@@ -19,14 +19,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "proto/parameter_server.pb.h"
+#include "ps_server/shard/given_up_slices.h"
 #include "ps_server/shard/session_marks.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard_job.h"
@@ -69,12 +72,22 @@ class Shard {
   // sessions are to be open (rising, of each worker the newest that the request names),
   // and what to ask now and then whether to go on; its error is the answer. The job's
   // term and the request's sessions are checked first: InvalidArgument says what is
-  // wrong. A job that is there is answered as it is.
+  // wrong. A job that is there is answered as it is if it is of the request's attempt;
+  // ABORTED if it is of a later one, Unavailable if it is of an earlier one, or is still
+  // held by somebody after GiveUpEarlier.
   using RestoreContent =
       absl::FunctionRef<absl::Status(const std::shared_ptr<ShardJob>&, std::span<const SessionId>,
                                      absl::FunctionRef<bool()> go_on)>;
   absl::StatusOr<std::shared_ptr<ShardJob>> RestoreJob(const RestoreShardJobRequest& request,
                                                        RestoreContent restore);
+  // Before RestoreJob: takes the job's slice away if it is of an earlier attempt than the
+  // request's. Readers turn to the shard then, which does not have the job; its memory is
+  // free once nobody else holds it (AwaitGivenUp). Checks what RestoreJob does: ABORTED
+  // for a slice of a later attempt, AlreadyExists for one of other content.
+  absl::Status GiveUpEarlier(const RestoreShardJobRequest& request);
+  // Waits until no slice of the job that was given up is held by anybody. Unavailable
+  // after `patience`.
+  absl::Status AwaitGivenUp(const std::string& job, uint64_t job_term, absl::Duration patience);
   // An unknown job is OK: it was deleted before. Its memory is free for the next job. Unavailable
   // when it is still being made: that is given up, and the call must be repeated.
   absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0);
@@ -87,7 +100,7 @@ class Shard {
   absl::StatusOr<std::shared_ptr<ShardJob>> StartCheckpoint(const CheckpointRequest& request);
 
   // One operation on a job's vectors; see VectorStore. ABORTED when the request
-  // was meant for an earlier epoch, NotFound for an unknown job.
+  // was meant for an earlier epoch or for another attempt, NotFound for an unknown job.
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request);
 
   // The data plane. An error means that the frame was malformed and changed
@@ -130,19 +143,23 @@ class Shard {
   // Gives a new job, of empty stripes, what it holds.
   using MakeContent = absl::FunctionRef<absl::Status(const std::shared_ptr<ShardJob>&,
                                                      absl::FunctionRef<bool()> go_on)>;
+  // Of which attempt a slice is to be; none: it is made fresh, nothing of an earlier life
+  // counts, and one that is there may be of any.
+  using Attempt = std::optional<uint64_t>;
   // Without `call`'s term; the one that is there, if it has the same content.
-  // `fresh`: nothing of an earlier life counts.
-  absl::StatusOr<std::shared_ptr<ShardJob>> MakeJob(const CreateShardJobRequest& call, bool fresh,
-                                                    MakeContent make);
+  absl::StatusOr<std::shared_ptr<ShardJob>> MakeJob(const CreateShardJobRequest& call,
+                                                    Attempt attempt, MakeContent make);
   absl::StatusOr<std::shared_ptr<ShardJob>> MakeOrFind(const CreateShardJobRequest& request,
-                                                       bool fresh, MakeContent make);
+                                                       Attempt attempt, MakeContent make);
   // The verdicts for the records of a job that is not here.
   template <typename Request>
   PushReply RefuseUnknownJob(const Request& request) const;
 
   const ShardOptions options_;
   std::atomic<bool> draining_{false};
-  MemoryBudget budget_;  // outlives the jobs
+  // These two outlive the jobs.
+  MemoryBudget budget_;
+  GivenUpSlices given_up_;
 
   mutable Mutex jobs_mutex_;
   std::map<JobKey, std::shared_ptr<ShardJob>> jobs_ ABSL_GUARDED_BY(jobs_mutex_);

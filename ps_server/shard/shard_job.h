@@ -107,6 +107,11 @@ class ShardJob final : private SliceParameters {
                        AlignedFloats* scratch, bool draining);
 
   VectorStore* vectors() { return &vectors_; }
+  const VectorStore& vectors() const { return vectors_; }
+  // How often the batch job has returned to a generation; 0: it never did. Constant once
+  // others have the job.
+  uint64_t attempt() const { return attempt_; }
+  void set_attempt(uint64_t attempt) { attempt_ = attempt; }
 
   // What a client on this host needs to read the parameters itself, for a fetch
   // that passed ValidateFetch. FailedPrecondition when the session is not open
@@ -121,6 +126,12 @@ class ShardJob final : private SliceParameters {
   void AddReader(std::shared_ptr<const ReadCounts> counts);
   // The job is deleted: clients that read its parameters turn to the shard.
   void Retire() { slice_.Retire(); }
+  // The same for a slice that is made anew: nothing more is to be written of this one.
+  void GiveUp() {
+    given_up_ = true;
+    slice_.Retire();
+  }
+  bool given_up() const { return given_up_; }
 
   // Checks a fetch; CopyStripes then serves it piece by piece.
   absl::Status ValidateFetch(const FetchRequest& request) const;
@@ -147,19 +158,21 @@ class ShardJob final : private SliceParameters {
   // last CutStripe: then a session that was closed meanwhile counts as closed.
   ShardCheckpoint CutJob() const;
   // The stripe as of one moment: its floats to `parameters` (its size), its optimizer
-  // state to `state` (state_slots() times that), and what else it holds.
+  // state to `state` (state_slots() times that), and what else it holds, but for what
+  // sums of gradients need (VectorStore::Maxima).
   StripeRecord CutStripe(uint32_t stripe, std::span<float> parameters,
                          std::span<float> state) const;
   // Where a part's floats go, before Restore: the slice's float `at` and those behind it
   // to the end of the stripe, and their optimizer state, of a job that has some.
   std::span<float> RestoredParameters(uint64_t at);
   std::span<float> RestoredState(uint64_t at);
-  // Makes it what a part holds, whose floats are in place. `older` is the part before it
+  // Makes it what a part holds, whose floats are in place, vectors included
+  // (VectorStore::RestoreVector). `older` is the part before it
   // that is kept too; null: none is. Of the sessions only those of `open`, rising and one
   // a worker, are open after that: others that the part holds are closed, and those that
   // it has not are opened, but for closed ones. Before anybody else has the job;
   // not to be used after an error. DataLoss for a content of another shape,
-  // ResourceExhausted without room for the sessions.
+  // ResourceExhausted without room for the sessions or for what sums need.
   absl::Status Restore(const ShardCheckpoint& content, const ShardCheckpoint* older,
                        std::span<const SessionId> open);
   // After that: what sessions that are not open any more had pushed here, as an earlier
@@ -268,6 +281,8 @@ class ShardJob final : private SliceParameters {
   std::atomic<uint64_t> bytes_pushed_{0};
 
   Parent parent_;
+  uint64_t attempt_ = 0;
+  std::atomic<bool> given_up_{false};
 };
 
 }  // namespace monsoon

@@ -97,8 +97,12 @@ absl::Status ShardJob::Restore(const ShardCheckpoint& content, const ShardCheckp
     RETURN_IF_ERROR(Reopen(session));
   }
   for (int i = 0; i < content.stripe_size(); ++i) {
-    stripes_[static_cast<size_t>(i)]->Restore(content.stripe(i),
+    const StripeRecord& stripe = content.stripe(i);
+    stripes_[static_cast<size_t>(i)]->Restore(stripe,
                                               older == nullptr ? nullptr : &older->stripe(i));
+    RETURN_IF_ERROR(vectors_.RestoreMaxima(
+        static_cast<uint32_t>(i),
+        std::span(stripe.maximum().data(), static_cast<size_t>(stripe.maximum_size()))));
   }
   applied_ = content.applied();
   duplicates_ = content.duplicates();
@@ -118,6 +122,15 @@ absl::Status ShardJob::CheckRestorable(const ShardCheckpoint& content) const {
         "generation ", content.generation(), " holds ", content.stripe_size(), " stripes and ",
         content.state_slots(), " floats of optimizer state for each parameter; ", stripes_.size(),
         " and ", state_slots(), " are needed"));
+  }
+  for (int i = 0; i < content.stripe_size(); ++i) {
+    const int maxima = content.stripe(i).maximum_size();
+    const size_t lines = vectors_.lines(static_cast<uint32_t>(i));
+    if (maxima > 0 && static_cast<size_t>(maxima) != lines) {
+      return absl::DataLossError(absl::StrCat("generation ", content.generation(), ": stripe ", i,
+                                              " has ", maxima, " largest values; ", lines,
+                                              " are needed"));
+    }
   }
   return absl::OkStatus();
 }

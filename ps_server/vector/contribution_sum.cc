@@ -247,6 +247,27 @@ void ContributionSum::Abandon() {
   }
 }
 
+std::vector<float> ContributionSum::Maxima(uint32_t stripe) const {
+  CHECK_LT(stripe, parts_.size());
+  const Part& part = *parts_[stripe];
+  MutexLock lock(&part.mutex);
+  return part.noted;
+}
+
+void ContributionSum::RestoreMaxima(uint32_t stripe, std::span<const float> maxima) {
+  CHECK_LT(stripe, parts_.size());
+  Part& part = *parts_[stripe];
+  MutexLock lock(&part.mutex);
+  CHECK_EQ(maxima.size(), part.lines);
+  CHECK(part.noted.empty());
+  part.noted.assign(maxima.begin(), maxima.end());
+}
+
+size_t ContributionSum::lines(uint32_t stripe) const {
+  CHECK_LT(stripe, parts_.size());
+  return parts_[stripe]->lines;
+}
+
 uint64_t ContributionSum::open() const {
   MutexLock lock(&mutex_);
   return open_;

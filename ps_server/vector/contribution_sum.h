@@ -81,6 +81,14 @@ class ContributionSum {
   // Refuses what still comes and forgets the evaluation.
   void Abandon();
 
+  // Largest |value| of each line of a stripe that the quanta of the next evaluation come
+  // from; empty before the first Open.
+  std::vector<float> Maxima(uint32_t stripe) const;
+  // Makes them `maxima`, one for each line, finite and at least 0, before the first
+  // Open.
+  void RestoreMaxima(uint32_t stripe, std::span<const float> maxima);
+  size_t lines(uint32_t stripe) const;
+
   // The open evaluation, or 0.
   uint64_t open() const;
   uint64_t memory_bytes() const;

@@ -1,32 +1,18 @@
 #include "ps_server/vector/named_vectors.h"
 
-#include <algorithm>
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/model/vector_name.h"
 
 namespace monsoon {
-namespace {
-
-absl::Status CheckName(const std::string& name) {
-  const auto printable = [](char c) { return c > ' ' && c < '\x7f'; };
-  if (name.empty() || name.size() > kMaxVectorName || !std::ranges::all_of(name, printable)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", absl::CHexEscape(name.substr(0, kMaxVectorName)), "\" is no name for a vector: 1 to ",
-        kMaxVectorName, " printable characters without blanks are"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 NamedVectors::NamedVectors(std::string job, size_t floats, MemoryBudget* budget)
     : job_(std::move(job)), floats_(floats), budget_(budget) {}
 
 absl::StatusOr<std::unique_ptr<SliceVector>> NamedVectors::Allocate(const std::string& name) const {
-  RETURN_IF_ERROR(CheckName(name));
+  RETURN_IF_ERROR(CheckVectorName(name));
   {
     MutexLock lock(&mutex_);
     if (vectors_.contains(name)) {
@@ -63,6 +49,12 @@ void NamedVectors::Free(const std::string& name) {
     freed = std::move(found->second);
     vectors_.erase(found);
   }
+}
+
+void NamedVectors::Clear() {
+  std::map<std::string, std::shared_ptr<const SliceVector>> freed;  // after the lock
+  MutexLock lock(&mutex_);
+  freed.swap(vectors_);
 }
 
 uint64_t NamedVectors::memory_bytes() const {

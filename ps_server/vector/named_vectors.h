@@ -20,7 +20,6 @@
 
 namespace monsoon {
 
-inline constexpr size_t kMaxVectorName = 32;
 // What a vector of `bytes` takes with its name and what the allocator rounds up.
 constexpr uint64_t VectorCost(uint64_t bytes) {
   return bytes + 256 + std::min<uint64_t>(bytes / 32, 8192);
@@ -48,9 +47,9 @@ class NamedVectors {
   // vectors.
   NamedVectors(std::string job, size_t floats, MemoryBudget* budget);
 
-  // A vector to be filled and named. InvalidArgument for a name that is not 1 to
-  // 32 printable characters without blanks, AlreadyExists for one in use,
-  // ResourceExhausted with the sum. The contents are not defined.
+  // A vector to be filled and named. InvalidArgument for a name that CheckVectorName
+  // refuses, AlreadyExists for one in use, ResourceExhausted with the sum. The contents
+  // are not defined.
   absl::StatusOr<std::unique_ptr<SliceVector>> Allocate(const std::string& name) const;
   // Gives it the name it was allocated for.
   void Store(const std::string& name, std::unique_ptr<SliceVector> vector);
@@ -60,6 +59,8 @@ class NamedVectors {
 
   // A name that does not exist is ignored.
   void Free(const std::string& name);
+  // All of them.
+  void Clear();
 
   // Floats of the vectors that have a name.
   uint64_t memory_bytes() const;

@@ -387,6 +387,27 @@ absl::Status VectorStore::Publish(const VectorPublish& op) {
   return absl::OkStatus();
 }
 
+absl::Status VectorStore::RestoreMaxima(uint32_t stripe, std::span<const float> maxima) {
+  if (maxima.empty()) {
+    return absl::OkStatus();
+  }
+  MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(MemoryBudget::Reservation memory,
+                   budget_->Reserve(maxima.size() * sizeof(float), absl::StrCat("job ", shape_.job),
+                                    "the largest values of gradients"));
+  sum_memory_.Add(std::move(memory));
+  sum_.RestoreMaxima(stripe, maxima);
+  return absl::OkStatus();
+}
+
+absl::Status VectorStore::RestoreVector(const std::string& name,
+                                        absl::FunctionRef<absl::Status(std::span<float>)> fill) {
+  ASSIGN_OR_RETURN(std::unique_ptr<SliceVector> vector, vectors_.Allocate(name));
+  RETURN_IF_ERROR(fill(std::span(vector->data(), vector->size())));
+  vectors_.Store(name, std::move(vector));
+  return absl::OkStatus();
+}
+
 absl::Status VectorStore::OpenSum(const OpenEvaluation& op) {
   RETURN_IF_ERROR(sum_.CheckOpen(op.evaluation(), op.contributions()));
   const uint64_t bytes = sum_.MemoryAfterOpen(op.contributions(), op.probe());

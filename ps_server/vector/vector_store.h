@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
@@ -70,6 +71,23 @@ class VectorStore {
                                      std::span<const float> values) {
     return sum_.Add(evaluation, contribution, stripe, values);
   }
+
+  // ---- what a part of a generation holds beside vectors, and how a new store gets it
+  // all; what was done before begins anew with operation 1.
+
+  // As ContributionSum::Maxima. While an evaluation is open: of the one before it.
+  std::vector<float> Maxima(uint32_t stripe) const { return sum_.Maxima(stripe); }
+  size_t lines(uint32_t stripe) const { return sum_.lines(stripe); }
+  // Before the first evaluation; as ContributionSum::RestoreMaxima, and nothing if
+  // `maxima` is empty. ResourceExhausted.
+  absl::Status RestoreMaxima(uint32_t stripe, std::span<const float> maxima);
+  // A vector of the slice's floats, which `fill` writes, all of them, padding zero; its
+  // error is the answer, and there is no such vector. Errors of a name and of memory as
+  // those of an operation.
+  absl::Status RestoreVector(const std::string& name,
+                             absl::FunctionRef<absl::Status(std::span<float>)> fill);
+  // Takes away what RestoreVector has made.
+  void ClearVectors() { vectors_.Clear(); }
 
   // Of all vectors that have a name, and of the sums.
   uint64_t memory_bytes() const { return vectors_.memory_bytes() + sum_.memory_bytes(); }

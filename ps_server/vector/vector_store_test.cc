@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/testing/status_matchers.h"
@@ -296,6 +298,37 @@ TEST_F(VectorStoreTest, OperationsBeforeAnotherOneAreDoneInOrderAndOnce) {
     EXPECT_THAT(reply.scalar(), ::testing::ElementsAre(36.0 * (kFloats - 4)));
   }
   EXPECT_EQ(store_.Find("x").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(VectorStoreTest, ARestoredVectorIsAsAnyOther) {
+  const auto fill = [](float value) {
+    return [value](std::span<float> floats) {
+      EXPECT_EQ(floats.size(), kFloats);
+      std::ranges::fill(floats, value);
+      return absl::OkStatus();
+    };
+  };
+  ASSERT_OK(store_.RestoreVector("g", fill(2.0f)));
+  EXPECT_EQ(Get("g"), Vector(kFloats, 2.0f));
+  EXPECT_EQ(budget_.used(), VectorCost(kVectorBytes));
+  EXPECT_THAT(store_.RestoreVector("g", fill(3.0f)),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("\"g\"")));
+  EXPECT_THAT(store_.RestoreVector("no name", fill(3.0f)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no name")));
+  EXPECT_THAT(
+      store_.RestoreVector("d", [](std::span<float>) { return absl::DataLossError("rotten"); }),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("rotten")));
+  EXPECT_EQ(budget_.used(), VectorCost(kVectorBytes));
+  // Operations of the store begin at 1.
+  ASSERT_OK(Fill("d", 1.0));
+  store_.ClearVectors();
+  EXPECT_EQ(store_.Find("g").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(budget_.used(), logged_);
+  absl::Status status;
+  for (int i = 0; status.ok(); ++i) {
+    status = store_.RestoreVector(absl::StrCat("v", i), fill(1.0f));
+  }
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("\"v")));
 }
 
 TEST_F(VectorStoreTest, RefusesOperationsBeforeAnotherOneThatAnswerOrAreTooMany) {
