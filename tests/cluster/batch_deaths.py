@@ -73,7 +73,7 @@ def disturb(cluster, job, faults):
             cluster, job, f"fault {number}", lambda now, generation=generation,
             iteration=iteration: now["durability"]["generation"] > generation and
             now["sandblaster"]["iteration"] >= iteration + ITERATIONS_BETWEEN and
-            all(worker["state"] == "RUNNING" for worker in now["workers"]))
+            all(worker["state"] in ("RUNNING", "WAITING") for worker in now["workers"]))
         generation = described["durability"]["generation"]
         iteration = described["sandblaster"]["iteration"]
         before = time.monotonic()
