@@ -80,6 +80,7 @@ int Serve(WorkerCommand command) {
     refused = true;
     kill(getpid(), SIGTERM);
   };
+  command.worker.on_drain = [] { kill(getpid(), SIGTERM); };
   absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(command.worker);
   if (!worker.ok()) {
     return Fail(worker.status());

@@ -101,7 +101,7 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
   member.threads = threads;
   member.heartbeat = absl::Milliseconds(cluster.heartbeat_ms());
   member_ = std::make_unique<ClusterMember>(std::move(member), heartbeat_client_.get(),
-                                            options_.on_refused);
+                                            options_.on_refused, options_.on_drain);
   ReplicaRunner::Options runner;
   runner.task = options_.task;
   runner.threads = threads;

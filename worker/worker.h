@@ -42,6 +42,9 @@ struct WorkerOptions {
   // Called once, by the heartbeat thread, when the coordinator says why this worker can
   // never join: its process should end with that. May be null.
   std::function<void(const absl::Status&)> on_refused;
+  // Called once, likewise, when the coordinator tells this worker to leave: Drain should
+  // follow. May be null.
+  std::function<void()> on_drain;
 };
 
 class Worker {

@@ -1,4 +1,4 @@
-// What the commands tell people: hints, warnings, refusals, and the live view.
+// What the commands tell people: hints, warnings, refusals, the live view; and drain.
 #include <unistd.h>
 
 #include "absl/strings/str_replace.h"
@@ -13,6 +13,29 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+TEST_F(CliTest, DrainWaitsUntilTheWorkerHasLeft) {
+  EXPECT_EQ(Run({"drain", "worker/1"}), 0);
+  EXPECT_EQ(cli_.out(), "worker/1 (pid 0) finishes its push and leaves\n");
+  cli_.coordinator.worker_states = {"DRAINING", "DRAINING", "LEFT"};
+  EXPECT_EQ(Run({"drain", "worker/1", "--wait", "--json"}), 0);
+  EXPECT_EQ(cli_.out(),
+            "{\"schema_version\":1,\"task\":\"worker/1\",\"pid\":0,\"state\":\"LEFT\"}\n");
+  cli_.coordinator.worker_states = {"DRAINING"};
+  EXPECT_EQ(Run({"drain", "worker/1", "--wait", "--timeout=5"}), 4);
+  EXPECT_THAT(cli_.err(), HasSubstr("worker/1 has not left after 5 s"));
+}
+
+TEST_F(CliTest, DrainTakesWorkersOnly) {
+  EXPECT_EQ(Run({"drain", "ps/0"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("ps/0 holds a part of every model and cannot leave"));
+  EXPECT_EQ(Run({"drain", "1"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("\"1\" is no worker; say worker/N"));
+  EXPECT_EQ(Run({"drain", "worker/x"}), 2);
+  EXPECT_EQ(Run({"drain"}), 2);
+  cli_.coordinator.drain_error = absl::NotFoundError("worker/9 is not in the cluster file");
+  EXPECT_EQ(Run({"drain", "worker/9"}), 2);
+}
 
 TEST_F(CliTest, AResizedTerminalIsDrawnAnew) {
   cli_.environment().terminal = true;

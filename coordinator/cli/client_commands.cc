@@ -42,6 +42,8 @@ constexpr Command kCommands[] = {
      "  coordinator checkpoint lenet-1\n"
      "  coordinator checkpoint latest --timeout=10 --json\n",
      RunCheckpoint},
+    {"drain", "worker/N [flags]", "let a worker finish its push and leave",
+     "  coordinator drain worker/1 --wait\n", RunDrain},
     {"delete", "JOB [flags]", "free the memory that an ended job holds on the shards",
      "  coordinator delete lenet-1\n", RunDelete},
     {"export", "[JOB] --out=FILE [flags]", "write a job's model to a .npz or .safetensors file",

@@ -32,6 +32,9 @@ struct FakeCoordinator {
   absl::Status locate_error;
   JobState cancel_state = CANCELLED;
   absl::StatusOr<CheckpointOrder> checkpoint = CheckpointOrder();
+  absl::Status drain_error;
+  // What Info says of worker/1 in order; the last one repeats.
+  std::deque<std::string> worker_states;
   // Answers of Describe in order; the last one repeats.
   std::deque<absl::StatusOr<JobDescription>> descriptions;
 };
@@ -84,7 +87,27 @@ class FakeJobClient : public JobClient {
     }
     return Answer(absl::StrCat("Locate ", job), coordinator_.location);
   }
-  absl::StatusOr<InfoReply> Info() override { return Answer("Info", InfoReply()); }
+  absl::StatusOr<TaskStatus> Drain(uint32_t worker) override {
+    if (!coordinator_.drain_error.ok()) {
+      return coordinator_.drain_error;
+    }
+    TaskStatus task;
+    task.set_task(absl::StrCat("worker/", worker));
+    task.set_state("DRAINING");
+    return Answer(absl::StrCat("Drain ", worker), task);
+  }
+  absl::StatusOr<InfoReply> Info() override {
+    InfoReply reply;
+    if (!coordinator_.worker_states.empty()) {
+      TaskStatus* const task = reply.add_task();
+      task->set_task("worker/1");
+      task->set_state(coordinator_.worker_states.front());
+      if (coordinator_.worker_states.size() > 1) {
+        coordinator_.worker_states.pop_front();
+      }
+    }
+    return Answer("Info", reply);
+  }
 
  private:
   static JobSummary Summary(const std::string& job, JobState state) {

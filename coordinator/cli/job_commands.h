@@ -1,5 +1,5 @@
 // The verbs that ask the coordinator about jobs: jobs, describe, watch, cancel,
-// checkpoint, delete.
+// checkpoint, delete; and drain.
 #pragma once
 
 #include <string>
@@ -14,6 +14,7 @@ int RunWatch(Invocation& call);
 int RunCancel(Invocation& call);
 int RunCheckpoint(Invocation& call);
 int RunDelete(Invocation& call);
+int RunDrain(Invocation& call);
 
 enum class WatchOutput {
   kData,      // progress on the standard output

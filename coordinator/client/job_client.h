@@ -4,6 +4,7 @@
 // client's deadline; UNAVAILABLE names the address that was not reached.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,7 @@ class JobClient {
   virtual absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job) = 0;
   virtual absl::StatusOr<JobLocation> Locate(const std::string& job) = 0;
   virtual absl::StatusOr<InfoReply> Info() = 0;
+  virtual absl::StatusOr<TaskStatus> Drain(uint32_t worker) = 0;
 
   // Over gRPC; does not connect yet.
   static std::unique_ptr<JobClient> Create(const std::string& address, absl::Duration deadline);

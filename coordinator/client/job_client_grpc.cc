@@ -46,6 +46,11 @@ class GrpcJobClient : public JobClient {
   absl::StatusOr<JobLocation> Locate(const std::string& job) override {
     return UnaryCall(stub_.get(), &Stub::Locate, Named(job), deadline_, address_);
   }
+  absl::StatusOr<TaskStatus> Drain(uint32_t worker) override {
+    DrainRequest request;
+    request.set_worker(worker);
+    return UnaryCall(stub_.get(), &Stub::Drain, request, deadline_, address_);
+  }
   absl::StatusOr<InfoReply> Info() override {
     return UnaryCall(stub_.get(), &Stub::Info, InfoRequest(), deadline_, address_);
   }

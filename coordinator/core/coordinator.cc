@@ -311,6 +311,13 @@ absl::StatusOr<InfoReply> Coordinator::Info() {
   return core_.Info();
 }
 
+absl::StatusOr<TaskStatus> Coordinator::Drain(uint32_t worker) {
+  return Answer([&](Moment) {
+    mutex_.AssertHeld();
+    return core_.Drain(worker);
+  });
+}
+
 absl::StatusOr<HeartbeatReply> Coordinator::Heartbeat(const HeartbeatRequest& request) {
   return Answer([&](Moment moment) {
     mutex_.AssertHeld();

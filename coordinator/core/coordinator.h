@@ -55,6 +55,7 @@ class Coordinator {
   absl::StatusOr<JobSummary> Delete(const std::string& job);
   absl::StatusOr<JobLocation> Locate(const std::string& job);
   absl::StatusOr<InfoReply> Info();
+  absl::StatusOr<TaskStatus> Drain(uint32_t worker);
 
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request);
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request);

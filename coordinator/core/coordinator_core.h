@@ -123,6 +123,8 @@ class CoordinatorCore {
   // UNAVAILABLE while a shard that holds a part of the job does not answer.
   absl::StatusOr<JobLocation> Locate(const std::string& job, Moment moment) const;
   InfoReply Info() const;
+  // As Membership::Drain. What its session has done stays, and the rest is others'.
+  absl::StatusOr<TaskStatus> Drain(uint32_t worker);
   bool Exists(const std::string& job) const { return jobs_.Lookup(job) != nullptr; }
 
   // ---- for workers ----
@@ -344,6 +346,7 @@ class CoordinatorCore {
   // Notes when the final parameters do no better on the test set than guessing.
   void CompareWithChance(JobRecord* job, const ReportEvaluationRequest& request,
                          absl::Duration now);
+  TaskStatus WorkerStatus(uint32_t worker) const;
   void Log(std::string line) { log_.push_back(std::move(line)); }
 
   const Cluster cluster_;

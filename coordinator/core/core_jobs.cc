@@ -172,6 +172,31 @@ absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name, Mom
   return location;
 }
 
+TaskStatus CoordinatorCore::WorkerStatus(uint32_t worker) const {
+  const Member& member = membership_.member(worker);
+  TaskStatus task;
+  task.set_task(absl::StrCat("worker/", worker));
+  task.set_address(cluster_.worker(static_cast<int>(worker)).address());
+  task.set_state(membership_.draining(worker)                ? "DRAINING"
+                 : member.state == Member::State::kUp        ? "UP"
+                 : member.state == Member::State::kNeverSeen ? "NEVER SEEN"
+                 : member.state == Member::State::kLeft      ? "LEFT"
+                                                             : "LOST");
+  task.set_pid(member.pid);
+  task.set_last_seen_ms(member.last_seen_ms);
+  return task;
+}
+
+absl::StatusOr<TaskStatus> CoordinatorCore::Drain(uint32_t worker) {
+  const bool told = membership_.draining(worker);
+  RETURN_IF_ERROR(membership_.Drain(worker));
+  if (!told) {
+    Log(absl::StrCat("worker/", worker, " (pid ", membership_.member(worker).pid,
+                     ") is told to leave"));
+  }
+  return WorkerStatus(worker);
+}
+
 InfoReply CoordinatorCore::Info() const {
   InfoReply reply;
   reply.set_cluster(cluster_.name());
@@ -187,16 +212,7 @@ InfoReply CoordinatorCore::Info() const {
     task->set_last_seen_ms(shard.last_seen_ms);
   }
   for (uint32_t i = 0; i < membership_.size(); ++i) {
-    const Member& member = membership_.member(i);
-    TaskStatus* const task = reply.add_task();
-    task->set_task(absl::StrCat("worker/", i));
-    task->set_address(cluster_.worker(static_cast<int>(i)).address());
-    task->set_state(member.state == Member::State::kUp          ? "UP"
-                    : member.state == Member::State::kNeverSeen ? "NEVER SEEN"
-                    : member.state == Member::State::kLeft      ? "LEFT"
-                                                                : "LOST");
-    task->set_pid(member.pid);
-    task->set_last_seen_ms(member.last_seen_ms);
+    *reply.add_task() = WorkerStatus(i);
   }
   return reply;
 }

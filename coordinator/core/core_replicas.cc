@@ -106,6 +106,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   }
   reply.set_incarnation(member.incarnation);
   reply.set_term(writer_.state().incarnation_term(worker));
+  reply.set_drain(membership_.draining(worker));
   if (active_ != nullptr && active_->stage() == JOB_ACTIVE) {
     const DurableSession* const session = active_->ledger()->Find(worker);
     if (session != nullptr && session->state() == DurableSession::OPEN) {

@@ -42,6 +42,51 @@ TEST_F(CoordinatorReplicasTest, AssignmentOnlyAfterEveryShardOpenedTheSession) {
   EXPECT_TRUE(h_.Beat(0).has_assignment());
 }
 
+TEST_F(CoordinatorReplicasTest, ADrainedWorkerIsToldUntilItLeavesAndGetsNoNewSession) {
+  StartTraining(2, /*epochs=*/5);
+  EXPECT_FALSE(h_.Beat(1).drain());
+  ASSERT_OK_AND_ASSIGN(const TaskStatus told, h_.core().Drain(1));
+  EXPECT_EQ(told.task(), "worker/1");
+  EXPECT_EQ(told.state(), "DRAINING");
+  EXPECT_TRUE(h_.Beat(1).drain());
+  EXPECT_TRUE(h_.Beat(1).has_assignment()) << "it finishes its push first";
+  EXPECT_FALSE(h_.Beat(0).drain());
+  // The order outlives the coordinator.
+  h_.RestartCoordinator();
+  h_.Poll();
+  h_.Settle();
+  EXPECT_TRUE(h_.Beat(1).drain());
+  // It leaves; the other one goes on, and it may come back.
+  HeartbeatRequest leave;
+  leave.set_protocol_version(kProtocolVersion);
+  leave.set_cluster("c");
+  leave.set_task(1);
+  leave.set_incarnation(h_.incarnation_[1]);
+  leave.set_term(h_.term_[1]);
+  leave.set_pid(201);
+  leave.set_leaving(true);
+  ASSERT_OK(h_.core().Heartbeat(leave, h_.now()));
+  h_.Settle();
+  EXPECT_THAT(h_.Events(), Contains("worker_left worker/1"));
+  EXPECT_TRUE(h_.Ask(0)->has_train());
+  EXPECT_THAT(h_.core().Drain(1).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/1 is not there")));
+  h_.Join(1);
+  EXPECT_FALSE(h_.Beat(1).drain());
+}
+
+TEST_F(CoordinatorReplicasTest, AWorkerThatIsDrainedWhileIdleJoinsNoJob) {
+  h_.Beat(0);
+  h_.Beat(1);
+  ASSERT_OK(h_.core().Drain(1));
+  h_.Submit(h_.Plan(1));
+  h_.Poll();
+  h_.Settle();
+  EXPECT_TRUE(h_.Beat(0).has_assignment());
+  EXPECT_FALSE(h_.Beat(1).has_assignment());
+  EXPECT_TRUE(h_.Beat(1).drain());
+}
+
 TEST_F(CoordinatorReplicasTest, ClosesALostWorkersSessionBeforeItsBlocksAreGivenAway) {
   StartTraining(2, /*epochs=*/1);
   ASSERT_OK(h_.Ask(0));

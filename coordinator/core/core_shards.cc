@@ -278,8 +278,8 @@ void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
     return;
   }
   for (uint32_t worker = 0; worker < WorkersOf(*job); ++worker) {
-    if (membership_.up(worker) && job->ledger()->Find(worker) == nullptr &&
-        !job->excluded(worker)) {
+    if (membership_.up(worker) && !membership_.draining(worker) &&
+        job->ledger()->Find(worker) == nullptr && !job->excluded(worker)) {
       job->ledger()->Open(worker, membership_.member(worker).incarnation);
     }
   }

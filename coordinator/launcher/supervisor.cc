@@ -207,6 +207,11 @@ void Supervisor::HandleEnd(SupervisedTask* task, const ProcessEnd& end) {
   if (phase_ != Phase::kRunning && phase_ != Phase::kLingering) {
     return;
   }
+  if (phase_ == Phase::kRunning && IsWorker(*task) && end.ok()) {
+    Say(absl::StrCat("up: ", task->plan().name, " (pid ", task->pid(),
+                     ") has left as it was told; it is not started again\n"));
+    return;
+  }
   const std::string consequence = Consequence(task);
   Say(RootCauseBox(task->plan().name, task->pid(), end, task->lived(), task->last_lines(),
                    consequence));

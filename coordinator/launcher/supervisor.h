@@ -5,7 +5,8 @@
 // per task a pidfd and two pipes; nothing is polled by time. Children are
 // forked from the calling thread and die with it.
 //
-// A task that ends by itself: a box. It is started again after a back-off
+// A worker that ends with 0 has left, as it was told to (`coordinator drain`), and stays
+// away. Any other task that ends by itself: a box. It is started again after a back-off
 // (restart_backoff.h) when the policy says so and it has not died too often in a row.
 // Else, after a worker, the others go on; after a shard or the coordinator everything
 // is stopped, exit 1. Where shards are never started again the rest stays for

@@ -30,6 +30,20 @@ TEST_F(UpTest, RestartsWorkers) {
   EXPECT_EQ(WaitEnd(), 143);
 }
 
+TEST_F(UpTest, AWorkerThatLeavesStaysAway) {
+  Before("worker-0", "trap 'kill $!; exit 0' TERM\n");
+  After("worker-0", "sleep 1000 & wait $!\n");
+  StartUp("workers");
+  ASSERT_TRUE(WaitFor("is ready"));
+  const UniqueFd other = PidFd(TaskPid("worker-1"));
+  kill(TaskPid("worker-0"), SIGTERM);
+  ASSERT_TRUE(WaitFor("has left as it was told; it is not started again"));
+  EXPECT_THAT(err_, Not(HasSubstr("worker/0 died")));
+  EXPECT_TRUE(Alive(other));
+  up_->Signal(SIGTERM);
+  EXPECT_EQ(WaitEnd(), 143);
+}
+
 TEST_F(UpTest, RestartsAWorkerAsOftenAsItIsKilled) {
   After("worker-0",
         "echo life >> " + folder_ + "/lives; echo life $(wc -l < " + folder_ + "/lives) >&2\n");

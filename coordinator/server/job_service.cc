@@ -38,6 +38,9 @@ class JobServiceImpl : public JobService::Service {
   Status Locate(ServerContext*, const JobRequest* request, JobLocation* reply) override {
     return ServeWithFaults(fault_, reply, [&] { return coordinator_->Locate(request->job()); });
   }
+  Status Drain(ServerContext*, const DrainRequest* request, TaskStatus* reply) override {
+    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Drain(request->worker()); });
+  }
   Status Info(ServerContext*, const InfoRequest*, InfoReply* reply) override {
     return ServeWithFaults(fault_, reply, [&] { return coordinator_->Info(); });
   }

@@ -65,6 +65,24 @@ absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest
   return first ? Outcome::kJoined : Outcome::kRejoined;
 }
 
+absl::Status Membership::Drain(uint32_t worker) {
+  const std::string who = absl::StrCat("worker/", worker);
+  if (worker >= members_.size()) {
+    return absl::NotFoundError(
+        absl::StrCat(who, " is not in the cluster file, which has ", members_.size(), " workers"));
+  }
+  if (!up(worker)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(who, " is not there: there is nothing to drain"));
+  }
+  if (!draining(worker)) {
+    StateUpdate update;
+    update.mutable_worker_drained()->set_worker(worker);
+    writer_->Apply(update);
+  }
+  return absl::OkStatus();
+}
+
 Member Membership::member(uint32_t worker) const {
   Member member = worker < members_.size() ? members_[worker] : Member();
   member.incarnation = writer_->state().incarnation(worker);

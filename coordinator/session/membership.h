@@ -58,6 +58,10 @@ class Membership {
                                     int64_t unix_ms);
   // The workers that are lost as of now and were not before.
   std::vector<uint32_t> Tick(absl::Duration now);
+  // Its process, as of its incarnation now, is to leave: heartbeats tell it. NOT_FOUND for
+  // a task that the cluster file does not have, FAILED_PRECONDITION for one that is not
+  // there.
+  absl::Status Drain(uint32_t worker);
   // Makes the worker join again: its session cannot go on.
   void Expel(uint32_t worker);
   // It had a session when an earlier life of the coordinator ended: it counts as up from
@@ -68,6 +72,8 @@ class Membership {
   Member member(uint32_t worker) const;
   uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
   bool up(uint32_t worker) const { return member(worker).state == Member::State::kUp; }
+  // Up, and was told to leave: it gets no new session.
+  bool draining(uint32_t worker) const { return up(worker) && writer_->state().draining(worker); }
 
  private:
   const Options options_;

@@ -53,6 +53,31 @@ TEST_F(MembershipTest, JoinBeatLoseRejoin) {
   EXPECT_EQ(Beat(1, 1, 50, 8), Outcome::kMustRejoin);
 }
 
+TEST_F(MembershipTest, OneThatIsDrainedLeavesAndMayComeBack) {
+  Beat(1, 0, 50, 0);
+  EXPECT_FALSE(membership_.draining(1));
+  EXPECT_OK(membership_.Drain(1));
+  EXPECT_OK(membership_.Drain(1));  // Safe to repeat.
+  EXPECT_TRUE(membership_.draining(1));
+  EXPECT_EQ(Beat(1, 1, 50, 1), Outcome::kRefreshed);
+  EXPECT_TRUE(membership_.draining(1));
+  HeartbeatRequest goodbye = Request(1, 1, 50);
+  goodbye.set_leaving(true);
+  EXPECT_EQ(*membership_.Heartbeat(goodbye, absl::Seconds(2), 7), Outcome::kLeft);
+  EXPECT_FALSE(membership_.draining(1));
+  EXPECT_THAT(membership_.Drain(1),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/1 is not there")));
+  EXPECT_EQ(Beat(1, 0, 51, 3), Outcome::kRejoined);
+  EXPECT_FALSE(membership_.draining(1));
+}
+
+TEST_F(MembershipTest, OnlyAWorkerThatIsThereIsDrained) {
+  EXPECT_THAT(membership_.Drain(3),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("worker/3 is not in the cluster")));
+  EXPECT_THAT(membership_.Drain(0),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/0 is not there")));
+}
+
 TEST_F(MembershipTest, SecondProcessIsRefusedByPidUntilTheFirstIsLost) {
   Beat(0, 0, 50, 0);
   EXPECT_THAT(membership_.Heartbeat(Request(0, 0, 51), absl::Seconds(1), 0).status(),

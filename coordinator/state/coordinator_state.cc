@@ -42,6 +42,14 @@ absl::Status CoordinatorState::Apply(const StateUpdate& update) {
     *TakeWorker(snapshot_.mutable_worker(), joined.worker()) = joined;
     return absl::OkStatus();
   }
+  if (update.has_worker_drained()) {
+    const uint32_t worker = update.worker_drained().worker();
+    if (incarnation(worker) == 0) {
+      return absl::FailedPreconditionError(absl::StrCat("worker/", worker, " was never there"));
+    }
+    TakeWorker(snapshot_.mutable_worker(), worker)->set_draining(true);
+    return absl::OkStatus();
+  }
   if (update.has_term_taken()) {
     if (update.term_taken().term() <= snapshot_.term()) {
       return absl::FailedPreconditionError(
@@ -93,6 +101,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
   switch (update.change_case()) {
     case StateUpdate::CHANGE_NOT_SET:
     case StateUpdate::kWorkerJoined:
+    case StateUpdate::kWorkerDrained:
     case StateUpdate::kTermTaken:
     case StateUpdate::kShardSeen:
     case StateUpdate::kJobSubmitted:
@@ -146,6 +155,11 @@ uint64_t CoordinatorState::incarnation(uint32_t worker) const {
 uint64_t CoordinatorState::incarnation_term(uint32_t worker) const {
   const WorkerIncarnation* const found = FindWorker(snapshot_.worker(), worker);
   return found == nullptr ? 0 : found->term();
+}
+
+bool CoordinatorState::draining(uint32_t worker) const {
+  const WorkerIncarnation* const found = FindWorker(snapshot_.worker(), worker);
+  return found != nullptr && found->draining();
 }
 
 const ShardSeen* CoordinatorState::FindShard(uint32_t shard) const {

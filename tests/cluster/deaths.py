@@ -4,7 +4,9 @@ cluster and starts it again, with the real programs as a user calls them: `coord
 starts what has died, and nothing is lost or counted twice.
 
     deaths.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--kills=N] [--stops=N]
-              [--coordinator_kills=N] [--new_starts=N]
+              [--coordinator_kills=N] [--new_starts=N] [--drains=N]
+
+A drained worker leaves and is started again by hand.
 
 Every stripe must have applied exactly as many pushes as the workers made. Last line:
 `deaths: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
@@ -85,6 +87,13 @@ def kill_coordinator(cluster, described, number):
     os.kill(int((cluster.state_dir / "coordinator" / "lock").read_text()), signal.SIGKILL)
 
 
+def drain(cluster, described, number):
+    """Lets a worker leave, and starts it again as a person would."""
+    task = number % 2
+    cluster.command("drain", f"worker/{task}", "--wait", "--timeout=30")
+    cluster.start_worker(task)
+
+
 def start_anew(cluster, described, number):
     """Ctrl-C, and `up` again."""
     cluster.interrupt()
@@ -94,7 +103,8 @@ def start_anew(cluster, described, number):
 def plan(arguments):
     """The faults, of each kind in turn."""
     left = [[kill] * arguments.kills, [kill_coordinator] * arguments.coordinator_kills,
-            [stop] * arguments.stops, [start_anew] * arguments.new_starts]
+            [stop] * arguments.stops, [drain] * arguments.drains,
+            [start_anew] * arguments.new_starts]
     faults = []
     while any(left):
         faults += [kind.pop() for kind in left if kind]
@@ -149,6 +159,8 @@ def check_description(checks, described, kills, arguments):
     check("each restore is told", kinds.count("shard_restored") == kills, kinds)
     check("each new life of the coordinator is told", kinds.count("coordinator_restarted") ==
           arguments.coordinator_kills + arguments.new_starts, kinds)
+    check("each worker that was drained left", kinds.count("worker_left") >= arguments.drains,
+          kinds)
     check("no worker was lost for it", "worker_lost" not in kinds and
           "session_refused" not in kinds, kinds)
     check("what was lost is sent again", described["durability"]["replayed"] > 0 or
@@ -168,6 +180,7 @@ def main():
     parser.add_argument("--stops", type=int, default=1)
     parser.add_argument("--coordinator_kills", type=int, default=3)
     parser.add_argument("--new_starts", type=int, default=1)
+    parser.add_argument("--drains", type=int, default=1)
     arguments = parser.parse_args()
     checks = Checks("deaths")
     run(checks, arguments)

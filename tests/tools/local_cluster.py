@@ -55,6 +55,7 @@ class LocalCluster:
         changed = {**os.environ, "MONSOON_STATE_DIR": str(self.state_dir), **(environment or {})}
         self._environment = {name: value for name, value in changed.items() if value is not None}
         self._up = None
+        self._workers = []
 
     def __enter__(self):
         self.start()
@@ -78,8 +79,20 @@ class LocalCluster:
             time.sleep(0.1)
         raise RuntimeError(f"the cluster did not come up:\n{self.log_path.read_text()}")
 
+    def _stop_workers(self):
+        for worker in self._workers:
+            worker.terminate()
+        for worker in self._workers:
+            try:
+                worker.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+        self._workers = []
+
     def stop(self):
         """Ends `up` in order. What it has kept on the disk stays until the block is left."""
+        self._stop_workers()
         if self._up.poll() is None:
             self._up.send_signal(signal.SIGTERM)
             try:
@@ -90,6 +103,7 @@ class LocalCluster:
 
     def interrupt(self):
         """Ctrl-C; returns when all has ended."""
+        self._stop_workers()
         self._up.send_signal(signal.SIGINT)
         self._up.wait(timeout=40)
 
@@ -120,6 +134,14 @@ class LocalCluster:
         files = [] if job is None else [str(job)]
         return json.loads(
             self.command("submit", *files, "--json", *overrides, *flags).stdout)["job"]
+
+    def start_worker(self, task):
+        """One that `up` does not start again; it ends with the cluster's block."""
+        self._workers.append(subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", self._coordinator.parents[1] / "worker" / "worker",
+             f"--cluster={self.path}", f"--task={task}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+            env=self._environment))
 
     def describe(self, job):
         return json.loads(self.command("describe", job, "--json").stdout)

@@ -15,8 +15,12 @@ bool IsFinal(const absl::Status& status) {
 
 }  // namespace
 
-ClusterMember::ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused)
-    : client_(client), on_refused_(std::move(on_refused)), membership_(std::move(options)) {}
+ClusterMember::ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused,
+                             OnDrain on_drain)
+    : client_(client),
+      on_refused_(std::move(on_refused)),
+      on_drain_(std::move(on_drain)),
+      membership_(std::move(options)) {}
 
 ClusterMember::~ClusterMember() {
   {
@@ -70,6 +74,7 @@ void ClusterMember::Beat() {
   }
   const absl::StatusOr<HeartbeatReply> reply = client_->Heartbeat(request);
   bool may_join = true;
+  bool leaves = false;
   {
     MutexLock lock(&mutex_);
     if (stopping_) {
@@ -79,9 +84,16 @@ void ClusterMember::Beat() {
       may_join = Missed(reply.status());
     } else {
       Apply(request, *reply);
+      leaves = reply->drain() && !std::exchange(drains_, true);
     }
   }
   changed_.NotifyAll();
+  if (leaves) {
+    LOG(INFO) << "the coordinator tells this worker to leave";
+    if (on_drain_) {
+      on_drain_();
+    }
+  }
   if (!may_join && on_refused_) {
     on_refused_(reply.status());
   }

@@ -33,8 +33,12 @@ class ClusterMember {
   // can never join: another cluster, a task that is not there, another version.
   using OnRefused = std::function<void(const absl::Status&)>;
 
-  // `client` must outlive this. `on_refused` may be null.
-  ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused = nullptr);
+  // Called once, likewise, when the coordinator tells this worker to leave.
+  using OnDrain = std::function<void()>;
+
+  // `client` must outlive this. `on_refused` and `on_drain` may be null.
+  ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused = nullptr,
+                OnDrain on_drain = nullptr);
   ~ClusterMember();
 
   // Beats in a thread of its own from now on.
@@ -66,6 +70,7 @@ class ClusterMember {
 
   ReplicaClient* const client_;
   const OnRefused on_refused_;
+  const OnDrain on_drain_;
 
   // One heartbeat at a time; before mutex_.
   Mutex beat_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
@@ -78,6 +83,7 @@ class ClusterMember {
   const StatsCollector* stats_ ABSL_GUARDED_BY(mutex_) = nullptr;
   SessionControl* control_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool beat_now_ ABSL_GUARDED_BY(mutex_) = false;
+  bool drains_ ABSL_GUARDED_BY(mutex_) = false;  // it was told to leave
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -53,6 +53,19 @@ TEST_F(ClusterMemberTest, JoinsWithZeroAndKeepsItsIncarnation) {
   EXPECT_EQ(assignment->session().job(), "a-1");
 }
 
+TEST_F(ClusterMemberTest, IsToldOnceToLeave) {
+  int told = 0;
+  ClusterMember member({.cluster = "test", .task = 1, .pid = 42}, &coordinator_,
+                       /*on_refused=*/nullptr, [&told] { ++told; });
+  answer_ = Joined(5);
+  member.Beat();
+  EXPECT_EQ(told, 0);
+  answer_->set_drain(true);
+  member.Beat();
+  member.Beat();
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(ClusterMemberTest, AWorkerThatCanNeverJoinIsToldOnceWhy) {
   for (const absl::Status& refusal :
        {absl::FailedPreconditionError("belongs to cluster \"a\", the coordinator to \"b\""),
