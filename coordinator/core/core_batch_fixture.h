@@ -40,8 +40,8 @@ class CoreBatchTest : public CoreCheckpointsTest {
     JobDescription::Iteration iteration;
     iteration.set_iteration(number);
     iteration.set_f(1.0 / (1 + number));
-    return h_.core().NoteIteration(kBatch, iteration, BatchFigures(),
-                                   [number] { return StateAt(number); }, h_.now());
+    return h_.core().NoteIteration(
+        kBatch, iteration, BatchFigures(), [number] { return StateAt(number); }, h_.now());
   }
   void Iterate(uint32_t number) { ASSERT_OK(Note(number)); }
   // The minimiser's thread ends.
