@@ -18,6 +18,7 @@ import downpour_overhead
 import downpour_scaling
 import measure
 import peer_pytorch
+import recovery
 import time_to_accuracy
 import wire_formats
 
@@ -28,6 +29,7 @@ BENCHMARKS.update({
     "training": peer_pytorch.measure_training,
     "overhead": downpour_overhead.measure_overhead,
     "checkpoints": checkpoint_cost.measure_cost,
+    "recovery": recovery.measure_recovery,
     "evaluation": batch_overhead.measure_evaluations,
     "accuracy": time_to_accuracy.measure_time,
     "formats": wire_formats.measure_formats,
