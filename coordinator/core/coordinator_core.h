@@ -155,8 +155,8 @@ class CoordinatorCore {
                                      const JobDescription::Iteration& iteration,
                                      const BatchFigures& figures,
                                      const MinimizerStateFunction& state, Moment moment);
-  // How the minimiser ended; an error fails the job, but one that says that a shard was
-  // started anew where the batch can return.
+  // How the minimiser ended; an error fails the job, but CANCELLED, and one that says that
+  // a shard was started anew where the batch can return.
   void EndBatch(const BatchKey& batch, const absl::StatusOr<BatchEnd>& end, Moment moment);
 
   // ---- for the driver ----

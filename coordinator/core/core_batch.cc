@@ -159,9 +159,9 @@ void CoordinatorCore::EndBatch(const BatchKey& batch, const absl::StatusOr<Batch
   } else if (job != nullptr && absl::IsAborted(end.status()) && CanReturn(*job)) {
     // A shard was started anew, as the next poll will tell.
     ReturnBatch(job, end.status().message(), moment.now);
-  } else if (job != nullptr) {
+  } else if (job != nullptr && !absl::IsCancelled(end.status())) {
     End(job, FAILED, absl::StrCat("sandblaster: ", end.status().message()), moment.now);
-  }
+  }  // Cancelled while it runs: the coordinator stops, and its next life goes on.
   Advance(moment.now);
   AdvanceCheckpoints(moment);
 }

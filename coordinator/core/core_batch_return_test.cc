@@ -289,6 +289,16 @@ TEST_F(BatchCoordinatorTest, InTheMiddle) {
   GoOnFrom(2);
 }
 
+TEST_F(BatchCoordinatorTest, ThatIsToldToStopFailsNothing) {
+  Advance();
+  h_.core().EndBatch(kBatch, absl::CancelledError("the coordinator stops"), h_.now());
+  EXPECT_EQ(h_.State(), RUNNING);
+  RestartCoordinator();
+  Pass(1);
+  ExpectReturned(1, 2, 2);
+  GoOnFrom(2);
+}
+
 TEST_F(BatchCoordinatorTest, WithAGenerationUnderWay) {
   Advance();
   h_.shard(0).disk_is_slow = true;

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Kills a parameter server, a worker and the coordinator in turn under a batch job, with
-the real programs as a user calls them: the job goes on by itself and ends with the same
-bits as one that nobody disturbed.
+"""Kills a parameter server, a worker and the coordinator in turn under a batch job, and
+stops the whole cluster and starts it again, with the real programs as a user calls them:
+the job goes on by itself and ends with the same bits as one that nobody disturbed.
 
     batch_deaths.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--rounds=N]
 
-A round kills each parameter server, a worker and the coordinator once. Last line:
-`batch_deaths: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
+A round kills each parameter server, a worker and the coordinator once, and starts the
+cluster anew. Last line: `batch_deaths: N passed, N failed, N skipped`; exit 1 if any
+failed or none ran.
 """
 
 import argparse
@@ -20,7 +21,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import local_cluster  # noqa: E402
 from checks import Checks  # noqa: E402
-from deaths import PATIENCE_S, SHARDS, await_progress, kill, kill_coordinator  # noqa: E402
+from deaths import (  # noqa: E402
+    PATIENCE_S, SHARDS, await_progress, kill, kill_coordinator, start_anew)
 
 WORKERS = 2
 JOB = """
@@ -54,7 +56,8 @@ def plan(rounds):
     faults = []
     for number in range(rounds):
         faults += [("ps", kill, 0), ("worker", kill_worker, number),
-                   ("coordinator", kill_coordinator, 0), ("ps", kill, 1)]
+                   ("coordinator", kill_coordinator, 0), ("ps", kill, 1),
+                   ("new start", start_anew, 0)]
     return faults
 
 
@@ -115,18 +118,20 @@ def run(checks, arguments):
         check("the job succeeds", described["state"] == "SUCCEEDED", described["reason"])
         check("promise", described["durability"]["promise"] == "exactly_once",
               described["durability"])
-        returns = sum(name != "worker" for name, _, _ in faults)
+        names = [name for name, _, _ in faults]
+        returns = len(names) - names.count("worker")
         check("each death of a shard or the coordinator is a return",
               kinds.count("batch_returned") >= returns, kinds)
         check("each restore is told",
-              kinds.count("shard_restored") == sum(name == "ps" for name, _, _ in faults), kinds)
+              kinds.count("shard_restored") ==
+              names.count("ps") + SHARDS * names.count("new start"), kinds)
         check("the same iterations", trace(described) == trace(quiet),
               [pair for pair in zip(trace(described), trace(quiet)) if pair[0] != pair[1]][:2] or
               (len(trace(described)), len(trace(quiet))))
         check("the same end", described["sandblaster"]["end_reason"] ==
               quiet["sandblaster"]["end_reason"], described["sandblaster"]["end_reason"])
         check("the same bits", export(cluster, job, folder, "disturbed") == expected)
-        print(f"{len(faults)} deaths, {kinds.count('batch_returned')} returns, "
+        print(f"{len(faults)} faults, {kinds.count('batch_returned')} returns, "
               f"{len(trace(described))} iterations; until the batch was beyond where it was:")
         for name, values in seconds.items():
             values.sort()
