@@ -1,10 +1,8 @@
 // How the driver ends where F, or its gradient too, is not smooth.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
-#include "common/base/random.h"
 #include "common/base/status.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/lbfgs/lbfgs_direction.h"
@@ -20,30 +18,6 @@ namespace {
 using testing::FunctionObjective;
 using ::testing::HasSubstr;
 using testing::TestFunction;
-
-// Uniform in [-1, 1), a function of the point's bits.
-double Scatter(std::span<const double> x, uint32_t stream) {
-  uint64_t bits = 0;
-  for (const double value : x) {
-    bits = bits * 0x9e3779b97f4a7c15u + std::bit_cast<uint64_t>(value);
-  }
-  return 2.0 * PhiloxStream(bits, StreamKind::kTest, stream).Uniform(0) - 1.0;
-}
-
-// `f_noise` relative to f, `g_noise` absolute, in each element.
-TestFunction Noisy(double condition, double f_noise, double g_noise) {
-  TestFunction test = testing::Quadratic(30, condition);
-  test.function = [inner = test.function, f_noise, g_noise](std::span<const double> x,
-                                                            std::span<double> g) {
-    const double f = 1.0 + inner(x, g);
-    for (size_t i = 0; i < g.size(); ++i) {
-      g[i] += g_noise * Scatter(x, static_cast<uint32_t>(i + 1));
-    }
-    return f * (1.0 + f_noise * Scatter(x, 0));
-  };
-  test.minimum = 1.0;
-  return test;
-}
 
 struct Outcome {
   MinimizerResult result;
@@ -73,7 +47,7 @@ absl::StatusOr<Outcome> MinimizeInFloat32(const TestFunction& test) {
 
 TEST(MinimizerNoiseTest, MeasuresTheNoiseOfFAndGoesOnToTheMinimum) {
   // With the floor of float32 every search ends 1e-2 above the minimum.
-  const TestFunction test = Noisy(1e4, 1e-6, 0.0);
+  const TestFunction test = testing::Noisy(1e4, 1e-6, 0.0);
   ASSERT_OK_AND_ASSIGN(const Outcome outcome, MinimizeInFloat32(test));
   const MinimizerResult& result = outcome.result;
   EXPECT_TRUE(result.reason == EndReason::kConverged || result.reason == EndReason::kFloatPrecision)
@@ -84,7 +58,7 @@ TEST(MinimizerNoiseTest, MeasuresTheNoiseOfFAndGoesOnToTheMinimum) {
 }
 
 TEST(MinimizerNoiseTest, StallsWhereRoundingHidesWhatIsLeft) {
-  const TestFunction test = Noisy(1e4, 1e-5, 0.1);
+  const TestFunction test = testing::Noisy(1e4, 1e-5, 0.1);
   ASSERT_OK_AND_ASSIGN(const Outcome outcome, MinimizeInFloat32(test));
   const MinimizerResult& result = outcome.result;
   EXPECT_EQ(EndReasonName(result.reason), "stalled") << result.detail;

@@ -1,10 +1,26 @@
 #include "coordinator/lbfgs/test_functions.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numbers>
 
+#include "common/base/random.h"
+
 namespace monsoon::testing {
+namespace {
+
+// Uniform in [-1, 1), a function of the point's bits.
+double Scatter(std::span<const double> x, uint32_t stream) {
+  uint64_t bits = 0;
+  for (const double value : x) {
+    bits = bits * 0x9e3779b97f4a7c15u + std::bit_cast<uint64_t>(value);
+  }
+  return 2.0 * PhiloxStream(bits, StreamKind::kTest, stream).Uniform(0) - 1.0;
+}
+
+}  // namespace
 
 TestFunction Rosenbrock(size_t n) {
   TestFunction test{.name = "Rosenbrock"};
@@ -115,6 +131,21 @@ TestFunction Quadratic(size_t n, double condition) {
   };
   test.start.assign(n, 0.0);
   test.minimiser.assign(n, 1.0);
+  return test;
+}
+
+TestFunction Noisy(double condition, double f_noise, double g_noise) {
+  TestFunction test = Quadratic(30, condition);
+  test.name = "noisy quadratic";
+  test.function = [inner = test.function, f_noise, g_noise](std::span<const double> x,
+                                                            std::span<double> g) {
+    const double f = 1.0 + inner(x, g);
+    for (size_t i = 0; i < g.size(); ++i) {
+      g[i] += g_noise * Scatter(x, static_cast<uint32_t>(i + 1));
+    }
+    return f * (1.0 + f_noise * Scatter(x, 0));
+  };
+  test.minimum = 1.0;
   return test;
 }
 

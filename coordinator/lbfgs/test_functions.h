@@ -33,6 +33,9 @@ TestFunction Wood();
 TestFunction HelicalValley();
 // 1/2 sum of a_i (x_i - 1)^2, a from 1 to `condition`.
 TestFunction Quadratic(size_t n, double condition);
+// 1 + Quadratic(30, condition) with noise that is a function of x: of f relative to it, of
+// g absolute in each element.
+TestFunction Noisy(double condition, double f_noise, double g_noise);
 
 class FunctionObjective : public Objective {
  public:
