@@ -71,6 +71,7 @@ TEST_F(CoordinatorReplicasTest, ADrainedWorkerIsToldUntilItLeavesAndGetsNoNewSes
   EXPECT_TRUE(h_.Ask(0)->has_train());
   EXPECT_THAT(h_.core().Drain(1).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/1 is not there")));
+  h_.incarnation_[1] = 0;  // a new process
   h_.Join(1);
   EXPECT_FALSE(h_.Beat(1).drain());
 }
