@@ -11,8 +11,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/memory/aligned_floats.h"
@@ -91,7 +91,8 @@ class FrameKinds {
  private:
   void AddKey(uint64_t key, Serve serve);
 
-  absl::flat_hash_map<uint64_t, Serve> serve_;
+  // Not Abseil's, whose layout under a sanitizer is not that of Debian 13's library.
+  std::unordered_map<uint64_t, Serve> serve_;
 };
 
 // What a handler lets a client on this host map, to read it without frames.
