@@ -54,6 +54,9 @@ void* operator new(size_t size, std::align_val_t alignment) {
 void* operator new[](size_t size, std::align_val_t alignment) {
   return operator new(size, alignment);
 }
+// The library's own would not go with the operators below.
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return operator new(size); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return operator new(size); }
 void operator delete(void* data) noexcept { Discount(data); }
 void operator delete[](void* data) noexcept { Discount(data); }
 void operator delete(void* data, size_t) noexcept { Discount(data); }
