@@ -69,6 +69,12 @@ void* Allocate(const void* caller, size_t size, std::align_val_t alignment) {
 [[gnu::noinline]] void* operator new[](size_t size, std::align_val_t alignment) {
   return Allocate(__builtin_return_address(0), size, alignment);
 }
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return Allocate(__builtin_return_address(0), size);
+}
+[[gnu::noinline]] void* operator new[](size_t size, const std::nothrow_t&) noexcept {
+  return Allocate(__builtin_return_address(0), size);
+}
 
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
