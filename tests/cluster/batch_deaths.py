@@ -116,38 +116,37 @@ def run(checks, arguments):
 
 
 def disturbed(checks, cluster, job_file, iterations, faults, quiet, expected):
-    with tempfile.TemporaryDirectory(prefix="monsoon-") as folder:
-        job = cluster.submit(job_file, iterations)
-        watch = cluster.start_command("watch", job)
-        seconds = disturb(cluster, job, faults)
-        watch.wait(timeout=10 * PATIENCE_S)
-        described = cluster.describe(job)
-        kinds = [event["kind"] for event in described["events"]]
-        check = checks.check
-        check("watch sees it all and ends with the job's code", watch.returncode == 0,
-              watch.returncode)
-        check("the job succeeds", described["state"] == "SUCCEEDED", described["reason"])
-        check("promise", described["durability"]["promise"] == "exactly_once",
-              described["durability"])
-        names = [name for name, _, _ in faults]
-        returns = len(names) - names.count("worker")
-        check("each death of a shard or the coordinator is a return",
-              kinds.count("batch_returned") >= returns, kinds)
-        check("each restore is told",
-              kinds.count("shard_restored") ==
-              names.count("ps") + SHARDS * names.count("new start"), kinds)
-        check("the same iterations", trace(described) == trace(quiet),
-              [pair for pair in zip(trace(described), trace(quiet)) if pair[0] != pair[1]][:2] or
-              (len(trace(described)), len(trace(quiet))))
-        check("the same end", described["sandblaster"]["end_reason"] ==
-              quiet["sandblaster"]["end_reason"], described["sandblaster"]["end_reason"])
-        check("the same bits", export(cluster, job, folder, "disturbed") == expected)
-        print(f"{len(faults)} faults, {kinds.count('batch_returned')} returns, "
-              f"{len(trace(described))} iterations; until the batch was beyond where it was:")
-        for name, values in seconds.items():
-            values.sort()
-            print(f"  {name}: {values[len(values) // 2]:.2f} s (median), {values[-1]:.2f} s "
-                  "(longest)")
+    job = cluster.submit(job_file, iterations)
+    watch = cluster.start_command("watch", job)
+    seconds = disturb(cluster, job, faults)
+    watch.wait(timeout=10 * PATIENCE_S)
+    described = cluster.describe(job)
+    kinds = [event["kind"] for event in described["events"]]
+    check = checks.check
+    check("watch sees it all and ends with the job's code", watch.returncode == 0,
+          watch.returncode)
+    check("the job succeeds", described["state"] == "SUCCEEDED", described["reason"])
+    check("promise", described["durability"]["promise"] == "exactly_once",
+          described["durability"])
+    names = [name for name, _, _ in faults]
+    returns = len(names) - names.count("worker")
+    check("each death of a shard or the coordinator is a return",
+          kinds.count("batch_returned") >= returns, kinds)
+    check("each restore is told",
+          kinds.count("shard_restored") ==
+          names.count("ps") + SHARDS * names.count("new start"), kinds)
+    check("the same iterations", trace(described) == trace(quiet),
+          [pair for pair in zip(trace(described), trace(quiet)) if pair[0] != pair[1]][:2] or
+          (len(trace(described)), len(trace(quiet))))
+    check("the same end", described["sandblaster"]["end_reason"] ==
+          quiet["sandblaster"]["end_reason"], described["sandblaster"]["end_reason"])
+    check("the same bits", export(cluster, job, job_file.parent, "disturbed") == expected)
+    print(f"{len(faults)} faults, {kinds.count('batch_returned')} returns, "
+          f"{len(trace(described))} iterations; until the batch was beyond where it was:")
+    for name, values in seconds.items():
+        values.sort()
+        print(f"  {name}: {values[len(values) // 2]:.2f} s (median), {values[-1]:.2f} s "
+              "(longest)")
 
 
 def main():
