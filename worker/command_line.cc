@@ -1,28 +1,87 @@
 #include "worker/command_line.h"
 
+#include <cstdint>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/flags.h"
+#include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/config/cluster.h"
 #include "common/config/suggest.h"
+#include "proto/cluster.pb.h"
 
 namespace monsoon {
 namespace {
 
-constexpr uint32_t kNoTask = UINT32_MAX;
+constexpr uint32_t kUnset = UINT32_MAX;
+// Nobody calls a guest: it listens for probes on its own machine only.
+constexpr char kGuestAddress[] = "127.0.0.1:0";
 
 constexpr char kUsage[] =
     "worker --cluster=FILE --task=N [flags]\n"
-    "Runs replicas of the jobs that the coordinator gives it.\n"
+    "Runs replicas of the jobs that the coordinator gives it. Without --task, where the\n"
+    "cluster file says `open: true`: as one that the file does not list.\n"
     "\n"
     "worker --evaluate --model=model.npz --job=FILE [--threads=N]\n"
     "Evaluates a model on the job's test set in this process and prints JSON.\n"
     "\n"
     "worker --predict --model=model.npz --job=FILE [--data=test|train|PATH...] --out=FILE\n"
     "Writes what a model says of samples, class by class, to a .npy or .csv file.";
+
+// What the flags say of this worker in place of the cluster file; kUnset or "": nothing.
+struct SettingFlags {
+  uint32_t threads = kUnset;
+  uint32_t replicas = kUnset;
+  std::string device;
+};
+
+absl::Status Override(const SettingFlags& flags, WorkerTask* settings) {
+  if (flags.threads != kUnset) {
+    settings->set_threads(flags.threads);
+  }
+  if (flags.replicas != kUnset) {
+    settings->set_replicas(flags.replicas);
+  }
+  Device device = AUTO;
+  if (!flags.device.empty()) {
+    if (!Device_Parse(absl::AsciiStrToUpper(flags.device), &device)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--device=", flags.device, ": it is AUTO, CPU or CUDA"));
+    }
+    settings->set_device(device);
+  }
+  return ValidateWorker(*settings);
+}
+
+// Which worker of the cluster this is: a listed one, or a guest.
+absl::Status TakeTask(const std::string& cluster_file, uint32_t task, const SettingFlags& flags,
+                      WorkerOptions* options) {
+  const Cluster& cluster = options->cluster;
+  WorkerTask settings;
+  if (task != kUnset) {
+    options->task = task;
+    if (task >= static_cast<uint32_t>(cluster.worker_size())) {
+      return absl::OkStatus();  // Worker::Start says so.
+    }
+    settings = cluster.worker(static_cast<int>(task));
+  } else if (cluster.open()) {
+    options->guest = RandomId();
+    settings.set_address(kGuestAddress);
+    FillWorkerDefaults(&settings);
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--task=N is missing: which worker of ", cluster_file, " is this? It has ",
+                     ListAddresses("worker", cluster.worker()),
+                     "; workers that are not listed may join where it says `open: true`"));
+  }
+  RETURN_IF_ERROR(Override(flags, &settings));
+  options->settings = std::move(settings);
+  return absl::OkStatus();
+}
 
 // What --evaluate and --predict ask of the flags; loads the model and the job.
 absl::Status TakeLocalRun(const std::string& model, const std::string& job_file,
@@ -50,7 +109,8 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   std::string fault;
   std::string model;
   std::string job_file;
-  uint32_t task = kNoTask;
+  uint32_t task = kUnset;
+  SettingFlags settings;
   bool evaluate = false;
   bool predict = false;
   bool json = true;              // what --evaluate and --predict print in any case
@@ -60,6 +120,11 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   flags.Add("cluster", &cluster_file, "the cluster file (or MONSOON_CLUSTER)");
   flags.Add("task", &task, "which worker of the cluster file this is, from 0");
   flags.Add("address", &command.worker.address, "listen here instead of the file's address");
+  flags.Add("threads", &settings.threads,
+            "compute threads of each replica, in place of the file's; or of --evaluate and "
+            "--predict");
+  flags.Add("replicas", &settings.replicas, "replicas, in place of the file's");
+  flags.Add("device", &settings.device, "AUTO, CPU or CUDA, in place of the file's");
   flags.Add("port_file", &command.port_file, "write the address here once it is served");
   flags.Add("insecure", &command.worker.insecure, "allow an address that others can reach");
   flags.Add("fault", &fault,
@@ -74,7 +139,6 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
             "of checkpoints");
   flags.Add("job", &job_file,
             "with --evaluate and --predict: the job file; of a checkpoint: in place of its own");
-  flags.Add("threads", &command.threads, "with --evaluate and --predict: compute threads");
   flags.Add("json", &json, "with --evaluate and --predict: print JSON, as they always do");
   flags.Add("data", &command.predict.data,
             "with --predict: test, train, or a file of samples; may be repeated");
@@ -92,19 +156,15 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
     return absl::InvalidArgumentError("--evaluate and --predict are two things: give one");
   }
   if (evaluate || predict) {
+    command.threads = settings.threads == kUnset ? 1 : settings.threads;
     command.kind = evaluate ? WorkerCommand::Kind::kEvaluate : WorkerCommand::Kind::kPredict;
     RETURN_IF_ERROR(TakeLocalRun(model, job_file, &command));
     return command;
   }
   ASSIGN_OR_RETURN(command.worker.fault, ParseFaultOptions(fault));
   ASSIGN_OR_RETURN(LoadedCluster loaded, LoadCluster(cluster_file));
-  if (task == kNoTask) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--task=N is missing: which worker of ", cluster_file, " is this? It has ",
-                     ListAddresses("worker", loaded.cluster.worker())));
-  }
-  command.worker.task = task;
   command.worker.cluster = std::move(loaded.cluster);
+  RETURN_IF_ERROR(TakeTask(cluster_file, task, settings, &command.worker));
   return command;
 }
 

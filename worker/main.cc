@@ -60,8 +60,9 @@ int Predict(const WorkerCommand& command) {
 }
 
 int Serve(WorkerCommand command) {
-  if (const absl::Status status =
-          InitLogging(absl::StrCat("worker/", command.worker.task), command.log);
+  if (const absl::Status status = InitLogging(
+          command.worker.guest != 0 ? "worker/guest" : absl::StrCat("worker/", command.worker.task),
+          command.log);
       !status.ok()) {
     return Fail(status);
   }

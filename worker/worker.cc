@@ -1,5 +1,6 @@
 #include "worker/worker.h"
 
+#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,14 +26,27 @@ constexpr absl::Duration kRejoinPause = absl::Milliseconds(200);
 constexpr int kReportTries = 10;
 constexpr absl::Duration kReportPause = absl::Milliseconds(200);
 
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
+}
+
+const WorkerTask& SettingsOf(const WorkerOptions& options) {
+  return options.settings ? *options.settings
+                          : options.cluster.worker(static_cast<int>(options.task));
+}
+
 absl::Status CheckOptions(const WorkerOptions& options) {
   const int workers = options.cluster.worker_size();
-  if (options.task >= static_cast<uint32_t>(workers)) {
+  if (options.guest != 0 && !options.settings) {
+    return absl::InvalidArgumentError("a guest needs settings of its own");
+  }
+  if (options.guest == 0 && options.task >= static_cast<uint32_t>(workers)) {
     return absl::InvalidArgumentError(absl::StrCat("--task=", options.task, ", but cluster ",
                                                    options.cluster.name(), " has ", workers,
                                                    " workers, counted from 0"));
   }
-  const WorkerTask& task = options.cluster.worker(static_cast<int>(options.task));
+  const WorkerTask& task = SettingsOf(options);
   const std::string address = options.address.empty() ? task.address() : options.address;
   if (options.fault.enabled() && !IsLoopback(address)) {
     return absl::FailedPreconditionError(
@@ -60,14 +74,15 @@ void LogDevices(const WorkerTask& task, const ReplicaRunner::Options& runner) {
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
-  const WorkerTask& chosen = options.cluster.worker(static_cast<int>(options.task));
+  const WorkerTask& chosen = SettingsOf(options);
   const absl::StatusOr<BackendKind> backend = ChooseBackend(chosen.device(), chosen.device_index());
   if (!backend.ok()) {
-    return Annotate(backend.status(), absl::StrCat("worker/", options.task));
+    return Annotate(backend.status(),
+                    options.guest != 0 ? "worker" : absl::StrCat("worker/", options.task));
   }
   std::unique_ptr<Worker> worker(new Worker(std::move(options), *backend));
   const WorkerOptions& set = worker->options_;
-  const WorkerTask& task = set.cluster.worker(static_cast<int>(set.task));
+  const WorkerTask& task = SettingsOf(set);
   ASSIGN_OR_RETURN(
       worker->server_,
       WorkerServer::Start(set.address.empty() ? task.address() : set.address, set.insecure));
@@ -91,11 +106,16 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
   };
   heartbeat_client_ = connect();
   work_client_ = connect();
-  const WorkerTask& task = cluster.worker(static_cast<int>(options_.task));
+  const WorkerTask& task = SettingsOf(options_);
   const uint32_t threads = std::max(1u, task.threads());
   ClusterMember::Options member;
   member.cluster = cluster.name();
-  member.task = options_.task;
+  if (options_.guest != 0) {
+    member.guest = options_.guest;
+    member.host = HostName();
+  } else {
+    member.task = options_.task;
+  }
   member.pid = static_cast<uint32_t>(getpid());
   member.device = backend == BackendKind::kCuda ? "CUDA" : "CPU";
   member.threads = threads;
@@ -103,7 +123,6 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
   member_ = std::make_unique<ClusterMember>(std::move(member), heartbeat_client_.get(),
                                             options_.on_refused, options_.on_drain);
   ReplicaRunner::Options runner;
-  runner.task = options_.task;
   runner.threads = threads;
   runner.replicas = std::max(1u, task.replicas());
   runner.backend = backend;

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -31,7 +32,12 @@ namespace monsoon {
 struct WorkerOptions {
   Cluster cluster;  // with its defaults filled in
   uint32_t task = 0;
-  std::string address;  // unset: the cluster file's
+  // Not 0: not in the cluster file, whose cluster must be open. Drawn at random for the
+  // life of the process; `task` means nothing then.
+  uint64_t guest = 0;
+  // In place of the cluster file's; a guest has no other.
+  std::optional<WorkerTask> settings;
+  std::string address;  // unset: that of the settings
   bool insecure = false;
   FaultOptions fault;  // refused where other machines can reach the address
   // Wraps the connection to the coordinator, for tests; null: as it is.

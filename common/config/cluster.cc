@@ -28,7 +28,6 @@ constexpr uint32_t kDefaultKeepEndedJobs = 20;
 // catch slipped units.
 constexpr uint32_t kMinHeartbeatMs = 10;
 constexpr uint32_t kMaxMilliseconds = 3600 * 1000;
-constexpr int kMaxTasksOfAKind = 4096;
 constexpr size_t kMaxNameBytes = 64;
 
 struct Listener {
@@ -174,13 +173,21 @@ void FillClusterDefaults(Cluster* cluster) {
                 &ps);
   }
   for (WorkerTask& worker : *cluster->mutable_worker()) {
-    SetDefaults({{"threads", 1}, {"replicas", 1}}, &worker);
+    FillWorkerDefaults(&worker);
   }
+}
+
+void FillWorkerDefaults(WorkerTask* worker) {
+  SetDefaults({{"threads", 1}, {"replicas", 1}}, worker);
 }
 
 absl::Status ValidateCluster(const Cluster& cluster) {
   return CheckWithoutFile(
       [&](Reporter* reporter) { ClusterCheck(reporter, nullptr).Run(cluster); });
+}
+
+absl::Status ValidateWorker(const WorkerTask& worker) {
+  return CheckWithoutFile([&](Reporter* reporter) { CheckRanges(worker, "worker", reporter); });
 }
 
 absl::StatusOr<LoadedCluster> LoadCluster(const std::string& path,

@@ -12,6 +12,9 @@
 
 namespace monsoon {
 
+// As many parameter servers, and as many workers, guests counted in.
+inline constexpr int kMaxTasksOfAKind = 4096;
+
 struct LoadedCluster {
   Cluster cluster;   // with the defaults of cluster.proto filled in
   std::string path;  // as given
@@ -35,6 +38,8 @@ absl::StatusOr<LoadedCluster> LoadCluster(const std::string& path,
 
 // The same judgement of a message without a file; defaults may be unset.
 absl::Status ValidateCluster(const Cluster& cluster);
+// Of a worker's settings alone, but for its address.
+absl::Status ValidateWorker(const WorkerTask& worker);
 
 // "ps/0 at HOST:PORT, ps/1 at ...", the first few of the cluster's ps or worker tasks.
 template <typename Tasks>
@@ -52,5 +57,6 @@ std::string ListAddresses(const std::string& role, const Tasks& tasks) {
 
 // Fills in what cluster.proto says about unset fields.
 void FillClusterDefaults(Cluster* cluster);
+void FillWorkerDefaults(WorkerTask* worker);
 
 }  // namespace monsoon

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/config/cluster.h"
 #include "common/config/defaults.h"
 #include "common/config/job_check.h"
 #include "common/config/job_limits.h"
@@ -283,11 +284,12 @@ uint32_t WantedWorkers(const Job& job) {
 absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
   const uint32_t wanted = WantedWorkers(job);
-  const uint32_t workers = static_cast<uint32_t>(cluster.worker_size());
+  const auto workers =
+      static_cast<uint32_t>(cluster.open() ? kMaxTasksOfAKind : cluster.worker_size());
   if (workers == 0 || wanted > workers) {
     return absl::InvalidArgumentError(absl::StrCat(
         "job \"", job.name(), "\" wants ", wanted == 0 ? "at least 1" : absl::StrCat(wanted),
-        " workers, the cluster has ", workers));
+        " workers, the cluster has ", workers, cluster.open() ? " at most" : ""));
   }
   absl::StatusOr<ShardMap> map =
       ShardMap::Create(layout.size(), static_cast<uint32_t>(cluster.ps_size()), StripeBytes(job));

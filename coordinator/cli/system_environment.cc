@@ -11,10 +11,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <iostream>
-#include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "common/base/random_id.h"
 #include "common/config/host_check.h"
 #include "common/config/state_dir.h"
 #include "common/storage/storage.h"
@@ -96,14 +97,7 @@ std::optional<int> WaitForSignal(absl::Duration timeout) {
   }
 }
 
-std::string DrawId() {
-  std::random_device device;
-  std::string id;
-  for (int i = 0; i < 4; ++i) {
-    absl::StrAppend(&id, absl::Hex(device(), absl::kZeroPad8));
-  }
-  return id;
-}
+std::string DrawId() { return absl::StrFormat("%016x%016x", RandomId(), RandomId()); }
 
 }  // namespace
 

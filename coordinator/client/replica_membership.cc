@@ -16,7 +16,9 @@ ReplicaMembership::ReplicaMembership(Options options)
     : options_(std::move(options)), heartbeat_(options_.heartbeat) {}
 
 std::string ReplicaMembership::Name() const {
-  return absl::StrCat("worker/", options_.task, " of cluster ", options_.cluster);
+  const bool unnumbered = options_.guest != 0 && incarnation_ == 0;
+  return absl::StrCat(unnumbered ? "a guest" : absl::StrCat("worker/", options_.task),
+                      " of cluster ", options_.cluster);
 }
 
 HeartbeatRequest ReplicaMembership::MakeRequest() const {
@@ -26,6 +28,8 @@ HeartbeatRequest ReplicaMembership::MakeRequest() const {
   request.set_task(options_.task);
   request.set_incarnation(incarnation_);
   request.set_term(term_);
+  request.set_guest(options_.guest);
+  request.set_host(options_.host);
   request.set_pid(options_.pid);
   request.set_device(options_.device);
   request.set_threads(options_.threads);
@@ -43,6 +47,9 @@ ReplicaMembership::Outcome ReplicaMembership::Apply(const HeartbeatRequest& requ
   if (reply.rejoin()) {
     Forget();
     return Outcome::kRejoin;
+  }
+  if (options_.guest != 0) {
+    options_.task = reply.task();
   }
   const bool joined = incarnation_ != reply.incarnation() || term_ != reply.term();
   incarnation_ = reply.incarnation();

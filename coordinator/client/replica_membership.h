@@ -24,7 +24,9 @@ class ReplicaMembership {
  public:
   struct Options {
     std::string cluster;  // the cluster file's name of it
-    uint32_t task = 0;    // worker/`task` of the cluster file
+    uint32_t task = 0;    // worker/`task` of the cluster file; a guest's comes with joining
+    uint64_t guest = 0;   // not 0: not in the cluster file; random, of this process's life
+    std::string host;     // a guest's machine, shown to people
     uint32_t pid = 0;
     std::string device = "CPU";                          // or "CUDA"; shown to people
     uint32_t threads = 1;                                // shown to people
@@ -60,7 +62,7 @@ class ReplicaMembership {
   // How often to beat. A member that is silent for long loses its session.
   absl::Duration heartbeat() const { return heartbeat_; }
   const Options& options() const { return options_; }
-  // "worker/3 of cluster NAME", for messages.
+  // "worker/3 of cluster NAME", or "a guest of ...", for messages.
   std::string Name() const;
 
  private:

@@ -29,6 +29,15 @@ constexpr absl::Duration kMostLookedFor = absl::Milliseconds(500);
 // Threads look up so often, whatever happens.
 constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
+// The status of a reply, which goes to `into` if there is one.
+template <typename Reply>
+absl::Status Take(absl::StatusOr<Reply> reply, Reply* into) {
+  if (reply.ok()) {
+    *into = *std::move(reply);
+  }
+  return reply.status();
+}
+
 ShardAnswer Carry(const ShardCommand& command, ShardGateway* shard) {
   ShardAnswer answer;
   switch (command.kind) {
@@ -54,19 +63,14 @@ ShardAnswer Carry(const ShardCommand& command, ShardGateway* shard) {
       break;
     }
     case ShardCommand::Kind::kCloseSession:
-      answer.status = shard->CloseSession(command.session, command.term);
+      answer.status = Take(shard->CloseSession(command.session, command.term), &answer.closed);
       break;
     case ShardCommand::Kind::kCheckpoint:
       answer.status = shard->Checkpoint(command.checkpoint);
       break;
-    case ShardCommand::Kind::kRestoreJob: {
-      absl::StatusOr<RestoreShardJobReply> restored = shard->RestoreJob(command.restore);
-      answer.status = restored.status();
-      if (restored.ok()) {
-        answer.restored = *std::move(restored);
-      }
+    case ShardCommand::Kind::kRestoreJob:
+      answer.status = Take(shard->RestoreJob(command.restore), &answer.restored);
       break;
-    }
   }
   return answer;
 }

@@ -34,6 +34,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/config/job.h"
 #include "coordinator/core/job_table.h"
 #include "coordinator/job/checkpoint_schedule.h"
 #include "coordinator/lbfgs/minimizer.h"
@@ -208,7 +209,10 @@ class CoordinatorCore {
   // no older one is needed, in which the session was open and its pushes were missing.
   void CheckpointAfterLoss(JobRecord* job, uint32_t worker);
   // A worker says whether it waits for its pushes to become durable.
-  void NoteWaitingWorker(const HeartbeatRequest& request, absl::Duration now);
+  void NoteWaitingWorker(uint32_t worker, const HeartbeatRequest& request, absl::Duration now);
+  // Somebody waits for a checkpoint. If it cannot be written, and the job says so, it goes
+  // on without.
+  void GiveUpStorage(JobRecord* job, absl::Duration now);
   // All replicas were told to finish; until what they have pushed is on the disk of all
   // shards their sessions stay open, so that they can send it again.
   bool WaitsForLeaving(const JobRecord& job) const;
@@ -229,10 +233,16 @@ class CoordinatorCore {
   // Of an active job without a replica.
   std::string ReplicaReason(const JobRecord& job, absl::Duration now) const;
   std::string AbsentWorkers(const JobRecord& job, absl::Duration now) const;
+  // Any number of workers that the cluster file does not list may take part.
+  bool AdmitsGuests(const JobRecord& job) const {
+    return cluster_.open() && WantedWorkers(job.plan.job) == 0;
+  }
   // How many workers may have a session: the cluster file may have fewer by now.
   uint32_t WorkersOf(const JobRecord& job) const {
-    return std::min(job.plan.replicas, membership_.size());
+    return AdmitsGuests(job) ? membership_.size() : std::min(job.plan.replicas, membership_.size());
   }
+  // For people: where it listens, or whose machine it is on.
+  std::string AddressOf(uint32_t worker) const;
   std::string MissingShards(absl::Duration now) const;
 
   // core_restores.cc
@@ -318,6 +328,8 @@ class CoordinatorCore {
                             CheckpointContext context, absl::Duration now);
   // The batch is over once its last point is held.
   void FinishBatch(JobRecord* job, absl::Duration now);
+  // The batch stands still until a generation is on the disks.
+  bool BatchWaitsForDisk(const JobRecord& job) const;
   // A generation is held that the batch can go on from.
   bool CanReturn(const JobRecord& job) const;
   // Returns to it if a minimiser has changed anything since.

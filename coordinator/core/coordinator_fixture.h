@@ -74,10 +74,10 @@ class FakeGateway : public ShardGateway {
     ++open_;
     return OpenSessionReply();
   }
-  absl::Status CloseSession(const SessionKey&, uint64_t) override {
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey&, uint64_t) override {
     MutexLock lock(&mutex_);
     --open_;
-    return absl::OkStatus();
+    return CloseSessionReply();
   }
   absl::Status Checkpoint(const CheckpointRequest& request) override {
     MutexLock lock(&mutex_);
@@ -139,7 +139,7 @@ class ForwardingGateway : public ShardGateway {
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& key, uint64_t term) override {
     return shard_->OpenSession(key, term);
   }
-  absl::Status CloseSession(const SessionKey& key, uint64_t term) override {
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& key, uint64_t term) override {
     return shard_->CloseSession(key, term);
   }
   absl::Status Checkpoint(const CheckpointRequest& request) override {

@@ -155,7 +155,7 @@ class Simulation {
       shard.disk_error = random_() % 3 == 0 ? "No space left on device" : "";
     }
     if (random_() % 20 == 0) {
-      h_.Write(&h_.shard(random_() % kShards));
+      h_.shard(random_() % kShards).Write();
     }
     if (random_() % 300 == 0 && h_.shard(0).state_dir != "" &&
         h_.Describe().progress().epoch() > 0) {

@@ -167,12 +167,24 @@ void CoordinatorCore::EndBatch(const BatchKey& batch, const absl::StatusOr<Batch
 }
 
 void CoordinatorCore::FinishBatch(JobRecord* job, absl::Duration now) {
-  const BatchSnapshot* const held = HeldSnapshot(job->state());
-  if (IsUnderWay(*job) && held != nullptr && held->has_end()) {
-    const BatchEnd end{held->end().reason(), held->end().detail()};
-    job->batch_end.reset();
-    job->sandblaster()->DriverDone(end, now);
+  if (!IsUnderWay(*job)) {
+    return;
   }
+  const BatchSnapshot* const held = HeldSnapshot(job->state());
+  std::optional<BatchEnd> end;
+  if (held != nullptr && held->has_end()) {
+    end = BatchEnd{held->end().reason(), held->end().detail()};
+  } else if (!IsDurable(*job)) {
+    end = job->batch_end;  // It was to be held first, which was given up.
+  }
+  if (end) {
+    job->batch_end.reset();
+    job->sandblaster()->DriverDone(*end, now);
+  }
+}
+
+bool CoordinatorCore::BatchWaitsForDisk(const JobRecord& job) const {
+  return IsUnderWay(job) && job.checkpoints.under_way();
 }
 
 // ---- returning ---------------------------------------------------------------

@@ -71,7 +71,7 @@ TEST_F(BatchCheckpointsTest, ItDoesNotBeginBeforeItsParametersAreHeld) {
   StartBatch();
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
   EXPECT_EQ(h_.Reason(), "waits for a checkpoint");
-  h_.Write(&h_.shard(0));
+  h_.shard(0).Write();
   Pass(1);
   EXPECT_EQ(Durability().generation(), 1u);
   EXPECT_TRUE(h_.core().TakeBatch().has_value());
@@ -87,7 +87,7 @@ TEST_F(BatchCheckpointsTest, AChainBeginsItsSecondPartWithItsParametersHeld) {
   }
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
   EXPECT_EQ(h_.Reason(), "waits for a checkpoint");
-  h_.Write(&h_.shard(0));
+  h_.shard(0).Write();
   h_.Poll();
   EXPECT_FALSE(h_.core().TakeBatch().has_value()) << "that one was of the first part";
   h_.shard(0).disk_is_slow = false;

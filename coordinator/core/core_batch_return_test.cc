@@ -316,7 +316,7 @@ TEST_F(BatchCoordinatorTest, BeforeItsParametersAreHeld) {
   h_.shard(0).disk_is_slow = true;
   StartBatch();
   RestartCoordinator();
-  h_.Write(&h_.shard(0));
+  h_.shard(0).Write();
   Pass(1);
   ASSERT_TRUE(h_.core().TakeBatch().has_value()) << h_.Reason();
   EXPECT_TRUE(h_.core().BatchRuns(kBatch));

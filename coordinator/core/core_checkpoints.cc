@@ -51,7 +51,8 @@ std::string CoordinatorCore::KeepNothing() const {
 }
 
 bool CoordinatorCore::IsDurable(const JobRecord& job) const {
-  return !job.plan.job.checkpoint().off() && KeepNothing().empty();
+  return !job.plan.job.checkpoint().off() && job.state().memory_only().empty() &&
+         KeepNothing().empty();
 }
 
 Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
@@ -107,6 +108,8 @@ absl::StatusOr<CheckpointOrder> CoordinatorCore::Checkpoint(const std::string& n
     why = "its job file says checkpoint { off: true }";
   } else if (const std::string without = KeepNothing(); !without.empty()) {
     why = absl::StrCat("it is kept in memory only: ", without);
+  } else if (!job->state().memory_only().empty()) {
+    why = absl::StrCat("it went on in memory only: ", job->state().memory_only());
   } else if (job->state().slices_lost()) {
     why = "it has lost parameters";
   } else if (job->stage() == JOB_DELETING) {
@@ -146,13 +149,33 @@ void CoordinatorCore::CheckpointAfterLoss(JobRecord* job, uint32_t worker) {
   }
 }
 
-void CoordinatorCore::NoteWaitingWorker(const HeartbeatRequest& request, absl::Duration now) {
+void CoordinatorCore::NoteWaitingWorker(uint32_t worker, const HeartbeatRequest& request,
+                                        absl::Duration now) {
   if (active_ == nullptr) {
     return;
   }
   const bool waits = request.wants_checkpoint() && IsPushedTo(*active_) && IsDurable(*active_) &&
                      active_->ledger()->IsOpen(request.session());
-  active_->checkpoints.NoteWaiting(request.task(), waits, now);
+  active_->checkpoints.NoteWaiting(worker, waits, now);
+  if (waits && request.stands_still()) {
+    GiveUpStorage(active_, now);
+  }
+}
+
+void CoordinatorCore::GiveUpStorage(JobRecord* job, absl::Duration now) {
+  const std::string error = job->checkpoints.error();
+  if (job->plan.job.checkpoint().on_storage_failure() != CONTINUE_IN_MEMORY || error.empty() ||
+      !IsDurable(*job)) {
+    return;
+  }
+  job->checkpoints.GiveUp(error);
+  const uint64_t held = job->checkpoints.state().held();
+  const std::string text = absl::StrCat(
+      "goes on in memory only (on_storage_failure: CONTINUE_IN_MEMORY): ", error, "; ",
+      held == 0 ? "no generation was written"
+                : absl::StrCat("generation ", held, " is the newest that was written"));
+  job->AddEvent(now, "memory_only", "", text);
+  Log(absl::StrCat("job ", job->id(), ": ", text));
 }
 
 void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment moment,
@@ -179,6 +202,9 @@ void CoordinatorCore::AdvanceCheckpoints(Moment moment) {
   for (const auto& job : jobs_.jobs()) {
     if (job->stage() < JOB_ACTIVE || job->stage() == JOB_DELETING) {
       continue;
+    }
+    if (WaitsForLastCheckpoint(*job) || WaitsForLeaving(*job) || BatchWaitsForDisk(*job)) {
+      GiveUpStorage(job.get(), moment.now);
     }
     OrderCheckpoint(job.get(), ActivityOf(*job), moment);
     look_ |= job->stage() < JOB_ENDED && job->checkpoints.WantsPoll(moment.now);
@@ -308,7 +334,8 @@ void CoordinatorCore::DescribeDurability(const JobRecord& job, Moment moment,
     durability->set_age_s(static_cast<double>(moment.unix_ms - state.held_ordered_ms()) / 1000);
   }
   durability->set_ordered(state.ordered());
-  durability->set_error(job.checkpoints.error());
+  const std::string& given_up = job.state().memory_only();
+  durability->set_error(given_up.empty() ? job.checkpoints.error() : given_up);
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
     if (const std::string& folder = shards_.shard(shard).status.state_dir(); !folder.empty()) {
       durability->add_state_dir(absl::StrCat(Shard(shard), ": ", folder));

@@ -163,11 +163,11 @@ TEST_F(CoreCheckpointsTest, AskedForMeansAfterTheRequest) {
   EXPECT_EQ(second.generation(), 2u) << "what is under way does not count";
   Pass(3);
   EXPECT_EQ(h_.shard(0).ordered["j-1"].generation(), 1u);
-  h_.Write(&h_.shard(1));
+  h_.shard(1).Write();
   Pass(1);
   EXPECT_EQ(h_.shard(0).ordered["j-1"].generation(), 2u);
   EXPECT_EQ(Durability().generation(), 1u);
-  h_.Write(&h_.shard(1));
+  h_.shard(1).Write();
   Pass(1);
   EXPECT_EQ(Durability().generation(), 2u);
   EXPECT_EQ(Context().reason(), "asked for");
@@ -250,17 +250,17 @@ TEST_F(CoreCheckpointsTest, TheLastOneFollowsTheOneThatIsUnderWay) {
   EXPECT_EQ(h_.shard(1).ordered["j-1"].generation(), 1u);
   EXPECT_EQ(h_.State(), FINISHING);
   EXPECT_EQ(h_.Reason(), "waits for its last checkpoint");
-  h_.Write(&h_.shard(0));
+  h_.shard(0).Write();
   Pass(1);
   EXPECT_EQ(h_.shard(1).ordered["j-1"].generation(), 2u);
   EXPECT_EQ(Context().reason(), "replicas finish");
   EXPECT_FALSE(h_.shard(0).open.empty());
-  h_.Write(&h_.shard(0));
+  h_.shard(0).Write();
   Pass(1);
   EXPECT_EQ(h_.shard(1).ordered["j-1"].generation(), 3u);
   EXPECT_THAT(h_.shard(0).open, IsEmpty());
   EXPECT_FALSE(h_.State() == SUCCEEDED);
-  h_.Write(&h_.shard(0));
+  h_.shard(0).Write();
   Pass(1);
   EXPECT_EQ(h_.State(), SUCCEEDED);
   EXPECT_TRUE(Context().final());
@@ -306,6 +306,79 @@ TEST_F(CoreCheckpointsTest, AFullDiskKeepsReplicasFromFinishing) {
   Pass(7);
   EXPECT_EQ(h_.State(), CANCELLED);
   EXPECT_EQ(h_.Reason(), "cancelled by a user while it waited for its last checkpoint");
+}
+
+// ---- on_storage_failure ---------------------------------------------------------
+
+class StorageFailureTest : public CoreCheckpointsTest {
+ protected:
+  void StartToGoOn(double epochs = 50) {
+    h_.KeepState();
+    JobPlan plan = h_.Plan(epochs);
+    plan.job.mutable_checkpoint()->set_on_storage_failure(CONTINUE_IN_MEMORY);
+    Start(plan);
+    ASSERT_OK(h_.Ask(0));
+    Push();
+    Pass(12);
+    ASSERT_EQ(Durability().generation(), 1u);
+    h_.shard(1).disk_error = "No space left on device";
+    Push();
+    Pass(12);
+  }
+};
+
+TEST_F(StorageFailureTest, TheJobTrainsOnWhileWorkersHaveRoom) {
+  StartToGoOn();
+  h_.Beat(0, nullptr, /*waits=*/true);
+  EXPECT_EQ(Durability().promise(), "exactly_once");
+  h_.shard(1).disk_error = "";
+  Pass(3);
+  EXPECT_EQ(Durability().generation(), 2u);
+}
+
+TEST_F(StorageFailureTest, WithoutRoomItGoesOnInMemoryAndSaysSo) {
+  StartToGoOn();
+  h_.stands_still_ = true;
+  EXPECT_FALSE(h_.Beat(0, nullptr, /*waits=*/true).assignment().keep_pushes());
+  EXPECT_EQ(Durability().promise(), "memory_only");
+  EXPECT_THAT(EventText("memory_only"),
+              AllOf(HasSubstr("CONTINUE_IN_MEMORY"), HasSubstr("ps/1: No space left on device"),
+                    HasSubstr("generation 1 is the newest")));
+  h_.stands_still_ = false;
+  const int orders = h_.shard(0).orders;
+  h_.shard(1).disk_error = "";
+  Push();
+  Pass(30);
+  EXPECT_EQ(h_.shard(0).orders, orders) << "none is made any more";
+  EXPECT_THAT(Ask(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                              HasSubstr("it went on in memory only: ps/1: No space")));
+  h_.RestartCoordinator();
+  h_.Poll();
+  EXPECT_EQ(Durability().promise(), "memory_only");
+  EXPECT_THAT(Durability().error(), HasSubstr("No space left on device"));
+}
+
+TEST_F(StorageFailureTest, AShardThatDiesThenFailsTheJob) {
+  StartToGoOn();
+  h_.stands_still_ = true;
+  h_.Beat(0, nullptr, /*waits=*/true);
+  h_.shard(0).alive = false;
+  Pass(4);
+  h_.Restart(0);
+  Pass(2);
+  EXPECT_EQ(h_.State(), FAILED);
+}
+
+TEST_F(StorageFailureTest, TheJobEndsWithoutItsLastCheckpoint) {
+  h_.KeepState();
+  JobPlan plan = h_.Plan(2);
+  plan.job.mutable_checkpoint()->set_on_storage_failure(CONTINUE_IN_MEMORY);
+  Start(plan);
+  h_.shard(1).disk_error = "No space left on device";
+  Train();
+  Pass(10);
+  EXPECT_EQ(h_.State(), SUCCEEDED);
+  EXPECT_EQ(Durability().promise(), "memory_only");
 }
 
 TEST_F(CoreCheckpointsTest, AnEndedJobCannotBeCancelled) {

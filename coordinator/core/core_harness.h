@@ -69,6 +69,12 @@ class CoreHarness {
     return kept;
   }
 
+  // The same with another cluster file, that lets guests in or not.
+  void RestartWith(bool open) {
+    cluster_.set_open(open);
+    RestartCoordinator();
+  }
+
   CoordinatorCore& core() { return *core_; }
   FakeShard& shard(uint32_t index) { return shards_[index]; }
   Moment now() const { return {now_, absl::ToInt64Milliseconds(now_)}; }
@@ -154,35 +160,11 @@ class CoreHarness {
     }
     return reply;
   }
-  void Restart(uint32_t index) {
-    shards_[index].alive = true;
-    shards_[index].pid += 50;
-    ++shards_[index].epoch;
-    shards_[index].jobs.clear();
-    shards_[index].attempt.clear();
-    shards_[index].open.clear();
-    shards_[index].ordered.clear();
-    shards_[index].checkpoint_error.clear();
-    if (shards_[index].state_dir.empty()) {
-      shards_[index].generation.clear();
-    }
-  }
+  void Restart(uint32_t index) { shards_[index].Restart(); }
   // All shards keep state from now on.
   void KeepState() {
     for (size_t i = 0; i < shards_.size(); ++i) {
       shards_[i].state_dir = absl::StrCat("/state/", i);
-    }
-  }
-  // Writes what was ordered, if the disk takes it.
-  static void Write(FakeShard* shard) {
-    for (const auto& [job, request] : shard->ordered) {
-      if (shard->disk_error.empty()) {
-        shard->generation[job] = request.generation();
-        shard->version_on_disk[job] = shard->version;
-        shard->checkpoint_error.erase(job);
-      } else if (shard->generation[job] < request.generation()) {
-        shard->checkpoint_error[job] = shard->disk_error;
-      }
     }
   }
   absl::Status Order(const CheckpointRequest& request, FakeShard* shard) {
@@ -210,56 +192,7 @@ class CoreHarness {
     }
     known = request;
     if (!shard->disk_is_slow) {
-      Write(shard);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Restore(const RestoreShardJobRequest& request, FakeShard* shard) {
-    const std::string& job = request.create().job();
-    ++shard->restores;
-    shard->restore = request;
-    EXPECT_EQ(request.create().job_term(), job_term_);
-    if (!shard->restore_error.ok()) {
-      return shard->restore_error;
-    }
-    if (shard->state_dir.empty()) {
-      return absl::FailedPreconditionError("no state folder");
-    }
-    if (shard->jobs.contains(job) && shard->attempt[job] >= request.attempt()) {
-      return shard->attempt[job] == request.attempt() ? absl::OkStatus()
-                                                      : absl::AbortedError("an earlier attempt");
-    }
-    uint64_t newest = shard->generation.contains(job) ? shard->generation[job] : 0;
-    if (request.generation() > 0 && newest > request.generation()) {
-      newest = shard->generation[job] = request.generation();
-    }
-    if (newest < std::max(request.least_generation(), request.generation()) ||
-        (newest == 0 && request.create().written_by_client())) {
-      return absl::NotFoundError("no part of it is good enough");
-    }
-    shard->jobs[job] = request.create().written_by_client();
-    shard->version = newest > 0 ? shard->version_on_disk[job] : 0;
-    shard->restored.Clear();
-    shard->restored.set_shard_epoch(shard->epoch);
-    shard->restored.set_generation(newest);
-    shard->restored.set_attempt(request.attempt());
-    shard->attempt[job] = request.attempt();
-    shard->ordered.erase(job);
-    shard->restored.mutable_skipped()->Assign(shard->skipped.begin(), shard->skipped.end());
-    std::string sessions;
-    for (const SessionKey& session : request.session()) {
-      const std::string name =
-          absl::StrCat(session.job(), "/", session.worker(), "#", session.incarnation());
-      shard->open.insert(name);
-      absl::StrAppend(&sessions, " ", name);
-    }
-    shard->history.push_back(absl::StrCat("restore ", job, ":", sessions));
-    for (const LostPushes& lost : shard->lost) {
-      const auto open = absl::StrCat(job, "/", lost.worker(), "#", lost.incarnation());
-      if (!shard->open.contains(open)) {
-        *shard->restored.add_lost() = lost;
-      }
+      shard->Write();
     }
     return absl::OkStatus();
   }
@@ -289,7 +222,8 @@ class CoreHarness {
     }
     switch (command.kind) {
       case ShardCommand::Kind::kRestoreJob:
-        return Restore(command.restore, &shard);
+        EXPECT_EQ(command.restore.create().job_term(), job_term_);
+        return shard.Restore(command.restore);
       case ShardCommand::Kind::kCreateJob:
         if (shard.create_error.ok()) {
           shard.generation.erase(command.job);
@@ -319,8 +253,15 @@ class CoreHarness {
   // Carries out one command; what the shard says to it.
   ShardAnswer Answer(const ShardCommand& command) {
     ShardAnswer answer{Execute(command), shards_[command.shard].epoch};
+    FakeShard& shard = shards_[command.shard];
     if (command.kind == ShardCommand::Kind::kRestoreJob && answer.status.ok()) {
-      answer.restored = shards_[command.shard].restored;
+      answer.restored = shard.restored;
+    }
+    const std::string session = absl::StrCat(command.session.job(), "/", command.session.worker(),
+                                             "#", command.session.incarnation());
+    if (command.kind == ShardCommand::Kind::kCloseSession && answer.status.ok() &&
+        shard.lost_at_close.contains(session)) {
+      *answer.closed.mutable_lost() = shard.lost_at_close[session];
     }
     return answer;
   }
@@ -354,8 +295,7 @@ class CoreHarness {
     }
   }
 
-  // With `waits`, in its session and waiting for its pushes to become durable.
-  HeartbeatReply Beat(uint32_t worker, const ReplicaStats* stats = nullptr, bool waits = false) {
+  HeartbeatRequest HeartbeatOf(uint32_t worker) {
     HeartbeatRequest request;
     request.set_protocol_version(kProtocolVersion);
     request.set_cluster("c");
@@ -363,6 +303,16 @@ class CoreHarness {
     request.set_incarnation(incarnation_[worker]);
     request.set_term(term_[worker]);
     request.set_pid(200 + worker);
+    if (guest_.contains(worker)) {
+      request.set_task(0);
+      request.set_guest(guest_[worker]);
+      request.set_host("attic");
+    }
+    return request;
+  }
+  // With `waits`, in its session and waiting for its pushes to become durable.
+  HeartbeatReply Beat(uint32_t worker, const ReplicaStats* stats = nullptr, bool waits = false) {
+    HeartbeatRequest request = HeartbeatOf(worker);
     if (stats != nullptr) {
       *request.mutable_session() = session_[worker];
       *request.mutable_stats() = *stats;
@@ -370,9 +320,11 @@ class CoreHarness {
     if (waits) {
       *request.mutable_session() = session_[worker];
       request.set_wants_checkpoint(true);
+      request.set_stands_still(stands_still_);
     }
     absl::StatusOr<HeartbeatReply> reply = core_->Heartbeat(request, now());
     EXPECT_OK(reply);
+    EXPECT_TRUE(reply->rejoin() || reply->task() == worker) << reply->task();
     incarnation_[worker] = reply->rejoin() ? 0 : reply->incarnation();
     term_[worker] = reply->term();
     if (reply->has_assignment() &&
@@ -382,6 +334,13 @@ class CoreHarness {
       held_[worker].clear();
     }
     return *reply;
+  }
+  // Says goodbye.
+  void Leave(uint32_t worker) {
+    HeartbeatRequest goodbye = HeartbeatOf(worker);
+    goodbye.set_leaving(true);
+    EXPECT_OK(core_->Heartbeat(goodbye, now()));
+    incarnation_[worker] = 0;
   }
   // Joins and waits for the assignment.
   void Join(uint32_t worker) {
@@ -469,6 +428,9 @@ class CoreHarness {
   std::unique_ptr<CoordinatorCore> core_;
   uint32_t coordinator_pid_ = 0;
   uint64_t job_term_ = 0;  // of the jobs submitted last
+  // By the number that they get: workers that the cluster file does not list.
+  std::map<uint32_t, uint64_t> guest_;
+  bool stands_still_ = false;  // a worker that waits does nothing else
   std::map<uint32_t, uint64_t> incarnation_;
   std::map<uint32_t, uint64_t> term_;
   std::map<uint32_t, SessionKey> session_;

@@ -176,7 +176,7 @@ TaskStatus CoordinatorCore::WorkerStatus(uint32_t worker) const {
   const Member& member = membership_.member(worker);
   TaskStatus task;
   task.set_task(absl::StrCat("worker/", worker));
-  task.set_address(cluster_.worker(static_cast<int>(worker)).address());
+  task.set_address(AddressOf(worker));
   task.set_state(membership_.draining(worker)                ? "DRAINING"
                  : member.state == Member::State::kUp        ? "UP"
                  : member.state == Member::State::kNeverSeen ? "NEVER SEEN"
@@ -185,6 +185,14 @@ TaskStatus CoordinatorCore::WorkerStatus(uint32_t worker) const {
   task.set_pid(member.pid);
   task.set_last_seen_ms(member.last_seen_ms);
   return task;
+}
+
+std::string CoordinatorCore::AddressOf(uint32_t worker) const {
+  if (membership_.listed(worker)) {
+    return cluster_.worker(static_cast<int>(worker)).address();
+  }
+  const std::string host = membership_.member(worker).host;
+  return host.empty() ? "a guest" : absl::StrCat("a guest on ", host);
 }
 
 absl::StatusOr<TaskStatus> CoordinatorCore::Drain(uint32_t worker) {

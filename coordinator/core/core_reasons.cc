@@ -123,9 +123,12 @@ std::string CoordinatorCore::AbsentWorkers(const JobRecord& job, absl::Duration 
           absl::StrFormat("%s for %.0f s", member.state == Member::State::kLeft ? "gone" : "lost",
                           absl::ToDoubleSeconds(now - member.last_seen));
     }
-    absent.push_back(absl::StrCat("worker/", worker, " at ",
-                                  cluster_.worker(static_cast<int>(worker)).address(), " (", state,
-                                  ")"));
+    const bool listed = membership_.listed(worker);
+    absent.push_back(absl::StrCat("worker/", worker, listed ? " at " : ", ", AddressOf(worker),
+                                  " (", state, ")"));
+  }
+  if (absent.empty()) {
+    return "a worker: the cluster is open, and none has joined";
   }
   return absl::StrCat("a worker: ", JoinSome(absent));
 }

@@ -151,15 +151,7 @@ TEST_F(CoordinatorReasonsTest, WorkersThatAreLostOverTheLastTestEndTheJob) {
 TEST_F(CoordinatorReasonsTest, AWorkerThatSaidGoodbyeIsLeft) {
   StartTraining(PlanWithTest());
   h_.Join(1);
-  HeartbeatRequest goodbye;
-  goodbye.set_protocol_version(kProtocolVersion);
-  goodbye.set_cluster("c");
-  goodbye.set_task(1);
-  goodbye.set_incarnation(h_.incarnation_[1]);
-  goodbye.set_term(h_.term_[1]);
-  goodbye.set_pid(201);
-  goodbye.set_leaving(true);
-  ASSERT_OK(h_.core().Heartbeat(goodbye, h_.now()));
+  h_.Leave(1);
   const JobDescription job = h_.Describe();
   ASSERT_EQ(job.worker_size(), 2);
   EXPECT_EQ(job.worker(1).state(), "LEFT");

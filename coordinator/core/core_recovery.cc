@@ -48,13 +48,11 @@ void CoordinatorCore::Recover(absl::Duration now) {
   }
   std::vector<uint32_t> absent;
   for (const DurableSession& session : active_->state().session()) {
-    if (session.worker() >= membership_.size()) {
-      absent.push_back(session.worker());
-    } else if (session.state() == DurableSession::CLOSING) {
+    if (session.state() == DurableSession::CLOSING) {
       // Perhaps it left, and perhaps it was lost.
       active_->lost_workers.insert(session.worker());
-    } else {
-      membership_.Expect(session.worker(), now);
+    } else if (!membership_.Expect(session.worker(), now)) {
+      absent.push_back(session.worker());
     }
   }
   for (const uint32_t worker : absent) {

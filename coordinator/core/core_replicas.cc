@@ -67,18 +67,19 @@ bool CoordinatorCore::IsOver(const SessionKey& session) const {
 
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
                                                           Moment moment) {
-  ASSIGN_OR_RETURN(const Membership::Outcome outcome,
+  ASSIGN_OR_RETURN(const Membership::Heard heard,
                    membership_.Heartbeat(request, moment.now, moment.unix_ms));
+  const auto [outcome, worker] = heard;
   if (request.has_session() && request.has_stats() &&
       (outcome == Membership::Outcome::kRefreshed || outcome == Membership::Outcome::kLeft)) {
     if (JobRecord* const job = JobOfSession(request.session())) {
       RecordStats(job, request.session(), request.stats(), moment.now);
     }
   }
-  const uint32_t worker = request.task();
   const Member& member = membership_.member(worker);
   HeartbeatReply reply;
   reply.set_heartbeat_ms(cluster_.heartbeat_ms());
+  reply.set_task(worker);
   switch (outcome) {
     case Membership::Outcome::kMustRejoin:
       reply.set_rejoin(true);
@@ -98,7 +99,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
     case Membership::Outcome::kRefreshed:
       break;
   }
-  NoteWaitingWorker(request, moment.now);
+  NoteWaitingWorker(worker, request, moment.now);
   Advance(moment.now);
   if (!membership_.up(worker)) {
     reply.set_rejoin(true);  // Expelled by what it reported.

@@ -57,15 +57,7 @@ TEST_F(CoordinatorReplicasTest, ADrainedWorkerIsToldUntilItLeavesAndGetsNoNewSes
   h_.Settle();
   EXPECT_TRUE(h_.Beat(1).drain());
   // It leaves; the other one goes on, and it may come back.
-  HeartbeatRequest leave;
-  leave.set_protocol_version(kProtocolVersion);
-  leave.set_cluster("c");
-  leave.set_task(1);
-  leave.set_incarnation(h_.incarnation_[1]);
-  leave.set_term(h_.term_[1]);
-  leave.set_pid(201);
-  leave.set_leaving(true);
-  ASSERT_OK(h_.core().Heartbeat(leave, h_.now()));
+  h_.Leave(1);
   h_.Settle();
   EXPECT_THAT(h_.Events(), Contains("worker_left worker/1"));
   EXPECT_TRUE(h_.Ask(0)->has_train());
@@ -231,15 +223,7 @@ TEST_F(CoordinatorReplicasTest, LeavingWorkerGivesItsBlocksAway) {
   StartTraining(2, 1);
   ASSERT_OK(h_.Ask(0));
   ASSERT_OK(h_.Ask(1));
-  HeartbeatRequest leave;
-  leave.set_protocol_version(kProtocolVersion);
-  leave.set_cluster("c");
-  leave.set_task(1);
-  leave.set_incarnation(1);
-  leave.set_term(h_.term_[0]);
-  leave.set_pid(201);
-  leave.set_leaving(true);
-  ASSERT_OK(h_.core().Heartbeat(leave, h_.now()));
+  h_.Leave(1);
   h_.Settle();
   EXPECT_THAT(h_.Events(), Contains("worker_left worker/1"));
   EXPECT_EQ(h_.Describe().data().blocks_released(), 2u);

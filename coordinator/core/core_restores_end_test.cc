@@ -187,15 +187,7 @@ TEST_F(CoreRestoresTest, NoneFollowsAWorkerThatLeft) {
   Start(h_.Plan(50));
   h_.Join(1);
   Push();
-  HeartbeatRequest goodbye;
-  goodbye.set_protocol_version(kProtocolVersion);
-  goodbye.set_cluster("c");
-  goodbye.set_task(1);
-  goodbye.set_incarnation(h_.incarnation_[1]);
-  goodbye.set_term(h_.term_[1]);
-  goodbye.set_pid(201);
-  goodbye.set_leaving(true);
-  ASSERT_OK(h_.core().Heartbeat(goodbye, h_.now()));
+  h_.Leave(1);
   Pass(5);
   EXPECT_THAT(h_.Events(), Contains("worker_left worker/1"));
   EXPECT_EQ(h_.shard(0).orders, 0);

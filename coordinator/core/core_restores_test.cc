@@ -278,6 +278,21 @@ TEST_F(CoreRestoresTest, WhatIsLostIsNamedOnce) {
   EXPECT_EQ(Durability().promise(), "exactly_once");
 }
 
+// A worker that dies before it has sent everything again.
+TEST_F(CoreRestoresTest, WhatAWorkerDidNotSendAgainIsNamed) {
+  StartWithAGeneration();
+  h_.Join(1);
+  Kill(1);
+  Pass(4);
+  h_.Restart(1);
+  h_.shard(1).lost_at_close["j-1/1#1"] = Lost(1, 13, 20);
+  Pass(8);  // worker/1 is silent
+  ASSERT_EQ(Durability().lost_size(), 1);
+  EXPECT_EQ(Durability().lost(0).shard(), 1u);
+  EXPECT_EQ(Durability().lost(0).from(), 13u);
+  EXPECT_EQ(CountOf("pushes_lost worker/1"), 1);
+}
+
 TEST_F(CoreRestoresTest, CancellingDoesNotWaitForADeadShard) {
   StartWithAGeneration();
   Kill(1);

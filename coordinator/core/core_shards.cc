@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/config/cluster.h"
 #include "coordinator/core/coordinator_core.h"
 
 namespace monsoon {
@@ -34,9 +35,15 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
       pid_(pid),
       started_(moment.now),
       writer_(std::move(observer), std::move(state)),
-      membership_({cluster.name(), static_cast<uint32_t>(cluster.worker_size()),
-                   absl::Milliseconds(cluster.lost_after_ms())},
-                  &writer_),
+      membership_(
+          {.cluster = cluster.name(),
+           .workers = static_cast<uint32_t>(cluster.worker_size()),
+           .lost_after = absl::Milliseconds(cluster.lost_after_ms()),
+           .open = cluster.open(),
+           .most_workers = kMaxTasksOfAKind,
+           .shunned =
+               [this](uint32_t worker) { return active_ != nullptr && active_->excluded(worker); }},
+          &writer_),
       shards_(static_cast<uint32_t>(cluster.ps_size()), absl::Milliseconds(cluster.lost_after_ms()),
               absl::Milliseconds(cluster.ps_lost_after_ms())),
       jobs_(&writer_) {
@@ -210,6 +217,10 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& 
       break;
     case Kind::kOpenSession:
     case Kind::kCloseSession:
+      if (LostPushes lost = answer.closed.lost(); lost.records() > 0) {
+        lost.set_shard(command.shard);
+        NoteLostPushes(job, lost, moment.now);
+      }
       if (job->ledger() != nullptr) {
         job->ledger()->OnResult(command, Excused(*job, command, answer), moment.now);
       }
@@ -378,7 +389,8 @@ void CoordinatorCore::AwaitReplica(JobRecord* job, absl::Duration now) {
     job->no_replica_since = now;
     job->AddEvent(now, "no_worker", "", "waits for a worker to join");
   }
-  const bool none_may = static_cast<uint32_t>(job->state().excluded_size()) >= WorkersOf(*job);
+  const bool none_may =
+      !AdmitsGuests(*job) && static_cast<uint32_t>(job->state().excluded_size()) >= WorkersOf(*job);
   if (present || (now - *job->no_replica_since <= worker_wait() && !none_may)) {
     return;
   }

@@ -1,6 +1,7 @@
 // A parameter server of CoreHarness: what it has, and what it was told.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -9,11 +10,85 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "proto/parameter_server.pb.h"
 
 namespace monsoon::testing {
 
 struct FakeShard {
+  // Another life.
+  void Restart() {
+    alive = true;
+    pid += 50;
+    ++epoch;
+    jobs.clear();
+    attempt.clear();
+    open.clear();
+    ordered.clear();
+    checkpoint_error.clear();
+    if (state_dir.empty()) {
+      generation.clear();
+    }
+  }
+  // Writes what was ordered, if the disk takes it.
+  void Write() {
+    for (const auto& [job, request] : ordered) {
+      if (disk_error.empty()) {
+        generation[job] = request.generation();
+        version_on_disk[job] = version;
+        checkpoint_error.erase(job);
+      } else if (generation[job] < request.generation()) {
+        checkpoint_error[job] = disk_error;
+      }
+    }
+  }
+  absl::Status Restore(const RestoreShardJobRequest& request) {
+    const std::string& job = request.create().job();
+    ++restores;
+    restore = request;
+    if (!restore_error.ok()) {
+      return restore_error;
+    }
+    if (state_dir.empty()) {
+      return absl::FailedPreconditionError("no state folder");
+    }
+    if (jobs.contains(job) && attempt[job] >= request.attempt()) {
+      return attempt[job] == request.attempt() ? absl::OkStatus()
+                                               : absl::AbortedError("an earlier attempt");
+    }
+    uint64_t newest = generation.contains(job) ? generation[job] : 0;
+    if (request.generation() > 0 && newest > request.generation()) {
+      newest = generation[job] = request.generation();
+    }
+    if (newest < std::max(request.least_generation(), request.generation()) ||
+        (newest == 0 && request.create().written_by_client())) {
+      return absl::NotFoundError("no part of it is good enough");
+    }
+    jobs[job] = request.create().written_by_client();
+    version = newest > 0 ? version_on_disk[job] : 0;
+    restored.Clear();
+    restored.set_shard_epoch(epoch);
+    restored.set_generation(newest);
+    restored.set_attempt(request.attempt());
+    attempt[job] = request.attempt();
+    ordered.erase(job);
+    restored.mutable_skipped()->Assign(skipped.begin(), skipped.end());
+    std::string sessions;
+    for (const SessionKey& session : request.session()) {
+      const std::string name =
+          absl::StrCat(session.job(), "/", session.worker(), "#", session.incarnation());
+      open.insert(name);
+      absl::StrAppend(&sessions, " ", name);
+    }
+    history.push_back(absl::StrCat("restore ", job, ":", sessions));
+    for (const LostPushes& each : lost) {
+      if (!open.contains(absl::StrCat(job, "/", each.worker(), "#", each.incarnation()))) {
+        *restored.add_lost() = each;
+      }
+    }
+    return absl::OkStatus();
+  }
+
   bool alive = true;    // answers polls and commands
   bool silent = false;  // is there, and does not answer
   uint32_t pid = 100;
@@ -42,7 +117,9 @@ struct FakeShard {
   absl::Status restore_error;
   std::vector<std::string> skipped;
   std::vector<LostPushes> lost;  // of those sessions that are not to stay open
-  int restores = 0;              // orders, repeated ones too
+  // What closing a session, "j/0#1", comes to besides.
+  std::map<std::string, LostPushes> lost_at_close;
+  int restores = 0;  // orders, repeated ones too
   RestoreShardJobRequest restore;
   RestoreShardJobReply restored;
   int strange = 0;  // other commands for jobs that it does not have

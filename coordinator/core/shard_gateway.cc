@@ -28,8 +28,9 @@ class ControlGateway : public ShardGateway {
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term) override {
     return session_->OpenSession(session, term);
   }
-  absl::Status CloseSession(const SessionKey& session, uint64_t term) override {
-    return session_->CloseSession(session, term).status();
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,
+                                                 uint64_t term) override {
+    return session_->CloseSession(session, term);
   }
   absl::Status Checkpoint(const CheckpointRequest& request) override {
     return session_->Checkpoint(request).status();

@@ -133,6 +133,12 @@ void CheckpointSchedule::Abandon() {
   }
 }
 
+void CheckpointSchedule::GiveUp(const std::string& reason) {
+  writer_.Make(
+      [&](StateUpdate* update) { update->mutable_storage_given_up()->set_reason(reason); });
+  waiting_.clear();
+}
+
 uint64_t CheckpointSchedule::Request(bool over, const std::string& reason, uint64_t generations) {
   const uint64_t generation = over && state().at_end() ? state().last() : state().last() + 1;
   const uint64_t newest = generation + generations - 1;

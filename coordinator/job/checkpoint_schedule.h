@@ -78,6 +78,9 @@ class CheckpointSchedule {
   // The generation under way, if there is one, is not made any more: what it was to hold
   // is gone. Its number is not given out again.
   void Abandon();
+  // No generation is made any more, for this reason: what the shards have stays in their
+  // memory only.
+  void GiveUp(const std::string& reason);
   // Somebody wants what is applied now on the disk: the generation that will hold it.
   // `over`: nothing is applied any more. `reason`: why, for people. `generations`: so many
   // of them, one after the other; a shard keeps two, and with two both have it.

@@ -1,5 +1,7 @@
 #include "coordinator/job/job_plan.h"
 
+#include <algorithm>
+
 #include "common/base/status.h"
 #include "common/config/job.h"
 #include "common/data/dataset_info.h"
@@ -40,9 +42,9 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
       return Annotate(test.status(), "test");
     }
   }
-  const auto workers = static_cast<uint32_t>(cluster.worker_size());
+  const auto listed = static_cast<uint32_t>(cluster.worker_size());
   const uint32_t wanted = WantedWorkers(plan.job);
-  plan.replicas = wanted != 0 && wanted < workers ? wanted : workers;
+  plan.replicas = wanted != 0 ? wanted : std::max(1u, listed);
   return plan;
 }
 

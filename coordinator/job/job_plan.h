@@ -20,7 +20,9 @@ struct JobPlan {
   uint64_t layout_hash = 0;
   uint64_t max_stripe_bytes = 0;
   uint64_t examples = 0;  // of the training set
-  uint32_t replicas = 0;  // how many workers may take part
+  // How many workers it is planned for. No more take part, but in an open cluster where
+  // the job names no number.
+  uint32_t replicas = 0;
   // Parameters, optimizer state, and for Sandblaster vectors and exact sums in
   // bytes, per shard (ShardBytes).
   std::vector<uint64_t> shard_bytes;

@@ -1,38 +1,125 @@
 #include "coordinator/session/membership.h"
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/status.h"
 #include "common/transport/frame/protocol.h"
 
 namespace monsoon {
+namespace {
 
-absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest& request,
-                                                          absl::Duration now, int64_t unix_ms) {
-  const std::string who = absl::StrCat("worker/", request.task());
+constexpr size_t kMostHostBytes = 64;
+
+// A guest says what it likes, and people's terminals show it.
+std::string HostForPeople(const HeartbeatRequest& request) {
+  std::string host = request.guest() == 0 ? "" : request.host().substr(0, kMostHostBytes);
+  std::ranges::replace_if(
+      host, [](unsigned char c) { return !absl::ascii_isgraph(c); }, '?');
+  return host;
+}
+
+void Note(const HeartbeatRequest& request, absl::Duration now, int64_t unix_ms, Member* member) {
+  member->pid = request.pid();
+  member->device = request.device();
+  member->host = HostForPeople(request);
+  member->threads = request.threads();
+  member->last_seen = now;
+  member->last_seen_ms = unix_ms;
+}
+
+}  // namespace
+
+absl::Status Membership::CheckSender(const HeartbeatRequest& request) const {
+  const bool guest = request.guest() != 0;
+  const std::string who =
+      absl::StrCat(guest ? "a worker without a task" : absl::StrCat("worker/", request.task()),
+                   " (pid ", request.pid(), ")");
   if (request.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        who, " (pid ", request.pid(), ") speaks protocol version ", request.protocol_version(),
-        ", the coordinator ", kProtocolVersion, ": start both from the same build"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(who, " speaks protocol version ", request.protocol_version(),
+                     ", the coordinator ", kProtocolVersion, ": start both from the same build"));
   }
   if (request.cluster() != options_.cluster) {
     return absl::FailedPreconditionError(
-        absl::StrCat(who, " (pid ", request.pid(), ") belongs to cluster \"", request.cluster(),
-                     "\", the coordinator to \"", options_.cluster, "\""));
+        absl::StrCat(who, " belongs to cluster \"", request.cluster(), "\", the coordinator to \"",
+                     options_.cluster, "\""));
   }
-  if (request.task() >= members_.size()) {
-    return absl::NotFoundError(
-        absl::StrCat(who, " is not in the cluster file, which has ", members_.size(), " workers"));
+  if (guest && !options_.open) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(who,
+                     " is refused: the coordinator's cluster file does not have `open: "
+                     "true`; --task=N says which listed worker it is"));
   }
-  Member& member = members_[request.task()];
-  const uint64_t incarnation = writer_->state().incarnation(request.task());
+  if (!guest && !listed(request.task())) {
+    return NotThere(request.task());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Membership::NotThere(uint32_t worker) const {
+  return absl::NotFoundError(absl::StrCat(
+      "worker/", worker, " is not in the cluster file, which has ", options_.workers, " workers"));
+}
+
+std::optional<uint32_t> Membership::FindGuest(uint64_t guest) const {
+  for (const WorkerIncarnation& known : writer_->state().snapshot().worker()) {
+    if (known.guest() == guest && !listed(known.worker())) {
+      return known.worker();
+    }
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<uint32_t> Membership::NumberForGuest() const {
+  uint32_t number = options_.workers;
+  while (up(number) || (options_.shunned && options_.shunned(number))) {
+    ++number;
+  }
+  if (number >= options_.most_workers) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the cluster has its ", options_.most_workers, " workers"));
+  }
+  return number;
+}
+
+Member& Membership::At(uint32_t worker) {
+  if (worker >= members_.size()) {
+    members_.resize(worker + 1);
+  }
+  return members_[worker];
+}
+
+absl::StatusOr<Membership::Heard> Membership::Heartbeat(const HeartbeatRequest& request,
+                                                        absl::Duration now, int64_t unix_ms) {
+  RETURN_IF_ERROR(CheckSender(request));
+  uint32_t worker = request.task();
+  if (request.guest() != 0) {
+    const std::optional<uint32_t> known = FindGuest(request.guest());
+    if (!known && (request.incarnation() != 0 || request.leaving())) {
+      return Heard{Outcome::kMustRejoin};  // Its number is another guest's by now.
+    }
+    if (known) {
+      worker = *known;
+    } else {
+      ASSIGN_OR_RETURN(worker, NumberForGuest());
+    }
+  }
+  ASSIGN_OR_RETURN(const Outcome outcome, Hear(worker, request, now, unix_ms));
+  return Heard{outcome, worker};
+}
+
+absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
+                                                     const HeartbeatRequest& request,
+                                                     absl::Duration now, int64_t unix_ms) {
+  Member& member = At(worker);
+  const uint64_t incarnation = writer_->state().incarnation(worker);
   const bool same = request.incarnation() != 0 && request.incarnation() == incarnation &&
-                    request.term() == writer_->state().incarnation_term(request.task());
+                    request.term() == writer_->state().incarnation_term(worker);
   if (same && member.state == Member::State::kUp) {
-    member.pid = request.pid();
-    member.device = request.device();
-    member.threads = request.threads();
-    member.last_seen = now;
-    member.last_seen_ms = unix_ms;
+    Note(request, now, unix_ms, &member);
     if (request.leaving()) {
       member.state = Member::State::kLeft;
       return Outcome::kLeft;
@@ -47,33 +134,29 @@ absl::StatusOr<Membership::Outcome> Membership::Heartbeat(const HeartbeatRequest
   }
   if (member.state == Member::State::kUp && member.pid != 0 && member.pid != request.pid()) {
     return absl::AlreadyExistsError(absl::StrFormat(
-        "%s is running already as pid %d, last heard %.1f s ago; pid %d is refused", who,
+        "worker/%d is running already as pid %d, last heard %.1f s ago; pid %d is refused", worker,
         member.pid, absl::ToDoubleSeconds(now - member.last_seen), request.pid()));
   }
   const bool first = member.state == Member::State::kNeverSeen;
   member.state = Member::State::kUp;
   StateUpdate update;
-  update.mutable_worker_joined()->set_worker(request.task());
-  update.mutable_worker_joined()->set_incarnation(incarnation + 1);
-  update.mutable_worker_joined()->set_term(writer_->state().snapshot().term());
+  WorkerIncarnation* const joined = update.mutable_worker_joined();
+  joined->set_worker(worker);
+  joined->set_incarnation(incarnation + 1);
+  joined->set_term(writer_->state().snapshot().term());
+  joined->set_guest(request.guest());
   writer_->Apply(update);
-  member.pid = request.pid();
-  member.device = request.device();
-  member.threads = request.threads();
-  member.last_seen = now;
-  member.last_seen_ms = unix_ms;
+  Note(request, now, unix_ms, &member);
   return first ? Outcome::kJoined : Outcome::kRejoined;
 }
 
 absl::Status Membership::Drain(uint32_t worker) {
-  const std::string who = absl::StrCat("worker/", worker);
   if (worker >= members_.size()) {
-    return absl::NotFoundError(
-        absl::StrCat(who, " is not in the cluster file, which has ", members_.size(), " workers"));
+    return NotThere(worker);
   }
   if (!up(worker)) {
     return absl::FailedPreconditionError(
-        absl::StrCat(who, " is not there: there is nothing to drain"));
+        absl::StrCat("worker/", worker, " is not there: there is nothing to drain"));
   }
   if (!draining(worker)) {
     StateUpdate update;
@@ -101,13 +184,19 @@ std::vector<uint32_t> Membership::Tick(absl::Duration now) {
   return lost;
 }
 
-void Membership::Expect(uint32_t worker, absl::Duration now) {
-  members_[worker].state = Member::State::kUp;
-  members_[worker].last_seen = now;
+bool Membership::Expect(uint32_t worker, absl::Duration now) {
+  const bool guest = options_.open && writer_->state().guest(worker) != 0;
+  if (!listed(worker) && !guest) {
+    return false;
+  }
+  Member& member = At(worker);
+  member.state = Member::State::kUp;
+  member.last_seen = now;
+  return true;
 }
 
 void Membership::Expel(uint32_t worker) {
-  if (members_[worker].state == Member::State::kUp) {
+  if (up(worker)) {
     members_[worker].state = Member::State::kLost;
   }
 }

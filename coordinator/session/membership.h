@@ -1,14 +1,21 @@
-// Membership: which worker tasks are there, by heartbeat. A worker joins with
+// Membership: which workers are there, by heartbeat. A worker joins with
 // incarnation 0 and gets one that grows with each join of its task; after
 // `lost_after` of silence it is lost, and if it wakes up it must join again. So must
 // one whose incarnation this coordinator's state does not know: an incarnation goes with
 // the term in which it was given.
+//
+// In an open cluster workers that the cluster file does not list may join, too (guests).
+// One is known by the number that its process drew, and becomes the worker with the lowest
+// number above the listed ones' that nobody has; that number is free again once it left
+// or was lost.
 //
 // A pure state machine over the durable counters: `now` (since any origin) never
 // goes back. Not thread safe.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +33,7 @@ struct Member {
   uint64_t incarnation = 0;
   uint32_t pid = 0;  // 0: it has a session, and this life has not heard from it yet
   std::string device;
+  std::string host;  // a guest's machine; "" of a listed worker
   uint32_t threads = 0;
   absl::Duration last_seen;
   int64_t last_seen_ms = 0;  // Unix time, for people
@@ -37,6 +45,11 @@ class Membership {
     std::string cluster;
     uint32_t workers = 0;  // of the cluster file
     absl::Duration lost_after;
+    bool open = false;          // guests may join
+    uint32_t most_workers = 0;  // listed ones and guests
+    // Free numbers that a guest is not to get; null: none. For workers that the running
+    // job has excluded: a new guest is not to suffer for an old one.
+    std::function<bool(uint32_t worker)> shunned;
   };
 
   enum class Outcome {
@@ -47,15 +60,21 @@ class Membership {
     kLeft,        // says goodbye; its session must be closed
   };
 
+  struct Heard {
+    Outcome outcome = Outcome::kMustRejoin;
+    uint32_t worker = 0;  // who it is; of a guest that must join again, no meaning
+  };
+
   // Incarnation counters are durable: `writer` keeps them, and outlives this.
   Membership(const Options& options, StateWriter* writer)
       : options_(options), writer_(writer), members_(options.workers) {}
 
-  // FAILED_PRECONDITION for another cluster or protocol version, NOT_FOUND for
-  // a task that the cluster file does not have, ALREADY_EXISTS when another
-  // live process (named by its pid) is this task.
-  absl::StatusOr<Outcome> Heartbeat(const HeartbeatRequest& request, absl::Duration now,
-                                    int64_t unix_ms);
+  // FAILED_PRECONDITION for another cluster or protocol version, and for a guest where
+  // the cluster is not open; NOT_FOUND for a task that the cluster file does not have;
+  // ALREADY_EXISTS when another live process (named by its pid) is this task;
+  // RESOURCE_EXHAUSTED when there are `most_workers`.
+  absl::StatusOr<Heard> Heartbeat(const HeartbeatRequest& request, absl::Duration now,
+                                  int64_t unix_ms);
   // The workers that are lost as of now and were not before.
   std::vector<uint32_t> Tick(absl::Duration now);
   // Its process, as of its incarnation now, is to leave: heartbeats tell it. NOT_FOUND for
@@ -65,17 +84,29 @@ class Membership {
   // Makes the worker join again: its session cannot go on.
   void Expel(uint32_t worker);
   // It had a session when an earlier life of the coordinator ended: it counts as up from
-  // now on.
-  void Expect(uint32_t worker, absl::Duration now);
+  // now on. False: there is no such worker any more.
+  bool Expect(uint32_t worker, absl::Duration now);
 
   // One that the cluster file does not have, of an older one: never seen.
   Member member(uint32_t worker) const;
+  // Listed workers and guests, those that left included.
   uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
+  bool listed(uint32_t worker) const { return worker < options_.workers; }
   bool up(uint32_t worker) const { return member(worker).state == Member::State::kUp; }
   // Up, and was told to leave: it gets no new session.
   bool draining(uint32_t worker) const { return up(worker) && writer_->state().draining(worker); }
 
  private:
+  absl::Status CheckSender(const HeartbeatRequest& request) const;
+  absl::Status NotThere(uint32_t worker) const;
+  // The number that this guest has or had, if it is no other's by now.
+  std::optional<uint32_t> FindGuest(uint64_t guest) const;
+  absl::StatusOr<uint32_t> NumberForGuest() const;
+  absl::StatusOr<Outcome> Hear(uint32_t worker, const HeartbeatRequest& request, absl::Duration now,
+                               int64_t unix_ms);
+  // Made if there is none.
+  Member& At(uint32_t worker);
+
   const Options options_;
   StateWriter* const writer_;
   std::vector<Member> members_;  // without their incarnations

@@ -1,5 +1,8 @@
 #include "coordinator/session/membership.h"
 
+#include <set>
+#include <string>
+
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/state/replayed_state.h"
@@ -28,14 +31,16 @@ class MembershipTest : public ::testing::Test {
     return request;
   }
   Outcome Beat(uint32_t task, uint64_t incarnation, uint32_t pid, double second) {
-    absl::StatusOr<Outcome> outcome =
+    const absl::StatusOr<Membership::Heard> heard =
         membership_.Heartbeat(Request(task, incarnation, pid), absl::Seconds(second), 7);
-    EXPECT_OK(outcome);
-    return *outcome;
+    EXPECT_OK(heard);
+    EXPECT_TRUE(!heard.ok() || heard->worker == task);
+    return heard.ok() ? heard->outcome : Outcome::kMustRejoin;
   }
 
   testing::ReplayedState state_;
-  Membership membership_{{"c", 3, absl::Seconds(3)}, state_.writer()};
+  Membership membership_{{.cluster = "c", .workers = 3, .lost_after = absl::Seconds(3)},
+                         state_.writer()};
 };
 
 TEST_F(MembershipTest, JoinBeatLoseRejoin) {
@@ -63,7 +68,7 @@ TEST_F(MembershipTest, OneThatIsDrainedLeavesAndMayComeBack) {
   EXPECT_TRUE(membership_.draining(1));
   HeartbeatRequest goodbye = Request(1, 1, 50);
   goodbye.set_leaving(true);
-  EXPECT_EQ(*membership_.Heartbeat(goodbye, absl::Seconds(2), 7), Outcome::kLeft);
+  EXPECT_EQ(membership_.Heartbeat(goodbye, absl::Seconds(2), 7)->outcome, Outcome::kLeft);
   EXPECT_FALSE(membership_.draining(1));
   EXPECT_THAT(membership_.Drain(1),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("worker/1 is not there")));
@@ -100,7 +105,7 @@ TEST_F(MembershipTest, LeavingFreesTheTask) {
   Beat(0, 0, 50, 0);
   HeartbeatRequest leave = Request(0, 1, 50);
   leave.set_leaving(true);
-  EXPECT_EQ(*membership_.Heartbeat(leave, absl::Seconds(1), 0), Outcome::kLeft);
+  EXPECT_EQ(membership_.Heartbeat(leave, absl::Seconds(1), 0)->outcome, Outcome::kLeft);
   EXPECT_EQ(Beat(0, 0, 51, 1), Outcome::kRejoined);
 }
 
@@ -129,9 +134,129 @@ TEST_F(MembershipTest, AnIncarnationOfAnEarlierTermMustJoinAgain) {
   EXPECT_EQ(Beat(0, 0, 100, 1), Outcome::kJoined);
   HeartbeatRequest request = Request(0, 1, 100);
   request.set_term(4);  // It had incarnation 1 there too.
-  EXPECT_EQ(*membership_.Heartbeat(request, absl::Seconds(2), 7), Outcome::kMustRejoin);
+  EXPECT_EQ(membership_.Heartbeat(request, absl::Seconds(2), 7)->outcome, Outcome::kMustRejoin);
   request.set_term(5);
-  EXPECT_EQ(*membership_.Heartbeat(request, absl::Seconds(2), 7), Outcome::kRefreshed);
+  EXPECT_EQ(membership_.Heartbeat(request, absl::Seconds(2), 7)->outcome, Outcome::kRefreshed);
+}
+
+// ---- guests --------------------------------------------------------------------
+
+class GuestsTest : public MembershipTest {
+ protected:
+  static HeartbeatRequest Guest(uint64_t guest, uint64_t incarnation = 0) {
+    HeartbeatRequest request = Request(0, incarnation, 50);
+    request.set_guest(guest);
+    return request;
+  }
+  Membership::Heard Beat(const HeartbeatRequest& request, double second = 0) {
+    const absl::StatusOr<Membership::Heard> heard =
+        open_.Heartbeat(request, absl::Seconds(second), 7);
+    EXPECT_OK(heard);
+    return heard.ok() ? *heard : Membership::Heard();
+  }
+  uint32_t Join(uint64_t guest, double second = 0) {
+    const Membership::Heard heard = Beat(Guest(guest), second);
+    EXPECT_TRUE(heard.outcome == Outcome::kJoined || heard.outcome == Outcome::kRejoined);
+    return heard.worker;
+  }
+  void Leave(uint64_t guest) {
+    HeartbeatRequest goodbye = Guest(guest, 1);
+    goodbye.set_leaving(true);
+    EXPECT_EQ(Beat(goodbye).outcome, Outcome::kLeft);
+  }
+  Membership::Options Options() {
+    return {.cluster = "c",
+            .workers = 2,
+            .lost_after = absl::Seconds(3),
+            .open = true,
+            .most_workers = 5,
+            .shunned = [this](uint32_t worker) { return shunned_.contains(worker); }};
+  }
+
+  std::set<uint32_t> shunned_;
+  Membership open_{Options(), state_.writer()};
+};
+
+TEST_F(GuestsTest, GetNumbersAboveTheListedOnesTheLowestThatIsFree) {
+  EXPECT_EQ(Join(71), 2u);
+  EXPECT_EQ(Join(72), 3u);
+  EXPECT_EQ(Join(73), 4u);
+  EXPECT_EQ(open_.size(), 5u);
+  Leave(72);
+  EXPECT_EQ(Join(74), 3u);
+  EXPECT_EQ(open_.member(3).incarnation, 2u);  // the number goes on counting
+}
+
+TEST_F(GuestsTest, AreKnownByTheNumberOfTheirProcess) {
+  Join(71);
+  Join(72);
+  EXPECT_EQ(Beat(Guest(72, 1), 1).outcome, Outcome::kRefreshed);
+  EXPECT_EQ(Beat(Guest(72, 1), 1).worker, 3u);
+  EXPECT_EQ(Join(72, 1), 3u);  // the answer to its join was lost
+  EXPECT_EQ(open_.member(3).incarnation, 2u);
+}
+
+TEST_F(GuestsTest, OneThatWasLostGetsItsNumberBackIfNobodyElseHasIt) {
+  Join(71);
+  EXPECT_THAT(open_.Tick(absl::Seconds(4)), ElementsAre(2));
+  EXPECT_EQ(Beat(Guest(71, 1), 5).outcome, Outcome::kMustRejoin);
+  EXPECT_EQ(Join(71, 5), 2u);
+  open_.Tick(absl::Seconds(10));
+  EXPECT_EQ(Join(72, 10), 2u);
+  EXPECT_EQ(Beat(Guest(71, 2), 11).outcome, Outcome::kMustRejoin);
+  EXPECT_EQ(Join(71, 11), 3u);
+  EXPECT_EQ(Beat(Guest(72, 3), 11).outcome, Outcome::kRefreshed);  // it was not disturbed
+}
+
+TEST_F(GuestsTest, NeverGetAListedWorkersNumber) {
+  EXPECT_EQ(Join(71), 2u);
+  EXPECT_THAT(open_.Heartbeat(Request(2, 0, 60), absl::ZeroDuration(), 7).status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("worker/2 is not in the cluster")));
+}
+
+TEST_F(GuestsTest, AreRefusedWhereTheClusterIsNotOpenAndWhereItIsFull) {
+  EXPECT_THAT(membership_.Heartbeat(Guest(71), absl::ZeroDuration(), 7).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("open: true"), HasSubstr("--task=N"))));
+  for (uint64_t guest = 1; guest <= 3; ++guest) {
+    Join(guest);
+  }
+  EXPECT_THAT(open_.Heartbeat(Guest(9), absl::ZeroDuration(), 7).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("its 5 workers")));
+}
+
+TEST_F(GuestsTest, AShunnedNumberIsPassedOver) {
+  shunned_ = {2};
+  EXPECT_EQ(Join(71), 3u);
+}
+
+TEST_F(GuestsTest, GoodbyeOfOneThatNobodyKnowsIsNothing) {
+  HeartbeatRequest goodbye = Guest(71, 4);
+  goodbye.set_leaving(true);
+  EXPECT_EQ(Beat(goodbye).outcome, Outcome::kMustRejoin);
+  EXPECT_EQ(open_.size(), 2u);
+}
+
+TEST_F(GuestsTest, TheHostsNameIsMadePrintable) {
+  HeartbeatRequest request = Guest(71);
+  request.set_host(std::string("pc\x1b[2J ") + std::string(100, 'x'));
+  Beat(request);
+  EXPECT_EQ(open_.member(2).host, "pc?[2J?" + std::string(57, 'x'));
+}
+
+TEST_F(GuestsTest, TheNextLifeOfTheCoordinatorExpectsThemIfItIsOpen) {
+  Join(71);
+  Membership next(Options(), state_.writer());
+  EXPECT_TRUE(next.Expect(2, absl::Seconds(1)));
+  EXPECT_TRUE(next.up(2));
+  EXPECT_EQ(next.Heartbeat(Guest(71, 1), absl::Seconds(2), 7)->outcome, Outcome::kRefreshed);
+  EXPECT_EQ(next.Heartbeat(Guest(72), absl::Seconds(2), 7)->worker, 3u);
+  EXPECT_FALSE(next.Expect(4, absl::Seconds(2)));  // never there
+
+  Membership::Options closed = Options();
+  closed.open = false;
+  Membership after(closed, state_.writer());
+  EXPECT_FALSE(after.Expect(2, absl::Seconds(1)));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct ShardAnswer {
   absl::Status status;
   uint64_t shard_epoch = 0;       // kCreateJob
   uint64_t session_applied = 0;   // kOpenSession: records that the session has applied there
+  CloseSessionReply closed;       // kCloseSession
   RestoreShardJobReply restored;  // kRestoreJob
 };
 

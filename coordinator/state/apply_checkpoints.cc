@@ -78,10 +78,18 @@ absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job) {
     case StateUpdate::kCheckpointAbandoned:
       status = Abandon(&next);
       break;
+    case StateUpdate::kStorageGivenUp:
+      if (!job->memory_only().empty() || update.storage_given_up().reason().empty()) {
+        status = absl::FailedPreconditionError("it is in memory only, or has no reason to be");
+      }
+      next.set_ordered(0);
+      break;
     default:
       status = absl::FailedPreconditionError("not of a job's checkpoints");
   }
   if (status.ok()) {
+    job->set_memory_only(update.has_storage_given_up() ? update.storage_given_up().reason()
+                                                       : job->memory_only());
     *job->mutable_checkpoint() = std::move(next);
     ForgetSnapshots(job);
   }

@@ -128,6 +128,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kCheckpointHeld:
     case StateUpdate::kCheckpointRequested:
     case StateUpdate::kCheckpointAbandoned:
+    case StateUpdate::kStorageGivenUp:
       return internal::ApplyToCheckpoints(update, job);
     case StateUpdate::kBatchSnapshot:
     case StateUpdate::kBatchReturned:
@@ -155,6 +156,11 @@ uint64_t CoordinatorState::incarnation(uint32_t worker) const {
 uint64_t CoordinatorState::incarnation_term(uint32_t worker) const {
   const WorkerIncarnation* const found = FindWorker(snapshot_.worker(), worker);
   return found == nullptr ? 0 : found->term();
+}
+
+uint64_t CoordinatorState::guest(uint32_t worker) const {
+  const WorkerIncarnation* const found = FindWorker(snapshot_.worker(), worker);
+  return found == nullptr ? 0 : found->guest();
 }
 
 bool CoordinatorState::draining(uint32_t worker) const {

@@ -53,9 +53,11 @@ class CoordinatorState {
   // 0: it has never joined.
   uint64_t incarnation(uint32_t worker) const;
   // In which it was given that; 0: likewise.
+  uint64_t incarnation_term(uint32_t worker) const;
+  // The process that got this number without being listed; 0: none.
+  uint64_t guest(uint32_t worker) const;
   // It was told to leave.
   bool draining(uint32_t worker) const;
-  uint64_t incarnation_term(uint32_t worker) const;
   // What the shard said last; null: it has never answered.
   const ShardSeen* FindShard(uint32_t shard) const;
 

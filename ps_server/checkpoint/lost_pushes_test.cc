@@ -16,7 +16,9 @@
 namespace monsoon {
 namespace {
 
+using ::monsoon::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class LostPushesTest : public CheckpointKeeperTest {
@@ -39,6 +41,19 @@ class LostPushesTest : public CheckpointKeeperTest {
     Write(shard_->FindJob("a-1", 3), generation);
   }
 
+  static std::string Text(const LostPushes& lost) {
+    EXPECT_EQ(lost.shard(), 0u);
+    return absl::StrCat(
+        lost.worker(), "#", lost.incarnation(), ": ", lost.from(), "-",
+        lost.has_to() ? absl::StrCat(lost.to()) : absl::StrCat(", at least ", lost.to_at_least()),
+        ", ", lost.records());
+  }
+  // What closing the session comes to; "": nothing is lost.
+  std::string Close() {
+    const absl::StatusOr<CloseSessionReply> reply = shard_->CloseSession(session_);
+    EXPECT_OK(reply);
+    return reply.ok() && reply->has_lost() ? Text(reply->lost()) : "";
+  }
   // "worker#incarnation: from-to, records", or "from-, at least ...".
   std::vector<std::string> Restore(const std::vector<SessionKey>& sessions) {
     RestoreShardJobRequest request;
@@ -50,11 +65,7 @@ class LostPushesTest : public CheckpointKeeperTest {
     EXPECT_OK(reply);
     std::vector<std::string> lines;
     for (const LostPushes& lost : reply->lost()) {
-      EXPECT_EQ(lost.shard(), 0u);
-      lines.push_back(absl::StrCat(
-          lost.worker(), "#", lost.incarnation(), ": ", lost.from(), "-",
-          lost.has_to() ? absl::StrCat(lost.to()) : absl::StrCat(", at least ", lost.to_at_least()),
-          ", ", lost.records()));
+      lines.push_back(Text(lost));
     }
     return lines;
   }
@@ -142,6 +153,65 @@ TEST_F(LostPushesTest, ADeletedJobLosesNothing) {
   Write(shard_->FindJob("a-1", 3), 1);
   NextLife("boot-1");
   EXPECT_THAT(Restore({}), IsEmpty());
+}
+
+// The worker died before it had sent everything again.
+TEST_F(LostPushesTest, OfASessionThatIsClosedBeforeItHasCaughtUp) {
+  MakeJob("a-1");
+  PushAndWrite(1);
+  Push();
+  Push();
+  Push();
+  NextLife("boot-1");
+  EXPECT_THAT(Restore({session_}), IsEmpty());
+  sequence_ = 2;
+  Push();
+  EXPECT_EQ(Close(), "0#1: 4-5, 8");
+  EXPECT_EQ(Close(), "0#1: 4-5, 8");  // the answer may have been lost
+  NextLife("boot-1");
+  // The third one was in no generation either.
+  EXPECT_THAT(Restore({}), ElementsAre("0#1: 3-5, 12"));
+}
+
+TEST_F(LostPushesTest, NothingOfASessionThatIsClosedAfterIt) {
+  MakeJob("a-1");
+  PushAndWrite(1);
+  Push();
+  NextLife("boot-1");
+  EXPECT_THAT(Restore({session_}), IsEmpty());
+  sequence_ = 2;
+  Push();
+  Push();
+  EXPECT_EQ(Close(), "");
+}
+
+// Blocks count as done whose pushes such a part would lack.
+TEST_F(LostPushesTest, NoPartIsMadeBeforeTheSliceHasCaughtUp) {
+  MakeJob("a-1");
+  PushAndWrite(1);
+  Push();
+  Push();
+  NextLife("boot-1");
+  EXPECT_THAT(Restore({session_}), IsEmpty());
+  const auto start = [this] { return shard_->StartCheckpoint(OrderOf("a-1", 2)).status(); };
+  EXPECT_THAT(start(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("have not sent again")));
+  sequence_ = 2;
+  Push();
+  Push(3);  // to all stripes but one
+  EXPECT_THAT(start(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("have not sent again")));
+  EXPECT_EQ(Close(), "0#1: 4-4, 1");  // nor will they
+  EXPECT_OK(start());
+}
+
+TEST_F(LostPushesTest, AfterThatPartsAreMadeAsEver) {
+  MakeJob("a-1");
+  PushAndWrite(1);
+  Push();
+  NextLife("boot-1");
+  EXPECT_THAT(Restore({session_}), IsEmpty());
+  sequence_ = 2;
+  Push();
+  EXPECT_OK(shard_->StartCheckpoint(OrderOf("a-1", 2)).status());
 }
 
 }  // namespace

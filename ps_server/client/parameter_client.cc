@@ -185,6 +185,11 @@ class ShardedParameterClient final : public ParameterClient {
       keeper_->NameEpoch(shard, epoch);
     }
   }
+  void Forgo() override {
+    if (keeper_ != nullptr) {
+      keeper_->Forgo();
+    }
+  }
   std::optional<std::string> away() override {
     return keeper_ == nullptr ? std::nullopt : keeper_->away();
   }

@@ -70,6 +70,7 @@ struct KeptPushes {
   uint64_t limit_bytes = 0;  // 0: it keeps none
   uint64_t replayed = 0;     // records sent again to shards that were started anew
   bool wants_checkpoint = false;
+  bool stands_still = false;  // until there is one
 };
 
 struct ParameterClientOptions {
@@ -209,6 +210,9 @@ class ParameterClient {
   // The epoch of the shard's life that serves from now on, as the coordinator says.
   // Thread safe.
   virtual void NameEpoch(uint32_t, uint64_t) {}
+  // Pushes need not survive a shard any more: none is kept, and none waited for. Final.
+  // Thread safe.
+  virtual void Forgo() {}
   // A shard that is away, and why; nothing: none is. Thread safe.
   virtual std::optional<std::string> away() { return std::nullopt; }
   // Waits until no shard is away, for `patience` at most; OK also if some still is.

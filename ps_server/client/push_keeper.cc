@@ -69,8 +69,9 @@ std::optional<std::string> PushKeeper::away() const {
 
 KeptPushes PushKeeper::kept() const {
   const uint64_t bytes = kept_bytes_;
-  return {bytes, options_.keep_bytes, replayed_,
-          awaits_ || bytes > options_.keep_bytes / kAskAtShare};
+  const bool waits = awaits_;
+  return {bytes, options_.keep_bytes, replayed_, waits || bytes > options_.keep_bytes / kAskAtShare,
+          waits};
 }
 
 // ---- shards that come and go --------------------------------------------------
@@ -78,6 +79,10 @@ KeptPushes PushKeeper::kept() const {
 void PushKeeper::ApplyNamed() {
   for (uint32_t i = 0; i < shards(); ++i) {
     ShardState& shard = *shards_[i];
+    if (forgoes_) {
+      shard.window.Forgo();
+      Forget(&shard);
+    }
     const uint64_t named = shard.named;
     if (named == shard.window.epoch()) {
       continue;
@@ -449,7 +454,7 @@ absl::Status PushKeeper::BringBack(absl::Duration patience) {
 
 absl::Status PushKeeper::AwaitDurable(absl::Duration patience) {
   const absl::Duration end = now() + patience;
-  while (last_ > 0) {
+  while (last_ > 0 && !forgoes_) {
     ApplyNamed();
     RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
     RETURN_IF_ERROR(Refresh());

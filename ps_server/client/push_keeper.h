@@ -69,6 +69,8 @@ class PushKeeper {
 
   // What the coordinator says; the first ones are those of the options.
   void NameEpoch(uint32_t shard, uint64_t epoch) { shards_[shard]->named = epoch; }
+  // The job is in memory only by now: nothing need be kept for a later life of a shard.
+  void Forgo() { forgoes_ = true; }
   // The epoch in which the shard has all that it ever acknowledged; 0: it is away.
   uint64_t ready_epoch(uint32_t shard) const;
   // The first shard that is away, by name, and why; nothing: none is.
@@ -152,6 +154,7 @@ class PushKeeper {
   std::atomic<uint64_t> kept_bytes_{0};
   std::atomic<uint64_t> replayed_{0};
   std::atomic<bool> awaits_{false};  // somebody waits for a generation
+  std::atomic<bool> forgoes_{false};
 };
 
 }  // namespace monsoon

@@ -11,6 +11,11 @@ bool ReplayWindow::full(uint64_t bytes) const {
   return !kept_.empty() && bytes_ + bytes > limit_bytes_;
 }
 
+void ReplayWindow::Forgo() {
+  forgoes_ = true;
+  Forget(acknowledged_);
+}
+
 uint64_t ReplayWindow::Add(std::shared_ptr<const std::string> bytes) {
   bytes_ += bytes->size();
   kept_.push_back({++last_, std::move(bytes), false});
@@ -74,7 +79,8 @@ void ReplayWindow::OnAcknowledged(uint64_t shard_epoch, uint64_t sequence, uint6
 
 void ReplayWindow::Forget(uint64_t durable) {
   // No more than what this epoch has: its marks say what a later one will have.
-  while (!kept_.empty() && kept_.front().sequence <= std::min(durable, acknowledged_)) {
+  const uint64_t newest = forgoes_ ? acknowledged_ : std::min(durable, acknowledged_);
+  while (!kept_.empty() && kept_.front().sequence <= newest) {
     durable_ = kept_.front().sequence;
     bytes_ -= kept_.front().bytes->size();
     kept_.pop_front();

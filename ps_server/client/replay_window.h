@@ -42,6 +42,9 @@ class ReplayWindow {
   // ---- the sender's side ----
   // No room for another push of this many bytes: wait until some are durable.
   bool full(uint64_t bytes) const;
+  // Pushes need not survive the shard any more: from now on what is acknowledged is not
+  // kept.
+  void Forgo();
   // The next push; its sequence, from 1.
   uint64_t Add(std::shared_ptr<const std::string> bytes);
 
@@ -92,6 +95,7 @@ class ReplayWindow {
   uint64_t acknowledged_ = 0;
   uint64_t once_acknowledged_ = 0;  // in any epoch
   uint64_t durable_ = 0;
+  bool forgoes_ = false;
 };
 
 }  // namespace monsoon

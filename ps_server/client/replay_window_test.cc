@@ -78,6 +78,20 @@ TEST_F(ReplayWindowTest, ANewEpochGetsWhatItHasNotGot) {
   EXPECT_TRUE(window_.caught_up());
 }
 
+TEST_F(ReplayWindowTest, WhatNeedNotSurviveIsKeptUntilItIsAcknowledged) {
+  Add(5);
+  SendAll(&window_);
+  window_.OnAcknowledged(kEpoch, 2, 0);
+  EXPECT_EQ(window_.bytes(), 500u);
+  window_.Forgo();
+  EXPECT_EQ(window_.bytes(), 300u);
+  window_.OnAcknowledged(kEpoch, 4, 0);
+  EXPECT_EQ(window_.bytes(), 100u);
+  window_.Reconnect();  // the answer to the last one may be lost
+  ASSERT_OK(window_.OnMarks(kEpoch, 4, 0));
+  EXPECT_EQ(SendAll(&window_), (std::vector<uint64_t>{5}));
+}
+
 TEST_F(ReplayWindowTest, OnlyTheNamedEpochCounts) {
   Add(2);
   SendAll(&window_);

@@ -1,12 +1,12 @@
 #include "ps_server/server/ps_server.h"
 
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
 #include "common/base/logging.h"
+#include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/storage/storage.h"
@@ -20,15 +20,6 @@
 
 namespace monsoon {
 namespace {
-
-uint64_t RandomEpoch() {
-  std::random_device device;
-  uint64_t shard_epoch = 0;
-  while (shard_epoch == 0) {
-    shard_epoch = (uint64_t{device()} << 32) | device();
-  }
-  return shard_epoch;
-}
 
 // Null without a folder.
 std::unique_ptr<MarksFolder> MakeMarks(const StateFolder* folder) {
@@ -67,7 +58,7 @@ class GrpcPsServer final : public PsServer {
   // `folder` is null for a server in memory only.
   GrpcPsServer(const PsServerOptions& options, std::unique_ptr<StateFolder> folder)
       : folder_(std::move(folder)),
-        shard_epoch_(folder_ == nullptr ? RandomEpoch() : folder_->epoch()),
+        shard_epoch_(folder_ == nullptr ? RandomId() : folder_->epoch()),
         marks_(MakeMarks(folder_.get())),
         shard_(MakeShardOptions(options, shard_epoch_, marks_.get())),
         keeper_(MakeKeeper(options, folder_.get(), marks_.get())),

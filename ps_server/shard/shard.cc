@@ -316,9 +316,7 @@ absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session,
   CloseSessionReply reply;
   // Without the job there is nothing left that could be applied.
   if (const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term())) {
-    ASSIGN_OR_RETURN(const uint64_t applied,
-                     job->CloseSession({session.worker(), session.incarnation()}));
-    reply.set_applied(applied);
+    ASSIGN_OR_RETURN(reply, job->CloseSession({session.worker(), session.incarnation()}));
   }
   return reply;
 }
@@ -332,6 +330,11 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartCheckpoint(const Checkpoin
   std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
   if (job == nullptr) {
     return UnknownJob(request.job());
+  }
+  if (job->CatchesUp()) {
+    return absl::UnavailableError(
+        absl::StrCat("ps/", options_.task, ": workers have not sent again yet what job ",
+                     request.job(), " had of them before the server was started anew"));
   }
   return job;
 }

@@ -90,9 +90,12 @@ class ShardJob final : private SliceParameters {
   // The records that it has applied here, where it was open before.
   // ResourceExhausted when the budget has no room for its windows.
   absl::StatusOr<std::optional<uint64_t>> OpenSession(SessionId session);
-  // Returns the records that the session applied here. ResourceExhausted for one
-  // that was never open, when there is no room to remember it.
-  absl::StatusOr<uint64_t> CloseSession(SessionId session);
+  // What the session applied here, and what it has not sent again. ResourceExhausted for
+  // one that was never open, when there is no room to remember it.
+  absl::StatusOr<CloseSessionReply> CloseSession(SessionId session);
+  // An earlier life had more of an open session than this one has by now: its worker is
+  // about to send that again.
+  bool CatchesUp() const;
 
   // Applies the records of a frame that passed ValidatePushFrame. `scratch`
   // holds one stripe at least, and grows when a record must be decoded.
@@ -236,14 +239,15 @@ class ShardJob final : private SliceParameters {
   struct OpenedSession {
     SessionSlot slot;
     MemoryBudget::Reservation memory;
-    bool marked = false;
+    std::span<std::atomic<uint64_t>> marks;  // empty: there are none
   };
   // A closed one whose marks are kept, with its windows, until the generations that are
   // kept hold the close.
   struct MarkedClose {
     SessionId session;
     MemoryBudget::Reservation memory;
-    int generations = 0;  // written since
+    std::optional<LostPushes> lost;  // at the close
+    int generations = 0;             // written since
   };
   absl::StatusOr<MemoryBudget::Reservation> ReserveSession(SessionId session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "ps_server/shard/loss_count.h"
 #include "ps_server/shard/shard_job.h"
 
 namespace monsoon {
@@ -38,21 +39,33 @@ uint64_t HeldOf(const ShardCheckpoint& content, int stripe, SessionId session) {
 
 uint64_t ShardJob::CloseEverywhere(SessionId session) {
   const auto opened = opened_.find(session);
-  if (opened != opened_.end()) {
-    slice_.CloseSlot(opened->second.slot);
+  if (opened == opened_.end()) {
+    return 0;
   }
-  const bool marked = opened != opened_.end() && opened->second.marked;
+  slice_.CloseSlot(opened->second.slot);
+  const std::span<std::atomic<uint64_t>> marks = opened->second.marks;
   uint64_t applied = 0;
-  for (const auto& stripe : stripes_) {
-    applied += stripe->CloseSession(session, marked);
+  LossCount loss;
+  for (size_t i = 0; i < stripes_.size(); ++i) {
+    const Stripe::Closed closed = stripes_[i]->CloseSession(session, !marks.empty());
+    applied += closed.applied;
+    // What its worker should have sent again.
+    loss.Add(closed.last, marks.empty() ? 0 : marks[i].load(std::memory_order_relaxed));
   }
-  if (marked) {
-    KeepMarks({session, std::move(opened->second.memory), 0});
+  if (!marks.empty()) {
+    KeepMarks({session, std::move(opened->second.memory),
+               loss.Report(facts_.shard, session, marks_->complete(session))});
   }
-  if (opened != opened_.end()) {
-    opened_.erase(opened);  // its memory is free now, or kept
-  }
+  opened_.erase(opened);  // its memory is free now, or kept
   return applied;
+}
+
+bool ShardJob::CatchesUp() const {
+  MutexLock lock(&sessions_mutex_);
+  return std::ranges::any_of(opened_, [this](const auto& opened) {
+    return std::ranges::any_of(stripes_,
+                               [&](const auto& stripe) { return stripe->IsBehind(opened.first); });
+  });
 }
 
 absl::Status ShardJob::ReserveSessionRecord(uint32_t worker) {
@@ -94,7 +107,7 @@ absl::Status ShardJob::OpenEverywhere(SessionId session) {
   const SessionSlot slot = slice_.TakeSlot();
   const std::span<std::atomic<uint64_t>> marks =
       marks_ == nullptr ? std::span<std::atomic<uint64_t>>() : marks_->Open(session);
-  opened_.try_emplace(session, OpenedSession{slot, std::move(memory), !marks.empty()});
+  opened_.try_emplace(session, OpenedSession{slot, std::move(memory), marks});
   for (size_t i = 0; i < stripes_.size(); ++i) {
     stripes_[i]->OpenSession(session, slot, marks.empty() ? nullptr : &marks[i]);
   }
@@ -146,31 +159,17 @@ std::vector<LostPushes> ShardJob::TakeOverMarks(const ShardCheckpoint& content) 
     if (!memory.ok() || marks.empty()) {
       continue;
     }
-    LostPushes lost;
-    lost.set_from(UINT64_MAX);
-    uint64_t to = 0;
+    LossCount loss;
     for (size_t i = 0; i < stripes_.size(); ++i) {
-      const uint64_t mark = marks[i].load(std::memory_order_relaxed);
       const uint64_t held = HeldOf(content, static_cast<int>(i), session);
       stripes_[i]->KeepClosed(session, held);
-      if (mark > held) {
-        lost.set_from(std::min(lost.from(), held + 1));
-        to = std::max(to, mark);
-        lost.set_records(lost.records() + mark - held);
-      }
+      loss.Add(held, marks[i].load(std::memory_order_relaxed));
     }
-    if (lost.records() > 0) {
-      lost.set_shard(facts_.shard);
-      lost.set_worker(session.worker);
-      lost.set_incarnation(session.incarnation);
-      if (marks_->complete(session)) {
-        lost.set_to(to);
-      } else {
-        lost.set_to_at_least(to);
-      }
-      all.push_back(std::move(lost));
+    std::optional<LostPushes> lost = loss.Report(facts_.shard, session, marks_->complete(session));
+    if (lost) {
+      all.push_back(*lost);
     }
-    KeepMarks({session, *std::move(memory), 0});
+    KeepMarks({session, *std::move(memory), std::move(lost)});
   }
   return all;
 }
@@ -227,15 +226,21 @@ void ShardJob::FoldReaders() const {
   });
 }
 
-absl::StatusOr<uint64_t> ShardJob::CloseSession(SessionId session) {
+absl::StatusOr<CloseSessionReply> ShardJob::CloseSession(SessionId session) {
   MutexLock lock(&sessions_mutex_);
+  CloseSessionReply reply;
   if (const std::optional<uint64_t> applied = sessions_.ClosedApplied(session)) {
-    return *applied;
+    reply.set_applied(*applied);
+  } else {
+    RETURN_IF_ERROR(ReserveSessionRecord(session.worker));
+    reply.set_applied(CloseEverywhere(session));
+    sessions_.RecordClose(session, reply.applied());
   }
-  RETURN_IF_ERROR(ReserveSessionRecord(session.worker));
-  const uint64_t applied = CloseEverywhere(session);
-  sessions_.RecordClose(session, applied);
-  return applied;
+  const auto kept = std::ranges::find(marked_closes_, session, &MarkedClose::session);
+  if (kept != marked_closes_.end() && kept->lost) {
+    *reply.mutable_lost() = *kept->lost;
+  }
+  return reply;
 }
 
 }  // namespace monsoon

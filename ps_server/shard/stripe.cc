@@ -276,18 +276,26 @@ void Stripe::ForgetClosed(SessionId session) {
   closed_.erase(session);
 }
 
-uint64_t Stripe::CloseSession(SessionId session, bool keep) {
+bool Stripe::IsBehind(SessionId session) const {
   MutexLock lock(&mutex_);
-  const auto window = windows_.find(session);
-  if (window == windows_.end()) {
-    return 0;
+  const auto found = windows_.find(session);
+  return found != windows_.end() && found->second.mark != nullptr &&
+         found->second.window.last() < found->second.mark->load(std::memory_order_relaxed);
+}
+
+Stripe::Closed Stripe::CloseSession(SessionId session, bool keep) {
+  MutexLock lock(&mutex_);
+  const auto found = windows_.find(session);
+  if (found == windows_.end()) {
+    return {};
   }
-  const uint64_t applied = window->second.window.applied();
+  const SessionWindow& window = found->second.window;
+  const Closed closed{window.applied(), window.last()};
   if (keep) {
-    closed_[session] = SessionWindow(window->second.window.last(), applied);
+    closed_[session] = SessionWindow(closed.last, closed.applied);
   }
-  windows_.erase(window);
-  return applied;
+  windows_.erase(found);
+  return closed;
 }
 
 uint64_t Stripe::version() const {

@@ -97,11 +97,17 @@ class Stripe {
   // it, unless that has more; null: nothing does.
   void OpenSession(SessionId session, SessionSlot slot = {}, std::atomic<uint64_t>* mark = nullptr);
   bool HasSession(SessionId session) const;
+  // An earlier life had seen more of an open session than this one has by now.
+  bool IsBehind(SessionId session) const;
   // Pushes of an open session that were applied; 0 for others.
   uint64_t AppliedBy(SessionId session) const;
-  // Afterwards no push of the session is applied. Returns how many were. `keep`: cuts
-  // hold what it has seen of the session, until ForgetClosed.
-  uint64_t CloseSession(SessionId session, bool keep = false);
+  // Afterwards no push of the session is applied. `keep`: cuts hold what it has seen of
+  // the session, until ForgetClosed.
+  struct Closed {
+    uint64_t applied = 0;  // pushes
+    uint64_t last = 0;     // sequence that it has seen
+  };
+  Closed CloseSession(SessionId session, bool keep = false);
   // As if it had closed one of which it has seen `last`.
   void KeepClosed(SessionId session, uint64_t last);
   void ForgetClosed(SessionId session);

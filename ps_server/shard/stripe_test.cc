@@ -87,11 +87,11 @@ TEST(StripeTest, NothingIsAppliedAfterCloseReturns) {
     while (stripe.version() == 0) {
       std::this_thread::yield();
     }
-    const uint64_t applied = stripe.CloseSession({0, 1});
+    const uint64_t applied = stripe.CloseSession({0, 1}).applied;
     EXPECT_EQ(stripe.version(), applied);
     pusher.join();  // it is refused and ends
     EXPECT_EQ(stripe.version(), applied);
-    EXPECT_EQ(stripe.CloseSession({0, 1}), 0u);
+    EXPECT_EQ(stripe.CloseSession({0, 1}).applied, 0u);
   }
 }
 

@@ -110,8 +110,7 @@ absl::StatusOr<std::shared_ptr<const DataSource>> ReplicaRunner::Open(const Data
     absl::StatusOr<std::shared_ptr<const DataSource>> opened = OpenerFor(model)(dataset);
     if (!opened.ok()) {
       opened_.erase(key);
-      return absl::DataLossError(
-          absl::StrCat("worker/", options_.task, ": ", opened.status().message()));
+      return absl::DataLossError(absl::StrCat("worker/", worker_, ": ", opened.status().message()));
     }
     source = *std::move(opened);
   }
@@ -125,7 +124,7 @@ absl::Status ReplicaRunner::CheckData(const Dataset& dataset, uint64_t expected,
   }
   return absl::FailedPreconditionError(absl::StrFormat(
       "worker/%d reads other data than the job's first replica: fingerprint %016x, not %016x (%s)",
-      options_.task, found.Fingerprint(), expected, dataset.ShortDebugString()));
+      worker_, found.Fingerprint(), expected, dataset.ShortDebugString()));
 }
 
 absl::StatusOr<std::unique_ptr<ParameterClient>> ReplicaRunner::Connect(
@@ -139,6 +138,7 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ReplicaRunner::Connect(
 absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector* stats,
                                     SessionControl* control, SessionResources* resources) {
   ASSIGN_OR_RETURN(resources->joined, MakeJoinedJob(assignment));
+  worker_ = resources->joined.session.worker();
   const Job& job = resources->joined.job;
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
@@ -161,7 +161,7 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
 absl::Status ReplicaRunner::MakeGroup(StatsCollector* stats, SessionResources* resources) {
   const Job& job = resources->joined.job;
   ReplicaGroup::Options options;
-  options.worker = options_.task;
+  options.worker = worker_;
   options.stats = stats;
   const auto make = [&](uint32_t replica) -> absl::StatusOr<std::unique_ptr<Network>> {
     NetworkOptions network;
@@ -198,7 +198,7 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
   ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
                    LocalUpdater::Create(job.downpour(), joined.client_options.map));
   resources->downpour = std::make_unique<DownpourRunner>(
-      DownpourRunnerOptions::From(job, options_.task), &joined.layout, resources->client.get(),
+      DownpourRunnerOptions::From(job, worker_), &joined.layout, resources->client.get(),
       resources->group.get(), std::move(local), stats, control, options_.clock);
   resources->reader =
       std::make_unique<PrefetchingReader>(resources->data.train.get(), job, options_.replicas);
@@ -213,7 +213,7 @@ void ReplicaRunner::AddSandblaster(StatsCollector* stats, SessionControl* contro
   ContributionRunnerOptions options;
   options.floats = resources->joined.layout.size();
   options.seed = job.seed();
-  options.worker = options_.task;
+  options.worker = worker_;
   options.chunk_delay = absl::Milliseconds(options_.fault.compute_delay_ms);
   resources->contributions = std::make_unique<ContributionRunner>(
       options, resources->contribution_reader.get(), resources->client.get(),
@@ -285,10 +285,13 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
             << resources.data.train->examples() << " examples, " << resources.group->live()
             << " replicas of " << options_.threads << " threads";
   control->OnStop([client = resources.client.get()] { client->Cancel(); });
-  control->OnEpochs([client = resources.client.get(),
-                     shards = joined.client_options.map.shards()](const auto& epochs) {
-    for (uint32_t shard = 0; shard < std::min<size_t>(shards, epochs.size()); ++shard) {
-      client->NameEpoch(shard, epochs[shard]);
+  control->OnShards([client = resources.client.get(), keeps = joined.keep_pushes,
+                     shards = joined.client_options.map.shards()](const auto& told) {
+    for (uint32_t shard = 0; shard < std::min<size_t>(shards, told.epochs.size()); ++shard) {
+      client->NameEpoch(shard, told.epochs[shard]);
+    }
+    if (keeps && !told.keep_pushes) {
+      client->Forgo();
     }
   });
   stats->SetKeptSource([client = resources.client.get()] { return client->kept(); });
@@ -297,7 +300,7 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
   resources.contributions.reset();
   resources.downpour.reset();
   control->OnStop(nullptr);
-  control->OnEpochs(nullptr);
+  control->OnShards(nullptr);
   stats->SetKeptSource(nullptr);
   return end;
 }

@@ -33,7 +33,6 @@ namespace monsoon {
 class ReplicaRunner {
  public:
   struct Options {
-    uint32_t task = 0;
     uint32_t threads = 1;   // of each replica
     uint32_t replicas = 1;  // that share a session
     BackendKind backend = BackendKind::kCpu;
@@ -91,6 +90,7 @@ class ReplicaRunner {
 
   const Options options_;
   ReplicaClient* const coordinator_;
+  uint32_t worker_ = 0;  // of the session
   // Data sets of the last session by their description and the state of their
   // files: a replica that rejoins does not read them again.
   std::map<std::string, std::shared_ptr<const DataSource>> opened_;

@@ -57,7 +57,9 @@ HeartbeatRequest ClusterMember::MakeRequest() {
   if (session_.has_value()) {
     *request.mutable_session() = *session_;
     *request.mutable_stats() = stats_->Snapshot();
-    request.set_wants_checkpoint(stats_->wants_checkpoint());
+    const KeptPushes kept = stats_->kept();
+    request.set_wants_checkpoint(kept.wants_checkpoint);
+    request.set_stands_still(kept.stands_still);
   }
   return request;
 }
@@ -130,8 +132,7 @@ void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply&
     return;
   }
   if (outcome == ReplicaMembership::Outcome::kJoined) {
-    LOG(INFO) << "joined cluster " << request.cluster() << " as worker/" << request.task()
-              << " incarnation " << reply.incarnation();
+    LOG(INFO) << "joined as " << membership_.Name() << " incarnation " << reply.incarnation();
   }
   if (control_ == nullptr) {
     return;
@@ -143,7 +144,7 @@ void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply&
     control_->Stop();
   } else if (reply.has_assignment()) {
     const auto& epochs = reply.assignment().shard_epoch();
-    control_->NameEpochs({epochs.begin(), epochs.end()});
+    control_->TellShards({{epochs.begin(), epochs.end()}, reply.assignment().keep_pushes()});
   }
 }
 

@@ -109,9 +109,9 @@ void StatsCollector::SetKeptSource(std::function<KeptPushes()> kept) {
   kept_ = std::move(kept);
 }
 
-bool StatsCollector::wants_checkpoint() const {
+KeptPushes StatsCollector::kept() const {
   MutexLock lock(&mutex_);
-  return kept_ && kept_().wants_checkpoint;
+  return kept_ ? kept_() : KeptPushes();
 }
 
 void StatsCollector::SetFingerprints(uint64_t train, uint64_t test) {

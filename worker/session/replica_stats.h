@@ -42,8 +42,7 @@ class StatsCollector {
   // Asked for what the session keeps of its pushes; null: nothing any more. Returns
   // after a call that is running.
   void SetKeptSource(std::function<KeptPushes()> kept);
-  // What it keeps is to become durable soon.
-  bool wants_checkpoint() const;
+  KeptPushes kept() const;
   // 0: not known; keeps what was told before.
   void SetFingerprints(uint64_t train, uint64_t test);
 

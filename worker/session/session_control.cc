@@ -54,19 +54,19 @@ void SessionControl::OnStop(std::function<void()> callback) {
   }
 }
 
-void SessionControl::NameEpochs(std::vector<uint64_t> epochs) {
+void SessionControl::TellShards(Shards shards) {
   MutexLock lock(&callback_mutex_);
-  epochs_ = std::move(epochs);
-  if (on_epochs_) {
-    on_epochs_(epochs_);
+  shards_ = std::move(shards);
+  if (on_shards_) {
+    on_shards_(shards_);
   }
 }
 
-void SessionControl::OnEpochs(std::function<void(const std::vector<uint64_t>&)> callback) {
+void SessionControl::OnShards(std::function<void(const Shards&)> callback) {
   MutexLock lock(&callback_mutex_);
-  on_epochs_ = std::move(callback);
-  if (on_epochs_ && !epochs_.empty()) {
-    on_epochs_(epochs_);
+  on_shards_ = std::move(callback);
+  if (on_shards_ && !shards_.epochs.empty()) {
+    on_shards_(shards_);
   }
 }
 

@@ -40,12 +40,16 @@ class SessionControl {
   // Cleared with nullptr; returns after a callback that is running.
   void OnStop(std::function<void()> callback);
 
-  // What the coordinator says of the shards' lives: an epoch a shard. Runs the callback
-  // of OnEpochs, in the caller's thread.
-  void NameEpochs(std::vector<uint64_t> epochs);
-  // Told the epochs whenever they are named, and at once what was named last. Cleared
-  // with nullptr; returns after a callback that is running.
-  void OnEpochs(std::function<void(const std::vector<uint64_t>&)> callback);
+  // What the coordinator says of the shards. Runs the callback of OnShards, in the
+  // caller's thread.
+  struct Shards {
+    std::vector<uint64_t> epochs;  // one a shard
+    bool keep_pushes = true;
+  };
+  void TellShards(Shards shards);
+  // Told whenever it is said, and at once what was said last. Cleared with nullptr;
+  // returns after a callback that is running.
+  void OnShards(std::function<void(const Shards&)> callback);
 
   State state() const;
   bool paused() const;
@@ -69,8 +73,8 @@ class SessionControl {
   // Held while the callback runs; before mutex_.
   Mutex callback_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   std::function<void()> on_stop_ ABSL_GUARDED_BY(callback_mutex_);
-  std::function<void(const std::vector<uint64_t>&)> on_epochs_ ABSL_GUARDED_BY(callback_mutex_);
-  std::vector<uint64_t> epochs_ ABSL_GUARDED_BY(callback_mutex_);
+  std::function<void(const Shards&)> on_shards_ ABSL_GUARDED_BY(callback_mutex_);
+  Shards shards_ ABSL_GUARDED_BY(callback_mutex_);
 };
 
 }  // namespace monsoon

@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/log_limit.h"
 #include "common/base/logging.h"
+#include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/process/unique_fd.h"
 #include "common/transport/frame/frame_handler.h"
@@ -35,10 +35,7 @@ constexpr size_t kMostStrangers = 64;
 constexpr int kPollMs = 1000;
 constexpr absl::Duration kRefusalPeriod = absl::Minutes(1);
 
-std::string RandomName() {
-  std::random_device device;
-  return absl::StrFormat("monsoon-%08x%08x%08x%08x", device(), device(), device(), device());
-}
+std::string RandomName() { return absl::StrFormat("monsoon-%016x%016x", RandomId(), RandomId()); }
 
 struct Client {
   UniqueFd socket;
