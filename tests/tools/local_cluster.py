@@ -34,8 +34,8 @@ class LocalCluster:
     _count = 0
 
     def __init__(self, ps=1, workers=3, threads=1, bin_dir=BIN, extra_flags=(),
-                 environment=None):
-        """`environment` changes that of all tasks; None removes a variable. State is
+                 environment=None, settings=()):
+        """`settings` are lines of the cluster file. `environment` changes that of all tasks; None removes a variable. State is
         kept in a folder that goes with the cluster."""
         LocalCluster._count += 1
         prefix = f"unix-abstract:monsoon-{os.getpid()}-{LocalCluster._count}"
@@ -44,6 +44,7 @@ class LocalCluster:
         lines += [f'ps {{ address: "{prefix}-ps{i}" }}' for i in range(ps)]
         lines += [f'worker {{ address: "{prefix}-worker{i}" threads: {threads} device: CPU }}'
                   for i in range(workers)]
+        lines += settings
         self._directory = tempfile.TemporaryDirectory(prefix="monsoon-")
         self.path = pathlib.Path(self._directory.name) / "cluster.textproto"
         self.path.write_text("\n".join(lines) + "\n")

@@ -1,0 +1,317 @@
+#!/usr/bin/python3
+"""Kills, stops and pauses the processes of a cluster under load, and then compares, stripe
+by stripe, what the shards have applied with the books of those who pushed.
+
+    ledger.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--seed=N] [--pushers=N]
+              [--ps_kills=N] [--stops=N] [--long_stops=N] [--worker_kills=N]
+              [--coordinator_kills=N] [--double=SHARE] [--pause_us=N] [--limit_s=N]
+
+Each pusher (ledger_pusher.cc) adds 1 at a place of its own in every stripe, so the place
+holds how many of its pushes the stripe has applied. It must hold at least what was
+acknowledged and at most what was sent; less only where a worker and a shard died within
+one checkpoint of each other, and then exactly by what `describe` reports as lost.
+
+  ps_kills           SIGKILL of a parameter server; `up` starts it again
+  stops, long_stops  SIGSTOP of one for 0.5 to 3 s; for 2.5 to 5 s, beyond `lost_after_ms` (2 s)
+  worker_kills       SIGKILL of a pusher; another one joins. A share of them (--double)
+                     right before or after that of a shard: only these may lose anything
+  coordinator_kills  SIGKILL of the coordinator
+
+--limit_s: no fault is begun after so many seconds; what was not done is told.
+
+Last line: `ledger: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
+"""
+
+import argparse
+import array
+import collections
+import json
+import mmap
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import local_cluster  # noqa: E402
+from checks import Checks  # noqa: E402
+
+SHARDS = 2
+STRIPE = 1024  # floats
+STRIPES = 8    # of all shards
+JOB = f"""
+model {{
+  name: "places"
+  input_shape: {STRIPE}
+  layer {{ dense {{ units: {STRIPES} no_bias: true weight_initializer {{ constant: 0 }} }} }}
+}}
+train {{ synthetic {{ examples: 1000 classes: {STRIPES} seed: 1 center_seed: 9 noise: 3 }} }}
+seed: 5
+batch_size: 10
+stripe_kib: {STRIPE * 4 // 1024}
+downpour {{ optimizer {{ sgd {{ rate: 1 }} }} }}
+stop {{ seconds: 100000 }}
+checkpoint {{ every_seconds: 0.5 }}
+"""
+SETTINGS = ["open: true", "heartbeat_ms: 100", "lost_after_ms: 2000"]
+PUSHER = "tests/cluster/ledger_pusher"
+PATIENCE_S = 60
+# Each pusher must have pushed so often between two faults.
+PUSHES_BETWEEN = 200
+
+Books = collections.namedtuple("Books", "worker incarnation sent acknowledged began")
+
+
+class Pusher:
+    def __init__(self, bin_dir, cluster, folder, place, pause_us, environment):
+        self.place = place
+        self.path = pathlib.Path(folder) / f"ledger-{place}"
+        self.path.write_bytes(bytes(40))
+        self.killed = False
+        self._file = open(self.path, "rb")
+        self._map = mmap.mmap(self._file.fileno(), 40, access=mmap.ACCESS_READ)
+        self.errors = pathlib.Path(folder) / f"errors-{place}"
+        with open(self.errors, "w") as errors:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", pathlib.Path(bin_dir) / PUSHER,
+                 f"--cluster={cluster.path}", f"--place={place}", f"--ledger={self.path}",
+                 f"--pause_us={pause_us}"],
+                stdout=subprocess.DEVNULL, stderr=errors, stdin=subprocess.DEVNULL,
+                env=environment)
+
+    def books(self):
+        return Books(*struct.unpack("<5Q", self._map[:40]))
+
+    def kill(self):
+        self.killed = True
+        self.process.kill()
+        self.process.wait()
+
+
+class Run:
+    def __init__(self, checks, arguments, cluster, folder):
+        self.check = checks.check
+        self.arguments = arguments
+        self.cluster = cluster
+        self.folder = folder
+        self.random = random.Random(arguments.seed)
+        self.environment = {**os.environ, "MONSOON_TRANSPORT": arguments.transport}
+        self.pushers = []  # the live ones
+        self.all = []
+        self.restores = 0
+        self.doubles = 0
+        self.done = collections.Counter()
+        self.recoveries = collections.defaultdict(list)
+        job_file = pathlib.Path(folder) / "places.textproto"
+        job_file.write_text(JOB)
+        self.job = cluster.submit(job_file)
+
+    # ---- the cluster -------------------------------------------------------------
+
+    def join(self):
+        assert len(self.all) < STRIPE  # each has a place of its own
+        pusher = Pusher(self.arguments.bin, self.cluster, self.folder, len(self.all),
+                        self.arguments.pause_us, self.environment)
+        self.all.append(pusher)
+        self.pushers.append(pusher)
+
+    def describe(self):
+        """None while the coordinator does not answer."""
+        answer = self.cluster.command("describe", self.job, "--json", check=False)
+        return json.loads(answer.stdout) if answer.returncode == 0 else None
+
+    def await_all(self, what, reached, pushes=0):
+        """Until `reached(description)` and each pusher has pushed so often from now on."""
+        begun = {pusher.place: pusher.books().acknowledged for pusher in self.pushers}
+        deadline = time.monotonic() + PATIENCE_S
+        described = None
+        while time.monotonic() < deadline:
+            for pusher in self.pushers:
+                if pusher.process.poll() is not None:
+                    raise RuntimeError(f"pusher {pusher.place} ended by itself "
+                                       f"({pusher.process.returncode}): "
+                                       f"{pusher.errors.read_text()}")
+            pushed = all(pusher.books().began and pusher.books().acknowledged >=
+                         begun.get(pusher.place, 0) + pushes for pusher in self.pushers)
+            if pushed:
+                described = self.describe()
+                if described and described["state"] != "RUNNING":
+                    raise RuntimeError(f"{described['state']}: {described['reason']}")
+                if described and len(described["shards"]) == SHARDS and reached(described):
+                    return described
+            time.sleep(0.01)
+        seen = described and [described[key] for key in ("state", "durability", "reason")]
+        log = self.cluster.log_path.read_text().splitlines()
+        raise RuntimeError(f"no {what}: {seen}, {[p.books() for p in self.pushers]}\n" +
+                           "\n".join(log[-40:]))
+
+    # ---- faults ------------------------------------------------------------------
+
+    def ps_kill(self, described):
+        os.kill(self.random.choice(described["shards"])["pid"], signal.SIGKILL)
+        self.restores += 1
+
+    def stop(self, described, least=0.5, most=3.0):
+        pid = self.random.choice(described["shards"])["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(self.random.uniform(least, most))
+        os.kill(pid, signal.SIGCONT)
+
+    def long_stop(self, described):
+        self.stop(described, 2.5, 5.0)
+
+    def worker_kill(self, described):
+        victim = self.pushers.pop(self.random.randrange(len(self.pushers)))
+        if self.random.random() < self.arguments.double:
+            self.doubles += 1
+            if self.random.random() < 0.5:
+                self.ps_kill(described)
+                victim.kill()
+            else:
+                victim.kill()
+                self.ps_kill(described)
+        else:
+            victim.kill()
+        self.join()
+
+    def coordinator_kill(self, described):
+        os.kill(int((self.cluster.state_dir / "coordinator" / "lock").read_text()),
+                signal.SIGKILL)
+
+    def plan(self):
+        faults = []
+        for fault in (self.ps_kill, self.stop, self.long_stop, self.worker_kill,
+                      self.coordinator_kill):
+            faults += [fault] * getattr(self.arguments, f"{fault.__name__}s")
+        self.random.shuffle(faults)
+        return faults
+
+    def run(self):
+        for _ in range(self.arguments.pushers):
+            self.join()
+        generation = 0
+        begun = time.monotonic()
+        for number, fault in enumerate(self.plan()):
+            if time.monotonic() - begun > self.arguments.limit_s:
+                break
+            # Two generations: what a dead worker had pushed is durable on every shard, so
+            # that only faults that are meant as double ones are.
+            described = self.await_all(
+                f"generations before fault {number}",
+                lambda now: now["durability"]["generation"] >= generation + 2, PUSHES_BETWEEN)
+            before = time.monotonic()
+            fault(described)
+            described = self.await_all(
+                f"recovery from fault {number} ({fault.__name__})",
+                lambda now: now["durability"]["restores"] >= self.restores, 1)
+            generation = described["durability"]["generation"]
+            self.done[fault.__name__] += 1
+            self.recoveries[fault.__name__].append(time.monotonic() - before)
+        self.await_all("the end", lambda now: now["durability"]["generation"] >= generation + 2,
+                       PUSHES_BETWEEN)
+        for pusher in self.pushers:
+            pusher.process.terminate()
+        for pusher in self.pushers:
+            code = pusher.process.wait(timeout=PATIENCE_S)
+            self.check(f"pusher {pusher.place} leaves", code == 0, pusher.errors.read_text())
+        described = self.describe()
+        self.cluster.command("cancel", self.job, "--wait")
+        return described
+
+    # ---- the comparison -----------------------------------------------------------
+
+    def applied(self):
+        """[stripe][place] from the shards."""
+        out = pathlib.Path(self.folder) / "places.npz"
+        self.cluster.command("export", self.job, f"--out={out}")
+        with zipfile.ZipFile(out) as archive:
+            (name,) = archive.namelist()
+            data = archive.read(name)
+        header, = struct.unpack("<H", data[8:10])
+        floats = array.array("f", data[10 + header:])
+        assert len(floats) == STRIPES * STRIPE
+        return [floats[i * STRIPE:(i + 1) * STRIPE] for i in range(STRIPES)]
+
+    def compare(self, described):
+        applied = self.applied()
+        lost = {(entry["worker"], entry["incarnation"], entry["shard"]): entry
+                for entry in described["durability"]["lost"]}
+        self.check("nobody's places are 0",
+                   not any(any(stripe[len(self.all):]) for stripe in applied))
+        total = 0
+        for pusher in self.all:
+            books = pusher.books()
+            if not books.began:
+                continue
+            total += books.acknowledged
+            for shard in range(SHARDS):
+                each = STRIPES // SHARDS
+                values = [stripe[pusher.place] for stripe in
+                          applied[shard * each:(shard + 1) * each]]
+                report = lost.pop((books.worker, books.incarnation, shard), None)
+                self.compare_shard(pusher, books, shard, [int(value) for value in values], report)
+        self.check("nothing else is reported as lost", not lost, lost)
+        return total
+
+    def compare_shard(self, pusher, books, shard, values, report):
+        name = (f"pusher {pusher.place} (worker/{books.worker}#{books.incarnation}) on ps/{shard}: "
+                f"sent {books.sent}, acknowledged {books.acknowledged}, applied {values}, "
+                f"reported {report}")
+        self.check(f"nothing twice: {name}", max(values) <= books.sent)
+        if report is None:
+            self.check(f"nothing lost: {name}", min(values) >= books.acknowledged)
+            return
+        self.check(f"only a killed worker loses pushes: {name}", pusher.killed)
+        # What the shard had before it died lies between acknowledged and sent.
+        least = sum(books.acknowledged - value for value in values)
+        most = sum(books.sent - value for value in values)
+        self.check(f"as much is lost as is reported: {name}", least <= report["records"] <= most)
+        self.check(f"from where it is reported: {name}", min(values) == report["from"] - 1)
+        self.check(f"to where it is reported: {name}",
+                   books.acknowledged <= report["to"] <= books.sent)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", default=str(local_cluster.BIN))
+    parser.add_argument("--transport", default="auto")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pushers", type=int, default=3)
+    parser.add_argument("--ps_kills", type=int, default=3)
+    parser.add_argument("--stops", type=int, default=1)
+    parser.add_argument("--long_stops", type=int, default=1)
+    parser.add_argument("--worker_kills", type=int, default=4)
+    parser.add_argument("--coordinator_kills", type=int, default=1)
+    parser.add_argument("--double", type=float, default=0.5)
+    parser.add_argument("--pause_us", type=int, default=200)
+    parser.add_argument("--limit_s", type=float, default=1e9)
+    arguments = parser.parse_args()
+    checks = Checks("ledger")
+    with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
+            local_cluster.LocalCluster(ps=SHARDS, workers=0, bin_dir=arguments.bin,
+                                       environment={"MONSOON_TRANSPORT": arguments.transport},
+                                       extra_flags=["--restart_backoff=0.1", "--restart_limit=0"],
+                                       settings=SETTINGS) as cluster:
+        run = Run(checks, arguments, cluster, folder)
+        described = run.run()
+        pushes = run.compare(described)
+        lost = described["durability"]["lost"]
+        print(f"seed {arguments.seed}, {arguments.transport}: {dict(run.done)}, {run.doubles} of "
+              f"the worker kills beside a shard's; {len(run.all)} pushers, {pushes} pushes "
+              f"acknowledged; reported lost: {sum(entry['records'] for entry in lost)} records in "
+              f"{len(lost)} ranges; replayed {described['durability']['replayed']}")
+        for name, seconds in sorted(run.recoveries.items()):
+            seconds.sort()
+            print(f"  {name}: {seconds[len(seconds) // 2]:.2f} s (median), {seconds[-1]:.2f} s "
+                  f"(longest) until all push again")
+    sys.exit(checks.summary())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+// A replica of a Downpour job that computes nothing: it pushes -1 at one place of every
+// stripe, again and again, and keeps in a mapped file what it has sent and what all shards
+// have acknowledged. With SGD of rate 1 the place then holds how many of its pushes the
+// stripe has applied, whoever died meanwhile: tests/cluster/ledger.py compares.
+//
+//   ledger_pusher --cluster=FILE --place=N --ledger=FILE [--pause_us=N]
+//
+// Joins an open cluster as a guest. SIGTERM: waits until all is durable, says goodbye, 0.
+// 3: the session was taken away or a call failed; the reason stands on the standard error.
+//
+// The ledger: five 64-bit numbers, little-endian: worker, incarnation, sent (begun),
+// acknowledged, 1 once there was a session.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/flags.h"
+#include "common/base/random_id.h"
+#include "common/base/status.h"
+#include "common/config/cluster.h"
+#include "common/process/unique_fd.h"
+#include "coordinator/client/join_job.h"
+#include "coordinator/client/replica_client.h"
+#include "coordinator/client/replica_membership.h"
+#include "ps_server/client/parameter_client.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint64_t kWindowBytes = uint64_t{64} << 20;
+constexpr absl::Duration kDurableIn = absl::Seconds(30);
+
+std::atomic<bool> told_to_leave{false};
+
+struct Ledger {
+  std::atomic<uint64_t> worker, incarnation, sent, acknowledged, began;
+};
+
+absl::StatusOr<Ledger*> MapLedger(const std::string& path) {
+  const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file.valid() || ftruncate(file.get(), sizeof(Ledger)) != 0) {
+    return absl::ErrnoToStatus(errno, path);
+  }
+  void* const memory =
+      mmap(nullptr, sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  return memory == MAP_FAILED ? absl::StatusOr<Ledger*>(absl::ErrnoToStatus(errno, path))
+                              : static_cast<Ledger*>(memory);
+}
+
+// Beats for one session until it is taken away or Stop.
+class Heart {
+ public:
+  Heart(ReplicaClient* coordinator, ReplicaMembership* membership, const SessionKey& session,
+        ParameterClient* shards)
+      : coordinator_(coordinator), membership_(membership), session_(session), shards_(shards) {
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~Heart() {
+    stopping_ = true;
+    thread_.join();
+  }
+  bool taken_away() const { return taken_away_; }
+
+ private:
+  void Run() {
+    while (!stopping_ && !taken_away_) {
+      HeartbeatRequest request = membership_->MakeRequest();
+      *request.mutable_session() = session_;
+      request.set_wants_checkpoint(shards_->kept().wants_checkpoint);
+      const absl::StatusOr<HeartbeatReply> reply = coordinator_->Heartbeat(request);
+      if (reply.ok()) {
+        membership_->Apply(request, *reply);
+        if (!membership_->Assigned(session_)) {
+          taken_away_ = true;
+          shards_->Cancel();
+          return;
+        }
+        for (int i = 0; i < reply->assignment().shard_epoch_size(); ++i) {
+          shards_->NameEpoch(static_cast<uint32_t>(i), reply->assignment().shard_epoch(i));
+        }
+      }
+      absl::SleepFor(membership_->heartbeat());
+    }
+  }
+
+  ReplicaClient* const coordinator_;
+  ReplicaMembership* const membership_;  // the thread's, while it runs
+  const SessionKey session_;
+  ParameterClient* const shards_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> taken_away_{false};
+  std::thread thread_;
+};
+
+absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t place,
+                    absl::Duration pause, const Heart& heart, Ledger* ledger) {
+  const ShardMap& map = joined.client_options.map;
+  std::vector<float> gradient(map.size(), 0.0f);
+  for (uint32_t shard = 0; shard < map.shards(); ++shard) {
+    for (uint32_t stripe = 0; stripe < map.stripes(shard); ++stripe) {
+      gradient[map.stripe(shard, stripe).begin + place] = -1.0f;
+    }
+  }
+  uint64_t pushes = 0;
+  while (!told_to_leave) {
+    ledger->sent = pushes + 1;
+    const absl::StatusOr<ParameterClient::PushResult> pushed = shards->Push(gradient, {});
+    if (absl::IsDeadlineExceeded(pushed.status()) && !heart.taken_away()) {
+      continue;  // no room: nothing was sent
+    }
+    RETURN_IF_ERROR(pushed.status());
+    pushes = pushed->sequence;
+    ledger->acknowledged = shards->acknowledged();
+    absl::SleepFor(pause);
+  }
+  ledger->sent = pushes;
+  RETURN_IF_ERROR(shards->AwaitDurable(kDurableIn));
+  ledger->acknowledged = shards->acknowledged();
+  return absl::OkStatus();
+}
+
+absl::Status Run(std::span<const char* const> args) {
+  std::string cluster_file, ledger_file;
+  uint32_t place = 0, pause_us = 0;
+  FlagSet flags("ledger_pusher --cluster=FILE --place=N --ledger=FILE [flags]");
+  flags.Add("cluster", &cluster_file, "the cluster file; the cluster is open");
+  flags.Add("place", &place, "of each stripe, which nobody else has");
+  flags.Add("ledger", &ledger_file, "where it keeps its books");
+  flags.Add("pause_us", &pause_us, "between two pushes");
+  RETURN_IF_ERROR(flags.Parse(args).status());
+  ASSIGN_OR_RETURN(Ledger* const ledger, MapLedger(ledger_file));
+  ASSIGN_OR_RETURN(const LoadedCluster loaded, LoadCluster(cluster_file));
+  const Cluster& cluster = loaded.cluster;
+  const std::unique_ptr<ReplicaClient> coordinator = ReplicaClient::Create(
+      cluster.coordinator().address(), absl::Milliseconds(cluster.lost_after_ms()));
+  ReplicaMembership membership({.cluster = cluster.name(),
+                                .guest = RandomId(),
+                                .host = "ledger",
+                                .pid = static_cast<uint32_t>(getpid())});
+  ASSIGN_OR_RETURN(JoinedJob joined, JoinJob(coordinator.get(), &membership, {}));
+  joined.client_options.deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
+  joined.client_options.keep_bytes = joined.keep_pushes ? kWindowBytes : 0;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> shards,
+                   ParameterClient::Create(joined.client_options));
+  ledger->worker = joined.session.worker();
+  ledger->incarnation = joined.session.incarnation();
+  ledger->began = 1;
+  absl::Status status;
+  {
+    const Heart heart(coordinator.get(), &membership, joined.session, shards.get());
+    status = PushOn(shards.get(), joined, place, absl::Microseconds(pause_us), heart, ledger);
+    if (heart.taken_away()) {
+      return absl::AbortedError(absl::StrCat("the session was taken away; ", status.message()));
+    }
+  }
+  HeartbeatRequest goodbye = membership.MakeRequest();
+  goodbye.set_leaving(true);
+  RETURN_IF_ERROR(status);
+  return coordinator->Heartbeat(goodbye).status();
+}
+
+}  // namespace
+}  // namespace monsoon
+
+int main(int argc, char** argv) {
+  signal(SIGTERM, [](int) { monsoon::told_to_leave = true; });
+  const absl::Status status = monsoon::Run(std::span<const char* const>(argv + 1, argv + argc));
+  if (!status.ok()) {
+    std::fprintf(stderr, "ledger_pusher: %s\n", std::string(status.message()).c_str());
+  }
+  return status.ok() ? 0 : 3;
+}
