@@ -109,7 +109,7 @@ TEST_F(CoreGuestsTest, ANewGuestDoesNotSufferForOneThatWasLeftOut) {
   Start();
   h_.Join(0);
   h_.Join(1);
-  ASSERT_OK(h_.Fail(1, ReportFailureRequest::BAD_DATA, "no such file"));
+  ASSERT_OK(h_.Fail(1, ReportFailureRequest::OTHER_DATA, "no such file"));
   h_.Settle();
   h_.Leave(1);
   h_.Settle();
@@ -121,7 +121,7 @@ TEST_F(CoreGuestsTest, WhereAllWereLeftOutTheJobWaitsForOthers) {
   Start();
   h_.Join(1);
   ASSERT_OK(h_.Ask(1));
-  ASSERT_OK(h_.Fail(1, ReportFailureRequest::BAD_DATA, "no such file"));
+  ASSERT_OK(h_.Fail(1, ReportFailureRequest::OTHER_DATA, "no such file"));
   h_.Pass(absl::Seconds(5), {1});
   EXPECT_NE(h_.State(), FAILED);
   h_.Join(2);

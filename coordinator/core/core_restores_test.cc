@@ -283,8 +283,9 @@ TEST_F(CoreRestoresTest, WhatAWorkerDidNotSendAgainIsNamed) {
   StartWithAGeneration();
   h_.Join(1);
   Kill(1);
-  Pass(4);
+  h_.Pass(absl::Seconds(4), {0, 1});
   h_.Restart(1);
+  h_.Pass(absl::Seconds(1), {0, 1});
   h_.shard(1).lost_at_close["j-1/1#1"] = Lost(1, 13, 20);
   Pass(8);  // worker/1 is silent
   ASSERT_EQ(Durability().lost_size(), 1);

@@ -33,10 +33,10 @@ class ProcessTest : public ::testing::Test {
               const std::vector<std::string>& faults = {}) {
     const std::string name = UniqueName();
     prefix_ = absl::StrCat("unix-abstract:monsoon-", name, "-");
-    std::string text =
-        absl::StrCat("name: \"", name, "\" heartbeat_ms: ", heartbeat_ms,
-                     " lost_after_ms: ", lost_after_ms, "\ncoordinator { address: \"", prefix_,
-                     "coordinator\" }\nps { address: \"", prefix_, "ps0\" }\n");
+    std::string text = absl::StrCat(
+        "name: \"", name, "\" heartbeat_ms: ", heartbeat_ms, " lost_after_ms: ", lost_after_ms,
+        "\ncoordinator { address: \"", prefix_, "coordinator\" }\nps { address: \"", prefix_,
+        "ps0\" }\n", open_ ? "open: true\n" : "");
     for (int i = 0; i < workers; ++i) {
       absl::StrAppend(&text, "worker { address: \"", prefix_, "worker", i, "\" device: CPU }\n");
     }
@@ -133,12 +133,6 @@ class ProcessTest : public ::testing::Test {
     return job;
   }
 
-  std::map<std::string, Subprocess> processes_;
-  std::map<std::string, bool> killed_;
-  std::unique_ptr<JobClient> client_;
-  std::string prefix_;  // of all addresses
-
- private:
   void Start(const std::string& task, std::vector<std::string> argv) {
     argv[0] = absl::StrCat("./", argv[0]);
     argv.push_back("--cluster=" + path_);
@@ -147,6 +141,13 @@ class ProcessTest : public ::testing::Test {
     processes_.emplace(task, *std::move(process));
   }
 
+  bool open_ = false;  // workers that the cluster file does not list may join
+  std::map<std::string, Subprocess> processes_;
+  std::map<std::string, bool> killed_;
+  std::unique_ptr<JobClient> client_;
+  std::string prefix_;  // of all addresses
+
+ private:
   std::string path_;  // the cluster file
 };
 
@@ -174,6 +175,35 @@ TEST_F(ProcessTest, ATerminatedWorkerDrainsAndExitsWithZero) {
   EXPECT_TRUE(HasEvent(end, "worker_left", "worker/1"));
   // Nothing that was counted is missing on the shard.
   EXPECT_EQ(end.shard(0).version_min(), end.counts().pushes());
+}
+
+TEST_F(ProcessTest, GuestsJoinDieAndLeaveLikeWorkers) {
+  open_ = true;
+  ASSERT_NO_FATAL_FAILURE(Launch(1, 100, 1000));
+  const std::string id = Submit(EndlessJob());
+  Await(id, [](const auto& d) { return Steps(d, 0) > 50; });
+  const auto start = [this](const std::string& name) { Start(name, {"worker/worker"}); };
+  start("first guest");
+  Await(id, [](const auto& d) { return Steps(d, 1) > 50; });
+  start("second guest");
+  Await(id, [](const auto& d) { return Steps(d, 2) > 50; });
+  Signal("first guest", SIGKILL);
+  Await(id, [](const auto& d) { return HasEvent(d, "worker_lost", "worker/1"); });
+  start("third guest");  // gets the number that is free
+  Await(id, [](const auto& d) { return HasEvent(d, "worker_rejoined", "worker/1"); });
+  EXPECT_OK(client_->Drain(2).status());
+  EXPECT_TRUE(AwaitExit("second guest").ok());
+  const JobDescription now = Await(
+      id, [steps = Steps(Describe(id), 1)](const auto& d) { return Steps(d, 1) > steps + 50; });
+  EXPECT_TRUE(HasEvent(now, "worker_left", "worker/2"));
+  EXPECT_EQ(now.summary().state(), RUNNING) << now.summary().reason();
+}
+
+TEST_F(ProcessTest, AWorkerWithoutATaskIsRefusedWhereTheClusterIsNotOpen) {
+  ASSERT_NO_FATAL_FAILURE(Launch(1, 100, 1000));
+  Start("guest", {"worker/worker"});
+  EXPECT_EQ(AwaitExit("guest").code, 2);
+  killed_["guest"] = true;
 }
 
 // The others' steps consist of waiting: 20 ms for a fetch and 20 ms for a push,
