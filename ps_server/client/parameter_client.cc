@@ -451,28 +451,6 @@ class ShardedParameterClient final : public ParameterClient {
 
 }  // namespace
 
-std::vector<std::string> ParameterClient::transports() const { return {}; }
-
-bool ParameterClient::FetchMapped(std::span<float>, FetchMarks*, FetchStats*) { return false; }
-
-bool ParameterClient::combines() { return false; }
-
-absl::StatusOr<ParameterClient::PushResult> ParameterClient::PushAndFetch(
-    std::span<const float> gradient, const FetchMarks& base, std::span<float>, FetchMarks*,
-    FetchStats*, bool* fetched) {
-  *fetched = false;
-  return Push(gradient, base);
-}
-
-absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
-  return absl::UnimplementedError("this parameter client has no vectors");
-}
-
-absl::StatusOr<ParameterClient::ContributeResult> ParameterClient::Contribute(
-    uint64_t, uint32_t, std::span<const float>) {
-  return absl::UnimplementedError("this parameter client takes no contributions");
-}
-
 absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
     ParameterClientOptions options) {
   if (options.map.size() == 0) {

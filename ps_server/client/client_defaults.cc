@@ -1,0 +1,28 @@
+// ParameterClient: what one does that has no more than Fetch, Push and Write.
+#include "ps_server/client/parameter_client.h"
+
+namespace monsoon {
+
+std::vector<std::string> ParameterClient::transports() const { return {}; }
+
+bool ParameterClient::FetchMapped(std::span<float>, FetchMarks*, FetchStats*) { return false; }
+
+bool ParameterClient::combines() { return false; }
+
+absl::StatusOr<ParameterClient::PushResult> ParameterClient::PushAndFetch(
+    std::span<const float> gradient, const FetchMarks& base, std::span<float>, FetchMarks*,
+    FetchStats*, bool* fetched) {
+  *fetched = false;
+  return Push(gradient, base);
+}
+
+absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
+  return absl::UnimplementedError("this parameter client has no vectors");
+}
+
+absl::StatusOr<ParameterClient::ContributeResult> ParameterClient::Contribute(
+    uint64_t, uint32_t, std::span<const float>) {
+  return absl::UnimplementedError("this parameter client takes no contributions");
+}
+
+}  // namespace monsoon
