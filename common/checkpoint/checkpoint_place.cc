@@ -66,19 +66,24 @@ absl::StatusOr<CheckpointPlace> PlaceOf(const Storage* storage, const std::strin
 
 absl::StatusOr<LoadedCheckpoint> LoadFrom(const Storage* storage, const CheckpointPlace& place,
                                           std::vector<std::string>* skipped) {
-  if (place.manifest.empty()) {
+  uint64_t generation = place.generation;
+  if (!place.manifest.empty()) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<PartReader> part,
+                     PartReader::Open(storage, place.manifest));
+    generation = part->manifest().generation();
+  } else if (generation == 0) {
     return LoadNewest(storage, place.folder, skipped);
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<PartReader> part,
-                   PartReader::Open(storage, place.manifest));
   ASSIGN_OR_RETURN(const std::vector<GenerationParts> generations,
                    ListGenerations(storage, place.folder));
   for (const GenerationParts& parts : generations) {
-    if (parts.generation == part->manifest().generation()) {
+    if (parts.generation == generation) {
       return LoadGeneration(storage, parts);
     }
   }
-  return absl::NotFoundError(absl::StrCat(place.manifest, " was deleted while it was read"));
+  return absl::NotFoundError(place.manifest.empty()
+                                 ? absl::StrCat(place.folder, " has no generation ", generation)
+                                 : absl::StrCat(place.manifest, " was deleted while it was read"));
 }
 
 }  // namespace monsoon

@@ -3,6 +3,7 @@
 // Thread safety: pure functions. They block on the disk.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@ namespace monsoon {
 
 struct CheckpointPlace {
   std::string folder;    // a job's
-  std::string manifest;  // a part was named: of that part; "": the newest generation
+  std::string manifest;  // a part was named: of that part
+  // Without that: which; 0: the newest that is good.
+  uint64_t generation = 0;
 };
 
 // `path` is a job's folder, a part's manifest, or its .safetensors file with the
@@ -22,7 +25,8 @@ struct CheckpointPlace {
 // what is there instead.
 absl::StatusOr<CheckpointPlace> PlaceOf(const Storage* storage, const std::string& path);
 
-// The newest good generation of the folder, or the one of the part that was named.
+// The newest good generation of the folder, or the one that was named. NotFound where
+// there is none.
 // `skipped`, and errors, as of LoadNewest and LoadGeneration.
 absl::StatusOr<LoadedCheckpoint> LoadFrom(const Storage* storage, const CheckpointPlace& place,
                                           std::vector<std::string>* skipped);

@@ -194,6 +194,16 @@ const std::vector<BrokenFile>& Cases() {
        "stop { target_accuracy: 0.9 }",
        {"FILE:15:25: error: stop.target_accuracy: it is never checked: evaluation is only at the "
         "end; add evaluation { every_epochs: 1 }"}},
+      {"BestByNoTest",
+       "stop { epochs: 2 target_accuracy: 0.9 }\nevaluation { every_epochs: 1 }",
+       "stop { epochs: 2 }\ncheckpoint { keep_best: TEST_ACCURACY }",
+       {"FILE:16:25: error: checkpoint.keep_best: the only test is that of the final parameters; "
+        "add evaluation { every_epochs: 1 }"}},
+      {"BestWithoutCheckpoints",
+       "evaluation { every_epochs: 1 }",
+       "evaluation { every_epochs: 1 }\ncheckpoint { off: true keep_best: TEST_LOSS }",
+       {"FILE:17:35: error: checkpoint.keep_best: no checkpoint is made at all; leave out "
+        "keep_best, or off: true"}},
       {"EvaluationWithoutTestData",
        "test { idx { images: \"test-images.idx\" labels: \"test-labels.idx\" } scale: 2 }\n",
        "",

@@ -266,6 +266,7 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
 
 uint64_t ShardBytes(const Job& job, uint64_t floats) {
   uint64_t copies = 1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()));
+  copies += job.checkpoint().keep_best() != NO_TEST_METRIC ? 1 : 0;  // what is tested
   uint64_t sums = 0;
   if (job.has_sandblaster()) {
     copies += SandblasterVectors(job.sandblaster());

@@ -142,7 +142,27 @@ class JobCheck {
     }
   }
 
+  void CheckKeepBest() {
+    const Checkpoint& checkpoint = job_.checkpoint();
+    if (checkpoint.keep_best() == NO_TEST_METRIC) {
+      return;
+    }
+    if (!job_.has_test()) {
+      Error("checkpoint.keep_best", "there is no test data to tell the best by",
+            "add test { idx { ... } }");
+    } else if (checkpoint.off()) {
+      Error("checkpoint.keep_best", "no checkpoint is made at all",
+            "leave out keep_best, or off: true");
+    } else if (job_.evaluation().every_epochs() == 0.0 &&
+               job_.sandblaster().evaluate_every_iterations() == 0) {
+      Error("checkpoint.keep_best", "the only test is that of the final parameters",
+            job_.has_downpour() ? "add evaluation { every_epochs: 1 }"
+                                : "add evaluate_every_iterations: 10 to sandblaster { ... }");
+    }
+  }
+
   void CheckCheckpoint() {
+    CheckKeepBest();
     const Checkpoint& checkpoint = job_.checkpoint();
     if (checkpoint.off() && (checkpoint.every_seconds() != 0.0 || checkpoint.every_pushes() != 0)) {
       Error(checkpoint.every_pushes() != 0 ? "checkpoint.every_pushes" : "checkpoint.every_seconds",

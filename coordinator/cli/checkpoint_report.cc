@@ -89,7 +89,11 @@ void AddContext(const std::optional<ShardCheckpoint>& content, JsonWriter* json)
   json->Member("elapsed_s", context.elapsed_s()).Member("final", context.final());
   json->Member("epoch", EpochsOf(context.downpour())).Member("steps", context.downpour().steps());
   json->Member("examples", context.downpour().examples_done());
-  json->Member("iterations", context.iterations()).EndObject();
+  json->Member("iterations", context.iterations());
+  // The best generation as this one knows it.
+  json->Key("best_generation");
+  context.has_best() ? json->Value(context.best().generation()) : json->Null();
+  json->EndObject();
 }
 
 void AddGeneration(const GenerationReport& generation, absl::Time now, JsonWriter* json) {

@@ -157,6 +157,14 @@ void WriteDurability(const JobDescription::Durability& durability,
   json->Member("replayed", replays ? std::make_optional(counts.replayed()) : std::nullopt);
   WriteArray("lost", durability.lost(), json);
   WriteMembers(counts, {"restores", "away_steps"}, json);
+  json->Key("best");
+  if (durability.has_best()) {
+    json->BeginObject();
+    WriteMembers(durability.best(), {"generation", "epoch", "accuracy", "loss"}, json);
+    json->EndObject();
+  } else {
+    json->Null();
+  }
   json->EndObject();
 }
 

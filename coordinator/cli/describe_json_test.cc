@@ -49,7 +49,14 @@ constexpr char kFull[] = R"pb(
     train_accuracy: 0.75
     eta_s: 58
   }
-  evaluation { step: 468 epoch: 1 elapsed_s: 4.5 test_loss: 0.625 test_accuracy: 0.8125 }
+  evaluation {
+    step: 468
+    epoch: 1
+    elapsed_s: 4.5
+    test_loss: 0.625
+    test_accuracy: 0.8125
+    generation: 4
+  }
   final_test_accuracy: 0.875
   final_loss: 0.25
   counts {
@@ -126,6 +133,7 @@ constexpr char kFull[] = R"pb(
     state_dir: "ps/0: /s"
     lost { shard: 1 worker: 2 incarnation: 3 from: 13 to: 20 records: 16 }
     lost { shard: 0 worker: 2 incarnation: 3 from: 14 to_at_least: 15 records: 4 }
+    best { generation: 4 epoch: 1 accuracy: 0.8125 loss: 0.625 }
   }
 )pb";
 
@@ -137,7 +145,7 @@ constexpr char kFullJson[] =
     R"("progress":{"epoch":3.2,"epochs":10,"percent":32,"step":1499,"examples":191872,)"
     R"("examples_per_s":5321.5,"loss":0.5,"train_accuracy":0.75,"eta_s":58},)"
     R"("evaluations":[{"step":468,"epoch":1,"elapsed_s":4.5,"test_loss":0.625,)"
-    R"("test_accuracy":0.8125}],"final":{"test_accuracy":0.875,"loss":0.25},)"
+    R"("test_accuracy":0.8125,"generation":4}],"final":{"test_accuracy":0.875,"loss":0.25},)"
     R"("counts":{"steps":1,"fetches":2,"pushes":3,"rpcs":4,"retries":5,"duplicates":6,)"
     R"("refused":7,"bytes_fetched":8,"bytes_pushed":9},)"
     R"("staleness":{"count":100,"mean":0.8,"p50":1,"p99":3,"max":3,)"
@@ -161,7 +169,8 @@ constexpr char kFullJson[] =
     R"("error":"ps/0: disk full","disk_bytes":4096,"state_dir":["ps/0: /s"],"replayed":31,)"
     R"("lost":[{"shard":1,"worker":2,"incarnation":3,"from":13,"to":20,"to_at_least":0,)"
     R"("records":16},{"shard":0,"worker":2,"incarnation":3,"from":14,"to":null,)"
-    R"("to_at_least":15,"records":4}],"restores":33,"away_steps":32},"sandblaster":null})";
+    R"("to_at_least":15,"records":4}],"restores":33,"away_steps":32,)"
+    R"("best":{"generation":4,"epoch":1,"accuracy":0.8125,"loss":0.625}},"sandblaster":null})";
 
 TEST(DescribeJsonTest, Golden) { EXPECT_EQ(DescribeJson(Parse<JobDescription>(kFull)), kFullJson); }
 
@@ -258,7 +267,7 @@ TEST(DescribeJsonTest, AJobWithoutACheckpoint) {
       ::testing::HasSubstr(
           R"("durability":{"promise":"memory_only","generation":0,"age_s":null,"ordered":0,)"
           R"("error":null,"disk_bytes":0,"state_dir":[],"replayed":null,"lost":[],)"
-          R"("restores":0,"away_steps":0})"));
+          R"("restores":0,"away_steps":0,"best":null})"));
 }
 
 TEST(JobsJsonTest, Golden) {

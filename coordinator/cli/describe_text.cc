@@ -100,6 +100,12 @@ void AppendDurability(const JobDescription::Durability& durability,
     absl::StrAppend(&newest, "; generation ", durability.ordered(), " is being written");
   }
   AppendRow(text, "checkpoint", newest);
+  if (durability.has_best()) {
+    const TestedGeneration& best = durability.best();
+    AppendRow(text, "best",
+              absl::StrFormat("generation %d: test accuracy %.4f, loss %.4f", best.generation(),
+                              best.accuracy(), best.loss()));
+  }
   if (!durability.error().empty()) {
     AppendRow(text, "", absl::StrCat("not written: ", durability.error()));
   }

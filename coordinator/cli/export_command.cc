@@ -19,6 +19,7 @@ struct ExportFlags {
   std::string out;
   std::string format;
   std::string from;
+  bool best = false;
   bool json = false;
 };
 
@@ -50,6 +51,11 @@ absl::StatusOr<ExportedModel> FetchModel(JobClient* client, ModelTransfer* trans
   return ExportedModel{location.job(), std::move(layout), std::move(parameters), "", 0};
 }
 
+std::string NoBest() {
+  return "no generation was tested; a job keeps its best with checkpoint { keep_best: "
+         "TEST_ACCURACY } in its file";
+}
+
 // Whether what the shards do not give may be on the disk: the coordinator or a shard is
 // away, the job is unknown, or has no parameters there.
 bool DiskMayHelp(const absl::Status& live) {
@@ -57,12 +63,35 @@ bool DiskMayHelp(const absl::Status& live) {
          absl::IsNotFound(live) || absl::IsFailedPrecondition(live);
 }
 
+// The best one that the newest good generation at `place` knows of.
+absl::StatusOr<uint64_t> BestAsOfTheDisk(const Storage* storage, const CheckpointPlace& place) {
+  ASSIGN_OR_RETURN(const LoadedCheckpoint newest, LoadFrom(storage, place, /*skipped=*/nullptr));
+  const uint64_t best = newest.content.context().best().generation();
+  return best != 0 ? absl::StatusOr<uint64_t>(best)
+                   : absl::NotFoundError(absl::StrCat(place.folder, ": ", NoBest()));
+}
+
+// The one that the coordinator knows of; 0: it is not there.
+absl::StatusOr<uint64_t> BestAsOfTheCoordinator(JobClient* client, const std::string& job) {
+  const absl::StatusOr<JobDescription> description = client->Describe(job);
+  if (!description.ok()) {
+    return DiskMayHelp(description.status()) ? absl::StatusOr<uint64_t>(0) : description.status();
+  }
+  const uint64_t best = description->durability().best().generation();
+  return best != 0 ? absl::StatusOr<uint64_t>(best)
+                   : absl::NotFoundError(
+                         absl::StrCat("job ", description->summary().job(), ": ", NoBest()));
+}
+
 // Reads the newest good generation at `place`, and says which on the standard error;
 // `why` it is not the shards' answer may be "".
 absl::StatusOr<ExportedModel> ReadFromDisk(const Invocation& call,
-                                           const absl::StatusOr<CheckpointPlace>& place,
-                                           absl::string_view why) {
+                                           absl::StatusOr<CheckpointPlace> place,
+                                           absl::string_view why, bool best = false) {
   RETURN_IF_ERROR(place.status());
+  if (best && place->generation == 0) {
+    ASSIGN_OR_RETURN(place->generation, BestAsOfTheDisk(call.env().storage, *place));
+  }
   std::vector<std::string> skipped;
   ASSIGN_OR_RETURN(LoadedCheckpoint checkpoint, LoadFrom(call.env().storage, *place, &skipped));
   const ShardCheckpoint& content = checkpoint.content;
@@ -84,9 +113,17 @@ absl::StatusOr<ExportedModel> FindModel(const Invocation& call, const ClusterFla
                                         const ExportFlags& flags) {
   const CheckpointLookup lookup(call.env(), &cluster);
   if (!flags.from.empty()) {
-    return ReadFromDisk(call, lookup.FindFrom(flags.from, flags.job), /*why=*/"");
+    return ReadFromDisk(call, lookup.FindFrom(flags.from, flags.job), /*why=*/"", flags.best);
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client, cluster.Connect());
+  if (flags.best) {
+    ASSIGN_OR_RETURN(const uint64_t best, BestAsOfTheCoordinator(client.get(), flags.job));
+    absl::StatusOr<CheckpointPlace> place = lookup.FindJob(flags.job);
+    if (place.ok()) {
+      place->generation = best;
+    }
+    return ReadFromDisk(call, std::move(place), /*why=*/"", /*best=*/true);
+  }
   absl::StatusOr<ExportedModel> live = FetchModel(client.get(), call.env().transfer, flags.job);
   if (live.ok() || !DiskMayHelp(live.status())) {
     return live;
@@ -155,6 +192,8 @@ int RunExport(Invocation& call) {
   call.flags().Add("format", &flags.format, "npz or safetensors, as the suffix of --out says");
   call.flags().Add("from", &flags.from,
                    "do not ask the cluster: a state folder, a job's folder in it, or a part");
+  call.flags().Add("best", &flags.best,
+                   "the generation that did best on the test set (checkpoint.keep_best)");
   call.flags().Add("json", &flags.json, "one JSON object on the standard output");
   if (const std::optional<int> code = call.Parse(0, 1)) {
     return *code;

@@ -216,6 +216,10 @@ class CoordinatorCore {
   // All replicas were told to finish; until what they have pushed is on the disk of all
   // shards their sessions stay open, so that they can send it again.
   bool WaitsForLeaving(const JobRecord& job) const;
+  // All is trained, and what is to be tested is not on the disks yet.
+  bool WaitsForTestGeneration(const JobRecord& job) const;
+  // By what its best generation is kept; a job that makes none keeps none.
+  TestMetric BestOf(const JobRecord& job) const;
   // All sessions of the ending job are closed. False: its last checkpoint is awaited.
   bool LastCheckpointIsDone(JobRecord* job, absl::Duration now);
   bool WaitsForLastCheckpoint(const JobRecord& job) const;
@@ -318,6 +322,7 @@ class CoordinatorCore {
   void OnOrphanDeleted(const ShardCommand& command, const ShardAnswer& answer, absl::Duration now);
 
   // core_batch.cc
+  SandblasterOptions BatchOptionsOf(const JobRecord& job) const;
   void BeginBatch(JobRecord* job, absl::Duration now);
   // Null unless the job's batch phase is under way, in this attempt.
   JobRecord* RunningBatch(const BatchKey& batch) const;

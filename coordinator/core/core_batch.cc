@@ -20,11 +20,16 @@ bool IsUnderWay(const JobRecord& job) {
 
 }  // namespace
 
-void CoordinatorCore::BeginBatch(JobRecord* job, absl::Duration now) {
+SandblasterOptions CoordinatorCore::BatchOptionsOf(const JobRecord& job) const {
   absl::StatusOr<SandblasterOptions> options =
-      SandblasterOptions::FromJob(job->plan.job, job->plan.examples, job->plan.replicas);
+      SandblasterOptions::FromJob(job.plan.job, job.plan.examples, job.plan.replicas);
   CHECK_OK(options.status());  // JobPlan::Make has judged it.
-  job->BeginSandblaster(*options);
+  options->keep_best = BestOf(job);
+  return *std::move(options);
+}
+
+void CoordinatorCore::BeginBatch(JobRecord* job, absl::Duration now) {
+  job->BeginSandblaster(BatchOptionsOf(*job));
   if (job->downpour() == nullptr) {
     TellOfResume(job, "its parameters alone", now);
   } else {

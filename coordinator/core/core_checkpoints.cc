@@ -94,6 +94,9 @@ CheckpointContext CoordinatorCore::MakeContext(const JobRecord& job, const std::
   if (const auto& iterations = job.state().sandblaster().iteration(); !iterations.empty()) {
     context.set_iterations(iterations.rbegin()->iteration());
   }
+  if (job.state().has_best()) {
+    *context.mutable_best() = job.state().best();
+  }
   context.set_final(SessionsAreClosed(job) && job.end_state() == SUCCEEDED);
   return context;
 }
@@ -184,17 +187,25 @@ void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment 
   if (!IsDurable(*job) || !HasParameters(*job) || AwaitsShard(*job)) {
     return;
   }
+  const bool to_be_tested = job->procedure() != nullptr && job->procedure()->WantsTestGeneration();
+  if (to_be_tested) {
+    job->checkpoints.Request(/*over=*/false, "the test set is run over it");
+  }
   const auto reason =
       job->checkpoints.Wanted(activity, job->started().value_or(moment.now), moment.now);
   if (!reason) {
     return;
   }
   CheckpointContext context = MakeContext(*job, *reason, moment);
+  context.set_to_be_tested(to_be_tested);
   if (job->stage() == JOB_ACTIVE && job->sandblaster() != nullptr &&
       !job->sandblaster()->trained()) {
     OrderBatchCheckpoint(job, state, std::move(context), moment.now);
   } else {
     job->checkpoints.Order(std::move(context), SessionsAreClosed(*job), moment.now);
+  }
+  if (to_be_tested) {
+    job->procedure()->UseTestGeneration(job->checkpoints.state().ordered(), moment.now);
   }
 }
 
@@ -203,7 +214,8 @@ void CoordinatorCore::AdvanceCheckpoints(Moment moment) {
     if (job->stage() < JOB_ACTIVE || job->stage() == JOB_DELETING) {
       continue;
     }
-    if (WaitsForLastCheckpoint(*job) || WaitsForLeaving(*job) || BatchWaitsForDisk(*job)) {
+    if (WaitsForLastCheckpoint(*job) || WaitsForLeaving(*job) || BatchWaitsForDisk(*job) ||
+        WaitsForTestGeneration(*job)) {
       GiveUpStorage(job.get(), moment.now);
     }
     OrderCheckpoint(job.get(), ActivityOf(*job), moment);
@@ -267,6 +279,9 @@ void CoordinatorCore::RecordCheckpoints(uint32_t shard, absl::Duration now) {
     const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
     if (status != nullptr) {
       job->checkpoints.NoteShard(shard, *status, now);
+      if (job->procedure() != nullptr) {
+        job->procedure()->NoteHeldGeneration(job->checkpoints.state().held());
+      }
       TakeCheckpointEvents(job.get(), now);  // before what follows from it
     }
   }
@@ -277,6 +292,15 @@ void CoordinatorCore::RecordCheckpoints(uint32_t shard, absl::Duration now) {
 bool CoordinatorCore::WaitsForLastCheckpoint(const JobRecord& job) const {
   return job.stage() == JOB_ENDING && SessionsAreClosed(job) && HasParameters(job) &&
          job.started() && IsDurable(job) && !job.checkpoints.last_is_held();
+}
+
+bool CoordinatorCore::WaitsForTestGeneration(const JobRecord& job) const {
+  return job.stage() == JOB_ACTIVE && job.procedure()->phase() == Phase::kFinalEvaluation &&
+         BestOf(job) != NO_TEST_METRIC && job.checkpoints.under_way();
+}
+
+TestMetric CoordinatorCore::BestOf(const JobRecord& job) const {
+  return IsDurable(job) ? job.plan.job.checkpoint().keep_best() : NO_TEST_METRIC;
 }
 
 bool CoordinatorCore::WaitsForLeaving(const JobRecord& job) const {
@@ -334,6 +358,9 @@ void CoordinatorCore::DescribeDurability(const JobRecord& job, Moment moment,
     durability->set_age_s(static_cast<double>(moment.unix_ms - state.held_ordered_ms()) / 1000);
   }
   durability->set_ordered(state.ordered());
+  if (job.state().has_best()) {
+    *durability->mutable_best() = job.state().best();
+  }
   const std::string& given_up = job.state().memory_only();
   durability->set_error(given_up.empty() ? job.checkpoints.error() : given_up);
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {

@@ -47,6 +47,9 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
       job.checkpoints.under_way()) {
     return CheckpointReason(job, "a checkpoint", moment.now);
   }
+  if (WaitsForTestGeneration(job)) {
+    return CheckpointReason(job, "a checkpoint, over which the test set is run", moment.now);
+  }
   if (job.stage() == JOB_ACTIVE) {
     return job.procedure()->replicas().empty() ? ReplicaReason(job, moment.now) : "";
   }

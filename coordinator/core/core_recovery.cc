@@ -74,13 +74,12 @@ void CoordinatorCore::RecoverJob(JobRecord* job, absl::Duration now) {
   const DurableJob& state = job->state();
   if (state.has_downpour()) {
     std::string note;
-    job->ContinueDownpour(DownpourOptionsOf(*job, &note));
+    DownpourOptions options = DownpourOptionsOf(*job, &note);
+    options.keep_best = BestOf(*job);
+    job->ContinueDownpour(options);
   }
   if (state.has_sandblaster()) {
-    absl::StatusOr<SandblasterOptions> options =
-        SandblasterOptions::FromJob(job->plan.job, job->plan.examples, job->plan.replicas);
-    CHECK_OK(options.status());  // JobPlan::Make has judged it.
-    job->ContinueSandblaster(*options);
+    job->ContinueSandblaster(BatchOptionsOf(*job));
   }
   for (const WorkerFigures& closed : state.closed()) {
     job->figures.totals.Record(closed.worker(), /*incarnation=*/0, closed.stats());

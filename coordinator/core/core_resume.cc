@@ -72,7 +72,8 @@ void CoordinatorCore::TellOfResume(JobRecord* job, const std::string& what, absl
 
 void CoordinatorCore::BeginDownpour(JobRecord* job, absl::Duration now) {
   std::string note;
-  const DownpourOptions options = DownpourOptionsOf(*job, &note);
+  DownpourOptions options = DownpourOptionsOf(*job, &note);
+  options.keep_best = BestOf(*job);
   job->BeginDownpour(options);
   TellOfResume(
       job,

@@ -211,6 +211,7 @@ void FillTestResults(const JobProcedure& procedure, JobDescription* description)
     result->set_elapsed_s(absl::ToDoubleSeconds(record.at));
     result->set_test_loss(record.loss);
     result->set_test_accuracy(record.accuracy);
+    result->set_generation(record.generation);
     if (record.final) {
       description->set_final_test_accuracy(record.accuracy);
       description->set_final_loss(record.loss);

@@ -70,6 +70,7 @@ DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
   options.stop = job.stop();
   options.warmstart = job.downpour().warmstart();
   options.has_test = job.has_test();
+  options.keep_best = job.checkpoint().keep_best();
   options.evaluate_every_epochs = job.evaluation().every_epochs();
   if (job.stop().target_accuracy() > 0 && options.evaluate_every_epochs <= 0) {
     options.evaluate_every_epochs = 1;
@@ -92,7 +93,8 @@ DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer
                .first_epoch = state().epochs_done(),
                .done = BlocksDone(state()),
                .held = BlocksHeld(state())}),
-      test_(options.has_test, options.evaluate_every_epochs, !options.hands_over, procedure_),
+      test_(options.has_test, options.evaluate_every_epochs, !options.hands_over, options.keep_best,
+            procedure_),
       replicas_(procedure_) {
   CHECK(options.batch_size > 0);
   blocks_.SetReplicas(replicas_.live());
@@ -200,8 +202,9 @@ void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* rep
     return;
   }
   if (const auto id = test_.Assign(worker, replicas_.live())) {
-    test_.GivenOut({.step = state().steps(), .epoch = epoch(), .at = now - *started()});
+    test_.GivenOut(AsOf(now));
     reply->mutable_evaluate()->set_evaluation(*id);
+    reply->mutable_evaluate()->set_vector(test_.vector());
     return;
   }
   const bool may_train =

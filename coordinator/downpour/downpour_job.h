@@ -38,6 +38,7 @@ struct DownpourOptions {
   Warmstart warmstart;
   double evaluate_every_epochs = 0;
   bool has_test = false;
+  TestMetric keep_best = NO_TEST_METRIC;
   uint32_t max_epochs_ahead = 1;
   // Another procedure goes on from here: replicas stay, and the last evaluation
   // is not the job's.
@@ -70,6 +71,11 @@ class DownpourJob : public JobProcedure {
   std::optional<absl::Duration> trained() const override { return procedure_.trained(); }
   const std::set<uint32_t>& replicas() const override { return replicas_.live(); }
   std::vector<TestResult> test_results() const override { return test_.records(); }
+  bool WantsTestGeneration() const override { return test_.WantsGeneration(); }
+  void UseTestGeneration(uint64_t generation, absl::Duration now) override {
+    test_.UseGeneration(generation, AsOf(now));
+  }
+  void NoteHeldGeneration(uint64_t generation) override { test_.NoteHeld(generation); }
   std::string ReplicaState(uint32_t worker) const override;
   uint64_t work_done_by(uint32_t worker) const override;
   uint64_t examples_done() const override { return state().examples_done(); }
@@ -94,6 +100,10 @@ class DownpourJob : public JobProcedure {
   void BeginDraining(const std::string& why);
   void AddEvent(const std::string& kind, const std::string& text);
 
+  // What is done by now.
+  TestResult AsOf(absl::Duration now) const {
+    return {.step = state().steps(), .epoch = epoch(), .at = now - *started()};
+  }
   const DownpourState& state() const { return job_.job().downpour(); }
   // The only replica that trains during the warmstart; nothing: nobody yet.
   void SetWarmReplica(std::optional<uint32_t> worker);

@@ -78,6 +78,10 @@ class JobProcedure {
   virtual std::optional<absl::Duration> trained() const = 0;
   virtual const std::set<uint32_t>& replicas() const = 0;
   virtual std::vector<TestResult> test_results() const = 0;
+  // TestResults: of a job that keeps its best generation.
+  virtual bool WantsTestGeneration() const = 0;
+  virtual void UseTestGeneration(uint64_t generation, absl::Duration now) = 0;
+  virtual void NoteHeldGeneration(uint64_t generation) = 0;
   // "WAITING", "RUNNING", "EVALUATING" or "DONE".
   virtual std::string ReplicaState(uint32_t worker) const = 0;
   // Blocks or contributions of `worker` that have counted.

@@ -11,9 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/transport/frame/protocol.h"
 #include "coordinator/job/test_schedule.h"
 #include "coordinator/state/state_writer.h"
 #include "proto/coordinator.pb.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 
@@ -24,18 +26,22 @@ struct TestResult {
   double loss = 0;      // mean per sample
   double accuracy = 0;  // in [0, 1]
   bool final = false;
+  uint64_t generation = 0;  // that was tested; 0: the parameters of the moment
 };
 
 class TestResults {
  public:
   // Without a test set nothing is ever due. `every` is in the unit of
   // NoteProgress (epochs or iterations); 0: only the last run, which is
-  // the job's final one if `ends_job`.
-  TestResults(bool has_test, double every, bool ends_job, const ProcedureWriter& writer)
+  // the job's final one if `ends_job`. `best`: each run is of a generation, and the best
+  // of these is kept; NO_TEST_METRIC: not so.
+  TestResults(bool has_test, double every, bool ends_job, TestMetric best,
+              const ProcedureWriter& writer)
       : has_test_(has_test),
         ends_job_(ends_job),
+        best_(best),
         writer_(writer),
-        schedule_(has_test ? every : 0, writer) {}
+        schedule_(has_test ? every : 0, has_test && best != NO_TEST_METRIC, writer) {}
 
   void NoteProgress(double progress) { schedule_.NoteProgress(progress); }
   // So far an earlier job has come, with its runs.
@@ -47,6 +53,15 @@ class TestResults {
   // Nothing is left to wait for after RequestFinal.
   bool finished() const { return has_test_ ? schedule_.final_done() : schedule_.idle(); }
 
+  // A generation is to be ordered, with its parameters kept as kTestedVector.
+  bool WantsGeneration() const { return schedule_.WantsGeneration(); }
+  // It was, with what is done by now.
+  void UseGeneration(uint64_t generation, TestResult when);
+  // The newest that is held.
+  void NoteHeld(uint64_t generation) { schedule_.NoteHeld(generation); }
+  // "": the parameters are to be tested.
+  const char* vector() const { return schedule_.generation() == 0 ? "" : kTestedVector; }
+
   // The run that `worker`, one of `live`, has to do now, if it has one.
   std::optional<uint64_t> Assign(uint32_t worker, const std::set<uint32_t>& live);
   // `worker` is told to do its assignment, with the parameters of `when`. Only
@@ -57,14 +72,19 @@ class TestResults {
   void Remove(uint32_t worker) { schedule_.Remove(worker); }
 
   // The record of a new result, valid until the next call; nullptr for one that
-  // is known already or was replaced. INVALID_ARGUMENT for counts that cannot
+  // is known already or was replaced, or could not be made. INVALID_ARGUMENT for counts that cannot
   // be, FAILED_PRECONDITION for a run that another replica has by now.
   absl::StatusOr<const TestResult*> Report(uint32_t worker, const ReportEvaluationRequest& request);
   std::vector<TestResult> records() const;
 
  private:
+  void GiveOut(uint64_t id, const TestResult& when);
+  // Keeps it, if no earlier one did better.
+  void Compare(const TestResult& result);
+
   const bool has_test_;
   const bool ends_job_;
+  const TestMetric best_;
   const ProcedureWriter writer_;
   TestSchedule schedule_;
   TestResult newest_;  // that Report gives

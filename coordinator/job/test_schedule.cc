@@ -5,6 +5,11 @@
 namespace monsoon {
 namespace {
 
+void ForgetGeneration(TestSchedulePosition* position) {
+  position->clear_generation();
+  position->clear_generation_is_held();
+}
+
 // Progress is a quotient of whole numbers; a mark such as 0.3 is not exact.
 constexpr double kRounding = 1e-9;
 
@@ -43,6 +48,9 @@ void TestSchedule::RequestFinal() {
     Update([](TestSchedulePosition* next) {
       next->set_final_requested(true);
       next->set_due(true);
+      if (!next->has_assigned()) {
+        ForgetGeneration(next);  // it was cut before the end
+      }
     });
   }
 }
@@ -52,6 +60,9 @@ std::optional<uint64_t> TestSchedule::Assign(uint32_t worker, const std::set<uin
     return assigned_worker() == worker ? assigned_id() : std::nullopt;
   }
   if (!position().due() || live.empty()) {
+    return std::nullopt;
+  }
+  if (over_generations() && !position().generation_is_held()) {
     return std::nullopt;
   }
   auto turn =
@@ -94,8 +105,42 @@ bool TestSchedule::Complete(uint32_t worker, uint64_t id) {
   Update([](TestSchedulePosition* next) {
     next->set_final_done(next->final_done() || next->assigned().final());
     next->clear_assigned();
+    ForgetGeneration(next);
   });
   return true;
+}
+
+bool TestSchedule::WantsGeneration() const {
+  return over_generations() && position().due() && !position().has_assigned() &&
+         position().generation() == 0;
+}
+
+void TestSchedule::UseGeneration(uint64_t generation) {
+  Update([&](TestSchedulePosition* next) {
+    next->set_generation(generation);
+    next->set_generation_is_held(false);
+  });
+}
+
+void TestSchedule::NoteHeld(uint64_t generation) {
+  if (position().generation() == 0 || position().generation_is_held() ||
+      generation < position().generation()) {
+    return;
+  }
+  Update([&](TestSchedulePosition* next) {
+    if (generation == next->generation()) {
+      next->set_generation_is_held(true);
+    } else {
+      ForgetGeneration(next);  // it was given up
+    }
+  });
+}
+
+void TestSchedule::LoseGeneration(uint32_t worker) {
+  if (assigned_worker() == worker && position().generation() != 0) {
+    Remove(worker);
+    Update(ForgetGeneration);
+  }
 }
 
 void TestSchedule::Remove(uint32_t worker) {

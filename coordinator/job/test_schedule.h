@@ -2,6 +2,9 @@
 // most one is open at a time: DUE (nobody has it), then ASSIGNED, then recorded. A
 // lost replica's run is due again.
 //
+// Over generations: a run that is due waits until a generation was ordered for it
+// (UseGeneration) and is held, and is of that.
+//
 // A pure state machine over the job's durable state. Not thread safe.
 #pragma once
 
@@ -18,8 +21,10 @@ class TestSchedule {
  public:
   // Every so many epochs; 0: only when RequestFinal is called. Its place is that of
   // `writer`'s procedure.
-  TestSchedule(double every_epochs, ProcedureWriter writer)
-      : every_epochs_(every_epochs), writer_(std::move(writer)) {}
+  TestSchedule(double every_epochs, bool over_generations, ProcedureWriter writer)
+      : every_epochs_(every_epochs),
+        over_generations_(over_generations),
+        writer_(std::move(writer)) {}
 
   // Makes a run due when `epochs` (data that is done, in epochs) has
   // passed the next mark. Marks passed together count once.
@@ -40,6 +45,19 @@ class TestSchedule {
   std::optional<uint32_t> assigned_worker() const;
   bool assigned_final() const;
 
+  // A run is due, and no generation was ordered for it.
+  bool WantsGeneration() const;
+  // That was ordered now, and will be of this run.
+  void UseGeneration(uint64_t generation);
+  // The newest that is held; 0: none.
+  void NoteHeld(uint64_t generation);
+  // What the run that is assigned is of; 0: the parameters as they are.
+  uint64_t generation() const {
+    return position().generation_is_held() && over_generations() ? position().generation() : 0;
+  }
+  // The generation that `worker` was to test is not there any more: another one is wanted.
+  void LoseGeneration(uint32_t worker);
+
   // The result of `id` arrived. False when `id` is not assigned to `worker`.
   bool Complete(uint32_t worker, uint64_t id);
   // `worker` is gone; its run is due again.
@@ -59,8 +77,11 @@ class TestSchedule {
   }
 
   uint64_t MarksAt(double epochs) const;
+  // A job that went on in memory only makes no generations any more.
+  bool over_generations() const { return over_generations_ && writer_.job().memory_only().empty(); }
 
   const double every_epochs_;
+  const bool over_generations_;
   const ProcedureWriter writer_;
 };
 

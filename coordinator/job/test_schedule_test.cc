@@ -8,7 +8,7 @@ namespace {
 
 TEST(EvaluationScheduleTest, EachMarkOnceAndTogetherOnce) {
   testing::ReplayedState state;
-  TestSchedule schedule(0.5, state.Begun());
+  TestSchedule schedule(0.5, false, state.Begun());
   schedule.NoteProgress(0.49);
   EXPECT_TRUE(schedule.idle());
   schedule.NoteProgress(0.5);
@@ -24,7 +24,7 @@ TEST(EvaluationScheduleTest, EachMarkOnceAndTogetherOnce) {
 
 TEST(EvaluationScheduleTest, RoundRobin) {
   testing::ReplayedState state;
-  TestSchedule schedule(1, state.Begun());
+  TestSchedule schedule(1, false, state.Begun());
   uint64_t id = 0;
   for (const uint32_t worker : {0u, 2u, 5u, 0u, 2u}) {
     schedule.NoteProgress(static_cast<double>(++id));
@@ -41,7 +41,7 @@ TEST(EvaluationScheduleTest, RoundRobin) {
 
 TEST(EvaluationScheduleTest, LostEvaluatorIsReplaced) {
   testing::ReplayedState state;
-  TestSchedule schedule(0, state.Begun());
+  TestSchedule schedule(0, false, state.Begun());
   schedule.RequestFinal();
   EXPECT_EQ(schedule.Assign(0, {0, 1}), 1u);
   EXPECT_FALSE(schedule.Assign(1, {0, 1}).has_value());
@@ -56,7 +56,7 @@ TEST(EvaluationScheduleTest, LostEvaluatorIsReplaced) {
 
 TEST(EvaluationScheduleTest, FinalComesAfterThePeriodicOne) {
   testing::ReplayedState state;
-  TestSchedule schedule(1, state.Begun());
+  TestSchedule schedule(1, false, state.Begun());
   schedule.NoteProgress(1);
   EXPECT_EQ(schedule.Assign(0, {0, 1}), 1u);
   schedule.RequestFinal();

@@ -31,6 +31,7 @@ absl::StatusOr<SandblasterOptions> SandblasterOptions::FromJob(const Job& job, u
   options.backup_copies = !sandblaster.no_backup_copies();
   options.examples = examples;
   options.has_test = job.has_test();
+  options.keep_best = job.checkpoint().keep_best();
   options.evaluate_every_iterations = sandblaster.evaluate_every_iterations();
   options.target_accuracy = sandblaster.target_accuracy();
   if (sandblaster.sample_examples() > examples) {
@@ -53,7 +54,8 @@ SandblasterJob::SandblasterJob(const SandblasterOptions& options, const JobWrite
       job_(writer),
       procedure_(writer, SANDBLASTER),
       scheduler_(options.backup_copies),
-      test_(options.has_test, options.evaluate_every_iterations, /*ends_job=*/true, procedure_),
+      test_(options.has_test, options.evaluate_every_iterations, /*ends_job=*/true,
+            options.keep_best, procedure_),
       replicas_(procedure_) {
   for (const uint32_t worker : replicas_.live()) {
     scheduler_.AddReplica(worker);
@@ -265,8 +267,9 @@ void SandblasterJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* 
       Wait(reply);
       return;
     }
-    test_.GivenOut({.step = last_iteration(), .epoch = epoch(), .at = now - *started()});
+    test_.GivenOut(AsOf(now));
     reply->mutable_evaluate()->set_evaluation(*id);
+    reply->mutable_evaluate()->set_vector(test_.vector());
     return;
   }
   if (const auto id = scheduler_.Next(worker, now)) {

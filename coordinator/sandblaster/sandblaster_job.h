@@ -44,6 +44,7 @@ struct SandblasterOptions {
   uint32_t evaluate_every_iterations = 0;  // 0: only at the end
   double target_accuracy = 0;              // 0: none
   bool has_test = false;
+  TestMetric keep_best = NO_TEST_METRIC;
   bool backup_copies = true;
 
   // `job` is valid and has `sandblaster`; `examples` is what its training set
@@ -115,6 +116,11 @@ class SandblasterJob : public JobProcedure {
   std::optional<absl::Duration> trained() const override { return procedure_.trained(); }
   const std::set<uint32_t>& replicas() const override { return replicas_.live(); }
   std::vector<TestResult> test_results() const override { return test_.records(); }
+  bool WantsTestGeneration() const override { return test_.WantsGeneration(); }
+  void UseTestGeneration(uint64_t generation, absl::Duration now) override {
+    test_.UseGeneration(generation, AsOf(now));
+  }
+  void NoteHeldGeneration(uint64_t generation) override { test_.NoteHeld(generation); }
   std::string ReplicaState(uint32_t worker) const override;
   uint64_t work_done_by(uint32_t worker) const override { return scheduler_.counted_by(worker); }
   uint64_t examples_done() const override { return examples_done_; }
@@ -142,6 +148,10 @@ class SandblasterJob : public JobProcedure {
   void Advance(absl::Duration now);
   void AddEvent(const std::string& kind, const std::string& task, const std::string& text);
 
+  // What is done by now.
+  TestResult AsOf(absl::Duration now) const {
+    return {.step = last_iteration(), .epoch = epoch(), .at = now - *started()};
+  }
   const SandblasterState& state() const { return job_.job().sandblaster(); }
   uint32_t last_iteration() const;  // 0: none has ended
 

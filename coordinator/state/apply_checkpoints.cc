@@ -84,12 +84,21 @@ absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job) {
       }
       next.set_ordered(0);
       break;
+    case StateUpdate::kBestGeneration:
+      if (update.best_generation().generation() <= job->best().generation() ||
+          update.best_generation().generation() > next.held()) {
+        status = absl::FailedPreconditionError("not a newer generation that is held");
+      }
+      break;
     default:
       status = absl::FailedPreconditionError("not of a job's checkpoints");
   }
   if (status.ok()) {
     job->set_memory_only(update.has_storage_given_up() ? update.storage_given_up().reason()
                                                        : job->memory_only());
+    if (update.has_best_generation()) {
+      *job->mutable_best() = update.best_generation();
+    }
     *job->mutable_checkpoint() = std::move(next);
     ForgetSnapshots(job);
   }

@@ -129,6 +129,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kCheckpointRequested:
     case StateUpdate::kCheckpointAbandoned:
     case StateUpdate::kStorageGivenUp:
+    case StateUpdate::kBestGeneration:
       return internal::ApplyToCheckpoints(update, job);
     case StateUpdate::kBatchSnapshot:
     case StateUpdate::kBatchReturned:

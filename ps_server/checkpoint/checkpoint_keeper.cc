@@ -233,6 +233,7 @@ absl::Status CheckpointKeeper::Flush(absl::Duration grace) {
       }
       job.order.set_generation(job.order.generation() + 1);
       job.order.mutable_context()->set_reason("the server stops");
+      job.order.mutable_context()->clear_to_be_tested();
     }
     job.error.clear();
     Enqueue(key, &job);
@@ -324,7 +325,7 @@ void CheckpointKeeper::Write(const JobKey& key) {
     }
     job.error = error;
     if (part.ok()) {
-      garbage = job.parts.Add(part->manifest, applied);
+      garbage = job.parts.Add(part->manifest, applied, order.context().best().generation());
     }
   }
   RemoveGarbage(key, std::move(garbage));

@@ -93,21 +93,34 @@ bool KeptParts::Has(uint64_t generation) const {
 }
 
 uint64_t KeptParts::bytes() const {
-  uint64_t bytes = 0;
+  uint64_t bytes = best_ ? best_->bytes : 0;
   for (const Part& part : parts_) {
     bytes += part.bytes;
   }
   return bytes;
 }
 
-std::vector<PartFiles> KeptParts::Add(const CheckpointManifest& manifest, uint64_t applied) {
+std::vector<PartFiles> KeptParts::Add(const CheckpointManifest& manifest, uint64_t applied,
+                                      uint64_t best) {
   parts_.push_back({manifest.generation(), manifest.bytes(), applied, FilesOf(folder_, manifest)});
   std::vector<PartFiles> garbage = std::exchange(leftover_, {});
+  if (best_ && best_->generation != best) {
+    garbage.push_back(std::move(best_->files));
+    best_.reset();
+  }
   while (parts_.size() > kGenerations) {
-    garbage.push_back(std::move(parts_.front().files));
+    if (parts_.front().generation == best) {
+      best_ = std::move(parts_.front());
+    } else {
+      garbage.push_back(std::move(parts_.front().files));
+    }
     parts_.pop_front();
   }
   return garbage;
+}
+
+void KeptParts::AddBest(const CheckpointManifest& manifest) {
+  best_ = {manifest.generation(), manifest.bytes(), /*applied=*/0, FilesOf(folder_, manifest)};
 }
 
 void RemoveOldJobs(Storage* storage, const std::string& state_dir, uint32_t task, size_t keep,

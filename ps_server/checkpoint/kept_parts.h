@@ -1,6 +1,7 @@
 // KeptParts: which parts of one job this shard has on the disk, and which of them may
 // go. Two generations are kept, so that a set that is whole on all shards is always
-// there: the coordinator orders none before the last one is held by all.
+// there: the coordinator orders none before the last one is held by all. Beside them the
+// one is kept that is the job's best.
 //
 // A pure state machine, beside RemoveOldJobs. Not thread safe.
 #pragma once
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,8 +58,11 @@ class KeptParts {
   // How much the job had applied when it was cut.
   uint64_t applied() const { return parts_.empty() ? 0 : parts_.back().applied; }
 
-  // A newer one is on the disk. What is to be removed now.
-  std::vector<PartFiles> Add(const CheckpointManifest& manifest, uint64_t applied);
+  // A newer one is on the disk, and `best` is the best generation so far (0: none is kept
+  // for that). What is to be removed now.
+  std::vector<PartFiles> Add(const CheckpointManifest& manifest, uint64_t applied, uint64_t best);
+  // It is on the disk, and older than those that Add is told of next.
+  void AddBest(const CheckpointManifest& manifest);
   // It is there, and not one of those: the next Add says it again.
   void NotRemoved(PartFiles files) { leftover_.push_back(std::move(files)); }
 
@@ -70,7 +75,8 @@ class KeptParts {
   };
 
   std::string folder_;
-  std::deque<Part> parts_;  // rising
+  std::deque<Part> parts_;    // rising
+  std::optional<Part> best_;  // unless it is one of those
   std::vector<PartFiles> leftover_;
 };
 

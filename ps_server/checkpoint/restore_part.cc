@@ -89,9 +89,11 @@ class Restoration {
 
   KeptParts Keep(const std::string& folder) {
     KeptParts parts(folder);
+    const uint64_t best = newest_ == nullptr ? 0 : newest_->content().context().best().generation();
+    KeepBest(best, &parts);
     for (const PartReader* const part : {older(), newest()}) {
       if (part != nullptr) {
-        parts.Add(part->manifest(), part->content().applied());
+        parts.Add(part->manifest(), part->content().applied(), best);
       }
     }
     for (PartFiles& files : leftover_) {
@@ -101,6 +103,18 @@ class Restoration {
   }
 
  private:
+  // One that is neither of the two.
+  void KeepBest(uint64_t best, KeptParts* parts) {
+    for (auto files = leftover_.begin(); files != leftover_.end(); ++files) {
+      const auto part = PartReader::Open(storage_, files->manifest);
+      if (best != 0 && part.ok() && (*part)->manifest().generation() == best) {
+        parts->AddBest((*part)->manifest());
+        leftover_.erase(files);
+        return;
+      }
+    }
+  }
+
   bool WillDo(uint64_t generation) const {
     return generation_ > 0 ? generation == generation_ : generation >= least_generation_;
   }

@@ -1,5 +1,6 @@
 #include "ps_server/checkpoint/write_part.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/memory/aligned_floats.h"
 #include "common/model/parameter_layout.h"
+#include "common/transport/frame/protocol.h"
 #include "ps_server/vector/named_vectors.h"
 
 namespace monsoon {
@@ -88,6 +90,42 @@ absl::StatusOr<WrittenPart> AdoptPart(Storage* storage, const std::string& folde
       absl::StrCat(folder, ": generation ", content.generation(), " is there and cannot be found"));
 }
 
+// Cuts the stripes, one after the other, to `writer`, what they hold beside floats to
+// `records`, and the parameters to `copy` as well, unless it is empty.
+absl::Status WriteStripes(const ShardJob& job, const CheckpointRequest& order,
+                          const std::vector<std::shared_ptr<const SliceVector>>& vectors,
+                          absl::FunctionRef<bool()> go_on, std::span<float> copy,
+                          PartWriter* writer, std::vector<StripeRecord>* records) {
+  // The first stripe is as long as any.
+  const size_t longest = job.stripe_floats(0);
+  const auto slots = static_cast<size_t>(job.state_slots());
+  AlignedFloats parameters = AlignedFloats::Uninitialized(longest);
+  AlignedFloats state = AlignedFloats::Uninitialized(longest * slots);
+  std::vector<std::span<const float>> cut_vectors(vectors.size());
+  for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
+    if (!go_on()) {
+      return absl::CancelledError(absl::StrCat("generation ", order.generation(), " is given up"));
+    }
+    const size_t floats = job.stripe_floats(stripe);
+    const std::span<float> cut = parameters.span().first(floats);
+    const std::span<float> cut_state = state.span().first(floats * slots);
+    records->push_back(job.CutStripe(stripe, cut, cut_state));
+    StripeRecord record = records->back();
+    if (!vectors.empty()) {
+      for (size_t i = 0; i < vectors.size(); ++i) {
+        cut_vectors[i] = std::span(vectors[i]->data() + stripe * longest, floats);
+      }
+      const std::vector<float> maxima = job.vectors().Maxima(stripe);
+      record.mutable_maximum()->Assign(maxima.begin(), maxima.end());
+    }
+    if (!copy.empty()) {
+      std::ranges::copy(cut, copy.begin() + static_cast<ptrdiff_t>(stripe * longest));
+    }
+    RETURN_IF_ERROR(writer->AddStripe(cut, cut_state, cut_vectors, std::move(record)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 uint64_t PartBytes(const ShardJob& job, int vectors) {
@@ -100,8 +138,8 @@ uint64_t PartBytes(const ShardJob& job, int vectors) {
          kBesideFloats;
 }
 
-absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state_dir,
-                                      const ShardJob& job, const CheckpointRequest& order,
+absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state_dir, ShardJob& job,
+                                      const CheckpointRequest& order,
                                       absl::FunctionRef<absl::Status()> check_owner,
                                       absl::FunctionRef<bool()> go_on) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.request().model()));
@@ -120,30 +158,15 @@ absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state
   }
   RETURN_IF_ERROR(created.status());
   PartWriter* const writer = created->get();
-  // The first stripe is as long as any.
-  const size_t longest = job.stripe_floats(0);
-  const auto slots = static_cast<size_t>(job.state_slots());
-  AlignedFloats parameters = AlignedFloats::Uninitialized(longest);
-  AlignedFloats state = AlignedFloats::Uninitialized(longest * slots);
-  std::vector<std::span<const float>> cut_vectors(vectors.size());
   WrittenPart part;
-  for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
-    if (!go_on()) {
-      return absl::CancelledError(absl::StrCat("generation ", order.generation(), " is given up"));
-    }
-    const size_t floats = job.stripe_floats(stripe);
-    const std::span<float> cut = parameters.span().first(floats);
-    const std::span<float> cut_state = state.span().first(floats * slots);
-    part.stripes.push_back(job.CutStripe(stripe, cut, cut_state));
-    StripeRecord record = part.stripes.back();
-    if (!vectors.empty()) {
-      for (size_t i = 0; i < vectors.size(); ++i) {
-        cut_vectors[i] = std::span(vectors[i]->data() + stripe * longest, floats);
-      }
-      const std::vector<float> maxima = job.vectors().Maxima(stripe);
-      record.mutable_maximum()->Assign(maxima.begin(), maxima.end());
-    }
-    RETURN_IF_ERROR(writer->AddStripe(cut, cut_state, cut_vectors, std::move(record)));
+  const auto write = [&](std::span<float> copy) {
+    return WriteStripes(job, order, vectors, go_on, copy, writer, &part.stripes);
+  };
+  if (order.context().to_be_tested()) {
+    job.vectors()->DropVector(kTestedVector);
+    RETURN_IF_ERROR(job.vectors()->RestoreVector(kTestedVector, write));
+  } else {
+    RETURN_IF_ERROR(write({}));
   }
   Refresh(job, writer->content());
   ASSIGN_OR_RETURN(part.manifest, writer->Finish([&] { return check_owner(); }));

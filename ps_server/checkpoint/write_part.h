@@ -31,13 +31,14 @@ struct WrittenPart {
 
 // Writes it to the job's folder under `state_dir`, with the vectors that the order's
 // context names, and then what the job's sums of gradients need: whoever orders that
-// lets nobody change either meanwhile. On the disk and read back when it
+// lets nobody change either meanwhile. Where the context says that it is to be tested,
+// its parameters are the job's vector kTestedVector after that. On the disk and read back when it
 // returns OK. ResourceExhausted where there is no room for it, before anything is
 // written; Cancelled when `go_on`, asked before each stripe, says false; else what
 // Storage or `check_owner` say. FailedPrecondition names a vector that is not there.
 // Holds memory for one stripe and its state, and with vectors for a float of each line.
-absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state_dir,
-                                      const ShardJob& job, const CheckpointRequest& order,
+absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state_dir, ShardJob& job,
+                                      const CheckpointRequest& order,
                                       absl::FunctionRef<absl::Status()> check_owner,
                                       absl::FunctionRef<bool()> go_on);
 

@@ -88,6 +88,8 @@ class VectorStore {
                              absl::FunctionRef<absl::Status(std::span<float>)> fill);
   // Takes away what RestoreVector has made.
   void ClearVectors() { vectors_.Clear(); }
+  // The same of one, if it is there; who reads it keeps it until the end.
+  void DropVector(const std::string& name) { vectors_.Free(name); }
 
   // Of all vectors that have a name, and of the sums.
   uint64_t memory_bytes() const { return vectors_.memory_bytes() + sum_.memory_bytes(); }

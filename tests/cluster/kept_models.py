@@ -198,6 +198,40 @@ class Kept:
             check("another layout is refused by its first tensor", refused.returncode == 2 and
                   "dense1/weight is (50, 60) in" in refused.stderr, refused.stderr)
 
+    def keep_best(self):
+        """The generation that did best stays, with the very parameters that were tested. The
+        rate is so large that the accuracy goes up and down."""
+        check = self.checks.check
+        job = self.folder / "best.textproto"
+        job.write_text(JOB.replace("name: \"tiny\"", "name: \"best\"")
+                       .replace("adagrad { rate: 0.02 }", "sgd { rate: 0.05 }")
+                       + "evaluation { every_epochs: 0.25 }\n"
+                         "checkpoint { keep_best: TEST_ACCURACY every_seconds: 0.2 }\n")
+        with self.cluster(ps=2, workers=2) as cluster:
+            described = cluster.run(job, {"stop.epochs": 8})
+            tests = described["evaluations"]
+            best = described["durability"]["best"]
+            check("each test is of a generation of its own", len(tests) >= 4 and len(
+                {test["generation"] for test in tests}) == len(tests), tests)
+            first = max(tests, key=lambda test: test["test_accuracy"])
+            check("the best is the first that was not beaten",
+                  best["generation"] == first["generation"] and
+                  best["accuracy"] == first["test_accuracy"], (best, first))
+            live, _ = self.export(cluster, described["job"], "best.npz", "--best")
+            cluster.stop()
+
+            report = self.inspect(cluster, described["job"])
+            kept = [one["generation"] for one in report["generations"]]
+            check("it stays beside the two newest", len(kept) <= 3 and
+                  best["generation"] in kept and report["ok"], (kept, best))
+            disk, _ = self.export(cluster, described["job"], "best_of_disk.npz", "--best")
+            check("the disk knows it, too", disk.read_bytes() == live.read_bytes())
+            result = json.loads(cluster.command(
+                "evaluate", "--json", f"--model={live}", f"--job={job}").stdout)
+            check("evaluate gives the recorded figure",
+                  abs(result["test_accuracy"] - best["accuracy"]) < 1e-9 and
+                  abs(result["test_loss"] - best["loss"]) < 1e-6, (result, best))
+
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
@@ -212,6 +246,7 @@ def main():
         on_three = kept.resume(source, shards=3, trained=trained)
         on_one = kept.resume(on_three, shards=1, trained=trained)
         kept.train_on(on_one, trained[0])
+        kept.keep_best()
     return checks.summary()
 
 

@@ -64,7 +64,7 @@ class ContributionSessionTest : public ::testing::Test {
       parts.reader = &blocks_;
     }
     parts.contributions = &runner;
-    parts.evaluate = [this]() -> absl::StatusOr<EvaluationResult> {
+    parts.evaluate = [this](const std::string&) -> absl::StatusOr<EvaluationResult> {
       network_.SetParameters(evaluated_);
       return EvaluationResult{2, 3, 4};
     };

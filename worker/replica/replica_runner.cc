@@ -74,12 +74,15 @@ uint64_t DefaultReplayWindow() {
   return std::min(kMost, AvailableMemory().value_or(4 * kMost) / 4);
 }
 
-// Fetches until a shard answers or the session stops.
+// Fetches the vector, or the parameters if it is "", until a shard answers or the session
+// stops.
 absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control,
-                                std::span<float> parameters, StatsCollector* stats) {
+                                const std::string& vector, std::span<float> parameters,
+                                StatsCollector* stats) {
   while (true) {
     FetchStats fetch;
-    const absl::Status status = client->FetchExact(parameters, nullptr, &fetch);
+    const absl::Status status = vector.empty() ? client->FetchExact(parameters, nullptr, &fetch)
+                                               : client->FetchVector(vector, parameters, &fetch);
     if (status.ok()) {
       stats->AddEvaluationFetch(fetch);
       return status;
@@ -234,7 +237,7 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
   parts.stats = stats;
   parts.control = control;
   parts.clock = options_.clock;
-  parts.evaluate = [&]() -> absl::StatusOr<EvaluationResult> {
+  parts.evaluate = [&](const std::string& vector) -> absl::StatusOr<EvaluationResult> {
     if (resources.data.test == nullptr) {
       return absl::InvalidArgumentError("an evaluation was asked for, but the job has no test set");
     }
@@ -242,7 +245,8 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
       evaluated =
           std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(resources.joined.layout.size()));
     }
-    RETURN_IF_ERROR(FetchForEvaluation(resources.client.get(), control, evaluated->span(), stats));
+    RETURN_IF_ERROR(
+        FetchForEvaluation(resources.client.get(), control, vector, evaluated->span(), stats));
     resources.group->SetParameters(evaluated);
     absl::StatusOr<EvaluationResult> result =
         EvaluateAll(resources.group.get(), *resources.data.test, job.evaluation().batch_size(),

@@ -179,7 +179,7 @@ absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
       RETURN_IF_ERROR(FlushTraining());
       return true;
     case NextWorkReply::kEvaluate:
-      RETURN_IF_ERROR(EvaluateAndReport(reply.evaluate().evaluation()));
+      RETURN_IF_ERROR(EvaluateAndReport(reply.evaluate()));
       return true;
     case NextWorkReply::kFinish:
       RETURN_IF_ERROR(FlushTraining());
@@ -236,21 +236,25 @@ void ReplicaSession::AwaitDurable() {
   }
 }
 
-absl::Status ReplicaSession::EvaluateAndReport(uint64_t evaluation) {
-  absl::StatusOr<EvaluationResult> result = parts_.evaluate();
+absl::Status ReplicaSession::EvaluateAndReport(const NextWorkReply::Evaluate& work) {
+  absl::StatusOr<EvaluationResult> result = parts_.evaluate(work.vector());
   if (parts_.downpour != nullptr) {
     parts_.downpour->RestoreParameters();
   }
   if (parts_.contributions != nullptr) {
     parts_.contributions->RestoreParameters();
   }
-  RETURN_IF_ERROR(result.status());
   ReportEvaluationRequest request;
   *request.mutable_session() = parts_.session;
-  request.set_evaluation(evaluation);
-  request.set_examples(result->examples);
-  request.set_loss_sum(result->loss_sum);
-  request.set_correct(result->correct);
+  request.set_evaluation(work.evaluation());
+  // A shard that was started anew, or a slice that was, has no vectors.
+  request.set_vector_is_gone(!work.vector().empty() && absl::IsNotFound(result.status()));
+  if (!request.vector_is_gone()) {
+    RETURN_IF_ERROR(result.status());
+    request.set_examples(result->examples);
+    request.set_loss_sum(result->loss_sum);
+    request.set_correct(result->correct);
+  }
   while (true) {
     const absl::Status status = parts_.coordinator->ReportEvaluation(request).status();
     if (status.ok()) {
@@ -258,7 +262,7 @@ absl::Status ReplicaSession::EvaluateAndReport(uint64_t evaluation) {
     }
     if (!IsTransient(status)) {
       // Another replica has the evaluation by now; it is not ours to report.
-      LOG(WARNING) << "evaluation " << evaluation
+      LOG(WARNING) << "evaluation " << work.evaluation()
                    << " was not taken: " << std::string(status.message());
       return absl::OkStatus();
     }

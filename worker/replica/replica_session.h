@@ -47,8 +47,9 @@ struct SessionEnd {
 
 class ReplicaSession {
  public:
-  // Evaluates the whole test set with fresh parameters.
-  using Evaluate = std::function<absl::StatusOr<EvaluationResult>()>;
+  // Evaluates the whole test set with fresh parameters, or with a vector of the shards if
+  // it is not "". NotFound when they do not have it.
+  using Evaluate = std::function<absl::StatusOr<EvaluationResult>(const std::string& vector)>;
 
   // Everything pointed to must outlive the session.
   struct Parts {
@@ -100,7 +101,7 @@ class ReplicaSession {
   absl::Status FlushTraining();
   // Of a session that is over: nobody else could send its pushes again.
   void AwaitDurable();
-  absl::Status EvaluateAndReport(uint64_t evaluation);
+  absl::Status EvaluateAndReport(const NextWorkReply::Evaluate& work);
   SessionEnd Drain();
   absl::Status FinishWork();
   SessionEnd Classify(const absl::Status& status) const;

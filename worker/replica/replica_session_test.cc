@@ -55,7 +55,7 @@ class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
     parts.coordinator = &coordinator_;
     parts.downpour = &runner;
     parts.reader = &reader_;
-    parts.evaluate = [this]() -> absl::StatusOr<EvaluationResult> {
+    parts.evaluate = [this](const std::string&) -> absl::StatusOr<EvaluationResult> {
       ++evaluated_;
       return EvaluationResult{2.0, 3, 4};
     };
