@@ -14,7 +14,12 @@ namespace {
 
 // Between tries of a shard that is away: at first, and when it was tried in vain.
 constexpr absl::Duration kFirstTry = absl::Milliseconds(50);
-constexpr absl::Duration kLongestTry = absl::Seconds(5);
+// A look whether a silent shard is back costs the pushing thread its patience: at first
+// little, so that it is seen soon, and more where that was not enough for a long way.
+constexpr absl::Duration kFirstPatience = absl::Milliseconds(150);
+constexpr int kShortLooks = 5;
+// So many times as long it pushes to the others before the next look.
+constexpr int kPausePerPatience = 6;
 // Between looks while somebody waits.
 constexpr absl::Duration kLook = absl::Milliseconds(20);
 // A checkpoint is asked for when this part of what may be kept is: it takes two of them
@@ -105,7 +110,6 @@ void PushKeeper::GoAway(uint32_t index, absl::Duration pause) {
   shard.present = false;
   shard.ready = 0;
   shard.window.Reconnect();
-  shard.try_pause = std::max(kFirstTry, pause);
   shard.next_try = now() + pause;
 }
 
@@ -149,16 +153,19 @@ absl::Status PushKeeper::Return(uint32_t index) {
   const absl::Duration began = now();
   std::vector<bool> wanted(shards(), false);
   wanted[index] = true;
-  RETURN_IF_ERROR(AskMarks(wanted));
+  const int doublings = std::clamp(shard.silent_looks - kShortLooks + 1, 0, 8);
+  context_.silence = std::min(kFirstPatience * (1 << doublings), kSilence);
+  const absl::Status asked = AskMarks(wanted);
+  const absl::Duration patience = std::exchange(context_.silence, kSilence);
+  RETURN_IF_ERROR(asked);
   if (heard_[index].left_out) {
-    // One that answers nothing costs time each time.
-    const bool slow = now() - began >= kCut;
-    shard.try_pause =
-        slow ? std::min(2 * std::max(shard.try_pause, kSilence), kLongestTry) : kFirstTry;
-    shard.next_try = now() + shard.try_pause;
+    const bool silent = now() - began >= kCut;
+    shard.silent_looks += silent ? 1 : 0;
+    shard.next_try = now() + (silent ? kPausePerPatience * patience : kFirstTry);
     return absl::OkStatus();
   }
   shard.present = true;
+  shard.silent_looks = 0;
   return Replay(index);
 }
 

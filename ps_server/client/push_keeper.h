@@ -88,8 +88,8 @@ class PushKeeper {
     std::deque<std::vector<StripeMark>> base;
     uint64_t written = 0;  // what the newest generation holds
     bool present = true;
-    absl::Duration next_try;   // of one that is away
-    absl::Duration try_pause;  // after that
+    absl::Duration next_try;  // of one that is away
+    int silent_looks = 0;     // since it went away, that were not answered
     std::atomic<uint64_t> named{0};
     std::atomic<uint64_t> ready{0};
   };

@@ -134,9 +134,9 @@ class Run:
         while time.monotonic() < deadline:
             for pusher in self.pushers:
                 if pusher.process.poll() is not None:
-                    raise RuntimeError(f"pusher {pusher.place} ended by itself "
-                                       f"({pusher.process.returncode}): "
-                                       f"{pusher.errors.read_text()}")
+                    self.fail(f"pusher {pusher.place} ended by itself "
+                              f"({pusher.process.returncode}): {pusher.books()}, "
+                              f"{pusher.errors.read_text()}")
             pushed = all(pusher.books().began and pusher.books().acknowledged >=
                          begun.get(pusher.place, 0) + pushes for pusher in self.pushers)
             if pushed:
@@ -147,9 +147,12 @@ class Run:
                     return described
             time.sleep(0.01)
         seen = described and [described[key] for key in ("state", "durability", "reason")]
+        self.fail(f"no {what}: {seen}, {[p.books() for p in self.pushers]}")
+
+    def fail(self, what):
         log = self.cluster.log_path.read_text().splitlines()
-        raise RuntimeError(f"no {what}: {seen}, {[p.books() for p in self.pushers]}\n" +
-                           "\n".join(log[-40:]))
+        events = (self.describe() or {}).get("events", [])
+        raise RuntimeError("\n".join([what, *log[-60:], *map(str, events[-30:])]))
 
     # ---- faults ------------------------------------------------------------------
 
