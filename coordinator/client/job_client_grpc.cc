@@ -20,44 +20,48 @@ JobRequest Named(const std::string& job) {
 class GrpcJobClient : public JobClient {
  public:
   GrpcJobClient(const std::string& address, absl::Duration deadline)
-      : address_(address), deadline_(deadline), stub_(JobService::NewStub(MakeChannel(address))) {}
+      : address_(address),
+        deadline_(deadline),
+        channel_(MakeChannel(address)),
+        stub_(JobService::NewStub(channel_)) {}
 
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) override {
-    return UnaryCall(stub_.get(), &Stub::Submit, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Submit, request, deadline_, address_);
   }
   absl::StatusOr<JobSummary> Start(const std::string& job) override {
-    return UnaryCall(stub_.get(), &Stub::Start, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Start, Named(job), deadline_, address_);
   }
   absl::StatusOr<ListReply> List() override {
-    return UnaryCall(stub_.get(), &Stub::List, ListRequest(), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::List, ListRequest(), deadline_, address_);
   }
   absl::StatusOr<JobDescription> Describe(const std::string& job) override {
-    return UnaryCall(stub_.get(), &Stub::Describe, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Describe, Named(job), deadline_, address_);
   }
   absl::StatusOr<JobSummary> Cancel(const std::string& job) override {
-    return UnaryCall(stub_.get(), &Stub::Cancel, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Cancel, Named(job), deadline_, address_);
   }
   absl::StatusOr<JobSummary> Delete(const std::string& job) override {
-    return UnaryCall(stub_.get(), &Stub::Delete, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Delete, Named(job), deadline_, address_);
   }
   absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job) override {
-    return UnaryCall(stub_.get(), &Stub::Checkpoint, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Checkpoint, Named(job), deadline_, address_);
   }
   absl::StatusOr<JobLocation> Locate(const std::string& job) override {
-    return UnaryCall(stub_.get(), &Stub::Locate, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Locate, Named(job), deadline_, address_);
   }
   absl::StatusOr<TaskStatus> Drain(uint32_t worker) override {
     DrainRequest request;
     request.set_worker(worker);
-    return UnaryCall(stub_.get(), &Stub::Drain, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Drain, request, deadline_, address_);
   }
   absl::StatusOr<InfoReply> Info() override {
-    return UnaryCall(stub_.get(), &Stub::Info, InfoRequest(), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Info, InfoRequest(), deadline_, address_);
   }
 
  private:
   const std::string address_;
   const absl::Duration deadline_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<Stub> stub_;
 };
 

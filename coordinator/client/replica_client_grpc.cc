@@ -16,25 +16,27 @@ class GrpcReplicaClient : public ReplicaClient {
   GrpcReplicaClient(const std::string& address, absl::Duration deadline)
       : address_(address),
         deadline_(deadline),
-        stub_(ReplicaService::NewStub(MakeChannel(address))) {}
+        channel_(MakeChannel(address)),
+        stub_(ReplicaService::NewStub(channel_)) {}
 
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request) override {
-    return UnaryCall(stub_.get(), &Stub::Heartbeat, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Heartbeat, request, deadline_, address_);
   }
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request) override {
-    return UnaryCall(stub_.get(), &Stub::NextWork, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::NextWork, request, deadline_, address_);
   }
   absl::StatusOr<ReportEvaluationReply> ReportEvaluation(
       const ReportEvaluationRequest& request) override {
-    return UnaryCall(stub_.get(), &Stub::ReportEvaluation, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::ReportEvaluation, request, deadline_, address_);
   }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override {
-    return UnaryCall(stub_.get(), &Stub::ReportFailure, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::ReportFailure, request, deadline_, address_);
   }
 
  private:
   const std::string address_;
   const absl::Duration deadline_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<Stub> stub_;
 };
 

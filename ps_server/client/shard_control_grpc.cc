@@ -5,6 +5,7 @@
 #include "common/transport/frame/faulty_call.h"
 #include "common/transport/frame/protocol.h"
 #include "common/transport/grpc/channel.h"
+#include "common/transport/grpc/reconnect.h"
 #include "common/transport/grpc/status_conversion.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "ps_server/client/shard_control.h"
@@ -21,7 +22,8 @@ class GrpcShardControl final : public ShardControl {
       : address_(std::move(address)),
         deadline_(deadline),
         faults_(fault),
-        stub_(ParameterServer::NewStub(MakeChannel(address_))) {}
+        channel_(MakeChannel(address_)),
+        stub_(ParameterServer::NewStub(channel_)) {}
 
   const std::string& address() const override { return address_; }
 
@@ -101,7 +103,11 @@ class GrpcShardControl final : public ShardControl {
     const absl::Status status = CallWithFaults(&faults_, deadline_, [&] {
       grpc::ClientContext context;
       SetDeadline(&context, deadline_);
-      return FromGrpcStatus((stub_.get()->*method)(&context, request, &reply));
+      absl::Status called = FromGrpcStatus((stub_.get()->*method)(&context, request, &reply));
+      if (absl::IsUnavailable(called)) {
+        KeepConnecting(channel_);
+      }
+      return called;
     });
     if (!status.ok()) {
       return Annotate(status, absl::StrCat("shard at ", address_));
@@ -112,6 +118,7 @@ class GrpcShardControl final : public ShardControl {
   const std::string address_;
   const absl::Duration deadline_;
   FaultInjector faults_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<ParameterServer::Stub> stub_;
 };
 

@@ -2,6 +2,7 @@
 // folder only.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -10,18 +11,21 @@
 #include "absl/time/time.h"
 #include "common/base/status.h"
 #include "common/transport/grpc/channel.h"
+#include "common/transport/grpc/reconnect.h"
 #include "common/transport/grpc/status_conversion.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
 
 namespace monsoon {
 
-// Calls `(stub->*method)`. A coordinator that was not reached is named by `address`;
-// what it answers keeps its message.
+// Calls `(stub->*method)` over `channel`. A coordinator that was not reached is named by
+// `address`, and the channel goes on connecting meanwhile; what it answers keeps its message.
 template <typename Stub, typename Request, typename Reply>
-absl::StatusOr<Reply> UnaryCall(
-    Stub* stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-    const Request& request, absl::Duration deadline, const std::string& address) {
+absl::StatusOr<Reply> UnaryCall(const std::shared_ptr<grpc::Channel>& channel, Stub* stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                             Reply*),
+                                const Request& request, absl::Duration deadline,
+                                const std::string& address) {
   grpc::ClientContext context;
   SetDeadline(&context, deadline);
   Reply reply;
@@ -32,6 +36,7 @@ absl::StatusOr<Reply> UnaryCall(
   }
   if (!IsFromPeer(answer) && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
                               absl::IsUnimplemented(status))) {
+    KeepConnecting(channel);
     return Annotate(status, absl::StrCat("coordinator at ", address, " not reached"));
   }
   return status;
