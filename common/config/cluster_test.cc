@@ -52,7 +52,7 @@ TEST(LoadCluster, RefusesWhatIsNoFile) {
       path +
       ":1:1: error: the file is empty; a cluster file has the fields name, coordinator, "
       "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
-      "worker_wait_ms, state_dir, keep_ended_jobs";
+      "worker_wait_ms, state_dir, keep_ended_jobs, open";
   testing::WriteFile(path, "");
   EXPECT_EQ(line(path), empty);
   testing::WriteFile(path, "# nothing but this\n\n");
