@@ -176,6 +176,7 @@ run_check kept /usr/bin/python3 tests/cluster/kept_models.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transport=grpc
 run_check batch_deaths /usr/bin/python3 tests/cluster/batch_deaths.py --bin="$bin"
+run_check chaos /usr/bin/python3 tests/cluster/chaos_demo.py --bin="$bin"
 end
 
 clang_configs=(--config=asan)
