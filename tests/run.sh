@@ -177,6 +177,7 @@ run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transport=grpc
 run_check batch_deaths /usr/bin/python3 tests/cluster/batch_deaths.py --bin="$bin"
 run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin"
+run_check chaos /usr/bin/python3 tests/cluster/chaos_demo.py --bin="$bin"
 end
 
 clang_configs=(--config=asan)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "common/config/chaos.h"
 #include "common/config/cluster.h"
 #include "common/config/job.h"
 #include "common/config/model.h"
@@ -52,7 +53,8 @@ std::optional<ConfigKind> KindFromPath(const std::string& path) {
   const std::filesystem::path whole(path);
   for (const std::string& part :
        {whole.filename().string(), whole.parent_path().filename().string()}) {
-    for (const ConfigKind kind : {ConfigKind::kCluster, ConfigKind::kJob, ConfigKind::kModel}) {
+    for (const ConfigKind kind :
+         {ConfigKind::kCluster, ConfigKind::kJob, ConfigKind::kModel, ConfigKind::kChaos}) {
       if (absl::StrContains(part, ConfigKindName(kind))) {
         return kind;
       }
@@ -64,7 +66,17 @@ std::optional<ConfigKind> KindFromPath(const std::string& path) {
 }  // namespace
 
 const char* ConfigKindName(ConfigKind kind) {
-  return kind == ConfigKind::kCluster ? "cluster" : kind == ConfigKind::kJob ? "job" : "model";
+  switch (kind) {
+    case ConfigKind::kCluster:
+      return "cluster";
+    case ConfigKind::kJob:
+      return "job";
+    case ConfigKind::kModel:
+      return "model";
+    case ConfigKind::kChaos:
+      return "chaos";
+  }
+  return "";
 }
 
 absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents, const std::string& path) {
@@ -73,7 +85,8 @@ absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents, const st
   int best_score = 1;
   for (const auto& [kind, type] : {std::pair(ConfigKind::kJob, Job::descriptor()),
                                    std::pair(ConfigKind::kCluster, Cluster::descriptor()),
-                                   std::pair(ConfigKind::kModel, Model::descriptor())}) {
+                                   std::pair(ConfigKind::kModel, Model::descriptor()),
+                                   std::pair(ConfigKind::kChaos, ChaosPlan::descriptor())}) {
     const int score = Score(names, *type);
     if (score > best_score) {
       best.clear();
@@ -92,7 +105,7 @@ absl::StatusOr<ConfigKind> SniffConfigKind(const std::string& contents, const st
   if (!best.empty() || names.empty()) {
     return best.empty() ? ConfigKind::kJob : best.front();
   }
-  return absl::InvalidArgumentError("this is neither a cluster, a job nor a model file");
+  return absl::InvalidArgumentError("this is neither a cluster, a job, a model nor a chaos file");
 }
 
 ConfigFile ValidateConfigFile(const std::string& given, const ValidateOptions& options) {
@@ -107,7 +120,8 @@ ConfigFile ValidateConfigFile(const std::string& given, const ValidateOptions& o
   if (!kind.ok()) {
     file.diagnostics.push_back({path, 1, 1, "", std::string(kind.status().message()),
                                 "a cluster file has coordinator, ps and worker; a job file has "
-                                "model, train and stop; a model file has input_shape and layer"});
+                                "model, train and stop; a model file has input_shape and layer; a "
+                                "chaos file has fault"});
     return file;
   }
   file.kind = *kind;
@@ -130,6 +144,12 @@ ConfigFile ValidateConfigFile(const std::string& given, const ValidateOptions& o
     case ConfigKind::kModel:
       if (absl::StatusOr<Model> model = LoadModel(path, &file.diagnostics, &text); model.ok()) {
         file.contents = *std::move(model);
+      }
+      break;
+    case ConfigKind::kChaos:
+      if (absl::StatusOr<ChaosPlan> plan = LoadChaosPlan(path, &file.diagnostics, &text);
+          plan.ok()) {
+        file.contents = *std::move(plan);
       }
       break;
   }

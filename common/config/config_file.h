@@ -10,15 +10,16 @@
 #include "absl/status/statusor.h"
 #include "common/config/cluster.h"
 #include "common/config/diagnostics.h"
+#include "proto/chaos.pb.h"
 #include "proto/cluster.pb.h"
 #include "proto/job.pb.h"
 #include "proto/model.pb.h"
 
 namespace monsoon {
 
-enum class ConfigKind { kCluster, kJob, kModel };
+enum class ConfigKind { kCluster, kJob, kModel, kChaos };
 
-// "cluster", "job" or "model".
+// "cluster", "job", "model" or "chaos".
 const char* ConfigKindName(ConfigKind kind);
 
 // Tells the kind by the names of the top-level fields, misspelt ones counting
@@ -32,7 +33,7 @@ struct ConfigFile {
   std::string path;                // as given
   std::optional<ConfigKind> kind;  // unset: the file cannot be read, or is something else
   // What the file holds, with the defaults filled in; nothing where it is wrong.
-  std::variant<std::monostate, Cluster, Job, Model> contents;
+  std::variant<std::monostate, Cluster, Job, Model, ChaosPlan> contents;
   std::vector<Diagnostic> diagnostics;  // every mistake; empty: the file is right
   std::vector<Diagnostic> warnings;     // what is right, and known to train badly
 

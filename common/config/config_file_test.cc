@@ -22,6 +22,9 @@ TEST(SniffConfigKind, GoesByTheFields) {
   EXPECT_EQ(*SniffConfigKind(testing::ValidCluster()), ConfigKind::kCluster);
   EXPECT_EQ(*SniffConfigKind(testing::ValidJob()), ConfigKind::kJob);
   EXPECT_EQ(*SniffConfigKind(testing::ValidModel()), ConfigKind::kModel);
+  EXPECT_EQ(*SniffConfigKind(testing::ValidChaosPlan()), ConfigKind::kChaos);
+  EXPECT_EQ(*SniffConfigKind("seed: 1 falt { }"), ConfigKind::kChaos);
+  EXPECT_EQ(*SniffConfigKind("seed: 1"), ConfigKind::kJob);
   EXPECT_EQ(*SniffConfigKind("workers { } cordinator { } batch_size { }"), ConfigKind::kJob);
   EXPECT_EQ(*SniffConfigKind("workers { } cordinator { } pss { }"), ConfigKind::kCluster);
   EXPECT_THAT(SniffConfigKind("name: \"a\" zebra: 1"),
@@ -33,6 +36,7 @@ TEST(SniffConfigKind, GoesByThePathWhereTheFieldsDoNotTell) {
   EXPECT_EQ(*SniffConfigKind("name: \"a\"", "configs/model/a.textproto"), ConfigKind::kModel);
   EXPECT_EQ(*SniffConfigKind("zebra: 1", "job/cluster.textproto"), ConfigKind::kCluster);
   EXPECT_EQ(*SniffConfigKind("zebra: 1", "x/my_job.textproto"), ConfigKind::kJob);
+  EXPECT_EQ(*SniffConfigKind("seed: 1", "configs/chaos/a.textproto"), ConfigKind::kChaos);
   EXPECT_EQ(*SniffConfigKind(testing::ValidJob(), "my_cluster.textproto"), ConfigKind::kJob);
   // A folder further up says nothing.
   EXPECT_FALSE(SniffConfigKind("zebra: 1", "/cluster/stuff/a.textproto").ok());
@@ -46,6 +50,7 @@ TEST(ValidateConfigFile, TellsKindAndErrors) {
   testing::WriteFixtures(folder);
   testing::WriteFile(folder + "/cluster", testing::ValidCluster());
   testing::WriteFile(folder + "/job", testing::ValidJob());
+  testing::WriteFile(folder + "/plan", testing::ValidChaosPlan());
   testing::WriteFile(folder + "/neither", "zebra: 1");
   const auto validate = [&](const std::string& name) {
     return ValidateConfigFile(absl::StrCat(folder, "/", name));
@@ -56,6 +61,8 @@ TEST(ValidateConfigFile, TellsKindAndErrors) {
   EXPECT_EQ(std::get<Cluster>(validate("cluster").contents).worker(1).threads(), 1u);
   EXPECT_EQ(std::get<Job>(validate("job").contents).model().input_shape_size(), 3);
   EXPECT_EQ(std::get<Model>(validate("model.textproto").contents).name(), "tiny");
+  EXPECT_EQ(validate("plan").kind, ConfigKind::kChaos);
+  EXPECT_EQ(std::get<ChaosPlan>(validate("plan").contents).back_within_s(), 60);
 
   const ConfigFile broken = validate("broken-model.textproto");
   EXPECT_EQ(broken.kind, ConfigKind::kModel);
@@ -194,8 +201,10 @@ TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
 
 // Bazel runs tests in the folder where the data lies under its own path.
 TEST(Presets, AreAllValid) {
-  std::map<std::string, ConfigKind> kinds = {
-      {"cluster", ConfigKind::kCluster}, {"job", ConfigKind::kJob}, {"model", ConfigKind::kModel}};
+  std::map<std::string, ConfigKind> kinds = {{"chaos", ConfigKind::kChaos},
+                                             {"cluster", ConfigKind::kCluster},
+                                             {"job", ConfigKind::kJob},
+                                             {"model", ConfigKind::kModel}};
   std::map<std::string, int> seen;
   for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
     if (entry.path().extension() != ".textproto") {
@@ -208,6 +217,7 @@ TEST(Presets, AreAllValid) {
     EXPECT_EQ(file.kind, kinds.at(folder)) << entry.path();
     ++seen[folder];
   }
+  EXPECT_GE(seen["chaos"], 1);
   EXPECT_GE(seen["cluster"], 2);
   EXPECT_GE(seen["job"], 6);
   EXPECT_GE(seen["model"], 3);

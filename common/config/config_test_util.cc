@@ -74,6 +74,15 @@ loss: SOFTMAX_CROSS_ENTROPY
 )";
 }
 
+std::string ValidChaosPlan() {
+  return R"(seed: 7
+seconds: 30
+fault { task: ["ps/0", "worker/*"] kind: KILL times: 3 pause_s { min: 1 max: 4 } }
+fault { task: "worker/1" kind: STOP lasts_s { min: 0.5 max: 2 } from_s: 1 }
+fault { task: "*" kind: SLOW until_the_end: true lasts_s { min: 3 } share: 0.8 await_checkpoint: true }
+)";
+}
+
 std::string ValidJob() {
   return R"(name: "tiny"
 model_file: "model.textproto"

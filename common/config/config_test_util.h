@@ -32,6 +32,7 @@ std::string ValidCluster();
 std::string ValidJob();
 std::string ValidSandblasterJob();
 std::string ValidModel();
+std::string ValidChaosPlan();
 
 // `text` with the first `find` replaced; fails the test when there is none.
 std::string Replaced(const std::string& text, const std::string& find, const std::string& with);

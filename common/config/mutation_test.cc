@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/random.h"
+#include "common/config/chaos.h"
 #include "common/config/cluster.h"
 #include "common/config/config_file.h"
 #include "common/config/config_test_util.h"
@@ -138,6 +139,12 @@ TEST(Mutation, SandblasterJob) {
 TEST(Mutation, Model) {
   RunMutations("model", testing::ValidModel(), [](const std::string& path, auto* diagnostics) {
     return LoadModel(path, diagnostics).status();
+  });
+}
+
+TEST(Mutation, ChaosPlan) {
+  RunMutations("chaos", testing::ValidChaosPlan(), [](const std::string& path, auto* diagnostics) {
+    return LoadChaosPlan(path, diagnostics).status();
   });
 }
 

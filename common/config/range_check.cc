@@ -45,6 +45,7 @@ constexpr char kNotFloat[] = "$0 is not a finite float32";
 constexpr char kNegativeFloat[] = "$0 is not a finite float32 of at least 0";
 constexpr char kNoAmount[] = "$0 is outside 0 .. 1e+09";
 constexpr char kOverAnHour[] = "$0 ms is more than an hour";
+constexpr char kNoSeconds[] = "$0 is outside 0 .. $1 seconds";
 
 struct Range {
   absl::string_view field;
@@ -114,6 +115,16 @@ constexpr Range kRanges[] = {
     // Keeps a contribution's samples far from the end of 32 bits, as kMaxChunk does.
     {"Sandblaster.chunks_per_contribution", 0, 2048, kTooMany},
     {"LineSearch.max_evaluations", 0, 1000, kTooMany},
+    {"ChaosPlan.seconds", 0, kMaxAmount, kNoAmount},
+    {"ChaosPlan.back_within_s", 0, kDaySeconds, kNoSeconds},
+    {"ChaosPlan.checkpoint_within_s", 0, kDaySeconds, kNoSeconds},
+    {"ChaosPlan.Span.min", 0, kDaySeconds, kNoSeconds},
+    {"ChaosPlan.Span.max", 0, kDaySeconds, kNoSeconds},
+    {"ChaosPlan.Fault.share", 0, kBelowOne, "$0 is outside [0, 1)"},
+    // A signal takes some ten microseconds, and who waits for the end wakes a little late.
+    {"ChaosPlan.Fault.period_s", 0.01, 10, "$0 is outside 0.01 .. $1 seconds", true},
+    {"ChaosPlan.Fault.times", 0, 100000, kTooMany},
+    {"ChaosPlan.Fault.from_s", 0, kDaySeconds, kNoSeconds},
 };
 
 template <typename Number>

@@ -1,3 +1,4 @@
+#include "coordinator/cli/chaos_command.h"
 #include "coordinator/cli/cli.h"
 #include "coordinator/cli/job_commands.h"
 #include "coordinator/cli/model_commands.h"
@@ -14,7 +15,7 @@ constexpr Command kCommands[] = {
      "  coordinator up --cluster=configs/cluster/localhost_2ps.textproto --restart=workers\n"
      "  coordinator up --fault=delay_ms=20,seed=1\n",
      RunUpCommand},
-    {"validate", "FILE... [flags]", "check cluster, job and model files; opens no port",
+    {"validate", "FILE... [flags]", "check cluster, job, model and chaos files; opens no port",
      "  coordinator validate configs/cluster/localhost.textproto\n"
      "  coordinator validate my_cluster.textproto my_job.textproto --json\n",
      RunValidate},
@@ -44,6 +45,10 @@ constexpr Command kCommands[] = {
      RunCheckpoint},
     {"drain", "worker/N [flags]", "let a worker finish its push and leave",
      "  coordinator drain worker/1 --wait\n", RunDrain},
+    {"chaos", "--plan=FILE [flags]", "kill, stop and slow tasks of this machine under a job",
+     "  coordinator chaos --plan=configs/chaos/demo.textproto\n"
+     "  coordinator chaos --plan=my_plan.textproto --job=lenet-1 --json > report.json\n",
+     RunChaos},
     {"delete", "JOB [flags]", "free the memory that an ended job holds on the shards",
      "  coordinator delete lenet-1\n", RunDelete},
     {"export", "[JOB] --out=FILE [flags]", "write a job's model to a .npz or .safetensors file",

@@ -170,6 +170,16 @@ void WriteDurability(const JobDescription::Durability& durability,
 
 }  // namespace
 
+std::string DurabilityJson(const JobDescription& description) {
+  JsonWriter json;
+  if (description.has_durability()) {
+    WriteDurability(description.durability(), description.counts(), &json);
+  } else {
+    json.Null();
+  }
+  return json.text();
+}
+
 std::string DescribeJson(const JobDescription& description) {
   JsonWriter json;
   json.BeginObject().Member("schema_version", kSchemaVersion);
@@ -202,12 +212,7 @@ std::string DescribeJson(const JobDescription& description) {
   WriteArray("shards", description.shard(), &json);
   WriteObject(description.data(), "", &json.Key("data"));
   WriteArray("events", description.event(), &json);
-  json.Key("durability");
-  if (description.has_durability()) {
-    WriteDurability(description.durability(), description.counts(), &json);
-  } else {
-    json.Null();
-  }
+  json.Key("durability").Raw(DurabilityJson(description));
   json.Key("sandblaster");
   if (description.has_sandblaster()) {
     WriteSandblaster(description.sandblaster(), &json);

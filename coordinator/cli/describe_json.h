@@ -17,6 +17,9 @@ namespace monsoon {
 // "sandblaster" is null until a job's batch part begins.
 std::string DescribeJson(const JobDescription& description);
 
+// Its member "durability" alone: an object, or null.
+std::string DurabilityJson(const JobDescription& description);
+
 // {"schema_version":1,"job":...}: one line of `jobs`, and the answer of cancel
 // and delete.
 std::string SummaryJson(const JobSummary& summary);

@@ -115,12 +115,7 @@ void AppendDurability(const JobDescription::Durability& durability,
                            " records sent again"));
   }
   for (const LostPushes& lost : durability.lost()) {
-    AppendRow(
-        text, "",
-        absl::StrCat(
-            "lost: pushes ", lost.from(), " to ",
-            lost.has_to() ? absl::StrCat(lost.to()) : absl::StrCat(lost.to_at_least(), " at least"),
-            " of worker/", lost.worker(), "#", lost.incarnation(), " on ps/", lost.shard()));
+    AppendRow(text, "", absl::StrCat("lost: ", LostPushesText(lost)));
   }
   for (const std::string& folder : durability.state_dir()) {
     AppendRow(text, "", folder);
@@ -214,6 +209,13 @@ std::string OrphansText(const ListReply& jobs) {
 }
 
 }  // namespace
+
+std::string LostPushesText(const LostPushes& lost) {
+  return absl::StrCat(
+      "pushes ", lost.from(), " to ",
+      lost.has_to() ? absl::StrCat(lost.to()) : absl::StrCat(lost.to_at_least(), " at least"),
+      " of worker/", lost.worker(), "#", lost.incarnation(), " on ps/", lost.shard());
+}
 
 std::string BytesText(uint64_t bytes) {
   constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};

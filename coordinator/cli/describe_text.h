@@ -16,6 +16,9 @@ std::string JobsText(const ListReply& jobs);
 // "12.3 MiB", "830 B".
 std::string BytesText(uint64_t bytes);
 
+// "pushes 13 to 20 of worker/1#2 on ps/0".
+std::string LostPushesText(const LostPushes& lost);
+
 // Sections; "-" stands for what is not measured.
 std::string DescribeText(const JobDescription& job);
 

@@ -22,6 +22,8 @@
 #include "common/model/stripe_versions.h"
 #include "common/process/subprocess.h"
 #include "common/storage/storage.h"
+#include "coordinator/chaos/cluster_watch.h"
+#include "coordinator/chaos/task_process.h"
 #include "coordinator/client/job_client.h"
 
 namespace monsoon {
@@ -82,6 +84,11 @@ struct Environment {
   HostCheck host_check;
   ModelTransfer* transfer = nullptr;
   std::function<absl::StatusOr<CapturedRun>(const std::vector<std::string>& argv)> run_and_capture;
+  // For `chaos`: the tasks' processes on this machine, which `host` names, and who asks the
+  // coordinator meanwhile.
+  std::function<absl::StatusOr<std::unique_ptr<TaskProcesses>>()> task_processes;
+  std::function<std::unique_ptr<ClusterWatch>(ClusterQuestion question)> watch_cluster;
+  std::string host;
   // Waits for the time, or until SIGINT or SIGTERM arrives and is returned. Ends
   // early, with nothing, when the terminal changes its size. Before the first call
   // the signals have their default action.

@@ -11,11 +11,14 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/storage/simulated_storage.h"
+#include "coordinator/chaos/cluster_watch.h"
+#include "coordinator/chaos/task_process.h"
 #include "coordinator/cli/cli.h"
 #include "coordinator/cli/environment.h"
 
@@ -37,6 +40,9 @@ struct FakeCoordinator {
   std::deque<std::string> worker_states;
   // Answers of Describe in order; the last one repeats.
   std::deque<absl::StatusOr<JobDescription>> descriptions;
+  // If set, what Info and Describe answer.
+  std::function<InfoReply()> info;
+  std::function<absl::StatusOr<JobDescription>()> describe;
 };
 
 class FakeJobClient : public JobClient {
@@ -60,6 +66,10 @@ class FakeJobClient : public JobClient {
   }
   absl::StatusOr<ListReply> List() override { return Answer("List", coordinator_.list); }
   absl::StatusOr<JobDescription> Describe(const std::string& job) override {
+    if (coordinator_.describe) {
+      const absl::StatusOr<JobDescription> description = coordinator_.describe();
+      return description.ok() ? Answer(absl::StrCat("Describe ", job), *description) : description;
+    }
     if (coordinator_.descriptions.empty()) {
       return absl::NotFoundError(absl::StrCat("no job \"", job, "\""));
     }
@@ -97,6 +107,9 @@ class FakeJobClient : public JobClient {
     return Answer(absl::StrCat("Drain ", worker), task);
   }
   absl::StatusOr<InfoReply> Info() override {
+    if (coordinator_.info) {
+      return Answer("Info", coordinator_.info());
+    }
     InfoReply reply;
     if (!coordinator_.worker_states.empty()) {
       TaskStatus* const task = reply.add_task();
@@ -155,6 +168,58 @@ class FakeTransfer : public ModelTransfer {
   InitialValues written;
 };
 
+// What `chaos` does to the tasks' processes; outlives them.
+struct FakeSignals {
+  std::vector<std::string> sent;             // "KILL ps/0 11"
+  std::map<std::string, absl::Status> open;  // of these tasks' processes, in place of them
+  std::function<void(const std::string& signal, const TaskView& task)> on_signal;
+};
+
+class FakeTaskProcess : public TaskProcess {
+ public:
+  FakeTaskProcess(TaskView task, FakeSignals* signals)
+      : task_(std::move(task)), signals_(*signals) {}
+  ~FakeTaskProcess() override { Continue().IgnoreError(); }
+
+  absl::Status Kill() override { return Send("KILL"); }
+  absl::Status Terminate() override { return Send("TERM"); }
+  absl::Status Stop() override {
+    stopped_ = true;
+    return Send("STOP");
+  }
+  absl::Status Continue() override {
+    return std::exchange(stopped_, false) ? Send("CONT") : absl::OkStatus();
+  }
+
+ private:
+  absl::Status Send(const std::string& signal) {
+    signals_.sent.push_back(absl::StrCat(signal, " ", task_.name, " ", task_.pid));
+    if (signals_.on_signal) {
+      signals_.on_signal(signal, task_);
+    }
+    return absl::OkStatus();
+  }
+
+  const TaskView task_;
+  FakeSignals& signals_;
+  bool stopped_ = false;
+};
+
+class FakeTaskProcesses : public TaskProcesses {
+ public:
+  explicit FakeTaskProcesses(FakeSignals* signals) : signals_(*signals) {}
+
+  absl::StatusOr<std::unique_ptr<TaskProcess>> Open(const TaskView& task) override {
+    if (const auto error = signals_.open.find(task.name); error != signals_.open.end()) {
+      return error->second;
+    }
+    return std::make_unique<FakeTaskProcess>(task, &signals_);
+  }
+
+ private:
+  FakeSignals& signals_;
+};
+
 // One call of the command line; waits take no time.
 class CliRunner {
  public:
@@ -179,6 +244,9 @@ class CliRunner {
       ran = argv;
       return run_result;
     };
+    environment_.task_processes = [this] { return std::make_unique<FakeTaskProcesses>(&signals); };
+    environment_.watch_cluster = &WatchOnDemand;
+    environment_.host = "here";
     environment_.wait = [this](absl::Duration timeout) -> std::optional<int> {
       clock.Advance(timeout);
       waited += timeout;
@@ -198,6 +266,7 @@ class CliRunner {
 
   FakeCoordinator coordinator;
   FakeTransfer transfer;
+  FakeSignals signals;
   SimulatedStorage storage;
   std::map<std::string, std::string> variables;
   ManualClock clock;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,6 +27,8 @@ namespace {
 
 // A resolver that does not answer is named after so long.
 constexpr absl::Duration kHostLookUp = absl::Seconds(3);
+// Between two questions of `chaos`: how closely it sees a task come back.
+constexpr absl::Duration kChaosPause = absl::Milliseconds(100);
 // A shard that hangs is named after so long.
 constexpr absl::Duration kTransferDeadline = absl::Seconds(30);
 
@@ -97,6 +100,11 @@ std::optional<int> WaitForSignal(absl::Duration timeout) {
   }
 }
 
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
+}
+
 std::string DrawId() { return absl::StrFormat("%016x%016x", RandomId(), RandomId()); }
 
 }  // namespace
@@ -121,6 +129,11 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   };
   environment_.transfer = transfer_.get();
   environment_.run_and_capture = &RunAndCapture;
+  environment_.task_processes = &MakeTaskProcesses;
+  environment_.watch_cluster = [](ClusterQuestion question) {
+    return WatchInBackground(std::move(question), kChaosPause);
+  };
+  environment_.host = HostName();
   environment_.wait = &WaitForSignal;
   environment_.draw_id = &DrawId;
   environment_.clock = Clock::Real();

@@ -71,7 +71,7 @@ ROOMS = {
         "status",
         "downpour sandblaster",
         "core",
-        "server launcher",
+        "chaos server launcher",
         "cli",
         ".",
     ],
