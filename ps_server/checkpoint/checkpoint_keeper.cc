@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
@@ -152,13 +153,16 @@ absl::StatusOr<RestoreShardJobReply> CheckpointKeeper::Restore(
       MutexLock lock(&mutex_);
       RETURN_IF_ERROR(CheckNotKnown(key));
     }
+    MONSOON_FAIL_POINT_STATUS("restore.before_read");
     ASSIGN_OR_RETURN(RestoredPart part,
                      RestoreNewestPart(storage_, folder, request, open, go_on, made.get()));
+    MONSOON_FAIL_POINT_STATUS("restore.read");
     RETURN_IF_ERROR(Adopt(key, made, std::move(part)));
     adopted = made;
     return absl::OkStatus();
   };
   const absl::StatusOr<std::shared_ptr<ShardJob>> job = shard->RestoreJob(request, restore);
+  MONSOON_FAIL_POINT_STATUS("restore.serves");
   MutexLock lock(&mutex_);
   Job* const found = Find(key);
   if (!job.ok()) {

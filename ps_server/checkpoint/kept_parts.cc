@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/storage/file_path.h"
@@ -83,8 +84,12 @@ absl::StatusOr<std::vector<OwnPart>> ListOwnParts(const Storage& storage, const 
 }
 
 absl::Status RemovePart(Storage* storage, const PartFiles& files) {
+  MONSOON_FAIL_POINT_STATUS("checkpoint.before_delete");
   RETURN_IF_ERROR(storage->Remove(files.manifest));
-  return storage->Remove(files.file);
+  MONSOON_FAIL_POINT_STATUS("checkpoint.manifest_deleted");
+  RETURN_IF_ERROR(storage->Remove(files.file));
+  MONSOON_FAIL_POINT_STATUS("checkpoint.part_deleted");
+  return absl::OkStatus();
 }
 
 bool KeptParts::Has(uint64_t generation) const {
