@@ -21,6 +21,12 @@ absl::StatusOr<std::unique_ptr<PartReader>> OpenPartOf(const Storage* storage,
                                                           job.request())) {
     return absl::DataLossError(absl::StrCat(manifest, ": it is of a job with other content"));
   }
+  // Before any of it is read to where there is no room for it.
+  if (part->content().state_slots() != static_cast<uint32_t>(job.state_slots())) {
+    return absl::DataLossError(
+        absl::StrCat(manifest, ": it has ", part->content().state_slots(),
+                     " floats of optimizer state for each parameter, the job ", job.state_slots()));
+  }
   return part;
 }
 
