@@ -236,7 +236,7 @@ absl::Status CheckpointKeeper::Flush(absl::Duration grace) {
         continue;
       }
       job.order.set_generation(job.order.generation() + 1);
-      job.order.mutable_context()->set_reason("the server stops");
+      job.order.mutable_context()->set_reason(kServerStops);
     }
     job.error.clear();
     Enqueue(key, &job);
@@ -328,7 +328,8 @@ void CheckpointKeeper::Write(const JobKey& key) {
     }
     job.error = error;
     if (part.ok()) {
-      garbage = job.parts.Add(part->manifest, applied);
+      const bool ordered = order.context().reason() != kServerStops;
+      garbage = job.parts.Add(part->manifest, applied, ordered);
     }
   }
   RemoveGarbage(key, std::move(garbage));

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -105,13 +106,25 @@ uint64_t KeptParts::bytes() const {
   return bytes;
 }
 
-std::vector<PartFiles> KeptParts::Add(const CheckpointManifest& manifest, uint64_t applied) {
-  parts_.push_back({manifest.generation(), manifest.bytes(), applied, FilesOf(folder_, manifest)});
+std::vector<PartFiles> KeptParts::Add(const CheckpointManifest& manifest, uint64_t applied,
+                                      bool ordered) {
+  parts_.push_back(
+      {manifest.generation(), manifest.bytes(), applied, ordered, FilesOf(folder_, manifest)});
   std::vector<PartFiles> garbage = std::exchange(leftover_, {});
-  while (parts_.size() > kGenerations) {
-    garbage.push_back(std::move(parts_.front().files));
-    parts_.pop_front();
+  std::deque<Part> kept;
+  size_t newer = 0;
+  size_t newer_ordered = 0;
+  for (Part& part : std::views::reverse(parts_)) {
+    const bool is_needed = newer < kGenerations || (part.ordered && newer_ordered < kGenerations);
+    ++newer;
+    newer_ordered += part.ordered;
+    if (is_needed) {
+      kept.push_front(std::move(part));
+    } else {
+      garbage.push_back(std::move(part.files));
+    }
   }
+  parts_ = std::move(kept);
   return garbage;
 }
 

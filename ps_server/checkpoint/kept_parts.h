@@ -1,6 +1,7 @@
 // KeptParts: which parts of one job this shard has on the disk, and which of them may
-// go. Two generations are kept, so that a set that is whole on all shards is always
-// there: the coordinator orders none before the last one is held by all.
+// go. Two generations are kept, and two that the coordinator has ordered, so that a set
+// that is whole on all shards is always there: it orders none before the last one is held
+// by all. Of one that a shard has given itself when it stopped no other may have a part.
 //
 // A pure state machine, beside RemoveOldJobs. Not thread safe.
 #pragma once
@@ -26,6 +27,9 @@ struct PartFiles {
   std::string file;
 };
 PartFiles FilesOf(const std::string& folder, const CheckpointManifest& manifest);
+// The reason of a generation that a shard has given itself (CheckpointContext).
+inline constexpr char kServerStops[] = "the server stops";
+
 // What lies in a job's folder of one shard's parts.
 struct OwnPart {
   PartName name;
@@ -56,8 +60,8 @@ class KeptParts {
   // How much the job had applied when it was cut.
   uint64_t applied() const { return parts_.empty() ? 0 : parts_.back().applied; }
 
-  // A newer one is on the disk. What is to be removed now.
-  std::vector<PartFiles> Add(const CheckpointManifest& manifest, uint64_t applied);
+  // A newer one is on the disk; `ordered`: by the coordinator. What is to be removed now.
+  std::vector<PartFiles> Add(const CheckpointManifest& manifest, uint64_t applied, bool ordered);
   // It is there, and not one of those: the next Add says it again.
   void NotRemoved(PartFiles files) { leftover_.push_back(std::move(files)); }
 
@@ -66,6 +70,7 @@ class KeptParts {
     uint64_t generation = 0;
     uint64_t bytes = 0;
     uint64_t applied = 0;
+    bool ordered = false;
     PartFiles files;
   };
 

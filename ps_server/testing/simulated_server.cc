@@ -94,7 +94,7 @@ void SimulatedServer::Checkpoint(std::optional<uint32_t> fail_at) {
   if (part.ok()) {
     ++written_;
     job->NoteWritten(part->stripes);
-    for (const PartFiles& files : parts_->Add(part->manifest, job->applied())) {
+    for (const PartFiles& files : parts_->Add(part->manifest, job->applied(), /*ordered=*/true)) {
       (void)RemovePart(storage_.get(), files);
     }
   }
