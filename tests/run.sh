@@ -178,6 +178,18 @@ run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transpo
 run_check batch_deaths /usr/bin/python3 tests/cluster/batch_deaths.py --bin="$bin"
 run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin"
 run_check chaos /usr/bin/python3 tests/cluster/chaos_demo.py --bin="$bin"
+# Their programs take the place of those without fail points, which come back from the
+# cache at once.
+programs=(//coordinator //ps_server //worker)
+if run_bazel build --config=opt --config=failpoints "${programs[@]}"; then
+  for program in "${programs[@]#//}"; do
+    install -D -m 755 "$bin/$program/$program" "$work/failpoints/$program/$program"
+  done
+  run_check kill_points /usr/bin/python3 tests/cluster/kill_points.py --bin="$work/failpoints"
+else
+  fail_stage "build (fail points)"
+fi
+run_bazel build --config=opt "${programs[@]}" || fail_stage "build (g++, optimised)"
 end
 
 clang_configs=(--config=asan)

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/base/xxh3.h"
 #include "common/checkpoint/checkpoint.h"
@@ -63,6 +64,7 @@ class PartWriterImpl : public PartWriter {
                                                plan_.Tensors(), PartMetadata(manifest_),
                                                /*late=*/2));
     file_.emplace(std::move(file));
+    MONSOON_FAIL_POINT_STATUS("checkpoint.part_created");
     return absl::OkStatus();
   }
 
@@ -82,6 +84,9 @@ class PartWriterImpl : public PartWriter {
     *content_.add_stripe() = std::move(record);
     if (broken_.ok()) {
       broken_ = AppendStripe(stripe, parameters, state, vectors);
+    }
+    if (broken_.ok() && index == plan_.map.stripes(plan_.shard) / 2) {
+      broken_ = NoteHalfWritten();
     }
     return broken_;
   }
@@ -105,6 +110,11 @@ class PartWriterImpl : public PartWriter {
   }
 
  private:
+  absl::Status NoteHalfWritten() {
+    MONSOON_FAIL_POINT_STATUS("checkpoint.part_half_written");
+    return absl::OkStatus();
+  }
+
   absl::Status AppendStripe(const Slice& stripe, std::span<const float> parameters,
                             std::span<const float> state,
                             std::span<const std::span<const float>> vectors) {
@@ -173,7 +183,9 @@ class PartWriterImpl : public PartWriter {
     hash.Add(std::as_bytes(std::span(checksums)));
     checksums.push_back(hash.Digest());
     RETURN_IF_ERROR(file_->Append(record_tensor + 1, std::as_bytes(std::span(checksums))));
+    MONSOON_FAIL_POINT_STATUS("checkpoint.part_written");
     ASSIGN_OR_RETURN(const uint64_t bytes, file_->Finish());
+    MONSOON_FAIL_POINT_STATUS("checkpoint.part_synced");
     manifest_.set_bytes(bytes);
     manifest_.set_checksum(checksums.back());
     return absl::OkStatus();
@@ -181,20 +193,30 @@ class PartWriterImpl : public PartWriter {
 
   absl::Status Publish(const std::function<absl::Status()>& still_owner) {
     RETURN_IF_ERROR(Rename(manifest_.file(), still_owner));
+    MONSOON_FAIL_POINT_STATUS("checkpoint.part_renamed");
+    RETURN_IF_ERROR(storage_->SyncFolder(folder_));
+    MONSOON_FAIL_POINT_STATUS("checkpoint.part_folder_synced");
     // What the disk says, not what we remember.
     ASSIGN_OR_RETURN(const std::unique_ptr<PartReader> part,
                      OpenPart(storage_, folder_, manifest_));
     RETURN_IF_ERROR(part->Verify());
+    MONSOON_FAIL_POINT_STATUS("checkpoint.part_verified");
 
     manifest_.set_written_ms(absl::ToUnixMillis(Clock::Real()->WallTime()));
     const std::string name = ManifestName();
     const std::string text = ManifestText(manifest_);
     {
       ASSIGN_OR_RETURN(const std::unique_ptr<StorageFile> file, storage_->Create(Temporary(name)));
+      MONSOON_FAIL_POINT_STATUS("checkpoint.manifest_created");
       RETURN_IF_ERROR(file->WriteAt(0, std::as_bytes(std::span(text))));
+      MONSOON_FAIL_POINT_STATUS("checkpoint.manifest_written");
       RETURN_IF_ERROR(file->Sync());
+      MONSOON_FAIL_POINT_STATUS("checkpoint.manifest_synced");
     }
     RETURN_IF_ERROR(Rename(name, still_owner));
+    MONSOON_FAIL_POINT_STATUS("checkpoint.manifest_renamed");
+    RETURN_IF_ERROR(storage_->SyncFolder(folder_));
+    MONSOON_FAIL_POINT_STATUS("checkpoint.manifest_folder_synced");
     ASSIGN_OR_RETURN(const std::string read, storage_->ReadAll(Path(name), kMaxManifestBytes));
     if (read != text) {
       return absl::DataLossError(absl::StrCat(Path(name), ": it reads back as another"));
@@ -203,11 +225,10 @@ class PartWriterImpl : public PartWriter {
     return absl::OkStatus();
   }
 
-  // Gives the temporary file its name.
+  // Gives the temporary file its name, which is on the disk once the folder is synced.
   absl::Status Rename(const std::string& name, const std::function<absl::Status()>& still_owner) {
     RETURN_IF_ERROR(still_owner());
-    RETURN_IF_ERROR(storage_->Rename(Temporary(name), Path(name)));
-    return storage_->SyncFolder(folder_);
+    return storage_->Rename(Temporary(name), Path(name));
   }
 
   // The manifest goes first: without it the file is no part.

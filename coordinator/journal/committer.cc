@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "coordinator/state/coordinator_state.h"
 
@@ -112,6 +113,9 @@ void Committer::Run() {
       at = at_;
     }
     const absl::Status status = journal_->Commit(batch, at);
+    if (status.ok()) {
+      MONSOON_FAIL_POINT("journal.committed");
+    }
     MutexLock lock(&mutex_);
     if (status.ok()) {
       batch.Clear();

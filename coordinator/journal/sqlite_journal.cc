@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/base/xxh3.h"
 
@@ -298,12 +299,17 @@ class SqliteJournal : public Journal {
     });
   }
 
+  absl::Status EndTransaction() {
+    MONSOON_FAIL_POINT_STATUS("journal.before_commit");
+    return database_.Run("COMMIT");
+  }
+
   template <typename Body>
   absl::Status InTransaction(Body body) {
     RETURN_IF_ERROR(database_.Run("BEGIN IMMEDIATE"));
     absl::Status status = body();
     if (status.ok()) {
-      status = database_.Run("COMMIT");
+      status = EndTransaction();
     }
     if (!status.ok()) {
       database_.Run("ROLLBACK").IgnoreError();  // it may have been rolled back already

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
@@ -152,13 +153,16 @@ absl::StatusOr<RestoreShardJobReply> CheckpointKeeper::Restore(
       MutexLock lock(&mutex_);
       RETURN_IF_ERROR(CheckNotKnown(key));
     }
+    MONSOON_FAIL_POINT_STATUS("restore.before_read");
     ASSIGN_OR_RETURN(RestoredPart part,
                      RestoreNewestPart(storage_, folder, request, open, go_on, made.get()));
+    MONSOON_FAIL_POINT_STATUS("restore.read");
     RETURN_IF_ERROR(Adopt(key, made, std::move(part)));
     adopted = made;
     return absl::OkStatus();
   };
   const absl::StatusOr<std::shared_ptr<ShardJob>> job = shard->RestoreJob(request, restore);
+  MONSOON_FAIL_POINT_STATUS("restore.serves");
   MutexLock lock(&mutex_);
   Job* const found = Find(key);
   if (!job.ok()) {
@@ -232,7 +236,7 @@ absl::Status CheckpointKeeper::Flush(absl::Duration grace) {
         continue;
       }
       job.order.set_generation(job.order.generation() + 1);
-      job.order.mutable_context()->set_reason("the server stops");
+      job.order.mutable_context()->set_reason(kServerStops);
       job.order.mutable_context()->clear_to_be_tested();
     }
     job.error.clear();
@@ -325,7 +329,9 @@ void CheckpointKeeper::Write(const JobKey& key) {
     }
     job.error = error;
     if (part.ok()) {
-      garbage = job.parts.Add(part->manifest, applied, order.context().best().generation());
+      const bool ordered = order.context().reason() != kServerStops;
+      garbage =
+          job.parts.Add(part->manifest, applied, ordered, order.context().best().generation());
     }
   }
   RemoveGarbage(key, std::move(garbage));

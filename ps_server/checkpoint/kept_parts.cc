@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/storage/file_path.h"
@@ -83,8 +85,12 @@ absl::StatusOr<std::vector<OwnPart>> ListOwnParts(const Storage& storage, const 
 }
 
 absl::Status RemovePart(Storage* storage, const PartFiles& files) {
+  MONSOON_FAIL_POINT_STATUS("checkpoint.before_delete");
   RETURN_IF_ERROR(storage->Remove(files.manifest));
-  return storage->Remove(files.file);
+  MONSOON_FAIL_POINT_STATUS("checkpoint.manifest_deleted");
+  RETURN_IF_ERROR(storage->Remove(files.file));
+  MONSOON_FAIL_POINT_STATUS("checkpoint.part_deleted");
+  return absl::OkStatus();
 }
 
 bool KeptParts::Has(uint64_t generation) const {
@@ -93,7 +99,7 @@ bool KeptParts::Has(uint64_t generation) const {
 }
 
 uint64_t KeptParts::bytes() const {
-  uint64_t bytes = best_ ? best_->bytes : 0;
+  uint64_t bytes = 0;
   for (const Part& part : parts_) {
     bytes += part.bytes;
   }
@@ -101,26 +107,26 @@ uint64_t KeptParts::bytes() const {
 }
 
 std::vector<PartFiles> KeptParts::Add(const CheckpointManifest& manifest, uint64_t applied,
-                                      uint64_t best) {
-  parts_.push_back({manifest.generation(), manifest.bytes(), applied, FilesOf(folder_, manifest)});
+                                      bool ordered, uint64_t best) {
+  parts_.push_back(
+      {manifest.generation(), manifest.bytes(), applied, ordered, FilesOf(folder_, manifest)});
   std::vector<PartFiles> garbage = std::exchange(leftover_, {});
-  if (best_ && best_->generation != best) {
-    garbage.push_back(std::move(best_->files));
-    best_.reset();
-  }
-  while (parts_.size() > kGenerations) {
-    if (parts_.front().generation == best) {
-      best_ = std::move(parts_.front());
+  std::deque<Part> kept;
+  size_t newer = 0;
+  size_t newer_ordered = 0;
+  for (Part& part : std::views::reverse(parts_)) {
+    const bool is_needed = newer < kGenerations || (part.ordered && newer_ordered < kGenerations) ||
+                           (best != 0 && part.generation == best);
+    ++newer;
+    newer_ordered += part.ordered;
+    if (is_needed) {
+      kept.push_front(std::move(part));
     } else {
-      garbage.push_back(std::move(parts_.front().files));
+      garbage.push_back(std::move(part.files));
     }
-    parts_.pop_front();
   }
+  parts_ = std::move(kept);
   return garbage;
-}
-
-void KeptParts::AddBest(const CheckpointManifest& manifest) {
-  best_ = {manifest.generation(), manifest.bytes(), /*applied=*/0, FilesOf(folder_, manifest)};
 }
 
 void RemoveOldJobs(Storage* storage, const std::string& state_dir, uint32_t task, size_t keep,

@@ -1,7 +1,8 @@
 // KeptParts: which parts of one job this shard has on the disk, and which of them may
-// go. Two generations are kept, so that a set that is whole on all shards is always
-// there: the coordinator orders none before the last one is held by all. Beside them the
-// one is kept that is the job's best.
+// go. Two generations are kept, and two that the coordinator has ordered, so that a set
+// that is whole on all shards is always there: it orders none before the last one is held
+// by all. Of one that a shard has given itself when it stopped no other may have a part.
+// Beside them the one is kept that is the job's best.
 //
 // A pure state machine, beside RemoveOldJobs. Not thread safe.
 #pragma once
@@ -9,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +28,9 @@ struct PartFiles {
   std::string file;
 };
 PartFiles FilesOf(const std::string& folder, const CheckpointManifest& manifest);
+// The reason of a generation that a shard has given itself (CheckpointContext).
+inline constexpr char kServerStops[] = "the server stops";
+
 // What lies in a job's folder of one shard's parts.
 struct OwnPart {
   PartName name;
@@ -58,11 +61,10 @@ class KeptParts {
   // How much the job had applied when it was cut.
   uint64_t applied() const { return parts_.empty() ? 0 : parts_.back().applied; }
 
-  // A newer one is on the disk, and `best` is the best generation so far (0: none is kept
-  // for that). What is to be removed now.
-  std::vector<PartFiles> Add(const CheckpointManifest& manifest, uint64_t applied, uint64_t best);
-  // It is on the disk, and older than those that Add is told of next.
-  void AddBest(const CheckpointManifest& manifest);
+  // A newer one is on the disk; `ordered`: by the coordinator. `best` is the best generation
+  // so far, 0: none is kept for that. What is to be removed now.
+  std::vector<PartFiles> Add(const CheckpointManifest& manifest, uint64_t applied, bool ordered,
+                             uint64_t best);
   // It is there, and not one of those: the next Add says it again.
   void NotRemoved(PartFiles files) { leftover_.push_back(std::move(files)); }
 
@@ -71,12 +73,12 @@ class KeptParts {
     uint64_t generation = 0;
     uint64_t bytes = 0;
     uint64_t applied = 0;
+    bool ordered = false;
     PartFiles files;
   };
 
   std::string folder_;
-  std::deque<Part> parts_;    // rising
-  std::optional<Part> best_;  // unless it is one of those
+  std::deque<Part> parts_;  // rising
   std::vector<PartFiles> leftover_;
 };
 

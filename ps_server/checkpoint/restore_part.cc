@@ -1,6 +1,7 @@
 #include "ps_server/checkpoint/restore_part.h"
 
 #include <memory>
+#include <ranges>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,12 @@ absl::StatusOr<std::unique_ptr<PartReader>> OpenPartOf(const Storage* storage,
   if (!google::protobuf::util::MessageDifferencer::Equals(part->content().create(),
                                                           job.request())) {
     return absl::DataLossError(absl::StrCat(manifest, ": it is of a job with other content"));
+  }
+  // Before any of it is read to where there is no room for it.
+  if (part->content().state_slots() != static_cast<uint32_t>(job.state_slots())) {
+    return absl::DataLossError(
+        absl::StrCat(manifest, ": it has ", part->content().state_slots(),
+                     " floats of optimizer state for each parameter, the job ", job.state_slots()));
   }
   return part;
 }
@@ -91,9 +98,12 @@ class Restoration {
     KeptParts parts(folder);
     const uint64_t best = newest_ == nullptr ? 0 : newest_->content().context().best().generation();
     KeepBest(best, &parts);
+    for (const auto& part : std::views::reverse(earlier_)) {
+      parts.Add(part->manifest(), part->content().applied(), /*ordered=*/true, best);
+    }
     for (const PartReader* const part : {older(), newest()}) {
       if (part != nullptr) {
-        parts.Add(part->manifest(), part->content().applied(), best);
+        parts.Add(part->manifest(), part->content().applied(), IsOrdered(*part), best);
       }
     }
     for (PartFiles& files : leftover_) {
@@ -108,7 +118,7 @@ class Restoration {
     for (auto files = leftover_.begin(); files != leftover_.end(); ++files) {
       const auto part = PartReader::Open(storage_, files->manifest);
       if (best != 0 && part.ok() && (*part)->manifest().generation() == best) {
-        parts->AddBest((*part)->manifest());
+        parts->Add((*part)->manifest(), (*part)->content().applied(), /*ordered=*/true, best);
         leftover_.erase(files);
         return;
       }
@@ -119,7 +129,11 @@ class Restoration {
     return generation_ > 0 ? generation == generation_ : generation >= least_generation_;
   }
 
-  // Whether it is one of the two.
+  static bool IsOrdered(const PartReader& part) {
+    return part.content().context().reason() != kServerStops;
+  }
+
+  // Whether it is one of those that KeptParts keeps.
   absl::StatusOr<bool> Take(const OwnPart& found) {
     const std::string& manifest = found.files.manifest;
     if (newest_ == nullptr) {
@@ -136,16 +150,26 @@ class Restoration {
         return false;
       }
       newest_ = *std::move(part);
+      ordered_ += IsOrdered(*newest_);
       return true;
     }
-    if (older_ != nullptr) {
+    // Of one generation the part of the newest epoch.
+    const PartReader* const last = earlier_.empty() ? older_.get() : earlier_.back().get();
+    if (last != nullptr && (ordered_ >= KeptParts::kGenerations ||
+                            found.name.generation == last->manifest().generation())) {
       return false;
     }
     absl::StatusOr<std::unique_ptr<PartReader>> part = OpenPartOf(storage_, manifest, *job_);
-    if (part.ok()) {
-      older_ = *std::move(part);
+    if (!part.ok() || (older_ != nullptr && !IsOrdered(**part))) {
+      return false;
     }
-    return older_ != nullptr;
+    ordered_ += IsOrdered(**part);
+    if (older_ == nullptr) {
+      older_ = *std::move(part);
+    } else {
+      earlier_.push_back(*std::move(part));
+    }
+    return true;
   }
 
   Storage* const storage_;
@@ -156,6 +180,8 @@ class Restoration {
   ShardJob* const job_;
   std::unique_ptr<PartReader> newest_;
   std::unique_ptr<PartReader> older_;
+  std::vector<std::unique_ptr<PartReader>> earlier_;  // ordered ones, the newest first
+  size_t ordered_ = 0;                                // of all these
   std::vector<std::string> damaged_;
   std::vector<PartFiles> leftover_;
   std::vector<PartFiles> overtaken_;

@@ -26,8 +26,8 @@ struct RestoredPart {
   CheckpointContext context;
   std::vector<LostPushes> lost;      // of sessions that are not open any more
   std::vector<std::string> skipped;  // a line for each newer part that was read and is damaged
-  // All that is on the disk: of good parts the newest, the others to be removed with
-  // the next one.
+  // All that is on the disk: of good parts those that are kept, the others to be removed
+  // with the next one.
   KeptParts parts;
 };
 

@@ -85,6 +85,16 @@ class RestoreTest : public CheckpointKeeperTest {
   std::string PartFile(uint64_t generation, uint64_t epoch, const std::string& ending) const {
     return absl::StrCat(Folder(), "/ps-0-of-1.g", generation, ".e", epoch, ending);
   }
+  // On the disk, the newest first.
+  std::vector<uint64_t> Generations() const {
+    std::vector<uint64_t> generations;
+    const auto found = ListGenerations(&storage_, Folder());
+    EXPECT_OK(found);
+    for (const GenerationParts& parts : *found) {
+      generations.push_back(parts.generation);
+    }
+    return generations;
+  }
   // Turns over a bit of the floats.
   void Rot(uint64_t generation, uint64_t epoch) {
     const std::string path = PartFile(generation, epoch, ".safetensors");
@@ -93,6 +103,33 @@ class RestoreTest : public CheckpointKeeperTest {
     storage_.CorruptByte(path, sizeof(head) + head + 5, 3);
   }
 };
+
+// Only the coordinator knows which generations all shards have: what a shard writes by
+// itself when it stops takes none of these away, however often it does.
+TEST_F(RestoreTest, GenerationsOfItsOwnRemoveNoneThatWereOrdered) {
+  MakeJob("a-1");
+  WriteGenerations(1, 2);
+  ASSERT_OK(keeper_->Flush(kPatience));
+  EXPECT_THAT(Generations(), ElementsAre(3, 2, 1));
+  for (const std::vector<uint64_t>& kept :
+       {std::vector<uint64_t>{4, 3, 2, 1}, std::vector<uint64_t>{5, 4, 2, 1}}) {
+    Restart();
+    ASSERT_OK(Restore(Request()));
+    EXPECT_EQ(Parameter(), static_cast<float>(sequence_));
+    Push();
+    ASSERT_OK(keeper_->Flush(kPatience));
+    EXPECT_EQ(Generations(), kept);
+  }
+  Restart();
+  ASSERT_OK(Restore(Request()));
+  // Generation 2 is the newest that all shards are known to have, until 6 is.
+  Write(shard_->FindJob("a-1", 3), 6);
+  EXPECT_THAT(Generations(), ElementsAre(6, 5, 2));
+  Push();
+  Write(shard_->FindJob("a-1", 3), 7);
+  EXPECT_THAT(Generations(), ElementsAre(7, 6));
+  EXPECT_THAT(Files(), SizeIs(4));
+}
 
 TEST_F(RestoreTest, GoesOnFromTheNewestPart) {
   MakeJob("a-1");

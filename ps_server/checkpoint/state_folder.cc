@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/storage/file_path.h"
 
@@ -41,7 +42,9 @@ absl::StatusOr<std::unique_ptr<StateFolder>> StateFolder::Open(Storage* storage,
   const std::string epoch_file = folder + "/epoch";
   ASSIGN_OR_RETURN(const uint64_t last, ReadEpoch(*storage, epoch_file));
   const uint64_t epoch = std::max(last + 1, static_cast<uint64_t>(std::max<int64_t>(unix_us, 1)));
+  MONSOON_FAIL_POINT_STATUS("epoch.before_claim");
   RETURN_IF_ERROR(storage->WriteAll(epoch_file, absl::StrCat(epoch, "\n")));
+  MONSOON_FAIL_POINT_STATUS("epoch.claimed");
   return std::unique_ptr<StateFolder>(
       new StateFolder(storage, state_dir, epoch_file, std::move(lock), epoch));
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/transport/frame/faulty_call.h"
 #include "common/transport/grpc/status_conversion.h"
@@ -104,7 +105,9 @@ grpc::Status GrpcService::GetStatus(grpc::ServerContext*, const ShardStatusReque
 grpc::Status GrpcService::CreateJob(grpc::ServerContext*, const CreateShardJobRequest* request,
                                     CreateShardJobReply* reply) {
   return Control([&]() -> absl::Status {
+    MONSOON_FAIL_POINT_STATUS("slice.before_create");
     absl::StatusOr<CreateShardJobReply> result = shard_->CreateJob(*request);
+    MONSOON_FAIL_POINT_STATUS("slice.created");
     if (result.ok()) {
       *reply = *std::move(result);
     }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard_job.h"
@@ -77,6 +78,17 @@ class FetchAnswers final : public AnswerSource {
   const uint32_t end_;
 };
 
+#ifdef MONSOON_FAIL_POINTS
+// Asked for more when the answer was given to the transport.
+class AfterAcknowledgement final : public AnswerSource {
+ public:
+  std::optional<FrameAnswer> Next() override {
+    MONSOON_FAIL_POINT("push.acknowledged");
+    return std::nullopt;
+  }
+};
+#endif
+
 }  // namespace
 
 void ShardFrameHandler::Register(FrameKinds* kinds) {
@@ -135,6 +147,10 @@ absl::StatusOr<ServedFrame> ShardFrameHandler::Push(const PushRequest& push, Chu
   FrameAnswer& answer = served.first.emplace();
   PushReply* const reply = answer.header.mutable_push_reply();
   ASSIGN_OR_RETURN(*reply, shard_->Push(push, payload, scratch->floats()));
+  MONSOON_FAIL_POINT("push.applied");
+#ifdef MONSOON_FAIL_POINTS
+  served.more = std::make_unique<AfterAcknowledgement>();
+#endif
   if (push.then_fetch()) {
     answer.payload = AddFetch(push, reply);
   }

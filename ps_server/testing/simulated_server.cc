@@ -94,7 +94,8 @@ void SimulatedServer::Checkpoint(std::optional<uint32_t> fail_at) {
   if (part.ok()) {
     ++written_;
     job->NoteWritten(part->stripes);
-    for (const PartFiles& files : parts_->Add(part->manifest, job->applied(), /*best=*/0)) {
+    for (const PartFiles& files :
+         parts_->Add(part->manifest, job->applied(), /*ordered=*/true, /*best=*/0)) {
       (void)RemovePart(storage_.get(), files);
     }
   }

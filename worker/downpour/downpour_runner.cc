@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "worker/downpour/gradient_clip.h"
@@ -311,6 +312,7 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
 
 absl::Status DownpourRunner::PushAccumulation() {
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
+  MONSOON_FAIL_POINT("worker.before_push");
   in_flight_ = accumulator_.Seal();
   if (local_ != nullptr) {
     local_->Seal(last_sequence_ + 1);
@@ -354,6 +356,7 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
   std::string refusal;
   if (pushed.result.ok()) {
     CHECK_EQ(pushed.result->sequence, sequence);
+    MONSOON_FAIL_POINT("worker.pushed");
     last_sequence_ = sequence;
     stats_->AddPush(*pushed.result, pushed.duration);
     if (pushed.result->refused_invalid > 0) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "worker/session/session_status.h"
@@ -141,6 +142,9 @@ std::vector<BlockId> ReplicaSession::TakeBlocks() {
 
 ReplicaSession::Reply ReplicaSession::Ask(std::vector<BlockId> blocks) {
   FinishedWork done{std::move(blocks), {}};
+  if (!done.blocks.empty()) {
+    MONSOON_FAIL_POINT("worker.before_report");
+  }
   if (parts_.contributions != nullptr) {
     RETURN_IF_ERROR(parts_.contributions->AwaitSent());
     done.contributions = parts_.contributions->TakeResults();
