@@ -3,8 +3,10 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
 #include "common/transport/grpc/channel.h"
@@ -17,15 +19,16 @@ namespace {
 
 class EmptyService : public grpc::Service {};
 
-// Looks at the state alone: nothing of gRPC is waited for.
-bool ComesTo(grpc_connectivity_state state, const std::shared_ptr<grpc::Channel>& channel,
-             absl::Duration within) {
-  const absl::Time end = absl::Now() + within;
-  while (channel->GetState(/*try_to_connect=*/false) != state) {
-    if (absl::Now() > end) {
+// Looks at it again and again: nothing of gRPC is waited for, which would do its work.
+bool Becomes(absl::FunctionRef<bool()> is, absl::Duration within) {
+  Mutex mutex;
+  CondVar never;
+  MutexLock lock(&mutex);
+  for (absl::Duration waited; !is(); waited += absl::Milliseconds(5)) {
+    if (waited > within) {
       return false;
     }
-    absl::SleepFor(absl::Milliseconds(5));
+    never.WaitFor(&mutex, absl::Milliseconds(5));
   }
   return true;
 }
@@ -53,7 +56,8 @@ TEST_F(ReconnectTest, AChannelComesUpWhileNobodyCalls) {
   KeepConnecting(channel);  // each call that fails asks again
   StartServer();
   // A look comes once a second; without the thread most of them time out unseen.
-  EXPECT_TRUE(ComesTo(GRPC_CHANNEL_READY, channel, absl::Seconds(3)));
+  EXPECT_TRUE(
+      Becomes([&] { return channel->GetState(false) == GRPC_CHANNEL_READY; }, absl::Seconds(3)));
 }
 
 TEST_F(ReconnectTest, AChannelThatIsGivenUpGoes) {
@@ -62,11 +66,7 @@ TEST_F(ReconnectTest, AChannelThatIsGivenUpGoes) {
   KeepConnecting(channel);
   const std::weak_ptr<grpc::Channel> gone = channel;
   channel.reset();
-  const absl::Time end = absl::Now() + absl::Seconds(10);
-  while (!gone.expired() && absl::Now() < end) {
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  EXPECT_TRUE(gone.expired());
+  EXPECT_TRUE(Becomes([&] { return gone.expired(); }, absl::Seconds(10)));
 }
 
 }  // namespace
