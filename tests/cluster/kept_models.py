@@ -208,7 +208,7 @@ class Kept:
                        + "evaluation { every_epochs: 0.25 }\n"
                          "checkpoint { keep_best: TEST_ACCURACY every_seconds: 0.2 }\n")
         with self.cluster(ps=2, workers=2) as cluster:
-            described = cluster.run(job, {"stop.epochs": 8})
+            described = cluster.run(job, {"stop.epochs": 60})
             tests = described["evaluations"]
             best = described["durability"]["best"]
             check("each test is of a generation of its own", len(tests) >= 4 and len(
