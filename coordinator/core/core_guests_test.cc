@@ -118,14 +118,19 @@ TEST_F(CoreGuestsTest, ANewGuestDoesNotSufferForOneThatWasLeftOut) {
 }
 
 TEST_F(CoreGuestsTest, WhereAllWereLeftOutTheJobWaitsForOthers) {
-  Start();
-  h_.Join(1);
-  ASSERT_OK(h_.Ask(1));
-  ASSERT_OK(h_.Fail(1, ReportFailureRequest::OTHER_DATA, "no such file"));
-  h_.Pass(absl::Seconds(5), {1});
-  EXPECT_NE(h_.State(), FAILED);
-  h_.Join(2);
-  EXPECT_TRUE(Open(2));
+  CoreHarness h(1, 0);
+  h.guest_ = {{0, 7000}, {1, 7001}};
+  h.RestartWith(/*open=*/true);
+  h.Submit(h.Plan(2, 1, 1));
+  h.Poll();
+  h.Settle();
+  h.Join(0);
+  ASSERT_OK(h.Ask(0));
+  ASSERT_OK(h.Fail(0, ReportFailureRequest::OTHER_DATA, "no such file"));
+  h.Pass(absl::Seconds(5), {0});
+  EXPECT_NE(h.State(), FAILED) << h.Reason();
+  h.Join(1);
+  EXPECT_TRUE(h.shard(0).open.contains("j-1/1#1"));
 }
 
 TEST_F(CoreGuestsTest, GoOnWhenTheCoordinatorWasStartedAnew) {

@@ -1,23 +1,61 @@
 #include "common/transport/grpc/reconnect.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/check.h"
 #include "common/base/mutex.h"
-#include "common/testing/status_matchers.h"
+#include "common/process/unique_fd.h"
 #include "common/testing/unique_name.h"
 #include "common/transport/grpc/channel.h"
-#include "common/transport/grpc/rpc_server.h"
-#include "grpcpp/impl/service_type.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
 namespace {
 
-class EmptyService : public grpc::Service {};
+// Answers each connection with HTTP/2's first frame, after which a client is connected. Not
+// a server of gRPC, whose threads would do the client's work, too.
+class PlainServer {
+ public:
+  explicit PlainServer(const std::string& name) : listener_(socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::ranges::copy(name, address.sun_path + 1);
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    CHECK_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    CHECK_EQ(listen(listener_.get(), 16), 0);
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~PlainServer() {
+    shutdown(listener_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+
+ private:
+  void Run() {
+    constexpr char kSettings[] = "\0\0\0\4\0\0\0\0";  // and the end of the string
+    for (UniqueFd peer(accept(listener_.get(), nullptr, nullptr)); peer.valid();
+         peer.reset(accept(listener_.get(), nullptr, nullptr))) {
+      CHECK_EQ(send(peer.get(), kSettings, 9, MSG_NOSIGNAL), 9);
+      peers_.push_back(std::move(peer));
+    }
+  }
+
+  UniqueFd listener_;
+  std::vector<UniqueFd> peers_;
+  std::thread thread_;
+};
 
 // Looks at it again and again: nothing of gRPC is waited for, which would do its work.
 bool Becomes(absl::FunctionRef<bool()> is, absl::Duration within) {
@@ -35,16 +73,8 @@ bool Becomes(absl::FunctionRef<bool()> is, absl::Duration within) {
 
 class ReconnectTest : public ::testing::Test {
  protected:
-  void StartServer() {
-    absl::StatusOr<std::unique_ptr<RpcServer>> server =
-        RpcServer::Start({.address = address_}, {&service_});
-    ASSERT_OK(server);
-    server_ = *std::move(server);
-  }
-
-  EmptyService service_;
-  const std::string address_ = absl::StrCat("unix-abstract:reconnect-test-", testing::UniqueName());
-  std::unique_ptr<RpcServer> server_;
+  const std::string name_ = absl::StrCat("reconnect-test-", testing::UniqueName());
+  const std::string address_ = "unix-abstract:" + name_;
 };
 
 TEST_F(ReconnectTest, AChannelComesUpWhileNobodyCalls) {
@@ -54,7 +84,7 @@ TEST_F(ReconnectTest, AChannelComesUpWhileNobodyCalls) {
   ASSERT_EQ(channel->GetState(false), GRPC_CHANNEL_TRANSIENT_FAILURE);
   KeepConnecting(channel);
   KeepConnecting(channel);  // each call that fails asks again
-  StartServer();
+  const PlainServer server(name_);
   // A look comes once a second; without the thread most of them time out unseen.
   EXPECT_TRUE(
       Becomes([&] { return channel->GetState(false) == GRPC_CHANNEL_READY; }, absl::Seconds(3)));
