@@ -24,6 +24,8 @@ using testing::SyntheticJob;
 using testing::UniqueName;
 
 constexpr absl::Duration kLong = absl::Seconds(60);
+// A worker whose shards and coordinator are gone gives its last push up after 15 s.
+constexpr absl::Duration kEnd = absl::Seconds(25);
 
 class ProcessTest : public ::testing::Test {
  protected:
@@ -61,7 +63,7 @@ class ProcessTest : public ::testing::Test {
   void TearDown() override {
     for (auto& [task, process] : processes_) process.Signal(SIGTERM);
     for (auto& [task, process] : processes_) {
-      EXPECT_TRUE(PollUntil(absl::Seconds(15), [&] { return process.TryWait().has_value(); }))
+      EXPECT_TRUE(PollUntil(kEnd, [&] { return process.TryWait().has_value(); }))
           << task << " (pid " << process.pid() << ") does not end";
       if (!killed_.contains(task) && process.TryWait().has_value()) {
         EXPECT_TRUE(process.TryWait()->ok()) << task << " " << process.TryWait()->Describe();
