@@ -25,26 +25,13 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import deaths  # noqa: E402
 import local_cluster  # noqa: E402
 from checks import Checks  # noqa: E402
 from deaths import PATIENCE_S, SHARDS  # noqa: E402
 
-JOB = """
-model {
-  name: "tiny"
-  input_shape: 60
-  layer { dense { units: 200 } }
-  layer { relu {} }
-  layer { dense { units: 3 } }
-}
-train { synthetic { examples: 4000 classes: 3 seed: 1 center_seed: 9 noise: 3 } }
-test { synthetic { examples: 300 classes: 3 seed: 2 center_seed: 9 noise: 3 } }
-seed: 5
-batch_size: 10
-stripe_kib: 4
-downpour { optimizer { adagrad { rate: 0.02 } } }
-checkpoint { every_seconds: 0.2 }
-"""
+# Steps of writing come often.
+JOB = deaths.JOB.replace("every_seconds: 1 ", "every_seconds: 0.2 ")
 # How long a job trains for each kill: about twice what a death takes with its recovery.
 # On a slower machine a point may not be reached; then the job is run again.
 SECONDS_EACH = 1.0
