@@ -2,13 +2,27 @@
 # Plants the bugs of tests/mutations.txt, one at a time, into a copy of what is
 # committed at HEAD and demands that the named tests notice.
 #
-#   tests/mutation.sh [PATTERN]     only bugs whose line matches PATTERN
+#   tests/mutation.sh [--part=K/N] [PATTERN]
+#
+# PATTERN: only bugs whose line matches it. --part: every Nth bug from the Kth, so that
+# N calls side by side share the work.
 #
 # A bug that changes nothing, does not compile or passes the tests is a
 # failure. Last line: `mutation: N passed, N failed`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 repository="$PWD"
+part=1
+parts=1
+if [[ "${1:-}" =~ ^--part=([0-9]+)/([0-9]+)$ ]]; then
+  part="${BASH_REMATCH[1]}"
+  parts="${BASH_REMATCH[2]}"
+  shift
+fi
+if ((part < 1 || part > parts)) || [[ "${1:-}" == --* ]]; then
+  echo "usage: tests/mutation.sh [--part=K/N] [PATTERN], 1 <= K <= N" >&2
+  exit 2
+fi
 pattern="${1:-}"
 
 export HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
@@ -32,7 +46,8 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-mapfile -t bugs < <(grep -vE '^ *(#|$)' tests/mutations.txt | grep -E -- "$pattern" || true)
+mapfile -t bugs < <(grep -vE '^ *(#|$)' tests/mutations.txt | grep -E -- "$pattern" |
+  awk -v part="$part" -v parts="$parts" '(NR - part) % parts == 0' || true)
 if [[ ${#bugs[@]} -eq 0 ]]; then
   echo "mutation.sh: no line of tests/mutations.txt matches '$pattern'" >&2
   echo "mutation: 0 passed, 1 failed"
