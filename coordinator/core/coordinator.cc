@@ -29,52 +29,6 @@ constexpr absl::Duration kMostLookedFor = absl::Milliseconds(500);
 // Threads look up so often, whatever happens.
 constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
-// The status of a reply, which goes to `into` if there is one.
-template <typename Reply>
-absl::Status Take(absl::StatusOr<Reply> reply, Reply* into) {
-  if (reply.ok()) {
-    *into = *std::move(reply);
-  }
-  return reply.status();
-}
-
-ShardAnswer Carry(const ShardCommand& command, ShardGateway* shard) {
-  ShardAnswer answer;
-  switch (command.kind) {
-    case ShardCommand::Kind::kCreateJob: {
-      if (command.replace) {
-        answer.status = shard->DeleteJob(command.job, command.job_term, command.term);
-      }
-      if (answer.status.ok()) {
-        const absl::StatusOr<uint64_t> created = shard->CreateJob(command.create);
-        answer.status = created.status();
-        answer.shard_epoch = created.ok() ? *created : 0;
-      }
-      break;
-    }
-    case ShardCommand::Kind::kDeleteJob:
-      answer.status = shard->DeleteJob(command.job, command.job_term, command.term);
-      break;
-    case ShardCommand::Kind::kOpenSession: {
-      const absl::StatusOr<OpenSessionReply> opened =
-          shard->OpenSession(command.session, command.term);
-      answer.status = opened.status();
-      answer.session_applied = opened.ok() ? opened->applied() : 0;
-      break;
-    }
-    case ShardCommand::Kind::kCloseSession:
-      answer.status = Take(shard->CloseSession(command.session, command.term), &answer.closed);
-      break;
-    case ShardCommand::Kind::kCheckpoint:
-      answer.status = shard->Checkpoint(command.checkpoint);
-      break;
-    case ShardCommand::Kind::kRestoreJob:
-      answer.status = Take(shard->RestoreJob(command.restore), &answer.restored);
-      break;
-  }
-  return answer;
-}
-
 }  // namespace
 
 Coordinator::Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<ShardGateway>> shards,
@@ -226,7 +180,7 @@ void Coordinator::CommandLoop(uint32_t index) {
         return;
       }
     }
-    const ShardAnswer answer = Carry(command, shard.gateway.get());
+    const ShardAnswer answer = CarryOut(command, shard.gateway.get());
     MutexLock lock(&mutex_);
     const Moment moment = Time();
     core_.OnCommand(command, answer, moment);
@@ -340,7 +294,8 @@ absl::StatusOr<NextWorkReply> Coordinator::AskForWork(const NextWorkRequest& req
                                                       uint64_t* ticket) {
   MutexLock lock(&mutex_);
   Moment moment = Time();
-  absl::StatusOr<NextWorkReply> reply = core_.NextWork(request, moment);
+  using OnWait = CoordinatorCore::OnWait;
+  absl::StatusOr<NextWorkReply> reply = core_.NextWork(request, moment, OnWait::kHold);
   Dispatch(moment);
   // What was reported with it is taken: only the question is left.
   NextWorkRequest question;
@@ -352,10 +307,14 @@ absl::StatusOr<NextWorkReply> Coordinator::AskForWork(const NextWorkRequest& req
          held_ <= kMostHeld && core_.WorkIsNear(request.session())) {
     work_.WaitFor(&mutex_, absl::Milliseconds(reply->wait().retry_ms()));
     moment = Time();
-    reply = core_.NextWork(question, moment);
+    reply = core_.NextWork(question, moment, OnWait::kHold);
     Dispatch(moment);
   }
   --held_;
+  if (reply.ok() && reply->has_wait()) {
+    reply = core_.NextWork(question, moment, OnWait::kTell);
+    Dispatch(moment);
+  }
   *ticket = ticket_;
   return reply;
 }

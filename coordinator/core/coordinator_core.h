@@ -130,7 +130,9 @@ class CoordinatorCore {
 
   // ---- for workers ----
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Moment moment);
-  absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request, Moment moment);
+  using OnWait = JobProcedure::OnWait;
+  absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request, Moment moment,
+                                         OnWait on_wait = OnWait::kTell);
   absl::Status ReportEvaluation(const ReportEvaluationRequest& request, Moment moment);
   absl::Status ReportFailure(const ReportFailureRequest& request, Moment moment);
 
@@ -375,7 +377,8 @@ class CoordinatorCore {
   JobTable jobs_;
   JobRecord* active_ = nullptr;  // kActive or kEnding
   uint64_t poll_round_ = 0;
-  bool look_ = false;  // a checkpoint may be there
+  bool look_ = false;   // a checkpoint may be there
+  uint64_t calls_ = 0;  // to shards, in this term
   // Some shard has taken this term, so its jobs are this coordinator's.
   bool term_in_force_ = false;
   std::string journal_trouble_;

@@ -64,7 +64,7 @@ class FakeGateway : public ShardGateway {
     reply.set_generation(generation_);
     return reply;
   }
-  absl::Status DeleteJob(const std::string& job, uint64_t, uint64_t) override {
+  absl::Status DeleteJob(const std::string& job, uint64_t, uint64_t, uint64_t) override {
     MutexLock lock(&mutex_);
     jobs_.erase(job);
     return absl::OkStatus();
@@ -133,8 +133,9 @@ class ForwardingGateway : public ShardGateway {
   absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override {
     return shard_->RestoreJob(request);
   }
-  absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) override {
-    return shard_->DeleteJob(job, job_term, term);
+  absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
+                         uint64_t call) override {
+    return shard_->DeleteJob(job, job_term, term, call);
   }
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& key, uint64_t term) override {
     return shard_->OpenSession(key, term);

@@ -354,8 +354,10 @@ void CoordinatorCore::DescribeDurability(const JobRecord& job, Moment moment,
   *durability->mutable_lost() = job.state().lost();
   durability->set_generation(state.held());
   if (state.held() > 0) {
-    // People's time: it passes while no coordinator is there, too.
-    durability->set_age_s(static_cast<double>(moment.unix_ms - state.held_ordered_ms()) / 1000);
+    // People's time: it passes while no coordinator is there, too. Their clocks go back at
+    // times.
+    const int64_t age_ms = std::max<int64_t>(moment.unix_ms - state.held_ordered_ms(), 0);
+    durability->set_age_s(static_cast<double>(age_ms) / 1000);
   }
   durability->set_ordered(state.ordered());
   if (job.state().has_best()) {

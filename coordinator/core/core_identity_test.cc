@@ -52,6 +52,22 @@ TEST_F(CoreIdentityTest, AnotherCoordinatorsTakeoverEndsTheJobsByName) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another coordinator")));
 }
 
+TEST_F(CoreIdentityTest, CommandsAreNumberedWithRoomForACallBefore) {
+  h_.Submit(h_.Plan(1));
+  h_.Poll();
+  uint64_t last = 0;
+  for (int round = 0; round < 3; ++round) {
+    h_.now_ += absl::Seconds(1);
+    for (const ShardCommand& command : h_.core().TakeCommands(h_.now())) {
+      EXPECT_GE(command.call, last + 2);
+      EXPECT_EQ(command.create.call(), command.call);
+      last = command.call;
+      h_.core().OnCommand(command, {absl::UnavailableError("lost")}, h_.now());
+    }
+  }
+  EXPECT_GE(last, 4u);
+}
+
 TEST_F(CoreIdentityTest, ASessionOfAnEarlierTermIsNotOpen) {
   Train();
   h_.session_[0].set_job_term(h_.session_[0].job_term() - 1);

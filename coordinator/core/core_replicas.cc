@@ -135,7 +135,7 @@ Assignment CoordinatorCore::MakeAssignment(const JobRecord& job, const SessionKe
 }
 
 absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& request,
-                                                        Moment moment) {
+                                                        Moment moment, OnWait on_wait) {
   JobRecord* const job = JobOfSession(request.session());
   if (IsOver(request.session())) {
     if (job != nullptr && request.has_stats()) {
@@ -156,7 +156,7 @@ absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& r
     }
   }
   absl::StatusOr<NextWorkReply> reply =
-      job->procedure()->NextWork(request.session().worker(), request, moment.now);
+      job->procedure()->NextWork(request.session().worker(), request, moment.now, on_wait);
   Advance(moment.now);
   return reply;
 }

@@ -48,11 +48,10 @@ bool CoordinatorCore::IsRestorable(const JobRecord& job) const {
           !job.sandblaster()->trained() && !held) {
         return false;  // Workers push no more, and what they have pushed is not held.
       }
-      // Where there are only initial values yet, the job begins anew instead.
-      return held || !job.ledger()->empty() || job.started() || job.state().init();
+      return true;
     }
     case JOB_ENDING:
-      return job.end_state() == SUCCEEDED && job.checkpoints.state().held() > 0;
+      return job.end_state() == SUCCEEDED;
     case JOB_ENDED:
       // Nobody sends anything again: the parts must have all of it.
       return job.checkpoints.last_is_held();
@@ -129,10 +128,12 @@ ShardCommand CoordinatorCore::RestoreCommand(const JobRecord& job, uint32_t shar
   request.mutable_create()->set_job_term(job.state().term());
   request.mutable_create()->set_term(term());
   // Once there is a generation, workers do not keep all they have pushed, so that initial
-  // parameters will not do. Where nobody has kept anything, only the newest one will.
+  // parameters will not do. Where nobody has kept anything, only the newest one will: when
+  // all have left there is one, whether the coordinator has heard of it or not.
   const uint64_t held = job.checkpoints.state().held();
   const bool pushed_to = job.stage() == JOB_ACTIVE && job.sandblaster() == nullptr;
-  request.set_least_generation(pushed_to ? std::min<uint64_t>(held, 1) : held);
+  const uint64_t newest = job.stage() == JOB_ACTIVE ? held : std::max<uint64_t>(held, 1);
+  request.set_least_generation(pushed_to ? std::min<uint64_t>(held, 1) : newest);
   if (CanReturn(job)) {
     request.set_generation(held);
   }
@@ -189,7 +190,7 @@ void CoordinatorCore::OnRestored(JobRecord* job, const ShardCommand& command,
   const bool current = restore.epoch == command.shard_epoch &&
                        view.status.shard_epoch() == command.shard_epoch &&
                        command.restore.attempt() == job->state().sandblaster().attempt();
-  if (!current || !AwaitsRestore(*job, shard)) {
+  if (!current) {
     return;  // Of an earlier life, or too late.
   }
   restore.in_flight = false;
@@ -198,6 +199,9 @@ void CoordinatorCore::OnRestored(JobRecord* job, const ShardCommand& command,
   if (status.ok() && (answer.restored.shard_epoch() != command.shard_epoch ||
                       answer.restored.attempt() != command.restore.attempt())) {
     return;  // Restarted once more, which the next poll tells.
+  }
+  if (!AwaitsRestore(*job, shard)) {
+    return;  // It is not wanted any more.
   }
   if (status.ok()) {
     FinishRestore(job, shard, answer.restored, now);

@@ -427,10 +427,26 @@ TEST_F(CoreRestoresTest, InitialValuesAreMadeAnew) {
   h_.Settle();
   h_.Restart(1);
   Pass(1);
-  EXPECT_EQ(h_.shard(1).restores, 0);
+  EXPECT_EQ(h_.shard(1).restore.least_generation(), 0u);
   EXPECT_TRUE(h_.shard(1).jobs.contains("j-1"));
   h_.Join(0);
   EXPECT_THAT(h_.Beat(0).assignment().shard_epoch(), ElementsAre(1000, 1001));
+}
+
+// Of a shard that died while the job's first session was being opened and closed again.
+TEST_F(CoreRestoresTest, ASliceIsRestoredThoughNobodyTrainsAnyMore) {
+  h_.Submit(h_.Plan(1));
+  h_.Poll();
+  h_.Settle();
+  h_.Beat(0);  // its session is to be opened
+  h_.shard(1).alive = false;
+  h_.Settle();
+  h_.Leave(0);
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_THAT(h_.Reason(), Not(HasSubstr("ps/1")));
+  h_.Join(1);
+  EXPECT_THAT(h_.Beat(1).assignment().shard_epoch(), ElementsAre(1000, 1001));
 }
 
 TEST_F(CoreRestoresTest, WhatAClientWroteIsWrittenToTheDiskAtOnce) {

@@ -488,6 +488,8 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
   TakeOrphanCommands(moment.now, &commands);
   for (ShardCommand& command : commands) {
     command.term = term();
+    command.call = calls_ += 2;
+    command.create.set_call(command.call);
   }
   return commands;
 }

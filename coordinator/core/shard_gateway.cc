@@ -1,5 +1,7 @@
 #include "coordinator/core/shard_gateway.h"
 
+#include <utility>
+
 #include "common/base/status.h"
 #include "ps_server/client/shard_control.h"
 
@@ -22,8 +24,9 @@ class ControlGateway : public ShardGateway {
   absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override {
     return job_->RestoreJob(request);
   }
-  absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) override {
-    return job_->DeleteJob(job, job_term, term);
+  absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
+                         uint64_t call) override {
+    return job_->DeleteJob(job, job_term, term, call);
   }
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term) override {
     return session_->OpenSession(session, term);
@@ -46,7 +49,54 @@ class ControlGateway : public ShardGateway {
   const std::unique_ptr<ShardControl> job_;
 };
 
+// The status of a reply, which goes to `into` if there is one.
+template <typename Reply>
+absl::Status Take(absl::StatusOr<Reply> reply, Reply* into) {
+  if (reply.ok()) {
+    *into = *std::move(reply);
+  }
+  return reply.status();
+}
+
 }  // namespace
+
+ShardAnswer CarryOut(const ShardCommand& command, ShardGateway* shard) {
+  ShardAnswer answer;
+  switch (command.kind) {
+    case ShardCommand::Kind::kCreateJob: {
+      if (command.replace) {
+        answer.status =
+            shard->DeleteJob(command.job, command.job_term, command.term, command.call - 1);
+      }
+      if (answer.status.ok()) {
+        const absl::StatusOr<uint64_t> created = shard->CreateJob(command.create);
+        answer.status = created.status();
+        answer.shard_epoch = created.ok() ? *created : 0;
+      }
+      break;
+    }
+    case ShardCommand::Kind::kDeleteJob:
+      answer.status = shard->DeleteJob(command.job, command.job_term, command.term, command.call);
+      break;
+    case ShardCommand::Kind::kOpenSession: {
+      const absl::StatusOr<OpenSessionReply> opened =
+          shard->OpenSession(command.session, command.term);
+      answer.status = opened.status();
+      answer.session_applied = opened.ok() ? opened->applied() : 0;
+      break;
+    }
+    case ShardCommand::Kind::kCloseSession:
+      answer.status = Take(shard->CloseSession(command.session, command.term), &answer.closed);
+      break;
+    case ShardCommand::Kind::kCheckpoint:
+      answer.status = shard->Checkpoint(command.checkpoint);
+      break;
+    case ShardCommand::Kind::kRestoreJob:
+      answer.status = Take(shard->RestoreJob(command.restore), &answer.restored);
+      break;
+  }
+  return answer;
+}
 
 std::unique_ptr<ShardGateway> MakeShardGateway(const ShardGatewayOptions& options) {
   return std::make_unique<ControlGateway>(options);

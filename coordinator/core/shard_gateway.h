@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/transport/frame/fault.h"
+#include "coordinator/session/shard_command.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/tensor.pb.h"
 
@@ -31,7 +32,8 @@ class ShardGateway {
   // asks whether it is done.
   virtual absl::StatusOr<RestoreShardJobReply> RestoreJob(
       const RestoreShardJobRequest& request) = 0;
-  virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) = 0;
+  virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
+                                 uint64_t call) = 0;
   virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session,
                                                        uint64_t term) = 0;
   virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,
@@ -51,6 +53,9 @@ struct ShardGatewayOptions {
   absl::Duration job_deadline;
   FaultOptions fault;
 };
+
+// Asks the shard to do it; what it says.
+ShardAnswer CarryOut(const ShardCommand& command, ShardGateway* shard);
 
 // Over ps_server/client.
 std::unique_ptr<ShardGateway> MakeShardGateway(const ShardGatewayOptions& options);

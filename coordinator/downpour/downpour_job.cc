@@ -139,7 +139,7 @@ uint64_t DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
 }
 
 absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextWorkRequest& request,
-                                                    absl::Duration now) {
+                                                    absl::Duration now, OnWait on_wait) {
   ASSIGN_OR_RETURN(const std::optional<NextWorkReply> known,
                    replicas_.KnownReply(worker, request.request()));
   if (known) {
@@ -152,7 +152,9 @@ absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextW
   NextWorkReply reply;
   reply.set_request(request.request());
   Decide(worker, now, &reply);
-  replicas_.Replied(worker, reply);
+  if (!reply.has_wait() || on_wait == OnWait::kTell) {
+    replicas_.Replied(worker, reply);
+  }
   Advance(now);
   return reply;
 }

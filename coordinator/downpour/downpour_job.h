@@ -59,7 +59,8 @@ class DownpourJob : public JobProcedure {
   void AddReplica(uint32_t worker, absl::Duration now) override;
   uint64_t RemoveReplica(uint32_t worker, absl::Duration now) override;
   absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
-                                         absl::Duration now) override;
+                                         absl::Duration now,
+                                         OnWait on_wait = OnWait::kTell) override;
   bool WorkIsNear(uint32_t) const override { return false; }
   absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                 absl::Duration now) override;

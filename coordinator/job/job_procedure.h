@@ -55,10 +55,12 @@ class JobProcedure {
   // Returns how many blocks or contributions others will do in its place.
   virtual uint64_t RemoveReplica(uint32_t worker, absl::Duration now) = 0;
 
-  // Safe to repeat. FAILED_PRECONDITION for a worker that is no replica, or a
-  // request number below the last one.
+  // Safe to repeat: whoever asks under one number is told the same. FAILED_PRECONDITION
+  // for a worker that is no replica, or a request number below the last one. kHold: an
+  // answer to wait is not told, and does not count as one; the caller asks again.
+  enum class OnWait { kTell, kHold };
   virtual absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
-                                                 absl::Duration now) = 0;
+                                                 absl::Duration now, OnWait on_wait) = 0;
   // `worker` holds nothing, and waits for what this coordinator itself does within
   // milliseconds: better to ask again on its behalf than to let it ask.
   virtual bool WorkIsNear(uint32_t worker) const = 0;

@@ -39,7 +39,8 @@ absl::StatusOr<std::optional<NextWorkReply>> ReplicaSet::KnownReply(uint32_t wor
     return std::nullopt;
   }
   if (number == last->request()) {
-    return last->has_wait() ? std::nullopt : std::make_optional(*last);
+    // To wait, too: the replica may have heard that, and not what it would be told now.
+    return *last;
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "NextWork request ", number, " of ", WorkerName(worker), " came after ", last->request()));

@@ -37,7 +37,7 @@ class ReplicaSet {
   const std::set<uint32_t>& live() const { return live_; }
 
   // The answer that request `number` of `worker` got already; nothing for the
-  // next request, and for one that was told to wait. Numbers may be missing before the next
+  // next request. Numbers may be missing before the next
   // one: an earlier life of the coordinator may have forgotten answers that promised nothing.
   // FAILED_PRECONDITION for a worker that is no member, or a number below the last one.
   absl::StatusOr<std::optional<NextWorkReply>> KnownReply(uint32_t worker, uint64_t number) const;

@@ -43,6 +43,19 @@ TEST(ReplicaSetTest, ARepeatedRequestGetsTheSameReply) {
   EXPECT_FALSE(next.has_value());
 }
 
+// Else a copy of the question that comes late is given work that nobody hears of.
+TEST(ReplicaSetTest, WhoWasToldToWaitIsToldSoAgain) {
+  testing::ReplayedState state;
+  ReplicaSet replicas(state.Begun());
+  replicas.Add(3);
+  NextWorkReply reply = Reply(17);
+  reply.mutable_wait()->set_retry_ms(50);
+  replicas.Replied(3, reply);
+  ASSERT_OK_AND_ASSIGN(const auto same, replicas.KnownReply(3, 17));
+  ASSERT_TRUE(same.has_value());
+  EXPECT_TRUE(same->has_wait());
+}
+
 TEST(ReplicaSetTest, RefusesStrangersAndNumbersOutOfOrder) {
   testing::ReplayedState state;
   ReplicaSet replicas(state.Begun());

@@ -157,7 +157,7 @@ uint64_t SandblasterJob::RemoveReplica(uint32_t worker, absl::Duration now) {
 
 absl::StatusOr<NextWorkReply> SandblasterJob::NextWork(uint32_t worker,
                                                        const NextWorkRequest& request,
-                                                       absl::Duration now) {
+                                                       absl::Duration now, OnWait on_wait) {
   ASSIGN_OR_RETURN(const std::optional<NextWorkReply> known,
                    replicas_.KnownReply(worker, request.request()));
   if (known) {
@@ -176,7 +176,9 @@ absl::StatusOr<NextWorkReply> SandblasterJob::NextWork(uint32_t worker,
   NextWorkReply reply;
   reply.set_request(request.request());
   Decide(worker, now, &reply);
-  replicas_.Replied(worker, reply);
+  if (!reply.has_wait() || on_wait == OnWait::kTell) {
+    replicas_.Replied(worker, reply);
+  }
   Advance(now);
   return reply;
 }

@@ -104,7 +104,8 @@ class SandblasterJob : public JobProcedure {
   uint64_t RemoveReplica(uint32_t worker, absl::Duration now) override;
   // INVALID_ARGUMENT, and no change, for a result that cannot be.
   absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
-                                         absl::Duration now) override;
+                                         absl::Duration now,
+                                         OnWait on_wait = OnWait::kTell) override;
   bool WorkIsNear(uint32_t worker) const override;
   absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                 absl::Duration now) override;

@@ -47,8 +47,10 @@ class Replicas {
     job_->AddReplica(worker, now_);
     request_[worker] = 0;
   }
+  using OnWait = JobProcedure::OnWait;
   absl::StatusOr<NextWorkReply> TryAsk(uint32_t worker,
-                                       const std::vector<ContributionResult>& results = {}) {
+                                       const std::vector<ContributionResult>& results = {},
+                                       OnWait on_wait = OnWait::kTell) {
     NextWorkRequest request;
     request.set_request(++request_[worker]);
     if (!backend_[worker].empty()) {
@@ -57,10 +59,11 @@ class Replicas {
     for (const ContributionResult& result : results) {
       *request.add_contribution() = result;
     }
-    return job_->NextWork(worker, request, now_);
+    return job_->NextWork(worker, request, now_, on_wait);
   }
-  NextWorkReply Ask(uint32_t worker, const std::vector<ContributionResult>& results = {}) {
-    absl::StatusOr<NextWorkReply> reply = TryAsk(worker, results);
+  NextWorkReply Ask(uint32_t worker, const std::vector<ContributionResult>& results = {},
+                    OnWait on_wait = OnWait::kTell) {
+    absl::StatusOr<NextWorkReply> reply = TryAsk(worker, results, on_wait);
     EXPECT_OK(reply);
     return reply.ok() ? *reply : NextWorkReply();
   }
@@ -144,9 +147,9 @@ TEST(SandblasterJobTest, WorkIsNearForAReplicaThatHoldsNothingWhileTheDriverRuns
   Replicas replicas(&job);
   EXPECT_FALSE(job.WorkIsNear(0));
   replicas.Add(0);
-  EXPECT_TRUE(replicas.Ask(0).has_wait());
+  EXPECT_TRUE(replicas.Ask(0, {}, JobProcedure::OnWait::kHold).has_wait());
   EXPECT_TRUE(job.WorkIsNear(0));
-  // The same question again: it was told to wait, and now there is something.
+  // The same question again: it was told nothing yet, and now there is something.
   job.StartEvaluation(7, "x", false, replicas.now_);
   --replicas.request_[0];
   EXPECT_TRUE(replicas.Ask(0).has_contribute());

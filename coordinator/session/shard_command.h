@@ -17,7 +17,10 @@ struct ShardCommand {
   uint32_t shard = 0;
   std::string job;
   uint64_t job_term = 0;
-  uint64_t term = 0;               // of the coordinator
+  uint64_t term = 0;  // of the coordinator
+  // Rises with each command of the term. kCreateJob with `replace` is two calls: this one
+  // and the one before.
+  uint64_t call = 0;
   SessionKey session;              // kOpenSession, kCloseSession
   CreateShardJobRequest create;    // kCreateJob
   CheckpointRequest checkpoint;    // kCheckpoint

@@ -40,9 +40,10 @@ class ShardControl {
   virtual absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request);
 
   // `term` is the coordinator's, `job_term` that of the job's submission; both 0
-  // where there is no coordinator. An unknown job is OK: it was deleted before.
-  virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0,
-                                 uint64_t term = 0) = 0;
+  // where there is no coordinator. `call` as in CreateShardJobRequest. An unknown job is
+  // OK: it was deleted before.
+  virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0,
+                                 uint64_t call = 0) = 0;
 
   // Closes older incarnations of the same worker. FailedPrecondition when a
   // newer one is there.

@@ -59,8 +59,10 @@ class GrpcShardControl final : public ShardControl {
     return Call<RestoreShardJobReply>(&ParameterServer::Stub::RestoreJob, request);
   }
 
-  absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) override {
+  absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
+                         uint64_t call) override {
     DeleteShardJobRequest request;
+    request.set_call(call);
     request.set_job(job);
     request.set_job_term(job_term);
     request.set_term(term);

@@ -140,7 +140,8 @@ grpc::Status GrpcService::DeleteJob(grpc::ServerContext*, const DeleteShardJobRe
 }
 
 absl::Status GrpcService::DeleteJob(const DeleteShardJobRequest& request) {
-  RETURN_IF_ERROR(shard_->DeleteJob(request.job(), request.job_term(), request.term()));
+  RETURN_IF_ERROR(
+      shard_->DeleteJob(request.job(), request.job_term(), request.term(), request.call()));
   return keeper_ == nullptr ? absl::OkStatus() : keeper_->Delete(request.job(), request.job_term());
 }
 

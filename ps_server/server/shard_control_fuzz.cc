@@ -201,7 +201,7 @@ class World {
   // As the service does.
   absl::Status Delete(const DeleteShardJobRequest& request) {
     const absl::Status status =
-        shard_->DeleteJob(request.job(), request.job_term(), request.term());
+        shard_->DeleteJob(request.job(), request.job_term(), request.term(), request.call());
     return status.ok() ? keeper_->Delete(request.job(), request.job_term()) : status;
   }
 

@@ -56,6 +56,13 @@ absl::StatusOr<std::vector<SessionId>> SessionsToOpen(const RestoreShardJobReque
   return open;
 }
 
+// What a later call, or a later coordinator's, repeats.
+CreateShardJobRequest WithoutCall(CreateShardJobRequest request) {
+  request.clear_term();
+  request.clear_call();
+  return request;
+}
+
 }  // namespace
 
 Shard::Shard(ShardOptions options)
@@ -104,14 +111,23 @@ absl::Status Shard::CheckServing() const {
                    : absl::OkStatus();
 }
 
-absl::Status Shard::Fence(uint64_t term) {
+absl::Status Shard::Fence(uint64_t term, uint64_t call) {
   MutexLock lock(&jobs_mutex_);
   if (term < term_) {
     return absl::FailedPreconditionError(
         absl::StrCat("ps/", options_.task, " obeys the coordinator of term ", term_,
                      "; this call is of term ", term, ", an earlier one's"));
   }
-  term_ = term;
+  if (term > term_) {
+    term_ = term;
+    call_ = 0;
+  }
+  if (call != 0 && call < call_) {
+    return absl::FailedPreconditionError(absl::StrCat("ps/", options_.task, ": call ", call,
+                                                      " of term ", term, " comes late: call ",
+                                                      call_, " was served before it"));
+  }
+  call_ = std::max(call_, call);
   return absl::OkStatus();
 }
 
@@ -160,7 +176,7 @@ class Shard::Creation {
 
 absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& call) {
   RETURN_IF_ERROR(CheckServing());
-  RETURN_IF_ERROR(Fence(call.term()));
+  RETURN_IF_ERROR(Fence(call.term(), call.call()));
   ASSIGN_OR_RETURN(
       const std::shared_ptr<ShardJob> job,
       MakeJob(call, /*attempt=*/std::nullopt,
@@ -185,8 +201,7 @@ absl::Status Shard::GiveUpEarlier(const RestoreShardJobRequest& request) {
   RETURN_IF_ERROR(SessionsToOpen(request).status());
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(request.create().term()));
-  CreateShardJobRequest create = request.create();
-  create.clear_term();
+  const CreateShardJobRequest create = WithoutCall(request.create());
   // Declared before the lock: the last who holds it frees it.
   std::shared_ptr<ShardJob> job = FindJob(create.job(), create.job_term());
   if (job == nullptr || job->attempt() == request.attempt()) {
@@ -220,8 +235,7 @@ absl::Status Shard::AwaitGivenUp(const std::string& job, uint64_t job_term,
 
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeJob(const CreateShardJobRequest& call,
                                                          Attempt attempt, MakeContent make) {
-  CreateShardJobRequest request = call;
-  request.clear_term();  // A later coordinator may repeat it.
+  const CreateShardJobRequest request = WithoutCall(call);
   absl::StatusOr<std::shared_ptr<ShardJob>> job = MakeOrFind(request, attempt, make);
   return job.ok() || absl::IsResourceExhausted(job.status())
              ? std::move(job)
@@ -278,8 +292,9 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJob
   return job;
 }
 
-absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term) {
-  RETURN_IF_ERROR(Fence(term));
+absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
+                              uint64_t call) {
+  RETURN_IF_ERROR(Fence(term, call));
   std::shared_ptr<ShardJob> deleted;  // freed after the lock
   MutexLock lock(&jobs_mutex_);
   if (const auto made = creations_.find({job, job_term}); made != creations_.end()) {

@@ -90,7 +90,8 @@ class Shard {
   absl::Status AwaitGivenUp(const std::string& job, uint64_t job_term, absl::Duration patience);
   // An unknown job is OK: it was deleted before. Its memory is free for the next job. Unavailable
   // when it is still being made: that is given up, and the call must be repeated.
-  absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0);
+  absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0,
+                         uint64_t call = 0);
 
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0);
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term = 0);
@@ -139,8 +140,8 @@ class Shard {
   };
 
   // Notes the term of a control call; FailedPrecondition for that of a coordinator
-  // which has been replaced.
-  absl::Status Fence(uint64_t term);
+  // which has been replaced, and for a numbered call that was overtaken.
+  absl::Status Fence(uint64_t term, uint64_t call = 0);
   absl::Status CheckServing() const;
   // Gives a new job, of empty stripes, what it holds.
   using MakeContent = absl::FunctionRef<absl::Status(const std::shared_ptr<ShardJob>&,
@@ -168,6 +169,7 @@ class Shard {
   // Jobs being made: whether they were deleted meanwhile. Not in jobs_.
   std::map<JobKey, bool> creations_ ABSL_GUARDED_BY(jobs_mutex_);
   uint64_t term_ ABSL_GUARDED_BY(jobs_mutex_) = 0;  // the highest seen
+  uint64_t call_ ABSL_GUARDED_BY(jobs_mutex_) = 0;  // in that term
 };
 
 }  // namespace monsoon

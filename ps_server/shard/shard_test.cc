@@ -296,6 +296,24 @@ TEST_F(ShardTest, AKeyThatReturnsInAnotherTermIsAnotherJobs) {
   EXPECT_NE(shard_.FindJob("job-1"), nullptr);  // The older one stays.
 }
 
+// Else a late copy of the call that took an older slice away takes this one.
+TEST_F(ShardTest, ACallThatWasOvertakenIsRefused) {
+  const auto late =
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("call 7 was served before it"));
+  ASSERT_OK(shard_.DeleteJob("job-1", 0, /*term=*/5, /*call=*/6));
+  request_.set_term(5);
+  request_.set_call(7);
+  ASSERT_OK(shard_.CreateJob(request_));
+  ASSERT_OK(shard_.CreateJob(request_)) << "the same once more";
+  EXPECT_THAT(shard_.DeleteJob("job-1", 0, 5, 6), late);
+  request_.set_call(5);
+  EXPECT_THAT(shard_.CreateJob(request_), late);
+  EXPECT_NE(shard_.FindJob("job-1"), nullptr);
+  // The next coordinator counts from the beginning.
+  ASSERT_OK(shard_.DeleteJob("job-1", 0, 6, 1));
+  EXPECT_EQ(shard_.FindJob("job-1"), nullptr);
+}
+
 TEST_F(ShardTest, ACoordinatorThatWasReplacedIsNotObeyed) {
   ASSERT_OK(shard_.DeleteJob("no-such-job", 0, 5));
   EXPECT_EQ(shard_.GetStatus({})->term(), 5u);

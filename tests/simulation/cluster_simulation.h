@@ -1,0 +1,117 @@
+// ClusterSimulation: a whole cluster in virtual time, driven by a seed: the real cores of
+// coordinator, parameter servers and workers, one job on them, and for some seconds all that
+// can happen to processes, disks, clocks and messages. Then it is left alone, and the job
+// must end by itself.
+//
+// The judge, of a job that has SUCCEEDED:
+// - Each stripe has each session's pushes 1..n exactly once, and its bits, parameters and
+//   optimizer state, follow from what was applied alone; again from the disk (AppliedLog).
+// - n is all that the session has pushed if it ended as it should. Else it is at least what
+//   was acknowledged, less what the job says is lost; and it says no more and no less than
+//   what an earlier life had, where the power has not failed.
+// - Each block of each epoch was trained on by a session that all shards have it of, or
+//   whose loss is told.
+//
+// Not thread safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/coordinator.pb.h"
+#include "tests/simulation/simulated_coordinator.h"
+#include "tests/simulation/simulated_ps.h"
+#include "tests/simulation/simulated_worker.h"
+#include "tests/simulation/world.h"
+
+namespace monsoon::simulation {
+
+enum class Fault {
+  kPsKill,
+  kPowerCut,
+  kBitRot,
+  kPsDiesInWrite,
+  kPsStop,
+  kSlowDisk,
+  kFullDisk,
+  kWorkerKill,
+  kWorkerStop,
+  kWorkerReplaced,  // it wakes up when another process has its place
+  kDrain,
+  kCoordinatorKill,
+  kCoordinatorStop,
+  kJournalBlocked,
+  kPartition,
+  kConnectionBreak,
+  kClockJump,
+  kCheckpointAsked,
+  kCount,
+};
+extern const std::array<const char*, static_cast<size_t>(Fault::kCount)> kFaultNames;
+
+struct SimulationCounts {
+  std::array<uint64_t, static_cast<size_t>(Fault::kCount)> faults = {};
+  uint64_t pushes = 0;
+  uint64_t restores = 0;
+  uint64_t sessions = 0;
+  uint64_t lost_sessions = 0;
+  uint64_t lost_records = 0;  // reported
+  uint64_t failed_jobs = 0;   // by right: see ClusterSimulation::MayFail
+};
+
+class ClusterSimulation {
+ public:
+  ClusterSimulation(uint64_t seed, SimulationCounts* counts);
+
+  // Fails the running test for what must not happen.
+  void Run();
+
+ private:
+  void MakeCluster();
+  void MakeJob();
+  void Disturb();
+  void DisturbPs(uint32_t index);
+  void DisturbWorker(uint32_t index);
+  void DisturbCoordinator();
+  void Count(Fault fault) {
+    ++counts_->faults[static_cast<size_t>(fault)];
+    world_.Trace(kFaultNames[static_cast<size_t>(fault)]);
+  }
+  void StartPs(uint32_t index, absl::Duration delay);
+  void StartWorker(uint32_t index, absl::Duration delay);
+  void StartCoordinator(absl::Duration delay);
+  // All that is dead is started, and all that stands still goes on.
+  void EndFaults();
+  void RunUntil(absl::Duration end);
+  JobState State();
+  // The newest part of a shard may be damaged: the one before it will do. Who has left, or
+  // is told to, has made sure of the newest alone.
+  bool MayRot();
+  // Where a job stands that did not end well.
+  std::string Explain(const JobDescription& job) const;
+  // All who knew the job's parameters are dead, before they were on any disk.
+  bool MayFail(const JobDescription& job) const;
+
+  void Judge(const JobDescription& job);
+  void JudgeSession(const JobDescription& job, SessionId session, const SessionBook& book);
+  void JudgeBlocks(const JobDescription& job);
+  void JudgeCounting();
+  // What the job says it has lost of the session on the shard, in records.
+  static uint64_t Reported(const JobDescription& job, SessionId session, uint32_t shard);
+
+  World world_;
+  SimulationCounts* const counts_;
+  SimulatedCoordinator coordinator_;
+  std::vector<std::unique_ptr<SimulatedPs>> ps_;
+  std::vector<std::unique_ptr<SimulatedWorker>> workers_;  // by task
+  std::vector<std::unique_ptr<SimulatedWorker>> replaced_;
+  bool faults_ = true;
+  std::string job_;
+};
+
+}  // namespace monsoon::simulation

@@ -1,0 +1,94 @@
+// SimulatedCoordinator: the real CoordinatorCore with what coordinator/core/coordinator.cc
+// and coordinator/journal do around it, in virtual time: calls are committed together, what
+// leaves waits for that, and a process that dies keeps what was committed and perhaps what
+// was being so.
+//
+// Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/core/coordinator_core.h"
+#include "coordinator/session/shard_command.h"
+#include "proto/coordinator_state.pb.h"
+#include "tests/simulation/world.h"
+
+namespace monsoon::simulation {
+
+class SimulatedCoordinator {
+ public:
+  explicit SimulatedCoordinator(World* world) : world_(world) {}
+
+  SimulatedProcess process;
+
+  void Start();
+  void Kill();
+  // Its clock of the wall goes on from another time.
+  void JumpClock(absl::Duration by) { wall_offset_ += by; }
+  // Until then nothing can be committed.
+  void BlockJournal(absl::Duration duration) { blocked_until_ = world_->time.now() + duration; }
+
+  CoordinatorCore& core() { return *core_; }
+  Moment moment() const {
+    return {world_->time.now(), absl::ToInt64Milliseconds(world_->time.now() + wall_offset_)};
+  }
+
+  // A call that came: `reply` gets the answer once what it rests on is committed.
+  template <typename Reply>
+  void Serve(std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call,
+             std::function<void(absl::StatusOr<Reply>)> reply) {
+    absl::StatusOr<Reply> result = call(*core_, moment());
+    AfterCommit(EndCall(),
+                [reply = std::move(reply), result = std::move(result)] { reply(result); });
+  }
+
+ private:
+  struct Shard {
+    std::deque<std::pair<ShardCommand, uint64_t>> commands;  // with tickets
+    bool commanding = false;
+    bool polling = false;
+    uint64_t polled = 0;  // round
+  };
+
+  // The commands that came of a call wait for their turn; the ticket of the newest call
+  // that something rests on.
+  uint64_t EndCall();
+  void AfterCommit(uint64_t ticket, std::function<void()> what);
+  void Commit();
+  void EndCommit(uint64_t calls, size_t updates);
+  void Tick();
+  void Poll(uint32_t shard);
+  void NextCommand(uint32_t shard);
+
+  World* const world_;
+  absl::Duration wall_offset_ = absl::Hours(400000);
+  absl::Duration blocked_until_;
+
+  // What all lives have committed, and after that what this one has not.
+  std::vector<StateUpdate> updates_;
+  size_t durable_ = 0;
+  size_t ended_ = 0;               // updates of calls that have ended
+  std::optional<size_t> writing_;  // as many may be durable by now
+  bool call_matters_ = false;
+  uint64_t calls_ = 0;
+  uint64_t wanted_ = 0;
+  uint64_t committed_ = 0;
+  bool commit_planned_ = false;
+  std::deque<std::pair<uint64_t, std::function<void()>>> waiting_;
+
+  std::unique_ptr<CoordinatorCore> core_;
+  std::vector<Shard> shards_;
+  uint64_t round_ = 0;
+  absl::Duration next_poll_;
+};
+
+}  // namespace monsoon::simulation

@@ -1,0 +1,288 @@
+#include "tests/simulation/simulated_ps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/checkpoint/checkpoint.h"
+#include "common/testing/status_matchers.h"
+#include "gtest/gtest.h"
+#include "ps_server/checkpoint/kept_parts.h"
+
+namespace monsoon::simulation {
+namespace {
+
+constexpr char kStateDir[] = "/state";
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+SessionId IdOf(const SessionKey& session) { return {session.worker(), session.incarnation()}; }
+
+}  // namespace
+
+SimulatedPs::SimulatedPs(World* world, uint32_t index, uint32_t stripes)
+    : world_(world), index_(index), storage_(std::make_unique<SimulatedStorage>()), log_(stripes) {}
+
+void SimulatedPs::Start() {
+  process.alive = true;
+  process.wakes_at = absl::ZeroDuration();
+  ++process.life;
+  Heal();
+  shard_ = std::make_unique<Shard>(
+      ShardOptions{world_->cluster.name(), index_, process.life, 8 << 20,
+                   [this](const CreateShardJobRequest& create, uint32_t stripes, bool fresh) {
+                     return marks_.OpenJob(create, stripes, fresh);
+                   }});
+  CheckpointKeeperOptions options;
+  options.state_dir = kStateDir;
+  options.task = index_;
+  options.check_owner = [] { return absl::OkStatus(); };
+  keeper_ = std::make_unique<CheckpointKeeper>(options, storage_.get());
+}
+
+void SimulatedPs::Kill(bool power_cut, bool rot) {
+  process.alive = false;
+  keeper_.reset();
+  shard_.reset();
+  storage_->ClearFailure();
+  if (power_cut) {
+    ++power_cuts_;
+    storage_ = storage_->PowerCut(world_->dice.Below(1u << 30));
+    marks_.PowerCut(&world_->dice);
+  }
+  if (rot) {
+    Rot();
+  }
+}
+
+void SimulatedPs::FillDisk(bool full) {
+  disk_is_full_ = full;
+  if (full) {
+    storage_->FailAfter(1, absl::ResourceExhaustedError("No space left on device"));
+  } else {
+    storage_->ClearFailure();
+  }
+}
+
+void SimulatedPs::Heal() {
+  write_delay_ = absl::ZeroDuration();
+  die_in_write_.reset();
+  FillDisk(false);
+}
+
+void SimulatedPs::Rot() {
+  const std::string folder = JobFolder(kStateDir, create_.job(), create_.job_term());
+  const auto parts = ListOwnParts(*storage_, folder, index_);
+  if (!parts.ok() || good_parts_ < 2 || parts->size() < 2 || !(*parts)[0].whole ||
+      !(*parts)[1].whole) {
+    return;
+  }
+  const auto part = PartReader::Open(storage_.get(), (*parts)[0].files.manifest);
+  if (!part.ok()) {
+    return;
+  }
+  const auto bytes = static_cast<uint32_t>((*part)->manifest().bytes());
+  storage_->CorruptByte((*parts)[0].files.file, world_->dice.Below(bytes),
+                        static_cast<int>(world_->dice.Below(8)));
+  // From here on there is one good part, until another is written.
+  good_parts_ = 1;
+}
+
+absl::StatusOr<ShardStatusReply> SimulatedPs::GetStatus() {
+  ShardStatusRequest request;
+  request.set_cluster(world_->cluster.name());
+  ASSIGN_OR_RETURN(ShardStatusReply reply, shard_->GetStatus(request));
+  keeper_->FillStatus(&reply);
+  reply.set_pid(static_cast<uint32_t>(1000 * (index_ + 1) + process.life));
+  return reply;
+}
+
+absl::StatusOr<uint64_t> SimulatedPs::CreateJob(const CreateShardJobRequest& request) {
+  const bool fresh = shard_->FindJob(request.job(), request.job_term()) == nullptr;
+  ASSIGN_OR_RETURN(const CreateShardJobReply reply, shard_->CreateJob(request));
+  if (fresh) {
+    Begin(request);
+  }
+  return reply.shard_epoch();
+}
+
+absl::StatusOr<RestoreShardJobReply> SimulatedPs::RestoreJob(
+    const RestoreShardJobRequest& request) {
+  const CreateShardJobRequest& create = request.create();
+  const bool there = shard_->FindJob(create.job(), create.job_term()) != nullptr;
+  ASSIGN_OR_RETURN(const RestoreShardJobReply reply, keeper_->Restore(shard_.get(), request));
+  if (!there) {
+    Begin(create);
+  }
+  return reply;
+}
+
+absl::Status SimulatedPs::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
+                                    uint64_t call) {
+  RETURN_IF_ERROR(shard_->DeleteJob(job, job_term, term, call));
+  return keeper_->Delete(job, job_term);
+}
+
+absl::StatusOr<OpenSessionReply> SimulatedPs::OpenSession(const SessionKey& session,
+                                                          uint64_t term) {
+  return shard_->OpenSession(session, term);
+}
+
+absl::StatusOr<CloseSessionReply> SimulatedPs::CloseSession(const SessionKey& session,
+                                                            uint64_t term) {
+  return shard_->CloseSession(session, term);
+}
+
+absl::StatusOr<VectorReply> SimulatedPs::Vector(const VectorRequest& request) {
+  return shard_->Vector(request);
+}
+
+absl::Status SimulatedPs::Checkpoint(const CheckpointRequest& request) {
+  ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartCheckpoint(request));
+  // The event may outlive the shard.
+  world_->network.In(&process, write_delay_, [this, waits = std::weak_ptr(job), request] {
+    if (std::shared_ptr<ShardJob> slice = waits.lock()) {
+      Write(std::move(slice), request);
+    }
+  });
+  return absl::OkStatus();
+}
+
+void SimulatedPs::Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order) {
+  if (die_in_write_.has_value()) {
+    storage_->FailAfter(*die_in_write_ + 1, absl::UnavailableError("the process dies"));
+  }
+  const absl::Status ordered = keeper_->Order(std::move(job), order);
+  ASSERT_TRUE(keeper_->AwaitIdle(kPatience));
+  if (die_in_write_.has_value()) {
+    Kill(world_->dice.Once(2), /*rot=*/false);
+    return then_();
+  }
+  const absl::StatusOr<ShardStatusReply> reply = GetStatus();
+  ASSERT_OK(reply);
+  for (const ShardJobStatus& status : reply->job()) {
+    good_parts_ += ordered.ok() && status.generation() == order.generation() ? 1 : 0;
+  }
+}
+
+std::shared_ptr<ShardJob> SimulatedPs::Slice() const {
+  return shard_->FindJob(create_.job(), create_.job_term());
+}
+
+void SimulatedPs::Begin(const CreateShardJobRequest& create) {
+  create_ = create;
+  const std::shared_ptr<ShardJob> job = Slice();
+  ASSERT_EQ(job->stripes(), log_.stripes());
+  std::vector<float> parameters(kStripeFloats);
+  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->state_slots()));
+  for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
+    log_.Restored(stripe, job->CutStripe(stripe, parameters, state).version());
+  }
+}
+
+void SimulatedPs::Judge() {
+  if (Slice() != nullptr) {  // else it was started anew since the job's end
+    CheckBits();
+  }
+  Kill(/*power_cut=*/true, /*rot=*/false);
+  Start();
+  RestoreShardJobRequest request;
+  *request.mutable_create() = create_;
+  request.mutable_create()->set_term(UINT64_MAX);
+  ASSERT_OK(RestoreJob(request));
+  CheckBits();
+}
+
+std::vector<float> SimulatedPs::Parameters() {
+  std::vector<float> all;
+  const std::shared_ptr<ShardJob> job = Slice();
+  std::vector<float> parameters(kStripeFloats);
+  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->state_slots()));
+  for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
+    job->CutStripe(stripe, parameters, state);
+    all.insert(all.end(), parameters.begin(), parameters.end());
+  }
+  return all;
+}
+
+void SimulatedPs::CheckBits() {
+  const std::shared_ptr<ShardJob> job = Slice();
+  ASSERT_NE(job, nullptr);
+  Shard fresh({world_->cluster.name(), index_, 1, 8 << 20, nullptr});
+  ASSERT_OK(fresh.CreateJob(create_));
+  const std::shared_ptr<ShardJob> initial = fresh.FindJob(create_.job(), create_.job_term());
+  std::vector<float> parameters(kStripeFloats), first(kStripeFloats);
+  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->state_slots()));
+  for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
+    initial->CutStripe(stripe, first, state);
+    ASSERT_EQ(job->CutStripe(stripe, parameters, state).version(), log_.version(stripe));
+    const AppliedLog::Content content = log_.Replay(stripe, create_.optimizer(), first);
+    // As bytes: -0 is not 0 here.
+    ASSERT_EQ(std::memcmp(content.parameters.data(), parameters.data(),
+                          parameters.size() * sizeof(float)),
+              0)
+        << "stripe " << stripe;
+    ASSERT_EQ(content.state.size(), state.size());
+    ASSERT_EQ(std::memcmp(content.state.data(), state.data(), state.size() * sizeof(float)), 0)
+        << "stripe " << stripe;
+  }
+}
+
+absl::StatusOr<PushReply> SimulatedPs::Push(const SessionKey& session, uint64_t sequence,
+                                            uint64_t epoch, std::shared_ptr<const PushBytes> push) {
+  PushRequest request;
+  *request.mutable_session() = session;
+  request.set_layout_hash(world_->plan.layout_hash);
+  for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
+    PushRecord* const record = request.add_record();
+    record->set_stripe(stripe);
+    record->set_sequence(sequence);
+    record->set_shard_epoch(epoch);
+    record->set_format(push->format);
+    record->set_length(static_cast<uint32_t>(push->stripe_bytes()));
+  }
+  const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(push->bytes))};
+  ChunkCursor cursor(chunks);
+  ASSIGN_OR_RETURN(PushReply reply, shard_->Push(request, &cursor, &world_->scratch));
+  for (const PushVerdict& verdict : reply.verdict()) {
+    if (verdict.verdict() == APPLIED) {
+      log_.Applied(verdict.stripe(), IdOf(session), sequence, push, verdict.version());
+    }
+  }
+  return reply;
+}
+
+absl::StatusOr<MarksReply> SimulatedPs::Marks(const SessionKey& session) {
+  MarksRequest request;
+  *request.mutable_session() = session;
+  request.set_layout_hash(world_->plan.layout_hash);
+  request.set_stripe_count(log_.stripes());
+  return shard_->Marks(request);
+}
+
+absl::StatusOr<FetchReply> SimulatedPs::Fetch(const SessionKey& session,
+                                              const std::string& vector) {
+  FetchRequest request;
+  *request.mutable_session() = session;
+  request.set_layout_hash(world_->plan.layout_hash);
+  request.set_stripe_count(log_.stripes());
+  request.set_vector(vector);
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job, shard_->StartFetch(request));
+  std::shared_ptr<const SliceVector> found;
+  if (!vector.empty()) {
+    ASSIGN_OR_RETURN(found, job->vectors()->Find(vector));
+  }
+  AlignedFloats payload(kStripeFloats * log_.stripes());
+  ASSIGN_OR_RETURN(ShardJob::Copied copied, job->CopyStripes(IdOf(session), 0, log_.stripes(),
+                                                             found.get(), FLOAT32, &payload));
+  FetchReply reply;
+  reply.set_shard_epoch(job->shard_epoch());
+  for (FetchRecord& record : copied.records) {
+    *reply.add_record() = std::move(record);
+  }
+  return reply;
+}
+
+}  // namespace monsoon::simulation

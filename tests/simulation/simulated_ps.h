@@ -1,0 +1,98 @@
+// SimulatedPs: ps/i of a simulated cluster: the real Shard and CheckpointKeeper on a disk
+// that outlives the process. Calls run in virtual time; the keeper's thread writes while
+// the caller waits.
+//
+// What must not happen fails the running test. Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/storage/simulated_storage.h"
+#include "coordinator/core/shard_gateway.h"
+#include "ps_server/checkpoint/checkpoint_keeper.h"
+#include "ps_server/shard/shard.h"
+#include "tests/simulation/applied_log.h"
+#include "tests/simulation/simulated_marks.h"
+#include "tests/simulation/world.h"
+
+namespace monsoon::simulation {
+
+class SimulatedPs : public ShardGateway {
+ public:
+  SimulatedPs(World* world, uint32_t index, uint32_t stripes);
+
+  SimulatedProcess process;
+
+  void Start();
+  // `rot`: a bit of the newest part turns over, if there is an older one.
+  void Kill(bool power_cut, bool rot);
+  // The same in the middle of the next part, after so many operations of the disk; `then`
+  // follows.
+  void DieInWrite(uint32_t operations, std::function<void()> then) {
+    die_in_write_ = operations;
+    then_ = std::move(then);
+  }
+  void DelayWrites(absl::Duration delay) { write_delay_ = delay; }
+  void FillDisk(bool full);
+  // The disk is as it should be.
+  void Heal();
+
+  // What the coordinator asks.
+  absl::StatusOr<ShardStatusReply> GetStatus() override;
+  absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override;
+  absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override;
+  absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
+                         uint64_t call) override;
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term) override;
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term) override;
+  absl::Status Checkpoint(const CheckpointRequest& request) override;
+  absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override;
+
+  // What workers send.
+  absl::StatusOr<PushReply> Push(const SessionKey& session, uint64_t sequence, uint64_t epoch,
+                                 std::shared_ptr<const PushBytes> push);
+  absl::StatusOr<MarksReply> Marks(const SessionKey& session);
+  absl::StatusOr<FetchReply> Fetch(const SessionKey& session, const std::string& vector);
+
+  const AppliedLog& log() const { return log_; }
+  uint64_t epoch() const { return process.life; }
+  uint64_t power_cuts() const { return power_cuts_; }
+  std::vector<float> Parameters();
+  // The slice must be what follows from the log, bit by bit: as it is, and once more as the
+  // next life finds it on the disk after a power cut.
+  void Judge();
+
+ private:
+  void Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
+  void Rot();
+  std::shared_ptr<ShardJob> Slice() const;
+  // The slice begins with what `create` or a part has given it.
+  void Begin(const CreateShardJobRequest& create);
+  void CheckBits();
+
+  World* const world_;
+  const uint32_t index_;
+  std::unique_ptr<SimulatedStorage> storage_;
+  SimulatedMarks marks_;
+  AppliedLog log_;
+  CreateShardJobRequest create_;  // of the job's slice
+  std::unique_ptr<Shard> shard_;
+  std::unique_ptr<CheckpointKeeper> keeper_;
+  absl::Duration write_delay_;
+  std::optional<uint32_t> die_in_write_;
+  std::function<void()> then_;
+  bool disk_is_full_ = false;
+  uint64_t good_parts_ = 0;  // written since a bit of one rotted
+  uint64_t power_cuts_ = 0;
+};
+
+}  // namespace monsoon::simulation
