@@ -213,6 +213,25 @@ TEST_P(ReplayTest, OnlyWhatIsNotDurableIsSentAgain) {
   EXPECT_EQ(Fetch(), Expected());
 }
 
+// It lacks what was pushed since its generation, and who fetches has not heard of it.
+TEST_P(ReplayTest, WhatALifeSendsThatNobodyHasNamedIsNotUsed) {
+  PushAll(4);
+  Checkpoint();
+  PushAll(1);
+  ASSERT_OK(shards_->Restart(1));
+  const RestoreShardJobReply reply = Restore(1);
+  EXPECT_EQ(reply.generation(), 1u);
+  ASSERT_EQ(client_->away(), std::nullopt);
+  Vector parameters(job_.map.size());
+  FetchMarks marks;
+  FetchStats stats;
+  EXPECT_FALSE(client_->FetchMapped(parameters, &marks, &stats));
+  EXPECT_THAT(client_->Fetch(parameters, &marks, &stats),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ps/1")));
+  BringBack(1, reply.shard_epoch());
+  EXPECT_EQ(Fetch(), Expected());
+}
+
 TEST_P(ReplayTest, AFullWindowWaitsForACheckpointAndLosesNothing) {
   PushAll(1);
   const uint64_t push_bytes = client_->kept().bytes;

@@ -53,7 +53,7 @@ JobRecord* CoordinatorCore::RunningBatch(const BatchKey& batch) const {
 CheckpointSchedule::Activity CoordinatorCore::BatchActivity(const JobRecord& job) const {
   const BatchSnapshot* const held = HeldSnapshot(job.state());
   // Before it begins, and at its end; what it goes on from is held already.
-  const bool still = !job.batch_driver && (held == nullptr || job.batch_end);
+  const bool still = held == nullptr || job.batch_end;
   return still ? CheckpointSchedule::Activity::kStill : CheckpointSchedule::Activity::kBusy;
 }
 

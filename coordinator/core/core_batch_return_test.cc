@@ -97,6 +97,22 @@ TEST_F(BatchReturnTest, AShardThatDies) {
   EXPECT_THAT(Iterations(), ElementsAre(1, 2, 3, 4));
 }
 
+TEST_F(BatchReturnTest, AnAnswerOfAnEarlierAttemptDoesNotCount) {
+  Advance();
+  h_.Restart(1);
+  h_.Poll();
+  CallOff();
+  for (const ShardCommand& command : h_.core().TakeCommands(h_.now())) {
+    ShardAnswer answer = h_.Answer(command);
+    answer.restored.set_attempt(0);
+    h_.core().OnCommand(command, answer, h_.now());
+  }
+  EXPECT_FALSE(h_.core().TakeBatch().has_value());
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("ps/0"), HasSubstr("ps/1"), HasSubstr("restore")));
+  Pass(1);
+  ExpectReturned(1, 2, 2);
+}
+
 TEST_F(BatchReturnTest, AShardThatIsAwayForLong) {
   Advance();
   h_.shard(1).alive = false;

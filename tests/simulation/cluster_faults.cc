@@ -58,7 +58,7 @@ void ClusterSimulation::Disturb() {
     return;
   }
   Dice& dice = world_.dice;
-  world_.time.After(dice.Between(Milliseconds(10), Milliseconds(400)), [this] { Disturb(); });
+  world_.time.After(dice.Between(absl::ZeroDuration(), pause_), [this] { Disturb(); });
   const uint32_t what = dice.Below(100);
   if (what < 40) {
     DisturbPs(dice.Below(static_cast<uint32_t>(ps_.size())));

@@ -88,8 +88,9 @@ void ClusterSimulation::MakeJob() {
   world_.format = dice.Once(2) ? FLOAT32 : BFLOAT16;
   plan.job.set_batch_size(5);
   plan.job.set_block_examples(20);
-  plan.examples = 20 * (3 + dice.Below(15)) + dice.Below(20);
-  plan.job.mutable_stop()->set_epochs(0.25 * (1 + dice.Below(12)));
+  // Small ones, whose begin and end are most of what they do, and others.
+  plan.examples = 20 * (1 + dice.Below(1 + dice.Below(17))) + dice.Below(20);
+  plan.job.mutable_stop()->set_epochs(0.25 * (1 + dice.Below(1 + dice.Below(12))));
   if (dice.Once(3)) {
     plan.job.mutable_test();
     plan.job.mutable_evaluation()->set_every_epochs(dice.Below(2));
@@ -124,9 +125,10 @@ void ClusterSimulation::Run() {
         ASSERT_OK(reply);
         job_ = reply->job();
       });
-  RunUntil(world_.time.now() + absl::Milliseconds(10));
+  RunUntil(world_.time.now() + absl::Milliseconds(5));
   const absl::Duration end =
       world_.time.now() + world_.dice.Between(absl::ZeroDuration(), kMostFaults);
+  pause_ = absl::Milliseconds(60 << world_.dice.Below(4));
   Disturb();
   RunUntil(end);
   EndFaults();

@@ -111,6 +111,7 @@ class ClusterSimulation {
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;  // by task
   std::vector<std::unique_ptr<SimulatedWorker>> replaced_;
   bool faults_ = true;
+  absl::Duration pause_;  // the longest between two faults
   std::string job_;
 };
 

@@ -92,9 +92,10 @@ class VirtualNetwork {
       In(from, Delay(), [finish] { finish(absl::UnavailableError("connection reset")); });
     }
     In(to, Delay(), [=, this] {
-      if (faults_ && dice_->Once(60)) {
+      if (faults_ && dice_->Once(20)) {
         // Once more: what was asked again overtook the first try, which comes after all.
-        In(to, dice_->Between(absl::ZeroDuration(), absl::Seconds(2)),
+        const absl::Duration late = absl::Milliseconds(dice_->Once(2) ? 100 : 2000);
+        In(to, dice_->Between(absl::ZeroDuration(), late),
            [serve] { serve([](const absl::StatusOr<Reply>&) {}); });
       }
       serve([=, this](absl::StatusOr<Reply> reply) {
