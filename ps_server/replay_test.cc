@@ -227,7 +227,7 @@ TEST_P(ReplayTest, WhatALifeSendsThatNobodyHasNamedIsNotUsed) {
   FetchStats stats;
   EXPECT_FALSE(client_->FetchMapped(parameters, &marks, &stats));
   EXPECT_THAT(client_->Fetch(parameters, &marks, &stats),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ps/1")));
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("started anew")));
   BringBack(1, reply.shard_epoch());
   EXPECT_EQ(Fetch(), Expected());
 }

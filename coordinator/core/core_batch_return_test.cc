@@ -107,6 +107,7 @@ TEST_F(BatchReturnTest, AnAnswerOfAnEarlierAttemptDoesNotCount) {
     answer.restored.set_attempt(0);
     h_.core().OnCommand(command, answer, h_.now());
   }
+  EXPECT_EQ(h_.Describe().counts().restores(), 0u);
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
   EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("ps/0"), HasSubstr("ps/1"), HasSubstr("restore")));
   Pass(1);
