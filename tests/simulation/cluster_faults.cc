@@ -19,9 +19,7 @@ const std::array<const char*, static_cast<size_t>(Fault::kCount)> kFaultNames = 
     "clock jump",          "checkpoint asked"};
 
 bool ClusterSimulation::MayRot() {
-  const bool left =
-      std::ranges::any_of(world_.books, [](const auto& book) { return book.second.whole; });
-  if (left || !coordinator_.process.alive || job_.empty()) {
+  if (drains_ || !coordinator_.process.alive || job_.empty()) {
     return false;
   }
   const DurableJob* const job = coordinator_.core().state().FindJob(job_);
@@ -96,7 +94,7 @@ void ClusterSimulation::DisturbPs(uint32_t index) {
     case 0:
     case 1: {
       const bool power_cut = dice.Once(3);
-      const bool rot = dice.Once(5) && MayRot();
+      const bool rot = dice.Once(3) && MayRot();
       Count(power_cut ? Fault::kPowerCut : Fault::kPsKill);
       if (rot) {
         Count(Fault::kBitRot);
@@ -156,6 +154,7 @@ void ClusterSimulation::DisturbWorker(uint32_t index) {
     case 4:
       if (coordinator_.process.alive) {
         Count(Fault::kDrain);
+        drains_ = true;
         (void)coordinator_.core().Drain(index);
       }
       return;

@@ -89,13 +89,14 @@ void ClusterSimulation::MakeJob() {
   plan.job.set_batch_size(5);
   plan.job.set_block_examples(20);
   // Small ones, whose begin and end are most of what they do, and others.
-  plan.examples = 20 * (1 + dice.Below(1 + dice.Below(17))) + dice.Below(20);
-  plan.job.mutable_stop()->set_epochs(0.25 * (1 + dice.Below(1 + dice.Below(12))));
+  const bool small = dice.Once(2);
+  plan.examples = 20 * (1 + dice.Below(small ? 4 : 17)) + dice.Below(20);
+  plan.job.mutable_stop()->set_epochs(0.25 * (1 + dice.Below(small ? 4 : 12)));
   if (dice.Once(3)) {
     plan.job.mutable_test();
     plan.job.mutable_evaluation()->set_every_epochs(dice.Below(2));
   }
-  if (dice.Once(4)) {
+  if (dice.Once(3)) {
     plan.job.mutable_downpour()->mutable_warmstart()->set_steps(dice.Below(20));
   }
   plan.job.mutable_checkpoint()->set_every_seconds(0.1 + 0.1 * dice.Below(20));
@@ -117,6 +118,8 @@ void ClusterSimulation::Run() {
   for (const auto& worker : workers_) {
     worker->Start();
   }
+  world_.network.set_copies_in(3 << world_.dice.Below(5));
+  pause_ = absl::Milliseconds(15 << world_.dice.Below(6));
   coordinator_.Serve<SubmitReply>(
       [this](CoordinatorCore& core, Moment now) {
         return core.Submit(world_.plan, {.client_id = "sim"}, now);
@@ -128,7 +131,6 @@ void ClusterSimulation::Run() {
   RunUntil(world_.time.now() + absl::Milliseconds(5));
   const absl::Duration end =
       world_.time.now() + world_.dice.Between(absl::ZeroDuration(), kMostFaults);
-  pause_ = absl::Milliseconds(60 << world_.dice.Below(4));
   Disturb();
   RunUntil(end);
   EndFaults();

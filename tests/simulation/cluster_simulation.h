@@ -9,6 +9,7 @@
 // - n is all that the session has pushed if it ended as it should. Else it is at least what
 //   was acknowledged, less what the job says is lost; and it says no more and no less than
 //   what an earlier life had, where the power has not failed.
+// - No block was ever leased to two sessions that shards take pushes of.
 // - Each block of each epoch was trained on by a session that all shards have it of, or
 //   whose loss is told.
 //
@@ -89,8 +90,8 @@ class ClusterSimulation {
   void EndFaults();
   void RunUntil(absl::Duration end);
   JobState State();
-  // The newest part of a shard may be damaged: the one before it will do. Who has left, or
-  // is told to, has made sure of the newest alone.
+  // The newest part of a shard may be damaged: the one before it will do. Who was told to
+  // leave has made sure of the newest alone.
   bool MayRot();
   // Where a job stands that did not end well.
   std::string Explain(const JobDescription& job) const;
@@ -111,6 +112,7 @@ class ClusterSimulation {
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;  // by task
   std::vector<std::unique_ptr<SimulatedWorker>> replaced_;
   bool faults_ = true;
+  bool drains_ = false;   // somebody was told to leave
   absl::Duration pause_;  // the longest between two faults
   std::string job_;
 };

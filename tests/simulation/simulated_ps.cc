@@ -262,6 +262,10 @@ absl::StatusOr<MarksReply> SimulatedPs::Marks(const SessionKey& session) {
   return shard_->Marks(request);
 }
 
+bool SimulatedPs::IsOpen(const SessionKey& session) {
+  return process.alive && Slice() != nullptr && Marks(session).ok();
+}
+
 absl::StatusOr<FetchReply> SimulatedPs::Fetch(const SessionKey& session,
                                               const std::string& vector) {
   FetchRequest request;

@@ -63,6 +63,8 @@ class SimulatedPs : public ShardGateway {
   absl::StatusOr<MarksReply> Marks(const SessionKey& session);
   absl::StatusOr<FetchReply> Fetch(const SessionKey& session, const std::string& vector);
 
+  // It is there, has the slice, and would apply a push of the session.
+  bool IsOpen(const SessionKey& session);
   const AppliedLog& log() const { return log_; }
   uint64_t epoch() const { return process.life; }
   uint64_t power_cuts() const { return power_cuts_; }

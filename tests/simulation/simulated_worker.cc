@@ -308,6 +308,9 @@ void SimulatedWorker::OnWork(const NextWorkRequest& request, absl::Duration paus
     session.heard = world_->time.now();
     ASSERT_EQ(reply->request(), request.request());
     session.asking = false;
+    for (const BlockId& done : request.done()) {
+      world_->leased.erase({done.epoch(), done.block()});
+    }
     if (session.drains) {
       return;
     }
@@ -331,8 +334,10 @@ void SimulatedWorker::Act(const NextWorkReply& reply) {
   Session& session = *session_;
   switch (reply.work_case()) {
     case NextWorkReply::kTrain:
-      session.queue.insert(session.queue.end(), reply.train().block().begin(),
-                           reply.train().block().end());
+      for (const BlockId& block : reply.train().block()) {
+        Lease(block);
+        session.queue.push_back(block);
+      }
       return;
     case NextWorkReply::kWait:
       session.ask_after = world_->time.now() + absl::Milliseconds(reply.wait().retry_ms());
@@ -347,6 +352,27 @@ void SimulatedWorker::Act(const NextWorkReply& reply) {
       return;
     default:
       FAIL() << "work that no such job has: " << reply.ShortDebugString();
+  }
+}
+
+// No other session holds the block that some shard would still take pushes of.
+void SimulatedWorker::Lease(const BlockId& block) {
+  const auto open = [this](const SessionKey& key) {
+    return std::ranges::any_of(world_->ps, [&](SimulatedPs* ps) { return ps->IsOpen(key); });
+  };
+  if (!open(session_->key)) {
+    return;  // the answer came late
+  }
+  const auto [holder, fresh] =
+      world_->leased.try_emplace({block.epoch(), block.block()}, session_->id);
+  if (!fresh && holder->second != session_->id) {
+    SessionKey other = session_->key;
+    other.set_worker(holder->second.worker);
+    other.set_incarnation(holder->second.incarnation);
+    ASSERT_FALSE(open(other)) << "block " << block.block() << " of epoch " << block.epoch()
+                              << " is leased to " << other.ShortDebugString() << " and "
+                              << session_->key.ShortDebugString();
+    holder->second = session_->id;
   }
 }
 

@@ -73,6 +73,7 @@ class SimulatedWorker {
   void OnWork(const NextWorkRequest& request, absl::Duration pause,
               const absl::StatusOr<NextWorkReply>& reply);
   void Act(const NextWorkReply& reply);
+  void Lease(const BlockId& block);
   void Evaluate(const NextWorkReply::Evaluate& work);
   void Report(const ReportEvaluationRequest& request);
   void TakeDone(NextWorkRequest* request);

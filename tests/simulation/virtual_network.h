@@ -34,6 +34,8 @@ class VirtualNetwork {
  public:
   VirtualNetwork(VirtualTime* time, Dice* dice) : time_(time), dice_(dice) {}
 
+  // One of so many calls arrives once more.
+  void set_copies_in(uint32_t calls) { copies_in_ = calls; }
   // Without faults messages are quick, none is lost or comes twice, and no link is cut.
   void set_faults(bool faults) {
     faults_ = faults;
@@ -92,9 +94,9 @@ class VirtualNetwork {
       In(from, Delay(), [finish] { finish(absl::UnavailableError("connection reset")); });
     }
     In(to, Delay(), [=, this] {
-      if (faults_ && dice_->Once(20)) {
-        // Once more: what was asked again overtook the first try, which comes after all.
-        const absl::Duration late = absl::Milliseconds(dice_->Once(2) ? 100 : 2000);
+      if (faults_ && dice_->Once(copies_in_)) {
+        // What was asked again overtook the first try, which comes after all.
+        const absl::Duration late = absl::Milliseconds(dice_->Once(2) ? 60 : 2000);
         In(to, dice_->Between(absl::ZeroDuration(), late),
            [serve] { serve([](const absl::StatusOr<Reply>&) {}); });
       }
@@ -131,6 +133,7 @@ class VirtualNetwork {
   VirtualTime* const time_;
   Dice* const dice_;
   bool faults_ = true;
+  uint32_t copies_in_ = 20;
   std::map<Link, absl::Duration> cut_until_;
 };
 

@@ -52,6 +52,8 @@ struct World {
   SimulatedCoordinator* coordinator = nullptr;
   std::vector<SimulatedPs*> ps;
   std::map<SessionId, SessionBook> books;
+  // Blocks that were leased and not reported, and who holds them.
+  std::map<std::pair<uint32_t, uint32_t>, SessionId> leased;
   // A line of what happens, with MONSOON_SIMULATION_TRACE=1 in the environment.
   void Trace(const std::string& what) const {
     if (traces_) {
