@@ -53,6 +53,20 @@ TEST_F(CoreRestoresTest, DiesWhileTheLastCheckpointIsAwaited) {
   EXPECT_EQ(h_.State(), SUCCEEDED);
 }
 
+// Its worker has seen its pushes on the disks and gone, the coordinator knows of none.
+TEST_F(CoreRestoresTest, DiesWhenTheFirstGenerationIsThereAndNobodyHasSaidSo) {
+  Start(1);
+  Train();
+  ASSERT_EQ(Durability().generation(), 0u);
+  h_.Leave(0);
+  h_.Settle();
+  ASSERT_EQ(h_.State(), FINISHING);
+  h_.Restart(1);
+  Pass(3);
+  EXPECT_EQ(h_.shard(1).restore.least_generation(), 1u);
+  EXPECT_EQ(h_.State(), SUCCEEDED) << h_.Reason();
+}
+
 TEST_F(CoreRestoresTest, DiesBeforeTheLastSessionIsClosed) {
   for (const bool cancelled : {false, true}) {
     Start(1);

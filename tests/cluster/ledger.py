@@ -26,13 +26,11 @@ import argparse
 import array
 import collections
 import json
-import mmap
 import os
 import pathlib
 import random
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,6 +39,7 @@ import zipfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import local_cluster  # noqa: E402
 from checks import Checks  # noqa: E402
+from pusher import Pusher  # noqa: E402
 
 SHARDS = 2
 STRIPE = 1024  # floats
@@ -60,38 +59,9 @@ stop {{ seconds: 100000 }}
 checkpoint {{ every_seconds: 0.5 }}
 """
 SETTINGS = ["open: true", "heartbeat_ms: 100", "lost_after_ms: 2000"]
-PUSHER = "tests/cluster/ledger_pusher"
 PATIENCE_S = 60
 # Each pusher must have pushed so often between two faults.
 PUSHES_BETWEEN = 200
-
-Books = collections.namedtuple("Books", "worker incarnation sent acknowledged began")
-
-
-class Pusher:
-    def __init__(self, bin_dir, cluster, folder, place, pause_us, environment):
-        self.place = place
-        self.path = pathlib.Path(folder) / f"ledger-{place}"
-        self.path.write_bytes(bytes(40))
-        self.killed = False
-        self._file = open(self.path, "rb")
-        self._map = mmap.mmap(self._file.fileno(), 40, access=mmap.ACCESS_READ)
-        self.errors = pathlib.Path(folder) / f"errors-{place}"
-        with open(self.errors, "w") as errors:
-            self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", pathlib.Path(bin_dir) / PUSHER,
-                 f"--cluster={cluster.path}", f"--place={place}", f"--ledger={self.path}",
-                 f"--pause_us={pause_us}"],
-                stdout=subprocess.DEVNULL, stderr=errors, stdin=subprocess.DEVNULL,
-                env=environment)
-
-    def books(self):
-        return Books(*struct.unpack("<5Q", self._map[:40]))
-
-    def kill(self):
-        self.killed = True
-        self.process.kill()
-        self.process.wait()
 
 
 class Run:
@@ -117,7 +87,7 @@ class Run:
     def join(self):
         assert len(self.all) < STRIPE  # each has a place of its own
         pusher = Pusher(self.arguments.bin, self.cluster, self.folder, len(self.all),
-                        self.arguments.pause_us, self.environment)
+                        [f"--pause_us={self.arguments.pause_us}"], self.environment)
         self.all.append(pusher)
         self.pushers.append(pusher)
 

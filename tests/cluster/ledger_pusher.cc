@@ -3,7 +3,8 @@
 // have acknowledged. With SGD of rate 1 the place then holds how many of its pushes the
 // stripe has applied, whoever died meanwhile: tests/cluster/ledger.py compares.
 //
-//   ledger_pusher --cluster=FILE --place=N --ledger=FILE [--pause_us=N]
+//   ledger_pusher --cluster=FILE --place=N --ledger=FILE [--pause_us=N] [--every_us=N]
+//                 [--window_mib=N]
 //
 // Joins an open cluster as a guest. SIGTERM: waits until all is durable, says goodbye, 0.
 // 3: the session was taken away or a call failed; the reason stands on the standard error.
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -38,7 +40,6 @@
 namespace monsoon {
 namespace {
 
-constexpr uint64_t kWindowBytes = uint64_t{64} << 20;
 constexpr absl::Duration kDurableIn = absl::Seconds(30);
 
 std::atomic<bool> told_to_leave{false};
@@ -103,8 +104,13 @@ class Heart {
   std::thread thread_;
 };
 
+struct Pace {
+  absl::Duration pause;  // between two pushes
+  absl::Duration every;  // from the beginning of one to that of the next, at least
+};
+
 absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t place,
-                    absl::Duration pause, const Heart& heart, Ledger* ledger) {
+                    const Pace& pace, const Heart& heart, Ledger* ledger) {
   const ShardMap& map = joined.client_options.map;
   std::vector<float> gradient(map.size(), 0.0f);
   for (uint32_t shard = 0; shard < map.shards(); ++shard) {
@@ -113,7 +119,10 @@ absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t p
     }
   }
   uint64_t pushes = 0;
+  absl::Time due = absl::Now();
   while (!told_to_leave) {
+    absl::SleepFor(due - absl::Now());
+    due = std::max(due + pace.every, absl::Now() - pace.every);
     ledger->sent = pushes + 1;
     const absl::StatusOr<ParameterClient::PushResult> pushed = shards->Push(gradient, {});
     if (absl::IsDeadlineExceeded(pushed.status()) && !heart.taken_away()) {
@@ -121,23 +130,26 @@ absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t p
     }
     RETURN_IF_ERROR(pushed.status());
     pushes = pushed->sequence;
-    ledger->acknowledged = shards->acknowledged();
-    absl::SleepFor(pause);
+    // In memory only all that was pushed is acknowledged.
+    ledger->acknowledged = std::min(shards->acknowledged(), pushes);
+    absl::SleepFor(pace.pause);
   }
   ledger->sent = pushes;
   RETURN_IF_ERROR(shards->AwaitDurable(kDurableIn));
-  ledger->acknowledged = shards->acknowledged();
+  ledger->acknowledged = std::min(shards->acknowledged(), pushes);
   return absl::OkStatus();
 }
 
 absl::Status Run(std::span<const char* const> args) {
   std::string cluster_file, ledger_file;
-  uint32_t place = 0, pause_us = 0;
+  uint32_t place = 0, pause_us = 0, every_us = 0, window_mib = 64;
   FlagSet flags("ledger_pusher --cluster=FILE --place=N --ledger=FILE [flags]");
   flags.Add("cluster", &cluster_file, "the cluster file; the cluster is open");
   flags.Add("place", &place, "of each stripe, which nobody else has");
   flags.Add("ledger", &ledger_file, "where it keeps its books");
   flags.Add("pause_us", &pause_us, "between two pushes");
+  flags.Add("every_us", &every_us, "a push, and no more");
+  flags.Add("window_mib", &window_mib, "for pushes that are not durable");
   RETURN_IF_ERROR(flags.Parse(args).status());
   ASSIGN_OR_RETURN(Ledger* const ledger, MapLedger(ledger_file));
   ASSIGN_OR_RETURN(const LoadedCluster loaded, LoadCluster(cluster_file));
@@ -150,7 +162,7 @@ absl::Status Run(std::span<const char* const> args) {
                                 .pid = static_cast<uint32_t>(getpid())});
   ASSIGN_OR_RETURN(JoinedJob joined, JoinJob(coordinator.get(), &membership, {}));
   joined.client_options.deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
-  joined.client_options.keep_bytes = joined.keep_pushes ? kWindowBytes : 0;
+  joined.client_options.keep_bytes = joined.keep_pushes ? uint64_t{window_mib} << 20 : 0;
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> shards,
                    ParameterClient::Create(joined.client_options));
   ledger->worker = joined.session.worker();
@@ -159,7 +171,8 @@ absl::Status Run(std::span<const char* const> args) {
   absl::Status status;
   {
     const Heart heart(coordinator.get(), &membership, joined.session, shards.get());
-    status = PushOn(shards.get(), joined, place, absl::Microseconds(pause_us), heart, ledger);
+    const Pace pace{absl::Microseconds(pause_us), absl::Microseconds(every_us)};
+    status = PushOn(shards.get(), joined, place, pace, heart, ledger);
     if (heart.taken_away()) {
       return absl::AbortedError(absl::StrCat("the session was taken away; ", status.message()));
     }
