@@ -4,7 +4,7 @@
 // uneven steps. Whatever happens, a job that keeps one worker
 // ends, every block was done, and no block is ever with two open sessions.
 //
-//   coordinator_simulation_test --seeds=1000..1999     (default: the first 200)
+//   coordinator_simulation_test --seeds=1000..1999     (default: the first 2000)
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ using ::monsoon::testing::FakeShard;
 constexpr uint32_t kWorkers = 4;
 constexpr uint32_t kShards = 2;
 
-testing::Seeds seeds{.first = 1, .end = 201};
+testing::Seeds seeds = testing::FirstSeeds(2000);
 
 struct SimulatedWorker {
   bool alive = true;    // a process that is running

@@ -6,29 +6,30 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 #include <vector>
+
+#include "ps_server/client/kept_bytes.h"
 
 namespace monsoon {
 
 class BufferRing {
  public:
   // A buffer of so many bytes that nobody else holds; what it contains is anything.
-  std::shared_ptr<std::string> Take(size_t bytes) {
+  std::shared_ptr<KeptBytes> Take(size_t bytes) {
     next_ = next_ < buffers_.size() ? next_ : 0;
     if (buffers_.empty() || buffers_[next_].use_count() > 1) {
       buffers_.insert(buffers_.begin() + static_cast<std::ptrdiff_t>(next_),
-                      std::make_shared<std::string>());
+                      std::make_shared<KeptBytes>(bytes));
     }
-    std::shared_ptr<std::string> buffer = buffers_[next_++];
-    buffer->resize(bytes);
+    std::shared_ptr<KeptBytes> buffer = buffers_[next_++];
+    buffer->Resize(bytes);
     return buffer;
   }
 
   size_t size() const { return buffers_.size(); }
 
  private:
-  std::vector<std::shared_ptr<std::string>> buffers_;
+  std::vector<std::shared_ptr<KeptBytes>> buffers_;
   size_t next_ = 0;
 };
 

@@ -181,7 +181,7 @@ absl::Status PushKeeper::Replay(uint32_t index) {
         break;
       }
       sequence = push->sequence;
-      AddToRequests(index, *push, std::as_bytes(std::span(*push->bytes)), /*then_fetch=*/false);
+      AddToRequests(index, *push, push->bytes->bytes(), /*then_fetch=*/false);
       bytes += push->bytes->size();
       replayed += push->replayed ? options_.map.stripes(index) : 0;
       shard.window.OnSent();
@@ -323,8 +323,7 @@ void PushKeeper::Keep(const FetchMarks& base) {
 
 void PushKeeper::Fill() {
   for (uint32_t i = 0; i < to_fill_.size(); ++i) {
-    StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)),
-               reinterpret_cast<std::byte*>(to_fill_[i]->data()));
+    StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)), to_fill_[i]->bytes().data());
   }
   to_fill_.clear();
 }

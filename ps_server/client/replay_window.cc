@@ -16,7 +16,7 @@ void ReplayWindow::Forgo() {
   Forget(acknowledged_);
 }
 
-uint64_t ReplayWindow::Add(std::shared_ptr<const std::string> bytes) {
+uint64_t ReplayWindow::Add(std::shared_ptr<const KeptBytes> bytes) {
   bytes_ += bytes->size();
   kept_.push_back({++last_, std::move(bytes), false});
   return last_;

@@ -24,6 +24,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "ps_server/client/kept_bytes.h"
 
 namespace monsoon {
 
@@ -32,7 +33,7 @@ class ReplayWindow {
   struct Push {
     uint64_t sequence = 0;
     // Encoded once, never changed; of all stripes of the shard.
-    std::shared_ptr<const std::string> bytes;
+    std::shared_ptr<const KeptBytes> bytes;
     bool replayed = false;  // the shard had acknowledged it in an earlier life
   };
 
@@ -46,7 +47,7 @@ class ReplayWindow {
   // kept.
   void Forgo();
   // The next push; its sequence, from 1.
-  uint64_t Add(std::shared_ptr<const std::string> bytes);
+  uint64_t Add(std::shared_ptr<const KeptBytes> bytes);
 
   // ---- the connection's side ----
   // The coordinator names the shard's epoch (OpenSession, or the news that it was

@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kEpoch = 10;
 
-std::shared_ptr<const std::string> Bytes(size_t size = 100) {
-  return std::make_shared<const std::string>(size, 'x');
+std::shared_ptr<const KeptBytes> Bytes(size_t size = 100) {
+  return std::make_shared<const KeptBytes>(size);
 }
 
 // Sends all that is to be sent; the sequences.

@@ -4,7 +4,7 @@
 #   tests/benchmarks/run.sh [--filter=NAME,...] [--rounds=7] [--quick] [--json=FILE]
 #
 # --filter=N   some of kernel, transfer, call, connections, training, overhead,
-#              accuracy, formats, scaling.
+#              accuracy, checkpoints, kept, recovery, evaluation, formats, scaling.
 # --rounds=N   every contender takes N turns, interleaved; 7 or more to quote.
 # --quick      tiny runs, to see that all works; its figures say nothing.
 # --json=FILE  all ratios, too.

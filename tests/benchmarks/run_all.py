@@ -16,6 +16,7 @@ import checkpoint_cost
 import data_plane
 import downpour_overhead
 import downpour_scaling
+import kept_pushes
 import measure
 import peer_pytorch
 import recovery
@@ -29,6 +30,7 @@ BENCHMARKS.update({
     "training": peer_pytorch.measure_training,
     "overhead": downpour_overhead.measure_overhead,
     "checkpoints": checkpoint_cost.measure_cost,
+    "kept": kept_pushes.measure_kept,
     "recovery": recovery.measure_recovery,
     "evaluation": batch_overhead.measure_evaluations,
     "accuracy": time_to_accuracy.measure_time,

@@ -4,7 +4,8 @@ by stripe, what the shards have applied with the books of those who pushed.
 
     ledger.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--seed=N] [--pushers=N]
               [--ps_kills=N] [--stops=N] [--long_stops=N] [--worker_kills=N]
-              [--coordinator_kills=N] [--double=SHARE] [--pause_us=N] [--limit_s=N]
+              [--coordinator_kills=N] [--full_disks=N] [--double=SHARE] [--pause_us=N]
+              [--limit_s=N]
 
 Each pusher (ledger_pusher.cc) adds 1 at a place of its own in every stripe, so the place
 holds how many of its pushes the stripe has applied. It must hold at least what was
@@ -16,6 +17,9 @@ one checkpoint of each other, and then exactly by what `describe` reports as los
   worker_kills       SIGKILL of a pusher; another one joins. A share of them (--double)
                      right before or after that of a shard: only these may lose anything
   coordinator_kills  SIGKILL of the coordinator
+  full_disks         the disk of all state, a tmpfs of 128 MiB, is full for 0.5 to 3 s: to the
+                     last byte, or for parts alone, which leave 64 MiB free. It takes root;
+                     without, they are skipped
 
 --limit_s: no fault is begun after so many seconds; what was not done is told.
 
@@ -40,6 +44,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import local_cluster  # noqa: E402
 from checks import Checks  # noqa: E402
 from pusher import Pusher  # noqa: E402
+from small_disk import SmallDisk  # noqa: E402
 
 SHARDS = 2
 STRIPE = 1024  # floats
@@ -60,12 +65,14 @@ checkpoint {{ every_seconds: 0.5 }}
 """
 SETTINGS = ["open: true", "heartbeat_ms: 100", "lost_after_ms: 2000"]
 PATIENCE_S = 60
+DISK_MIB = 128
 # Each pusher must have pushed so often between two faults.
 PUSHES_BETWEEN = 200
 
 
 class Run:
-    def __init__(self, checks, arguments, cluster, folder):
+    def __init__(self, checks, arguments, cluster, disk, folder):
+        self.disk = disk
         self.check = checks.check
         self.arguments = arguments
         self.cluster = cluster
@@ -76,6 +83,7 @@ class Run:
         self.all = []
         self.restores = 0
         self.doubles = 0
+        self.skipped = 0  # faults
         self.done = collections.Counter()
         self.recoveries = collections.defaultdict(list)
         job_file = pathlib.Path(folder) / "places.textproto"
@@ -157,11 +165,22 @@ class Run:
         os.kill(int((self.cluster.state_dir / "coordinator" / "lock").read_text()),
                 signal.SIGKILL)
 
+    def full_disk(self, _):
+        try:
+            self.disk.fill(self.random.choice([0, 32 << 20]))
+            time.sleep(self.random.uniform(0.5, 3))
+        finally:
+            self.disk.free()
+
     def plan(self):
         faults = []
         for fault in (self.ps_kill, self.stop, self.long_stop, self.worker_kill,
-                      self.coordinator_kill):
-            faults += [fault] * getattr(self.arguments, f"{fault.__name__}s")
+                      self.coordinator_kill, self.full_disk):
+            times = getattr(self.arguments, f"{fault.__name__}s")
+            if fault == self.full_disk and not self.disk.usable:
+                self.skipped = times
+                continue
+            faults += [fault] * times
         self.random.shuffle(faults)
         return faults
 
@@ -261,17 +280,19 @@ def main():
     parser.add_argument("--long_stops", type=int, default=1)
     parser.add_argument("--worker_kills", type=int, default=4)
     parser.add_argument("--coordinator_kills", type=int, default=1)
+    parser.add_argument("--full_disks", type=int, default=2)
     parser.add_argument("--double", type=float, default=0.5)
     parser.add_argument("--pause_us", type=int, default=200)
     parser.add_argument("--limit_s", type=float, default=1e9)
     arguments = parser.parse_args()
     checks = Checks("ledger")
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
+            SmallDisk(pathlib.Path(folder) / "state", DISK_MIB) as disk, \
             local_cluster.LocalCluster(ps=SHARDS, workers=0, bin_dir=arguments.bin,
                                        environment={"MONSOON_TRANSPORT": arguments.transport},
                                        extra_flags=["--restart_backoff=0.1", "--restart_limit=0"],
-                                       settings=SETTINGS) as cluster:
-        run = Run(checks, arguments, cluster, folder)
+                                       settings=SETTINGS, state_dir=disk.path) as cluster:
+        run = Run(checks, arguments, cluster, disk, folder)
         described = run.run()
         pushes = run.compare(described)
         lost = described["durability"]["lost"]
@@ -283,6 +304,8 @@ def main():
             seconds.sort()
             print(f"  {name}: {seconds[len(seconds) // 2]:.2f} s (median), {seconds[-1]:.2f} s "
                   f"(longest) until all push again")
+    for _ in range(run.skipped):
+        checks.skip("a full disk", "a tmpfs cannot be mounted")
     sys.exit(checks.summary())
 
 

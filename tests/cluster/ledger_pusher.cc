@@ -4,7 +4,7 @@
 // stripe has applied, whoever died meanwhile: tests/cluster/ledger.py compares.
 //
 //   ledger_pusher --cluster=FILE --place=N --ledger=FILE [--pause_us=N] [--every_us=N]
-//                 [--window_mib=N]
+//                 [--burst=N] [--window_mib=N]
 //
 // Joins an open cluster as a guest. SIGTERM: waits until all is durable, says goodbye, 0.
 // 3: the session was taken away or a call failed; the reason stands on the standard error.
@@ -107,7 +107,18 @@ class Heart {
 struct Pace {
   absl::Duration pause;  // between two pushes
   absl::Duration every;  // from the beginning of one to that of the next, at least
+  uint64_t burst = 0;    // after so many all is to be durable; 0: never
 };
+
+// Until nothing is kept any more.
+absl::Status AwaitAllDurable(ParameterClient* shards) {
+  const absl::Time end = absl::Now() + kDurableIn;
+  do {
+    RETURN_IF_ERROR(shards->AwaitDurable(kDurableIn));
+    absl::SleepFor(absl::Milliseconds(20));
+  } while (shards->kept().bytes > 0 && absl::Now() < end && !told_to_leave);
+  return absl::OkStatus();
+}
 
 absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t place,
                     const Pace& pace, const Heart& heart, Ledger* ledger) {
@@ -133,6 +144,9 @@ absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t p
     // In memory only all that was pushed is acknowledged.
     ledger->acknowledged = std::min(shards->acknowledged(), pushes);
     absl::SleepFor(pace.pause);
+    if (pace.burst > 0 && pushes % pace.burst == 0) {
+      RETURN_IF_ERROR(AwaitAllDurable(shards));
+    }
   }
   ledger->sent = pushes;
   RETURN_IF_ERROR(shards->AwaitDurable(kDurableIn));
@@ -142,13 +156,14 @@ absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t p
 
 absl::Status Run(std::span<const char* const> args) {
   std::string cluster_file, ledger_file;
-  uint32_t place = 0, pause_us = 0, every_us = 0, window_mib = 64;
+  uint32_t place = 0, pause_us = 0, every_us = 0, burst = 0, window_mib = 64;
   FlagSet flags("ledger_pusher --cluster=FILE --place=N --ledger=FILE [flags]");
   flags.Add("cluster", &cluster_file, "the cluster file; the cluster is open");
   flags.Add("place", &place, "of each stripe, which nobody else has");
   flags.Add("ledger", &ledger_file, "where it keeps its books");
   flags.Add("pause_us", &pause_us, "between two pushes");
   flags.Add("every_us", &every_us, "a push, and no more");
+  flags.Add("burst", &burst, "pushes, after which it waits until all are durable; 0: none");
   flags.Add("window_mib", &window_mib, "for pushes that are not durable");
   RETURN_IF_ERROR(flags.Parse(args).status());
   ASSIGN_OR_RETURN(Ledger* const ledger, MapLedger(ledger_file));
@@ -171,7 +186,7 @@ absl::Status Run(std::span<const char* const> args) {
   absl::Status status;
   {
     const Heart heart(coordinator.get(), &membership, joined.session, shards.get());
-    const Pace pace{absl::Microseconds(pause_us), absl::Microseconds(every_us)};
+    const Pace pace{absl::Microseconds(pause_us), absl::Microseconds(every_us), burst};
     status = PushOn(shards.get(), joined, place, pace, heart, ledger);
     if (heart.taken_away()) {
       return absl::AbortedError(absl::StrCat("the session was taken away; ", status.message()));

@@ -12,7 +12,8 @@ namespace monsoon::simulation {
 namespace {
 
 float ValueAt(const PushBytes& push, uint32_t stripe, size_t i) {
-  const char* const begin = push.bytes.data() + stripe * push.stripe_bytes();
+  const std::byte* const begin =
+      push.bytes.bytes().data() + stripe * PushBytes::StripeBytes(push.format);
   if (push.format == FLOAT32) {
     float value = 0.0f;
     std::memcpy(&value, begin + i * sizeof(float), sizeof(float));

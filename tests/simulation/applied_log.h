@@ -14,6 +14,7 @@
 
 #include "proto/job.pb.h"
 #include "proto/tensor.pb.h"
+#include "ps_server/client/kept_bytes.h"
 #include "ps_server/shard/session_table.h"
 
 namespace monsoon::simulation {
@@ -23,10 +24,14 @@ inline constexpr size_t kStripeFloats = 16;
 
 // One push to one shard: its stripes' gradients one after the other, in `format`.
 struct PushBytes {
-  WireFormat format = FLOAT32;
-  std::string bytes;
-  // Of one stripe.
-  size_t stripe_bytes() const { return kStripeFloats * (format == FLOAT32 ? 4 : 2); }
+  PushBytes(WireFormat of_format, uint32_t stripes)
+      : format(of_format), bytes(stripes * StripeBytes(of_format)) {}
+  static size_t StripeBytes(WireFormat format) {
+    return kStripeFloats * (format == FLOAT32 ? 4 : 2);
+  }
+
+  const WireFormat format;
+  KeptBytes bytes;
 };
 
 class AppliedLog {

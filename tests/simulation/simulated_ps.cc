@@ -241,9 +241,9 @@ absl::StatusOr<PushReply> SimulatedPs::Push(const SessionKey& session, uint64_t 
     record->set_sequence(sequence);
     record->set_shard_epoch(epoch);
     record->set_format(push->format);
-    record->set_length(static_cast<uint32_t>(push->stripe_bytes()));
+    record->set_length(static_cast<uint32_t>(PushBytes::StripeBytes(push->format)));
   }
-  const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(push->bytes))};
+  const std::vector<ByteChunk> chunks = {push->bytes.bytes()};
   ChunkCursor cursor(chunks);
   ASSIGN_OR_RETURN(PushReply reply, shard_->Push(request, &cursor, &world_->scratch));
   for (const PushVerdict& verdict : reply.verdict()) {

@@ -17,15 +17,13 @@ constexpr absl::Duration kRetry = absl::Milliseconds(20);
 constexpr uint64_t kWindowPushes = 12;
 constexpr uint32_t kPushesAhead = 4;  // unanswered frames of one connection
 
-size_t StripeBytes(WireFormat format) { return PushBytes{format, {}}.stripe_bytes(); }
-
 }  // namespace
 
 SimulatedSender::SimulatedSender(World* world, SimulatedProcess* process, const SessionKey& session)
     : world_(world), process_(process), session_(session) {
   for (const SimulatedPs* const ps : world_->ps) {
-    links_.push_back(
-        std::make_unique<Link>(kWindowPushes * StripeBytes(world_->format) * ps->log().stripes()));
+    links_.push_back(std::make_unique<Link>(kWindowPushes * PushBytes::StripeBytes(world_->format) *
+                                            ps->log().stripes()));
   }
   book().acknowledged.resize(links_.size());
 }
@@ -46,7 +44,8 @@ void SimulatedSender::Stop() {
 
 bool SimulatedSender::full() const {
   for (uint32_t shard = 0; shard < links_.size(); ++shard) {
-    const uint64_t bytes = StripeBytes(world_->format) * world_->ps[shard]->log().stripes();
+    const uint64_t bytes =
+        PushBytes::StripeBytes(world_->format) * world_->ps[shard]->log().stripes();
     if (links_[shard]->window.full(bytes)) {
       return true;
     }
@@ -60,7 +59,7 @@ void SimulatedSender::Push() {
     Link& link = *links_[shard];
     link.kept.push_back(Gradient(shard));
     // The window keeps the bytes with their owner.
-    const std::shared_ptr<const std::string> bytes(link.kept.back(), &link.kept.back()->bytes);
+    const std::shared_ptr<const KeptBytes> bytes(link.kept.back(), &link.kept.back()->bytes);
     ASSERT_EQ(link.window.Add(bytes), pushed_);
     Pump(shard);
   }
@@ -316,10 +315,9 @@ void SimulatedSender::Note(uint32_t shard) {
 }
 
 std::shared_ptr<const PushBytes> SimulatedSender::Gradient(uint32_t shard) {
-  auto push = std::make_shared<PushBytes>();
-  push->format = world_->format;
-  const size_t floats = kStripeFloats * world_->ps[shard]->log().stripes();
-  push->bytes.resize(world_->ps[shard]->log().stripes() * push->stripe_bytes());
+  const uint32_t stripes = world_->ps[shard]->log().stripes();
+  auto push = std::make_shared<PushBytes>(world_->format, stripes);
+  const size_t floats = kStripeFloats * stripes;
   const auto workers = static_cast<size_t>(world_->cluster.worker_size());
   for (size_t i = 0; i < floats; ++i) {
     // BFLOAT16 has all bits of both.
@@ -327,7 +325,7 @@ std::shared_ptr<const PushBytes> SimulatedSender::Gradient(uint32_t shard) {
                             ? (i % workers == session_.worker() ? -1.0f : 0.0f)
                             : (static_cast<float>(world_->dice.Below(255)) - 127.0f) / 32.0f;
     const size_t size = push->format == FLOAT32 ? 4 : 2;
-    std::memcpy(push->bytes.data() + i * size,
+    std::memcpy(push->bytes.bytes().data() + i * size,
                 reinterpret_cast<const char*>(&value) + (sizeof(value) - size), size);
   }
   return push;

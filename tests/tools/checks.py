@@ -15,6 +15,10 @@ class Checks:
             self.failed += 1
             print(f"FAILED {what}: {seen}", flush=True)
 
+    def skip(self, what, why):
+        self.skipped += 1
+        print(f"skipped {what}: {why}", flush=True)
+
     def summary(self):
         """The line that tests/run.sh counts by; the exit code."""
         print(f"{self._name}: {self.passed} passed, {self.failed} failed, {self.skipped} skipped")

@@ -34,9 +34,10 @@ class LocalCluster:
     _count = 0
 
     def __init__(self, ps=1, workers=3, threads=1, bin_dir=BIN, extra_flags=(),
-                 environment=None, settings=()):
-        """`settings` are lines of the cluster file. `environment` changes that of all tasks; None removes a variable. State is
-        kept in a folder that goes with the cluster."""
+                 environment=None, settings=(), state_dir=None):
+        """`settings` are lines of the cluster file. `environment` changes that of all tasks;
+        None removes a variable. State is kept in a folder that goes with the cluster, unless
+        one is named."""
         LocalCluster._count += 1
         prefix = f"unix-abstract:monsoon-{os.getpid()}-{LocalCluster._count}"
         lines = [f'name: "local-{os.getpid()}"',
@@ -52,7 +53,7 @@ class LocalCluster:
         # `up` finds the other programs beside its own.
         self._coordinator = pathlib.Path(bin_dir) / COORDINATOR
         self._flags = list(extra_flags)
-        self.state_dir = pathlib.Path(self._directory.name) / "state"
+        self.state_dir = pathlib.Path(state_dir or pathlib.Path(self._directory.name) / "state")
         changed = {**os.environ, "MONSOON_STATE_DIR": str(self.state_dir), **(environment or {})}
         self._environment = {name: value for name, value in changed.items() if value is not None}
         self._up = None

@@ -1,0 +1,50 @@
+// KeptBytes: a push as it was encoded, kept until it is durable. Large ones are in huge
+// pages: the first write to 64 MiB of small ones takes longer than to copy a push there.
+//
+// Thread safety: none.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "common/memory/aligned_floats.h"
+#include "common/memory/float_arena.h"
+
+namespace monsoon {
+
+class KeptBytes {
+ public:
+  explicit KeptBytes(size_t size) { Resize(size); }
+
+  // What it holds after that is anything.
+  void Resize(size_t size) {
+    const size_t floats = (size + sizeof(float) - 1) / sizeof(float);
+    if (floats > memory_.size()) {
+      memory_ = Memory(floats);
+    }
+    size_ = size;
+  }
+
+  size_t size() const { return size_; }
+  std::span<std::byte> bytes() { return std::as_writable_bytes(memory_.span()).first(size_); }
+  std::span<const std::byte> bytes() const { return std::as_bytes(memory_.span()).first(size_); }
+
+ private:
+  static constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+  static AlignedFloats Memory(size_t floats) {
+    if (floats * sizeof(float) >= kHugePageBytes) {
+      if (auto arena = FloatArena::Create(FloatArena::BytesFor(1, floats)); arena.ok()) {
+        return AlignedFloats(*std::move(arena), floats);
+      }
+    }
+    return AlignedFloats::Uninitialized(floats);
+  }
+
+  AlignedFloats memory_;
+  size_t size_ = 0;
+};
+
+}  // namespace monsoon
