@@ -67,7 +67,7 @@ std::string SimulatedWorker::Describe() const {
   if (!session_.has_value()) {
     return absl::StrCat(text, ", incarnation ", membership_->incarnation(), ", no session");
   }
-  const Session& s = *session_;
+  const WorkerSession& s = *session_;
   return absl::StrCat(
       text, ", session #", s.id.incarnation, ": ", s.queue.size(), " blocks and ", s.pushes_left,
       " pushes left, ", s.trained.size(), " blocks to report", s.asking ? ", asks" : "",
@@ -75,6 +75,17 @@ std::string SimulatedWorker::Describe() const {
       s.finishes ? ", finishes" : "", s.drains ? ", drains" : "",
       s.stands_still ? ", stands still" : "", ", heard the coordinator ",
       absl::FormatDuration(world_->time.now() - s.heard), " ago\n", s.sender->Describe());
+}
+
+template <typename Reply>
+void SimulatedWorker::AskCoordinator(
+    std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call,
+    VirtualNetwork::Answer<Reply> done) {
+  SimulatedCoordinator* const coordinator = world_->coordinator;
+  world_->network.Call<Reply>(
+      &process, &coordinator->process, kCallDeadline,
+      [coordinator, call = std::move(call)](auto reply) { coordinator->Serve<Reply>(call, reply); },
+      std::move(done));
 }
 
 // ---- membership ---------------------------------------------------------------
@@ -91,14 +102,8 @@ void SimulatedWorker::Beat() {
     request.set_wants_checkpoint(session_->stands_still || session_->finishes || session_->drains);
     request.set_stands_still(session_->stands_still);
   }
-  SimulatedCoordinator* const coordinator = world_->coordinator;
-  world_->network.Call<HeartbeatReply>(
-      &process, &coordinator->process, kCallDeadline,
-      [coordinator, request](auto reply) {
-        coordinator->Serve<HeartbeatReply>(
-            [request](CoordinatorCore& core, Moment now) { return core.Heartbeat(request, now); },
-            reply);
-      },
+  AskCoordinator<HeartbeatReply>(
+      [request](CoordinatorCore& core, Moment now) { return core.Heartbeat(request, now); },
       [this, request](const absl::StatusOr<HeartbeatReply>& reply) {
         beating_ = false;
         OnBeat(request, reply);
@@ -142,7 +147,7 @@ void SimulatedWorker::OnBeat(const HeartbeatRequest& request,
 
 void SimulatedWorker::Enter(const Assignment& assignment) {
   ++session_number_;
-  Session& session = session_.emplace();
+  WorkerSession& session = session_.emplace();
   session.key = assignment.session();
   session.id = {session.key.worker(), session.key.incarnation()};
   session.heard = world_->time.now();
@@ -165,14 +170,8 @@ void SimulatedWorker::Leave() {
   left_ = true;
   HeartbeatRequest request = membership_->MakeRequest();
   request.set_leaving(true);
-  SimulatedCoordinator* const coordinator = world_->coordinator;
-  world_->network.Call<HeartbeatReply>(
-      &process, &coordinator->process, kCallDeadline,
-      [coordinator, request](auto reply) {
-        coordinator->Serve<HeartbeatReply>(
-            [request](CoordinatorCore& core, Moment now) { return core.Heartbeat(request, now); },
-            reply);
-      },
+  AskCoordinator<HeartbeatReply>(
+      [request](CoordinatorCore& core, Moment now) { return core.Heartbeat(request, now); },
       [this](const absl::StatusOr<HeartbeatReply>&) { Kill(); });
 }
 
@@ -190,7 +189,7 @@ void SimulatedWorker::Step() {
     }
     return;
   }
-  Session& session = *session_;
+  WorkerSession& session = *session_;
   // SessionControl: a coordinator that is silent for long may have given the blocks away.
   if (world_->time.now() - session.heard > absl::Milliseconds(world_->cluster.lost_after_ms())) {
     return;
@@ -235,7 +234,7 @@ void SimulatedWorker::Step() {
 }
 
 void SimulatedWorker::Drain() {
-  Session& session = *session_;
+  WorkerSession& session = *session_;
   session.sender->Await();
   const bool acknowledged = session.sender->all_acknowledged();
   if (acknowledged && !session.asking && !session.trained.empty()) {
@@ -252,7 +251,7 @@ void SimulatedWorker::Drain() {
 }
 
 void SimulatedWorker::TrainOneStep() {
-  Session& session = *session_;
+  WorkerSession& session = *session_;
   if (session.pushes_left == 0) {
     session.block = session.queue.front();
     session.queue.pop_front();
@@ -286,14 +285,8 @@ void SimulatedWorker::Ask() {
 
 void SimulatedWorker::Send(const NextWorkRequest& request, absl::Duration pause) {
   session_->asking = true;
-  SimulatedCoordinator* const coordinator = world_->coordinator;
-  world_->network.Call<NextWorkReply>(
-      &process, &coordinator->process, kCallDeadline,
-      [coordinator, request](auto reply) {
-        coordinator->Serve<NextWorkReply>(
-            [request](CoordinatorCore& core, Moment now) { return core.NextWork(request, now); },
-            reply);
-      },
+  AskCoordinator<NextWorkReply>(
+      [request](CoordinatorCore& core, Moment now) { return core.NextWork(request, now); },
       [this, number = session_number_, request, pause](const auto& reply) {
         if (number == session_number_ && session_.has_value()) {
           OnWork(request, pause, reply);
@@ -303,7 +296,7 @@ void SimulatedWorker::Send(const NextWorkRequest& request, absl::Duration pause)
 
 void SimulatedWorker::OnWork(const NextWorkRequest& request, absl::Duration pause,
                              const absl::StatusOr<NextWorkReply>& reply) {
-  Session& session = *session_;
+  WorkerSession& session = *session_;
   if (reply.ok()) {
     session.heard = world_->time.now();
     ASSERT_EQ(reply->request(), request.request());
@@ -331,7 +324,7 @@ void SimulatedWorker::OnWork(const NextWorkRequest& request, absl::Duration paus
 }
 
 void SimulatedWorker::Act(const NextWorkReply& reply) {
-  Session& session = *session_;
+  WorkerSession& session = *session_;
   switch (reply.work_case()) {
     case NextWorkReply::kTrain:
       for (const BlockId& block : reply.train().block()) {
@@ -407,16 +400,10 @@ void SimulatedWorker::Evaluate(const NextWorkReply::Evaluate& work) {
 }
 
 void SimulatedWorker::Report(const ReportEvaluationRequest& request) {
-  SimulatedCoordinator* const coordinator = world_->coordinator;
-  world_->network.Call<bool>(
-      &process, &coordinator->process, kCallDeadline,
-      [coordinator, request](auto reply) {
-        coordinator->Serve<bool>(
-            [request](CoordinatorCore& core, Moment now) -> absl::StatusOr<bool> {
-              const absl::Status status = core.ReportEvaluation(request, now);
-              return status.ok() ? absl::StatusOr<bool>(true) : status;
-            },
-            reply);
+  AskCoordinator<bool>(
+      [request](CoordinatorCore& core, Moment now) -> absl::StatusOr<bool> {
+        const absl::Status status = core.ReportEvaluation(request, now);
+        return status.ok() ? absl::StatusOr<bool>(true) : status;
       },
       [this, number = session_number_, request](const absl::StatusOr<bool>& reply) {
         if (number != session_number_) {

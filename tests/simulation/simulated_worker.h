@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,11 +16,33 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/client/replica_membership.h"
+#include "coordinator/core/coordinator_core.h"
 #include "proto/coordinator.pb.h"
 #include "tests/simulation/simulated_sender.h"
 #include "tests/simulation/world.h"
 
 namespace monsoon::simulation {
+
+// What a worker knows of the session that it runs.
+struct WorkerSession {
+  SessionKey key;
+  SessionId id;
+  std::shared_ptr<SimulatedSender> sender;
+  std::deque<BlockId> queue;
+  uint32_t pushes_left = 0;  // of the block at hand
+  BlockId block;
+  std::deque<std::pair<BlockId, uint64_t>> trained;  // with the last push of each
+  uint64_t request = 0;
+  bool asking = false;
+  std::optional<NextWorkReply> held;
+  absl::Duration ask_after;
+  bool flushes = false;
+  bool finishes = false;
+  bool drains = false;
+  bool stands_still = false;
+  absl::Duration drain_until;
+  absl::Duration heard;  // from the coordinator
+};
 
 class SimulatedWorker {
  public:
@@ -35,28 +58,12 @@ class SimulatedWorker {
   std::string Describe() const;
 
  private:
-  struct Session {
-    SessionKey key;
-    SessionId id;
-    std::shared_ptr<SimulatedSender> sender;
-    std::deque<BlockId> queue;
-    uint32_t pushes_left = 0;  // of the block at hand
-    BlockId block;
-    std::deque<std::pair<BlockId, uint64_t>> trained;  // with the last push of each
-    uint64_t request = 0;
-    bool asking = false;
-    std::optional<NextWorkReply> held;
-    absl::Duration ask_after;
-    bool flushes = false;
-    bool finishes = false;
-    bool drains = false;
-    bool stands_still = false;
-    absl::Duration drain_until;
-    absl::Duration heard;  // from the coordinator
-  };
-
   // Like VirtualNetwork::In, but not once the session is over.
   void InSession(absl::Duration delay, std::function<void()> what);
+
+  template <typename Reply>
+  void AskCoordinator(std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call,
+                      VirtualNetwork::Answer<Reply> done);
 
   // ---- membership ----
   void Beat();
@@ -82,7 +89,7 @@ class SimulatedWorker {
   World* const world_;
   const uint32_t task_;
   std::optional<ReplicaMembership> membership_;
-  std::optional<Session> session_;
+  std::optional<WorkerSession> session_;
   uint64_t session_number_ = 0;
   bool beating_ = false;
   bool beat_now_ = false;
