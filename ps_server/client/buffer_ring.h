@@ -4,6 +4,7 @@
 // Thread safety: none. Who holds a buffer may let it go in any thread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -21,6 +22,8 @@ class BufferRing {
       buffers_.insert(buffers_.begin() + static_cast<std::ptrdiff_t>(next_),
                       std::make_shared<KeptBytes>(bytes));
     }
+    // After whatever the last holder, in its thread, did with it.
+    std::atomic_thread_fence(std::memory_order_acquire);
     std::shared_ptr<KeptBytes> buffer = buffers_[next_++];
     buffer->Resize(bytes);
     return buffer;

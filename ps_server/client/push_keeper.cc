@@ -322,8 +322,11 @@ void PushKeeper::Keep(const FetchMarks& base) {
 }
 
 void PushKeeper::Fill() {
+  requests_->CopyKept();
   for (uint32_t i = 0; i < to_fill_.size(); ++i) {
-    StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)), to_fill_[i]->bytes().data());
+    if (to_fill_[i] != nullptr) {
+      StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)), to_fill_[i]->bytes().data());
+    }
   }
   to_fill_.clear();
 }
@@ -349,10 +352,16 @@ void PushKeeper::Publish() {
 }
 
 void PushKeeper::AddToRequests(uint32_t index, const ReplayWindow::Push& push,
-                               std::span<const std::byte> bytes, bool then_fetch) {
+                               std::span<const std::byte> bytes, bool then_fetch,
+                               std::shared_ptr<KeptBytes> keep) {
   const ShardState& shard = *shards_[index];
   const size_t i = static_cast<size_t>(push.sequence - shard.window.durable() - 1);
-  requests_->AddPush(index, *encoder_, {push.sequence, shard.window.epoch(), bytes, shard.base[i]},
+  requests_->AddPush(index, *encoder_,
+                     {.sequence = push.sequence,
+                      .shard_epoch = shard.window.epoch(),
+                      .bytes = bytes,
+                      .base = shard.base[i],
+                      .keep = std::move(keep)},
                      then_fetch);
 }
 
@@ -403,7 +412,7 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& b
       sent[i] = true;
       // What was just encoded is in the caches, the copy is not.
       AddToRequests(i, *shards_[i]->window.Next(), encoder_->Bytes(i, 0, options_.map.stripes(i)),
-                    target != nullptr);
+                    target != nullptr, std::move(to_fill_[i]));
       shards_[i]->window.OnSent();
     }
   }

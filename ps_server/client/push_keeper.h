@@ -127,7 +127,8 @@ class PushKeeper {
   absl::Status ReturnDue(bool at_once);
   // `bytes` are those of `push`, wherever they are.
   void AddToRequests(uint32_t index, const ReplayWindow::Push& push,
-                     std::span<const std::byte> bytes, bool then_fetch);
+                     std::span<const std::byte> bytes, bool then_fetch,
+                     std::shared_ptr<KeptBytes> keep = nullptr);
   // What belongs to pushes that the window has forgotten.
   void Forget(ShardState* shard);
   // Tells other threads how things stand.
@@ -146,7 +147,8 @@ class PushKeeper {
   ExchangeCounts counts_;  // of one push
   uint64_t last_ = 0;
   BufferRing pool_;
-  std::vector<std::shared_ptr<KeptBytes>> to_fill_;  // [shard], of the newest push
+  std::vector<std::shared_ptr<KeptBytes>>
+      to_fill_;  // [shard], of the newest push; null: its frames say where
 
   mutable Mutex why_mutex_;
   std::vector<std::string> why_ ABSL_GUARDED_BY(why_mutex_);  // [shard], "": it is there

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/memory/stream_copy.h"
 #include "common/transport/frame/frame_codec.h"
 
 namespace monsoon {
@@ -66,6 +67,7 @@ void RequestMaker::Begin() {
   for (std::vector<RequestFrame>& requests : requests_) {
     requests.clear();
   }
+  copied_.clear();
 }
 
 std::shared_ptr<std::string> RequestMaker::FreeHead() {
@@ -79,11 +81,27 @@ std::shared_ptr<std::string> RequestMaker::FreeHead() {
   return heads_.emplace_back(std::make_shared<std::string>());
 }
 
-void RequestMaker::Add(uint32_t shard, std::span<const std::byte> payload) {
+void RequestMaker::CopyKept() {
+  for (const std::vector<RequestFrame>& requests : requests_) {
+    for (const RequestFrame& request : requests) {
+      const Frame::Keep& keep = request.frame.keep;
+      if (keep.owner != nullptr && !std::exchange(*keep.copied, true)) {
+        StreamCopy(request.frame.payload, keep.at);
+      }
+    }
+  }
+}
+
+void RequestMaker::Add(uint32_t shard, std::span<const std::byte> payload,
+                       const std::shared_ptr<KeptBytes>& keep, size_t at) {
   header_.set_request_id(next_request_id_++);
   std::shared_ptr<std::string> head = FreeHead();
   EncodeFrameHead(header_, head.get());
-  requests_[shard].push_back({header_.request_id(), {std::move(head), payload}});
+  Frame frame{std::move(head), payload, {}};
+  if (keep != nullptr) {
+    frame.keep = {keep, keep->bytes().data() + at, &copied_.emplace_back(false)};
+  }
+  requests_[shard].push_back({header_.request_id(), std::move(frame)});
 }
 
 const RequestMaker::ShardRequests& RequestMaker::Push(const PushEncoder& encoder,
@@ -91,10 +109,9 @@ const RequestMaker::ShardRequests& RequestMaker::Push(const PushEncoder& encoder
                                                       bool then_fetch) {
   Begin();
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-    KeptPush push{sequence,
-                  options_.shard_epochs[shard],
-                  encoder.Bytes(shard, 0, options_.map.stripes(shard)),
-                  {}};
+    KeptPush push{.sequence = sequence,
+                  .shard_epoch = options_.shard_epochs[shard],
+                  .bytes = encoder.Bytes(shard, 0, options_.map.stripes(shard))};
     if (!base.shard.empty()) {
       push.base = base.shard[shard];
     }
@@ -128,7 +145,7 @@ void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const Kep
       record->set_length(static_cast<uint32_t>(encoder.StripeBytes(shard, stripe)));
       offset += encoder.StripeBytes(shard, stripe);
     }
-    Add(shard, kept.bytes.subspan(begin, offset - begin));
+    Add(shard, kept.bytes.subspan(begin, offset - begin), kept.keep, begin);
   });
 }
 

@@ -7,7 +7,9 @@
 // Thread safety: none.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +18,7 @@
 #include "common/model/shard_map.h"
 #include "common/transport/frame/exchange.h"
 #include "proto/tensor.pb.h"
+#include "ps_server/client/kept_bytes.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/push_encoder.h"
 
@@ -45,9 +48,13 @@ class RequestMaker {
     uint64_t shard_epoch = 0;
     std::span<const std::byte> bytes;
     std::span<const StripeMark> base;
+    // Where `bytes` are to be kept; null: they need not be, or are already.
+    std::shared_ptr<KeptBytes> keep;
   };
   void Begin();
   void AddPush(uint32_t shard, const PushEncoder& encoder, const KeptPush& push, bool then_fetch);
+  // Copies what no transport has copied to where it is to be kept.
+  void CopyKept();
   // Asks what the shard has of the session.
   void AddMarks(uint32_t shard);
   // Since Begin.
@@ -73,8 +80,10 @@ class RequestMaker {
   const ShardRequests& Fetch(std::span<const std::vector<uint32_t>> stripes);
 
  private:
-  // header_ with `payload`, as the next frame of `shard`.
-  void Add(uint32_t shard, std::span<const std::byte> payload);
+  // header_ with `payload`, as the next frame of `shard`. `keep`: from byte `at` on; null:
+  // nowhere.
+  void Add(uint32_t shard, std::span<const std::byte> payload,
+           const std::shared_ptr<KeptBytes>& keep = nullptr, size_t at = 0);
   // Memory of a head that no frame holds any more.
   std::shared_ptr<std::string> FreeHead();
 
@@ -85,6 +94,7 @@ class RequestMaker {
   std::vector<std::shared_ptr<std::string>> heads_;
   size_t next_head_ = 0;
   ShardRequests requests_;
+  std::deque<bool> copied_;  // of frames that are to be kept
 };
 
 }  // namespace monsoon

@@ -4,6 +4,7 @@
 // Thread safety: none; one thread at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +20,16 @@ namespace monsoon {
 struct Frame {
   std::shared_ptr<const std::string> head;  // prefix and header
   ByteChunk payload;                        // not owned
+  // A place for the payload that lives as long as somebody holds `owner`; null: there is
+  // none. Once *copied is true it lies there, and a transport may send it from there; one
+  // that would copy it anyway may do that to there, and say so. `copied` lives as long as
+  // the payload.
+  struct Keep {
+    std::shared_ptr<const void> owner;
+    std::byte* at = nullptr;
+    bool* copied = nullptr;
+  };
+  Keep keep;
 
   size_t size() const { return head->size() + payload.size(); }
 };

@@ -2,6 +2,7 @@
 
 // FrameTransport over gRPC's asynchronous streams, driven by the thread that
 // calls Wait.
+#include <cstring>
 #include <deque>
 #include <list>
 #include <optional>
@@ -25,6 +26,15 @@ constexpr size_t kIdleMessages = 3;
 // Between two looks at streams that were cancelled.
 constexpr absl::Duration kCancellation = absl::Seconds(1);
 
+// A payload from here on is not copied behind its head.
+constexpr size_t kLeastApart = 16 * 1024;
+
+struct Message {
+  std::shared_ptr<const std::string> bytes;  // the head, and the payload if it is not apart
+  std::shared_ptr<const void> owner;         // of `payload`; null: it is not apart
+  ByteChunk payload;
+};
+
 // One stream. Lives until all its operations have come back.
 struct Stream {
   enum class Op { kStart, kRead, kWrite, kFinish };
@@ -47,7 +57,7 @@ struct Stream {
   bool failed = false;     // an operation failed; Finish follows
   bool abandoned = false;  // by Reset: no events
   bool finishing = false;
-  std::deque<std::shared_ptr<const std::string>> queue;
+  std::deque<Message> queue;
   grpc::ByteBuffer incoming;
   grpc::Status status;
 };
@@ -78,11 +88,22 @@ class GrpcTransport final : public FrameTransport {
       Open(peer);
     }
     // The message owns its bytes: a stream that was given up may still hold it.
-    std::shared_ptr<std::string> message = messages_.Take();
-    message->clear();
-    message->reserve(frame.size());
-    message->append(*frame.head);
-    message->append(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
+    std::shared_ptr<std::string> bytes = messages_.Take();
+    bytes->clear();
+    const bool apart = frame.keep.owner != nullptr && frame.payload.size() >= kLeastApart;
+    bytes->reserve(apart ? frame.head->size() : frame.size());
+    bytes->append(*frame.head);
+    Message message;
+    if (apart) {
+      if (!std::exchange(*frame.keep.copied, true)) {
+        std::memcpy(frame.keep.at, frame.payload.data(), frame.payload.size());
+      }
+      message.payload = {frame.keep.at, frame.payload.size()};
+      message.owner = std::move(frame.keep.owner);
+    } else {
+      bytes->append(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
+    }
+    message.bytes = std::move(bytes);
     current_[peer]->queue.push_back(std::move(message));
     WriteNext(current_[peer]);
   }
@@ -123,12 +144,17 @@ class GrpcTransport final : public FrameTransport {
     if (!stream->started || stream->writing || stream->failed || stream->queue.empty()) {
       return;
     }
-    const std::shared_ptr<const std::string> message = std::move(stream->queue.front());
+    const Message message = std::move(stream->queue.front());
     stream->queue.pop_front();
-    const grpc::Slice slice = MakeSlice(message, message->data(), message->size());
+    const grpc::Slice slices[] = {
+        MakeSlice(message.bytes, message.bytes->data(), message.bytes->size()),
+        message.owner == nullptr
+            ? grpc::Slice()
+            : MakeSlice(message.owner, message.payload.data(), message.payload.size())};
+    const size_t count = message.owner == nullptr ? 1 : 2;
     stream->writing = true;
     ++stream->outstanding;
-    queue_->Start([&] { stream->call->Write(grpc::ByteBuffer(&slice, 1), &stream->write); });
+    queue_->Start([&] { stream->call->Write(grpc::ByteBuffer(slices, count), &stream->write); });
   }
 
   void ReadNext(Stream* stream) {
