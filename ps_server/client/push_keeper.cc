@@ -405,7 +405,6 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& b
   ParameterClient::PushResult result;
   result.sequence = last_;
   requests_->Begin();
-  context_.meanwhile = &fill_;  // the shards are at work then
   std::vector<bool> sent(shards(), false);
   for (uint32_t i = 0; i < shards(); ++i) {
     if (shards_[i]->present) {
@@ -427,8 +426,7 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& b
             }
             return answer;
           });
-  context_.meanwhile = nullptr;
-  Fill();  // where nothing was sent
+  Fill();
   if (!status.ok() && !absl::IsDeadlineExceeded(status) &&
       (!SaysNothingOfTheRequest(status) || context_.cancelled->load())) {
     // Some shards may have applied it: it must not be pushed again, as one that never

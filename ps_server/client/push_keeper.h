@@ -140,7 +140,6 @@ class PushKeeper {
   RequestMaker* const requests_;
   FrameTransport* const transport_;
   const std::function<bool(uint32_t, const absl::Status&)> give_up_;
-  const std::function<void()> fill_ = [this] { Fill(); };
   std::vector<std::unique_ptr<ShardState>> shards_;
   std::vector<Heard> heard_;
   absl::Duration exchange_began_;

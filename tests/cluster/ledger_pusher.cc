@@ -112,7 +112,7 @@ struct Pace {
 
 // Until nothing is kept any more.
 absl::Status AwaitAllDurable(ParameterClient* shards) {
-  const absl::Time end = absl::Now() + kDurableIn;
+  const absl::Time end = absl::Now() + 3 * kDurableIn;
   do {
     RETURN_IF_ERROR(shards->AwaitDurable(kDurableIn));
     absl::SleepFor(absl::Milliseconds(20));

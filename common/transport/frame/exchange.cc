@@ -7,6 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/backoff.h"
+#include "common/memory/stream_copy.h"
 #include "google/protobuf/arena.h"
 
 namespace monsoon {
@@ -97,9 +98,6 @@ class Runner {
     if (Done()) {
       return absl::OkStatus();
     }
-    if (context_.meanwhile != nullptr && !std::exchange(told_, true)) {
-      (*context_.meanwhile)();
-    }
     const FrameTransport::Event event = transport_->Wait(wait);
     switch (event.kind) {
       case FrameTransport::Event::Kind::kTimeout:
@@ -146,12 +144,20 @@ class Runner {
     }
   }
 
+  // Frame by frame, while the peer is at those that it has, and nobody waits.
+  static void Keep(const Frame& frame) {
+    if (frame.keep.owner != nullptr && !std::exchange(*frame.keep.copied, true)) {
+      StreamCopy(frame.payload, frame.keep.at);
+    }
+  }
+
   void Fill(uint32_t peer) {
     PeerProgress& progress = progress_[peer];
     while (progress.sent < requests_[peer].size() &&
            progress.sent - progress.answered < kFramesInFlight) {
       const Frame& frame = requests_[peer][progress.sent].frame;
       transport_->Send(peer, frame);
+      Keep(frame);
       ++progress.sent;
       ++counts_->frames;
       counts_->bytes += frame.size();
@@ -254,7 +260,6 @@ class Runner {
   ExchangeCounts* const counts_;
   const absl::Duration end_;
   absl::InlinedVector<PeerProgress, 8> progress_;
-  bool told_ = false;  // meanwhile was called
 };
 
 }  // namespace

@@ -59,8 +59,6 @@ struct ExchangeContext {
   // its stream is given up, and the exchange goes on with the others. May be null.
   const std::function<bool(uint32_t peer, const absl::Status& why)>* give_up = nullptr;
   absl::Duration silence = absl::InfiniteDuration();
-  // Called once, when the first frames are on their way; may be null.
-  const std::function<void()>* meanwhile = nullptr;
 };
 
 struct RequestFrame {
@@ -72,7 +70,8 @@ struct RequestFrame {
 // the request. Of one that is only late that is not said.
 bool SaysNothingOfTheRequest(const absl::Status& status);
 
-// `requests` has a list per peer. After an error, the streams with unanswered
+// `requests` has a list per peer. Where a frame is to be kept (Frame::Keep) it is so once it
+// was sent. After an error, the streams with unanswered
 // requests have been given up.
 absl::Status RunExchange(const ExchangeContext& context,
                          const std::vector<std::vector<RequestFrame>>& requests,

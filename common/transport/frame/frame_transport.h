@@ -22,8 +22,8 @@ struct Frame {
   ByteChunk payload;                        // not owned
   // A place for the payload that lives as long as somebody holds `owner`; null: there is
   // none. Once *copied is true it lies there, and a transport may send it from there; one
-  // that would copy it anyway may do that to there, and say so. `copied` lives as long as
-  // the payload.
+  // that would copy it anyway may do that to there, and say so. Who sends frames does it
+  // for the others. `copied` lives as long as the payload.
   struct Keep {
     std::shared_ptr<const void> owner;
     std::byte* at = nullptr;
