@@ -1,5 +1,6 @@
 """A file system of its own, small enough to be filled: a tmpfs, which takes root to mount."""
 
+import errno
 import os
 import pathlib
 import subprocess
@@ -29,11 +30,18 @@ class SmallDisk:
 
     def fill(self, leave_bytes):
         """Leaves so many bytes free, of those that are."""
-        free = os.statvfs(self.path)
-        size = free.f_bavail * free.f_frsize - leave_bytes
         with open(self._filler, "wb") as file:
-            if size > 0:
-                os.posix_fallocate(file.fileno(), 0, size)
+            while True:
+                free = os.statvfs(self.path)
+                size = free.f_bavail * free.f_frsize - leave_bytes
+                try:
+                    if size > 0:
+                        os.posix_fallocate(file.fileno(), 0, size)
+                    return
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    # Somebody else took some of it meanwhile.
 
     def free(self):
         self._filler.unlink(missing_ok=True)
