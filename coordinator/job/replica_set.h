@@ -36,9 +36,9 @@ class ReplicaSet {
   bool contains(uint32_t worker) const { return live_.contains(worker); }
   const std::set<uint32_t>& live() const { return live_; }
 
-  // The answer that request `number` of `worker` got already; nothing for the
-  // next request. Numbers may be missing before the next
-  // one: an earlier life of the coordinator may have forgotten answers that promised nothing.
+  // The answer that request `number` of `worker` got already; nothing for the next request.
+  // Numbers may be missing before the next one: an earlier life of the coordinator may have
+  // forgotten answers that promised nothing.
   // FAILED_PRECONDITION for a worker that is no member, or a number below the last one.
   absl::StatusOr<std::optional<NextWorkReply>> KnownReply(uint32_t worker, uint64_t number) const;
   // `reply`, whose number is set, is what `worker`, a member, is told now.

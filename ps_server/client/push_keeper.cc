@@ -322,7 +322,7 @@ void PushKeeper::Keep(const FetchMarks& base) {
 }
 
 void PushKeeper::Fill() {
-  requests_->CopyKept();
+  requests_->KeepAll();
   for (uint32_t i = 0; i < to_fill_.size(); ++i) {
     if (to_fill_[i] != nullptr) {
       StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)), to_fill_[i]->bytes().data());

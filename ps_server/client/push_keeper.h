@@ -146,8 +146,8 @@ class PushKeeper {
   ExchangeCounts counts_;  // of one push
   uint64_t last_ = 0;
   BufferRing pool_;
-  std::vector<std::shared_ptr<KeptBytes>>
-      to_fill_;  // [shard], of the newest push; null: its frames say where
+  // [shard], of the newest push; null: its frames say where.
+  std::vector<std::shared_ptr<KeptBytes>> to_fill_;
 
   mutable Mutex why_mutex_;
   std::vector<std::string> why_ ABSL_GUARDED_BY(why_mutex_);  // [shard], "": it is there

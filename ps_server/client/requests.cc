@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/memory/stream_copy.h"
 #include "common/transport/frame/frame_codec.h"
 
 namespace monsoon {
@@ -81,13 +80,10 @@ std::shared_ptr<std::string> RequestMaker::FreeHead() {
   return heads_.emplace_back(std::make_shared<std::string>());
 }
 
-void RequestMaker::CopyKept() {
+void RequestMaker::KeepAll() {
   for (const std::vector<RequestFrame>& requests : requests_) {
     for (const RequestFrame& request : requests) {
-      const Frame::Keep& keep = request.frame.keep;
-      if (keep.owner != nullptr && !std::exchange(*keep.copied, true)) {
-        StreamCopy(request.frame.payload, keep.at);
-      }
+      KeepPayload(request.frame);
     }
   }
 }

@@ -53,8 +53,8 @@ class RequestMaker {
   };
   void Begin();
   void AddPush(uint32_t shard, const PushEncoder& encoder, const KeptPush& push, bool then_fetch);
-  // Copies what no transport has copied to where it is to be kept.
-  void CopyKept();
+  // Keeps what was not sent, too.
+  void KeepAll();
   // Asks what the shard has of the session.
   void AddMarks(uint32_t shard);
   // Since Begin.

@@ -67,11 +67,9 @@ uint64_t SimulatedCoordinator::EndCall() {
     if (matters) {
       wanted_ = calls_;
     }
-    if (!commit_planned_) {
+    if (matters || !commit_planned_) {
       commit_planned_ = true;
       world_->network.In(&process, matters ? absl::ZeroDuration() : kMostLag, [this] { Commit(); });
-    } else if (matters) {
-      world_->network.In(&process, absl::ZeroDuration(), [this] { Commit(); });
     }
   }
   for (ShardCommand& command : commands) {

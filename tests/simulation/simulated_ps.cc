@@ -65,7 +65,6 @@ void SimulatedPs::Kill(bool power_cut, bool rot) {
 }
 
 void SimulatedPs::FillDisk(bool full) {
-  disk_is_full_ = full;
   if (full) {
     storage_->FailAfter(1, absl::ResourceExhaustedError("No space left on device"));
   } else {

@@ -92,7 +92,6 @@ class SimulatedPs : public ShardGateway {
   absl::Duration write_delay_;
   std::optional<uint32_t> die_in_write_;
   std::function<void()> then_;
-  bool disk_is_full_ = false;
   uint64_t good_parts_ = 0;  // written since a bit of one rotted
   uint64_t power_cuts_ = 0;
 };

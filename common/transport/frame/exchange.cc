@@ -144,20 +144,13 @@ class Runner {
     }
   }
 
-  // Frame by frame, while the peer is at those that it has, and nobody waits.
-  static void Keep(const Frame& frame) {
-    if (frame.keep.owner != nullptr && !std::exchange(*frame.keep.copied, true)) {
-      StreamCopy(frame.payload, frame.keep.at);
-    }
-  }
-
   void Fill(uint32_t peer) {
     PeerProgress& progress = progress_[peer];
     while (progress.sent < requests_[peer].size() &&
            progress.sent - progress.answered < kFramesInFlight) {
       const Frame& frame = requests_[peer][progress.sent].frame;
       transport_->Send(peer, frame);
-      Keep(frame);
+      KeepPayload(frame);  // while the peer is at what it has, and nobody waits
       ++progress.sent;
       ++counts_->frames;
       counts_->bytes += frame.size();
@@ -263,6 +256,12 @@ class Runner {
 };
 
 }  // namespace
+
+void KeepPayload(const Frame& frame) {
+  if (frame.keep.owner != nullptr && !std::exchange(*frame.keep.copied, true)) {
+    StreamCopy(frame.payload, frame.keep.at);
+  }
+}
 
 absl::Status NamePeer(const ExchangeContext& context, uint32_t peer, const absl::Status& status) {
   absl::Status named(status.code(), absl::StrCat((*context.names)[peer], ": ", status.message()));

@@ -70,9 +70,11 @@ struct RequestFrame {
 // the request. Of one that is only late that is not said.
 bool SaysNothingOfTheRequest(const absl::Status& status);
 
-// `requests` has a list per peer. Where a frame is to be kept (Frame::Keep) it is so once it
-// was sent. After an error, the streams with unanswered
-// requests have been given up.
+// Copies the payload to where it is to be kept (Frame::Keep), if nobody has.
+void KeepPayload(const Frame& frame);
+
+// `requests` has a list per peer; what was sent of them is kept (KeepPayload). After an
+// error, the streams with unanswered requests have been given up.
 absl::Status RunExchange(const ExchangeContext& context,
                          const std::vector<std::vector<RequestFrame>>& requests,
                          FrameTransport* transport, AnswerHandler handler, ExchangeCounts* counts);
