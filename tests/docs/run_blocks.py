@@ -28,6 +28,7 @@ import argparse
 import os
 import re
 import selectors
+import shlex
 import shutil
 import signal
 import socket
@@ -129,7 +130,10 @@ class Scratch:
         os.mkdir(os.path.join(self.folder, ".bin"))
         wrapper = os.path.join(self.folder, ".bin", "bazel")
         with open(wrapper, "w", encoding="utf-8") as file:
-            file.write(f'#!/bin/bash\n# Builds in the repository.\ncd {REPOSITORY!r}\n'
+            # With the PATH of whoever runs this: else the wrapper finds itself, and Bazel
+            # compiles again what it compiled under another PATH.
+            file.write('#!/bin/bash\n# Builds in the repository.\n'
+                       f'cd {REPOSITORY!r}\nexport PATH={shlex.quote(os.environ["PATH"])}\n'
                        f'command="$1"; shift\nexec {bazel} "$command" '
                        '${MONSOON_DOCS_BAZEL_OPTIONS:-} "$@"\n')
         os.chmod(wrapper, 0o755)

@@ -12,12 +12,12 @@ RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_blocks.py
 
 
 class RunBlocks(unittest.TestCase):
-    def run_text(self, text, status=0):
+    def run_text(self, text, status=0, options=()):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "page.md")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-            ran = subprocess.run([sys.executable, RUNNER, path], stdout=subprocess.PIPE,
+            ran = subprocess.run([sys.executable, RUNNER, *options, path], stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
         self.assertEqual(ran.returncode, status, ran.stdout)
         return ran.stdout
@@ -57,6 +57,21 @@ class RunBlocks(unittest.TestCase):
 
     def test_a_page_without_commands_is_no_success(self):
         self.assertIn("docs: 0 passed", self.run_text("nothing\n", 1))
+
+    def test_bazel_is_the_one_that_was_given(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "bazel")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write('#!/bin/bash\necho "PATH=$PATH ran: $*"\n')
+            os.chmod(program, 0o755)
+            path, os.environ["PATH"] = os.environ["PATH"], folder + ":" + os.environ["PATH"]
+            try:
+                out = self.run_text("```sh\nbazel build //x | tee ran >&2\n"
+                                    f"grep -q '^PATH={folder}:.* ran: --slow build //x$' ran\n"
+                                    "```\n", options=["--bazel=bazel --slow"])
+            finally:
+                os.environ["PATH"] = path
+        self.assertIn("docs: 1 passed", out)
 
     def test_nothing_stays_running(self):
         out = self.run_text("```sh\nsleep 1000 & echo $! >&2\nfalse\n```\n", 1)
