@@ -12,6 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 class CoordinatorCoreTest : public ::testing::Test {
  protected:
@@ -122,6 +123,32 @@ TEST_F(CoordinatorCoreTest, RestartedShardEndsTheJobAtOnce) {
                         "job j-1 is lost"));
   EXPECT_THAT(h_.core().Locate("j-1", h_.now()).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("restarted")));
+}
+
+// A creation of before would else count for the one that follows, whose call is still
+// under way and may be served when workers have pushed already.
+TEST_F(CoordinatorCoreTest, AnAnswerToAnEarlierCreationDoesNotCount) {
+  h_.Submit(h_.Plan(1));
+  h_.Poll();
+  std::vector<ShardCommand> early = h_.core().TakeCommands(h_.now());
+  ASSERT_THAT(early, SizeIs(2));
+  std::vector<ShardAnswer> answers;
+  for (const ShardCommand& command : early) {
+    answers.push_back(h_.Answer(command));
+  }
+  h_.core().OnCommand(early[0], answers[0], h_.now());
+  h_.Restart(0);
+  h_.Poll();
+  const std::vector<ShardCommand> late = h_.core().TakeCommands(h_.now());
+  ASSERT_THAT(late, SizeIs(2));
+  h_.core().OnCommand(early[1], answers[1], h_.now());
+  h_.core().OnCommand(late[0], h_.Answer(late[0]), h_.now());
+  h_.core().OnCommand(late[1], {.status = absl::DeadlineExceededError("no answer")}, h_.now());
+  EXPECT_EQ(h_.Reason(), "its slices are being created");
+  EXPECT_THAT(h_.core().TakeCommands(h_.now()), IsEmpty());
+  h_.Pass(absl::Seconds(1));
+  h_.Join(0);
+  EXPECT_EQ(h_.State(), RUNNING);
 }
 
 TEST_F(CoordinatorCoreTest, AShardThatRestartsBeforeTrainingCostsNothing) {

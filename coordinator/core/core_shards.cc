@@ -195,7 +195,7 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& 
   }
   switch (command.kind) {
     case Kind::kCreateJob:
-      if (job->stage() == JOB_CREATING) {
+      if (job->stage() == JOB_CREATING && command.call > job->fanout_after) {
         if (status.ok()) {
           job->Make([&](StateUpdate* update) {
             update->mutable_shard_created()->set_shard(command.shard);
@@ -265,6 +265,7 @@ void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
   if (job->stage() == JOB_QUEUED && shards_.all_up()) {
     job->ChangeStage(JOB_CREATING, now);
     job->fanout = ShardFanout(shards_.size());
+    job->fanout_after = calls_;
   }
   if (job->stage() != JOB_CREATING || !job->fanout.done()) {
     return;

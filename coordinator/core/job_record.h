@@ -126,6 +126,8 @@ class JobRecord {
 
   // ---- volatile ----
   ShardFanout fanout;  // the creation or deletion that is under way
+  // Calls to shards up to this one belong to creations before it.
+  uint64_t fanout_after = 0;
   // The poll round under way when the last shard had made its slice: later ones show it.
   uint64_t ready_round = 0;
   bool batch_driver = false;  // a thread drives the sandblaster

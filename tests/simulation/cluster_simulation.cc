@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/model/parameter_layout.h"
@@ -13,9 +14,12 @@ namespace monsoon::simulation {
 namespace {
 
 constexpr uint32_t kStripes = 2;  // of a shard
+constexpr uint32_t kBlock = 20;   // examples
 constexpr absl::Duration kMostFaults = absl::Seconds(5);
 constexpr absl::Duration kPatience = absl::Seconds(120);
 constexpr absl::Duration kLook = absl::Milliseconds(20);
+
+uint64_t BlocksOf(uint64_t examples) { return (examples + kBlock - 1) / kBlock; }
 
 }  // namespace
 
@@ -87,10 +91,10 @@ void ClusterSimulation::MakeJob() {
   }
   world_.format = dice.Once(2) ? FLOAT32 : BFLOAT16;
   plan.job.set_batch_size(5);
-  plan.job.set_block_examples(20);
+  plan.job.set_block_examples(kBlock);
   // Small ones, whose begin and end are most of what they do, and others.
   const bool small = dice.Once(2);
-  plan.examples = 20 * (1 + dice.Below(small ? 4 : 17)) + dice.Below(20);
+  plan.examples = kBlock * (1 + dice.Below(small ? 4 : 17)) + dice.Below(kBlock);
   plan.job.mutable_stop()->set_epochs(0.25 * (1 + dice.Below(small ? 4 : 12)));
   if (dice.Once(3)) {
     plan.job.mutable_test();
@@ -195,6 +199,15 @@ JobState ClusterSimulation::State() {
 }
 
 bool ClusterSimulation::MayFail(const JobDescription& job) const {
+  // All have left, so that only the newest part would do, and that one is rotten.
+  for (const auto& ps : ps_) {
+    if (job.data().blocks_done() == Blocks() && !ps->rotten().empty() &&
+        absl::StrContains(job.summary().reason(),
+                          absl::StrCat("no good part of shard ", ps->index(), " from generation ",
+                                       job.durability().generation(), " on (", ps->rotten()))) {
+      return true;
+    }
+  }
   const bool any_generation = job.durability().generation() > 0;
   const bool any_lost =
       std::ranges::any_of(world_.books, [](const auto& book) { return !book.second.whole; });
@@ -258,12 +271,16 @@ void ClusterSimulation::JudgeSession(const JobDescription& job, SessionId sessio
   }
 }
 
-void ClusterSimulation::JudgeBlocks(const JobDescription& job) {
+uint64_t ClusterSimulation::Blocks() const {
   const JobPlan& plan = world_.plan;
-  const uint64_t per_epoch = (plan.examples + 19) / 20;
   const auto granted = static_cast<uint64_t>(
       std::ceil(plan.job.stop().epochs() * static_cast<double>(plan.examples) - 1e-6));
-  const uint64_t total = granted / plan.examples * per_epoch + (granted % plan.examples + 19) / 20;
+  return granted / plan.examples * BlocksOf(plan.examples) + BlocksOf(granted % plan.examples);
+}
+
+void ClusterSimulation::JudgeBlocks(const JobDescription& job) {
+  const uint64_t per_epoch = BlocksOf(world_.plan.examples);
+  const uint64_t total = Blocks();
   ASSERT_EQ(job.data().blocks_done(), total);
   for (uint64_t i = 0; i < total; ++i) {
     const auto block =

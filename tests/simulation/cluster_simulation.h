@@ -100,6 +100,8 @@ class ClusterSimulation {
 
   void Judge(const JobDescription& job);
   void JudgeSession(const JobDescription& job, SessionId session, const SessionBook& book);
+  // That the job trains on.
+  uint64_t Blocks() const;
   void JudgeBlocks(const JobDescription& job);
   void JudgeCounting();
   // What the job says it has lost of the session on the shard, in records.

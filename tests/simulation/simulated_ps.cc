@@ -90,7 +90,8 @@ void SimulatedPs::Rot() {
     return;
   }
   const auto bytes = static_cast<uint32_t>((*part)->manifest().bytes());
-  storage_->CorruptByte((*parts)[0].files.file, world_->dice.Below(bytes),
+  rotten_ = (*parts)[0].files.file;
+  storage_->CorruptByte(rotten_, world_->dice.Below(bytes),
                         static_cast<int>(world_->dice.Below(8)));
   // From here on there is one good part, until another is written.
   good_parts_ = 1;

@@ -65,9 +65,12 @@ class SimulatedPs : public ShardGateway {
 
   // It is there, has the slice, and would apply a push of the session.
   bool IsOpen(const SessionKey& session);
+  uint32_t index() const { return index_; }
   const AppliedLog& log() const { return log_; }
   uint64_t epoch() const { return process.life; }
   uint64_t power_cuts() const { return power_cuts_; }
+  // The part that rotted last; "": none did.
+  const std::string& rotten() const { return rotten_; }
   std::vector<float> Parameters();
   // The slice must be what follows from the log, bit by bit: as it is, and once more as the
   // next life finds it on the disk after a power cut.
@@ -93,6 +96,7 @@ class SimulatedPs : public ShardGateway {
   std::optional<uint32_t> die_in_write_;
   std::function<void()> then_;
   uint64_t good_parts_ = 0;  // written since a bit of one rotted
+  std::string rotten_;
   uint64_t power_cuts_ = 0;
 };
 
