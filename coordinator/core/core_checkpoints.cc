@@ -187,6 +187,10 @@ void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment 
   if (!IsDurable(*job) || !HasParameters(*job) || AwaitsShard(*job)) {
     return;
   }
+  // What a close has lost a shard tells for a few generations, to whoever asks again.
+  if (job->ledger() != nullptr && job->ledger()->closing()) {
+    return;
+  }
   const bool to_be_tested = job->procedure() != nullptr && job->procedure()->WantsTestGeneration();
   if (to_be_tested) {
     job->checkpoints.Request(/*over=*/false, "the test set is run over it");

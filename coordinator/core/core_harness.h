@@ -263,6 +263,9 @@ class CoreHarness {
         shard.lost_at_close.contains(session)) {
       *answer.closed.mutable_lost() = shard.lost_at_close[session];
     }
+    if (command.kind == ShardCommand::Kind::kCloseSession && shard.closes_unheard) {
+      return {.status = absl::DeadlineExceededError("no answer")};
+    }
     return answer;
   }
   // Carries out commands until there are none.

@@ -242,5 +242,26 @@ TEST_F(CoreRestoresTest, TheCountsOfReplaysAreSummed) {
   EXPECT_EQ(h_.Describe().counts().away_steps(), 3u);
 }
 
+// A shard tells what a close has lost, to whoever asks again, for a few generations only.
+TEST_F(CoreRestoresTest, NoGenerationIsOrderedBeforeACloseIsConfirmed) {
+  StartWithAGeneration();
+  h_.Join(1);
+  h_.shard(1).lost_at_close["j-1/1#1"] = Lost(1, 13, 20);
+  h_.shard(1).closes_unheard = true;
+  Pass(8);  // worker/1 is silent
+  ASSERT_EQ(CountOf("worker_lost worker/1"), 1);
+  const int orders = h_.shard(1).orders;
+  Push(5);
+  ASSERT_OK(Ask());
+  Pass(30);
+  EXPECT_EQ(h_.shard(1).orders, orders);
+  EXPECT_EQ(Durability().lost_size(), 0);
+  h_.shard(1).closes_unheard = false;
+  Pass(2);
+  EXPECT_GT(h_.shard(1).orders, orders);
+  ASSERT_EQ(Durability().lost_size(), 1);
+  EXPECT_EQ(Durability().lost(0).from(), 13u);
+}
+
 }  // namespace
 }  // namespace monsoon

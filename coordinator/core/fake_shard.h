@@ -119,7 +119,8 @@ struct FakeShard {
   std::vector<LostPushes> lost;  // of those sessions that are not to stay open
   // What closing a session, "j/0#1", comes to besides.
   std::map<std::string, LostPushes> lost_at_close;
-  int restores = 0;  // orders, repeated ones too
+  bool closes_unheard = false;  // its answers to closes do not arrive
+  int restores = 0;             // orders, repeated ones too
   RestoreShardJobRequest restore;
   RestoreShardJobReply restored;
   int strange = 0;  // other commands for jobs that it does not have

@@ -1,5 +1,7 @@
 #include "coordinator/session/session_ledger.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "coordinator/state/sorted_list.h"
@@ -56,6 +58,12 @@ void SessionLedger::CloseAll() {
   for (const uint32_t worker : workers) {
     Close(worker);
   }
+}
+
+bool SessionLedger::closing() const {
+  return std::ranges::any_of(writer_.job().session(), [](const DurableSession& session) {
+    return session.state() == DurableSession::CLOSING;
+  });
 }
 
 std::vector<ShardCommand> SessionLedger::Due(absl::Duration now) {

@@ -54,6 +54,8 @@ class SessionLedger {
   const DurableSession* Find(uint32_t worker) const;
   bool IsOpen(const SessionKey& key) const;
   bool empty() const { return writer_.job().session().empty(); }
+  // A close is not confirmed by every shard yet.
+  bool closing() const;
   SessionKey Key(const DurableSession& session) const;
 
  private:
