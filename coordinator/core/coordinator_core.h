@@ -205,7 +205,7 @@ class CoordinatorCore {
   // The parameters that a client wrote cannot be made again: a job that begins with them
   // gets its first generation at once.
   void CheckpointClientsParameters(JobRecord* job);
-  // The replicas are being told to finish.
+  // The replicas are being told to finish, or a chain's second part is to begin.
   void CheckpointBeforeLeaving(JobRecord* job);
   // The worker is gone, and its session is closed on all shards: from two generations on
   // no older one is needed, in which the session was open and its pushes were missing.
@@ -215,8 +215,8 @@ class CoordinatorCore {
   // Somebody waits for a checkpoint. If it cannot be written, and the job says so, it goes
   // on without.
   void GiveUpStorage(JobRecord* job, absl::Duration now);
-  // All replicas were told to finish; until what they have pushed is on the disk of all
-  // shards their sessions stay open, so that they can send it again.
+  // All replicas were told to finish, or to go on to the second part of a chain; until what
+  // they have pushed is on the disk of all shards they keep it, to send it again.
   bool WaitsForLeaving(const JobRecord& job) const;
   // All is trained, and what is to be tested is not on the disks yet.
   bool WaitsForTestGeneration(const JobRecord& job) const;

@@ -80,17 +80,16 @@ TEST_F(BatchCheckpointsTest, ItDoesNotBeginBeforeItsParametersAreHeld) {
 TEST_F(BatchCheckpointsTest, AChainBeginsItsSecondPartWithItsParametersHeld) {
   Start(BatchPlan(/*chain=*/true));
   h_.shard(0).disk_is_slow = true;
-  ASSERT_OK(Ask());
-  h_.Settle();
-  for (int i = 0; i < 20 && !h_.core().BatchRuns(kBatch); ++i) {
-    ASSERT_OK(h_.Ask(0));
-  }
+  TrainFirstPart();
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
   EXPECT_EQ(h_.Reason(), "waits for a checkpoint");
+  EXPECT_EQ(Context().reason(), "Downpour SGD is over");
   h_.shard(0).Write();
-  h_.Poll();
+  Pass(1);
   EXPECT_FALSE(h_.core().TakeBatch().has_value()) << "that one was of the first part";
+  EXPECT_EQ(Context().reason(), "the batch begins");
   h_.shard(0).disk_is_slow = false;
+  h_.shard(0).Write();
   Pass(2);
   EXPECT_TRUE(h_.core().TakeBatch().has_value());
   Iterate(1);

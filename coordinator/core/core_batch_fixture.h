@@ -26,6 +26,20 @@ class CoreBatchTest : public CoreCheckpointsTest {
     Start(BatchPlan());
     Pass(1);
   }
+  // Of a chain, until its replicas have nothing to do but to send again what is asked for.
+  void TrainFirstPart() {
+    for (int i = 0; i < 20; ++i) {
+      const absl::StatusOr<NextWorkReply> reply = h_.Ask(0);
+      ASSERT_OK(reply);
+      if (reply->has_flush() && h_.Describe().data().blocks_done() == 4) {
+        ASSERT_OK_AND_ASSIGN(const NextWorkReply next, h_.Ask(0));
+        EXPECT_TRUE(next.has_wait()) << "it would ask without end";
+        h_.core().Tick(h_.now());
+        return h_.Settle();
+      }
+    }
+    ADD_FAILURE() << "its first part does not end";
+  }
   static MinimizerState StateAt(uint32_t number) {
     MinimizerState state;
     state.set_iterations(number);

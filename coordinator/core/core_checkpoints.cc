@@ -138,9 +138,10 @@ void CoordinatorCore::CheckpointClientsParameters(JobRecord* job) {
 }
 
 void CoordinatorCore::CheckpointBeforeLeaving(JobRecord* job) {
-  if (IsPushedTo(*job) && !job->hands_over() && job->procedure()->phase() >= Phase::kLeaving &&
+  if (IsPushedTo(*job) && job->procedure()->phase() >= Phase::kLeaving &&
       job->leaving_generation == 0 && IsDurable(*job)) {
-    job->leaving_generation = job->checkpoints.Request(/*over=*/false, "replicas finish");
+    job->leaving_generation = job->checkpoints.Request(
+        /*over=*/false, job->hands_over() ? "Downpour SGD is over" : "replicas finish");
   }
 }
 
@@ -308,7 +309,8 @@ TestMetric CoordinatorCore::BestOf(const JobRecord& job) const {
 }
 
 bool CoordinatorCore::WaitsForLeaving(const JobRecord& job) const {
-  return IsPushedTo(job) && job.procedure()->phase() == Phase::kDone && !job.ledger()->empty() &&
+  return IsPushedTo(job) && job.procedure()->phase() == Phase::kDone &&
+         (job.hands_over() || !job.ledger()->empty()) &&
          job.leaving_generation > job.checkpoints.state().held() && IsDurable(job);
 }
 

@@ -30,7 +30,8 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
     return absl::StrCat("waits for the coordinator to write its state: ", journal_trouble_);
   }
   if (WaitsForLeaving(job) || (WaitsForLastCheckpoint(job) && job.end_state() == SUCCEEDED)) {
-    return CheckpointReason(job, "its last checkpoint", moment.now);
+    return CheckpointReason(job, job.hands_over() ? "a checkpoint" : "its last checkpoint",
+                            moment.now);
   }
   if (job.ended_or_deleting() || !job.reason().empty()) {
     return job.reason();

@@ -42,14 +42,8 @@ bool CoordinatorCore::IsRestorable(const JobRecord& job) const {
     return false;
   }
   switch (job.stage()) {
-    case JOB_ACTIVE: {
-      const bool held = HeldSnapshot(job.state()) != nullptr;
-      if (job.downpour() != nullptr && job.sandblaster() != nullptr &&
-          !job.sandblaster()->trained() && !held) {
-        return false;  // Workers push no more, and what they have pushed is not held.
-      }
+    case JOB_ACTIVE:
       return true;
-    }
     case JOB_ENDING:
       return job.end_state() == SUCCEEDED;
     case JOB_ENDED:
@@ -129,7 +123,8 @@ ShardCommand CoordinatorCore::RestoreCommand(const JobRecord& job, uint32_t shar
   request.mutable_create()->set_term(term());
   // Once there is a generation, workers do not keep all they have pushed, so that initial
   // parameters will not do. Where nobody has kept anything, only the newest one will: when
-  // all have left there is one, whether the coordinator has heard of it or not.
+  // all have left there is one, whether the coordinator has heard of it or not; and the
+  // second part of a chain begins when one is held.
   const uint64_t held = job.checkpoints.state().held();
   const bool pushed_to = job.stage() == JOB_ACTIVE && job.sandblaster() == nullptr;
   const uint64_t newest = job.stage() == JOB_ACTIVE ? held : std::max<uint64_t>(held, 1);

@@ -196,8 +196,12 @@ uint64_t DownpourJob::work_done_by(uint32_t worker) const {
 
 void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) {
   if (phase() >= Phase::kLeaving) {
-    if (options_.hands_over) {
+    const NextWorkReply* const told = replicas_.last_reply(worker);
+    if (options_.hands_over && told != nullptr && told->has_flush()) {
       reply->mutable_wait()->set_retry_ms(kWaitMs);
+    } else if (options_.hands_over) {
+      // What was pushed is being written: a shard that dies now must get it again.
+      reply->mutable_flush();
     } else {
       reply->mutable_finish();
     }

@@ -7,7 +7,8 @@
 //
 // kDraining: nothing more is leased, held blocks are being acknowledged.
 // kLeaving: replicas are told to finish, for at most kLeaveTimeout. In a chain
-// it is left out: replicas wait until the next procedure has work for them.
+// it is left out: replicas bring what they have pushed to shards that are started anew,
+// and wait until the next procedure has work for them.
 #pragma once
 
 #include <cstdint>
