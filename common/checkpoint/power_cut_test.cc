@@ -1,5 +1,9 @@
 // The power may go at any step of a part's writing: what was good before is good
 // after, and what is whole is kept.
+//
+//   power_cut_test --seeds=0..9999     (default: the first 2000 at each step)
+#include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +12,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/test_parts.h"
 #include "common/storage/simulated_storage.h"
+#include "common/testing/seeds.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,7 +27,10 @@ using testing::TestJob;
 using testing::WriteTestPart;
 
 constexpr char kFolder[] = "/s/jobs/tiny-1@7";
-constexpr uint64_t kCuts = 2000;
+
+testing::Seeds cuts = testing::FirstSeeds(2000);
+
+uint64_t Cuts() { return cuts.end - cuts.first; }
 
 // A disk that says it has synced, and has not.
 class LyingStorage : public Storage {
@@ -97,7 +105,7 @@ class PowerCutTest : public ::testing::Test {
 
   Outcome Cut(const SimulatedStorage& storage) const {
     Outcome outcome;
-    for (uint64_t seed = 0; seed < kCuts; ++seed) {
+    for (uint64_t seed = cuts.first; seed < cuts.end; ++seed) {
       const auto after = storage.PowerCut(seed);
       const auto loaded = LoadNewest(after.get(), kFolder, nullptr);
       const auto is = [&](const TestJob& job, uint64_t generation) {
@@ -108,7 +116,7 @@ class PowerCutTest : public ::testing::Test {
       outcome.old_ones += is(old_job_, 4) ? 1 : 0;
       outcome.new_ones += is(new_job_, 5) ? 1 : 0;
     }
-    outcome.lost = kCuts - outcome.old_ones - outcome.new_ones;
+    outcome.lost = Cuts() - outcome.old_ones - outcome.new_ones;
     return outcome;
   }
 
@@ -134,21 +142,21 @@ TEST_F(PowerCutTest, AtEveryStepOneGenerationIsGood) {
     }
   }
   // Between the last rename and its sync either may come back.
-  EXPECT_GT(new_ones, kCuts / 10);
-  EXPECT_LT(new_ones, kCuts - kCuts / 10);
-  RecordProperty("cuts", static_cast<int>(steps * kCuts));
+  EXPECT_GT(new_ones, Cuts() / 10);
+  EXPECT_LT(new_ones, Cuts() - Cuts() / 10);
+  std::printf("  %llu power cuts\n", static_cast<unsigned long long>(steps * Cuts()));
 }
 
 TEST_F(PowerCutTest, WhatFinishSaidIsThereIsThere) {
   SimulatedStorage storage;
   ASSERT_OK(Write(&storage, 0));
-  EXPECT_EQ(Cut(storage).new_ones, kCuts);
+  EXPECT_EQ(Cut(storage).new_ones, Cuts());
 }
 
 TEST_F(PowerCutTest, TheFirstGenerationIsThereToo) {
   SimulatedStorage storage;
   ASSERT_OK(WriteTestPart(&storage, kFolder, old_job_, 0, 4));
-  EXPECT_EQ(Cut(storage).old_ones, kCuts);
+  EXPECT_EQ(Cut(storage).old_ones, Cuts());
 }
 
 // That the tests above would see a missing sync.
@@ -158,10 +166,14 @@ TEST_F(PowerCutTest, ADiskThatLiesIsNoticed) {
     ASSERT_OK(Write(&storage, 0, lie));
     const Outcome outcome = Cut(storage);
     // The new one is missing, and still nothing wrong is taken for it.
-    EXPECT_LT(outcome.new_ones, kCuts);
+    EXPECT_LT(outcome.new_ones, Cuts());
     EXPECT_EQ(outcome.lost, 0u);
   }
 }
 
 }  // namespace
 }  // namespace monsoon
+
+int main(int argc, char** argv) {
+  return monsoon::testing::RunWithSeeds(argc, argv, &monsoon::cuts);
+}

@@ -1,4 +1,7 @@
 // Bits of a larger part, turned over at random.
+//
+//   random_damage_test --seeds=1..100000     (default: the first 20000, one a bit)
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -6,6 +9,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/test_parts.h"
 #include "common/storage/simulated_storage.h"
+#include "common/testing/seeds.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,7 +25,8 @@ using testing::WriteTestPart;
 
 constexpr char kManifest[] = "/f/ps-1-of-2.g5.e1.manifest";
 constexpr char kFile[] = "/f/ps-1-of-2.g5.e1.safetensors";
-constexpr uint32_t kFlips = 20000;
+
+testing::Seeds flips = testing::FirstSeeds(20000);
 
 absl::Status Read(const Storage& storage) {
   const auto part = PartReader::Open(&storage, kManifest);
@@ -35,7 +40,7 @@ TEST(RandomDamageTest, NoChangedBitIsAccepted) {
   const PhiloxStream random(3, StreamKind::kTest);
   const uint32_t bytes = static_cast<uint32_t>((*storage.Open(kFile))->bytes());
   ASSERT_GT(bytes, 5000u);
-  for (uint32_t i = 0; i < kFlips; ++i) {
+  for (uint64_t i = flips.first; i < flips.end; ++i) {
     const uint64_t offset = random.Below(2 * i, bytes);
     const int bit = static_cast<int>(random.Below(2 * i + 1, 8));
     storage.CorruptByte(kFile, offset, bit);
@@ -48,3 +53,7 @@ TEST(RandomDamageTest, NoChangedBitIsAccepted) {
 
 }  // namespace
 }  // namespace monsoon
+
+int main(int argc, char** argv) {
+  return monsoon::testing::RunWithSeeds(argc, argv, &monsoon::flips);
+}
