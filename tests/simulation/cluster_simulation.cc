@@ -199,7 +199,7 @@ JobState ClusterSimulation::State() {
 }
 
 bool ClusterSimulation::MayFail(const JobDescription& job) const {
-  // All have left, so that only the newest part would do, and that one is rotten.
+  // All have left, so that only the newest part would do, and its bits have turned over.
   for (const auto& ps : ps_) {
     if (job.data().blocks_done() == Blocks() && !ps->rotten().empty() &&
         absl::StrContains(job.summary().reason(),
@@ -208,10 +208,12 @@ bool ClusterSimulation::MayFail(const JobDescription& job) const {
       return true;
     }
   }
-  const bool any_generation = job.durability().generation() > 0;
+  // All who knew the parameters are dead, and no disk had them yet.
   const bool any_lost =
       std::ranges::any_of(world_.books, [](const auto& book) { return !book.second.whole; });
-  return !any_generation && any_lost;
+  return any_lost && job.durability().generation() == 0 &&
+         job.data().blocks_done() == Blocks() &&
+         absl::StrContains(job.summary().reason(), "from generation 1 on");
 }
 
 // ---- the judge ----------------------------------------------------------------------

@@ -95,7 +95,7 @@ class ClusterSimulation {
   bool MayRot();
   // Where a job stands that did not end well.
   std::string Explain(const JobDescription& job) const;
-  // All who knew the job's parameters are dead, before they were on any disk.
+  // Only where nobody can go on: its reason must say so.
   bool MayFail(const JobDescription& job) const;
 
   void Judge(const JobDescription& job);
