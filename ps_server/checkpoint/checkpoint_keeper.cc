@@ -335,8 +335,8 @@ void CheckpointKeeper::Write(const JobKey& key) {
     }
   }
   RemoveGarbage(key, std::move(garbage));
-  if (part.ok() && first) {
-    Prune();
+  if (part.ok() && first && order.has_known_jobs()) {
+    Prune(order.known_jobs());
   }
 }
 
@@ -350,8 +350,11 @@ void CheckpointKeeper::RemoveGarbage(const JobKey& key, std::vector<PartFiles> g
   }
 }
 
-void CheckpointKeeper::Prune() {
+void CheckpointKeeper::Prune(const KnownJobs& known) {
   std::vector<std::string> present;
+  for (const KnownJobs::KnownJob& job : known.job()) {
+    present.push_back(JobFolder(options_.state_dir, job.job(), job.job_term()));
+  }
   {
     MutexLock lock(&mutex_);
     for (const auto& [key, job] : jobs_) {

@@ -32,7 +32,8 @@ namespace monsoon {
 struct CheckpointKeeperOptions {
   std::string state_dir;
   uint32_t task = 0;
-  // Jobs that are not in memory whose parts are kept, the newest.
+  // Of jobs that are neither in memory nor known to the coordinator so many are kept on
+  // the disk, the newest.
   size_t keep_ended_jobs = 20;
   // Whether this life may still put files in place (StateFolder::CheckOwner).
   std::function<absl::Status()> check_owner;
@@ -98,7 +99,8 @@ class CheckpointKeeper {
   void Write(const JobKey& key);
   // Removes what the newer part at `key` has made needless.
   void RemoveGarbage(const JobKey& key, std::vector<PartFiles> garbage);
-  void Prune();
+  // Removes parts of jobs that are neither in memory nor `known` to the coordinator.
+  void Prune(const KnownJobs& known);
 
   const CheckpointKeeperOptions options_;
   Storage* const storage_;

@@ -164,13 +164,38 @@ TEST_F(CheckpointKeeperTest, OldJobsOfEarlierLivesGoTheOldestFirst) {
     EXPECT_OK(Load(name));
   }
   MakeKeeper(/*keep_ended_jobs=*/2);
-  const auto job = MakeJob("b-1");
-  Write(job, 1);
+  ASSERT_OK(keeper_->Order(MakeJob("b-1"), FirstOrderOf("b-1", {})));
+  ASSERT_TRUE(keeper_->AwaitIdle(kPatience));
   EXPECT_THAT(Load("a-1"), StatusIs(absl::StatusCode::kNotFound, _));
   EXPECT_THAT(Load("a-2"), StatusIs(absl::StatusCode::kNotFound, _));
   EXPECT_OK(Load("a-3"));
   EXPECT_OK(Load("a-4"));
   EXPECT_OK(Load("b-1"));
+}
+
+// A life that has just begun has none of them in memory; those that the coordinator has
+// are about to be restored, or are what `submit --resume` goes on from.
+TEST_F(CheckpointKeeperTest, JobsThatTheCoordinatorHasStayAfterARestart) {
+  for (const char* name : {"a-1", "a-2", "a-3", "a-4"}) {
+    Write(MakeJob(name), 1);
+  }
+  Restart();
+  MakeKeeper(/*keep_ended_jobs=*/1);
+  ASSERT_OK(keeper_->Order(MakeJob("b-1"), FirstOrderOf("b-1", {"a-1", "a-3"})));
+  ASSERT_TRUE(keeper_->AwaitIdle(kPatience));
+  EXPECT_OK(Load("a-1"));
+  EXPECT_THAT(Load("a-2"), StatusIs(absl::StatusCode::kNotFound, _));
+  EXPECT_OK(Load("a-3"));
+  // The one that is kept of those that nobody has, as many as before the restart.
+  EXPECT_OK(Load("a-4"));
+}
+
+TEST_F(CheckpointKeeperTest, NothingGoesBeforeTheCoordinatorSaysWhatItHas) {
+  Write(MakeJob("a-1"), 1);
+  Restart();
+  MakeKeeper(/*keep_ended_jobs=*/0);
+  Write(MakeJob("b-1"), 1);
+  EXPECT_OK(Load("a-1"));
 }
 
 // Every stripe of a cut is as of one moment: with pushes of one, its floats are its

@@ -121,6 +121,20 @@ class CheckpointKeeperTest : public ::testing::Test {
     order.mutable_context()->mutable_downpour()->set_steps(10 * generation);
     return order;
   }
+  // The first of `job` by a coordinator that has `known` beside it.
+  static CheckpointRequest FirstOrderOf(const std::string& job,
+                                        const std::vector<std::string>& known) {
+    CheckpointRequest order = OrderOf(job, 1);
+    KnownJobs* const jobs = order.mutable_known_jobs();
+    for (const std::string& name : known) {
+      jobs->add_job()->set_job(name);
+    }
+    jobs->add_job()->set_job(job);
+    for (KnownJobs::KnownJob& one : *jobs->mutable_job()) {
+      one.set_job_term(3);
+    }
+    return order;
+  }
 
   // Orders and waits.
   void Write(const std::shared_ptr<ShardJob>& job, uint64_t generation) {
