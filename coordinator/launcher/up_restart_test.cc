@@ -175,6 +175,23 @@ test $n -gt 7 || { : > $job/ps-0-of-1.g$n.e$n.manifest; exit 3; }
   EXPECT_EQ(WaitEnd(), 143);
 }
 
+// The same, and each time the job is deleted before the shard dies.
+TEST_F(UpTest, NoLifeCountsThatMadeACheckpointOfAJobDeletedSince) {
+  Before("ps_server-0", Replace(R"sh(
+echo life >> DIR/lives
+n=$(wc -l < DIR/lives)
+mkdir -p DIR/state/ps-0
+test $n -gt 7 || { echo $n > DIR/state/ps-0/written; exit 3; }
+)sh",
+                                "DIR", folder_));
+  StartUp("all");
+  ASSERT_TRUE(WaitFor("is ready"));
+  EXPECT_THAT(err_, AllOf(HasSubstr("| it starts again in 0.01 s, restart 7 (--restart=all)\n"),
+                          Not(HasSubstr("in a row"))));
+  up_->Signal(SIGTERM);
+  EXPECT_EQ(WaitEnd(), 143);
+}
+
 TEST_F(UpTest, GivesUpAShardThatCannotBeStarted) {
   StartUp("all");
   ASSERT_TRUE(WaitFor("is ready"));

@@ -317,6 +317,7 @@ void CheckpointKeeper::Write(const JobKey& key) {
       });
   if (part.ok()) {
     slice->NoteWritten(part->stripes);
+    NoteWritten();
   }
   std::vector<PartFiles> garbage;
   {
@@ -338,6 +339,17 @@ void CheckpointKeeper::Write(const JobKey& key) {
   if (part.ok() && first && order.has_known_jobs()) {
     Prune(order.known_jobs());
   }
+}
+
+void CheckpointKeeper::NoteWritten() {
+  if (noted_written_ || options_.note_written == nullptr) {
+    return;
+  }
+  if (const absl::Status status = options_.note_written(); !status.ok()) {
+    LOG(WARNING) << "a part is written, and that could not be noted: " << status.message();
+    return;  // the next part tries again
+  }
+  noted_written_ = true;
 }
 
 void CheckpointKeeper::RemoveGarbage(const JobKey& key, std::vector<PartFiles> garbage) {

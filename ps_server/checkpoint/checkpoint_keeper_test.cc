@@ -114,6 +114,25 @@ TEST_F(CheckpointKeeperTest, AnotherLifeOfTheShardPutsNothingInPlace) {
   EXPECT_EQ(loaded.content.generation(), 1u);
 }
 
+TEST_F(CheckpointKeeperTest, EachLifeNotesOnceThatItHasWrittenAPart) {
+  const auto job = MakeJob("a-1");
+  storage_.FailAfter(1, absl::ResourceExhaustedError("No space left on device"));
+  Write(job, 1);
+  EXPECT_EQ(notes_, 0) << "nothing was written";
+  storage_.ClearFailure();
+  note_ = absl::UnavailableError("Input/output error");
+  Write(job, 1);
+  EXPECT_EQ(StatusOf("a-1").generation(), 1u);
+  EXPECT_EQ(notes_, 1);
+  note_ = absl::OkStatus();
+  Write(job, 2);
+  Write(job, 3);
+  EXPECT_EQ(notes_, 2);
+  Restart();
+  Write(MakeJob("a-2"), 1);
+  EXPECT_EQ(notes_, 3);
+}
+
 TEST_F(CheckpointKeeperTest, DeletedJobsLeaveNothing) {
   const auto job = MakeJob("a-1");
   Write(job, 1);

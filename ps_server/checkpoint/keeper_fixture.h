@@ -74,6 +74,10 @@ class CheckpointKeeperTest : public ::testing::Test {
                                   }
                                   return owner_;
                                 },
+                                [this] {
+                                  ++notes_;
+                                  return note_;
+                                },
                                 marks_.get()},
         &storage_);
   }
@@ -160,6 +164,8 @@ class CheckpointKeeperTest : public ::testing::Test {
 
   SimulatedStorage storage_;
   absl::Status owner_;
+  absl::Status note_;
+  int notes_ = 0;                        // that a life has written a part
   std::function<void()> before_rename_;  // of a part's file, and of its manifest
   uint64_t memory_bytes_ = kMemoryBytes;
   uint64_t epoch_ = kEpoch - 1;         // of this life
