@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/process/file_lock.h"
 #include "common/process/unique_fd.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/launcher/up_fixture.h"
+#include "coordinator/launcher/up_lock.h"
 
 namespace monsoon {
 namespace {
@@ -155,6 +157,25 @@ TEST_F(UpTest, GivesUpAWorkerThatDiesFiveTimesInARowAndGoesOn) {
                               "(--restart_limit=5): the job goes on without it\n"));
   up_->Signal(SIGTERM);
   EXPECT_EQ(WaitEnd(), 143);
+}
+
+// Through all lives of the coordinator, so that commands wait for the next one.
+TEST_F(UpTest, ShowsThatItRunsTheCoordinator) {
+  const std::string lock = UpLockPath(folder_ + "/state");
+  After("coordinator-0", Replace(R"sh(
+echo life >> DIR/lives
+test $(wc -l < DIR/lives) -gt 3 || exit 3
+)sh",
+                                 "DIR", folder_));
+  EXPECT_FALSE(FileLock::IsShared(lock));
+  StartUp("all");
+  ASSERT_TRUE(WaitFor("coordinator/0 started again"));
+  EXPECT_TRUE(FileLock::IsShared(lock));
+  ASSERT_TRUE(WaitFor("is ready"));
+  EXPECT_TRUE(FileLock::IsShared(lock));
+  up_->Signal(SIGTERM);
+  EXPECT_EQ(WaitEnd(), 143);
+  EXPECT_FALSE(FileLock::IsShared(lock));
 }
 
 // Seven lives, each of which leaves a part on the disk.
