@@ -94,6 +94,12 @@ TEST(CheckpointProcessTest, ShardsWriteWhatTheyHoldWhileAClientPushes) {
   ASSERT_OK(shards->control(0)->DeleteJob(job.name));
   ASSERT_OK(shards->control(1)->DeleteJob(job.name));
   EXPECT_FALSE(std::filesystem::exists(JobFolder(state_dir, job.name, 0)));
+  // That this life has written something is known all the same.
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    ASSERT_OK_AND_ASSIGN(const std::string written,
+                         PosixStorage()->ReadAll(LastWriterPath(state_dir, shard), 64));
+    EXPECT_EQ(written, absl::StrCat(shards->server(shard)->shard_epoch(), "\n"));
+  }
 }
 
 TEST(CheckpointProcessTest, AServerInMemoryOnlyRefusesByName) {

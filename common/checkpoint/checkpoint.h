@@ -35,6 +35,10 @@ namespace monsoon {
 std::string JobsFolder(const std::string& state_dir);
 std::string JobFolder(const std::string& state_dir, const std::string& job, uint64_t job_term);
 
+// STATE_DIR/ps-I/written: the epoch of the shard's newest life that has written a part, as
+// decimal digits. It outlives the part, whose job may be deleted.
+std::string LastWriterPath(const std::string& state_dir, uint32_t shard);
+
 // Writes one part. Stripes are added in order; then Finish.
 class PartWriter {
  public:

@@ -32,6 +32,10 @@ std::string Escaped(const std::string& job) {
 
 std::string JobsFolder(const std::string& state_dir) { return InFolder(state_dir, "jobs"); }
 
+std::string LastWriterPath(const std::string& state_dir, uint32_t shard) {
+  return absl::StrCat(state_dir, "/ps-", shard, "/written");
+}
+
 std::string JobFolder(const std::string& state_dir, const std::string& job, uint64_t job_term) {
   return InFolder(JobsFolder(state_dir), absl::StrCat(Escaped(job), "@", job_term));
 }

@@ -36,4 +36,22 @@ absl::StatusOr<FileLock> FileLock::Take(const std::string& path) {
   return FileLock(std::move(fd));
 }
 
+absl::StatusOr<FileLock> FileLock::Share(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!fd.valid()) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the lock ", path));
+  }
+  while (flock(fd.get(), LOCK_SH) != 0) {
+    if (errno != EINTR) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot lock ", path));
+    }
+  }
+  return FileLock(std::move(fd));
+}
+
+bool FileLock::IsShared(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  return fd.valid() && flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 }  // namespace monsoon

@@ -58,6 +58,23 @@ TEST(FileLockTest, EndsWithItsProcessHoweverThatEnds) {
   EXPECT_OK(FileLock::Take(path));
 }
 
+TEST(FileLockTest, SeveralMayShareAndOthersSeeIt) {
+  const std::string path = LockPath();
+  EXPECT_FALSE(FileLock::IsShared(path));
+  EXPECT_NE(access(path.c_str(), F_OK), 0) << "looking has made it";
+  {
+    ASSERT_OK_AND_ASSIGN(const FileLock one, FileLock::Share(path));
+    {
+      ASSERT_OK_AND_ASSIGN(const FileLock other, FileLock::Share(path));
+      EXPECT_TRUE(FileLock::IsShared(path));
+    }
+    EXPECT_TRUE(FileLock::IsShared(path));
+  }
+  EXPECT_FALSE(FileLock::IsShared(path));
+  ASSERT_OK_AND_ASSIGN(const FileLock again, FileLock::Share(path));
+  EXPECT_TRUE(FileLock::IsShared(path));
+}
+
 TEST(FileLockTest, ErrorsNameThePath) {
   const absl::Status status = FileLock::Take("/no/such/folder/lock").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

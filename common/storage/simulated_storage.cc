@@ -84,6 +84,7 @@ class SimulatedStorage::Reader : public StorageReader {
   uint64_t bytes() const override { return bytes_; }
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     const MutexLock lock(&storage_->mutex_);
+    RETURN_IF_ERROR(storage_->BeginRead(path_));
     const std::string& bytes = node_->content()->bytes();
     if (offset > bytes.size() || out.size() > bytes.size() - offset) {
       return absl::DataLossError(
@@ -131,6 +132,15 @@ void SimulatedStorage::FailAfter(uint64_t n, absl::Status status) {
 void SimulatedStorage::ClearFailure() {
   const MutexLock lock(&mutex_);
   fail_from_ = 0;
+  read_failures_.clear();
+}
+
+void SimulatedStorage::FailReads(const std::string& path, uint64_t n, uint64_t count,
+                                 absl::Status status) {
+  CHECK_GE(n, 1u);
+  CHECK(!status.ok());
+  const MutexLock lock(&mutex_);
+  read_failures_[Key(path)] = {n - 1, count, std::move(status)};
 }
 
 void SimulatedStorage::SetCapacity(uint64_t bytes) {
@@ -181,6 +191,23 @@ void SimulatedStorage::Truncate(const std::string& path, uint64_t bytes) {
   CHECK(node != nullptr);
   CHECK_LE(bytes, node->size());
   *node->content() = SimulatedContent(node->content()->bytes().substr(0, bytes));
+}
+
+absl::Status SimulatedStorage::BeginRead(const std::string& path) const {
+  const auto found = read_failures_.find(Key(path));
+  if (found == read_failures_.end()) {
+    return absl::OkStatus();
+  }
+  ReadFailure& failure = found->second;
+  if (failure.before > 0) {
+    --failure.before;
+    return absl::OkStatus();
+  }
+  if (failure.count == 0) {
+    return absl::OkStatus();
+  }
+  --failure.count;
+  return Annotate(failure.status, absl::StrCat("read ", path));
 }
 
 absl::Status SimulatedStorage::Begin(absl::string_view operation, const std::string& path) {

@@ -38,6 +38,10 @@ class SimulatedStorage : public Storage {
   // The n-th of them from now on (1: the next) and all later ones fail with `status`;
   // a write that fails leaves any part of itself.
   void FailAfter(uint64_t n, absl::Status status);
+  // Reads of the file fail with `status`, `count` of them from the n-th on (1: the next).
+  // Opening it is none.
+  void FailReads(const std::string& path, uint64_t n, uint64_t count, absl::Status status);
+  // Nothing fails any more.
   void ClearFailure();
   // Bytes that all files together may have; writes beyond are ResourceExhausted.
   void SetCapacity(uint64_t bytes);
@@ -76,6 +80,14 @@ class SimulatedStorage : public Storage {
     void Apply(Names* names) const;
   };
 
+  struct ReadFailure {
+    uint64_t before = 0;  // so many succeed
+    uint64_t count = 0;   // and so many fail
+    absl::Status status;
+  };
+
+  // The error that the next read of the file is to have.
+  absl::Status BeginRead(const std::string& path) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts the operation; the error that it is to have.
   absl::Status Begin(absl::string_view operation, const std::string& path)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -97,6 +109,7 @@ class SimulatedStorage : public Storage {
   uint64_t operations_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t fail_from_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: nothing fails
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  mutable std::map<std::string, ReadFailure> read_failures_ ABSL_GUARDED_BY(mutex_);
   uint64_t capacity_ ABSL_GUARDED_BY(mutex_) = uint64_t{1} << 40;
 };
 

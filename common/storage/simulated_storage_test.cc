@@ -183,6 +183,17 @@ TEST_F(SimulatedStorageTest, FailuresBeginWhereTheyAreAsked) {
   EXPECT_FALSE(file->Sync().ok());
 }
 
+TEST_F(SimulatedStorageTest, SomeReadsOfOneFileFail) {
+  ASSERT_OK(storage_.WriteAll("/s/a", "abc"));
+  ASSERT_OK(storage_.WriteAll("/s/b", "abc"));
+  storage_.FailReads("/s/a", /*n=*/2, /*count=*/1, absl::UnavailableError("Input/output error"));
+  EXPECT_OK(storage_.ReadAll("/s/a", 10));
+  EXPECT_OK(storage_.ReadAll("/s/b", 10));
+  EXPECT_THAT(storage_.ReadAll("/s/a", 10),
+              StatusIs(absl::StatusCode::kUnavailable, "read /s/a: Input/output error"));
+  EXPECT_OK(storage_.ReadAll("/s/a", 10));
+}
+
 TEST_F(SimulatedStorageTest, AFailedWriteLeavesAPart) {
   std::set<size_t> sizes;
   for (uint64_t i = 1; i <= 50; ++i) {

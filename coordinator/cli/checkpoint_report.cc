@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +47,30 @@ PartReport ReadPart(const Storage* storage, const std::string& path, GenerationR
   }
   part.status = (*reader)->Verify();
   return part;
+}
+
+bool HasGoodPart(const GenerationReport& generation, uint32_t shard) {
+  return std::ranges::any_of(generation.parts, [shard](const PartReport& part) {
+    return part.shard == shard && part.status.ok();
+  });
+}
+
+// Takes the parts out of `generation` that were deleted, by what is in the `newer` ones.
+void TakeOutGone(std::span<const GenerationReport> newer, GenerationReport* generation) {
+  std::erase_if(generation->parts, [&](const PartReport& part) {
+    // The manifest is there: it is the file that is not.
+    const bool gone =
+        absl::IsNotFound(part.status) &&
+        std::ranges::any_of(newer, [&](const GenerationReport& other) {
+          return other.generation > generation->generation && HasGoodPart(other, part.shard);
+        });
+    if (gone) {
+      generation->gone.push_back(part.shard);
+      generation->missing.push_back(part.shard);
+    }
+    return gone;
+  });
+  std::ranges::sort(generation->missing);
 }
 
 std::string ShardList(const std::vector<uint32_t>& shards) {
@@ -109,6 +134,11 @@ void AddGeneration(const GenerationReport& generation, absl::Time now, JsonWrite
     json->Value(shard);
   }
   json->EndArray();
+  json->Key("gone").BeginArray();
+  for (const uint32_t shard : generation.gone) {
+    json->Value(shard);
+  }
+  json->EndArray();
   AddContext(generation.content, json);
   json->Key("parts").BeginArray();
   for (const PartReport& part : generation.parts) {
@@ -155,10 +185,15 @@ void AppendPart(const PartReport& part, uint32_t shards, std::string* text) {
 }
 
 void AppendGeneration(const GenerationReport& generation, absl::Time now, std::string* text) {
-  absl::StrAppend(text, "generation ", generation.generation, "  ",
-                  !generation.good()      ? "BAD"
-                  : generation.complete() ? "complete, all checksums hold"
-                                          : "not complete, its checksums hold");
+  absl::StrAppend(text, "generation ", generation.generation, "  ");
+  if (generation.parts.empty()) {
+    absl::StrAppend(text, "gone: it was deleted, and only manifests of ",
+                    ShardList(generation.gone), " are left\n");
+    return;
+  }
+  absl::StrAppend(text, !generation.good()      ? "BAD"
+                        : generation.complete() ? "complete, all checksums hold"
+                                                : "not complete, its checksums hold");
   if (!generation.complete()) {
     absl::StrAppend(text, "; missing: the parts of ", ShardList(generation.missing));
   }
@@ -171,6 +206,11 @@ void AppendGeneration(const GenerationReport& generation, absl::Time now, std::s
   absl::StrAppend(text, "\n");
   for (const PartReport& part : generation.parts) {
     AppendPart(part, generation.shards, text);
+  }
+  for (const uint32_t shard : generation.gone) {
+    absl::StrAppendFormat(text,
+                          "  ps/%d of %d  gone: it was deleted, and only its manifest is left\n",
+                          shard, generation.shards);
   }
 }
 
@@ -229,7 +269,8 @@ absl::StatusOr<CheckpointReport> ReadCheckpoint(const Storage* storage,
       }
       generation.parts.push_back(std::move(part));
     }
-    if (!generation.parts.empty()) {
+    TakeOutGone(report.generations, &generation);
+    if (!generation.parts.empty() || !generation.gone.empty()) {
       report.generations.push_back(std::move(generation));
     }
   }

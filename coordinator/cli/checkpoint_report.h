@@ -33,7 +33,10 @@ struct GenerationReport {
   uint64_t generation = 0;
   uint32_t shards = 0;
   std::vector<PartReport> parts;  // those that are there
-  std::vector<uint32_t> missing;  // shards
+  std::vector<uint32_t> missing;  // shards; those of `gone` too
+  // Of these shards a manifest is left alone, beside good newer parts: they were deleted,
+  // and a power cut has brought the manifest back, which is removed first.
+  std::vector<uint32_t> gone;
   std::optional<ShardCheckpoint>
       content;  // of the first part that could be opened, without stripes
 
@@ -50,8 +53,8 @@ struct CheckpointReport {
   std::optional<CheckpointManifest> manifest;
   std::optional<ParameterLayout> layout;
 
-  // The first part that is not good, or OK: of a newer format FailedPrecondition, else
-  // DataLoss.
+  // The first part that is there and not good, or OK: of a newer format
+  // FailedPrecondition, else DataLoss.
   absl::Status status() const;
 };
 

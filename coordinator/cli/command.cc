@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
+#include "common/config/state_dir.h"
 #include "common/config/suggest.h"
+#include "coordinator/launcher/up_lock.h"
 
 namespace monsoon {
 namespace {
@@ -69,10 +70,8 @@ std::optional<int> Invocation::Parse(size_t min_positional, size_t max_positiona
 }
 
 int Invocation::Fail(const absl::Status& status) const {
-  const bool unreachable = (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) &&
-                           absl::StartsWith(status.message(), "coordinator at ");
   *env().err << "coordinator " << command_.name << ": " << std::string(status.message())
-             << (unreachable ? unreachable_hint_ : "") << "\n";
+             << (WasNotReached(status) ? unreachable_hint_ : "") << "\n";
   return ExitCodeOf(status);
 }
 
@@ -107,6 +106,17 @@ absl::StatusOr<LoadedCluster> ClusterFlag::Load() const {
     }
   }
   return LoadCluster(path);
+}
+
+bool ClusterFlag::UpRunsCoordinator() const {
+  const Environment& env = call_->env();
+  const absl::StatusOr<LoadedCluster> loaded = Load();
+  if (!loaded.ok()) {
+    return false;
+  }
+  const absl::StatusOr<std::string> state_dir =
+      ResolveStateDir(loaded->cluster, loaded->path, env.variable);
+  return state_dir.ok() && !state_dir->empty() && env.is_shared_lock_held(UpLockPath(*state_dir));
 }
 
 absl::StatusOr<std::unique_ptr<JobClient>> ClusterFlag::Connect() const {

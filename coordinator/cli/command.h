@@ -79,6 +79,9 @@ class ClusterFlag {
   // --cluster, else MONSOON_CLUSTER, else configs/cluster/localhost.textproto
   // here or in the repository of this executable.
   absl::StatusOr<LoadedCluster> Load() const;
+  // Whether an `up` on this machine runs the cluster's coordinator, which keeps its jobs:
+  // should it not be there, it is started again.
+  bool UpRunsCoordinator() const;
   // A client of the cluster's coordinator. Its calls end within 4 s.
   absl::StatusOr<std::unique_ptr<JobClient>> Connect() const;
 

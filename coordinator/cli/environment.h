@@ -77,6 +77,8 @@ struct Environment {
   // What says where state is kept, if the cluster file does not.
   EnvironmentLookup variable;
   Storage* storage = nullptr;  // where checkpoints are
+  // FileLock::IsShared.
+  std::function<bool(const std::string& path)> is_shared_lock_held;
 
   std::function<std::unique_ptr<JobClient>(const std::string& address, absl::Duration deadline)>
       connect;

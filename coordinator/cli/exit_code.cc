@@ -23,6 +23,11 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   }
 }
 
+bool WasNotReached(const absl::Status& status) {
+  return (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) &&
+         absl::StartsWith(status.message(), "coordinator at ");
+}
+
 ExitCode ExitCodeOf(const JobSummary& ended) {
   if (ended.state() == SUCCEEDED) {
     return kExitOk;

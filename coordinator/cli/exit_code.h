@@ -20,6 +20,10 @@ enum ExitCode : int {
 // For an error of a client or a file.
 ExitCode ExitCodeOf(const absl::Status& status);
 
+// An error of a call that came to no coordinator, as far as the caller knows; else it is
+// the coordinator's own.
+bool WasNotReached(const absl::Status& status);
+
 // For a job that has ended; a reason that begins with "data: " is a data error
 // (proto/coordinator.proto, JobSummary).
 ExitCode ExitCodeOf(const JobSummary& ended);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -236,6 +237,9 @@ class CliRunner {
       return found == variables.end() ? std::nullopt : std::optional(found->second);
     };
     environment_.storage = &storage;
+    environment_.is_shared_lock_held = [this](const std::string& path) {
+      return locked.contains(path);
+    };
     environment_.in = &in;
     environment_.draw_id = [] { return "drawn"; };
     environment_.terminal_size = [this] { return terminal_size; };
@@ -269,6 +273,7 @@ class CliRunner {
   FakeSignals signals;
   SimulatedStorage storage;
   std::map<std::string, std::string> variables;
+  std::set<std::string> locked;  // files that somebody holds
   ManualClock clock;
   std::istringstream in;
   TerminalSize terminal_size;

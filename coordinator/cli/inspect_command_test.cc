@@ -115,6 +115,57 @@ TEST_F(InspectTest, WhatIsNotCompleteIsSaidAndIsNoDamage) {
                                     "parts of ps/1\n"));
 }
 
+// A part's manifest is removed before its file; a power cut may undo the first alone.
+TEST_F(InspectTest, AGenerationOfWhichOnlyManifestsAreLeftIsGoneAndIsNoDamage) {
+  Keep({.generation = 1});
+  Keep({.generation = 2});
+  Keep({.generation = 3});
+  ASSERT_OK(cli_.storage.Remove(Part({.generation = 1}, 0, "safetensors")));
+  ASSERT_OK(cli_.storage.Remove(Part({.generation = 1}, 1, "safetensors")));
+  ASSERT_OK(cli_.storage.Remove(Part({.generation = 2}, 1, "safetensors")));
+  EXPECT_EQ(Run({"inspect", "tiny-1"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.out(),
+              AllOf(HasSubstr("generation 3  complete, all checksums hold\n"),
+                    HasSubstr("generation 2  not complete, its checksums hold; missing: the parts "
+                              "of ps/1\n"),
+                    HasSubstr("  ps/0 of 2  good, "),
+                    HasSubstr("  ps/1 of 2  gone: it was deleted, and only its manifest is left\n"),
+                    HasSubstr("generation 1  gone: it was deleted, and only manifests of ps/0, "
+                              "ps/1 are left\n"),
+                    Not(HasSubstr("BAD"))));
+  const google::protobuf::Struct json = Json("tiny-1");
+  EXPECT_TRUE(json.fields().at("ok").bool_value());
+  const auto& generations = json.fields().at("generations").list_value();
+  ASSERT_EQ(generations.values_size(), 3);
+  const auto list = [&](int index, const char* key) {
+    const auto& fields = generations.values(index).struct_value().fields();
+    return fields.at(key).list_value().values_size();
+  };
+  EXPECT_EQ(list(0, "gone"), 0);
+  EXPECT_EQ(list(1, "gone"), 1);
+  EXPECT_EQ(list(1, "missing"), 1);
+  EXPECT_EQ(list(2, "gone"), 2);
+  EXPECT_EQ(list(2, "parts"), 0);
+  const auto& oldest = generations.values(2).struct_value().fields();
+  EXPECT_EQ(oldest.at("generation").number_value(), 1);
+  EXPECT_FALSE(oldest.at("complete").bool_value());
+  EXPECT_TRUE(oldest.at("age_s").has_null_value());
+}
+
+// Of the newest part of a shard nobody has removed the file on purpose.
+TEST_F(InspectTest, TheNewestPartWithoutItsFileIsDamage) {
+  Keep({.generation = 1});
+  Keep({.generation = 2});
+  const std::string file = Part({.generation = 2}, 1, "safetensors");
+  ASSERT_OK(cli_.storage.Remove(file));
+  EXPECT_EQ(Run({"inspect", "tiny-1"}), 5);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("generation 2  BAD"), HasSubstr(file)));
+  // Nor is one gone that has only a damaged one after it.
+  ASSERT_OK(cli_.storage.Remove(Part({.generation = 1}, 1, "safetensors")));
+  EXPECT_EQ(Run({"inspect", "tiny-1"}), 5);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("generation 1  BAD"), Not(HasSubstr("gone"))));
+}
+
 TEST_F(InspectTest, WhatIsNoCheckpointExits2) {
   EXPECT_EQ(Run({"inspect", "tiny-9"}), 2);
   EXPECT_THAT(cli_.err(), AllOf(HasSubstr("there is no checkpoint of any job in /state/jobs"),

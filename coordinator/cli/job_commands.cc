@@ -37,6 +37,7 @@ class JobCall {
   }
 
   JobClient& client() { return *client_; }
+  const ClusterFlag& cluster() const { return cluster_; }
   const std::string& job() const { return call_.positional()[0]; }
   bool json() const { return json_; }
 
@@ -113,8 +114,9 @@ int RunWatch(Invocation& call) {
   if (const std::optional<int> code = watch.Begin(1)) {
     return *code;
   }
+  Patience patience(call, patience_s, [&watch] { return watch.cluster().UpRunsCoordinator(); });
   return WatchJob(call, &watch.client(), watch.job(),
-                  watch.json() ? WatchOutput::kJson : WatchOutput::kData, patience_s);
+                  watch.json() ? WatchOutput::kJson : WatchOutput::kData, &patience);
 }
 
 int RunCancel(Invocation& call) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "coordinator/cli/command.h"
+#include "coordinator/cli/patience.h"
 
 namespace monsoon {
 
@@ -22,10 +23,10 @@ enum class WatchOutput {
   kJson,      // the same, and the last description on the standard output
 };
 
-// Shows a job's progress until it ends; the coordinator may be away for `patience_s`
-// seconds. Returns the exit code: 0 succeeded, 1 failed or cancelled, 3 the
-// coordinator is gone, 130 or 143 after a signal, and then the job goes on.
+// Shows a job's progress until it ends; the coordinator may be away as `patience` has it,
+// which knows whether it has answered yet. Returns the exit code: 0 succeeded, 1 failed or
+// cancelled, 3 the coordinator is gone, 130 or 143 after a signal, and then the job goes on.
 int WatchJob(const Invocation& call, JobClient* client, const std::string& job, WatchOutput output,
-             double patience_s);
+             Patience* patience);
 
 }  // namespace monsoon

@@ -31,9 +31,16 @@ void Patience::Answered() {
   }
 }
 
+// Before the first answer: an address where nobody listens is no coordinator's, unless
+// somebody is about to start one there.
+bool Patience::IsKnown() const {
+  return answered_ || refused_ || (comes_back_ != nullptr && comes_back_());
+}
+
 bool Patience::GoesOn(const absl::Status& status) {
   const absl::Duration silent = call_.env().clock->Now() - last_answer_;
-  if (!answered_ || !IsAway(status) || silent >= longest_) {
+  refused_ |= !WasNotReached(status);
+  if (!IsAway(status) || silent >= longest_ || !IsKnown()) {
     return false;
   }
   if (!told_ && silent >= kUntold) {

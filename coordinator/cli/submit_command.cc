@@ -102,13 +102,12 @@ std::optional<int> AwaitInitializing(const Invocation& call, JobClient* client,
 
 // Submits, once: a call whose answer got lost is repeated under the same client id.
 absl::StatusOr<SubmitReply> Submit(const Invocation& call, JobClient* client,
-                                   const SubmitRequest& request, double patience_s) {
-  Patience patience(call, patience_s);
+                                   const SubmitRequest& request, Patience* patience) {
   absl::StatusOr<SubmitReply> reply = client->Submit(request);
   if (!NobodyListens(reply.status())) {
-    patience.Answered();  // Somebody may have heard it.
+    patience->Answered();  // Somebody may have heard it.
   }
-  while (!reply.ok() && patience.GoesOn(reply.status())) {
+  while (!reply.ok() && patience->GoesOn(reply.status())) {
     if (call.env().wait(Patience::kPause).has_value()) {
       return absl::CancelledError(
           "interrupted before the coordinator confirmed the job: `coordinator jobs` tells");
@@ -251,7 +250,8 @@ int RunSubmit(Invocation& call) {
     *request.mutable_resume() = *submission->resume;
   }
   request.set_client_id(call.env().draw_id());
-  const absl::StatusOr<SubmitReply> reply = Submit(call, client->get(), request, flags.patience_s);
+  Patience patience(call, flags.patience_s, [&cluster] { return cluster.UpRunsCoordinator(); });
+  const absl::StatusOr<SubmitReply> reply = Submit(call, client->get(), request, &patience);
   if (!reply.ok()) {
     return call.Fail(reply.status());
   }
@@ -262,10 +262,10 @@ int RunSubmit(Invocation& call) {
       return *code;
     }
   }
-  return flags.watch
-             ? WatchJob(call, client->get(), reply->job(),
-                        flags.json ? WatchOutput::kMessages : WatchOutput::kData, flags.patience_s)
-             : kExitOk;
+  patience.Answered();  // with the job
+  return flags.watch ? WatchJob(call, client->get(), reply->job(),
+                                flags.json ? WatchOutput::kMessages : WatchOutput::kData, &patience)
+                     : kExitOk;
 }
 
 }  // namespace monsoon

@@ -19,6 +19,7 @@
 #include "common/base/random_id.h"
 #include "common/config/host_check.h"
 #include "common/config/state_dir.h"
+#include "common/process/file_lock.h"
 #include "common/storage/storage.h"
 #include "coordinator/cli/shard_transfer.h"
 
@@ -123,6 +124,7 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.default_cluster = Variable("MONSOON_CLUSTER");
   environment_.variable = &SystemEnvironmentVariable;
   environment_.storage = PosixStorage();
+  environment_.is_shared_lock_held = &FileLock::IsShared;
   environment_.connect = &JobClient::Create;
   environment_.host_check = [](const std::string& host) {
     return CheckHostIsKnown(host, kHostLookUp);

@@ -73,32 +73,33 @@ class Watcher {
 }  // namespace
 
 int WatchJob(const Invocation& call, JobClient* client, const std::string& job, WatchOutput output,
-             double patience_s) {
+             Patience* patience) {
   const Environment& env = call.env();
   Watcher watcher(call, output);
   // "latest" is resolved once: the watched job stays the same.
   std::string id = job;
-  Patience patience(call, patience_s);
   env.wait(absl::ZeroDuration());  // from here on Ctrl-C has its own exit code
   while (true) {
     const absl::Duration asked_at = env.clock->Now();
     const absl::StatusOr<JobDescription> description = client->Describe(id);
     absl::Duration pause = Patience::kPause;
     if (description.ok()) {
-      patience.Answered();
+      patience->Answered();
       id = description->summary().job();
       watcher.Show(*description);
       if (HasEnded(description->summary().state())) {
         return watcher.End(*description);
       }
       pause = kRefresh - (env.clock->Now() - asked_at);
-    } else if (!patience.GoesOn(description.status())) {
+    } else if (!patience->GoesOn(description.status())) {
       return call.Fail(description.status());
     }
     const absl::Duration next = env.clock->Now() + pause;
     do {
       if (const std::optional<int> signal = env.wait(next - env.clock->Now())) {
-        call.Note(absl::StrCat(id, " goes on; watch it again: coordinator watch ", id));
+        if (patience->answered()) {
+          call.Note(absl::StrCat(id, " goes on; watch it again: coordinator watch ", id));
+        }
         return 128 + *signal;
       }
       if (description.ok()) {

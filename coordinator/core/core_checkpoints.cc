@@ -33,6 +33,17 @@ bool SessionsAreClosed(const JobRecord& job) {
   return job.stage() == JOB_ENDED || (job.stage() == JOB_ENDING && job.ledger()->empty());
 }
 
+// What a shard may not remove: it may have been started anew, and not have them in memory.
+KnownJobs Known(const JobTable& jobs) {
+  KnownJobs known;
+  for (const auto& job : jobs.jobs()) {
+    KnownJobs::KnownJob* const one = known.add_job();
+    one->set_job(job->id());
+    one->set_job_term(job->state().term());
+  }
+  return known;
+}
+
 }  // namespace
 
 std::string CoordinatorCore::KeepNothing() const {
@@ -270,6 +281,9 @@ void CoordinatorCore::TakeCheckpointCommands(absl::Duration now,
       request.set_generation(job->checkpoints.state().ordered());
       *request.mutable_context() = job->checkpoints.state().context();
       *request.mutable_context()->mutable_job() = job->plan.job;
+      if (job->checkpoints.state().held() == 0) {
+        *request.mutable_known_jobs() = Known(jobs_);
+      }
       commands->push_back(std::move(command));
     }
   }

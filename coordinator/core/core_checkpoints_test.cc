@@ -481,6 +481,12 @@ TEST_F(CoreCheckpointsTest, ASecondJobHasNumbersOfItsOwn) {
   EXPECT_EQ(order.generation(), 1u);
   Pass(1);
   EXPECT_EQ(h_.shard(0).ordered["j-2"].job_term(), h_.job_term_);
+  // The parts of an ended job are not the shard's to remove.
+  const KnownJobs& known = h_.shard(0).ordered["j-2"].known_jobs();
+  ASSERT_EQ(known.job_size(), 2);
+  EXPECT_EQ(known.job(0).job(), "j-1");
+  EXPECT_EQ(known.job(0).job_term(), h_.job_term_);
+  EXPECT_EQ(known.job(1).job(), "j-2");
 }
 
 }  // namespace

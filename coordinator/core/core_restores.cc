@@ -205,7 +205,11 @@ void CoordinatorCore::OnRestored(JobRecord* job, const ShardCommand& command,
   // Calls that are ending may still hold the memory of the slice before.
   if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status) ||
       absl::IsResourceExhausted(status)) {
-    restore.waits_for = std::string(status.message());
+    if (restore.waits_for != status.message()) {
+      restore.waits_for = std::string(status.message());
+      Log(absl::StrCat("job ", job->id(), ": ", Shard(shard),
+                       " cannot restore its slice yet: ", restore.waits_for));
+    }
     return;
   }
   const std::string text =

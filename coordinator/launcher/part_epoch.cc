@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/manifest.h"
@@ -12,6 +13,8 @@
 
 namespace monsoon {
 namespace {
+
+constexpr uint64_t kMaxNoteBytes = 64;
 
 // None where the folder is missing.
 absl::StatusOr<std::vector<std::string>> ListIfThere(const Storage& storage,
@@ -23,11 +26,19 @@ absl::StatusOr<std::vector<std::string>> ListIfThere(const Storage& storage,
   return names;
 }
 
+// 0: none.
+uint64_t NotedEpoch(const Storage& storage, const std::string& state_dir, uint32_t shard) {
+  const absl::StatusOr<std::string> text =
+      storage.ReadAll(LastWriterPath(state_dir, shard), kMaxNoteBytes);
+  uint64_t epoch = 0;
+  return text.ok() && absl::SimpleAtoi(*text, &epoch) ? epoch : 0;
+}
+
 }  // namespace
 
 absl::StatusOr<uint64_t> NewestPartEpoch(const Storage& storage, const std::string& state_dir,
                                          uint32_t shard) {
-  uint64_t newest = 0;
+  uint64_t newest = NotedEpoch(storage, state_dir, shard);
   const std::string jobs = JobsFolder(state_dir);
   ASSIGN_OR_RETURN(const std::vector<std::string> folders, ListIfThere(storage, jobs));
   for (const std::string& folder : folders) {

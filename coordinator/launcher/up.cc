@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "common/process/signal_fd.h"
 #include "coordinator/launcher/port_folder.h"
 #include "coordinator/launcher/port_probe.h"
+#include "coordinator/launcher/up_lock.h"
 
 namespace monsoon {
 namespace {
@@ -36,6 +38,11 @@ absl::Status CheckAddresses(const std::vector<TaskPlan>& tasks) {
                                                         "other addresses in the cluster file"));
 }
 
+bool RunsCoordinator(const std::vector<TaskPlan>& tasks) {
+  return std::ranges::any_of(
+      tasks, [](const TaskPlan& task) { return task.role == TaskRole::kCoordinator; });
+}
+
 absl::StatusOr<int> TryRunUp(const Cluster& cluster, UpOptions options) {
   // Before the port folder exists: an interrupt must remove it.
   ASSIGN_OR_RETURN(SignalFd signals, SignalFd::Create({SIGINT, SIGTERM, SIGHUP}));
@@ -58,6 +65,11 @@ absl::StatusOr<int> TryRunUp(const Cluster& cluster, UpOptions options) {
   if (options.supervisor.shard_loss_grace == absl::ZeroDuration()) {
     options.supervisor.shard_loss_grace =
         absl::Milliseconds(cluster.lost_after_ms()) + kNoticeMargin;
+  }
+  // Without it commands that meet a coordinator on its restart are told that there is none.
+  absl::StatusOr<FileLock> lock = absl::NotFoundError("no coordinator that keeps its jobs");
+  if (RunsCoordinator(plan.tasks) && !options.supervisor.state_dir.empty()) {
+    lock = HoldUpLock(options.supervisor.state_dir);
   }
   Supervisor supervisor(std::move(plan.tasks), folder->path(), options.supervisor, &signals);
   return supervisor.Run();

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/storage/simulated_storage.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/launcher/line_splitter.h"
@@ -143,6 +144,20 @@ TEST_F(PartEpochTest, GrowsOnlyWithAWholePartOfThisShard) {
   EXPECT_EQ(Newest(1), 7u);
   Touch("j-1@1", "ps-0-of-2.g2.e8.manifest");
   EXPECT_EQ(Newest(0), 8u);
+}
+
+// The job may be deleted before the shard dies: what the shard has noted stays.
+TEST_F(PartEpochTest, IsThatOfADeletedJobToo) {
+  Touch("j-1@1", "ps-0-of-2.g1.e3.manifest");
+  ASSERT_OK(storage_.MakeFolder("/state/ps-0"));
+  ASSERT_OK(storage_.WriteAll(LastWriterPath("/state", 0), "8\n"));
+  EXPECT_EQ(Newest(0), 8u);
+  EXPECT_EQ(Newest(1), 0u);
+  // A part that is newer than the note, which comes after it.
+  Touch("j-2@1", "ps-0-of-2.g1.e9.manifest");
+  EXPECT_EQ(Newest(0), 9u);
+  ASSERT_OK(storage_.WriteAll(LastWriterPath("/state", 0), "ten\n"));
+  EXPECT_EQ(Newest(0), 9u);
 }
 
 TEST(RootCauseBoxTest, Golden) {

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/process/file_lock.h"
 #include "common/process/unique_fd.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/launcher/up_fixture.h"
+#include "coordinator/launcher/up_lock.h"
 
 namespace monsoon {
 namespace {
@@ -157,6 +159,25 @@ TEST_F(UpTest, GivesUpAWorkerThatDiesFiveTimesInARowAndGoesOn) {
   EXPECT_EQ(WaitEnd(), 143);
 }
 
+// Through all lives of the coordinator, so that commands wait for the next one.
+TEST_F(UpTest, ShowsThatItRunsTheCoordinator) {
+  const std::string lock = UpLockPath(folder_ + "/state");
+  After("coordinator-0", Replace(R"sh(
+echo life >> DIR/lives
+test $(wc -l < DIR/lives) -gt 3 || exit 3
+)sh",
+                                 "DIR", folder_));
+  EXPECT_FALSE(FileLock::IsShared(lock));
+  StartUp("all");
+  ASSERT_TRUE(WaitFor("coordinator/0 started again"));
+  EXPECT_TRUE(FileLock::IsShared(lock));
+  ASSERT_TRUE(WaitFor("is ready"));
+  EXPECT_TRUE(FileLock::IsShared(lock));
+  up_->Signal(SIGTERM);
+  EXPECT_EQ(WaitEnd(), 143);
+  EXPECT_FALSE(FileLock::IsShared(lock));
+}
+
 // Seven lives, each of which leaves a part on the disk.
 TEST_F(UpTest, NoLifeCountsThatMadeACheckpoint) {
   Before("ps_server-0", Replace(R"sh(
@@ -165,6 +186,23 @@ n=$(wc -l < DIR/lives)
 job=DIR/state/jobs/j-1@1
 mkdir -p $job
 test $n -gt 7 || { : > $job/ps-0-of-1.g$n.e$n.manifest; exit 3; }
+)sh",
+                                "DIR", folder_));
+  StartUp("all");
+  ASSERT_TRUE(WaitFor("is ready"));
+  EXPECT_THAT(err_, AllOf(HasSubstr("| it starts again in 0.01 s, restart 7 (--restart=all)\n"),
+                          Not(HasSubstr("in a row"))));
+  up_->Signal(SIGTERM);
+  EXPECT_EQ(WaitEnd(), 143);
+}
+
+// The same, and each time the job is deleted before the shard dies.
+TEST_F(UpTest, NoLifeCountsThatMadeACheckpointOfAJobDeletedSince) {
+  Before("ps_server-0", Replace(R"sh(
+echo life >> DIR/lives
+n=$(wc -l < DIR/lives)
+mkdir -p DIR/state/ps-0
+test $n -gt 7 || { echo $n > DIR/state/ps-0/written; exit 3; }
 )sh",
                                 "DIR", folder_));
   StartUp("all");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/protocol.h"
 #include "gmock/gmock.h"
@@ -89,6 +90,26 @@ TEST_F(BestPartTest, SurvivesTheShard) {
   EXPECT_THAT(OnDisk(), ElementsAre(5, 4, 1));
   WriteWith(6, 5);
   EXPECT_THAT(OnDisk(), ElementsAre(6, 5));
+}
+
+// Else the best part would be removed with the next one.
+TEST_F(BestPartTest, StaysWhereAReadOfItFails) {
+  MakeJob("a-1");
+  WriteWith(1, 0);
+  WriteWith(2, 1);
+  WriteWith(3, 1);
+  WriteWith(4, 1);
+  const std::string best =
+      absl::StrCat(JobFolder(kStateDir, "a-1", 3), "/ps-0-of-1.g1.e", kEpoch, ".manifest");
+  Restart();
+  RestoreShardJobRequest request;
+  *request.mutable_create() = MakeCreate("a-1");
+  storage_.FailReads(best, /*n=*/1, /*count=*/1, absl::UnavailableError("Input/output error"));
+  EXPECT_THAT(keeper_->Restore(shard_.get(), request),
+              StatusIs(absl::StatusCode::kUnavailable, ::testing::HasSubstr(best)));
+  EXPECT_OK(keeper_->Restore(shard_.get(), request));
+  WriteWith(5, 1);
+  EXPECT_THAT(OnDisk(), ElementsAre(5, 4, 1));
 }
 
 TEST_F(BestPartTest, TheCopyIsWhatThePartHolds) {

@@ -317,6 +317,7 @@ void CheckpointKeeper::Write(const JobKey& key) {
       });
   if (part.ok()) {
     slice->NoteWritten(part->stripes);
+    NoteWritten();
   }
   std::vector<PartFiles> garbage;
   {
@@ -335,9 +336,20 @@ void CheckpointKeeper::Write(const JobKey& key) {
     }
   }
   RemoveGarbage(key, std::move(garbage));
-  if (part.ok() && first) {
-    Prune();
+  if (part.ok() && first && order.has_known_jobs()) {
+    Prune(order.known_jobs());
   }
+}
+
+void CheckpointKeeper::NoteWritten() {
+  if (noted_written_ || options_.note_written == nullptr) {
+    return;
+  }
+  if (const absl::Status status = options_.note_written(); !status.ok()) {
+    LOG(WARNING) << "a part is written, and that could not be noted: " << status.message();
+    return;  // the next part tries again
+  }
+  noted_written_ = true;
 }
 
 void CheckpointKeeper::RemoveGarbage(const JobKey& key, std::vector<PartFiles> garbage) {
@@ -350,8 +362,11 @@ void CheckpointKeeper::RemoveGarbage(const JobKey& key, std::vector<PartFiles> g
   }
 }
 
-void CheckpointKeeper::Prune() {
+void CheckpointKeeper::Prune(const KnownJobs& known) {
   std::vector<std::string> present;
+  for (const KnownJobs::KnownJob& job : known.job()) {
+    present.push_back(JobFolder(options_.state_dir, job.job(), job.job_term()));
+  }
   {
     MutexLock lock(&mutex_);
     for (const auto& [key, job] : jobs_) {

@@ -32,10 +32,14 @@ namespace monsoon {
 struct CheckpointKeeperOptions {
   std::string state_dir;
   uint32_t task = 0;
-  // Jobs that are not in memory whose parts are kept, the newest.
+  // Of jobs that are neither in memory nor known to the coordinator so many are kept on
+  // the disk, the newest.
   size_t keep_ended_jobs = 20;
   // Whether this life may still put files in place (StateFolder::CheckOwner).
   std::function<absl::Status()> check_owner;
+  // Called when the first part of this life is on the disk; again with the next one if it
+  // fails. Null: nobody asks.
+  std::function<absl::Status()> note_written;
   // What the shard's jobs keep there goes with them; null: nothing. Outlives the keeper.
   MarksFolder* marks = nullptr;
 };
@@ -96,9 +100,12 @@ class CheckpointKeeper {
   void Run();
   // Writes what `key` has ordered; takes and gives up the lock.
   void Write(const JobKey& key);
+  // Tells that this life has written a part, once.
+  void NoteWritten();
   // Removes what the newer part at `key` has made needless.
   void RemoveGarbage(const JobKey& key, std::vector<PartFiles> garbage);
-  void Prune();
+  // Removes parts of jobs that are neither in memory nor `known` to the coordinator.
+  void Prune(const KnownJobs& known);
 
   const CheckpointKeeperOptions options_;
   Storage* const storage_;
@@ -108,6 +115,7 @@ class CheckpointKeeper {
   std::map<JobKey, Job> jobs_ ABSL_GUARDED_BY(mutex_);
   std::deque<JobKey> due_ ABSL_GUARDED_BY(mutex_);
   JobKey writing_ ABSL_GUARDED_BY(mutex_);  // "": nothing
+  bool noted_written_ = false;              // of thread_ alone
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the others
 };

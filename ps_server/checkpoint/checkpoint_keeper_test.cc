@@ -114,6 +114,25 @@ TEST_F(CheckpointKeeperTest, AnotherLifeOfTheShardPutsNothingInPlace) {
   EXPECT_EQ(loaded.content.generation(), 1u);
 }
 
+TEST_F(CheckpointKeeperTest, EachLifeNotesOnceThatItHasWrittenAPart) {
+  const auto job = MakeJob("a-1");
+  storage_.FailAfter(1, absl::ResourceExhaustedError("No space left on device"));
+  Write(job, 1);
+  EXPECT_EQ(notes_, 0) << "nothing was written";
+  storage_.ClearFailure();
+  note_ = absl::UnavailableError("Input/output error");
+  Write(job, 1);
+  EXPECT_EQ(StatusOf("a-1").generation(), 1u);
+  EXPECT_EQ(notes_, 1);
+  note_ = absl::OkStatus();
+  Write(job, 2);
+  Write(job, 3);
+  EXPECT_EQ(notes_, 2);
+  Restart();
+  Write(MakeJob("a-2"), 1);
+  EXPECT_EQ(notes_, 3);
+}
+
 TEST_F(CheckpointKeeperTest, DeletedJobsLeaveNothing) {
   const auto job = MakeJob("a-1");
   Write(job, 1);
@@ -164,13 +183,38 @@ TEST_F(CheckpointKeeperTest, OldJobsOfEarlierLivesGoTheOldestFirst) {
     EXPECT_OK(Load(name));
   }
   MakeKeeper(/*keep_ended_jobs=*/2);
-  const auto job = MakeJob("b-1");
-  Write(job, 1);
+  ASSERT_OK(keeper_->Order(MakeJob("b-1"), FirstOrderOf("b-1", {})));
+  ASSERT_TRUE(keeper_->AwaitIdle(kPatience));
   EXPECT_THAT(Load("a-1"), StatusIs(absl::StatusCode::kNotFound, _));
   EXPECT_THAT(Load("a-2"), StatusIs(absl::StatusCode::kNotFound, _));
   EXPECT_OK(Load("a-3"));
   EXPECT_OK(Load("a-4"));
   EXPECT_OK(Load("b-1"));
+}
+
+// A life that has just begun has none of them in memory; those that the coordinator has
+// are about to be restored, or are what `submit --resume` goes on from.
+TEST_F(CheckpointKeeperTest, JobsThatTheCoordinatorHasStayAfterARestart) {
+  for (const char* name : {"a-1", "a-2", "a-3", "a-4"}) {
+    Write(MakeJob(name), 1);
+  }
+  Restart();
+  MakeKeeper(/*keep_ended_jobs=*/1);
+  ASSERT_OK(keeper_->Order(MakeJob("b-1"), FirstOrderOf("b-1", {"a-1", "a-3"})));
+  ASSERT_TRUE(keeper_->AwaitIdle(kPatience));
+  EXPECT_OK(Load("a-1"));
+  EXPECT_THAT(Load("a-2"), StatusIs(absl::StatusCode::kNotFound, _));
+  EXPECT_OK(Load("a-3"));
+  // The one that is kept of those that nobody has, as many as before the restart.
+  EXPECT_OK(Load("a-4"));
+}
+
+TEST_F(CheckpointKeeperTest, NothingGoesBeforeTheCoordinatorSaysWhatItHas) {
+  Write(MakeJob("a-1"), 1);
+  Restart();
+  MakeKeeper(/*keep_ended_jobs=*/0);
+  Write(MakeJob("b-1"), 1);
+  EXPECT_OK(Load("a-1"));
 }
 
 // Every stripe of a cut is as of one moment: with pushes of one, its floats are its

@@ -74,6 +74,10 @@ class CheckpointKeeperTest : public ::testing::Test {
                                   }
                                   return owner_;
                                 },
+                                [this] {
+                                  ++notes_;
+                                  return note_;
+                                },
                                 marks_.get()},
         &storage_);
   }
@@ -121,6 +125,20 @@ class CheckpointKeeperTest : public ::testing::Test {
     order.mutable_context()->mutable_downpour()->set_steps(10 * generation);
     return order;
   }
+  // The first of `job` by a coordinator that has `known` beside it.
+  static CheckpointRequest FirstOrderOf(const std::string& job,
+                                        const std::vector<std::string>& known) {
+    CheckpointRequest order = OrderOf(job, 1);
+    KnownJobs* const jobs = order.mutable_known_jobs();
+    for (const std::string& name : known) {
+      jobs->add_job()->set_job(name);
+    }
+    jobs->add_job()->set_job(job);
+    for (KnownJobs::KnownJob& one : *jobs->mutable_job()) {
+      one.set_job_term(3);
+    }
+    return order;
+  }
 
   // Orders and waits.
   void Write(const std::shared_ptr<ShardJob>& job, uint64_t generation) {
@@ -146,6 +164,8 @@ class CheckpointKeeperTest : public ::testing::Test {
 
   SimulatedStorage storage_;
   absl::Status owner_;
+  absl::Status note_;
+  int notes_ = 0;                        // that a life has written a part
   std::function<void()> before_rename_;  // of a part's file, and of its manifest
   uint64_t memory_bytes_ = kMemoryBytes;
   uint64_t epoch_ = kEpoch - 1;         // of this life

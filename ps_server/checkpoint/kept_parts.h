@@ -83,7 +83,7 @@ class KeptParts {
 };
 
 // Removes this task's parts of all but the newest `keep` jobs in `state_dir` that are
-// not in `present`, the names of folders of jobs in memory. What cannot be read or
+// not in `present`, the folders of those that stay and do not count. What cannot be read or
 // removed is passed over, with a line in *log.
 void RemoveOldJobs(Storage* storage, const std::string& state_dir, uint32_t task, size_t keep,
                    const std::vector<std::string>& present, std::vector<std::string>* log);

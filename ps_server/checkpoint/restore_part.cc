@@ -8,10 +8,24 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
+#include "common/checkpoint/manifest.h"
+#include "common/storage/file_path.h"
 #include "google/protobuf/util/message_differencer.h"
 
 namespace monsoon {
 namespace {
+
+// The disk's word, and not what it holds: the next read may succeed.
+bool IsReadError(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsPermissionDenied(status);
+}
+
+// What the restore is answered then, for it to be asked again.
+absl::Status NotReadYet(const absl::Status& error, const std::string& manifest) {
+  return absl::UnavailableError(absl::StrCat(
+      error.message(), "; it is read again until that succeeds: bring the disk back, or remove ",
+      manifest, " and do without that part"));
+}
 
 // Opens a part and checks that it is of the slice which is asked for.
 absl::StatusOr<std::unique_ptr<PartReader>> OpenPartOf(const Storage* storage,
@@ -94,10 +108,10 @@ class Restoration {
   const PartReader* older() const { return older_.get(); }
   const std::vector<std::string>& damaged() const { return damaged_; }
 
-  KeptParts Keep(const std::string& folder) {
+  absl::StatusOr<KeptParts> Keep(const std::string& folder) {
     KeptParts parts(folder);
     const uint64_t best = newest_ == nullptr ? 0 : newest_->content().context().best().generation();
-    KeepBest(best, &parts);
+    RETURN_IF_ERROR(KeepBest(best, &parts));
     for (const auto& part : std::views::reverse(earlier_)) {
       parts.Add(part->manifest(), part->content().applied(), /*ordered=*/true, best);
     }
@@ -114,15 +128,23 @@ class Restoration {
 
  private:
   // One that is neither of the two.
-  void KeepBest(uint64_t best, KeptParts* parts) {
+  absl::Status KeepBest(uint64_t best, KeptParts* parts) {
     for (auto files = leftover_.begin(); files != leftover_.end(); ++files) {
+      const auto name = PartName::OfManifest(NameOfPath(files->manifest));
+      if (best == 0 || !name.has_value() || name->generation != best) {
+        continue;
+      }
       const auto part = PartReader::Open(storage_, files->manifest);
-      if (best != 0 && part.ok() && (*part)->manifest().generation() == best) {
+      if (IsReadError(part.status())) {
+        return NotReadYet(part.status(), files->manifest);
+      }
+      if (part.ok()) {
         parts->Add((*part)->manifest(), (*part)->content().applied(), /*ordered=*/true, best);
         leftover_.erase(files);
-        return;
+        return absl::OkStatus();
       }
     }
+    return absl::OkStatus();
   }
 
   bool WillDo(uint64_t generation) const {
@@ -144,6 +166,9 @@ class Restoration {
       if (absl::IsResourceExhausted(part.status())) {
         return part.status();  // the part may be good
       }
+      if (IsReadError(part.status())) {
+        return NotReadYet(part.status(), manifest);
+      }
       if (!part.ok()) {
         job_->vectors()->ClearVectors();
         damaged_.push_back(std::string(part.status().message()));
@@ -160,6 +185,9 @@ class Restoration {
       return false;
     }
     absl::StatusOr<std::unique_ptr<PartReader>> part = OpenPartOf(storage_, manifest, *job_);
+    if (IsReadError(part.status())) {
+      return NotReadYet(part.status(), manifest);
+    }
     if (!part.ok() || (older_ != nullptr && !IsOrdered(**part))) {
       return false;
     }
@@ -209,15 +237,19 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
                                                std::span<const SessionId> open,
                                                absl::FunctionRef<bool()> go_on, ShardJob* job) {
   const uint32_t shard = job->request().shard();
-  ASSIGN_OR_RETURN(std::vector<OwnPart> found, ListOwnParts(*storage, folder, shard));
-  Restoration restoration(storage, std::move(found), request, go_on, job);
+  absl::StatusOr<std::vector<OwnPart>> found = ListOwnParts(*storage, folder, shard);
+  if (!found.ok()) {
+    return absl::UnavailableError(found.status().message());
+  }
+  Restoration restoration(storage, *std::move(found), request, go_on, job);
   RETURN_IF_ERROR(restoration.Find());
   const PartReader* const newest = restoration.newest();
   if (newest == nullptr && (request.generation() > 0 || request.least_generation() > 0 ||
                             request.create().written_by_client())) {
     return NoGoodPart(folder, shard, request, restoration.damaged());
   }
-  RestoredPart restored{.skipped = restoration.damaged(), .parts = restoration.Keep(folder)};
+  ASSIGN_OR_RETURN(KeptParts parts, restoration.Keep(folder));
+  RestoredPart restored{.skipped = restoration.damaged(), .parts = std::move(parts)};
   if (newest == nullptr) {
     job->Clear();  // a damaged part may have left something
     RETURN_IF_ERROR(job->Initialize(go_on));

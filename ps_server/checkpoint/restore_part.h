@@ -38,6 +38,8 @@ struct RestoredPart {
 // naming those that are not, unless the request lets the slice begin anew. Where it names
 // a generation only that one's part counts; newer ones are to be removed with the next
 // part, but those of this life, whose names the next parts may get, right away.
+// Unavailable where the disk does not let a part be read that would count, or the folder be
+// listed, naming file and reason: to be asked again, since the part may be good.
 // ResourceExhausted without room for what it holds. Cancelled once `go_on` says false.
 // `job` is of no use after an error.
 absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::string& folder,

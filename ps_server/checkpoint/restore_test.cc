@@ -344,6 +344,57 @@ TEST_F(RestoreTest, ADeletedJobLeavesNothingOfEarlierLives) {
   EXPECT_THAT(Restore(Request()), StatusIs(absl::StatusCode::kNotFound, Not(HasSubstr("ps-0"))));
 }
 
+// A read that fails says nothing of the bytes: the part may be good the next time.
+TEST_F(RestoreTest, AReadThatFailsOnceCostsNoPart) {
+  MakeJob("a-1");
+  WriteGenerations(1, 2);
+  for (const uint64_t generation : {2, 1}) {
+    for (const char* const ending : {".manifest", ".safetensors"}) {
+      const std::string path = PartFile(generation, kEpoch, ending);
+      uint64_t read = 0;
+      bool failed = true;
+      while (failed) {
+        SCOPED_TRACE(absl::StrCat(path, ", read ", ++read));
+        Restart();
+        storage_.ClearFailure();
+        storage_.FailReads(path, read, /*count=*/1, absl::UnavailableError("Input/output error"));
+        absl::StatusOr<RestoreShardJobReply> reply = Restore(Request());
+        failed = !reply.ok();
+        if (failed) {
+          EXPECT_THAT(reply, StatusIs(absl::StatusCode::kUnavailable,
+                                      AllOf(HasSubstr("read " + path + ": Input/output error"),
+                                            HasSubstr(PartFile(generation, kEpoch, ".manifest")))));
+          EXPECT_EQ(shard_->FindJob("a-1", 3), nullptr);
+          reply = Restore(Request());
+        }
+        ASSERT_OK(reply);
+        EXPECT_EQ(reply->generation(), 2u);
+        EXPECT_THAT(reply->skipped(), IsEmpty());
+        EXPECT_EQ(Parameter(), 4.0f);
+        EXPECT_EQ(Marks().durable(), 2u);
+      }
+      EXPECT_GT(read, 1u) << path << " is not read";
+      EXPECT_THAT(Files(), SizeIs(4));
+    }
+  }
+}
+
+TEST_F(RestoreTest, APartThatCannotBeReadIsDoneWithoutOnceItsManifestIsGone) {
+  MakeJob("a-1");
+  WriteGenerations(1, 2);
+  Restart();
+  storage_.FailReads(PartFile(2, kEpoch, ".safetensors"), /*n=*/1, /*count=*/UINT64_MAX,
+                     absl::PermissionDeniedError("Permission denied"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Restore(Request()),
+                StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Permission denied")));
+  }
+  ASSERT_OK(storage_.Remove(PartFile(2, kEpoch, ".manifest")));
+  ASSERT_OK_AND_ASSIGN(const RestoreShardJobReply reply, Restore(Request()));
+  EXPECT_EQ(reply.generation(), 1u);
+  EXPECT_EQ(Parameter(), 2.0f);
+}
+
 TEST_F(RestoreTest, ADiskThatDoesNotSyncTheFolderIsToldAndAskedAgain) {
   MakeJob("a-1");
   WriteGenerations(1, 2);

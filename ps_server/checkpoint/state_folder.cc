@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/fail_point.h"
 #include "common/base/status.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/storage/file_path.h"
 
 namespace monsoon {
@@ -46,7 +47,11 @@ absl::StatusOr<std::unique_ptr<StateFolder>> StateFolder::Open(Storage* storage,
   RETURN_IF_ERROR(storage->WriteAll(epoch_file, absl::StrCat(epoch, "\n")));
   MONSOON_FAIL_POINT_STATUS("epoch.claimed");
   return std::unique_ptr<StateFolder>(
-      new StateFolder(storage, state_dir, epoch_file, std::move(lock), epoch));
+      new StateFolder(storage, state_dir, task, epoch_file, std::move(lock), epoch));
+}
+
+absl::Status StateFolder::NoteWritten() const {
+  return storage_->WriteAll(LastWriterPath(state_dir_, task_), absl::StrCat(epoch_, "\n"));
 }
 
 std::string StateFolder::own_folder() const { return FolderOf(epoch_file_); }

@@ -2,6 +2,7 @@
 //
 //   STATE_DIR/ps-I/lock    held while the process lives; says its pid
 //   STATE_DIR/ps-I/epoch   the number of its newest life
+//   STATE_DIR/ps-I/written that of the newest one that has written a part (LastWriterPath)
 //   STATE_DIR/ps-I/marks   what its sessions have got so far (MarksFolder)
 //
 // beside the checkpoints in STATE_DIR/jobs (common/checkpoint). Each start claims an
@@ -41,18 +42,23 @@ class StateFolder {
   // FailedPrecondition once another life has claimed a newer epoch: nothing may be put
   // in place any more.
   absl::Status CheckOwner() const;
+  // This life has written a part: `up` takes it for healthy then, also once the job is
+  // deleted.
+  absl::Status NoteWritten() const;
 
  private:
-  StateFolder(Storage* storage, std::string state_dir, std::string epoch_file, FileLock lock,
-              uint64_t epoch)
+  StateFolder(Storage* storage, std::string state_dir, uint32_t task, std::string epoch_file,
+              FileLock lock, uint64_t epoch)
       : storage_(storage),
         state_dir_(std::move(state_dir)),
+        task_(task),
         epoch_file_(std::move(epoch_file)),
         lock_(std::move(lock)),
         epoch_(epoch) {}
 
   Storage* const storage_;
   const std::string state_dir_;
+  const uint32_t task_;
   const std::string epoch_file_;
   const FileLock lock_;
   const uint64_t epoch_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/checkpoint/checkpoint.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,6 +14,7 @@ namespace monsoon {
 namespace {
 
 using ::monsoon::testing::StatusIs;
+using ::testing::_;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -43,6 +45,16 @@ TEST(StateFolderTest, ASecondServerIsToldWhoHoldsIt) {
                AllOf(HasSubstr(StateDir()), HasSubstr(absl::StrCat("process ", getpid())))));
   EXPECT_OK(StateFolder::Open(PosixStorage(), StateDir(), 1, 6));  // another task
   EXPECT_OK(held->CheckOwner());
+}
+
+TEST(StateFolderTest, TheLifeThatHasWrittenAPartIsNoted) {
+  ASSERT_OK_AND_ASSIGN(const auto folder, StateFolder::Open(PosixStorage(), StateDir(), 3, 5));
+  const std::string note = LastWriterPath(StateDir(), 3);
+  EXPECT_EQ(note, StateDir() + "/ps-3/written");
+  EXPECT_THAT(PosixStorage()->ReadAll(note, 64), StatusIs(absl::StatusCode::kNotFound, _));
+  ASSERT_OK(folder->NoteWritten());
+  ASSERT_OK_AND_ASSIGN(const std::string text, PosixStorage()->ReadAll(note, 64));
+  EXPECT_EQ(text, "5\n");
 }
 
 TEST(StateFolderTest, AnEpochThatSomebodyElseClaimedEndsTheOwnership) {

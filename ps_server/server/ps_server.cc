@@ -49,7 +49,8 @@ std::unique_ptr<CheckpointKeeper> MakeKeeper(const PsServerOptions& options,
   }
   return std::make_unique<CheckpointKeeper>(
       CheckpointKeeperOptions{folder->state_dir(), options.task, options.keep_ended_jobs,
-                              [folder] { return folder->CheckOwner(); }, marks},
+                              [folder] { return folder->CheckOwner(); },
+                              [folder] { return folder->NoteWritten(); }, marks},
       PosixStorage());
 }
 
