@@ -105,6 +105,22 @@ inline constexpr FailPoint kFailPoints[] = {
     {"worker.before_push"},
     {"worker.pushed"},
     {"worker.before_report"},
+    // A batch. A parameter server: before an operation on vectors, and before its answer;
+    // it has added a contribution, before that answer.
+    {"vector.before_apply", true},
+    {"vector.applied", true},
+    {"contribution.added"},
+    // A worker has a contribution; has it on all shards; has not told of it yet.
+    {"contribution.computed"},
+    {"contribution.sent"},
+    {"contribution.before_report"},
+    // The coordinator's minimiser begins, or goes on from an iteration; has the loss of an
+    // evaluation that the shards hold open; has noted an iteration and what is due of it;
+    // has ended, or was called off, which is not noted yet.
+    {"batch.begins"},
+    {"batch.evaluated"},
+    {"batch.iterated"},
+    {"batch.ended"},
 };
 inline constexpr size_t kNumFailPoints = std::size(kFailPoints);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "coordinator/core/coordinator.h"
@@ -73,7 +74,9 @@ void Coordinator::BatchLoop() {
         return;
       }
     }
+    MONSOON_FAIL_POINT("batch.begins");
     const absl::StatusOr<BatchEnd> end = RunBatchTask(*task);
+    MONSOON_FAIL_POINT("batch.ended");
     LOG(INFO) << "job " << task->batch.job << ": minimiser ended: "
               << (end.ok() ? absl::StrCat(end->reason, ": ", end->detail)
                            : std::string(end.status().message()));
@@ -124,6 +127,7 @@ absl::StatusOr<BatchEnd> Coordinator::RunBatchTask(const BatchTask& task) {
       mutex_.AssertHeld();
       return core_.NoteIteration(task.batch, iteration, figures, state, moment);
     });
+    MONSOON_FAIL_POINT("batch.iterated");
     // The next iteration publishes other parameters.
     AwaitCheckpoint(task.batch);
     return goes_on;

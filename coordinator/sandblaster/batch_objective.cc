@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/fail_point.h"
 
 namespace monsoon {
 namespace {
@@ -93,6 +94,7 @@ absl::StatusOr<BatchObjective::Pass> BatchObjective::RunOnce(const std::string& 
 
   Pass pass;
   ASSIGN_OR_RETURN(pass.batch, evaluator_->Evaluate(open.evaluation(), w, probe));
+  MONSOON_FAIL_POINT("batch.evaluated");
 
   CloseEvaluation close;
   close.set_evaluation(open.evaluation());

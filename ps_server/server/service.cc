@@ -186,7 +186,9 @@ grpc::Status GrpcService::CloseSession(grpc::ServerContext*, const CloseSessionR
 grpc::Status GrpcService::Vector(grpc::ServerContext*, const VectorRequest* request,
                                  VectorReply* reply) {
   return Control([&]() -> absl::Status {
+    MONSOON_FAIL_POINT_STATUS("vector.before_apply");
     absl::StatusOr<VectorReply> result = shard_->Vector(*request);
+    MONSOON_FAIL_POINT_STATUS("vector.applied");
     if (result.ok()) {
       *reply = *std::move(result);
     }

@@ -106,6 +106,7 @@ void ShardFrameHandler::Register(FrameKinds* kinds) {
                ASSIGN_OR_RETURN(
                    *served.first.emplace().header.mutable_contribute_reply(),
                    shard_->Contribute(request->contribute(), payload, scratch->floats()));
+               MONSOON_FAIL_POINT("contribution.added");
                return served;
              });
   kinds->Add(

@@ -111,8 +111,12 @@ absl::Status Shard::CheckServing() const {
                    : absl::OkStatus();
 }
 
-absl::Status Shard::Fence(uint64_t term, uint64_t call) {
+absl::Status Shard::Fence(uint64_t term) {
   MutexLock lock(&jobs_mutex_);
+  return Fence(term, /*call=*/0);
+}
+
+absl::Status Shard::Fence(uint64_t term, uint64_t call) {
   if (term < term_) {
     return absl::FailedPreconditionError(
         absl::StrCat("ps/", options_.task, " obeys the coordinator of term ", term_,
@@ -176,7 +180,10 @@ class Shard::Creation {
 
 absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest& call) {
   RETURN_IF_ERROR(CheckServing());
-  RETURN_IF_ERROR(Fence(call.term(), call.call()));
+  {
+    MutexLock lock(&jobs_mutex_);
+    RETURN_IF_ERROR(Fence(call.term(), call.call()));
+  }
   ASSIGN_OR_RETURN(
       const std::shared_ptr<ShardJob> job,
       MakeJob(call, /*attempt=*/std::nullopt,
@@ -294,9 +301,10 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJob
 
 absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
                               uint64_t call) {
-  RETURN_IF_ERROR(Fence(term, call));
   std::shared_ptr<ShardJob> deleted;  // freed after the lock
   MutexLock lock(&jobs_mutex_);
+  // Under the lock, so that none which comes later is overtaken in between.
+  RETURN_IF_ERROR(Fence(term, call));
   if (const auto made = creations_.find({job, job_term}); made != creations_.end()) {
     made->second = true;
     return absl::UnavailableError(absl::StrCat("ps/", options_.task, ": job ", job,

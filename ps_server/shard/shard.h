@@ -141,7 +141,8 @@ class Shard {
 
   // Notes the term of a control call; FailedPrecondition for that of a coordinator
   // which has been replaced, and for a numbered call that was overtaken.
-  absl::Status Fence(uint64_t term, uint64_t call = 0);
+  absl::Status Fence(uint64_t term);
+  absl::Status Fence(uint64_t term, uint64_t call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(jobs_mutex_);
   absl::Status CheckServing() const;
   // Gives a new job, of empty stripes, what it holds.
   using MakeContent = absl::FunctionRef<absl::Status(const std::shared_ptr<ShardJob>&,

@@ -148,6 +148,9 @@ ReplicaSession::Reply ReplicaSession::Ask(std::vector<BlockId> blocks) {
   if (parts_.contributions != nullptr) {
     RETURN_IF_ERROR(parts_.contributions->AwaitSent());
     done.contributions = parts_.contributions->TakeResults();
+    if (!done.contributions.empty()) {
+      MONSOON_FAIL_POINT("contribution.before_report");
+    }
   }
   return source_.Next(std::move(done));
 }

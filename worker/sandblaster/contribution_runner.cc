@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/base/fail_point.h"
 #include "common/base/finite.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
@@ -209,6 +210,7 @@ absl::Status ContributionRunner::Finish() {
   queue_.pop_front();
   current_.reset();
   if (result.finite()) {
+    MONSOON_FAIL_POINT("contribution.computed");
     sender_.Send(std::move(result));
   } else {
     LOG(INFO) << "contribution " << result.contribution() << " of evaluation " << evaluation_

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "worker/session/work_source.h"
@@ -77,6 +78,7 @@ absl::Status ContributionSender::SendNow(ContributionResult result) {
     control_->Sleep(kRetryPause);
   }
   RETURN_IF_ERROR(sent.status());
+  MONSOON_FAIL_POINT("contribution.sent");
   stats_->AddContribution(*sent, clock_->Now() - begin);
   if (sent->closed) {
     LOG(DEBUG) << "evaluation " << result.evaluation() << " is over: contribution "
