@@ -115,7 +115,7 @@ TEST_F(CheckpointKeeperTest, AnotherLifeOfTheShardPutsNothingInPlace) {
 }
 
 TEST_F(CheckpointKeeperTest, EachLifeNotesOnceThatItHasWrittenAPart) {
-  const auto job = MakeJob("a-1");
+  std::shared_ptr<ShardJob> job = MakeJob("a-1");
   storage_.FailAfter(1, absl::ResourceExhaustedError("No space left on device"));
   Write(job, 1);
   EXPECT_EQ(notes_, 0) << "nothing was written";
@@ -128,6 +128,7 @@ TEST_F(CheckpointKeeperTest, EachLifeNotesOnceThatItHasWrittenAPart) {
   Write(job, 2);
   Write(job, 3);
   EXPECT_EQ(notes_, 2);
+  job.reset();  // it must not outlive its shard
   Restart();
   Write(MakeJob("a-2"), 1);
   EXPECT_EQ(notes_, 3);
