@@ -211,8 +211,7 @@ bool ClusterSimulation::MayFail(const JobDescription& job) const {
   // All who knew the parameters are dead, and no disk had them yet.
   const bool any_lost =
       std::ranges::any_of(world_.books, [](const auto& book) { return !book.second.whole; });
-  return any_lost && job.durability().generation() == 0 &&
-         job.data().blocks_done() == Blocks() &&
+  return any_lost && job.durability().generation() == 0 && job.data().blocks_done() == Blocks() &&
          absl::StrContains(job.summary().reason(), "from generation 1 on");
 }
 
