@@ -178,39 +178,39 @@ test $(wc -l < DIR/lives) -gt 3 || exit 3
   EXPECT_FALSE(FileLock::IsShared(lock));
 }
 
-// Seven lives, each of which leaves a part on the disk.
-TEST_F(UpTest, NoLifeCountsThatMadeACheckpoint) {
-  Before("ps_server-0", Replace(R"sh(
-echo life >> DIR/lives
-n=$(wc -l < DIR/lives)
+class UpLivesTest : public UpTest {
+ protected:
+  // The shard dies seven times, each time after `script`, in which $n counts its lives and
+  // DIR is the folder; none of them counts.
+  void ExpectNoneCounts(const std::string& script) {
+    Before("ps_server-0", Replace(absl::StrCat("\necho life >> DIR/lives\n"
+                                               "n=$(wc -l < DIR/lives)\n",
+                                               script),
+                                  "DIR", folder_));
+    StartUp("all");
+    ASSERT_TRUE(WaitFor("is ready"));
+    EXPECT_THAT(err_, AllOf(HasSubstr("| it starts again in 0.01 s, restart 7 (--restart=all)\n"),
+                            Not(HasSubstr("in a row"))));
+    up_->Signal(SIGTERM);
+    EXPECT_EQ(WaitEnd(), 143);
+  }
+};
+
+// Each leaves a part on the disk.
+TEST_F(UpLivesTest, NoneCountsThatMadeACheckpoint) {
+  ExpectNoneCounts(R"sh(
 job=DIR/state/jobs/j-1@1
 mkdir -p $job
 test $n -gt 7 || { : > $job/ps-0-of-1.g$n.e$n.manifest; exit 3; }
-)sh",
-                                "DIR", folder_));
-  StartUp("all");
-  ASSERT_TRUE(WaitFor("is ready"));
-  EXPECT_THAT(err_, AllOf(HasSubstr("| it starts again in 0.01 s, restart 7 (--restart=all)\n"),
-                          Not(HasSubstr("in a row"))));
-  up_->Signal(SIGTERM);
-  EXPECT_EQ(WaitEnd(), 143);
+)sh");
 }
 
 // The same, and each time the job is deleted before the shard dies.
-TEST_F(UpTest, NoLifeCountsThatMadeACheckpointOfAJobDeletedSince) {
-  Before("ps_server-0", Replace(R"sh(
-echo life >> DIR/lives
-n=$(wc -l < DIR/lives)
+TEST_F(UpLivesTest, NoneCountsThatMadeACheckpointOfAJobDeletedSince) {
+  ExpectNoneCounts(R"sh(
 mkdir -p DIR/state/ps-0
 test $n -gt 7 || { echo $n > DIR/state/ps-0/written; exit 3; }
-)sh",
-                                "DIR", folder_));
-  StartUp("all");
-  ASSERT_TRUE(WaitFor("is ready"));
-  EXPECT_THAT(err_, AllOf(HasSubstr("| it starts again in 0.01 s, restart 7 (--restart=all)\n"),
-                          Not(HasSubstr("in a row"))));
-  up_->Signal(SIGTERM);
-  EXPECT_EQ(WaitEnd(), 143);
+)sh");
 }
 
 TEST_F(UpTest, GivesUpAShardThatCannotBeStarted) {
