@@ -36,6 +36,15 @@ bool SelectDevice(uint32_t device_index, ErrorLog& errors) {
          Check(cudaSetDevice(static_cast<int>(device_index)), "cudaSetDevice", errors);
 }
 
+void ReachPeer(uint32_t device_index, uint32_t peer) {
+  int can = 0;
+  if (cudaDeviceCanAccessPeer(&can, static_cast<int>(device_index), static_cast<int>(peer)) !=
+          cudaSuccess ||
+      can == 0 || cudaDeviceEnablePeerAccess(static_cast<int>(peer), 0) != cudaSuccess) {
+    cudaGetLastError();  // it cannot, or does already
+  }
+}
+
 std::string DeviceFingerprint(uint32_t device_index) {
   cudaDeviceProp properties;
   int driver = 0;
@@ -141,6 +150,16 @@ void Event::Synchronize() {
   }
 }
 
+std::string Event::Await() const {
+  const cudaError_t code = cudaEventSynchronize(handle_);
+  if (code == cudaSuccess) {
+    return {};
+  }
+  cudaGetLastError();
+  return "CUDA error " + std::to_string(code) + " (" + cudaGetErrorName(code) +
+         "): " + cudaGetErrorString(code);
+}
+
 Graph::~Graph() {
   if (handle_ != nullptr) {
     cudaGraphExecDestroy(handle_);
@@ -186,6 +205,22 @@ void Stream::CopyToHost(void* host, const void* device, size_t bytes) {
 void Stream::Zero(void* device, size_t bytes) {
   if (bytes > 0 && errors_->ok()) {
     Check(cudaMemsetAsync(device, 0, bytes, handle_), "cudaMemset", *errors_);
+  }
+}
+
+void Stream::CopyOnDevice(void* to, const void* from, size_t bytes) {
+  if (bytes > 0 && errors_->ok()) {
+    Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, handle_), "copy on the device",
+          *errors_);
+  }
+}
+
+void Stream::CopyFromPeer(void* to, uint32_t to_device, const void* from, uint32_t from_device,
+                          size_t bytes) {
+  if (bytes > 0 && errors_->ok()) {
+    Check(cudaMemcpyPeerAsync(to, static_cast<int>(to_device), from,
+                              static_cast<int>(from_device), bytes, handle_),
+          "copy from another device", *errors_);
   }
 }
 

@@ -1,0 +1,66 @@
+// Operations on vectors of a model's size: sums of gradients, and a replica's local
+// optimizer. An operation is a class with operator()(i) as in elementwise.h.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "common/optimizer/optimizer_step.h"
+#include "worker/backend/cuda/kernels/portable.h"
+
+namespace monsoon::cuda {
+
+// to[i] += from[i].
+struct AddVector {
+  const float* from;
+  float* to;
+  MONSOON_PORTABLE void operator()(uint32_t i) const { to[i] += from[i]; }
+};
+
+// values[i] = value.
+struct FillVector {
+  float value;
+  float* values;
+  MONSOON_PORTABLE void operator()(uint32_t i) const { values[i] = value; }
+};
+
+// One step of the optimizer, and how far each parameter moved: the formulas of
+// common/optimizer/optimizer.h. `state` is not touched by SGD.
+struct UpdateParameters {
+  OptimizerStep step;
+  const float* gradient;
+  float* parameters;
+  float* state;
+  float* moved;
+  bool fresh;  // moved is set, not added to
+
+  MONSOON_PORTABLE void operator()(uint32_t i) const {
+    const float w = parameters[i];
+    float g = gradient[i];
+    g = g > step.clip ? step.clip : g;  // so that a NaN stays one
+    g = g < -step.clip ? -step.clip : g;
+    g += step.weight_decay * w;
+    float by = 0.0f;
+    switch (step.kind) {
+      case OptimizerStep::Kind::kSgd:
+        by = step.rate * g;
+        break;
+      case OptimizerStep::Kind::kMomentum: {
+        const float v = step.momentum * state[i] + g;
+        state[i] = v;
+        by = step.rate * v;
+        break;
+      }
+      case OptimizerStep::Kind::kAdagrad: {
+        const float h = state[i] + g * g;
+        state[i] = h;
+        by = step.rate * g / (sqrtf(h) + step.epsilon);
+        break;
+      }
+    }
+    parameters[i] = w - by;
+    moved[i] = fresh ? -by : moved[i] - by;
+  }
+};
+
+}  // namespace monsoon::cuda
