@@ -28,16 +28,29 @@ def nvcc_library(name, srcs, hdrs):
         "-gencode arch=compute_%s,code=sm_%s" % (a, a)
         for a in CUDA_ARCHITECTURES
     ] + ["-gencode arch=compute_%s,code=compute_%s" % (CUDA_PTX, CUDA_PTX)])
+    objects = []
+    for src in srcs:
+        # An object each: a change compiles one, and several compile at once.
+        object = "%s_cuda/%s.o" % (name, src.replace(".cc", ""))
+        objects.append(object)
+        native.genrule(
+            name = object + "_object",
+            srcs = [src] + hdrs,
+            outs = [object],
+            cmd = " ".join([
+                "$(location @cuda//:nvcc) -c -x cu -std=c++20 -O3 -I. -ccbin g++",
+                "-Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-fPIC",
+                generate,
+                "-o $@ $(location %s)" % src,
+            ]),
+            tags = ["manual"],
+            tools = ["@cuda//:nvcc"],
+        )
     native.genrule(
         name = name + "_archive",
-        srcs = srcs + hdrs,
+        srcs = objects,
         outs = ["lib%s_cuda.lo" % name],
-        cmd = " ".join([
-            "$(location @cuda//:nvcc) -lib -x cu -std=c++20 -O3 -I. -ccbin g++",
-            "-Werror all-warnings -Xcompiler -Wall,-Wextra,-Werror,-fPIC",
-            generate,
-            "-o $@.a",
-        ] + ["$(location %s)" % s for s in srcs] + ["&& mv $@.a $@"]),
+        cmd = "$(location @cuda//:nvcc) -lib -o $@.a $(SRCS) && mv $@.a $@",
         tags = ["manual"],
         tools = ["@cuda//:nvcc"],
     )

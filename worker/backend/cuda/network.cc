@@ -42,7 +42,7 @@ EngineOptions OptionsFrom(const NetworkSettings& settings) {
                         .memory_limit_bytes = settings.memory_limit_bytes,
                         .precision = settings.precision};
   if (GraphsAreOff()) {
-    options.graph_parameters = 0;
+    options.graphs = false;
   }
   return options;
 }

@@ -1,6 +1,5 @@
-// How the operations of elementwise.h, image_ops.h and loss_ops.h are run over
-// their elements: as CUDA kernels where nvcc compiles this, by loops on the
-// host stand-in's stream elsewhere.
+// How the operations of a pair *_kernels.{h,cc} are run over their elements: as CUDA
+// kernels where nvcc compiles this, by loops on the host stand-in's stream elsewhere.
 #pragma once
 
 #include <cstdint>

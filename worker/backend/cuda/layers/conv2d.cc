@@ -2,7 +2,7 @@
 // columns and matrix products, a group of samples at a time (image_ops.h).
 #include <algorithm>
 
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/image_kernels.h"
 #include "worker/backend/cuda/layers/image_shape.h"
 #include "worker/backend/cuda/layers/layer.h"
 

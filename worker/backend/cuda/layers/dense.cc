@@ -1,5 +1,5 @@
 // y = W x + b, as three matrix products over the batch.
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/layers/layer.h"
 
 namespace monsoon::cuda {

@@ -4,8 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/kernels/launch_limits.h"
+#include "worker/backend/cuda/kernels/loss_kernels.h"
 #include "worker/backend/cuda/layers/memory_plan.h"
 
 namespace monsoon::cuda {

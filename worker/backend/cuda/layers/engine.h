@@ -204,9 +204,9 @@ class Engine {
 
   std::unique_ptr<Stream> compute_, upload_, download_;
   std::unique_ptr<Gemm> gemm_;
-  std::vector<Transfer> transfers_;            // of each layer
-  std::vector<LateAdd> late_adds_;             // to parameters that are not there yet
-  std::unique_ptr<Event> vectors_done_;        // work on vectors since the last step
+  std::vector<Transfer> transfers_;      // of each layer
+  std::vector<LateAdd> late_adds_;       // to parameters that are not there yet
+  std::unique_ptr<Event> vectors_done_;  // work on vectors since the last step
   bool vectors_pending_ = false;
   std::unique_ptr<Event> reads_done_;          // copies of vectors to the host
   bool reads_pending_ = false;                 // vectors must not change before it...

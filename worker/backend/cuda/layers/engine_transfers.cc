@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/kernels/vector_kernels.h"
 #include "worker/backend/cuda/layers/engine.h"
 
@@ -107,8 +107,7 @@ void Engine::FinishUpload(const TensorSlot& slot) {
     const uint64_t begin = std::max(slot.offset, add.to.offset);
     const uint64_t end = std::min(slot.offset + slot.size, add.to.offset + add.to.size);
     if (begin < end) {
-      Add(*upload_,
-          AddVector{add.from + (begin - add.to.offset), parameters_.as<float>() + begin},
+      Add(*upload_, AddVector{add.from + (begin - add.to.offset), parameters_.as<float>() + begin},
           end - begin);
     }
   }

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/kernels/vector_kernels.h"
 #include "worker/backend/cuda/layers/memory_plan.h"
 
@@ -42,11 +42,11 @@ std::unique_ptr<EngineVectors::Memory> EngineVectors::Allocate(uint64_t floats, 
   }
   const uint64_t bytes = floats * sizeof(float);
   const uint64_t limit = engine_->options_.memory_limit_bytes;
-  const uint64_t need = PlanMemory(engine_->plans_, engine_->parameter_floats_,
-                                   engine_->capacity_ == 0 ? 1 : engine_->capacity_,
-                                   engine_->options_.precision)
-                            .total() +
-                        engine_->vector_bytes_ + bytes;
+  const uint64_t need =
+      PlanMemory(engine_->plans_, engine_->parameter_floats_,
+                 engine_->capacity_ == 0 ? 1 : engine_->capacity_, engine_->options_.precision)
+          .total() +
+      engine_->vector_bytes_ + bytes;
   if (limit != 0 && need > limit) {
     *problem = "sums and optimizer state on the GPU would make it " +
                std::to_string((need + (1 << 20) - 1) >> 20) + " MiB, the limit is " +

@@ -1,5 +1,6 @@
 // Pooling, activations and dropout: a kernel each way, no parameters.
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
+#include "worker/backend/cuda/kernels/image_kernels.h"
 #include "worker/backend/cuda/layers/image_shape.h"
 #include "worker/backend/cuda/layers/layer.h"
 

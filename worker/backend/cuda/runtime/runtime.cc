@@ -218,8 +218,8 @@ void Stream::CopyOnDevice(void* to, const void* from, size_t bytes) {
 void Stream::CopyFromPeer(void* to, uint32_t to_device, const void* from, uint32_t from_device,
                           size_t bytes) {
   if (bytes > 0 && errors_->ok()) {
-    Check(cudaMemcpyPeerAsync(to, static_cast<int>(to_device), from,
-                              static_cast<int>(from_device), bytes, handle_),
+    Check(cudaMemcpyPeerAsync(to, static_cast<int>(to_device), from, static_cast<int>(from_device),
+                              bytes, handle_),
           "copy from another device", *errors_);
   }
 }
