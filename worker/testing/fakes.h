@@ -60,7 +60,7 @@ class FakeShards : public ParameterClient {
   }
 
   bool combines() override { return combined; }
-  absl::StatusOr<PushResult> PushAndFetch(std::span<const float> gradient, const FetchMarks& base,
+  absl::StatusOr<PushResult> PushAndFetch(const GradientView& gradient, const FetchMarks& base,
                                           std::span<float> parameters, FetchMarks* marks,
                                           FetchStats* stats, bool* fetched) override {
     ASSIGN_OR_RETURN(PushResult result, Push(gradient, base));
@@ -74,24 +74,24 @@ class FakeShards : public ParameterClient {
     return result;
   }
 
-  absl::StatusOr<PushResult> Push(std::span<const float> gradient,
+  absl::StatusOr<PushResult> Push(const GradientView& gradient,
                                   const FetchMarks& base) override {
     if (before_push) RETURN_IF_ERROR(before_push());
     PushResult result;
     {
       MutexLock lock(&mutex_);
-      pushed_.emplace_back(gradient.begin(), gradient.end());
+      pushed_.emplace_back(gradient.floats.begin(), gradient.floats.end());
       bases_.push_back(base.shard.at(0).at(0).version);
       result.sequence = ++sequence_;
       result.rpcs = 1;
-      result.bytes = gradient.size() * 4;
+      result.bytes = gradient.floats.size() * 4;
       if (refuse_next_ > 0) {
         --refuse_next_;
         result.refused_invalid = 1;
         result.first_refusal = "stripe 0: refused by the test";
       } else {
         result.staleness = static_cast<int64_t>(version_ - base.shard[0][0].version);
-        for (size_t i = 0; i < w_.size(); ++i) w_[i] -= gradient[i];
+        for (size_t i = 0; i < w_.size(); ++i) w_[i] -= gradient.floats[i];
         ++version_;
       }
       log_.push_back("push");

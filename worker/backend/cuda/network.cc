@@ -10,26 +10,11 @@
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "worker/backend/cuda/layers/engine.h"
+#include "worker/backend/cuda/training.h"
 #include "worker/nn/check_batch.h"
 
 namespace monsoon::cuda {
 namespace {
-
-absl::Status ToStatus(const ErrorLog& errors, uint32_t device_index) {
-  const std::string where = absl::StrCat("GPU ", device_index, ": ", errors.message());
-  switch (errors.kind()) {
-    case ErrorLog::Kind::kNone:
-      return absl::OkStatus();
-    case ErrorLog::Kind::kOutOfMemory:
-      return absl::ResourceExhaustedError(where);
-    case ErrorLog::Kind::kNotAvailable:
-      return absl::FailedPreconditionError(where);
-    case ErrorLog::Kind::kDevice:
-      break;
-  }
-  return absl::InternalError(
-      absl::StrCat(where, "; what this GPU held is lost, this replica must leave"));
-}
 
 // For finding faults: MONSOON_CUDA_GRAPHS=off.
 bool GraphsAreOff() {
@@ -69,15 +54,8 @@ class CudaNetwork : public Network {
     CHECK(key.samples.empty() || key.samples.size() == batch.examples);
     RETURN_IF_ERROR(CheckBatch(plan_, batch));
     EngineResult result;
-    if (!engine_.Train(ToSamples(batch), key, gradient, &result)) {
-      return status();
-    }
-    if (!engine_.graph_failure().empty() && !std::exchange(told_, true)) {
-      LOG(WARNING) << "GPU " << device_index_ << ": " << engine_.graph_failure()
-                   << "; steps run by single launches, small models somewhat slower";
-    }
-    return StepResult{result.loss_sum / static_cast<double>(batch.examples), result.correct,
-                      batch.examples};
+    const bool done = engine_.Train(ToSamples(batch), key, gradient, &result);
+    return EndStep(done, batch, result);
   }
 
   absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override {
@@ -95,9 +73,38 @@ class CudaNetwork : public Network {
     return lock->held() ? lock : nullptr;
   }
 
+  DeviceTraining* device_training() override {
+    if (training_ == nullptr) {
+      training_ = std::make_unique<EngineTraining>(
+          &engine_, plan_.parameter_floats, device_index_,
+          [this](const Batch& batch, const StepKey& key) { return TrainOnDevice(batch, key); });
+    }
+    return training_.get();
+  }
+
   std::string Fingerprint() const override { return engine_.Fingerprint(); }
 
  private:
+  absl::StatusOr<StepResult> TrainOnDevice(const Batch& batch, const StepKey& key) {
+    CHECK(key.samples.empty() || key.samples.size() == batch.examples);
+    RETURN_IF_ERROR(CheckBatch(plan_, batch));
+    EngineResult result;
+    const bool done = engine_.TrainOnDevice(ToSamples(batch), key, &result);
+    return EndStep(done, batch, result);
+  }
+
+  absl::StatusOr<StepResult> EndStep(bool done, const Batch& batch, const EngineResult& result) {
+    if (!done) {
+      return status();
+    }
+    if (!engine_.graph_failure().empty() && !std::exchange(told_, true)) {
+      LOG(WARNING) << "GPU " << device_index_ << ": " << engine_.graph_failure()
+                   << "; steps run by single launches, small models somewhat slower";
+    }
+    return StepResult{result.loss_sum / static_cast<double>(batch.examples), result.correct,
+                      batch.examples};
+  }
+
   static Samples ToSamples(const Batch& batch) {
     return Samples{batch.inputs.data(), batch.labels.data(), batch.examples};
   }
@@ -107,6 +114,7 @@ class CudaNetwork : public Network {
   bool has_parameters_ = false;
   bool told_ = false;  // that steps are no graphs
   Engine engine_;
+  std::unique_ptr<EngineTraining> training_;
 };
 
 }  // namespace
