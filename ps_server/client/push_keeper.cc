@@ -46,15 +46,13 @@ PushKeeper::PushKeeper(const ParameterClientOptions* options, const ExchangeCont
     // Each gets room by its length, so that all hold equally many pushes.
     const double share = static_cast<double>(options_.map.shard(shard).size()) /
                          static_cast<double>(options_.map.size());
-    const auto limit = static_cast<uint64_t>(static_cast<double>(options_.keep_bytes) * share);
-    shards_.push_back(std::make_unique<ShardState>(limit));
+    shards_.push_back(std::make_unique<ShardState>(
+        static_cast<uint64_t>(static_cast<double>(options_.keep_bytes) * share)));
     shards_.back()->named = options_.shard_epochs[shard];
   }
   ApplyNamed();
   Publish();
 }
-
-PushKeeper::~PushKeeper() = default;
 
 uint64_t PushKeeper::ready_epoch(uint32_t shard) const {
   const uint64_t epoch = shards_[shard]->ready;
@@ -74,13 +72,12 @@ std::optional<std::string> PushKeeper::away() const {
 
 KeptPushes PushKeeper::kept() const {
   const uint64_t bytes = kept_bytes_;
-  const bool waits = awaits_;
   return {bytes,
           options_.keep_bytes,
           copied_bytes_,
           replayed_,
-          waits || bytes > options_.keep_bytes / kAskAtShare,
-          waits};
+          awaits_ || bytes > options_.keep_bytes / kAskAtShare,
+          awaits_};
 }
 
 // ---- shards that come and go --------------------------------------------------
@@ -314,9 +311,8 @@ void PushKeeper::Keep(const FetchMarks& base, const std::shared_ptr<const void>&
     const std::span<const std::byte> bytes = encoder_->Bytes(i, 0, options_.map.stripes(i));
     to_fill_.push_back(stays ? nullptr : pool_.Take(bytes.size()));
     copied_bytes_ += stays ? 0 : bytes.size();
-    CHECK_EQ(
-        shards_[i]->window.Add(stays ? std::make_shared<KeptBytes>(bytes, owner) : to_fill_.back()),
-        last_);
+    shards_[i]->window.Add(stays ? std::make_shared<KeptBytes>(bytes, owner) : to_fill_.back());
+    CHECK_EQ(shards_[i]->window.last(), last_);
     shards_[i]->base.push_back(base.shard.empty() ? std::vector<StripeMark>() : base.shard[i]);
   }
 }
@@ -324,8 +320,8 @@ void PushKeeper::Keep(const FetchMarks& base, const std::shared_ptr<const void>&
 void PushKeeper::Fill() {
   requests_->KeepAll();
   for (uint32_t i = 0; i < to_fill_.size(); ++i) {
-    if (to_fill_[i] != nullptr) {
-      StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)), to_fill_[i]->bytes().data());
+    if (KeptBytes* const kept = to_fill_[i].get(); kept != nullptr) {
+      StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)), kept->bytes().data());
     }
   }
   to_fill_.clear();

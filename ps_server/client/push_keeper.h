@@ -47,7 +47,6 @@ class PushKeeper {
   // is to be pushed, `requests` and `transport` serve pushes alone.
   PushKeeper(const ParameterClientOptions* options, const ExchangeContext& context,
              PushEncoder* encoder, RequestMaker* requests, FrameTransport* transport);
-  ~PushKeeper();
 
   // ---- one thread at a time ----
 

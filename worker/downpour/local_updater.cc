@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const Downpou
     return Annotate(kernel.status(), "local_update");
   }
   std::unique_ptr<LocalUpdater> updater(new LocalUpdater(*std::move(kernel), map));
-  RETURN_IF_ERROR(updater->MoveTo(&updater->host_));
+  RETURN_IF_ERROR(updater->MoveTo(nullptr));
   return updater;
 }
 
@@ -40,6 +40,7 @@ LocalUpdater::LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardM
 
 absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
   CHECK(pending_.empty() && open_empty_);
+  place = place == nullptr ? &host_ : place;
   const size_t state_floats = map_.size() * static_cast<size_t>(kernel_->state_slots());
   ASSIGN_OR_RETURN(Floats state, place->Allocate(state_floats, kernel_->initial_state()));
   ASSIGN_OR_RETURN(open_, place->Allocate(map_.size(), std::numeric_limits<float>::quiet_NaN()));
@@ -65,9 +66,8 @@ absl::StatusOr<LocalUpdater::Floats> LocalUpdater::TakeBuffer() {
 absl::Status LocalUpdater::Seal(uint64_t sequence) {
   absl::StatusOr<Floats> next = TakeBuffer();
   if (!next.ok()) {
-    return Annotate(next.status(),
-                    absl::StrCat("local_update, with ", pending_.size(),
-                                 " pushes that the shards have not acknowledged"));
+    return Annotate(next.status(), absl::StrCat("local_update, with ", pending_.size(),
+                                                " pushes that the shards have not acknowledged"));
   }
   if (open_empty_) {  // all steps of the push were dropped
     place_->Fill(open_->span(), 0.0f);

@@ -44,8 +44,8 @@ class LocalUpdater {
   static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const Downpour& downpour,
                                                               const ShardMap& map);
 
-  // Where the vectors are to lie, at first in the host's memory; before the first Step.
-  // ResourceExhausted, and all as before, where there is no room. `place` outlives this.
+  // Where the vectors are to lie, at first and with null in the host's memory; before the first
+  // Step. ResourceExhausted, and all as before, where there is no room. `place` outlives this.
   absl::Status MoveTo(VectorPlace* place);
 
   // One step's gradient: moves `w` and remembers the displacement.

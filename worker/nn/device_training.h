@@ -50,6 +50,8 @@ class DeviceTraining : public VectorPlace {
   // parameters() become the other's.
   virtual void TakeParameters(DeviceTraining& other) = 0;
 
+  // Waits until all calls are done; their error.
+  virtual absl::Status Finish() = 0;
   // The first error so far; of what was only begun it may come later.
   virtual absl::Status status() const = 0;
 };

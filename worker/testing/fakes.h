@@ -74,8 +74,7 @@ class FakeShards : public ParameterClient {
     return result;
   }
 
-  absl::StatusOr<PushResult> Push(const GradientView& gradient,
-                                  const FetchMarks& base) override {
+  absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) override {
     if (before_push) RETURN_IF_ERROR(before_push());
     PushResult result;
     {

@@ -49,6 +49,10 @@ class EngineTraining : public DeviceTraining {
   absl::Status PrepareFor(DeviceTraining& other) override;
   void AddToGradient(std::span<const float> theirs, DeviceTraining& other) override;
   void TakeParameters(DeviceTraining& other) override;
+  absl::Status Finish() override {
+    vectors_.Finish();
+    return status();
+  }
   absl::Status status() const override { return ToStatus(engine_->errors(), device_index_); }
 
  private:

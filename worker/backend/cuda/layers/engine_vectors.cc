@@ -185,6 +185,13 @@ void EngineVectors::TakeParameters(EngineVectors& other) {
   }
 }
 
+void EngineVectors::Finish() {
+  if (Begin()) {
+    FinishUploads();
+    engine_->compute_->Synchronize();
+  }
+}
+
 std::unique_ptr<Event> EngineVectors::Read(const float* from, float* to, uint64_t floats) {
   if (!Begin()) {
     return nullptr;

@@ -61,6 +61,9 @@ class EngineVectors {
   // parameters() become the other's.
   void TakeParameters(EngineVectors& other);
 
+  // Blocks until all is done.
+  void Finish();
+
   // Begins to copy to the host. Page-locked memory is written by the device itself while
   // steps go on; other memory before this returns. Null after an error.
   std::unique_ptr<Event> Read(const float* from, float* to, uint64_t floats);
