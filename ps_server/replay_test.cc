@@ -186,6 +186,34 @@ TEST_P(ReplayTest, PushesGoOnWhileAShardIsAwayAndAreSentAgain) {
   EXPECT_EQ(Fetch(), Expected());
 }
 
+TEST_P(ReplayTest, WhatThePusherLeavesUntouchedIsKeptWhereItIs) {
+  std::vector<std::shared_ptr<Vector>> gradients;
+  const auto push = [&](int pushes) {
+    for (int i = 0; i < pushes; ++i) {
+      gradients.push_back(std::make_shared<Vector>(Gradient(++pushes_, job_.map.size())));
+      ASSERT_OK(client_->Push(GradientView(*gradients.back(), gradients.back()), {}));
+    }
+  };
+  push(3);
+  const bool as_it_is = GetParam().push_format == FLOAT32;
+  EXPECT_EQ(client_->kept().copied_bytes == 0, as_it_is);
+  EXPECT_GT(client_->kept().bytes, 0u);
+  for (const auto& gradient : gradients) {
+    EXPECT_EQ(gradient.use_count() > 1, as_it_is);
+  }
+  ASSERT_OK(shards_->Restart(1));
+  push(2);
+  BringBack(1, Restore(1).shard_epoch());
+  EXPECT_EQ(Fetch(), Expected());
+  Checkpoint();
+  Checkpoint();
+  push(1);  // learns what is durable
+  for (size_t i = 0; i + 1 < gradients.size(); ++i) {
+    EXPECT_EQ(gradients[i].use_count(), 1) << "push " << i + 1;
+  }
+  EXPECT_EQ(Fetch(), Expected());
+}
+
 TEST_P(ReplayTest, OnlyWhatIsNotDurableIsSentAgain) {
   PushAll(4);
   const uint64_t bytes = client_->kept().bytes;

@@ -39,6 +39,12 @@ class CudaNetwork : public Network {
         device_index_(settings.device_index),
         engine_(plan_.layers, plan_.parameter_floats, OptionsFrom(settings)) {}
 
+  ~CudaNetwork() override {
+    LOG(INFO) << "GPU " << device_index_ << ": " << steps_ << " steps; of parameters and gradients "
+              << (engine_.crossed_bytes() >> 20) << " MiB crossed, "
+              << (engine_.host_copied_bytes() >> 20) << " MiB were copied by the host";
+  }
+
   absl::Status status() const { return ToStatus(engine_.errors(), device_index_); }
 
   void SetParameters(std::span<const float> parameters) override {
@@ -97,6 +103,7 @@ class CudaNetwork : public Network {
     if (!done) {
       return status();
     }
+    ++steps_;
     if (!engine_.graph_failure().empty() && !std::exchange(told_, true)) {
       LOG(WARNING) << "GPU " << device_index_ << ": " << engine_.graph_failure()
                    << "; steps run by single launches, small models somewhat slower";
@@ -113,6 +120,7 @@ class CudaNetwork : public Network {
   uint32_t device_index_;
   bool has_parameters_ = false;
   bool told_ = false;  // that steps are no graphs
+  uint64_t steps_ = 0;
   Engine engine_;
   std::unique_ptr<EngineTraining> training_;
 };
