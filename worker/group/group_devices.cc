@@ -117,6 +117,10 @@ absl::StatusOr<bool> ReplicaGroup::SumOnDevice() {
   return true;
 }
 
+void ReplicaGroup::AddToSum(size_t i, double weight, std::span<float> sum, bool fresh) {
+  device_->AddToSum(weight, OnDevice(*slots_[i]), *slots_[i]->device, sum, fresh);
+}
+
 std::vector<float> ReplicaGroup::CopyGradient(size_t i) const {
   const Work& work = *slots_[i];
   if (work.device == nullptr) {

@@ -122,6 +122,8 @@ class ReplicaGroup {
   // Puts the sum of the gradients that were not dropped into device()->gradient(); false
   // when none is left.
   absl::StatusOr<bool> SumOnDevice();
+  // device()->AddToSum of batch i's gradient.
+  void AddToSum(size_t i, double weight, std::span<float> sum, bool fresh);
 
   // The last round, by batch.
   size_t size() const { return size_; }

@@ -42,11 +42,17 @@ class DeviceTraining : public VectorPlace {
   virtual absl::StatusOr<std::unique_ptr<Reading>> Read(std::span<const float> from,
                                                         std::span<float> to) = 0;
 
-  // For AddToGradient and TakeParameters with `other`, which is of the same kind but may
+  // For the calls below with `other`, which is of the same kind but may
   // be on another device. ResourceExhausted without room.
   virtual absl::Status PrepareFor(DeviceTraining& other) = 0;
   // gradient() += `theirs`, floats of `other`'s.
   virtual void AddToGradient(std::span<const float> theirs, DeviceTraining& other) = 0;
+  // Sums of weight * theirs in double, as GradientSum's, to the same bits: `sum` is memory
+  // of this place, twice as many floats. Not added to but set, if `fresh`.
+  virtual void AddToSum(double weight, std::span<const float> theirs, DeviceTraining& other,
+                        std::span<float> sum, bool fresh) = 0;
+  // Rounds such a sum.
+  virtual void Round(std::span<const float> sum, std::span<float> to) = 0;
   // parameters() become the other's.
   virtual void TakeParameters(DeviceTraining& other) = 0;
 

@@ -95,6 +95,18 @@ class FakeDevice : public Network, public DeviceTraining {
     ++peer_vectors;
     host_.Add(theirs, gradient_);
   }
+  void AddToSum(double weight, std::span<const float> theirs, DeviceTraining&, std::span<float> sum,
+                bool fresh) override {
+    ++peer_vectors;
+    double* const to = reinterpret_cast<double*>(sum.data());
+    for (size_t i = 0; i < theirs.size(); ++i) {
+      to[i] = (fresh ? 0.0 : to[i]) + weight * theirs[i];
+    }
+  }
+  void Round(std::span<const float> sum, std::span<float> to) override {
+    const double* const from = reinterpret_cast<const double*>(sum.data());
+    for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(from[i]);
+  }
   void TakeParameters(DeviceTraining& other) override {
     static_cast<FakeDevice&>(other).Arrive();
     coming_ = {};

@@ -111,6 +111,18 @@ void EngineTraining::AddToGradient(std::span<const float> theirs, DeviceTraining
   vectors_.AddToGradient(theirs.data(), static_cast<EngineTraining&>(other).vectors_);
 }
 
+void EngineTraining::AddToSum(double weight, std::span<const float> theirs, DeviceTraining& other,
+                              std::span<float> sum, bool fresh) {
+  CHECK_EQ(sum.size(), 2 * floats_);
+  vectors_.AddToSum(weight, theirs.data(), static_cast<EngineTraining&>(other).vectors_,
+                    reinterpret_cast<double*>(sum.data()), fresh);
+}
+
+void EngineTraining::Round(std::span<const float> sum, std::span<float> to) {
+  CHECK_EQ(sum.size(), 2 * floats_);
+  vectors_.Round(reinterpret_cast<const double*>(sum.data()), to.data());
+}
+
 void EngineTraining::TakeParameters(DeviceTraining& other) {
   vectors_.TakeParameters(static_cast<EngineTraining&>(other).vectors_);
 }

@@ -48,6 +48,9 @@ class EngineTraining : public DeviceTraining {
                                                 std::span<float> to) override;
   absl::Status PrepareFor(DeviceTraining& other) override;
   void AddToGradient(std::span<const float> theirs, DeviceTraining& other) override;
+  void AddToSum(double weight, std::span<const float> theirs, DeviceTraining& other,
+                std::span<float> sum, bool fresh) override;
+  void Round(std::span<const float> sum, std::span<float> to) override;
   void TakeParameters(DeviceTraining& other) override;
   absl::Status Finish() override {
     vectors_.Finish();

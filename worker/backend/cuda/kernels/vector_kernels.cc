@@ -12,6 +12,14 @@ void Fill(Stream& stream, const FillVector& op, uint64_t count) {
   ForEach(stream, "fill", count, op);
 }
 
+void Add(Stream& stream, const AddWeighted& op, uint64_t count) {
+  ForEach(stream, "sum in double", count, op);
+}
+
+void Round(Stream& stream, const RoundSum& op, uint64_t count) {
+  ForEach(stream, "rounded sum", count, op);
+}
+
 void Update(Stream& stream, const UpdateParameters& op, uint64_t count) {
   ForEach(stream, "local update", count, op);
 }

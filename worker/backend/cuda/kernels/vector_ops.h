@@ -24,6 +24,26 @@ struct FillVector {
   MONSOON_PORTABLE void operator()(uint32_t i) const { values[i] = value; }
 };
 
+// sum[i] = weight * from[i], or adds that: exact products, as a float's 24 bits and a
+// weight's 29 fit a double.
+struct AddWeighted {
+  double weight;
+  const float* from;
+  double* sum;
+  bool fresh;
+  MONSOON_PORTABLE void operator()(uint32_t i) const {
+    const double value = weight * static_cast<double>(from[i]);
+    sum[i] = fresh ? value : sum[i] + value;
+  }
+};
+
+// to[i] = sum[i], rounded.
+struct RoundSum {
+  const double* sum;
+  float* to;
+  MONSOON_PORTABLE void operator()(uint32_t i) const { to[i] = static_cast<float>(sum[i]); }
+};
+
 // One step of the optimizer, and how far each parameter moved: the formulas of
 // common/optimizer/optimizer.h. `state` is not touched by SGD.
 struct UpdateParameters {

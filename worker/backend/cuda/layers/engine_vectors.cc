@@ -136,25 +136,53 @@ bool EngineVectors::PrepareFor(EngineVectors& other, std::string* problem) {
   return true;
 }
 
-void EngineVectors::AddToGradient(const float* theirs, EngineVectors& other) {
-  if (!Begin()) {
-    return;
-  }
+const float* EngineVectors::BeginTheirs(const float* theirs, EngineVectors& other) {
   FinishUploads();
-  Stream& compute = *engine_->compute_;
-  const uint64_t floats = engine_->parameter_floats_;
   const uint32_t here = engine_->options_.device_index;
   const uint32_t there = other.engine_->options_.device_index;
-  if (there != here) {
-    compute.CopyFromPeer(from_peer_->data(), here, theirs, there, floats * sizeof(float));
-    theirs = from_peer_->data();
+  if (there == here) {
+    return theirs;
   }
-  cuda::Add(compute, AddVector{theirs, gradient()}, floats);
-  compute.Record(*taken_);
+  engine_->compute_->CopyFromPeer(from_peer_->data(), here, theirs, there,
+                                  engine_->parameter_floats_ * sizeof(float));
+  return from_peer_->data();
+}
+
+void EngineVectors::EndTheirs(EngineVectors& other) {
   engine_->vectors_pending_ = true;
+  if (&other == this) {
+    return;
+  }
+  engine_->compute_->Record(*taken_);
   // Its next step must not write over what is being read.
   if (other.Begin()) {
     other.engine_->compute_->Wait(*taken_);
+  }
+}
+
+void EngineVectors::AddToGradient(const float* theirs, EngineVectors& other) {
+  if (Begin()) {
+    theirs = BeginTheirs(theirs, other);
+    cuda::Add(*engine_->compute_, AddVector{theirs, gradient()}, engine_->parameter_floats_);
+    EndTheirs(other);
+  }
+}
+
+void EngineVectors::AddToSum(double weight, const float* theirs, EngineVectors& other, double* sum,
+                             bool fresh) {
+  if (Begin()) {
+    theirs = BeginTheirs(theirs, other);
+    cuda::Add(*engine_->compute_, AddWeighted{weight, theirs, sum, fresh},
+              engine_->parameter_floats_);
+    EndTheirs(other);
+  }
+}
+
+void EngineVectors::Round(const double* sum, float* to) {
+  if (Begin()) {
+    FinishUploads();
+    cuda::Round(*engine_->compute_, RoundSum{sum, to}, engine_->parameter_floats_);
+    Changed(to);
   }
 }
 

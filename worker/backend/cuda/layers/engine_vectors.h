@@ -54,10 +54,14 @@ class EngineVectors {
   // One step on parameters() with gradient(); all vectors are of the model's size.
   void Update(const OptimizerStep& step, float* state, float* moved, bool fresh);
 
-  // Must come before AddToGradient of `other`'s; false, with the reason, without room.
+  // Must come before the calls that read what is `other`'s; false, with the reason, without
+  // room.
   bool PrepareFor(EngineVectors& other, std::string* problem);
   // gradient() += `theirs`, a vector of `other`'s device, which may be another one.
   void AddToGradient(const float* theirs, EngineVectors& other);
+  // sum = weight * theirs, or adds that unless `fresh`; of doubles.
+  void AddToSum(double weight, const float* theirs, EngineVectors& other, double* sum, bool fresh);
+  void Round(const double* sum, float* to);
   // parameters() become the other's.
   void TakeParameters(EngineVectors& other);
 
@@ -69,6 +73,9 @@ class EngineVectors {
   std::unique_ptr<Event> Read(const float* from, float* to, uint64_t floats);
 
  private:
+  // `theirs`, brought here if it is on another device; EndTheirs when it was read.
+  const float* BeginTheirs(const float* theirs, EngineVectors& other);
+  void EndTheirs(EngineVectors& other);
   // Before each call; false after an error.
   bool Begin();
   void Changed(const float* what);

@@ -251,6 +251,27 @@ TEST_P(EngineVectorsTest, DevicesSumTheirGradientsAndShareParameters) {
   EXPECT_EQ(first.Gradient(data.All()), second.Gradient(data.All()));
 }
 
+TEST_P(EngineVectorsTest, SumsInDoubleAndRoundsOnce) {
+  Device device(GetParam().options);
+  const TestData data(device.network, 9, 3);
+  std::string problem;
+  const Memory sum = device.vectors.Allocate(2 * device.floats(), 0.0f, &problem);
+  const Memory rounded = device.New();
+  std::vector<double> want(device.floats());
+  for (int i = 0; i < 3; ++i) {
+    device.Step(data.Part(3 * i, 3));
+    const double weight = i == 1 ? 7.0 : 1e6 + i;
+    device.vectors.AddToSum(weight, device.vectors.gradient(), device.vectors,
+                            reinterpret_cast<double*>(sum->data()), i == 0);
+    const std::vector<float> gradient = device.Get(device.vectors.gradient());
+    for (size_t j = 0; j < want.size(); ++j) {
+      want[j] = (i == 0 ? 0.0 : want[j]) + weight * gradient[j];
+    }
+  }
+  device.vectors.Round(reinterpret_cast<double*>(sum->data()), rounded->data());
+  EXPECT_EQ(device.Get(rounded->data()), std::vector<float>(want.begin(), want.end()));
+}
+
 TEST_P(EngineVectorsTest, TellsWhenThereIsNoRoom) {
   EngineOptions options = GetParam().options;
   options.memory_limit_bytes = uint64_t{64} << 20;
