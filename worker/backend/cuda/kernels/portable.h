@@ -8,8 +8,12 @@
 
 #ifdef __CUDACC__
 #define MONSOON_PORTABLE __host__ __device__ inline
-#define MONSOON_ROLLED _Pragma("unroll 1")
 #else
 #define MONSOON_PORTABLE inline
+#endif
+
+#ifdef __CUDA_ARCH__
+#define MONSOON_ROLLED _Pragma("unroll 1")
+#else
 #define MONSOON_ROLLED
 #endif
