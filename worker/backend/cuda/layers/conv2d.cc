@@ -23,17 +23,13 @@
 namespace monsoon::cuda {
 namespace {
 
-// Of a group's columns and products, so that a product reads from the L2 cache what was
-// unfolded for it: half of it on an H100 (50 MiB) and little more on an A100 (40); a T4
-// (4 MiB) would need groups too small for its multiprocessors and reads its memory.
-constexpr uint64_t kGroupBytes = uint64_t{24} << 20;
-
 class Conv2d : public DeviceLayer {
  public:
-  Conv2d(const LayerPlan& plan, Precision precision)
+  Conv2d(const LayerPlan& plan, Precision precision, uint64_t group_bytes)
       : shape_(ToImageShape(plan)),
         weight_(plan.weight),
         bias_(plan.bias),
+        group_bytes_(group_bytes),
         by_sample_(shape_.patch() <= shape_.out_area()),
         type_(HalfOf(precision)),
         precision_(precision) {}
@@ -134,7 +130,7 @@ class Conv2d : public DeviceLayer {
 
   uint64_t LargestGroup(uint64_t examples) const {
     const uint64_t one = uint64_t{shape_.patch() + shape_.out_channels} * shape_.out_area();
-    return std::clamp<uint64_t>(kGroupBytes / (one * sizeof(float)), 1, examples);
+    return std::clamp<uint64_t>(group_bytes_ / (one * sizeof(float)), 1, examples);
   }
 
   // f(first sample, samples), group by group, all of about the same size.
@@ -225,6 +221,7 @@ class Conv2d : public DeviceLayer {
   ImageShape shape_;
   TensorSlot weight_;
   TensorSlot bias_;
+  uint64_t group_bytes_;
   bool by_sample_;
   HalfType type_;
   Precision precision_;
@@ -232,8 +229,9 @@ class Conv2d : public DeviceLayer {
 
 }  // namespace
 
-std::unique_ptr<DeviceLayer> MakeConv2d(const LayerPlan& plan, Precision precision) {
-  return std::make_unique<Conv2d>(plan, precision);
+std::unique_ptr<DeviceLayer> MakeConv2d(const LayerPlan& plan, Precision precision,
+                                        uint64_t group_bytes) {
+  return std::make_unique<Conv2d>(plan, precision, group_bytes);
 }
 
 }  // namespace monsoon::cuda
