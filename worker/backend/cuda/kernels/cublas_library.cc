@@ -44,6 +44,7 @@ CublasLibrary Load() {
   find("cublasSetWorkspace_v2", &library.set_workspace);
   find("cublasSetMathMode", &library.set_math_mode);
   find("cublasGemmEx", &library.gemm);
+  find("cublasGemmStridedBatchedEx", &library.gemm_batch);
   find("cublasGetVersion_v2", &library.get_version);
   find("cublasGetStatusString", &library.status_string);
   return library;

@@ -12,16 +12,12 @@ void ActivateBackward(Stream& stream, const ActivationBackward& op, uint64_t cou
   ForEach(stream, "activation gradient", count, op);
 }
 
-void DropOut(Stream& stream, const ApplyDropout& op, uint64_t count) {
-  ForEach(stream, "dropout", count, op);
+void DropOut(Stream& stream, const ApplyDropout& op, uint64_t examples) {
+  ForEach(stream, "dropout", op.Fours(examples), op);
 }
 
 void AddBiasToRows(Stream& stream, const AddBias& op, uint64_t count) {
   ForEach(stream, "bias", count, op);
-}
-
-void SumColumns(Stream& stream, const ColumnSums& op) {
-  ReduceRows(stream, "bias gradient", op.columns, op);
 }
 
 void Cast(Stream& stream, const CastToHalf& op, uint64_t count) {

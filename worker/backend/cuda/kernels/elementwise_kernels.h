@@ -1,4 +1,4 @@
-// Kernels on each element alone, and column sums: each enqueues work on a stream and
+// Kernels on each element alone: each enqueues work on a stream and
 // returns; errors go to the stream's ErrorLog, with the kernel's name. Pointers are to
 // device memory; shapes and formulas stand with the operations in elementwise.h.
 //
@@ -15,9 +15,8 @@ namespace monsoon::cuda {
 
 void Activate(Stream& stream, const ActivationForward& op, uint64_t count);
 void ActivateBackward(Stream& stream, const ActivationBackward& op, uint64_t count);
-void DropOut(Stream& stream, const ApplyDropout& op, uint64_t count);
+void DropOut(Stream& stream, const ApplyDropout& op, uint64_t examples);
 void AddBiasToRows(Stream& stream, const AddBias& op, uint64_t count);
-void SumColumns(Stream& stream, const ColumnSums& op);
 void Cast(Stream& stream, const CastToHalf& op, uint64_t count);
 void UnscaleGradient(Stream& stream, const Unscale& op, uint64_t count);
 

@@ -79,11 +79,19 @@ void Gemm::Multiply(const RowMajorProduct& product) {
   const cudaDataType_t type = FactorType(precision_);
   const cublasComputeType_t compute =
       precision_ == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  Check(CublasLibrary::Get().gemm(handle_, Operation(call.transpose_a), Operation(call.transpose_b),
-                                  call.m, call.n, call.k, &alpha, call.a, type, call.lda, call.b,
-                                  type, call.ldb, &beta, call.c, CUDA_R_32F, call.ldc, compute,
-                                  CUBLAS_GEMM_DEFAULT),
-        "cublasGemmEx", stream_.errors());
+  const CublasLibrary& cublas = CublasLibrary::Get();
+  if (call.batch == 1) {
+    Check(cublas.gemm(handle_, Operation(call.transpose_a), Operation(call.transpose_b), call.m,
+                      call.n, call.k, &alpha, call.a, type, call.lda, call.b, type, call.ldb, &beta,
+                      call.c, CUDA_R_32F, call.ldc, compute, CUBLAS_GEMM_DEFAULT),
+          "cublasGemmEx", stream_.errors());
+    return;
+  }
+  Check(cublas.gemm_batch(handle_, Operation(call.transpose_a), Operation(call.transpose_b), call.m,
+                          call.n, call.k, &alpha, call.a, type, call.lda, call.stride_a, call.b,
+                          type, call.ldb, call.stride_b, &beta, call.c, CUDA_R_32F, call.ldc,
+                          call.stride_c, call.batch, compute, CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx", stream_.errors());
 }
 
 std::string Gemm::Version() const {

@@ -29,7 +29,7 @@ std::vector<double> Unpack(Precision precision, const void* matrix, int ld, bool
   return values;
 }
 
-void Run(const ColumnMajorProduct& p, Precision precision, bool accumulate) {
+void RunOne(const ColumnMajorProduct& p, Precision precision, bool accumulate) {
   // op(a) is [m, k]: not transposed, k runs across columns. op(b) is [k, n].
   const std::vector<double> a = Unpack(precision, p.a, p.lda, p.transpose_a, p.m, p.k);
   const std::vector<double> b = Unpack(precision, p.b, p.ldb, !p.transpose_b, p.n, p.k);
@@ -44,6 +44,20 @@ void Run(const ColumnMajorProduct& p, Precision precision, bool accumulate) {
       float& c = p.c[static_cast<int64_t>(column) * p.ldc + row];
       c = static_cast<float>(accumulate ? c + sum : sum);
     }
+  }
+}
+
+const void* Skip(Precision precision, const void* matrices, int64_t elements) {
+  return static_cast<const char*>(matrices) + elements * (IsHalf(precision) ? 2 : 4);
+}
+
+void Run(const ColumnMajorProduct& p, Precision precision, bool accumulate) {
+  for (int64_t i = 0; i < p.batch; ++i) {
+    ColumnMajorProduct one = p;
+    one.a = Skip(precision, p.a, i * p.stride_a);
+    one.b = Skip(precision, p.b, i * p.stride_b);
+    one.c = p.c + i * p.stride_c;
+    RunOne(one, precision, accumulate);
   }
 }
 

@@ -3,33 +3,58 @@
 #include "worker/backend/cuda/kernels/launch.h"
 
 namespace monsoon::cuda {
+namespace {
 
-void UnfoldColumns(Stream& stream, const Im2col<float>& op, uint64_t group) {
-  ForEach(stream, "im2col", op.shape.patch() * group * op.shape.out_area(), op);
+template <typename T, uint32_t kWindow>
+void Unfold(Stream& stream, const char* what, const Unfolding<T>& u, uint64_t threads) {
+  ForEach(stream, what, threads, Im2col<T, kWindow>(u.shape, u.layout, u.type, u.in, u.columns));
 }
 
-void UnfoldColumns(Stream& stream, const Im2col<uint16_t>& op, uint64_t group) {
-  ForEach(stream, "im2col to half", op.shape.patch() * group * op.shape.out_area(), op);
+template <typename T>
+void UnfoldAny(Stream& stream, const char* what, const Unfolding<T>& u, uint64_t group) {
+  // The columns are numbered in 32 bits as well.
+  if (!MayLaunch(stream, what, group * u.shape.patch() * u.shape.out_area())) {
+    return;
+  }
+  const uint64_t threads = group * u.shape.channels * u.shape.out_area();
+  switch (u.shape.window) {
+    case 3:
+      return Unfold<T, 3>(stream, what, u, threads);
+    case 5:
+      return Unfold<T, 5>(stream, what, u, threads);
+    default:
+      return Unfold<T, 0>(stream, what, u, threads);
+  }
 }
 
-void FoldColumns(Stream& stream, const Col2im& op, uint64_t group) {
-  ForEach(stream, "col2im", group * op.shape.in_size(), op);
+}  // namespace
+
+void UnfoldColumns(Stream& stream, const Unfolding<float>& unfolding, uint64_t group) {
+  UnfoldAny(stream, "im2col", unfolding, group);
 }
 
-void ProductToImages(Stream& stream, const ToImages& op, uint64_t group) {
-  ForEach(stream, "convolution output", group * op.shape.out_size(), op);
+void UnfoldColumns(Stream& stream, const Unfolding<uint16_t>& unfolding, uint64_t group) {
+  UnfoldAny(stream, "im2col to half", unfolding, group);
 }
 
-void ImagesToRows(Stream& stream, const FromImages<float>& op, uint64_t group) {
-  ForEach(stream, "convolution gradient", group * op.shape.out_size(), op);
+void FoldColumns(Stream& stream, const Col2im& op, uint64_t inputs) {
+  ForEach(stream, "col2im", inputs, op);
 }
 
-void ImagesToRows(Stream& stream, const FromImages<uint16_t>& op, uint64_t group) {
-  ForEach(stream, "convolution gradient to half", group * op.shape.out_size(), op);
+void AddBiasToChannels(Stream& stream, const AddChannelBias& op, uint64_t outputs) {
+  ForEach(stream, "convolution bias", outputs, op);
 }
 
-void SumChannels(Stream& stream, const ChannelSums& op) {
-  ReduceRows(stream, "bias gradient", op.shape.out_channels, op);
+void ProductToImages(Stream& stream, const ToImages& op, uint64_t outputs) {
+  ForEach(stream, "convolution output", outputs, op);
+}
+
+void ImagesToRows(Stream& stream, const FromImages<float>& op, uint64_t outputs) {
+  ForEach(stream, "convolution gradient", outputs, op);
+}
+
+void ImagesToRows(Stream& stream, const FromImages<uint16_t>& op, uint64_t outputs) {
+  ForEach(stream, "convolution gradient to half", outputs, op);
 }
 
 void Pool(Stream& stream, const PoolForward& op, uint64_t outputs) {

@@ -16,9 +16,10 @@ void SoftmaxCrossEntropy(Stream& stream, const LossArrays& arrays, uint64_t exam
   ReduceRows(stream, "loss sum", 1,
              BatchSums{arrays.losses, arrays.largest, arrays.labels, rows, arrays.sums});
   if (arrays.diff != nullptr) {
-    ForEach(stream, "loss gradient", examples * classes,
-            LossGradient{arrays.outputs, arrays.labels, arrays.largest, arrays.row_sums,
-                         arrays.control, columns, 1.0f / static_cast<float>(rows), arrays.diff});
+    ForEach(
+        stream, "loss gradient", examples * classes,
+        LossGradient{arrays.outputs, arrays.labels, arrays.largest, arrays.row_sums, arrays.control,
+                     Divisor(columns), 1.0f / static_cast<float>(rows), arrays.diff});
   }
 }
 

@@ -1,4 +1,5 @@
 // y = W x + b, as three matrix products over the batch.
+#include "worker/backend/cuda/kernels/column_sum_kernels.h"
 #include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/layers/layer.h"
 
@@ -15,7 +16,8 @@ class Dense : public DeviceLayer {
         precision_(precision) {}
 
   uint64_t WorkspaceBytes(uint64_t examples) const override {
-    return IsHalf(precision_) ? InputScratch(examples) + Aligned(examples * units_ * 2) : 0;
+    return InputScratch(examples) + DiffScratch(examples) +
+           (bias_.size == 0 ? 0 : ColumnSumBytes(examples, units_));
   }
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
@@ -52,9 +54,11 @@ class Dense : public DeviceLayer {
     weights.c = pass.gradient + weight_.offset;
     pass.gemm.Multiply(weights);
     if (bias_.size != 0) {
-      SumColumns(pass.stream,
-                 ColumnSums{out_diff, static_cast<uint32_t>(pass.examples),
-                            static_cast<uint32_t>(units_), pass.gradient + bias_.offset});
+      SumColumns(
+          pass.stream,
+          ColumnSums{out_diff, static_cast<uint32_t>(pass.examples), static_cast<uint32_t>(units_),
+                     pass.gradient + bias_.offset,
+                     pass.workspace + InputScratch(pass.examples) + DiffScratch(pass.examples)});
     }
     if (in_diff != nullptr) {
       // in_diff[n, inputs] = out_diff[n, units] W[units, inputs]
@@ -72,6 +76,10 @@ class Dense : public DeviceLayer {
  private:
   uint64_t InputScratch(uint64_t examples) const {
     return IsHalf(precision_) ? Aligned(examples * inputs_ * 2) : 0;
+  }
+
+  uint64_t DiffScratch(uint64_t examples) const {
+    return IsHalf(precision_) ? Aligned(examples * units_ * 2) : 0;
   }
 
   const void* InputFactor(const Pass& pass, const float* in) const {

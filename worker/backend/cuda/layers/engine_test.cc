@@ -288,7 +288,7 @@ TEST_F(EngineTest, ManyBatchSizesAreServed) {
   }
 }
 
-// The columns of three samples are more than a group may have: two, then one.
+// The columns of two samples are more than a group may have.
 TEST_F(EngineTest, AConvolutionInSeveralGroupsIsOneConvolution) {
   Pair pair(TestNetwork(Extent{1, 101, 101})
                 .Conv2d(1, 1)
