@@ -27,6 +27,9 @@ struct Launch {
   int device;
   uint32_t block_size[3];
   uint32_t grid_size[3];
+  // What its threads accessed last, so that most accesses need no search.
+  mutable std::array<Allocation*, 8> recent = {};
+  mutable uint32_t next_recent = 0;
 };
 
 // What is known of four bytes of shared memory. Phases count barriers: accesses in one
@@ -83,7 +86,6 @@ struct Thread {
   const Launch* launch;
   Block* block;
   std::vector<uint8_t>* local;
-  Allocation* last = nullptr;  // what global memory was last accessed
   uint32_t warp_phase = 0;
   int resume = 0;
   Wait wait = Wait::kNothing;
@@ -137,13 +139,18 @@ T Parameter(const uint8_t* at) {
   return value;
 }
 
-inline void CheckGlobal(Thread& thread, uint64_t address, uint64_t bytes) {
-  if (thread.last == nullptr || !thread.last->Contains(address, bytes)) {
-    thread.last = FindForThread(thread, address, bytes);
-  }
+inline Allocation& CheckGlobal(Thread& thread, uint64_t address, uint64_t bytes) {
   if (address % bytes != 0) {
-    MemoryFault(thread, "a misaligned access", address, bytes);
+    MemoryFault(thread, "a misaligned access,", address, bytes);
   }
+  for (Allocation* allocation : thread.launch->recent) {
+    if (allocation != nullptr && allocation->Contains(address, bytes)) {
+      return *allocation;
+    }
+  }
+  Allocation* const found = FindForThread(thread, address, bytes);
+  thread.launch->recent[thread.launch->next_recent++ % 8] = found;
+  return *found;
 }
 
 // A byte's neighbour in its cell may be another thread's.
@@ -154,8 +161,8 @@ uint32_t NotedThread(const Thread& thread) {
 
 template <typename T, size_t n>
 std::array<T, n> LoadGlobal(Thread& thread, uint64_t address) {
-  CheckGlobal(thread, address, sizeof(T) * n);
-  NoteRead(*thread.last, address, sizeof(T) * n,
+  Allocation& allocation = CheckGlobal(thread, address, sizeof(T) * n);
+  NoteRead(allocation, address, sizeof(T) * n,
            {thread.launch->operation, NotedThread<T>(thread), thread.launch->kernel});
   std::array<T, n> values;
   std::memcpy(values.data(), ToHost(address), sizeof values);
@@ -164,8 +171,8 @@ std::array<T, n> LoadGlobal(Thread& thread, uint64_t address) {
 
 template <typename T, size_t n>
 void StoreGlobal(Thread& thread, uint64_t address, const std::array<T, n>& values) {
-  CheckGlobal(thread, address, sizeof(T) * n);
-  NoteWrite(*thread.last, address, sizeof(T) * n,
+  Allocation& allocation = CheckGlobal(thread, address, sizeof(T) * n);
+  NoteWrite(allocation, address, sizeof(T) * n,
             {thread.launch->operation, NotedThread<T>(thread), thread.launch->kernel},
             values.data());
   std::memcpy(ToHost(address), values.data(), sizeof values);

@@ -209,13 +209,12 @@ void Fault(const Thread& thread, const std::string& what) {
 }
 
 void MemoryFault(const Thread& thread, const char* what, uint64_t address, uint64_t bytes) {
-  const bool misaligned = address % bytes == 0;
   const bool global = address >= kLocalWindow ? false : address > UINT32_MAX;
   Report("fault", Where(thread) + ": " + what +
                       Text(" %llu bytes at 0x%llx", static_cast<unsigned long long>(bytes),
                            static_cast<unsigned long long>(address)) +
                       (global ? ": " + Describe(address) : ""));
-  throw DeviceFault{misaligned ? kIllegalAddress : kMisalignedAddress};
+  throw DeviceFault{address % bytes == 0 ? kIllegalAddress : kMisalignedAddress};
 }
 
 Allocation* FindForThread(const Thread& thread, uint64_t address, uint64_t bytes) {
@@ -293,7 +292,7 @@ bool IsValid(const Kernel& kernel, const LaunchConfiguration& configuration) {
 
 void RunKernel(const Kernel& kernel, const LaunchConfiguration& configuration, int device,
                const std::vector<uint8_t>& parameters, uint32_t operation) {
-  Launch launch{kernel.name, operation, device, {}, {}};
+  Launch launch{kernel.name, operation, device, {}, {}, {}, 0};
   std::copy(configuration.block.begin(), configuration.block.end(), launch.block_size);
   std::copy(configuration.grid.begin(), configuration.grid.end(), launch.grid_size);
   BlockRun run(kernel, configuration, launch, parameters);

@@ -203,7 +203,8 @@ void NoteRead(Allocation& allocation, uint64_t address, uint64_t bytes, const Ac
     if (cell.reader == access.operation) {
       cell.reading_thread = cell.reading_thread == access.thread ? access.thread : kManyThreads;
     } else {
-      if (cell.reader != 0 && !HappensBefore(cell.reader, access.operation)) {
+      if (cell.reader != 0 && cell.reader != cell.writer &&
+          !HappensBefore(cell.reader, access.operation)) {
         cell.other_reader = cell.reader;
       }
       cell.reader = access.operation;

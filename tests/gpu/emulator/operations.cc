@@ -71,21 +71,10 @@ uint32_t NewOperation(const std::string& name, uint32_t stream, uint32_t index,
   return static_cast<uint32_t>(operations.all.size() - 1);
 }
 
-bool HappensBefore(uint32_t first, uint32_t second) {
-  // Neighbouring cells mostly ask the same; what is ordered stays so.
-  static uint32_t last_first = 0;
-  static uint32_t last_second = 0;
-  if (first == second || (first == last_first && second == last_second)) {
-    return true;
-  }
+bool FindHappensBefore(uint32_t first, uint32_t second) {
   const std::deque<Operation>& all = The().all;
   const Operation& before = all[first];
-  if (!IsRetired(before.stream) && all[second].clock.Get(before.stream) < before.index) {
-    return false;
-  }
-  last_first = first;
-  last_second = second;
-  return true;
+  return IsRetired(before.stream) || all[second].clock.Get(before.stream) >= before.index;
 }
 
 std::string OperationName(uint32_t operation) {
