@@ -54,11 +54,31 @@ def nvcc_library(name, srcs, hdrs):
         tags = ["manual"],
         tools = ["@cuda//:nvcc"],
     )
+    _ptx(name, srcs, hdrs)
     native.cc_library(
         name = name,
         srcs = ["lib%s_cuda.lo" % name],
         tags = ["manual"],
         deps = ["@cuda//:cudart"],
+    )
+
+def _ptx(name, srcs, hdrs):
+    """<name>_ptx: the PTX of each source, for //tests/gpu/emulator."""
+    for src in srcs:
+        native.genrule(
+            name = "%s_%s_ptx" % (name, src),
+            srcs = [src] + hdrs,
+            outs = ["%s.ptx" % src],
+            cmd = "$(location @cuda//:nvcc) -ptx -x cu -std=c++20 -O3 -I. -ccbin g++ " +
+                  "-arch=compute_%s -o $@ $(location %s)" % (CUDA_PTX, src),
+            tags = ["manual"],
+            tools = ["@cuda//:nvcc"],
+        )
+    native.filegroup(
+        name = name + "_ptx",
+        srcs = ["%s.ptx" % src for src in srcs],
+        tags = ["manual"],
+        visibility = ["//tests/gpu:__subpackages__"],
     )
 
 _DEFS = """
