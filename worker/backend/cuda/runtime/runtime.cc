@@ -29,11 +29,28 @@ bool Check(cudaError_t code, const char* what, ErrorLog& errors) {
   return false;
 }
 
+// Whether UseBlockingWaits was called for the thread's device.
+bool WaitsBlock() {
+  unsigned flags = 0;
+  if (cudaGetDeviceFlags(&flags) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  return (flags & cudaDeviceScheduleMask) == cudaDeviceScheduleBlockingSync;
+}
+
 }  // namespace
 
 bool SelectDevice(uint32_t device_index, ErrorLog& errors) {
   return errors.ok() &&
          Check(cudaSetDevice(static_cast<int>(device_index)), "cudaSetDevice", errors);
+}
+
+void UseBlockingWaits(uint32_t device_index) {
+  if (cudaSetDevice(static_cast<int>(device_index)) != cudaSuccess ||
+      cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess) {
+    cudaGetLastError();  // The device spins, or does not work and will say so.
+  }
 }
 
 std::string DeviceFingerprint(uint32_t device_index) {
@@ -120,8 +137,12 @@ bool IsPageLocked(const void* memory, size_t bytes) {
 }
 
 Event::Event(ErrorLog& errors) : errors_(&errors) {
-  if (errors.ok() && !Check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming),
-                            "cudaEventCreate", errors)) {
+  if (!errors.ok()) {
+    return;
+  }
+  const unsigned waits = WaitsBlock() ? cudaEventBlockingSync : cudaEventDefault;
+  if (!Check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming | waits), "cudaEventCreate",
+             errors)) {
     handle_ = nullptr;
   }
 }
