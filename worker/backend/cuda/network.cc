@@ -9,12 +9,16 @@
 #include "common/base/check.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "worker/backend/cuda/device_probe.h"
 #include "worker/backend/cuda/layers/engine.h"
+#include "worker/backend/cuda/runtime/device_query.h"
 #include "worker/backend/cuda/training.h"
 #include "worker/nn/check_batch.h"
 
 namespace monsoon::cuda {
 namespace {
+
+constexpr int kFirstWithBfloat16 = 80;
 
 // For finding faults: MONSOON_CUDA_GRAPHS=off.
 bool GraphsAreOff() {
@@ -129,6 +133,16 @@ class CudaNetwork : public Network {
 
 absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(NetworkPlan plan,
                                                        const NetworkSettings& settings) {
+  if (const std::string problem = ProbeDevice(settings.device_index); !problem.empty()) {
+    return absl::FailedPreconditionError(problem);
+  }
+  if (const int capability = ComputeCapability(settings.device_index);
+      settings.precision == Precision::kBfloat16 && capability < kFirstWithBfloat16) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("GPU ", settings.device_index, " (", DescribeDevice(settings.device_index),
+                     ") does not compute BFLOAT16, which needs sm_", kFirstWithBfloat16,
+                     " or later; use FLOAT16, TF32 or FLOAT32, or another GPU"));
+  }
   auto network = std::make_unique<CudaNetwork>(std::move(plan), settings);
   RETURN_IF_ERROR(network->status());
   return std::unique_ptr<Network>(std::move(network));

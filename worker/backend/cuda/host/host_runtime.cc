@@ -105,6 +105,8 @@ bool SelectDevice(uint32_t device_index, ErrorLog& errors) {
 
 void ReachPeer(uint32_t /*device_index*/, uint32_t /*peer*/) {}
 
+void UseBlockingWaits(uint32_t /*device_index*/) {}
+
 std::string DeviceFingerprint(uint32_t /*device_index*/) { return "host stand-in"; }
 
 Buffer::Buffer(Place place, size_t bytes, ErrorLog& errors) : place_(place) {

@@ -29,9 +29,6 @@ inline bool MayLaunch(Stream& stream, const char* what, uint64_t count) {
 
 #ifdef __CUDACC__
 
-// Enough blocks for any GPU; each thread then takes several elements.
-inline constexpr uint64_t kMaxBlocks = 32768;
-
 inline void CheckLaunch(Stream& stream, const char* what) {
   const cudaError_t code = cudaGetLastError();
   if (code != cudaSuccess) {
@@ -48,20 +45,24 @@ __global__ void __launch_bounds__(kThreads) ForEachKernel(uint32_t count, Op op)
   }
 }
 
-// A block per row; the sums of its threads are combined in a fixed tree.
+// A block per row, see BlocksForRows; the sums of its threads are combined in a fixed
+// tree.
 template <typename Op>
-__global__ void __launch_bounds__(kThreads) ReduceRowsKernel(Op op) {
+__global__ void __launch_bounds__(kThreads) ReduceRowsKernel(uint32_t rows, Op op) {
   __shared__ typename Op::Value partial[kThreads];
   const uint32_t thread = threadIdx.x;
-  partial[thread] = op.Partial(blockIdx.x, thread, kThreads);
-  for (uint32_t width = kThreads / 2; width > 0; width /= 2) {
-    __syncthreads();
-    if (thread < width) {
-      partial[thread] = Op::Combine(partial[thread], partial[thread + width]);
+  for (uint32_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    partial[thread] = op.Partial(row, thread, kThreads);
+    for (uint32_t width = kThreads / 2; width > 0; width /= 2) {
+      __syncthreads();
+      if (thread < width) {
+        partial[thread] = Op::Combine(partial[thread], partial[thread + width]);
+      }
     }
-  }
-  if (thread == 0) {
-    op.Finish(blockIdx.x, partial[0]);
+    if (thread == 0) {
+      op.Finish(row, partial[0]);
+    }
+    __syncthreads();  // The next row writes where the last sums are read.
   }
 }
 
@@ -98,9 +99,8 @@ void ForEach(Stream& stream, const char* what, uint64_t count, Op op) {
     return;
   }
 #ifdef __CUDACC__
-  const uint64_t needed = (count + kThreads - 1) / kThreads;
-  const uint32_t blocks = static_cast<uint32_t>(needed < kMaxBlocks ? needed : kMaxBlocks);
-  ForEachKernel<<<blocks, kThreads, 0, stream.handle()>>>(static_cast<uint32_t>(count), op);
+  ForEachKernel<<<BlocksForElements(count), kThreads, 0, stream.handle()>>>(
+      static_cast<uint32_t>(count), op);
   CheckLaunch(stream, what);
 #else
   EnqueueOnHost(stream, [count, op] {
@@ -119,7 +119,8 @@ void ReduceRows(Stream& stream, const char* what, uint64_t rows, Op op) {
     return;
   }
 #ifdef __CUDACC__
-  ReduceRowsKernel<<<static_cast<uint32_t>(rows), kThreads, 0, stream.handle()>>>(op);
+  ReduceRowsKernel<<<BlocksForRows(rows), kThreads, 0, stream.handle()>>>(
+      static_cast<uint32_t>(rows), op);
   CheckLaunch(stream, what);
 #else
   EnqueueOnHost(stream, [rows, op] {

@@ -29,6 +29,16 @@ bool Check(cudaError_t code, const char* what, ErrorLog& errors) {
   return false;
 }
 
+// Whether UseBlockingWaits was called for the thread's device.
+bool WaitsBlock() {
+  unsigned flags = 0;
+  if (cudaGetDeviceFlags(&flags) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  return (flags & cudaDeviceScheduleMask) == cudaDeviceScheduleBlockingSync;
+}
+
 }  // namespace
 
 bool SelectDevice(uint32_t device_index, ErrorLog& errors) {
@@ -42,6 +52,13 @@ void ReachPeer(uint32_t device_index, uint32_t peer) {
           cudaSuccess ||
       can == 0 || cudaDeviceEnablePeerAccess(static_cast<int>(peer), 0) != cudaSuccess) {
     cudaGetLastError();  // it cannot, or does already
+  }
+}
+
+void UseBlockingWaits(uint32_t device_index) {
+  if (cudaSetDevice(static_cast<int>(device_index)) != cudaSuccess ||
+      cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess) {
+    cudaGetLastError();  // The device spins, or does not work and will say so.
   }
 }
 
@@ -129,8 +146,12 @@ bool IsPageLocked(const void* memory, size_t bytes) {
 }
 
 Event::Event(ErrorLog& errors) : errors_(&errors) {
-  if (errors.ok() && !Check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming),
-                            "cudaEventCreate", errors)) {
+  if (!errors.ok()) {
+    return;
+  }
+  const unsigned waits = WaitsBlock() ? cudaEventBlockingSync : cudaEventDefault;
+  if (!Check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming | waits), "cudaEventCreate",
+             errors)) {
     handle_ = nullptr;
   }
 }

@@ -32,6 +32,10 @@ bool SelectDevice(uint32_t device_index, ErrorLog& errors);
 // Without it peer copies go by way of the host.
 void ReachPeer(uint32_t device_index, uint32_t peer);
 
+// Threads of the process that wait for the device sleep in place of spinning; for
+// events that are made from here on. As far as the device takes it.
+void UseBlockingWaits(uint32_t device_index);
+
 // "NVIDIA H100 sm_90 driver 13.0": what the bits of a result depend on.
 std::string DeviceFingerprint(uint32_t device_index);
 
