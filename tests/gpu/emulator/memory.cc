@@ -80,9 +80,9 @@ auto AtOrBefore(Map& map, Key key) {
 
 void Race(const char* kind, const Allocation& allocation, uint64_t cell, const Access& access,
           const char* what, uint32_t other) {
-  Report(kind, Text("%s %s what %s; byte %llu of %s", OperationName(access.operation).c_str(), what,
-                    OperationName(other).c_str(), static_cast<unsigned long long>(2 * cell),
-                    Describe(allocation.begin).c_str()));
+  Report(kind, Text("%s %s what %s touched; byte %llu of %s",
+                    OperationName(access.operation).c_str(), what, OperationName(other).c_str(),
+                    static_cast<unsigned long long>(2 * cell), Describe(allocation.begin).c_str()));
 }
 
 void ThreadRace(const Allocation& allocation, uint64_t cell, const Access& access, const char* what,

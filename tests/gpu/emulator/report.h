@@ -1,6 +1,6 @@
 // What the emulated machine found wrong with the program. Each finding goes to stderr (of
 // those alike, the first few), and a process that had one ends with kReportsExitCode,
-// whatever its tests say.
+// whatever its tests say; one that had hundreds, at once.
 //
 // Thread safety: any thread may call.
 #pragma once

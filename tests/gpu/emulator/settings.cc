@@ -96,8 +96,8 @@ Settings Read() {
 }  // namespace
 
 const Settings& TheSettings() {
-  static const Settings settings = Read();
-  return settings;
+  static const Settings* const settings = new Settings(Read());  // used to the very end
+  return *settings;
 }
 
 }  // namespace monsoon::emulator
