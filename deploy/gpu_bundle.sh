@@ -33,7 +33,7 @@ for argument in "$@"; do
 done
 
 daemons=(coordinator ps_server worker)
-tests=(conv2d_test device_error_test engine_test gpu_benchmark kernels_test network_test pool_test)
+tests=(device_error_test device_test gpu_benchmark network_test)
 if [[ -z "$bin" ]]; then
   cache="${MONSOON_BAZEL_CACHE:-$HOME/.cache/monsoon-bazel}"
   bazel --batch build --config=opt --disk_cache="$cache" --noshow_progress \
