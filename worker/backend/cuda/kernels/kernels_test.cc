@@ -300,5 +300,43 @@ TEST_F(KernelTest, ProductsInEveryForm) {
   }
 }
 
+// One factor for all, the other and the sums each at a stride with a gap.
+TEST_F(KernelTest, ProductsInABatch) {
+  constexpr size_t kBatch = 3, kM = 5, kN = 9, kK = 7, kStrideB = kK * kN + 2,
+                   kStrideC = kM * kN + 3;
+  const std::vector<float> a = Random(kM * kK, 1);
+  const std::vector<float> b = Random(kBatch * kStrideB, 2);
+  const std::vector<float> c = Random(kBatch * kStrideC, 3);
+  Gemm gemm(*stream_, Precision::kFloat32);
+  for (const bool accumulate : {false, true}) {
+    const auto device_a = OnDevice(a);
+    const auto device_b = OnDevice(b);
+    const auto device_c = OnDevice(c);
+    RowMajorProduct product;
+    product.m = kM;
+    product.n = kN;
+    product.k = kK;
+    product.a = device_a.data();
+    product.b = device_b.data();
+    product.c = device_c.data();
+    product.accumulate = accumulate;
+    product.batch = kBatch;
+    product.stride_b = kStrideB;
+    product.stride_c = kStrideC;
+    gemm.Multiply(product);
+    std::vector<double> want(c.begin(), c.end());  // The gaps stay.
+    for (size_t n = 0; n < kBatch; ++n) {
+      for (size_t i = 0; i < kM * kN; ++i) {
+        double sum = accumulate ? c[n * kStrideC + i] : 0.0;
+        for (size_t l = 0; l < kK; ++l) {
+          sum += static_cast<double>(a[i / kN * kK + l]) * b[n * kStrideB + l * kN + i % kN];
+        }
+        want[n * kStrideC + i] = sum;
+      }
+    }
+    ExpectNear(device_c.Get(), want, 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace monsoon::cuda

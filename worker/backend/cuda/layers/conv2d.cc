@@ -204,7 +204,7 @@ class Conv2d : public DeviceLayer {
     weights.stride_a = shape_.out_size();
     weights.b = columns;
     weights.stride_b = uint64_t{shape_.patch()} * shape_.out_area();
-    if (!by_sample_) {
+    if (weights.batch == 1) {
       weights.c = gradient;
       weights.accumulate = first > 0;
       pass.gemm.Multiply(weights);
