@@ -27,7 +27,7 @@ void RunOperation(int device, const Run& run, uint32_t operation) {
   State& state = The();
   int& error = state.device_errors[device];
   const uint64_t lose_after = TheSettings().lose_device_after;
-  if (error == 0 && lose_after > 0 && ++state.operations_run >= lose_after) {
+  if (error == 0 && ++state.operations_run == lose_after) {
     error = TheSettings().lose_device_error;
   }
   if (error != 0) {

@@ -1,5 +1,6 @@
 // Engines on two devices of one process, by turns in one thread.
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -51,6 +52,21 @@ TEST_F(TwoDevicesTest, GoInAnyOrder) {
   first = Make(0);
   second = nullptr;
   EXPECT_EQ(Gradient(*first), want);
+}
+
+// With MONSOON_EMULATOR_CAPABILITY=70, for which nothing is compiled.
+class NoCodeTest : public TwoDevicesTest {};
+
+TEST_F(NoCodeTest, IsAnErrorAndAllIsGivenBackToItsDevice) {
+  const auto first = Make(0);
+  const auto second = Make(1);
+  for (Engine* const engine : {first.get(), second.get()}) {
+    std::vector<float> gradient(network_.parameter_floats());
+    EngineResult result;
+    EXPECT_FALSE(engine->Train(data_.All(), {}, gradient, &result));
+    EXPECT_NE(engine->errors().message().find("error 209"), std::string::npos)
+        << engine->errors().message();
+  }
 }
 
 }  // namespace

@@ -90,10 +90,10 @@ Engine::Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats,
   made_ = errors_.ok();
 }
 
-// The device's own objects go while it is the thread's device, want of memory or not.
+// The device's own objects go while it is the thread's device, whatever has failed.
 Engine::~Engine() {
-  errors_.ForgetOutOfMemory();
-  SelectDevice(options_.device_index, errors_);
+  ErrorLog ignored;
+  SelectDevice(options_.device_index, ignored);
 }
 
 bool Engine::Skips(size_t layer, bool training) const {
