@@ -2,10 +2,14 @@
 
 #include <cuda_runtime.h>
 
-namespace monsoon::cuda {
-namespace {
+#include "worker/backend/cuda/runtime/runtime.h"
 
+namespace monsoon::cuda {
+
+// Not in an unnamed namespace: its name would differ from one compilation to the next.
 __global__ void EmptyKernel() {}
+
+namespace {
 
 bool IsNoCode(cudaError_t code) {
   return code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction ||
@@ -15,11 +19,11 @@ bool IsNoCode(cudaError_t code) {
 
 }  // namespace
 
-ProbeResult LaunchEmptyKernel() {
-  EmptyKernel<<<1, 1>>>();
+ProbeResult LaunchEmptyKernel(Stream& stream) {
+  EmptyKernel<<<1, 1, 0, stream.handle()>>>();
   cudaError_t code = cudaGetLastError();
   if (code == cudaSuccess) {
-    code = cudaDeviceSynchronize();
+    code = cudaStreamSynchronize(stream.handle());
   }
   if (code == cudaSuccess) {
     return {true, false, {}};
