@@ -153,7 +153,7 @@ class Rows:
         last = 0
         for n in range(1, MOST_ALLOCATIONS):
             described, log = self.succeeds(f"allocation {n} fails", emulator(FAIL_ALLOCATION=n))
-            told = re.findall(r"CUDA error 2|out of memory", log)
+            told = re.findall(r"CUDA error 2\b|cuBLAS status 3\b", log)
             if not told and not any(e["kind"] == "worker_failed" for e in described["events"]):
                 break  # there are no so many
             last = n
