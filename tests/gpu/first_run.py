@@ -165,14 +165,13 @@ class Rows:
         self._check("there are allocations, and an end to them", 5 <= last < MOST_ALLOCATIONS - 1,
                     last)
 
-    def device_is_lost(self):
+    def device_is_lost(self, name, after):
         """A worker on a GPU that is lost leaves and ends; the job goes on with the other."""
-        name = "the device is lost"
         with self._cluster({}, "device: CPU", settings=["open: true"]) as cluster:
             guest = subprocess.Popen(
                 [self._bin / "worker" / "worker", f"--cluster={cluster.path}", "--device=CUDA"],
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                stdin=subprocess.DEVNULL, env={**os.environ, **emulator(LOSE_DEVICE_AFTER=2000)})
+                stdin=subprocess.DEVNULL, env={**os.environ, **emulator(LOSE_DEVICE_AFTER=after)})
             try:
                 described, _ = self._run(cluster, {"stop.epochs": 200})
                 try:
@@ -260,8 +259,10 @@ def run(rows, bin_dir, work):
                           larger_later, worker="device_memory_limit_mib: 40", units=MANY)
     if rows.wants("each allocation"):
         rows.each_allocation_fails()
-    if rows.wants("device is lost"):
-        rows.device_is_lost()
+    # The first operation is the kernel that tries the device, the third the network's.
+    for name, after in [("the device is lost at the start", 3), ("the device is lost", 2000)]:
+        if rows.wants(name):
+            rows.device_is_lost(name, after)
 
 
 def main():
