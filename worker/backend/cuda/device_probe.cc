@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/backend/cuda/kernels/cublas_library.h"
-#include "worker/backend/cuda/kernels/probe.h"
+#include "worker/backend/cuda/kernels/probe_kernels.h"
 #include "worker/backend/cuda/runtime/device_query.h"
 #include "worker/backend/cuda/runtime/error_log.h"
 #include "worker/backend/cuda/runtime/runtime.h"

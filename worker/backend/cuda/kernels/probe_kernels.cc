@@ -1,10 +1,14 @@
-#include "worker/backend/cuda/kernels/probe.h"
-
-#include <cuda_runtime.h>
+#include "worker/backend/cuda/kernels/probe_kernels.h"
 
 #include "worker/backend/cuda/runtime/runtime.h"
 
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#endif
+
 namespace monsoon::cuda {
+
+#ifdef __CUDACC__
 
 // Not in an unnamed namespace: its name would differ from one compilation to the next.
 __global__ void EmptyKernel() {}
@@ -33,5 +37,12 @@ ProbeResult LaunchEmptyKernel(Stream& stream) {
           "CUDA error " + std::to_string(code) + " (" + cudaGetErrorName(code) +
               "): " + cudaGetErrorString(code)};
 }
+
+#else
+
+// The host stand-in runs any kernel.
+ProbeResult LaunchEmptyKernel(Stream& /*stream*/) { return {true, false, {}}; }
+
+#endif
 
 }  // namespace monsoon::cuda
