@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/backend/cuda/kernels/cublas_library.h"
-#include "worker/backend/cuda/kernels/probe.h"
+#include "worker/backend/cuda/kernels/probe_kernels.h"
 #include "worker/backend/cuda/runtime/device_query.h"
 #include "worker/backend/cuda/runtime/error_log.h"
 #include "worker/backend/cuda/runtime/runtime.h"
@@ -24,13 +24,13 @@ std::string Probe(uint32_t device_index) {
   }
   const std::string gpu =
       absl::StrCat("GPU ", device_index, " (", DescribeDevice(device_index), ")");
-  // It waits for the whole device.
-  const std::lock_guard<std::mutex> no_capture(CaptureMutex());
   ErrorLog errors;
-  if (!SelectDevice(device_index, errors)) {
+  SelectDevice(device_index, errors);
+  Stream stream(errors);
+  if (!errors.ok()) {
     return absl::StrCat(gpu, " cannot be used: ", errors.message());
   }
-  const ProbeResult result = LaunchEmptyKernel();
+  const ProbeResult result = LaunchEmptyKernel(stream);
   if (result.no_code) {
     return absl::StrCat(gpu, ": this build has code for ", BuiltTargets(), " only (",
                         result.problem, "); build with a toolkit that knows this GPU");

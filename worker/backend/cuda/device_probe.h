@@ -16,7 +16,7 @@ namespace monsoon::cuda {
 std::string ProbeDevice(uint32_t device_index);
 
 // A thread that waits for the device sleeps until the device wakes it, in place of
-// asking again and again: later by some 20 us, but the core is free meanwhile. Call
+// asking again and again: it wakes later, but the core is free meanwhile. Call
 // it before ProbeDevice.
 void SleepWhileWaiting(uint32_t device_index);
 

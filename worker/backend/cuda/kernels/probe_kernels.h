@@ -5,6 +5,8 @@
 
 namespace monsoon::cuda {
 
+class Stream;
+
 struct ProbeResult {
   bool ran = false;
   // The build has no machine code for the device, and no PTX that its driver can
@@ -13,8 +15,7 @@ struct ProbeResult {
   std::string problem;  // what CUDA answered
 };
 
-// Launches it on the calling thread's device and waits for it; the first call makes
-// the device's context.
-ProbeResult LaunchEmptyKernel();
+// Launches it and waits for it. Notes nothing in the stream's ErrorLog.
+ProbeResult LaunchEmptyKernel(Stream& stream);
 
 }  // namespace monsoon::cuda

@@ -1,11 +1,19 @@
-#include "worker/backend/cuda/kernels/probe.h"
+#include "worker/backend/cuda/kernels/probe_kernels.h"
 
+#include "worker/backend/cuda/runtime/runtime.h"
+
+#ifdef __CUDACC__
 #include <cuda_runtime.h>
+#endif
 
 namespace monsoon::cuda {
-namespace {
 
+#ifdef __CUDACC__
+
+// Not in an unnamed namespace: its name would differ from one compilation to the next.
 __global__ void EmptyKernel() {}
+
+namespace {
 
 bool IsNoCode(cudaError_t code) {
   return code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction ||
@@ -15,11 +23,11 @@ bool IsNoCode(cudaError_t code) {
 
 }  // namespace
 
-ProbeResult LaunchEmptyKernel() {
-  EmptyKernel<<<1, 1>>>();
+ProbeResult LaunchEmptyKernel(Stream& stream) {
+  EmptyKernel<<<1, 1, 0, stream.handle()>>>();
   cudaError_t code = cudaGetLastError();
   if (code == cudaSuccess) {
-    code = cudaDeviceSynchronize();
+    code = cudaStreamSynchronize(stream.handle());
   }
   if (code == cudaSuccess) {
     return {true, false, {}};
@@ -29,5 +37,12 @@ ProbeResult LaunchEmptyKernel() {
           "CUDA error " + std::to_string(code) + " (" + cudaGetErrorName(code) +
               "): " + cudaGetErrorString(code)};
 }
+
+#else
+
+// The host stand-in runs any kernel.
+ProbeResult LaunchEmptyKernel(Stream& /*stream*/) { return {true, false, {}}; }
+
+#endif
 
 }  // namespace monsoon::cuda
