@@ -14,6 +14,7 @@ N failed, N skipped`.
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -37,6 +38,10 @@ JOBS = [
     ("downpour in FLOAT16", "mlp_downpour",
      {"train.limit": 6000, "stop.epochs": 2, "compute_precision": "FLOAT16"},
      {"train.limit": 30000, "stop.epochs": 3}, 1, "eager", 0.04),
+    # Sums, local updates and what the GPUs tell each other stay on them.
+    ("downpour with local updates on two GPUs", "mlp_downpour",
+     {"train.limit": 6000, "stop.epochs": 2, "downpour.n_fetch": 5, "downpour.n_push": 5},
+     {"train.limit": 30000, "stop.epochs": 3}, 2, "9", 0.04),
     ("sandblaster on two GPUs", "sandblaster_mlp",
      {"train.limit": 2000, "sandblaster.max_iterations": 12},
      {"train.limit": 10000, "sandblaster.max_iterations": 40}, 2, "8", 0.02),
@@ -93,6 +98,9 @@ class Jobs:
         counts = json.loads(stats.read_text()) if stats.exists() else {}
         self.check(f"{name}: kernels and products ran",
                    counts.get("launches", 0) > 0 and counts.get("products", 0) > 0, log[-2000:])
+        copied = re.findall(r"MiB crossed, (\d+) MiB were copied by the host", log)
+        self.check(f"{name}: the host copied no vector", copied and set(copied) == {"0"},
+                   f"{copied}; {log[-2000:]}")
         print(f"{name}: accuracy {got} ({want} on the CPU), "
               f"{counts.get('launches')} launches, {counts.get('products')} products, "
               f"{counts.get('bytes_to_device')} bytes up, {counts.get('bytes_to_host')} down",
