@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/codec/tensor_codec.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -212,6 +213,34 @@ TEST_P(ReplayTest, WhatThePusherLeavesUntouchedIsKeptWhereItIs) {
     EXPECT_EQ(gradients[i].use_count(), 1) << "push " << i + 1;
   }
   EXPECT_EQ(Fetch(), Expected());
+}
+
+TEST_P(ReplayTest, WhatThePusherEncodesIsWhatItWouldBeHere) {
+  const WireFormat format = GetParam().push_format;
+  if (format != BFLOAT16 && format != FLOAT16) {
+    GTEST_SKIP() << "pushers encode halves";
+  }
+  Vector residual(job_.map.size());
+  Vector scratch(job_.map.size());
+  const auto push = [&](int pushes) {
+    for (int i = 0; i < pushes; ++i) {
+      auto bytes = std::make_shared<std::vector<std::byte>>(2 * job_.map.size());
+      TensorCodec::Find(format)->EncodeWithFeedback(Gradient(++pushes_, job_.map.size()), residual,
+                                                    scratch, *bytes);
+      ASSERT_OK(client_->Push(GradientView::Encoded(*bytes, bytes), {}));
+    }
+  };
+  push(3);
+  EXPECT_EQ(client_->kept().copied_bytes, 0u);
+  ASSERT_OK(shards_->Restart(0));
+  push(2);
+  BringBack(0, Restore(0).shard_epoch());
+  EXPECT_EQ(Fetch(), Expected());
+  std::vector<std::byte> infinite(2 * job_.map.size());
+  infinite[11] = std::byte{0x7f};
+  infinite[10] = std::byte{0x80};
+  EXPECT_THAT(client_->Push(GradientView::Encoded(infinite, nullptr), {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("flat index 5")));
 }
 
 TEST_P(ReplayTest, OnlyWhatIsNotDurableIsSentAgain) {

@@ -239,20 +239,38 @@ class ShardedParameterClient final : public ParameterClient {
     return true;
   }
 
+  absl::Status CheckGradient(const GradientView& gradient) const {
+    if (gradient.encoded.empty()) {
+      CHECK_EQ(gradient.floats.size(), options_.map.size());
+      return CheckFinite(gradient.floats, "gradient");
+    }
+    const std::optional<uint64_t> index =
+        TensorCodec::Find(options_.push_format)->FirstNonFinite(gradient.encoded);
+    return !index.has_value() ? absl::OkStatus()
+                              : absl::InvalidArgumentError(absl::StrCat(
+                                    "the gradient at flat index ", *index, " is not finite"));
+  }
+  void Encode(uint64_t sequence, const GradientView& gradient) {
+    if (gradient.encoded.empty()) {
+      encoder_.Encode(sequence, gradient.floats);
+    } else {
+      encoder_.UseEncoded(gradient.encoded);
+    }
+  }
+
   // Push; with a target, the acknowledgements bring the parameters.
   absl::StatusOr<PushResult> PushWith(const GradientView& gradient, const FetchMarks& base,
                                       FetchTarget* target) {
-    CHECK_EQ(gradient.floats.size(), options_.map.size());
     CHECK(!options_.read_only);
-    RETURN_IF_ERROR(CheckFinite(gradient.floats, "gradient"));
+    RETURN_IF_ERROR(CheckGradient(gradient));
     MutexLock lock(&push_mutex_);
     if (keeper_ != nullptr) {
-      encoder_.Encode(keeper_->next_sequence(), gradient.floats);
+      Encode(keeper_->next_sequence(), gradient);
       return keeper_->Push(base, gradient.owner, target);
     }
     PushResult result;
     result.sequence = next_sequence_;
-    encoder_.Encode(result.sequence, gradient.floats);
+    Encode(result.sequence, gradient);
     const auto handler = [&, encoder = &encoder_](uint32_t shard, const DataHeader& header,
                                                   ChunkCursor* payload) -> absl::StatusOr<Answer> {
       ASSIGN_OR_RETURN(const Answer answer, TakePushAnswer(shard, header, encoder, &result));

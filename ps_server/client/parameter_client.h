@@ -27,6 +27,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -111,6 +112,10 @@ bool IsSessionLost(const absl::Status& status);
 
 // A gradient to push, map.size() floats. With an owner they never change again while
 // somebody holds it, so that a client that keeps pushes keeps these floats and no copy.
+//
+// Or what the pusher has encoded in the push format, BFLOAT16 or FLOAT16: the whole
+// vector's bytes. Error feedback is then the pusher's, and what a shard refuses is given
+// up.
 struct GradientView {
   // From anything that is a span of floats.
   template <typename Floats>
@@ -118,7 +123,15 @@ struct GradientView {
       const Floats& from, std::shared_ptr<const void> kept_by = nullptr)
       : floats(from), owner(std::move(kept_by)) {}
 
+  static GradientView Encoded(std::span<const std::byte> bytes,
+                              std::shared_ptr<const void> kept_by) {
+    GradientView view(std::span<const float>(), std::move(kept_by));
+    view.encoded = bytes;
+    return view;
+  }
+
   std::span<const float> floats;
+  std::span<const std::byte> encoded;  // empty: floats are
   std::shared_ptr<const void> owner;
 };
 

@@ -306,7 +306,7 @@ absl::Status PushKeeper::MakeRoom() {
 
 void PushKeeper::Keep(const FetchMarks& base, const std::shared_ptr<const void>& owner) {
   ++last_;
-  const bool stays = owner != nullptr && encoder_->format() == FLOAT32;
+  const bool stays = owner != nullptr && encoder_->as_it_is();
   for (uint32_t i = 0; i < shards(); ++i) {
     const std::span<const std::byte> bytes = encoder_->Bytes(i, 0, options_.map.stripes(i));
     to_fill_.push_back(stays ? nullptr : pool_.Take(bytes.size()));

@@ -13,17 +13,27 @@ Accumulator::Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer)
   CHECK_GE(n_push, 1u);
 }
 
-absl::Status Accumulator::MoveTo(DeviceTraining* device) {
+absl::Status Accumulator::MoveTo(DeviceTraining* device, WireFormat format) {
   CHECK(empty());
+  std::unique_ptr<PlacedFloats> sum, residual, encoded;
   if (n_push_ > 1) {
-    ASSIGN_OR_RETURN(sum_, device->Allocate(floats_, 0.0f));
+    ASSIGN_OR_RETURN(sum, device->Allocate(floats_, 0.0f));
   }
+  if (format == BFLOAT16 || format == FLOAT16) {
+    CHECK_EQ(floats_ % 2, 0u);
+    ASSIGN_OR_RETURN(residual, device->Allocate(floats_, 0.0f));
+    ASSIGN_OR_RETURN(encoded, device->Allocate(floats_ / 2, 0.0f));
+    half_ = format == BFLOAT16 ? DeviceTraining::Half::kBfloat16 : DeviceTraining::Half::kFloat16;
+  }
+  sum_ = std::move(sum);
+  residual_ = std::move(residual);
+  encoded_ = std::move(encoded);
   device_ = device;
   return absl::OkStatus();
 }
 
-AlignedFloats Accumulator::NewFloats() {
-  AlignedFloats floats = AlignedFloats::NanFilled(floats_);
+AlignedFloats Accumulator::NewFloats(size_t size) {
+  AlignedFloats floats = AlignedFloats::NanFilled(size);
   if (on_buffer_) {
     on_buffer_(&floats);
   }
@@ -38,7 +48,8 @@ SharedBuffer Accumulator::TakeBuffer() {
       return buffer;
     }
   }
-  return buffers_.emplace_back(std::make_shared<AlignedFloats>(NewFloats()));
+  return buffers_.emplace_back(
+      std::make_shared<AlignedFloats>(NewFloats(encoded_ == nullptr ? floats_ : floats_ / 2)));
 }
 
 std::span<float> Accumulator::step_buffer() {
@@ -47,7 +58,7 @@ std::span<float> Accumulator::step_buffer() {
   }
   if (steps_ > 0) {
     if (scratch_.size() != floats_) {
-      scratch_ = NewFloats();
+      scratch_ = NewFloats(floats_);
     }
     return scratch_.span();
   }
@@ -85,12 +96,19 @@ absl::StatusOr<Accumulation> Accumulator::Seal() {
   Accumulation sealed;
   if (device_ != nullptr) {
     current_ = TakeBuffer();
-    ASSIGN_OR_RETURN(
-        sealed.reading,
-        device_->Read(sum_ == nullptr ? device_->gradient() : sum_->span(), current_->span()));
+    std::span<float> ready = sum_ == nullptr ? device_->gradient() : sum_->span();
+    if (encoded_ != nullptr) {
+      device_->Encode(half_, ready, residual_->span(), encoded_->span());
+      ready = encoded_->span();
+    }
+    ASSIGN_OR_RETURN(sealed.reading, device_->Read(ready, current_->span()));
   }
   sealed.memory = std::exchange(current_, nullptr);
-  sealed.gradient = sealed.memory->span();
+  if (encoded_ != nullptr) {
+    sealed.encoded = std::as_bytes(sealed.memory->span());
+  } else {
+    sealed.gradient = sealed.memory->span();
+  }
   sealed.base = std::exchange(base_, nullptr);
   sealed.steps = std::exchange(steps_, 0);
   sealed.blocks = TakeBlocks();

@@ -6,12 +6,14 @@
 // its first step's parameters: the oldest fetch that contributed, since marks
 // only grow within a session.
 //
-// With a device the gradients are added up there, and only their sum comes to the host.
+// With a device the gradients are added up there, and only their sum comes to the host:
+// where pushes travel as halves, half as many bytes, with error feedback on the device.
 //
 // Thread safety: none; the compute thread owns it. A sealed accumulation's
 // floats may be used by the push thread as long as it holds the accumulation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "common/memory/aligned_floats.h"
 #include "proto/coordinator.pb.h"
+#include "proto/wire_format.pb.h"
 #include "worker/group/parameter_store.h"
 #include "worker/nn/device_training.h"
 
@@ -29,7 +32,8 @@ namespace monsoon {
 
 // One push, ready to go.
 struct Accumulation {
-  std::span<float> gradient;
+  std::span<float> gradient;  // empty where the device has encoded it
+  std::span<const std::byte> encoded;
   SharedMarks base;
   uint32_t steps = 0;
   // Blocks whose last step is in here: done once this is acknowledged.
@@ -48,9 +52,10 @@ class Accumulator {
   // n_push at least 1.
   Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer = nullptr);
 
-  // Adds up on `device`, which must outlive this; before the first step.
-  // ResourceExhausted, and all as before, without room there.
-  absl::Status MoveTo(DeviceTraining* device);
+  // Adds up on `device`, which must outlive this; before the first step. It encodes pushes
+  // in `format` if that is BFLOAT16 or FLOAT16. ResourceExhausted, and all as before,
+  // without room there.
+  absl::Status MoveTo(DeviceTraining* device, WireFormat format = FLOAT32);
 
   // Where the next step writes its gradient (all of it). May be written again
   // as long as Add is not called. Empty with a device: it stays there.
@@ -76,7 +81,7 @@ class Accumulator {
  private:
   // One that nobody else holds.
   SharedBuffer TakeBuffer();
-  AlignedFloats NewFloats();
+  AlignedFloats NewFloats(size_t floats);
 
   const size_t floats_;
   const uint32_t n_push_;
@@ -85,7 +90,11 @@ class Accumulator {
   SharedBuffer current_;   // of this accumulation; null until it is needed
   AlignedFloats scratch_;  // empty when n_push is 1, and with a device
   DeviceTraining* device_ = nullptr;
-  std::unique_ptr<PlacedFloats> sum_;  // on the device; null when n_push is 1
+  // On the device.
+  std::unique_ptr<PlacedFloats> sum_;       // null when n_push is 1
+  std::unique_ptr<PlacedFloats> residual_;  // null where it does not encode
+  std::unique_ptr<PlacedFloats> encoded_;   // half as many floats
+  DeviceTraining::Half half_ = DeviceTraining::Half::kBfloat16;
   uint32_t steps_ = 0;
   SharedMarks base_;
   std::vector<BlockId> blocks_;

@@ -14,10 +14,13 @@ namespace monsoon {
 void DownpourRunner::MoveToDevice(DeviceTraining* device) {
   absl::Status status = local_ != nullptr ? local_->MoveTo(device) : absl::OkStatus();
   local_on_device_ = local_ != nullptr && status.ok();
+  // The host clips floats by their norm.
+  const WireFormat format = options_.clip_norm > 0 ? FLOAT32 : options_.push_format;
   // One replica's gradient of one step goes to the host while the step still computes.
-  const bool direct = options_.n_push == 1 && group_->replicas() == 1;
+  const bool direct =
+      options_.n_push == 1 && group_->replicas() == 1 && format != BFLOAT16 && format != FLOAT16;
   if (status.ok() && !direct) {
-    status = accumulator_.MoveTo(device);
+    status = accumulator_.MoveTo(device, format);
     sums_on_device_ = status.ok();
   }
   if (!status.ok()) {

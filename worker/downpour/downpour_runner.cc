@@ -38,6 +38,7 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
   options.away_steps = downpour.away_steps() > 0 ? downpour.away_steps() : kDefaultAwaySteps;
   options.overlap = downpour.overlap();
   options.clip_norm = downpour.optimizer().clip_norm();
+  options.push_format = downpour.push_format();
   options.divergence = job.divergence();
   if (options.divergence.max_refused() == 0) {
     options.divergence.set_max_refused(kDefaultMaxRefused);
@@ -264,8 +265,10 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
   }
   ClipGradientNorm(accumulation.gradient, options_.clip_norm);
   // Memory that a device writes to is worth keeping as it is.
-  const GradientView gradient(accumulation.gradient,
-                              device_writes_ ? accumulation.memory : nullptr);
+  const SharedBuffer owner = device_writes_ ? accumulation.memory : nullptr;
+  const GradientView gradient =
+      accumulation.encoded.empty() ? GradientView(accumulation.gradient, owner)
+                                   : GradientView::Encoded(accumulation.encoded, owner);
   while (true) {
     auto marks = back.empty() ? nullptr : std::make_shared<FetchMarks>();
     Fetched fetched;
@@ -361,7 +364,8 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
     if (local_ != nullptr) {
       local_->Drop(sequence);
     }
-    const std::string tensor = NameFirstNonFinite(*layout_, accumulation.gradient);
+    const std::string tensor =
+        accumulation.gradient.empty() ? "" : NameFirstNonFinite(*layout_, accumulation.gradient);
     return Refused(tensor.empty() ? refusal : absl::StrCat("tensor ", tensor, ": ", refusal));
   }
   refused_in_a_row_ = 0;

@@ -40,6 +40,7 @@
 #include "common/base/clock.h"
 #include "common/model/parameter_layout.h"
 #include "proto/job.pb.h"
+#include "proto/wire_format.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/downpour/accumulator.h"
 #include "worker/downpour/fetch_timer.h"
@@ -58,6 +59,7 @@ struct DownpourRunnerOptions {
   uint32_t away_steps = 100;
   Overlap overlap = ASYNC;
   double clip_norm = 0.0;
+  WireFormat push_format = FLOAT32;
   DivergencePolicy divergence;
   uint64_t seed = 0;
   uint32_t worker = 0;

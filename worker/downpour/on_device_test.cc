@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "common/codec/tensor_codec.h"
 #include "common/testing/status_matchers.h"
 #include "worker/backend/backend.h"
 #include "worker/data/synthetic.h"
@@ -62,6 +63,7 @@ struct Training {
   uint64_t fails_at = UINT64_MAX;  // the step in which replica `broken` fails
   uint32_t broken = 1;
   uint64_t nan_at = UINT64_MAX;
+  WireFormat push_format = FLOAT32;
   bool evaluates = false;  // in the middle, with other parameters
   absl::Status room;       // what devices say when memory is asked for
 };
@@ -85,13 +87,15 @@ class OnDeviceTest : public ::testing::Test {
   }
 
   // What the shards were sent, in order.
-  std::vector<std::vector<float>> Train(const Training& run, bool on_device, uint32_t batches = 30) {
+  std::vector<std::vector<float>> Train(const Training& run, bool on_device,
+                                        uint32_t batches = 30) {
     devices_.clear();
     FakeShards shards(layout_.size());
     DownpourRunnerOptions options;
     options.overlap = NONE;
     options.n_fetch = run.n_fetch;
     options.n_push = run.n_push;
+    options.push_format = shards.push_format = run.push_format;
     options.divergence.set_action(run.action);
     StatsCollector stats;
     SessionControl control(Clock::Real(), kLong);
@@ -183,6 +187,25 @@ TEST_F(OnDeviceTest, SendsTheShardsTheSameBits) {
   }
 }
 
+TEST_F(OnDeviceTest, EncodesHalvesAsTheHostWould) {
+  for (const WireFormat format : {BFLOAT16, FLOAT16}) {
+    for (const uint32_t n_push : {1u, 4u}) {
+      // One fetch, so that what is pushed does not depend on what was.
+      Training run{.n_fetch = 1000, .n_push = n_push};
+      std::vector<std::vector<float>> want = Train(run, false);
+      std::vector<float> residual(layout_.size());
+      for (std::vector<float>& push : want) {
+        std::vector<float> scratch(push.size());
+        std::vector<std::byte> bytes(2 * push.size());
+        TensorCodec::Find(format)->EncodeWithFeedback(push, residual, scratch, bytes);
+        push = scratch;
+      }
+      run.push_format = format;
+      EXPECT_EQ(Train(run, true), want) << WireFormat_Name(format) << " " << n_push;
+    }
+  }
+}
+
 TEST_F(OnDeviceTest, OneVectorCrossesEachWayForEachFetchAndPush) {
   Train({.n_fetch = 10, .n_push = 10, .sgd_rate = 0.05}, true);
   EXPECT_EQ(vectors_in_, 3u);
@@ -206,11 +229,11 @@ TEST_F(OnDeviceTest, AStepThatIsDroppedLeavesNothing) {
   for (const uint32_t replicas : {1u, 3u}) {
     for (const uint64_t nan_at : {0u, 6u, 7u}) {
       const Training run{.replicas = replicas,
-                    .n_fetch = 4,
-                    .n_push = 4,
-                    .sgd_rate = 0.05,
-                    .action = DivergencePolicy::SKIP,
-                    .nan_at = nan_at};
+                         .n_fetch = 4,
+                         .n_push = 4,
+                         .sgd_rate = 0.05,
+                         .action = DivergencePolicy::SKIP,
+                         .nan_at = nan_at};
       EXPECT_EQ(Train(run, true), Train(run, false)) << replicas << " at " << nan_at;
     }
   }
@@ -225,11 +248,11 @@ TEST_F(OnDeviceTest, ANonFiniteTensorIsNamed) {
 TEST_F(OnDeviceTest, AReplicaLostInTheMiddleLosesNoGradient) {
   for (const uint32_t broken : {1u, 2u}) {
     const Training run{.replicas = 3,
-                  .n_fetch = 4,
-                  .n_push = 4,
-                  .sgd_rate = 0.05,
-                  .fails_at = broken + 6,
-                  .broken = broken};
+                       .n_fetch = 4,
+                       .n_push = 4,
+                       .sgd_rate = 0.05,
+                       .fails_at = broken + 6,
+                       .broken = broken};
     EXPECT_EQ(Train(run, true), Train(run, false)) << broken;
     EXPECT_OK(status_);
   }

@@ -53,6 +53,12 @@ class DeviceTraining : public VectorPlace {
                         std::span<float> sum, bool fresh) = 0;
   // Rounds such a sum.
   virtual void Round(std::span<const float> sum, std::span<float> to) = 0;
+  // from + residual as halves, and what that leaves out as the new residual, to the bits of
+  // TensorCodec::EncodeWithFeedback; a value that is not finite stays so and leaves
+  // nothing. `to` has room for half as many floats as the others.
+  enum class Half { kBfloat16, kFloat16 };
+  virtual void Encode(Half half, std::span<const float> from, std::span<float> residual,
+                      std::span<float> to) = 0;
   // parameters() become the other's.
   virtual void TakeParameters(DeviceTraining& other) = 0;
 

@@ -12,6 +12,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/codec/tensor_codec.h"
 #include "worker/nn/device_training.h"
 #include "worker/nn/network.h"
 
@@ -106,6 +107,12 @@ class FakeDevice : public Network, public DeviceTraining {
   void Round(std::span<const float> sum, std::span<float> to) override {
     const double* const from = reinterpret_cast<const double*>(sum.data());
     for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(from[i]);
+  }
+  void Encode(Half half, std::span<const float> from, std::span<float> residual,
+              std::span<float> to) override {
+    std::vector<float> scratch(from.size());
+    TensorCodec::Find(half == Half::kBfloat16 ? BFLOAT16 : FLOAT16)
+        ->EncodeWithFeedback(from, residual, scratch, std::as_writable_bytes(to));
   }
   void TakeParameters(DeviceTraining& other) override {
     static_cast<FakeDevice&>(other).Arrive();

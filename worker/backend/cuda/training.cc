@@ -123,6 +123,13 @@ void EngineTraining::Round(std::span<const float> sum, std::span<float> to) {
   vectors_.Round(reinterpret_cast<const double*>(sum.data()), to.data());
 }
 
+void EngineTraining::Encode(Half half, std::span<const float> from, std::span<float> residual,
+                            std::span<float> to) {
+  CHECK(from.size() == floats_ && residual.size() == floats_ && 2 * to.size() == floats_);
+  vectors_.Encode(half == Half::kBfloat16 ? HalfType::kBfloat16 : HalfType::kFloat16, from.data(),
+                  residual.data(), reinterpret_cast<uint16_t*>(to.data()));
+}
+
 void EngineTraining::TakeParameters(DeviceTraining& other) {
   vectors_.TakeParameters(static_cast<EngineTraining&>(other).vectors_);
 }

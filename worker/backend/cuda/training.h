@@ -51,6 +51,8 @@ class EngineTraining : public DeviceTraining {
   void AddToSum(double weight, std::span<const float> theirs, DeviceTraining& other,
                 std::span<float> sum, bool fresh) override;
   void Round(std::span<const float> sum, std::span<float> to) override;
+  void Encode(Half half, std::span<const float> from, std::span<float> residual,
+              std::span<float> to) override;
   void TakeParameters(DeviceTraining& other) override;
   absl::Status Finish() override {
     vectors_.Finish();

@@ -20,6 +20,10 @@ void Round(Stream& stream, const RoundSum& op, uint64_t count) {
   ForEach(stream, "rounded sum", count, op);
 }
 
+void Encode(Stream& stream, const EncodeHalf& op, uint64_t count) {
+  ForEach(stream, "gradient to half", count, op);
+}
+
 void Update(Stream& stream, const UpdateParameters& op, uint64_t count) {
   ForEach(stream, "local update", count, op);
 }

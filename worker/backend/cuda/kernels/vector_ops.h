@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/optimizer/optimizer_step.h"
+#include "worker/backend/cuda/kernels/half.h"
 #include "worker/backend/cuda/kernels/portable.h"
 
 namespace monsoon::cuda {
@@ -42,6 +43,30 @@ struct RoundSum {
   const double* sum;
   float* to;
   MONSOON_PORTABLE void operator()(uint32_t i) const { to[i] = static_cast<float>(sum[i]); }
+};
+
+// What of a value goes into a half, with error feedback: out = half(in + residual), capped
+// at the largest finite one, and the rest stays in the residual (TensorCodec::
+// EncodeWithFeedback, to the same bits). What is not finite stays so, and leaves no rest.
+struct EncodeHalf {
+  HalfType type;
+  const float* in;
+  float* residual;
+  uint16_t* out;
+  MONSOON_PORTABLE void operator()(uint32_t i) const {
+    const float value = in[i] + residual[i];
+    uint16_t half = ToHalf(type, value);
+    float rest = 0.0f;
+    if (IsFiniteBits(value)) {
+      const uint16_t largest = type == HalfType::kBfloat16 ? 0x7F7F : 0x7BFF;
+      if ((half & 0x7FFF) > largest) {
+        half = static_cast<uint16_t>((half & 0x8000) | largest);
+      }
+      rest = value - FromHalf(type, half);
+    }
+    residual[i] = rest;
+    out[i] = half;
+  }
 };
 
 // One step of the optimizer, and how far each parameter moved: the formulas of

@@ -186,6 +186,15 @@ void EngineVectors::Round(const double* sum, float* to) {
   }
 }
 
+void EngineVectors::Encode(HalfType type, const float* from, float* residual, uint16_t* to) {
+  if (Begin()) {
+    FinishUploads();
+    cuda::Encode(*engine_->compute_, EncodeHalf{type, from, residual, to},
+                 engine_->parameter_floats_);
+    engine_->vectors_pending_ = true;
+  }
+}
+
 void EngineVectors::TakeParameters(EngineVectors& other) {
   if (!other.Begin()) {
     return;

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "common/optimizer/optimizer_step.h"
+#include "worker/backend/cuda/kernels/half.h"
 #include "worker/backend/cuda/layers/engine.h"
 #include "worker/backend/cuda/runtime/runtime.h"
 
@@ -62,6 +63,8 @@ class EngineVectors {
   // sum = weight * theirs, or adds that unless `fresh`; of doubles.
   void AddToSum(double weight, const float* theirs, EngineVectors& other, double* sum, bool fresh);
   void Round(const double* sum, float* to);
+  // Of the model's size: see EncodeHalf in vector_ops.h.
+  void Encode(HalfType type, const float* from, float* residual, uint16_t* to);
   // parameters() become the other's.
   void TakeParameters(EngineVectors& other);
 

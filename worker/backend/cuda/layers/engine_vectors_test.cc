@@ -272,6 +272,38 @@ TEST_P(EngineVectorsTest, SumsInDoubleAndRoundsOnce) {
   EXPECT_EQ(device.Get(rounded->data()), std::vector<float>(want.begin(), want.end()));
 }
 
+TEST_P(EngineVectorsTest, EncodesHalvesWithFeedback) {
+  for (const HalfType type : {HalfType::kBfloat16, HalfType::kFloat16}) {
+    Device device(GetParam().options);
+    const TestData data(device.network, 3, 3);
+    const Memory residual = device.New();
+    const Memory halves = device.New();
+    const Memory huge = device.New(3.4e38f);
+    std::vector<float> rest(device.floats(), 0.0f);
+    device.Step(data.All());
+    const std::vector<float> gradient = device.Get(device.vectors.gradient());
+    for (int i = 0; i < 3; ++i) {
+      device.vectors.Encode(type, device.vectors.gradient(), residual->data(),
+                            reinterpret_cast<uint16_t*>(halves->data()));
+      const std::vector<float> got = device.Get(halves->data());
+      const uint16_t* const half = reinterpret_cast<const uint16_t*>(got.data());
+      for (size_t j = 0; j < rest.size(); ++j) {
+        const float value = gradient[j] + rest[j];
+        ASSERT_EQ(half[j], ToHalf(type, value)) << j;
+        rest[j] = value - FromHalf(type, half[j]);
+      }
+      EXPECT_EQ(device.Get(residual->data()), rest);
+    }
+    // A finite value stays finite.
+    device.vectors.Fill(residual->data(), device.floats(), 0.0f);
+    device.vectors.Encode(type, huge->data(), residual->data(),
+                          reinterpret_cast<uint16_t*>(halves->data()));
+    const std::vector<float> got = device.Get(halves->data());
+    EXPECT_EQ(*reinterpret_cast<const uint16_t*>(got.data()),
+              type == HalfType::kBfloat16 ? 0x7F7F : 0x7BFF);
+  }
+}
+
 TEST_P(EngineVectorsTest, TellsWhenThereIsNoRoom) {
   EngineOptions options = GetParam().options;
   options.memory_limit_bytes = uint64_t{64} << 20;
