@@ -266,9 +266,9 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
   ClipGradientNorm(accumulation.gradient, options_.clip_norm);
   // Memory that a device writes to is worth keeping as it is.
   const SharedBuffer owner = device_writes_ ? accumulation.memory : nullptr;
-  const GradientView gradient =
-      accumulation.encoded.empty() ? GradientView(accumulation.gradient, owner)
-                                   : GradientView::Encoded(accumulation.encoded, owner);
+  const GradientView gradient = accumulation.encoded.empty()
+                                    ? GradientView(accumulation.gradient, owner)
+                                    : GradientView::Encoded(accumulation.encoded, owner);
   while (true) {
     auto marks = back.empty() ? nullptr : std::make_shared<FetchMarks>();
     Fetched fetched;

@@ -87,10 +87,11 @@ void Gemm::Multiply(const RowMajorProduct& product) {
           "cublasGemmEx", stream_.errors());
     return;
   }
-  Check(cublas.gemm_strided_batched(handle_, Operation(call.transpose_a), Operation(call.transpose_b), call.m,
-                          call.n, call.k, &alpha, call.a, type, call.lda, call.stride_a, call.b,
-                          type, call.ldb, call.stride_b, &beta, call.c, CUDA_R_32F, call.ldc,
-                          call.stride_c, call.batch, compute, CUBLAS_GEMM_DEFAULT),
+  Check(cublas.gemm_strided_batched(handle_, Operation(call.transpose_a),
+                                    Operation(call.transpose_b), call.m, call.n, call.k, &alpha,
+                                    call.a, type, call.lda, call.stride_a, call.b, type, call.ldb,
+                                    call.stride_b, &beta, call.c, CUDA_R_32F, call.ldc,
+                                    call.stride_c, call.batch, compute, CUBLAS_GEMM_DEFAULT),
         "cublasGemmStridedBatchedEx", stream_.errors());
 }
 
