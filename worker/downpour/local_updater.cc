@@ -10,6 +10,12 @@
 
 namespace monsoon {
 
+namespace {
+
+constexpr int kPlannedPushes = 2;
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const Downpour& downpour,
                                                                    const ShardMap& map) {
   const LocalUpdate& update = downpour.local_update();
@@ -43,8 +49,16 @@ absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
   place = place == nullptr ? &host_ : place;
   const size_t state_floats = map_.size() * static_cast<size_t>(kernel_->state_slots());
   ASSIGN_OR_RETURN(Floats state, place->Allocate(state_floats, kernel_->initial_state()));
-  ASSIGN_OR_RETURN(open_, place->Allocate(map_.size(), std::numeric_limits<float>::quiet_NaN()));
+  // A device's room is taken before the first step: of one push in flight, and one before it.
+  std::vector<Floats> displacements(place == &host_ ? 1 : 1 + kPlannedPushes);
+  for (Floats& displacement : displacements) {
+    ASSIGN_OR_RETURN(displacement,
+                     place->Allocate(map_.size(), std::numeric_limits<float>::quiet_NaN()));
+  }
   state_ = std::move(state);
+  open_ = std::move(displacements.back());
+  displacements.pop_back();
+  free_ = std::move(displacements);
   place_ = place;
   return absl::OkStatus();
 }

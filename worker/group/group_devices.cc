@@ -48,6 +48,7 @@ void ReplicaGroup::SetFirstParameters(SharedBuffer parameters) {
     return;
   }
   parameters_ = std::move(parameters);
+  from_first_ = true;
   ++generation_;
   NetworkHolder& first = *replicas_[first_].holder;
   first.network->SetParameters(parameters_->span());

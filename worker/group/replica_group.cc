@@ -202,6 +202,7 @@ void ReplicaGroup::GiveUp(Replica& replica, std::shared_ptr<Work>* work) {
 
 void ReplicaGroup::SetParameters(SharedBuffer parameters) {
   parameters_ = std::move(parameters);
+  from_first_ = false;
   ++generation_;
   if (alone_ != nullptr) {
     alone_->SetParameters(parameters_->span());
@@ -227,7 +228,9 @@ void ReplicaGroup::Reclaim(SharedBuffer* buffer) {
   LockPages(copy.get());
   const bool in_use = *buffer == parameters_;
   *buffer = std::move(copy);
-  if (in_use) {
+  if (in_use && from_first_) {
+    parameters_ = *buffer;  // nobody reads it: the devices have newer ones
+  } else if (in_use) {
     SetParameters(*buffer);
   }
 }

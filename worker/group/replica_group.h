@@ -214,6 +214,7 @@ class ReplicaGroup {
   DeviceTraining* device_ = nullptr;  // of replica first_
   size_t first_ = 0;
   SharedBuffer parameters_;
+  bool from_first_ = false;  // the replicas' are those of the first one's device
   uint64_t generation_ = 0;
   std::vector<std::shared_ptr<Work>> slots_;
   size_t size_ = 0;  // batches in the round

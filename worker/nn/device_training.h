@@ -33,6 +33,7 @@ class DeviceTraining : public VectorPlace {
   // A copy to the host that is under way.
   class Reading {
    public:
+    // Waits for it too.
     virtual ~Reading() = default;
     // Until it is there. Any thread, once.
     virtual absl::Status Await() = 0;

@@ -24,6 +24,9 @@ class EventReading : public DeviceTraining::Reading {
   EventReading(std::unique_ptr<Event> done, uint32_t device_index)
       : done_(std::move(done)), device_index_(device_index) {}
 
+  // The device must not write to memory that goes.
+  ~EventReading() override { done_->Await(); }
+
   absl::Status Await() override {
     const std::string problem = done_->Await();
     return problem.empty() ? absl::OkStatus()
