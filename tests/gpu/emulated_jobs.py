@@ -54,7 +54,7 @@ def make_programs(folder, binaries):
         (folder / name).mkdir()
         shutil.copy2(binaries / name / name, folder / name / name)
     (folder / "worker").mkdir()
-    for name in ("worker", "libcublas.so.13"):
+    for name in ("worker", "libcublas.so.13", "libcublasLt.so.13"):
         shutil.copy2(binaries / EMULATOR / name, folder / "worker" / name)
     return folder
 

@@ -6,7 +6,8 @@ and a worker on the emulated device.
 
     first_run.py --worker=PATH [--bin=DIR] [--only=PATTERN]
 
---worker=PATH  a worker linked with tests/gpu/emulator, its libcublas.so beside it.
+--worker=PATH  a worker linked with tests/gpu/emulator, its libcublas.so and
+               libcublasLt.so beside it.
 --bin=DIR      the coordinator and the parameter server; default bazel-bin.
 --only=TEXT    the rows with TEXT in their name.
 
@@ -148,6 +149,15 @@ class Rows:
                     described["workers"])
         return described, log
 
+    def does_without_cublas_lt(self, name, message, **settings):
+        """The job is computed, and why biases take a kernel of their own is told once."""
+        environment = {**emulator(), **settings}
+        _, log = self.succeeds(name, environment)
+        told = [line for line in log.splitlines() if "are added by a kernel" in line]
+        self._check(f"{name}: told {1 if message else 0} times",
+                    len(told) == (1 if message else 0) and
+                    all(re.search(message, line) for line in told), told or log[-2000:])
+
     def each_allocation_fails(self):
         """The nth fails once, for each n: the replica leaves, comes back and goes on."""
         last = 0
@@ -257,6 +267,14 @@ def run(rows, bin_dir, work):
     if rows.wants(name):
         rows.ends_at_once(name, emulator(), r"the limit is 40 MiB; use a smaller batch or raise it",
                           larger_later, worker="device_memory_limit_mib: 40", units=MANY)
+    for name, message, settings in [
+            ("cuBLASLt knows no algorithm",
+             r"cuBLASLt advises nothing for a product of 10 x 32 x 60 with a bias: cuBLAS status 15",
+             {"MONSOON_EMULATOR_CUBLASLT": "no_algorithm"}),
+            ("cuBLASLt is off", "", {"MONSOON_EMULATOR_CUBLASLT": "no_algorithm",
+                                     "MONSOON_CUBLASLT": "off"})]:
+        if rows.wants(name):
+            rows.does_without_cublas_lt(name, message, **settings)
     if rows.wants("each allocation"):
         rows.each_allocation_fails()
     # The first operation is the kernel that tries the device, the third the network's.

@@ -30,7 +30,7 @@ def ptx_library(name, ptx):
         deps = ["//tests/gpu/emulator:device"],
     )
 
-def emulated_test(name, schedule, deps, tags, args = [], env = {}, size = "medium"):
+def emulated_test(name, schedule, deps, tags, args = [], data = [], env = {}, size = "medium"):
     """A test program on the emulator; one test that is skipped where CUDA is not built in."""
     settings = {"MONSOON_EMULATOR_SCHEDULE": schedule}
     settings.update(env)
@@ -46,11 +46,11 @@ def emulated_test(name, schedule, deps, tags, args = [], env = {}, size = "mediu
             "//conditions:default": [],
         }),
         data = select({
-            _BUILT_IN: ["//tests/gpu/emulator:libcublas.so.13"],
+            _BUILT_IN: ["//tests/gpu/emulator:cublas"] + data,
             "//conditions:default": [],
         }),
         env = settings,
-        linkopts = ["-Wl,-rpath,'$$ORIGIN'"],
+        linkopts = ["-Wl,--enable-new-dtags,-rpath,'$$ORIGIN'"],
         linkstatic = True,
         tags = tags,
         deps = [

@@ -95,6 +95,7 @@ void Compute(const Product& p) {
   const Rows a(p.type, p.a, p.m, p.k, p.transpose_a ? p.lda : 1, p.transpose_a ? 1 : p.lda);
   const Rows b(p.type, p.b, p.n, p.k, p.transpose_b ? 1 : p.ldb, p.transpose_b ? p.ldb : 1);
   float* const c = static_cast<float*>(ToHost(p.c));
+  const float* const bias = p.bias == 0 ? nullptr : static_cast<const float*>(ToHost(p.bias));
   constexpr int kColumns = 4;  // of C at a time, so that each row of A is loaded once for them
   for (int64_t j = 0; j < p.n; j += kColumns) {
     const Lanes* columns[kColumns];
@@ -113,6 +114,7 @@ void Compute(const Product& p) {
         float& to = c[(j + u) * p.ldc + i];
         const float sum = p.alpha * Sum(sums[u]);
         to = p.beta == 0 ? sum : sum + p.beta * to;
+        to = bias == nullptr ? to : to + bias[i];
       }
     }
   }
@@ -154,6 +156,9 @@ void RunOne(const Product& p, uint32_t operation) {
              operation, "a product's B");
   if (p.beta != 0) {
     NoteMatrix(p.c, p.m, p.n, p.ldc, 4, false, operation, "a product's C");
+  }
+  if (p.bias != 0) {
+    NoteMatrix(p.bias, p.m, 1, p.m, 4, false, operation, "a product's bias");
   }
   NoteMatrix(p.c, p.m, p.n, p.ldc, 4, true, operation, "a product's C");
   Compute(p);

@@ -32,11 +32,13 @@ struct Product {
   int64_t stride_b = 0;
   int64_t stride_c = 0;
   int count = 1;
+  // Of m floats, added to each column of C; 0: none.
+  uint64_t bias = 0;
 };
 
 // cuBLAS's own conditions; reported if not met.
 bool IsValid(const Product& product);
-// The factors and C must be allocated and, but for C with beta 0, written.
+// The factors, the bias and C must be allocated and, but for C with beta 0, written.
 void EnqueueProduct(Stream& stream, const Product& product);
 
 }  // namespace monsoon::emulator

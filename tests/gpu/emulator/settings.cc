@@ -69,11 +69,25 @@ void ReadTf32(Settings& settings) {
   }
 }
 
+void ReadCublasLt(Settings& settings) {
+  const std::string value = Get("CUBLASLT").value_or("works");
+  if (value == "no_handle") {
+    settings.cublas_lt = CublasLt::kNoHandle;
+  } else if (value == "no_algorithm") {
+    settings.cublas_lt = CublasLt::kNoAlgorithm;
+  } else if (value == "refuses") {
+    settings.cublas_lt = CublasLt::kRefuses;
+  } else if (value != "works") {
+    Refuse("CUBLASLT", value);
+  }
+}
+
 Settings Read() {
   Settings settings;
   ReadSchedule(settings);
   ReadDriver(settings);
   ReadTf32(settings);
+  ReadCublasLt(settings);
   settings.devices = static_cast<int>(Number("DEVICES", 1));
   settings.capability = static_cast<int>(Number("CAPABILITY", 90));
   settings.device_memory = Number("MEMORY_MIB", 16384) << 20;

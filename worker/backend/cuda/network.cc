@@ -20,9 +20,9 @@ namespace {
 
 constexpr int kFirstWithBfloat16 = 80;
 
-// For finding faults: MONSOON_CUDA_GRAPHS=off.
-bool GraphsAreOff() {
-  const char* const value = std::getenv("MONSOON_CUDA_GRAPHS");
+// For finding faults: MONSOON_CUDA_GRAPHS=off, MONSOON_CUBLASLT=off.
+bool IsOff(const char* variable) {
+  const char* const value = std::getenv(variable);
   return value != nullptr && std::string(value) == "off";
 }
 
@@ -30,9 +30,8 @@ EngineOptions OptionsFrom(const NetworkSettings& settings) {
   EngineOptions options{.device_index = settings.device_index,
                         .memory_limit_bytes = settings.memory_limit_bytes,
                         .precision = settings.precision};
-  if (GraphsAreOff()) {
-    options.graphs = false;
-  }
+  options.graphs = !IsOff("MONSOON_CUDA_GRAPHS");
+  options.fuse_bias = !IsOff("MONSOON_CUBLASLT");
   return options;
 }
 
@@ -112,6 +111,11 @@ class CudaNetwork : public Network {
       LOG(WARNING) << "GPU " << device_index_ << ": " << engine_.graph_failure()
                    << "; steps run by single launches, small models somewhat slower";
     }
+    if (const std::string why = engine_.fusion_failure();
+        !why.empty() && !std::exchange(told_of_fusion_, true)) {
+      LOG(WARNING) << "GPU " << device_index_ << ": " << why
+                   << "; biases of dense layers are added by a kernel after the product";
+    }
     return StepResult{result.loss_sum / static_cast<double>(batch.examples), result.correct,
                       batch.examples};
   }
@@ -124,6 +128,7 @@ class CudaNetwork : public Network {
   uint32_t device_index_;
   bool has_parameters_ = false;
   bool told_ = false;  // that steps are no graphs
+  bool told_of_fusion_ = false;
   uint64_t steps_ = 0;
   Engine engine_;
   std::unique_ptr<EngineTraining> training_;

@@ -338,5 +338,55 @@ TEST_F(KernelTest, ProductsInABatch) {
   }
 }
 
+// In one kernel and in two; the same addresses and others, at the alignment of a
+// network's parameters and without one.
+TEST_F(KernelTest, ProductsThatEndWithABias) {
+  constexpr std::array<size_t, 3> kSizes[] = {{1, 1, 1}, {3, 5, 7}, {5, 3, 7}, {64, 10, 50}};
+  for (const Precision precision :
+       {Precision::kFloat32, Precision::kTf32, Precision::kBfloat16, Precision::kFloat16}) {
+    for (const bool fuse_bias : {true, false}) {
+      Gemm gemm(*stream_, precision, fuse_bias);
+      for (const auto& [m, n, k] : kSizes) {
+        for (const size_t skip : {0, 16, 1}) {
+          const std::vector<float> a = Random(m * k, m);
+          const std::vector<float> b = Random(n * k, n);
+          const std::vector<float> bias = Random(skip + n, skip);
+          const auto device_a = OnDevice(a);
+          const auto device_b = OnDevice(b);
+          const auto device_bias = OnDevice(bias);
+          const auto device_c = Poisoned(m * n);
+          const DeviceArray<uint16_t> half_a(*stream_, a.size());
+          const DeviceArray<uint16_t> half_b(*stream_, b.size());
+          RowMajorProduct product;
+          product.transpose_b = true;
+          product.m = m;
+          product.n = n;
+          product.k = k;
+          product.a = device_a.data();
+          product.b = device_b.data();
+          product.c = device_c.data();
+          if (IsHalf(precision)) {
+            Cast(*stream_, CastToHalf{HalfOf(precision), device_a.data(), half_a.data()}, a.size());
+            Cast(*stream_, CastToHalf{HalfOf(precision), device_b.data(), half_b.data()}, b.size());
+            product.a = half_a.data();
+            product.b = half_b.data();
+          }
+          gemm.MultiplyAndAddBias(product, device_bias.data() + skip);
+          std::vector<double> want(m * n);
+          for (size_t i = 0; i < m * n; ++i) {
+            want[i] = bias[skip + i % n];
+            for (size_t l = 0; l < k; ++l) {
+              want[i] += static_cast<double>(a[i / n * k + l]) * b[i % n * k + l];
+            }
+          }
+          const double tolerance[] = {1e-5, 1e-2, 6e-2, 1e-2};
+          SCOPED_TRACE(::testing::Message() << "m " << m << " skip " << skip);
+          ExpectNear(device_c.Get(), want, tolerance[static_cast<int>(precision)]);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace monsoon::cuda

@@ -76,7 +76,7 @@ Engine::Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats,
   compute_ = std::make_unique<Stream>(errors_);
   upload_ = std::make_unique<Stream>(errors_);
   download_ = std::make_unique<Stream>(errors_);
-  gemm_ = std::make_unique<Gemm>(*compute_, options.precision);
+  gemm_ = std::make_unique<Gemm>(*compute_, options.precision, options.fuse_bias);
   for (const LayerPlan& plan : plans_) {
     layers_.push_back(MakeLayer(plan, options.precision));
     transfers_.emplace_back(errors_);

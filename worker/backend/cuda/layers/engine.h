@@ -55,6 +55,7 @@ struct EngineOptions {
   // copy of which takes as long as the launches of some 15 layers.
   uint64_t graph_parameters = uint64_t{1} << 21;
   bool graphs = true;
+  bool fuse_bias = true;  // of dense layers, into their products
 };
 
 // The samples of a call, in host memory.
@@ -104,6 +105,9 @@ class Engine {
 
   // Why steps are no graphs; empty: they are, or never were to be.
   const std::string& graph_failure() const { return graph_failure_; }
+
+  // Why biases are added by kernels of their own; empty: they are not, or it was asked for.
+  std::string fusion_failure() const { return gemm_ == nullptr ? "" : gemm_->fusion_failure(); }
 
   // Steps repeated with a smaller loss scale so far.
   uint64_t repeated_steps() const { return repeated_steps_; }
