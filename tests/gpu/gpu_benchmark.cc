@@ -32,13 +32,13 @@
 #include <utility>
 #include <vector>
 
-#include "tests/gpu/device_figures.h"
 #include "tests/gpu/roofline.h"
 #include "tests/gpu/training_steps.h"
 #include "worker/backend/cuda/host/test_device.h"
 #include "worker/backend/cuda/kernels/gemm.h"
 #include "worker/backend/cuda/layers/engine.h"
 #include "worker/backend/cuda/layers/test_network.h"
+#include "worker/backend/cuda/runtime/device_rates.h"
 
 namespace monsoon::cuda {
 namespace {
@@ -280,7 +280,9 @@ int Run(const Effort& effort) {
     std::fprintf(stderr, "gpu_benchmark: needs a GPU: %s\n", errors.message().c_str());
     return 3;
   }
-  const roofline::Gpu gpu = roofline::FiguresOf(effort.device);
+  const DeviceRates rates = QueryRates(effort.device);
+  const roofline::Gpu* const published = roofline::FindGpu(rates.name);
+  const roofline::Gpu gpu = published == nullptr ? roofline::FromRates(rates) : *published;
   std::printf(
       "%s\nestimates for %s: %.1f TFLOPS float32, %.1f TF32, %.1f bfloat16, %.1f float16, "
       "%.0f GB/s, %.0f MiB L2, PCIe %s\n  (%s)\n",

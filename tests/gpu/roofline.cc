@@ -264,7 +264,7 @@ const Gpu* FindGpu(const std::string& device_name) {
   return has("Tesla T4") ? &PublishedGpus()[2] : nullptr;
 }
 
-Gpu FromProperties(const GpuProperties& p) {
+Gpu FromRates(const cuda::DeviceRates& p) {
   const double per_clock = static_cast<double>(p.multiprocessors) * p.clock;
   // Of a multiprocessor: float32 lanes, and flops by tensor cores in one cycle.
   const bool wide = p.capability >= 86;
@@ -343,7 +343,9 @@ Estimate EstimateStep(const Gpu& gpu, const std::vector<LayerPlan>& layers,
   const double as_graph = parameter_floats <= kGraphFloats ? 1 : 1 - crossing_steps;
   estimate.launches = launches * (as_graph * kGraphLaunchSeconds + (1 - as_graph) * kLaunchSeconds);
   const Crossing crossing = CrossingOfStep(layers, parameter_floats, examples, way);
-  estimate.pcie = std::max(crossing.parameters + crossing.samples, crossing.gradients) / gpu.pcie;
+  const double up = crossing.parameters + crossing.samples;
+  const double down = crossing.gradients;
+  estimate.pcie = (way.on_device ? std::max(up, down) : up + down) / gpu.pcie;
   return estimate;
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "worker/backend/cuda/kernels/precision.h"
+#include "worker/backend/cuda/runtime/device_rates.h"
 #include "worker/nn/layer_plan.h"
 
 namespace monsoon::roofline {
@@ -41,16 +42,7 @@ const Gpu* FindGpu(const std::string& device_name);
 
 // Of a GPU that is not in the list, by what it says of itself. Its tensor cores' rates are
 // those of its compute capability, and PCIe is assumed.
-struct GpuProperties {
-  std::string name;
-  int capability = 0;  // 90 for sm_90
-  int multiprocessors = 0;
-  double clock = 0;         // Hz
-  double memory_clock = 0;  // Hz, two transfers each
-  int memory_bus_bits = 0;
-  double cache = 0;  // bytes
-};
-Gpu FromProperties(const GpuProperties& properties);
+Gpu FromRates(const cuda::DeviceRates& rates);
 
 // How a replica works: what it does besides its steps.
 struct Way {
@@ -94,7 +86,9 @@ struct Estimate {
   double flops = 0;     // ...flops / peak, and...
   double memory = 0;    // ...bytes / bandwidth, both also summed alone
   double launches = 0;  // what they cost
-  double pcie = 0;      // of the larger direction
+  // Both directions, one after the other where a step takes parameters up and its gradient
+  // down; else of the larger, as a push goes down beside the next fetch.
+  double pcie = 0;
   double Overlapped() const;
   double Serial() const;  // nothing hides behind anything
 };

@@ -51,12 +51,12 @@ const Work& Of(const std::vector<Work>& works, const std::string& name) {
   return found == works.end() ? none : *found;
 }
 
-constexpr Way kNothingCrosses{.n_push = 1};
+constexpr Way kEachStep{.n_push = 1};
 
 TEST(RooflineTest, ADenseLayerIsThreeProducts) {
   // 10 -> 4, batch 8; a layer before it has parameters too.
   const std::vector<LayerPlan> layers = {Dense(6, 10), Dense(10, 4)};
-  const auto works = WorkOfStep(layers, 114, 8, Precision::kFloat32, kNothingCrosses, 0);
+  const auto works = WorkOfStep(layers, 114, 8, Precision::kFloat32, kEachStep, 0);
   const Work& backward = works[works.size() - 3];
   EXPECT_EQ(works[1].flops, 2 * 10 * 4 * 8);
   // Weights, input, and the output written, then read and written with the bias.
@@ -74,7 +74,7 @@ TEST(RooflineTest, ADenseLayerIsThreeProducts) {
 
 TEST(RooflineTest, ActivationsAreBytesAlone) {
   const std::vector<LayerPlan> layers = {Dense(3, 5), Relu({5}), Dense(5, 2)};
-  const auto works = WorkOfStep(layers, 32, 7, Precision::kFloat32, kNothingCrosses, 0);
+  const auto works = WorkOfStep(layers, 32, 7, Precision::kFloat32, kEachStep, 0);
   EXPECT_EQ(Of(works, "relu forward").bytes, 4 * 2 * 35);
   EXPECT_EQ(Of(works, "relu backward").bytes, 4 * 3 * 35);
   EXPECT_EQ(Of(works, "relu forward").flops, 0);
@@ -85,8 +85,8 @@ TEST(RooflineTest, ColumnsCountWhereTheyLeaveTheCache) {
   // 2 x 9 x 9 by 3 x 3: patch 18, area 49, so by sample.
   const std::vector<LayerPlan> layers = {Conv({2, 9, 9}, 6, 3)};
   const double in = 4 * 162, out = 4 * 294, columns = 4 * 882;
-  const auto cached = WorkOfStep(layers, 114, 4, Precision::kFloat32, kNothingCrosses, 1e6);
-  const auto spilt = WorkOfStep(layers, 114, 4, Precision::kFloat32, kNothingCrosses, 0);
+  const auto cached = WorkOfStep(layers, 114, 4, Precision::kFloat32, kEachStep, 1e6);
+  const auto spilt = WorkOfStep(layers, 114, 4, Precision::kFloat32, kEachStep, 0);
   EXPECT_EQ(Of(cached, "conv forward").flops, 2 * 6 * columns);
   EXPECT_EQ(Of(cached, "conv forward").bytes, 4 * (108 + in + out));
   EXPECT_EQ(Of(spilt, "conv forward").bytes, 4 * (108 + in + out + 2 * columns + 2 * out));
@@ -96,7 +96,7 @@ TEST(RooflineTest, ColumnsCountWhereTheyLeaveTheCache) {
 
 TEST(RooflineTest, HalvesTakeHalfTheBytesAsFactors) {
   const std::vector<LayerPlan> layers = {Dense(10, 4)};
-  const auto works = WorkOfStep(layers, 44, 8, Precision::kBfloat16, kNothingCrosses, 0);
+  const auto works = WorkOfStep(layers, 44, 8, Precision::kBfloat16, kEachStep, 0);
   // Weights as halves, input as float and then as halves, written and read.
   EXPECT_EQ(Of(works, "dense forward").bytes, 2 * 40 + 4 * (80 + 3 * 32) + 2 * 2 * 80);
   EXPECT_EQ(Of(works, "dense forward").kernels, 2u);
@@ -133,7 +133,7 @@ TEST(RooflineTest, AStepIsTheSumOfEachLayersLargerTerm) {
   gpu.memory = 500;  // bytes
   gpu.pcie = 50;
   const std::vector<LayerPlan> layers = {Dense(10, 4)};
-  const Estimate e = EstimateStep(gpu, layers, 44, 8, Precision::kFloat32, kNothingCrosses);
+  const Estimate e = EstimateStep(gpu, layers, 44, 8, Precision::kFloat32, kEachStep);
   // Forward 640 flops, 864 bytes; loss 512 bytes; backward 640 flops, 4 (40 + 80 + 64).
   EXPECT_DOUBLE_EQ(e.compute, 864 / 500.0 + 512 / 500.0 + 736 / 500.0);
   EXPECT_DOUBLE_EQ(e.flops, 1.28);
@@ -143,16 +143,17 @@ TEST(RooflineTest, AStepIsTheSumOfEachLayersLargerTerm) {
   // Up: parameters 176 and samples 352.
   EXPECT_DOUBLE_EQ(e.pcie, 528 / 50.0);
   EXPECT_DOUBLE_EQ(e.Overlapped(), e.pcie);
+  // The gradient goes down after the parameters have come up.
+  EXPECT_DOUBLE_EQ(
+      EstimateStep(gpu, layers, 44, 8, Precision::kFloat32, {.n_push = 1, .on_device = false}).pcie,
+      (528 + 176) / 50.0);
   EXPECT_DOUBLE_EQ(e.Serial(), e.compute + e.launches + e.pcie);
   gpu.memory = 1e9;
-  EXPECT_NEAR(EstimateStep(gpu, layers, 44, 8, Precision::kFloat32, kNothingCrosses).compute, 1.28,
-              1e-5);
-  EXPECT_NEAR(EstimateStep(gpu, layers, 44, 8, Precision::kFloat16, kNothingCrosses).compute, 0.16,
-              1e-5);
+  EXPECT_NEAR(EstimateStep(gpu, layers, 44, 8, Precision::kFloat32, kEachStep).compute, 1.28, 1e-5);
+  EXPECT_NEAR(EstimateStep(gpu, layers, 44, 8, Precision::kFloat16, kEachStep).compute, 0.16, 1e-5);
   // No tensor cores for these: float32, and nothing.
-  EXPECT_NEAR(EstimateStep(gpu, layers, 44, 8, Precision::kTf32, kNothingCrosses).compute, 1.28,
-              1e-5);
-  EXPECT_EQ(EstimateStep(gpu, layers, 44, 8, Precision::kBfloat16, kNothingCrosses).Serial(), 0);
+  EXPECT_NEAR(EstimateStep(gpu, layers, 44, 8, Precision::kTf32, kEachStep).compute, 1.28, 1e-5);
+  EXPECT_EQ(EstimateStep(gpu, layers, 44, 8, Precision::kBfloat16, kEachStep).Serial(), 0);
 }
 
 TEST(RooflineTest, ALargeModelIsAGraphWhereNothingCrosses) {
@@ -190,9 +191,9 @@ TEST(RooflineTest, PropertiesGiveThePublishedFigures) {
       EXPECT_NEAR(got.tf32 / want.tf32, tensor_share, 0.02) << want.name;
     }
   };
-  near(FromProperties({"", 90, 132, 1.98e9, 2.619e9, 5120, 50e6}), PublishedGpus()[0], 1.98 / 1.83);
-  near(FromProperties({"", 80, 108, 1.41e9, 1.593e9, 5120, 40e6}), PublishedGpus()[1], 1);
-  near(FromProperties({"", 75, 40, 1.59e9, 5.001e9, 256, 4e6}), PublishedGpus()[2], 1);
+  near(FromRates({"", 90, 132, 1.98e9, 2.619e9, 5120, 50e6}), PublishedGpus()[0], 1.98 / 1.83);
+  near(FromRates({"", 80, 108, 1.41e9, 1.593e9, 5120, 40e6}), PublishedGpus()[1], 1);
+  near(FromRates({"", 75, 40, 1.59e9, 5.001e9, 256, 4e6}), PublishedGpus()[2], 1);
 }
 
 }  // namespace
