@@ -175,6 +175,9 @@ run_check selftest /usr/bin/python3 tests/docs/run_blocks_selftest.py
 emulated_jobs=(/usr/bin/python3 tests/gpu/emulated_jobs.py --bin="$bin")
 [[ $full -eq 0 ]] || emulated_jobs+=(--full)
 run_check emulated_jobs "${emulated_jobs[@]}"
+targets=90
+[[ $full -eq 0 ]] || targets=all
+run_check kernel_resources /usr/bin/python3 tests/gpu/kernel_resources.py --arch="$targets"
 run_check kept /usr/bin/python3 tests/cluster/kept_models.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transport=grpc

@@ -6,8 +6,8 @@
 //   gpu_benchmark [--device=N] [--seconds=S] [--quick]
 //
 // --quick  only one model, each step a few times: shows that it runs, not how fast.
-// First table, one line per model and precision: steps that take parameters up and the
-// gradient down. `step_ms` is the wall time of SetParameters
+// First table, one line per model and precision: n_push = 1, steps that take parameters up
+// and the gradient down. `step_ms` is the wall time of SetParameters
 // and Train, with both page-locked as a
 // worker has them; `paged_ms` the same with ordinary memory; `gemm_ms` the
 // time of the step's products alone, by cuBLAS back to back on data that lies on
@@ -16,7 +16,7 @@
 // `compute_ms` that of a step whose parameters are already there, without the
 // download; `hidden` = 1 - (step_ms - compute_ms) / copy_ms, within 0 and 1.
 // Second table: steps between a fetch and a push as a Downpour worker runs them
-// (training_steps.h), by n_push, with and without the local optimizer.
+// (training_steps.h), without and with the local optimizer.
 // `est_ms` is the estimate of step_ms where copies hide behind compute, `est_max_ms`
 // where they do not, `est/step` = est_ms / step_ms.
 // Medians over the rounds. Exit 0, or 3 where there is no GPU.
@@ -226,8 +226,8 @@ void ReportTransfers(const Case& c, const roofline::Gpu& gpu, const Effort& effo
 }
 
 void ReportWays(const Case& c, const roofline::Gpu& gpu, const Effort& effort) {
-  for (const roofline::Way& way : {roofline::Way{.n_push = 1}, roofline::Way{.n_push = 10},
-                                   roofline::Way{.n_push = 10, .local_update = true}}) {
+  for (const bool local_update : {false, true}) {
+    const roofline::Way way{.n_push = 10, .local_update = local_update};
     testing::TrainingSteps steps(
         c.network, EngineOptions{.device_index = effort.device, .precision = c.precision}, way,
         /*locked=*/true, c.examples);

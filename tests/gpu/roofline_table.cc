@@ -19,7 +19,7 @@ void Print() {
       {"CIFAR", cuda::testing::Cifar()},
       {"speech", cuda::testing::Speech()}};
   const std::pair<const char*, Way> ways[] = {
-      {"up and down each step", {.n_push = 1, .on_device = false}},
+      {"n_push = 1", {.n_push = 1, .on_device = false}},
       {"n_push = 10, local update", {.n_push = 10, .local_update = true}}};
   const std::pair<const char*, cuda::Precision> precisions[] = {
       {"FLOAT32", cuda::Precision::kFloat32},

@@ -51,9 +51,8 @@ std::string ShortName(const std::string& mangled) {
 
 const std::vector<CountedWay>& CountedWays() {
   static const std::vector<CountedWay>* const ways = new std::vector<CountedWay>{
-      {"up and down each step, pageable", {.n_push = 1, .on_device = false}, false},
-      {"up and down each step", {.n_push = 1, .on_device = false}},
-      {"n_push = 1", {.n_push = 1}},
+      {"n_push = 1, pageable memory", {.n_push = 1, .on_device = false}, false},
+      {"n_push = 1", {.n_push = 1, .on_device = false}},
       {"n_push = 10", {.n_push = 10}},
       {"n_push = 10, local update", {.n_push = 10, .local_update = true}}};
   return *ways;

@@ -20,8 +20,9 @@ struct CountedWay {
   bool locked = true;  // the host's vectors are page-locked
 };
 
-// From a step that takes parameters up and its gradient down to ten steps between a fetch
-// and a push; the first is how it was before pages were locked.
+// A push after each step, whose parameters come up and whose gradient goes down, as all
+// steps did once: with memory that the host must copy, and with page-locked memory. Then
+// ten steps between a fetch and a push, without and with local updates.
 const std::vector<CountedWay>& CountedWays();
 
 // Of one step, in the mean of n_push steps from a fetch to its push, in steady state.
