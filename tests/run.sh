@@ -177,6 +177,9 @@ emulated_jobs=(/usr/bin/python3 tests/gpu/emulated_jobs.py --bin="$bin")
 run_check emulated_jobs "${emulated_jobs[@]}"
 run_check first_run /usr/bin/python3 tests/gpu/first_run.py --bin="$bin" \
   --worker="$bin/tests/gpu/emulator/worker"
+targets=90
+[[ $full -eq 0 ]] || targets=all
+run_check kernel_resources /usr/bin/python3 tests/gpu/kernel_resources.py --arch="$targets"
 run_check kept /usr/bin/python3 tests/cluster/kept_models.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transport=grpc

@@ -50,9 +50,9 @@ count() { grep -cE "^\[ +$1 +\] .* \([0-9]+ ms\)$" "$2" || true; }
 
 run_tests() {
   local name log="$build/test.log" code
-  for name in operations_test kernels_test conv2d_test pool_test engine_test device_error_test; do
-    # Nothing to look at: the first needs no GPU, and a broken access is what the last
-    # one is about.
+  for name in $(<"$build/tests.txt"); do
+    # Nothing to look at: the one needs no GPU, and a broken access is what the other is
+    # about.
     [[ $# -eq 0 || ("$name" != operations_test && "$name" != device_error_test) ]] || continue
     echo "== $* $name"
     code=0

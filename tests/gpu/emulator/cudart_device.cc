@@ -10,6 +10,9 @@ namespace monsoon::emulator {
 namespace {
 
 constexpr int kMultiprocessors = 8;
+constexpr int kKilohertz = 1000000;
+constexpr int kMemoryBusBits = 256;
+constexpr int kCacheBytes = 4 << 20;
 
 struct ErrorText {
   cudaError_t code;
@@ -196,6 +199,16 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       return cudaSuccess;
     case cudaDevAttrWarpSize:
       *value = 32;
+      return cudaSuccess;
+    case cudaDevAttrClockRate:
+    case cudaDevAttrMemoryClockRate:
+      *value = kKilohertz;
+      return cudaSuccess;
+    case cudaDevAttrGlobalMemoryBusWidth:
+      *value = kMemoryBusBits;
+      return cudaSuccess;
+    case cudaDevAttrL2CacheSize:
+      *value = kCacheBytes;
       return cudaSuccess;
     case cudaDevAttrMaxThreadsPerBlock:
       *value = 1024;

@@ -30,8 +30,22 @@ def ptx_library(name, ptx):
         deps = ["//tests/gpu/emulator:device"],
     )
 
-def emulated_test(name, schedule, deps, tags, args = [], data = [], env = {}, size = "medium"):
-    """A test program on the emulator; one test that is skipped where CUDA is not built in."""
+_GTEST = ["//common/testing:gtest_main"]
+
+def emulated_test(
+        name,
+        schedule,
+        deps,
+        tags,
+        args = [],
+        data = [],
+        env = {},
+        size = "medium",
+        main = _GTEST):
+    """A test program on the emulator; one test that is skipped where CUDA is not built in.
+
+    `main`: empty where `deps` bring a main() of their own.
+    """
     settings = {"MONSOON_EMULATOR_SCHEDULE": schedule}
     settings.update(env)
     native.cc_test(
@@ -53,11 +67,8 @@ def emulated_test(name, schedule, deps, tags, args = [], data = [], env = {}, si
         linkopts = ["-Wl,--enable-new-dtags,-rpath,'$$ORIGIN'"],
         linkstatic = True,
         tags = tags,
-        deps = [
-            "//common/testing:gtest_main",
-            "@gtest",
-        ] + select({
-            _BUILT_IN: deps,
-            "//conditions:default": [],
+        deps = ["@gtest"] + select({
+            _BUILT_IN: main + deps,
+            "//conditions:default": _GTEST,
         }),
     )

@@ -38,6 +38,7 @@ std::string Stats::ToJson() const {
   add("page_locks", page_locks);
   add("captures", captures);
   add("graph_launches", graph_launches);
+  add("host_calls", host_calls);
   add("host_waits", host_waits);
   return json + "\"kernels\": {" + by_kernel + "}}";
 }

@@ -30,6 +30,7 @@ struct Stats {
   uint64_t page_locks = 0;
   uint64_t captures = 0;
   uint64_t graph_launches = 0;
+  uint64_t host_calls = 0;  // that put a kernel, product, copy or memset into a stream
   uint64_t host_waits = 0;
 
   void AddLaunch(const std::string& kernel, uint64_t instructions);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/gpu/emulator/settings.h"
+#include "tests/gpu/emulator/stats.h"
 
 namespace monsoon::emulator {
 namespace {
@@ -122,6 +123,7 @@ void Enqueue(Stream& stream, const std::string& name, Enqueued enqueued) {
     stream.captured.push_back({name, std::move(enqueued)});
     return;
   }
+  ++TheStats().host_calls;
   Push(stream, {name, std::move(enqueued)});
   Advance();
 }
