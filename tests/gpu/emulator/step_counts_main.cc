@@ -1,8 +1,9 @@
 // Prints what a training step asks of a GPU, counted on the emulator, as the tables of
 // docs/gpu.md ("What crosses, and what is launched").
 //
-//   step_counts [--models=lenet,mlp,cifar,speech] [--kernels]
+//   step_counts [--models=lenet,mlp,cifar,speech] [--ways=TEXT] [--kernels]
 //
+// --ways     those with TEXT in their names; default all.
 // --kernels  the kernels of a step at n_push = 10 with local update as well.
 // No time is told: it would be the emulator's. `speech` takes minutes.
 #include <cstdio>
@@ -33,9 +34,12 @@ void PrintKernels(const Model& model, const StepCounts& counts) {
   }
 }
 
-bool Print(const Model& model, bool kernels) {
+bool Print(const Model& model, const std::string& ways, bool kernels) {
   const double samples = static_cast<double>(model.examples);
   for (const CountedWay& way : CountedWays()) {
+    if (way.name.find(ways) == std::string::npos) {
+      continue;
+    }
     std::string problem;
     const StepCounts counts = CountSteps(model.network, way, model.examples, &problem);
     if (!problem.empty()) {
@@ -64,14 +68,14 @@ bool Print(const Model& model, bool kernels) {
   return true;
 }
 
-int Run(const std::string& names, bool kernels) {
+int Run(const std::string& names, const std::string& ways, bool kernels) {
   std::printf(
       "| network, batch | way | bytes of vectors | other bytes | bytes a sample |"
       " host copies of the vector | kernels + products | calls + graphs of the host |"
       " PTX, millions | Mflop of products |\n|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Model& model : Models()) {
     if (("," + names + ",").find("," + std::string(model.name) + ",") != std::string::npos &&
-        !Print(model, kernels)) {
+        !Print(model, ways, kernels)) {
       return 1;
     }
   }
@@ -83,11 +87,14 @@ int Run(const std::string& names, bool kernels) {
 
 int main(int argc, char** argv) {
   std::string models = "lenet,mlp,cifar,speech";
+  std::string ways;
   bool kernels = false;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument.rfind("--models=", 0) == 0) {
       models = argument.substr(9);
+    } else if (argument.rfind("--ways=", 0) == 0) {
+      ways = argument.substr(7);
     } else if (argument == "--kernels") {
       kernels = true;
     } else {
@@ -97,5 +104,5 @@ int main(int argc, char** argv) {
   }
   // Counts are the same with and without the emulator's checks, which its tests run.
   setenv("MONSOON_EMULATOR_CHECK", "off", 0);
-  return monsoon::cuda::testing::Run(models, kernels);
+  return monsoon::cuda::testing::Run(models, ways, kernels);
 }
