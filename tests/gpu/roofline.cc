@@ -91,9 +91,9 @@ class StepWork {
 
   Work DenseForward(const LayerPlan& layer) const {
     const double weights = static_cast<double>(layer.weight.size);
-    const uint32_t bias = layer.bias.size > 0 ? 1 : 0;
-    Work work{"", 2 * weights * examples_, 0, bias + (half_ ? 1u : 0u), 1};
-    work.bytes = weights * factor_ + In(layer) * kFloat + Out(layer) * kFloat * (bias ? 3 : 1) +
+    // cuBLASLt's product ends with the bias.
+    Work work{"", 2 * weights * examples_, 0, half_ ? 1u : 0u, 1};
+    work.bytes = weights * factor_ + In(layer) * kFloat + Out(layer) * kFloat +
                  (half_ ? 2 * In(layer) * factor_ : 0);
     return work;
   }
