@@ -250,7 +250,8 @@ class ShardedParameterClient final : public ParameterClient {
                               : absl::InvalidArgumentError(absl::StrCat(
                                     "the gradient at flat index ", *index, " is not finite"));
   }
-  void Encode(uint64_t sequence, const GradientView& gradient) {
+  void Encode(uint64_t sequence, const GradientView& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
     if (gradient.encoded.empty()) {
       encoder_.Encode(sequence, gradient.floats);
     } else {
