@@ -334,14 +334,16 @@ TEST_P(ReplayTest, ASessionThatIsClosedIsLostAsEver) {
   EXPECT_TRUE(IsSessionLost(result.status())) << result.status();
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, ReplayTest,
-                         ::testing::Values(Variant{Transport::GRPC, FLOAT32},
-                                           Variant{Transport::SHARED_MEMORY, FLOAT32},
-                                           Variant{Transport::GRPC, TOP_K}),
-                         [](const auto& info) {
-                           return NameOf(info.param.transport) +
-                                  (info.param.push_format == TOP_K ? "TopK" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Transports, ReplayTest,
+    ::testing::Values(Variant{Transport::GRPC, FLOAT32}, Variant{Transport::SHARED_MEMORY, FLOAT32},
+                      Variant{Transport::SHARED_MEMORY, BFLOAT16},
+                      Variant{Transport::GRPC, FLOAT16}, Variant{Transport::GRPC, TOP_K}),
+    [](const auto& info) {
+      return NameOf(info.param.transport) + (info.param.push_format == FLOAT32
+                                                 ? ""
+                                                 : "_" + WireFormat_Name(info.param.push_format));
+    });
 
 }  // namespace
 }  // namespace monsoon
