@@ -16,9 +16,9 @@ EngineVectors::Memory::Memory(Engine* engine, Buffer buffer)
 
 EngineVectors::Memory::~Memory() {
   engine_->vector_bytes_ -= buffer_.bytes();
-  // What is enqueued may still use it.
-  engine_->Drain();
-  SelectDevice(engine_->options_.device_index, engine_->errors_);
+  ErrorLog ignored;  // the engine's may have an error, with which nothing is selected
+  SelectDevice(engine_->options_.device_index, ignored);
+  engine_->Drain();  // what is enqueued may still use it
 }
 
 EngineVectors::EngineVectors(Engine* engine) : engine_(engine) {
