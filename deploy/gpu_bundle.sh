@@ -7,8 +7,11 @@
 #
 # --out=FILE        default monsoon-gpu.tar.
 # --bin=DIR         a bazel-bin folder with what is to be packed; default: built.
-# --without_cublas  leaves out cuBLAS (600 MB); the host has it on its library
-#                   path then.
+# --without_cublas  leaves out cuBLAS and nvrtc (700 MB); the host has them on its
+#                   library path then.
+# The host's driver must be as new as the toolkit of this build: 580 for CUDA 13, 525 for
+# CUDA 12. For hosts with an older one build with a 12.x toolkit:
+#   CUDA_HOME=/usr/local/cuda-12.9 deploy/gpu_bundle.sh
 # The archive holds monsoon-gpu/: bin/ (programs that find their libraries),
 # lib/, configs/, data/ (Fashion-MNIST), run_gpu_demo.sh and run_gpu_tests.sh.
 # It runs with the host's C library, or with the packed one where the host's is
@@ -30,7 +33,7 @@ for argument in "$@"; do
 done
 
 daemons=(coordinator ps_server worker)
-tests=(device_error_test engine_test gpu_benchmark kernels_test network_test pool_test)
+tests=(device_error_test device_test gpu_benchmark network_test)
 if [[ -z "$bin" ]]; then
   cache="${MONSOON_BAZEL_CACHE:-$HOME/.cache/monsoon-bazel}"
   bazel --batch build --config=opt --disk_cache="$cache" --noshow_progress \
@@ -71,12 +74,24 @@ while read -r library; do
   add_library "$library"
 done < <(ldd "$root"/libexec/* | grep -oE '(=> )?/[^ ]+ \(' | grep -oE '/[^ ]+' | sort -u)
 
+# cuBLASLt opens nvrtc by itself (it has the name libnvrtc.so.N and a class
+# NvrtcCompilerLibrary, and PyPI's cuBLAS depends on nvrtc's package) for kernels that it
+# compiles when they are asked for. The tests on an H100 passed without it; what another
+# GPU or product asks for nobody has seen, so it is packed: 114 MB. nvrtc opens its
+# builtins by name.
 if [[ $cublas -eq 1 ]]; then
-  cuda="$(dirname "$(dirname "$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")"
-  for name in libcublas.so libcublasLt.so; do
-    found="$(ls "$cuda"/lib*/"$name".[0-9]* 2>/dev/null | grep -E '\.so\.[0-9]+$' | head -1 || true)"
+  # As third_party/cuda/cuda.bzl looks, so that it is the build's.
+  for nvcc in ${CUDA_HOME:+"$CUDA_HOME/bin/nvcc"} "$(command -v nvcc || true)" \
+    /usr/local/cuda/bin/nvcc; do
+    [[ -z "$nvcc" || ! -x "$nvcc" ]] || break
+  done
+  cuda="$(dirname "$(dirname "$(readlink -f "$nvcc")")")"
+  for pattern in 'libcublas\.so\.[0-9]+' 'libcublasLt\.so\.[0-9]+' 'libnvrtc\.so\.[0-9]+' \
+    'libnvrtc-builtins\.so\.[0-9]+\.[0-9]+'; do
+    found="$(find -L "$cuda"/lib*/ -maxdepth 1 -regextype posix-extended -regex ".*/$pattern" \
+      2>/dev/null | sort | head -1 || true)"
     if [[ -z "$found" ]]; then
-      echo "gpu_bundle.sh: no $name under $cuda; --without_cublas packs without it" >&2
+      echo "gpu_bundle.sh: no $pattern under $cuda; --without_cublas packs without it" >&2
       exit 1
     fi
     cp -L "$found" "$root/lib/"

@@ -31,7 +31,7 @@ failed=0
 skipped=0
 # GoogleTest's own lines of single cases.
 count() { grep -cE "^\[ +$1 +\] .* \([0-9]+ ms\)$" "$log" || true; }
-for name in kernels_test pool_test engine_test network_test device_error_test; do
+for name in device_test network_test device_error_test; do
   echo "== $name"
   code=0
   "bin/$name" >"$log" 2>&1 || code=$?

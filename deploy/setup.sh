@@ -5,7 +5,9 @@
 #   deploy/setup.sh [--for=demo|all] [--dry-run]
 #
 # --for=demo  only what deploy/demo.sh needs; the default, all, adds what the
-#             tests need.
+#             tests need: also the CUDA compiler, from PyPI, where there is none
+#             (deploy/cuda_toolkit.sh; it is optional, so its failure is a note only;
+#             MONSOON_CUDA=off leaves it out).
 # --dry-run   prints what is missing and the commands, installs nothing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -54,8 +56,17 @@ for group in $groups; do
   done < <(packages_of "$group")
 done
 
+cuda_toolkit() {
+  [[ "$groups" == *ci* ]] || return 0
+  if ! deploy/cuda_toolkit.sh "$@"; then
+    echo "setup.sh: note: no CUDA compiler, which is optional" >&2
+  fi
+}
+
 if [[ ${#missing[@]} -eq 0 ]]; then
   echo "setup.sh: every package is installed (groups: $groups)"
+  [[ $dry_run -eq 0 ]] || { cuda_toolkit --dry-run; exit 0; }
+  cuda_toolkit
   exit 0
 fi
 
@@ -76,6 +87,7 @@ if [[ $dry_run -eq 1 ]]; then
   echo "missing: ${missing[*]}"
   echo "would run: ${apt_get[*]} update"
   echo "would run: ${install[*]}"
+  cuda_toolkit --dry-run
   exit 0
 fi
 
@@ -86,3 +98,4 @@ if ! "${install[@]}" -q </dev/null; then
   echo "check that /etc/apt/sources.list or sources.list.d names it." >&2
   exit 1
 fi
+cuda_toolkit

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "common/codec/tensor_codec.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -186,6 +187,62 @@ TEST_P(ReplayTest, PushesGoOnWhileAShardIsAwayAndAreSentAgain) {
   EXPECT_EQ(Fetch(), Expected());
 }
 
+TEST_P(ReplayTest, WhatThePusherLeavesUntouchedIsKeptWhereItIs) {
+  std::vector<std::shared_ptr<Vector>> gradients;
+  const auto push = [&](int pushes) {
+    for (int i = 0; i < pushes; ++i) {
+      gradients.push_back(std::make_shared<Vector>(Gradient(++pushes_, job_.map.size())));
+      ASSERT_OK(client_->Push(GradientView(*gradients.back(), gradients.back()), {}));
+    }
+  };
+  push(3);
+  const bool as_it_is = GetParam().push_format == FLOAT32;
+  EXPECT_EQ(client_->kept().copied_bytes == 0, as_it_is);
+  EXPECT_GT(client_->kept().bytes, 0u);
+  for (const auto& gradient : gradients) {
+    EXPECT_EQ(gradient.use_count() > 1, as_it_is);
+  }
+  ASSERT_OK(shards_->Restart(1));
+  push(2);
+  BringBack(1, Restore(1).shard_epoch());
+  EXPECT_EQ(Fetch(), Expected());
+  Checkpoint();
+  Checkpoint();
+  push(1);  // learns what is durable
+  for (size_t i = 0; i + 1 < gradients.size(); ++i) {
+    EXPECT_EQ(gradients[i].use_count(), 1) << "push " << i + 1;
+  }
+  EXPECT_EQ(Fetch(), Expected());
+}
+
+TEST_P(ReplayTest, WhatThePusherEncodesIsWhatItWouldBeHere) {
+  const WireFormat format = GetParam().push_format;
+  if (format != BFLOAT16 && format != FLOAT16) {
+    GTEST_SKIP() << "pushers encode halves";
+  }
+  Vector residual(job_.map.size());
+  Vector scratch(job_.map.size());
+  const auto push = [&](int pushes) {
+    for (int i = 0; i < pushes; ++i) {
+      auto bytes = std::make_shared<std::vector<std::byte>>(2 * job_.map.size());
+      TensorCodec::Find(format)->EncodeWithFeedback(Gradient(++pushes_, job_.map.size()), residual,
+                                                    scratch, *bytes);
+      ASSERT_OK(client_->Push(GradientView::Encoded(*bytes, bytes), {}));
+    }
+  };
+  push(3);
+  EXPECT_EQ(client_->kept().copied_bytes, 0u);
+  ASSERT_OK(shards_->Restart(0));
+  push(2);
+  BringBack(0, Restore(0).shard_epoch());
+  EXPECT_EQ(Fetch(), Expected());
+  std::vector<std::byte> infinite(2 * job_.map.size());
+  infinite[11] = std::byte{0x7f};
+  infinite[10] = std::byte{0x80};
+  EXPECT_THAT(client_->Push(GradientView::Encoded(infinite, nullptr), {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("flat index 5")));
+}
+
 TEST_P(ReplayTest, OnlyWhatIsNotDurableIsSentAgain) {
   PushAll(4);
   const uint64_t bytes = client_->kept().bytes;
@@ -277,14 +334,16 @@ TEST_P(ReplayTest, ASessionThatIsClosedIsLostAsEver) {
   EXPECT_TRUE(IsSessionLost(result.status())) << result.status();
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, ReplayTest,
-                         ::testing::Values(Variant{Transport::GRPC, FLOAT32},
-                                           Variant{Transport::SHARED_MEMORY, FLOAT32},
-                                           Variant{Transport::GRPC, TOP_K}),
-                         [](const auto& info) {
-                           return NameOf(info.param.transport) +
-                                  (info.param.push_format == TOP_K ? "TopK" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Transports, ReplayTest,
+    ::testing::Values(Variant{Transport::GRPC, FLOAT32}, Variant{Transport::SHARED_MEMORY, FLOAT32},
+                      Variant{Transport::SHARED_MEMORY, BFLOAT16},
+                      Variant{Transport::GRPC, FLOAT16}, Variant{Transport::GRPC, TOP_K}),
+    [](const auto& info) {
+      return NameOf(info.param.transport) + (info.param.push_format == FLOAT32
+                                                 ? ""
+                                                 : "_" + WireFormat_Name(info.param.push_format));
+    });
 
 }  // namespace
 }  // namespace monsoon

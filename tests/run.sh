@@ -172,6 +172,14 @@ MONSOON_DOCS_BAZEL_OPTIONS="--disk_cache=$cache --jobs=$jobs --symlink_prefix=$l
   run_check docs /usr/bin/python3 tests/docs/run_blocks.py --bin="$bin" \
   --bazel="bazel ${bazel_startup[*]}"
 run_check selftest /usr/bin/python3 tests/docs/run_blocks_selftest.py
+emulated_jobs=(/usr/bin/python3 tests/gpu/emulated_jobs.py --bin="$bin")
+[[ $full -eq 0 ]] || emulated_jobs+=(--full)
+run_check emulated_jobs "${emulated_jobs[@]}"
+run_check first_run /usr/bin/python3 tests/gpu/first_run.py --bin="$bin" \
+  --worker="$bin/tests/gpu/emulator/worker"
+targets=90
+[[ $full -eq 0 ]] || targets=all
+run_check kernel_resources /usr/bin/python3 tests/gpu/kernel_resources.py --arch="$targets"
 run_check kept /usr/bin/python3 tests/cluster/kept_models.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transport=grpc
@@ -206,6 +214,7 @@ run_check selftest /usr/bin/python3 tests/count_results_selftest.py
 run_check selftest /usr/bin/python3 deploy/demo_report_selftest.py
 run_check selftest /usr/bin/python3 tests/benchmarks/measure_selftest.py
 run_check selftest /usr/bin/python3 tests/benchmarks/compare_selftest.py
+run_check selftest /usr/bin/python3 tests/gpu/emulator/translate/translate_selftest.py
 end
 
 if [[ $full -eq 1 ]]; then

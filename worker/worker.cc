@@ -55,11 +55,16 @@ absl::Status CheckOptions(const WorkerOptions& options) {
   return absl::OkStatus();
 }
 
-void LogDevices(const WorkerTask& task, const ReplicaRunner::Options& runner) {
+void LogDevices(const WorkerTask& task, const ReplicaRunner::Options& runner,
+                const BackendChoice& choice) {
+  if (choice.is_warning) {
+    LOG(WARNING) << (choice.kind == BackendKind::kCuda ? "" : "no GPU is used: ") << choice.note;
+  }
   if (runner.backend != BackendKind::kCuda) {
     LOG(INFO) << "computes on the CPU (device: " << Device_Name(task.device())
               << "), replicas: " << runner.replicas << ", threads of each: " << runner.threads
-              << "; " << DescribeCuda();
+              << "; " << DescribeCuda()
+              << (choice.note.empty() || choice.is_warning ? "" : "; " + choice.note);
     return;
   }
   LOG(INFO) << DescribeCuda();
@@ -75,7 +80,8 @@ void LogDevices(const WorkerTask& task, const ReplicaRunner::Options& runner) {
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
   const WorkerTask& chosen = SettingsOf(options);
-  const absl::StatusOr<BackendKind> backend = ChooseBackend(chosen.device(), chosen.device_index());
+  const absl::StatusOr<BackendChoice> backend =
+      ChooseBackend(chosen.device(), chosen.device_index(), std::max(1u, chosen.replicas()));
   if (!backend.ok()) {
     return Annotate(backend.status(),
                     options.guest != 0 ? "worker" : absl::StrCat("worker/", options.task));
@@ -91,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   return worker;
 }
 
-Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(options)) {
+Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(std::move(options)) {
   const Cluster& cluster = options_.cluster;
   const absl::Duration deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
   const absl::Duration lost_after = absl::Milliseconds(cluster.lost_after_ms());
@@ -117,7 +123,7 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
     member.task = options_.task;
   }
   member.pid = static_cast<uint32_t>(getpid());
-  member.device = backend == BackendKind::kCuda ? "CUDA" : "CPU";
+  member.device = choice.kind == BackendKind::kCuda ? "CUDA" : "CPU";
   member.threads = threads;
   member.heartbeat = absl::Milliseconds(cluster.heartbeat_ms());
   member_ = std::make_unique<ClusterMember>(std::move(member), heartbeat_client_.get(),
@@ -125,16 +131,16 @@ Worker::Worker(WorkerOptions options, BackendKind backend) : options_(std::move(
   ReplicaRunner::Options runner;
   runner.threads = threads;
   runner.replicas = std::max(1u, task.replicas());
-  runner.backend = backend;
+  runner.backend = choice.kind;
   runner.device_index = task.device_index();
   // Asking loads the driver, which a CPU worker does not need.
   runner.devices =
-      backend == BackendKind::kCuda ? static_cast<uint32_t>(std::max(1, CudaDeviceCount())) : 1;
+      choice.kind == BackendKind::kCuda ? static_cast<uint32_t>(std::max(1, CudaDeviceCount())) : 1;
   runner.device_memory_limit_bytes = uint64_t{task.device_memory_limit_mib()} << 20;
   runner.replay_window_bytes = uint64_t{task.replay_window_mib()} << 20;
   runner.rpc_deadline = deadline;
   runner.fault = options_.fault;
-  LogDevices(task, runner);
+  LogDevices(task, runner, choice);
   runner_ = std::make_unique<ReplicaRunner>(runner, work_client_.get());
 }
 

@@ -21,7 +21,7 @@
 #include "coordinator/client/replica_client.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/device.h"
 #include "worker/replica/replica_runner.h"
 #include "worker/server.h"
 #include "worker/session/cluster_member.h"
@@ -69,7 +69,7 @@ class Worker {
   void Drain(absl::Duration grace);
 
  private:
-  Worker(WorkerOptions options, BackendKind backend);
+  Worker(WorkerOptions options, const BackendChoice& choice);
 
   void Run();
   void Depart();

@@ -60,6 +60,18 @@ float FromFloat16(uint16_t half) {
   return std::bit_cast<float>(sign | (magnitude < 0x7c00u ? finite : special));
 }
 
+// The first half whose exponent has all of these bits.
+std::optional<uint64_t> FirstWithExponent(uint16_t exponent, std::span<const std::byte> in) {
+  for (size_t i = 0; i < in.size() / 2; ++i) {
+    uint16_t half;
+    std::memcpy(&half, in.data() + 2 * i, sizeof(half));
+    if ((half & exponent) == exponent) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
 template <auto kConvert>
 void EncodeAll(std::span<const float> in, std::span<std::byte> out) {
   CHECK_EQ(out.size(), 2 * in.size());
@@ -98,6 +110,14 @@ absl::Status Float16Codec::Decode(std::span<const std::byte> in, std::span<float
   RETURN_IF_ERROR(CheckLength(in.size(), out.size()));
   DecodeAll<FromFloat16>(in, out);
   return absl::OkStatus();
+}
+
+std::optional<uint64_t> Bfloat16Codec::FirstNonFinite(std::span<const std::byte> in) const {
+  return FirstWithExponent(0x7f80, in);
+}
+
+std::optional<uint64_t> Float16Codec::FirstNonFinite(std::span<const std::byte> in) const {
+  return FirstWithExponent(0x7c00, in);
 }
 
 }  // namespace monsoon

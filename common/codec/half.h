@@ -13,6 +13,7 @@ class Bfloat16Codec : public TensorCodec {
   size_t EncodedBytes(size_t floats) const override { return 2 * floats; }
   void Encode(std::span<const float> in, std::span<std::byte> out) const override;
   absl::Status Decode(std::span<const std::byte> in, std::span<float> out) const override;
+  std::optional<uint64_t> FirstNonFinite(std::span<const std::byte> in) const override;
 };
 
 class Float16Codec : public TensorCodec {
@@ -20,6 +21,7 @@ class Float16Codec : public TensorCodec {
   size_t EncodedBytes(size_t floats) const override { return 2 * floats; }
   void Encode(std::span<const float> in, std::span<std::byte> out) const override;
   absl::Status Decode(std::span<const std::byte> in, std::span<float> out) const override;
+  std::optional<uint64_t> FirstNonFinite(std::span<const std::byte> in) const override;
 };
 
 }  // namespace monsoon

@@ -20,6 +20,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/status/status.h"
@@ -60,6 +61,12 @@ class TensorCodec {
   // up to float32 rounding. `scratch` has the size of `in`; nothing overlaps.
   void EncodeWithFeedback(std::span<const float> in, std::span<float> residual,
                           std::span<float> scratch, std::span<std::byte> out) const;
+
+  // The index of the first value of `in` that is not finite; in formats where each value
+  // stands by itself, BFLOAT16 and FLOAT16.
+  virtual std::optional<uint64_t> FirstNonFinite(std::span<const std::byte> in) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace monsoon

@@ -16,6 +16,12 @@ void AdagradKernel::ApplyAndTell(uint64_t k, std::span<float> w, std::span<float
   Run(k, w, state, g, {moved.data(), fresh});
 }
 
+std::optional<OptimizerStep> AdagradKernel::StepAt(uint64_t k) const {
+  OptimizerStep step = MakeStep(OptimizerStep::Kind::kAdagrad, rate_.At(k), transform_);
+  step.epsilon = epsilon_;
+  return step;
+}
+
 void AdagradKernel::Run(uint64_t k, std::span<float> w, std::span<float> state,
                         std::span<const float> g, MoveRecord record) const {
   CHECK_EQ(w.size(), g.size());

@@ -27,6 +27,7 @@ class AdagradKernel : public OptimizerKernel {
              std::span<const float> g) const override;
   void ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
                     std::span<const float> g, std::span<float> moved, bool fresh) const override;
+  std::optional<OptimizerStep> StepAt(uint64_t k) const override;
 
  private:
   void Run(uint64_t k, std::span<float> w, std::span<float> state, std::span<const float> g,

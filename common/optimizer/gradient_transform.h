@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/optimizer/optimizer_loops.h"
+#include "common/optimizer/optimizer_step.h"
 #include "common/simd/simd_level.h"
 #include "proto/job.pb.h"
 
@@ -18,6 +19,16 @@ inline GradientTransform MakeGradientTransform(const Optimizer& optimizer) {
                                                 : std::numeric_limits<float>::infinity();
   transform.weight_decay = static_cast<float>(optimizer.weight_decay());
   return transform;
+}
+
+inline OptimizerStep MakeStep(OptimizerStep::Kind kind, float rate,
+                              const GradientTransform& transform) {
+  OptimizerStep step;
+  step.kind = kind;
+  step.rate = rate;
+  step.clip = transform.clip;
+  step.weight_decay = transform.weight_decay;
+  return step;
 }
 
 inline const OptimizerLoops& ActiveOptimizerLoops() {

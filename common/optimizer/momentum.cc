@@ -16,6 +16,12 @@ void MomentumKernel::ApplyAndTell(uint64_t k, std::span<float> w, std::span<floa
   Run(k, w, state, g, {moved.data(), fresh});
 }
 
+std::optional<OptimizerStep> MomentumKernel::StepAt(uint64_t k) const {
+  OptimizerStep step = MakeStep(OptimizerStep::Kind::kMomentum, rate_.At(k), transform_);
+  step.momentum = momentum_;
+  return step;
+}
+
 void MomentumKernel::Run(uint64_t k, std::span<float> w, std::span<float> state,
                          std::span<const float> g, MoveRecord record) const {
   CHECK_EQ(w.size(), g.size());

@@ -22,9 +22,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "common/optimizer/optimizer_step.h"
 #include "proto/job.pb.h"
 
 namespace monsoon {
@@ -53,6 +55,9 @@ class OptimizerKernel {
   // added to it.
   virtual void ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
                             std::span<const float> g, std::span<float> moved, bool fresh) const = 0;
+
+  // What Apply(k, ...) does to each parameter; nothing where that is not the same for all.
+  virtual std::optional<OptimizerStep> StepAt(uint64_t k) const { return std::nullopt; }
 };
 
 }  // namespace monsoon

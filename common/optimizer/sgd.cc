@@ -15,6 +15,10 @@ void SgdKernel::ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> st
   Run(k, w, state, g, {moved.data(), fresh});
 }
 
+std::optional<OptimizerStep> SgdKernel::StepAt(uint64_t k) const {
+  return MakeStep(OptimizerStep::Kind::kSgd, rate_.At(k), transform_);
+}
+
 void SgdKernel::Run(uint64_t k, std::span<float> w, std::span<float> state,
                     std::span<const float> g, MoveRecord record) const {
   CHECK_EQ(w.size(), g.size());

@@ -238,6 +238,7 @@ class CoordinatorCore {
   std::string QueueReason(const JobRecord& job, Moment moment) const;
   // Of an active job without a replica.
   std::string ReplicaReason(const JobRecord& job, absl::Duration now) const;
+  std::string NoWorkerFor(const JobRecord& job, absl::Duration now) const;
   std::string AbsentWorkers(const JobRecord& job, absl::Duration now) const;
   // Any number of workers that the cluster file does not list may take part.
   bool AdmitsGuests(const JobRecord& job) const {

@@ -113,6 +113,12 @@ std::string CoordinatorCore::ReplicaReason(const JobRecord& job, absl::Duration 
   return text;
 }
 
+std::string CoordinatorCore::NoWorkerFor(const JobRecord& job, absl::Duration now) const {
+  return absl::StrFormat("no worker for %.0f s (worker_wait_ms: %d); waited for %s",
+                         absl::ToDoubleSeconds(now - *job.no_replica_since),
+                         cluster_.worker_wait_ms(), AbsentWorkers(job, now));
+}
+
 std::string CoordinatorCore::AbsentWorkers(const JobRecord& job, absl::Duration now) const {
   std::vector<std::string> absent;
   for (uint32_t worker = 0; worker < WorkersOf(job); ++worker) {

@@ -238,6 +238,7 @@ absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request,
       End(job, FAILED, message, moment.now);
       break;
     case ReportFailureRequest::OTHER_DATA:
+    case ReportFailureRequest::UNFIT_DEVICE:
       Exclude(job, session.worker(), message, moment.now);
       break;
     default:

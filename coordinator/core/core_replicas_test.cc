@@ -204,6 +204,27 @@ TEST_F(CoordinatorReplicasTest, OtherDataIsRefusedByName) {
   EXPECT_FALSE(h_.Beat(1).has_assignment());
 }
 
+TEST_F(CoordinatorReplicasTest, AWorkerOfUnfitDevicesIsLeftOutAtOnce) {
+  StartTraining(3);
+  ASSERT_OK(h_.Fail(1, ReportFailureRequest::UNFIT_DEVICE, "GPU 0 does not compute BFLOAT16"));
+  h_.Settle();
+  EXPECT_EQ(h_.State(), RUNNING);
+  EXPECT_THAT(h_.Events(), Contains("worker_refused worker/1"));
+  h_.Beat(1);
+  h_.Beat(1);
+  h_.Settle();
+  EXPECT_FALSE(h_.Beat(1).has_assignment());
+  ASSERT_OK(h_.Fail(2, ReportFailureRequest::UNFIT_DEVICE, "GPU 2 does not compute BFLOAT16"));
+  EXPECT_EQ(h_.State(), RUNNING);
+  // With the last one the job ends, and does not wait for a worker that can never compute.
+  ASSERT_OK(h_.Fail(0, ReportFailureRequest::UNFIT_DEVICE, "GPU 1 does not compute BFLOAT16"));
+  h_.Settle();
+  EXPECT_EQ(h_.State(), FAILED);
+  EXPECT_EQ(h_.Reason(),
+            "every worker is left out of this job; last: worker/0: GPU 1 does not compute "
+            "BFLOAT16");
+}
+
 TEST_F(CoordinatorReplicasTest, AReplicaThatFindsItsDataToBeOtherIsExcluded) {
   StartTraining(2, 1);
   const std::string text = "worker/1 reads other data than the job's first replica";

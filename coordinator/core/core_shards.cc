@@ -395,9 +395,7 @@ void CoordinatorCore::AwaitReplica(JobRecord* job, absl::Duration now) {
   if (present || (now - *job->no_replica_since <= worker_wait() && !none_may)) {
     return;
   }
-  std::string reason = absl::StrFormat("no worker for %.0f s (worker_wait_ms: %d); waited for %s",
-                                       absl::ToDoubleSeconds(now - *job->no_replica_since),
-                                       cluster_.worker_wait_ms(), AbsentWorkers(*job, now));
+  std::string reason = none_may ? "every worker is left out of this job" : NoWorkerFor(*job, now);
   if (!job->state().last_failure().empty()) {
     absl::StrAppend(&reason, "; last: ", job->state().last_failure());
   }

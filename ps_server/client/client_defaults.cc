@@ -10,7 +10,7 @@ bool ParameterClient::FetchMapped(std::span<float>, FetchMarks*, FetchStats*) { 
 bool ParameterClient::combines() { return false; }
 
 absl::StatusOr<ParameterClient::PushResult> ParameterClient::PushAndFetch(
-    std::span<const float> gradient, const FetchMarks& base, std::span<float>, FetchMarks*,
+    const GradientView& gradient, const FetchMarks& base, std::span<float>, FetchMarks*,
     FetchStats*, bool* fetched) {
   *fetched = false;
   return Push(gradient, base);

@@ -1,4 +1,5 @@
-// KeptBytes: a push as it was encoded, kept until it is durable. Large ones are in huge
+// KeptBytes: a push as it was encoded, kept until it is durable: in memory of its own, or
+// where the pusher has it. Large ones of its own are in huge
 // pages: the first write to 64 MiB of small ones takes longer than to copy a push there.
 //
 // Thread safety: none.
@@ -17,8 +18,12 @@ namespace monsoon {
 class KeptBytes {
  public:
   explicit KeptBytes(size_t size) { Resize(size); }
+  // `bytes` are somebody else's, and stay as they are while `owner` is held.
+  KeptBytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
+      : size_(bytes.size()), elsewhere_(bytes), owner_(std::move(owner)) {}
 
-  // What it holds after that is anything.
+  // What it holds after that is anything. Of memory of its own, as is the writable form
+  // of bytes().
   void Resize(size_t size) {
     const size_t floats = (size + sizeof(float) - 1) / sizeof(float);
     if (floats > memory_.size()) {
@@ -29,7 +34,9 @@ class KeptBytes {
 
   size_t size() const { return size_; }
   std::span<std::byte> bytes() { return std::as_writable_bytes(memory_.span()).first(size_); }
-  std::span<const std::byte> bytes() const { return std::as_bytes(memory_.span()).first(size_); }
+  std::span<const std::byte> bytes() const {
+    return owner_ != nullptr ? elsewhere_ : std::as_bytes(memory_.span()).first(size_);
+  }
 
  private:
   static constexpr size_t kHugePageBytes = size_t{2} << 20;
@@ -45,6 +52,8 @@ class KeptBytes {
 
   AlignedFloats memory_;
   size_t size_ = 0;
+  std::span<const std::byte> elsewhere_;
+  std::shared_ptr<const void> owner_;  // null: the memory is its own
 };
 
 }  // namespace monsoon

@@ -99,8 +99,7 @@ class ShardedParameterClient final : public ParameterClient {
     return done;
   }
 
-  absl::StatusOr<PushResult> Push(std::span<const float> gradient,
-                                  const FetchMarks& base) override {
+  absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) override {
     return PushWith(gradient, base, /*target=*/nullptr);
   }
 
@@ -116,7 +115,7 @@ class ShardedParameterClient final : public ParameterClient {
     return saves;
   }
 
-  absl::StatusOr<PushResult> PushAndFetch(std::span<const float> gradient, const FetchMarks& base,
+  absl::StatusOr<PushResult> PushAndFetch(const GradientView& gradient, const FetchMarks& base,
                                           std::span<float> parameters, FetchMarks* marks,
                                           FetchStats* stats, bool* fetched) override {
     FetchTarget target = MakeTarget(options_.fetch_format, parameters, marks);
@@ -240,20 +239,39 @@ class ShardedParameterClient final : public ParameterClient {
     return true;
   }
 
+  absl::Status CheckGradient(const GradientView& gradient) const {
+    if (gradient.encoded.empty()) {
+      CHECK_EQ(gradient.floats.size(), options_.map.size());
+      return CheckFinite(gradient.floats, "gradient");
+    }
+    const std::optional<uint64_t> index =
+        TensorCodec::Find(options_.push_format)->FirstNonFinite(gradient.encoded);
+    return !index.has_value() ? absl::OkStatus()
+                              : absl::InvalidArgumentError(absl::StrCat(
+                                    "the gradient at flat index ", *index, " is not finite"));
+  }
+  void Encode(uint64_t sequence, const GradientView& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
+    if (gradient.encoded.empty()) {
+      encoder_.Encode(sequence, gradient.floats);
+    } else {
+      encoder_.UseEncoded(gradient.encoded);
+    }
+  }
+
   // Push; with a target, the acknowledgements bring the parameters.
-  absl::StatusOr<PushResult> PushWith(std::span<const float> gradient, const FetchMarks& base,
+  absl::StatusOr<PushResult> PushWith(const GradientView& gradient, const FetchMarks& base,
                                       FetchTarget* target) {
-    CHECK_EQ(gradient.size(), options_.map.size());
     CHECK(!options_.read_only);
-    RETURN_IF_ERROR(CheckFinite(gradient, "gradient"));
+    RETURN_IF_ERROR(CheckGradient(gradient));
     MutexLock lock(&push_mutex_);
     if (keeper_ != nullptr) {
-      encoder_.Encode(keeper_->next_sequence(), gradient);
-      return keeper_->Push(base, target);
+      Encode(keeper_->next_sequence(), gradient);
+      return keeper_->Push(base, gradient.owner, target);
     }
     PushResult result;
     result.sequence = next_sequence_;
-    encoder_.Encode(result.sequence, gradient);
+    Encode(result.sequence, gradient);
     const auto handler = [&, encoder = &encoder_](uint32_t shard, const DataHeader& header,
                                                   ChunkCursor* payload) -> absl::StatusOr<Answer> {
       ASSIGN_OR_RETURN(const Answer answer, TakePushAnswer(shard, header, encoder, &result));

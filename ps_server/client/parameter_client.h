@@ -26,12 +26,15 @@
 //   DATA_LOSS            a shard lost what it had called durable
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -67,8 +70,9 @@ struct FetchStats {
 // What a client keeps of pushes that are not durable yet.
 struct KeptPushes {
   uint64_t bytes = 0;
-  uint64_t limit_bytes = 0;  // 0: it keeps none
-  uint64_t replayed = 0;     // records sent again to shards that were started anew
+  uint64_t limit_bytes = 0;   // 0: it keeps none
+  uint64_t copied_bytes = 0;  // of pushes that were copied to be kept, so far
+  uint64_t replayed = 0;      // records sent again to shards that were started anew
   bool wants_checkpoint = false;
   bool stands_still = false;  // until there is one
 };
@@ -106,6 +110,31 @@ struct ParameterClientOptions {
 // started anew: the replica must join again as a new incarnation.
 bool IsSessionLost(const absl::Status& status);
 
+// A gradient to push, map.size() floats. With an owner they never change again while
+// somebody holds it, so that a client that keeps pushes keeps these floats and no copy.
+//
+// Or what the pusher has encoded in the push format, BFLOAT16 or FLOAT16: the whole
+// vector's bytes. Error feedback is then the pusher's, and what a shard refuses is given
+// up.
+struct GradientView {
+  // From anything that is a span of floats.
+  template <typename Floats>
+  requires std::convertible_to<Floats, std::span<const float>> GradientView(
+      const Floats& from, std::shared_ptr<const void> kept_by = nullptr)
+      : floats(from), owner(std::move(kept_by)) {}
+
+  static GradientView Encoded(std::span<const std::byte> bytes,
+                              std::shared_ptr<const void> kept_by) {
+    GradientView view(std::span<const float>(), std::move(kept_by));
+    view.encoded = bytes;
+    return view;
+  }
+
+  std::span<const float> floats;
+  std::span<const std::byte> encoded;  // empty: floats are
+  std::shared_ptr<const void> owner;
+};
+
 class ParameterClient {
  public:
   // InvalidArgument when the options contradict each other or MONSOON_TRANSPORT
@@ -139,7 +168,7 @@ class ParameterClient {
     uint64_t bytes = 0;            // of gradients, repeated ones included
     std::string first_refusal;     // says what was wrong, if refused_invalid > 0
   };
-  // Sends a gradient of map.size() floats and waits until every stripe has
+  // Sends a gradient and waits until every stripe has
   // acknowledged or refused it. `base` marks the oldest fetch that contributed.
   // The gradient must not change until it returns. InvalidArgument with the flat
   // index of the first value that is not finite: nothing was sent and no
@@ -147,8 +176,7 @@ class ParameterClient {
   // again with the same gradient completes it under the same sequence, with the
   // same bytes. What a lossy push format leaves out, and what the shards
   // refused, is added to the next push.
-  virtual absl::StatusOr<PushResult> Push(std::span<const float> gradient,
-                                          const FetchMarks& base) = 0;
+  virtual absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) = 0;
 
   // Whether PushAndFetch saves a round trip: all shards' slices are small, and
   // their parameters are not mapped.
@@ -157,7 +185,7 @@ class ParameterClient {
   // round trip: `parameters`, `marks` and `stats` are then set, and *fetched. It
   // stays false where a shard could not; what they hold is not defined. Not
   // while a Fetch is in progress.
-  virtual absl::StatusOr<PushResult> PushAndFetch(std::span<const float> gradient,
+  virtual absl::StatusOr<PushResult> PushAndFetch(const GradientView& gradient,
                                                   const FetchMarks& base,
                                                   std::span<float> parameters, FetchMarks* marks,
                                                   FetchStats* stats, bool* fetched);

@@ -28,6 +28,7 @@ PushEncoder::PushEncoder(const ShardMap& map, WireFormat format, std::unique_ptr
 
 void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient) {
   CHECK_EQ(gradient.size(), map_.size());
+  given_ = {};
   if (format_ == FLOAT32) {
     gradient_ = gradient;
     return;
@@ -49,18 +50,26 @@ void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient) {
   }
 }
 
+void PushEncoder::UseEncoded(std::span<const std::byte> bytes) {
+  CHECK(format_ == BFLOAT16 || format_ == FLOAT16);
+  CHECK_EQ(bytes.size(), offset_.back().back());
+  given_ = bytes;
+}
+
 size_t PushEncoder::StripeBytes(uint32_t shard, uint32_t stripe) const {
   return offset_[shard][stripe + 1] - offset_[shard][stripe];
 }
 
 std::span<const std::byte> PushEncoder::Bytes(uint32_t shard, uint32_t first, uint32_t end) const {
-  const std::span<const std::byte> all =
-      format_ == FLOAT32 ? std::as_bytes(gradient_) : std::span<const std::byte>(encoded_);
+  const std::span<const std::byte> all = !given_.empty() ? given_
+                                         : format_ == FLOAT32
+                                             ? std::as_bytes(gradient_)
+                                             : std::span<const std::byte>(encoded_);
   return all.subspan(Offset(shard, first), Offset(shard, end) - Offset(shard, first));
 }
 
 void PushEncoder::Refused(uint32_t shard, uint32_t stripe) {
-  if (format_ == FLOAT32) {
+  if (as_it_is()) {
     return;
   }
   const Slice slice = map_.stripe(shard, stripe);

@@ -34,6 +34,11 @@ class PushEncoder {
   // grows, is what was encoded last. For FLOAT32 the bytes are those of
   // `gradient` itself, which must outlive their use.
   void Encode(uint64_t sequence, std::span<const float> gradient);
+  // The same of what the pusher has encoded: the bytes of the whole vector, which must
+  // outlive their use.
+  void UseEncoded(std::span<const std::byte> bytes);
+  // What Bytes() gives is the pusher's own memory.
+  bool as_it_is() const { return format_ == FLOAT32 || !given_.empty(); }
 
   // Bytes of stripes [first, end) of `shard`, of what was encoded last.
   std::span<const std::byte> Bytes(uint32_t shard, uint32_t first, uint32_t end) const;
@@ -53,7 +58,8 @@ class PushEncoder {
   const std::unique_ptr<TensorCodec> codec_;
   std::vector<std::vector<size_t>> offset_;  // [shard][stripe], and the end of the shard
   uint64_t sequence_ = 0;
-  std::span<const float> gradient_;  // FLOAT32
+  std::span<const float> gradient_;   // FLOAT32
+  std::span<const std::byte> given_;  // encoded by the pusher
   std::vector<float> residual_;
   std::vector<float> scratch_;  // one stripe
   std::vector<std::byte> encoded_;

@@ -46,15 +46,13 @@ PushKeeper::PushKeeper(const ParameterClientOptions* options, const ExchangeCont
     // Each gets room by its length, so that all hold equally many pushes.
     const double share = static_cast<double>(options_.map.shard(shard).size()) /
                          static_cast<double>(options_.map.size());
-    const auto limit = static_cast<uint64_t>(static_cast<double>(options_.keep_bytes) * share);
-    shards_.push_back(std::make_unique<ShardState>(limit));
+    shards_.push_back(std::make_unique<ShardState>(
+        static_cast<uint64_t>(static_cast<double>(options_.keep_bytes) * share)));
     shards_.back()->named = options_.shard_epochs[shard];
   }
   ApplyNamed();
   Publish();
 }
-
-PushKeeper::~PushKeeper() = default;
 
 uint64_t PushKeeper::ready_epoch(uint32_t shard) const {
   const uint64_t epoch = shards_[shard]->ready;
@@ -74,9 +72,12 @@ std::optional<std::string> PushKeeper::away() const {
 
 KeptPushes PushKeeper::kept() const {
   const uint64_t bytes = kept_bytes_;
-  const bool waits = awaits_;
-  return {bytes, options_.keep_bytes, replayed_, waits || bytes > options_.keep_bytes / kAskAtShare,
-          waits};
+  return {bytes,
+          options_.keep_bytes,
+          copied_bytes_,
+          replayed_,
+          awaits_ || bytes > options_.keep_bytes / kAskAtShare,
+          awaits_};
 }
 
 // ---- shards that come and go --------------------------------------------------
@@ -290,33 +291,28 @@ absl::Status PushKeeper::MakeRoom() {
     RETURN_IF_ERROR(Refresh());
     ApplyNamed();
     RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
-    if (!full()) {
-      break;
+    if (full()) {
+      RETURN_IF_ERROR(
+          Wait(absl::StrCat("a checkpoint: ", kept_bytes_ >> 20,
+                            " MiB of pushes are not on the shards'", " disks yet, ",
+                            options_.keep_bytes >> 20, " are allowed (", "replay_window_mib)",
+                            away().has_value() ? "; away: " : "", away().value_or("")),
+               "no room for a push: waits for ", end));
     }
-    const std::string why = absl::StrCat(
-        "a checkpoint: ", kept_bytes_ >> 20, " MiB of pushes are not on the shards' disks yet, ",
-        options_.keep_bytes >> 20, " are allowed (replay_window_mib)",
-        away().has_value() ? absl::StrCat("; away: ", *away()) : "");
-    if (options_.on_waiting) {
-      options_.on_waiting(why);
-    }
-    if (context_.cancelled->load()) {
-      return absl::CancelledError("cancelled");
-    }
-    if (now() >= end) {
-      return absl::DeadlineExceededError(absl::StrCat("no room for a push: waits for ", why));
-    }
-    absl::SleepFor(kLook);
   }
   awaits_ = false;
   return absl::OkStatus();
 }
 
-void PushKeeper::Keep(const FetchMarks& base) {
+void PushKeeper::Keep(const FetchMarks& base, const std::shared_ptr<const void>& owner) {
   ++last_;
+  const bool stays = owner != nullptr && encoder_->as_it_is();
   for (uint32_t i = 0; i < shards(); ++i) {
-    to_fill_.push_back(pool_.Take(encoder_->Bytes(i, 0, options_.map.stripes(i)).size()));
-    CHECK_EQ(shards_[i]->window.Add(to_fill_.back()), last_);
+    const std::span<const std::byte> bytes = encoder_->Bytes(i, 0, options_.map.stripes(i));
+    to_fill_.push_back(stays ? nullptr : pool_.Take(bytes.size()));
+    copied_bytes_ += stays ? 0 : bytes.size();
+    shards_[i]->window.Add(stays ? std::make_shared<KeptBytes>(bytes, owner) : to_fill_.back());
+    CHECK_EQ(shards_[i]->window.last(), last_);
     shards_[i]->base.push_back(base.shard.empty() ? std::vector<StripeMark>() : base.shard[i]);
   }
 }
@@ -324,8 +320,8 @@ void PushKeeper::Keep(const FetchMarks& base) {
 void PushKeeper::Fill() {
   requests_->KeepAll();
   for (uint32_t i = 0; i < to_fill_.size(); ++i) {
-    if (to_fill_[i] != nullptr) {
-      StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)), to_fill_[i]->bytes().data());
+    if (KeptBytes* const kept = to_fill_[i].get(); kept != nullptr) {
+      StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)), kept->bytes().data());
     }
   }
   to_fill_.clear();
@@ -395,13 +391,13 @@ absl::StatusOr<Answer> PushKeeper::TakeVerdicts(uint32_t shard, const DataHeader
   return answer;
 }
 
-absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& base,
-                                                             FetchTarget* target) {
+absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(
+    const FetchMarks& base, const std::shared_ptr<const void>& owner, FetchTarget* target) {
   counts_ = {};
   ApplyNamed();
   RETURN_IF_ERROR(MakeRoom());
   RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
-  Keep(base);
+  Keep(base, owner);
   ParameterClient::PushResult result;
   result.sequence = last_;
   requests_->Begin();
@@ -450,6 +446,20 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(const FetchMarks& b
 
 // ---- waiting ------------------------------------------------------------------
 
+absl::Status PushKeeper::Wait(const std::string& why, const char* prefix, absl::Duration end) {
+  if (options_.on_waiting) {
+    options_.on_waiting(why);
+  }
+  if (context_.cancelled->load()) {
+    return absl::CancelledError("cancelled");
+  }
+  if (now() >= end) {
+    return absl::DeadlineExceededError(absl::StrCat(prefix, why));
+  }
+  absl::SleepFor(kLook);
+  return absl::OkStatus();
+}
+
 absl::Status PushKeeper::BringBack(absl::Duration patience) {
   const absl::Duration end = now() + patience;
   for (bool first = true;; first = false) {
@@ -479,19 +489,9 @@ absl::Status PushKeeper::AwaitDurable(absl::Duration patience) {
       break;
     }
     awaits_ = true;
-    const auto index = static_cast<size_t>(missing - shards_.begin());
-    const std::string why =
-        absl::StrCat((*context_.names)[index], " to write a checkpoint with the last push");
-    if (options_.on_waiting) {
-      options_.on_waiting(why);
-    }
-    if (context_.cancelled->load()) {
-      return absl::CancelledError("cancelled");
-    }
-    if (now() >= end) {
-      return absl::DeadlineExceededError(absl::StrCat("still waits for ", why));
-    }
-    absl::SleepFor(kLook);
+    RETURN_IF_ERROR(Wait(absl::StrCat((*context_.names)[missing - shards_.begin()],
+                                      " to write a checkpoint with the last push"),
+                         "still waits for ", end));
   }
   awaits_ = false;
   return absl::OkStatus();

@@ -47,7 +47,6 @@ class PushKeeper {
   // is to be pushed, `requests` and `transport` serve pushes alone.
   PushKeeper(const ParameterClientOptions* options, const ExchangeContext& context,
              PushEncoder* encoder, RequestMaker* requests, FrameTransport* transport);
-  ~PushKeeper();
 
   // ---- one thread at a time ----
 
@@ -57,7 +56,10 @@ class PushKeeper {
   // that are there; all others get it when they are back. `target`: as for
   // RequestMaker::Push; it is whole only where no shard was away. DeadlineExceeded where
   // there is no room: nothing was kept, and the same may be tried again.
-  absl::StatusOr<ParameterClient::PushResult> Push(const FetchMarks& base, FetchTarget* target);
+  // With an `owner` of what the encoder gives as it is, that is kept and no copy.
+  absl::StatusOr<ParameterClient::PushResult> Push(const FetchMarks& base,
+                                                   const std::shared_ptr<const void>& owner,
+                                                   FetchTarget* target);
   // Tries to bring back what is away, for about `patience`; 0: only what it is time to
   // try. OK also if some is not; DataLoss where a shard lost what it had called durable.
   absl::Status BringBack(absl::Duration patience);
@@ -106,9 +108,11 @@ class PushKeeper {
   absl::Duration now() const { return context_.clock->Now(); }
   void ApplyNamed();
   // Makes room for the push; Fill copies it there.
-  void Keep(const FetchMarks& base);
+  void Keep(const FetchMarks& base, const std::shared_ptr<const void>& owner);
   void Fill();
   absl::Status MakeRoom();
+  // Says why a call waits, and waits a moment; DeadlineExceeded from `end` on.
+  absl::Status Wait(const std::string& why, const char* prefix, absl::Duration end);
   bool full() const;
   // One exchange, from which shards that do not answer are left out.
   absl::Status Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler);
@@ -153,6 +157,7 @@ class PushKeeper {
   std::vector<std::string> why_ ABSL_GUARDED_BY(why_mutex_);  // [shard], "": it is there
   std::atomic<uint64_t> acknowledged_{0};
   std::atomic<uint64_t> kept_bytes_{0};
+  std::atomic<uint64_t> copied_bytes_{0};
   std::atomic<uint64_t> replayed_{0};
   std::atomic<bool> awaits_{false};  // somebody waits for a generation
   std::atomic<bool> forgoes_{false};

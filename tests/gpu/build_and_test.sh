@@ -1,7 +1,8 @@
 #!/bin/bash
 # Builds and runs the GPU tests of the CUDA backend on a machine with a GPU. It
-# needs nvcc, g++ 11 or newer, CMake 3.18 and GoogleTest (Debian: libgtest-dev),
-# and nothing else of Monsoon's.
+# needs nvcc of CUDA 12 or 13 (in CUDA_HOME, on PATH or in /usr/local/cuda), g++ 11 or
+# newer, CMake 3.18 and GoogleTest (Debian: libgtest-dev), and nothing else of Monsoon's.
+# It compiles for the GPUs that this nvcc knows, and says which.
 #
 #   tests/gpu/build_and_test.sh [--build=DIR] [--sanitize] [--benchmark]
 #
@@ -37,7 +38,8 @@ echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $(date -
     echo "nvidia-smi does not run"; } 2>/dev/null
 echo "$(uname -sr), $(grep -m1 'model name' /proc/cpuinfo | sed 's/.*: //'), $(nproc) cores"
 
-cmake -S worker/backend/cuda -B "$build" >/dev/null
+cmake -S worker/backend/cuda -B "$build" >"$build/cmake.log" || { cat "$build/cmake.log"; exit 1; }
+sed -n 's/^-- \(CUDA targets\)/\1/p' "$build/cmake.log"
 cmake --build "$build" -j "$(nproc)"
 
 passed=0
@@ -48,9 +50,9 @@ count() { grep -cE "^\[ +$1 +\] .* \([0-9]+ ms\)$" "$2" || true; }
 
 run_tests() {
   local name log="$build/test.log" code
-  for name in operations_test kernels_test pool_test engine_test device_error_test; do
-    # Nothing to look at: the first needs no GPU, and a broken access is what the last
-    # one is about.
+  for name in $(<"$build/tests.txt"); do
+    # Nothing to look at: the one needs no GPU, and a broken access is what the other is
+    # about.
     [[ $# -eq 0 || ("$name" != operations_test && "$name" != device_error_test) ]] || continue
     echo "== $* $name"
     code=0

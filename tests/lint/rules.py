@@ -22,7 +22,7 @@ HEADER_USERS = [
     (
         "CUDA stays in its backend",
         r"(cuda|cublas|cudnn|curand|nccl)[a-z_0-9]*\.(h|hpp|cuh)$",
-        ["worker/backend/cuda/*"],
+        ["worker/backend/cuda/*", "tests/gpu/emulator/*"],
     ),
     ("spdlog stays behind common/base/logging.h", r"spdlog/", ["common/base/logging.cc"]),
     ("SQLite stays in the coordinator's journal", r"sqlite3", ["coordinator/journal/sqlite_journal.cc"]),

@@ -12,32 +12,56 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(DeviceTest, TheCpuIsAlwaysThere) {
-  ASSERT_OK_AND_ASSIGN(const BackendKind kind, ChooseBackend(CPU, 0));
-  EXPECT_EQ(kind, BackendKind::kCpu);
+  ASSERT_OK_AND_ASSIGN(const BackendChoice choice, ChooseBackend(CPU, 0));
+  EXPECT_EQ(choice.kind, BackendKind::kCpu);
+  EXPECT_EQ(choice.note, "");
 }
 
-TEST(DeviceTest, AutoTakesAGpuWhereThereIsOne) {
-  ASSERT_OK_AND_ASSIGN(const BackendKind kind, ChooseBackend(AUTO, 0));
-  EXPECT_EQ(kind, CudaDeviceCount() > 0 ? BackendKind::kCuda : BackendKind::kCpu);
+TEST(DeviceTest, AutoTakesAGpuWhereOneComputesAndSaysWhyElse) {
+  ASSERT_OK_AND_ASSIGN(const BackendChoice choice, ChooseBackend(AUTO, 0));
+  EXPECT_EQ(choice.kind == BackendKind::kCuda, ChooseBackend(CUDA, 0).ok());
+  // Nothing to tell where a GPU computes, and of a build without CUDA the worker tells.
+  EXPECT_EQ(choice.note.empty(), choice.kind == BackendKind::kCuda || !CudaBuiltIn());
+  if (CudaBuiltIn() && CudaDeviceCount() == 0) {
+    EXPECT_THAT(choice.note, StartsWith("this machine has no usable GPU: "));
+  }
 }
 
 TEST(DeviceTest, AutoFallsBackWhereTheDeviceDoesNotExist) {
-  ASSERT_OK_AND_ASSIGN(const BackendKind kind, ChooseBackend(AUTO, 1'000'000));
-  EXPECT_EQ(kind, BackendKind::kCpu);
+  ASSERT_OK_AND_ASSIGN(const BackendChoice choice, ChooseBackend(AUTO, 1'000'000));
+  EXPECT_EQ(choice.kind, BackendKind::kCpu);
+  if (CudaDeviceCount() > 0) {
+    EXPECT_TRUE(choice.is_warning);
+    EXPECT_THAT(choice.note, StartsWith("there is no GPU 1000000; CUDA sees "));
+  }
 }
 
 TEST(DeviceTest, CudaThatIsNotThereSaysWhyAndWhatToDo) {
-  const auto kind = ChooseBackend(CUDA, 1'000'000);
+  const auto choice = ChooseBackend(CUDA, 1'000'000);
   if (!CudaBuiltIn()) {
-    EXPECT_THAT(kind.status(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                        StartsWith("CUDA is not built in: build with")));
+    EXPECT_THAT(choice.status(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                          StartsWith("CUDA is not built in: build with")));
   } else if (CudaDeviceCount() == 0) {
-    EXPECT_THAT(kind.status(),
-                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("cudaGetDeviceCount")));
+    EXPECT_THAT(choice.status(),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         StartsWith("device CUDA: this machine has no usable GPU: ")));
+    EXPECT_THAT(choice.status(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                          HasSubstr("or use device: CPU or AUTO")));
   } else {
-    EXPECT_THAT(kind.status(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                        HasSubstr("there is no GPU 1000000")));
+    EXPECT_THAT(choice.status(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                          HasSubstr("there is no GPU 1000000")));
   }
+}
+
+TEST(DeviceTest, WaitsSleepWhereCoresAreFew) {
+  EXPECT_TRUE(WaitsSleep(2, 1, ""));
+  EXPECT_TRUE(WaitsSleep(3, 1, ""));
+  EXPECT_FALSE(WaitsSleep(4, 1, ""));
+  EXPECT_TRUE(WaitsSleep(16, 8, ""));
+  EXPECT_FALSE(WaitsSleep(16, 7, ""));
+  EXPECT_FALSE(WaitsSleep(2, 1, "spin"));
+  EXPECT_TRUE(WaitsSleep(64, 1, "sleep"));
+  EXPECT_FALSE(WaitsSleep(64, 1, "?"));
 }
 
 TEST(DeviceTest, DescribesTheBuild) {

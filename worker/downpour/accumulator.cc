@@ -1,28 +1,86 @@
 #include "worker/downpour/accumulator.h"
 
+#include <atomic>
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/status.h"
 
 namespace monsoon {
 
-Accumulator::Accumulator(size_t floats, uint32_t n_push)
-    : n_push_(n_push),
-      buffers_{AlignedFloats::NanFilled(floats), AlignedFloats::NanFilled(floats)},
-      scratch_(AlignedFloats::NanFilled(n_push > 1 ? floats : 0)) {
+Accumulator::Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer)
+    : floats_(floats), n_push_(n_push), on_buffer_(std::move(on_buffer)) {
   CHECK_GE(n_push, 1u);
 }
 
+absl::Status Accumulator::MoveTo(DeviceTraining* device, WireFormat format) {
+  CHECK(empty());
+  std::unique_ptr<PlacedFloats> sum, residual, encoded;
+  if (n_push_ > 1) {
+    ASSIGN_OR_RETURN(sum, device->Allocate(floats_, 0.0f));
+  }
+  if (format == BFLOAT16 || format == FLOAT16) {
+    CHECK_EQ(floats_ % 2, 0u);
+    ASSIGN_OR_RETURN(residual, device->Allocate(floats_, 0.0f));
+    ASSIGN_OR_RETURN(encoded, device->Allocate(floats_ / 2, 0.0f));
+    half_ = format == BFLOAT16 ? DeviceTraining::Half::kBfloat16 : DeviceTraining::Half::kFloat16;
+  }
+  sum_ = std::move(sum);
+  residual_ = std::move(residual);
+  encoded_ = std::move(encoded);
+  device_ = device;
+  return absl::OkStatus();
+}
+
+AlignedFloats Accumulator::NewFloats(size_t size) {
+  AlignedFloats floats = AlignedFloats::NanFilled(size);
+  if (on_buffer_) {
+    on_buffer_(&floats);
+  }
+  return floats;
+}
+
+SharedBuffer Accumulator::TakeBuffer() {
+  for (const SharedBuffer& buffer : buffers_) {
+    if (buffer.use_count() == 1) {
+      // After whatever the last holder, in its thread, did with it.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return buffer;
+    }
+  }
+  return buffers_.emplace_back(
+      std::make_shared<AlignedFloats>(NewFloats(encoded_ == nullptr ? floats_ : floats_ / 2)));
+}
+
 std::span<float> Accumulator::step_buffer() {
-  return steps_ == 0 ? buffers_[current_].span() : scratch_.span();
+  if (device_ != nullptr) {
+    return {};
+  }
+  if (steps_ > 0) {
+    if (scratch_.size() != floats_) {
+      scratch_ = NewFloats(floats_);
+    }
+    return scratch_.span();
+  }
+  if (current_ == nullptr) {
+    current_ = TakeBuffer();
+  }
+  return current_->span();
 }
 
 void Accumulator::Add(const SharedMarks& marks) {
   CHECK(!full());
   if (steps_ == 0) {
     base_ = marks;
-  } else {
-    float* const sum = buffers_[current_].data();
+  }
+  if (device_ != nullptr && sum_ != nullptr) {
+    if (steps_ == 0) {
+      device_->Copy(device_->gradient(), sum_->span());
+    } else {
+      device_->Add(device_->gradient(), sum_->span());
+    }
+  } else if (steps_ > 0) {
+    float* const sum = current_->data();
     const float* const g = scratch_.data();
     for (size_t i = 0; i < scratch_.size(); ++i) {
       sum[i] += g[i];
@@ -33,12 +91,27 @@ void Accumulator::Add(const SharedMarks& marks) {
 
 std::vector<BlockId> Accumulator::TakeBlocks() { return std::exchange(blocks_, {}); }
 
-Accumulation Accumulator::Seal() {
+absl::StatusOr<Accumulation> Accumulator::Seal() {
   CHECK(!empty());
-  Accumulation sealed{buffers_[current_].span(), std::move(base_), steps_, TakeBlocks()};
-  base_ = nullptr;
-  current_ = 1 - current_;
-  steps_ = 0;
+  Accumulation sealed;
+  if (device_ != nullptr) {
+    current_ = TakeBuffer();
+    std::span<float> ready = sum_ == nullptr ? device_->gradient() : sum_->span();
+    if (encoded_ != nullptr) {
+      device_->Encode(half_, ready, residual_->span(), encoded_->span());
+      ready = encoded_->span();
+    }
+    ASSIGN_OR_RETURN(sealed.reading, device_->Read(ready, current_->span()));
+  }
+  sealed.memory = std::exchange(current_, nullptr);
+  if (encoded_ != nullptr) {
+    sealed.encoded = std::as_bytes(sealed.memory->span());
+  } else {
+    sealed.gradient = sealed.memory->span();
+  }
+  sealed.base = std::exchange(base_, nullptr);
+  sealed.steps = std::exchange(steps_, 0);
+  sealed.blocks = TakeBlocks();
   return sealed;
 }
 

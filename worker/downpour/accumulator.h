@@ -1,52 +1,72 @@
-// Accumulator: sums the gradients of n_push steps into one push, in two
-// buffers, so that one is filled while the other is in flight.
+// Accumulator: sums the gradients of n_push steps into one push, in one of several
+// buffers, so that one is filled while others are in flight, or are kept until they are
+// on the shards' disks.
 //
 // A push is the sum of batch means; nobody divides. Its base is the marks of
 // its first step's parameters: the oldest fetch that contributed, since marks
 // only grow within a session.
 //
+// With a device the gradients are added up there, and only their sum comes to the host:
+// where pushes travel as halves, half as many bytes, with error feedback on the device.
+//
 // Thread safety: none; the compute thread owns it. A sealed accumulation's
-// floats may be used by the push thread until the next Seal.
+// floats may be used by the push thread as long as it holds the accumulation.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/memory/aligned_floats.h"
 #include "proto/coordinator.pb.h"
+#include "proto/wire_format.pb.h"
 #include "worker/group/parameter_store.h"
+#include "worker/nn/device_training.h"
 
 namespace monsoon {
 
 // One push, ready to go.
 struct Accumulation {
-  std::span<float> gradient;
+  std::span<float> gradient;  // empty where the device has encoded it
+  std::span<const std::byte> encoded;
   SharedMarks base;
   uint32_t steps = 0;
   // Blocks whose last step is in here: done once this is acknowledged.
   std::vector<BlockId> blocks;
+  // The gradient's memory, not used for anything else while somebody holds it.
+  SharedBuffer memory;
+  // Null: the gradient is there. Else it comes from a device: Await() first.
+  std::shared_ptr<DeviceTraining::Reading> reading;
 };
 
 class Accumulator {
  public:
+  // Told of each new buffer that a step or a device will write to.
+  using OnBuffer = std::function<void(AlignedFloats*)>;
+
   // n_push at least 1.
-  Accumulator(size_t floats, uint32_t n_push);
+  Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer = nullptr);
+
+  // Adds up on `device`, which must outlive this; before the first step. It encodes pushes
+  // in `format` if that is BFLOAT16 or FLOAT16. ResourceExhausted, and all as before,
+  // without room there.
+  absl::Status MoveTo(DeviceTraining* device, WireFormat format = FLOAT32);
 
   // Where the next step writes its gradient (all of it). May be written again
-  // as long as Add is not called.
+  // as long as Add is not called. Empty with a device: it stays there.
   std::span<float> step_buffer();
 
-  // Adds what step_buffer() holds; `marks` are of the parameters it was
-  // computed with.
+  // Adds what step_buffer() holds, or the device's gradient; `marks` are of the
+  // parameters it was computed with.
   void Add(const SharedMarks& marks);
 
   // The step added last, or one that was dropped, ends `block`.
   void FinishBlock(const BlockId& block) { blocks_.push_back(block); }
-
-  // All that step_buffer() can be in.
-  std::array<AlignedFloats*, 3> buffers() { return {&buffers_[0], &buffers_[1], &scratch_}; }
 
   bool full() const { return steps_ == n_push_; }
   // No step and no block waits to be pushed.
@@ -54,15 +74,27 @@ class Accumulator {
   // Blocks that wait for no gradient: all their later steps were dropped.
   std::vector<BlockId> TakeBlocks();
 
-  // Closes the accumulation and starts the next one in the other buffer, which
-  // must no longer be in flight. Not when empty.
-  Accumulation Seal();
+  // Closes the accumulation and starts the next one in a buffer that nobody holds. Not
+  // when empty. An error is the device's.
+  absl::StatusOr<Accumulation> Seal();
 
  private:
+  // One that nobody else holds.
+  SharedBuffer TakeBuffer();
+  AlignedFloats NewFloats(size_t floats);
+
+  const size_t floats_;
   const uint32_t n_push_;
-  AlignedFloats buffers_[2];
-  AlignedFloats scratch_;  // empty when n_push is 1
-  int current_ = 0;
+  const OnBuffer on_buffer_;
+  std::vector<SharedBuffer> buffers_;
+  SharedBuffer current_;   // of this accumulation; null until it is needed
+  AlignedFloats scratch_;  // empty when n_push is 1, and with a device
+  DeviceTraining* device_ = nullptr;
+  // On the device.
+  std::unique_ptr<PlacedFloats> sum_;       // null when n_push is 1
+  std::unique_ptr<PlacedFloats> residual_;  // null where it does not encode
+  std::unique_ptr<PlacedFloats> encoded_;   // half as many floats
+  DeviceTraining::Half half_ = DeviceTraining::Half::kBfloat16;
   uint32_t steps_ = 0;
   SharedMarks base_;
   std::vector<BlockId> blocks_;

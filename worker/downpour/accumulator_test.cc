@@ -26,7 +26,7 @@ TEST(AccumulatorTest, SumsStepsAndKeepsTheOldestBase) {
   EXPECT_FALSE(accumulator.full());
   AddStep(&accumulator, 4, MarksAt(7));
   EXPECT_TRUE(accumulator.full());
-  const Accumulation sealed = accumulator.Seal();
+  const Accumulation sealed = *accumulator.Seal();
   EXPECT_THAT(sealed.gradient, Each(7.0f));
   EXPECT_EQ(sealed.base->shard[0][0].version, 5u);
   EXPECT_EQ(sealed.steps, 3u);
@@ -36,10 +36,10 @@ TEST(AccumulatorTest, SumsStepsAndKeepsTheOldestBase) {
 TEST(AccumulatorTest, ASealedPushIsUntouchedByTheNextOne) {
   Accumulator accumulator(16, 1);
   AddStep(&accumulator, 1, MarksAt(1));
-  const Accumulation first = accumulator.Seal();
+  const Accumulation first = *accumulator.Seal();
   AddStep(&accumulator, 2, MarksAt(2));
   EXPECT_THAT(first.gradient, Each(1.0f));
-  EXPECT_THAT(accumulator.Seal().gradient, Each(2.0f));
+  EXPECT_THAT(accumulator.Seal()->gradient, Each(2.0f));
 }
 
 TEST(AccumulatorTest, ADroppedStepLeavesNothing) {
@@ -47,7 +47,7 @@ TEST(AccumulatorTest, ADroppedStepLeavesNothing) {
   AddStep(&accumulator, 1, MarksAt(1));
   for (float& value : accumulator.step_buffer()) value = 1e30f;  // written, not added
   AddStep(&accumulator, 2, MarksAt(2));
-  EXPECT_THAT(accumulator.Seal().gradient, Each(3.0f));
+  EXPECT_THAT(accumulator.Seal()->gradient, Each(3.0f));
 }
 
 TEST(AccumulatorTest, BlocksTravelWithTheirLastStep) {
@@ -57,9 +57,9 @@ TEST(AccumulatorTest, BlocksTravelWithTheirLastStep) {
   AddStep(&accumulator, 1, MarksAt(1));
   accumulator.FinishBlock(block);
   AddStep(&accumulator, 1, MarksAt(1));
-  EXPECT_EQ(accumulator.Seal().blocks.at(0).block(), 4u);
+  EXPECT_EQ(accumulator.Seal()->blocks.at(0).block(), 4u);
   AddStep(&accumulator, 1, MarksAt(1));
-  EXPECT_TRUE(accumulator.Seal().blocks.empty());
+  EXPECT_TRUE(accumulator.Seal()->blocks.empty());
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
   options.away_steps = downpour.away_steps() > 0 ? downpour.away_steps() : kDefaultAwaySteps;
   options.overlap = downpour.overlap();
   options.clip_norm = downpour.optimizer().clip_norm();
+  options.push_format = downpour.push_format();
   options.divergence = job.divergence();
   if (options.divergence.max_refused() == 0) {
     options.divergence.set_max_refused(kDefaultMaxRefused);
@@ -60,13 +61,14 @@ DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const Param
       control_(control),
       clock_(clock),
       store_(layout->size()),
-      accumulator_(layout->size(), options.n_push) {
+      accumulator_(layout->size(), options.n_push,
+                   [group](AlignedFloats* buffer) { group->LockPages(buffer); }),
+      device_writes_(group->device() != nullptr) {
   for (AlignedFloats* const parameters : store_.buffers()) {
     group_->LockPages(parameters);
   }
-  // Several replicas have gradients of their own.
-  for (size_t i = 0; i < accumulator_.buffers().size() && group_->replicas() == 1; ++i) {
-    group_->LockPages(accumulator_.buffers()[i]);
+  if (group_->device() != nullptr) {
+    MoveToDevice(group_->device());
   }
   if (options_.overlap == ASYNC) {
     fetcher_ = std::make_unique<BackgroundCall<Fetched>>();
@@ -101,18 +103,6 @@ DownpourRunner::Fetched DownpourRunner::Fetch(std::span<float> out) {
     stats_->AddRetry(fetched.status.message());
     control_->Sleep(kRetryPause);
   }
-}
-
-absl::Status DownpourRunner::LandFetch(Fetched fetched) {
-  RETURN_IF_ERROR(fetched.status);
-  stats_->AddFetch(fetched.stats, fetched.duration);
-  fetch_timer_.NoteFetch(fetched.duration);
-  store_.Swap(std::move(fetched.marks));
-  if (local_ != nullptr) {
-    local_->Rebase(*store_.marks(), store_.mutable_front());
-  }
-  group_->SetParameters(store_.front_buffer());
-  return absl::OkStatus();
 }
 
 absl::Status DownpourRunner::AwaitShards() {
@@ -186,12 +176,6 @@ absl::StatusOr<bool> DownpourRunner::FetchMapped() {
   return true;
 }
 
-void DownpourRunner::RestoreParameters() {
-  if (!store_.empty()) {
-    group_->SetParameters(store_.front_buffer());
-  }
-}
-
 // ---- compute ---------------------------------------------------------------
 
 void DownpourRunner::Add(Batch* batch, const std::optional<BlockId>& last_of) {
@@ -207,7 +191,7 @@ absl::StatusOr<bool> DownpourRunner::Judge(size_t i) const {
   if (std::isfinite(loss)) [[likely]] {
     return true;
   }
-  std::string tensor = NameFirstNonFinite(*layout_, group_->gradient(i));
+  std::string tensor = NameFirstNonFinite(*layout_, group_->CopyGradient(i));
   if (tensor.empty()) {
     tensor = NameFirstNonFinite(*layout_, store_.front());
   }
@@ -255,17 +239,7 @@ absl::StatusOr<StepResult> DownpourRunner::Step() {
   RETURN_IF_ERROR(CollectPush(/*wait=*/false));
   RETURN_IF_ERROR(AwaitShards());
   RETURN_IF_ERROR(PrepareParameters());
-  const std::span<float> gradient = accumulator_.step_buffer();
-  RETURN_IF_ERROR(group_->ComputeGradients(gradient));
-  group_->Reclaim(&store_.front_buffer());
-  RETURN_IF_ERROR(JudgeRound());
-  if (group_->Sum(gradient)) {
-    if (local_ != nullptr) {
-      local_->Step(gradient, store_.mutable_front());
-      group_->SetParameters(store_.front_buffer());
-    }
-    accumulator_.Add(store_.marks());
-  }
+  RETURN_IF_ERROR(ComputeRound());
   for (const BlockId& block : ending_) {
     accumulator_.FinishBlock(block);
   }
@@ -283,15 +257,25 @@ absl::StatusOr<StepResult> DownpourRunner::Step() {
 
 DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
                                             std::span<float> back) {
-  ClipGradientNorm(accumulation.gradient, options_.clip_norm);
   const absl::Duration begin = clock_->Now();
+  if (accumulation.reading != nullptr) {
+    if (const absl::Status status = accumulation.reading->Await(); !status.ok()) {
+      return Pushed{OfDevice(status), {}, {}};
+    }
+  }
+  ClipGradientNorm(accumulation.gradient, options_.clip_norm);
+  // Memory that a device writes to is worth keeping as it is.
+  const SharedBuffer owner = device_writes_ ? accumulation.memory : nullptr;
+  const GradientView gradient = accumulation.encoded.empty()
+                                    ? GradientView(accumulation.gradient, owner)
+                                    : GradientView::Encoded(accumulation.encoded, owner);
   while (true) {
     auto marks = back.empty() ? nullptr : std::make_shared<FetchMarks>();
     Fetched fetched;
     bool came = false;
-    Pushed pushed{back.empty() ? client_->Push(accumulation.gradient, *accumulation.base)
-                               : client_->PushAndFetch(accumulation.gradient, *accumulation.base,
-                                                       back, marks.get(), &fetched.stats, &came),
+    Pushed pushed{back.empty() ? client_->Push(gradient, *accumulation.base)
+                               : client_->PushAndFetch(gradient, *accumulation.base, back,
+                                                       marks.get(), &fetched.stats, &came),
                   {},
                   {}};
     pushed.duration = clock_->Now() - begin;
@@ -313,9 +297,11 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
 absl::Status DownpourRunner::PushAccumulation() {
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
   MONSOON_FAIL_POINT("worker.before_push");
-  in_flight_ = accumulator_.Seal();
+  absl::StatusOr<Accumulation> sealed = accumulator_.Seal();
+  RETURN_IF_ERROR(OfDevice(sealed.status()));
+  in_flight_ = *std::move(sealed);
   if (local_ != nullptr) {
-    local_->Seal(last_sequence_ + 1);
+    RETURN_IF_ERROR(OfDevice(local_->Seal(last_sequence_ + 1)));
   }
   if (options_.overlap == NONE) {
     return FinishPush(Push(*in_flight_, {}));
@@ -378,7 +364,8 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
     if (local_ != nullptr) {
       local_->Drop(sequence);
     }
-    const std::string tensor = NameFirstNonFinite(*layout_, accumulation.gradient);
+    const std::string tensor =
+        accumulation.gradient.empty() ? "" : NameFirstNonFinite(*layout_, accumulation.gradient);
     return Refused(tensor.empty() ? refusal : absl::StrCat("tensor ", tensor, ": ", refusal));
   }
   refused_in_a_row_ = 0;

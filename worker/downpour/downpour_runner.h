@@ -23,6 +23,10 @@
 // steps; no fetch lands until every shard has all pushes again. With overlap NONE it
 // waits at once.
 //
+// Where the group has a device with memory of its own, sums of gradients and local updates
+// stay there, and so many bytes less cross to the host: with n_fetch = n_push = n, one
+// vector each way in n rounds. The host's copy of the parameters is then what was fetched.
+//
 // Thread safety: none; one thread (the compute thread) calls everything.
 #pragma once
 
@@ -36,6 +40,7 @@
 #include "common/base/clock.h"
 #include "common/model/parameter_layout.h"
 #include "proto/job.pb.h"
+#include "proto/wire_format.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/downpour/accumulator.h"
 #include "worker/downpour/fetch_timer.h"
@@ -54,6 +59,7 @@ struct DownpourRunnerOptions {
   uint32_t away_steps = 100;
   Overlap overlap = ASYNC;
   double clip_norm = 0.0;
+  WireFormat push_format = FLOAT32;
   DivergencePolicy divergence;
   uint64_t seed = 0;
   uint32_t worker = 0;
@@ -92,6 +98,8 @@ class DownpourRunner {
   // Blocks whose gradients all shards have acknowledged since the last call.
   std::vector<BlockId> TakeDone();
 
+  // Before the networks are lent out: what only their devices know comes to the host.
+  absl::Status BringParameters();
   // Gives the networks the runner's parameters again after they were lent out.
   void RestoreParameters();
 
@@ -111,6 +119,10 @@ class DownpourRunner {
     std::optional<Fetched> fetched;  // with the acknowledgement
   };
 
+  // Sums and local updates move to the device as far as it has room.
+  void MoveToDevice(DeviceTraining* device);
+  // An error of the device's: want of memory breaks no device, all else does.
+  absl::Status OfDevice(const absl::Status& status) const;
   Fetched Fetch(std::span<float> out);
   // `back`: where the acknowledgement is to bring the parameters; empty: nowhere.
   Pushed Push(const Accumulation& accumulation, std::span<float> back);
@@ -125,6 +137,7 @@ class DownpourRunner {
   absl::StatusOr<bool> Judge(size_t i) const;
   // Drops what must not be used, and counts the rest once the round is over.
   absl::Status JudgeRound();
+  absl::Status ComputeRound();
   StepResult CountRound(absl::Duration duration);
   absl::Status PushAccumulation();
   // Takes the result of the push in flight, if any; waits for it if `wait`.
@@ -147,6 +160,9 @@ class DownpourRunner {
 
   ParameterStore store_;
   Accumulator accumulator_;
+  bool sums_on_device_ = false;
+  bool local_on_device_ = false;
+  const bool device_writes_;               // gradients to the host's memory
   std::optional<Accumulation> in_flight_;  // the push in flight, or being made
   // Pushed, but some shard has not got it: rising sequences.
   struct Unacknowledged {

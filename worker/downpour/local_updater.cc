@@ -1,19 +1,18 @@
 #include "worker/downpour/local_updater.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace monsoon {
+
 namespace {
 
-void AddTo(std::span<const float> from, std::span<float> to) {
-  for (size_t i = 0; i < from.size(); ++i) {
-    to[i] += from[i];
-  }
-}
+constexpr int kPlannedPushes = 2;
 
 }  // namespace
 
@@ -37,38 +36,60 @@ absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const Downpou
   if (!kernel.ok()) {
     return Annotate(kernel.status(), "local_update");
   }
-  return std::unique_ptr<LocalUpdater>(new LocalUpdater(*std::move(kernel), map));
+  std::unique_ptr<LocalUpdater> updater(new LocalUpdater(*std::move(kernel), map));
+  RETURN_IF_ERROR(updater->MoveTo(nullptr));
+  return updater;
 }
 
 LocalUpdater::LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map)
-    : kernel_(std::move(kernel)),
-      map_(map),
-      state_(AlignedFloats::NanFilled(map.size() * kernel_->state_slots())),
-      open_(AlignedFloats::NanFilled(map.size())) {
-  state_.Fill(kernel_->initial_state());
+    : kernel_(std::move(kernel)), map_(map) {}
+
+absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
+  CHECK(pending_.empty() && open_empty_);
+  place = place == nullptr ? &host_ : place;
+  const size_t state_floats = map_.size() * static_cast<size_t>(kernel_->state_slots());
+  ASSIGN_OR_RETURN(Floats state, place->Allocate(state_floats, kernel_->initial_state()));
+  // A device's room is taken before the first step: of one push in flight, and one before it.
+  std::vector<Floats> displacements(place == &host_ ? 1 : 1 + kPlannedPushes);
+  for (Floats& displacement : displacements) {
+    ASSIGN_OR_RETURN(displacement,
+                     place->Allocate(map_.size(), std::numeric_limits<float>::quiet_NaN()));
+  }
+  state_ = std::move(state);
+  open_ = std::move(displacements.back());
+  displacements.pop_back();
+  free_ = std::move(displacements);
+  place_ = place;
+  return absl::OkStatus();
 }
 
 void LocalUpdater::Step(std::span<const float> gradient, std::span<float> w) {
-  kernel_->ApplyAndTell(version_, w, state_.span(), gradient, open_.span(), open_empty_);
+  place_->Apply(*kernel_, version_, w, state_->span(), gradient, open_->span(), open_empty_);
   open_empty_ = false;
 }
 
-AlignedFloats LocalUpdater::TakeBuffer() {
+absl::StatusOr<LocalUpdater::Floats> LocalUpdater::TakeBuffer() {
   if (free_.empty()) {
-    return AlignedFloats::NanFilled(open_.size());
+    return place_->Allocate(map_.size(), std::numeric_limits<float>::quiet_NaN());
   }
-  AlignedFloats buffer = std::move(free_.back());
+  Floats buffer = std::move(free_.back());
   free_.pop_back();
   return buffer;
 }
 
-void LocalUpdater::Seal(uint64_t sequence) {
-  if (open_empty_) {  // all steps of the push were dropped
-    open_.Fill(0.0f);
+absl::Status LocalUpdater::Seal(uint64_t sequence) {
+  absl::StatusOr<Floats> next = TakeBuffer();
+  if (!next.ok()) {
+    return Annotate(next.status(), absl::StrCat("local_update, with ", pending_.size(),
+                                                " pushes that the shards have not acknowledged"));
   }
-  pending_.push_back({sequence, false, std::exchange(open_, TakeBuffer())});
+  if (open_empty_) {  // all steps of the push were dropped
+    place_->Fill(open_->span(), 0.0f);
+  }
+  pending_.push_back({sequence, false, std::exchange(open_, *std::move(next))});
   open_empty_ = true;
   ++version_;
+  return absl::OkStatus();
 }
 
 void LocalUpdater::Drop(uint64_t sequence) {
@@ -96,26 +117,45 @@ void LocalUpdater::ForgetAcknowledged() {
   }
 }
 
+void LocalUpdater::AddPending(const Pending& push, const FetchMarks& marks, std::span<float> w) {
+  Slice run = {0, 0};
+  const auto add_run = [&] {
+    if (run.size() > 0) {
+      place_->Add(push.displacement->span().subspan(run.begin, run.size()),
+                  w.subspan(run.begin, run.size()));
+    }
+  };
+  for (uint32_t shard = 0; shard < map_.shards(); ++shard) {
+    for (uint32_t stripe = 0; stripe < map_.stripes(shard); ++stripe) {
+      if (push.sequence <= marks.shard[shard][stripe].applied_sequence) {
+        continue;
+      }
+      const Slice slice = map_.stripe(shard, stripe);
+      if (slice.begin != run.end) {
+        add_run();
+        run.begin = slice.begin;
+      }
+      run.end = slice.end;
+    }
+  }
+  add_run();
+}
+
 void LocalUpdater::Rebase(const FetchMarks& marks, std::span<float> w) {
   uint64_t applied_everywhere = UINT64_MAX;
   uint64_t newest = 0;
   for (uint32_t shard = 0; shard < map_.shards(); ++shard) {
     CHECK_EQ(marks.shard[shard].size(), map_.stripes(shard));
-    for (uint32_t stripe = 0; stripe < map_.stripes(shard); ++stripe) {
-      const uint64_t applied = marks.shard[shard][stripe].applied_sequence;
-      applied_everywhere = std::min(applied_everywhere, applied);
-      newest = std::max(newest, marks.shard[shard][stripe].version);
-      const Slice slice = map_.stripe(shard, stripe);
-      for (const Pending& push : pending_) {
-        if (push.sequence > applied) {
-          AddTo(push.displacement.span().subspan(slice.begin, slice.size()),
-                w.subspan(slice.begin, slice.size()));
-        }
-      }
+    for (const StripeMark& mark : marks.shard[shard]) {
+      applied_everywhere = std::min(applied_everywhere, mark.applied_sequence);
+      newest = std::max(newest, mark.version);
     }
   }
+  for (const Pending& push : pending_) {
+    AddPending(push, marks, w);
+  }
   if (!open_empty_) {
-    AddTo(open_.span(), w);
+    place_->Add(open_->span(), w);
   }
   while (!pending_.empty() && pending_.front().sequence <= applied_everywhere) {
     free_.push_back(std::move(pending_.front().displacement));

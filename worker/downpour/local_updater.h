@@ -12,6 +12,9 @@
 // the displacements of later pushes, and of the steps not pushed yet, are added
 // to it. So no own gradient is missed or counted twice, and h sees each once.
 //
+// All vectors lie at one place, the host's memory or the device that computes: spans of
+// parameters and gradients are of that place.
+//
 // Memory: the vector's size for h, for the open push, and for each push that was not acknowledged
 // when the fetch in flight began.
 //
@@ -24,12 +27,13 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/memory/aligned_floats.h"
 #include "common/model/shard_map.h"
 #include "common/optimizer/optimizer.h"
 #include "proto/job.pb.h"
 #include "ps_server/client/parameter_client.h"
+#include "worker/nn/vector_place.h"
 
 namespace monsoon {
 
@@ -40,11 +44,16 @@ class LocalUpdater {
   static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const Downpour& downpour,
                                                               const ShardMap& map);
 
+  // Where the vectors are to lie, at first and with null in the host's memory; before the first
+  // Step. ResourceExhausted, and all as before, where there is no room. `place` outlives this.
+  absl::Status MoveTo(VectorPlace* place);
+
   // One step's gradient: moves `w` and remembers the displacement.
   void Step(std::span<const float> gradient, std::span<float> w);
 
-  // The steps since the last Seal leave as the push with this sequence.
-  void Seal(uint64_t sequence);
+  // The steps since the last Seal leave as the push with this sequence. ResourceExhausted
+  // where the place has no room to remember another one: the session cannot go on.
+  absl::Status Seal(uint64_t sequence);
 
   // That push was refused and moves nothing on the shards.
   void Drop(uint64_t sequence);
@@ -63,23 +72,28 @@ class LocalUpdater {
   size_t pending() const { return pending_.size(); }
 
  private:
+  using Floats = std::unique_ptr<PlacedFloats>;
   struct Pending {
     uint64_t sequence = 0;
     bool acknowledged = false;
-    AlignedFloats displacement;
+    Floats displacement;
   };
 
   LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map);
-  AlignedFloats TakeBuffer();
+  absl::StatusOr<Floats> TakeBuffer();
+  // Adds what the stripes of `marks` do not contain of it.
+  void AddPending(const Pending& push, const FetchMarks& marks, std::span<float> w);
 
   const std::unique_ptr<OptimizerKernel> kernel_;
   const ShardMap map_;
-  AlignedFloats state_;
-  AlignedFloats open_;  // displacement of the steps not sealed yet
+  HostPlace host_;
+  VectorPlace* place_ = &host_;
+  Floats state_;
+  Floats open_;  // displacement of the steps not sealed yet
   bool open_empty_ = true;
   std::deque<Pending> pending_;  // sequences ascend
   uint64_t version_ = 0;         // newest fetched, and own pushes since
-  std::vector<AlignedFloats> free_;
+  std::vector<Floats> free_;
 };
 
 }  // namespace monsoon

@@ -54,9 +54,9 @@ TEST(LocalUpdaterTest, EachStripeGetsExactlyWhatItLacks) {
   const auto step = [&](float g) { local->Step(std::vector<float>(kFloats, g), w); };
   step(1);
   step(2);
-  local->Seal(1);  // 3
+  ASSERT_OK(local->Seal(1));  // 3
   step(4);
-  local->Seal(2);
+  ASSERT_OK(local->Seal(2));
   step(8);  // open
   EXPECT_THAT(w, Each(-15.0f));
   // The fetched vector: the first stripe has both pushes, the second one, the
@@ -77,7 +77,7 @@ TEST(LocalUpdaterTest, ARefusedPushIsNotPutBack) {
   auto local = Sgd(1.0);
   std::vector<float> w(kFloats, 0.0f);
   local->Step(std::vector<float>(kFloats, 5.0f), w);
-  local->Seal(1);
+  ASSERT_OK(local->Seal(1));
   local->Drop(1);
   std::vector<float> fetched(kFloats, 1.0f);
   local->Rebase(Applied(0, 0, 0), fetched);
@@ -89,7 +89,7 @@ TEST(LocalUpdaterTest, AcknowledgedPushesAreForgottenInOrder) {
   std::vector<float> w(kFloats, 0.0f);
   for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
     local->Step(std::vector<float>(kFloats, 1.0f), w);
-    local->Seal(sequence);
+    ASSERT_OK(local->Seal(sequence));
   }
   local->Acknowledge(1);
   local->Acknowledge(2);
@@ -107,7 +107,7 @@ TEST(LocalUpdaterTest, AdagradKeepsItsOwnAccumulator) {
   local->Step(std::vector<float>(kFloats, 4.0f), w);  // h = 25: by 0.5 * 4 / 5
   EXPECT_NEAR(w[0], -0.9, 1e-6);
   // A fetch that contains neither puts both displacements back; h stays.
-  local->Seal(1);
+  ASSERT_OK(local->Seal(1));
   std::vector<float> fetched(kFloats, 0.0f);
   local->Rebase(Applied(0, 0, 0), fetched);
   EXPECT_NEAR(fetched[0], -0.9, 1e-6);
@@ -130,9 +130,9 @@ TEST(LocalUpdaterTest, TheRateFollowsTheSchedule) {
   };
   EXPECT_NEAR(moved(), 0.1, 1e-6);
   EXPECT_NEAR(moved(), 0.1, 1e-6);  // of the same push
-  local->Seal(1);
+  ASSERT_OK(local->Seal(1));
   EXPECT_NEAR(moved(), 0.2, 1e-6);
-  local->Seal(2);
+  ASSERT_OK(local->Seal(2));
   // The fetch has five pushes, ours among them the first.
   FetchMarks marks = Applied(1, 1, 1);
   for (auto& shard : marks.shard) {

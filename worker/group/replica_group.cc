@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<ReplicaGroup>> ReplicaGroup::Create(const Options
 }
 
 ReplicaGroup::ReplicaGroup(const Options& options, Network* network)
-    : options_(options), alone_(network) {
+    : options_(options), alone_(network), device_(network->device_training()) {
   slots_.push_back(std::make_shared<Work>());
   TellStats();
 }
@@ -126,6 +126,7 @@ absl::Status ReplicaGroup::MakeNetworks(const MakeNetwork& make) {
     }
   }
   TellStats();
+  FindDevices();
   return live() > 0 ? absl::OkStatus() : Annotate(made[0], replicas_[0].name);
 }
 
@@ -201,6 +202,7 @@ void ReplicaGroup::GiveUp(Replica& replica, std::shared_ptr<Work>* work) {
 
 void ReplicaGroup::SetParameters(SharedBuffer parameters) {
   parameters_ = std::move(parameters);
+  from_first_ = false;
   ++generation_;
   if (alone_ != nullptr) {
     alone_->SetParameters(parameters_->span());
@@ -226,7 +228,9 @@ void ReplicaGroup::Reclaim(SharedBuffer* buffer) {
   LockPages(copy.get());
   const bool in_use = *buffer == parameters_;
   *buffer = std::move(copy);
-  if (in_use) {
+  if (in_use && from_first_) {
+    parameters_ = *buffer;  // nobody reads it: the devices have newer ones
+  } else if (in_use) {
     SetParameters(*buffer);
   }
 }
@@ -245,6 +249,7 @@ void ReplicaGroup::Add(Batch* batch, const StepKey& key) {
   }
   Work& work = *slots_[size_++];
   work.dropped = false;
+  work.aside.reset();
   work.key = key;
   if (alone_ != nullptr) {
     work.batch = batch;
@@ -267,12 +272,17 @@ absl::Status ReplicaGroup::ComputeGradients(std::span<float> alone) {
 
 absl::Status ReplicaGroup::Evaluate() { return Compute(Kind::kEvaluation); }
 
+absl::Status ReplicaGroup::ComputeOnDevices() { return Compute(Kind::kOnDevice); }
+
 absl::Status ReplicaGroup::Compute(Kind kind) {
   if (std::exchange(computed_, true)) {
     size_ = 0;
   }
   if (alone_ != nullptr) {
     return size_ == 0 ? absl::OkStatus() : ComputeAlone(kind);
+  }
+  if (kind == Kind::kOnDevice) {
+    RETURN_IF_ERROR(CheckFirst());
   }
   std::vector<size_t> open(size_);
   for (size_t i = 0; i < size_; ++i) {
@@ -283,6 +293,9 @@ absl::Status ReplicaGroup::Compute(Kind kind) {
       return last_loss_;
     }
     RETURN_IF_ERROR(ComputeSome(kind, &open));
+    if (kind == Kind::kOnDevice) {
+      RETURN_IF_ERROR(PutAside(open));
+    }
   }
   return absl::OkStatus();
 }
@@ -292,6 +305,11 @@ absl::Status ReplicaGroup::ComputeAlone(Kind kind) {
   if (kind == Kind::kGradient) {
     absl::StatusOr<StepResult> result =
         alone_->LossAndGradient(*work.batch, work.key, alone_gradient_);
+    work.status = result.status();
+    work.result = result.value_or(StepResult());
+  } else if (kind == Kind::kOnDevice) {
+    absl::StatusOr<StepResult> result = device_->Compute(*work.batch, work.key);
+    work.device = device_;
     work.status = result.status();
     work.result = result.value_or(StepResult());
   } else {
@@ -357,6 +375,11 @@ void ReplicaGroup::StartWork(Kind kind, Replica& replica, const std::shared_ptr<
       }
       absl::StatusOr<StepResult> result =
           network.LossAndGradient(*work->batch, work->key, work->gradient.span());
+      work->status = result.status();
+      work->result = result.value_or(StepResult());
+    } else if (kind == Kind::kOnDevice) {
+      work->device = network.device_training();
+      absl::StatusOr<StepResult> result = work->device->Compute(*work->batch, work->key);
       work->status = result.status();
       work->result = result.value_or(StepResult());
     } else {

@@ -21,6 +21,10 @@
 // With the last replica the group fails with a DeviceError, or ResourceExhausted
 // where a device had too little memory.
 //
+// Where all networks have devices with memory of their own (device()), gradients can stay
+// there (ComputeOnDevices) and are added up on the first replica's device, in the same
+// order. What that device holds beyond a round is lost with it: then the group fails.
+//
 // A group of one computes in the caller's thread: no thread, copy or lock, and
 // nobody notices when it is late.
 //
@@ -42,6 +46,7 @@
 #include "worker/group/parameter_store.h"
 #include "worker/group/replica_thread.h"
 #include "worker/nn/batch.h"
+#include "worker/nn/device_training.h"
 #include "worker/nn/network.h"
 #include "worker/nn/step_key.h"
 #include "worker/session/replica_stats.h"
@@ -83,6 +88,12 @@ class ReplicaGroup {
   // the next call, but for what changes between rounds: call again then.
   void SetParameters(SharedBuffer parameters);
 
+  // The same for the first replica alone, at once; the others wait for ShareParameters.
+  void SetFirstParameters(SharedBuffer parameters);
+  // The others' parameters become those on the first replica's device, which nobody
+  // brings from the host any more when this returns.
+  absl::Status ShareParameters();
+
   // Parameters or gradients of the rounds will lie in `floats`; see
   // Network::LockPages.
   void LockPages(AlignedFloats* floats);
@@ -103,11 +114,25 @@ class ReplicaGroup {
   // The same, forward only.
   absl::Status Evaluate();
 
+  // The first replica's device; null where some replica has none of its own memory, or
+  // none has room for another's gradients.
+  DeviceTraining* device() const { return device_; }
+  // ComputeGradients, but the gradients stay on the devices.
+  absl::Status ComputeOnDevices();
+  // Puts the sum of the gradients that were not dropped into device()->gradient(); false
+  // when none is left.
+  absl::StatusOr<bool> SumOnDevice();
+  // device()->AddToSum of batch i's gradient.
+  void AddToSum(size_t i, double weight, std::span<float> sum, bool fresh);
+
   // The last round, by batch.
   size_t size() const { return size_; }
   const StepResult& result(size_t i) const { return slots_[i]->result; }
   const EvaluationResult& evaluation(size_t i) const { return slots_[i]->evaluation; }
+  // Of ComputeGradients.
   std::span<const float> gradient(size_t i) const;
+  // Of either, brought to the host; empty if the device does not answer.
+  std::vector<float> CopyGradient(size_t i) const;
 
   // Leaves this gradient out of the sum.
   void Drop(size_t i) { slots_[i]->dropped = true; }
@@ -121,7 +146,7 @@ class ReplicaGroup {
   void ForSlices(size_t size, const std::function<void(size_t begin, size_t end)>& work);
 
  private:
-  enum class Kind { kGradient, kEvaluation };
+  enum class Kind { kGradient, kOnDevice, kEvaluation };
 
   // One batch of a round, and what came of it. A replica that is given up while
   // it computes keeps it for good.
@@ -132,6 +157,9 @@ class ReplicaGroup {
     StepKey key;
     std::vector<uint32_t> samples;  // behind key.samples
     AlignedFloats gradient;
+    // Whose gradient() it is instead, unless it was put aside for another of the round.
+    DeviceTraining* device = nullptr;
+    std::unique_ptr<PlacedFloats> aside;
     StepResult result;
     EvaluationResult evaluation;
     absl::Status status;
@@ -163,6 +191,15 @@ class ReplicaGroup {
                  const std::shared_ptr<Progress>& progress);
   // Returns once all calls have, or those that have not are late.
   void Await(Progress& progress) const;
+  // Finds out whether gradients can stay on devices.
+  void FindDevices();
+  // Keeps computed gradients from the next batch that their replicas compute.
+  absl::Status PutAside(const std::vector<size_t>& open);
+  absl::Status PutAside(Work* work);
+  // Where batch i's gradient is, on its device.
+  std::span<const float> OnDevice(const Work& work) const;
+  // An error when the first replica is lost, and with it what is on its device.
+  absl::Status CheckFirst() const;
   void Lose(Replica& replica, const absl::Status& why);
   void GiveUp(Replica& replica, std::shared_ptr<Work>* work);
   std::vector<Replica*> Living();
@@ -174,7 +211,10 @@ class ReplicaGroup {
   std::span<float> alone_gradient_;
 
   std::vector<Replica> replicas_;
+  DeviceTraining* device_ = nullptr;  // of replica first_
+  size_t first_ = 0;
   SharedBuffer parameters_;
+  bool from_first_ = false;  // the replicas' are those of the first one's device
   uint64_t generation_ = 0;
   std::vector<std::shared_ptr<Work>> slots_;
   size_t size_ = 0;  // batches in the round

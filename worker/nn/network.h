@@ -17,14 +17,11 @@
 #include "absl/status/statusor.h"
 #include "worker/nn/batch.h"
 #include "worker/nn/step_key.h"
+#include "worker/nn/step_result.h"
 
 namespace monsoon {
 
-struct StepResult {
-  double loss_mean = 0;  // over the batch; may be non-finite, the caller judges
-  uint64_t correct = 0;  // samples whose largest output is their label's
-  uint64_t examples = 0;
-};
+class DeviceTraining;
 
 struct EvaluationResult {
   double loss_sum = 0;  // over the batch
@@ -65,6 +62,10 @@ class Network {
   // memory does, and not during a call. Null where that brings nothing or the device
   // refuses; all else works as before. For all networks of the process.
   virtual std::shared_ptr<void> LockPages(std::span<float> memory) { return nullptr; }
+
+  // Of a device with memory of its own; null: the host's is as near. Lives as long as the
+  // network.
+  virtual DeviceTraining* device_training() { return nullptr; }
 
   // What the bits of a result depend on besides the inputs: backend, library
   // version, instruction set, threads.

@@ -18,6 +18,7 @@
 #include "worker/downpour/local_updater.h"
 #include "worker/group/breaking_network.h"
 #include "worker/group/evaluator.h"
+#include "worker/session/session_status.h"
 #include "worker/session/work_source.h"
 
 namespace monsoon {
@@ -42,6 +43,34 @@ ComputePrecision PrecisionOf(const Job& job) {
 
 SessionEnd Failed(ReportFailureRequest::Kind kind, const absl::Status& status) {
   return {SessionEnd::Kind::kFailed, kind, std::string(status.message())};
+}
+
+// What a session comes to that cannot even begin.
+SessionEnd NotBegun(const absl::Status& status) {
+  if (IsDeviceError(status)) {
+    return {SessionEnd::Kind::kDeviceLost, ReportFailureRequest::REPLICA,
+            std::string(status.message())};
+  }
+  if (IsUnfitDeviceError(status)) {
+    return Failed(ReportFailureRequest::UNFIT_DEVICE, status);
+  }
+  return Failed(absl::IsDataLoss(status)            ? ReportFailureRequest::DATA
+                : absl::IsResourceExhausted(status) ? ReportFailureRequest::REPLICA
+                                                    : ReportFailureRequest::JOB,
+                status);
+}
+
+// No network could be made: because of the model or job, of this machine's devices
+// whatever is tried, or of their state just now.
+absl::Status NoNetwork(const absl::Status& status) {
+  if (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) {
+    return status;
+  }
+  const std::string message = absl::StrCat("no device for the model: ", status.message());
+  if (absl::IsFailedPrecondition(status)) {
+    return UnfitDeviceError(message);
+  }
+  return absl::IsInternal(status) ? DeviceError(message) : absl::ResourceExhaustedError(message);
 }
 
 std::vector<std::string> Files(const Dataset& dataset) {
@@ -183,12 +212,7 @@ absl::Status ReplicaRunner::MakeGroup(StatsCollector* stats, SessionResources* r
   absl::StatusOr<std::unique_ptr<ReplicaGroup>> group =
       ReplicaGroup::Create(options, options_.replicas, make);
   if (!group.ok()) {
-    // Of the model or job, or of this machine's devices.
-    const absl::Status& status = group.status();
-    return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)
-               ? status
-               : absl::ResourceExhaustedError(
-                     absl::StrCat("no device for the model: ", status.message()));
+    return NoNetwork(group.status());
   }
   resources->group = *std::move(group);
   return absl::OkStatus();
@@ -266,10 +290,7 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
                               SessionControl* control) {
   SessionResources resources;  // the parts point at each other: it stays where it is
   if (absl::Status status = Prepare(assignment, stats, control, &resources); !status.ok()) {
-    return Failed(absl::IsDataLoss(status)            ? ReportFailureRequest::DATA
-                  : absl::IsResourceExhausted(status) ? ReportFailureRequest::REPLICA
-                                                      : ReportFailureRequest::JOB,
-                  status);
+    return NotBegun(status);
   }
   const JoinedJob& joined = resources.joined;
   const Job& job = joined.job;

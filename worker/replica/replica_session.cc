@@ -244,6 +244,9 @@ void ReplicaSession::AwaitDurable() {
 }
 
 absl::Status ReplicaSession::EvaluateAndReport(const NextWorkReply::Evaluate& work) {
+  if (parts_.downpour != nullptr) {
+    RETURN_IF_ERROR(parts_.downpour->BringParameters());
+  }
   absl::StatusOr<EvaluationResult> result = parts_.evaluate(work.vector());
   if (parts_.downpour != nullptr) {
     parts_.downpour->RestoreParameters();

@@ -5,10 +5,12 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/fail_point.h"
 #include "common/base/finite.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "worker/session/session_status.h"
 #include "worker/session/work_source.h"
 
 namespace monsoon {
@@ -31,11 +33,10 @@ ContributionRunner::ContributionRunner(const ContributionRunnerOptions& options,
       control_(control),
       clock_(clock),
       parameters_(std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(options.floats))),
-      gradient_(AlignedFloats::NanFilled(group->replicas() == 1 ? options.floats : 0)),
-      sum_(options.floats),
+      sum_(options.floats, group),
       sender_(options.floats, client, stats, control, clock) {
   group_->LockPages(parameters_.get());
-  group_->LockPages(&gradient_);
+  group_->LockPages(sender_.memory());
 }
 
 absl::Status ContributionRunner::Append(const NextWorkReply::Contribute& work) {
@@ -148,7 +149,7 @@ absl::Status ContributionRunner::ComputeRound() {
     }
   }
   const absl::Duration begin = clock_->Now();
-  RETURN_IF_ERROR(group_->ComputeGradients(gradient_.span()));
+  RETURN_IF_ERROR(sum_.ComputeRound());
   group_->Reclaim(&parameters_);
   if (ends_chunk && options_.chunk_delay > absl::ZeroDuration()) {
     control_->Sleep(options_.chunk_delay);
@@ -175,11 +176,7 @@ absl::Status ContributionRunner::Take(const Computed& computed, absl::Duration d
     current_->loss_sum += result.loss_mean * static_cast<double>(result.examples);
     current_->correct += result.correct;
     current_->finite = std::isfinite(current_->loss_sum);
-    const std::span<const float> gradient = group_->gradient(*computed.slot);
-    group_->ForSlices(gradient.size(), [&](size_t begin, size_t end) {
-      sum_.AddSlice(gradient, result.examples, begin, end);
-    });
-    sum_.EndAdd();
+    sum_.Add(*computed.slot, result.examples);
   }
   return computed.ends_contribution ? Finish() : absl::OkStatus();
 }
@@ -203,7 +200,9 @@ absl::Status ContributionRunner::Finish() {
     return absl::OkStatus();
   }
   if (current_->finite) {
-    sum_.Round(sender_.buffer());
+    if (const absl::Status status = sum_.Round(sender_.buffer()); !status.ok()) {
+      return DeviceError(absl::StrCat("worker/", options_.worker, ": ", status.message()));
+    }
     current_->finite = !FirstNonFinite(sender_.buffer()).has_value();
   }
   ContributionResult result = MakeResult(queue_.front());

@@ -32,11 +32,11 @@
 #include "common/memory/aligned_floats.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/client/parameter_client.h"
-#include "worker/group/gradient_sum.h"
 #include "worker/group/parameter_store.h"
 #include "worker/group/replica_group.h"
 #include "worker/sandblaster/contribution_reader.h"
 #include "worker/sandblaster/contribution_sender.h"
+#include "worker/sandblaster/group_sum.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
 
@@ -127,8 +127,7 @@ class ContributionRunner {
   const Clock* const clock_;
 
   SharedBuffer parameters_;
-  AlignedFloats gradient_;  // of a group of one
-  GradientSum sum_;
+  GroupSum sum_;
   std::vector<Computed> round_;
 
   uint64_t evaluation_ = 0;  // the newest that work came for

@@ -10,6 +10,7 @@
 #include "worker/backend/backend.h"
 #include "worker/data/synthetic.h"
 #include "worker/nn/test_models.h"
+#include "worker/testing/fake_device.h"
 #include "worker/testing/fakes.h"
 
 namespace monsoon {
@@ -95,13 +96,17 @@ class ContributionBitsTest : public ::testing::Test {
   // One replica computes these pieces of evaluation 1, each list as one answer
   // of the coordinator. Returns gradients by contribution, and the results.
   std::map<uint32_t, std::pair<ContributionResult, std::vector<float>>> Compute(
-      uint32_t worker, const std::vector<std::vector<uint32_t>>& answers, uint32_t replicas = 1) {
+      uint32_t worker, const std::vector<std::vector<uint32_t>>& answers, uint32_t replicas = 1,
+      bool on_device = false) {
     FakeShards shards(layout_.size());
     shards.SetVector("w1", parameters_);
     StatsCollector stats;
-    auto group = ReplicaGroup::Create({worker, kLong, &stats}, replicas, [&](uint32_t) {
-      return CreateNetwork(BackendKind::kCpu, model_, layout_, {});
-    });
+    const auto make = [&](uint32_t) -> absl::StatusOr<std::unique_ptr<Network>> {
+      auto network = CreateNetwork(BackendKind::kCpu, model_, layout_, {});
+      if (!on_device) return network;
+      return std::make_unique<testing::FakeDevice>(*std::move(network), layout_.size());
+    };
+    auto group = ReplicaGroup::Create({worker, kLong, &stats}, replicas, make);
     CHECK_OK(group.status());
     SessionControl control(Clock::Real(), kLong);
     ContributionReader reader(data_.get(), MakeJob(4, 10), replicas);
@@ -164,21 +169,24 @@ TEST_F(ContributionBitsTest, SumsEqualTheReferencesFullBatch) {
   }
 }
 
-TEST_F(ContributionBitsTest, BitsDoNotDependOnWhoComputesWhatOrWhen) {
+TEST_F(ContributionBitsTest, BitsDoNotDependOnWhoComputesWhatWhereOrWhen) {
   const auto want = Compute(0, {{0, 1, 2, 3}});
   ASSERT_EQ(want.size(), 4u);
   uint32_t replicas = 0;
   for (const auto& answers : std::vector<std::vector<std::vector<uint32_t>>>{
            {{3, 2, 1, 0}}, {{2}, {0}, {3}, {1}}, {{1, 3}}, {{0}}, {{3, 2, 1, 0}}, {{0}, {1, 2}}}) {
-    const auto computed = Compute(7, answers, ++replicas);
-    EXPECT_FALSE(computed.empty());
-    for (const auto& [id, got] : computed) {
-      const auto& [result, gradient] = got;
-      EXPECT_EQ(result.loss_sum(), want.at(id).first.loss_sum()) << id;
-      EXPECT_EQ(result.correct(), want.at(id).first.correct());
-      const std::vector<float>& expected = want.at(id).second;
-      EXPECT_EQ(std::memcmp(gradient.data(), expected.data(), gradient.size() * sizeof(float)), 0)
-          << id;
+    ++replicas;
+    for (const bool on_device : {false, true}) {
+      const auto computed = Compute(7, answers, replicas, on_device);
+      EXPECT_FALSE(computed.empty());
+      for (const auto& [id, got] : computed) {
+        const auto& [result, gradient] = got;
+        EXPECT_EQ(result.loss_sum(), want.at(id).first.loss_sum()) << id;
+        EXPECT_EQ(result.correct(), want.at(id).first.correct());
+        const std::vector<float>& expected = want.at(id).second;
+        EXPECT_EQ(std::memcmp(gradient.data(), expected.data(), gradient.size() * sizeof(float)), 0)
+            << id << (on_device ? " on a device" : "");
+      }
     }
   }
 }

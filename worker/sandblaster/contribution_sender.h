@@ -42,6 +42,7 @@ class ContributionSender {
 
   // Where the next gradient is written. Only while nothing is in flight.
   std::span<float> buffer() { return buffer_.span(); }
+  AlignedFloats* memory() { return &buffer_; }  // of buffer()
 
   // Sends buffer() as the contribution that `result` names. Nothing may be in
   // flight.

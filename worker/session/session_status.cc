@@ -7,6 +7,7 @@ namespace {
 
 constexpr char kDivergedUrl[] = "monsoon/diverged";
 constexpr char kDeviceUrl[] = "monsoon/device";
+constexpr char kUnfitUrl[] = "monsoon/unfit_device";
 
 absl::Status Marked(absl::Status status, absl::string_view url) {
   status.SetPayload(url, absl::Cord("1"));
@@ -28,5 +29,13 @@ absl::Status DeviceError(absl::string_view message) {
 }
 
 bool IsDeviceError(const absl::Status& status) { return status.GetPayload(kDeviceUrl).has_value(); }
+
+absl::Status UnfitDeviceError(absl::string_view message) {
+  return Marked(absl::FailedPreconditionError(message), kUnfitUrl);
+}
+
+bool IsUnfitDeviceError(const absl::Status& status) {
+  return status.GetPayload(kUnfitUrl).has_value();
+}
 
 }  // namespace monsoon

@@ -1,6 +1,7 @@
 // Errors with a meaning of their own, as statuses that survive being passed up:
 // a diverged model (non-finite loss, too many refused pushes), with which the
-// whole job fails, and a lost device, with which the replica leaves.
+// whole job fails, a lost device, with which the replica leaves, and devices that
+// cannot compute the job at all.
 #pragma once
 
 #include "absl/status/status.h"
@@ -16,5 +17,10 @@ bool IsDivergedError(const absl::Status& status);
 // used again.
 absl::Status DeviceError(absl::string_view message);
 bool IsDeviceError(const absl::Status& status);
+
+// The devices of this worker cannot compute the job, however often it tries: it is left
+// out of this job, which goes on with others, and stays for others.
+absl::Status UnfitDeviceError(absl::string_view message);
+bool IsUnfitDeviceError(const absl::Status& status);
 
 }  // namespace monsoon

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/codec/tensor_codec.h"
 #include "common/model/parameter_layout.h"
 #include "coordinator/client/replica_client.h"
 #include "ps_server/client/parameter_client.h"
@@ -60,7 +61,7 @@ class FakeShards : public ParameterClient {
   }
 
   bool combines() override { return combined; }
-  absl::StatusOr<PushResult> PushAndFetch(std::span<const float> gradient, const FetchMarks& base,
+  absl::StatusOr<PushResult> PushAndFetch(const GradientView& gradient, const FetchMarks& base,
                                           std::span<float> parameters, FetchMarks* marks,
                                           FetchStats* stats, bool* fetched) override {
     ASSIGN_OR_RETURN(PushResult result, Push(gradient, base));
@@ -74,24 +75,28 @@ class FakeShards : public ParameterClient {
     return result;
   }
 
-  absl::StatusOr<PushResult> Push(std::span<const float> gradient,
-                                  const FetchMarks& base) override {
+  absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) override {
     if (before_push) RETURN_IF_ERROR(before_push());
     PushResult result;
     {
       MutexLock lock(&mutex_);
-      pushed_.emplace_back(gradient.begin(), gradient.end());
+      std::vector<float> floats(gradient.floats.begin(), gradient.floats.end());
+      if (!gradient.encoded.empty()) {
+        floats.resize(w_.size());
+        RETURN_IF_ERROR(TensorCodec::Find(push_format)->Decode(gradient.encoded, floats));
+      }
+      pushed_.push_back(floats);
       bases_.push_back(base.shard.at(0).at(0).version);
       result.sequence = ++sequence_;
       result.rpcs = 1;
-      result.bytes = gradient.size() * 4;
+      result.bytes = gradient.floats.size() * 4 + gradient.encoded.size();
       if (refuse_next_ > 0) {
         --refuse_next_;
         result.refused_invalid = 1;
         result.first_refusal = "stripe 0: refused by the test";
       } else {
         result.staleness = static_cast<int64_t>(version_ - base.shard[0][0].version);
-        for (size_t i = 0; i < w_.size(); ++i) w_[i] -= gradient[i];
+        for (size_t i = 0; i < w_.size(); ++i) w_[i] -= floats[i];
         ++version_;
       }
       log_.push_back("push");
@@ -199,8 +204,9 @@ class FakeShards : public ParameterClient {
   }
 
   // Set before use.
-  bool mapped = false;    // FetchMapped works once something was fetched
-  bool combined = false;  // PushAndFetch is worth it
+  bool mapped = false;               // FetchMapped works once something was fetched
+  bool combined = false;             // PushAndFetch is worth it
+  WireFormat push_format = FLOAT32;  // of what comes encoded
   std::function<absl::Status()> before_fetch;
   std::function<void()> after_fetch;
   std::function<absl::Status()> before_push;

@@ -9,31 +9,20 @@
 #include "common/base/check.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "worker/backend/cuda/device_probe.h"
 #include "worker/backend/cuda/layers/engine.h"
+#include "worker/backend/cuda/runtime/device_query.h"
+#include "worker/backend/cuda/training.h"
 #include "worker/nn/check_batch.h"
 
 namespace monsoon::cuda {
 namespace {
 
-absl::Status ToStatus(const ErrorLog& errors, uint32_t device_index) {
-  const std::string where = absl::StrCat("GPU ", device_index, ": ", errors.message());
-  switch (errors.kind()) {
-    case ErrorLog::Kind::kNone:
-      return absl::OkStatus();
-    case ErrorLog::Kind::kOutOfMemory:
-      return absl::ResourceExhaustedError(where);
-    case ErrorLog::Kind::kNotAvailable:
-      return absl::FailedPreconditionError(where);
-    case ErrorLog::Kind::kDevice:
-      break;
-  }
-  return absl::InternalError(
-      absl::StrCat(where, "; what this GPU held is lost, this replica must leave"));
-}
+constexpr int kFirstWithBfloat16 = 80;
 
-// For finding faults: MONSOON_CUDA_GRAPHS=off.
-bool GraphsAreOff() {
-  const char* const value = std::getenv("MONSOON_CUDA_GRAPHS");
+// For finding faults: MONSOON_CUDA_GRAPHS=off, MONSOON_CUBLASLT=off.
+bool IsOff(const char* variable) {
+  const char* const value = std::getenv(variable);
   return value != nullptr && std::string(value) == "off";
 }
 
@@ -41,9 +30,8 @@ EngineOptions OptionsFrom(const NetworkSettings& settings) {
   EngineOptions options{.device_index = settings.device_index,
                         .memory_limit_bytes = settings.memory_limit_bytes,
                         .precision = settings.precision};
-  if (GraphsAreOff()) {
-    options.graph_parameters = 0;
-  }
+  options.graphs = !IsOff("MONSOON_CUDA_GRAPHS");
+  options.fuse_bias = !IsOff("MONSOON_CUBLASLT");
   return options;
 }
 
@@ -53,6 +41,12 @@ class CudaNetwork : public Network {
       : plan_(std::move(plan)),
         device_index_(settings.device_index),
         engine_(plan_.layers, plan_.parameter_floats, OptionsFrom(settings)) {}
+
+  ~CudaNetwork() override {
+    LOG(INFO) << "GPU " << device_index_ << ": " << steps_ << " steps; of parameters and gradients "
+              << (engine_.crossed_bytes() >> 20) << " MiB crossed, "
+              << (engine_.host_copied_bytes() >> 20) << " MiB were copied by the host";
+  }
 
   absl::Status status() const { return ToStatus(engine_.errors(), device_index_); }
 
@@ -69,15 +63,8 @@ class CudaNetwork : public Network {
     CHECK(key.samples.empty() || key.samples.size() == batch.examples);
     RETURN_IF_ERROR(CheckBatch(plan_, batch));
     EngineResult result;
-    if (!engine_.Train(ToSamples(batch), key, gradient, &result)) {
-      return status();
-    }
-    if (!engine_.graph_failure().empty() && !std::exchange(told_, true)) {
-      LOG(WARNING) << "GPU " << device_index_ << ": " << engine_.graph_failure()
-                   << "; steps run by single launches, small models somewhat slower";
-    }
-    return StepResult{result.loss_sum / static_cast<double>(batch.examples), result.correct,
-                      batch.examples};
+    const bool done = engine_.Train(ToSamples(batch), key, gradient, &result);
+    return EndStep(done, batch, result);
   }
 
   absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override {
@@ -95,9 +82,44 @@ class CudaNetwork : public Network {
     return lock->held() ? lock : nullptr;
   }
 
+  DeviceTraining* device_training() override {
+    if (training_ == nullptr) {
+      training_ = std::make_unique<EngineTraining>(
+          &engine_, plan_.parameter_floats, device_index_,
+          [this](const Batch& batch, const StepKey& key) { return TrainOnDevice(batch, key); });
+    }
+    return training_.get();
+  }
+
   std::string Fingerprint() const override { return engine_.Fingerprint(); }
 
  private:
+  absl::StatusOr<StepResult> TrainOnDevice(const Batch& batch, const StepKey& key) {
+    CHECK(key.samples.empty() || key.samples.size() == batch.examples);
+    RETURN_IF_ERROR(CheckBatch(plan_, batch));
+    EngineResult result;
+    const bool done = engine_.TrainOnDevice(ToSamples(batch), key, &result);
+    return EndStep(done, batch, result);
+  }
+
+  absl::StatusOr<StepResult> EndStep(bool done, const Batch& batch, const EngineResult& result) {
+    if (!done) {
+      return status();
+    }
+    ++steps_;
+    if (!engine_.graph_failure().empty() && !std::exchange(told_, true)) {
+      LOG(WARNING) << "GPU " << device_index_ << ": " << engine_.graph_failure()
+                   << "; steps run by single launches, small models somewhat slower";
+    }
+    if (const std::string why = engine_.fusion_failure();
+        !why.empty() && !std::exchange(told_of_fusion_, true)) {
+      LOG(WARNING) << "GPU " << device_index_ << ": " << why
+                   << "; biases of dense layers are added by a kernel after the product";
+    }
+    return StepResult{result.loss_sum / static_cast<double>(batch.examples), result.correct,
+                      batch.examples};
+  }
+
   static Samples ToSamples(const Batch& batch) {
     return Samples{batch.inputs.data(), batch.labels.data(), batch.examples};
   }
@@ -106,13 +128,26 @@ class CudaNetwork : public Network {
   uint32_t device_index_;
   bool has_parameters_ = false;
   bool told_ = false;  // that steps are no graphs
+  bool told_of_fusion_ = false;
+  uint64_t steps_ = 0;
   Engine engine_;
+  std::unique_ptr<EngineTraining> training_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(NetworkPlan plan,
                                                        const NetworkSettings& settings) {
+  if (const std::string problem = ProbeDevice(settings.device_index); !problem.empty()) {
+    return absl::FailedPreconditionError(problem);
+  }
+  if (const int capability = ComputeCapability(settings.device_index);
+      settings.precision == Precision::kBfloat16 && capability < kFirstWithBfloat16) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("GPU ", settings.device_index, " (", DescribeDevice(settings.device_index),
+                     ") does not compute BFLOAT16, which needs sm_", kFirstWithBfloat16,
+                     " or later; use FLOAT16, TF32 or FLOAT32, or another GPU"));
+  }
   auto network = std::make_unique<CudaNetwork>(std::move(plan), settings);
   RETURN_IF_ERROR(network->status());
   return std::unique_ptr<Network>(std::move(network));

@@ -24,7 +24,8 @@ struct NetworkSettings {
   Precision precision = Precision::kFloat32;
 };
 
-// FailedPrecondition where there is no CUDA, no such device or no cuBLAS;
+// FailedPrecondition where there is no CUDA, no such device, no code for it, no cuBLAS,
+// or a precision that it does not compute: another call would answer the same.
 // ResourceExhausted for a model over the memory limit.
 absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(NetworkPlan plan,
                                                        const NetworkSettings& settings);

@@ -103,6 +103,10 @@ bool SelectDevice(uint32_t device_index, ErrorLog& errors) {
   return errors.ok();
 }
 
+void ReachPeer(uint32_t /*device_index*/, uint32_t /*peer*/) {}
+
+void UseBlockingWaits(uint32_t /*device_index*/) {}
+
 std::string DeviceFingerprint(uint32_t /*device_index*/) { return "host stand-in"; }
 
 Buffer::Buffer(Place place, size_t bytes, ErrorLog& errors) : place_(place) {
@@ -163,6 +167,14 @@ void Event::Synchronize() {
   }
 }
 
+std::string Event::Await() const {
+  const HostEvent& at = *Of(handle_);
+  if (at.stream != nullptr) {
+    RunUntil(at.stream, at.position);
+  }
+  return errors_->ok() ? "" : errors_->message();
+}
+
 Graph::~Graph() { delete Of(handle_); }
 
 Graph::Graph(Graph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -200,6 +212,15 @@ void Stream::CopyToHost(void* host, const void* device, size_t bytes) {
 
 void Stream::Zero(void* device, size_t bytes) {
   EnqueueOnHost(*this, [=] { std::memset(device, 0, bytes); });
+}
+
+void Stream::CopyOnDevice(void* to, const void* from, size_t bytes) {
+  EnqueueOnHost(*this, [=] { std::memcpy(to, from, bytes); });
+}
+
+void Stream::CopyFromPeer(void* to, uint32_t /*to_device*/, const void* from,
+                          uint32_t /*from_device*/, size_t bytes) {
+  CopyOnDevice(to, from, bytes);
 }
 
 void Stream::Record(Event& event) {

@@ -1,31 +1,50 @@
-// The functions of libcublas that this backend calls, looked up at run time.
+// The functions of libcublas and libcublasLt that this backend calls, looked up at run
+// time.
+//
+// Thread safety: all functions may be called from any thread.
 #pragma once
-
-#include <cublas_v2.h>
 
 #include <string>
 
+#include "worker/backend/cuda/kernels/cublas_api.h"
+
 namespace monsoon::cuda {
 
-// cublasGemmEx has two overloads in C++; the library's own is this one.
-using CublasGemm = cublasStatus_t (*)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int,
-                                      int, int, const void*, const void*, cudaDataType, int,
-                                      const void*, cudaDataType, int, const void*, void*,
-                                      cudaDataType, int, cublasComputeType_t, cublasGemmAlgo_t);
-
 struct CublasLibrary {
-  decltype(&cublasCreate_v2) create = nullptr;
-  decltype(&cublasDestroy_v2) destroy = nullptr;
-  decltype(&cublasSetStream_v2) set_stream = nullptr;
-  decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
-  decltype(&cublasSetMathMode) set_math_mode = nullptr;
+  CublasCreate create = nullptr;
+  CublasDestroy destroy = nullptr;
+  CublasSetStream set_stream = nullptr;
+  CublasSetWorkspace set_workspace = nullptr;
+  CublasSetMathMode set_math_mode = nullptr;
   CublasGemm gemm = nullptr;
-  decltype(&cublasGetVersion_v2) get_version = nullptr;
-  decltype(&cublasGetStatusString) status_string = nullptr;
+  CublasGetVersion get_version = nullptr;
+  CublasGetStatusString status_string = nullptr;
+  CublasGemmStridedBatched gemm_strided_batched = nullptr;
   std::string problem;  // not empty: it could not be loaded, and why
 
   // Loaded once per process, on the first call, and never unloaded.
   static const CublasLibrary& Get();
+};
+
+// Products with a bias and an activation in one kernel. A network must do without it:
+// with a problem all functions may be null.
+struct CublasLtLibrary {
+  CublasLtCreate create = nullptr;
+  CublasLtDestroy destroy = nullptr;
+  CublasLtMatmulDescCreate desc_create = nullptr;
+  CublasLtMatmulDescDestroy desc_destroy = nullptr;
+  CublasLtMatmulDescSetAttribute desc_set = nullptr;
+  CublasLtMatrixLayoutCreate layout_create = nullptr;
+  CublasLtMatrixLayoutDestroy layout_destroy = nullptr;
+  CublasLtMatrixLayoutSetAttribute layout_set = nullptr;
+  CublasLtMatmulPreferenceCreate preference_create = nullptr;
+  CublasLtMatmulPreferenceDestroy preference_destroy = nullptr;
+  CublasLtMatmulPreferenceSetAttribute preference_set = nullptr;
+  CublasLtMatmulAlgoGetHeuristic heuristic = nullptr;
+  CublasLtMatmul matmul = nullptr;
+  std::string problem;
+
+  static const CublasLtLibrary& Get();
 };
 
 }  // namespace monsoon::cuda

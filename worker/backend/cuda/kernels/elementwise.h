@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "worker/backend/cuda/kernels/divisor.h"
 #include "worker/backend/cuda/kernels/half.h"
 #include "worker/backend/cuda/kernels/philox.h"
 #include "worker/backend/cuda/kernels/portable.h"
@@ -65,32 +66,66 @@ struct ActivationBackward {
   }
 };
 
-// out = in * mask, forward and backward; the mask is drawn anew each time.
-struct ApplyDropout {
-  DropoutLayer layer;
-  const StepControl* control;
-  const uint64_t* sample_keys;  // [examples], read if control->by_sample
-  uint32_t values;              // per example
-  const float* in;
-  float* out;
+// out = in * mask, forward and backward; the mask is drawn anew each time. Four
+// elements to an i, as many as a block of Philox has words. Count: Fours(examples).
+class ApplyDropout {
+ public:
+  // sample_keys: [examples], read if control->by_sample. `values` are of an example.
+  ApplyDropout(const DropoutLayer& layer, const StepControl* control, const uint64_t* sample_keys,
+               uint32_t values, uint64_t examples, const float* in, float* out)
+      : layer_(layer),
+        control_(control),
+        sample_keys_(sample_keys),
+        values_(values),
+        count_(static_cast<uint32_t>(examples * values)),
+        fours_of_example_((values + 3) / 4),
+        in_(in),
+        out_(out) {}
+
+  uint64_t Fours(uint64_t examples) const { return examples * fours_of_example_.value(); }
+
   MONSOON_PORTABLE void operator()(uint32_t i) const {
-    float factor;
-    if (control->by_sample != 0) {
-      const uint64_t stream = layer.stream - kDropoutStream + kSampleDropoutStream;
-      factor = DropoutFactor(layer, sample_keys[i / values], stream, i % values);
-    } else {
-      factor = DropoutFactor(layer, control->dropout_key, layer.stream, i);
+    if (control_->by_sample != 0) {
+      const uint32_t n = fours_of_example_.Quotient(i);
+      const uint32_t element = 4 * (i - n * fours_of_example_.value());
+      const uint64_t stream = layer_.stream - kDropoutStream + kSampleDropoutStream;
+      Apply(Philox(sample_keys_[n], stream, element / 4), n * values_ + element, values_ - element);
+    } else if (i < count_ / 4 + (count_ % 4 != 0 ? 1 : 0)) {
+      // Examples do not matter: there may be fewer fours than i's.
+      Apply(Philox(control_->dropout_key, layer_.stream, i), 4 * i, count_ - 4 * i);
     }
-    out[i] = in[i] * factor;
   }
+
+ private:
+  MONSOON_PORTABLE void Apply(const PhiloxBlock& block, uint32_t first, uint32_t left) const {
+    for (uint32_t j = 0; j < 4; ++j) {
+      if (j < left) {
+        out_[first + j] = in_[first + j] * DropoutFactor(layer_, block.word[j]);
+      }
+    }
+  }
+
+  DropoutLayer layer_;
+  const StepControl* control_;
+  const uint64_t* sample_keys_;
+  uint32_t values_;
+  uint32_t count_;
+  Divisor fours_of_example_;
+  const float* in_;
+  float* out_;
 };
 
 // matrix[r, c] += bias[c], for a matrix of `columns` columns.
-struct AddBias {
-  const float* bias;
-  uint32_t columns;
-  float* matrix;
-  MONSOON_PORTABLE void operator()(uint32_t i) const { matrix[i] += bias[i % columns]; }
+class AddBias {
+ public:
+  AddBias(const float* bias, uint32_t columns, float* matrix)
+      : bias_(bias), columns_(columns), matrix_(matrix) {}
+  MONSOON_PORTABLE void operator()(uint32_t i) const { matrix_[i] += bias_[columns_.Remainder(i)]; }
+
+ private:
+  const float* bias_;
+  Divisor columns_;
+  float* matrix_;
 };
 
 struct CastToHalf {
@@ -113,25 +148,6 @@ struct Unscale {
       *non_finite = 1;
     }
   }
-};
-
-// sums[c] = sum over column c of a [rows, columns] matrix: a bias gradient.
-// See ReduceRows in launch.h for the form.
-struct ColumnSums {
-  using Value = float;
-  const float* matrix;
-  uint32_t rows;
-  uint32_t columns;
-  float* sums;
-  MONSOON_PORTABLE float Partial(uint32_t column, uint32_t thread, uint32_t threads) const {
-    float sum = 0.0f;
-    for (uint32_t r = thread; r < rows; r += threads) {
-      sum += matrix[r * columns + column];
-    }
-    return sum;
-  }
-  MONSOON_PORTABLE static float Combine(float a, float b) { return a + b; }
-  MONSOON_PORTABLE void Finish(uint32_t column, float sum) const { sums[column] = sum; }
 };
 
 }  // namespace monsoon::cuda

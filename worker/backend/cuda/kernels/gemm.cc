@@ -1,6 +1,9 @@
 #include "worker/backend/cuda/kernels/gemm.h"
 
 #include "worker/backend/cuda/kernels/cublas_library.h"
+#include "worker/backend/cuda/kernels/cublas_lt_products.h"
+#include "worker/backend/cuda/kernels/cublas_types.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/runtime/error_log.h"
 
 namespace monsoon::cuda {
@@ -18,24 +21,12 @@ bool Check(cublasStatus_t status, const char* what, ErrorLog& errors) {
   return false;
 }
 
-cublasOperation_t Operation(bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; }
-
-cudaDataType_t FactorType(Precision precision) {
-  switch (precision) {
-    case Precision::kBfloat16:
-      return CUDA_R_16BF;
-    case Precision::kFloat16:
-      return CUDA_R_16F;
-    default:
-      return CUDA_R_32F;
-  }
-}
-
 }  // namespace
 
-Gemm::Gemm(Stream& stream, Precision precision)
+Gemm::Gemm(Stream& stream, Precision precision, bool fuse_bias)
     : stream_(stream),
       precision_(precision),
+      fuse_bias_(fuse_bias),
       workspace_(Buffer::Place::kDevice, kWorkspaceBytes, stream.errors()) {
   const CublasLibrary& cublas = CublasLibrary::Get();
   ErrorLog& errors = stream.errors();
@@ -44,6 +35,9 @@ Gemm::Gemm(Stream& stream, Precision precision)
   }
   if (!errors.ok()) {
     return;
+  }
+  if (fuse_bias_) {
+    lt_ = std::make_shared<CublasLtProducts>(stream, precision, workspace_);
   }
   const std::lock_guard<std::mutex> no_capture(CaptureMutex());
   if (!Check(cublas.create(&handle_), "cublasCreate", errors)) {
@@ -77,14 +71,33 @@ void Gemm::Multiply(const RowMajorProduct& product) {
   const float alpha = 1.0f;
   const float beta = product.accumulate ? 1.0f : 0.0f;
   const cudaDataType_t type = FactorType(precision_);
-  const cublasComputeType_t compute =
-      precision_ == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  Check(CublasLibrary::Get().gemm(handle_, Operation(call.transpose_a), Operation(call.transpose_b),
-                                  call.m, call.n, call.k, &alpha, call.a, type, call.lda, call.b,
-                                  type, call.ldb, &beta, call.c, CUDA_R_32F, call.ldc, compute,
-                                  CUBLAS_GEMM_DEFAULT),
-        "cublasGemmEx", stream_.errors());
+  const cublasComputeType_t compute = ComputeType(precision_);
+  const CublasLibrary& cublas = CublasLibrary::Get();
+  if (call.batch == 1) {
+    Check(cublas.gemm(handle_, Operation(call.transpose_a), Operation(call.transpose_b), call.m,
+                      call.n, call.k, &alpha, call.a, type, call.lda, call.b, type, call.ldb, &beta,
+                      call.c, CUDA_R_32F, call.ldc, compute, CUBLAS_GEMM_DEFAULT),
+          "cublasGemmEx", stream_.errors());
+    return;
+  }
+  Check(cublas.gemm_strided_batched(handle_, Operation(call.transpose_a),
+                                    Operation(call.transpose_b), call.m, call.n, call.k, &alpha,
+                                    call.a, type, call.lda, call.stride_a, call.b, type, call.ldb,
+                                    call.stride_b, &beta, call.c, CUDA_R_32F, call.ldc,
+                                    call.stride_c, call.batch, compute, CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx", stream_.errors());
 }
+
+void Gemm::MultiplyAndAddBias(const RowMajorProduct& product, const float* bias) {
+  if (!stream_.errors().ok() || (lt_ != nullptr && lt_->Multiply(product, bias))) {
+    return;
+  }
+  Multiply(product);
+  AddBiasToRows(stream_, AddBias{bias, static_cast<uint32_t>(product.n), product.c},
+                product.m * product.n);
+}
+
+std::string Gemm::fusion_failure() const { return lt_ == nullptr ? "" : lt_->problem(); }
 
 std::string Gemm::Version() const {
   int version = 0;
@@ -93,7 +106,8 @@ std::string Gemm::Version() const {
     return "cuBLAS";
   }
   return "cuBLAS " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
-         "." + std::to_string(version % 100);
+         "." + std::to_string(version % 100) +
+         (lt_ != nullptr && lt_->works() ? " and cuBLASLt" : "");
 }
 
 }  // namespace monsoon::cuda

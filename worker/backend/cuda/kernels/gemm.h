@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "worker/backend/cuda/kernels/gemm_call.h"
@@ -19,6 +20,8 @@ struct cublasContext;
 
 namespace monsoon::cuda {
 
+class CublasLtProducts;
+
 class Gemm {
  public:
   // What cuBLAS may use besides the matrices: NVIDIA's advice for Hopper.
@@ -26,7 +29,8 @@ class Gemm {
 
   // Notes an error where cuBLAS cannot be loaded or refuses; `stream` must
   // outlive the object.
-  Gemm(Stream& stream, Precision precision);
+  // `fuse_bias`: by cuBLASLt, where it can be had.
+  Gemm(Stream& stream, Precision precision, bool fuse_bias = true);
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
@@ -35,14 +39,27 @@ class Gemm {
   // c are float.
   void Multiply(const RowMajorProduct& product);
 
-  // "cuBLAS 13.1.0".
+  // Multiply, and then c[i][j] += bias[j]: `bias` has n floats. No batch, nothing
+  // accumulated. In one kernel by cuBLASLt: the row-major c is asked for as its
+  // transpose, column-major, and what cuBLASLt adds runs along the rows of that, the
+  // columns of c. (A bias along the rows of c, as a convolution by sample has it, would
+  // run along the columns there, which cuBLASLt does not do.) Where it has no way, a
+  // product by cuBLAS and a kernel.
+  void MultiplyAndAddBias(const RowMajorProduct& product, const float* bias);
+
+  // Why biases are added by kernels though it was not asked for; else empty.
+  std::string fusion_failure() const;
+
+  // "cuBLAS 13.1.0", and "and cuBLASLt" where that is used.
   std::string Version() const;
 
  private:
   Stream& stream_;
   Precision precision_;
+  bool fuse_bias_;
   Buffer workspace_;
   cublasContext* handle_ = nullptr;
+  std::shared_ptr<CublasLtProducts> lt_;  // of gemm.cc, where it was asked for
 };
 
 }  // namespace monsoon::cuda

@@ -1,8 +1,9 @@
 // The stand-in for gemm.cc: the column-major product that cuBLAS would be asked
-// for, by its definition, in double.
+// for, by its definition, in double. A bias runs along the rows, as in cuBLASLt.
 #include <vector>
 
 #include "worker/backend/cuda/host/host_runtime.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/kernels/gemm.h"
 
 namespace monsoon::cuda {
@@ -29,7 +30,7 @@ std::vector<double> Unpack(Precision precision, const void* matrix, int ld, bool
   return values;
 }
 
-void Run(const ColumnMajorProduct& p, Precision precision, bool accumulate) {
+void RunOne(const ColumnMajorProduct& p, Precision precision, bool accumulate) {
   // op(a) is [m, k]: not transposed, k runs across columns. op(b) is [k, n].
   const std::vector<double> a = Unpack(precision, p.a, p.lda, p.transpose_a, p.m, p.k);
   const std::vector<double> b = Unpack(precision, p.b, p.ldb, !p.transpose_b, p.n, p.k);
@@ -47,9 +48,24 @@ void Run(const ColumnMajorProduct& p, Precision precision, bool accumulate) {
   }
 }
 
+const void* Skip(Precision precision, const void* matrices, int64_t elements) {
+  return static_cast<const char*>(matrices) + elements * (IsHalf(precision) ? 2 : 4);
+}
+
+void Run(const ColumnMajorProduct& p, Precision precision, bool accumulate) {
+  for (int64_t i = 0; i < p.batch; ++i) {
+    ColumnMajorProduct one = p;
+    one.a = Skip(precision, p.a, i * p.stride_a);
+    one.b = Skip(precision, p.b, i * p.stride_b);
+    one.c = p.c + i * p.stride_c;
+    RunOne(one, precision, accumulate);
+  }
+}
+
 }  // namespace
 
-Gemm::Gemm(Stream& stream, Precision precision) : stream_(stream), precision_(precision) {}
+Gemm::Gemm(Stream& stream, Precision precision, bool fuse_bias)
+    : stream_(stream), precision_(precision), fuse_bias_(fuse_bias) {}
 
 Gemm::~Gemm() = default;
 
@@ -59,6 +75,26 @@ void Gemm::Multiply(const RowMajorProduct& product) {
     Run(p, precision, accumulate);
   });
 }
+
+void Gemm::MultiplyAndAddBias(const RowMajorProduct& product, const float* bias) {
+  if (!fuse_bias_) {
+    Multiply(product);
+    AddBiasToRows(stream_, AddBias{bias, static_cast<uint32_t>(product.n), product.c},
+                  product.m * product.n);
+    return;
+  }
+  const ColumnMajorProduct p = ToColumnMajor(product);
+  EnqueueOnHost(stream_, [p, precision = precision_, bias] {
+    Run(p, precision, false);
+    for (int64_t column = 0; column < p.n; ++column) {
+      for (int64_t row = 0; row < p.m; ++row) {
+        p.c[column * p.ldc + row] += bias[row];
+      }
+    }
+  });
+}
+
+std::string Gemm::fusion_failure() const { return ""; }
 
 std::string Gemm::Version() const { return "host products"; }
 

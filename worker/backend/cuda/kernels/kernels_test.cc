@@ -1,19 +1,18 @@
 // Each kernel and product against its definition, over odd shapes, with random
 // data and outputs that start as NaN. Built twice: for the GPU, and for the
 // stand-in on the host.
-#include "worker/backend/cuda/kernels/kernels.h"
-
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "common/base/random.h"
 #include "gtest/gtest.h"
 #include "worker/backend/cuda/host/test_device.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/kernels/gemm.h"
+#include "worker/backend/cuda/kernels/kernel_test.h"
+#include "worker/backend/cuda/kernels/loss_kernels.h"
 #include "worker/backend/reference/softmax_cross_entropy.h"
 #include "worker/nn/dropout_mask.h"
 
@@ -21,41 +20,9 @@ namespace monsoon::cuda {
 namespace {
 
 using testing::DeviceArray;
-
-std::vector<float> Random(size_t count, uint64_t seed) {
-  const PhiloxStream stream(seed, StreamKind::kTest);
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) {
-    values[i] = stream.Normal(i);
-  }
-  return values;
-}
-
-void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, double tolerance) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got[i], want[i], tolerance * (1 + std::abs(want[i]))) << "at " << i;
-  }
-}
-
-class KernelTest : public testing::GpuTest {
- protected:
-  void SetUp() override {
-    testing::GpuTest::SetUp();
-    if (!IsSkipped()) {
-      ASSERT_TRUE(SelectDevice(0, errors_));
-      stream_ = std::make_unique<Stream>(errors_);
-    }
-  }
-
-  DeviceArray<float> Poisoned(size_t count) { return DeviceArray<float>(*stream_, count); }
-  DeviceArray<float> OnDevice(const std::vector<float>& values) {
-    return DeviceArray<float>(*stream_, values);
-  }
-
-  ErrorLog errors_;
-  std::unique_ptr<Stream> stream_;
-};
+using testing::ExpectNear;
+using testing::KernelTest;
+using testing::Random;
 
 // One element, a part of a block, a block, and more than a grid holds at once.
 constexpr size_t kCounts[] = {1, 3, 255, 256, 257, 100'003};
@@ -114,7 +81,7 @@ TEST_F(KernelTest, DropoutMasksEqualTheOtherBackends) {
   const DropoutLayer layer{kDropoutStream | kLayer, static_cast<uint64_t>(kRate * 0x1p32),
                            static_cast<float>(1 / (1 - kRate))};
   const std::vector<uint32_t> samples = {7, 900'000, 0, 12, 13};
-  for (const uint32_t values : {1u, 37u, 400u}) {
+  for (const uint32_t values : {1u, 3u, 37u, 400u}) {
     for (const bool by_sample : {false, true}) {
       const size_t count = samples.size() * values;
       StepKey key{11, 3, 99};
@@ -135,29 +102,25 @@ TEST_F(KernelTest, DropoutMasksEqualTheOtherBackends) {
       const DeviceArray<StepControl> device_control(*stream_, std::vector<StepControl>{control});
       const DeviceArray<uint64_t> device_keys(*stream_, keys);
       DropOut(*stream_,
-              ApplyDropout{layer, device_control.data(), device_keys.data(), values, ones.data(),
-                           out.data()},
-              count);
+              ApplyDropout(layer, device_control.data(), device_keys.data(), values, samples.size(),
+                           ones.data(), out.data()),
+              samples.size());
       EXPECT_EQ(out.Get(), mask) << values << " values, by sample: " << by_sample;
     }
   }
 }
 
-TEST_F(KernelTest, BiasAndItsGradient) {
+TEST_F(KernelTest, BiasOfRows) {
   for (const uint32_t rows : {1u, 5u, 300u}) {
     for (const uint32_t columns : {1u, 7u, 129u}) {
       const std::vector<float> matrix = Random(rows * columns, rows);
       const std::vector<float> bias = Random(columns, columns);
       const auto device = OnDevice(matrix);
-      const auto sums = Poisoned(columns);
-      SumColumns(*stream_, ColumnSums{device.data(), rows, columns, sums.data()});
       const auto device_bias = OnDevice(bias);
-      std::vector<double> want(columns), added(rows * columns);
+      std::vector<double> added(rows * columns);
       for (size_t i = 0; i < added.size(); ++i) {
-        want[i % columns] += matrix[i];
         added[i] = static_cast<double>(matrix[i]) + bias[i % columns];
       }
-      ExpectNear(sums.Get(), want, 1e-5);
       AddBiasToRows(*stream_, AddBias{device_bias.data(), columns, device.data()}, rows * columns);
       ExpectNear(device.Get(), added, 1e-6);
     }
@@ -193,113 +156,6 @@ TEST_F(KernelTest, TheLossScaleGoesAndWhatIsNotFiniteIsFlagged) {
     UnscaleGradient(*stream_, Unscale{device_control.data(), device.data(), flag.data()}, 3001);
     EXPECT_EQ(flag.Get()[0], broken ? 1u : 0u);
     EXPECT_EQ(device.Get()[17], values[17] * 0x1p-14f);
-  }
-}
-
-// Channels, extents, filters, window, stride, padding: odd ones.
-const ImageShape kShapes[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, 0},   {1, 5, 4, 2, 3, 2, 3, 1, 0},     {3, 11, 9, 7, 5, 4, 3, 2, 0},
-    {3, 11, 9, 5, 6, 5, 3, 2, 1},  {2, 7, 7, 3, 9, 9, 3, 1, 2},     {4, 6, 5, 2, 1, 1, 5, 3, 0},
-    {2, 10, 13, 3, 4, 5, 2, 3, 1}, {20, 13, 13, 50, 9, 9, 5, 1, 0},
-};
-
-// f(column row, column position, input index) for each entry inside the image.
-void ForEachTap(const ImageShape& s, uint32_t group,
-                const std::function<void(size_t, size_t, size_t)>& f) {
-  for (int64_t n = 0; n < group; ++n)
-    for (int64_t c = 0; c < s.channels; ++c)
-      for (int64_t dy = 0; dy < s.window; ++dy)
-        for (int64_t dx = 0; dx < s.window; ++dx)
-          for (int64_t y = 0; y < s.out_height; ++y)
-            for (int64_t x = 0; x < s.out_width; ++x) {
-              const int64_t iy = y * s.stride + dy - s.padding;
-              const int64_t ix = x * s.stride + dx - s.padding;
-              if (iy >= 0 && iy < s.height && ix >= 0 && ix < s.width) {
-                f((c * s.window + dy) * s.window + dx, (n * s.out_height + y) * s.out_width + x,
-                  ((n * s.channels + c) * s.height + iy) * s.width + ix);
-              }
-            }
-}
-
-TEST_F(KernelTest, ColumnsUnfoldAndFold) {
-  for (const ImageShape& shape : kShapes) {
-    for (const uint32_t group : {1u, 3u}) {
-      const uint32_t positions = group * shape.out_area();
-      const size_t entries = size_t{shape.patch()} * positions;
-      const std::vector<float> image = Random(group * shape.in_size(), shape.window);
-      const std::vector<float> diff = Random(entries, 9);
-      std::vector<double> columns(entries), folded(image.size());
-      ForEachTap(shape, group, [&](size_t row, size_t position, size_t input) {
-        columns[row * positions + position] = image[input];
-        folded[input] += diff[row * positions + position];
-      });
-      const auto device = OnDevice(image);
-      const auto floats = Poisoned(entries);
-      const DeviceArray<uint16_t> halves(*stream_, entries);
-      UnfoldColumns(
-          *stream_,
-          Im2col<float>{shape, HalfType::kFloat16, positions, device.data(), floats.data()}, group);
-      UnfoldColumns(
-          *stream_,
-          Im2col<uint16_t>{shape, HalfType::kFloat16, positions, device.data(), halves.data()},
-          group);
-      ExpectNear(floats.Get(), columns, 0);
-      const std::vector<uint16_t> half = halves.Get();
-      for (size_t i = 0; i < entries; ++i) {
-        ASSERT_EQ(half[i], ToFloat16(static_cast<float>(columns[i])));
-      }
-      const auto in_diff = Poisoned(image.size());
-      const auto device_diff = OnDevice(diff);
-      FoldColumns(*stream_, Col2im{shape, positions, device_diff.data(), in_diff.data()}, group);
-      ExpectNear(in_diff.Get(), folded, 1e-5);
-    }
-  }
-}
-
-TEST_F(KernelTest, ImagesToRowsAndBack) {
-  for (const ImageShape& shape : kShapes) {
-    constexpr uint32_t kGroup = 3;
-    const uint32_t area = shape.out_area();
-    const uint32_t positions = kGroup * area;
-    const std::vector<float> images = Random(kGroup * shape.out_size(), 4);
-    const std::vector<float> bias = Random(shape.out_channels, 5);
-    std::vector<double> rows(images.size()), sums(shape.out_channels);
-    for (uint32_t n = 0; n < kGroup; ++n)
-      for (uint32_t k = 0; k < shape.out_channels; ++k)
-        for (uint32_t p = 0; p < area; ++p) {
-          const float value = images[(n * shape.out_channels + k) * area + p];
-          rows[k * positions + n * area + p] = value;
-          sums[k] += value;
-        }
-    const auto device = OnDevice(images);
-    const auto device_bias = OnDevice(bias);
-    const auto floats = Poisoned(rows.size());
-    const DeviceArray<uint16_t> halves(*stream_, rows.size());
-    ImagesToRows(
-        *stream_,
-        FromImages<float>{shape, HalfType::kBfloat16, positions, device.data(), floats.data()},
-        kGroup);
-    ImagesToRows(
-        *stream_,
-        FromImages<uint16_t>{shape, HalfType::kBfloat16, positions, device.data(), halves.data()},
-        kGroup);
-    ExpectNear(floats.Get(), rows, 0);
-    EXPECT_EQ(halves.Get().back(), ToBfloat16(images.back()));
-    const auto channel_sums = Poisoned(shape.out_channels);
-    SumChannels(*stream_, ChannelSums{shape, kGroup, device.data(), channel_sums.data()});
-    ExpectNear(channel_sums.Get(), sums, 1e-5);
-    // Back again, with and without a bias.
-    const auto back = Poisoned(images.size());
-    ProductToImages(*stream_, ToImages{shape, positions, floats.data(), nullptr, back.data()},
-                    kGroup);
-    EXPECT_EQ(back.Get(), images);
-    ProductToImages(*stream_,
-                    ToImages{shape, positions, floats.data(), device_bias.data(), back.data()},
-                    kGroup);
-    const std::vector<float> biased = back.Get();
-    for (size_t i = 0; i < images.size(); ++i) {
-      ASSERT_EQ(biased[i], images[i] + bias[i / area % shape.out_channels]);
-    }
   }
 }
 
@@ -439,6 +295,94 @@ TEST_F(KernelTest, ProductsInEveryForm) {
         const double tolerance[] = {1e-5, 1e-2, 6e-2, 1e-2};
         SCOPED_TRACE(::testing::Message() << "form " << form << " m " << m);
         ExpectNear(device_c.Get(), want, tolerance[static_cast<int>(precision)]);
+      }
+    }
+  }
+}
+
+// One factor for all, the other and the sums each at a stride with a gap.
+TEST_F(KernelTest, ProductsInABatch) {
+  constexpr size_t kBatch = 3, kM = 5, kN = 9, kK = 7, kStrideB = kK * kN + 2,
+                   kStrideC = kM * kN + 3;
+  const std::vector<float> a = Random(kM * kK, 1);
+  const std::vector<float> b = Random(kBatch * kStrideB, 2);
+  const std::vector<float> c = Random(kBatch * kStrideC, 3);
+  Gemm gemm(*stream_, Precision::kFloat32);
+  for (const bool accumulate : {false, true}) {
+    const auto device_a = OnDevice(a);
+    const auto device_b = OnDevice(b);
+    const auto device_c = OnDevice(c);
+    RowMajorProduct product;
+    product.m = kM;
+    product.n = kN;
+    product.k = kK;
+    product.a = device_a.data();
+    product.b = device_b.data();
+    product.c = device_c.data();
+    product.accumulate = accumulate;
+    product.batch = kBatch;
+    product.stride_b = kStrideB;
+    product.stride_c = kStrideC;
+    gemm.Multiply(product);
+    std::vector<double> want(c.begin(), c.end());  // The gaps stay.
+    for (size_t n = 0; n < kBatch; ++n) {
+      for (size_t i = 0; i < kM * kN; ++i) {
+        double sum = accumulate ? c[n * kStrideC + i] : 0.0;
+        for (size_t l = 0; l < kK; ++l) {
+          sum += static_cast<double>(a[i / kN * kK + l]) * b[n * kStrideB + l * kN + i % kN];
+        }
+        want[n * kStrideC + i] = sum;
+      }
+    }
+    ExpectNear(device_c.Get(), want, 1e-5);
+  }
+}
+
+// In one kernel and in two; the same addresses and others, at the alignment of a
+// network's parameters and without one.
+TEST_F(KernelTest, ProductsThatEndWithABias) {
+  constexpr std::array<size_t, 3> kSizes[] = {{1, 1, 1}, {3, 5, 7}, {5, 3, 7}, {64, 10, 50}};
+  for (const Precision precision :
+       {Precision::kFloat32, Precision::kTf32, Precision::kBfloat16, Precision::kFloat16}) {
+    for (const bool fuse_bias : {true, false}) {
+      Gemm gemm(*stream_, precision, fuse_bias);
+      for (const auto& [m, n, k] : kSizes) {
+        for (const size_t skip : {0, 16, 1}) {
+          const std::vector<float> a = Random(m * k, m);
+          const std::vector<float> b = Random(n * k, n);
+          const std::vector<float> bias = Random(skip + n, skip);
+          const auto device_a = OnDevice(a);
+          const auto device_b = OnDevice(b);
+          const auto device_bias = OnDevice(bias);
+          const auto device_c = Poisoned(m * n);
+          const DeviceArray<uint16_t> half_a(*stream_, a.size());
+          const DeviceArray<uint16_t> half_b(*stream_, b.size());
+          RowMajorProduct product;
+          product.transpose_b = true;
+          product.m = m;
+          product.n = n;
+          product.k = k;
+          product.a = device_a.data();
+          product.b = device_b.data();
+          product.c = device_c.data();
+          if (IsHalf(precision)) {
+            Cast(*stream_, CastToHalf{HalfOf(precision), device_a.data(), half_a.data()}, a.size());
+            Cast(*stream_, CastToHalf{HalfOf(precision), device_b.data(), half_b.data()}, b.size());
+            product.a = half_a.data();
+            product.b = half_b.data();
+          }
+          gemm.MultiplyAndAddBias(product, device_bias.data() + skip);
+          std::vector<double> want(m * n);
+          for (size_t i = 0; i < m * n; ++i) {
+            want[i] = bias[skip + i % n];
+            for (size_t l = 0; l < k; ++l) {
+              want[i] += static_cast<double>(a[i / n * k + l]) * b[i % n * k + l];
+            }
+          }
+          const double tolerance[] = {1e-5, 1e-2, 6e-2, 1e-2};
+          SCOPED_TRACE(::testing::Message() << "m " << m << " skip " << skip);
+          ExpectNear(device_c.Get(), want, tolerance[static_cast<int>(precision)]);
+        }
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "worker/backend/cuda/kernels/divisor.h"
 #include "worker/backend/cuda/kernels/elementwise.h"
 #include "worker/backend/cuda/kernels/portable.h"
 
@@ -94,12 +95,12 @@ struct LossGradient {
   const Largest* largest;
   const RowSums* sums;
   const StepControl* control;
-  uint32_t classes;
+  Divisor classes;
   float per_example;  // 1 / examples
   float* diff;
   MONSOON_PORTABLE void operator()(uint32_t i) const {
-    const uint32_t row = i / classes;
-    const uint32_t c = i % classes;
+    const uint32_t row = classes.Quotient(i);
+    const uint32_t c = i - row * classes.value();
     const float value = c == labels[row]          ? -static_cast<float>(sums[row].others)
                         : c == largest[row].index ? 1.0f
                                                   : expf(outputs[i] - largest[row].value);

@@ -48,10 +48,15 @@ struct DropoutLayer {
   float kept;           // 1 / (1 - rate)
 };
 
+// Of the element whose word it is.
+MONSOON_PORTABLE float DropoutFactor(const DropoutLayer& layer, uint32_t word) {
+  return word < layer.drop_below ? 0.0f : layer.kept;
+}
+
+// Element e takes word e % 4 of block e / 4.
 MONSOON_PORTABLE float DropoutFactor(const DropoutLayer& layer, uint64_t key, uint64_t stream,
                                      uint32_t element) {
-  const PhiloxBlock block = Philox(key, stream, element / 4);
-  return block.word[element % 4] < layer.drop_below ? 0.0f : layer.kept;
+  return DropoutFactor(layer, Philox(key, stream, element / 4).word[element % 4]);
 }
 
 }  // namespace monsoon::cuda

@@ -1,5 +1,8 @@
-// y = W x + b, as three matrix products over the batch.
-#include "worker/backend/cuda/kernels/kernels.h"
+// y = W x + b, as three matrix products over the batch; the first adds the bias. A ReLU
+// that follows stays a kernel: it hands on a NaN, which a step must show, and what
+// cuBLASLt's makes of one is not said. The bias's gradient stays one too: its sum is of
+// float32, also where the products take halves.
+#include "worker/backend/cuda/kernels/column_sum_kernels.h"
 #include "worker/backend/cuda/layers/layer.h"
 
 namespace monsoon::cuda {
@@ -15,7 +18,8 @@ class Dense : public DeviceLayer {
         precision_(precision) {}
 
   uint64_t WorkspaceBytes(uint64_t examples) const override {
-    return IsHalf(precision_) ? InputScratch(examples) + Aligned(examples * units_ * 2) : 0;
+    return InputScratch(examples) + DiffScratch(examples) +
+           (bias_.size == 0 ? 0 : ColumnSumBytes(examples, units_));
   }
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
@@ -28,11 +32,10 @@ class Dense : public DeviceLayer {
     product.a = InputFactor(pass, in);
     product.b = WeightFactor(pass, precision_, weight_);
     product.c = out;
-    pass.gemm.Multiply(product);
-    if (bias_.size != 0) {
-      AddBiasToRows(pass.stream,
-                    AddBias{pass.parameters + bias_.offset, static_cast<uint32_t>(units_), out},
-                    pass.examples * units_);
+    if (bias_.size == 0) {
+      pass.gemm.Multiply(product);
+    } else {
+      pass.gemm.MultiplyAndAddBias(product, pass.parameters + bias_.offset);
     }
   }
 
@@ -52,9 +55,11 @@ class Dense : public DeviceLayer {
     weights.c = pass.gradient + weight_.offset;
     pass.gemm.Multiply(weights);
     if (bias_.size != 0) {
-      SumColumns(pass.stream,
-                 ColumnSums{out_diff, static_cast<uint32_t>(pass.examples),
-                            static_cast<uint32_t>(units_), pass.gradient + bias_.offset});
+      SumColumns(
+          pass.stream,
+          ColumnSums{out_diff, static_cast<uint32_t>(pass.examples), static_cast<uint32_t>(units_),
+                     pass.gradient + bias_.offset,
+                     pass.workspace + InputScratch(pass.examples) + DiffScratch(pass.examples)});
     }
     if (in_diff != nullptr) {
       // in_diff[n, inputs] = out_diff[n, units] W[units, inputs]
@@ -72,6 +77,10 @@ class Dense : public DeviceLayer {
  private:
   uint64_t InputScratch(uint64_t examples) const {
     return IsHalf(precision_) ? Aligned(examples * inputs_ * 2) : 0;
+  }
+
+  uint64_t DiffScratch(uint64_t examples) const {
+    return IsHalf(precision_) ? Aligned(examples * units_ * 2) : 0;
   }
 
   const void* InputFactor(const Pass& pass, const float* in) const {

@@ -4,8 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/kernels/launch_limits.h"
+#include "worker/backend/cuda/kernels/loss_kernels.h"
 #include "worker/backend/cuda/layers/memory_plan.h"
 
 namespace monsoon::cuda {
@@ -13,9 +14,6 @@ namespace {
 
 constexpr float kLossScale = 16384.0f;  // 2^14
 constexpr float kScaleStep = 16.0f;
-// A piece of a tensor is copied to pinned memory while the one before is on its
-// way to the device.
-constexpr uint64_t kUploadFloats = uint64_t{1} << 20;
 
 std::string Mebibytes(uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20); }
 
@@ -78,63 +76,28 @@ Engine::Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats,
   compute_ = std::make_unique<Stream>(errors_);
   upload_ = std::make_unique<Stream>(errors_);
   download_ = std::make_unique<Stream>(errors_);
-  gemm_ = std::make_unique<Gemm>(*compute_, options.precision);
+  gemm_ = std::make_unique<Gemm>(*compute_, options.precision, options.fuse_bias);
   for (const LayerPlan& plan : plans_) {
     layers_.push_back(MakeLayer(plan, options.precision));
     transfers_.emplace_back(errors_);
   }
-  // A graph downloads the whole vector, gaps included.
+  vectors_done_ = std::make_unique<Event>(errors_);
+  reads_done_ = std::make_unique<Event>(errors_);
+  // Whole vectors are copied and updated, gaps included.
   compute_->Zero(gradient_.as<void>(), bytes);
+  compute_->Zero(parameters_.as<void>(), bytes);
   compute_->Synchronize();
   made_ = errors_.ok();
 }
 
-// The device's own objects go while it is the thread's device, want of memory or not.
+// The device's own objects go while it is the thread's device, whatever has failed.
 Engine::~Engine() {
-  errors_.ForgetOutOfMemory();
-  SelectDevice(options_.device_index, errors_);
+  ErrorLog ignored;
+  SelectDevice(options_.device_index, ignored);
 }
 
 bool Engine::Skips(size_t layer, bool training) const {
   return layers_[layer] == nullptr || (!training && plans_[layer].kind == LayerKind::kDropout);
-}
-
-std::vector<TensorSlot> Engine::SlotsOf(size_t layer) const {
-  std::vector<TensorSlot> slots;
-  for (const TensorSlot& slot : {plans_[layer].weight, plans_[layer].bias}) {
-    if (slot.size > 0) {
-      slots.push_back(slot);
-    }
-  }
-  return slots;
-}
-
-float* Engine::WholeVector(Buffer& buffer) {
-  if (buffer.bytes() == 0) {
-    buffer = Buffer(Buffer::Place::kPinned, parameter_floats_ * sizeof(float), errors_);
-  }
-  return buffer.as<float>();
-}
-
-void Engine::UploadTensor(const TensorSlot& slot) {
-  const float* const values = new_parameters_ + slot.offset;
-  float* const device = parameters_.as<float>() + slot.offset;
-  if (parameters_locked_) {
-    upload_->CopyToDevice(device, values, slot.size * sizeof(float));
-  } else if (float* const pinned = WholeVector(pinned_parameters_); errors_.ok()) {
-    for (uint64_t at = 0; at < slot.size; at += kUploadFloats) {
-      const uint64_t bytes = std::min(kUploadFloats, slot.size - at) * sizeof(float);
-      std::memcpy(pinned + slot.offset + at, values + at, bytes);
-      upload_->CopyToDevice(device + at, pinned + slot.offset + at, bytes);
-      host_copied_bytes_ += bytes;
-    }
-  }
-  if (IsHalf(options_.precision)) {
-    Cast(*upload_,
-         CastToHalf{HalfOf(options_.precision), parameters_.as<float>() + slot.offset,
-                    half_parameters_.as<uint16_t>() + slot.offset},
-         slot.size);
-  }
 }
 
 bool Engine::Begin() {
@@ -152,27 +115,6 @@ void Engine::Drain() {
   }
 }
 
-void Engine::SetParameters(std::span<const float> parameters) {
-  new_parameters_ = parameters.data();
-  parameters_locked_ = made_ && IsPageLocked(parameters.data(), parameters.size_bytes());
-  for (Transfer& transfer : transfers_) {
-    transfer.outdated = true;
-  }
-}
-
-void Engine::UploadLayer(size_t layer) {
-  Transfer& transfer = transfers_[layer];
-  if (!transfer.outdated) {
-    return;
-  }
-  for (const TensorSlot& slot : SlotsOf(layer)) {
-    UploadTensor(slot);
-  }
-  upload_->Record(transfer.uploaded);
-  // After an error it is still to be done.
-  transfer.outdated = !errors_.ok();
-}
-
 bool Engine::Prepare(uint64_t examples) {
   if (!Begin()) {
     return false;
@@ -180,7 +122,8 @@ bool Engine::Prepare(uint64_t examples) {
   if (examples <= capacity_) {
     return true;
   }
-  const uint64_t need = PlanMemory(plans_, parameter_floats_, examples, options_.precision).total();
+  const uint64_t need =
+      PlanMemory(plans_, parameter_floats_, examples, options_.precision).total() + vector_bytes_;
   if (options_.memory_limit_bytes != 0 && need > options_.memory_limit_bytes) {
     errors_.Add(ErrorLog::Kind::kOutOfMemory, "memory limit",
                 "a batch of " + std::to_string(examples) + " needs " + Mebibytes(need) +
@@ -238,9 +181,8 @@ bool Engine::Train(const Samples& samples, const StepKey& key, std::span<float> 
   return Run(StepKind::kTrain, samples, key, gradient, result);
 }
 
-bool Engine::TrainOnDevice(const Samples& samples, const StepKey& key) {
-  EngineResult result;
-  return Run(StepKind::kTrainOnDevice, samples, key, {}, &result);
+bool Engine::TrainOnDevice(const Samples& samples, const StepKey& key, EngineResult* result) {
+  return Run(StepKind::kTrainOnDevice, samples, key, {}, result);
 }
 
 bool Engine::Evaluate(const Samples& samples, EngineResult* result) {
@@ -260,13 +202,16 @@ bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
   }
   const bool scaled = kind != StepKind::kEvaluate && options_.precision == Precision::kFloat16;
   Stage(samples, key);
+  if (kind != StepKind::kEvaluate && std::exchange(gradient_read_, false)) {
+    compute_->Wait(*reads_done_);
+  }
   StepControl& control = *pinned_staging_.as<StepControl>();
   const StepSums& sums = *pinned_sums_.as<StepSums>();
   float scale = scaled ? kLossScale : 1.0f;
   while (true) {
     control.loss_scale = scale;
     control.inverse_loss_scale = 1.0f / scale;
-    if (const CapturedStep* const step = FindGraph(kind != StepKind::kEvaluate, samples.examples)) {
+    if (const CapturedStep* const step = FindGraph(kind, samples.examples)) {
       RunAsGraph(kind, *step);
     } else {
       RunOnStreams(kind, samples.examples);
@@ -282,6 +227,7 @@ bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
     scale = std::max(1.0f, scale / kScaleStep);
     ++repeated_steps_;
   }
+  vectors_pending_ = false;  // the step came after it, and is over
   *result = EngineResult{sums.loss, sums.correct};
   return true;
 }
@@ -368,37 +314,6 @@ void Engine::EnqueueBackward(uint64_t examples, bool download) {
   errors_.SetLayer(nullptr);
 }
 
-void Engine::EnqueueGradientEnd(size_t layer, bool download) {
-  for (const TensorSlot& slot : SlotsOf(layer)) {
-    if (options_.precision == Precision::kFloat16) {
-      UnscaleGradient(*compute_,
-                      Unscale{staging_.as<StepControl>(), gradient_.as<float>() + slot.offset,
-                              &sums_.as<StepSums>()->non_finite},
-                      slot.size);
-    }
-  }
-  if (!download || plans_[layer].weight.size == 0) {
-    return;
-  }
-  compute_->Record(transfers_[layer].gradient_ready);
-  download_->Wait(transfers_[layer].gradient_ready);
-  for (const TensorSlot& slot : SlotsOf(layer)) {
-    download_->CopyToHost(download_to_ + slot.offset, gradient_.as<float>() + slot.offset,
-                          slot.size * sizeof(float));
-  }
-  download_->Record(transfers_[layer].downloaded);
-}
-
-void Engine::CopyOut(size_t layer) {
-  if (download_to_ == gradient_out_) {
-    return;
-  }
-  for (const TensorSlot& slot : SlotsOf(layer)) {
-    std::memcpy(gradient_out_ + slot.offset, download_to_ + slot.offset, slot.size * sizeof(float));
-    host_copied_bytes_ += slot.size * sizeof(float);
-  }
-}
-
 void Engine::RunOnStreams(StepKind kind, uint64_t examples) {
   const bool download = kind == StepKind::kTrain;
   EnqueueForward(examples, kind != StepKind::kEvaluate, true);
@@ -419,8 +334,11 @@ void Engine::RunOnStreams(StepKind kind, uint64_t examples) {
   compute_->Synchronize();
 }
 
-Engine::CapturedStep* Engine::FindGraph(bool training, uint64_t examples) {
-  if (parameter_floats_ > options_.graph_parameters || !graph_failure_.empty()) {
+Engine::CapturedStep* Engine::FindGraph(StepKind kind, uint64_t examples) {
+  const bool training = kind != StepKind::kEvaluate;
+  const bool crosses = kind == StepKind::kTrain || outdated();
+  if (!options_.graphs || !graph_failure_.empty() ||
+      (crosses && parameter_floats_ > options_.graph_parameters)) {
     return nullptr;
   }
   const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const CapturedStep& step) {
@@ -465,15 +383,14 @@ Engine::CapturedStep* Engine::Capture(bool training, uint64_t examples) {
 }
 
 void Engine::RunAsGraph(StepKind kind, const CapturedStep& step) {
-  for (size_t i = 0; i < transfers_.size(); ++i) {
-    UploadLayer(i);
-  }
+  UploadAll();
   // Uploads come in order: the last covers all.
   compute_->Wait(transfers_.back().uploaded);
   compute_->Launch(step.graph);
   // Not in the graph: where it goes is the caller's choice in each step.
   if (kind == StepKind::kTrain) {
     compute_->CopyToHost(download_to_, gradient_.as<void>(), parameter_floats_ * sizeof(float));
+    crossed_bytes_ += parameter_floats_ * sizeof(float);
   }
   compute_->Synchronize();
   for (size_t i = 0; i < plans_.size() && kind == StepKind::kTrain && errors_.ok(); ++i) {

@@ -2,12 +2,16 @@
 // that it builds and is tested on a bare GPU host. network.h makes a Network of
 // it.
 //
-// A step of a model up to EngineOptions::graph_parameters floats is one captured graph per
+// A step of a model up to EngineOptions::graph_parameters floats, and of any model when
+// neither parameters nor gradient cross between host and device, is one captured graph per
 // batch size, from its second step on: launches would cost more than the work. Where a
-// step cannot be captured it runs like a larger one. That runs on three
+// step cannot be captured it runs like the others. These run on three
 // streams: parameters are uploaded layer by layer while the layers before
 // compute, and each layer's gradient is downloaded while those before it
 // compute. Both forms enqueue the same kernels and give the same bits.
+//
+// What else stays on the device between steps (sums of gradients, a local optimizer) is
+// EngineVectors' (engine_vectors.h).
 //
 // Parameters and gradients in page-locked memory (PageLock, runtime.h) are copied by
 // the device itself. Others go through pinned memory of the engine's, which costs the
@@ -47,9 +51,11 @@ struct EngineOptions {
   uint32_t device_index = 0;
   uint64_t memory_limit_bytes = 0;  // 0: none
   Precision precision = Precision::kFloat32;
-  // Up to how many floats of parameters a step is a graph; 4 MiB, a copy of
-  // which takes as long as some 20 launches.
-  uint64_t graph_parameters = uint64_t{1} << 20;
+  // Up to how many floats of parameters a step is a graph even if they cross: 8 MiB, a
+  // copy of which takes as long as the launches of some 15 layers.
+  uint64_t graph_parameters = uint64_t{1} << 21;
+  bool graphs = true;
+  bool fuse_bias = true;  // of dense layers, into their products
 };
 
 // The samples of a call, in host memory.
@@ -85,22 +91,30 @@ class Engine {
   // Forward only, without dropout.
   bool Evaluate(const Samples& samples, EngineResult* result);
 
-  // Train without the gradient's way to the host: for measuring what that costs.
-  bool TrainOnDevice(const Samples& samples, const StepKey& key);
+  // Train without the gradient's way to the host: it stays on the device until the next
+  // step.
+  bool TrainOnDevice(const Samples& samples, const StepKey& key, EngineResult* result);
 
   // Device, versions and precision: what the bits depend on.
   std::string Fingerprint() const;
 
   // Bytes of parameters and gradients that the host has copied so far.
   uint64_t host_copied_bytes() const { return host_copied_bytes_; }
+  // Bytes of parameters and gradients that crossed between host and device so far.
+  uint64_t crossed_bytes() const { return crossed_bytes_; }
 
   // Why steps are no graphs; empty: they are, or never were to be.
   const std::string& graph_failure() const { return graph_failure_; }
+
+  // Why biases are added by kernels of their own; empty: they are not, or it was asked for.
+  std::string fusion_failure() const { return gemm_ == nullptr ? "" : gemm_->fusion_failure(); }
 
   // Steps repeated with a smaller loss scale so far.
   uint64_t repeated_steps() const { return repeated_steps_; }
 
  private:
+  friend class EngineVectors;
+
   // kMaxSequences of the CPU backend: a batch size, its tail, the same two for
   // evaluation, twice.
   static constexpr size_t kMaxGraphs = 8;
@@ -119,6 +133,11 @@ class Engine {
     Event uploaded, gradient_ready, downloaded;
     bool outdated = false;  // the device has not the newest parameters
   };
+  // Floats of the device that are added to the parameters once these are there.
+  struct LateAdd {
+    const float* from;
+    TensorSlot to;
+  };
 
   // Before a call: the device is the thread's, and want of memory forgotten; a
   // smaller batch may fit. False after any other error.
@@ -129,7 +148,7 @@ class Engine {
            EngineResult* result);
   void Stage(const Samples& samples, const StepKey& key);
   // The graph of such a step; null, the first time, and where it cannot be captured.
-  CapturedStep* FindGraph(bool training, uint64_t examples);
+  CapturedStep* FindGraph(StepKind kind, uint64_t examples);
   CapturedStep* Capture(bool training, uint64_t examples);
   void RunAsGraph(StepKind kind, const CapturedStep& step);
   void RunOnStreams(StepKind kind, uint64_t examples);
@@ -146,7 +165,15 @@ class Engine {
   Pass MakePass(uint64_t examples);
   bool Skips(size_t layer, bool training) const;
   std::vector<TensorSlot> SlotsOf(size_t layer) const;
+  bool outdated() const;
   void UploadTensor(const TensorSlot& slot);
+  // All layers' at once.
+  void UploadAll();
+  // What follows an upload of that part: late additions, halves.
+  void FinishUpload(const TensorSlot& slot);
+  // Parameters are not to be written before what uses them has run.
+  void AwaitVectors();
+  void CastParameters(Stream& stream, const TensorSlot& slot);
   // Unless the device has the layer's newest parameters. The pinned memory is
   // free: a step ends when all its copies have.
   void UploadLayer(size_t layer);
@@ -161,6 +188,8 @@ class Engine {
   float* gradient_out_ = nullptr;   // the caller's, of the current step
   float* download_to_ = nullptr;    // where the device writes it: there, or pinned
   uint64_t host_copied_bytes_ = 0;
+  uint64_t crossed_bytes_ = 0;
+  uint64_t vector_bytes_ = 0;  // what EngineVectors holds of the device
   EngineOptions options_;
   uint64_t parameter_floats_;
   uint64_t classes_;
@@ -179,7 +208,13 @@ class Engine {
 
   std::unique_ptr<Stream> compute_, upload_, download_;
   std::unique_ptr<Gemm> gemm_;
-  std::vector<Transfer> transfers_;            // of each layer
+  std::vector<Transfer> transfers_;      // of each layer
+  std::vector<LateAdd> late_adds_;       // to parameters that are not there yet
+  std::unique_ptr<Event> vectors_done_;  // work on vectors since the last step
+  bool vectors_pending_ = false;
+  std::unique_ptr<Event> reads_done_;          // copies of vectors to the host
+  bool reads_pending_ = false;                 // vectors must not change before it...
+  bool gradient_read_ = false;                 // ...nor the gradient
   std::list<CapturedStep> graphs_;             // most recently used first
   std::list<std::pair<uint64_t, bool>> seen_;  // examples and training, newest first
   std::string graph_failure_;

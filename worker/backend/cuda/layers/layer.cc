@@ -1,6 +1,6 @@
 #include "worker/backend/cuda/layers/layer.h"
 
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
 
 namespace monsoon::cuda {
 

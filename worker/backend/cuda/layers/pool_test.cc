@@ -4,7 +4,7 @@
 #include "common/base/random.h"
 #include "gtest/gtest.h"
 #include "worker/backend/cuda/host/test_device.h"
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/image_kernels.h"
 #include "worker/backend/cuda/layers/image_shape.h"
 #include "worker/backend/cuda/layers/test_network.h"
 #include "worker/backend/reference/pool2d.h"

@@ -1,5 +1,6 @@
 // Pooling, activations and dropout: a kernel each way, no parameters.
-#include "worker/backend/cuda/kernels/kernels.h"
+#include "worker/backend/cuda/kernels/elementwise_kernels.h"
+#include "worker/backend/cuda/kernels/image_kernels.h"
 #include "worker/backend/cuda/layers/image_shape.h"
 #include "worker/backend/cuda/layers/layer.h"
 
@@ -78,9 +79,9 @@ class Dropout : public DeviceLayer {
  private:
   void Apply(const Pass& pass, const float* in, float* out) const {
     DropOut(pass.stream,
-            ApplyDropout{layer_, pass.control, pass.sample_keys, static_cast<uint32_t>(values_), in,
-                         out},
-            pass.examples * values_);
+            ApplyDropout(layer_, pass.control, pass.sample_keys, static_cast<uint32_t>(values_),
+                         pass.examples, in, out),
+            pass.examples);
   }
 
   DropoutLayer layer_;

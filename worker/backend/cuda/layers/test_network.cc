@@ -146,6 +146,30 @@ TestNetwork LeNet() {
 
 TestNetwork Mlp() { return TestNetwork(Extent{784}).Dense(128).Relu().Dense(10); }
 
+TestNetwork Cifar() {
+  return TestNetwork(Extent{3, 32, 32})
+      .Conv2d(32, 3, 1, 1)
+      .Relu()
+      .MaxPool(2)
+      .Conv2d(64, 3, 1, 1)
+      .Relu()
+      .MaxPool(2)
+      .Conv2d(64, 3, 1, 1)
+      .Relu()
+      .Flatten()
+      .Dense(64)
+      .Relu()
+      .Dense(10);
+}
+
+TestNetwork Speech() {
+  TestNetwork network(Extent{440});
+  for (int layer = 0; layer < 4; ++layer) {
+    network.Dense(2560).Sigmoid();
+  }
+  return network.Dense(8192);
+}
+
 TestData::TestData(const TestNetwork& network, uint64_t examples, uint64_t seed)
     : values(network.input()), inputs(examples * values), labels(examples) {
   const PhiloxStream normal(seed, StreamKind::kTest);

@@ -54,6 +54,13 @@ class TestNetwork {
 TestNetwork LeNet();
 TestNetwork Mlp();
 
+// A small network for images of CIFAR-10's size: 3x3 convolutions of 32, 64 and 64 filters.
+TestNetwork Cifar();
+
+// The acoustic model of Dean et al. 2012, figure 4: four hidden layers of 2560 units; 11
+// frames of 40 values in, 8192 states out.
+TestNetwork Speech();
+
 // Samples from N(0, 1) and uniform labels.
 struct TestData {
   TestData(const TestNetwork& network, uint64_t examples, uint64_t seed);

@@ -11,16 +11,23 @@ namespace monsoon::cuda {
 
 struct DeviceQuery {
   int count = 0;
-  std::string problem;  // why there is none: what cudaGetDeviceCount answered
+  std::string problem;    // why there is none
+  bool expected = false;  // ... which is no reason to act, see DriverProblem
 };
 
 bool BuiltIn();
+// "CUDA 13.0 built in for sm_80, PTX compute_90".
 std::string DescribeBuild();
+// "sm_80, PTX compute_90".
+std::string BuiltTargets();
 
 // Never fails; asks CUDA once per process, the first call may take 100 ms.
 DeviceQuery QueryDevices();
 
 // Name, compute capability and memory; empty when there is no such device.
 std::string DescribeDevice(uint32_t device_index);
+
+// 75 for sm_75; 0 when there is no such device.
+int ComputeCapability(uint32_t device_index);
 
 }  // namespace monsoon::cuda

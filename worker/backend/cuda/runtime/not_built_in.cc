@@ -7,8 +7,12 @@ bool BuiltIn() { return false; }
 
 std::string DescribeBuild() { return "CUDA is not built in"; }
 
-DeviceQuery QueryDevices() { return {0, "CUDA is not built in"}; }
+std::string BuiltTargets() { return {}; }
+
+DeviceQuery QueryDevices() { return {0, "CUDA is not built in", true}; }
 
 std::string DescribeDevice(uint32_t /*device_index*/) { return {}; }
+
+int ComputeCapability(uint32_t /*device_index*/) { return 0; }
 
 }  // namespace monsoon::cuda

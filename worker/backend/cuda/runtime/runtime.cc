@@ -29,11 +29,37 @@ bool Check(cudaError_t code, const char* what, ErrorLog& errors) {
   return false;
 }
 
+// Whether UseBlockingWaits was called for the thread's device.
+bool WaitsBlock() {
+  unsigned flags = 0;
+  if (cudaGetDeviceFlags(&flags) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  return (flags & cudaDeviceScheduleMask) == cudaDeviceScheduleBlockingSync;
+}
+
 }  // namespace
 
 bool SelectDevice(uint32_t device_index, ErrorLog& errors) {
   return errors.ok() &&
          Check(cudaSetDevice(static_cast<int>(device_index)), "cudaSetDevice", errors);
+}
+
+void ReachPeer(uint32_t device_index, uint32_t peer) {
+  int can = 0;
+  if (cudaDeviceCanAccessPeer(&can, static_cast<int>(device_index), static_cast<int>(peer)) !=
+          cudaSuccess ||
+      can == 0 || cudaDeviceEnablePeerAccess(static_cast<int>(peer), 0) != cudaSuccess) {
+    cudaGetLastError();  // it cannot, or does already
+  }
+}
+
+void UseBlockingWaits(uint32_t device_index) {
+  if (cudaSetDevice(static_cast<int>(device_index)) != cudaSuccess ||
+      cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync) != cudaSuccess) {
+    cudaGetLastError();  // The device spins, or does not work and will say so.
+  }
 }
 
 std::string DeviceFingerprint(uint32_t device_index) {
@@ -120,8 +146,12 @@ bool IsPageLocked(const void* memory, size_t bytes) {
 }
 
 Event::Event(ErrorLog& errors) : errors_(&errors) {
-  if (errors.ok() && !Check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming),
-                            "cudaEventCreate", errors)) {
+  if (!errors.ok()) {
+    return;
+  }
+  const unsigned waits = WaitsBlock() ? cudaEventBlockingSync : cudaEventDefault;
+  if (!Check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming | waits), "cudaEventCreate",
+             errors)) {
     handle_ = nullptr;
   }
 }
@@ -139,6 +169,16 @@ void Event::Synchronize() {
   if (errors_->ok()) {
     Check(cudaEventSynchronize(handle_), "cudaEventSynchronize", *errors_);
   }
+}
+
+std::string Event::Await() const {
+  const cudaError_t code = cudaEventSynchronize(handle_);
+  if (code == cudaSuccess) {
+    return {};
+  }
+  cudaGetLastError();
+  return "CUDA error " + std::to_string(code) + " (" + cudaGetErrorName(code) +
+         "): " + cudaGetErrorString(code);
 }
 
 Graph::~Graph() {
@@ -186,6 +226,22 @@ void Stream::CopyToHost(void* host, const void* device, size_t bytes) {
 void Stream::Zero(void* device, size_t bytes) {
   if (bytes > 0 && errors_->ok()) {
     Check(cudaMemsetAsync(device, 0, bytes, handle_), "cudaMemset", *errors_);
+  }
+}
+
+void Stream::CopyOnDevice(void* to, const void* from, size_t bytes) {
+  if (bytes > 0 && errors_->ok()) {
+    Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, handle_), "copy on the device",
+          *errors_);
+  }
+}
+
+void Stream::CopyFromPeer(void* to, uint32_t to_device, const void* from, uint32_t from_device,
+                          size_t bytes) {
+  if (bytes > 0 && errors_->ok()) {
+    Check(cudaMemcpyPeerAsync(to, static_cast<int>(to_device), from, static_cast<int>(from_device),
+                              bytes, handle_),
+          "copy from another device", *errors_);
   }
 }
 

@@ -28,6 +28,14 @@ class ErrorLog;
 // False, with an error noted, when there is no such device.
 bool SelectDevice(uint32_t device_index, ErrorLog& errors);
 
+// Lets the thread's device reach the memory of `peer` by itself, where the machine can.
+// Without it peer copies go by way of the host.
+void ReachPeer(uint32_t device_index, uint32_t peer);
+
+// Threads of the process that wait for the device sleep in place of spinning; for
+// events that are made from here on. As far as the device takes it.
+void UseBlockingWaits(uint32_t device_index);
+
 // "NVIDIA H100 sm_90 driver 13.0": what the bits of a result depend on.
 std::string DeviceFingerprint(uint32_t device_index);
 
@@ -91,6 +99,9 @@ class Event {
 
   // Blocks until all before the last Stream::Record of it has run.
   void Synchronize();
+  // The same for any thread, which needs no device; notes nothing. What went wrong, or
+  // "". The event is not recorded meanwhile.
+  std::string Await() const;
 
  private:
   friend class Stream;
@@ -132,6 +143,12 @@ class Stream {
   void CopyToDevice(void* device, const void* host, size_t bytes);
   void CopyToHost(void* host, const void* device, size_t bytes);
   void Zero(void* device, size_t bytes);
+  // From one place of the stream's device to another that does not overlap it.
+  void CopyOnDevice(void* to, const void* from, size_t bytes);
+  // From `from_device` to the stream's own, `to_device`: over NVLink or PCIe where they
+  // reach each other, else by way of the host.
+  void CopyFromPeer(void* to, uint32_t to_device, const void* from, uint32_t from_device,
+                    size_t bytes);
 
   void Record(Event& event);
   // What is enqueued from here on runs after `event`'s last Record.

@@ -1,0 +1,102 @@
+// DownpourRunner's part that knows where parameters and gradients are: the host's memory,
+// or the devices of the group.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "worker/downpour/downpour_runner.h"
+#include "worker/session/session_status.h"
+
+namespace monsoon {
+
+void DownpourRunner::MoveToDevice(DeviceTraining* device) {
+  absl::Status status = local_ != nullptr ? local_->MoveTo(device) : absl::OkStatus();
+  local_on_device_ = local_ != nullptr && status.ok();
+  // The host clips floats by their norm.
+  const WireFormat format = options_.clip_norm > 0 ? FLOAT32 : options_.push_format;
+  // One replica's gradient of one step goes to the host while the step still computes.
+  const bool direct =
+      options_.n_push == 1 && group_->replicas() == 1 && format != BFLOAT16 && format != FLOAT16;
+  if (status.ok() && !direct) {
+    status = accumulator_.MoveTo(device, format);
+    sums_on_device_ = status.ok();
+  }
+  if (!status.ok()) {
+    LOG(WARNING) << "worker/" << options_.worker
+                 << ": the host does what the device has no room for: " << status.message();
+    // A local update reads the round's gradient where it is.
+    CHECK(!local_on_device_ || direct || local_->MoveTo(nullptr).ok());
+    local_on_device_ = local_on_device_ && direct;
+  }
+}
+
+absl::Status DownpourRunner::OfDevice(const absl::Status& status) const {
+  if (status.ok() || IsDeviceError(status) || absl::IsResourceExhausted(status)) {
+    return status;
+  }
+  return DeviceError(absl::StrCat("worker/", options_.worker, ": ", status.message()));
+}
+
+absl::Status DownpourRunner::LandFetch(Fetched fetched) {
+  RETURN_IF_ERROR(fetched.status);
+  stats_->AddFetch(fetched.stats, fetched.duration);
+  fetch_timer_.NoteFetch(fetched.duration);
+  store_.Swap(std::move(fetched.marks));
+  if (local_on_device_) {
+    group_->SetFirstParameters(store_.front_buffer());
+    local_->Rebase(*store_.marks(), group_->device()->parameters());
+    return OfDevice(group_->ShareParameters());
+  }
+  if (local_ != nullptr) {
+    local_->Rebase(*store_.marks(), store_.mutable_front());
+  }
+  group_->SetParameters(store_.front_buffer());
+  return absl::OkStatus();
+}
+
+absl::Status DownpourRunner::BringParameters() {
+  if (!local_on_device_ || store_.empty()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const auto reading,
+                   group_->device()->Read(group_->device()->parameters(), store_.mutable_front()));
+  return reading->Await();
+}
+
+void DownpourRunner::RestoreParameters() {
+  if (!store_.empty()) {
+    group_->SetParameters(store_.front_buffer());
+  }
+}
+
+absl::Status DownpourRunner::ComputeRound() {
+  const std::span<float> gradient = accumulator_.step_buffer();
+  RETURN_IF_ERROR(sums_on_device_ ? group_->ComputeOnDevices()
+                                  : group_->ComputeGradients(gradient));
+  group_->Reclaim(&store_.front_buffer());
+  RETURN_IF_ERROR(JudgeRound());
+  bool some = false;
+  if (sums_on_device_) {
+    const absl::StatusOr<bool> summed = group_->SumOnDevice();
+    RETURN_IF_ERROR(OfDevice(summed.status()));
+    some = *summed;
+  } else {
+    some = group_->Sum(gradient);
+  }
+  if (!some) {
+    return absl::OkStatus();
+  }
+  if (local_on_device_) {
+    local_->Step(group_->device()->gradient(), group_->device()->parameters());
+    RETURN_IF_ERROR(OfDevice(group_->ShareParameters()));
+  } else if (local_ != nullptr) {
+    local_->Step(gradient, store_.mutable_front());
+    group_->SetParameters(store_.front_buffer());
+  }
+  accumulator_.Add(store_.marks());
+  return absl::OkStatus();
+}
+
+}  // namespace monsoon

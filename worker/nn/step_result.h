@@ -1,0 +1,14 @@
+// What a training step tells besides its gradient.
+#pragma once
+
+#include <cstdint>
+
+namespace monsoon {
+
+struct StepResult {
+  double loss_mean = 0;  // over the batch; may be non-finite, the caller judges
+  uint64_t correct = 0;  // samples whose largest output is their label's
+  uint64_t examples = 0;
+};
+
+}  // namespace monsoon
