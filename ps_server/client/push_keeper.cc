@@ -294,8 +294,8 @@ absl::Status PushKeeper::MakeRoom() {
     if (full()) {
       RETURN_IF_ERROR(
           Wait(absl::StrCat("a checkpoint: ", kept_bytes_ >> 20,
-                            " MiB of pushes are not on the shards'", " disks yet, ",
-                            options_.keep_bytes >> 20, " are allowed (", "replay_window_mib)",
+                            " MiB of pushes are not on the shards' disks yet, ",
+                            options_.keep_bytes >> 20, " are allowed (replay_window_mib)",
                             away().has_value() ? "; away: " : "", away().value_or("")),
                "no room for a push: waits for ", end));
     }

@@ -60,9 +60,9 @@ absl::Status DownpourRunner::BringParameters() {
   if (!local_on_device_ || store_.empty()) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const auto reading,
-                   group_->device()->Read(group_->device()->parameters(), store_.mutable_front()));
-  return reading->Await();
+  const auto reading =
+      group_->device()->Read(group_->device()->parameters(), store_.mutable_front());
+  return OfDevice(reading.ok() ? (*reading)->Await() : reading.status());
 }
 
 void DownpourRunner::RestoreParameters() {

@@ -113,30 +113,6 @@ const char* cublasGetStatusString(cublasStatus_t status) {
   }
 }
 
-cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a,
-                            cublasOperation_t transpose_b, int m, int n, int k, const void* alpha,
-                            const void* a, cudaDataType a_type, int lda, const void* b,
-                            cudaDataType b_type, int ldb, const void* beta, void* c,
-                            cudaDataType c_type, int ldc, cublasComputeType_t compute,
-                            cublasGemmAlgo_t /*algorithm*/) {
-  Product product{};
-  product.transpose_a = transpose_a != CUBLAS_OP_N;
-  product.transpose_b = transpose_b != CUBLAS_OP_N;
-  product.m = m;
-  product.n = n;
-  product.k = k;
-  product.alpha = *static_cast<const float*>(alpha);
-  product.beta = *static_cast<const float*>(beta);
-  product.a = Address(a);
-  product.b = Address(b);
-  product.c = Address(c);
-  product.lda = lda;
-  product.ldb = ldb;
-  product.ldc = ldc;
-  product.count = 1;
-  return Multiply(*handle, {a_type, b_type, c_type, compute}, product);
-}
-
 cublasStatus_t cublasGemmStridedBatchedEx(
     cublasHandle_t handle, cublasOperation_t transpose_a, cublasOperation_t transpose_b, int m,
     int n, int k, const void* alpha, const void* a, cudaDataType a_type, int lda,
@@ -162,6 +138,17 @@ cublasStatus_t cublasGemmStridedBatchedEx(
   product.stride_c = stride_c;
   product.count = count;
   return Multiply(*handle, {a_type, b_type, c_type, compute}, product);
+}
+
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a,
+                            cublasOperation_t transpose_b, int m, int n, int k, const void* alpha,
+                            const void* a, cudaDataType a_type, int lda, const void* b,
+                            cudaDataType b_type, int ldb, const void* beta, void* c,
+                            cudaDataType c_type, int ldc, cublasComputeType_t compute,
+                            cublasGemmAlgo_t algorithm) {
+  return cublasGemmStridedBatchedEx(handle, transpose_a, transpose_b, m, n, k, alpha, a, a_type,
+                                    lda, 0, b, b_type, ldb, 0, beta, c, c_type, ldc, 0, 1, compute,
+                                    algorithm);
 }
 
 }  // extern "C"
