@@ -4,21 +4,40 @@
 
 namespace monsoon {
 
-std::vector<Slice> BiasRanges(const ParameterLayout& layout, const Slice& range) {
-  std::vector<Slice> biases;
-  for (const LayerShape& layer : layout.layers()) {
-    if (layer.bias < 0) {
-      continue;
-    }
-    const TensorInfo& tensor = layout.tensors()[static_cast<size_t>(layer.bias)];
+namespace {
+
+// What `range` has of the tensors for which `wanted` holds.
+template <typename Wanted>
+std::vector<Slice> PartsOf(const ParameterLayout& layout, const Slice& range, Wanted wanted) {
+  std::vector<Slice> parts;
+  for (size_t i = 0; i < layout.tensors().size(); ++i) {
+    const TensorInfo& tensor = layout.tensors()[i];
     const Slice part{std::max(tensor.offset, range.begin),
                      std::min(tensor.offset + tensor.size, range.end)};
-    if (part.begin < part.end) {
-      biases.push_back(part);
+    if (part.begin < part.end && wanted(i)) {
+      parts.push_back(part);
     }
   }
-  std::ranges::sort(biases, {}, &Slice::begin);
-  return biases;
+  return parts;
+}
+
+}  // namespace
+
+std::vector<Slice> BiasRanges(const ParameterLayout& layout, const Slice& range) {
+  std::vector<bool> is_bias(layout.tensors().size());
+  for (const LayerShape& layer : layout.layers()) {
+    if (layer.bias >= 0) {
+      is_bias[static_cast<size_t>(layer.bias)] = true;
+    }
+  }
+  return PartsOf(layout, range, [&](size_t i) {
+    const TensorInfo& tensor = layout.tensors()[i];
+    return layout.layers().empty() ? !tensor.is_statistic && tensor.shape.size() <= 1 : is_bias[i];
+  });
+}
+
+std::vector<Slice> StatisticRanges(const ParameterLayout& layout, const Slice& range) {
+  return PartsOf(layout, range, [&](size_t i) { return layout.tensors()[i].is_statistic; });
 }
 
 }  // namespace monsoon

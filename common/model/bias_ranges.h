@@ -1,5 +1,6 @@
 // Where the biases of a model lie in its parameter vector: what decay and l2 may
-// be told to leave alone.
+// be told to leave alone. Of a model that lists its tensors they are those of at most one
+// dimension: biases, and the scales of normalisations.
 #pragma once
 
 #include <vector>
@@ -11,5 +12,8 @@ namespace monsoon {
 
 // The parts of `range` that belong to biases, ascending, in global indices.
 std::vector<Slice> BiasRanges(const ParameterLayout& layout, const Slice& range);
+
+// The parts of `range` that belong to statistics (TensorInfo), likewise.
+std::vector<Slice> StatisticRanges(const ParameterLayout& layout, const Slice& range);
 
 }  // namespace monsoon

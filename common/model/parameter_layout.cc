@@ -1,7 +1,9 @@
 #include "common/model/parameter_layout.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -61,6 +63,21 @@ const char* KindName(Layer::KindCase kind) {
 
 absl::Status LayerError(const std::string& layer, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat("layer \"", layer, "\": ", message));
+}
+
+absl::Status TensorError(const std::string& tensor, const std::string& message) {
+  return absl::InvalidArgumentError(absl::StrCat("tensor \"", tensor, "\": ", message));
+}
+
+absl::Status CheckTensorName(const std::string& name) {
+  const bool printable =
+      std::ranges::all_of(name, [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+  if (name.empty() || name.size() > kMaxTensorNameBytes || !printable) {
+    return TensorError(name.substr(0, 64),
+                       absl::StrCat("a tensor's name has 1 to ", kMaxTensorNameBytes,
+                                    " printable characters without blanks"));
+  }
+  return absl::OkStatus();
 }
 
 // (extent + 2 padding - window) / stride + 1, or an error that says why not.
@@ -256,7 +273,18 @@ absl::Status ParameterLayout::CheckInput(const Model& model) {
   return absl::OkStatus();
 }
 
+bool ParameterLayout::Append(TensorInfo tensor) {
+  tensor.offset = size_;
+  parameters_ += tensor.size;
+  size_ += (tensor.size + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats;
+  tensors_.push_back(std::move(tensor));
+  return size_ <= kMaxLayoutFloats;
+}
+
 absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
+  if (model.tensor_size() > 0) {
+    return CreateFromTensors(model);
+  }
   RETURN_IF_ERROR(CheckInput(model));
   ParameterLayout layout;
   LayoutHasher hasher;
@@ -284,21 +312,17 @@ absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
       tensor.name = absl::StrCat(entry.name, "/", wanted.suffix);
       tensor.size = ElementCount(wanted.shape);
       tensor.shape = std::move(wanted.shape);
-      tensor.offset = layout.size_;
       tensor.fan_in = wanted.fan_in;
       tensor.fan_out = wanted.fan_out;
       tensor.initializer = wanted.initializer;
       hasher.Add(tensor.name);
       hasher.Add(tensor.shape);
-      hasher.Add(tensor.offset);
+      hasher.Add(layout.size_);
       (std::string(wanted.suffix) == "bias" ? entry.bias : entry.weight) =
           static_cast<int>(layout.tensors_.size());
-      layout.parameters_ += tensor.size;
-      layout.size_ += (tensor.size + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats;
-      if (layout.size_ > kMaxLayoutFloats) {
+      if (!layout.Append(std::move(tensor))) {
         return LayerError(entry.name, "the model has more than 2^40 parameters");
       }
-      layout.tensors_.push_back(std::move(tensor));
     }
     shape = plan.output;
     entry.output_shape = shape;
@@ -317,6 +341,58 @@ absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
   return layout;
 }
 
-uint32_t ParameterLayout::output_units() const { return layers_.back().output_shape[0]; }
+absl::StatusOr<ParameterLayout> ParameterLayout::CreateFromTensors(const Model& model) {
+  if (model.input_shape_size() > 0 || model.layer_size() > 0) {
+    return absl::InvalidArgumentError(
+        "a model lists either its tensors or its input_shape and layers, not both");
+  }
+  if (model.tensor_size() > kMaxLayoutTensors) {
+    return absl::InvalidArgumentError(absl::StrCat("a model of ", model.tensor_size(),
+                                                   " tensors; the limit is ", kMaxLayoutTensors));
+  }
+  ParameterLayout layout;
+  LayoutHasher hasher;
+  std::set<std::string> names;
+  size_t name_bytes = 0;
+  for (const ModelTensor& listed : model.tensor()) {
+    std::vector<std::string> all(listed.alias().begin(), listed.alias().end());
+    all.insert(all.begin(), listed.name());
+    for (const std::string& name : all) {
+      RETURN_IF_ERROR(CheckTensorName(name));
+      if (!names.insert(name).second) {
+        return TensorError(name, "the name is used twice");
+      }
+      name_bytes += name.size();
+      hasher.Add(name);
+    }
+    TensorInfo tensor;
+    tensor.name = listed.name();
+    tensor.shape = Shape(listed.shape().begin(), listed.shape().end());
+    tensor.size = ElementCount(tensor.shape);
+    if (tensor.size == 0 || tensor.size >= kMaxLayoutFloats) {
+      return TensorError(tensor.name, absl::StrCat("the shape ", ShapeText(tensor.shape),
+                                                   " has no elements, or too many"));
+    }
+    tensor.initializer.set_constant(0);
+    tensor.is_statistic = listed.kind() == ModelTensor::STATISTIC;
+    hasher.Add(all.size());
+    hasher.Add(tensor.shape);
+    hasher.Add(static_cast<uint64_t>(listed.kind()));
+    if (!layout.Append(std::move(tensor))) {
+      return TensorError(listed.name(), "the model has more than 2^40 parameters");
+    }
+  }
+  if (name_bytes > kMaxLayoutNameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the names of the model's tensors have ",
+                                                   name_bytes, " bytes; the limit is ",
+                                                   kMaxLayoutNameBytes));
+  }
+  layout.hash_ = hasher.hash();
+  return layout;
+}
+
+uint32_t ParameterLayout::output_units() const {
+  return layers_.empty() ? 0 : layers_.back().output_shape[0];
+}
 
 }  // namespace monsoon

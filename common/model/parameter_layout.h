@@ -1,6 +1,7 @@
 // ParameterLayout: where each named tensor of a model lies in the one flat
 // float32 parameter vector. Knows shapes and initialisers, no compute. Every
-// process derives the same layout from the same Model.
+// process derives the same layout from the same Model: from its layers, or from the
+// tensors that it lists (Model.tensor).
 //
 // Tensors start at multiples of 64 bytes (kAlignmentFloats). Padding between
 // them is zero, is not counted as parameters and is not exported.
@@ -22,6 +23,10 @@ inline constexpr uint64_t kAlignmentFloats = 16;  // 64 bytes: one cache line.
 
 // Of one model: what describes it stays small, whoever sends it.
 inline constexpr int kMaxLayoutLayers = 1024;
+inline constexpr int kMaxLayoutTensors = 4096;
+inline constexpr size_t kMaxTensorNameBytes = 512;
+// All names of a model that lists its tensors, aliases included.
+inline constexpr size_t kMaxLayoutNameBytes = 160 * 1024;
 
 struct TensorInfo {
   std::string name;             // "conv1/weight"
@@ -31,6 +36,8 @@ struct TensorInfo {
   uint64_t fan_in = 0;
   uint64_t fan_out = 0;
   Initializer initializer;
+  // Pushed as differences and subtracted as they are (ModelTensor.STATISTIC).
+  bool is_statistic = false;
 };
 
 // A layer with all that was left open filled in.
@@ -47,10 +54,11 @@ class ParameterLayout {
   // What of Create's judgement is about the input alone: its shape, and that there
   // is a layer.
   static absl::Status CheckInput(const Model& model);
-  // Infers shapes through the chain. Errors name the layer and both shapes.
+  // Infers shapes through the chain. Errors name the layer and both shapes, or the tensor.
   static absl::StatusOr<ParameterLayout> Create(const Model& model);
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  // None of a model that lists its tensors.
   const std::vector<LayerShape>& layers() const { return layers_; }
 
   // Length of the flat vector in floats, padding included; a multiple of
@@ -62,10 +70,14 @@ class ParameterLayout {
   // equal models in every build. Peers compare it before they exchange floats.
   uint64_t Hash() const { return hash_; }
 
-  // Classes the loss sees: the width of the last layer's output.
+  // Classes the loss sees: the width of the last layer's output; 0: not known here.
   uint32_t output_units() const;
 
  private:
+  static absl::StatusOr<ParameterLayout> CreateFromTensors(const Model& model);
+  // At the end. False: the vector would be too long.
+  bool Append(TensorInfo tensor);
+
   std::vector<TensorInfo> tensors_;
   std::vector<LayerShape> layers_;
   uint64_t size_ = 0;

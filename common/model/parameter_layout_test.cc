@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/testing/status_matchers.h"
@@ -196,4 +197,61 @@ TEST(ParameterLayoutTest, ErrorsNameTheLayerAndWhatToDo) {
 }
 
 }  // namespace
+
+Model Listed(std::vector<std::pair<std::string, std::vector<uint32_t>>> tensors) {
+  Model model;
+  for (const auto& [name, shape] : tensors) {
+    ModelTensor* const tensor = model.add_tensor();
+    tensor->set_name(name);
+    tensor->mutable_shape()->Add(shape.begin(), shape.end());
+  }
+  return model;
+}
+
+TEST(ParameterLayoutTest, ListedTensorsLieInTheirOrderAligned) {
+  Model model = Listed({{"wte.weight", {3, 5}}, {"ln.bias", {7}}, {"scale", {}}});
+  model.mutable_tensor(0)->add_alias("head.weight");
+  model.mutable_tensor(1)->set_kind(ModelTensor::STATISTIC);
+  const auto layout = ParameterLayout::Create(model);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_EQ(layout->tensors().size(), 3u);
+  EXPECT_EQ(layout->tensors()[1].offset, 16u);
+  EXPECT_TRUE(layout->tensors()[1].is_statistic);
+  EXPECT_EQ(layout->tensors()[2].offset, 32u);
+  EXPECT_EQ(layout->tensors()[2].size, 1u);
+  EXPECT_EQ(layout->parameters(), 23u);
+  EXPECT_EQ(layout->size(), 48u);
+  EXPECT_TRUE(layout->layers().empty());
+  EXPECT_EQ(layout->output_units(), 0u);
+}
+
+TEST(ParameterLayoutTest, HashOfListedTensorsTellsNamesShapesKindsAndAliasesApart) {
+  const Model model = Listed({{"a", {2, 3}}, {"b", {4}}});
+  std::set<uint64_t> hashes = {ParameterLayout::Create(model)->Hash()};
+  hashes.insert(ParameterLayout::Create(Listed({{"a", {3, 2}}, {"b", {4}}}))->Hash());
+  hashes.insert(ParameterLayout::Create(Listed({{"a", {2, 3}}, {"c", {4}}}))->Hash());
+  hashes.insert(ParameterLayout::Create(Listed({{"b", {4}}, {"a", {2, 3}}}))->Hash());
+  Model other = model;
+  other.mutable_tensor(1)->set_kind(ModelTensor::STATISTIC);
+  hashes.insert(ParameterLayout::Create(other)->Hash());
+  other = model;
+  other.mutable_tensor(1)->add_alias("c");
+  hashes.insert(ParameterLayout::Create(other)->Hash());
+  EXPECT_EQ(hashes.size(), 6u);
+}
+
+TEST(ParameterLayoutTest, ErrorsNameTheListedTensor) {
+  const auto message = [](const Model& model) {
+    return std::string(ParameterLayout::Create(model).status().message());
+  };
+  EXPECT_THAT(message(Listed({{"a", {2}}, {"a", {2}}})),
+              HasSubstr("\"a\": the name is used twice"));
+  EXPECT_THAT(message(Listed({{"a b", {2}}})), HasSubstr("printable"));
+  EXPECT_THAT(message(Listed({{"a", {2, 0}}})), HasSubstr("[2, 0] has no elements"));
+  EXPECT_THAT(message(Listed({{"a", {1u << 31, 1u << 31}}})), HasSubstr("or too many"));
+  Model both = Listed({{"a", {2}}});
+  both.add_input_shape(3);
+  EXPECT_THAT(message(both), HasSubstr("not both"));
+}
+
 }  // namespace monsoon
