@@ -80,7 +80,13 @@ class JobLoader {
     if (job_.name().empty()) {
       job_.set_name(NameFromPath(path_));
     }
-    if (structure_ok_) {
+    if (structure_ok_ && IsJoined(job_)) {
+      Reporter(path_, &locations_, &diagnostics_)
+          .Error("model.tensor",
+                 "jobs of a model that lists its tensors are made by the programs that join them, "
+                 "and only these can train it, evaluate it or predict with it",
+                 "docs/python.md shows such a program");
+    } else if (structure_ok_) {
       Reporter reporter(path_, &locations_, &diagnostics_);
       CheckJob(job_,
                !options_.check_data_files   ? DataCheck::kNothing
@@ -160,6 +166,9 @@ void FillDatasetDefaults(Dataset* data) {
 }
 
 void FillDownpourDefaults(Downpour* downpour) {
+  if (downpour->local_steps() != 0) {
+    downpour->mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  }
   SetDefaults({{"n_fetch", 1}, {"n_push", 1}}, downpour);
   if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
     downpour->mutable_local_update()->mutable_none();
@@ -287,7 +296,7 @@ absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
   const uint32_t wanted = WantedWorkers(job);
   const auto workers =
       static_cast<uint32_t>(cluster.open() ? kMaxTasksOfAKind : cluster.worker_size());
-  if (workers == 0 || wanted > workers) {
+  if (!IsJoined(job) && (workers == 0 || wanted > workers)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "job \"", job.name(), "\" wants ", wanted == 0 ? "at least 1" : absl::StrCat(wanted),
         " workers, the cluster has ", workers, cluster.open() ? " at most" : ""));

@@ -235,7 +235,8 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
   FillWorkers(job, membership, now, &description);
   FillShards(job, &description);
   JobDescription::Data* const data = description.mutable_data();
-  data->set_examples(job.plan.examples);
+  // Of samples without numbers nobody knows how many there are.
+  data->set_examples(job.plan.job.train().joiners().unnumbered() ? 0 : job.plan.examples);
   // In a chain the figures of both.
   for (const JobProcedure* procedure : {static_cast<const JobProcedure*>(job.downpour()),
                                         static_cast<const JobProcedure*>(job.sandblaster())}) {
