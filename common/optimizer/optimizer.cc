@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
                                              transform, static_cast<float>(epsilon),
                                              static_cast<float>(adagrad.initial_accumulator()));
     }
-    case Optimizer::KIND_NOT_SET:
+    default:
       break;
   }
   return absl::InvalidArgumentError(

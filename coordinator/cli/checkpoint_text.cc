@@ -60,7 +60,7 @@ std::string OptimizerName(const Optimizer& optimizer) {
       return "momentum";
     case Optimizer::kAdagrad:
       return "adagrad";
-    case Optimizer::KIND_NOT_SET:
+    default:
       break;
   }
   return "none";

@@ -219,13 +219,15 @@ absl::Status DownpourRunner::JudgeRound() {
 
 StepResult DownpourRunner::CountRound(absl::Duration duration) {
   StepResult sum;
+  sum.steps = 0;
   for (size_t i = 0; i < group_->size(); ++i) {
     // A dropped step has no loss that could enter a mean.
     if (group_->dropped(i)) {
       continue;
     }
     const StepResult& step = group_->result(i);
-    stats_->AddStep(step.loss_mean, step.correct, step.examples, duration);
+    stats_->AddStep(step, duration);
+    sum.steps += step.steps;
     sum.loss_mean += step.loss_mean * static_cast<double>(step.examples);
     sum.correct += step.correct;
     sum.examples += step.examples;
@@ -244,7 +246,9 @@ absl::StatusOr<StepResult> DownpourRunner::Step() {
     accumulator_.FinishBlock(block);
   }
   ending_.clear();
-  step_ += group_->size();
+  for (size_t i = 0; i < group_->size(); ++i) {
+    step_ += group_->result(i).steps;
+  }
   ++round_;
   fetch_timer_.NoteStep(clock_->Now() - begin);
   if (accumulator_.full()) {

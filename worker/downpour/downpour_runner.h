@@ -84,6 +84,10 @@ class DownpourRunner {
   // block.
   void Add(Batch* batch, const std::optional<BlockId>& last_of);
 
+  // The round that is being computed ends this block, too: for a network that finds out
+  // while it computes.
+  void EndBlock(const BlockId& block) { ending_.push_back(block); }
+
   // One round on what was added, at least one batch. The result is the mean loss
   // over the samples of the steps that were not dropped, and their sums. Errors: DivergedError and
   // DeviceError (session_status.h), a lost session (IsSessionLost), CANCELLED when stopped.
