@@ -69,7 +69,11 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
                                              transform, static_cast<float>(epsilon),
                                              static_cast<float>(adagrad.initial_accumulator()));
     }
-    default:
+    case Optimizer::kAdam:
+    case Optimizer::kAdamW:
+    case Optimizer::kRmsProp:
+      return absl::UnimplementedError("this optimizer is not built in");
+    case Optimizer::KIND_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(

@@ -60,7 +60,13 @@ std::string OptimizerName(const Optimizer& optimizer) {
       return "momentum";
     case Optimizer::kAdagrad:
       return "adagrad";
-    default:
+    case Optimizer::kAdam:
+      return "adam";
+    case Optimizer::kAdamW:
+      return "adam_w";
+    case Optimizer::kRmsProp:
+      return "rms_prop";
+    case Optimizer::KIND_NOT_SET:
       break;
   }
   return "none";

@@ -15,6 +15,9 @@
 namespace monsoon {
 namespace {
 
+// Of a job that is submitted with its initial parameters: nobody else writes it.
+constexpr uint64_t kOnlyWriter = 1;
+
 constexpr absl::Duration kGuardInterval = absl::Milliseconds(500);
 
 // Cancels a fetch in progress once its shards are known to be gone.
@@ -97,12 +100,13 @@ class ShardTransfer : public ModelTransfer {
     if (values.map.has_value()) {
       options.versions = VersionsOn(map, *values.map, values.versions);
     }
+    options.writer = kOnlyWriter;
     RETURN_IF_ERROR(client->Write(values.parameters, options));
-    if (values.state.empty()) {
-      return absl::OkStatus();
+    if (!values.state.empty()) {
+      options.slot = 1;
+      RETURN_IF_ERROR(client->Write(values.state, options));
     }
-    options.slot = 1;
-    return client->Write(values.state, options);
+    return client->Seal(values.parameters, kOnlyWriter);
   }
 
  private:

@@ -83,6 +83,8 @@ absl::Status ShardJob::Restore(const ShardCheckpoint& content, const ShardCheckp
     RETURN_IF_ERROR(CheckRestorable(*older));
   }
   MutexLock lock(&sessions_mutex_);
+  writing_.Restore();
+  readable_ = writing_.readable();
   for (const ClosedSession& closed : content.closed()) {
     RETURN_IF_ERROR(ReserveSessionRecord(closed.worker()));
     sessions_.RecordClose({closed.worker(), closed.incarnation()}, closed.applied());
