@@ -274,8 +274,7 @@ absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluati
     return absl::OkStatus();
   }
   events_.push_back({"evaluation", WorkerName(worker),
-                     absl::StrFormat("epoch %.2f: accuracy %.4f, loss %.4f", record->epoch,
-                                     record->accuracy, record->loss)});
+                     absl::StrFormat("epoch %.2f: %s", record->epoch, record->Text())});
   if (running() && options_.stop.target_accuracy() > 0 &&
       record->accuracy >= options_.stop.target_accuracy()) {
     BeginDraining("target accuracy reached");

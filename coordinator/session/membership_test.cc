@@ -170,7 +170,9 @@ class GuestsTest : public MembershipTest {
             .lost_after = absl::Seconds(3),
             .open = true,
             .most_workers = 5,
-            .shunned = [this](uint32_t worker) { return shunned_.contains(worker); }};
+            .shunned = [this](uint32_t worker, const std::string&) {
+              return shunned_.contains(worker);
+            }};
   }
 
   std::set<uint32_t> shunned_;
