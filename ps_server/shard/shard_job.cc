@@ -133,11 +133,11 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
     plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map)) +
                        (stripes - 1) * state_of(plan.map.stripe_floats()) + state_of(last.size());
   }
-  // Of padding and biases; and kernels that leave biases alone.
+  // Of padding and biases; and kernels that leave biases or statistics alone.
   const uint64_t tensors = plan.layout.tensors().size();
-  const uint64_t kernels = request.optimizer().weight_decay_weights_only()
-                               ? (stripes + tensors) * kStripeKernelBytes
-                               : 0;
+  const bool own_kernels = request.optimizer().weight_decay_weights_only() ||
+                           std::ranges::any_of(plan.layout.tensors(), &TensorInfo::is_statistic);
+  const uint64_t kernels = own_kernels ? (stripes + tensors) * kStripeKernelBytes : 0;
   plan.memory_bytes = plan.shape.floats * sizeof(float) + plan.state_bytes +
                       stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
                       request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
@@ -200,12 +200,16 @@ absl::Status ShardJob::Initialize(absl::FunctionRef<bool()> go_on) {
 }
 
 const OptimizerKernel* ShardJob::KernelOf(const ParameterLayout& layout, const Slice& stripe) {
-  const std::vector<Slice> biases = BiasRanges(layout, stripe);
-  if (biases.empty() || !request_.optimizer().weight_decay_weights_only()) {
+  std::vector<Slice> biases;
+  if (request_.optimizer().weight_decay_weights_only()) {
+    biases = BiasRanges(layout, stripe);
+  }
+  const std::vector<Slice> statistics = StatisticRanges(layout, stripe);
+  if (biases.empty() && statistics.empty()) {
     return kernel_.get();
   }
   absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel =
-      CreateRangeKernel(request_.optimizer(), biases, stripe);
+      CreateRangeKernel(request_.optimizer(), biases, statistics, stripe);
   CHECK_OK(kernel.status());  // PlanJob has made the same one
   return stripe_kernels_.emplace_back(*std::move(kernel)).get();
 }

@@ -238,7 +238,8 @@ class ShardJob final : private SliceParameters {
   absl::Status OpenEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // Of what the job remembers for ever of a worker that it has not seen yet.
   absl::Status ReserveSessionRecord(uint32_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  // The job's, or one of its own for a stripe with biases that do not decay.
+  // The job's, or one of its own for a stripe with biases that do not decay, or with
+  // statistics.
   const OptimizerKernel* KernelOf(const ParameterLayout& layout, const Slice& stripe);
   // Adds up the counts of readers that are gone.
   void FoldReaders() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_);

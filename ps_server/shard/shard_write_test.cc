@@ -1,5 +1,6 @@
 // Several clients that write a slice's initial parameters one after another, and seals.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -223,6 +224,51 @@ TEST_F(ShardWriteTest, ASealIsSafeToRepeatAlsoAfterTheFirstPush) {
   ASSERT_OK_AND_ASSIGN(const PushReply reply, shard_.Push(push, &cursor, &scratch_));
   EXPECT_EQ(reply.verdict(0).verdict(), APPLIED);
   EXPECT_OK(Seal(1, Values(1)));
+}
+
+// They are replicas' differences: no optimizer, decay, clip or rate.
+TEST_F(ShardWriteTest, StatisticsAreSubtractedAsTheyArePushed) {
+  create_.set_job("gpt-2");
+  create_.mutable_model()->Clear();
+  ModelTensor* const weight = create_.mutable_model()->add_tensor();
+  weight->set_name("bn.weight");
+  weight->add_shape(16);
+  ModelTensor* const mean = create_.mutable_model()->add_tensor();
+  mean->set_name("bn.running_mean");
+  mean->add_shape(16);
+  mean->set_kind(ModelTensor::STATISTIC);
+  create_.mutable_optimizer()->set_clip_value(0.25);
+  create_.mutable_optimizer()->set_weight_decay(0.5);
+  create_.mutable_optimizer()->mutable_adagrad()->set_epsilon(1.0);
+  create_.set_layout_hash(ParameterLayout::Create(create_.model())->Hash());
+  create_.set_written_by_client(false);
+  ASSERT_OK(shard_.CreateJob(create_));
+  session_.set_job("gpt-2");
+  ASSERT_OK(shard_.OpenSession(session_));
+  PushRequest push;
+  *push.mutable_session() = session_;
+  push.set_layout_hash(create_.layout_hash());
+  PushRecord* const record = push.add_record();
+  record->set_shard_epoch(77);
+  record->set_length(kStripe * sizeof(float));
+  const Vector pushed(kStripe, 3.0f);
+  for (uint64_t sequence = 1; sequence <= 2; ++sequence) {
+    record->set_sequence(sequence);
+    const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(pushed))};
+    ChunkCursor cursor(chunks);
+    ASSERT_OK_AND_ASSIGN(const PushReply reply, shard_.Push(push, &cursor, &scratch_));
+    EXPECT_EQ(reply.verdict(0).verdict(), APPLIED);
+  }
+  Vector w(kStripe), state(kStripe);
+  const StripeRecord cut = shard_.FindJob("gpt-2")->CutStripe(0, w, state);
+  EXPECT_EQ(cut.version(), 2u);
+  // h = 0.0625; w = -0.5 * 0.25 / (0.25 + 1) = -0.1, then g = 0.25 - 0.05 = 0.2.
+  EXPECT_FLOAT_EQ(state[0], 0.0625f + 0.04f);
+  EXPECT_FLOAT_EQ(w[0], -0.1f - 0.5f * 0.2f / (std::sqrt(0.1025f) + 1));
+  for (size_t i = 16; i < kStripe; ++i) {
+    EXPECT_EQ(w[i], -6.0f);
+    EXPECT_EQ(state[i], 0.0f);
+  }
 }
 
 // Its slice is not there, or is made again without what was written.

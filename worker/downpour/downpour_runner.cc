@@ -8,6 +8,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/model/bias_ranges.h"
 #include "worker/downpour/gradient_clip.h"
 #include "worker/session/session_status.h"
 #include "worker/session/work_source.h"
@@ -54,6 +55,7 @@ DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const Param
                                SessionControl* control, const Clock* clock)
     : options_(options),
       layout_(layout),
+      statistics_(StatisticRanges(*layout, {0, layout->size()})),
       client_(client),
       group_(group),
       local_(std::move(local)),
@@ -267,7 +269,7 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
       return Pushed{OfDevice(status), {}, {}};
     }
   }
-  ClipGradientNorm(accumulation.gradient, options_.clip_norm);
+  ClipGradientNorm(accumulation.gradient, options_.clip_norm, statistics_);
   // Memory that a device writes to is worth keeping as it is.
   const SharedBuffer owner = device_writes_ ? accumulation.memory : nullptr;
   const GradientView gradient = accumulation.encoded.empty()

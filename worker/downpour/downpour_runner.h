@@ -39,6 +39,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
 #include "proto/job.pb.h"
 #include "proto/wire_format.pb.h"
 #include "ps_server/client/parameter_client.h"
@@ -155,6 +156,7 @@ class DownpourRunner {
 
   const DownpourRunnerOptions options_;
   const ParameterLayout* const layout_;
+  const std::vector<Slice> statistics_;
   ParameterClient* const client_;
   ReplicaGroup* const group_;
   const std::unique_ptr<LocalUpdater> local_;
