@@ -80,7 +80,7 @@ class JobLoader {
     if (job_.name().empty()) {
       job_.set_name(NameFromPath(path_));
     }
-    if (structure_ok_ && IsJoined(job_)) {
+    if (structure_ok_ && IsJoined(job_) && !options_.joined) {
       Reporter(path_, &locations_, &diagnostics_)
           .Error("model.tensor",
                  "jobs of a model that lists its tensors are made by the programs that join them, "

@@ -21,6 +21,9 @@ struct LoadOptions {
   bool check_data_values = false;
   // In place of the file's, which is not read.
   const std::string* contents = nullptr;
+  // The text is a program's own: its model lists its tensors. Elsewhere such a job is an
+  // error.
+  bool joined = false;
 };
 
 // Reads and judges a job file and its model file; blocks on the disk only. The

@@ -45,6 +45,7 @@ absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& ten
   const std::string text = absl::StrCat(settings, "\nmodel {\n", model, "}\n");
   LoadOptions options;
   options.contents = &text;
+  options.joined = true;
   return LoadJob("job settings", options);
 }
 
