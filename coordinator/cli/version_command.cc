@@ -6,13 +6,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/version.h"
 #include "common/json/json_writer.h"
 #include "coordinator/cli/build_info.h"
 
 namespace monsoon {
 namespace {
-
-constexpr char kVersion[] = "0.1.0";
 
 // Whether the workers of this build have their CUDA backend. Nothing of CUDA is
 // linked here.
@@ -51,11 +50,11 @@ int RunVersion(Invocation& call) {
   const std::string compiler(absl::StripAsciiWhitespace(kCompiler));
   if (json) {
     JsonWriter writer;
-    writer.BeginObject().Member("schema_version", 1).Member("version", kVersion);
+    writer.BeginObject().Member("schema_version", 1).Member("version", kMonsoonVersion);
     writer.Member("git", kGitCommit).Member("cuda", kCuda).Member("compiler", compiler);
     call.Print(writer.Member("cpu", CpuName()).EndObject().text());
   } else {
-    call.Print(absl::StrCat("monsoon ", kVersion, " (git ", kGitCommit, "), ", compiler,
+    call.Print(absl::StrCat("monsoon ", kMonsoonVersion, " (git ", kGitCommit, "), ", compiler,
                             kCuda ? ", workers with CUDA, on " : ", without CUDA, on ", CpuName()));
   }
   return kExitOk;
