@@ -1,9 +1,8 @@
-// The version of Monsoon: what `coordinator version` prints, libmonsoon.so tells and the
-// wheels are named by (deploy/wheel.sh reads this line).
+// The version of this build, as `coordinator version` prints it.
 #pragma once
 
 namespace monsoon {
 
-inline constexpr char kMonsoonVersion[] = "0.1.0";
+inline constexpr char kVersion[] = "0.1.0";
 
 }  // namespace monsoon

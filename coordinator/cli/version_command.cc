@@ -50,11 +50,11 @@ int RunVersion(Invocation& call) {
   const std::string compiler(absl::StripAsciiWhitespace(kCompiler));
   if (json) {
     JsonWriter writer;
-    writer.BeginObject().Member("schema_version", 1).Member("version", kMonsoonVersion);
+    writer.BeginObject().Member("schema_version", 1).Member("version", kVersion);
     writer.Member("git", kGitCommit).Member("cuda", kCuda).Member("compiler", compiler);
     call.Print(writer.Member("cpu", CpuName()).EndObject().text());
   } else {
-    call.Print(absl::StrCat("monsoon ", kMonsoonVersion, " (git ", kGitCommit, "), ", compiler,
+    call.Print(absl::StrCat("monsoon ", kVersion, " (git ", kGitCommit, "), ", compiler,
                             kCuda ? ", workers with CUDA, on " : ", without CUDA, on ", CpuName()));
   }
   return kExitOk;
