@@ -43,8 +43,7 @@ if [[ -z "$bin" ]]; then
   if [[ -n "${MONSOON_BAZEL_OUTPUT_BASE:-}" ]]; then
     startup+=(--output_base="$MONSOON_BAZEL_OUTPUT_BASE")
   fi
-  mapfile -t targets < <(PYTHONPATH=deploy/wheel PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c \
-    'import contents; [print(p.target) for wheel in contents.WHEELS for p in wheel.programs]')
+  mapfile -t targets < <(/usr/bin/python3 -B deploy/wheel/contents.py)
   options=(--config=opt --config=wheel --disk_cache="$cache" --noshow_progress)
   bazel "${startup[@]}" --batch build "${options[@]}" "${targets[@]}"
   bin="$(bazel "${startup[@]}" --batch info "${options[@]}" bazel-bin 2>/dev/null)"
@@ -54,8 +53,8 @@ if [[ -z "${SOURCE_DATE_EPOCH:-}" ]]; then
   SOURCE_DATE_EPOCH="$(git log -1 --format=%ct 2>/dev/null || echo 0)"
 fi
 export SOURCE_DATE_EPOCH
-mapfile -t wheels < <(PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 deploy/wheel/build.py \
-  --bin="$bin" --out="$out" --package="$package")
+mapfile -t wheels < <(/usr/bin/python3 -B deploy/wheel/build.py --bin="$bin" \
+  --out="$out" --package="$package")
 wait $! || fail "no wheel"
 
 for wheel in "${wheels[@]}"; do

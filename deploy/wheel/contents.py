@@ -1,4 +1,7 @@
-"""What the wheels carry: the one list of their programs, libraries and files."""
+"""What the wheels carry: the one list of their programs, libraries and files.
+
+Run as a program it prints the targets that Bazel must build.
+"""
 
 import dataclasses
 from typing import Dict, List, Tuple
@@ -73,3 +76,8 @@ SYSTEM_LIBRARIES = ["ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.
 # And what the carried libraries may need: every system with a C++ program has them, and
 # manylinux counts on them.
 CARRIED_MAY_NEED = SYSTEM_LIBRARIES + ["libgcc_s.so.1", "libstdc++.so.6"]
+
+if __name__ == "__main__":
+    for wheel in WHEELS:
+        for program in wheel.programs:
+            print(program.target)

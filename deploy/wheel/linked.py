@@ -62,7 +62,7 @@ def mapped_files(text):
     found = {}
     for path, member in re.findall(r"^(/\S+\.a)\(([^)]*)\)", text, re.MULTILINE):
         found.setdefault(os.path.normpath(path), member)
-    for path in re.findall(r"^LOAD (/\S+\.o)$", text, re.MULTILINE):
+    for path in sorted(set(re.findall(r"\s(/\S+\.o)$", text, re.MULTILINE))):
         found.setdefault(os.path.normpath(path), "")
     return found
 
