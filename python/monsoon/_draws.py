@@ -27,6 +27,11 @@ class Draws:
         return self._delivered
 
     @property
+    def stale(self) -> int:
+        """Delivered, and taken away by the loss of a session."""
+        return self._stale
+
+    @property
     def uncounted(self) -> int:
         return len(self._drawn)
 
@@ -66,7 +71,3 @@ class Draws:
         self._stale += self._delivered
         self._drawn.clear()
         self._delivered = 0
-
-    def forget_stale(self) -> None:
-        """For loops that have nothing in hand any more."""
-        self._stale = 0

@@ -28,6 +28,7 @@ class _Slot:
 
     def __init__(self, entry: Entry, parameters: numpy.ndarray, gradient: numpy.ndarray) -> None:
         self.name, self.kind, self.tensor = entry.name, entry.kind, entry.source
+        self.place = entry.place
         # A storage of its own for each: libraries that save tensors look at storages.
         self.value = torch.from_numpy(parameters).view(entry.shape)
         self.gradient = torch.from_numpy(gradient).view(entry.shape)
@@ -47,6 +48,9 @@ class _Slot:
 
     @property
     def in_place(self) -> bool:
+        if self.place is not None:
+            # Modules may put another tensor in the place of a buffer.
+            self.tensor = self.place[0][self.place[1]]
         return self.bump is not None and self.tensor.data_ptr() == self.address
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from .errors import InvalidArgument, UnsupportedTensor
 
@@ -19,13 +19,15 @@ class Kind(enum.IntEnum):
 
 @dataclasses.dataclass
 class Entry:
-    """One tensor of the layout: `source` is the torch tensor, or the NumPy array."""
+    """One tensor of the layout: `source` is the torch tensor, or the NumPy array; `place` is
+    where a module keeps a buffer (its _buffers and the key), which it may replace."""
 
     name: str
     shape: Tuple[int, ...]
     kind: Kind
     source: Any
     aliases: List[str] = dataclasses.field(default_factory=list)
+    place: Optional[Tuple[Dict[str, Any], str]] = None
 
     @property
     def size(self) -> int:
@@ -98,7 +100,8 @@ def of_module(module: Any) -> Layout:
     memory: Dict[int, str] = {}
     local: List[str] = []
     saved = _saved_buffers(module)
-    for name, tensor, is_buffer in _named(module):
+    for name, tensor, place in _named(module):
+        is_buffer = place is not None
         if not is_buffer and not tensor.requires_grad:
             local.append(name)
             continue
@@ -117,17 +120,19 @@ def of_module(module: Any) -> Layout:
             raise UnsupportedTensor(f"{other} and {name} lie in one memory but are two tensors; "
                                     "tie weights by assigning the Parameter itself")
         kind = Kind.STATISTIC if is_buffer else Kind.TRAINED
-        entries[id(tensor)] = Entry(name, tuple(tensor.shape), kind, tensor)
+        entries[id(tensor)] = Entry(name, tuple(tensor.shape), kind, tensor, place=place)
     return _checked(Layout(list(entries.values()), local))
 
 
 def _named(module: Any) -> Any:
-    """(name, tensor, is a buffer) in the order of the modules, each name of a tied one."""
-    for wanted, is_buffer in (("_parameters", False), ("_buffers", True)):
+    """(name, tensor, place of a buffer) in the order of the modules, parameters first; each
+    name of a tied one."""
+    for wanted in ("_parameters", "_buffers"):
         for prefix, part in module.named_modules(remove_duplicate=False):
             for name, tensor in getattr(part, wanted).items():
                 if tensor is not None:
-                    yield (f"{prefix}.{name}" if prefix else name), tensor, is_buffer
+                    place = (part._buffers, name) if wanted == "_buffers" else None
+                    yield (f"{prefix}.{name}" if prefix else name), tensor, place
 
 
 def _saved_buffers(module: Any) -> frozenset:

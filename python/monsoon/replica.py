@@ -91,6 +91,9 @@ class Replica:
             for at in (self._lib.monsoon_parameters, self._lib.monsoon_gradient,
                        self._lib.monsoon_evaluated))
 
+    # Of a group of processes, one evaluates.
+    evaluates_here = True
+
     def _join_error(self, code: int) -> errors.MonsoonError:
         error = errors.of_code(code, self._message())
         text = str(error)
