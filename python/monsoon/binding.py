@@ -15,7 +15,7 @@ from typing import Any, Counter, List, Optional
 import numpy
 import torch
 
-from .errors import UnsupportedTensor
+from .errors import InvalidArgument, UnsupportedTensor
 from .layout import Entry, Kind, Layout
 from .replica import Replica
 from .staging import Staging
@@ -119,6 +119,12 @@ class TorchBinding:
                     slot.value.copy_(value)
                 if slot.bump is not None:
                     slot.try_view()
+
+    def give(self, gradients: Any) -> None:
+        """A module's gradients are those of its parameters."""
+        if gradients is not None:
+            raise InvalidArgument("gradients= is for models that are a dict of arrays; a module's "
+                                  "are taken from its parameters after backward()")
 
     def collect_gradients(self) -> None:
         """With optimizers of the shards, before a due step. Raises UnsupportedTensor for a

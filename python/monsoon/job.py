@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Type
 
 from . import errors, evaluation
-from ._draws import Draws
 from .layout import Layout
 from .optimizers import Local
-from .replica import Event, EventKind
 from .sampler import Sampler
 from .settings import Settings
 from .signals import Terminable
 from .stats import Stats
-
-# A loss that is a tensor is read so often: reading waits for the device.
-_LOSS_EVERY_S = 1.0
+from .training import Training
 
 
 class Job:
@@ -40,16 +35,10 @@ class Job:
         self._binding, self._connect, self._evaluate = binding, connect, evaluate
         self._examples, self._batch, self._address = examples, batch, address
         self._local = settings.optimizer if isinstance(settings.optimizer, Local) else None
-        self._replica: Any = None
+        self._training: Optional[Training] = None
         self._pid = os.getpid()
-        self._draws = Draws()
-        self._draws_ahead = False
         self._terminable = Terminable()
-        self._entered = self._left = self._ended = False
-        self._epoch = 0
-        self._discarded = 0
-        self._loss_read = float("-inf")
-        self._stepped_outside = False
+        self._entered = self._left = False
 
     # ---- the block -----------------------------------------------------------------------
 
@@ -85,20 +74,17 @@ class Job:
             return
         self._left = True
         self._terminable.leave()
-        if self._replica is not None:
-            self._replica.leave()
+        if self._training is not None:
+            self._training.replica.leave()
 
     def _start(self) -> None:
         assert self._batch is not None
-        self._replica = self._connect(self._settings.job(self._examples, self._batch))
-        if bool(self._replica.local_steps) != (self._local is not None):
-            raise errors.SettingsDiffer(f"{self._replica.job_id} has local_steps "
-                                        f"{self._replica.local_steps}, this program "
-                                        f"{self._settings.optimizer!r}")
-        self._binding.attach(self._replica)
-        self._handle(self._replica.begin())
+        replica = self._connect(self._settings.job(self._examples, self._batch))
+        self._training = Training(replica, self._model, self._binding, self._local,
+                                  self._evaluate)
+        self._training.begin()
 
-    def _ready(self, examples: Optional[int] = None, batch: Optional[int] = None) -> None:
+    def _ready(self, examples: Optional[int] = None, batch: Optional[int] = None) -> Training:
         """Enters the job if nothing has; raises where that is not possible."""
         if self._pid != os.getpid():
             raise errors.Forked(f"job {self.name} was joined by process {self._pid}, and this is "
@@ -113,13 +99,15 @@ class Job:
             if old is not None and new is not None and int(old) != int(new):
                 raise errors.InvalidArgument(f"{name} is {new} here, but {old} before; a job has "
                                              "one")
-        if self._replica is None:
+        if self._training is None:
             self._examples = int(examples) if examples is not None else self._examples
             self._batch = int(batch) if batch is not None else self._batch
             if self._batch is None:
                 raise errors.InvalidArgument("how many samples has a batch? Give batch= here or "
                                              "to join()")
             self._start()
+        assert self._training is not None
+        return self._training
 
     # ---- batches -------------------------------------------------------------------------
 
@@ -137,19 +125,17 @@ class Job:
         ...     F.cross_entropy(model(x[ids]), y[ids]).backward()
         ...     job.step()
         """
-        if examples is None and self._examples is None and self._replica is None:
+        if examples is None and self._examples is None:
             raise errors.InvalidArgument("how many samples are there? blocks(len(data), batch=64); "
                                          "steps() is for data of unknown length")
-        self._ready(examples, batch)
-        self._draws.deliver_again()
-        self._draws_ahead = False
+        training = self._ready(examples, batch)
+        training.draws.deliver_again()
+        training.draws_ahead = False
         while True:
-            if self._draws.peek() is None and not self._draw():
-                if self._ended:
-                    return
-                self.step(optimizer_stepped=self._stepped_outside)
-                continue
-            yield self._take().samples
+            drawn = training.next()
+            if drawn is None:
+                return
+            yield drawn.samples
 
     def sampler(self, batch: Optional[int] = None, examples: Optional[int] = None) -> Sampler:
         """For DataLoader(data, batch_sampler=job.sampler(64)), with any number of workers.
@@ -175,10 +161,10 @@ class Job:
     def epochs(self) -> Iterator[int]:
         """The epoch, from 0, before each pass over a loader that has a sampler() of this job,
         until the job ends. One comes twice where its data came in two parts."""
-        self._ready()
-        self._draws_ahead = True
-        while self._draws.peek() is not None or self._draw():
-            pending = self._draws.peek()
+        training = self._ready()
+        training.draws_ahead = True
+        while training.available():
+            pending = training.draws.peek()
             assert pending is not None
             yield pending.epoch
 
@@ -192,42 +178,13 @@ class Job:
         if self._examples is not None:
             raise errors.InvalidArgument(f"the job has {self._examples} numbered samples; steps() "
                                          "is for data of unknown length")
-        self._ready(None, batch)
-        self._draws_ahead = False
+        training = self._ready(None, batch)
+        training.draws_ahead = False
         for item in data:
-            if self._draws.peek() is None and not self._draw():
-                if self._ended:
-                    return
-                self.step(optimizer_stepped=self._stepped_outside)
-                if not self._draw():
-                    return
-            self._take()
+            if training.next() is None:
+                return
             yield item
-        if self._draws.in_hand:
-            self.step()
-        if not self._ended:
-            self._replica.no_more_samples()
-            while self._draw():
-                pass
-
-    def _draw(self) -> bool:
-        """Draws one more; False where the job has ended, or none is to be had before those
-        drawn are counted."""
-        while not self._ended:
-            batch, event = self._replica.draw()
-            nothing_now = event.kind is EventKind.NOTHING_NOW
-            self._handle(event)
-            if batch is not None:
-                self._draws.add(batch)
-                return True
-            if nothing_now and self._draws.uncounted:
-                return False
-        return False
-
-    def _take(self) -> Any:
-        batch = self._draws.deliver()
-        self._epoch = batch.epoch
-        return batch
+        training.no_more()
 
     # ---- a step --------------------------------------------------------------------------
 
@@ -248,80 +205,11 @@ class Job:
           job.gradients.
         Raises what ended the job, if it did not succeed. After its end it does nothing.
         """
-        if self._replica is None or self._left:
-            self._ready()
-        self._stepped_outside = optimizer_stepped
-        if self._ended:
-            self._zero()
-            return
-        if batches is None:
-            # All in hand; what a loader has drawn ahead is not.
-            batches = 1 if self._draws_ahead else max(1, self._draws.in_hand + self._draws.stale)
-        count = self._draws.count(int(batches))
-        self._discarded += int(batches) - count
-        if count:
-            event = self._count(count, loss, examples, correct, gradients, optimizer_stepped)
-            self._discarded += count if event.discarded else 0
-            self._handle(event)
-        self._zero()
-
-    def _count(self, count: int, loss: Any, examples: int, correct: Optional[int],
-               gradients: Optional[Mapping[str, Any]], optimizer_stepped: bool) -> Event:
-        if self._local is not None and not optimizer_stepped:
-            self._local.step()
-        elif self._local is None and gradients is not None:
-            self._binding.give(gradients)
-        if self._replica.step_is_due(count):
-            if self._local is not None:
-                self._binding.collect_parameters()
-            else:
-                self._binding.collect_gradients()
-                self._binding.collect_statistics()
-        event: Event = self._replica.step(count, examples=examples, loss=self._read(loss),
-                                          correct=correct)
-        return event
-
-    def _zero(self) -> None:
-        if self._local is None:
-            self._binding.zero_gradients()
-
-    def _read(self, loss: Any) -> Optional[float]:
-        if loss is None or isinstance(loss, (int, float)):
-            return None if loss is None else float(loss)
-        now = time.monotonic()
-        if now - self._loss_read < _LOSS_EVERY_S:
-            return None
-        self._loss_read = now
-        return float(loss.detach() if hasattr(loss, "detach") else loss)
-
-    def _handle(self, event: Event) -> None:
-        while True:
-            if event.discarded:
-                self._draws.discard()
-                self._zero()
-            if event.parameters_changed:
-                self._binding.landed()
-            if event.kind is not EventKind.EVALUATE:
-                break
-            event = self._evaluated()
-        if event.kind is EventKind.ENDED:
-            self._ended = True
-            self._draws.discard()
-
-    def _evaluated(self) -> Event:
-        figures: Mapping[str, float] = {}
-        if self._replica.evaluates_here:
-            if self._evaluate is None:
-                raise errors.InvalidArgument(f"{self._replica.job_id} asks for an evaluation; give "
-                                             "evaluate= to join()")
-            try:
-                figures = evaluation.run(self._evaluate, self._model, self._binding,
-                                         self._replica)
-            except Exception as error:
-                self._replica.report_evaluation({}, f"evaluate(): {type(error).__name__}: {error}")
-                raise
-        event: Event = self._replica.report_evaluation(figures)
-        return event
+        training = self._training
+        if training is None or self._left:
+            training = self._ready()
+        training.step(loss, None if batches is None else int(batches), int(examples), correct,
+                      gradients, optimizer_stepped)
 
     # ---- facts ---------------------------------------------------------------------------
 
@@ -333,19 +221,19 @@ class Job:
     @property
     def id(self) -> str:
         """Of the job on the cluster: "gpt-1". Raises NotNow before it is entered."""
-        if self._replica is None:
+        if self._training is None:
             raise errors.NotNow(f"job {self.name} is not entered yet")
-        return str(self._replica.job_id)
+        return str(self._training.replica.job_id)
 
     @property
     def ended(self) -> bool:
         """All its epochs are done, or another end was reached."""
-        return self._ended
+        return self._training is not None and self._training.ended
 
     @property
     def epoch(self) -> int:
         """Of the newest batch, from 0."""
-        return self._epoch
+        return 0 if self._training is None else self._training.epoch
 
     @property
     def gradients(self) -> Dict[str, Any]:
@@ -355,8 +243,10 @@ class Job:
     @property
     def stats(self) -> Stats:
         """As of the last call; str() of it is one line."""
-        told = {} if self._replica is None else self._replica.stats()
-        return Stats(**told, missing_gradients=self._binding.missing, discarded=self._discarded,
+        told, discarded = {}, 0
+        if self._training is not None:
+            told, discarded = self._training.replica.stats(), self._training.discarded
+        return Stats(**told, missing_gradients=self._binding.missing, discarded=discarded,
                      bytes_copied=dict(self._binding.copied), local=list(self._layout.local))
 
     def export(self, path: str, best: bool = False) -> str:
@@ -370,7 +260,7 @@ class Job:
         """What of the training is this process's own: the states of Local's optimizer, scaler
         and scheduler. The job's (parameters, shard optimizers, position in the data) are in
         its checkpoints; `job`, `epoch` and `steps` say which. For torch.save or pickle."""
-        return {"job": self.id if self._replica is not None else None, "epoch": self._epoch,
+        return {"job": self.id if self._training is not None else None, "epoch": self.epoch,
                 "steps": self.stats.steps,
                 "local": {} if self._local is None else self._local.state()}
 
@@ -380,6 +270,6 @@ class Job:
             self._local.load_state(dict(state.get("local", {})))
 
     def __repr__(self) -> str:
-        state = "ended" if self._ended else "left" if self._left else (
-            "entered" if self._replica is not None else "not entered")
+        state = "ended" if self.ended else "left" if self._left else (
+            "entered" if self._training is not None else "not entered")
         return f"<monsoon.Job {self.name!r}, {state}>"

@@ -100,6 +100,9 @@ def of_module(module: Any) -> Layout:
     memory: Dict[int, str] = {}
     local: List[str] = []
     saved = _saved_buffers(module)
+    # Backward adds sparse gradients to dense ones without a word.
+    sparse = {f"{prefix}.weight" if prefix else "weight" for prefix, part in module.named_modules()
+              if getattr(part, "sparse", False) is True}
     for name, tensor, place in _named(module):
         is_buffer = place is not None
         if not is_buffer and not tensor.requires_grad:
@@ -111,6 +114,9 @@ def of_module(module: Any) -> Layout:
         if id(tensor) in entries:
             entries[id(tensor)].aliases.append(name)
             continue
+        if name in sparse:
+            raise UnsupportedTensor(f"{name} would have sparse gradients, and only dense ones "
+                                    "travel; make its Embedding with sparse=False")
         _refuse(name, tensor)
         if tensor.numel() == 0:
             local.append(name)

@@ -17,18 +17,18 @@ class Sampler:
         self._job, self._examples, self.batch_size = job, examples, batch
 
     def __iter__(self) -> Iterator[List[int]]:
-        job = self._job
-        job._ready(self._examples, self.batch_size)
-        job._draws_ahead = True
+        training = self._job._ready(self._examples, self.batch_size)
+        training.draws_ahead = True
         # A pass that was left early has drawn what its loop has not counted.
-        job._draws.deliver_again()
+        training.draws.deliver_again()
         epoch = None
-        while job._draws.peek() is not None or job._draw():
-            pending = job._draws.peek()
-            if pending is None or (epoch is not None and pending.epoch != epoch):
+        while training.available():
+            pending = training.draws.peek()
+            assert pending is not None
+            if epoch is not None and pending.epoch != epoch:
                 return
             epoch = pending.epoch
-            yield job._take().samples.tolist()
+            yield training.deliver().samples.tolist()
 
     def __len__(self) -> int:
         """Batches of an epoch, of all programs together; this one gets its part of them."""
