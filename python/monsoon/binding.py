@@ -56,7 +56,8 @@ class _Slot:
     @property
     def takes_gradient(self) -> bool:
         """Whether the tensor's gradient can be a view."""
-        return self.tensor.device.type == "cpu" and self.tensor.dtype == torch.float32
+        return (self.tensor.device.type == "cpu" and self.tensor.dtype == torch.float32
+                and self.tensor.is_contiguous())
 
     def path(self) -> str:
         """Why the tensor is no view."""

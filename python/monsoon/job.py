@@ -206,7 +206,7 @@ class Job:
         Raises what ended the job, if it did not succeed. After its end it does nothing.
         """
         training = self._training
-        if training is None or self._left:
+        if training is None or self._left or self._pid != os.getpid():
             training = self._ready()
         training.step(loss, None if batches is None else int(batches), int(examples), correct,
                       gradients, optimizer_stepped)

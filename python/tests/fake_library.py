@@ -244,7 +244,7 @@ class FakeLibrary:
     def monsoon_report_evaluation(self, handle, metrics, count, failure, event):
         code, replica = self._begin("report_evaluation"), self._replica(handle)
         self.reports.append(({metrics[i].name.decode(): metrics[i].value for i in range(count)},
-                             failure))
+                             failure and failure.decode()))
         return code or self._tell("report_evaluation", replica, event,
                                   ENDED if replica.job.ended else GO)
 
