@@ -182,12 +182,12 @@ class Local:
 
     def __init__(self, optimizer: Any, every: int = 100, *, scaler: Any = None,
                  scheduler: Any = None) -> None:
-        if optimizer is not None and not callable(getattr(optimizer, "step", None)):
-            raise InvalidArgument(f"Local({type(optimizer).__name__}): an optimizer with step() "
-                                  "is needed, such as torch.optim.AdamW(model.parameters())")
         if isinstance(optimizer, ShardOptimizer):
             raise InvalidArgument("Local() takes an optimizer of this process, as of "
                                   f"torch.optim; give {optimizer!r} as it is to run it on shards")
+        if optimizer is not None and not callable(getattr(optimizer, "step", None)):
+            raise InvalidArgument(f"Local({type(optimizer).__name__}): an optimizer with step() "
+                                  "is needed, such as torch.optim.AdamW(model.parameters())")
         if not 1 <= int(every) <= 1048576:
             raise InvalidArgument(f"every is {every}; it must be 1 to 1048576")
         self.optimizer, self.every = optimizer, int(every)

@@ -141,19 +141,21 @@ def test_a_fork_is_refused_with_the_reason(library):
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            said = b"nothing raised"
+            said = "nothing raised"
             try:
                 job.step()
-            except ms.Forked as error:
-                said = str(error).encode()
-            job.leave()
-            os.write(writer, said + (b" left" if library.replicas[0].left else b" stays"))
-            os._exit(0)
+            except BaseException as error:
+                said = f"{type(error).__name__} {error}"
+            finally:
+                job.leave()
+                said += " left" if library.replicas[0].left else " stays"
+                os.write(writer, said.encode())
+                os._exit(0)
         os.close(writer)
         said = os.read(reader, 4096).decode()
         os.close(reader)
         os.waitpid(child, 0)
-        assert f"its fork {child}" in said and said.endswith("stays")
+        assert said.startswith("Forked ") and f"its fork {child}" in said and said.endswith("stays")
         assert not library.replicas[0].left
 
 
