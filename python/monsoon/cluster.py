@@ -93,7 +93,8 @@ class LocalCluster:
     def _await_ready(self) -> None:
         seen: List[str] = []
         deadline = threading.Event()
-        timer = threading.Timer(self._timeout_s, lambda: (deadline.set(), self._log.put(None)))
+        log = self._log  # and not self: the timer must not keep a cluster alive
+        timer = threading.Timer(self._timeout_s, lambda: (deadline.set(), log.put(None)))
         timer.start()
         try:
             while True:
