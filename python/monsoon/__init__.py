@@ -1,0 +1,37 @@
+"""Monsoon: a training loop in Python as a replica of a job on parameter servers.
+
+    import monsoon as ms
+    job = ms.join("127.0.0.1:2221", job="gpt", model=model, epochs=3, optimizer=ms.Adagrad(0.03))
+    with job:
+        for ids in job.blocks(len(data), batch=64):
+            loss = F.cross_entropy(model(x[ids]), y[ids])
+            loss.backward()
+            job.step(loss)
+    job.export("model.safetensors")
+
+docs/python.md tells all of it. torch is imported only where a torch model is given.
+"""
+
+from ._version import __version__
+from .client import Client
+from .cluster import LocalCluster, local_cluster
+from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled, JobFailed,
+                     JobNotFound, LibraryNotFound, MonsoonError, NotNow, OutOfResources,
+                     SettingsDiffer, TimedOut, Unreachable, UnsupportedTensor, VersionsDiffer)
+from .job import Job
+from .join import join
+from .optimizers import SGD, Adagrad, Adam, AdamW, Local, Momentum, RMSProp
+from .progress import show
+from .sampler import Sampler
+from .schedules import CosineSchedule, StepSchedule, WarmUp
+from .settings import Checkpoint
+from .stats import Stats
+
+__all__ = [
+    "Adagrad", "Adam", "AdamW", "Checkpoint", "Client", "CosineSchedule", "DataError", "Forked",
+    "Internal", "InvalidArgument", "Job", "JobCancelled", "JobFailed", "JobNotFound",
+    "LibraryNotFound", "Local", "LocalCluster", "Momentum", "MonsoonError", "NotNow",
+    "OutOfResources", "RMSProp", "SGD", "Sampler", "SettingsDiffer", "Stats", "StepSchedule",
+    "TimedOut", "Unreachable", "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__",
+    "join", "local_cluster", "show",
+]

@@ -1,0 +1,151 @@
+"""Looks at jobs and steers them, as the `coordinator` commands do and by means of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import threading
+from typing import Any, Dict, Iterator, List, Mapping, Optional
+
+from . import _programs, _text, errors
+
+_ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
+
+
+def _exception(code: int, message: str) -> errors.MonsoonError:
+    """For an exit code (docs of the commands: 2 usage, 3 unreachable, 4 timeout, 5 data)."""
+    lower = message.lower()
+    if code == 1:
+        cancelled = "cancelled" in lower and "failed" not in lower
+        return errors.JobCancelled(message) if cancelled else errors.JobFailed(message)
+    if code == 2:
+        if "no job" in lower:
+            return errors.JobNotFound(message)
+        if "version" in lower and ("build" in lower or "protocol" in lower or "other" in lower):
+            return errors.VersionsDiffer(message)
+        return errors.InvalidArgument(message)
+    kinds = {3: errors.Unreachable, 4: errors.TimedOut, 5: errors.DataError}
+    return kinds.get(code, errors.MonsoonError)(message)
+
+
+class Client:
+    """For a coordinator's "host:port", or the path of a cluster file.
+
+    Each method raises JobNotFound, InvalidArgument, Unreachable, TimedOut, DataError, JobFailed
+    or JobCancelled with the coordinator's own message. Job ids are "gpt-1"; "latest" is the
+    newest. Thread safety: may be called from several threads.
+
+    >>> client = monsoon.Client("127.0.0.1:2221")                    # doctest: +SKIP
+    >>> [job["job"] for job in client.jobs()]                        # doctest: +SKIP
+    ['gpt-1']
+    """
+
+    def __init__(self, cluster: str) -> None:
+        self._folder: Optional[tempfile.TemporaryDirectory] = None
+        if os.path.exists(cluster):
+            self._path = cluster
+        elif ":" in cluster:
+            self._folder = tempfile.TemporaryDirectory(prefix="monsoon-")
+            self._path = str(pathlib.Path(self._folder.name) / "cluster.textproto")
+            # Commands read the parameter servers' addresses from the coordinator; a cluster
+            # file must name one.
+            text = _text.write({"coordinator": {"address": cluster},
+                                "ps": {"address": "unix-abstract:monsoon-not-asked"}})
+            pathlib.Path(self._path).write_text(text, encoding="utf-8")
+        else:
+            raise errors.InvalidArgument(f"{cluster!r} is neither host:port nor a cluster file")
+
+    def _command(self, verb: str, *arguments: str) -> str:
+        command = [_programs.find("coordinator"), verb, f"--cluster={self._path}", *arguments]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+        if done.returncode != 0:
+            said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
+            raise _exception(done.returncode, said)
+        return done.stdout
+
+    def _json(self, verb: str, *arguments: str) -> Dict[str, Any]:
+        told: Dict[str, Any] = json.loads(self._command(verb, *arguments, "--json"))
+        return told
+
+    def jobs(self) -> List[Dict[str, Any]]:
+        """All jobs, oldest first."""
+        return list(self._json("jobs")["jobs"])
+
+    def describe(self, job: str = "latest") -> Dict[str, Any]:
+        """All about one job; the fields are those of `coordinator describe --json`."""
+        return self._json("describe", job)
+
+    def watch(self, job: str = "latest", every_s: float = 1.0) -> Iterator[Dict[str, Any]]:
+        """Descriptions of the job, one each `every_s` seconds, until it has ended; the last is
+        of its end. Raises JobFailed or JobCancelled after the last one of a job that did not
+        succeed."""
+        pause = threading.Event()
+        while True:
+            told = self.describe(job)
+            job = told["job"]  # "latest" is resolved once
+            yield told
+            if told["state"] in _ENDED:
+                break
+            pause.wait(every_s)
+        if told["state"] != "SUCCEEDED":
+            kind = errors.JobFailed if told["state"] == "FAILED" else errors.JobCancelled
+            raise kind(f"{job} {told['state'].lower()}"
+                       + (f": {told['reason']}" if told.get("reason") else ""))
+
+    def submit(self, path: str, *, name: Optional[str] = None,
+               settings: Optional[Mapping[str, Any]] = None, watch: bool = False) -> str:
+        """Submits a job file for the cluster's own workers; the job's id. settings: changed
+        fields, {"stop.epochs": 2}. watch: shows the progress and returns at its end."""
+        arguments = [path] + ([f"--name={name}"] if name else [])
+        arguments += [f"--set={field}={value}" for field, value in (settings or {}).items()]
+        job = str(self._json("submit", *arguments)["job"])
+        if watch:
+            from .progress import show
+            show(self.watch(job))
+        return job
+
+    def cancel(self, job: str, wait: bool = False) -> None:
+        """Asks the job to end; with `wait` returns when it has."""
+        self._command("cancel", job, *(["--wait"] if wait else []))
+
+    def delete(self, job: str) -> None:
+        """Frees what an ended job holds on the shards."""
+        self._command("delete", job)
+
+    def checkpoint(self, job: str = "latest") -> Dict[str, Any]:
+        """Writes the job to the disk now, and returns when it is there."""
+        return self._json("checkpoint", job)
+
+    def drain(self, task: str, wait: bool = False) -> None:
+        """Lets "worker/1" finish its push and leave."""
+        self._command("drain", task, *(["--wait"] if wait else []))
+
+    def export(self, job: str, path: str, best: bool = False) -> str:
+        """Writes the job's model to `path`, .npz or .safetensors; returns the path."""
+        self._command("export", job, f"--out={path}", *(["--best"] if best else []))
+        return path
+
+    def load(self, job: str = "latest", best: bool = False) -> Dict[str, Any]:
+        """The job's model: name to float32 array, in C order. For torch:
+        model.load_state_dict({n: torch.from_numpy(a) for n, a in client.load(job).items()})."""
+        import numpy
+        with tempfile.TemporaryDirectory(prefix="monsoon-") as folder:
+            path = self.export(job, os.path.join(folder, "model.npz"), best)
+            with numpy.load(path) as file:
+                return {name: file[name] for name in file.files}
+
+    def version(self) -> Dict[str, Any]:
+        """Of the commands here: {"version", "git", ...}."""
+        told: Dict[str, Any] = json.loads(self._command_alone("version", "--json"))
+        return told
+
+    @staticmethod
+    def _command_alone(*arguments: str) -> str:
+        done = subprocess.run([_programs.find("coordinator"), *arguments],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                              check=True)
+        return done.stdout

@@ -1,0 +1,275 @@
+"""A job as a training loop sees it: the batches to compute on, and step()."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Type
+
+from . import errors, evaluation
+from .layout import Layout
+from .optimizers import Local
+from .sampler import Sampler
+from .settings import Settings
+from .signals import Terminable
+from .stats import Stats
+from .training import Training
+
+
+class Job:
+    """Made by join(). A context manager: leaving the block leaves the job, also on an
+    exception, Ctrl-C and SIGTERM.
+
+    The job is entered when the block is, where join() was told `examples` (or `data`) and
+    `batch`; else by the first blocks(), sampler() in use, or steps(), which know them. From
+    then on the model has the job's parameters. They change in step() alone.
+    Thread safety: none; all calls from one thread.
+    """
+
+    def __init__(self, settings: Settings, model: Any, layout: Layout, binding: Any,
+                 connect: Callable[[str], Any], *, examples: Optional[int] = None,
+                 batch: Optional[int] = None, evaluate: Optional[evaluation.Evaluate] = None,
+                 address: Callable[[], str] = lambda: "") -> None:
+        self._settings, self._model, self._layout = settings, model, layout
+        self._binding, self._connect, self._evaluate = binding, connect, evaluate
+        self._examples, self._batch, self._address = examples, batch, address
+        self._local = settings.optimizer if isinstance(settings.optimizer, Local) else None
+        self._training: Optional[Training] = None
+        self._pid = os.getpid()
+        self._terminable = Terminable()
+        self._entered = self._left = False
+
+    # ---- the block -----------------------------------------------------------------------
+
+    def __enter__(self) -> "Job":
+        if self._left:
+            raise errors.NotNow(f"job {self.name} was left; join again for another block")
+        if not self._entered:
+            self._entered = True
+            self._terminable.enter()
+            if self._batch is not None and self._examples is not None:
+                try:
+                    self._start()
+                except BaseException:
+                    self.leave()
+                    raise
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        try:
+            self.leave()
+        except errors.MonsoonError as error:
+            # What ended the block says more than what leaving came to.
+            if kind is None:
+                raise
+            print(f"monsoon: leaving {self.name}: {error}", file=sys.stderr)
+
+    def leave(self) -> None:
+        """Leaves the job: what is summed up is pushed, batches that no step has counted go to
+        others. Within 20 seconds; safe to repeat, and in a fork it does nothing. The model
+        keeps the parameters that it has."""
+        if self._pid != os.getpid():
+            return
+        self._left = True
+        self._terminable.leave()
+        if self._training is not None:
+            self._training.replica.leave()
+
+    def _start(self) -> None:
+        assert self._batch is not None
+        replica = self._connect(self._settings.job(self._examples, self._batch))
+        self._training = Training(replica, self._model, self._binding, self._local,
+                                  self._evaluate)
+        self._training.begin()
+
+    def _ready(self, examples: Optional[int] = None, batch: Optional[int] = None) -> Training:
+        """Enters the job if nothing has; raises where that is not possible."""
+        if self._pid != os.getpid():
+            raise errors.Forked(f"job {self.name} was joined by process {self._pid}, and this is "
+                                f"its fork {os.getpid()}; only the process that joined may call")
+        if not self._entered or self._left:
+            raise errors.NotNow(f"job {self.name} is not entered; write `with job:` around the "
+                                "loop" if not self._left else f"job {self.name} was left")
+        for name, old, new in (("examples", self._examples, examples),
+                               ("batch", self._batch, batch)):
+            if new is not None and int(new) < 1:
+                raise errors.InvalidArgument(f"{name} is {new}; it must be at least 1")
+            if old is not None and new is not None and int(old) != int(new):
+                raise errors.InvalidArgument(f"{name} is {new} here, but {old} before; a job has "
+                                             "one")
+        if self._training is None:
+            self._examples = int(examples) if examples is not None else self._examples
+            self._batch = int(batch) if batch is not None else self._batch
+            if self._batch is None:
+                raise errors.InvalidArgument("how many samples has a batch? Give batch= here or "
+                                             "to join()")
+            self._start()
+        assert self._training is not None
+        return self._training
+
+    # ---- batches -------------------------------------------------------------------------
+
+    def blocks(self, examples: Optional[int] = None, batch: Optional[int] = None
+               ) -> Iterator[Any]:
+        """Numbers of the samples to compute the next gradient on: int64 arrays of shape
+        (at most `batch`,), values in [0, examples), until the job ends.
+
+        Each is leased to this program, and counted by the next step(). Several may be drawn
+        for one step (accumulation). Where the data pause at an epoch's end, batches that are
+        drawn and not counted are counted by a step that this iterator makes, with the gradient
+        as it is.
+
+        >>> for ids in job.blocks(len(data), batch=64):          # doctest: +SKIP
+        ...     F.cross_entropy(model(x[ids]), y[ids]).backward()
+        ...     job.step()
+        """
+        if examples is None and self._examples is None:
+            raise errors.InvalidArgument("how many samples are there? blocks(len(data), batch=64); "
+                                         "steps() is for data of unknown length")
+        training = self._ready(examples, batch)
+        training.draws.deliver_again()
+        training.draws_ahead = False
+        while True:
+            drawn = training.next()
+            if drawn is None:
+                return
+            yield drawn.samples
+
+    def sampler(self, batch: Optional[int] = None, examples: Optional[int] = None) -> Sampler:
+        """For DataLoader(data, batch_sampler=job.sampler(64)), with any number of workers.
+
+        A batch is done when a step has counted it, not when the loader draws it: step()
+        counts one, or batches=k. The loader has a pass for each epoch: loop over epochs().
+
+        >>> loader = DataLoader(data, batch_sampler=job.sampler(64))   # doctest: +SKIP
+        >>> for epoch in job.epochs():                                 # doctest: +SKIP
+        ...     for x, y in loader:
+        ...         F.cross_entropy(model(x), y).backward()
+        ...         job.step()
+        """
+        self._examples = self._examples if examples is None else int(examples)
+        if self._examples is None:
+            raise errors.InvalidArgument("how many samples are there? Give data= or examples= to "
+                                         "join(), or examples= here")
+        self._batch = self._batch if batch is None else int(batch)
+        if self._batch is None:
+            raise errors.InvalidArgument("how many samples has a batch? sampler(64)")
+        return Sampler(self, self._examples, self._batch)
+
+    def epochs(self) -> Iterator[int]:
+        """The epoch, from 0, before each pass over a loader that has a sampler() of this job,
+        until the job ends. One comes twice where its data came in two parts."""
+        training = self._ready()
+        training.draws_ahead = True
+        while training.available():
+            pending = training.draws.peek()
+            assert pending is not None
+            yield pending.epoch
+
+    def steps(self, data: Iterable[Any], batch: Optional[int] = None) -> Iterator[Any]:
+        """Items of `data`, each a batch of (about) `batch` samples of a stream whose length
+        nobody knows, until `data` and those of all other programs end, or the job does.
+
+        What then holds: a step that was counted is counted once. What this program has read
+        and not counted when it dies is read again by nobody.
+        """
+        if self._examples is not None:
+            raise errors.InvalidArgument(f"the job has {self._examples} numbered samples; steps() "
+                                         "is for data of unknown length")
+        training = self._ready(None, batch)
+        training.draws_ahead = False
+        for item in data:
+            if training.next() is None:
+                return
+            yield item
+        training.no_more()
+
+    # ---- a step --------------------------------------------------------------------------
+
+    def step(self, loss: Any = None, *, batches: Optional[int] = None, examples: int = 0,
+             correct: Optional[int] = None, gradients: Optional[Mapping[str, Any]] = None,
+             optimizer_stepped: bool = False) -> None:
+        """Counts what was computed: pushes when due, lands what was fetched.
+
+        With an optimizer of the shards the gradients are taken and zeroed. With Local, the
+        optimizer's step() and zero_grad() are called, unless optimizer_stepped says that the
+        program has done both.
+
+        loss: mean over the samples, a number or a tensor; a tensor is read at most once a
+          second. correct: how many samples the model got right.
+        batches: drawn batches that it counts; unset: all that blocks() has given since the
+          last step, and 1 with a sampler(). examples: samples, if not those of the batches.
+        gradients: by name, for models that are a dict of arrays, where they are not written to
+          job.gradients.
+        Raises what ended the job, if it did not succeed. After its end it does nothing.
+        """
+        training = self._training
+        if training is None or self._left or self._pid != os.getpid():
+            training = self._ready()
+        training.step(loss, None if batches is None else int(batches), int(examples), correct,
+                      gradients, optimizer_stepped)
+
+    # ---- facts ---------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """As given to join(): "gpt"."""
+        return self._settings.name
+
+    @property
+    def id(self) -> str:
+        """Of the job on the cluster: "gpt-1". Raises NotNow before it is entered."""
+        if self._training is None:
+            raise errors.NotNow(f"job {self.name} is not entered yet")
+        return str(self._training.replica.job_id)
+
+    @property
+    def ended(self) -> bool:
+        """All its epochs are done, or another end was reached."""
+        return self._training is not None and self._training.ended
+
+    @property
+    def epoch(self) -> int:
+        """Of the newest batch, from 0."""
+        return 0 if self._training is None else self._training.epoch
+
+    @property
+    def gradients(self) -> Dict[str, Any]:
+        """Views of the gradient by name, to be written to, of a model that is a dict."""
+        return dict(self._binding.gradients)
+
+    @property
+    def stats(self) -> Stats:
+        """As of the last call; str() of it is one line."""
+        told, discarded = {}, 0
+        if self._training is not None:
+            told, discarded = self._training.replica.stats(), self._training.discarded
+        return Stats(**told, missing_gradients=self._binding.missing, discarded=discarded,
+                     bytes_copied=dict(self._binding.copied), local=list(self._layout.local))
+
+    def export(self, path: str, best: bool = False) -> str:
+        """Writes the job's model to `path`, .npz or .safetensors, from the shards; also while
+        it trains. `best`: the state that evaluated best (Checkpoint(keep_best=...)).
+        Tensors named in stats.local are not in it. Returns the path."""
+        from .client import Client
+        return Client(self._address()).export(self.id, path, best=best)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What of the training is this process's own: the states of Local's optimizer, scaler
+        and scheduler. The job's (parameters, shard optimizers, position in the data) are in
+        its checkpoints; `job`, `epoch` and `steps` say which. For torch.save or pickle."""
+        return {"job": self.id if self._training is not None else None, "epoch": self.epoch,
+                "steps": self.stats.steps,
+                "local": {} if self._local is None else self._local.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes back what state_dict() gave. The data go on where the job is."""
+        if self._local is not None:
+            self._local.load_state(dict(state.get("local", {})))
+
+    def __repr__(self) -> str:
+        state = "ended" if self.ended else "left" if self._left else (
+            "entered" if self._training is not None else "not entered")
+        return f"<monsoon.Job {self.name!r}, {state}>"

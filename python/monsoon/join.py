@@ -1,0 +1,120 @@
+"""join(): a model, an optimizer and a name become a Job."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Sized
+
+from . import layout as layouts
+from .errors import InvalidArgument
+from .evaluation import Evaluate
+from .job import Job
+from .optimizers import Local, Optimizer
+from .replica import Replica
+from .settings import Checkpoint, Settings
+
+
+def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer, *,
+         epochs: Optional[float] = None, batch: Optional[int] = None,
+         examples: Optional[int] = None, data: Optional[Sized] = None, seed: int = 0,
+         max_steps: Optional[int] = None, max_seconds: Optional[float] = None,
+         target_accuracy: Optional[float] = None,
+         n_fetch: Optional[int] = None, n_push: Optional[int] = None, overlap: bool = True,
+         push_format: str = "float32", fetch_format: str = "float32",
+         top_k_share: Optional[float] = None, evaluate: Optional[Evaluate] = None,
+         evaluate_every: Optional[float] = None, checkpoint: Optional[Checkpoint] = None,
+         divergence: Optional[str] = None, block_examples: Optional[int] = None,
+         group: Any = None, create: bool = True, log_file: Optional[str] = None,
+         connect_timeout_s: float = 30.0) -> Job:
+    """Takes part in a job, which the first program of its name makes.
+
+    The job's settings are those of its first program; a later one whose settings, names or
+    shapes differ gets SettingsDiffer with the first difference. Nothing is connected before
+    the block `with job:` (see Job).
+
+    coordinator: "host:port"; None starts a cluster of its own on this machine and joins it.
+    job: name, 1 to 64 letters, digits, '_' and '-'. "gpt" is the newest job of that name if
+      it runs, else a new one; "gpt-3" is that one.
+    model: a torch module, or a dict of names to arrays (NumPy, JAX). Its initial values are
+      the job's, if the job begins with this program; else it gets the job's.
+    optimizer: of the shards (SGD, Momentum, Adagrad, Adam, AdamW, RMSProp), or Local(...).
+    epochs, max_steps (of all programs together), max_seconds, target_accuracy (in (0, 1],
+      needs evaluate): the job ends at the first of those that are given.
+    batch: samples of a step. examples: how many samples there are, or `data`, whose len() it
+      is. Both may be given to blocks() instead.
+    seed: of the order of the data.
+    n_fetch, n_push: steps between two fetches, and between two pushes of the gradients' sum.
+    overlap: communication goes on while the next gradient is computed; False: in turn.
+    push_format: float32, bfloat16, float16, int8 or top_k (then top_k_share of the values);
+      fetch_format: not top_k. What a format leaves out of a gradient is added to the next.
+    evaluate: evaluate(model) -> dict of figures ("loss", "accuracy" and any other), or the
+      loss alone. Called within step() of one program, with the model in eval mode and under
+      no_grad. evaluate_every: epochs between two; unset: at the end.
+    checkpoint, divergence ("reject", "skip", "halt"), block_examples: as in proto/job.proto.
+    group: a process group of torch.distributed (gloo) that is one replica: rank 0 joins.
+    create: False raises JobNotFound where there is no such job.
+    log_file: the helper process's log; None: warnings go to stderr.
+
+    Raises InvalidArgument and UnsupportedTensor; all else comes from the block.
+
+    >>> import monsoon as ms, torch
+    >>> model = torch.nn.Linear(4, 2)
+    >>> ms.join("127.0.0.1:2221", job="gpt", model=model, epochs=3, optimizer=ms.Adagrad(0.03))
+    <monsoon.Job 'gpt', not entered>
+    """
+    if data is not None:
+        if examples is not None and examples != len(data):
+            raise InvalidArgument(f"examples is {examples}, but data has {len(data)}")
+        examples = len(data)
+    settings = Settings(
+        name=job, optimizer=optimizer, epochs=epochs, max_steps=max_steps,
+        max_seconds=max_seconds, target_accuracy=target_accuracy, seed=seed, n_fetch=n_fetch,
+        n_push=n_push, overlap=overlap, push_format=push_format, fetch_format=fetch_format,
+        top_k_share=top_k_share, evaluates=evaluate is not None, evaluate_every=evaluate_every,
+        checkpoint=checkpoint, divergence=divergence, block_examples=block_examples)
+    settings.check()
+    local_steps = isinstance(optimizer, Local)
+    if layouts.is_torch_module(model):
+        from .binding import TorchBinding
+        # Names are those of the model itself, so that programs with and without DDP meet.
+        if type(model).__name__ in ("DistributedDataParallel", "DataParallel"):
+            model = model.module
+        layout = layouts.of_module(model)
+        binding: Any = TorchBinding(model, layout, local_steps)
+    elif isinstance(model, dict):
+        from .numpy_binding import NumpyBinding
+        layout = layouts.of_arrays(model)
+        binding = NumpyBinding(model, layout)
+    else:
+        raise InvalidArgument(f"model is a {type(model).__name__}; give a torch module or a dict "
+                              "of names to arrays")
+    address = _address(coordinator)
+
+    def replica(text: str) -> Replica:
+        return Replica(address(), text, layout, create=create, log_file=log_file,
+                       connect_timeout_s=connect_timeout_s)
+
+    def connect(text: str) -> Any:
+        if group is None:
+            return replica(text)
+        from .group import GroupReplica
+        return GroupReplica(group, lambda: replica(text))
+
+    return Job(settings, model, layout, binding, connect, examples=examples, batch=batch,
+               evaluate=evaluate, address=address)
+
+
+def _address(coordinator: Optional[str]) -> Callable[[], str]:
+    """The coordinator's address; for None that of a cluster which the first call starts, and
+    which lasts as long as this function is kept, at most as long as the process."""
+    if coordinator is not None:
+        named: str = coordinator
+        return lambda: named
+    from .cluster import LocalCluster
+    own = []
+
+    def start() -> str:
+        if not own:
+            own.append(LocalCluster(ps=1).start())
+        return own[0].address
+
+    return start

@@ -1,0 +1,229 @@
+"""Who moves the parameters: an optimizer on the shards, or one in this process.
+
+Names and formulas are those of proto/job.proto, keywords those of torch.optim. An optimizer
+of the shards sees each pushed gradient once, in the order in which pushes arrive.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Tuple, Union
+
+from .errors import InvalidArgument
+from .schedules import Schedule
+
+
+def _within(name: str, value: float, least: float, below: Optional[float] = None,
+            above: bool = False) -> float:
+    value = float(value)
+    right = value > least if above else value >= least
+    if not right or (below is not None and value >= below):
+        bounds = f"{'above' if above else 'at least'} {least:g}"
+        bounds += "" if below is None else f" and below {below:g}"
+        raise InvalidArgument(f"{name} is {value!r}; it must be {bounds}")
+    return value
+
+
+class ShardOptimizer:
+    """What the optimizers of the shards have in common; use one of those below.
+
+    lr: the rate.
+    weight_decay: g += weight_decay * w before anything else (AdamW has its own).
+    weight_decay_weights_only: leaves biases out.
+    clip_value: g is clipped to [-clip_value, clip_value], value by value, on the shard.
+    clip_norm: the whole pushed gradient is scaled to at most this Euclidean norm.
+    schedule: multiplies the rate.
+
+    Raises InvalidArgument for a number that cannot be right.
+
+    >>> from monsoon import Adagrad, CosineSchedule
+    >>> Adagrad(0.03, clip_norm=1.0, schedule=CosineSchedule(pushes=10000))
+    Adagrad(lr=0.03, clip_norm=1.0, schedule=CosineSchedule(pushes=10000))
+    """
+
+    kind = ""
+
+    def __init__(self, lr: float, *, weight_decay: float = 0.0,
+                 weight_decay_weights_only: bool = False, clip_value: Optional[float] = None,
+                 clip_norm: Optional[float] = None, schedule: Optional[Schedule] = None) -> None:
+        self.lr = _within("lr", lr, 0, above=True)
+        self.weight_decay = _within("weight_decay", weight_decay, 0)
+        self.weight_decay_weights_only = bool(weight_decay_weights_only)
+        self.clip_value = None if clip_value is None else _within("clip_value", clip_value, 0,
+                                                                  above=True)
+        self.clip_norm = None if clip_norm is None else _within("clip_norm", clip_norm, 0,
+                                                                above=True)
+        self.schedule = schedule
+
+    def _rule(self) -> Dict[str, Any]:
+        return {"rate": self.lr}
+
+    def text(self) -> Dict[str, Any]:
+        """The `optimizer` of the job file."""
+        return {
+            self.kind: self._rule(),
+            "weight_decay": self.weight_decay or None,
+            "weight_decay_weights_only": self.weight_decay_weights_only or None,
+            "schedule": None if self.schedule is None else self.schedule.text(),
+            "clip_value": self.clip_value,
+            "clip_norm": self.clip_norm,
+        }
+
+    def __repr__(self) -> str:
+        unset = (None, False, 0.0)
+        settings = [f"{name}={value!r}" for name, value in vars(self).items()
+                    if name == "lr" or not any(value is x or value == x for x in unset)]
+        return f"{type(self).__name__}({', '.join(settings)})"
+
+
+class SGD(ShardOptimizer):
+    """w -= lr * g."""
+
+    kind = "sgd"
+
+
+class Momentum(ShardOptimizer):
+    """v = momentum * v + g; w -= lr * v. As torch.optim.SGD with momentum."""
+
+    kind = "momentum"
+
+    def __init__(self, lr: float, momentum: float = 0.9, **common: Any) -> None:
+        super().__init__(lr, **common)
+        self.momentum = _within("momentum", momentum, 0, 1)
+
+    def _rule(self) -> Dict[str, Any]:
+        return {"rate": self.lr, "momentum": self.momentum}
+
+
+class Adagrad(ShardOptimizer):
+    """h += g*g; w -= lr * g / (sqrt(h) + eps). h starts at initial_accumulator_value."""
+
+    kind = "adagrad"
+
+    def __init__(self, lr: float, eps: float = 1e-8, initial_accumulator_value: float = 0.0,
+                 **common: Any) -> None:
+        super().__init__(lr, **common)
+        self.eps = _within("eps", eps, 0, above=True)
+        self.initial_accumulator_value = _within(
+            "initial_accumulator_value", initial_accumulator_value, 0)
+
+    def _rule(self) -> Dict[str, Any]:
+        return {"rate": self.lr, "epsilon": self.eps,
+                "initial_accumulator": self.initial_accumulator_value or None}
+
+
+class Adam(ShardOptimizer):
+    """As torch.optim.Adam (Kingma and Ba 2015), with the pushes that a stripe of a shard has
+    applied as its count of steps."""
+
+    kind = "adam"
+
+    def __init__(self, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, **common: Any) -> None:
+        super().__init__(lr, **common)
+        self.betas = (_within("betas[0]", betas[0], 0, 1), _within("betas[1]", betas[1], 0, 1))
+        self.eps = _within("eps", eps, 0, above=True)
+
+    def _rule(self) -> Dict[str, Any]:
+        return {"rate": self.lr, "beta1": self.betas[0], "beta2": self.betas[1],
+                "epsilon": self.eps}
+
+
+class AdamW(Adam):
+    """Adam on the gradient without decay, after w -= lr * weight_decay * w (Loshchilov and
+    Hutter 2019)."""
+
+    kind = "adam_w"
+
+    def __init__(self, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0.01, **common: Any) -> None:
+        super().__init__(lr, betas, eps, weight_decay=weight_decay, **common)
+
+    def text(self) -> Dict[str, Any]:
+        fields = super().text()
+        fields["weight_decay"] = None
+        fields[self.kind] = {**fields[self.kind], "weight_decay": self.weight_decay}
+        return fields
+
+
+class RMSProp(ShardOptimizer):
+    """v = alpha * v + (1 - alpha) * g*g; w -= lr * g / (sqrt(v) + eps), with momentum as
+    torch.optim.RMSprop has it."""
+
+    kind = "rms_prop"
+
+    def __init__(self, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+                 momentum: float = 0.0, **common: Any) -> None:
+        super().__init__(lr, **common)
+        self.alpha = _within("alpha", alpha, 0, 1)
+        self.eps = _within("eps", eps, 0, above=True)
+        self.momentum = _within("momentum", momentum, 0, 1)
+
+    def _rule(self) -> Dict[str, Any]:
+        return {"rate": self.lr, "alpha": self.alpha, "epsilon": self.eps,
+                "momentum": self.momentum or None}
+
+
+class Local:
+    """Steps here, differences travel: an optimizer of this process takes `every` steps, then
+    what they moved is pushed, and training goes on from the job's parameters.
+
+    optimizer: of torch.optim or like it (step, zero_grad, state_dict); None for loops that
+    move NumPy arrays themselves. job.step() calls optimizer.step() and zero_grad(), unless it
+    is told optimizer_stepped=True. All that works on the optimizer works on: schedulers,
+    clip_grad_norm_ after backward, accumulation over several batches.
+    every: steps between two pushes, 1 to 1048576.
+    scaler: a GradScaler; then scaler.step(optimizer) and scaler.update() are called.
+    scheduler: its step() is called after each step of the optimizer.
+
+    >>> from monsoon import Local
+    >>> Local(None, every=10).text()
+    {'local_steps': 10}
+    """
+
+    def __init__(self, optimizer: Any, every: int = 100, *, scaler: Any = None,
+                 scheduler: Any = None) -> None:
+        if isinstance(optimizer, ShardOptimizer):
+            raise InvalidArgument("Local() takes an optimizer of this process, as of "
+                                  f"torch.optim; give {optimizer!r} as it is to run it on shards")
+        if optimizer is not None and not callable(getattr(optimizer, "step", None)):
+            raise InvalidArgument(f"Local({type(optimizer).__name__}): an optimizer with step() "
+                                  "is needed, such as torch.optim.AdamW(model.parameters())")
+        if not 1 <= int(every) <= 1048576:
+            raise InvalidArgument(f"every is {every}; it must be 1 to 1048576")
+        self.optimizer, self.every = optimizer, int(every)
+        self.scaler, self.scheduler = scaler, scheduler
+
+    def text(self) -> Dict[str, Any]:
+        """What it adds to the `downpour` of the job file."""
+        return {"local_steps": self.every}
+
+    def step(self) -> None:
+        """One step of the optimizer, its gradients zeroed after it."""
+        if self.optimizer is None:
+            return
+        if self.scaler is not None:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            self.optimizer.step()
+        if self.scheduler is not None:
+            self.scheduler.step()
+        if hasattr(self.optimizer, "zero_grad"):
+            self.optimizer.zero_grad()
+
+    def state(self) -> Dict[str, Any]:
+        """The states of optimizer, scaler and scheduler, where they have one."""
+        parts = {"optimizer": self.optimizer, "scaler": self.scaler, "scheduler": self.scheduler}
+        return {name: part.state_dict() for name, part in parts.items()
+                if hasattr(part, "state_dict")}
+
+    def load_state(self, state: Dict[str, Any]) -> None:
+        for name in ("optimizer", "scaler", "scheduler"):
+            if name in state and getattr(self, name) is not None:
+                getattr(self, name).load_state_dict(state[name])
+
+    def __repr__(self) -> str:
+        return f"Local({type(self.optimizer).__name__}, every={self.every})"
+
+
+Optimizer = Union[ShardOptimizer, Local]

@@ -1,0 +1,221 @@
+"""One replica of a job: the library's handle with Python's types around it.
+
+Thread safety: one call at a time. A process that forked after the join gets Forked.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import enum
+import os
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+import numpy
+
+from . import _library, errors
+from .layout import Layout
+
+
+class EventKind(enum.IntEnum):
+    GO = 0
+    EVALUATE = 1
+    NOTHING_NOW = 2
+    ENDED = 3
+
+
+class Event(NamedTuple):
+    """What a call brought: see monsoon_event in worker/client/monsoon.h."""
+
+    kind: EventKind
+    parameters_changed: bool = False
+    discarded: bool = False
+
+
+class Batch(NamedTuple):
+    """Numbers of samples, int64 of shape (count,), and the epoch from 0."""
+
+    samples: numpy.ndarray
+    epoch: int
+
+
+class _Memory:
+    """Owns the handle. The vectors and all views of them keep this alive: the memory is
+    freed with the last of them, however long after the job that is."""
+
+    def __init__(self, library: Any, handle: c.c_void_p) -> None:
+        self._library, self.handle, self.pid = library, handle, os.getpid()
+
+    def vector(self, address: int, size: int) -> numpy.ndarray:
+        """float32 of shape (size,) at `address`."""
+        return numpy.asarray(_Window(self, address, size))
+
+    def __del__(self) -> None:
+        if self.handle and self.pid == os.getpid():
+            self._library.monsoon_free(self.handle)
+
+
+class _Window:
+    def __init__(self, memory: _Memory, address: int, size: int) -> None:
+        self._memory = memory
+        self.__array_interface__ = {"shape": (size,), "typestr": "<f4", "version": 3,
+                                    "data": (address, False)}
+
+
+class Replica:
+    """Joined by the constructor; `leave` ends it. Each method raises what errors.CODES says.
+
+    parameters, gradient, evaluated: float32 vectors of `size` values, padding included.
+    offsets: where each tensor of the layout begins in them, in values.
+    """
+
+    def __init__(self, coordinator: str, job: str, layout: Layout, *, create: bool = True,
+                 log_file: Optional[str] = None, connect_timeout_s: float = 30.0) -> None:
+        self._lib = _library.load()
+        self._memory: Optional[_Memory] = None
+        handle = c.c_void_p()
+        options, _kept = _options(coordinator, job, layout, create, log_file, connect_timeout_s)
+        code = _library.INTERRUPTED
+        while code == _library.INTERRUPTED:
+            code = self._lib.monsoon_join(c.byref(options), c.byref(handle))
+        if code != 0:
+            raise self._join_error(code)
+        self._memory = _Memory(self._lib, handle)
+        self._handle = handle
+        self.job_id: str = self._lib.monsoon_job(handle).decode()
+        self.size: int = self._lib.monsoon_size(handle)
+        self.offsets: List[int] = [self._lib.monsoon_offset(handle, i)
+                                   for i in range(len(layout.entries))]
+        self.local_steps: int = self._lib.monsoon_local_steps(handle)
+        self.parameters, self.gradient, self.evaluated = (
+            self._memory.vector(c.cast(at(handle), c.c_void_p).value or 0, self.size)
+            for at in (self._lib.monsoon_parameters, self._lib.monsoon_gradient,
+                       self._lib.monsoon_evaluated))
+
+    # Of a group of processes, one evaluates.
+    evaluates_here = True
+
+    def _join_error(self, code: int) -> errors.MonsoonError:
+        error = errors.of_code(code, self._message())
+        text = str(error)
+        if isinstance(error, errors.InvalidArgument) and "differ" in text:
+            return errors.SettingsDiffer(text)
+        if isinstance(error, errors.NotNow) and "version" in text:
+            return errors.VersionsDiffer(text)
+        return error
+
+    def _message(self) -> str:
+        text = self._lib.monsoon_last_error()
+        return text.decode("utf-8", "replace") if text else ""
+
+    def _checked(self) -> c.c_void_p:
+        assert self._memory is not None
+        if self._memory.pid != os.getpid():
+            raise errors.Forked(f"{self.job_id} was joined by process {self._memory.pid}, and this "
+                                f"is its fork {os.getpid()}; only the process that joined may "
+                                "call (workers of a DataLoader need not)")
+        return self._handle
+
+    def _finish(self, code: int, event: _library.Event,
+                batch: Optional[_library.Batch] = None) -> Event:
+        while code == _library.INTERRUPTED:
+            # Python runs its signal handlers here; one that raises ends the wait.
+            code = self._lib.monsoon_wait(self._handle, None if batch is None else c.byref(batch),
+                                          c.byref(event))
+        if code != 0:
+            raise errors.of_code(code, self._message())
+        return Event(EventKind(event.kind), bool(event.parameters_changed),
+                     bool(event.discarded))
+
+    def begin(self) -> Event:
+        """Waits until the job trains. `parameters` hold its values then; before, this
+        program's initial ones, which the job takes if it begins with them."""
+        event = _library.Event()
+        return self._finish(self._lib.monsoon_begin(self._checked(), c.byref(event)), event)
+
+    def draw(self) -> Tuple[Optional[Batch], Event]:
+        """The next batch, leased to this replica; None where the event is not GO."""
+        event, batch = _library.Event(), _library.Batch()
+        code = self._lib.monsoon_draw(self._checked(), c.byref(batch), c.byref(event))
+        told = self._finish(code, event, batch)
+        if told.kind is not EventKind.GO or batch.count == 0:
+            return None, told
+        samples = numpy.ctypeslib.as_array(batch.samples, shape=(batch.count,))
+        return Batch(samples.astype(numpy.int64), int(batch.epoch)), told
+
+    def no_more_samples(self) -> None:
+        """This program has no more samples (jobs of unknown length)."""
+        code = self._lib.monsoon_no_more_samples(self._checked())
+        if code != 0:
+            raise errors.of_code(code, self._message())
+
+    def step_is_due(self, batches: int) -> bool:
+        """Whether the step that counts `batches` more will read the gradient; with local
+        steps, the parameters."""
+        due = c.c_int()
+        code = self._lib.monsoon_step_is_due(self._checked(), batches, c.byref(due))
+        if code != 0:
+            raise errors.of_code(code, self._message())
+        return bool(due.value)
+
+    def step(self, batches: int, *, examples: int = 0, loss: Optional[float] = None,
+             correct: Optional[int] = None) -> Event:
+        """Counts the oldest `batches` drawn. examples 0: those of the batches."""
+        info = _library.StepInfo(size=c.sizeof(_library.StepInfo), batches=batches,
+                                 examples=examples, loss=0.0 if loss is None else loss,
+                                 has_loss=loss is not None, correct=correct or 0,
+                                 has_correct=correct is not None)
+        event = _library.Event()
+        code = self._lib.monsoon_step(self._checked(), c.byref(info), c.byref(event))
+        return self._finish(code, event)
+
+    def report_evaluation(self, metrics: Mapping[str, float],
+                          failure: Optional[str] = None) -> Event:
+        """The answer to EVALUATE; with `failure` the job fails with that message."""
+        names = [name.encode() for name in metrics]
+        array = (_library.Metric * max(1, len(names)))(
+            *(_library.Metric(name, float(value))
+              for name, value in zip(names, metrics.values())))
+        event = _library.Event()
+        code = self._lib.monsoon_report_evaluation(
+            self._checked(), array, len(names), None if failure is None else failure.encode(),
+            c.byref(event))
+        return self._finish(code, event)
+
+    def stats(self) -> Dict[str, int]:
+        """monsoon_stats by name, as of the last call."""
+        told = _library.Stats(size=c.sizeof(_library.Stats))
+        code = self._lib.monsoon_get_stats(self._checked(), c.byref(told))
+        if code != 0:
+            raise errors.of_code(code, self._message())
+        return {name: int(getattr(told, name)) for name, _ in told._fields_ if name != "size"}
+
+    def leave(self) -> None:
+        """Leaves the job, within 20 seconds. Safe to repeat; in a fork it does nothing."""
+        if self._memory is None or self._memory.pid != os.getpid():
+            return
+        code = _library.INTERRUPTED
+        while code == _library.INTERRUPTED:
+            code = self._lib.monsoon_leave(self._handle)
+        if code != 0:
+            raise errors.of_code(code, self._message())
+
+
+def _options(coordinator: str, job: str, layout: Layout, create: bool, log_file: Optional[str],
+             connect_timeout_s: float) -> Tuple[_library.JoinOptions, List[Any]]:
+    """The structure, and what its pointers point at."""
+    kept: List[Any] = []
+    tensors = (_library.Tensor * len(layout.entries))()
+    for tensor, entry in zip(tensors, layout.entries):
+        shape = (c.c_uint64 * max(1, len(entry.shape)))(*entry.shape)
+        aliases = (c.c_char_p * max(1, len(entry.aliases)))(*(a.encode() for a in entry.aliases))
+        kept += [shape, aliases]
+        tensor.name, tensor.dimensions = entry.name.encode(), len(entry.shape)
+        tensor.shape = c.cast(shape, c.POINTER(c.c_uint64))
+        tensor.kind, tensor.alias_count = int(entry.kind), len(entry.aliases)
+        tensor.aliases = c.cast(aliases, c.POINTER(c.c_char_p))
+    options = _library.JoinOptions(
+        size=c.sizeof(_library.JoinOptions), coordinator=coordinator.encode(), job=job.encode(),
+        tensors=tensors, tensor_count=len(layout.entries), only_enter=not create,
+        sidecar=_library.sidecar(), log_file=None if log_file is None else log_file.encode(),
+        connect_timeout_ms=max(1, int(connect_timeout_s * 1000)))
+    return options, kept + [tensors]

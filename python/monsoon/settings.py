@@ -1,0 +1,120 @@
+"""A job's settings, and the job file (proto/job.proto) that they make."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Optional
+
+from . import _text
+from .errors import InvalidArgument
+from .optimizers import Local, Optimizer, ShardOptimizer
+
+_FORMATS = {"float32": None, "bfloat16": "BFLOAT16", "float16": "FLOAT16", "int8": "INT8",
+            "top_k": "TOP_K"}
+_MEASURES = {None: None, "accuracy": "TEST_ACCURACY", "loss": "TEST_LOSS"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """When the shards write the job to the disk: seconds of training, or pushes, between two.
+    keep_best: "accuracy" or "loss" keeps the state that evaluated best. off: never."""
+
+    every_seconds: Optional[float] = None
+    every_pushes: Optional[int] = None
+    keep_best: Optional[str] = None
+    off: bool = False
+
+    def text(self) -> Dict[str, Any]:
+        if self.keep_best not in _MEASURES:
+            raise InvalidArgument(f"keep_best={self.keep_best!r}: it is 'accuracy' or 'loss'")
+        best = _MEASURES[self.keep_best]
+        return {"off": self.off or None,
+                "every_seconds": None if self.every_seconds is None else float(self.every_seconds),
+                "every_pushes": self.every_pushes,
+                "keep_best": None if best is None else _text.Token(best)}
+
+
+@dataclasses.dataclass
+class Settings:
+    """What all programs of a job must agree on; join() says what each field means."""
+
+    name: str
+    optimizer: Optimizer
+    epochs: Optional[float] = None
+    max_steps: Optional[int] = None
+    max_seconds: Optional[float] = None
+    target_accuracy: Optional[float] = None
+    seed: int = 0
+    n_fetch: Optional[int] = None
+    n_push: Optional[int] = None
+    overlap: bool = True
+    push_format: str = "float32"
+    fetch_format: str = "float32"
+    top_k_share: Optional[float] = None
+    evaluates: bool = False
+    evaluate_every: Optional[float] = None
+    checkpoint: Optional[Checkpoint] = None
+    divergence: Optional[str] = None
+    block_examples: Optional[int] = None
+
+    def check(self) -> None:
+        """Raises InvalidArgument for what no coordinator needs to be asked about."""
+        if not isinstance(self.optimizer, (ShardOptimizer, Local)):
+            raise InvalidArgument(
+                f"optimizer is a {type(self.optimizer).__name__}; give one of the shards, as "
+                "monsoon.Adagrad(0.03), or wrap one of torch: monsoon.Local(optimizer, every=100)")
+        ends = (self.epochs, self.max_steps, self.max_seconds, self.target_accuracy)
+        if all(end is None for end in ends):
+            raise InvalidArgument("the job has no end: give epochs, max_steps, max_seconds or "
+                                  "target_accuracy")
+        for setting in ("push_format", "fetch_format"):
+            if getattr(self, setting) not in _FORMATS:
+                raise InvalidArgument(f"{setting}={getattr(self, setting)!r}: there are "
+                                      f"{', '.join(_FORMATS)}")
+        if self.divergence not in (None, "reject", "skip", "halt"):
+            raise InvalidArgument(f"divergence={self.divergence!r}: there are reject, skip, halt")
+        if isinstance(self.optimizer, Local) and (self.n_fetch or self.n_push):
+            raise InvalidArgument("n_fetch and n_push are for optimizers of the shards; with "
+                                  "Local, `every` says when is pushed and fetched")
+        if self.evaluate_every is not None and not self.evaluates:
+            raise InvalidArgument("evaluate_every needs evaluate=, the function that evaluates")
+
+    def _downpour(self) -> Dict[str, Any]:
+        push, fetch = _FORMATS[self.push_format], _FORMATS[self.fetch_format]
+        fields: Dict[str, Any] = {
+            "n_fetch": self.n_fetch, "n_push": self.n_push,
+            "overlap": None if self.overlap else _text.Token("NONE"),
+            "push_format": None if push is None else _text.Token(push),
+            "fetch_format": None if fetch is None else _text.Token(fetch),
+            "top_k_share": self.top_k_share,
+        }
+        if isinstance(self.optimizer, Local):
+            fields.update(self.optimizer.text())
+        else:
+            fields["optimizer"] = self.optimizer.text()
+        return fields
+
+    def job(self, examples: Optional[int], batch: int) -> str:
+        """The job file. `examples` None: samples without numbers, of unknown length."""
+        joiners: Dict[str, Any] = {"unnumbered": True} if examples is None else {
+            "examples": int(examples)}
+        every = None if self.evaluate_every is None else {
+            "every_epochs": float(self.evaluate_every)}
+        stop = {"epochs": None if self.epochs is None else float(self.epochs),
+                "steps": self.max_steps,
+                "seconds": None if self.max_seconds is None else float(self.max_seconds),
+                "target_accuracy": self.target_accuracy}
+        return _text.write({
+            "name": self.name,
+            "train": {"joiners": joiners},
+            "test": {"joiners": {}} if self.evaluates else None,
+            "seed": int(self.seed) or None,
+            "batch_size": int(batch),
+            "downpour": self._downpour(),
+            "stop": stop,
+            "evaluation": every,
+            "block_examples": self.block_examples,
+            "checkpoint": None if self.checkpoint is None else self.checkpoint.text(),
+            "divergence": None if self.divergence is None else {
+                "action": _text.Token(self.divergence.upper())},
+        })

@@ -1,0 +1,150 @@
+"""What happens between two lines of a training loop: events, evaluations, gradients."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Mapping, Optional
+
+from . import errors, evaluation
+from ._draws import Draws
+from .optimizers import Local
+from .replica import Batch, Event, EventKind
+
+# A loss that is a tensor is read so often: reading waits for the device.
+_LOSS_EVERY_S = 1.0
+
+
+class Training:
+    """One replica with the model that is bound to it. `local` is None with an optimizer of
+    the shards. Thread safety: none."""
+
+    def __init__(self, replica: Any, model: Any, binding: Any, local: Optional[Local],
+                 evaluate: Optional[evaluation.Evaluate]) -> None:
+        self.replica, self._model, self._binding = replica, model, binding
+        self._local, self._evaluate = local, evaluate
+        self.draws = Draws()
+        # Drawn for a loader: what is in hand may lie in its queues.
+        self.draws_ahead = False
+        self.ended = False
+        self.epoch = 0
+        self.discarded = 0
+        self._stepped_outside = False
+        self._loss_read = float("-inf")
+
+    def begin(self) -> None:
+        """Makes the model's tensors views, and waits for the job's parameters."""
+        self._binding.attach(self.replica)
+        self._handle(self.replica.begin())
+
+    # ---- batches -------------------------------------------------------------------------
+
+    def available(self) -> bool:
+        """Whether a batch can be delivered now, after drawing one if none waits. False where
+        the job has ended, or none is to be had before those drawn are counted."""
+        while not self.ended and self.draws.peek() is None:
+            batch, event = self.replica.draw()
+            self._handle(event)
+            if batch is not None:
+                self.draws.add(batch)
+            elif event.kind is EventKind.NOTHING_NOW and self.draws.uncounted:
+                return False
+        return not self.ended
+
+    def next(self) -> Optional[Batch]:
+        """The next batch for a loop that has in hand what it was given; None at the job's
+        end. Where the data pause, counts what is in hand, with the gradient as it is."""
+        while not self.available():
+            if self.ended:
+                return None
+            self.step(None, None, 0, None, None, self._stepped_outside)
+        return self.deliver()
+
+    def deliver(self) -> Batch:
+        batch = self.draws.deliver()
+        self.epoch = batch.epoch
+        return batch
+
+    def no_more(self) -> None:
+        """No samples are left here; returns when the job has ended."""
+        if self.draws.in_hand:
+            self.step(None, None, 0, None, None, self._stepped_outside)
+        if not self.ended:
+            self.replica.no_more_samples()
+        while self.available():
+            self.deliver()
+
+    # ---- a step --------------------------------------------------------------------------
+
+    def step(self, loss: Any, batches: Optional[int], examples: int, correct: Optional[int],
+             gradients: Optional[Mapping[str, Any]], optimizer_stepped: bool) -> None:
+        """As Job.step."""
+        self._stepped_outside = optimizer_stepped
+        if not self.ended:
+            if batches is None:
+                in_hand = self.draws.in_hand + self.draws.stale
+                batches = 1 if self.draws_ahead else max(1, in_hand)
+            count = self.draws.count(batches)
+            self.discarded += batches - count
+            if count:
+                if self._local is not None and not optimizer_stepped:
+                    self._local.step()
+                elif self._local is None:
+                    self._binding.give(gradients)
+                self._collect(count)
+                event = self.replica.step(count, examples=examples, loss=self._read(loss),
+                                          correct=correct)
+                self.discarded += count if event.discarded else 0
+                self._handle(event)
+        self._zero()
+
+    def _collect(self, count: int) -> None:
+        if not self.replica.step_is_due(count):
+            return
+        if self._local is not None:
+            self._binding.collect_parameters()
+        else:
+            self._binding.collect_gradients()
+            self._binding.collect_statistics()
+
+    def _zero(self) -> None:
+        if self._local is None:
+            self._binding.zero_gradients()
+
+    def _read(self, loss: Any) -> Optional[float]:
+        if loss is None or isinstance(loss, (int, float)):
+            return None if loss is None else float(loss)
+        now = time.monotonic()
+        if now - self._loss_read < _LOSS_EVERY_S:
+            return None
+        self._loss_read = now
+        return float(loss.detach() if hasattr(loss, "detach") else loss)
+
+    # ---- what a call brought -------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        while True:
+            if event.discarded:
+                self.draws.discard()
+                self._zero()
+            if event.parameters_changed:
+                self._binding.landed()
+            if event.kind is not EventKind.EVALUATE:
+                break
+            event = self._evaluated()
+        if event.kind is EventKind.ENDED:
+            self.ended = True
+            self.draws.discard()
+
+    def _evaluated(self) -> Event:
+        figures: Mapping[str, float] = {}
+        if self.replica.evaluates_here:
+            try:
+                if self._evaluate is None:
+                    raise errors.InvalidArgument(f"{self.replica.job_id} asks for an evaluation; "
+                                                 "give evaluate= to join()")
+                figures = evaluation.run(self._evaluate, self._model, self._binding, self.replica)
+            except Exception as error:
+                self.replica.report_evaluation({}, f"evaluate(): {type(error).__name__}: {error}")
+                raise
+        event: Event = self.replica.report_evaluation(figures)
+        return event

@@ -1,0 +1,271 @@
+"""A stand-in for libmonsoon.so in one process: the functions of worker/client/monsoon.h on
+jobs that are a NumPy vector, with SGD as the shard's optimizer. Tests plant events in it.
+"""
+
+import ctypes as c
+import re
+
+import numpy
+
+from monsoon import _library
+
+GO, EVALUATE, NOTHING_NOW, ENDED = range(4)
+
+
+def aligned(size):
+    """Floats with a tensor at each multiple of 64 bytes."""
+    return (size + 15) // 16 * 16
+
+
+class FakeJob:
+    """What coordinator and shards hold of a job."""
+
+    def __init__(self, name, text, tensors):
+        self.id, self.text, self.tensors = name + "-1", text, tensors
+        self.values = None
+        number = lambda field, default: float(
+            (re.search(rf"\b{field}: ([-\d.e+]+)", text) or [0, default])[1])
+        self.rate = number("rate", 0)
+        self.local_steps = int(number("local_steps", 0))
+        self.batch, self.epochs = int(number("batch_size", 1)), int(number("epochs", 1))
+        self.examples = int(number("examples", 0))
+        self.unnumbered = "unnumbered: true" in text
+        self.epoch, self.given, self.counted = 0, 0, 0
+        self.released = []
+        self.ended = False
+        self.done = []  # samples that counted
+
+    def per_epoch(self):
+        return -(-self.examples // self.batch)
+
+    def next(self):
+        """A batch, NOTHING_NOW or ENDED."""
+        if self.ended:
+            return ENDED
+        if self.unnumbered:
+            return list(range(self.batch)), 0
+        if self.released:
+            return self.released.pop(0)
+        if self.given == self.per_epoch():
+            if self.counted < self.per_epoch():
+                return NOTHING_NOW
+            self.epoch, self.given, self.counted = self.epoch + 1, 0, 0
+            if self.epoch == self.epochs:
+                self.ended = True
+                return ENDED
+        begin = self.given * self.batch
+        self.given += 1
+        return list(range(begin, min(begin + self.batch, self.examples))), self.epoch
+
+    def count(self, batch):
+        self.counted += 1
+        self.done += batch[0]
+        last = self.epoch == self.epochs - 1 and self.counted == self.per_epoch()
+        self.ended = self.ended or (last and not self.unnumbered)
+
+
+class FakeReplica:
+    def __init__(self, job):
+        self.job, self.drawn, self.steps, self.left = job, [], 0, False
+        self.offsets, size = [], 0
+        for _, shape, _, _ in job.tensors:
+            self.offsets.append(size)
+            size += aligned(int(numpy.prod(shape, dtype=int)))
+        self.size = size
+        self.parameters, self.gradient, self.evaluated = (
+            numpy.zeros(size, numpy.float32) for _ in range(3))
+        self.base = None
+        self.pending = None  # the event and batch that monsoon_wait goes on with
+
+    def statistic(self):
+        mask = numpy.zeros(self.size, bool)
+        for offset, (_, shape, kind, _) in zip(self.offsets, self.job.tensors):
+            mask[offset:offset + int(numpy.prod(shape, dtype=int))] = kind == 1
+        return mask
+
+    def land(self):
+        self.parameters[:] = self.job.values
+        self.base = self.job.values.copy()
+
+
+class FakeLibrary:
+    """Counts calls in `calls`; `interrupt` of a name lets its next call return INTERRUPTED;
+    `events` has {step number: (kind, discarded)}; `fail` of a name gives (code, message)."""
+
+    def __init__(self, version="0.1.0"):
+        self.version, self.jobs, self.replicas = version, {}, []
+        self.calls, self.interrupt, self.events, self.fail = [], set(), {}, {}
+        self.joined, self.steps, self.reports, self.freed = [], [], [], []
+        self.error = b""
+
+    def _begin(self, name):
+        self.calls.append(name)
+        if name in self.fail:
+            code, message = self.fail.pop(name)
+            self.error = message.encode()
+            return code
+        return 0
+
+    def _replica(self, handle):
+        return self.replicas[handle.value - 1]
+
+    def _tell(self, name, replica, event, kind, changed=0, discarded=0, batch=None, samples=None):
+        if name in self.interrupt:
+            self.interrupt.discard(name)
+            replica.pending = (kind, changed, discarded, samples)
+            return _library.INTERRUPTED
+        told = event._obj
+        told.kind, told.parameters_changed, told.discarded = kind, changed, discarded
+        if batch is not None:
+            batch._obj.count = 0
+            if samples is not None:
+                replica.samples = (c.c_uint32 * len(samples[0]))(*samples[0])
+                batch._obj.samples = c.cast(replica.samples, c.POINTER(c.c_uint32))
+                batch._obj.count, batch._obj.epoch = len(samples[0]), samples[1]
+        return 0
+
+    def monsoon_abi(self):
+        return 1
+
+    def monsoon_version(self):
+        return self.version.encode() + b" (fake)"
+
+    def monsoon_last_error(self):
+        return self.error
+
+    def monsoon_join(self, options, handle):
+        code = self._begin("join")
+        if code:
+            return code
+        if "join" in self.interrupt:
+            self.interrupt.discard("join")
+            return _library.INTERRUPTED
+        told = options._obj
+        text = told.job.decode()
+        tensors = [(t.name.decode(), tuple(t.shape[i] for i in range(t.dimensions)), t.kind,
+                    [t.aliases[i].decode() for i in range(t.alias_count)])
+                   for t in told.tensors[:told.tensor_count]]
+        self.joined.append((told.coordinator.decode(), text, tensors))
+        name = re.search(r'name: "(.*?)"', text)[1]
+        job = self.jobs.setdefault(name, FakeJob(name, text, tensors))
+        if job.text != text or job.tensors != tensors:
+            self.error = b"job gpt-1 differs: batch_size is 32, here 64"
+            return 3
+        self.replicas.append(FakeReplica(job))
+        handle._obj.value = len(self.replicas)
+        return 0
+
+    def monsoon_job(self, handle):
+        return self._replica(handle).job.id.encode()
+
+    def monsoon_size(self, handle):
+        return self._replica(handle).size
+
+    def monsoon_offset(self, handle, i):
+        return self._replica(handle).offsets[i]
+
+    def _pointer(self, array):
+        return array.ctypes.data_as(c.POINTER(c.c_float))
+
+    def monsoon_parameters(self, handle):
+        return self._pointer(self._replica(handle).parameters)
+
+    def monsoon_gradient(self, handle):
+        return self._pointer(self._replica(handle).gradient)
+
+    def monsoon_evaluated(self, handle):
+        return self._pointer(self._replica(handle).evaluated)
+
+    def monsoon_local_steps(self, handle):
+        return self._replica(handle).job.local_steps
+
+    def monsoon_begin(self, handle, event):
+        code, replica = self._begin("begin"), self._replica(handle)
+        if code:
+            return code
+        if replica.job.values is None:
+            replica.job.values = replica.parameters.copy()
+        replica.land()
+        return self._tell("begin", replica, event, GO, 1)
+
+    def monsoon_draw(self, handle, batch, event):
+        code, replica = self._begin("draw"), self._replica(handle)
+        if code:
+            return code
+        given = replica.job.next()
+        if given == NOTHING_NOW and not replica.drawn:
+            raise AssertionError("a draw that would wait for ever")
+        if isinstance(given, int):
+            return self._tell("draw", replica, event, given, given == ENDED, batch=batch)
+        replica.drawn.append(given)
+        return self._tell("draw", replica, event, GO, batch=batch, samples=given)
+
+    def monsoon_no_more_samples(self, handle):
+        replica = self._replica(handle)
+        replica.job.ended = True
+        return self._begin("no_more_samples")
+
+    def monsoon_step_is_due(self, handle, batches, due):
+        replica = self._replica(handle)
+        job = replica.job
+        last = not job.unnumbered and job.counted + batches == job.per_epoch()
+        due._obj.value = (not job.local_steps or last
+                          or (replica.steps + 1) % job.local_steps == 0)
+        return self._begin("step_is_due")
+
+    def monsoon_step(self, handle, step, event):
+        code, replica = self._begin("step"), self._replica(handle)
+        if code:
+            return code
+        job, info = replica.job, step._obj
+        due = c.c_int()
+        self.monsoon_step_is_due(handle, info.batches, c.byref(due))
+        self.steps.append((info.batches, info.loss if info.has_loss else None))
+        kind, discarded = self.events.pop(len(self.steps), (GO, 0))
+        counted = [replica.drawn.pop(0) for _ in range(info.batches)]
+        if discarded:
+            job.released = counted + replica.drawn + job.released
+            replica.drawn = []
+            replica.land()
+            return self._tell("step", replica, event, kind, 1, 1)
+        for batch in counted:
+            job.count(batch)
+        replica.steps += 1
+        if due.value:
+            moved = replica.parameters - replica.base
+            pushed = moved if job.local_steps else numpy.where(
+                replica.statistic(), moved, -numpy.float32(job.rate) * replica.gradient)
+            job.values += pushed
+            replica.land()
+        replica.evaluated[:] = job.values + 1
+        return self._tell("step", replica, event, ENDED if job.ended and kind == GO else kind,
+                          due.value)
+
+    def monsoon_report_evaluation(self, handle, metrics, count, failure, event):
+        code, replica = self._begin("report_evaluation"), self._replica(handle)
+        self.reports.append(({metrics[i].name.decode(): metrics[i].value for i in range(count)},
+                             failure and failure.decode()))
+        return code or self._tell("report_evaluation", replica, event,
+                                  ENDED if replica.job.ended else GO)
+
+    def monsoon_wait(self, handle, batch, event):
+        self._begin("wait")
+        replica = self._replica(handle)
+        kind, changed, discarded, samples = replica.pending
+        return self._tell("wait", replica, event, kind, changed, discarded, batch, samples)
+
+    def monsoon_get_stats(self, handle, stats):
+        replica = self._replica(handle)
+        stats._obj.steps, stats._obj.replicas, stats._obj.staleness = replica.steps, 1, -1
+        stats._obj.sessions = 1
+        return self._begin("get_stats")
+
+    def monsoon_leave(self, handle):
+        replica = self._replica(handle)
+        replica.left = True
+        replica.job.released = replica.drawn + replica.job.released
+        replica.drawn = []
+        return self._begin("leave")
+
+    def monsoon_free(self, handle):
+        self.freed.append(handle.value)

@@ -1,0 +1,76 @@
+"""A torch process group of real processes (gloo) as one replica, on a fake library in rank 0."""
+
+import multiprocessing
+import os
+import traceback
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import monsoon as ms  # noqa: E402
+from fake_library import EVALUATE, FakeLibrary  # noqa: E402
+from monsoon import _library  # noqa: E402
+from test_torch_loop import X, Y, make_model  # noqa: E402
+
+DEADLINE_S = 120
+
+
+def member(rank, world, path, local, results):
+    import torch.distributed as dist
+    import torch.nn.functional as F
+    try:
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
+        library = FakeLibrary()
+        library.events[1] = (EVALUATE, 0)
+        _library.use(library)
+        model = make_model(seed=rank)
+        ddp = torch.nn.parallel.DistributedDataParallel(model)
+        optimizer = ms.Local(torch.optim.SGD(ddp.parameters(), lr=0.1), every=2) if local \
+            else ms.SGD(0.1)
+        evaluated = []
+        drawn = []
+        with ms.join("host:1", job="group", model=ddp, optimizer=optimizer, epochs=2,
+                     group=dist.group.WORLD, evaluate=lambda m: evaluated.append(m) or 0.5) as job:
+            for ids in job.blocks(len(X), batch=8):
+                drawn.append(ids.tolist())
+                loss = F.cross_entropy(ddp(X[ids]), Y[ids])
+                loss.backward()
+                job.step(loss)
+        results.put((rank, None, drawn, [p.detach().numpy().copy() for p in model.parameters()],
+                     len(evaluated), len(library.replicas), job.id))
+        dist.destroy_process_group()
+    except BaseException:
+        results.put((rank, traceback.format_exc(), None, None, None, None, None))
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_a_group_is_one_replica(tmp_path, local):
+    world = 2
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    processes = [context.Process(target=member, args=(rank, world, str(tmp_path / "store"), local,
+                                                      results)) for rank in range(world)]
+    for process in processes:
+        process.start()
+    told = sorted(results.get(timeout=DEADLINE_S) for _ in processes)
+    for process in processes:
+        process.join(timeout=DEADLINE_S)
+    for rank, error, *_ in told:
+        assert error is None, f"rank {rank}: {error}"
+    (_, _, first, values_0, evaluated_0, joined_0, job_0) = told[0]
+    (_, _, second, values_1, evaluated_1, joined_1, job_1) = told[1]
+    assert first[0] == [0, 1, 2, 3] and second[0] == [4, 5, 6, 7]
+    assert sorted(sum(first + second, [])) == sorted(list(range(20)) * 2)
+    assert all((a == b).all() for a, b in zip(values_0, values_1))
+    assert (evaluated_0, evaluated_1, joined_0, joined_1) == (1, 0, 1, 0)
+    assert job_0 == job_1 == "group-1"
+
+
+def test_a_group_of_nccl_is_refused(monkeypatch):
+    from monsoon import group
+    monkeypatch.setattr(group.dist, "get_backend", lambda _: "nccl")
+    with pytest.raises(ms.InvalidArgument, match="one of gloo beside it"):
+        group.GroupReplica(object(), lambda: None)

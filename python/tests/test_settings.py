@@ -1,0 +1,140 @@
+"""Job files, optimizers and the layout of modules."""
+
+import pytest
+
+import monsoon as ms
+from monsoon import _text, layout
+from monsoon.settings import Settings
+
+
+def text(**changed):
+    return Settings(**{**dict(name="gpt", optimizer=ms.SGD(0.1), epochs=3), **changed}).job(100, 8)
+
+
+def flat(message):
+    return " ".join(message.split())
+
+
+def test_text_is_escaped_and_exact():
+    assert _text.quoted('a"\\\n\u00fc') == '"a\\"\\\\\\012\\303\\274"'
+    assert _text.write({"a": 0.1 + 0.2, "b": None, "c": True, "d": [1, 2], "e": {}}) == (
+        "a: 0.30000000000000004\nc: true\nd: 1\nd: 2\ne {\n}\n")
+    with pytest.raises(ms.InvalidArgument, match="rate is nan"):
+        _text.write({"rate": float("nan")})
+
+
+@pytest.mark.parametrize("optimizer, expected", [
+    (ms.SGD(0.5), "sgd { rate: 0.5 }"),
+    (ms.Momentum(0.5, 0.8), "momentum { rate: 0.5 momentum: 0.8 }"),
+    (ms.Adagrad(0.03, initial_accumulator_value=0.1),
+     "adagrad { rate: 0.03 epsilon: 1e-08 initial_accumulator: 0.1 }"),
+    (ms.Adam(1e-3, betas=(0.0, 0.99), eps=1e-6, weight_decay=0.1),
+     "adam { rate: 0.001 beta1: 0.0 beta2: 0.99 epsilon: 1e-06 } weight_decay: 0.1"),
+    (ms.AdamW(1e-3, weight_decay=0.0, weight_decay_weights_only=True),
+     "adam_w { rate: 0.001 beta1: 0.9 beta2: 0.999 epsilon: 1e-08 weight_decay: 0.0 } "
+     "weight_decay_weights_only: true"),
+    (ms.RMSProp(0.01, momentum=0.9),
+     "rms_prop { rate: 0.01 alpha: 0.99 epsilon: 1e-08 momentum: 0.9 }"),
+    (ms.SGD(1, clip_value=2, clip_norm=3, schedule=ms.StepSchedule(10, 0.5, warm_up_pushes=4)),
+     "sgd { rate: 1.0 } schedule { step { every_pushes: 10 factor: 0.5 } warm_up_pushes: 4 } "
+     "clip_value: 2.0 clip_norm: 3.0"),
+    (ms.SGD(1, schedule=ms.CosineSchedule(10, final=0.1)),
+     "sgd { rate: 1.0 } schedule { cosine { pushes: 10 final: 0.1 } }"),
+    (ms.SGD(1, schedule=ms.WarmUp(5)), "sgd { rate: 1.0 } schedule { warm_up_pushes: 5 }"),
+])
+def test_optimizers_of_the_shards(optimizer, expected):
+    assert f"optimizer {{ {expected} }} }}" in flat(text(optimizer=optimizer))
+
+
+def test_a_job_with_all_settings():
+    assert flat(text(
+        seed=7, n_fetch=2, n_push=3, overlap=False, push_format="top_k", fetch_format="int8",
+        top_k_share=0.1, evaluates=True, evaluate_every=0.5, max_steps=9, max_seconds=2,
+        target_accuracy=0.9, divergence="skip", block_examples=64,
+        checkpoint=ms.Checkpoint(every_seconds=5, every_pushes=6, keep_best="accuracy"))) == flat("""
+        name: "gpt" train { joiners { examples: 100 } } test { joiners { } } seed: 7 batch_size: 8
+        downpour { n_fetch: 2 n_push: 3 overlap: NONE push_format: TOP_K fetch_format: INT8
+        top_k_share: 0.1 optimizer { sgd { rate: 0.1 } } }
+        stop { epochs: 3.0 steps: 9 seconds: 2.0 target_accuracy: 0.9 }
+        evaluation { every_epochs: 0.5 } block_examples: 64
+        checkpoint { every_seconds: 5.0 every_pushes: 6 keep_best: TEST_ACCURACY }
+        divergence { action: SKIP }""")
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda: ms.SGD(0), "lr is 0.0; it must be above 0"),
+    (lambda: ms.SGD(float("nan")), "lr is nan"),
+    (lambda: ms.Adam(betas=(1.0, 0.9)), r"betas\[0\] is 1.0; it must be at least 0 and below 1"),
+    (lambda: ms.Adagrad(1, eps=0), "eps is 0.0; it must be above 0"),
+    (lambda: ms.Local(ms.SGD(1)), "to run it on shards"),
+    (lambda: ms.Local(3), "with step"),
+    (lambda: ms.Local(None, every=0), "every is 0"),
+    (lambda: ms.StepSchedule(0, 0.5), "every_pushes is at least 1"),
+    (lambda: Settings("a", ms.SGD(1)).check(), "the job has no end"),
+    (lambda: Settings("a", object(), epochs=1).check(), "optimizer is a object"),
+    (lambda: Settings("a", ms.SGD(1), epochs=1, push_format="f4").check(), "there are float32"),
+    (lambda: Settings("a", ms.Local(None), epochs=1, n_push=2).check(), "`every` says when"),
+    (lambda: Settings("a", ms.SGD(1), epochs=1, evaluate_every=1).check(), "needs evaluate="),
+    (lambda: ms.join(None, "a", {}, ms.SGD(1), epochs=1, data=[1], examples=2), "data has 1"),
+])
+def test_settings_that_cannot_be_right(make, words):
+    with pytest.raises(ms.InvalidArgument, match=words):
+        make()
+
+
+def test_the_layout_of_a_module():
+    torch = pytest.importorskip("torch")
+
+    class Part(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(2, 3)
+            self.frozen = torch.nn.Parameter(torch.zeros(2), requires_grad=False)
+            self.register_buffer("mean", torch.zeros(4))
+            self.register_buffer("cache", torch.zeros(4), persistent=False)
+            self.register_buffer("count", torch.zeros(1, dtype=torch.int64))
+            self.register_buffer("nothing", None)
+
+    told = layout.of_module(Part())
+    assert [(e.name, e.shape, int(e.kind)) for e in told.entries] == [
+        ("inner.weight", (3, 2), 0), ("inner.bias", (3,), 0), ("mean", (4,), 1)]
+    assert told.local == ["frozen", "cache", "count"]
+
+
+def test_modules_that_cannot_be():
+    torch = pytest.importorskip("torch")
+
+    def model(change):
+        made = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+        change(made)
+        return made
+
+    def share(made):
+        made[1].weight.data = made[0].weight.data
+
+    def be_complex(made):
+        made[0].weight = torch.nn.Parameter(torch.zeros(2, 2, dtype=torch.complex64))
+
+    def be_meta(made):
+        made[0].weight = torch.nn.Parameter(torch.zeros(2, 2, device="meta"))
+
+    def be_lazy(made):
+        made[0] = torch.nn.LazyLinear(2)
+
+    def freeze(made):
+        for p in made.parameters():
+            p.requires_grad_(False)
+
+    for change, words in ((share, "0.weight and 1.weight lie in one memory"),
+                          (be_complex, "0.weight is of torch.complex64"),
+                          (be_meta, "0.weight is on the meta device"),
+                          (be_lazy, "0.weight has no shape yet"), (freeze, "no parameter to train")):
+        with pytest.raises(ms.InvalidArgument, match=words):
+            layout.of_module(model(change))
+
+
+def test_stats_are_one_line():
+    line = str(ms.Stats(steps=3, bytes_pushed=2048, staleness=1, staleness_max=4, refused=2,
+                        bytes_copied={"gradient:gathered": 4096}))
+    assert line == ("worker/0 steps=3 examples=0 fetches=0 pushes=0 fetched=0B pushed=2.0KiB "
+                    "staleness=1 (max 4) replicas=0 refused=2 copied=(gradient:gathered 4.0KiB)")
