@@ -11,6 +11,10 @@ namespace {
 // Each is a fetch and a push: so rare an exchange is a mistake in units.
 constexpr uint32_t kMaxLocalSteps = 1048576;
 
+// The coordinator keeps a mark for each block of an epoch.
+constexpr uint64_t kMaxBlocks = 1 << 24;
+constexpr uint32_t kDefaultBlockBatches = 8;  // as FillJobDefaults has it
+
 constexpr char kItsPrograms[] = "is the affair of the programs that join the job";
 
 void CheckJoiners(const std::string& field, const Dataset& data, Reporter* reporter) {
@@ -43,6 +47,15 @@ void CheckTrain(const Job& job, Reporter* reporter) {
   } else if (!joiners.unnumbered() && joiners.examples() == 0) {
     reporter->Error("train.joiners.examples", "must be at least 1",
                     "or write unnumbered: true where nobody knows");
+  }
+  const uint64_t block = job.block_examples() != 0
+                             ? job.block_examples()
+                             : uint64_t{kDefaultBlockBatches} * job.batch_size();
+  if (block != 0 && joiners.examples() / block >= kMaxBlocks) {
+    reporter->Error("train.joiners.examples",
+                    absl::StrCat(joiners.examples(), " samples are more than ", kMaxBlocks,
+                                 " blocks of ", block),
+                    "choose a larger block_examples, a multiple of batch_size");
   }
   if (joiners.unnumbered() && job.stop().epochs() != 0.0) {
     reporter->Error("stop.epochs", "samples without numbers have no epochs",

@@ -69,6 +69,9 @@ TEST(JoinedCheckTest, ErrorsNameTheFieldAndWhatToDo) {
   const std::vector<Wrong> wrong = {
       {"no count", [](Job* job) { job->mutable_train()->mutable_joiners()->set_examples(0); },
        "train.joiners.examples: must be at least 1"},
+      {"very many",
+       [](Job* job) { job->mutable_train()->mutable_joiners()->set_examples(uint64_t{80} << 24); },
+       "train.joiners.examples: 1342177280 samples are more than 16777216 blocks of 80"},
       {"both", [](Job* job) { job->mutable_train()->mutable_joiners()->set_unnumbered(true); },
        "train.joiners.unnumbered: samples without numbers are not counted either"},
       {"epochs of uncounted samples",

@@ -46,6 +46,9 @@ absl::Status CheckProgram(const EnterRequest& request) {
   if (request.guest() == 0) {
     return absl::InvalidArgumentError("the program has not drawn a number (guest)");
   }
+  if (request.job().name().empty()) {
+    return absl::InvalidArgumentError("the job that the program enters has no name");
+  }
   if (!IsJoined(request.job())) {
     return absl::InvalidArgumentError(
         absl::StrCat("job \"", request.job().name(),
@@ -222,11 +225,13 @@ bool CoordinatorCore::TellOfEnd(const HeartbeatRequest& request, HeartbeatReply*
     return true;
   }
   const JobRecord* const job = jobs_.Lookup(request.enters_job());
-  if (job == nullptr || job->state().term() != request.enters_job_term()) {
+  const bool known = job != nullptr && job->id() == request.enters_job() && job->joined() &&
+                     job->state().term() == request.enters_job_term();
+  if (!known) {
     reply->set_job_ended(FAILED);
-    reply->set_job_reason(
-        absl::StrCat("job ", request.enters_job(),
-                     " is gone: somebody deleted it, or the coordinator has lost its state"));
+    reply->set_job_reason(absl::StrCat("job ", absl::CEscape(request.enters_job().substr(0, 64)),
+                                       " is gone: somebody deleted it, or the coordinator has "
+                                       "lost its state"));
     return false;
   }
   if (job->ended_or_deleting()) {

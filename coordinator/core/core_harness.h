@@ -235,6 +235,10 @@ class CoreHarness {
           shard.ordered.erase(command.job);
           shard.jobs[command.job] = command.create.written_by_client();
           shard.attempt.erase(command.job);
+          // A new slice has no sessions.
+          std::erase_if(shard.open, [&command](const std::string& session) {
+            return session.substr(0, session.find('/')) == command.job;
+          });
         }
         return shard.create_error;
       case ShardCommand::Kind::kDeleteJob:

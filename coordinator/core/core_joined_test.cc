@@ -168,6 +168,12 @@ TEST_F(CoreEnterTest, AGuestOfAJobThatIsGoneIsTold) {
   EXPECT_EQ(reply.job_ended(), FAILED);
   EXPECT_THAT(reply.job_reason(), HasSubstr("job gpt-9 is gone"));
   EXPECT_EQ(h_.core().Info().task_size(), 3);
+  // Neither is a job of layers entered by a heartbeat alone, nor by its other name.
+  h_.Submit(h_.Plan(1));
+  for (const char* job : {"j-1", "latest"}) {
+    BecomesGuest(1, job);
+    EXPECT_EQ(h_.Beat(1).job_ended(), FAILED) << job;
+  }
 }
 
 TEST_F(CoreEnterTest, TheNextCoordinatorGoesOnWithAllOfThem) {
