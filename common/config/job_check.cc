@@ -20,6 +20,18 @@
 namespace monsoon {
 namespace {
 
+void CheckWeightDecay(const Optimizer& optimizer, Reporter* reporter) {
+  if (optimizer.has_adam_w() && optimizer.weight_decay() != 0.0) {
+    reporter->Error("downpour.optimizer.weight_decay", "adam_w has a weight_decay of its own",
+                    "as in adam_w { rate: 0.001 weight_decay: 0.01 }");
+  }
+  if (optimizer.weight_decay_weights_only() && optimizer.weight_decay() == 0.0 &&
+      !optimizer.has_adam_w()) {
+    reporter->Error("downpour.optimizer.weight_decay_weights_only",
+                    "means nothing without weight_decay");
+  }
+}
+
 void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_format() == TOP_K) {
     reporter->Error("downpour.fetch_format", "TOP_K sends a part of a gradient, not parameters",
@@ -37,14 +49,11 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
     reporter->Error("downpour.warmstart", "neither steps nor seconds is set",
                     "as in warmstart { steps: 100 }");
   }
-  if (downpour.optimizer().weight_decay_weights_only() &&
-      downpour.optimizer().weight_decay() == 0.0) {
-    reporter->Error("downpour.optimizer.weight_decay_weights_only",
-                    "means nothing without weight_decay");
-  }
+  CheckWeightDecay(downpour.optimizer(), reporter);
   const bool chosen = downpour.local_steps() != 0;  // the differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
-    reporter->Error("downpour.optimizer", "no optimizer is chosen: sgd, momentum or adagrad",
+    reporter->Error("downpour.optimizer",
+                    "no optimizer is chosen: sgd, momentum, adagrad, adam, adam_w or rms_prop",
                     "as in optimizer { adagrad { rate: 0.03 } }");
   }
 }

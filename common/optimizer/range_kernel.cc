@@ -31,20 +31,20 @@ class RangeKernel final : public OptimizerKernel {
   int state_slots() const override { return weights_->state_slots(); }
   float initial_state() const override { return weights_->initial_state(); }
 
-  void Apply(uint64_t k, std::span<float> w, std::span<float> state,
+  void Apply(uint64_t k, std::span<float> w, OptimizerState state,
              std::span<const float> g) const override {
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
-                     std::span<float> part_state) {
+                     OptimizerState part_state) {
                    kernel.Apply(k, part, part_state, g.subspan(piece.begin, piece.size()));
                  });
   }
 
-  void ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
-                    std::span<const float> g, std::span<float> moved, bool fresh) const override {
+  void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+                    std::span<float> moved, bool fresh) const override {
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
-                     std::span<float> part_state) {
+                     OptimizerState part_state) {
                    kernel.ApplyAndTell(k, part, part_state, g.subspan(piece.begin, piece.size()),
                                        moved.subspan(piece.begin, piece.size()), fresh);
                  });
@@ -56,15 +56,13 @@ class RangeKernel final : public OptimizerKernel {
   }
 
   template <typename Update>
-  void ForEachPiece(std::span<float> w, std::span<float> state, Update update) const {
+  void ForEachPiece(std::span<float> w, OptimizerState state, Update update) const {
     CHECK_EQ(w.size(), pieces_.back().range.end);
-    const auto slots = static_cast<size_t>(state_slots());
     for (const Piece& piece : pieces_) {
       const Slice& range = piece.range;
       update(KernelOf(piece.part), range, w.subspan(range.begin, range.size()),
-             piece.part == Part::kStatistics
-                 ? std::span<float>()
-                 : state.subspan(range.begin * slots, range.size() * slots));
+             piece.part == Part::kStatistics ? OptimizerState()
+                                             : state.Part(range.begin, range.size(), w.size()));
     }
   }
 
@@ -108,8 +106,8 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
     const Optimizer& optimizer, const std::vector<Slice>& biases,
     const std::vector<Slice>& statistics, const Slice& range) {
   ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> weights, OptimizerKernel::Create(optimizer));
-  const bool spares_biases =
-      optimizer.weight_decay_weights_only() && optimizer.weight_decay() != 0.0 && !biases.empty();
+  const bool decays = optimizer.weight_decay() != 0.0 || optimizer.has_adam_w();
+  const bool spares_biases = optimizer.weight_decay_weights_only() && decays && !biases.empty();
   if (!spares_biases && statistics.empty()) {
     return weights;
   }
@@ -117,6 +115,9 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
   if (spares_biases) {
     Optimizer bare = optimizer;
     bare.clear_weight_decay();
+    if (bare.has_adam_w()) {
+      bare.mutable_adam_w()->set_weight_decay(0.0);
+    }
     ASSIGN_OR_RETURN(without, OptimizerKernel::Create(bare));
   }
   std::unique_ptr<OptimizerKernel> subtract;

@@ -25,7 +25,8 @@ bool IsBias(size_t i) { return (i >= 2 && i < 5) || i >= 10; }
 
 TEST(RangeKernelTest, BiasesAreUpdatedAsWithoutDecay) {
   for (const std::string kind : {"sgd { rate: 0.5 }", "momentum { rate: 0.5 momentum: 0.9 }",
-                                 "adagrad { rate: 0.5 initial_accumulator: 0.1 }"}) {
+                                 "adagrad { rate: 0.5 initial_accumulator: 0.1 }",
+                                 "adam { rate: 0.5 }", "rms_prop { rate: 0.5 momentum: 0.9 }"}) {
     const std::string decay = " weight_decay: 0.25 clip_value: 2";
     ASSERT_OK_AND_ASSIGN(const auto kernel,
                          CreateRangeKernel(Parse(kind + decay + " weight_decay_weights_only: true"),
@@ -59,6 +60,19 @@ TEST(RangeKernelTest, BiasesAreUpdatedAsWithoutDecay) {
   }
 }
 
+TEST(RangeKernelTest, AdamWSparesBiasesToo) {
+  ASSERT_OK_AND_ASSIGN(
+      const auto kernel,
+      CreateRangeKernel(Parse("adam_w { rate: 0.5 weight_decay: 0.5 } weight_decay_weights_only: "
+                              "true"),
+                        kBiases, {}, kRange));
+  std::vector<float> w(12, 4.0f), state(24, 0.0f);
+  kernel->Apply(0, w, state, std::vector<float>(12, 0.0f));
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(w[i], IsBias(i) ? 4.0f : 3.0f) << i;
+  }
+}
+
 TEST(RangeKernelTest, WithoutTheSettingBiasesDecayToo) {
   const Optimizer optimizer = Parse("sgd { rate: 1 } weight_decay: 0.5");
   ASSERT_OK_AND_ASSIGN(const auto kernel, CreateRangeKernel(optimizer, kBiases, {}, kRange));
@@ -74,7 +88,8 @@ TEST(RangeKernelTest, StatisticsAreSubtractedAsTheyAreAndTheirStateStays) {
   const std::vector<Slice> statistics = {{100, 102}, {105, 107}};
   const auto is_statistic = [](size_t i) { return i < 2 || (i >= 5 && i < 7); };
   for (const std::string kind : {"sgd { rate: 0.5 }", "momentum { rate: 0.5 momentum: 0.9 }",
-                                 "adagrad { rate: 0.5 initial_accumulator: 0.1 }"}) {
+                                 "adagrad { rate: 0.5 initial_accumulator: 0.1 }",
+                                 "adam { rate: 0.5 }", "rms_prop { rate: 0.5 momentum: 0.9 }"}) {
     const std::string text = kind +
                              " weight_decay: 0.25 clip_value: 0.5 weight_decay_weights_only: true "
                              "schedule { warm_up_pushes: 10 }";

@@ -1,6 +1,7 @@
 #include "coordinator/cli/shard_transfer.h"
 
 #include <functional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -102,9 +103,9 @@ class ShardTransfer : public ModelTransfer {
     }
     options.writer = kOnlyWriter;
     RETURN_IF_ERROR(client->Write(values.parameters, options));
-    if (!values.state.empty()) {
-      options.slot = 1;
-      RETURN_IF_ERROR(client->Write(values.state, options));
+    for (size_t at = 0; at < values.state.size(); at += layout.size()) {
+      ++options.slot;
+      RETURN_IF_ERROR(client->Write(std::span(values.state).subspan(at, layout.size()), options));
     }
     return client->Seal(values.parameters, kOnlyWriter);
   }

@@ -213,7 +213,7 @@ class ParameterClient {
 
   // What Write replaces.
   struct WriteOptions {
-    // 0: the parameters; 1: the optimizer's state.
+    // 0: the parameters; 1 and 2: the slots of the optimizer's state.
     uint32_t slot = 0;
     // What becomes of the stripes' versions (submit --resume). Empty: they stay.
     StripeVersions versions;

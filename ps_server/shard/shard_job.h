@@ -172,9 +172,9 @@ class ShardJob final : private SliceParameters {
   StripeRecord CutStripe(uint32_t stripe, std::span<float> parameters,
                          std::span<float> state) const;
   // Where a part's floats go, before Restore: the slice's float `at` and those behind it
-  // to the end of the stripe, and their optimizer state, of a job that has some.
+  // to the end of the stripe, and a slot of their optimizer state.
   std::span<float> RestoredParameters(uint64_t at);
-  std::span<float> RestoredState(uint64_t at);
+  std::span<float> RestoredState(size_t slot, uint64_t at);
   // Makes it what a part holds, whose floats are in place, vectors included
   // (VectorStore::RestoreVector). `older` is the part before it
   // that is kept too; null: none is. Of the sessions only those of `open`, rising and one

@@ -62,7 +62,7 @@ absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCur
     if (request.slot() == 0) {
       stripe->Write(content);
     } else {
-      stripe->WriteState(content);
+      stripe->WriteState(static_cast<int>(request.slot()) - 1, content);
     }
     if (request.set_version()) {
       stripe->RaiseVersion(record.version());

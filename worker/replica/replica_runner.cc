@@ -12,6 +12,7 @@
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/memory/aligned_floats.h"
+#include "common/model/bias_ranges.h"
 #include "worker/backend/backend.h"
 #include "worker/data/job_data.h"
 #include "worker/downpour/local_updater.h"
@@ -189,7 +190,8 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
   const JoinedJob& joined = resources->joined;
   const Job& job = joined.job;
   ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
-                   LocalUpdater::Create(job.downpour(), joined.client_options.map));
+                   LocalUpdater::Create(job.downpour(), joined.client_options.map,
+                                        StatisticRanges(joined.layout, {0, joined.layout.size()})));
   resources->downpour = std::make_unique<DownpourRunner>(
       DownpourRunnerOptions::From(job, worker_), &joined.layout, resources->client.get(),
       resources->group.get(), std::move(local), stats, control, options_.clock);
