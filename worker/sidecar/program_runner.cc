@@ -8,6 +8,7 @@
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/data/dataset_info.h"
+#include "common/model/bias_ranges.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/downpour/local_updater.h"
 #include "worker/group/replica_group.h"
@@ -78,7 +79,8 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   group_options.stats = stats;
   ReplicaGroup group(group_options, &network);
   ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
-                   LocalUpdater::Create(job.downpour(), joined.client_options.map));
+                   LocalUpdater::Create(job.downpour(), joined.client_options.map,
+                                        StatisticRanges(joined.layout, {0, joined.layout.size()})));
   DownpourRunner downpour(DownpourRunnerOptions::From(job, worker), &joined.layout, client.get(),
                           &group, std::move(local), stats, control, options_.clock);
   ReplicaSession::Parts parts;
