@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""A program for killed_programs.py: its model is a count for each sample, and each step adds
+1 to those of its batch, so the shards hold how often each sample was counted.
+
+    counting_program.py COORDINATOR JOB BOOKS EXAMPLES BATCH EPOCHS [local_steps]
+
+BOOKS is a file of two arrays of uint32, mapped, so that it outlives this process: how often
+each sample was sent, written before the step, and acknowledged, written after it.
+"""
+
+import mmap
+import sys
+
+import numpy
+
+import monsoon as ms
+
+
+def main():
+    coordinator, job_name, path = sys.argv[1:4]
+    examples, batch, epochs = (int(word) for word in sys.argv[4:7])
+    local_steps = int(sys.argv[7]) if len(sys.argv) > 7 else 0
+    with open(path, "r+b") as file:
+        books = numpy.frombuffer(mmap.mmap(file.fileno(), 0), dtype=numpy.uint32)
+    sent, acknowledged = books[:examples], books[examples:]
+    model = {"count": numpy.zeros(examples, numpy.float32)}
+    optimizer = ms.Local(None, every=local_steps) if local_steps else ms.SGD(1.0)
+    with ms.join(coordinator, job=job_name, model=model, optimizer=optimizer, epochs=epochs,
+                 examples=examples, batch=batch, block_examples=batch, overlap=False,
+                 checkpoint=ms.Checkpoint(every_seconds=0.5)) as job:
+        print("in", flush=True)
+        waiting = []  # with local steps: not exchanged yet
+        for ids in job.blocks():
+            sent[ids] += 1
+            discarded, pushes = job.stats.discarded, job.stats.pushes
+            if local_steps:
+                model["count"][ids] += 1
+            else:
+                job.gradients["count"][...] = 0
+                job.gradients["count"][ids] = -1
+            job.step(0.0)
+            waiting.append(ids)
+            if job.stats.discarded != discarded:
+                waiting.clear()
+            elif not local_steps or job.stats.pushes != pushes or job.ended:
+                for counted in waiting:
+                    acknowledged[counted] += 1
+                waiting.clear()
+    print("out", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+#!/usr/bin/python3
+"""Kills Python programs that train a model of their own, their sidecars, the parameter
+servers and the coordinator, and compares what the shards have counted with the programs'
+books.
+
+    killed_programs.py [--bin=DIR] [--kills=N] [--ps_kills=N] [--coordinator_kills=N]
+                       [--writer_kills=N] [--seed=N] [--transport=auto|grpc|shared_memory]
+
+Three programs (counting_program.py) push without a pause, most of their time is in a push.
+Each kill is a SIGKILL of one at a random moment: of the program alone, whose sidecar then
+finishes the push and says goodbye, or, every second time, of the sidecar too. Another one
+takes its place.
+
+At the end the job must have SUCCEEDED; each sample must have been counted at least as often
+as some program had it acknowledged, at most as often as it was sent, and at least once in
+each epoch; and all that is not known exactly must be what was under way in a kill.
+
+--writer_kills: programs that are to write the initial parameters of a job are killed at a
+random moment of it; the next one writes them all again.
+
+Last line: `killed_programs: N passed, N failed, N skipped`; exit 1 if any failed.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "tools"))
+import local_cluster  # noqa: E402
+from checks import Checks  # noqa: E402
+
+EXAMPLES, BATCH = 65536, 64
+PROGRAMS = 3
+PATIENCE_S = 60
+SETTINGS = ["heartbeat_ms: 100", "lost_after_ms: 2000"]
+
+
+class Program:
+    def __init__(self, run, name, epochs):
+        self.number = len(run.books)
+        self.path = pathlib.Path(run.folder) / f"books-{self.number}"
+        self.path.write_bytes(bytes(2 * 4 * EXAMPLES))
+        run.books.append(self.path)
+        self.errors = open(pathlib.Path(run.folder) / f"errors-{self.number}", "w+")
+        self.process = subprocess.Popen(
+            [sys.executable, str(ROOT / "tests/program/counting_program.py"), run.address, name,
+             str(self.path), str(EXAMPLES), str(BATCH), str(epochs)],
+            stdout=subprocess.PIPE, stderr=self.errors, env=run.environment, text=True)
+
+    def await_in(self):
+        """It has the job's parameters. False: it ended."""
+        return self.process.stdout.readline().strip() == "in"
+
+    def sidecar(self):
+        """Its pid, once there is one."""
+        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True,
+                               text=True)
+        pids = [int(word) for word in found.stdout.split()]
+        return pids[0] if pids else None
+
+    def kill(self, both):
+        sidecar = self.sidecar() if both else None
+        if sidecar:
+            os.kill(sidecar, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+
+    def text_of_errors(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+
+class Run:
+    def __init__(self, arguments, checks, cluster, folder):
+        self.check, self.cluster, self.folder = checks.check, cluster, folder
+        self.arguments = arguments
+        self.random = random.Random(arguments.seed)
+        self.address = next(line.split('"')[1] for line in cluster.path.read_text().splitlines()
+                            if line.startswith("coordinator"))
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"),
+                            "MONSOON_BIN": str(arguments.bin),
+                            "MONSOON_TRANSPORT": arguments.transport}
+        self.books = []
+
+    def describe(self, job):
+        answer = self.cluster.command("describe", job, "--json", check=False)
+        import json
+        return json.loads(answer.stdout) if answer.returncode == 0 else None
+
+    def counts(self, job):
+        """What the shards hold, and (sent, acknowledged) of all programs."""
+        out = pathlib.Path(self.folder) / "counts.npz"
+        self.cluster.command("export", job, f"--out={out}")
+        with zipfile.ZipFile(out) as archive:
+            raw = archive.read("count.npy")
+        held = struct.unpack(f"<{EXAMPLES}f", raw[-4 * EXAMPLES:])
+        sent, acknowledged = [0] * EXAMPLES, [0] * EXAMPLES
+        for path in self.books:
+            both = struct.unpack(f"<{2 * EXAMPLES}I", path.read_bytes())
+            sent = [a + b for a, b in zip(sent, both[:EXAMPLES])]
+            acknowledged = [a + b for a, b in zip(acknowledged, both[EXAMPLES:])]
+        return held, sent, acknowledged
+
+    def compare(self, what, job, epochs, kills):
+        held, sent, acknowledged = self.counts(job)
+        lost = sum(h < a for h, a in zip(held, acknowledged))
+        doubled = sum(h > s for h, s in zip(held, sent))
+        missed = sum(h < epochs for h in held)
+        unknown = sum(s - a for s, a in zip(sent, acknowledged))
+        self.check(f"{what}: no acknowledged sample is lost", lost == 0, lost)
+        self.check(f"{what}: none is counted more often than it was sent", doubled == 0, doubled)
+        self.check(f"{what}: each is counted in each epoch", missed == 0, missed)
+        self.check(f"{what}: what is not known is what the kills interrupted",
+                   unknown <= kills * BATCH, (unknown, kills * BATCH))
+        return sum(held), unknown
+
+    def await_end(self, job):
+        deadline = time.monotonic() + 10 * PATIENCE_S
+        while time.monotonic() < deadline:
+            described = self.describe(job)
+            if described and described["state"] in ("SUCCEEDED", "FAILED", "CANCELLED"):
+                return described
+            time.sleep(0.2)  # between two looks
+        raise SystemExit(f"{job} did not end: {self.describe(job)}")
+
+    # ---- the parts ---------------------------------------------------------------
+
+    def kill_programs(self):
+        arguments = self.arguments
+        others = [("ps/0", "ps_server")] * arguments.ps_kills
+        others += [("coordinator/0", "coordinator")] * arguments.coordinator_kills
+        faults = ["program"] * arguments.kills + others
+        self.random.shuffle(faults)
+        # About 0.7 s each, and enough data for all.
+        epochs = max(3, int(len(faults) * arguments.epochs_per_kill))
+        programs = [Program(self, "count", epochs) for _ in range(PROGRAMS)]
+        for program in programs:
+            self.check(f"program {program.number} is in", program.await_in(),
+                       program.text_of_errors())
+        killed = restarts = 0
+        for i, fault in enumerate(faults):
+            self.random_pause()
+            described = self.describe("count-1")
+            if described and described["state"] not in ("RUNNING", "PENDING"):
+                break
+            if fault == "program":
+                place = self.random.randrange(PROGRAMS)
+                programs[place].kill(both=killed % 2 == 1)
+                killed += 1
+                programs[place] = Program(self, "count", epochs)
+                self.check(f"program {programs[place].number} is in", programs[place].await_in(),
+                           programs[place].text_of_errors())
+            else:
+                self.kill_task(fault[0])
+                restarts += 1
+        described = self.await_end("count-1")
+        for program in programs:
+            out = program.process.wait(timeout=PATIENCE_S)
+            self.check(f"program {program.number} ends by itself", out == 0,
+                       (out, program.text_of_errors()[-2000:]))
+        self.check("the job has succeeded", described["state"] == "SUCCEEDED",
+                   described["reason"])
+        self.check("nothing is reported lost", not described["durability"].get("lost"),
+                   described["durability"])
+        self.check("all planned kills were made", killed == arguments.kills,
+                   (killed, arguments.kills))
+        # A shard's death may end sessions whose steps are then computed again.
+        total, unknown = self.compare("counts", "count-1", epochs,
+                                      killed + restarts * PROGRAMS)
+        print(f"{killed} programs killed, {restarts} servers; {int(total) // BATCH} pushes on the "
+              f"shards, {unknown // BATCH} of them interrupted; "
+              f"{described['data']['blocks_released']} blocks leased again", flush=True)
+
+    def random_pause(self):
+        time.sleep(self.random.uniform(0.05, 0.8))  # a random moment is the point
+
+    def kill_task(self, task):
+        answer = self.cluster.command("info" if False else "describe", "count-1", "--json")
+        import json
+        described = json.loads(answer.stdout)
+        if task.startswith("ps"):
+            pid = described["shards"][0]["pid"]
+        else:
+            found = subprocess.run(["pgrep", "-f", f"coordinator serve.*{self.cluster.path}"],
+                                   capture_output=True, text=True)
+            pid = int(found.stdout.split()[0])
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            described = self.describe("count-1")
+            if described and described["shards"][0]["pid"] not in (0, pid):
+                return
+            time.sleep(0.05)
+        raise SystemExit(f"{task} did not come back")
+
+    def kill_writers(self):
+        for i in range(self.arguments.writer_kills):
+            name = f"init{i}"
+            writer = Program(self, name, 1)
+            time.sleep(self.random.uniform(0.0, 0.5))  # from its start to its first step
+            writer.kill(both=i % 2 == 1)
+            heir = Program(self, name, 1)
+            self.check(f"{name}: another one is in", heir.await_in(), heir.text_of_errors())
+            out = heir.process.wait(timeout=PATIENCE_S)
+            self.check(f"{name}: it ends by itself", out == 0, (out, heir.text_of_errors()[-2000:]))
+        if self.arguments.writer_kills:
+            print(f"{self.arguments.writer_kills} programs killed while their job began",
+                  flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", type=pathlib.Path, default=local_cluster.BIN)
+    parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--ps_kills", type=int, default=1)
+    parser.add_argument("--coordinator_kills", type=int, default=1)
+    parser.add_argument("--writer_kills", type=int, default=4)
+    parser.add_argument("--epochs_per_kill", type=float, default=1.5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--transport", default="auto")
+    arguments = parser.parse_args()
+    arguments.bin = arguments.bin.resolve()
+    checks = Checks("killed_programs")
+    with tempfile.TemporaryDirectory(prefix="monsoon-programs-") as folder:
+        with local_cluster.LocalCluster(ps=2, workers=0, bin_dir=arguments.bin,
+                                        settings=SETTINGS) as cluster:
+            run = Run(arguments, checks, cluster, folder)
+            run.kill_programs()
+            run.kill_writers()
+    return checks.summary()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
