@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/config/job.h"
 #include "common/model/layout_difference.h"
 #include "coordinator/cli/checkpoint_text.h"
 
