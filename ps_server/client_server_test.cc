@@ -302,6 +302,46 @@ TEST_P(ClientServerTest, WritesBeforeTheFirstSessionOnly) {
   EXPECT_EQ(parameters, written);
 }
 
+TEST_P(ClientServerTest, ALaterWriterTakesOverAndSeals) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 3, .transport = GetParam()}));
+  TestJobOptions options = SmallJob();
+  options.model.Clear();
+  ModelTensor* const tensor = options.model.add_tensor();
+  tensor->set_name("wte.weight");
+  tensor->add_shape(1008);
+  options.written_by_client = true;
+  ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(options));
+  ASSERT_OK_AND_ASSIGN(auto first, shards->Reader(job));
+  ASSERT_OK_AND_ASSIGN(auto second, shards->Reader(job));
+  const auto of = [](uint64_t writer) {
+    ParameterClient::WriteOptions options;
+    options.writer = writer;
+    return options;
+  };
+  const auto refused = [](const std::string& a, const std::string& b) {
+    return StatusIs(absl::StatusCode::kFailedPrecondition,
+                    AllOf(HasSubstr("ps/"), HasSubstr(a), HasSubstr(b)));
+  };
+  const Vector early = Ramp(job.map.size(), 0.5f);
+  const Vector late = Ramp(job.map.size(), 0.125f);
+  Vector parameters(job.map.size());
+  ASSERT_OK(first->Write(early, of(1)));
+  EXPECT_THAT(first->Fetch(parameters, nullptr, nullptr), refused("writer 1", "sealed"));
+  EXPECT_THAT(first->Seal(late, 1), refused("checksum", "writer 1"));
+  ASSERT_OK(first->Seal(early, 1));
+  ASSERT_OK(first->Seal(early, 1));
+  ASSERT_OK(first->Fetch(parameters, nullptr, nullptr));
+  EXPECT_EQ(parameters, early);
+  ASSERT_OK(second->Write(late, of(2)));
+  EXPECT_THAT(first->Fetch(parameters, nullptr, nullptr), refused("writer 2", "sealed"));
+  EXPECT_THAT(first->Write(early, of(1)), refused("writer 1", "writer 2"));
+  EXPECT_THAT(first->Seal(early, 1), refused("writer 1", "writer 2"));
+  ASSERT_OK(second->Seal(late, 2));
+  ASSERT_OK(shards->Join(job, 0));
+  ASSERT_OK(first->Fetch(parameters, nullptr, nullptr));
+  EXPECT_EQ(parameters, late);
+}
+
 TEST_P(ClientServerTest, AnErrorThatQuotesALongNameIsAnswered) {
   ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));

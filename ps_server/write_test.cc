@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
+#include "common/base/xxh3.h"
 #include "common/model/shard_map.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
@@ -175,6 +176,38 @@ TEST_F(WriteTest, AResumedJobGetsStateAndVersions) {
   EXPECT_EQ(writes[1][0].request.slot(), 0u);
   EXPECT_FALSE(writes[1][0].request.set_version());
   EXPECT_EQ(writes[1][0].request.record(0).version(), 0u);
+}
+
+TEST_F(WriteTest, ASealHasTheChecksumOfEachSlice) {
+  ParameterClient::WriteOptions options;
+  options.writer = 7;
+  ASSERT_OK(client_->Write(values_, options));
+  for (const std::vector<ReceivedWrite>& shard : Received()) {
+    for (const ReceivedWrite& write : shard) {
+      EXPECT_EQ(write.request.writer(), 7u);
+      EXPECT_FALSE(write.request.has_seal());
+    }
+  }
+  ASSERT_OK(client_->Seal(values_, 8));
+  const auto seals = Received();
+  for (uint32_t shard = 0; shard < kShards; ++shard) {
+    ASSERT_EQ(seals[shard].size(), 1u);
+    const WriteRequest& request = seals[shard][0].request;
+    EXPECT_EQ(request.job(), "lenet-2");
+    EXPECT_EQ(request.job_term(), 77u);
+    EXPECT_EQ(request.layout_hash(), 12345u);
+    EXPECT_EQ(request.writer(), 8u);
+    EXPECT_EQ(request.record_size(), 0);
+    const Slice slice = options_.map.shard(shard);
+    EXPECT_EQ(request.seal().checksum(),
+              Xxh3::Of(std::as_bytes(std::span(values_).subspan(slice.begin, slice.size()))));
+  }
+  // What follows a seal is a write again.
+  ASSERT_OK(client_->Write(values_));
+  for (const std::vector<ReceivedWrite>& shard : Received()) {
+    EXPECT_EQ(shard[0].request.writer(), 0u);
+    EXPECT_FALSE(shard[0].request.has_seal());
+  }
 }
 
 TEST_F(WriteTest, WhatCannotBeRightIsNotSent) {

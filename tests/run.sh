@@ -4,8 +4,8 @@
 #   tests/run.sh [--full] [--only=//package:test] [--no-setup]
 #
 # Stages: setup; the optimised g++ build of everything; unit, cluster and
-# convergence tests; the command blocks of the documentation; the unit tests
-# under clang with AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety
+# convergence tests; the command blocks of the documentation; the Python wheels
+# (on Debian 12, for which they are); the unit tests under clang with AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety
 # and layering_check; lint.
 # --full      adds ThreadSanitizer, the long tests (tag `full`) and the planted
 #             bugs of tests/mutation.sh.
@@ -196,6 +196,14 @@ if run_bazel build --config=opt --config=failpoints "${programs[@]}"; then
   run_check kill_points /usr/bin/python3 tests/cluster/kill_points.py --bin="$work/failpoints"
 else
   fail_stage "build (fail points)"
+fi
+if [[ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" == bookworm ]]; then
+  mapfile -t carried < <(/usr/bin/python3 -B deploy/wheel/contents.py)
+  if run_bazel build --config=opt --config=wheel "${carried[@]}"; then
+    run_check wheel /usr/bin/python3 tests/wheel/wheel_test.py --bin="$bin"
+  else
+    fail_stage "build (wheels)"
+  fi
 fi
 run_bazel build --config=opt "${programs[@]}" || fail_stage "build (g++, optimised)"
 end

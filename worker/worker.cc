@@ -7,24 +7,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "worker/backend/device.h"
+#include "worker/session/cluster_member.h"
 #include "worker/session/faulty_replica_client.h"
-#include "worker/session/replica_stats.h"
-#include "worker/session/work_source.h"
 
 namespace monsoon {
 namespace {
-
-// One look for an assignment; stopping waits for it at most.
-constexpr absl::Duration kAssignmentPoll = absl::Milliseconds(100);
-// A session that ends badly at once must not turn in a tight circle.
-constexpr absl::Duration kRejoinPause = absl::Milliseconds(200);
-constexpr int kReportTries = 10;
-constexpr absl::Duration kReportPause = absl::Milliseconds(200);
 
 std::string HostName() {
   char name[HOST_NAME_MAX + 1] = {};
@@ -92,8 +83,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   ASSIGN_OR_RETURN(
       worker->server_,
       WorkerServer::Start(set.address.empty() ? task.address() : set.address, set.insecure));
-  worker->member_->Start();
-  worker->thread_ = std::thread([raw = worker.get()] { raw->Run(); });
+  worker->host_->Start();
   return worker;
 }
 
@@ -126,8 +116,6 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   member.device = choice.kind == BackendKind::kCuda ? "CUDA" : "CPU";
   member.threads = threads;
   member.heartbeat = absl::Milliseconds(cluster.heartbeat_ms());
-  member_ = std::make_unique<ClusterMember>(std::move(member), heartbeat_client_.get(),
-                                            options_.on_refused, options_.on_drain);
   ReplicaRunner::Options runner;
   runner.threads = threads;
   runner.replicas = std::max(1u, task.replicas());
@@ -142,153 +130,14 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   runner.fault = options_.fault;
   LogDevices(task, runner, choice);
   runner_ = std::make_unique<ReplicaRunner>(runner, work_client_.get());
-}
-
-Worker::~Worker() {
-  Wind(/*drain=*/false);
-  if (thread_.joinable()) {
-    thread_.join();
-  }
-}
-
-void Worker::Wind(bool drain) {
-  MutexLock lock(&mutex_);
-  winding_ = true;
-  drains_ = drain;
-  if (control_ != nullptr) {
-    if (drain) {
-      control_->Drain();
-    } else {
-      control_->Stop();
-    }
-  }
-}
-
-bool Worker::winding() const {
-  MutexLock lock(&mutex_);
-  return winding_;
-}
-
-void Worker::Run() {
-  bool computes = true;
-  while (computes && !winding()) {
-    if (std::optional<Assignment> assignment = member_->AwaitAssignment(kAssignmentPoll)) {
-      computes = RunSession(*assignment);
-    }
-  }
-  if (!computes) {
-    Depart();  // else it is given the next session
-  }
-  {
-    MutexLock lock(&mutex_);
-    ended_ = true;
-  }
-  changed_.NotifyAll();
-  if (!computes && options_.on_device_lost) {
-    options_.on_device_lost();
-  }
-}
-
-bool Worker::RunSession(const Assignment& assignment) {
-  StatsCollector stats;
-  SessionControl control(Clock::Real(), absl::Milliseconds(options_.cluster.lost_after_ms()));
-  {
-    MutexLock lock(&mutex_);
-    if (winding_) {
-      return true;
-    }
-    control_ = &control;
-  }
-  member_->Enter(assignment.session(), &stats, &control);
-  SessionEnd end = runner_->Run(assignment, &stats, &control);
-  if (end.kind == SessionEnd::Kind::kLost) {
-    // Shards close a session a little before the coordinator tells. It knows
-    // whether this worker was lost or the job has ended.
-    member_->Beat();
-    if (control.state() == SessionControl::State::kStop) {
-      end.kind = SessionEnd::Kind::kStopped;
-    }
-  }
-  LogEnd(assignment.session(), end);
-  const bool device_lost = end.kind == SessionEnd::Kind::kDeviceLost;
-  if (end.kind == SessionEnd::Kind::kLost) {
-    control.Sleep(kRejoinPause);
-  } else if (end.kind == SessionEnd::Kind::kFailed || device_lost) {
-    ReportFailure(assignment.session(), end);
-  }
-  if (end.kind == SessionEnd::Kind::kDrained) {
-    member_->Beat();  // with the final figures, while they still stand
-  }
-  member_->Exit(/*rejoin=*/end.kind == SessionEnd::Kind::kLost);
-  MutexLock lock(&mutex_);
-  control_ = nullptr;
-  return !device_lost;
-}
-
-void Worker::LogEnd(const SessionKey& session, const SessionEnd& end) const {
-  const std::string name = absl::StrCat("session ", session.job(), "#", session.incarnation());
-  switch (end.kind) {
-    case SessionEnd::Kind::kFinished:
-      LOG(INFO) << name << " finished";
-      break;
-    case SessionEnd::Kind::kDrained:
-      LOG(INFO) << name << " drained";
-      break;
-    case SessionEnd::Kind::kStopped:
-      LOG(INFO) << name << " stopped: " << end.message;
-      break;
-    case SessionEnd::Kind::kLost:
-      LOG(WARNING) << name << " lost, joining again: " << end.message;
-      break;
-    case SessionEnd::Kind::kFailed:
-      LOG(ERROR) << name << " failed: " << end.message;
-      break;
-    case SessionEnd::Kind::kDeviceLost:
-      LOG(ERROR) << name << " ended, and this worker leaves: " << end.message;
-      break;
-  }
-}
-
-void Worker::ReportFailure(const SessionKey& session, const SessionEnd& end) {
-  ReportFailureRequest request;
-  *request.mutable_session() = session;
-  request.set_kind(end.failure);
-  request.set_message(end.message);
-  for (int i = 0; i < kReportTries && !winding(); ++i) {
-    const absl::Status status = work_client_->ReportFailure(request).status();
-    if (status.ok() || !IsTransient(status)) {
-      return;
-    }
-    MutexLock lock(&mutex_);
-    changed_.WaitFor(&mutex_, kReportPause);
-  }
-}
-
-void Worker::Drain(absl::Duration grace) {
-  Wind(/*drain=*/true);
-  {
-    MutexLock lock(&mutex_);
-    const bool ended = changed_.WaitFor(&mutex_, grace, [this] {
-      mutex_.AssertHeld();
-      return ended_;
-    });
-    if (!ended) {
-      LOG(WARNING) << "the push did not end within " << absl::FormatDuration(grace)
-                   << "; it is given up";
-    }
-  }
-  Wind(/*drain=*/false);
-  if (thread_.joinable()) {
-    thread_.join();
-  }
-  Depart();
-}
-
-void Worker::Depart() {
-  if (const absl::Status status = member_->Depart(); !status.ok()) {
-    LOG(WARNING) << "the coordinator was not told of the departure: "
-                 << std::string(status.message());
-  }
+  SessionHost::Options host;
+  host.member = std::move(member);
+  host.lost_after = lost_after;
+  host.on_device_lost = options_.on_device_lost;
+  host.on_refused = options_.on_refused;
+  host.on_drain = options_.on_drain;
+  host_ = std::make_unique<SessionHost>(std::move(host), heartbeat_client_.get(),
+                                        work_client_.get(), runner_.get());
 }
 
 }  // namespace monsoon

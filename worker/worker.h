@@ -11,21 +11,16 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/base/mutex.h"
 #include "common/transport/frame/fault.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/cluster.pb.h"
-#include "proto/coordinator.pb.h"
 #include "worker/backend/device.h"
 #include "worker/replica/replica_runner.h"
 #include "worker/server.h"
-#include "worker/session/cluster_member.h"
-#include "worker/session/session_control.h"
+#include "worker/session/session_host.h"
 
 namespace monsoon {
 
@@ -59,43 +54,22 @@ class Worker {
   // there, FailedPrecondition for a device; errors of the address as RpcServer.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options);
   // Stops at once: the coordinator finds out by silence.
-  ~Worker();
+  ~Worker() = default;
 
   const std::string& address() const { return server_->address(); }
 
-  // Finishes the step, pushes the tail, reports, tells the coordinator and
-  // stops. Blocks `grace` and one call to the coordinator at most; what was not
-  // done by then is given up.
-  void Drain(absl::Duration grace);
+  // SessionHost::Drain.
+  void Drain(absl::Duration grace) { host_->Drain(grace); }
 
  private:
   Worker(WorkerOptions options, const BackendChoice& choice);
 
-  void Run();
-  void Depart();
-  // False: no device is left.
-  bool RunSession(const Assignment& assignment);
-  void LogEnd(const SessionKey& session, const SessionEnd& end) const;
-  void ReportFailure(const SessionKey& session, const SessionEnd& end);
-  // Begins no more sessions, and stops or drains the one that runs.
-  void Wind(bool drain);
-  bool winding() const;
-
   const WorkerOptions options_;
-  // Apart, since a heartbeat must not take longer than a worker may be silent.
   std::unique_ptr<ReplicaClient> heartbeat_client_;
   std::unique_ptr<ReplicaClient> work_client_;
   std::unique_ptr<WorkerServer> server_;
-  std::unique_ptr<ClusterMember> member_;
   std::unique_ptr<ReplicaRunner> runner_;
-
-  mutable Mutex mutex_;
-  CondVar changed_;
-  SessionControl* control_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the running session
-  bool winding_ ABSL_GUARDED_BY(mutex_) = false;
-  bool drains_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // the compute thread
+  std::unique_ptr<SessionHost> host_;
 };
 
 }  // namespace monsoon

@@ -85,15 +85,16 @@ class PartReader {
   virtual Slice slice() const = 0;
   // Reads all tensors against their checksums.
   virtual absl::Status Verify() const = 0;
-  // The slice's floats, padding zero, in `parameters` (slice().size()) and, where the
-  // job has optimizer state and `state` is not empty, in `state`. Checked; DataLoss
-  // leaves their content undefined.
+  // The slice's floats, padding zero, in `parameters` (slice().size()) and, where `state`
+  // is not empty, the optimizer's in `state`: of slot 0, then of slot 1, as many of each as
+  // parameters. Checked; DataLoss leaves their content undefined.
   virtual absl::Status ReadAll(std::span<float> parameters, std::span<float> state) const = 0;
   // The same to memory that lies in several pieces: asked where the slice's float `at`
-  // goes, and as many of those behind it as lie together, one at least. `state` is not
-  // asked where the job has none.
+  // goes, and as many of those behind it as lie together, one at least. `state` is
+  // asked for each slot of the optimizer's state that the job has.
   using Place = absl::FunctionRef<std::span<float>(uint64_t at)>;
-  virtual absl::Status ReadTo(Place parameters, Place state) const = 0;
+  using StatePlace = absl::FunctionRef<std::span<float>(size_t slot, uint64_t at)>;
+  virtual absl::Status ReadTo(Place parameters, StatePlace state) const = 0;
   // The same of the slice's part of one vector, content().context().vector(index).
   virtual absl::Status ReadVector(size_t index, Place floats) const = 0;
 };
@@ -126,7 +127,8 @@ struct LoadedCheckpoint {
   ShardCheckpoint content;  // of shard 0, without stripes
   ParameterLayout layout;
   std::vector<float> parameters;  // layout.size()
-  std::vector<float> state;       // the same, or empty without optimizer state
+  // Of each slot of the optimizer's state the same, one after the other.
+  std::vector<float> state;
   // [shard][stripe] of the map that it was written with.
   ShardMap map;
   std::vector<std::vector<uint64_t>> versions;

@@ -42,7 +42,7 @@ absl::Status Read(const Storage& storage, const std::string& manifest = kManifes
   }
   const absl::Status verified = (*part)->Verify();
   std::vector<float> parameters((*part)->slice().size());
-  std::vector<float> state((*part)->slice().size());
+  std::vector<float> state((*part)->slice().size() * (*part)->content().state_slots());
   absl::Status read = (*part)->ReadAll(parameters, state);
   for (int i = 0; read.ok() && i < (*part)->content().context().vector_size(); ++i) {
     read = (*part)->ReadVector(static_cast<size_t>(i),
@@ -304,7 +304,7 @@ TEST_F(DamageTest, ForgeriesAreRefused) {
       {"stripe size", [](Forged* f) { f->content.mutable_create()->set_max_stripe_bytes(63); }},
       {"stripes", [](Forged* f) { f->content.mutable_create()->set_max_stripe_bytes(1 << 20); }},
       {"stripes", [](Forged* f) { f->content.mutable_stripe()->RemoveLast(); }},
-      {"optimizer state", [](Forged* f) { f->content.set_state_slots(2); }},
+      {"optimizer state", [](Forged* f) { f->content.set_state_slots(3); }},
       {"tensors, expected", [](Forged* f) { f->content.set_state_slots(0); }},
       {"tensors, expected",
        [](Forged* f) {

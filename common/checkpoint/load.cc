@@ -98,11 +98,14 @@ absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,
   loaded.state.resize(loaded.content.state_slots() * loaded.layout.size());
   for (const std::unique_ptr<PartReader>& part : readers) {
     const Slice slice = part->slice();
-    const auto of_slice = [&](std::vector<float>& floats) {
-      return floats.empty() ? std::span<float>()
-                            : std::span(floats).subspan(slice.begin, slice.size());
-    };
-    RETURN_IF_ERROR(part->ReadAll(of_slice(loaded.parameters), of_slice(loaded.state)));
+    RETURN_IF_ERROR(part->ReadTo(
+        [&](uint64_t at) {
+          return std::span(loaded.parameters).subspan(slice.begin + at, slice.size() - at);
+        },
+        [&](size_t slot, uint64_t at) {
+          const size_t begin = slot * loaded.layout.size() + slice.begin + at;
+          return std::span(loaded.state).subspan(begin, slice.size() - at);
+        }));
   }
   return loaded;
 }

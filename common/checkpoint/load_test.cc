@@ -54,7 +54,7 @@ class LoadTest : public ::testing::Test {
 
 TEST_F(LoadTest, AllIsAsItWas) {
   for (const uint32_t shards : {1u, 2u, 3u}) {
-    for (const uint32_t slots : {0u, 1u}) {
+    for (const uint32_t slots : {0u, 1u, 2u}) {
       const uint32_t vectors = slots * (shards - 1);  // they do not count
       SimulatedStorage storage;
       const TestJob job = MakeTestJob({.model = testing::kConvModel,

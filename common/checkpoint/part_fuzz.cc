@@ -32,11 +32,11 @@ void ReadPart(const SimulatedStorage& storage) {
   const uint64_t size = (*part)->slice().size();
   CHECK_LE(size, kMaxFloats);
   std::vector<float> parameters(size);
-  std::vector<float> state(size);
+  std::vector<float> state(size * (*part)->content().state_slots());
   absl::Status read = (*part)->ReadAll(parameters, state);
   for (int i = 0; read.ok() && i < (*part)->content().context().vector_size(); ++i) {
     read = (*part)->ReadVector(static_cast<size_t>(i),
-                               [&](uint64_t at) { return std::span(state).subspan(at); });
+                               [&](uint64_t at) { return std::span(parameters).subspan(at); });
   }
   CHECK_EQ((*part)->Verify().ok(), read.ok());
 }

@@ -1,17 +1,21 @@
 #include "common/checkpoint/part_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/model/vector_name.h"
+#include "common/optimizer/optimizer_state.h"
 
 namespace monsoon {
 namespace {
 
 constexpr char kFormatName[] = "monsoon-checkpoint";
-constexpr char kStatePrefix[] = "optimizer:";
+// Of the slots of the optimizer's state.
+constexpr const char* kStatePrefixes[] = {"optimizer:", "optimizer.1:"};
+static_assert(std::size(kStatePrefixes) == kMaxStateSlots);
 constexpr char kVectorPrefix[] = "vector:";
 
 absl::Status CheckVectors(const std::vector<std::string>& vectors) {
@@ -46,7 +50,7 @@ absl::StatusOr<PartPlan> PartPlan::Create(const ShardCheckpoint& content) {
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", create.shard(), " of ", create.shards()));
   }
-  if (plan.state_slots > 1) {
+  if (plan.state_slots > kMaxStateSlots) {
     return absl::InvalidArgumentError(
         absl::StrCat(plan.state_slots, " floats of optimizer state for each parameter"));
   }
@@ -73,8 +77,8 @@ std::vector<TensorSpec> PartPlan::Tensors() const {
     }
   };
   add("");
-  if (state_slots > 0) {
-    add(kStatePrefix);
+  for (uint32_t slot = 0; slot < state_slots; ++slot) {
+    add(kStatePrefixes[slot]);
   }
   for (const std::string& name : vectors) {
     add(absl::StrCat(kVectorPrefix, name, ":"));

@@ -42,9 +42,9 @@ struct PartPlan {
   // InvalidArgument says what is wrong with that. It may come from anybody.
   static absl::StatusOr<PartPlan> Create(const ShardCheckpoint& content);
 
-  // Copies of the pieces, one after the other: the parameters, the optimizer's state,
-  // then each vector. The first tensor of such a copy:
-  size_t StateTensor() const { return pieces.size(); }
+  // Copies of the pieces, one after the other: the parameters, each slot of the
+  // optimizer's state, then each vector. The first tensor of such a copy:
+  size_t StateTensor(size_t slot) const { return pieces.size() * (1 + slot); }
   size_t VectorTensor(size_t vector) const {
     return pieces.size() * (1 + size_t{state_slots} + vector);
   }

@@ -55,13 +55,15 @@ class PartReaderImpl : public PartReader {
     if (plan_.state_slots == 0 || state.empty()) {
       return absl::OkStatus();
     }
-    CHECK_EQ(state.size(), plan_.slice.size());
-    return ReadPieces(plan_.StateTensor(), [&](uint64_t at) { return state.subspan(at); });
+    CHECK_EQ(state.size(), plan_.state_slots * plan_.slice.size());
+    return ReadState([&](size_t slot, uint64_t at) {
+      return state.subspan(slot * plan_.slice.size() + at, plan_.slice.size() - at);
+    });
   }
 
-  absl::Status ReadTo(Place parameters, Place state) const override {
+  absl::Status ReadTo(Place parameters, StatePlace state) const override {
     RETURN_IF_ERROR(ReadPieces(0, parameters));
-    return plan_.state_slots == 0 ? absl::OkStatus() : ReadPieces(plan_.StateTensor(), state);
+    return ReadState(state);
   }
 
   absl::Status ReadVector(size_t index, Place floats) const override {
@@ -70,6 +72,14 @@ class PartReaderImpl : public PartReader {
   }
 
  private:
+  absl::Status ReadState(StatePlace state) const {
+    for (size_t slot = 0; slot < plan_.state_slots; ++slot) {
+      RETURN_IF_ERROR(
+          ReadPieces(plan_.StateTensor(slot), [&](uint64_t at) { return state(slot, at); }));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Damaged(absl::string_view what) const {
     return absl::DataLossError(absl::StrCat(file_.path(), ": ", what));
   }

@@ -64,7 +64,14 @@ void RoundTrip(const TestJob& job) {
     ASSERT_OK(part->ReadAll(parameters, state));
     EXPECT_TRUE(SameFloats(parameters, OfSlice(job.parameters, slice)));
     if (job.state_slots > 0) {
-      EXPECT_TRUE(SameFloats(state, OfSlice(job.state, slice)));
+      std::vector<float> expected;
+      for (uint32_t slot = 0; slot < job.state_slots; ++slot) {
+        const uint64_t begin = slot * job.layout.size();
+        const std::vector<float> part =
+            OfSlice(job.state, {begin + slice.begin, begin + slice.end});
+        expected.insert(expected.end(), part.begin(), part.end());
+      }
+      EXPECT_TRUE(SameFloats(state, expected));
       std::vector<float> alone(slice.size(), 3.0f);
       ASSERT_OK(part->ReadAll(alone, {}));
       EXPECT_TRUE(SameFloats(alone, parameters));
@@ -107,6 +114,21 @@ TEST(PartTest, RoundTripsOverModelsShardsAndStripes) {
       }
     }
   }
+}
+
+TEST(PartTest, EachSlotOfTheStateHasTensorsOfItsOwn) {
+  SimulatedStorage storage;
+  const TestJob job = MakeTestJob({.state_slots = 2});
+  RoundTrip(job);
+  ASSERT_OK(WriteTestPart(&storage, kFolder, job, 0, 5));
+  std::vector<std::string> names;
+  const auto file = SafetensorsReader::Open(&storage, kFile);
+  for (const auto& tensor : file->tensors()) {
+    names.push_back(tensor.name);
+  }
+  EXPECT_THAT(
+      names, ElementsAre("a/weight[0:15)", "optimizer:a/weight[0:15)", "optimizer.1:a/weight[0:15)",
+                         "monsoon/shard", "monsoon/checksums"));
 }
 
 TEST(PartTest, PiecesCarryTheNamesOfTheirTensors) {
@@ -297,7 +319,7 @@ TEST(PartTest, ADescriptionThatCannotBeIsRefused) {
   SimulatedStorage storage;
   const TestJob job = MakeTestJob({});
   ShardCheckpoint content = TestContent(job, 0, 5);
-  content.set_state_slots(2);
+  content.set_state_slots(3);
   EXPECT_THAT(PartWriter::Create(&storage, kFolder, job.layout, content).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tiny-1")));
   content = TestContent(job, 2, 5);

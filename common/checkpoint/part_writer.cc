@@ -127,8 +127,9 @@ class PartWriterImpl : public PartWriter {
                              std::as_bytes(floats.subspan(begin - stripe.begin, end - begin)));
       };
       RETURN_IF_ERROR(append(piece_, parameters));
-      if (plan_.state_slots > 0) {
-        RETURN_IF_ERROR(append(plan_.StateTensor() + piece_, state));
+      for (size_t slot = 0; slot < plan_.state_slots; ++slot) {
+        RETURN_IF_ERROR(append(plan_.StateTensor(slot) + piece_,
+                               state.subspan(slot * stripe.size(), stripe.size())));
       }
       for (size_t i = 0; i < vectors.size(); ++i) {
         RETURN_IF_ERROR(append(plan_.VectorTensor(i) + piece_, vectors[i]));

@@ -66,23 +66,24 @@ TestJob MakeTestJob(const TestJobOptions& options) {
   job.create.set_max_stripe_bytes(options.max_stripe_bytes);
   job.create.set_layout_hash(job.layout.Hash());
   job.create.set_job_term(1700000000000001);
-  const auto fill = [&](uint32_t sub, std::vector<float>* floats) {
-    floats->resize(job.layout.size());
+  const auto append = [&](uint32_t sub, std::vector<float>* floats) {
+    const size_t begin = floats->size();
+    floats->resize(begin + job.layout.size());
     const PhiloxStream stream(options.seed, StreamKind::kTest, sub);
     for (const TensorInfo& tensor : job.layout.tensors()) {
       for (uint64_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
-        (*floats)[i] = std::bit_cast<float>(stream.Bits(i));
+        (*floats)[begin + i] = std::bit_cast<float>(stream.Bits(i));
       }
     }
-    (*floats)[0] = std::bit_cast<float>(0x7fc12345u);  // a NaN that says something
+    (*floats)[begin] = std::bit_cast<float>(0x7fc12345u);  // a NaN that says something
   };
-  fill(0, &job.parameters);
-  if (options.state_slots > 0) {
-    fill(1, &job.state);
+  append(0, &job.parameters);
+  for (uint32_t slot = 0; slot < options.state_slots; ++slot) {
+    append(slot == 0 ? 1 : 1000 + slot, &job.state);
   }
   for (uint32_t i = 0; i < options.vectors; ++i) {
     job.vector_names.push_back(absl::StrCat("v:", i));
-    fill(2 + i, &job.vectors.emplace_back());
+    append(2 + i, &job.vectors.emplace_back());
   }
   return job;
 }
@@ -144,8 +145,14 @@ absl::Status AddAllStripes(const TestJob& job, uint32_t shard, PartWriter* write
     for (const std::vector<float>& vector : job.vectors) {
       vectors.push_back(part(vector));
     }
-    RETURN_IF_ERROR(writer->AddStripe(part(job.parameters), part(job.state), vectors,
-                                      TestStripe(job, shard, i)));
+    std::vector<float> state;
+    for (uint32_t slot = 0; slot < job.state_slots; ++slot) {
+      const auto begin =
+          job.state.begin() + static_cast<ptrdiff_t>(slot * job.layout.size() + stripe.begin);
+      state.insert(state.end(), begin, begin + static_cast<ptrdiff_t>(stripe.size()));
+    }
+    RETURN_IF_ERROR(
+        writer->AddStripe(part(job.parameters), state, vectors, TestStripe(job, shard, i)));
   }
   return absl::OkStatus();
 }

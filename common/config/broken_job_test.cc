@@ -21,10 +21,9 @@ const std::vector<BrokenFile>& Cases() {
         "found HALF; write FLOAT16"}},
       {"OptimizerThatIsNotThere",
        "momentum { rate: 0.1 momentum: 0.9 }",
-       "adam { rate: 0.001 }",
-       {"FILE:11:5: error: downpour.optimizer.adam: Optimizer has no field \"adam\"; there are "
-        "sgd, "
-        "momentum and adagrad; adagrad { rate: 0.03 } has a rate for each parameter too"}},
+       "nadam { rate: 0.001 }",
+       {"FILE:11:5: error: downpour.optimizer.nadam: Optimizer has no field \"nadam\"; there are "
+        "sgd, momentum, adagrad, adam, adam_w and rms_prop"}},
       {"WorkersOnceCalledReplicas",
        "n_fetch: 2",
        "replicas: 2",
@@ -52,8 +51,8 @@ const std::vector<BrokenFile>& Cases() {
       {"TwoOfAOneof",
        "momentum { rate: 0.1 momentum: 0.9 }",
        "momentum { rate: 0.1 momentum: 0.9 }\n    adagrad { rate: 0.03 }",
-       {"FILE:12:5: error: downpour.optimizer.adagrad: only one of sgd, momentum, adagrad may be "
-        "set, and \"momentum\" is on line 11; keep one of them"}},
+       {"FILE:12:5: error: downpour.optimizer.adagrad: only one of sgd, momentum, adagrad, "
+        "adam, adam_w, rms_prop may be set, and \"momentum\" is on line 11; keep one of them"}},
       {"FieldOneLevelTooHigh",
        "seed: 7",
        "n_push: 7",
@@ -163,7 +162,9 @@ const std::vector<BrokenFile>& Cases() {
       {"NoOptimizer",
        "momentum { rate: 0.1 momentum: 0.9 }",
        "",
-       {"FILE:10:3: error: downpour.optimizer: no optimizer is chosen: sgd, momentum or adagrad; "
+       {"FILE:10:3: error: downpour.optimizer: no optimizer is chosen: sgd, momentum, adagrad, "
+        "adam, adam_w or "
+        "rms_prop; "
         "as in optimizer { adagrad { rate: 0.03 } }"}},
       {"NoMode",
        ModeText(),
@@ -279,6 +280,15 @@ const std::vector<BrokenFile>& Cases() {
        "    weight_decay_weights_only: true schedule {",
        {"FILE:12:32: error: downpour.optimizer.weight_decay_weights_only: means nothing without "
         "weight_decay"}},
+      {"AdamWWithAnotherDecay",
+       "momentum { rate: 0.1 momentum: 0.9 }",
+       "adam_w { rate: 0.1 } weight_decay: 0.1",
+       {"FILE:11:40: error: downpour.optimizer.weight_decay: adam_w has a weight_decay of its own; "
+        "as in adam_w { rate: 0.001 weight_decay: 0.01 }"}},
+      {"AdamsBetaThatForgetsNothing",
+       "momentum { rate: 0.1 momentum: 0.9 }",
+       "adam { rate: 0.1 beta2: 1 }",
+       {"FILE:11:29: error: downpour.optimizer.adam.beta2: 1 is outside [0, 1)"}},
       {"TooManyClasses",
        "model_file: \"model.textproto\"",
        "model { input_shape: 16 layer { dense { units: 9 } } }",

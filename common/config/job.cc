@@ -29,6 +29,10 @@ constexpr uint32_t kDefaultStripeKib = 1024;
 constexpr uint32_t kDefaultBlockBatches = 8;
 constexpr uint32_t kDefaultMaxRefused = 10;
 constexpr double kDefaultEpsilon = 1e-8;
+constexpr double kDefaultBeta1 = 0.9;
+constexpr double kDefaultBeta2 = 0.999;
+constexpr double kDefaultAdamWDecay = 0.01;
+constexpr double kDefaultAlpha = 0.99;
 constexpr double kDefaultTopKShare = 0.01;
 constexpr double kDefaultCheckpointSeconds = 10;
 // The minimiser's vectors of one iteration, and one to spare.
@@ -80,7 +84,13 @@ class JobLoader {
     if (job_.name().empty()) {
       job_.set_name(NameFromPath(path_));
     }
-    if (structure_ok_) {
+    if (structure_ok_ && IsJoined(job_) && !options_.joined) {
+      Reporter(path_, &locations_, &diagnostics_)
+          .Error("model.tensor",
+                 "jobs of a model that lists its tensors are made by the programs that join them, "
+                 "and only these can train it, evaluate it or predict with it",
+                 "docs/python.md shows such a program");
+    } else if (structure_ok_) {
       Reporter reporter(path_, &locations_, &diagnostics_);
       CheckJob(job_,
                !options_.check_data_files   ? DataCheck::kNothing
@@ -159,7 +169,34 @@ void FillDatasetDefaults(Dataset* data) {
   }
 }
 
+template <typename Config>
+void FillAdamDefaults(Config* adam) {
+  adam->set_beta1(adam->has_beta1() ? adam->beta1() : kDefaultBeta1);
+  adam->set_beta2(adam->has_beta2() ? adam->beta2() : kDefaultBeta2);
+  SetDefaults({{"epsilon", kDefaultEpsilon}}, adam);
+}
+
+void FillOptimizerDefaults(Optimizer* optimizer) {
+  if (optimizer->has_adagrad()) {
+    SetDefaults({{"epsilon", kDefaultEpsilon}}, optimizer->mutable_adagrad());
+  } else if (optimizer->has_adam()) {
+    FillAdamDefaults(optimizer->mutable_adam());
+  } else if (optimizer->has_adam_w()) {
+    AdamW* const adam_w = optimizer->mutable_adam_w();
+    FillAdamDefaults(adam_w);
+    adam_w->set_weight_decay(adam_w->has_weight_decay() ? adam_w->weight_decay()
+                                                        : kDefaultAdamWDecay);
+  } else if (optimizer->has_rms_prop()) {
+    RmsProp* const rms_prop = optimizer->mutable_rms_prop();
+    rms_prop->set_alpha(rms_prop->has_alpha() ? rms_prop->alpha() : kDefaultAlpha);
+    SetDefaults({{"epsilon", kDefaultEpsilon}}, rms_prop);
+  }
+}
+
 void FillDownpourDefaults(Downpour* downpour) {
+  if (downpour->local_steps() != 0) {
+    downpour->mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  }
   SetDefaults({{"n_fetch", 1}, {"n_push", 1}}, downpour);
   if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
     downpour->mutable_local_update()->mutable_none();
@@ -167,9 +204,7 @@ void FillDownpourDefaults(Downpour* downpour) {
   if (downpour->push_format() == TOP_K) {
     SetDefaults({{"top_k_share", kDefaultTopKShare}}, downpour);
   }
-  if (downpour->optimizer().has_adagrad()) {
-    SetDefaults({{"epsilon", kDefaultEpsilon}}, downpour->mutable_optimizer()->mutable_adagrad());
-  }
+  FillOptimizerDefaults(downpour->mutable_optimizer());
 }
 
 void FillSandblasterDefaults(uint32_t batch_size, Sandblaster* sandblaster) {
@@ -254,7 +289,20 @@ absl::Status ValidateJob(const Job& job) {
 }
 
 int OptimizerStateSlots(const Optimizer& optimizer) {
-  return optimizer.has_momentum() || optimizer.has_adagrad() ? 1 : 0;
+  switch (optimizer.kind_case()) {
+    case Optimizer::kAdam:
+    case Optimizer::kAdamW:
+      return 2;
+    case Optimizer::kRmsProp:
+      return optimizer.rms_prop().momentum() > 0.0 ? 2 : 1;
+    case Optimizer::kMomentum:
+    case Optimizer::kAdagrad:
+      return 1;
+    case Optimizer::kSgd:
+    case Optimizer::KIND_NOT_SET:
+      break;
+  }
+  return 0;
 }
 
 uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
@@ -287,7 +335,7 @@ absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
   const uint32_t wanted = WantedWorkers(job);
   const auto workers =
       static_cast<uint32_t>(cluster.open() ? kMaxTasksOfAKind : cluster.worker_size());
-  if (workers == 0 || wanted > workers) {
+  if (!IsJoined(job) && (workers == 0 || wanted > workers)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "job \"", job.name(), "\" wants ", wanted == 0 ? "at least 1" : absl::StrCat(wanted),
         " workers, the cluster has ", workers, cluster.open() ? " at most" : ""));

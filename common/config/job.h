@@ -21,6 +21,9 @@ struct LoadOptions {
   bool check_data_values = false;
   // In place of the file's, which is not read.
   const std::string* contents = nullptr;
+  // The text is a program's own: its model lists its tensors. Elsewhere such a job is an
+  // error.
+  bool joined = false;
 };
 
 // Reads and judges a job file and its model file; blocks on the disk only. The
@@ -41,9 +44,13 @@ absl::Status ValidateJob(const Job& job);
 absl::Status ValidateJobOnData(const Job& job, uint64_t examples);
 
 // Whether the job can run on the cluster: each shard gets a 64-byte line, there
-// are workers enough, and what each shard holds of it fits the memory limit of
-// its ps task (other jobs not counted). The errors name the task and the sum.
+// are workers enough (a joined job brings its own), and what each shard holds of it fits the memory
+// limit of its ps task (other jobs not counted). The errors name the task and the sum.
 absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster);
+
+// A joined job: its model lists its tensors, and the programs that know the network make
+// it and train it (docs/python.md). No job file is one.
+inline bool IsJoined(const Job& job) { return job.model().tensor_size() > 0; }
 
 // Fills in what job.proto and dataset.proto say about unset fields. The model
 // is left as it is.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/joined_check.h"
 #include "common/config/model.h"
 #include "common/config/range_check.h"
 #include "common/config/sandblaster_check.h"
@@ -18,6 +19,18 @@
 
 namespace monsoon {
 namespace {
+
+void CheckWeightDecay(const Optimizer& optimizer, Reporter* reporter) {
+  if (optimizer.has_adam_w() && optimizer.weight_decay() != 0.0) {
+    reporter->Error("downpour.optimizer.weight_decay", "adam_w has a weight_decay of its own",
+                    "as in adam_w { rate: 0.001 weight_decay: 0.01 }");
+  }
+  if (optimizer.weight_decay_weights_only() && optimizer.weight_decay() == 0.0 &&
+      !optimizer.has_adam_w()) {
+    reporter->Error("downpour.optimizer.weight_decay_weights_only",
+                    "means nothing without weight_decay");
+  }
+}
 
 void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_format() == TOP_K) {
@@ -36,13 +49,11 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
     reporter->Error("downpour.warmstart", "neither steps nor seconds is set",
                     "as in warmstart { steps: 100 }");
   }
-  if (downpour.optimizer().weight_decay_weights_only() &&
-      downpour.optimizer().weight_decay() == 0.0) {
-    reporter->Error("downpour.optimizer.weight_decay_weights_only",
-                    "means nothing without weight_decay");
-  }
-  if (downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
-    reporter->Error("downpour.optimizer", "no optimizer is chosen: sgd, momentum or adagrad",
+  CheckWeightDecay(downpour.optimizer(), reporter);
+  const bool chosen = downpour.local_steps() != 0;  // the differences are subtracted
+  if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
+    reporter->Error("downpour.optimizer",
+                    "no optimizer is chosen: sgd, momentum, adagrad, adam, adam_w or rms_prop",
                     "as in optimizer { adagrad { rate: 0.03 } }");
   }
 }
@@ -63,6 +74,11 @@ class JobCheck {
       Error("model", "the job has no model", "add model_file: \"...\" or model { ... }");
     }
     CheckBatch();
+    if (joined()) {
+      CheckJoined(job_, reporter_);
+    } else {
+      CheckNotJoined(job_, reporter_);
+    }
     CheckMode();
     CheckStop();
     CheckEvaluation();
@@ -83,6 +99,8 @@ class JobCheck {
     reporter_->Error(field, message, suggestion);
   }
 
+  bool joined() const { return job_.model().tensor_size() > 0; }
+
   void CheckBatch() {
     const uint32_t batch = job_.batch_size();
     if (batch == 0) {
@@ -96,14 +114,14 @@ class JobCheck {
   }
 
   void CheckMode() {
-    if (!job_.has_downpour() && !job_.has_sandblaster()) {
+    if (!job_.has_downpour() && !job_.has_sandblaster() && !joined()) {
       Error("downpour", "the job has no mode",
             "add downpour { optimizer { ... } } or sandblaster { }");
     }
     if (job_.has_downpour()) {
       CheckDownpour(job_.downpour(), reporter_);
     }
-    if (job_.has_sandblaster()) {
+    if (job_.has_sandblaster() && !joined()) {
       CheckSandblaster(job_, reporter_);
     }
   }
@@ -124,7 +142,9 @@ class JobCheck {
       return;
     }
     const bool other_end = stop.epochs() != 0.0 || stop.steps() != 0 || stop.seconds() != 0.0;
-    if (target == 0.0 && !other_end) {
+    // Such a job ends with its programs' samples.
+    const bool unnumbered = joined() && job_.train().joiners().unnumbered();
+    if (target == 0.0 && !other_end && !unnumbered) {
       Error("stop", "the job would never end: it has no stop condition", "add stop { epochs: 10 }");
     }
     if (target > 0.0 && !job_.has_test()) {
@@ -230,7 +250,7 @@ class JobCheck {
   std::optional<DatasetInfo> CheckOne(const std::string& field, const Dataset& data,
                                       const std::optional<ParameterLayout>& layout, bool* fits) {
     const std::optional<DatasetInfo> info = Describe(field, data);
-    if (!info) {
+    if (!info || data.has_joiners() || joined()) {
       return info;
     }
     const std::string source = data.source_case() == Dataset::kIdx   ? ".idx"

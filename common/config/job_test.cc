@@ -253,6 +253,44 @@ TEST_F(OnCluster, ParametersAndStateMustFitTheMemoryLimit) {
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
 }
 
+TEST_F(OnCluster, TheOptimizersStateCounts) {
+  const auto slots = [&](const std::string& optimizer) {
+    absl::StatusOr<Job> job =
+        LoadJob(WriteJob(testing::ValidJob()), {.overrides = {"downpour.optimizer=" + optimizer}});
+    EXPECT_OK(job);
+    const uint64_t bytes = ShardBytes(*job, 131072);
+    job->mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
+    return static_cast<double>(bytes - ShardBytes(*job, 131072)) / (131072 * sizeof(float));
+  };
+  EXPECT_EQ(slots("{ sgd { rate: 1 } }"), 0);
+  EXPECT_EQ(slots("{ momentum { rate: 1 momentum: 0.5 } }"), 1);
+  EXPECT_EQ(slots("{ adagrad { rate: 1 } }"), 1);
+  EXPECT_EQ(slots("{ adam { rate: 1 } }"), 2);
+  EXPECT_EQ(slots("{ adam_w { rate: 1 } }"), 2);
+  EXPECT_EQ(slots("{ rms_prop { rate: 1 } }"), 1);
+  EXPECT_EQ(slots("{ rms_prop { rate: 1 momentum: 0.5 } }"), 2);
+}
+
+TEST_F(OnCluster, DefaultsOfTheOptimizersAreFilledIn) {
+  ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidJob()),
+                                     {.overrides = {"downpour.optimizer={ adam_w { rate: 1 } }"}}));
+  const AdamW& adam_w = job_.downpour().optimizer().adam_w();
+  EXPECT_EQ(adam_w.beta1(), 0.9);
+  EXPECT_EQ(adam_w.beta2(), 0.999);
+  EXPECT_EQ(adam_w.epsilon(), 1e-8);
+  EXPECT_EQ(adam_w.weight_decay(), 0.01);
+  ASSERT_OK_AND_ASSIGN(
+      job_, LoadJob(WriteJob(testing::ValidJob()),
+                    {.overrides = {"downpour.optimizer={ adam_w { rate: 1 beta1: 0 weight_decay: "
+                                   "0 } }"}}));
+  EXPECT_EQ(job_.downpour().optimizer().adam_w().beta1(), 0.0);
+  EXPECT_EQ(job_.downpour().optimizer().adam_w().weight_decay(), 0.0);
+  ASSERT_OK_AND_ASSIGN(job_,
+                       LoadJob(WriteJob(testing::ValidJob()),
+                               {.overrides = {"downpour.optimizer={ rms_prop { rate: 1 } }"}}));
+  EXPECT_EQ(job_.downpour().optimizer().rms_prop().alpha(), 0.99);
+}
+
 // 131,072 floats beside 2 x 2 + 7 vectors, int64 sums and 10 bytes a line; one stripe.
 TEST_F(OnCluster, VectorsAndSumsMustFitTheMemoryLimit) {
   ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidSandblasterJob())));

@@ -18,10 +18,10 @@ constexpr char kWriteWorkers[] =
     "file (worker { replicas: N })";
 
 constexpr KnownName kKnownNames[] = {
-    {"Optimizer", "adam adamw adamax nadam rmsprop adadelta lion lamb",
-     "there are sgd, momentum and adagrad; adagrad { rate: 0.03 } has a rate for each parameter "
-     "too"},
-    {"Optimizer", "nesterov", "there are sgd, momentum and adagrad"},
+    {"Optimizer", "adamw", "write adam_w"},
+    {"Optimizer", "rmsprop", "write rms_prop"},
+    {"Optimizer", "adamax nadam adadelta lion lamb nesterov",
+     "there are sgd, momentum, adagrad, adam, adam_w and rms_prop"},
     {"Optimizer", "lbfgs", "that is batch training: a job with sandblaster { }"},
     {"Optimizer", "rate lr learning_rate eta",
      "write it inside the optimizer's kind, as in sgd { rate: 0.1 }"},
@@ -29,6 +29,9 @@ constexpr KnownName kKnownNames[] = {
     {"Momentum", "lr eta step_size", "write rate"},
     {"Momentum", "beta mu beta1", "write momentum"},
     {"Adagrad", "lr eta step_size", "write rate"},
+    {"Adam", "lr eta step_size", "write rate"},
+    {"AdamW", "lr eta step_size", "write rate"},
+    {"RmsProp", "lr eta step_size", "write rate"},
     {"Downpour", "replicas num_replicas num_workers", kWriteWorkers},
     {"Sandblaster", "replicas num_replicas num_workers", kWriteWorkers},
     {"Downpour", "lr learning_rate rate",

@@ -31,6 +31,9 @@ class ModelCheck {
     const int errors_before = reporter_->errors();
     CheckRanges(model, path_, reporter_);
     CheckName(model.name(), JoinPath(path_, "name"), reporter_);
+    if (model.tensor_size() > 0) {
+      return CheckTensors(model, errors_before);
+    }
     CheckInputShape(model);
     if (model.layer_size() == 0) {
       Error("layer", "a model needs at least one layer", "add layer { dense { units: 10 } }");
@@ -71,6 +74,14 @@ class ModelCheck {
   void Error(const std::string& field, const std::string& message,
              const std::string& suggestion = "") {
     reporter_->Error(JoinPath(path_, field), message, suggestion);
+  }
+
+  std::optional<ParameterLayout> CheckTensors(const Model& model, int errors_before) {
+    absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(model);
+    if (!layout.ok()) {
+      Error("tensor", std::string(layout.status().message()));
+    }
+    return reporter_->errors() == errors_before ? std::optional(*std::move(layout)) : std::nullopt;
   }
 
   void CheckInputShape(const Model& model) {

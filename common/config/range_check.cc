@@ -25,6 +25,8 @@ constexpr double kSmallest = std::numeric_limits<float>::min();
 constexpr double kRoundsToFloat = 0x1.fffffefffffffp127;
 constexpr double kAboveZero = std::numeric_limits<double>::denorm_min();
 constexpr double kBelowOne = 0x1.fffffffffffffp-1;
+// The largest that is below 1 once rounded to float32.
+constexpr double kBelowOneFloat = 0x1.fffffefffffffp-1;
 // Seconds and epochs that no job reaches; catches slipped units and infinities.
 constexpr double kMaxAmount = 1e9;
 // A model fetched or a gradient pushed less often than this has lost touch.
@@ -100,6 +102,19 @@ constexpr Range kRanges[] = {
     {"Adagrad.initial_accumulator", 0, kLargest, kNegative},
     // In float32 a smaller one is zero, and untouched parameters become 0 / 0.
     {"Adagrad.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
+    {"Adam.rate", kSmallest, kLargest, kNotPositive},
+    {"Adam.beta1", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
+    {"Adam.beta2", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
+    {"Adam.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
+    {"AdamW.rate", kSmallest, kLargest, kNotPositive},
+    {"AdamW.beta1", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
+    {"AdamW.beta2", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
+    {"AdamW.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
+    {"AdamW.weight_decay", 0, kLargest, kNegative},
+    {"RmsProp.rate", kSmallest, kLargest, kNotPositive},
+    {"RmsProp.alpha", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
+    {"RmsProp.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
+    {"RmsProp.momentum", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
     {"StepSchedule.every_pushes", 1, kRoundsToFloat, kTooMany},
     {"StepSchedule.factor", kAboveZero, 1, "$0 is outside (0, 1]"},
     {"CosineSchedule.pushes", 1, kRoundsToFloat, kTooMany},

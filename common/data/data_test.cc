@@ -202,6 +202,20 @@ TEST_F(DataTest, DescribesNpyAndSynthetic) {
   EXPECT_TRUE(info.sample_shape.empty());
 }
 
+TEST_F(DataTest, DescribesWhatOnlyProgramsHave) {
+  Dataset dataset;
+  dataset.mutable_joiners()->set_examples(7);
+  ASSERT_OK_AND_ASSIGN(DatasetInfo info, DescribeDataset(dataset));
+  EXPECT_EQ(info.examples, 7u);
+  EXPECT_TRUE(info.sample_shape.empty());
+  EXPECT_FALSE(CountClasses(dataset).ok());
+  EXPECT_OK(ScanValues(dataset, info));
+  dataset.mutable_joiners()->Clear();
+  dataset.mutable_joiners()->set_unnumbered(true);
+  ASSERT_OK_AND_ASSIGN(info, DescribeDataset(dataset));
+  EXPECT_EQ(info.examples, uint64_t{1} << 40);
+}
+
 TEST_F(DataTest, FindsValuesThatAreNotFinite) {
   // Four samples of [2, 3], of which `limit` may keep fewer.
   std::vector<float> values(4 * 6, 0.5f);

@@ -211,6 +211,11 @@ absl::StatusOr<DatasetInfo> DescribeDataset(const Dataset& dataset,
     case Dataset::kSynthetic:
       info = DescribeSynthetic(dataset.synthetic(), &problems);
       break;
+    case Dataset::kJoiners:
+      info.examples =
+          dataset.joiners().unnumbered() ? kUnnumberedExamples : dataset.joiners().examples();
+      info.type = ElementType::kFloat32;
+      break;
     case Dataset::SOURCE_NOT_SET:
       problems.Add("",
                    absl::InvalidArgumentError("names no source: set one of idx, npy, synthetic"));
@@ -237,6 +242,8 @@ absl::StatusOr<uint64_t> CountClasses(const Dataset& dataset) {
     }
     case Dataset::kSynthetic:
       return dataset.synthetic().classes();
+    case Dataset::kJoiners:
+      return absl::InvalidArgumentError("only the programs that join the job know its classes");
     case Dataset::SOURCE_NOT_SET:
       return absl::InvalidArgumentError("names no source: set one of idx, npy, synthetic");
   }

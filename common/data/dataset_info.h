@@ -11,13 +11,17 @@
 
 namespace monsoon {
 
+// What stands in for the number of samples that nobody has counted
+// (JoinersSource.unnumbered).
+inline constexpr uint64_t kUnnumberedExamples = uint64_t{1} << 40;
+
 enum class ElementType { kUint8, kFloat32 };
 
 struct DatasetInfo {
   uint64_t examples = 0;               // after `limit`
   std::vector<uint64_t> sample_shape;  // without the batch; empty: as the model asks (synthetic)
   uint32_t classes = 0;                // 0: the headers do not tell
-  uint64_t bytes = 0;                  // of all samples as stored, uncompressed; 0: synthetic
+  uint64_t bytes = 0;                  // of all samples as stored, uncompressed; 0: no files
   ElementType type = ElementType::kUint8;
 
   // Values of one sample; 0 when sample_shape is empty.

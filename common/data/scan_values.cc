@@ -119,6 +119,7 @@ absl::Status ScanValues(const Dataset& dataset, const DatasetInfo& info) {
       return found.ToStatus(path, info);
     }
     case Dataset::kSynthetic:
+    case Dataset::kJoiners:
     case Dataset::SOURCE_NOT_SET:
       break;
   }

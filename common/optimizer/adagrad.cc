@@ -4,12 +4,12 @@
 
 namespace monsoon {
 
-void AdagradKernel::Apply(uint64_t k, std::span<float> w, std::span<float> state,
+void AdagradKernel::Apply(uint64_t k, std::span<float> w, OptimizerState state,
                           std::span<const float> g) const {
   Run(k, w, state, g, {nullptr, false});
 }
 
-void AdagradKernel::ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
+void AdagradKernel::ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state,
                                  std::span<const float> g, std::span<float> moved,
                                  bool fresh) const {
   CHECK_EQ(w.size(), moved.size());
@@ -22,12 +22,11 @@ std::optional<OptimizerStep> AdagradKernel::StepAt(uint64_t k) const {
   return step;
 }
 
-void AdagradKernel::Run(uint64_t k, std::span<float> w, std::span<float> state,
+void AdagradKernel::Run(uint64_t k, std::span<float> w, OptimizerState state,
                         std::span<const float> g, MoveRecord record) const {
   CHECK_EQ(w.size(), g.size());
-  CHECK_EQ(w.size(), state.size());
   ActiveOptimizerLoops().adagrad(w.size(), transform_, rate_.At(k), epsilon_, w.data(),
-                                 state.data(), g.data(), record);
+                                 state.Slot(0, 1, w.size()), g.data(), record);
 }
 
 }  // namespace monsoon

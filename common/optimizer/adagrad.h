@@ -23,14 +23,14 @@ class AdagradKernel : public OptimizerKernel {
         initial_accumulator_(initial_accumulator) {}
   int state_slots() const override { return 1; }
   float initial_state() const override { return initial_accumulator_; }
-  void Apply(uint64_t k, std::span<float> w, std::span<float> state,
+  void Apply(uint64_t k, std::span<float> w, OptimizerState state,
              std::span<const float> g) const override;
-  void ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
-                    std::span<const float> g, std::span<float> moved, bool fresh) const override;
+  void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+                    std::span<float> moved, bool fresh) const override;
   std::optional<OptimizerStep> StepAt(uint64_t k) const override;
 
  private:
-  void Run(uint64_t k, std::span<float> w, std::span<float> state, std::span<const float> g,
+  void Run(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
            MoveRecord record) const;
 
   const RateSchedule rate_;

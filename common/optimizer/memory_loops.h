@@ -14,6 +14,8 @@ struct MemoryLoops {
   void (*squares)(size_t n, float rate, float* w, float* h, const float* g);
   // h = 0.5 * h + g; w -= rate * h: an average.
   void (*average)(size_t n, float rate, float* w, float* h, const float* g);
+  // The same with another one, v = 0.5 * v + g, beside it: Adam's 28 bytes a parameter.
+  void (*averages)(size_t n, float rate, float* w, float* h, float* v, const float* g);
 };
 
 namespace simd_baseline {

@@ -13,14 +13,14 @@ class MomentumKernel : public OptimizerKernel {
   MomentumKernel(RateSchedule rate, GradientTransform transform, float momentum)
       : rate_(std::move(rate)), transform_(transform), momentum_(momentum) {}
   int state_slots() const override { return 1; }
-  void Apply(uint64_t k, std::span<float> w, std::span<float> state,
+  void Apply(uint64_t k, std::span<float> w, OptimizerState state,
              std::span<const float> g) const override;
-  void ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
-                    std::span<const float> g, std::span<float> moved, bool fresh) const override;
+  void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+                    std::span<float> moved, bool fresh) const override;
   std::optional<OptimizerStep> StepAt(uint64_t k) const override;
 
  private:
-  void Run(uint64_t k, std::span<float> w, std::span<float> state, std::span<const float> g,
+  void Run(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
            MoveRecord record) const;
 
   const RateSchedule rate_;

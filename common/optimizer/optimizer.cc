@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/optimizer/adagrad.h"
+#include "common/optimizer/adam.h"
 #include "common/optimizer/momentum.h"
+#include "common/optimizer/rms_prop.h"
 #include "common/optimizer/sgd.h"
 
 namespace monsoon {
@@ -30,6 +32,38 @@ absl::Status CheckNotNegative(absl::string_view field, double value) {
     return FieldError(field, value, "at least 0 and finite");
   }
   return absl::OkStatus();
+}
+
+// Of an average, which at 1 in float32 would never forget.
+absl::Status CheckShare(absl::string_view field, double value) {
+  if (!(value >= 0.0 && static_cast<float>(value) < 1.0f)) {
+    return FieldError(field, value, "at least 0 and below 1");
+  }
+  return absl::OkStatus();
+}
+
+// `value`, or `unset` for 0. A smaller one is zero in float32, and padding would become
+// 0 / 0.
+absl::StatusOr<float> Epsilon(absl::string_view field, double value, double unset) {
+  const double epsilon = value == 0.0 ? unset : value;
+  if (!(epsilon >= std::numeric_limits<float>::min() && epsilon <= 1.0)) {
+    return FieldError(field, epsilon, "in [1.2e-38, 1]");
+  }
+  return static_cast<float>(epsilon);
+}
+
+// Of Adam and AdamW, without the latter's decay.
+template <typename Config>
+absl::StatusOr<AdamKernel::Settings> AdamSettings(absl::string_view kind, const Config& config) {
+  RETURN_IF_ERROR(CheckRate(kind, config.rate()));
+  AdamKernel::Settings settings;
+  settings.beta1 = config.has_beta1() ? config.beta1() : kDefaultBeta1;
+  settings.beta2 = config.has_beta2() ? config.beta2() : kDefaultBeta2;
+  RETURN_IF_ERROR(CheckShare(absl::StrCat(kind, ".beta1"), settings.beta1));
+  RETURN_IF_ERROR(CheckShare(absl::StrCat(kind, ".beta2"), settings.beta2));
+  ASSIGN_OR_RETURN(settings.epsilon,
+                   Epsilon(absl::StrCat(kind, ".epsilon"), config.epsilon(), kDefaultAdamEpsilon));
+  return settings;
 }
 
 }  // namespace
@@ -60,14 +94,43 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
       RETURN_IF_ERROR(CheckRate("adagrad", adagrad.rate()));
       RETURN_IF_ERROR(
           CheckNotNegative("adagrad.initial_accumulator", adagrad.initial_accumulator()));
-      const double epsilon = adagrad.epsilon() == 0.0 ? kDefaultAdagradEpsilon : adagrad.epsilon();
-      // A smaller one is zero in float32, and padding would become 0 / 0.
-      if (!(epsilon >= std::numeric_limits<float>::min() && epsilon <= 1.0)) {
-        return FieldError("adagrad.epsilon", epsilon, "in [1.2e-38, 1]");
-      }
+      ASSIGN_OR_RETURN(const float epsilon,
+                       Epsilon("adagrad.epsilon", adagrad.epsilon(), kDefaultAdagradEpsilon));
       return std::make_unique<AdagradKernel>(RateSchedule(adagrad.rate(), optimizer.schedule()),
-                                             transform, static_cast<float>(epsilon),
+                                             transform, epsilon,
                                              static_cast<float>(adagrad.initial_accumulator()));
+    }
+    case Optimizer::kAdam: {
+      AdamKernel::Settings settings;
+      ASSIGN_OR_RETURN(settings, AdamSettings("adam", optimizer.adam()));
+      return std::make_unique<AdamKernel>(
+          RateSchedule(optimizer.adam().rate(), optimizer.schedule()), transform, settings);
+    }
+    case Optimizer::kAdamW: {
+      const AdamW& adam_w = optimizer.adam_w();
+      AdamKernel::Settings settings;
+      ASSIGN_OR_RETURN(settings, AdamSettings("adam_w", adam_w));
+      settings.decay = adam_w.has_weight_decay() ? adam_w.weight_decay() : kDefaultAdamWDecay;
+      RETURN_IF_ERROR(CheckNotNegative("adam_w.weight_decay", settings.decay));
+      if (optimizer.weight_decay() != 0.0) {
+        return absl::InvalidArgumentError(
+            "weight_decay with adam_w, which has one of its own: set adam_w.weight_decay");
+      }
+      return std::make_unique<AdamKernel>(RateSchedule(adam_w.rate(), optimizer.schedule()),
+                                          transform, settings);
+    }
+    case Optimizer::kRmsProp: {
+      const RmsProp& rms_prop = optimizer.rms_prop();
+      RETURN_IF_ERROR(CheckRate("rms_prop", rms_prop.rate()));
+      RmsPropKernel::Settings settings;
+      settings.alpha = rms_prop.has_alpha() ? rms_prop.alpha() : kDefaultRmsPropAlpha;
+      RETURN_IF_ERROR(CheckShare("rms_prop.alpha", settings.alpha));
+      RETURN_IF_ERROR(CheckShare("rms_prop.momentum", rms_prop.momentum()));
+      settings.momentum = static_cast<float>(rms_prop.momentum());
+      ASSIGN_OR_RETURN(settings.epsilon,
+                       Epsilon("rms_prop.epsilon", rms_prop.epsilon(), kDefaultRmsPropEpsilon));
+      return std::make_unique<RmsPropKernel>(RateSchedule(rms_prop.rate(), optimizer.schedule()),
+                                             transform, settings);
     }
     case Optimizer::KIND_NOT_SET:
       break;

@@ -7,6 +7,7 @@
 //   sgd:      w -= rate(k) * g'
 //   momentum: v = momentum * v + g';   w -= rate(k) * v
 //   adagrad:  h += g' * g';            w -= rate(k) * g' / (sqrt(h) + epsilon)
+//   adam, adam_w: adam.h; rms_prop: rms_prop.h
 // with rate(k) = rate * ScheduleFactor(k) (Duchi et al. 2011; Dean et al. 2012,
 // section 4.1). Padding stays zero: w = g = 0 gives w = 0.
 //
@@ -26,6 +27,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "common/optimizer/optimizer_state.h"
 #include "common/optimizer/optimizer_step.h"
 #include "proto/job.pb.h"
 
@@ -39,21 +41,21 @@ class OptimizerKernel {
 
   virtual ~OptimizerKernel() = default;
 
-  // Floats of state kept per parameter: 0 or 1.
+  // Floats of state kept per parameter: at most kMaxStateSlots.
   virtual int state_slots() const = 0;
 
-  // What the state starts with.
+  // What the state starts with, in each slot.
   virtual float initial_state() const { return 0.0f; }
 
-  // Applies push number `k` (0 is the first). w and g have the same length,
-  // state has state_slots() times that. The three do not overlap. g is finite.
-  virtual void Apply(uint64_t k, std::span<float> w, std::span<float> state,
+  // Applies push number `k` (0 is the first). w and g have the same length, which `state`
+  // is of. The three do not overlap. g is finite.
+  virtual void Apply(uint64_t k, std::span<float> w, OptimizerState state,
                      std::span<const float> g) const = 0;
 
   // Apply, in the same pass telling how far each w moved: `moved`, of the same
   // length, is set to that if `fresh` and what it held is not read; else that is
   // added to it.
-  virtual void ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
+  virtual void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state,
                             std::span<const float> g, std::span<float> moved, bool fresh) const = 0;
 
   // What Apply(k, ...) does to each parameter; nothing where that is not the same for all.

@@ -64,6 +64,46 @@ void UpdateAdagrad(size_t n, GradientTransform transform, float rate, float epsi
   }
 }
 
+template <bool kTransform, Record kRecord>
+void UpdateAdam(size_t n, GradientTransform transform, AdamStep step, float* __restrict w,
+                float* __restrict m, float* __restrict v, const float* __restrict g,
+                float* __restrict moved) {
+  for (size_t i = 0; i < n; ++i) {
+    const float gi = Transformed<kTransform>(transform, g[i], w[i]);
+    const float mi = step.beta1 * m[i] + step.rest1 * gi;
+    const float vi = step.beta2 * v[i] + step.rest2 * (gi * gi);
+    m[i] = mi;
+    v[i] = vi;
+    const float root = __builtin_sqrtf(vi) * step.root_scale;
+    Move<kRecord>(step.decay * w[i] + step.rate * mi / (root + step.epsilon), i, w, moved);
+  }
+}
+
+template <bool kTransform, Record kRecord>
+void UpdateRmsProp(size_t n, GradientTransform transform, RmsPropStep step, float* __restrict w,
+                   float* __restrict v, const float* __restrict g, float* __restrict moved) {
+  for (size_t i = 0; i < n; ++i) {
+    const float gi = Transformed<kTransform>(transform, g[i], w[i]);
+    const float vi = step.alpha * v[i] + step.rest * (gi * gi);
+    v[i] = vi;
+    Move<kRecord>(step.rate * gi / (__builtin_sqrtf(vi) + step.epsilon), i, w, moved);
+  }
+}
+
+template <bool kTransform, Record kRecord>
+void UpdateRmsPropMomentum(size_t n, GradientTransform transform, RmsPropStep step,
+                           float* __restrict w, float* __restrict v, float* __restrict b,
+                           const float* __restrict g, float* __restrict moved) {
+  for (size_t i = 0; i < n; ++i) {
+    const float gi = Transformed<kTransform>(transform, g[i], w[i]);
+    const float vi = step.alpha * v[i] + step.rest * (gi * gi);
+    const float bi = step.momentum * b[i] + gi / (__builtin_sqrtf(vi) + step.epsilon);
+    v[i] = vi;
+    b[i] = bi;
+    Move<kRecord>(step.rate * bi, i, w, moved);
+  }
+}
+
 // Calls `loop` with the constants for the transform and for what is recorded.
 template <typename Loop>
 void Dispatch(const GradientTransform& transform, const MoveRecord& record, Loop loop) {
@@ -104,8 +144,26 @@ void Adagrad(size_t n, GradientTransform transform, float rate, float epsilon, f
   });
 }
 
+void Adam(size_t n, GradientTransform transform, AdamStep step, float* w, float* m, float* v,
+          const float* g, MoveRecord record) {
+  Dispatch(transform, record, [&]<bool kTransform, Record kRecord>() {
+    UpdateAdam<kTransform, kRecord>(n, transform, step, w, m, v, g, record.moved);
+  });
+}
+
+void RmsProp(size_t n, GradientTransform transform, RmsPropStep step, float* w, float* v, float* b,
+             const float* g, MoveRecord record) {
+  Dispatch(transform, record, [&]<bool kTransform, Record kRecord>() {
+    if (b == nullptr) {
+      UpdateRmsProp<kTransform, kRecord>(n, transform, step, w, v, g, record.moved);
+    } else {
+      UpdateRmsPropMomentum<kTransform, kRecord>(n, transform, step, w, v, b, g, record.moved);
+    }
+  });
+}
+
 }  // namespace
 
-const OptimizerLoops kOptimizerLoops = {Sgd, Momentum, Adagrad};
+const OptimizerLoops kOptimizerLoops = {Sgd, Momentum, Adagrad, Adam, RmsProp};
 
 }  // namespace monsoon::SIMD_NAMESPACE

@@ -21,6 +21,24 @@ struct MoveRecord {
   bool fresh;    // set, not added to
 };
 
+// One push by Adam or AdamW (adam.h), the corrections of the bias included.
+struct AdamStep {
+  float beta1, rest1;  // rest = 1 - beta
+  float beta2, rest2;
+  float rate;        // / (1 - beta1^t)
+  float root_scale;  // 1 / sqrt(1 - beta2^t)
+  float epsilon;
+  float decay;  // times the rate; 0: none
+};
+
+// One push by RMSProp (rms_prop.h).
+struct RmsPropStep {
+  float alpha, rest;  // rest = 1 - alpha
+  float rate;
+  float epsilon;
+  float momentum;
+};
+
 struct OptimizerLoops {
   void (*sgd)(size_t n, GradientTransform transform, float rate, float* w, const float* g,
               MoveRecord record);
@@ -28,6 +46,11 @@ struct OptimizerLoops {
                    float* v, const float* g, MoveRecord record);
   void (*adagrad)(size_t n, GradientTransform transform, float rate, float epsilon, float* w,
                   float* h, const float* g, MoveRecord record);
+  void (*adam)(size_t n, GradientTransform transform, AdamStep step, float* w, float* m, float* v,
+               const float* g, MoveRecord record);
+  // `b` is null without momentum.
+  void (*rms_prop)(size_t n, GradientTransform transform, RmsPropStep step, float* w, float* v,
+                   float* b, const float* g, MoveRecord record);
 };
 
 namespace simd_baseline {

@@ -42,6 +42,11 @@ std::string Text(const Optimizer& optimizer) {
       return "sgd { rate: 0.1 }";
     case Optimizer::kMomentum:
       return "momentum { rate: 0.1 momentum: 0.9 }";
+    case Optimizer::kAdam:
+      return "adam { rate: 0.1 }";
+    case Optimizer::kRmsProp:
+      return optimizer.rms_prop().momentum() > 0.0 ? "rms_prop { rate: 0.1 momentum: 0.9 }"
+                                                   : "rms_prop { rate: 0.1 }";
     default:
       return "adagrad { rate: 0.1 }";
   }
@@ -50,7 +55,8 @@ std::string Text(const Optimizer& optimizer) {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const char* kind :
-       {"sgd { rate: 0.1 }", "momentum { rate: 0.1 momentum: 0.9 }", "adagrad { rate: 0.1 }"}) {
+       {"sgd { rate: 0.1 }", "momentum { rate: 0.1 momentum: 0.9 }", "adagrad { rate: 0.1 }",
+        "adam { rate: 0.1 }", "rms_prop { rate: 0.1 }", "rms_prop { rate: 0.1 momentum: 0.9 }"}) {
     cases.push_back(MakeCase(kind, false));
     cases.push_back(MakeCase(kind, true));
   }
@@ -83,7 +89,7 @@ struct Input {
 };
 
 // Values over many decades, with zeros of both signs and subnormals between.
-// The state is not negative, as Adagrad's never is.
+// The state is not negative, as sums of squares never are.
 Input RandomInput(size_t size, size_t slots) {
   const PhiloxStream random(17, StreamKind::kTest);
   Input input = {Vector(size), Vector(size * slots), Vector(size)};
@@ -91,8 +97,10 @@ Input RandomInput(size_t size, size_t slots) {
     const float scale = std::pow(10.0f, static_cast<float>(i % 9) - 6.0f);
     input.w[i] = random.Normal(3 * i);
     input.g[i] = random.Normal(3 * i + 1) * scale;
-    if (slots > 0) {
-      input.state[i] = i % 5 == 0 ? 0.0f : std::abs(random.Normal(3 * i + 2)) * scale * scale;
+    for (size_t slot = 0; slot < slots; ++slot) {
+      input.state[slot * size + i] =
+          i % 5 == slot ? 0.0f
+                        : std::abs(random.Normal(3 * i + 2 + 100'000 * slot)) * scale * scale;
     }
     if (i % 11 == 0) {
       input.g[i] = i % 2 == 0 ? 0.0f : -0.0f;
@@ -104,20 +112,40 @@ Input RandomInput(size_t size, size_t slots) {
 }
 
 struct Result {
-  double w, state;
+  double w, state, second = 0.0;  // slots of the state
+  // Of quotients, what they are without cancellation, in the square that is below the root
+  // too: their terms may be larger than all that goes in.
+  double w_terms = 0.0, second_terms = 0.0;
 };
 
 // The formulas of optimizer.h, and how far rounding in float32 may go from
 // them: half a unit in the last place for each of the operations.
-Result Reference(const Case& tested, double w, double state, double g) {
+Result Reference(const Case& tested, double w, double state, double second, double g) {
+  double size = std::abs(g);  // of g, without cancellation
   if (tested.transform) {
     g = std::clamp(g, -kClip, kClip) + kDecay * w;
+    size = std::min(size, kClip) + kDecay * std::abs(w);
   }
   switch (tested.optimizer.kind_case()) {
     case Optimizer::kSgd:
       return {w - kRate * g, 0.0};
     case Optimizer::kMomentum:
       return {w - kRate * (kMomentum * state + g), kMomentum * state + g};
+    case Optimizer::kAdam: {  // t = 3
+      const double m = 0.9 * state + 0.1 * g, v = 0.999 * second + 0.001 * g * g;
+      const double root = std::sqrt(v / (1 - 0.999 * 0.999 * 0.999)) + kEpsilon;
+      const double factor = kRate / (1 - 0.9 * 0.9 * 0.9) / root;
+      const double below = 1 + 0.001 * std::abs(g) * size / (v + 1e-300);
+      return {w - factor * m, m, v, factor * (0.9 * state + 0.1 * size) * below, size * size};
+    }
+    case Optimizer::kRmsProp: {
+      const double v = 0.99 * state + 0.01 * g * g, root = std::sqrt(v) + kEpsilon;
+      const double before = tested.optimizer.rms_prop().momentum() * second;
+      const double b = before + g / root;
+      const double below = 1 + 0.01 * std::abs(g) * size / (v + 1e-300);
+      const double terms = before + size / root * below;
+      return {w - kRate * b, v, b, kRate * terms, terms};
+    }
     default:
       return {w - kRate * g / (std::sqrt(state + g * g) + kEpsilon), state + g * g};
   }
@@ -166,15 +194,24 @@ TEST_P(OptimizerSimdTest, FollowsTheFormulasInDouble) {
     const size_t slots = static_cast<size_t>((*kernel)->state_slots());
     const Input input = RandomInput(kFloats, slots);
     Vector w = input.w, state = input.state;
-    (*kernel)->Apply(0, w, state, input.g);
+    (*kernel)->Apply(2, w, state, input.g);
     for (size_t i = 0; i < kFloats; ++i) {
       const double before = slots > 0 ? input.state[i] : 0.0;
-      const Result exact = Reference(tested, input.w[i], before, input.g[i]);
-      // Eight roundings at most, of terms no larger than these.
-      const double terms = std::abs(before) + std::abs(input.w[i]) + std::abs(input.g[i]) + 1e-30;
-      ASSERT_NEAR(w[i], exact.w, 8 * 0x1p-24 * (terms + std::abs(exact.w))) << i;
+      const double second = slots > 1 ? input.state[kFloats + i] : 0.0;
+      const Result exact = Reference(tested, input.w[i], before, second, input.g[i]);
+      // Eight roundings at most, of terms no larger than these; twice as many for a root's
+      // quotient.
+      const double terms =
+          std::abs(before) + std::abs(second) + std::abs(input.w[i]) + std::abs(input.g[i]) + 1e-30;
+      ASSERT_NEAR(w[i], exact.w, 8 * 0x1p-24 * (terms + std::abs(exact.w) + 2 * exact.w_terms))
+          << i << " " << Text(tested.optimizer);
       if (slots > 0) {
         ASSERT_NEAR(state[i], exact.state, 8 * 0x1p-24 * (terms + std::abs(exact.state))) << i;
+      }
+      if (slots > 1) {
+        ASSERT_NEAR(state[kFloats + i], exact.second,
+                    8 * 0x1p-24 * (terms + std::abs(exact.second) + 2 * exact.second_terms))
+            << i;
       }
     }
   }

@@ -95,6 +95,66 @@ TEST(AdagradTest, StartsAtTheInitialAccumulator) {
   EXPECT_FLOAT_EQ(w[0], -0.6f);
 }
 
+TEST(AdamTest, HandComputed) {
+  // Betas of 1/2: 1 - beta^t is 1/2, then 3/4.
+  auto kernel = Make("adam { rate: 0.5 beta1: 0.5 beta2: 0.5 epsilon: 1 }");
+  EXPECT_EQ(kernel->state_slots(), 2);
+  EXPECT_EQ(kernel->initial_state(), 0.0f);
+  Vector w = {1.0f, -1.0f}, state(4);
+  // m = 1.5, v = 4.5; corrected 3 and 9: 0.5 * 3 / (3 + 1) = 0.375.
+  kernel->Apply(0, w, state, Vector{3.0f, -3.0f});
+  EXPECT_EQ(state, (Vector{1.5f, -1.5f, 4.5f, 4.5f}));
+  EXPECT_FLOAT_EQ(w[0], 0.625f);
+  EXPECT_FLOAT_EQ(w[1], -0.625f);
+  // m = 0.75, v = 2.25; corrected 1 and 3: 0.5 / (sqrt(3) + 1).
+  kernel->Apply(1, w, state, Vector{0.0f, 0.0f});
+  EXPECT_EQ(state, (Vector{0.75f, -0.75f, 2.25f, 2.25f}));
+  EXPECT_FLOAT_EQ(w[0], 0.625f - 0.18301270f);
+}
+
+TEST(AdamTest, TheFirstStepIsTheRateAndPaddingStays) {
+  auto kernel = Make("adam { rate: 0.25 }");
+  Vector w = {0.0f, 0.0f, 0.0f}, state(6);
+  kernel->Apply(0, w, state, Vector{2.0f, 0.0f, -1e-3f});
+  EXPECT_FLOAT_EQ(w[0], -0.25f);
+  EXPECT_EQ(w[1], 0.0f);
+  EXPECT_NEAR(w[2], 0.25f, 1e-5);
+}
+
+TEST(AdamWTest, TheDecayDoesNotPassThroughTheMoments) {
+  auto kernel = Make("adam_w { rate: 0.5 beta1: 0.5 beta2: 0.5 epsilon: 1 weight_decay: 0.25 }");
+  Vector w = {2.0f}, state(2);
+  kernel->Apply(0, w, state, Vector{3.0f});  // as Adam's 0.375, and 0.5 * 0.25 * 2
+  EXPECT_EQ(state, (Vector{1.5f, 4.5f}));
+  EXPECT_FLOAT_EQ(w[0], 2.0f - 0.375f - 0.25f);
+  // Unset: 0.01. Set to 0: none.
+  auto plain = Make("adam_w { rate: 0.5 }"), none = Make("adam_w { rate: 0.5 weight_decay: 0 }");
+  Vector u = {2.0f}, n = {2.0f}, u_state(2), n_state(2);
+  plain->Apply(0, u, u_state, Vector{0.0f});
+  none->Apply(0, n, n_state, Vector{0.0f});
+  EXPECT_FLOAT_EQ(u[0], 1.99f);
+  EXPECT_EQ(n[0], 2.0f);
+}
+
+TEST(RmsPropTest, HandComputed) {
+  auto kernel = Make("rms_prop { rate: 0.5 alpha: 0.75 epsilon: 1 }");
+  EXPECT_EQ(kernel->state_slots(), 1);
+  Vector w = {1.0f}, v = {0.0f};
+  kernel->Apply(0, w, v, Vector{4.0f});  // v = 4: 0.5 * 4 / 3
+  EXPECT_EQ(v[0], 4.0f);
+  EXPECT_FLOAT_EQ(w[0], 1.0f - 2.0f / 3);
+  auto momentum = Make("rms_prop { rate: 0.5 alpha: 0.75 epsilon: 1 momentum: 0.5 }");
+  EXPECT_EQ(momentum->state_slots(), 2);
+  Vector u = {1.0f, 0.0f}, state(4);
+  momentum->Apply(0, u, state, Vector{4.0f, 0.0f});  // b = 4 / 3
+  EXPECT_FLOAT_EQ(state[2], 4.0f / 3);
+  momentum->Apply(1, u, state, Vector{0.0f, 0.0f});  // b = 2 / 3
+  EXPECT_EQ(state[0], 3.0f);
+  EXPECT_FLOAT_EQ(state[2], 2.0f / 3);
+  EXPECT_NEAR(u[0], 0.0f, 1e-6);
+  EXPECT_EQ(u[1], 0.0f);
+}
+
 TEST(TransformTest, ClipsThenDecays) {
   auto kernel = Make("sgd { rate: 1.0 } clip_value: 2.0 weight_decay: 0.5");
   Vector w = {4.0f, -4.0f, 4.0f, 0.0f};
@@ -130,6 +190,7 @@ TEST(OptimizerTest, TheScheduleScalesTheRate) {
 struct Reference {
   double w = 0.0;
   double state = 0.0;
+  double second = 0.0;  // slot of the state
 };
 using ReferenceStep = std::function<void(Reference*, double g, uint64_t k)>;
 
@@ -143,7 +204,7 @@ void ComparePushes(const std::string& text, double initial_state, const Referenc
   std::vector<Reference> reference(kFloats);
   for (size_t i = 0; i < kFloats; ++i) {
     w[i] = random.Normal(i);
-    reference[i] = {w[i], initial_state};
+    reference[i] = {w[i], initial_state, 0.0};
   }
   for (uint64_t k = 0; k < kPushes; ++k) {
     Vector g(kFloats);
@@ -157,6 +218,11 @@ void ComparePushes(const std::string& text, double initial_state, const Referenc
   }
   for (size_t i = 0; i < kFloats; ++i) {
     EXPECT_NEAR(w[i], reference[i].w, tolerance * std::max(1.0, std::abs(reference[i].w))) << i;
+    if (state.size() > kFloats) {
+      EXPECT_NEAR(state[kFloats + i], reference[i].second,
+                  tolerance * std::max(1.0, std::abs(reference[i].second)))
+          << i;
+    }
     if (!state.empty()) {
       EXPECT_NEAR(state[i], reference[i].state,
                   tolerance * std::max(1.0, std::abs(reference[i].state)))
@@ -194,6 +260,55 @@ TEST(ReferenceTest, AdagradOverTenThousandPushes) {
       1e-3);
 }
 
+TEST(ReferenceTest, AdamOverTenThousandPushes) {
+  ComparePushes(
+      "adam { rate: 0.01 beta1: 0.8 } weight_decay: 0.01 clip_value: 2", 0.0,
+      [](Reference* r, double g, uint64_t k) {
+        const double t = static_cast<double>(k) + 1;
+        g = std::clamp(g, -2.0, 2.0) + 0.01 * r->w;
+        r->state = 0.8 * r->state + 0.2 * g;
+        r->second = 0.999 * r->second + 0.001 * g * g;
+        r->w -= 0.01 * (r->state / (1 - std::pow(0.8, t))) /
+                (std::sqrt(r->second / (1 - std::pow(0.999, t))) + 1e-8);
+      },
+      1e-3);
+}
+
+TEST(ReferenceTest, AdamWOverTenThousandPushes) {
+  ComparePushes(
+      "adam_w { rate: 0.01 beta2: 0.99 epsilon: 0.001 weight_decay: 0.1 } "
+      "schedule { warm_up_pushes: 100 }",
+      0.0,
+      [](Reference* r, double g, uint64_t k) {
+        const double t = static_cast<double>(k) + 1;
+        const double rate = 0.01 * std::min(1.0, t / 100);
+        r->w -= rate * 0.1 * r->w;
+        r->state = 0.9 * r->state + 0.1 * g;
+        r->second = 0.99 * r->second + 0.01 * g * g;
+        r->w -= rate * (r->state / (1 - std::pow(0.9, t))) /
+                (std::sqrt(r->second / (1 - std::pow(0.99, t))) + 1e-3);
+      },
+      1e-3);
+}
+
+TEST(ReferenceTest, RmsPropOverTenThousandPushes) {
+  ComparePushes(
+      "rms_prop { rate: 0.01 }", 0.0,
+      [](Reference* r, double g, uint64_t) {
+        r->state = 0.99 * r->state + 0.01 * g * g;
+        r->w -= 0.01 * g / (std::sqrt(r->state) + 1e-8);
+      },
+      1e-3);
+  ComparePushes(
+      "rms_prop { rate: 0.001 alpha: 0.9 momentum: 0.9 epsilon: 0.01 }", 0.0,
+      [](Reference* r, double g, uint64_t) {
+        r->state = 0.9 * r->state + 0.1 * g * g;
+        r->second = 0.9 * r->second + g / (std::sqrt(r->state) + 0.01);
+        r->w -= 0.001 * r->second;
+      },
+      1e-3);
+}
+
 TEST(ReferenceTest, AdagradWithCosineAndWarmUp) {
   ComparePushes(
       "adagrad { rate: 0.1 epsilon: 0.01 } schedule { cosine { pushes: 8000 final: 0.1 } "
@@ -219,7 +334,9 @@ TEST(BitsTest, DoNotDependOnSplitOrAlignment) {
        {"sgd { rate: 0.1 }", "sgd { rate: 0.1 } clip_value: 0.7 weight_decay: 0.01",
         "momentum { rate: 0.1 momentum: 0.9 }",
         "momentum { rate: 0.1 momentum: 0.9 } weight_decay: 0.3", "adagrad { rate: 0.1 }",
-        "adagrad { rate: 0.1 } clip_value: 1 weight_decay: 0.1"}) {
+        "adagrad { rate: 0.1 } clip_value: 1 weight_decay: 0.1", "adam { rate: 0.1 }",
+        "adam_w { rate: 0.1 } clip_value: 1", "rms_prop { rate: 0.1 } weight_decay: 0.1",
+        "rms_prop { rate: 0.1 momentum: 0.9 }"}) {
     auto kernel = Make(text);
     const size_t slots = kernel->state_slots();
     Vector start(kFloats), g(kFloats);
@@ -236,7 +353,7 @@ TEST(BitsTest, DoNotDependOnSplitOrAlignment) {
         for (size_t begin = 0; begin < kFloats; begin += piece) {
           const size_t size = std::min(piece, kFloats - begin);
           kernel->Apply(k, std::span(w).subspan(begin, size),
-                        std::span(state).subspan(begin * slots, size * slots),
+                        OptimizerState(state).Part(begin, size, kFloats),
                         std::span(g).subspan(begin, size));
         }
       }
@@ -266,6 +383,17 @@ TEST(OptimizerTest, RefusesBadSettingsByName) {
       {"adagrad { rate: 1 epsilon: -1 }", "adagrad.epsilon"},
       {"adagrad { rate: 1 epsilon: 1e-50 }", "adagrad.epsilon"},
       {"adagrad { rate: 1 initial_accumulator: nan }", "initial_accumulator"},
+      {"adam { }", "adam.rate"},
+      {"adam { rate: 1 beta1: 1 }", "adam.beta1"},
+      {"adam { rate: 1 beta2: -0.1 }", "adam.beta2"},
+      {"adam { rate: 1 beta2: 0.99999999 }", "adam.beta2"},
+      {"adam { rate: 1 epsilon: 1e-50 }", "adam.epsilon"},
+      {"adam_w { rate: 1 weight_decay: -1 }", "adam_w.weight_decay"},
+      {"adam_w { rate: 1 } weight_decay: 0.1", "set adam_w.weight_decay"},
+      {"rms_prop { rate: 0 }", "rms_prop.rate"},
+      {"rms_prop { rate: 1 alpha: nan }", "rms_prop.alpha"},
+      {"rms_prop { rate: 1 momentum: 1 }", "rms_prop.momentum"},
+      {"rms_prop { rate: 1 epsilon: 2 }", "rms_prop.epsilon"},
       {"sgd { rate: 1 } weight_decay: -1", "weight_decay"},
       {"sgd { rate: 1 } clip_value: nan", "clip_value"},
       {"sgd { rate: 1 } schedule { step { factor: 0.5 } }", "every_pushes"},

@@ -1,5 +1,6 @@
 #include "common/optimizer/range_kernel.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -9,78 +10,125 @@
 namespace monsoon {
 namespace {
 
+enum class Part { kWeights, kBiases, kStatistics };
+
+struct Piece {
+  Slice range;  // from the kernel's begin
+  Part part = Part::kWeights;
+};
+
 class RangeKernel final : public OptimizerKernel {
  public:
-  // `pieces` cover the range; every second one, beginning with the second, is a
-  // bias. The first may be empty.
+  // `pieces` cover the range, in order. `biases` and `statistics` may be null where no
+  // piece is of them.
   RangeKernel(std::unique_ptr<OptimizerKernel> weights, std::unique_ptr<OptimizerKernel> biases,
-              std::vector<Slice> pieces)
-      : weights_(std::move(weights)), biases_(std::move(biases)), pieces_(std::move(pieces)) {}
+              std::unique_ptr<OptimizerKernel> statistics, std::vector<Piece> pieces)
+      : weights_(std::move(weights)),
+        biases_(std::move(biases)),
+        statistics_(std::move(statistics)),
+        pieces_(std::move(pieces)) {}
 
   int state_slots() const override { return weights_->state_slots(); }
   float initial_state() const override { return weights_->initial_state(); }
 
-  void Apply(uint64_t k, std::span<float> w, std::span<float> state,
+  void Apply(uint64_t k, std::span<float> w, OptimizerState state,
              std::span<const float> g) const override {
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
-                     std::span<float> part_state) {
+                     OptimizerState part_state) {
                    kernel.Apply(k, part, part_state, g.subspan(piece.begin, piece.size()));
                  });
   }
 
-  void ApplyAndTell(uint64_t k, std::span<float> w, std::span<float> state,
-                    std::span<const float> g, std::span<float> moved, bool fresh) const override {
+  void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+                    std::span<float> moved, bool fresh) const override {
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
-                     std::span<float> part_state) {
+                     OptimizerState part_state) {
                    kernel.ApplyAndTell(k, part, part_state, g.subspan(piece.begin, piece.size()),
                                        moved.subspan(piece.begin, piece.size()), fresh);
                  });
   }
 
  private:
+  const OptimizerKernel& KernelOf(Part part) const {
+    return part == Part::kWeights ? *weights_ : part == Part::kBiases ? *biases_ : *statistics_;
+  }
+
   template <typename Update>
-  void ForEachPiece(std::span<float> w, std::span<float> state, Update update) const {
-    CHECK_EQ(w.size(), pieces_.back().end);
-    const auto slots = static_cast<size_t>(state_slots());
-    bool is_bias = false;
-    for (const Slice& piece : pieces_) {
-      if (piece.size() > 0) {
-        update(is_bias ? *biases_ : *weights_, piece, w.subspan(piece.begin, piece.size()),
-               state.subspan(piece.begin * slots, piece.size() * slots));
-      }
-      is_bias = !is_bias;
+  void ForEachPiece(std::span<float> w, OptimizerState state, Update update) const {
+    CHECK_EQ(w.size(), pieces_.back().range.end);
+    for (const Piece& piece : pieces_) {
+      const Slice& range = piece.range;
+      update(KernelOf(piece.part), range, w.subspan(range.begin, range.size()),
+             piece.part == Part::kStatistics ? OptimizerState()
+                                             : state.Part(range.begin, range.size(), w.size()));
     }
   }
 
   const std::unique_ptr<OptimizerKernel> weights_;
   const std::unique_ptr<OptimizerKernel> biases_;
-  const std::vector<Slice> pieces_;  // from the range's begin
+  const std::unique_ptr<OptimizerKernel> statistics_;
+  const std::vector<Piece> pieces_;
 };
+
+// `range` cut into the parts that are named and the weights between them.
+std::vector<Piece> Cut(const std::vector<Slice>& biases, const std::vector<Slice>& statistics,
+                       const Slice& range) {
+  std::vector<Piece> named;
+  for (const Slice& bias : biases) {
+    named.push_back({bias, Part::kBiases});
+  }
+  for (const Slice& statistic : statistics) {
+    named.push_back({statistic, Part::kStatistics});
+  }
+  std::ranges::sort(named, {}, [](const Piece& piece) { return piece.range.begin; });
+  std::vector<Piece> pieces;
+  uint64_t end = 0;  // of the pieces so far
+  for (const Piece& piece : named) {
+    CHECK(piece.range.begin >= range.begin + end && piece.range.end <= range.end);
+    const uint64_t begin = piece.range.begin - range.begin;
+    if (end < begin) {
+      pieces.push_back({{end, begin}, Part::kWeights});
+    }
+    end = piece.range.end - range.begin;
+    pieces.push_back({{begin, end}, piece.part});
+  }
+  if (end < range.size()) {
+    pieces.push_back({{end, range.size()}, Part::kWeights});
+  }
+  return pieces;
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(const Optimizer& optimizer,
-                                                                   const std::vector<Slice>& biases,
-                                                                   const Slice& range) {
+absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
+    const Optimizer& optimizer, const std::vector<Slice>& biases,
+    const std::vector<Slice>& statistics, const Slice& range) {
   ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> weights, OptimizerKernel::Create(optimizer));
-  if (!optimizer.weight_decay_weights_only() || optimizer.weight_decay() == 0.0 || biases.empty()) {
+  const bool decays = optimizer.weight_decay() != 0.0 || optimizer.has_adam_w();
+  const bool spares_biases = optimizer.weight_decay_weights_only() && decays && !biases.empty();
+  if (!spares_biases && statistics.empty()) {
     return weights;
   }
-  Optimizer bare = optimizer;
-  bare.clear_weight_decay();
-  ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> without, OptimizerKernel::Create(bare));
-  std::vector<Slice> pieces;
-  uint64_t end = 0;
-  for (const Slice& bias : biases) {
-    CHECK(bias.begin >= range.begin + end && bias.end <= range.end);
-    pieces.push_back({end, bias.begin - range.begin});
-    pieces.push_back({bias.begin - range.begin, bias.end - range.begin});
-    end = pieces.back().end;
+  std::unique_ptr<OptimizerKernel> without;
+  if (spares_biases) {
+    Optimizer bare = optimizer;
+    bare.clear_weight_decay();
+    if (bare.has_adam_w()) {
+      bare.mutable_adam_w()->set_weight_decay(0.0);
+    }
+    ASSIGN_OR_RETURN(without, OptimizerKernel::Create(bare));
   }
-  pieces.push_back({end, range.size()});
-  return std::make_unique<RangeKernel>(std::move(weights), std::move(without), std::move(pieces));
+  std::unique_ptr<OptimizerKernel> subtract;
+  if (!statistics.empty()) {
+    Optimizer as_it_is;
+    as_it_is.mutable_sgd()->set_rate(1.0);
+    ASSIGN_OR_RETURN(subtract, OptimizerKernel::Create(as_it_is));
+  }
+  return std::make_unique<RangeKernel>(
+      std::move(weights), std::move(without), std::move(subtract),
+      Cut(spares_biases ? biases : std::vector<Slice>(), statistics, range));
 }
 
 }  // namespace monsoon

@@ -1,6 +1,7 @@
 // The kernel of a job for one range of its parameter vector. As
-// OptimizerKernel::Create, but with weight_decay_weights_only seen to: biases in
-// the range are updated without weight decay.
+// OptimizerKernel::Create, but with weight_decay_weights_only seen to, biases in the range
+// are updated without weight decay; and with statistics: what is pushed for them is
+// subtracted as it is, without decay, clip_value, rate or optimizer, and their state stays.
 #pragma once
 
 #include <memory>
@@ -13,10 +14,11 @@
 
 namespace monsoon {
 
-// `biases` are ascending parts of `range`, in global indices (BiasRanges). The
-// kernel is for spans of the whole range only.
-absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(const Optimizer& optimizer,
-                                                                   const std::vector<Slice>& biases,
-                                                                   const Slice& range);
+// `biases` (BiasRanges) and `statistics` (StatisticRanges) are each ascending parts of
+// `range`, in global indices, and do not overlap. The kernel is for spans of the whole
+// range only.
+absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
+    const Optimizer& optimizer, const std::vector<Slice>& biases,
+    const std::vector<Slice>& statistics, const Slice& range);
 
 }  // namespace monsoon

@@ -25,11 +25,12 @@ bool IsBias(size_t i) { return (i >= 2 && i < 5) || i >= 10; }
 
 TEST(RangeKernelTest, BiasesAreUpdatedAsWithoutDecay) {
   for (const std::string kind : {"sgd { rate: 0.5 }", "momentum { rate: 0.5 momentum: 0.9 }",
-                                 "adagrad { rate: 0.5 initial_accumulator: 0.1 }"}) {
+                                 "adagrad { rate: 0.5 initial_accumulator: 0.1 }",
+                                 "adam { rate: 0.5 }", "rms_prop { rate: 0.5 momentum: 0.9 }"}) {
     const std::string decay = " weight_decay: 0.25 clip_value: 2";
     ASSERT_OK_AND_ASSIGN(const auto kernel,
                          CreateRangeKernel(Parse(kind + decay + " weight_decay_weights_only: true"),
-                                           kBiases, kRange));
+                                           kBiases, {}, kRange));
     ASSERT_OK_AND_ASSIGN(const auto with, OptimizerKernel::Create(Parse(kind + decay)));
     ASSERT_OK_AND_ASSIGN(const auto without,
                          OptimizerKernel::Create(Parse(kind + " clip_value: 2")));
@@ -59,13 +60,78 @@ TEST(RangeKernelTest, BiasesAreUpdatedAsWithoutDecay) {
   }
 }
 
+TEST(RangeKernelTest, AdamWSparesBiasesToo) {
+  ASSERT_OK_AND_ASSIGN(
+      const auto kernel,
+      CreateRangeKernel(Parse("adam_w { rate: 0.5 weight_decay: 0.5 } weight_decay_weights_only: "
+                              "true"),
+                        kBiases, {}, kRange));
+  std::vector<float> w(12, 4.0f), state(24, 0.0f);
+  kernel->Apply(0, w, state, std::vector<float>(12, 0.0f));
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(w[i], IsBias(i) ? 4.0f : 3.0f) << i;
+  }
+}
+
 TEST(RangeKernelTest, WithoutTheSettingBiasesDecayToo) {
   const Optimizer optimizer = Parse("sgd { rate: 1 } weight_decay: 0.5");
-  ASSERT_OK_AND_ASSIGN(const auto kernel, CreateRangeKernel(optimizer, kBiases, kRange));
+  ASSERT_OK_AND_ASSIGN(const auto kernel, CreateRangeKernel(optimizer, kBiases, {}, kRange));
   std::vector<float> w(12, 2.0f);
   const std::vector<float> g(12, 0.0f);
   kernel->Apply(0, w, {}, g);
   EXPECT_EQ(w, std::vector<float>(12, 1.0f));
+}
+
+// Also where biases and statistics lie side by side, and where a range begins or ends
+// with one.
+TEST(RangeKernelTest, StatisticsAreSubtractedAsTheyAreAndTheirStateStays) {
+  const std::vector<Slice> statistics = {{100, 102}, {105, 107}};
+  const auto is_statistic = [](size_t i) { return i < 2 || (i >= 5 && i < 7); };
+  for (const std::string kind : {"sgd { rate: 0.5 }", "momentum { rate: 0.5 momentum: 0.9 }",
+                                 "adagrad { rate: 0.5 initial_accumulator: 0.1 }",
+                                 "adam { rate: 0.5 }", "rms_prop { rate: 0.5 momentum: 0.9 }"}) {
+    const std::string text = kind +
+                             " weight_decay: 0.25 clip_value: 0.5 weight_decay_weights_only: true "
+                             "schedule { warm_up_pushes: 10 }";
+    ASSERT_OK_AND_ASSIGN(const auto kernel,
+                         CreateRangeKernel(Parse(text), kBiases, statistics, kRange));
+    ASSERT_OK_AND_ASSIGN(const auto plain, CreateRangeKernel(Parse(text), kBiases, {}, kRange));
+    const auto slots = static_cast<size_t>(kernel->state_slots());
+    EXPECT_EQ(slots, static_cast<size_t>(plain->state_slots()));
+    std::vector<float> w(12), g(12);
+    for (size_t i = 0; i < 12; ++i) {
+      w[i] = 16.0f + static_cast<float>(i);
+      g[i] = 0.25f * static_cast<float>(i) - 2.0f;
+    }
+    const std::vector<float> before = w;
+    std::vector<float> state(12 * slots, kernel->initial_state());
+    std::vector<float> other = w, other_state = state, told = w, told_state = state, moved(12);
+    for (uint64_t k = 0; k < 3; ++k) {
+      kernel->Apply(k, w, state, g);
+      kernel->ApplyAndTell(k, told, told_state, g, moved, k == 0);
+      plain->Apply(k, other, other_state, g);
+    }
+    for (size_t i = 0; i < 12; ++i) {
+      EXPECT_EQ(w[i], is_statistic(i) ? before[i] - 3 * g[i] : other[i]) << kind << ", " << i;
+      EXPECT_EQ(told[i], w[i]);
+      if (is_statistic(i)) {
+        EXPECT_EQ(moved[i], -3 * g[i]);
+      }
+      for (size_t slot = 0; slot < slots; ++slot) {
+        const size_t at = slot * 12 + i;
+        EXPECT_EQ(state[at], is_statistic(i) ? kernel->initial_state() : other_state[at]) << kind;
+      }
+    }
+  }
+}
+
+TEST(RangeKernelTest, ARangeMayBeOfStatisticsAlone) {
+  ASSERT_OK_AND_ASSIGN(const auto kernel,
+                       CreateRangeKernel(Parse("adagrad { rate: 0.5 }"), {}, {{100, 112}}, kRange));
+  std::vector<float> w(12, 2.0f), state(12, 0.0f);
+  kernel->Apply(0, w, state, std::vector<float>(12, 1.5f));
+  EXPECT_EQ(w, std::vector<float>(12, 0.5f));
+  EXPECT_EQ(state, std::vector<float>(12, 0.0f));
 }
 
 }  // namespace

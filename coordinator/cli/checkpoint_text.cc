@@ -60,6 +60,12 @@ std::string OptimizerName(const Optimizer& optimizer) {
       return "momentum";
     case Optimizer::kAdagrad:
       return "adagrad";
+    case Optimizer::kAdam:
+      return "adam";
+    case Optimizer::kAdamW:
+      return "adam_w";
+    case Optimizer::kRmsProp:
+      return "rms_prop";
     case Optimizer::KIND_NOT_SET:
       break;
   }

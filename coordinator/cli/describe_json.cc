@@ -64,17 +64,22 @@ void WriteMembers(const Message& message, std::initializer_list<const char*> nam
   }
 }
 
-// An object of the fields whose names begin with `prefix`, which is left out,
-// in the order of the .proto file.
-void WriteObject(const Message& message, const std::string& prefix, JsonWriter* json) {
-  json->BeginObject();
+// The fields whose names begin with `prefix`, which is left out, in the order of the .proto
+// file; repeated ones are for the caller.
+void WriteFields(const Message& message, const std::string& prefix, JsonWriter* json) {
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const std::string& name = type.field(i)->name();
-    if (absl::StartsWith(name, prefix)) {
+    if (absl::StartsWith(name, prefix) && !type.field(i)->is_repeated()) {
       WriteField(message, *type.field(i), name.substr(prefix.size()), json);
     }
   }
+}
+
+// An object of these.
+void WriteObject(const Message& message, const std::string& prefix, JsonWriter* json) {
+  json->BeginObject();
+  WriteFields(message, prefix, json);
   json->EndObject();
 }
 
@@ -119,6 +124,20 @@ void WriteStaleness(const std::map<uint64_t, uint64_t>& counts, JsonWriter* json
     json->BeginArray().Value(value).Value(count).EndArray();
   }
   json->EndArray().EndObject();
+}
+
+void WriteEvaluations(const JobDescription& description, JsonWriter* json) {
+  json->Key("evaluations").BeginArray();
+  for (const JobDescription::EvaluationResult& result : description.evaluation()) {
+    json->BeginObject();
+    WriteFields(result, "", json);
+    json->Key("metrics").BeginObject();
+    for (const auto& metric : result.metric()) {
+      json->Member(metric.name(), metric.value());
+    }
+    json->EndObject().EndObject();
+  }
+  json->EndArray();
 }
 
 // An empty text says that there is nothing yet.
@@ -194,7 +213,7 @@ std::string DescribeJson(const JobDescription& description) {
   json.Member("layout_hash", absl::StrFormat("%016x", description.layout_hash()));
   json.EndObject();
   WriteObject(description.progress(), "", &json.Key("progress"));
-  WriteArray("evaluations", description.evaluation(), &json);
+  WriteEvaluations(description, &json);
   WriteGroup(description, "final", &json);
   json.Key("counts").BeginObject();
   WriteMembers(description.counts(),

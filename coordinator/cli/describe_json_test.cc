@@ -57,6 +57,14 @@ constexpr char kFull[] = R"pb(
     test_accuracy: 0.8125
     generation: 4
   }
+  evaluation {
+    step: 500
+    epoch: 2
+    elapsed_s: 5
+    test_loss: 2.5
+    metric { name: "perplexity" value: 12.5 }
+    metric { name: "loss" value: 2.5 }
+  }
   final_test_accuracy: 0.875
   final_loss: 0.25
   counts {
@@ -105,6 +113,7 @@ constexpr char kFull[] = R"pb(
     staleness_p50: 1
     blocks_done: 60
     last_seen_ms: 1700000012000
+    host: "attic"
   }
   worker { task: 2 state: "LOST" device: "CPU" threads: 1 }
   shard {
@@ -145,7 +154,9 @@ constexpr char kFullJson[] =
     R"("progress":{"epoch":3.2,"epochs":10,"percent":32,"step":1499,"examples":191872,)"
     R"("examples_per_s":5321.5,"loss":0.5,"train_accuracy":0.75,"eta_s":58},)"
     R"("evaluations":[{"step":468,"epoch":1,"elapsed_s":4.5,"test_loss":0.625,)"
-    R"("test_accuracy":0.8125,"generation":4}],"final":{"test_accuracy":0.875,"loss":0.25},)"
+    R"("test_accuracy":0.8125,"generation":4,"metrics":{}},)"
+    R"({"step":500,"epoch":2,"elapsed_s":5,"test_loss":2.5,"test_accuracy":null,"generation":0,)"
+    R"("metrics":{"perplexity":12.5,"loss":2.5}}],"final":{"test_accuracy":0.875,"loss":0.25},)"
     R"("counts":{"steps":1,"fetches":2,"pushes":3,"rpcs":4,"retries":5,"duplicates":6,)"
     R"("refused":7,"bytes_fetched":8,"bytes_pushed":9},)"
     R"("staleness":{"count":100,"mean":0.8,"p50":1,"p99":3,"max":3,)"
@@ -155,10 +166,11 @@ constexpr char kFullJson[] =
     R"("step_p50":5.5,"step_p99":6.5},)"
     R"("workers":[{"task":1,"pid":11,"state":"RUNNING","device":"CPU","threads":2,"steps":500,)"
     R"("examples":64000,"examples_per_s":1770.25,"fetches":500,"pushes":499,"staleness_p50":1,)"
-    R"("blocks_done":60,"last_seen_ms":1700000012000,"replicas":3,"replicas_lost":1,"waits_for":""},)"
+    R"("blocks_done":60,"last_seen_ms":1700000012000,"replicas":3,"replicas_lost":1,"waits_for":"",)"
+    R"("host":"attic"},)"
     R"({"task":2,"pid":0,"state":"LOST","device":"CPU","threads":1,"steps":0,"examples":0,)"
     R"("examples_per_s":0,"fetches":0,"pushes":0,"staleness_p50":null,"blocks_done":0,)"
-    R"("last_seen_ms":0,"replicas":0,"replicas_lost":0,"waits_for":""}],)"
+    R"("last_seen_ms":0,"replicas":0,"replicas_lost":0,"waits_for":"","host":""}],)"
     R"("shards":[{"task":0,"pid":21,"begin":0,"end":129136,"stripes":2,"stripe_bytes":1048576,)"
     R"("version_min":1499,"version_max":1500,"pushes":2999,"duplicates":6,"epoch":5,)"
     R"("rss_bytes":30000000}],)"

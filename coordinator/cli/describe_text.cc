@@ -34,6 +34,17 @@ void AppendRow(std::string* text, absl::string_view name, absl::string_view valu
   absl::StrAppendFormat(text, "%-12s %s\n", name, value);
 }
 
+// What an evaluation found.
+std::string FiguresOf(const JobDescription::EvaluationResult& result) {
+  if (result.metric().empty()) {
+    return absl::StrFormat("test accuracy %.4f, loss %.4f", result.test_accuracy(),
+                           result.test_loss());
+  }
+  return absl::StrJoin(result.metric(), ", ", [](std::string* out, const auto& metric) {
+    absl::StrAppendFormat(out, "%s %.6g", metric.name(), metric.value());
+  });
+}
+
 void AppendProgress(const JobDescription& job, std::string* text) {
   const JobDescription::Progress& progress = job.progress();
   const std::string epochs =
@@ -49,9 +60,8 @@ void AppendProgress(const JobDescription& job, std::string* text) {
                    " examples/s"));
   for (const JobDescription::EvaluationResult& result : job.evaluation()) {
     AppendRow(text, "evaluation",
-              absl::StrFormat("epoch %.2f, step %d, %.0f s: test accuracy %.4f, loss %.4f",
-                              result.epoch(), result.step(), result.elapsed_s(),
-                              result.test_accuracy(), result.test_loss()));
+              absl::StrFormat("epoch %.2f, step %d, %.0f s: %s", result.epoch(), result.step(),
+                              result.elapsed_s(), FiguresOf(result)));
   }
   AppendRow(text, "final",
             absl::StrCat("test accuracy ",
@@ -166,6 +176,9 @@ void AppendTasks(const JobDescription& job, std::string* text) {
                           worker.steps(), worker.examples_per_s(),
                           worker.has_staleness_p50() ? absl::StrCat(worker.staleness_p50()) : "-",
                           worker.blocks_done());
+    if (!worker.host().empty()) {
+      absl::StrAppend(text, "        on ", worker.host(), "\n");
+    }
     if (!worker.waits_for().empty()) {
       absl::StrAppend(text, "        waits for ", worker.waits_for(), "\n");
     }

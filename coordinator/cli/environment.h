@@ -31,8 +31,8 @@ namespace monsoon {
 // What a job begins with where its client writes it. Vectors have layout.size() floats.
 struct InitialValues {
   std::vector<float> parameters;
-  // Of a job that is resumed: the optimizer's state, empty where it begins anew; and the
-  // versions of the stripes, with the map that they are of.
+  // Of a job that is resumed: the optimizer's state, slot after slot, empty where it begins
+  // anew; and the versions of the stripes, with the map that they are of.
   std::vector<float> state;
   std::optional<ShardMap> map;
   StripeVersions versions;

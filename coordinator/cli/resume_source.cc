@@ -50,11 +50,13 @@ absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const
   const CheckpointContext& context = checkpoint.content.context();
   const std::string had = OptimizerName(checkpoint.content.create().optimizer());
   const std::string has = OptimizerName(job.downpour().optimizer());
-  if (had == has) {
+  const auto slots = static_cast<uint32_t>(OptimizerStateSlots(job.downpour().optimizer()));
+  if (had == has && checkpoint.content.state_slots() == slots) {
     resume.values.state = std::move(checkpoint.state);
   } else if (had != "none" && has != "none") {
-    notes->push_back(absl::StrCat(source, " was trained with ", had, ", the new job with ", has,
-                                  ": the optimizer's state begins anew"));
+    notes->push_back(absl::StrCat(source, " was trained with ", had,
+                                  had == has ? " of other settings" : "", ", the new job with ",
+                                  has, ": the optimizer's state begins anew"));
   }
   const std::string go_on = HowToGoOn(job, context.downpour());
   if (!go_on.empty()) {

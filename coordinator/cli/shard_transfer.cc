@@ -1,6 +1,7 @@
 #include "coordinator/cli/shard_transfer.h"
 
 #include <functional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -14,6 +15,9 @@
 
 namespace monsoon {
 namespace {
+
+// Of a job that is submitted with its initial parameters: nobody else writes it.
+constexpr uint64_t kOnlyWriter = 1;
 
 constexpr absl::Duration kGuardInterval = absl::Milliseconds(500);
 
@@ -97,12 +101,13 @@ class ShardTransfer : public ModelTransfer {
     if (values.map.has_value()) {
       options.versions = VersionsOn(map, *values.map, values.versions);
     }
+    options.writer = kOnlyWriter;
     RETURN_IF_ERROR(client->Write(values.parameters, options));
-    if (values.state.empty()) {
-      return absl::OkStatus();
+    for (size_t at = 0; at < values.state.size(); at += layout.size()) {
+      ++options.slot;
+      RETURN_IF_ERROR(client->Write(std::span(values.state).subspan(at, layout.size()), options));
     }
-    options.slot = 1;
-    return client->Write(values.state, options);
+    return client->Seal(values.parameters, kOnlyWriter);
   }
 
  private:

@@ -6,13 +6,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/version.h"
 #include "common/json/json_writer.h"
 #include "coordinator/cli/build_info.h"
 
 namespace monsoon {
 namespace {
-
-constexpr char kVersion[] = "0.1.0";
 
 // Whether the workers of this build have their CUDA backend. Nothing of CUDA is
 // linked here.

@@ -40,11 +40,10 @@ std::string Quantile(const JobDescription& job, double q) {
   return CountOr(ValueQuantile(counts, q));
 }
 
-// The newest evaluation's accuracy.
+// The newest evaluation's accuracy, if it has one.
 std::string TestAccuracy(const JobDescription& job) {
-  return job.evaluation().empty()
-             ? "-"
-             : Fixed(job.evaluation(job.evaluation_size() - 1).test_accuracy(), 4);
+  const bool known = !job.evaluation().empty() && job.evaluation().rbegin()->has_test_accuracy();
+  return known ? Fixed(job.evaluation().rbegin()->test_accuracy(), 4) : "-";
 }
 
 // "3.20/10", "0.00/0.25"; "3.20/-" for a job that does not stop by data.

@@ -65,6 +65,9 @@ HeartbeatReply Assigned() {
 // of `clock`. Knows nothing else.
 class FakeReplicaClient : public ReplicaClient {
  public:
+  absl::StatusOr<EnterReply> Enter(const EnterRequest&) override {
+    return absl::UnimplementedError("Enter");
+  }
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request) override {
     requests.push_back(request);
     clock.Advance(absl::Milliseconds(100));

@@ -19,6 +19,7 @@ class ReplicaClient {
  public:
   virtual ~ReplicaClient() = default;
 
+  virtual absl::StatusOr<EnterReply> Enter(const EnterRequest& request) = 0;
   virtual absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request) = 0;
   virtual absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request) = 0;
   virtual absl::StatusOr<ReportEvaluationReply> ReportEvaluation(

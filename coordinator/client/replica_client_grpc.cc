@@ -19,6 +19,9 @@ class GrpcReplicaClient : public ReplicaClient {
         channel_(MakeChannel(address)),
         stub_(ReplicaService::NewStub(channel_)) {}
 
+  absl::StatusOr<EnterReply> Enter(const EnterRequest& request) override {
+    return UnaryCall(channel_, stub_.get(), &Stub::Enter, request, deadline_, address_);
+  }
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request) override {
     return UnaryCall(channel_, stub_.get(), &Stub::Heartbeat, request, deadline_, address_);
   }

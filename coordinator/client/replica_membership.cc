@@ -30,6 +30,8 @@ HeartbeatRequest ReplicaMembership::MakeRequest() const {
   request.set_term(term_);
   request.set_guest(options_.guest);
   request.set_host(options_.host);
+  request.set_enters_job(options_.enters_job);
+  request.set_enters_job_term(options_.enters_job_term);
   request.set_pid(options_.pid);
   request.set_device(options_.device);
   request.set_threads(options_.threads);
@@ -44,11 +46,16 @@ ReplicaMembership::Outcome ReplicaMembership::Apply(const HeartbeatRequest& requ
   if (reply.heartbeat_ms() > 0) {
     heartbeat_ = absl::Milliseconds(reply.heartbeat_ms());
   }
+  job_end_.reset();
+  if (reply.job_ended() != JOB_STATE_UNSPECIFIED) {
+    job_end_ = JobEnd{reply.job_ended(), reply.job_reason()};
+  }
+  replicas_ = reply.replicas();
   if (reply.rejoin()) {
     Forget();
     return Outcome::kRejoin;
   }
-  if (options_.guest != 0) {
+  if (options_.guest != 0 && reply.incarnation() != 0) {
     options_.task = reply.task();
   }
   const bool joined = incarnation_ != reply.incarnation() || term_ != reply.term();

@@ -27,6 +27,9 @@ class ReplicaMembership {
     uint32_t task = 0;    // worker/`task` of the cluster file; a guest's comes with joining
     uint64_t guest = 0;   // not 0: not in the cluster file; random, of this process's life
     std::string host;     // a guest's machine, shown to people
+    // The job that a guest is there for alone (ReplicaClient::Enter); "": any.
+    std::string enters_job;
+    uint64_t enters_job_term = 0;
     uint32_t pid = 0;
     std::string device = "CPU";                          // or "CUDA"; shown to people
     uint32_t threads = 1;                                // shown to people
@@ -34,7 +37,7 @@ class ReplicaMembership {
   };
 
   enum class Outcome {
-    kMember,  // still the member that it was
+    kMember,  // still the member that it was, or, where the job has ended, not made one
     kJoined,  // a member from now on, as a new incarnation
     kRejoin,  // the coordinator lost this worker: the next heartbeat joins again
     kStale,   // the answer is for an incarnation given up meanwhile; nothing changed
@@ -50,6 +53,15 @@ class ReplicaMembership {
   // What to run; null: nothing, or only the session that was left last. Valid
   // until the next change.
   const Assignment* assignment() const;
+  // The job that the guest entered has ended, or is gone; nothing: not so. Valid until the
+  // next change.
+  struct JobEnd {
+    JobState state = JOB_STATE_UNSPECIFIED;
+    std::string reason;
+  };
+  const std::optional<JobEnd>& job_end() const { return job_end_; }
+  // Of the assigned job: replicas that have an open session, this one included.
+  uint32_t replicas() const { return replicas_; }
   // Whether the coordinator assigns `session`, left or not.
   bool Assigned(const SessionKey& session) const;
 
@@ -74,6 +86,8 @@ class ReplicaMembership {
   absl::Duration heartbeat_;
   std::optional<Assignment> assignment_;
   std::optional<SessionKey> left_;
+  std::optional<JobEnd> job_end_;
+  uint32_t replicas_ = 0;
 };
 
 }  // namespace monsoon

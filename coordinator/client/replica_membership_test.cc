@@ -100,5 +100,32 @@ TEST_F(ReplicaMembershipTest, AWorkerThatWasLostForgetsEverything) {
   EXPECT_EQ(membership_.MakeRequest().incarnation(), 0u);
 }
 
+TEST(EnteredMembershipTest, SpeaksOfItsJobAndLearnsThatItHasEnded) {
+  ReplicaMembership membership(
+      {.cluster = "lab", .guest = 7, .enters_job = "gpt-1", .enters_job_term = 5});
+  EXPECT_EQ(membership.MakeRequest().enters_job(), "gpt-1");
+  EXPECT_EQ(membership.MakeRequest().enters_job_term(), 5u);
+  HeartbeatReply reply = Reply(7, "gpt-1");
+  reply.set_task(4);
+  reply.set_replicas(3);
+  EXPECT_EQ(membership.Apply(membership.MakeRequest(), reply), Outcome::kJoined);
+  EXPECT_EQ(membership.replicas(), 3u);
+  EXPECT_FALSE(membership.job_end().has_value());
+  reply.set_job_ended(CANCELLED);
+  reply.set_job_reason("cancelled by a user");
+  reply.clear_assignment();
+  EXPECT_EQ(membership.Apply(membership.MakeRequest(), reply), Outcome::kMember);
+  ASSERT_TRUE(membership.job_end().has_value());
+  EXPECT_EQ(membership.job_end()->state, CANCELLED);
+  EXPECT_EQ(membership.job_end()->reason, "cancelled by a user");
+  // One that came too late is not made a member, and has no number.
+  ReplicaMembership late({.cluster = "lab", .guest = 8, .enters_job = "gpt-1"});
+  HeartbeatReply refused;
+  refused.set_job_ended(SUCCEEDED);
+  EXPECT_EQ(late.Apply(late.MakeRequest(), refused), Outcome::kMember);
+  EXPECT_EQ(late.incarnation(), 0u);
+  EXPECT_EQ(late.job_end()->state, SUCCEEDED);
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -276,6 +276,15 @@ absl::StatusOr<TaskStatus> Coordinator::Drain(uint32_t worker) {
   });
 }
 
+absl::StatusOr<EnterReply> Coordinator::Enter(const EnterRequest& request) {
+  RETURN_IF_ERROR(CheckProgram(request));
+  ASSIGN_OR_RETURN(const JobPlan plan, JobPlan::Make(request.job(), cluster_));
+  return Answer([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.Enter(request, plan, moment);
+  });
+}
+
 absl::StatusOr<HeartbeatReply> Coordinator::Heartbeat(const HeartbeatRequest& request) {
   return Answer([&](Moment moment) {
     mutex_.AssertHeld();

@@ -57,6 +57,8 @@ class Coordinator {
   absl::StatusOr<InfoReply> Info();
   absl::StatusOr<TaskStatus> Drain(uint32_t worker);
 
+  // As Submit.
+  absl::StatusOr<EnterReply> Enter(const EnterRequest& request);
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request);
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request);
   absl::StatusOr<ReportEvaluationReply> ReportEvaluation(const ReportEvaluationRequest& request);

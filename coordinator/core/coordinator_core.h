@@ -1,5 +1,6 @@
 // CoordinatorCore: the coordinator as one state machine. Jobs in a first-in
-// first-out queue with one running at a time, members, shards, sessions and
+// first-out queue with one running at a time on the cluster's workers, joined jobs beside
+// it whose programs bring their own replicas, members, shards, sessions and
 // work. What it wants of the shards it leaves in TakeCommands; the driver
 // (coordinator.h) brings answers, poll results and the time.
 //
@@ -26,6 +27,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,6 +95,9 @@ inline constexpr int kMaxLostFinalTests = 5;
 // The event of a job whose final parameters do no better than guessing.
 inline constexpr char kAtChance[] = "at_chance";
 
+// FAILED_PRECONDITION, with both versions, unless the program speaks as this coordinator.
+absl::Status CheckProgram(const EnterRequest& request);
+
 // With what the job resumes, if it does; `note`: what people should know of that.
 DownpourOptions DownpourOptionsOf(const JobRecord& job, std::string* note);
 
@@ -129,6 +134,10 @@ class CoordinatorCore {
   bool Exists(const std::string& job) const { return jobs_.Lookup(job) != nullptr; }
 
   // ---- for workers ----
+  // `plan` is of request.job(), and CheckProgram is content. What is missing on the way is
+  // told as a part to wait for. Errors: proto/coordinator.proto, and RESOURCE_EXHAUSTED as
+  // for Submit.
+  absl::StatusOr<EnterReply> Enter(const EnterRequest& request, const JobPlan& plan, Moment moment);
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Moment moment);
   using OnWait = JobProcedure::OnWait;
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request, Moment moment,
@@ -185,6 +194,9 @@ class CoordinatorCore {
  private:
   // core_jobs.cc
   JobSummary Summarize(const JobRecord& job, Moment moment) const;
+  // Ids that slices on the shards have.
+  std::set<std::string> TakenIds() const;
+  JobLocation LocationOf(const JobRecord& job) const;
   void End(JobRecord* job, JobState state, const std::string& reason, absl::Duration now);
   void FinishEnding(JobRecord* job, absl::Duration now);
 
@@ -199,6 +211,8 @@ class CoordinatorCore {
   void AdvanceCheckpoints(Moment moment);
   void OrderCheckpoint(JobRecord* job, CheckpointSchedule::Activity activity, Moment moment,
                        const MinimizerStateFunction& state = nullptr);
+  // Once, of a job of which only some shards keep parts.
+  void TellOfMemoryOnly(JobRecord* job, absl::Duration now);
   void TakeCheckpointEvents(JobRecord* job, absl::Duration now);
   void TakeCheckpointCommands(absl::Duration now, std::vector<ShardCommand>* commands);
   void RecordCheckpoints(uint32_t shard, absl::Duration now);
@@ -240,14 +254,17 @@ class CoordinatorCore {
   std::string ReplicaReason(const JobRecord& job, absl::Duration now) const;
   std::string NoWorkerFor(const JobRecord& job, absl::Duration now) const;
   std::string AbsentWorkers(const JobRecord& job, absl::Duration now) const;
+  // Of a joined job that lacks a program.
+  std::string ProgramReason(const JobRecord& job) const;
+  // Who writes the joined job's initial parameters, and since when.
+  std::string WriterReason(const JobRecord& job, absl::Duration now) const;
   // Any number of workers that the cluster file does not list may take part.
   bool AdmitsGuests(const JobRecord& job) const {
-    return cluster_.open() && WantedWorkers(job.plan.job) == 0;
+    return job.joined() || (cluster_.open() && WantedWorkers(job.plan.job) == 0);
   }
-  // How many workers may have a session: the cluster file may have fewer by now.
-  uint32_t WorkersOf(const JobRecord& job) const {
-    return AdmitsGuests(job) ? membership_.size() : std::min(job.plan.replicas, membership_.size());
-  }
+  // Who may have a session, rising: of a joined job those that have entered it, else the
+  // first of the others. The cluster file may have fewer by now.
+  std::vector<uint32_t> WorkersOf(const JobRecord& job) const;
   // For people: where it listens, or whose machine it is on.
   std::string AddressOf(uint32_t worker) const;
   std::string MissingShards(absl::Duration now) const;
@@ -297,14 +314,27 @@ class CoordinatorCore {
   // An event of a job that goes on from a checkpoint.
   void TellOfResume(JobRecord* job, const std::string& what, absl::Duration now);
 
-  // core_shards.cc
+  // core_active.cc
   void Advance(absl::Duration now);
-  void AdvanceCreation(JobRecord* job, absl::Duration now);
+  // Frees what is deleted on all shards. False: there was nothing.
+  bool RemoveDeleted();
+  // Its slices are there, with their parameters.
+  void Activate(JobRecord* job, absl::Duration now);
+  // Of the queue for the cluster's workers, which is active; null: none.
+  JobRecord* ActiveOfQueue() const;
+  // The active job in which the worker has a session, be it closing; null: none.
+  JobRecord* JobOfWorker(uint32_t worker) const;
+  // A guest that enters `job`, or "", is not to get this number.
+  bool Shuns(uint32_t worker, const std::string& job) const;
+  void NoLongerActive(const JobRecord* job) { std::erase(active_, job); }
   void AdvanceActive(JobRecord* job, absl::Duration now);
   void OpenSessions(JobRecord* job, absl::Duration now);
   // Fails a job that has begun to train and has had no worker for too long.
   void AwaitReplica(JobRecord* job, absl::Duration now);
   absl::Duration worker_wait() const { return absl::Milliseconds(cluster_.worker_wait_ms()); }
+
+  // core_shards.cc
+  void AdvanceCreation(JobRecord* job, absl::Duration now);
   void OnShardChange(const ShardChange& change, absl::Duration now);
   void RecordShards(uint64_t round);
   // Jobs whose slices `shard` should have, and has not.
@@ -345,6 +375,19 @@ class CoordinatorCore {
   // Orders all shards back, to what they hold of it; TakeBatch follows when they are.
   void ReturnBatch(JobRecord* job, absl::string_view why, absl::Duration now);
 
+  // core_enter.cc
+  // Null: a new one is to be made.
+  absl::StatusOr<JobRecord*> JobToEnter(const EnterRequest& request) const;
+  absl::StatusOr<JobRecord*> MakeJobToEnter(const EnterRequest& request, const JobPlan& plan,
+                                            Moment moment);
+  // The job waits for its initial parameters: who writes them.
+  void FindPart(const EnterRequest& request, JobRecord* job, Moment moment, EnterReply* reply);
+  void ChooseWriter(const EnterRequest& request, JobRecord* job, absl::Duration now);
+  // False: the guest's job has ended or is gone, which `reply` says.
+  bool TellOfEnd(const HeartbeatRequest& request, HeartbeatReply* reply) const;
+  // The writer of initial parameters may have become silent.
+  void WatchWriter(JobRecord* job, absl::Duration now);
+
   // core_replicas.cc
   // The active or ending job if `session` is one of its sessions; else null.
   JobRecord* JobOfSession(const SessionKey& session) const;
@@ -376,7 +419,7 @@ class CoordinatorCore {
   Membership membership_;
   ShardMonitor shards_;
   JobTable jobs_;
-  JobRecord* active_ = nullptr;  // kActive or kEnding
+  std::vector<JobRecord*> active_;  // JOB_ACTIVE or JOB_ENDING; one of the queue at most
   uint64_t poll_round_ = 0;
   bool look_ = false;   // a checkpoint may be there
   uint64_t calls_ = 0;  // to shards, in this term

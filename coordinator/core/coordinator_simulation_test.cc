@@ -2,7 +2,8 @@
 // crash and report late or twice, commands to shards are lost, shards that keep state
 // die and come back, the coordinator dies and loses what it had told nobody, time passes in
 // uneven steps. Whatever happens, a job that keeps one worker
-// ends, every block was done, and no block is ever with two open sessions.
+// ends, every block was done, and no block is ever with two open sessions. The same of
+// joined jobs, whose programs enter again and again, and write their parameters first.
 //
 //   coordinator_simulation_test --seeds=1000..1999     (default: the first 2000)
 
@@ -41,7 +42,9 @@ struct SimulatedWorker {
 
 class Simulation {
  public:
-  explicit Simulation(uint32_t seed) : seed_(seed), random_(seed), h_(kShards, kWorkers) {
+  // A fourth of the jobs are joined ones, whose workers are programs that enter them.
+  explicit Simulation(uint32_t seed)
+      : seed_(seed), joined_(seed % 4 == 3), random_(seed), h_(kShards, joined_ ? 0 : kWorkers) {
     JobPlan plan = h_.Plan(0.25 * static_cast<double>(1 + random_() % 16));
     plan.examples = 20 + random_() % 400;
     if (random_() % 2 == 0) {
@@ -65,8 +68,21 @@ class Simulation {
       plan.job.mutable_checkpoint()->set_every_seconds(0.1 * (1 + random_() % 30));
       plan.job.mutable_checkpoint()->set_every_pushes(random_() % 20);
     }
-    h_.Submit(plan);
     worker_.resize(kWorkers);
+    if (!joined_) {
+      h_.Submit(plan);
+      return;
+    }
+    ModelTensor* const tensor = plan.job.mutable_model()->add_tensor();
+    tensor->set_name("w");
+    tensor->add_shape(64);
+    plan.job.mutable_train()->mutable_joiners()->set_examples(plan.examples);
+    entered_ = plan;
+    for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+      h_.guest_[worker] = 9000 + worker;
+      h_.enters_[worker] = "j-1";
+    }
+    Enter(0);
   }
 
   void Run() {
@@ -94,6 +110,28 @@ class Simulation {
   uint64_t coordinator_deaths() const { return coordinator_deaths_; }
 
  private:
+  // Asks for its part; a program that is to write has done so the next time, or later.
+  void Enter(uint32_t program) {
+    EnterRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    request.set_guest(9000 + program);
+    request.set_pid(200 + program);
+    request.set_sealed_by(sealed_[program]);
+    *request.mutable_job() = entered_.job;
+    const absl::StatusOr<EnterReply> reply = h_.core().Enter(request, entered_, h_.now());
+    ASSERT_OK(reply);
+    ASSERT_EQ(reply->job(), "j-1");
+    h_.job_term_ = reply->job_term();
+    if (reply->part() == EnterReply::INITIALIZE) {
+      // Each number has one writer, and none comes back.
+      EXPECT_GE(reply->writer(), newest_writer_);
+      EXPECT_TRUE(reply->writer() > newest_writer_ || program == writes_);
+      newest_writer_ = reply->writer();
+      writes_ = program;
+      sealed_[program] = random_() % 2 == 0 ? newest_writer_ : 0;
+    }
+  }
+
   double Seconds() const { return absl::ToDoubleSeconds(h_.now_); }
   bool Runs(uint32_t worker) const {
     return worker_[worker].alive && worker_[worker].wakes_at <= Seconds();
@@ -113,6 +151,13 @@ class Simulation {
     h_.core().Tick(h_.now());
     if (h_.core().wants_poll()) {
       h_.Poll();
+    }
+    // The process that runs the programs may stop, so that another one gets its part.
+    if (joined_ && random_() % 8 == 0 && h_.core().state().FindJob("j-1")->stage() < JOB_ENDING) {
+      const uint32_t program = random_() % kWorkers;
+      if (Runs(program)) {
+        Enter(program);
+      }
     }
     CarryOut();
     UseDisks();
@@ -192,7 +237,8 @@ class Simulation {
   bool AllWasLost() {
     const DurableJob& job = *h_.core().state().FindJob("j-1");
     const bool trained = job.downpour().procedure().phase() == ProcedureState::DONE;
-    return trained && job.checkpoint().held() == 0 && job.session().empty() &&
+    // What programs wrote nobody can make again, before the first generation.
+    return (trained || joined_) && job.checkpoint().held() == 0 && job.session().empty() &&
            !h_.shard(0).state_dir.empty();
   }
 
@@ -375,6 +421,7 @@ class Simulation {
   }
 
   const uint32_t seed_;
+  const bool joined_;
   std::mt19937 random_;
   CoreHarness h_;
   std::vector<SimulatedWorker> worker_;
@@ -385,6 +432,10 @@ class Simulation {
   uint64_t per_epoch_ = 0;
   uint64_t total_ = 0;
   uint64_t asked_for_ = 0;  // the newest generation
+  JobPlan entered_;
+  std::map<uint32_t, uint64_t> sealed_;  // by program: as which writer
+  uint64_t newest_writer_ = 0;
+  uint32_t writes_ = 0;
   bool timed_ = false;
   uint64_t coordinator_deaths_ = 0;
   double next_beat_ = 0;

@@ -44,10 +44,10 @@ void CoordinatorCore::BeginBatch(JobRecord* job, absl::Duration now) {
 }
 
 JobRecord* CoordinatorCore::RunningBatch(const BatchKey& batch) const {
-  const bool runs = active_ != nullptr && active_->id() == batch.job && IsUnderWay(*active_) &&
-                    active_->state().sandblaster().attempt() == batch.attempt &&
-                    !active_->batch_end;
-  return runs ? active_ : nullptr;
+  JobRecord* const job = ActiveOfQueue();
+  const bool runs = job != nullptr && job->id() == batch.job && IsUnderWay(*job) &&
+                    job->state().sandblaster().attempt() == batch.attempt && !job->batch_end;
+  return runs ? job : nullptr;
 }
 
 CheckpointSchedule::Activity CoordinatorCore::BatchActivity(const JobRecord& job) const {
@@ -77,27 +77,27 @@ void CoordinatorCore::OrderBatchCheckpoint(JobRecord* job, const MinimizerStateF
 }
 
 std::optional<BatchTask> CoordinatorCore::TakeBatch() {
-  if (active_ == nullptr || active_->batch_driver || active_->batch_end || !IsUnderWay(*active_)) {
+  JobRecord* const job = ActiveOfQueue();
+  if (job == nullptr || job->batch_driver || job->batch_end || !IsUnderWay(*job)) {
     return std::nullopt;
   }
-  const BatchSnapshot* const held = HeldSnapshot(active_->state());
-  if (IsDurable(*active_)) {
-    const bool ready = held != nullptr && !held->has_end() && !active_->checkpoints.under_way();
-    if (!ready || AwaitsShard(*active_)) {
+  const BatchSnapshot* const held = HeldSnapshot(job->state());
+  if (IsDurable(*job)) {
+    const bool ready = held != nullptr && !held->has_end() && !job->checkpoints.under_way();
+    if (!ready || AwaitsShard(*job)) {
       return std::nullopt;
     }
   }
-  const SandblasterState& state = active_->state().sandblaster();
-  active_->batch_driver = true;
-  active_->batch_taken = state.attempt();
+  const SandblasterState& state = job->state().sandblaster();
+  job->batch_driver = true;
+  job->batch_taken = state.attempt();
   BatchTask task;
-  task.batch = {active_->id(), state.attempt()};
-  task.job_term = active_->state().term();
+  task.batch = {job->id(), state.attempt()};
+  task.job_term = job->state().term();
   task.term = term();
-  task.config = active_->plan.job;
-  task.shard_epochs.assign(active_->state().shard_epoch().begin(),
-                           active_->state().shard_epoch().end());
-  task.contributions = active_->sandblaster()->contributions(false);
+  task.config = job->plan.job;
+  task.shard_epochs.assign(job->state().shard_epoch().begin(), job->state().shard_epoch().end());
+  task.contributions = job->sandblaster()->contributions(false);
   task.figures = state.figures();
   if (held != nullptr && held->has_minimizer()) {
     task.from = held->minimizer();

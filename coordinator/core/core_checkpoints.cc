@@ -166,14 +166,15 @@ void CoordinatorCore::CheckpointAfterLoss(JobRecord* job, uint32_t worker) {
 
 void CoordinatorCore::NoteWaitingWorker(uint32_t worker, const HeartbeatRequest& request,
                                         absl::Duration now) {
-  if (active_ == nullptr) {
+  JobRecord* const job = JobOfWorker(worker);
+  if (job == nullptr) {
     return;
   }
-  const bool waits = request.wants_checkpoint() && IsPushedTo(*active_) && IsDurable(*active_) &&
-                     active_->ledger()->IsOpen(request.session());
-  active_->checkpoints.NoteWaiting(worker, waits, now);
+  const bool waits = request.wants_checkpoint() && IsPushedTo(*job) && IsDurable(*job) &&
+                     job->ledger()->IsOpen(request.session());
+  job->checkpoints.NoteWaiting(worker, waits, now);
   if (waits && request.stands_still()) {
-    GiveUpStorage(active_, now);
+    GiveUpStorage(job, now);
   }
 }
 
@@ -238,19 +239,26 @@ void CoordinatorCore::AdvanceCheckpoints(Moment moment) {
     look_ |= job->stage() < JOB_ENDED && job->checkpoints.WantsPoll(moment.now);
     TakeCheckpointEvents(job.get(), moment.now);
   }
-  if (active_ == nullptr || active_->told_memory_only || !shards_.all_up()) {
+  if (shards_.all_up()) {
+    for (JobRecord* const job : active_) {
+      TellOfMemoryOnly(job, moment.now);
+    }
+  }
+}
+
+void CoordinatorCore::TellOfMemoryOnly(JobRecord* job, absl::Duration now) {
+  if (std::exchange(job->told_memory_only, true)) {
     return;
   }
-  active_->told_memory_only = true;
   const std::string without = KeepNothing();
   bool some = false;
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
     some |= !shards_.shard(shard).status.state_dir().empty();
   }
-  if (some && !without.empty() && !active_->plan.job.checkpoint().off()) {
+  if (some && !without.empty() && !job->plan.job.checkpoint().off()) {
     const std::string text = absl::StrCat("no checkpoints: ", without);
-    active_->AddEvent(moment.now, "memory_only", "", text);
-    Log(absl::StrCat("job ", active_->id(), ": ", text));
+    job->AddEvent(now, "memory_only", "", text);
+    Log(absl::StrCat("job ", job->id(), ": ", text));
   }
 }
 

@@ -21,6 +21,7 @@
 #include "common/testing/fuzz/fuzz_calls.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/core/coordinator_core.h"
+#include "coordinator/core/core_fuzz_jobs.h"
 #include "coordinator/core/fake_shard.h"
 #include "coordinator/job/job_plan.h"
 #include "google/protobuf/text_format.h"
@@ -28,53 +29,11 @@
 namespace monsoon {
 namespace {
 
-constexpr uint32_t kShards = 2;
-constexpr uint32_t kWorkers = 2;
 constexpr size_t kMostCalls = 64;
 // A job's blocks are kept one by one.
 constexpr uint64_t kMostExamples = 1000;
 
-constexpr char kDownpour[] = R"(
-  name: "j"
-  model { input_shape: 4 layer { dense { units: 2 } } }
-  train { synthetic { examples: 40 classes: 2 } }
-  test { synthetic { examples: 10 classes: 2 } }
-  batch_size: 5
-  block_examples: 10
-  downpour { optimizer { sgd { rate: 0.1 } } }
-  checkpoint { every_seconds: 1 }
-  stop { epochs: 2 }
-)";
-constexpr char kSandblaster[] = R"(
-  name: "s"
-  model { input_shape: 4 layer { dense { units: 2 } } }
-  train { synthetic { examples: 40 classes: 2 } }
-  batch_size: 5
-  sandblaster { max_iterations: 3 }
-  checkpoint { every_seconds: 1 }
-)";
-
 void CheckAnswer(const absl::Status& status) { CHECK_OK(JudgeFuzzAnswer(status)); }
-
-Cluster MakeCluster() {
-  Cluster cluster;
-  cluster.set_name("c");
-  cluster.mutable_coordinator()->set_address("unix-abstract:c");
-  for (uint32_t i = 0; i < kShards; ++i) {
-    cluster.add_ps()->set_address(absl::StrCat("unix-abstract:ps", i));
-    cluster.mutable_ps(static_cast<int>(i))->set_memory_limit_mib(1);
-  }
-  for (uint32_t i = 0; i < kWorkers; ++i) {
-    cluster.add_worker()->set_address(absl::StrCat("unix-abstract:w", i));
-  }
-  cluster.set_open(true);
-  cluster.set_heartbeat_ms(500);
-  cluster.set_lost_after_ms(3000);
-  cluster.set_ps_lost_after_ms(30000);
-  cluster.set_rpc_deadline_ms(10000);
-  cluster.set_worker_wait_ms(60000);
-  return cluster;
-}
 
 class World {
  public:
@@ -137,7 +96,7 @@ class World {
   void Call(const FuzzCall& call) {
     switch (call.kind % 18) {
       case 0:
-        return Submit(call);
+        return call.flag(4) ? Enter(call) : Submit(call);
       case 1:
       case 2:
         return Beat(call);
@@ -225,6 +184,36 @@ class World {
     CheckAnswer(core_->Submit(*plan, submission, now()).status());
   }
 
+  void Enter(const FuzzCall& call) {
+    EnterRequest right;
+    right.set_protocol_version(kProtocolVersion);
+    right.set_guest(70 + WorkerOf(call));
+    right.set_pid(300 + WorkerOf(call));
+    CHECK(google::protobuf::TextFormat::ParseFromString(kJoined, right.mutable_job()));
+    if (call.flag(2)) {
+      right.set_sealed_by(writer_);
+    }
+    auto request = Read(call, right);
+    if (!request.has_value()) {
+      return;
+    }
+    JoinersSource* const joiners = request->mutable_job()->mutable_train()->mutable_joiners();
+    joiners->set_examples(std::min(joiners->examples(), kMostExamples));
+    const absl::Status known = CheckProgram(*request);
+    CheckAnswer(known);
+    const absl::StatusOr<JobPlan> plan = JobPlan::Make(request->job(), cluster_);
+    CheckAnswer(plan.status());
+    if (!plan.ok() || !known.ok()) {
+      return;
+    }
+    const absl::StatusOr<EnterReply> reply = core_->Enter(*request, *plan, now());
+    CheckAnswer(reply.status());
+    if (reply.ok()) {
+      writer_ = reply->writer();
+      entered_ = {reply->job(), reply->job_term()};
+    }
+  }
+
   void Beat(const FuzzCall& call) {
     const uint32_t number = WorkerOf(call);
     Worker& worker = workers_[number];
@@ -237,6 +226,11 @@ class World {
     right.set_pid(200 + number);
     if (call.flag(2)) {
       *right.mutable_session() = worker.session;
+    }
+    if (call.flag(3)) {
+      right.set_guest(70 + number);
+      right.set_enters_job(entered_.first);
+      right.set_enters_job_term(entered_.second);
     }
     const auto request = Read(call, right);
     if (!request.has_value()) {
@@ -467,6 +461,8 @@ class World {
   std::vector<StateUpdate> updates_;
   std::unique_ptr<CoordinatorCore> core_;
   Worker workers_[kWorkers];
+  uint64_t writer_ = 0;                       // as which a program writes
+  std::pair<std::string, uint64_t> entered_;  // the job that programs entered last
   std::optional<BatchTask> batch_;
   bool evaluates_ = false;
   uint64_t evaluation_ = 0;

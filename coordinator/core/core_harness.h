@@ -235,6 +235,10 @@ class CoreHarness {
           shard.ordered.erase(command.job);
           shard.jobs[command.job] = command.create.written_by_client();
           shard.attempt.erase(command.job);
+          // A new slice has no sessions.
+          std::erase_if(shard.open, [&command](const std::string& session) {
+            return session.substr(0, session.find('/')) == command.job;
+          });
         }
         return shard.create_error;
       case ShardCommand::Kind::kDeleteJob:
@@ -316,6 +320,10 @@ class CoreHarness {
       request.set_guest(guest_[worker]);
       request.set_host("attic");
     }
+    if (enters_.contains(worker)) {
+      request.set_enters_job(enters_[worker]);
+      request.set_enters_job_term(job_term_);
+    }
     return request;
   }
   // With `waits`, in its session and waiting for its pushes to become durable.
@@ -332,7 +340,8 @@ class CoreHarness {
     }
     absl::StatusOr<HeartbeatReply> reply = core_->Heartbeat(request, now());
     EXPECT_OK(reply);
-    EXPECT_TRUE(reply->rejoin() || reply->task() == worker) << reply->task();
+    EXPECT_TRUE(reply->rejoin() || reply->job_ended() != 0 || reply->task() == worker)
+        << reply->task();
     incarnation_[worker] = reply->rejoin() ? 0 : reply->incarnation();
     term_[worker] = reply->term();
     if (reply->has_assignment() &&
@@ -438,7 +447,8 @@ class CoreHarness {
   uint64_t job_term_ = 0;  // of the jobs submitted last
   // By the number that they get: workers that the cluster file does not list.
   std::map<uint32_t, uint64_t> guest_;
-  bool stands_still_ = false;  // a worker that waits does nothing else
+  std::map<uint32_t, std::string> enters_;  // the job that such a one is there for
+  bool stands_still_ = false;               // a worker that waits does nothing else
   std::map<uint32_t, uint64_t> incarnation_;
   std::map<uint32_t, uint64_t> term_;
   std::map<uint32_t, SessionKey> session_;

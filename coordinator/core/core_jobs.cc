@@ -40,16 +40,15 @@ absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
   if (!superseded_.empty()) {
     return absl::FailedPreconditionError(superseded_);
   }
+  if (IsJoined(plan.job)) {
+    return absl::InvalidArgumentError(absl::StrCat("job \"", plan.job.name(),
+                                                   "\" is of a model that lists its tensors: such "
+                                                   "jobs are made by the programs that join them"));
+  }
   RETURN_IF_ERROR(CheckResume(plan, submission));
   RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
-  std::set<std::string> taken;
-  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    for (const ShardJobStatus& status : shards_.shard(shard).status.job()) {
-      taken.insert(status.job());
-    }
-  }
   submission.unix_ms = moment.unix_ms;
-  JobRecord* const job = jobs_.Add(plan, submission, taken);
+  JobRecord* const job = jobs_.Add(plan, submission, TakenIds());
   job->AddEvent(moment.now, "submitted", "", "");
   Log(absl::StrCat("job ", job->id(), " submitted"));
   SubmitReply reply;
@@ -59,9 +58,19 @@ absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
   return reply;
 }
 
+std::set<std::string> CoordinatorCore::TakenIds() const {
+  std::set<std::string> taken;
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    for (const ShardJobStatus& status : shards_.shard(shard).status.job()) {
+      taken.insert(status.job());
+    }
+  }
+  return taken;
+}
+
 absl::StatusOr<JobSummary> CoordinatorCore::Start(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
-  if (!job->state().init()) {
+  if (!job->state().init() || job->joined()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job->id(), " was not submitted with initial parameters"));
   }
@@ -159,15 +168,24 @@ absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name, Mom
         absl::StrCat("job ", job->id(),
                      shards_.all_up() ? ": it waits for " : ": its parameters are on ", shards));
   }
+  if (job->joined() && job->waits_for_client()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->id(), " (", JobState_Name(job->job_state()),
+                     ") has no parameters yet: ", WaitReason(*job, moment)));
+  }
+  return LocationOf(*job);
+}
+
+JobLocation CoordinatorCore::LocationOf(const JobRecord& job) const {
   JobLocation location;
-  location.set_job(job->id());
-  *location.mutable_model() = job->plan.job.model();
-  location.set_layout_hash(job->plan.layout_hash);
-  location.set_job_term(job->state().term());
-  location.set_max_stripe_bytes(job->plan.max_stripe_bytes);
+  location.set_job(job.id());
+  *location.mutable_model() = job.plan.job.model();
+  location.set_layout_hash(job.plan.layout_hash);
+  location.set_job_term(job.state().term());
+  location.set_max_stripe_bytes(job.plan.max_stripe_bytes);
   for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
     location.add_address(cluster_.ps(shard).address());
-    location.add_shard_epoch(job->state().shard_epoch(static_cast<int>(shard)));
+    location.add_shard_epoch(job.state().shard_epoch(static_cast<int>(shard)));
   }
   return location;
 }
@@ -191,8 +209,11 @@ std::string CoordinatorCore::AddressOf(uint32_t worker) const {
   if (membership_.listed(worker)) {
     return cluster_.worker(static_cast<int>(worker)).address();
   }
+  const WorkerIncarnation* const entered = membership_.Entered(worker);
   const std::string host = membership_.member(worker).host;
-  return host.empty() ? "a guest" : absl::StrCat("a guest on ", host);
+  return absl::StrCat(entered == nullptr ? "a guest" : "a program", host.empty() ? "" : " on ",
+                      host, entered == nullptr ? "" : ", in ",
+                      entered == nullptr ? "" : entered->enters_job());
 }
 
 absl::StatusOr<TaskStatus> CoordinatorCore::Drain(uint32_t worker) {
@@ -259,9 +280,7 @@ void CoordinatorCore::FinishEnding(JobRecord* job, absl::Duration now) {
   if (job->stage() == JOB_ENDING) {
     job->ChangeStage(JOB_ENDED, now);
   }
-  if (active_ == job) {
-    active_ = nullptr;
-  }
+  NoLongerActive(job);
   const std::string text = absl::StrCat(JobState_Name(job->end_state()),
                                         job->reason().empty() ? "" : ": ", job->reason());
   job->AddEvent(now, "ended", "", text);

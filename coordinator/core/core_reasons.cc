@@ -36,7 +36,7 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
   if (job.ended_or_deleting() || !job.reason().empty()) {
     return job.reason();
   }
-  if (job.stage() < JOB_ACTIVE && !job.waits_for_client()) {
+  if (job.stage() < JOB_ACTIVE && !job.joined() && !job.waits_for_client()) {
     if (const std::string queue = QueueReason(job, moment); !queue.empty()) {
       return queue;
     }
@@ -57,20 +57,24 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
   if (job.stage() == JOB_ENDING) {
     return "";
   }
+  if (job.stage() == JOB_READY && job.joined()) {
+    return job.writer_is_there ? WriterReason(job, moment.now) : ProgramReason(job);
+  }
   return job.stage() == JOB_READY ? "waits for its client to write the initial parameters"
                                   : "its slices are being created";
 }
 
 std::string CoordinatorCore::QueueReason(const JobRecord& job, Moment moment) const {
   std::vector<const JobRecord*> ahead;
-  if (active_ != nullptr) {
-    ahead.push_back(active_);
+  const JobRecord* const active = ActiveOfQueue();
+  if (active != nullptr) {
+    ahead.push_back(active);
   }
   for (const auto& other : jobs_.jobs()) {
     if (other.get() == &job) {
       break;
     }
-    if (other->stage() < JOB_ACTIVE && !other->waits_for_client()) {
+    if (other->stage() < JOB_ACTIVE && !other->joined() && !other->waits_for_client()) {
       ahead.push_back(other.get());
     }
   }
@@ -82,7 +86,7 @@ std::string CoordinatorCore::QueueReason(const JobRecord& job, Moment moment) co
       absl::StrFormat("waits for job %s to end (%s, %.0f %%", first.id(),
                       JobState_Name(first.job_state()), 100 * first.fraction(moment.now));
   // What holds up the first one holds up all behind it.
-  const std::string why = &first == active_ ? WaitReason(first, moment) : "";
+  const std::string why = &first == active ? WaitReason(first, moment) : "";
   absl::StrAppend(&text, why.empty() ? "" : "; it ", why, ")");
   if (ahead.size() > 1) {
     std::vector<std::string> others;
@@ -102,6 +106,12 @@ std::string CoordinatorCore::ReplicaReason(const JobRecord& job, absl::Duration 
       return absl::StrCat("opens the session of worker/", session.worker());
     }
   }
+  if (job.joined()) {
+    return absl::StrCat(ProgramReason(job),
+                        job.procedure()->phase() >= JobProcedure::Phase::kDraining
+                            ? ", to finish the last pushes and to test the final parameters"
+                            : "");
+  }
   std::string text = absl::StrCat("waits for ", AbsentWorkers(job, now));
   if (job.job_state() == FINISHING) {
     absl::StrAppend(&text, ", to finish the last pushes and to test the final parameters");
@@ -113,6 +123,20 @@ std::string CoordinatorCore::ReplicaReason(const JobRecord& job, absl::Duration 
   return text;
 }
 
+std::string CoordinatorCore::ProgramReason(const JobRecord& job) const {
+  return absl::StrCat("waits for a program to join: `ms.join(..., job=\"", job.plan.job.name(),
+                      "\")`");
+}
+
+std::string CoordinatorCore::WriterReason(const JobRecord& job, absl::Duration now) const {
+  const InitialWriter& writer = job.state().writer();
+  return absl::StrFormat(
+      "waits for the initial parameters: pid %d%s has been writing them for "
+      "%.1f s",
+      writer.pid(), writer.host().empty() ? "" : " on " + writer.host(),
+      absl::ToDoubleSeconds(now - FromNanos(writer.since_ns())));
+}
+
 std::string CoordinatorCore::NoWorkerFor(const JobRecord& job, absl::Duration now) const {
   return absl::StrFormat("no worker for %.0f s (worker_wait_ms: %d); waited for %s",
                          absl::ToDoubleSeconds(now - *job.no_replica_since),
@@ -121,7 +145,7 @@ std::string CoordinatorCore::NoWorkerFor(const JobRecord& job, absl::Duration no
 
 std::string CoordinatorCore::AbsentWorkers(const JobRecord& job, absl::Duration now) const {
   std::vector<std::string> absent;
-  for (uint32_t worker = 0; worker < WorkersOf(job); ++worker) {
+  for (const uint32_t worker : WorkersOf(job)) {
     const Member member = membership_.member(worker);
     std::string state = "not seen";
     if (job.excluded(worker)) {

@@ -43,16 +43,15 @@ void CoordinatorCore::Recover(absl::Duration now) {
   for (const auto& job : jobs_.jobs()) {
     RecoverJob(job.get(), now);
   }
-  if (active_ == nullptr) {
-    return;
-  }
   std::vector<uint32_t> absent;
-  for (const DurableSession& session : active_->state().session()) {
-    if (session.state() == DurableSession::CLOSING) {
-      // Perhaps it left, and perhaps it was lost.
-      active_->lost_workers.insert(session.worker());
-    } else if (!membership_.Expect(session.worker(), now)) {
-      absent.push_back(session.worker());
+  for (JobRecord* const job : active_) {
+    for (const DurableSession& session : job->state().session()) {
+      if (session.state() == DurableSession::CLOSING) {
+        // Perhaps it left, and perhaps it was lost.
+        job->lost_workers.insert(session.worker());
+      } else if (!membership_.Expect(session.worker(), now)) {
+        absent.push_back(session.worker());
+      }
     }
   }
   for (const uint32_t worker : absent) {
@@ -90,9 +89,14 @@ void CoordinatorCore::RecoverJob(JobRecord* job, absl::Duration now) {
     case JOB_DELETING:
       job->fanout = ShardFanout(shards_.size());
       break;
+    case JOB_READY:
+      // Its writer has not been heard in this life, and may write all the same.
+      job->writer_heard = now;
+      job->writer_is_there = state.writer().guest() != 0;
+      break;
     case JOB_ACTIVE:
     case JOB_ENDING:
-      active_ = job;
+      active_.push_back(job);
       job->BeginSessions();
       job->told_memory_only = true;
       for (const DurableSession& session : state.session()) {

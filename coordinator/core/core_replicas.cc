@@ -4,9 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status.h"
 #include "common/model/parameter_layout.h"
 #include "coordinator/core/coordinator_core.h"
@@ -44,6 +47,40 @@ std::string AtChance(double accuracy, uint64_t examples, uint64_t classes) {
       accuracy, examples, classes, guess);
 }
 
+// What the program's evaluation does not give though the job needs it; "": nothing.
+std::string MissingMetric(const JobRecord& job, const ReportEvaluationRequest& request) {
+  const bool counted = request.metric().empty() && request.examples() > 0;
+  if (!job.joined() || request.vector_is_gone() || counted) {
+    return "";
+  }
+  if (request.metric().empty()) {
+    return "the program's evaluation gives no figure, as {\"loss\": 0.5} would be";
+  }
+  const auto has = [&request](absl::string_view name) {
+    return std::ranges::any_of(request.metric(),
+                               [name](const Metric& metric) { return metric.name() == name; });
+  };
+  const TestMetric best = job.plan.job.checkpoint().keep_best();
+  const bool to_target = job.plan.job.stop().target_accuracy() > 0;
+  const char* const needed = to_target || best == TEST_ACCURACY ? "accuracy" : "loss";
+  std::string lacking;
+  if ((to_target || best != NO_TEST_METRIC) && !has(needed)) {
+    lacking = needed;
+  } else if (best == TEST_LOSS && !has("loss")) {
+    lacking = "loss";
+  }
+  if (lacking.empty()) {
+    return "";
+  }
+  const std::string given =
+      absl::StrJoin(request.metric(), ", ", [](std::string* out, const Metric& metric) {
+        absl::StrAppend(out, "\"", absl::CEscape(metric.name().substr(0, 64)), "\"");
+      });
+  return absl::StrCat(
+      to_target && lacking == "accuracy" ? "stop.target_accuracy" : "checkpoint.keep_best",
+      " needs \"", lacking, "\", and the program's evaluation gives only ", given);
+}
+
 absl::Status SessionClosed(const SessionKey& session) {
   return absl::FailedPreconditionError(
       absl::StrCat("session ", SessionName(session), " is not open: join again"));
@@ -52,12 +89,14 @@ absl::Status SessionClosed(const SessionKey& session) {
 }  // namespace
 
 JobRecord* CoordinatorCore::JobOfSession(const SessionKey& session) const {
-  if (active_ == nullptr || active_->id() != session.job() ||
-      active_->state().term() != session.job_term()) {
+  const auto found = std::ranges::find_if(active_, [&session](const JobRecord* job) {
+    return job->id() == session.job() && job->state().term() == session.job_term();
+  });
+  if (found == active_.end()) {
     return nullptr;
   }
-  const DurableSession* const known = active_->ledger()->Find(session.worker());
-  return known != nullptr && known->incarnation() == session.incarnation() ? active_ : nullptr;
+  const DurableSession* const known = (*found)->ledger()->Find(session.worker());
+  return known != nullptr && known->incarnation() == session.incarnation() ? *found : nullptr;
 }
 
 bool CoordinatorCore::IsOver(const SessionKey& session) const {
@@ -67,6 +106,11 @@ bool CoordinatorCore::IsOver(const SessionKey& session) const {
 
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
                                                           Moment moment) {
+  HeartbeatReply reply;
+  reply.set_heartbeat_ms(cluster_.heartbeat_ms());
+  if (!TellOfEnd(request, &reply) && request.incarnation() == 0) {
+    return reply;
+  }
   ASSIGN_OR_RETURN(const Membership::Heard heard,
                    membership_.Heartbeat(request, moment.now, moment.unix_ms));
   const auto [outcome, worker] = heard;
@@ -77,8 +121,6 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
     }
   }
   const Member& member = membership_.member(worker);
-  HeartbeatReply reply;
-  reply.set_heartbeat_ms(cluster_.heartbeat_ms());
   reply.set_task(worker);
   switch (outcome) {
     case Membership::Outcome::kMustRejoin:
@@ -108,10 +150,13 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   reply.set_incarnation(member.incarnation);
   reply.set_term(writer_.state().incarnation_term(worker));
   reply.set_drain(membership_.draining(worker));
-  if (active_ != nullptr && active_->stage() == JOB_ACTIVE) {
-    const DurableSession* const session = active_->ledger()->Find(worker);
-    if (session != nullptr && session->state() == DurableSession::OPEN) {
-      *reply.mutable_assignment() = MakeAssignment(*active_, active_->ledger()->Key(*session));
+  if (const JobRecord* const job = JobOfWorker(worker);
+      job != nullptr && job->stage() == JOB_ACTIVE) {
+    const DurableSession* const session = job->ledger()->Find(worker);
+    if (session->state() == DurableSession::OPEN) {
+      *reply.mutable_assignment() = MakeAssignment(*job, job->ledger()->Key(*session));
+      reply.set_replicas(static_cast<uint32_t>(std::ranges::count(
+          job->state().session(), DurableSession::OPEN, &DurableSession::state)));
     }
   }
   return reply;
@@ -176,7 +221,14 @@ absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& re
   if (job == nullptr || !job->ledger()->IsOpen(request.session())) {
     return SessionClosed(request.session());
   }
-  if (!std::isfinite(request.loss_sum())) {
+  const bool diverged = !std::isfinite(request.loss_sum()) ||
+                        std::ranges::any_of(request.metric(), [](const Metric& metric) {
+                          return metric.name() == "loss" && !std::isfinite(metric.value());
+                        });
+  const std::string missing = MissingMetric(*job, request);
+  if (!missing.empty()) {
+    End(job, FAILED, absl::StrCat(Worker(request.session().worker()), ": ", missing), moment.now);
+  } else if (diverged) {
     End(job, FAILED,
         absl::StrCat("diverged: ", Worker(request.session().worker()),
                      " finds a non-finite loss on the test set"),
@@ -327,27 +379,25 @@ void CoordinatorCore::Exclude(JobRecord* job, uint32_t worker, const std::string
 
 void CoordinatorCore::CloseSession(uint32_t worker, const std::string& kind,
                                    const std::string& text, absl::Duration now) {
-  if (active_ == nullptr) {
-    return;
-  }
-  const DurableSession* const session = active_->ledger()->Find(worker);
+  JobRecord* const job = JobOfWorker(worker);
+  const DurableSession* const session = job == nullptr ? nullptr : job->ledger()->Find(worker);
   if (session == nullptr || session->state() == DurableSession::CLOSING) {
     return;
   }
-  active_->AddEvent(now, kind, Worker(worker), text);
-  const bool was_testing = active_->procedure()->phase() == JobProcedure::Phase::kFinalEvaluation &&
-                           active_->procedure()->ReplicaState(worker) == "EVALUATING";
-  active_->ledger()->Close(worker);
-  active_->checkpoints.NoteWaiting(worker, /*waits=*/false, now);
+  job->AddEvent(now, kind, Worker(worker), text);
+  const bool was_testing = job->procedure()->phase() == JobProcedure::Phase::kFinalEvaluation &&
+                           job->procedure()->ReplicaState(worker) == "EVALUATING";
+  job->ledger()->Close(worker);
+  job->checkpoints.NoteWaiting(worker, /*waits=*/false, now);
   if (kind != "worker_left") {
-    active_->lost_workers.insert(worker);
+    job->lost_workers.insert(worker);
   }
-  if (was_testing && kind == "worker_lost" && ++active_->lost_final_tests >= kMaxLostFinalTests) {
-    End(active_, FAILED,
+  if (was_testing && kind == "worker_lost" && ++job->lost_final_tests >= kMaxLostFinalTests) {
+    End(job, FAILED,
         absl::StrCat(
-            active_->lost_final_tests,
+            job->lost_final_tests,
             " workers were lost while they tested the final parameters; last: ", Worker(worker),
-            ", ", text, "; `coordinator export ", active_->id(), "` gives the parameters"),
+            ", ", text, "; `coordinator export ", job->id(), "` gives the parameters"),
         now);
   }
 }

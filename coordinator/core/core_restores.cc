@@ -147,11 +147,12 @@ void CoordinatorCore::TakeRestoreCommands(absl::Duration now, std::vector<ShardC
       continue;
     }
     const uint64_t epoch = shards_.shard(shard).status.shard_epoch();
-    // Ended jobs come after the one that people wait for.
-    const bool urgent = active_ != nullptr && AwaitsRestore(*active_, shard);
+    // Ended jobs come after those that people wait for.
+    const bool urgent = std::ranges::any_of(
+        active_, [&](const JobRecord* job) { return AwaitsRestore(*job, shard); });
     for (const auto& job : jobs_.jobs()) {
       // A minimiser that was called off may still be at the slices.
-      if ((urgent && job.get() != active_) || job->batch_driver || !AwaitsRestore(*job, shard)) {
+      if ((urgent && !job->active()) || job->batch_driver || !AwaitsRestore(*job, shard)) {
         continue;
       }
       SliceRestore& restore = job->restores[shard];
@@ -289,9 +290,11 @@ void CoordinatorCore::LoseSlices(JobRecord* job, SliceLoss loss, const std::stri
   if (!job->state().slices_begun() || job->stage() == JOB_DELETING) {
     return;
   }
-  const bool touched =
-      (job->ledger() != nullptr && !job->ledger()->empty()) || job->started().has_value();
-  const bool written = touched || (job->state().init() && job->state().slices_ready());
+  // A joined job's initial parameters can be made again as long as nobody has trained.
+  const bool has_sessions = job->ledger() != nullptr && !job->ledger()->empty();
+  const bool again = job->joined() && job->stage() <= JOB_ACTIVE;
+  const bool touched = (has_sessions && !again) || job->started().has_value();
+  const bool written = touched || (job->state().init() && job->state().slices_ready() && !again);
   const char* const kinds[] = {"shard_lost", "shard_restarted", "slice_deleted",
                                "shard_not_restored"};
   const char* const kind = kinds[static_cast<int>(loss)];
@@ -313,8 +316,13 @@ void CoordinatorCore::LoseSlices(JobRecord* job, SliceLoss loss, const std::stri
     if (job->stage() != JOB_QUEUED) {
       job->ChangeStage(JOB_QUEUED, now);
     }
-    if (active_ == job) {
-      active_ = nullptr;
+    NoLongerActive(job);
+    if (job->joined()) {
+      job->writer_is_there = false;
+      job->AddEvent(now, kind, task,
+                    absl::StrCat(reason,
+                                 "; its initial parameters are written "
+                                 "again"));
     }
     return;
   }

@@ -1,4 +1,4 @@
-// CoordinatorCore: shards, and how jobs go on.
+// CoordinatorCore: shards, what they are told, and time.
 
 #include <algorithm>
 #include <utility>
@@ -12,20 +12,9 @@ namespace monsoon {
 namespace {
 
 using Kind = ShardCommand::Kind;
-using Phase = JobProcedure::Phase;
 
 std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
 std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
-
-// What people must know of a job that ends well: that its model guesses.
-std::string SuccessReason(const JobRecord& job) {
-  for (const JobDescription::Event& event : job.state().event()) {
-    if (event.kind() == kAtChance) {
-      return event.text();
-    }
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -35,15 +24,14 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
       pid_(pid),
       started_(moment.now),
       writer_(std::move(observer), std::move(state)),
-      membership_(
-          {.cluster = cluster.name(),
-           .workers = static_cast<uint32_t>(cluster.worker_size()),
-           .lost_after = absl::Milliseconds(cluster.lost_after_ms()),
-           .open = cluster.open(),
-           .most_workers = kMaxTasksOfAKind,
-           .shunned =
-               [this](uint32_t worker) { return active_ != nullptr && active_->excluded(worker); }},
-          &writer_),
+      membership_({.cluster = cluster.name(),
+                   .workers = static_cast<uint32_t>(cluster.worker_size()),
+                   .lost_after = absl::Milliseconds(cluster.lost_after_ms()),
+                   .open = cluster.open(),
+                   .most_workers = kMaxTasksOfAKind,
+                   .shunned = [this](uint32_t worker,
+                                     const std::string& job) { return Shuns(worker, job); }},
+                  &writer_),
       shards_(static_cast<uint32_t>(cluster.ps_size()), absl::Milliseconds(cluster.lost_after_ms()),
               absl::Milliseconds(cluster.ps_lost_after_ms())),
       jobs_(&writer_) {
@@ -52,8 +40,9 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
 }
 
 bool CoordinatorCore::wants_poll() const {
-  return look_ || (active_ != nullptr && active_->stage() == JOB_ENDING &&
-                   active_->final_round > poll_round_);
+  return look_ || std::ranges::any_of(active_, [this](const JobRecord* job) {
+           return job->stage() == JOB_ENDING && job->final_round > poll_round_;
+         });
 }
 
 void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
@@ -96,7 +85,7 @@ void CoordinatorCore::RecordShards(uint64_t round) {
       lowest = std::min<uint64_t>(lowest, status->version_min());
       highest = std::max<uint64_t>(highest, status->version_min());
     }
-    const bool trains = job.get() == active_ && job->started();
+    const bool trains = job->active() && job->started();
     if (complete && trains && all) {
       const uint64_t skew = highest - lowest;
       const uint64_t before = job->figures.skew_max.value_or(0);
@@ -138,15 +127,15 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
           who, address, absl::ToDoubleSeconds(now - shards_.shard(change.shard).last_seen),
           cluster_.ps_lost_after_ms() / 1000.0);
       Log(text);
-      if (active_ != nullptr) {
-        active_->AddEvent(now, "shard_silent", Shard(change.shard), text);
+      for (JobRecord* const job : active_) {
+        job->AddEvent(now, "shard_silent", Shard(change.shard), text);
       }
       return;
     }
     case ShardChange::Kind::kBack:
       Log(absl::StrCat(who, " is back at ", address));
-      if (active_ != nullptr) {
-        active_->AddEvent(now, "shard_back", Shard(change.shard), absl::StrCat(who, " answers"));
+      for (JobRecord* const job : active_) {
+        job->AddEvent(now, "shard_back", Shard(change.shard), absl::StrCat(who, " answers"));
       }
       return;
     case ShardChange::Kind::kLost: {
@@ -249,8 +238,10 @@ void CoordinatorCore::Tick(Moment moment) {
     CloseSession(worker, "worker_lost", text, moment.now);
   }
   for (const auto& job : jobs_.jobs()) {
-    if (job->stage() == JOB_READY && job->waits_for_client() &&
-        moment.now - FromNanos(job->state().ready_ns()) > kInitTimeout) {
+    if (job->joined()) {
+      WatchWriter(job.get(), moment.now);
+    } else if (job->stage() == JOB_READY && job->waits_for_client() &&
+               moment.now - FromNanos(job->state().ready_ns()) > kInitTimeout) {
       End(job.get(), FAILED,
           absl::StrCat("the client has not written the parameters within ",
                        absl::FormatDuration(kInitTimeout)),
@@ -285,173 +276,6 @@ void CoordinatorCore::AdvanceCreation(JobRecord* job, absl::Duration now) {
   job->ChangeStage(JOB_READY, now);
 }
 
-void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
-  if (AwaitsShard(*job) || job->procedure()->phase() >= Phase::kLeaving) {
-    return;
-  }
-  for (uint32_t worker = 0; worker < WorkersOf(*job); ++worker) {
-    if (membership_.up(worker) && !membership_.draining(worker) &&
-        job->ledger()->Find(worker) == nullptr && !job->excluded(worker)) {
-      job->ledger()->Open(worker, membership_.member(worker).incarnation);
-    }
-  }
-}
-
-void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
-  if (job->stage() == JOB_ENDING && job->end_state() != SUCCEEDED) {
-    AbandonShards(job, now);
-  }
-  const SessionLedger::Changes changes = job->ledger()->TakeChanges();
-  for (const uint32_t worker : changes.opened) {
-    const bool again = !job->figures.worker_rate.try_emplace(worker).second;
-    job->procedure()->AddReplica(worker, now);
-    job->AddEvent(now, again ? "worker_rejoined" : "worker_joined", Worker(worker),
-                  absl::StrCat("pid ", membership_.member(worker).pid));
-  }
-  for (const auto& [worker, status] : changes.refused) {
-    job->AddEvent(now, "session_refused", Worker(worker), std::string(status.message()));
-    Log(absl::StrCat("session of ", Worker(worker), " refused: ", status.message()));
-    membership_.Expel(worker);
-  }
-  for (const DurableSession& session : changes.closed) {
-    const uint32_t worker = session.worker();
-    job->Make([&](StateUpdate* update) {
-      update->mutable_session_counted()->set_worker(worker);
-      *update->mutable_session_counted()->mutable_stats() =
-          job->figures.totals.Of(worker, session.incarnation());
-    });
-    const uint64_t released = job->procedure()->RemoveReplica(worker, now);
-    if (released > 0 && job->stage() == JOB_ACTIVE) {
-      job->AddEvent(
-          now, "blocks_released", Worker(worker),
-          absl::StrCat(released, job->sandblaster() != nullptr ? " contributions" : " blocks",
-                       " go to other replicas"));
-    }
-    CheckpointAfterLoss(job, worker);
-  }
-  if (job->stage() == JOB_ENDING) {
-    if (!job->ledger()->empty()) {
-      return;
-    }
-    if (job->final_round == 0) {
-      job->final_round = poll_round_ + 1;
-    }
-    const bool seen = shards_.common_round().value_or(0) >= job->final_round;
-    if ((seen || job->end_state() != SUCCEEDED || !shards_.all_up()) &&
-        LastCheckpointIsDone(job, now)) {
-      FinishEnding(job, now);
-    }
-    return;
-  }
-  FinishBatch(job, now);
-  job->procedure()->Tick(now);
-  TakeJobEvents(job, now);
-  CheckpointBeforeLeaving(job);
-  if (WaitsForLeaving(*job)) {
-    return;
-  }
-  if (job->procedure()->phase() == Phase::kDone) {
-    if (!job->hands_over()) {
-      End(job, SUCCEEDED, SuccessReason(*job), now);
-      return;
-    }
-    BeginBatch(job, now);
-  }
-  OpenSessions(job, now);
-  AwaitReplica(job, now);
-}
-
-void CoordinatorCore::AwaitReplica(JobRecord* job, absl::Duration now) {
-  if (!job->started()) {
-    return;
-  }
-  if (job->no_replica_since && IsRestorable(*job) && AwaitsShard(*job)) {
-    job->no_replica_since = now;  // Nobody can join before the shard is back.
-    return;
-  }
-  const bool present = !job->procedure()->replicas().empty();
-  if (!present) {
-    job->replica_since.reset();
-  } else if (!job->replica_since) {
-    job->replica_since = now;
-  }
-  // One that is lost again at once, with nothing done, has not come back: it took
-  // lost_after_ms to see that it is gone.
-  const uint64_t done = job->procedure()->examples_done();
-  const bool stays =
-      present && (!job->no_replica_since || done > job->done_before_wait ||
-                  now - *job->replica_since >= 2 * absl::Milliseconds(cluster_.lost_after_ms()));
-  if (stays) {
-    job->no_replica_since.reset();
-    job->done_before_wait = done;
-    return;
-  }
-  if (!job->no_replica_since) {
-    job->no_replica_since = now;
-    job->AddEvent(now, "no_worker", "", "waits for a worker to join");
-  }
-  const bool none_may =
-      !AdmitsGuests(*job) && static_cast<uint32_t>(job->state().excluded_size()) >= WorkersOf(*job);
-  if (present || (now - *job->no_replica_since <= worker_wait() && !none_may)) {
-    return;
-  }
-  std::string reason = none_may ? "every worker is left out of this job" : NoWorkerFor(*job, now);
-  if (!job->state().last_failure().empty()) {
-    absl::StrAppend(&reason, "; last: ", job->state().last_failure());
-  }
-  if (job->job_state() == FINISHING) {
-    absl::StrAppend(&reason,
-                    "; the data is done and the final evaluation is missing: `coordinator "
-                    "export ",
-                    job->id(), "` gives the parameters");
-  }
-  End(job, FAILED, reason, now);
-}
-
-void CoordinatorCore::Advance(absl::Duration now) {
-  // Each change can make way for the next one; every round but the last ends,
-  // starts or deletes a job.
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const auto& job : jobs_.jobs()) {
-      if (job->stage() == JOB_DELETING && job->fanout.done()) {
-        Log(absl::StrCat("job ", job->id(), " deleted"));
-        deletions_[{job->id(), job->state().term()}].round = poll_round_;
-        jobs_.Remove(job->id());
-        changed = true;
-        break;
-      }
-      if (job->state().init()) {
-        AdvanceCreation(job.get(), now);
-      }
-    }
-    if (active_ == nullptr) {
-      if (JobRecord* const next = jobs_.NextToRun()) {
-        AdvanceCreation(next, now);
-        changed |= next->ended_or_deleting();
-        if (next->stage() == JOB_READY) {
-          active_ = next;
-          next->ChangeStage(JOB_ACTIVE, now);
-          if (next->plan.job.has_downpour()) {
-            BeginDownpour(next, now);
-          } else {
-            BeginBatch(next, now);
-          }
-          next->BeginSessions();
-          CheckpointClientsParameters(next);
-        }
-      }
-    }
-    if (active_ != nullptr) {
-      AdvanceActive(active_, now);
-      if (active_ != nullptr && active_->stage() == JOB_ENDING) {
-        AdvanceActive(active_, now);
-      }
-      changed |= active_ == nullptr;
-    }
-  }
-}
-
 std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
   std::vector<ShardCommand> commands;
   for (const auto& job : jobs_.jobs()) {
@@ -475,11 +299,11 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
     }
   }
   TakeRestoreCommands(moment.now, &commands);
-  if (active_ != nullptr) {
+  for (JobRecord* const job : active_) {
     for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-      active_->ledger()->HoldBack(shard, AwaitsRestore(*active_, shard));
+      job->ledger()->HoldBack(shard, AwaitsRestore(*job, shard));
     }
-    for (ShardCommand& command : active_->ledger()->Due(moment.now)) {
+    for (ShardCommand& command : job->ledger()->Due(moment.now)) {
       commands.push_back(std::move(command));
     }
   }

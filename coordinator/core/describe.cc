@@ -128,18 +128,29 @@ std::string WorkerState(const JobRecord& job, const Member& member, uint32_t wor
 
 void FillWorkers(const JobRecord& job, const Membership& membership, absl::Duration now,
                  JobDescription* description) {
+  // A guest's number may be that of another job's program by now.
+  const auto is_its_own = [&](uint32_t worker) {
+    return job.joined() ? membership.HasEntered(worker, job.id(), job.state().term())
+                        : membership.Entered(worker) == nullptr;
+  };
   std::set<uint32_t> workers = job.figures.totals.workers();
-  for (uint32_t worker = 0; worker < job.plan.replicas && !job.ended_or_deleting(); ++worker) {
-    if (membership.member(worker).state != Member::State::kNeverSeen) {
+  const uint32_t most = job.joined() ? membership.size() : job.plan.replicas;
+  for (uint32_t worker = 0; worker < most && !job.ended_or_deleting(); ++worker) {
+    if (membership.member(worker).state != Member::State::kNeverSeen && is_its_own(worker)) {
       workers.insert(worker);
     }
   }
   for (const uint32_t index : workers) {
-    const Member& member = membership.member(index);
+    Member member;
+    member.state = Member::State::kLeft;
+    if (is_its_own(index)) {
+      member = membership.member(index);
+    }
     const ReplicaStats sum = job.figures.totals.SumOf(index);
     JobDescription::Worker* const worker = description->add_worker();
     worker->set_task(index);
     worker->set_pid(member.pid);
+    worker->set_host(member.host);
     worker->set_state(WorkerState(job, member, index));
     worker->set_device(member.device);
     worker->set_threads(member.threads);
@@ -209,12 +220,22 @@ void FillTestResults(const JobProcedure& procedure, JobDescription* description)
     result->set_step(record.step);
     result->set_epoch(record.epoch);
     result->set_elapsed_s(absl::ToDoubleSeconds(record.at));
-    result->set_test_loss(record.loss);
-    result->set_test_accuracy(record.accuracy);
     result->set_generation(record.generation);
-    if (record.final) {
-      description->set_final_test_accuracy(record.accuracy);
-      description->set_final_loss(record.loss);
+    for (const auto& [name, value] : record.metrics) {
+      result->add_metric()->set_name(name);
+      result->mutable_metric()->rbegin()->set_value(value);
+    }
+    if (record.has_loss()) {
+      result->set_test_loss(record.loss);
+      if (record.final) {
+        description->set_final_loss(record.loss);
+      }
+    }
+    if (record.has_accuracy()) {
+      result->set_test_accuracy(record.accuracy);
+      if (record.final) {
+        description->set_final_test_accuracy(record.accuracy);
+      }
     }
   }
 }
@@ -235,7 +256,8 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
   FillWorkers(job, membership, now, &description);
   FillShards(job, &description);
   JobDescription::Data* const data = description.mutable_data();
-  data->set_examples(job.plan.examples);
+  // Of samples without numbers nobody knows how many there are.
+  data->set_examples(job.plan.job.train().joiners().unnumbered() ? 0 : job.plan.examples);
   // In a chain the figures of both.
   for (const JobProcedure* procedure : {static_cast<const JobProcedure*>(job.downpour()),
                                         static_cast<const JobProcedure*>(job.sandblaster())}) {

@@ -121,8 +121,13 @@ JobState JobRecord::job_state() const {
     case JOB_CREATING:
       return PENDING;
     case JOB_READY:
-      return waits_for_client() ? INITIALIZING : PENDING;
+      return waits_for_client() && (!joined() || writer_is_there) ? INITIALIZING : PENDING;
     case JOB_ACTIVE:
+      if (joined() && procedure()->replicas().empty() &&
+          procedure()->phase() < JobProcedure::Phase::kLeaving) {
+        return PENDING;
+      }
+      [[fallthrough]];
     case JOB_ENDING:
       switch (procedure()->phase()) {
         case JobProcedure::Phase::kIdle:

@@ -2,7 +2,8 @@
 // (coordinator/state), which only updates change, and beside it what is found out
 // anew after a restart: commands under way, leases, statistics and rates.
 //
-// Stages, and the JobState that people see:
+// Stages, and the JobState that people see; a joined job waits for no other job, and is
+// PENDING while no program writes its parameters or trains it:
 //   JOB_QUEUED    PENDING       waits for earlier jobs or for the shards
 //   JOB_CREATING  PENDING       its slices are being made
 //   JOB_READY     PENDING, or INITIALIZING while the client writes parameters
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/config/job.h"
 #include "coordinator/downpour/downpour_job.h"
 #include "coordinator/job/checkpoint_schedule.h"
 #include "coordinator/job/job_plan.h"
@@ -77,6 +79,10 @@ class JobRecord {
   std::optional<absl::Duration> ended() const;
   bool ended_or_deleting() const { return stage() >= JOB_ENDED; }
   bool waits_for_client() const { return state().init() && !state().client_started(); }
+  // Its sessions may be open, or be closing.
+  bool active() const { return stage() == JOB_ACTIVE || stage() == JOB_ENDING; }
+  // Programs bring its replicas; it is not in the queue for those of the cluster.
+  bool joined() const { return IsJoined(plan.job); }
   bool excluded(uint32_t worker) const;
   // Training began, in the first procedure.
   std::optional<absl::Duration> started() const;
@@ -153,6 +159,9 @@ class JobRecord {
   int lost_final_tests = 0;  // workers that were lost while they tested the final parameters
   // The poll round that shows all pushes; the job ends with it.
   uint64_t final_round = 0;
+  // Of a joined job: when its writer was heard last, and that this is not long ago.
+  absl::Duration writer_heard;
+  bool writer_is_there = false;
   JobFigures figures;
 
  private:

@@ -109,7 +109,7 @@ absl::StatusOr<JobRecord*> JobTable::Find(const std::string& id) const {
 
 JobRecord* JobTable::NextToRun() const {
   for (const auto& job : jobs_) {
-    if (job->stage() < JOB_ACTIVE && !job->waits_for_client()) {
+    if (job->stage() < JOB_ACTIVE && !job->joined() && !job->waits_for_client()) {
       return job.get();
     }
   }

@@ -49,7 +49,7 @@ class JobTable {
   // Null when there is none.
   JobRecord* Lookup(const std::string& id) const;
 
-  // The oldest job that could run now; null when there is none.
+  // The oldest job of the queue that could run now; null when there is none.
   JobRecord* NextToRun() const;
   // The job is being deleted. By value: the id may be the record's own.
   void Remove(std::string id);

@@ -26,6 +26,10 @@ constexpr uint32_t kDefaultBlockBatches = 8;
 // wait for it meanwhile, and a small data set's epoch takes well under a second.
 constexpr uint32_t kMaxEpochsAhead = 8;
 
+// Of samples without numbers: few enough to keep a mark for each, and so many that epochs
+// begin rarely.
+constexpr uint64_t kUnnumberedBlocks = 65536;
+
 DataPlan PlanOf(const DownpourOptions& options) {
   return DataPlan::Make({.examples = options.examples,
                          .block_examples = options.block_examples,
@@ -67,6 +71,10 @@ DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
   options.block_examples = job.block_examples() != 0
                                ? job.block_examples()
                                : uint64_t{kDefaultBlockBatches} * job.batch_size();
+  if (job.train().joiners().unnumbered()) {
+    options.unnumbered = true;
+    options.examples = options.block_examples * kUnnumberedBlocks;
+  }
   options.stop = job.stop();
   options.warmstart = job.downpour().warmstart();
   options.has_test = job.has_test();
@@ -148,6 +156,9 @@ absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextW
   for (const BlockId& done : request.done()) {
     BlockIsDone(worker, BlockRef{done.epoch(), done.block()});
   }
+  if (options_.unnumbered && request.no_more_samples() && !IsOut(worker)) {
+    job_.Make([&](StateUpdate* update) { update->mutable_samples_over()->set_worker(worker); });
+  }
   Advance(now);
   NextWorkReply reply;
   reply.set_request(request.request());
@@ -171,6 +182,18 @@ void DownpourJob::BlockIsDone(uint32_t worker, BlockRef block) {
     done->set_examples(blocks_.examples_of(block));
     done->set_epoch_blocks(static_cast<uint32_t>(blocks_.blocks_per_epoch()));
   });
+}
+
+bool DownpourJob::IsOut(uint32_t worker) const {
+  const DurableReplica* const replica = FindWorker(state().procedure().replica(), worker);
+  return replica != nullptr && replica->no_more_samples();
+}
+
+bool DownpourJob::AllAreOut() const {
+  return options_.unnumbered && !replicas_.live().empty() &&
+         std::ranges::all_of(replicas_.live(), [this](uint32_t worker) {
+           return IsOut(worker) && blocks_.held(worker) == 0;
+         });
 }
 
 void DownpourJob::NoteSteps(uint64_t steps) {
@@ -215,11 +238,11 @@ void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* rep
   }
   const bool may_train =
       phase() == Phase::kRunning || (phase() == Phase::kWarmstart && IsWarmReplica(worker));
-  if (may_train && Train(worker, reply)) {
+  if (may_train && !IsOut(worker) && Train(worker, reply)) {
     return;
   }
   // Its acknowledgements are what everybody waits for: push the tail.
-  const bool last_blocks = blocks_.exhausted() && blocks_.held(worker) > 0;
+  const bool last_blocks = (blocks_.exhausted() || IsOut(worker)) && blocks_.held(worker) > 0;
   if (last_blocks || blocks_.HoldsUp(worker)) {
     reply->mutable_flush();
     return;
@@ -251,8 +274,7 @@ absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluati
     return absl::OkStatus();
   }
   events_.push_back({"evaluation", WorkerName(worker),
-                     absl::StrFormat("epoch %.2f: accuracy %.4f, loss %.4f", record->epoch,
-                                     record->accuracy, record->loss)});
+                     absl::StrFormat("epoch %.2f: %s", record->epoch, record->Text())});
   if (running() && options_.stop.target_accuracy() > 0 &&
       record->accuracy >= options_.stop.target_accuracy()) {
     BeginDraining("target accuracy reached");
@@ -266,7 +288,7 @@ void DownpourJob::Tick(absl::Duration now) { Advance(now); }
 void DownpourJob::Describe(JobDescription* description) const {
   description->set_mode("downpour");
   JobDescription::Data* const data = description->mutable_data();
-  data->set_blocks(blocks_.blocks_per_epoch());
+  data->set_blocks(options_.unnumbered ? 0 : blocks_.blocks_per_epoch());
   data->set_blocks_done(state().blocks_done());
   data->set_blocks_released(state().blocks_released());
 }
@@ -285,7 +307,8 @@ void DownpourJob::Advance(absl::Duration now) {
     if (phase() == Phase::kWarmstart) {
       const Warmstart& warmstart = options_.warmstart;
       if ((warmstart.steps() > 0 && state().steps() >= warmstart.steps()) ||
-          (warmstart.seconds() > 0 && seconds >= warmstart.seconds())) {
+          (warmstart.seconds() > 0 && seconds >= warmstart.seconds()) ||
+          (state().has_warm_replica() && IsOut(state().warm_replica()))) {
         procedure_.ChangePhase(ProcedureState::RUNNING);
         AddEvent("full", absl::StrFormat("all replicas train after %d steps, %.1f s",
                                          state().steps(), seconds));
@@ -297,6 +320,8 @@ void DownpourJob::Advance(absl::Duration now) {
     }
     if (options_.stop.seconds() > 0 && seconds >= options_.stop.seconds()) {
       BeginDraining("time is over");
+    } else if (AllAreOut()) {
+      BeginDraining("the programs have no more samples");
     } else if (blocks_.exhausted()) {
       // A block that is released now is leased again: draining does not stop it.
       if (blocks_.all_done()) {
@@ -334,6 +359,9 @@ std::string DownpourJob::ReplicaState(uint32_t worker) const {
 }
 
 double DownpourJob::epoch() const {
+  if (options_.unnumbered) {
+    return 0.0;
+  }
   return static_cast<double>(examples_done()) / static_cast<double>(options_.examples);
 }
 
@@ -346,7 +374,9 @@ double DownpourJob::planned_epochs() const {
     return options_.stop.epochs();
   }
   const std::optional<uint64_t> examples = planned_examples();
-  return examples ? static_cast<double>(*examples) / static_cast<double>(options_.examples) : 0.0;
+  return examples && !options_.unnumbered
+             ? static_cast<double>(*examples) / static_cast<double>(options_.examples)
+             : 0.0;
 }
 
 double DownpourJob::fraction(absl::Duration now) const {

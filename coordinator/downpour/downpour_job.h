@@ -34,6 +34,9 @@ namespace monsoon {
 struct DownpourOptions {
   uint64_t examples = 0;  // of the training set
   uint64_t block_examples = 0;
+  // Nobody has counted the samples: `examples` only cuts them into epochs, of which people
+  // are not told, and the job ends when no replica has any more.
+  bool unnumbered = false;
   uint32_t batch_size = 0;
   Stop stop;
   Warmstart warmstart;
@@ -95,6 +98,10 @@ class DownpourJob : public JobProcedure {
   void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply);
   // All gradients of the block are acknowledged.
   void BlockIsDone(uint32_t worker, BlockRef block);
+  // It has said that it has no more samples.
+  bool IsOut(uint32_t worker) const;
+  // All replicas have, there is one, and none holds a block.
+  bool AllAreOut() const;
   // Leases blocks into `reply`; false when there is none for `worker`.
   bool Train(uint32_t worker, NextWorkReply* reply);
   // Goes to later phases as far as the state allows.

@@ -293,5 +293,69 @@ TEST(DownpourJobTest, LeavingDoesNotWaitForEver) {
   EXPECT_EQ(job.phase(), Phase::kDone);
 }
 
+TEST(DownpourJobTest, SamplesWithoutNumbersEndWhenNobodyHasMore) {
+  testing::ReplayedState state;
+  Job config;
+  config.set_batch_size(5);
+  config.set_block_examples(20);
+  config.mutable_downpour();
+  config.mutable_train()->mutable_joiners()->set_unnumbered(true);
+  const DownpourOptions options = DownpourOptions::FromJob(config, uint64_t{1} << 40);
+  const JobWriter writer = state.Begun(DOWNPOUR).job_writer();
+  DownpourJob job(options, writer);
+  const auto ask = [&job](uint32_t worker, uint64_t number, const std::vector<BlockId>& done,
+                          bool out) {
+    NextWorkRequest request;
+    request.set_request(number);
+    request.mutable_done()->Add(done.begin(), done.end());
+    request.set_no_more_samples(out);
+    absl::StatusOr<NextWorkReply> reply = job.NextWork(worker, request, absl::ZeroDuration());
+    EXPECT_OK(reply);
+    return *reply;
+  };
+  job.AddReplica(0, absl::ZeroDuration());
+  job.AddReplica(1, absl::ZeroDuration());
+  const NextWorkReply first = ask(0, 1, {}, false);
+  ASSERT_EQ(first.train().block_size(), 2);
+  EXPECT_EQ(first.train().block(0).examples(), 0u);  // all that it has
+  const NextWorkReply other = ask(1, 1, {}, false);
+  // It has said so, and holds blocks: what it has pushed is asked for.
+  EXPECT_TRUE(ask(0, 2, {first.train().block(0)}, true).has_flush());
+  EXPECT_TRUE(ask(0, 3, {first.train().block(1)}, false).has_wait());
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  EXPECT_EQ(job.epoch(), 0.0);
+  // The next life of the coordinator knows it.
+  DownpourJob next(options, writer);
+  NextWorkRequest request;
+  request.set_request(2);
+  request.mutable_done()->CopyFrom(other.train().block());
+  request.set_no_more_samples(true);
+  ASSERT_OK_AND_ASSIGN(NextWorkReply reply, next.NextWork(1, request, absl::ZeroDuration()));
+  EXPECT_TRUE(reply.has_finish());
+  EXPECT_EQ(next.phase(), Phase::kLeaving);
+  EXPECT_EQ(next.fraction(absl::ZeroDuration()), 1.0);
+}
+
+TEST(DownpourJobTest, SamplesOfAReplicaThatIsLostAreMissedByNobody) {
+  testing::ReplayedState state;
+  Job config;
+  config.set_batch_size(5);
+  config.mutable_downpour();
+  config.mutable_train()->mutable_joiners()->set_unnumbered(true);
+  DownpourJob job(DownpourOptions::FromJob(config, uint64_t{1} << 40),
+                  state.Begun(DOWNPOUR).job_writer());
+  Replicas replicas(&job);
+  replicas.Add(0);
+  replicas.Add(1);
+  replicas.Ask(0);
+  NextWorkRequest out;
+  out.set_request(++replicas.request_[1]);
+  out.set_no_more_samples(true);
+  ASSERT_OK(job.NextWork(1, out, replicas.now_));
+  EXPECT_EQ(job.phase(), Phase::kRunning);
+  replicas.Lose(0);
+  EXPECT_GT(job.phase(), Phase::kRunning);
+}
+
 }  // namespace
 }  // namespace monsoon

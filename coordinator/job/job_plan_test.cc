@@ -43,6 +43,18 @@ Job TestJob() {
   return job;
 }
 
+// The same 512 floats, of which only programs know what they are.
+Job JoinedJob() {
+  Job job = TestJob();
+  job.clear_model();
+  ModelTensor* const tensor = job.mutable_model()->add_tensor();
+  tensor->set_name("w");
+  tensor->add_shape(16);
+  tensor->add_shape(32);
+  job.mutable_train()->mutable_joiners()->set_examples(1000);
+  return job;
+}
+
 // What a shard keeps beside the floats.
 uint64_t Beside(uint64_t stripes) { return stripes * kStripeOverheadBytes + kJobOverheadBytes; }
 
@@ -106,6 +118,20 @@ TEST(JobPlanTest, ErrorsNameTheField) {
               HasSubstr("/nowhere/images.gz"));
   EXPECT_THAT(std::string(JobPlan::Make(TestJob(), TestCluster(33)).status().message()),
               HasSubstr("33"));  // 512 floats are 32 lines of 64 bytes.
+}
+
+TEST(JobPlanTest, OfAJoinedJob) {
+  Cluster cluster = TestCluster(2);
+  cluster.clear_worker();
+  ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(JoinedJob(), cluster));
+  EXPECT_EQ(plan.parameters, 512u);
+  EXPECT_EQ(plan.examples, 1000u);
+  Job job = JoinedJob();
+  job.mutable_train()->mutable_joiners()->Clear();
+  job.mutable_train()->mutable_joiners()->set_unnumbered(true);
+  job.mutable_stop()->Clear();
+  ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(job, cluster));
+  EXPECT_EQ(plan.examples, uint64_t{1} << 40);
 }
 
 }  // namespace

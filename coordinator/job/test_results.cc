@@ -1,8 +1,15 @@
 #include "coordinator/job/test_results.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "coordinator/job/replica_set.h"
 
 namespace monsoon {
@@ -17,20 +24,71 @@ TestSetResult ToState(const TestResult& result) {
   state.set_accuracy(result.accuracy);
   state.set_final(result.final);
   state.set_generation(result.generation);
+  for (const auto& [name, value] : result.metrics) {
+    Metric* const metric = state.add_metric();
+    metric->set_name(name);
+    metric->set_value(value);
+  }
   return state;
 }
 
 TestResult FromState(const TestSetResult& state) {
-  return {.step = state.step(),
-          .epoch = state.epoch(),
-          .at = FromNanos(state.at_ns()),
-          .loss = state.loss(),
-          .accuracy = state.accuracy(),
-          .final = state.final(),
-          .generation = state.generation()};
+  TestResult result{.step = state.step(),
+                    .epoch = state.epoch(),
+                    .at = FromNanos(state.at_ns()),
+                    .loss = state.loss(),
+                    .accuracy = state.accuracy(),
+                    .final = state.final(),
+                    .generation = state.generation()};
+  for (const Metric& metric : state.metric()) {
+    result.metrics.emplace_back(metric.name(), metric.value());
+  }
+  return result;
+}
+
+// What a program may call its figures, and how many of them are shown.
+constexpr size_t kMaxMetricName = 64;
+constexpr int kMaxMetrics = 64;
+
+absl::Status CheckMetrics(const ReportEvaluationRequest& request, const std::string& worker) {
+  const std::string where = absl::StrCat("evaluation ", request.evaluation(), " of ", worker);
+  if (request.metric_size() > kMaxMetrics) {
+    return absl::InvalidArgumentError(absl::StrCat(where, " has ", request.metric_size(),
+                                                   " metrics; the limit is ", kMaxMetrics));
+  }
+  std::set<std::string> names;
+  for (const Metric& metric : request.metric()) {
+    const std::string& name = metric.name();
+    const bool printable =
+        std::ranges::all_of(name, [](unsigned char c) { return absl::ascii_isprint(c); });
+    if (name.empty() || name.size() > kMaxMetricName || !printable) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, ": a metric's name has 1 to ", kMaxMetricName, " printable characters, \"",
+          absl::CEscape(name.substr(0, kMaxMetricName)), "\" does not"));
+    }
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat(where, " has \"", name, "\" twice"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
+
+bool TestResult::Has(absl::string_view name) const {
+  const auto is_it = [name](const auto& metric) { return metric.first == name; };
+  return metrics.empty() ? name == "loss" || name == "accuracy"
+                         : std::ranges::any_of(metrics, is_it);
+}
+
+std::string TestResult::Text() const {
+  if (metrics.empty()) {
+    return absl::StrFormat("accuracy %.4f, loss %.4f", accuracy, loss);
+  }
+  return absl::StrJoin(metrics, ", ", [](std::string* out, const auto& metric) {
+    absl::StrAppendFormat(out, "%s %.6g", metric.first, metric.second);
+  });
+}
 
 void TestResults::RequestFinal() {
   if (has_test_) {
@@ -98,7 +156,10 @@ absl::StatusOr<const TestResult*> TestResults::Report(uint32_t worker,
     }
     return nullptr;
   }
-  if (request.examples() == 0 || request.correct() > request.examples()) {
+  const bool counted = request.metric().empty();
+  if (!counted) {
+    RETURN_IF_ERROR(CheckMetrics(request, WorkerName(worker)));
+  } else if (request.examples() == 0 || request.correct() > request.examples()) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluation ", request.evaluation(), " of ", WorkerName(worker), " counts ",
                      request.correct(), " correct of ", request.examples()));
@@ -112,9 +173,19 @@ absl::StatusOr<const TestResult*> TestResults::Report(uint32_t worker,
     return nullptr;
   }
   newest_ = FromState(writer_.state().test().given_out());
-  const auto examples = static_cast<double>(request.examples());
-  newest_.loss = request.loss_sum() / examples;
-  newest_.accuracy = static_cast<double>(request.correct()) / examples;
+  if (counted) {
+    const auto examples = static_cast<double>(request.examples());
+    newest_.loss = request.loss_sum() / examples;
+    newest_.accuracy = static_cast<double>(request.correct()) / examples;
+  }
+  for (const Metric& metric : request.metric()) {
+    newest_.metrics.emplace_back(metric.name(), metric.value());
+    if (metric.name() == "loss") {
+      newest_.loss = metric.value();
+    } else if (metric.name() == "accuracy") {
+      newest_.accuracy = metric.value();
+    }
+  }
   writer_.Make([&](StateUpdate* update) { *update->mutable_test_result() = ToState(newest_); });
   Compare(newest_);
   return &newest_;

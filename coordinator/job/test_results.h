@@ -7,9 +7,12 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/job/test_schedule.h"
@@ -25,8 +28,18 @@ struct TestResult {
   absl::Duration at;    // since training began
   double loss = 0;      // mean per sample
   double accuracy = 0;  // in [0, 1]
+  // Of a program that evaluates its own model: all that it found, by name; loss and accuracy
+  // are 0 where they are not among them.
+  std::vector<std::pair<std::string, double>> metrics;
   bool final = false;
   uint64_t generation = 0;  // that was tested; 0: the parameters of the moment
+
+  bool has_loss() const { return Has("loss"); }
+  bool has_accuracy() const { return Has("accuracy"); }
+  // "accuracy 0.9000, loss 0.5000", or the metrics, for people.
+  std::string Text() const;
+  // Without metrics it has loss and accuracy.
+  bool Has(absl::string_view name) const;
 };
 
 class TestResults {
@@ -72,8 +85,8 @@ class TestResults {
   void Remove(uint32_t worker) { schedule_.Remove(worker); }
 
   // The record of a new result, valid until the next call; nullptr for one that
-  // is known already or was replaced, or could not be made. INVALID_ARGUMENT for counts that cannot
-  // be, FAILED_PRECONDITION for a run that another replica has by now.
+  // is known already or was replaced, or could not be made. INVALID_ARGUMENT for counts or metrics
+  // that cannot be, FAILED_PRECONDITION for a run that another replica has by now.
   absl::StatusOr<const TestResult*> Report(uint32_t worker, const ReportEvaluationRequest& request);
   std::vector<TestResult> records() const;
 

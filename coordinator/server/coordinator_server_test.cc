@@ -77,6 +77,39 @@ TEST_F(CoordinatorServerTest, ANewLifeHasTheJobsOfTheOneBefore) {
   EXPECT_EQ(list.job(0).state(), PENDING);
 }
 
+TEST_F(CoordinatorServerTest, ServesProgramsThatEnterAJob) {
+  ASSERT_OK_AND_ASSIGN(const auto server, CoordinatorServer::Start(Options()));
+  const auto replica = ReplicaClient::Create(server->address(), absl::Seconds(10));
+  EnterRequest request;
+  request.set_protocol_version(kProtocolVersion + 1);
+  request.set_version("monsoon 9.0.0");
+  request.set_guest(77);
+  request.set_pid(5);
+  EXPECT_THAT(replica->Enter(request).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("program: monsoon 9.0.0 (protocol 2), coordinator: monsoon ")));
+  request.set_protocol_version(kProtocolVersion);
+  *request.mutable_job() = SmallJob().job();
+  EXPECT_THAT(replica->Enter(request).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("lists no tensors")));
+  request.mutable_job()->clear_model();
+  request.mutable_job()->mutable_model()->add_tensor()->set_name("w");
+  request.mutable_job()->mutable_model()->mutable_tensor(0)->add_shape(64);
+  EXPECT_THAT(replica->Enter(request).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("joiners")));
+  request.mutable_job()->mutable_train()->mutable_joiners()->set_examples(100);
+  ASSERT_OK_AND_ASSIGN(const EnterReply reply, replica->Enter(request));
+  EXPECT_EQ(reply.job(), "small-1");
+  EXPECT_EQ(reply.part(), EnterReply::WAIT);
+  EXPECT_THAT(reply.reason(), HasSubstr(absl::StrCat("waits for ps/0 at ", Name("ps0"))));
+  EXPECT_EQ(reply.config().downpour().n_fetch(), 1u) << "with its defaults";
+  const auto jobs = JobClient::Create(server->address(), absl::Seconds(10));
+  SubmitRequest submit;
+  *submit.mutable_job() = request.job();
+  EXPECT_THAT(jobs->Submit(submit).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("programs that join")));
+}
+
 TEST_F(CoordinatorServerTest, ServesJobsAndReplicas) {
   ASSERT_OK_AND_ASSIGN(const auto server, CoordinatorServer::Start(Options()));
   EXPECT_EQ(server->address(), Name("coordinator"));

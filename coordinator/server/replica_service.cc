@@ -14,6 +14,9 @@ class ReplicaServiceImpl : public ReplicaService::Service {
   ReplicaServiceImpl(Coordinator* coordinator, FaultInjector* fault)
       : coordinator_(coordinator), fault_(fault) {}
 
+  Status Enter(ServerContext*, const EnterRequest* request, EnterReply* reply) override {
+    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Enter(*request); });
+  }
   Status Heartbeat(ServerContext*, const HeartbeatRequest* request,
                    HeartbeatReply* reply) override {
     return ServeWithFaults(fault_, reply, [&] { return coordinator_->Heartbeat(*request); });

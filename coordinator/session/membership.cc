@@ -13,24 +13,23 @@ namespace {
 
 constexpr size_t kMostHostBytes = 64;
 
-// A guest says what it likes, and people's terminals show it.
-std::string HostForPeople(const HeartbeatRequest& request) {
-  std::string host = request.guest() == 0 ? "" : request.host().substr(0, kMostHostBytes);
-  std::ranges::replace_if(
-      host, [](unsigned char c) { return !absl::ascii_isgraph(c); }, '?');
-  return host;
-}
-
 void Note(const HeartbeatRequest& request, absl::Duration now, int64_t unix_ms, Member* member) {
   member->pid = request.pid();
   member->device = request.device();
-  member->host = HostForPeople(request);
+  member->host = request.guest() == 0 ? "" : HostForPeople(request.host());
   member->threads = request.threads();
   member->last_seen = now;
   member->last_seen_ms = unix_ms;
 }
 
 }  // namespace
+
+std::string HostForPeople(const std::string& host) {
+  std::string shown = host.substr(0, kMostHostBytes);
+  std::ranges::replace_if(
+      shown, [](unsigned char c) { return !absl::ascii_isgraph(c); }, '?');
+  return shown;
+}
 
 absl::Status Membership::CheckSender(const HeartbeatRequest& request) const {
   const bool guest = request.guest() != 0;
@@ -47,7 +46,11 @@ absl::Status Membership::CheckSender(const HeartbeatRequest& request) const {
         absl::StrCat(who, " belongs to cluster \"", request.cluster(), "\", the coordinator to \"",
                      options_.cluster, "\""));
   }
-  if (guest && !options_.open) {
+  if (!guest && !request.enters_job().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " cannot enter a job: only a process without a task can"));
+  }
+  if (guest && !options_.open && request.enters_job().empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(who,
                      " is refused: the coordinator's cluster file does not have `open: "
@@ -73,9 +76,9 @@ std::optional<uint32_t> Membership::FindGuest(uint64_t guest) const {
   return std::nullopt;
 }
 
-absl::StatusOr<uint32_t> Membership::NumberForGuest() const {
+absl::StatusOr<uint32_t> Membership::NumberForGuest(const std::string& enters_job) const {
   uint32_t number = options_.workers;
-  while (up(number) || (options_.shunned && options_.shunned(number))) {
+  while (up(number) || (options_.shunned && options_.shunned(number, enters_job))) {
     ++number;
   }
   if (number >= options_.most_workers) {
@@ -104,7 +107,7 @@ absl::StatusOr<Membership::Heard> Membership::Heartbeat(const HeartbeatRequest& 
     if (known) {
       worker = *known;
     } else {
-      ASSIGN_OR_RETURN(worker, NumberForGuest());
+      ASSIGN_OR_RETURN(worker, NumberForGuest(request.enters_job()));
     }
   }
   ASSIGN_OR_RETURN(const Outcome outcome, Hear(worker, request, now, unix_ms));
@@ -116,8 +119,12 @@ absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
                                                      absl::Duration now, int64_t unix_ms) {
   Member& member = At(worker);
   const uint64_t incarnation = writer_->state().incarnation(worker);
+  // One that goes on to another job joins again.
+  const bool same_job = request.enters_job().empty()
+                            ? Entered(worker) == nullptr
+                            : HasEntered(worker, request.enters_job(), request.enters_job_term());
   const bool same = request.incarnation() != 0 && request.incarnation() == incarnation &&
-                    request.term() == writer_->state().incarnation_term(worker);
+                    request.term() == writer_->state().incarnation_term(worker) && same_job;
   if (same && member.state == Member::State::kUp) {
     Note(request, now, unix_ms, &member);
     if (request.leaving()) {
@@ -145,6 +152,8 @@ absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
   joined->set_incarnation(incarnation + 1);
   joined->set_term(writer_->state().snapshot().term());
   joined->set_guest(request.guest());
+  joined->set_enters_job(request.enters_job());
+  joined->set_enters_job_term(request.enters_job_term());
   writer_->Apply(update);
   Note(request, now, unix_ms, &member);
   return first ? Outcome::kJoined : Outcome::kRejoined;
@@ -166,6 +175,17 @@ absl::Status Membership::Drain(uint32_t worker) {
   return absl::OkStatus();
 }
 
+const WorkerIncarnation* Membership::Entered(uint32_t worker) const {
+  const WorkerIncarnation* const known = writer_->state().FindIncarnation(worker);
+  return known == nullptr || known->enters_job().empty() ? nullptr : known;
+}
+
+bool Membership::HasEntered(uint32_t worker, const std::string& job, uint64_t job_term) const {
+  const WorkerIncarnation* const entered = Entered(worker);
+  return entered != nullptr && entered->enters_job() == job &&
+         entered->enters_job_term() == job_term;
+}
+
 Member Membership::member(uint32_t worker) const {
   Member member = worker < members_.size() ? members_[worker] : Member();
   member.incarnation = writer_->state().incarnation(worker);
@@ -185,7 +205,8 @@ std::vector<uint32_t> Membership::Tick(absl::Duration now) {
 }
 
 bool Membership::Expect(uint32_t worker, absl::Duration now) {
-  const bool guest = options_.open && writer_->state().guest(worker) != 0;
+  const bool guest =
+      writer_->state().guest(worker) != 0 && (options_.open || Entered(worker) != nullptr);
   if (!listed(worker) && !guest) {
     return false;
   }

@@ -7,7 +7,8 @@
 // In an open cluster workers that the cluster file does not list may join, too (guests).
 // One is known by the number that its process drew, and becomes the worker with the lowest
 // number above the listed ones' that nobody has; that number is free again once it left
-// or was lost.
+// or was lost. In any cluster the programs of a joined job may
+// (HeartbeatRequest.enters_job): such a guest is there for that job alone.
 //
 // A pure state machine over the durable counters: `now` (since any origin) never
 // goes back. Not thread safe.
@@ -39,6 +40,9 @@ struct Member {
   int64_t last_seen_ms = 0;  // Unix time, for people
 };
 
+// A guest says what it likes, and people's terminals show it: printable, and not long.
+std::string HostForPeople(const std::string& host);
+
 class Membership {
  public:
   struct Options {
@@ -47,9 +51,9 @@ class Membership {
     absl::Duration lost_after;
     bool open = false;          // guests may join
     uint32_t most_workers = 0;  // listed ones and guests
-    // Free numbers that a guest is not to get; null: none. For workers that the running
-    // job has excluded: a new guest is not to suffer for an old one.
-    std::function<bool(uint32_t worker)> shunned;
+    // Free numbers that a guest is not to get, which enters this job, or ""; null: none. For
+    // workers that a running job has excluded: a new guest is not to suffer for an old one.
+    std::function<bool(uint32_t worker, const std::string& job)> shunned;
   };
 
   enum class Outcome {
@@ -69,9 +73,9 @@ class Membership {
   Membership(const Options& options, StateWriter* writer)
       : options_(options), writer_(writer), members_(options.workers) {}
 
-  // FAILED_PRECONDITION for another cluster or protocol version, and for a guest where
-  // the cluster is not open; NOT_FOUND for a task that the cluster file does not have;
-  // ALREADY_EXISTS when another live process (named by its pid) is this task;
+  // FAILED_PRECONDITION for another cluster or protocol version, and for a guest that
+  // enters no job where the cluster is not open; NOT_FOUND for a task that the cluster file does
+  // not have; ALREADY_EXISTS when another live process (named by its pid) is this task;
   // RESOURCE_EXHAUSTED when there are `most_workers`.
   absl::StatusOr<Heard> Heartbeat(const HeartbeatRequest& request, absl::Duration now,
                                   int64_t unix_ms);
@@ -93,6 +97,9 @@ class Membership {
   uint32_t size() const { return static_cast<uint32_t>(members_.size()); }
   bool listed(uint32_t worker) const { return worker < options_.workers; }
   bool up(uint32_t worker) const { return member(worker).state == Member::State::kUp; }
+  // The job, by id and term, that the guest is there for, or was; null: for any.
+  const WorkerIncarnation* Entered(uint32_t worker) const;
+  bool HasEntered(uint32_t worker, const std::string& job, uint64_t job_term) const;
   // Up, and was told to leave: it gets no new session.
   bool draining(uint32_t worker) const { return up(worker) && writer_->state().draining(worker); }
 
@@ -101,7 +108,7 @@ class Membership {
   absl::Status NotThere(uint32_t worker) const;
   // The number that this guest has or had, if it is no other's by now.
   std::optional<uint32_t> FindGuest(uint64_t guest) const;
-  absl::StatusOr<uint32_t> NumberForGuest() const;
+  absl::StatusOr<uint32_t> NumberForGuest(const std::string& enters_job) const;
   absl::StatusOr<Outcome> Hear(uint32_t worker, const HeartbeatRequest& request, absl::Duration now,
                                int64_t unix_ms);
   // Made if there is none.

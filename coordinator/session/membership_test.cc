@@ -170,7 +170,9 @@ class GuestsTest : public MembershipTest {
             .lost_after = absl::Seconds(3),
             .open = true,
             .most_workers = 5,
-            .shunned = [this](uint32_t worker) { return shunned_.contains(worker); }};
+            .shunned = [this](uint32_t worker, const std::string&) {
+              return shunned_.contains(worker);
+            }};
   }
 
   std::set<uint32_t> shunned_;
@@ -223,6 +225,40 @@ TEST_F(GuestsTest, AreRefusedWhereTheClusterIsNotOpenAndWhereItIsFull) {
   }
   EXPECT_THAT(open_.Heartbeat(Guest(9), absl::ZeroDuration(), 7).status(),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("its 5 workers")));
+}
+
+TEST_F(GuestsTest, OneThatEntersAJobIsThereForThatAlone) {
+  Membership::Options options = Options();
+  options.open = false;
+  Membership closed(options, state_.writer());
+  HeartbeatRequest request = Guest(71);
+  request.set_enters_job("gpt-1");
+  request.set_enters_job_term(5);
+  ASSERT_OK_AND_ASSIGN(const Membership::Heard heard,
+                       closed.Heartbeat(request, absl::ZeroDuration(), 7));
+  EXPECT_EQ(heard.outcome, Outcome::kJoined);
+  EXPECT_TRUE(closed.HasEntered(heard.worker, "gpt-1", 5));
+  EXPECT_FALSE(closed.HasEntered(heard.worker, "gpt-1", 6));
+  EXPECT_FALSE(closed.HasEntered(heard.worker, "gpt-2", 5));
+  EXPECT_EQ(closed.Entered(0), nullptr);
+  request.set_incarnation(1);
+  request.set_term(Guest(71).term());
+  EXPECT_EQ(closed.Heartbeat(request, absl::ZeroDuration(), 7)->outcome, Outcome::kRefreshed);
+  // To go on to another job it joins again, with another incarnation.
+  request.set_enters_job("gpt-2");
+  EXPECT_EQ(closed.Heartbeat(request, absl::ZeroDuration(), 7)->outcome, Outcome::kMustRejoin);
+  request.set_incarnation(0);
+  EXPECT_EQ(closed.Heartbeat(request, absl::ZeroDuration(), 7)->outcome, Outcome::kRejoined);
+  EXPECT_TRUE(closed.HasEntered(heard.worker, "gpt-2", 5));
+  // The next life counts on it, too.
+  EXPECT_TRUE(closed.Expect(heard.worker, absl::ZeroDuration()));
+}
+
+TEST_F(GuestsTest, AListedWorkerEntersNothing) {
+  HeartbeatRequest request = Request(0, 0, 60);
+  request.set_enters_job("gpt-1");
+  EXPECT_THAT(membership_.Heartbeat(request, absl::ZeroDuration(), 7).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cannot enter a job")));
 }
 
 TEST_F(GuestsTest, AShunnedNumberIsPassedOver) {

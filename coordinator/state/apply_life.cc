@@ -77,6 +77,10 @@ absl::Status ChangeStage(const StageChanged& change, DurableJob* job) {
       job->clear_downpour();
       job->clear_sandblaster();
       job->clear_slice_attempt();
+      if (job->has_writer()) {  // What it has written is gone, and somebody writes again.
+        job->mutable_writer()->set_guest(0);
+        job->set_client_started(false);
+      }
       ForgetGenerations(job);
       break;
     case JOB_CREATING:
@@ -119,6 +123,18 @@ absl::Status LosePushes(const LostPushes& lost, DurableJob* job) {
   return absl::OkStatus();
 }
 
+absl::Status ChooseWriter(const InitialWriter& writer, DurableJob* job) {
+  if (job->stage() != JOB_READY || job->client_started()) {
+    return absl::FailedPreconditionError("nobody is to write its initial parameters");
+  }
+  if (writer.number() <= job->writer().number() || writer.guest() == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("writer ", job->writer().number(), " is not below ", writer.number()));
+  }
+  *job->mutable_writer() = writer;
+  return absl::OkStatus();
+}
+
 absl::Status CreateShard(const ShardCreated& created, DurableJob* job) {
   const auto shard = static_cast<int>(created.shard());
   if (shard >= job->shard_epoch_size()) {
@@ -154,6 +170,8 @@ absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
     case StateUpdate::kClientStarted:
       job->set_client_started(true);
       return absl::OkStatus();
+    case StateUpdate::kWriterChosen:
+      return ChooseWriter(update.writer_chosen(), job);
     case StateUpdate::kShardCreated:
       return CreateShard(update.shard_created(), job);
     case StateUpdate::kSlicesLost:

@@ -80,6 +80,7 @@ absl::Status ApplyToProcedure(const StateUpdate& update, ProcedureState* procedu
       DurableReplica* const replica = TakeWorker(procedure->mutable_replica(), worker);
       replica->clear_last_reply();
       replica->clear_held();
+      replica->clear_no_more_samples();
       return absl::OkStatus();
     }
     case StateUpdate::kReplicaRemoved:
@@ -190,6 +191,15 @@ absl::Status ApplyToDownpour(const StateUpdate& update, DownpourState* downpour)
     case StateUpdate::kBlocksStopped:
       downpour->set_stopped(true);
       return absl::OkStatus();
+    case StateUpdate::kSamplesOver: {
+      auto* const replicas = downpour->mutable_procedure()->mutable_replica();
+      const uint32_t worker = update.samples_over().worker();
+      if (FindWorker(*replicas, worker) == nullptr) {
+        return absl::FailedPreconditionError("the worker is no replica");
+      }
+      TakeWorker(replicas, worker)->set_no_more_samples(true);
+      return absl::OkStatus();
+    }
     default:
       return absl::FailedPreconditionError("not of Downpour SGD");
   }

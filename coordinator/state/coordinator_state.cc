@@ -111,6 +111,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kStageChanged:
     case StateUpdate::kReasonChanged:
     case StateUpdate::kClientStarted:
+    case StateUpdate::kWriterChosen:
     case StateUpdate::kShardCreated:
     case StateUpdate::kSlicesLost:
     case StateUpdate::kPushesLost:
@@ -162,6 +163,10 @@ uint64_t CoordinatorState::incarnation_term(uint32_t worker) const {
 uint64_t CoordinatorState::guest(uint32_t worker) const {
   const WorkerIncarnation* const found = FindWorker(snapshot_.worker(), worker);
   return found == nullptr ? 0 : found->guest();
+}
+
+const WorkerIncarnation* CoordinatorState::FindIncarnation(uint32_t worker) const {
+  return FindWorker(snapshot_.worker(), worker);
 }
 
 bool CoordinatorState::draining(uint32_t worker) const {

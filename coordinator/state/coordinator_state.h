@@ -56,6 +56,8 @@ class CoordinatorState {
   uint64_t incarnation_term(uint32_t worker) const;
   // The process that got this number without being listed; 0: none.
   uint64_t guest(uint32_t worker) const;
+  // All of the above; null: it has never joined.
+  const WorkerIncarnation* FindIncarnation(uint32_t worker) const;
   // It was told to leave.
   bool draining(uint32_t worker) const;
   // What the shard said last; null: it has never answered.

@@ -86,7 +86,7 @@ void WritePart(const FuzzCall& call, SimulatedStorage* storage) {
     return;
   }
   const auto map = ShardMap::Create(layout->size(), create.shards(), create.max_stripe_bytes());
-  if (!map.ok() || create.shard() >= create.shards() || record->state_slots() > 1) {
+  if (!map.ok() || create.shard() >= create.shards() || record->state_slots() > 2) {
     return;
   }
   const auto stripes = static_cast<int>(map->stripes(create.shard()));
@@ -105,7 +105,8 @@ void WritePart(const FuzzCall& call, SimulatedStorage* storage) {
     const std::vector<float> floats(stripe.size(), static_cast<float>(i + 1));
     const std::vector<std::span<const float>> vectors(
         static_cast<size_t>(content.context().vector_size()), floats);
-    const std::span<const float> state(floats.data(), floats.size() * content.state_slots());
+    const std::vector<float> state(floats.size() * content.state_slots(),
+                                   static_cast<float>(i + 1));
     const StripeRecord known = i < record->stripe_size() ? record->stripe(i) : StripeRecord();
     CHECK_OK((*writer)->AddStripe(floats, state, vectors, known));
   }

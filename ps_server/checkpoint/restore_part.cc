@@ -48,8 +48,9 @@ absl::StatusOr<std::unique_ptr<PartReader>> OpenPartOf(const Storage* storage,
 absl::StatusOr<std::unique_ptr<PartReader>> ReadPartOf(const Storage* storage,
                                                        const std::string& manifest, ShardJob* job) {
   ASSIGN_OR_RETURN(std::unique_ptr<PartReader> part, OpenPartOf(storage, manifest, *job));
-  RETURN_IF_ERROR(part->ReadTo([&](uint64_t at) { return job->RestoredParameters(at); },
-                               [&](uint64_t at) { return job->RestoredState(at); }));
+  RETURN_IF_ERROR(
+      part->ReadTo([&](uint64_t at) { return job->RestoredParameters(at); },
+                   [&](size_t slot, uint64_t at) { return job->RestoredState(slot, at); }));
   const auto& names = part->content().context().vector();
   for (int i = 0; i < names.size(); ++i) {
     RETURN_IF_ERROR(job->vectors()->RestoreVector(names[i], [&](std::span<float> floats) {

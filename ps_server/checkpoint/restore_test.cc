@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/xxh3.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/memory/aligned_floats.h"
+#include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -130,6 +132,68 @@ TEST_F(RestoreTest, GenerationsOfItsOwnRemoveNoneThatWereOrdered) {
   Write(shard_->FindJob("a-1", 3), 7);
   EXPECT_THAT(Generations(), ElementsAre(7, 6));
   EXPECT_THAT(Files(), SizeIs(4));
+}
+
+TEST_F(RestoreTest, BothSlotsOfAdamComeBack) {
+  CreateShardJobRequest create = MakeCreate("a-1");
+  create.mutable_optimizer()->mutable_adam()->set_rate(0.5);
+  ASSERT_OK(shard_->CreateJob(create));
+  session_.set_job("a-1");
+  session_.set_job_term(3);
+  session_.set_incarnation(1);
+  ASSERT_OK(shard_->OpenSession(session_));
+  Push();
+  Push(/*stripes=*/1);  // m and v differ from stripe to stripe
+  const std::string before = shard_->FindJob("a-1", 3)->Snapshot();
+  Write(shard_->FindJob("a-1", 3), 1);
+  Restart();
+  RestoreShardJobRequest request = Request(1);
+  *request.mutable_create() = create;
+  ASSERT_OK(Restore(request));
+  EXPECT_EQ(shard_->FindJob("a-1", 3)->Snapshot(), before);
+}
+
+// A slice of a joined job that is there again was sealed when it was cut.
+TEST_F(RestoreTest, WhatWasSealedStaysReadable) {
+  CreateShardJobRequest create = MakeCreate("a-1");
+  create.mutable_model()->Clear();
+  ModelTensor* const tensor = create.mutable_model()->add_tensor();
+  tensor->set_name("w");
+  tensor->add_shape(kStripes * kStripe);
+  create.set_layout_hash(ParameterLayout::Create(create.model())->Hash());
+  ASSERT_OK(shard_->CreateJob(create));
+  const std::vector<float> values(kStripes * kStripe, 2.0f);
+  WriteRequest write;
+  write.set_job("a-1");
+  write.set_job_term(3);
+  write.set_layout_hash(create.layout_hash());
+  write.set_writer(1);
+  for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+    write.add_record()->set_stripe(stripe);
+    write.mutable_record()->rbegin()->set_length(kStripe * sizeof(float));
+  }
+  const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(values))};
+  ChunkCursor cursor(chunks);
+  ASSERT_OK(shard_->Write(write, &cursor, &scratch_));
+  write.clear_record();
+  write.mutable_seal()->set_checksum(Xxh3::Of(std::as_bytes(std::span(values))));
+  ASSERT_OK(shard_->Write(write, &cursor, &scratch_));
+  Write(shard_->FindJob("a-1", 3), 1);
+  Restart();
+  RestoreShardJobRequest request;
+  *request.mutable_create() = create;
+  ASSERT_OK(Restore(request));
+  EXPECT_OK(shard_->FindJob("a-1", 3)->CheckReadable());
+  EXPECT_EQ(Parameter(), 2.0f);
+  // A writer of the time before comes late.
+  write.clear_seal();
+  for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+    write.add_record()->set_stripe(stripe);
+    write.mutable_record()->rbegin()->set_length(kStripe * sizeof(float));
+  }
+  ChunkCursor late(chunks);
+  EXPECT_THAT(shard_->Write(write, &late, &scratch_).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("restored")));
 }
 
 TEST_F(RestoreTest, GoesOnFromTheNewestPart) {

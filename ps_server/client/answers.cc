@@ -112,6 +112,16 @@ absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
   return Answer::kDone;
 }
 
+absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header) {
+  if (header.has_error()) {
+    return ToStatus(header.error(), /*has_session=*/false);
+  }
+  if (!header.has_write_reply()) {
+    return absl::InternalError("the answer to a write is of another kind");
+  }
+  return Answer::kDone;
+}
+
 uint64_t FetchWidth(const FetchMarks& marks) {
   uint64_t least = UINT64_MAX, most = 0;
   for (const auto& shard : marks.shard) {

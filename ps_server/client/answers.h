@@ -33,6 +33,9 @@ absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
 absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
                                            ParameterClient::ContributeResult* result);
 
+// The answer to one frame of a write or of a seal, errors included.
+absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header);
+
 // What a fetch fills, frame by frame.
 struct FetchTarget {
   const ShardMap* map = nullptr;

@@ -20,6 +20,10 @@ absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, 
   return absl::UnimplementedError("this parameter client has no vectors");
 }
 
+absl::Status ParameterClient::Seal(std::span<const float>, uint64_t) {
+  return absl::UnimplementedError("this parameter client seals nothing");
+}
+
 absl::StatusOr<ParameterClient::ContributeResult> ParameterClient::Contribute(
     uint64_t, uint32_t, std::span<const float>) {
   return absl::UnimplementedError("this parameter client takes no contributions");

@@ -160,19 +160,13 @@ class ShardedParameterClient final : public ParameterClient {
     }
     RETURN_IF_ERROR(CheckFinite(values, options.slot == 0 ? "parameter" : "optimizer's state"));
     MutexLock lock(&push_mutex_);
-    const auto handler = [](uint32_t, const DataHeader& header,
-                            ChunkCursor*) -> absl::StatusOr<Answer> {
-      if (header.has_error()) {
-        return ToStatus(header.error(), /*has_session=*/false);
-      }
-      if (!header.has_write_reply()) {
-        return absl::InternalError("the answer to a write is of another kind");
-      }
-      return Answer::kDone;
-    };
-    ExchangeCounts counts;
-    return RunExchange(Context(), push_requests_.Write(values, options), push_transport_.get(),
-                       handler, &counts);
+    return RunWrite(push_requests_.Write(values, options));
+  }
+
+  absl::Status Seal(std::span<const float> parameters, uint64_t writer) override {
+    CHECK_EQ(parameters.size(), options_.map.size());
+    MutexLock lock(&push_mutex_);
+    return RunWrite(push_requests_.Seal(parameters, writer));
   }
 
   std::vector<std::string> transports() const override { return report_.Get(); }
@@ -237,6 +231,15 @@ class ShardedParameterClient final : public ParameterClient {
       }
     }
     return true;
+  }
+
+  absl::Status RunWrite(const RequestMaker::ShardRequests& requests)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
+    const auto handler = [](uint32_t, const DataHeader& header, ChunkCursor*) {
+      return TakeWriteAnswer(header);
+    };
+    ExchangeCounts counts;
+    return RunExchange(Context(), requests, push_transport_.get(), handler, &counts);
   }
 
   absl::Status CheckGradient(const GradientView& gradient) const {

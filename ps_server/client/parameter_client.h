@@ -213,10 +213,13 @@ class ParameterClient {
 
   // What Write replaces.
   struct WriteOptions {
-    // 0: the parameters; 1: the optimizer's state.
+    // 0: the parameters; 1 and 2: the slots of the optimizer's state.
     uint32_t slot = 0;
     // What becomes of the stripes' versions (submit --resume). Empty: they stay.
     StripeVersions versions;
+    // Which of several writers, one after another, this is. A shard that has seen a later
+    // one, or this one's seal, refuses it: FAILED_PRECONDITION with both numbers.
+    uint64_t writer = 0;
   };
   // Replaces a float for each parameter, map.size() in all, of which the padding is
   // zero. Shards refuse it once the job has had a session. Safe to repeat, also after
@@ -227,6 +230,13 @@ class ParameterClient {
   absl::Status Write(std::span<const float> parameters) {
     return Write(parameters, WriteOptions());
   }
+
+  // Ends the writing on all shards: each compares the checksum of its slice with that of
+  // `parameters`, which `writer` wrote before, map.size() floats, and from then on refuses
+  // this writer and earlier ones. Safe to repeat, also after an error. FAILED_PRECONDITION
+  // names the shard where something is missing (write again), or the later writer that
+  // has taken over.
+  virtual absl::Status Seal(std::span<const float> parameters, uint64_t writer);
 
   // Per shard what carries its frames and why: "shared memory", "gRPC (the peer
   // is on another host)"; "" before the first call. Logged when it is chosen.

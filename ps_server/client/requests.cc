@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/xxh3.h"
 #include "common/transport/frame/frame_codec.h"
 
 namespace monsoon {
@@ -193,13 +194,32 @@ const RequestMaker::ShardRequests& RequestMaker::Contribute(uint64_t evaluation,
   return requests_;
 }
 
-const RequestMaker::ShardRequests& RequestMaker::Write(
-    std::span<const float> values, const ParameterClient::WriteOptions& options) {
+WriteRequest* RequestMaker::BeginWrite(uint64_t writer) {
   Begin();
   WriteRequest* write = header_.mutable_write();
+  write->Clear();
   write->set_job(options_.job);
   write->set_job_term(options_.job_term);
   write->set_layout_hash(options_.layout_hash);
+  write->set_writer(writer);
+  return write;
+}
+
+const RequestMaker::ShardRequests& RequestMaker::Seal(std::span<const float> parameters,
+                                                      uint64_t writer) {
+  WriteRequest* write = BeginWrite(writer);
+  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+    const Slice slice = options_.map.shard(shard);
+    write->mutable_seal()->set_checksum(
+        Xxh3::Of(std::as_bytes(parameters.subspan(slice.begin, slice.size()))));
+    Add(shard, {});
+  }
+  return requests_;
+}
+
+const RequestMaker::ShardRequests& RequestMaker::Write(
+    std::span<const float> values, const ParameterClient::WriteOptions& options) {
+  WriteRequest* write = BeginWrite(options.writer);
   write->set_slot(options.slot);
   write->set_set_version(!options.versions.empty());
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {

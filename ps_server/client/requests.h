@@ -72,6 +72,9 @@ class RequestMaker {
   const ShardRequests& Write(std::span<const float> values,
                              const ParameterClient::WriteOptions& options);
 
+  // Seals what `writer` wrote: `parameters` (map.size() floats), a frame a shard.
+  const ShardRequests& Seal(std::span<const float> parameters, uint64_t writer);
+
   // A fetch of all stripes of `shard` in `format`; of the parameters if `vector`
   // is empty. Lives until the next call for that shard.
   const FetchRequest& WholeFetch(uint32_t shard, const std::string& vector, WireFormat format);
@@ -80,6 +83,8 @@ class RequestMaker {
   const ShardRequests& Fetch(std::span<const std::vector<uint32_t>> stripes);
 
  private:
+  // header_'s, of the job, without records.
+  WriteRequest* BeginWrite(uint64_t writer);
   // header_ with `payload`, as the next frame of `shard`. `keep`: from byte `at` on; null:
   // nowhere.
   void Add(uint32_t shard, std::span<const std::byte> payload,

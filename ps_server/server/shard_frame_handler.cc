@@ -62,7 +62,8 @@ class FetchAnswers final : public AnswerSource {
         SessionOf(request_), next_, end_, vector_.get(), request_.format(), floats.get());
     if (!copied.ok()) {
       next_ = end_;
-      return ErrorAnswer(copied.status(), REFUSED_SESSION);
+      return ErrorAnswer(copied.status(),
+                         request_.read_only() ? VERDICT_UNSPECIFIED : REFUSED_SESSION);
     }
     next_ += static_cast<uint32_t>(copied->records.size());
     FrameAnswer answer;

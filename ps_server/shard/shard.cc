@@ -354,6 +354,7 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartCheckpoint(const Checkpoin
   if (job == nullptr) {
     return UnknownJob(request.job());
   }
+  RETURN_IF_ERROR(job->CheckReadable());
   if (job->CatchesUp()) {
     return absl::UnavailableError(
         absl::StrCat("ps/", options_.task, ": workers have not sent again yet what job ",

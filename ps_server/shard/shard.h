@@ -97,9 +97,9 @@ class Shard {
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term = 0);
 
   // The job that `request` is to be cut from; the caller does that. NotFound,
-  // FailedPrecondition for a call of an earlier term, and Unavailable until the slice has
-  // all again that an earlier life had acknowledged: blocks count as done by then that a
-  // part without it would lack.
+  // FailedPrecondition for a call of an earlier term or while the slice cannot be read
+  // (CheckReadable), and Unavailable until it has all again that an earlier life had
+  // acknowledged: blocks count as done by then that a part without it would lack.
   absl::StatusOr<std::shared_ptr<ShardJob>> StartCheckpoint(const CheckpointRequest& request);
 
   // One operation on a job's vectors; see VectorStore. ABORTED when the request

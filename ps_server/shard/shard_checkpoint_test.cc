@@ -125,6 +125,43 @@ TEST_F(ShardTest, WrittenStateAndVersionsGoOnAsTheJobTheyCameFrom) {
   EXPECT_EQ(shard_.FindJob("job-2")->Snapshot(), Snapshot());
 }
 
+TEST_F(ShardTest, BothSlotsOfAdamAreWrittenCutAndRestored) {
+  CreateShardJobRequest first = request_;
+  first.set_job("job-2");
+  first.mutable_optimizer()->mutable_adam()->set_rate(0.5);
+  ASSERT_OK(shard_.CreateJob(first));
+  session_.set_job("job-2");
+  ASSERT_OK(shard_.OpenSession(session_));
+  ASSERT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 3.0f)).verdict(), APPLIED);
+  // Slot after slot in each stripe: m = 0.1 * 3, v = 0.001 * 9.
+  Vector parameters(kStripe), state(2 * kStripe);
+  const StripeRecord cut = shard_.FindJob("job-2")->CutStripe(1, parameters, state);
+  EXPECT_FLOAT_EQ(state[0], 0.3f);
+  EXPECT_FLOAT_EQ(state[kStripe], 0.009f);
+  CreateShardJobRequest copy = first;
+  copy.set_job("job-3");
+  copy.set_written_by_client(true);
+  ASSERT_OK(shard_.CreateJob(copy));
+  std::vector<StripeRecord> stripes(kStripes);
+  stripes[1].set_version(cut.version());
+  Vector all(kFloats), slot[2] = {Vector(kFloats), Vector(kFloats)};
+  AlignedFloats out(kFloats);
+  ASSERT_OK(
+      shard_.FindJob("job-2")->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out));
+  std::ranges::copy(out.span(), all.begin());
+  for (size_t i = 0; i < 2; ++i) {
+    std::copy_n(state.begin() + static_cast<ptrdiff_t>(i * kStripe), kStripe,
+                slot[i].begin() + kStripe);
+  }
+  ASSERT_OK(WriteAll(&shard_, copy, 0, all, stripes));
+  ASSERT_OK(WriteAll(&shard_, copy, 1, slot[0], stripes));
+  ASSERT_OK(WriteAll(&shard_, copy, 2, slot[1], stripes));
+  EXPECT_THAT(WriteAll(&shard_, copy, 3, all, stripes),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("slot 3")));
+  EXPECT_EQ(shard_.FindJob("job-3")->Snapshot(), shard_.FindJob("job-2")->Snapshot());
+  EXPECT_FLOAT_EQ(shard_.FindJob("job-3")->RestoredState(1, kStripe + 5)[0], 0.009f);
+}
+
 TEST_F(ShardTest, RefusesStateThatTheOptimizerDoesNotHave) {
   CreateShardJobRequest copy = request_;
   copy.set_job("job-2");
@@ -244,7 +281,8 @@ absl::Status RestoreTo(Shard* next, const ShardCheckpoint& content, const Cut& c
     for (size_t at = 0; at < kFloats; at += kStripe) {
       std::ranges::copy(std::span(cut.parameters).subspan(at, kStripe),
                         job->RestoredParameters(at).begin());
-      std::ranges::copy(std::span(cut.state).subspan(at, kStripe), job->RestoredState(at).begin());
+      std::ranges::copy(std::span(cut.state).subspan(at, kStripe),
+                        job->RestoredState(0, at).begin());
     }
     return job->Restore(content, older, open);
   };

@@ -133,11 +133,11 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
     plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map)) +
                        (stripes - 1) * state_of(plan.map.stripe_floats()) + state_of(last.size());
   }
-  // Of padding and biases; and kernels that leave biases alone.
+  // Of padding and biases; and kernels that leave biases or statistics alone.
   const uint64_t tensors = plan.layout.tensors().size();
-  const uint64_t kernels = request.optimizer().weight_decay_weights_only()
-                               ? (stripes + tensors) * kStripeKernelBytes
-                               : 0;
+  const bool own_kernels = request.optimizer().weight_decay_weights_only() ||
+                           std::ranges::any_of(plan.layout.tensors(), &TensorInfo::is_statistic);
+  const uint64_t kernels = own_kernels ? (stripes + tensors) * kStripeKernelBytes : 0;
   plan.memory_bytes = plan.shape.floats * sizeof(float) + plan.state_bytes +
                       stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
                       request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
@@ -154,7 +154,10 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
       facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), shard_epoch},
       slice_(std::move(slice)),
       vectors_(ShapeOf(plan, request), this, budget),
-      marks_(std::move(marks)) {
+      // Its parameters come from a program that may go away in the midst of it.
+      writing_(request.written_by_client() && request.model().tensor_size() > 0),
+      marks_(std::move(marks)),
+      readable_(writing_.readable()) {
   // With a pointer to the stripe and the allocator's own bytes.
   static_assert(sizeof(StripeHeader) + sizeof(Stripe) + sizeof(void*) + 16 +
                     ContributionSum::kStripeBytes <=
@@ -197,12 +200,16 @@ absl::Status ShardJob::Initialize(absl::FunctionRef<bool()> go_on) {
 }
 
 const OptimizerKernel* ShardJob::KernelOf(const ParameterLayout& layout, const Slice& stripe) {
-  const std::vector<Slice> biases = BiasRanges(layout, stripe);
-  if (biases.empty() || !request_.optimizer().weight_decay_weights_only()) {
+  std::vector<Slice> biases;
+  if (request_.optimizer().weight_decay_weights_only()) {
+    biases = BiasRanges(layout, stripe);
+  }
+  const std::vector<Slice> statistics = StatisticRanges(layout, stripe);
+  if (biases.empty() && statistics.empty()) {
     return kernel_.get();
   }
   absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel =
-      CreateRangeKernel(request_.optimizer(), biases, stripe);
+      CreateRangeKernel(request_.optimizer(), biases, statistics, stripe);
   CHECK_OK(kernel.status());  // PlanJob has made the same one
   return stripe_kernels_.emplace_back(*std::move(kernel)).get();
 }
@@ -397,46 +404,6 @@ void ShardJob::CopyStripe(uint32_t stripe, std::span<float> out) const {
 
 void ShardJob::WriteStripe(uint32_t stripe, std::span<const float> parameters) {
   stripes_[stripe]->Write(parameters);
-}
-
-absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCursor* payload,
-                                           AlignedFloats* scratch) {
-  RETURN_IF_ERROR(ValidateWrite(facts_, request));
-  const std::span<float> all = scratch->span().first(payload->remaining() / sizeof(float));
-  payload->Copy(payload->remaining(), all.data());
-  std::span<const float> rest = all;
-  for (const FetchRecord& record : request.record()) {
-    RETURN_IF_ERROR(
-        ValidateWriteRecord(facts_, record, rest.first(record.length() / sizeof(float))));
-    rest = rest.subspan(record.length() / sizeof(float));
-  }
-  if (request.slot() > static_cast<uint32_t>(kernel_->state_slots())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("job ", facts_.job, ": slot ", request.slot(), ", but its optimizer has ",
-                     kernel_->state_slots(), " float(s) of state for each parameter"));
-  }
-  MutexLock lock(&sessions_mutex_);
-  if (sessions_.had_session()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", facts_.job, " has had a session; parameters are written before"));
-  }
-  rest = all;
-  for (const FetchRecord& record : request.record()) {
-    Stripe* const stripe = stripes_[record.stripe()].get();
-    const std::span<const float> content = rest.first(record.length() / sizeof(float));
-    if (request.slot() == 0) {
-      stripe->Write(content);
-    } else {
-      stripe->WriteState(content);
-    }
-    if (request.set_version()) {
-      stripe->RaiseVersion(record.version());
-    }
-    rest = rest.subspan(record.length() / sizeof(float));
-  }
-  WriteReply reply;
-  reply.set_stripes(static_cast<uint32_t>(request.record_size()));
-  return reply;
 }
 
 std::string ShardJob::Snapshot() const {

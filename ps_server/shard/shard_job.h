@@ -34,6 +34,7 @@
 #include "proto/shard_checkpoint.pb.h"
 #include "ps_server/shard/session_marks.h"
 #include "ps_server/shard/session_table.h"
+#include "ps_server/shard/slice_writing.h"
 #include "ps_server/shard/staleness_counts.h"
 #include "ps_server/shard/stripe.h"
 #include "ps_server/shard/validation.h"
@@ -118,7 +119,8 @@ class ShardJob final : private SliceParameters {
 
   // What a client on this host needs to read the parameters itself, for a fetch
   // that passed ValidateFetch. FailedPrecondition when the session is not open
-  // or there is no more room for it: the client must ask the shard.
+  // or there is no more room for it, or a client may still write the parameters: the
+  // client must ask the shard.
   struct Shared {
     int fd = -1;       // lives as long as the job
     SessionSlot slot;  // ticket 0 without a session
@@ -136,12 +138,15 @@ class ShardJob final : private SliceParameters {
   }
   bool given_up() const { return given_up_; }
 
+  // FailedPrecondition for a slice of a model that only its clients know until one of them
+  // has written and sealed it, and while a later one writes it.
+  absl::Status CheckReadable() const;
   // Checks a fetch; CopyStripes then serves it piece by piece.
   absl::Status ValidateFetch(const FetchRequest& request) const;
   // Copies stripes from `first` up to `end`, as many as fit one frame, to the
   // front of `payload`, written in `format`, a fetch format; of `vector` instead
   // of the parameters unless it is null.
-  // FailedPrecondition when the session is not open.
+  // FailedPrecondition when the session is not open, or as CheckReadable.
   struct Copied {
     std::vector<FetchRecord> records;
     uint64_t bytes = 0;
@@ -152,8 +157,9 @@ class ShardJob final : private SliceParameters {
   // Bytes of the largest answer frame's payload for such a fetch.
   uint64_t FramePayloadBytes(uint32_t first, uint32_t end) const;
 
-  // Replaces whole stripes, or their optimizer state, all of them or none.
-  // FailedPrecondition once the job has had a session.
+  // Replaces whole stripes, or their optimizer state, all of them or none; or ends that by
+  // a seal. FailedPrecondition once the job has had a session, and where SliceWriting or
+  // the seal's checksum refuses it.
   absl::StatusOr<WriteReply> Write(const WriteRequest& request, ChunkCursor* payload,
                                    AlignedFloats* scratch);
 
@@ -166,9 +172,9 @@ class ShardJob final : private SliceParameters {
   StripeRecord CutStripe(uint32_t stripe, std::span<float> parameters,
                          std::span<float> state) const;
   // Where a part's floats go, before Restore: the slice's float `at` and those behind it
-  // to the end of the stripe, and their optimizer state, of a job that has some.
+  // to the end of the stripe, and a slot of their optimizer state.
   std::span<float> RestoredParameters(uint64_t at);
-  std::span<float> RestoredState(uint64_t at);
+  std::span<float> RestoredState(size_t slot, uint64_t at);
   // Makes it what a part holds, whose floats are in place, vectors included
   // (VectorStore::RestoreVector). `older` is the part before it
   // that is kept too; null: none is. Of the sessions only those of `open`, rising and one
@@ -219,6 +225,8 @@ class ShardJob final : private SliceParameters {
   void CopyStripe(uint32_t stripe, std::span<float> out) const override;
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
   void Count(const PushVerdict& verdict);
+  absl::Status CheckWritable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  absl::Status Seal(uint64_t writer, uint64_t checksum);
   uint64_t CloseEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   absl::Status CheckRestorable(const ShardCheckpoint& content) const;
   // Closes sessions that the content holds and that are not in `open`.
@@ -230,7 +238,8 @@ class ShardJob final : private SliceParameters {
   absl::Status OpenEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // Of what the job remembers for ever of a worker that it has not seen yet.
   absl::Status ReserveSessionRecord(uint32_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  // The job's, or one of its own for a stripe with biases that do not decay.
+  // The job's, or one of its own for a stripe with biases that do not decay, or with
+  // statistics.
   const OptimizerKernel* KernelOf(const ParameterLayout& layout, const Slice& stripe);
   // Adds up the counts of readers that are gone.
   void FoldReaders() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(readers_mutex_);
@@ -268,6 +277,7 @@ class ShardJob final : private SliceParameters {
 
   mutable Mutex sessions_mutex_;
   SessionTable sessions_ ABSL_GUARDED_BY(sessions_mutex_);
+  SliceWriting writing_ ABSL_GUARDED_BY(sessions_mutex_);
   std::map<SessionId, OpenedSession> opened_ ABSL_GUARDED_BY(sessions_mutex_);
   MemoryBudget::Reservation session_records_ ABSL_GUARDED_BY(sessions_mutex_);
   const std::unique_ptr<SessionMarks> marks_ ABSL_PT_GUARDED_BY(sessions_mutex_);  // null: none
@@ -275,6 +285,8 @@ class ShardJob final : private SliceParameters {
 
   mutable Mutex readers_mutex_;
   mutable std::vector<std::shared_ptr<const ReadCounts>> readers_ ABSL_GUARDED_BY(readers_mutex_);
+
+  std::atomic<bool> readable_;  // as writing_ says
 
   StalenessCounts staleness_;
   std::atomic<uint64_t> applied_{0};

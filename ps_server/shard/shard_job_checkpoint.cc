@@ -62,10 +62,13 @@ std::span<float> ShardJob::RestoredParameters(uint64_t at) {
   return stripes_[at / floats]->MutableFloats().parameters.subspan(at % floats);
 }
 
-std::span<float> ShardJob::RestoredState(uint64_t at) {
-  CHECK_EQ(state_slots(), 1);
+std::span<float> ShardJob::RestoredState(size_t slot, uint64_t at) {
+  CHECK_LT(slot, static_cast<size_t>(state_slots()));
   const uint64_t floats = facts_.map.stripe_floats();
-  return stripes_[at / floats]->MutableFloats().state.subspan(at % floats);
+  Stripe* const stripe = stripes_[at / floats].get();
+  return stripe->MutableFloats()
+      .state.subspan(slot * stripe->size(), stripe->size())
+      .subspan(at % floats);
 }
 
 void ShardJob::Clear() {
@@ -83,6 +86,8 @@ absl::Status ShardJob::Restore(const ShardCheckpoint& content, const ShardCheckp
     RETURN_IF_ERROR(CheckRestorable(*older));
   }
   MutexLock lock(&sessions_mutex_);
+  writing_.Restore();
+  readable_ = writing_.readable();
   for (const ClosedSession& closed : content.closed()) {
     RETURN_IF_ERROR(ReserveSessionRecord(closed.worker()));
     sessions_.RecordClose({closed.worker(), closed.incarnation()}, closed.applied());

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
 #include "ps_server/shard/shard_job.h"
 
@@ -34,7 +35,8 @@ void EncodeStripes(WireFormat format, ShardJob::Copied* copied, AlignedFloats* p
 }  // namespace
 
 absl::Status ShardJob::ValidateFetch(const FetchRequest& request) const {
-  return monsoon::ValidateFetch(facts_, request);
+  RETURN_IF_ERROR(monsoon::ValidateFetch(facts_, request));
+  return CheckReadable();
 }
 
 uint64_t ShardJob::FramePayloadBytes(uint32_t first, uint32_t end) const {
@@ -47,6 +49,7 @@ absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> 
                                                        uint32_t first, uint32_t end,
                                                        const SliceVector* vector, WireFormat format,
                                                        AlignedFloats* payload) {
+  RETURN_IF_ERROR(CheckReadable());
   const uint64_t limit = FramePayloadBytes(first, end);
   CHECK_GE(payload->size() * sizeof(float), limit);
   Copied copied;

@@ -197,8 +197,12 @@ absl::StatusOr<ShardJob::Shared> ShardJob::Share(std::optional<SessionId> sessio
   if (shared.fd < 0) {
     return absl::FailedPreconditionError("the system has no memory files");
   }
-  if (session.has_value()) {
-    MutexLock lock(&sessions_mutex_);
+  MutexLock lock(&sessions_mutex_);
+  if (!session.has_value()) {
+    if (request_.written_by_client() && !sessions_.had_session()) {
+      return absl::FailedPreconditionError("its parameters may still be written");
+    }
+  } else {
     const auto opened = opened_.find(*session);
     if (opened == opened_.end() || opened->second.slot.ticket == 0) {
       return absl::FailedPreconditionError(

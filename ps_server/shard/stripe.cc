@@ -145,10 +145,11 @@ void Stripe::Write(std::span<const float> parameters) {
   std::memcpy(parameters_.data(), parameters.data(), size_ * sizeof(float));
 }
 
-void Stripe::WriteState(std::span<const float> state) {
+void Stripe::WriteState(int slot, std::span<const float> state) {
+  CHECK(slot < kernel_->state_slots());
+  CHECK_EQ(state.size(), size_);
   MutexLock lock(&mutex_);
-  CHECK_EQ(state.size(), state_.size());
-  std::ranges::copy(state, state_.data());
+  std::ranges::copy(state, state_.data() + static_cast<size_t>(slot) * size_);
 }
 
 void Stripe::RaiseVersion(uint64_t version) {

@@ -32,7 +32,7 @@ namespace monsoon {
 class Stripe {
  public:
   // Stripe `index` of `slice`, all zero at version 0. `state` is memory for
-  // StateFloats(). `slice` and `kernel` outlive the stripe.
+  // StateFloats(), slot after slot. `slice` and `kernel` outlive the stripe.
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch,
          AlignedFloats state);
   // The same with memory of its own.
@@ -73,8 +73,8 @@ class Stripe {
 
   // Replaces the parameters; version and state stay.
   void Write(std::span<const float> parameters);
-  // Replaces the optimizer's state, of StateFloats().
-  void WriteState(std::span<const float> state);
+  // Replaces a slot of the optimizer's state, size() floats.
+  void WriteState(int slot, std::span<const float> state);
   // To `version`, unless it is higher already: of a checkpoint that is resumed.
   void RaiseVersion(uint64_t version);
 

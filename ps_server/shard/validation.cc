@@ -165,6 +165,10 @@ absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request) {
 
 absl::Status ValidateWrite(const JobFacts& facts, const WriteRequest& request) {
   RETURN_IF_ERROR(ValidateLayout(facts, request.layout_hash()));
+  if (request.has_seal() && request.record_size() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts.job, ": a seal with ", request.record_size(), " records"));
+  }
   for (const FetchRecord& record : request.record()) {
     if (record.stripe() >= facts.map.stripes(facts.shard)) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -22,6 +22,9 @@ class MutableClient : public ReplicaClient {
   MutableClient(std::unique_ptr<ReplicaClient> client, std::function<bool()> muted)
       : client_(std::move(client)), muted_(std::move(muted)) {}
 
+  absl::StatusOr<EnterReply> Enter(const EnterRequest& request) override {
+    return muted_() ? Lost() : client_->Enter(request);
+  }
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request) override {
     return muted_() ? Lost() : client_->Heartbeat(request);
   }

@@ -1,6 +1,8 @@
 """Repository rules that turn installed Debian packages into Bazel targets.
 
-Every repository has one cc_library, named like the repository.
+Every repository has one cc_library, named like the repository. Under --config=wheel its
+linkopts are others, so that programs need no shared object but glibc's; what is compiled
+is the same.
 """
 
 _BUILD = """
@@ -10,24 +12,54 @@ cc_library(
     name = "{name}",
     defines = {defines},
     includes = [],
-    linkopts = {linkopts},
+    linkopts = select({{
+        "@monsoon//third_party/system:static": {static_linkopts},
+        "//conditions:default": {linkopts},
+    }}),
 )
 """
 
+# Of glibc, which stays shared: its archives do not fit another glibc's files, and name
+# look-ups load shared parts of it.
+_GLIBC = ["dl", "m", "pthread", "resolv", "rt"]
+
 def _fail_missing(what):
     fail("%s is not installed; run deploy/setup.sh" % what)
+
+def _flags(ctx, pkg_config, arguments):
+    """What pkg-config says of ctx.attr.modules, as a list."""
+    result = ctx.execute([pkg_config] + arguments + ctx.attr.modules)
+    if result.return_code != 0:
+        _fail_missing("one of the libraries %s (%s)" % (ctx.attr.modules, result.stderr))
+    return [flag.strip() for flag in result.stdout.split(" ") if flag.strip()]
+
+def _static_linkopts(ctx, flags):
+    """The archives in place of the libraries that -l names."""
+    archives = []
+    shared = []
+    for flag in flags:
+        name = flag[2:] if flag.startswith("-l") else ""
+        if name and name not in _GLIBC:
+            archive = "-l:lib%s.a" % ctx.attr.archive_of.get(name, name)
+            if ctx.attr.archives and name not in ctx.attr.unused_archives and archive not in archives:
+                archives.append(archive)
+        elif (flag.startswith("-l") or flag == "-pthread") and flag not in shared:
+            shared.append(flag)
+    if not archives:
+        return shared
+
+    # In a group, as archives refer to each other in circles. With the C++ library: Bazel's
+    # own -lstdc++ comes last, finds nothing missing, and by --as-needed is left out.
+    group = ["-Wl,--start-group"] + archives + ["-l:libstdc++.a", "-Wl,--end-group"]
+    return group + shared + ["-static-libgcc", "-Wl,--as-needed"]
 
 def _pkg_config_impl(ctx):
     pkg_config = ctx.which("pkg-config")
     if not pkg_config:
         _fail_missing("pkg-config")
-    result = ctx.execute([pkg_config, "--cflags", "--libs"] + ctx.attr.modules)
-    if result.return_code != 0:
-        _fail_missing("one of the libraries %s (%s)" % (ctx.attr.modules, result.stderr))
     defines = []
     linkopts = []
-    for flag in result.stdout.split(" "):
-        flag = flag.strip()
+    for flag in _flags(ctx, pkg_config, ["--cflags", "--libs"]):
         if flag.startswith("-D"):
             defines.append(flag[2:])
         elif flag.startswith("-l") or flag.startswith("-L") or flag == "-pthread" or flag.startswith("-Wl,"):
@@ -38,11 +70,20 @@ def _pkg_config_impl(ctx):
         name = ctx.name,
         defines = repr(defines),
         linkopts = repr(linkopts),
+        static_linkopts = repr(_static_linkopts(ctx, _flags(ctx, pkg_config, ["--static", "--libs"]))),
     ))
 
 pkg_config_repository = repository_rule(
     implementation = _pkg_config_impl,
-    attrs = {"modules": attr.string_list(mandatory = True)},
+    attrs = {
+        "modules": attr.string_list(mandatory = True),
+        # False: the library's headers are enough where programs are linked statically.
+        "archives": attr.bool(default = True),
+        # {library: the one whose archive takes its place there}, and archives that are
+        # then not needed.
+        "archive_of": attr.string_dict(),
+        "unused_archives": attr.string_list(),
+    },
     doc = "One cc_library with the flags pkg-config gives for `modules`.",
     local = True,
 )
@@ -59,6 +100,7 @@ def _system_library_impl(ctx):
         name = ctx.name,
         defines = "[]",
         linkopts = repr(ctx.attr.linkopts),
+        static_linkopts = repr(ctx.attr.static_linkopts or ctx.attr.linkopts),
     ))
 
 system_library_repository = repository_rule(
@@ -66,6 +108,8 @@ system_library_repository = repository_rule(
     attrs = {
         "header": attr.string(mandatory = True),
         "linkopts": attr.string_list(mandatory = True),
+        # Under --config=wheel; default: the same.
+        "static_linkopts": attr.string_list(),
     },
     doc = "One cc_library for a system library without a pkg-config file.",
     local = True,

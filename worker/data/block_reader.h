@@ -29,6 +29,10 @@ class BlockReader {
   // Blocks with batches that Next did not give yet.
   virtual size_t blocks_left() const = 0;
 
+  // More blocks are to be asked for, so that one comes before the last is used up by rounds
+  // of `room` batches.
+  virtual bool wants_more(size_t room) const { return blocks_left() <= room; }
+
   // The next batch; only when blocks_left() > 0. Blocks until it is read.
   virtual absl::StatusOr<Piece> Next() = 0;
 };

@@ -30,6 +30,9 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenDataset(const Dataset& dataset,
     case Dataset::kSynthetic:
       return MakeSynthetic(dataset.synthetic(), Values(input_shape), dataset.limit(),
                            normalisation);
+    case Dataset::kJoiners:
+      return absl::FailedPreconditionError(
+          "the data set is in the programs that join the job: no worker can read it");
     case Dataset::SOURCE_NOT_SET:
       break;
   }

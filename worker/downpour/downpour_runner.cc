@@ -8,6 +8,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/model/bias_ranges.h"
 #include "worker/downpour/gradient_clip.h"
 #include "worker/session/session_status.h"
 #include "worker/session/work_source.h"
@@ -54,6 +55,7 @@ DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const Param
                                SessionControl* control, const Clock* clock)
     : options_(options),
       layout_(layout),
+      statistics_(StatisticRanges(*layout, {0, layout->size()})),
       client_(client),
       group_(group),
       local_(std::move(local)),
@@ -219,13 +221,15 @@ absl::Status DownpourRunner::JudgeRound() {
 
 StepResult DownpourRunner::CountRound(absl::Duration duration) {
   StepResult sum;
+  sum.steps = 0;
   for (size_t i = 0; i < group_->size(); ++i) {
     // A dropped step has no loss that could enter a mean.
     if (group_->dropped(i)) {
       continue;
     }
     const StepResult& step = group_->result(i);
-    stats_->AddStep(step.loss_mean, step.correct, step.examples, duration);
+    stats_->AddStep(step, duration);
+    sum.steps += step.steps;
     sum.loss_mean += step.loss_mean * static_cast<double>(step.examples);
     sum.correct += step.correct;
     sum.examples += step.examples;
@@ -244,7 +248,9 @@ absl::StatusOr<StepResult> DownpourRunner::Step() {
     accumulator_.FinishBlock(block);
   }
   ending_.clear();
-  step_ += group_->size();
+  for (size_t i = 0; i < group_->size(); ++i) {
+    step_ += group_->result(i).steps;
+  }
   ++round_;
   fetch_timer_.NoteStep(clock_->Now() - begin);
   if (accumulator_.full()) {
@@ -263,7 +269,7 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
       return Pushed{OfDevice(status), {}, {}};
     }
   }
-  ClipGradientNorm(accumulation.gradient, options_.clip_norm);
+  ClipGradientNorm(accumulation.gradient, options_.clip_norm, statistics_);
   // Memory that a device writes to is worth keeping as it is.
   const SharedBuffer owner = device_writes_ ? accumulation.memory : nullptr;
   const GradientView gradient = accumulation.encoded.empty()

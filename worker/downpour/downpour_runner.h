@@ -39,6 +39,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
 #include "proto/job.pb.h"
 #include "proto/wire_format.pb.h"
 #include "ps_server/client/parameter_client.h"
@@ -83,6 +84,10 @@ class DownpourRunner {
   // The next batch of the round; see ReplicaGroup::Add. `last_of`: it ends this
   // block.
   void Add(Batch* batch, const std::optional<BlockId>& last_of);
+
+  // The round that is being computed ends this block, too: for a network that finds out
+  // while it computes.
+  void EndBlock(const BlockId& block) { ending_.push_back(block); }
 
   // One round on what was added, at least one batch. The result is the mean loss
   // over the samples of the steps that were not dropped, and their sums. Errors: DivergedError and
@@ -151,6 +156,7 @@ class DownpourRunner {
 
   const DownpourRunnerOptions options_;
   const ParameterLayout* const layout_;
+  const std::vector<Slice> statistics_;
   ParameterClient* const client_;
   ReplicaGroup* const group_;
   const std::unique_ptr<LocalUpdater> local_;

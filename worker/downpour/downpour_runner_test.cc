@@ -93,7 +93,7 @@ class DownpourRunnerTest : public ::testing::Test {
     return done;
   }
 
-  const ParameterLayout layout_;
+  ParameterLayout layout_;
   FakeShards shards_;
   FakeNetwork network_;
   ReplicaGroup group_{{}, &network_};
@@ -253,6 +253,18 @@ TEST_F(DownpourRunnerTest, ClipsThePushToTheNorm) {
   options_.clip_norm = 1.0;
   Steps(1);  // 16 parameters of gradient 1: norm 4
   EXPECT_FLOAT_EQ(shards_.pushed()[0][0], 0.25f);
+}
+
+TEST_F(DownpourRunnerTest, StatisticsAreNotClipped) {
+  options_.clip_norm = 1.0;
+  Model model;
+  ModelTensor* const mean = model.add_tensor();
+  mean->set_name("running_mean");
+  mean->add_shape(16);
+  mean->set_kind(ModelTensor::STATISTIC);
+  layout_ = *ParameterLayout::Create(model);
+  Steps(1);
+  EXPECT_EQ(shards_.pushed()[0][0], 1.0f);
 }
 
 TEST_F(DownpourRunnerTest, NonFiniteLossNamesWorkerStepAndTensor) {

@@ -6,20 +6,39 @@
 
 namespace monsoon {
 
-double ClipGradientNorm(std::span<float> gradient, double limit) {
+namespace {
+
+// Calls `visit` with the parts of `gradient` between those of `left_out`.
+template <typename Visit>
+void ForEachOther(std::span<float> gradient, std::span<const Slice> left_out, Visit visit) {
+  uint64_t begin = 0;
+  for (const Slice& slice : left_out) {
+    visit(gradient.subspan(begin, slice.begin - begin));
+    begin = slice.end;
+  }
+  visit(gradient.subspan(begin));
+}
+
+}  // namespace
+
+double ClipGradientNorm(std::span<float> gradient, double limit, std::span<const Slice> left_out) {
   if (!(limit > 0.0)) {
     return 0.0;
   }
   double sum = 0.0;
-  for (const float g : gradient) {
-    sum += static_cast<double>(g) * g;
-  }
+  ForEachOther(gradient, left_out, [&](std::span<float> part) {
+    for (const float g : part) {
+      sum += static_cast<double>(g) * g;
+    }
+  });
   const double norm = std::sqrt(sum);
   if (std::isfinite(norm) && norm > limit) {
     const float factor = static_cast<float>(limit / norm);
-    for (float& g : gradient) {
-      g *= factor;
-    }
+    ForEachOther(gradient, left_out, [&](std::span<float> part) {
+      for (float& g : part) {
+        g *= factor;
+      }
+    });
   }
   return norm;
 }

@@ -35,6 +35,15 @@ TEST(ClipGradientNormTest, LeavesNonFiniteForTheCheck) {
   EXPECT_EQ(g[0], 1.0f);
 }
 
+TEST(ClipGradientNormTest, WhatIsLeftOutNeitherCountsNorChanges) {
+  const std::vector<Slice> left_out = {{0, 1}, {2, 4}, {5, 6}};
+  std::vector<float> g = {100, 3, 200, 300, 4, 400};
+  EXPECT_DOUBLE_EQ(ClipGradientNorm(g, 2.5, left_out), 5.0);
+  EXPECT_THAT(g, ElementsAre(100, 1.5f, 200, 300, 2.0f, 400));
+  EXPECT_DOUBLE_EQ(ClipGradientNorm(g, 1, std::vector<Slice>{{0, 6}}), 0.0);
+  EXPECT_EQ(g[1], 1.5f);
+}
+
 TEST(NameFirstNonFiniteTest, NamesTheTensor) {
   Model model;
   model.add_input_shape(3);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/optimizer/range_kernel.h"
 
 namespace monsoon {
 
@@ -16,8 +17,8 @@ constexpr int kPlannedPushes = 2;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const Downpour& downpour,
-                                                                   const ShardMap& map) {
+absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(
+    const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics) {
   const LocalUpdate& update = downpour.local_update();
   Optimizer optimizer;
   *optimizer.mutable_schedule() = downpour.optimizer().schedule();
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const Downpou
     case LocalUpdate::KIND_NOT_SET:
       return nullptr;
   }
-  auto kernel = OptimizerKernel::Create(optimizer);
+  auto kernel = CreateRangeKernel(optimizer, {}, statistics, {0, map.size()});
   if (!kernel.ok()) {
     return Annotate(kernel.status(), "local_update");
   }

@@ -40,9 +40,10 @@ namespace monsoon {
 class LocalUpdater {
  public:
   // Null without `local_update`. InvalidArgument for a rate that is not
-  // positive and finite.
-  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const Downpour& downpour,
-                                                              const ShardMap& map);
+  // positive and finite. Of `statistics` (StatisticRanges) a step subtracts the gradient as
+  // it is, as the shards do; with some the place must be the host's.
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(
+      const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics = {});
 
   // Where the vectors are to lie, at first and with null in the host's memory; before the first
   // Step. ResourceExhausted, and all as before, where there is no room. `place` outlives this.

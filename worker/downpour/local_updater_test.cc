@@ -115,6 +115,16 @@ TEST(LocalUpdaterTest, AdagradKeepsItsOwnAccumulator) {
   EXPECT_NEAR(fetched[0], -0.9 - 0.5 * 12 / 13, 1e-6);
 }
 
+TEST(LocalUpdaterTest, StatisticsMoveAsTheyDoOnTheShards) {
+  Downpour downpour;
+  downpour.mutable_local_update()->set_sgd_rate(0.5);
+  ASSERT_OK_AND_ASSIGN(auto local, LocalUpdater::Create(downpour, Map(), {{0, 2}}));
+  std::vector<float> w(kFloats, 0.0f);
+  local->Step(std::vector<float>(kFloats, 3.0f), w);
+  EXPECT_EQ(w[1], -3.0f);
+  EXPECT_EQ(w[2], -1.5f);
+}
+
 // The rate is what the shards will use: k is the fetched version, and one more
 // for each own push that it lacks.
 TEST(LocalUpdaterTest, TheRateFollowsTheSchedule) {

@@ -13,6 +13,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/nn/batch.h"
@@ -27,6 +29,9 @@ struct EvaluationResult {
   double loss_sum = 0;  // over the batch
   uint64_t correct = 0;
   uint64_t examples = 0;
+  // Of a program's own evaluation, by name (ReportEvaluationRequest); the figures above then
+  // have no meaning.
+  std::vector<std::pair<std::string, double>> metrics;
 };
 
 class Network {

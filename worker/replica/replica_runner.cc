@@ -12,19 +12,18 @@
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/memory/aligned_floats.h"
-#include "common/memory/available_memory.h"
+#include "common/model/bias_ranges.h"
 #include "worker/backend/backend.h"
 #include "worker/data/job_data.h"
 #include "worker/downpour/local_updater.h"
 #include "worker/group/breaking_network.h"
 #include "worker/group/evaluator.h"
+#include "worker/replica/session_wires.h"
 #include "worker/session/session_status.h"
-#include "worker/session/work_source.h"
 
 namespace monsoon {
 namespace {
 
-constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
 // Train and test of one job.
 constexpr size_t kDatasetsKept = 2;
 
@@ -95,38 +94,6 @@ std::string DatasetKey(const Dataset& dataset, const Model& model) {
                     info.st_mtim.tv_sec, ":", info.st_mtim.tv_nsec);
   }
   return key;
-}
-
-// A quarter of what is free, but no more than a GiB.
-uint64_t DefaultReplayWindow() {
-  constexpr uint64_t kMost = uint64_t{1} << 30;
-  return std::min(kMost, AvailableMemory().value_or(4 * kMost) / 4);
-}
-
-// Fetches the vector, or the parameters if it is "", until a shard answers or the session
-// stops.
-absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control,
-                                const std::string& vector, std::span<float> parameters,
-                                StatsCollector* stats) {
-  while (true) {
-    FetchStats fetch;
-    const absl::Status status = vector.empty() ? client->FetchExact(parameters, nullptr, &fetch)
-                                               : client->FetchVector(vector, parameters, &fetch);
-    if (status.ok()) {
-      stats->AddEvaluationFetch(fetch);
-      return status;
-    }
-    if (!IsTransient(status) || absl::IsCancelled(status) ||
-        control->state() == SessionControl::State::kStop) {
-      return status;
-    }
-    if (client->away().has_value()) {
-      stats->SetWaitsFor(status.message());  // not a call that failed
-    } else {
-      stats->AddRetry(status.message());
-    }
-    control->Sleep(kRetryPause);
-  }
 }
 
 }  // namespace
@@ -223,7 +190,8 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
   const JoinedJob& joined = resources->joined;
   const Job& job = joined.job;
   ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
-                   LocalUpdater::Create(job.downpour(), joined.client_options.map));
+                   LocalUpdater::Create(job.downpour(), joined.client_options.map,
+                                        StatisticRanges(joined.layout, {0, joined.layout.size()})));
   resources->downpour = std::make_unique<DownpourRunner>(
       DownpourRunnerOptions::From(job, worker_), &joined.layout, resources->client.get(),
       resources->group.get(), std::move(local), stats, control, options_.clock);
@@ -309,24 +277,11 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
             << " parameters on " << joined.client_options.addresses.size() << " shards, "
             << resources.data.train->examples() << " examples, " << resources.group->live()
             << " replicas of " << options_.threads << " threads";
-  control->OnStop([client = resources.client.get()] { client->Cancel(); });
-  control->OnShards([client = resources.client.get(), keeps = joined.keep_pushes,
-                     shards = joined.client_options.map.shards()](const auto& told) {
-    for (uint32_t shard = 0; shard < std::min<size_t>(shards, told.epochs.size()); ++shard) {
-      client->NameEpoch(shard, told.epochs[shard]);
-    }
-    if (keeps && !told.keep_pushes) {
-      client->Forgo();
-    }
-  });
-  stats->SetKeptSource([client = resources.client.get()] { return client->kept(); });
+  const SessionWires wires(joined, resources.client.get(), stats, control);
   SessionEnd end = RunPrepared(resources, stats, control);
   // They wait for their calls in flight, which a stop must be able to end.
   resources.contributions.reset();
   resources.downpour.reset();
-  control->OnStop(nullptr);
-  control->OnShards(nullptr);
-  stats->SetKeptSource(nullptr);
   return end;
 }
 

@@ -27,10 +27,11 @@
 #include "worker/sandblaster/contribution_runner.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
+#include "worker/session/session_end.h"
 
 namespace monsoon {
 
-class ReplicaRunner {
+class ReplicaRunner : public SessionRunner {
  public:
   struct Options {
     uint32_t threads = 1;   // of each replica
@@ -51,9 +52,8 @@ class ReplicaRunner {
   // `coordinator` must outlive this.
   ReplicaRunner(const Options& options, ReplicaClient* coordinator);
 
-  // From opening the data to the end of the session. Failures are described in
-  // the result, not reported.
-  SessionEnd Run(const Assignment& assignment, StatsCollector* stats, SessionControl* control);
+  SessionEnd Run(const Assignment& assignment, StatsCollector* stats,
+                 SessionControl* control) override;
 
  private:
   // What one session computes with.

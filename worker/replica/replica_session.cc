@@ -39,7 +39,10 @@ SessionEnd ReplicaSession::Run() {
     }
     if (training() || contributing()) {
       if (absl::Status status = ComputeOneStep(); !status.ok()) {
-        return Classify(status);
+        // A network that can be told to leave gives up the step.
+        const bool gives_up =
+            absl::IsCancelled(status) && parts_.control->state() == SessionControl::State::kDrain;
+        return gives_up ? Drain() : Classify(status);
       }
       continue;
     }
@@ -98,6 +101,11 @@ void ReplicaSession::LogProgress(const StepResult& result) {
 
 // ---- asking ----------------------------------------------------------------
 
+absl::StatusOr<bool> ReplicaSession::Poll() {
+  RETURN_IF_ERROR(AskAhead());
+  return asker_.busy();
+}
+
 absl::Status ReplicaSession::AskAhead() {
   if (held_.has_value()) {
     return absl::OkStatus();
@@ -129,7 +137,7 @@ absl::Status ReplicaSession::TakeAhead(Reply reply) {
 
 bool ReplicaSession::WantsMore() const {
   if (training()) {
-    return parts_.overlap == ASYNC && parts_.reader->blocks_left() <= parts_.downpour->room();
+    return parts_.overlap == ASYNC && parts_.reader->wants_more(parts_.downpour->room());
   }
   return contributing() &&
          (parts_.contributions->unreported() ||
@@ -264,6 +272,11 @@ absl::Status ReplicaSession::EvaluateAndReport(const NextWorkReply::Evaluate& wo
     request.set_examples(result->examples);
     request.set_loss_sum(result->loss_sum);
     request.set_correct(result->correct);
+    for (const auto& [name, value] : result->metrics) {
+      Metric* const metric = request.add_metric();
+      metric->set_name(name);
+      metric->set_value(value);
+    }
   }
   while (true) {
     const absl::Status status = parts_.coordinator->ReportEvaluation(request).status();

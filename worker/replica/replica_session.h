@@ -27,23 +27,10 @@
 #include "worker/session/background_call.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
+#include "worker/session/session_end.h"
 #include "worker/session/work_source.h"
 
 namespace monsoon {
-
-struct SessionEnd {
-  enum class Kind {
-    kFinished,    // the coordinator said so
-    kStopped,     // the coordinator took the session away
-    kLost,        // refused by a shard or the coordinator: join again
-    kDrained,     // this worker leaves
-    kFailed,      // told to the coordinator, see `failure`
-    kDeviceLost,  // likewise, and this process cannot compute any more
-  };
-  Kind kind = Kind::kFinished;
-  ReportFailureRequest::Kind failure = ReportFailureRequest::REPLICA;
-  std::string message;
-};
 
 class ReplicaSession {
  public:
@@ -72,6 +59,14 @@ class ReplicaSession {
   // Returns within the deadlines of its clients after the control's Stop, and
   // after a push and a report more when drained. Does not report failures.
   SessionEnd Run();
+
+  // For a network that takes its time, while it computes a step: takes what was asked for,
+  // and asks for more when the work at hand runs out. Whether an answer is awaited. The
+  // compute thread.
+  absl::StatusOr<bool> Poll();
+
+  // Likewise: from now on the coordinator is told that there are no more samples.
+  void NoMoreSamples() { source_.NoMoreSamples(); }
 
  private:
   using Reply = absl::StatusOr<NextWorkReply>;

@@ -85,8 +85,11 @@ absl::Status ContributionSender::SendNow(ContributionResult result) {
                << result.contribution() << " came late";
     result.set_closed(true);
   } else {
-    stats_->AddStep(result.loss_sum() / static_cast<double>(result.examples()), result.correct(),
-                    result.examples(), absl::Seconds(result.compute_s()));
+    StepResult step;
+    step.loss_mean = result.loss_sum() / static_cast<double>(result.examples());
+    step.correct = result.correct();
+    step.examples = result.examples();
+    stats_->AddStep(step, absl::Seconds(result.compute_s()));
   }
   AddResult(std::move(result));
   return absl::OkStatus();

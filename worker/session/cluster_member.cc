@@ -16,10 +16,11 @@ bool IsFinal(const absl::Status& status) {
 }  // namespace
 
 ClusterMember::ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused,
-                             OnDrain on_drain)
+                             OnDrain on_drain, OnJobEnded on_job_ended)
     : client_(client),
       on_refused_(std::move(on_refused)),
       on_drain_(std::move(on_drain)),
+      on_job_ended_(std::move(on_job_ended)),
       membership_(std::move(options)) {}
 
 ClusterMember::~ClusterMember() {
@@ -77,6 +78,7 @@ void ClusterMember::Beat() {
   const absl::StatusOr<HeartbeatReply> reply = client_->Heartbeat(request);
   bool may_join = true;
   bool leaves = false;
+  bool job_ended = false;
   {
     MutexLock lock(&mutex_);
     if (stopping_) {
@@ -87,6 +89,7 @@ void ClusterMember::Beat() {
     } else {
       Apply(request, *reply);
       leaves = reply->drain() && !std::exchange(drains_, true);
+      job_ended = reply->job_ended() != JOB_STATE_UNSPECIFIED && !std::exchange(job_ended_, true);
     }
   }
   changed_.NotifyAll();
@@ -95,6 +98,9 @@ void ClusterMember::Beat() {
     if (on_drain_) {
       on_drain_();
     }
+  }
+  if (job_ended && on_job_ended_) {
+    on_job_ended_(reply->job_ended(), reply->job_reason());
   }
   if (!may_join && on_refused_) {
     on_refused_(reply.status());
@@ -145,6 +151,7 @@ void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply&
   } else if (reply.has_assignment()) {
     const auto& epochs = reply.assignment().shard_epoch();
     control_->TellShards({{epochs.begin(), epochs.end()}, reply.assignment().keep_pushes()});
+    control_->TellReplicas(reply.replicas());
   }
 }
 

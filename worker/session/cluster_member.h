@@ -36,9 +36,12 @@ class ClusterMember {
   // Called once, likewise, when the coordinator tells this worker to leave.
   using OnDrain = std::function<void()>;
 
-  // `client` must outlive this. `on_refused` and `on_drain` may be null.
+  // Called once, likewise, when the job that this guest entered has ended: how, and why.
+  using OnJobEnded = std::function<void(JobState state, const std::string& reason)>;
+
+  // `client` must outlive this. The callbacks may be null.
   ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused = nullptr,
-                OnDrain on_drain = nullptr);
+                OnDrain on_drain = nullptr, OnJobEnded on_job_ended = nullptr);
   ~ClusterMember();
 
   // Beats in a thread of its own from now on.
@@ -71,6 +74,7 @@ class ClusterMember {
   ReplicaClient* const client_;
   const OnRefused on_refused_;
   const OnDrain on_drain_;
+  const OnJobEnded on_job_ended_;
 
   // One heartbeat at a time; before mutex_.
   Mutex beat_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
@@ -84,6 +88,7 @@ class ClusterMember {
   SessionControl* control_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool beat_now_ ABSL_GUARDED_BY(mutex_) = false;
   bool drains_ ABSL_GUARDED_BY(mutex_) = false;  // it was told to leave
+  bool job_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

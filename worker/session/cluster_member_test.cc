@@ -90,7 +90,7 @@ TEST_F(ClusterMemberTest, AWorkerThatCanNeverJoinIsToldOnceWhy) {
 TEST_F(ClusterMemberTest, BringsTheSessionsFiguresAndIsHeard) {
   Beat(Joined(5, "a-1"));
   member_.Enter(answer_->assignment().session(), &stats_, &control_);
-  stats_.AddStep(1, 1, 64, absl::Milliseconds(1));
+  stats_.AddStep({.loss_mean = 1, .correct = 1, .examples = 64}, absl::Milliseconds(1));
   clock_.Advance(absl::Seconds(10));
   Beat(Joined(5, "a-1"));
   EXPECT_EQ(last().session().job(), "a-1");

@@ -12,6 +12,9 @@ class FaultyReplicaClient : public ReplicaClient {
   FaultyReplicaClient(std::unique_ptr<ReplicaClient> client, const FaultOptions& options)
       : client_(std::move(client)), faults_(options) {}
 
+  absl::StatusOr<EnterReply> Enter(const EnterRequest& request) override {
+    return CallWithFaults(&faults_, [&] { return client_->Enter(request); });
+  }
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request) override {
     return CallWithFaults(&faults_, [&] { return client_->Heartbeat(request); });
   }

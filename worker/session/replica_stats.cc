@@ -15,18 +15,23 @@ void CopyBuckets(const LatencyHistogram& from, google::protobuf::Map<uint32_t, u
 
 }  // namespace
 
-void StatsCollector::AddStep(double loss, uint64_t correct, uint64_t examples,
-                             absl::Duration duration) {
+void StatsCollector::AddStep(const StepResult& result, absl::Duration duration) {
   MutexLock lock(&mutex_);
-  stats_.set_steps(stats_.steps() + 1);
-  stats_.set_examples(stats_.examples() + examples);
+  const auto steps = static_cast<double>(result.steps);
+  stats_.set_steps(stats_.steps() + result.steps);
+  stats_.set_examples(stats_.examples() + result.examples);
+  step_latency_.Add(absl::ToDoubleMilliseconds(duration) / std::max(1.0, steps));
+  if (!result.has_loss) {
+    return;
+  }
   // The plain mean at first, so that the start is not biased towards zero.
-  const double weight = 1.0 / std::min<double>(static_cast<double>(stats_.steps()), kMeanSteps);
-  const double accuracy =
-      examples == 0 ? 0.0 : static_cast<double>(correct) / static_cast<double>(examples);
-  stats_.set_loss(stats_.loss() + weight * (loss - stats_.loss()));
+  const double weight =
+      std::min(1.0, steps / std::min<double>(static_cast<double>(stats_.steps()), kMeanSteps));
+  const double accuracy = result.examples == 0 ? 0.0
+                                               : static_cast<double>(result.correct) /
+                                                     static_cast<double>(result.examples);
+  stats_.set_loss(stats_.loss() + weight * (result.loss_mean - stats_.loss()));
   stats_.set_accuracy(stats_.accuracy() + weight * (accuracy - stats_.accuracy()));
-  step_latency_.Add(absl::ToDoubleMilliseconds(duration));
 }
 
 void StatsCollector::AddFetch(const FetchStats& fetch, absl::Duration duration) {
@@ -57,6 +62,7 @@ void StatsCollector::AddPush(const ParameterClient::PushResult& push, absl::Dura
   stats_.set_retries(stats_.retries() + push.retries);
   stats_.set_duplicates(stats_.duplicates() + push.duplicates);
   stats_.set_bytes_pushed(stats_.bytes_pushed() + push.bytes);
+  last_staleness_ = push.staleness;
   if (push.refused_invalid > 0) {
     stats_.set_refused(stats_.refused() + 1);
   } else if (push.staleness < 0) {
@@ -133,6 +139,11 @@ void StatsCollector::SetReplicas(uint32_t live, uint32_t lost) {
   MutexLock lock(&mutex_);
   stats_.set_replicas(live);
   stats_.set_replicas_lost(lost);
+}
+
+int64_t StatsCollector::last_staleness() const {
+  MutexLock lock(&mutex_);
+  return last_staleness_;
 }
 
 ReplicaStats StatsCollector::Snapshot() const {

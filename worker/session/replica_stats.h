@@ -18,13 +18,14 @@
 #include "common/metrics/latency_histogram.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/client/parameter_client.h"
+#include "worker/nn/step_result.h"
 
 namespace monsoon {
 
 class StatsCollector {
  public:
-  // `duration` is the whole step with its waits for fetch and push.
-  void AddStep(double loss, uint64_t correct, uint64_t examples, absl::Duration duration);
+  // `duration` is the whole of what `result` tells of, with its waits for fetch and push.
+  void AddStep(const StepResult& result, absl::Duration duration);
   void AddFetch(const FetchStats& fetch, absl::Duration duration);
   void AddEvaluationFetch(const FetchStats& fetch);
   void AddPush(const ParameterClient::PushResult& push, absl::Duration duration);
@@ -53,6 +54,8 @@ class StatsCollector {
   void SetReplicas(uint32_t live, uint32_t lost);
 
   ReplicaStats Snapshot() const;
+  // Of the newest push; -1: not known.
+  int64_t last_staleness() const;
 
  private:
   // Steps over which loss and accuracy are averaged.
@@ -61,6 +64,7 @@ class StatsCollector {
   mutable Mutex mutex_;
   // Everything but the three latencies.
   ReplicaStats stats_ ABSL_GUARDED_BY(mutex_);
+  int64_t last_staleness_ ABSL_GUARDED_BY(mutex_) = -1;
   std::function<KeptPushes()> kept_ ABSL_GUARDED_BY(mutex_);
   LatencyHistogram fetch_latency_ ABSL_GUARDED_BY(mutex_);
   LatencyHistogram push_latency_ ABSL_GUARDED_BY(mutex_);

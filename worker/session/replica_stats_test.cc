@@ -54,13 +54,27 @@ TEST(StatsCollectorTest, AContributionIsAPushWithoutStaleness) {
   EXPECT_THAT(figures.backend_fingerprint(), ::testing::ElementsAre("cpu threads 1"));
 }
 
+TEST(StatsCollectorTest, SeveralStepsAtOnceCountAsSuch) {
+  StatsCollector stats;
+  stats.AddStep({.loss_mean = 4.0, .examples = 10}, absl::Milliseconds(1));
+  stats.AddStep({.loss_mean = 1.0, .examples = 90, .steps = 9}, absl::Milliseconds(90));
+  EXPECT_EQ(stats.Snapshot().steps(), 10u);
+  EXPECT_EQ(stats.Snapshot().examples(), 100u);
+  EXPECT_DOUBLE_EQ(stats.Snapshot().loss(), 1.3);
+  stats.AddStep({.examples = 10, .has_loss = false}, absl::Milliseconds(1));
+  EXPECT_DOUBLE_EQ(stats.Snapshot().loss(), 1.3);
+  EXPECT_EQ(stats.Snapshot().steps(), 11u);
+}
+
 TEST(StatsCollectorTest, MeansStartPlainAndForgetSlowly) {
   StatsCollector stats;
-  stats.AddStep(4.0, 0, 10, absl::Milliseconds(1));
-  stats.AddStep(2.0, 10, 10, absl::Milliseconds(1));
+  stats.AddStep({.loss_mean = 4.0, .correct = 0, .examples = 10}, absl::Milliseconds(1));
+  stats.AddStep({.loss_mean = 2.0, .correct = 10, .examples = 10}, absl::Milliseconds(1));
   EXPECT_DOUBLE_EQ(stats.Snapshot().loss(), 3.0);
   EXPECT_DOUBLE_EQ(stats.Snapshot().accuracy(), 0.5);
-  for (int i = 0; i < 1000; ++i) stats.AddStep(1.0, 10, 10, absl::Milliseconds(1));
+  for (int i = 0; i < 1000; ++i) {
+    stats.AddStep({.loss_mean = 1.0, .correct = 10, .examples = 10}, absl::Milliseconds(1));
+  }
   EXPECT_NEAR(stats.Snapshot().loss(), 1.0, 1e-6);
   EXPECT_EQ(stats.Snapshot().examples(), 10020u);
 }

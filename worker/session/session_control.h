@@ -8,6 +8,8 @@
 // Thread safety: all calls may run concurrently.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -51,6 +53,10 @@ class SessionControl {
   // returns after a callback that is running.
   void OnShards(std::function<void(const Shards&)> callback);
 
+  // How many replicas the job has now, as the coordinator says; 1 before.
+  void TellReplicas(uint32_t replicas) { replicas_ = std::max(1u, replicas); }
+  uint32_t replicas() const { return replicas_; }
+
   State state() const;
   bool paused() const;
 
@@ -66,6 +72,7 @@ class SessionControl {
 
   const Clock* const clock_;
   const absl::Duration patience_;
+  std::atomic<uint32_t> replicas_ = 1;
   mutable Mutex mutex_;
   CondVar changed_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kRunning;

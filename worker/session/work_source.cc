@@ -27,6 +27,7 @@ NextWorkRequest WorkSource::MakeRequest(FinishedWork done) {
   NextWorkRequest request;
   *request.mutable_session() = session_;
   request.set_request(++request_);
+  request.set_no_more_samples(no_more_samples_);
   for (BlockId& block : done.blocks) {
     *request.add_done() = std::move(block);
   }

@@ -3,6 +3,7 @@
 // Thread safety: none; one call at a time, from any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -34,6 +35,10 @@ class WorkSource {
   // coordinator does not know the session any more.
   absl::StatusOr<NextWorkReply> Next(FinishedWork done);
 
+  // From now on each request says that there are no more samples to train on
+  // (JoinersSource.unnumbered). From any thread.
+  void NoMoreSamples() { no_more_samples_ = true; }
+
   // Reports `done` once, for a replica that leaves; the answer does not matter.
   absl::Status ReportLast(FinishedWork done);
 
@@ -45,6 +50,7 @@ class WorkSource {
   const StatsCollector* const stats_;
   SessionControl* const control_;
   uint64_t request_ = 0;
+  std::atomic<bool> no_more_samples_ = false;
 };
 
 // Whether repeating a call to the coordinator can help.

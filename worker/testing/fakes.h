@@ -340,6 +340,9 @@ inline NextWorkReply::Contribute MakeContribute(uint64_t evaluation,
 // Answers by functions; remembers what it was asked. Thread safe.
 class FakeCoordinator : public ReplicaClient {
  public:
+  absl::StatusOr<EnterReply> Enter(const EnterRequest&) override {
+    return absl::UnimplementedError("Enter");
+  }
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request) override {
     {
       MutexLock lock(&mutex_);

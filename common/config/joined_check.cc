@@ -1,0 +1,152 @@
+#include "common/config/joined_check.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/location_map.h"
+
+namespace monsoon {
+namespace {
+
+// Each is a fetch and a push: so rare an exchange is a mistake in units.
+constexpr uint32_t kMaxLocalSteps = 1048576;
+
+// The coordinator keeps a mark for each block of an epoch.
+constexpr uint64_t kMaxBlocks = 1 << 24;
+constexpr uint32_t kDefaultBlockBatches = 8;  // as FillJobDefaults has it
+
+constexpr char kItsPrograms[] = "is the affair of the programs that join the job";
+
+void CheckJoiners(const std::string& field, const Dataset& data, Reporter* reporter) {
+  if (data.source_case() != Dataset::kJoiners) {
+    reporter->Error(field, "a model that lists its tensors has its data in the programs that join",
+                    absl::StrCat("as in ", field, " { joiners { } }"));
+    return;
+  }
+  const auto meaningless = [&](bool is_set, const char* name) {
+    if (is_set) {
+      reporter->Error(JoinPath(field, name), absl::StrCat("how samples are read ", kItsPrograms),
+                      "leave it out");
+    }
+  };
+  meaningless(data.limit() != 0, "limit");
+  meaningless(data.mean() != 0.0, "mean");
+  meaningless(data.scale() != 0.0 && data.scale() != 1.0, "scale");
+  meaningless(data.layout() != Dataset::MODEL_ORDER, "layout");
+}
+
+void CheckTrain(const Job& job, Reporter* reporter) {
+  CheckJoiners("train", job.train(), reporter);
+  const JoinersSource& joiners = job.train().joiners();
+  if (!job.train().has_joiners()) {
+    return;
+  }
+  if (joiners.unnumbered() && joiners.examples() != 0) {
+    reporter->Error("train.joiners.unnumbered", "samples without numbers are not counted either",
+                    "keep one of examples and unnumbered");
+  } else if (!joiners.unnumbered() && joiners.examples() == 0) {
+    reporter->Error("train.joiners.examples", "must be at least 1",
+                    "or write unnumbered: true where nobody knows");
+  }
+  const uint64_t block = job.block_examples() != 0
+                             ? job.block_examples()
+                             : uint64_t{kDefaultBlockBatches} * job.batch_size();
+  if (block != 0 && joiners.examples() / block >= kMaxBlocks) {
+    reporter->Error("train.joiners.examples",
+                    absl::StrCat(joiners.examples(), " samples are more than ", kMaxBlocks,
+                                 " blocks of ", block),
+                    "choose a larger block_examples, a multiple of batch_size");
+  }
+  if (joiners.unnumbered() && job.stop().epochs() != 0.0) {
+    reporter->Error("stop.epochs", "samples without numbers have no epochs",
+                    "the job ends when its programs have no more; stop.steps and stop.seconds end "
+                    "it earlier");
+  }
+  if (joiners.unnumbered() && job.stop().target_accuracy() != 0.0) {
+    reporter->Error("stop.target_accuracy",
+                    "samples without numbers have no epochs after which it would be checked",
+                    "leave it out: a program may end by itself");
+  }
+  if (joiners.unnumbered() && job.evaluation().every_epochs() != 0.0) {
+    reporter->Error("evaluation.every_epochs", "samples without numbers have no epochs",
+                    "leave it out: the final parameters are tested");
+  }
+}
+
+void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
+  if (downpour.local_steps() == 0) {
+    return;
+  }
+  if (downpour.local_steps() > kMaxLocalSteps) {
+    reporter->Error("downpour.local_steps",
+                    absl::StrCat(downpour.local_steps(), " is more than ", kMaxLocalSteps));
+  }
+  // What FillJobDefaults fills in says the same.
+  const auto beside = [&](bool is_other, const char* name, const char* why) {
+    if (is_other) {
+      reporter->Error(JoinPath("downpour", name), why, "leave it out");
+    }
+  };
+  beside(downpour.n_fetch() > 1, "n_fetch", "with local_steps each difference is one fetch");
+  beside(downpour.n_push() > 1, "n_push", "with local_steps each difference is one push");
+  beside(downpour.local_update().has_sgd_rate() || downpour.local_update().has_adagrad_rate(),
+         "local_update", "with local_steps a replica moves its parameters by its own optimizer");
+  Optimizer rest = downpour.optimizer();
+  const bool subtracts =
+      rest.kind_case() == Optimizer::KIND_NOT_SET || (rest.has_sgd() && rest.sgd().rate() == 1.0);
+  rest.clear_kind();
+  beside(!subtracts || rest.ByteSizeLong() > 0, "optimizer",
+         "with local_steps the shards subtract the differences as they are");
+}
+
+}  // namespace
+
+void CheckJoined(const Job& job, Reporter* reporter) {
+  if (job.has_sandblaster()) {
+    reporter->Error("sandblaster", "a model that lists its tensors is trained by Downpour SGD",
+                    "leave it out");
+  }
+  if (!job.has_downpour()) {
+    reporter->Error("downpour", "a joined job is trained by Downpour SGD",
+                    "add downpour { optimizer { ... } }");
+  }
+  if (job.downpour().workers() != 0) {
+    reporter->Error("downpour.workers", absl::StrCat("who takes part ", kItsPrograms),
+                    "leave it out: any number may join");
+  }
+  if (job.standardise()) {
+    reporter->Error("standardise", absl::StrCat("how samples are read ", kItsPrograms),
+                    "leave it out");
+  }
+  if (job.compute_precision() != Job::FLOAT32) {
+    reporter->Error("compute_precision", absl::StrCat("what is computed ", kItsPrograms),
+                    "leave it out");
+  }
+  if (job.has_train()) {
+    CheckTrain(job, reporter);
+  }
+  if (job.has_test()) {
+    CheckJoiners("test", job.test(), reporter);
+  }
+  CheckLocalSteps(job.downpour(), reporter);
+}
+
+void CheckNotJoined(const Job& job, Reporter* reporter) {
+  for (const bool train : {true, false}) {
+    const Dataset& data = train ? job.train() : job.test();
+    if (data.has_joiners()) {
+      reporter->Error(train ? "train.joiners" : "test.joiners",
+                      "only a model that lists its tensors (model.tensor) has its data in the "
+                      "programs that join; workers read files",
+                      "as in idx { ... } or npy { ... }");
+    }
+  }
+  if (job.downpour().local_steps() != 0) {
+    reporter->Error("downpour.local_steps",
+                    "only the programs of a model that lists its tensors have optimizers of their "
+                    "own",
+                    "n_fetch, n_push and local_update are near to it");
+  }
+}
+
+}  // namespace monsoon

@@ -1,0 +1,165 @@
+// Joined jobs: what they need, what they must not have, and what is filled in.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/config/cluster.h"
+#include "common/config/config_test_util.h"
+#include "common/config/job.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+Job Joined() {
+  Job job;
+  job.set_name("gpt");
+  ModelTensor* const tensor = job.mutable_model()->add_tensor();
+  tensor->set_name("wte.weight");
+  tensor->add_shape(100);
+  job.mutable_train()->mutable_joiners()->set_examples(1000);
+  job.set_batch_size(10);
+  job.mutable_downpour()->mutable_optimizer()->mutable_adagrad()->set_rate(0.03);
+  job.mutable_stop()->set_epochs(3);
+  return job;
+}
+
+TEST(JoinedCheckTest, AJobOfTensorsAndJoinersIsValidWithItsDefaultsToo) {
+  Job job = Joined();
+  job.mutable_test()->mutable_joiners();
+  job.mutable_downpour()->mutable_warmstart()->set_steps(100);
+  EXPECT_TRUE(IsJoined(job));
+  EXPECT_OK(ValidateJob(job));
+  FillJobDefaults(&job);
+  EXPECT_OK(ValidateJob(job));
+}
+
+TEST(JoinedCheckTest, LocalStepsSubtractDifferences) {
+  Job job = Joined();
+  job.mutable_downpour()->clear_optimizer();
+  job.mutable_downpour()->set_local_steps(500);
+  EXPECT_OK(ValidateJob(job));
+  FillJobDefaults(&job);
+  EXPECT_EQ(job.downpour().optimizer().sgd().rate(), 1.0);
+  EXPECT_OK(ValidateJob(job));
+}
+
+TEST(JoinedCheckTest, NobodyNeedKnowHowManySamplesThereAre) {
+  Job job = Joined();
+  job.mutable_train()->mutable_joiners()->clear_examples();
+  job.mutable_train()->mutable_joiners()->set_unnumbered(true);
+  job.clear_stop();
+  EXPECT_OK(ValidateJob(job));
+  job.mutable_stop()->set_steps(10);
+  EXPECT_OK(ValidateJob(job));
+}
+
+struct Wrong {
+  std::string what;
+  std::function<void(Job*)> change;
+  std::string message;
+};
+
+TEST(JoinedCheckTest, ErrorsNameTheFieldAndWhatToDo) {
+  const std::vector<Wrong> wrong = {
+      {"no count", [](Job* job) { job->mutable_train()->mutable_joiners()->set_examples(0); },
+       "train.joiners.examples: must be at least 1"},
+      {"very many",
+       [](Job* job) { job->mutable_train()->mutable_joiners()->set_examples(uint64_t{80} << 24); },
+       "train.joiners.examples: 1342177280 samples are more than 16777216 blocks of 80"},
+      {"both", [](Job* job) { job->mutable_train()->mutable_joiners()->set_unnumbered(true); },
+       "train.joiners.unnumbered: samples without numbers are not counted either"},
+      {"epochs of uncounted samples",
+       [](Job* job) {
+         job->mutable_train()->mutable_joiners()->clear_examples();
+         job->mutable_train()->mutable_joiners()->set_unnumbered(true);
+       },
+       "stop.epochs: samples without numbers have no epochs"},
+      {"files", [](Job* job) { job->mutable_train()->mutable_idx()->set_images("a"); },
+       "train: a model that lists its tensors has its data in the programs"},
+      {"test files", [](Job* job) { job->mutable_test()->mutable_synthetic(); },
+       "test: a model that lists its tensors has its data in the programs"},
+      {"no mode", [](Job* job) { job->clear_downpour(); },
+       "downpour: a joined job is trained by Downpour SGD"},
+      {"a batch", [](Job* job) { job->mutable_sandblaster(); },
+       "sandblaster: a model that lists its tensors is trained by Downpour SGD"},
+      {"workers", [](Job* job) { job->mutable_downpour()->set_workers(2); }, "downpour.workers"},
+      {"precision", [](Job* job) { job->set_compute_precision(Job::TF32); }, "compute_precision"},
+      {"standardise", [](Job* job) { job->set_standardise(true); }, "standardise"},
+      {"limit", [](Job* job) { job->mutable_train()->set_limit(5); }, "train.limit"},
+      {"mean", [](Job* job) { job->mutable_train()->set_mean(5); }, "train.mean"},
+      {"a batch over the data", [](Job* job) { job->set_batch_size(0); }, "batch_size"},
+      {"many local steps", [](Job* job) { job->mutable_downpour()->set_local_steps(1048577); },
+       "downpour.local_steps: 1048577 is more than 1048576"},
+      {"local steps and an optimizer",
+       [](Job* job) { job->mutable_downpour()->set_local_steps(5); },
+       "downpour.optimizer: with local_steps the shards subtract the differences as they are"},
+      {"local steps and decay",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(5);
+         job->mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(1);
+         job->mutable_downpour()->mutable_optimizer()->set_weight_decay(0.1);
+       },
+       "downpour.optimizer: with local_steps"},
+      {"local steps and n_fetch",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(5);
+         job->mutable_downpour()->set_n_fetch(5);
+       },
+       "downpour.n_fetch: with local_steps each difference is one fetch"},
+      {"two tensors of a name",
+       [](Job* job) { *job->mutable_model()->add_tensor() = job->model().tensor(0); },
+       "model.tensor: tensor \"wte.weight\": the name is used twice"},
+  };
+  for (const Wrong& each : wrong) {
+    Job job = Joined();
+    each.change(&job);
+    EXPECT_THAT(ValidateJob(job),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(each.message)))
+        << each.what;
+  }
+}
+
+TEST(JoinedCheckTest, OneOfLayersHasNoJoinersAndNoOptimizersOfItsOwn) {
+  Job job = Joined();
+  job.mutable_model()->clear_tensor();
+  job.mutable_model()->add_input_shape(4);
+  job.mutable_model()->add_layer()->mutable_dense()->set_units(2);
+  EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("train.joiners: only a model that lists")));
+  job.mutable_train()->mutable_synthetic()->set_examples(100);
+  job.mutable_train()->mutable_synthetic()->set_classes(2);
+  EXPECT_OK(ValidateJob(job));
+  job.mutable_downpour()->set_local_steps(1);
+  EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("downpour.local_steps: only the programs")));
+}
+
+TEST(JoinedCheckTest, NoFileIsOne) {
+  const std::string text = R"(model { tensor { name: "a" shape: 4 } }
+batch_size: 4
+train { joiners { examples: 8 } }
+downpour { optimizer { sgd { rate: 0.1 } } }
+stop { epochs: 1 }
+)";
+  LoadOptions options;
+  options.contents = &text;
+  EXPECT_THAT(LoadJob("gpt.textproto", options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("made by the programs that join them, and only these can train")));
+}
+
+TEST(JoinedCheckTest, NeedsNoWorkersOfTheCluster) {
+  Cluster cluster;
+  cluster.set_name("c");
+  cluster.add_ps()->set_address("unix-abstract:p0");
+  EXPECT_OK(ValidateJobOnCluster(Joined(), cluster));
+}
+
+}  // namespace
+}  // namespace monsoon

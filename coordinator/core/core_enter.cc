@@ -1,0 +1,244 @@
+// CoordinatorCore: programs that enter a joined job: which job that is, who of them writes
+// its initial parameters, and what they are told when it has ended.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status.h"
+#include "common/base/version.h"
+#include "common/transport/frame/protocol.h"
+#include "coordinator/core/coordinator_core.h"
+#include "coordinator/core/job_difference.h"
+
+namespace monsoon {
+namespace {
+
+// Programs that wait ask so often: short against the time that it takes to start one.
+constexpr uint32_t kMostRetryMs = 200;
+
+std::string EndOf(const JobRecord& job) {
+  return absl::StrCat(JobState_Name(job.end_state()), job.reason().empty() ? "" : ": ",
+                      job.reason());
+}
+
+// "gpt" of "gpt-3"; "" of what is no job's id.
+std::string NameInId(const std::string& id) {
+  const size_t dash = id.rfind('-');
+  uint64_t number = 0;
+  return dash != std::string::npos && absl::SimpleAtoi(id.substr(dash + 1), &number)
+             ? id.substr(0, dash)
+             : "";
+}
+
+}  // namespace
+
+absl::Status CheckProgram(const EnterRequest& request) {
+  if (request.protocol_version() != kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "program: ",
+        request.version().empty() ? "monsoon" : absl::CEscape(request.version().substr(0, 64)),
+        " (protocol ", request.protocol_version(), "), coordinator: monsoon ", kVersion,
+        " (protocol ", kProtocolVersion, "): install both from the same build"));
+  }
+  if (request.guest() == 0) {
+    return absl::InvalidArgumentError("the program has not drawn a number (guest)");
+  }
+  if (request.job().name().empty()) {
+    return absl::InvalidArgumentError("the job that the program enters has no name");
+  }
+  if (!IsJoined(request.job())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job \"", request.job().name(),
+                     "\" lists no tensors of its model (model.tensor): `coordinator submit` is "
+                     "for a model of layers"));
+  }
+  return absl::OkStatus();
+}
+
+// ---- which job ---------------------------------------------------------------
+
+absl::StatusOr<JobRecord*> CoordinatorCore::JobToEnter(const EnterRequest& request) const {
+  const std::string& name = request.job().name();
+  const std::string base = NameInId(name);
+  JobRecord* newest = nullptr;  // of that name
+  std::string known;            // the newest of the name in an id
+  for (const auto& job : jobs_.jobs()) {
+    if (job->id() == name) {
+      if (!job->joined()) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "job ", name, " is of a model of layers, which workers train: no program can enter"));
+      }
+      if (job->ended_or_deleting()) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("job ", name, " has ended: ", EndOf(*job)));
+      }
+      return job.get();
+    }
+    if (job->joined() && job->plan.job.name() == name) {
+      newest = job.get();
+    }
+    if (job->joined() && job->plan.job.name() == base) {
+      known = job->id();
+    }
+  }
+  if (newest != nullptr && !newest->ended_or_deleting()) {
+    return newest;
+  }
+  if (newest == nullptr && !known.empty()) {
+    return absl::NotFoundError(absl::StrCat("no job ", name, "; the newest of \"", base, "\" is ",
+                                            known, ", and \"", base,
+                                            "\" alone enters it, or "
+                                            "makes a new one if it has ended"));
+  }
+  if (request.only_enter()) {
+    return absl::NotFoundError(
+        newest == nullptr
+            ? absl::StrCat("no job \"", name, "\" is there to enter; `coordinator jobs` lists all")
+            : absl::StrCat("no job \"", name, "\" is there to enter: the newest, ", newest->id(),
+                           ", has ended: ", EndOf(*newest)));
+  }
+  return nullptr;
+}
+
+absl::StatusOr<JobRecord*> CoordinatorCore::MakeJobToEnter(const EnterRequest& request,
+                                                           const JobPlan& plan, Moment moment) {
+  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
+  JobRecord* const job = jobs_.Add(plan, {.init = true, .unix_ms = moment.unix_ms}, TakenIds());
+  job->AddEvent(moment.now, "submitted", "",
+                absl::StrCat("by pid ", request.pid(), request.host().empty() ? "" : " on ",
+                             HostForPeople(request.host())));
+  Log(absl::StrCat("job ", job->id(), " is made by a program (pid ", request.pid(), ")"));
+  return job;
+}
+
+absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, const JobPlan& plan,
+                                                  Moment moment) {
+  if (!superseded_.empty()) {
+    return absl::FailedPreconditionError(superseded_);
+  }
+  ASSIGN_OR_RETURN(JobRecord * job, JobToEnter(request));
+  if (job == nullptr) {
+    ASSIGN_OR_RETURN(job, MakeJobToEnter(request, plan, moment));
+  }
+  const std::string difference = JobDifference(plan.job, job->plan.job, job->id());
+  if (!difference.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", job->id(), " has other settings: ", difference,
+                     "; enter it with its own, or give yours another name"));
+  }
+  Advance(moment.now);
+  EnterReply reply;
+  reply.set_job(job->id());
+  reply.set_job_term(job->state().term());
+  reply.set_cluster(cluster_.name());
+  reply.set_heartbeat_ms(cluster_.heartbeat_ms());
+  reply.set_lost_after_ms(cluster_.lost_after_ms());
+  reply.set_rpc_deadline_ms(cluster_.rpc_deadline_ms());
+  reply.set_retry_ms(std::min(cluster_.heartbeat_ms(), kMostRetryMs));
+  *reply.mutable_config() = job->plan.job;
+  if (job->waits_for_client()) {
+    FindPart(request, job, moment, &reply);
+  }
+  if (job->stage() == JOB_ENDED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job->id(), " has ended: ", EndOf(*job)));
+  }
+  const bool trains =
+      job->stage() == JOB_ACTIVE && job->procedure()->phase() < JobProcedure::Phase::kLeaving;
+  if (trains) {
+    reply.set_part(EnterReply::TRAIN);
+    reply.clear_reason();
+  } else if (job->active()) {
+    reply.set_reason(absl::StrCat("job ", job->id(), " is ending"));
+  } else if (reply.part() == EnterReply::WAIT) {
+    reply.set_reason(WaitReason(*job, moment));
+  }
+  return reply;
+}
+
+// ---- the writer of the initial parameters ------------------------------------
+
+void CoordinatorCore::FindPart(const EnterRequest& request, JobRecord* job, Moment moment,
+                               EnterReply* reply) {
+  if (job->stage() != JOB_READY) {
+    return;
+  }
+  const InitialWriter& writer = job->state().writer();
+  if (writer.guest() != 0 && request.sealed_by() == writer.number()) {
+    Log(absl::StrCat("job ", job->id(), ": its initial parameters are written"));
+    job->Make([](StateUpdate* update) { update->mutable_client_started(); });
+    Advance(moment.now);
+    return;
+  }
+  const bool its_own = writer.guest() == request.guest();
+  if (!its_own && (job->writer_is_there || !shards_.all_up())) {
+    return;
+  }
+  if (!its_own) {
+    ChooseWriter(request, job, moment.now);
+  }
+  job->writer_heard = moment.now;
+  job->writer_is_there = true;
+  if (shards_.all_up()) {
+    reply->set_part(EnterReply::INITIALIZE);
+    reply->set_retry_ms(cluster_.heartbeat_ms());
+    reply->set_writer(job->state().writer().number());
+    *reply->mutable_location() = LocationOf(*job);
+  }
+}
+
+void CoordinatorCore::ChooseWriter(const EnterRequest& request, JobRecord* job,
+                                   absl::Duration now) {
+  const uint64_t number = job->state().writer().number() + 1;
+  job->Make([&](StateUpdate* update) {
+    InitialWriter* const writer = update->mutable_writer_chosen();
+    writer->set_number(number);
+    writer->set_guest(request.guest());
+    writer->set_pid(request.pid());
+    writer->set_host(HostForPeople(request.host()));
+    writer->set_since_ns(ToNanos(now));
+  });
+  const std::string text =
+      absl::StrCat("pid ", request.pid(), request.host().empty() ? "" : " on ",
+                   HostForPeople(request.host()), " writes the initial parameters",
+                   number > 1 ? absl::StrCat(", as number ", number, " who does") : "");
+  job->AddEvent(now, "initializing", "", text);
+  Log(absl::StrCat("job ", job->id(), ": ", text));
+}
+
+void CoordinatorCore::WatchWriter(JobRecord* job, absl::Duration now) {
+  if (job->stage() == JOB_READY && job->writer_is_there &&
+      now - job->writer_heard > absl::Milliseconds(cluster_.lost_after_ms())) {
+    job->writer_is_there = false;
+    Log(absl::StrCat("job ", job->id(), ": pid ", job->state().writer().pid(),
+                     ", which writes its initial parameters, is silent"));
+  }
+}
+
+// ---- the end -----------------------------------------------------------------
+
+bool CoordinatorCore::TellOfEnd(const HeartbeatRequest& request, HeartbeatReply* reply) const {
+  if (request.enters_job().empty()) {
+    return true;
+  }
+  const JobRecord* const job = jobs_.Lookup(request.enters_job());
+  const bool known = job != nullptr && job->id() == request.enters_job() && job->joined() &&
+                     job->state().term() == request.enters_job_term();
+  if (!known) {
+    reply->set_job_ended(FAILED);
+    reply->set_job_reason(absl::StrCat("job ", absl::CEscape(request.enters_job().substr(0, 64)),
+                                       " is gone: somebody deleted it, or the coordinator has "
+                                       "lost its state"));
+    return false;
+  }
+  if (job->ended_or_deleting()) {
+    reply->set_job_ended(job->end_state());
+    reply->set_job_reason(job->reason());
+  }
+  return !job->ended_or_deleting();
+}
+
+}  // namespace monsoon

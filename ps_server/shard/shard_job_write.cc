@@ -1,0 +1,105 @@
+// ShardJob: what clients write of it before its first session.
+
+#include <cstdint>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status.h"
+#include "common/base/xxh3.h"
+#include "common/memory/aligned_floats.h"
+#include "ps_server/shard/shard_job.h"
+
+namespace monsoon {
+
+absl::Status ShardJob::CheckReadable() const {
+  if (readable_) {
+    return absl::OkStatus();
+  }
+  MutexLock lock(&sessions_mutex_);
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", facts_.job, ": its parameters cannot be read before writer ",
+                   writing_.writer(), " or a later one has sealed them"));
+}
+
+absl::Status ShardJob::CheckWritable() const {
+  return !sessions_.had_session()
+             ? absl::OkStatus()
+             : absl::FailedPreconditionError(absl::StrCat(
+                   "job ", facts_.job, " has had a session; parameters are written before"));
+}
+
+absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCursor* payload,
+                                           AlignedFloats* scratch) {
+  RETURN_IF_ERROR(ValidateWrite(facts_, request));
+  if (request.has_seal()) {
+    RETURN_IF_ERROR(Seal(request.writer(), request.seal().checksum()));
+    return WriteReply();
+  }
+  const std::span<float> all = scratch->span().first(payload->remaining() / sizeof(float));
+  payload->Copy(payload->remaining(), all.data());
+  std::span<const float> rest = all;
+  for (const FetchRecord& record : request.record()) {
+    RETURN_IF_ERROR(
+        ValidateWriteRecord(facts_, record, rest.first(record.length() / sizeof(float))));
+    rest = rest.subspan(record.length() / sizeof(float));
+  }
+  if (request.slot() > static_cast<uint32_t>(kernel_->state_slots())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts_.job, ": slot ", request.slot(), ", but its optimizer has ",
+                     kernel_->state_slots(), " float(s) of state for each parameter"));
+  }
+  MutexLock lock(&sessions_mutex_);
+  RETURN_IF_ERROR(CheckWritable());
+  if (const absl::Status begun = writing_.Begin(request.writer()); !begun.ok()) {
+    return Annotate(begun, absl::StrCat("job ", facts_.job));
+  }
+  readable_ = writing_.readable();
+  rest = all;
+  for (const FetchRecord& record : request.record()) {
+    Stripe* const stripe = stripes_[record.stripe()].get();
+    const std::span<const float> content = rest.first(record.length() / sizeof(float));
+    if (request.slot() == 0) {
+      stripe->Write(content);
+    } else {
+      stripe->WriteState(static_cast<int>(request.slot()) - 1, content);
+    }
+    if (request.set_version()) {
+      stripe->RaiseVersion(record.version());
+    }
+    rest = rest.subspan(record.length() / sizeof(float));
+  }
+  WriteReply reply;
+  reply.set_stripes(static_cast<uint32_t>(request.record_size()));
+  return reply;
+}
+
+absl::Status ShardJob::Seal(uint64_t writer, uint64_t checksum) {
+  MutexLock lock(&sessions_mutex_);
+  const absl::StatusOr<bool> may = writing_.MaySeal(writer, checksum);
+  if (!may.ok()) {
+    return Annotate(may.status(), absl::StrCat("job ", facts_.job));
+  }
+  if (!*may) {
+    return absl::OkStatus();  // The same once more, maybe after the first session.
+  }
+  RETURN_IF_ERROR(CheckWritable());
+  Xxh3 hash;
+  AlignedFloats copy(facts_.map.stripe_floats());
+  for (const auto& stripe : stripes_) {
+    const std::span<float> floats = copy.span().first(stripe->size());
+    stripe->Copy(/*session=*/std::nullopt, floats);
+    hash.Add(std::as_bytes(floats));
+  }
+  if (hash.Digest() != checksum) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "job %s: the slice has checksum %016x, the seal of writer %d says %016x: some of what it "
+        "wrote is not here; write all parameters again",
+        facts_.job, hash.Digest(), writer, checksum));
+  }
+  writing_.Seal(checksum);
+  readable_ = writing_.readable();
+  return absl::OkStatus();
+}
+
+}  // namespace monsoon

@@ -1,0 +1,277 @@
+#!/usr/bin/python3
+"""Builds the wheels, installs them, and trains with what was installed.
+
+    wheel_test.py --bin=DIR
+
+DIR is a bazel-bin built with --config=opt --config=wheel. Needs no network but for
+auditwheel, the first time; without it that check is skipped. Last line: `wheel: N passed,
+N failed, N skipped`; exit 1 if any failed or none ran.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/tools"), str(ROOT / "deploy/wheel")]
+sys.dont_write_bytecode = True
+import build  # noqa: E402
+import contents  # noqa: E402
+import licenses  # noqa: E402
+import linked  # noqa: E402
+from checks import Checks  # noqa: E402
+
+JOB = """
+model {
+  name: "tiny"
+  input_shape: 60
+  layer { dense { units: 50 } }
+  layer { relu {} }
+  layer { dense { units: 3 } }
+}
+train { synthetic { examples: 2000 classes: 3 seed: 1 center_seed: 9 noise: 3 } }
+test { synthetic { examples: 300 classes: 3 seed: 2 center_seed: 9 noise: 3 } }
+seed: 5
+batch_size: 10
+downpour { optimizer { adagrad { rate: 0.02 } } }
+stop { epochs: 2 }
+"""
+DEADLINE = 60  # seconds, for what takes one or two
+
+
+def run(command, **more):
+    return subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+                          timeout=300, check=False, **more)
+
+
+class Installed:
+    """A venv with wheels in it, and a cluster of its programs on sockets of its own."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.venv = self.folder / "venv"
+        self.work = self.folder / "work"  # where no configs/ lies above
+        self.work.mkdir()
+        home = self.folder / "home"
+        home.mkdir()
+        self.environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
+        run(["/usr/bin/python3", "-m", "venv", self.venv]).check_returncode()
+        self.site = next(self.venv.glob("lib/python3*/site-packages"))
+
+    def install(self, *wheels):
+        return run([self.venv / "bin/python", "-m", "pip", "install", "--no-index", "--no-deps",
+                    "--disable-pip-version-check", *wheels])
+
+    def command(self, *arguments, name="monsoon"):
+        return run([self.venv / "bin" / name, *arguments], cwd=self.work, env=self.environment)
+
+    def cluster_file(self):
+        """The one that `monsoon` takes, of those that the wheels have brought."""
+        for folder in ("monsoon/bin", "monsoon"):
+            path = self.site / folder / "configs/cluster/localhost.textproto"
+            if path.exists():
+                return path
+        raise FileNotFoundError(f"no cluster file in {self.site}")
+
+    def leave_the_ports(self):
+        """Has the cluster listen on sockets named after this process, in place of the ports
+        that a cluster of the machine's user may have."""
+        path = self.cluster_file()
+        path.write_text(re.sub(r"127\.0\.0\.1:(\d+)",
+                               rf"unix-abstract:monsoon-wheel-{os.getpid()}-\1",
+                               path.read_text()))
+
+    def up(self, log):
+        """`monsoon up` without arguments, once it answers. It ends with this process."""
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", str(self.venv / "bin/monsoon"), "up"],
+            cwd=self.work, env=self.environment, stdout=log, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + DEADLINE
+        while time.monotonic() < deadline and process.poll() is None:
+            if self.command("jobs", "--json").returncode == 0:
+                return process
+            time.sleep(0.1)
+        stop(process)
+        raise RuntimeError("monsoon up does not answer:\n" + pathlib.Path(log.name).read_text())
+
+
+def stop(process):
+    """Ends `up`; its exit code."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        return process.wait(timeout=DEADLINE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def processes_of(folder):
+    """The command lines of the processes whose program lies in `folder`."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "exe").startswith(str(folder)):
+                found.append((process / "cmdline").read_bytes().decode().replace("\0", " "))
+        except OSError:
+            pass  # it has ended, or is another user's
+    return found
+
+
+def build_twice(checks, options, package, folder):
+    """The wheels, by name; built twice, as two people would."""
+    built = []
+    for number, zone, mask in (1, "UTC", 0o022), (2, "Asia/Tokyo", 0o077):
+        out = folder / f"dist{number}"
+        result = run([ROOT / "deploy/wheel.sh", f"--bin={options.bin}", f"--out={out}",
+                      f"--package={package}", "--no-check"],
+                     env={**os.environ, "TZ": zone, "SOURCE_DATE_EPOCH": "1700000000"},
+                     preexec_fn=lambda mask=mask: os.umask(mask) and None)
+        checks.check(f"wheel.sh, time {number}", result.returncode == 0, result.stderr)
+        built.append({path.name.split("-")[0]: path for path in sorted(out.glob("*.whl"))})
+    checks.check("both wheels are there", set(built[0]) == {"monsoon", "monsoon_worker"}, built)
+    for name, path in built[0].items():
+        checks.check(f"{name}: the same bytes again",
+                     name in built[1] and path.read_bytes() == built[1][name].read_bytes())
+    return built[0]
+
+
+def check_platform(checks, options, package, folder):
+    result = run([ROOT / "deploy/wheel.sh", f"--bin={options.bin}", f"--out={folder / 'checked'}",
+                  f"--package={package}"])
+    if "PyPI does not give" in result.stderr:
+        checks.skip("auditwheel", result.stderr.strip())
+    else:
+        checks.check("auditwheel", result.returncode == 0 and
+                     result.stdout.count("fits manylinux_2_") == 2, result.stdout + result.stderr)
+
+
+def check_contents(checks, wheels):
+    for wheel in contents.WHEELS:
+        path = wheels[wheel.file_name]
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+        checks.check(f"{wheel.name}: at most {wheel.most_bytes >> 20} MiB",
+                     path.stat().st_size <= wheel.most_bytes, path.stat().st_size)
+        checks.check(f"{wheel.name}: nothing of NVIDIA", not [
+            name for name in names if re.search(r"cuda|cublas|cudnn|nvrtc|nvidia", name)], names)
+        checks.check(f"{wheel.name}: our licence",
+                     any(name.endswith(".dist-info/licenses/LICENSE") for name in names), names)
+
+
+def check_licenses(checks, options):
+    """A library that the list does not know must be told, and one that is not there."""
+    for wheel in contents.WHEELS:
+        found = build.programs_of(wheel, options.bin)[1]
+        patterns = licenses.read_list()[wheel.name]
+        checks.check(f"{wheel.name}: the list is right",
+                     not licenses.differences(wheel.name, patterns, found))
+        for pattern in patterns:
+            wrong = licenses.differences(wheel.name, [p for p in patterns if p != pattern], found)
+            checks.check(f"{wheel.name}: {pattern} is missed", len(wrong) == 1 and
+                         "does not list it" in wrong[0], wrong)
+        wrong = licenses.differences(wheel.name, patterns + ["libzstd-dev"], found)
+        checks.check(f"{wheel.name}: one too many is told",
+                     len(wrong) == 1 and "libzstd-dev is listed" in wrong[0], wrong)
+        for program in wheel.programs:
+            path = build.binary_path(program.target, options.bin)
+            libraries = set(linked.needed(path)) - {soname for soname, _ in wheel.libraries}
+            checks.check(f"{program.place} needs glibc only",
+                         libraries <= set(contents.SYSTEM_LIBRARIES), libraries)
+
+
+def check_parameter_servers(checks, installed, wheel):
+    """The first wheel alone."""
+    result = installed.install(wheel)
+    checks.check("pip install monsoon", result.returncode == 0, result.stderr)
+    result = installed.command("version", "--json")
+    said = json.loads(result.stdout) if result.returncode == 0 else {}
+    checks.check("monsoon version", said.get("version") == build.version() and
+                 said.get("cuda") is False, result.stdout + result.stderr)
+    result = run([installed.venv / "bin/python", "-c",
+                  "import importlib.metadata as m; print(m.version('monsoon'))"])
+    checks.check("pip's version is the program's", result.stdout.strip() == build.version(),
+                 result.stdout + result.stderr)
+    installed.leave_the_ports()
+    with open(installed.folder / "up.log", "w") as log:
+        up = installed.up(log)
+        running = processes_of(installed.site)
+        checks.check("up: a coordinator and a parameter server", len(running) == 3 and any(
+            "/ps_server " in line for line in running), running)
+        checks.check("up ends", stop(up) in (0, 143), (installed.folder / "up.log").read_text())
+    checks.check("and leaves nobody", not processes_of(installed.site),
+                 processes_of(installed.site))
+    other = installed.work / "other.textproto"
+    other.write_text('coordinator { address: "unix-abstract:monsoon-wheel-nobody" }\n'
+                     'ps { address: "unix-abstract:monsoon-wheel-nobody-either" }\n')
+    by_flag = installed.command("jobs", f"--cluster={other}")
+    installed.environment["MONSOON_CLUSTER"] = str(other)
+    by_variable = installed.command("jobs")
+    del installed.environment["MONSOON_CLUSTER"]
+    for what, result in ("--cluster", by_flag), ("MONSOON_CLUSTER", by_variable):
+        checks.check(f"{what} comes before the wheel's file", result.returncode == 3 and
+                     str(other) in result.stderr, result.stderr)
+
+
+def check_training(checks, installed, wheel):
+    """With the second one `up` starts workers, and a job file trains."""
+    result = installed.install(wheel)
+    checks.check("pip install monsoon-worker", result.returncode == 0, result.stderr)
+    result = installed.command("--help", name="monsoon-worker")
+    checks.check("monsoon-worker --help", result.returncode == 0 and "worker" in
+                 result.stdout + result.stderr, result.stdout + result.stderr)
+    loaded = run(["ldd", installed.site / "monsoon/worker/worker"]).stdout
+    carried = [line for line in loaded.splitlines() if re.search(r"dnnl|gomp|OpenCL", line)]
+    checks.check("the worker loads the wheel's libraries", len(carried) == 3 and all(
+        f"=> {installed.site}/monsoon/worker/" in line for line in carried), loaded)
+    installed.leave_the_ports()
+    job = installed.work / "tiny.textproto"
+    job.write_text(JOB)
+    with open(installed.folder / "up.log", "w") as log:
+        up = installed.up(log)
+        result = installed.command("submit", job, "--watch")
+        checks.check("a job trains", result.returncode == 0 and "state=SUCCEEDED" in result.stdout,
+                     result.stdout[-2000:] + result.stderr)
+        workers = [line for line in processes_of(installed.site) if "/worker " in line]
+        checks.check("on three workers", len(workers) == 3, workers)
+        checks.check("up ends", stop(up) in (0, 143), (installed.folder / "up.log").read_text())
+    result = run([installed.venv / "bin/python", "-m", "pip", "uninstall", "--yes", "monsoon",
+                  "monsoon-worker"])
+    left = [str(path) for path in installed.site.rglob("*")
+            if "monsoon" in path.name and path.is_file()]
+    checks.check("pip uninstall leaves no file", result.returncode == 0 and not left, left)
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--bin", required=True)
+    options = parser.parse_args()
+    checks = Checks("wheel")
+    package = ROOT / "python/monsoon"
+    if not package.exists():
+        package = ROOT / "tests/wheel/package/monsoon"
+    with tempfile.TemporaryDirectory(prefix="monsoon-wheel-") as name:
+        folder = pathlib.Path(name)
+        wheels = build_twice(checks, options, package, folder)
+        if len(wheels) == len(contents.WHEELS):
+            check_contents(checks, wheels)
+            check_licenses(checks, options)
+            installed = Installed(folder)
+            check_parameter_servers(checks, installed, wheels["monsoon"])
+            check_training(checks, installed, wheels["monsoon_worker"])
+            check_platform(checks, options, package, folder)
+    return checks.summary()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,517 @@
+#include "worker/client/replica.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+namespace monsoon {
+namespace {
+
+constexpr int kConnectTimeoutMs = 30000;
+// A sidecar that leaves gives up its last push after 15 seconds.
+constexpr int kLeaveTimeoutMs = 20000;
+// Beyond what it tells the coordinator to bear, until it says why it could not join.
+constexpr int kJoinGraceMs = 5000;
+
+// A code that came over the socket.
+monsoon_code CodeOf(uint32_t value) {
+  switch (value) {
+    case MONSOON_CANCELLED:
+    case MONSOON_INVALID_ARGUMENT:
+    case MONSOON_DEADLINE_EXCEEDED:
+    case MONSOON_NOT_FOUND:
+    case MONSOON_RESOURCE_EXHAUSTED:
+    case MONSOON_FAILED_PRECONDITION:
+    case MONSOON_ABORTED:
+    case MONSOON_INTERNAL:
+    case MONSOON_UNAVAILABLE:
+      return static_cast<monsoon_code>(value);
+    default:
+      return MONSOON_UNKNOWN;
+  }
+}
+
+Result Invalid(std::string message) { return {MONSOON_INVALID_ARGUMENT, std::move(message)}; }
+
+Result WriteTensors(const monsoon_join_options& options, FieldWriter* fields) {
+  fields->Number(static_cast<uint32_t>(options.tensor_count));
+  for (size_t i = 0; i < options.tensor_count; ++i) {
+    const monsoon_tensor& tensor = options.tensors[i];
+    if (tensor.name == nullptr || (tensor.dimensions > 0 && tensor.shape == nullptr) ||
+        (tensor.alias_count > 0 && tensor.aliases == nullptr)) {
+      return Invalid("tensor " + std::to_string(i) + " has no name, shape or aliases");
+    }
+    fields->String(tensor.name);
+    fields->Number(static_cast<uint8_t>(tensor.kind));
+    fields->Number(static_cast<uint32_t>(tensor.dimensions));
+    for (size_t d = 0; d < tensor.dimensions; ++d) {
+      if (tensor.shape[d] > UINT32_MAX) {
+        return Invalid(std::string("tensor \"") + tensor.name + "\": an extent is over 2^32");
+      }
+      fields->Number(static_cast<uint32_t>(tensor.shape[d]));
+    }
+    fields->Number(static_cast<uint32_t>(tensor.alias_count));
+    for (size_t a = 0; a < tensor.alias_count; ++a) {
+      if (tensor.aliases[a] == nullptr) {
+        return Invalid(std::string("tensor \"") + tensor.name + "\" has an alias without a name");
+      }
+      fields->String(tensor.aliases[a]);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Replica::Replica(std::unique_ptr<SidecarProcess> sidecar)
+    : owner_(getpid()), sidecar_(std::move(sidecar)) {}
+
+Replica::~Replica() {
+  if (vectors_ != nullptr) {
+    munmap(vectors_, mapped_bytes_);
+  }
+  if (getpid() != owner_) {
+    (void)sidecar_.release();  // it is the parent's
+  }
+}
+
+// ---- joining -----------------------------------------------------------------
+
+Result Replica::Join(const monsoon_join_options& options, std::unique_ptr<Replica>* replica) {
+  if (options.coordinator == nullptr || options.job == nullptr) {
+    return Invalid("coordinator and job must be set");
+  }
+  if (options.tensor_count == 0 || options.tensors == nullptr) {
+    return Invalid("a model needs at least one tensor");
+  }
+  const uint32_t timeout_ms =
+      options.connect_timeout_ms > 0 ? options.connect_timeout_ms : kConnectTimeoutMs;
+  FieldWriter fields;
+  fields.Number(uint32_t{MONSOON_ABI});
+  fields.String(monsoon_version());
+  fields.Number(timeout_ms);
+  fields.String(options.coordinator);
+  fields.String(options.job);
+  fields.Number(static_cast<uint8_t>(options.only_enter != 0));
+  if (Result written = WriteTensors(options, &fields); !written.ok()) {
+    return written;
+  }
+  if (fields.bytes().size() > kMaxMessageBytes) {
+    return Invalid("the job and the names of its tensors are over 8 MiB");
+  }
+  std::string error;
+  auto sidecar = SidecarProcess::Start(options.sidecar == nullptr ? "" : options.sidecar,
+                                       options.log_file == nullptr ? "" : options.log_file, &error);
+  if (sidecar == nullptr) {
+    return {MONSOON_UNAVAILABLE, error};
+  }
+  std::unique_ptr<Replica> made(new Replica(std::move(sidecar)));
+  if (!made->sidecar_->socket().Send(MessageKind::kJoin, fields.bytes())) {
+    return made->SidecarIsGone();
+  }
+  Message answer;
+  int memory = -1;
+  const auto wait_ms =
+      static_cast<int>(std::min<int64_t>(INT_MAX, int64_t{timeout_ms} + kJoinGraceMs));
+  const auto outcome = made->sidecar_->socket().Receive(wait_ms, &answer, &memory);
+  Result joined;
+  switch (outcome) {
+    case MessageSocket::Outcome::kDone:
+      joined = made->TakeJoined(answer, memory);
+      break;
+    case MessageSocket::Outcome::kInterrupted:
+      joined = {MONSOON_INTERRUPTED, "a signal came while the job was being joined; join again"};
+      break;
+    case MessageSocket::Outcome::kTimeout:
+      joined = {MONSOON_DEADLINE_EXCEEDED, "the sidecar did not answer"};
+      break;
+    default:
+      joined = made->SidecarIsGone();
+  }
+  if (memory >= 0) {
+    close(memory);
+  }
+  if (joined.ok()) {
+    size_t i = 0;
+    for (; i < options.tensor_count; ++i) {
+      const size_t begin = made->offset(i);
+      size_t count = 1;
+      for (size_t d = 0; d < options.tensors[i].dimensions; ++d) {
+        count *= options.tensors[i].shape[d];
+      }
+      const bool is_statistic = options.tensors[i].kind == MONSOON_STATISTIC;
+      if (is_statistic || made->local_steps_ > 0) {
+        made->differences_.push_back({begin, count, is_statistic});
+      }
+    }
+    size_t floats = 0;
+    for (const Range& range : made->differences_) {
+      floats += range.size;
+    }
+    made->base_.assign(floats, 0.0f);
+    *replica = std::move(made);
+  }
+  return joined;
+}
+
+Result Replica::TakeJoined(const Message& joined, int memory) {
+  FieldReader fields(joined.fields);
+  if (joined.kind == MessageKind::kError) {
+    const monsoon_code code = CodeOf(fields.Number<uint32_t>());
+    return {code, fields.String()};
+  }
+  job_ = fields.String();
+  local_steps_ = fields.Number<uint32_t>();
+  floats_ = fields.Number<uint64_t>();
+  stride_ = fields.Number<uint64_t>();
+  const auto tensors = fields.Number<uint32_t>();
+  for (uint32_t i = 0; i < tensors && !fields.broken(); ++i) {
+    offsets_.push_back(fields.Number<uint64_t>());
+  }
+  if (joined.kind != MessageKind::kJoined || !fields.ok() || memory < 0) {
+    return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed: it is of another build");
+  }
+  mapped_bytes_ = 3 * stride_ * sizeof(float);
+  void* const mapped = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  if (mapped == MAP_FAILED) {
+    return {MONSOON_RESOURCE_EXHAUSTED, "no room for three vectors of " + std::to_string(floats_) +
+                                            " floats: " + strerror(errno)};
+  }
+  vectors_ = static_cast<float*>(mapped);
+  return {};
+}
+
+// ---- the exchange --------------------------------------------------------------
+
+Result Replica::Broken(monsoon_code code, std::string message) {
+  broken_ = {code, std::move(message)};
+  return broken_;
+}
+
+Result Replica::SidecarIsGone() {
+  // It may be about to end: its status says why.
+  const bool ended = sidecar_->AwaitEnd(2000);
+  return Broken(MONSOON_UNAVAILABLE, "the sidecar (pid " + std::to_string(sidecar_->pid()) + ") " +
+                                         (ended ? sidecar_->HowItEnded() : "closed its socket") +
+                                         "; its log says more. Join again to go on");
+}
+
+Result Replica::CheckReady() const {
+  if (getpid() != owner_) {
+    return {MONSOON_FAILED_PRECONDITION,
+            "this replica was joined by process " + std::to_string(owner_) + ", and this is " +
+                std::to_string(getpid()) + ", a fork of it: join after the fork"};
+  }
+  if (left_) {
+    return {MONSOON_CANCELLED, "this replica has left its job"};
+  }
+  return broken_;
+}
+
+Result Replica::Ask(MessageKind kind, const FieldWriter& fields, monsoon_event* event) {
+  if (Result ready = CheckReady(); !ready.ok()) {
+    return ready;
+  }
+  if (asked_) {
+    return {MONSOON_FAILED_PRECONDITION,
+            "an earlier call was interrupted: go on with monsoon_wait, or leave"};
+  }
+  if (!sidecar_->socket().Send(kind, fields.bytes())) {
+    return SidecarIsGone();
+  }
+  asked_ = true;
+  asked_for_ = kind;
+  return AwaitAnswer(event);
+}
+
+Result Replica::AwaitAnswer(monsoon_event* event) {
+  Message answer;
+  switch (sidecar_->socket().Receive(/*timeout_ms=*/-1, &answer)) {
+    case MessageSocket::Outcome::kDone:
+      asked_ = false;
+      return TakeAnswer(answer, event);
+    case MessageSocket::Outcome::kInterrupted:
+      return {MONSOON_INTERRUPTED, "interrupted by a signal"};
+    case MessageSocket::Outcome::kMalformed:
+      return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed");
+    default:
+      return SidecarIsGone();
+  }
+}
+
+Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
+  FieldReader fields(answer.fields);
+  if (answer.kind == MessageKind::kError) {
+    const monsoon_code code = CodeOf(fields.Number<uint32_t>());
+    const bool final = fields.Number<uint8_t>() != 0;
+    std::string message = fields.String();
+    return final ? Broken(code, std::move(message)) : Result{code, std::move(message)};
+  }
+  figures_ = EventFigures::Read(&fields);
+  if (figures_.discarded != 0) {
+    ForgetBatches();
+  }
+  if (asked_for_ == MessageKind::kDraw) {
+    const auto batches = fields.Number<uint32_t>();
+    for (uint32_t i = 0; i < batches && !fields.broken(); ++i) {
+      Batch batch;
+      batch.epoch = fields.Number<uint32_t>();
+      const std::string_view bytes = fields.Take(fields.Number<uint32_t>() * sizeof(uint32_t));
+      batch.samples.resize(bytes.size() / sizeof(uint32_t));
+      std::memcpy(batch.samples.data(), bytes.data(), bytes.size());
+      leased_.push_back(std::move(batch));
+    }
+  } else if (asked_for_ == MessageKind::kStep && figures_.discarded == 0) {
+    steps_ += uncounted_.steps;
+    examples_ += uncounted_.examples;
+    uncounted_ = Uncounted();
+  }
+  if (!fields.ok() || figures_.kind > MONSOON_ENDED) {
+    return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed");
+  }
+  event->kind = static_cast<monsoon_event_kind>(figures_.kind);
+  event->parameters_changed = figures_.parameters_changed;
+  event->discarded = figures_.discarded;
+  evaluates_ = event->kind == MONSOON_EVALUATE;
+  ended_ = event->kind == MONSOON_ENDED;
+  if (figures_.parameters_changed != 0) {
+    NoteBase();
+  }
+  if (ended_) {
+    ForgetBatches();
+  }
+  return {};
+}
+
+void Replica::ForgetBatches() {
+  leased_.clear();
+  uncounted_batches_.clear();
+  uncounted_ = Uncounted();
+}
+
+void Replica::NoteBase() {
+  float* base = base_.data();
+  for (const Range& range : differences_) {
+    std::memcpy(base, parameters() + range.begin, range.size * sizeof(float));
+    base += range.size;
+  }
+}
+
+void Replica::WriteDifferences() {
+  const float replicas = static_cast<float>(std::max(1u, figures_.replicas));
+  float* base = base_.data();
+  for (const Range& range : differences_) {
+    const float share = range.is_statistic ? 1.0f / replicas : 1.0f;
+    const float* const now = parameters() + range.begin;
+    float* const out = gradient() + range.begin;
+    for (size_t i = 0; i < range.size; ++i) {
+      out[i] = (base[i] - now[i]) * share;
+      base[i] = now[i];
+    }
+    base += range.size;
+  }
+}
+
+// ---- training --------------------------------------------------------------------
+
+Result Replica::Begin(monsoon_event* event) {
+  if (begun_) {
+    return {MONSOON_FAILED_PRECONDITION, "monsoon_begin was called before"};
+  }
+  begun_ = true;
+  return Ask(MessageKind::kBegin, FieldWriter(), event);
+}
+
+bool Replica::GiveBatch(monsoon_batch* batch) {
+  if (leased_.empty()) {
+    return false;
+  }
+  given_ = std::move(leased_.front());
+  leased_.pop_front();
+  uncounted_batches_.push_back(given_.samples.size());
+  batch->samples = given_.samples.data();
+  batch->count = given_.samples.size();
+  batch->epoch = given_.epoch;
+  return true;
+}
+
+Result Replica::Draw(monsoon_batch* batch, monsoon_event* event) {
+  *batch = monsoon_batch{};
+  *event = monsoon_event{};
+  if (ended_) {
+    event->kind = MONSOON_ENDED;
+    return {};
+  }
+  if (leased_.empty()) {
+    Result drawn = Ask(MessageKind::kDraw, FieldWriter(), event);
+    if (!drawn.ok()) {
+      return drawn;
+    }
+  }
+  if (GiveBatch(batch)) {
+    event->kind = MONSOON_GO;
+  }
+  return {};
+}
+
+Result Replica::NoMoreSamples() {
+  monsoon_event event{};
+  return ended_ ? Result() : Ask(MessageKind::kNoMoreSamples, FieldWriter(), &event);
+}
+
+Result Replica::StepIsDue(size_t batches, bool* is_due) {
+  if (Result ready = CheckReady(); !ready.ok()) {
+    return ready;
+  }
+  *is_due = !ended_;
+  if (ended_ || local_steps_ == 0 || uncounted_.steps + 1 >= local_steps_) {
+    return {};
+  }
+  // Without a batch drawn, what the draw brings might not be a batch.
+  if (!leased_.empty() || uncounted_batches_.size() > batches || uncounted_batches_.empty()) {
+    *is_due = false;
+    return {};
+  }
+  monsoon_event event{};
+  Result drawn = Ask(MessageKind::kDraw, FieldWriter(), &event);
+  if (drawn.ok()) {
+    *is_due = leased_.empty();
+  }
+  return drawn;
+}
+
+Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
+  *event = monsoon_event{};
+  if (ended_) {
+    event->kind = MONSOON_ENDED;
+    return {};
+  }
+  if (step.batches > uncounted_batches_.size()) {
+    return {MONSOON_FAILED_PRECONDITION,
+            "the step counts " + std::to_string(step.batches) + " batches, and " +
+                std::to_string(uncounted_batches_.size()) +
+                " are drawn and not counted: draw them by monsoon_draw"};
+  }
+  bool is_due = true;
+  if (Result asked = StepIsDue(step.batches, &is_due); !asked.ok()) {
+    if (asked.code == MONSOON_INTERRUPTED) {
+      waiting_step_ = step;
+    }
+    return asked;
+  }
+  waiting_step_.reset();
+  uint64_t examples = 0;
+  for (size_t i = 0; i < step.batches; ++i) {
+    examples += uncounted_batches_.front();
+    uncounted_batches_.pop_front();
+  }
+  ++uncounted_.steps;
+  uncounted_.batches += static_cast<uint32_t>(step.batches);
+  uncounted_.examples += step.examples != 0 ? step.examples : examples;
+  uncounted_.correct += step.has_correct != 0 ? step.correct : 0;
+  uncounted_.has_correct |= step.has_correct != 0;
+  if (step.has_loss != 0) {
+    uncounted_.loss_sum += step.loss;
+    ++uncounted_.loss_steps;
+  }
+  if (!is_due) {
+    return {};
+  }
+  return Exchange(event);
+}
+
+Result Replica::Exchange(monsoon_event* event) {
+  WriteDifferences();
+  FieldWriter fields;
+  fields.Number(uncounted_.batches);
+  fields.Number(uncounted_.steps);
+  fields.Number(uncounted_.examples);
+  fields.Number(uncounted_.correct);
+  fields.Number(static_cast<uint8_t>(uncounted_.has_correct));
+  fields.Number(static_cast<uint8_t>(uncounted_.loss_steps > 0));
+  fields.Number(uncounted_.loss_steps == 0
+                    ? 0.0
+                    : uncounted_.loss_sum / static_cast<double>(uncounted_.loss_steps));
+  return Ask(MessageKind::kStep, fields, event);
+}
+
+Result Replica::ReportEvaluation(const monsoon_metric* metrics, size_t count, const char* failure,
+                                 monsoon_event* event) {
+  *event = monsoon_event{};
+  if (!evaluates_) {
+    return {MONSOON_FAILED_PRECONDITION, "no evaluation was asked for"};
+  }
+  FieldWriter fields;
+  fields.String(failure == nullptr ? "" : failure);
+  fields.Number(static_cast<uint32_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    if (metrics[i].name == nullptr) {
+      return Invalid("metric " + std::to_string(i) + " has no name");
+    }
+    fields.String(metrics[i].name);
+    fields.Number(metrics[i].value);
+  }
+  return Ask(MessageKind::kEvaluated, fields, event);
+}
+
+Result Replica::Wait(monsoon_batch* batch, monsoon_event* event) {
+  if (Result ready = CheckReady(); !ready.ok()) {
+    return ready;
+  }
+  if (!asked_) {
+    return {MONSOON_FAILED_PRECONDITION, "no call was interrupted"};
+  }
+  Result answered = AwaitAnswer(event);
+  if (answered.ok() && waiting_step_) {
+    return Step(monsoon_step_info(*waiting_step_), event);
+  }
+  if (answered.ok() && batch != nullptr) {
+    *batch = monsoon_batch{};
+    if (asked_for_ == MessageKind::kDraw && GiveBatch(batch)) {
+      event->kind = MONSOON_GO;
+    }
+  }
+  return answered;
+}
+
+void Replica::GetStats(monsoon_stats* stats) const {
+  stats->steps = steps_;
+  stats->examples = examples_;
+  stats->fetches = figures_.fetches;
+  stats->pushes = figures_.pushes;
+  stats->refused = figures_.refused;
+  stats->bytes_fetched = figures_.bytes_fetched;
+  stats->bytes_pushed = figures_.bytes_pushed;
+  stats->staleness = figures_.staleness;
+  stats->staleness_max = figures_.staleness_max;
+  stats->sessions = figures_.sessions;
+  stats->evaluations = figures_.evaluations;
+  stats->replicas = figures_.replicas;
+  stats->worker = figures_.worker;
+  stats->sidecar_pid = static_cast<uint32_t>(sidecar_->pid());
+}
+
+Result Replica::Leave() {
+  if (getpid() != owner_) {
+    return CheckReady();
+  }
+  if (left_) {
+    return {};
+  }
+  left_ = true;
+  sidecar_->TellToLeave();
+  if (!sidecar_->AwaitEnd(kLeaveTimeoutMs)) {
+    return {MONSOON_DEADLINE_EXCEEDED,
+            "the sidecar (pid " + std::to_string(sidecar_->pid()) +
+                ") did not end within 20 seconds and is killed; the coordinator finds out by "
+                "silence"};
+  }
+  return {};
+}
+
+}  // namespace monsoon

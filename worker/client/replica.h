@@ -1,0 +1,133 @@
+// Replica: the program's side of one replica, behind libmonsoon's C interface (monsoon.h
+// says what each call means): the vectors, which batches are drawn and counted, when a step
+// is due, and the exchange with the sidecar.
+//
+// Thread safety: none.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/client/exchange.h"
+#include "worker/client/monsoon.h"
+#include "worker/client/sidecar_process.h"
+
+namespace monsoon {
+
+struct Result {
+  monsoon_code code = MONSOON_OK;
+  std::string message;
+
+  bool ok() const { return code == MONSOON_OK; }
+};
+
+class Replica {
+ public:
+  static Result Join(const monsoon_join_options& options, std::unique_ptr<Replica>* replica);
+  ~Replica();
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+
+  const std::string& job() const { return job_; }
+  size_t size() const { return floats_; }
+  size_t offset(size_t i) const { return i < offsets_.size() ? offsets_[i] : floats_; }
+  float* parameters() { return vectors_; }
+  float* gradient() { return vectors_ + stride_; }
+  float* evaluated() { return vectors_ + 2 * stride_; }
+  uint32_t local_steps() const { return local_steps_; }
+
+  Result Begin(monsoon_event* event);
+  Result Draw(monsoon_batch* batch, monsoon_event* event);
+  Result NoMoreSamples();
+  Result StepIsDue(size_t batches, bool* is_due);
+  Result Step(const monsoon_step_info& step, monsoon_event* event);
+  Result ReportEvaluation(const monsoon_metric* metrics, size_t count, const char* failure,
+                          monsoon_event* event);
+  Result Wait(monsoon_batch* batch, monsoon_event* event);
+  void GetStats(monsoon_stats* stats) const;
+  Result Leave();
+
+ private:
+  struct Batch {
+    uint32_t epoch = 0;
+    std::vector<uint32_t> samples;
+  };
+  // Of steps since the last exchange.
+  struct Uncounted {
+    uint64_t steps = 0;
+    uint64_t examples = 0;
+    uint32_t batches = 0;
+    double loss_sum = 0;
+    uint64_t loss_steps = 0;
+    uint64_t correct = 0;
+    bool has_correct = false;
+  };
+
+  explicit Replica(std::unique_ptr<SidecarProcess> sidecar);
+  Result TakeJoined(const Message& joined, int memory);
+  // Why no call can be made now; OK: one can.
+  Result CheckReady() const;
+  // Sends the request and waits for its answer.
+  Result Ask(MessageKind kind, const FieldWriter& fields, monsoon_event* event);
+  // Waits for the answer that is missing.
+  Result AwaitAnswer(monsoon_event* event);
+  Result TakeAnswer(const Message& answer, monsoon_event* event);
+  Result SidecarIsGone();
+  Result Broken(monsoon_code code, std::string message);
+  // Gives what is drawn to the program; false: nothing is.
+  bool GiveBatch(monsoon_batch* batch);
+  // Fills the gradient with what is to be pushed beside the program's own.
+  void WriteDifferences();
+  // The parameters as they are now are the job's.
+  void NoteBase();
+  Result Exchange(monsoon_event* event);
+  void ForgetBatches();
+
+  const pid_t owner_;
+  std::unique_ptr<SidecarProcess> sidecar_;
+
+  std::string job_;
+  uint32_t local_steps_ = 0;
+  size_t floats_ = 0;
+  size_t stride_ = 0;  // of the vectors, in floats
+  std::vector<size_t> offsets_;
+  float* vectors_ = nullptr;
+  size_t mapped_bytes_ = 0;
+
+  // Ranges of the vectors that are sent as differences: all of it with local steps, else
+  // the statistics. `base_` is what the differences count from, range after range.
+  struct Range {
+    size_t begin = 0;
+    size_t size = 0;
+    bool is_statistic = false;
+  };
+  std::vector<Range> differences_;
+  std::vector<float> base_;
+
+  std::deque<Batch> leased_;              // not given to the program yet
+  Batch given_;                           // whose memory the program reads
+  std::deque<size_t> uncounted_batches_;  // given, by their sizes
+  Uncounted uncounted_;
+  // Was interrupted while it found out whether it is due.
+  std::optional<monsoon_step_info> waiting_step_;
+  uint64_t steps_ = 0;
+  uint64_t examples_ = 0;
+
+  bool begun_ = false;
+  bool evaluates_ = false;  // an evaluation was asked for
+  bool ended_ = false;
+  bool left_ = false;
+  bool asked_ = false;  // an answer is missing
+  MessageKind asked_for_ = MessageKind::kBegin;
+  EventFigures figures_;
+  Result broken_;  // nothing can be done any more, and why
+};
+
+}  // namespace monsoon

@@ -1,0 +1,67 @@
+#include "worker/replica/session_wires.h"
+
+#include <algorithm>
+
+#include "absl/time/time.h"
+#include "common/memory/available_memory.h"
+#include "worker/session/work_source.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
+
+}  // namespace
+
+SessionWires::SessionWires(const JoinedJob& joined, ParameterClient* client, StatsCollector* stats,
+                           SessionControl* control)
+    : stats_(stats), control_(control) {
+  control->OnStop([client] { client->Cancel(); });
+  control->OnShards([client, keeps = joined.keep_pushes,
+                     shards = joined.client_options.map.shards()](const auto& told) {
+    for (uint32_t shard = 0; shard < std::min<size_t>(shards, told.epochs.size()); ++shard) {
+      client->NameEpoch(shard, told.epochs[shard]);
+    }
+    if (keeps && !told.keep_pushes) {
+      client->Forgo();
+    }
+  });
+  stats->SetKeptSource([client] { return client->kept(); });
+}
+
+SessionWires::~SessionWires() {
+  control_->OnStop(nullptr);
+  control_->OnShards(nullptr);
+  stats_->SetKeptSource(nullptr);
+}
+
+uint64_t DefaultReplayWindow() {
+  constexpr uint64_t kMost = uint64_t{1} << 30;
+  return std::min(kMost, AvailableMemory().value_or(4 * kMost) / 4);
+}
+
+absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control,
+                                const std::string& vector, std::span<float> parameters,
+                                StatsCollector* stats) {
+  while (true) {
+    FetchStats fetch;
+    const absl::Status status = vector.empty() ? client->FetchExact(parameters, nullptr, &fetch)
+                                               : client->FetchVector(vector, parameters, &fetch);
+    if (status.ok()) {
+      stats->AddEvaluationFetch(fetch);
+      return status;
+    }
+    if (!IsTransient(status) || absl::IsCancelled(status) ||
+        control->state() == SessionControl::State::kStop) {
+      return status;
+    }
+    if (client->away().has_value()) {
+      stats->SetWaitsFor(status.message());  // not a call that failed
+    } else {
+      stats->AddRetry(status.message());
+    }
+    control->Sleep(kRetryPause);
+  }
+}
+
+}  // namespace monsoon

@@ -1,0 +1,135 @@
+#include "worker/sidecar/enter_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "common/config/job.h"
+#include "common/transport/frame/protocol.h"
+#include "coordinator/client/job_location.h"
+#include "google/protobuf/text_format.h"
+#include "ps_server/client/parameter_client.h"
+#include "worker/session/work_source.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
+constexpr absl::Duration kWriteDeadline = absl::Seconds(30);
+
+// All of the job's parameters, and the seal of each shard.
+absl::Status WriteInitial(const EnterReply& turn, std::span<const float> initial) {
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(turn.location().model()));
+  ASSIGN_OR_RETURN(ParameterClientOptions options, ReadOnlyOptions(turn.location(), layout));
+  options.deadline = kWriteDeadline;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
+                   ParameterClient::Create(std::move(options)));
+  ParameterClient::WriteOptions write;
+  write.writer = turn.writer();
+  RETURN_IF_ERROR(client->Write(initial, write));
+  return client->Seal(initial, turn.writer());
+}
+
+}  // namespace
+
+absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& tensors) {
+  // One text, so that mistakes in either are told by the same parser; the settings come
+  // first, so that their lines count.
+  std::string model;
+  if (!google::protobuf::TextFormat::PrintToString(tensors, &model)) {
+    return absl::InternalError("the tensors cannot be printed");
+  }
+  const std::string text = absl::StrCat(settings, "\nmodel {\n", model, "}\n");
+  LoadOptions options;
+  options.contents = &text;
+  options.joined = true;
+  return LoadJob("job settings", options);
+}
+
+absl::Status EnterJob::Ask() {
+  asked_ = options_.clock->Now();
+  EnterRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  request.set_version(options_.version);
+  request.set_guest(options_.guest);
+  request.set_pid(options_.pid);
+  request.set_host(options_.host);
+  *request.mutable_job() = options_.job;
+  request.set_only_enter(options_.only_enter);
+  request.set_sealed_by(sealed_);
+  ASSIGN_OR_RETURN(reply_, coordinator_->Enter(request));
+  // From now on it is this job, whatever else has its name.
+  options_.job.set_name(reply_.job());
+  if (reply_.part() == EnterReply::WAIT && reply_.reason() != waits_for_) {
+    LOG(INFO) << "job " << reply_.job() << ": " << reply_.reason();
+  }
+  waits_for_ = reply_.reason();
+  return absl::OkStatus();
+}
+
+absl::Status EnterJob::Begin(absl::Duration patience) {
+  const absl::Duration end = options_.clock->Now() + patience;
+  absl::Duration pause = kFirstPause;
+  while (true) {
+    const absl::Status status = Ask();
+    if (status.ok() || !IsTransient(status)) {
+      return status;
+    }
+    if (options_.clock->Now() + pause > end) {
+      return absl::Status(status.code(),
+                          absl::StrCat("no answer within ", absl::FormatDuration(patience), ": ",
+                                       status.message(), "; is `coordinator up` running?"));
+    }
+    absl::SleepFor(pause);  // nobody else can wake this one: there is no job yet
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+absl::Duration EnterJob::pause() const {
+  const absl::Duration until =
+      asked_ + absl::Milliseconds(std::max(10u, reply_.retry_ms())) - options_.clock->Now();
+  return std::max(absl::ZeroDuration(), until);
+}
+
+void EnterJob::StartWriting(std::span<const float> initial) {
+  if (writer_ == nullptr) {
+    writer_ = std::make_unique<BackgroundCall<absl::Status>>();
+  }
+  written_ = reply_.writer();
+  LOG(INFO) << "job " << reply_.job() << ": writes its initial parameters";
+  writer_->Start([turn = reply_, initial] { return WriteInitial(turn, initial); });
+}
+
+absl::Status EnterJob::Poll(std::span<const float> initial) {
+  if (writer_ != nullptr) {
+    if (const std::optional<absl::Status> wrote = writer_->TryTake()) {
+      if (wrote->ok()) {
+        sealed_ = written_;
+        asked_ = -absl::InfiniteDuration();
+      } else {
+        // Perhaps a shard was started anew, or it is another's turn: the coordinator knows.
+        LOG(WARNING) << "initial parameters: " << std::string(wrote->message());
+        written_ = 0;
+      }
+    }
+  }
+  if (pause() == absl::ZeroDuration()) {
+    if (const absl::Status status = Ask(); !status.ok()) {
+      if (!IsTransient(status)) {
+        return status;
+      }
+      LOG(WARNING) << std::string(status.message());
+    }
+  }
+  const bool my_turn = reply_.part() == EnterReply::INITIALIZE && reply_.writer() != written_ &&
+                       reply_.writer() != sealed_;
+  if (my_turn && !initial.empty() && !writing()) {
+    StartWriting(initial);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace monsoon

@@ -1,0 +1,80 @@
+// EnterJob: how a program comes into a job: finds or makes it, writes its initial
+// parameters where it is this program's turn, and waits until it may train.
+//
+// Thread safety: none.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/model/parameter_layout.h"
+#include "coordinator/client/replica_client.h"
+#include "proto/coordinator.pb.h"
+#include "proto/job.pb.h"
+#include "worker/session/background_call.h"
+
+namespace monsoon {
+
+// The job of a program's settings (protobuf text) and tensors. INVALID_ARGUMENT names the
+// line of the settings, or the tensor.
+absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& tensors);
+
+class EnterJob {
+ public:
+  // What the first call asks for; `guest` is drawn for the life of the process.
+  struct Options {
+    Job job;
+    bool only_enter = false;
+    std::string version;  // of the program's library
+    uint64_t guest = 0;
+    std::string host;
+    uint32_t pid = 0;  // the program's
+    const Clock* clock = Clock::Real();
+  };
+
+  // Calls the address with this deadline; in tests anything else.
+  using Connect = std::function<std::unique_ptr<ReplicaClient>(absl::Duration deadline)>;
+
+  EnterJob(Options options, ReplicaClient* coordinator)
+      : options_(std::move(options)), coordinator_(coordinator) {}
+
+  // The first call: asks until the coordinator answers, `patience` at most.
+  // DEADLINE_EXCEEDED and others name the coordinator; what it refuses is final.
+  absl::Status Begin(absl::Duration patience);
+
+  // After Begin: asks again if that is due, and keeps the turn to write while others wait.
+  // `initial` is written when it is this program's turn; empty: the program has not set it
+  // yet. It must not change while writing() is true. An error is final: the job has ended.
+  absl::Status Poll(std::span<const float> initial);
+  bool writing() const { return writer_ != nullptr && writer_->busy(); }
+  // When to poll next.
+  absl::Duration pause() const;
+
+  // Of the newest answer.
+  const EnterReply& reply() const { return reply_; }
+  bool may_train() const { return reply_.part() == EnterReply::TRAIN; }
+
+ private:
+  absl::Status Ask();
+  void StartWriting(std::span<const float> initial);
+
+  Options options_;
+  ReplicaClient* const coordinator_;
+  EnterReply reply_;
+  absl::Duration asked_ = -absl::InfiniteDuration();
+  std::string waits_for_;  // told in the log once
+  uint64_t written_ = 0;   // as which writer
+  uint64_t sealed_ = 0;    // likewise
+  // Last: it uses the ones above.
+  std::unique_ptr<BackgroundCall<absl::Status>> writer_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,39 @@
+#include "worker/sidecar/program_figures.h"
+
+#include <algorithm>
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kAge = absl::Milliseconds(100);
+
+}  // namespace
+
+ProgramFigures::ProgramFigures(uint32_t worker, uint64_t sessions, const StatsCollector* stats,
+                               const SessionControl* control, const Clock* clock)
+    : stats_(stats), control_(control), clock_(clock) {
+  figures_.worker = worker;
+  figures_.sessions = sessions;
+}
+
+EventFigures ProgramFigures::Get() {
+  figures_.replicas = control_->replicas();
+  const absl::Duration now = clock_->Now();
+  if (now - read_ < kAge) {
+    return figures_;
+  }
+  read_ = now;
+  const ReplicaStats stats = stats_->Snapshot();
+  figures_.fetches = stats.fetches();
+  figures_.pushes = stats.pushes();
+  figures_.refused = stats.refused();
+  figures_.bytes_fetched = stats.bytes_fetched();
+  figures_.bytes_pushed = stats.bytes_pushed();
+  for (const auto& [staleness, pushes] : stats.staleness()) {
+    figures_.staleness_max = std::max(figures_.staleness_max, staleness);
+  }
+  figures_.staleness = stats_->last_staleness();
+  return figures_;
+}
+
+}  // namespace monsoon

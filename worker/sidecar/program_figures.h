@@ -1,0 +1,34 @@
+// ProgramFigures: what a program is told of its session with each answer.
+//
+// Thread safety: none; the compute thread's.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "worker/client/exchange.h"
+#include "worker/session/replica_stats.h"
+#include "worker/session/session_control.h"
+
+namespace monsoon {
+
+class ProgramFigures {
+ public:
+  // All must outlive this.
+  ProgramFigures(uint32_t worker, uint64_t sessions, const StatsCollector* stats,
+                 const SessionControl* control, const Clock* clock);
+
+  // At most a tenth of a second old, since they are not cheap.
+  EventFigures Get();
+  void CountEvaluation() { ++figures_.evaluations; }
+
+ private:
+  const StatsCollector* const stats_;
+  const SessionControl* const control_;
+  const Clock* const clock_;
+  EventFigures figures_;
+  absl::Duration read_ = -absl::InfiniteDuration();
+};
+
+}  // namespace monsoon

@@ -1,0 +1,43 @@
+// ProgramMemory: the vectors that a program and its sidecar share: parameters, gradient,
+// and what is to be evaluated.
+//
+// Thread safety: none of its own. A request of the program hands the vectors to the
+// sidecar, the answer hands them back.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "common/process/unique_fd.h"
+
+namespace monsoon {
+
+class ProgramMemory {
+ public:
+  // All zero. RESOURCE_EXHAUSTED without room.
+  static absl::StatusOr<std::unique_ptr<ProgramMemory>> Create(size_t floats);
+  ~ProgramMemory();
+  ProgramMemory(const ProgramMemory&) = delete;
+  ProgramMemory& operator=(const ProgramMemory&) = delete;
+
+  std::span<float> parameters() const { return {vectors_, floats_}; }
+  std::span<float> gradient() const { return {vectors_ + stride_, floats_}; }
+  std::span<float> evaluated() const { return {vectors_ + 2 * stride_, floats_}; }
+
+  // From vector to vector, in floats: whole pages.
+  size_t stride() const { return stride_; }
+  // For the program.
+  int fd() const { return fd_.get(); }
+
+ private:
+  ProgramMemory(UniqueFd fd, float* vectors, size_t floats, size_t stride);
+
+  const UniqueFd fd_;
+  float* const vectors_;
+  const size_t floats_;
+  const size_t stride_;
+};
+
+}  // namespace monsoon

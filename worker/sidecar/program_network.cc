@@ -1,0 +1,157 @@
+#include "worker/sidecar/program_network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "worker/client/exchange.h"
+#include "worker/client/monsoon.h"
+
+namespace monsoon {
+namespace {
+
+// One look at the program; a session that is to end waits for it at most.
+constexpr absl::Duration kLook = absl::Milliseconds(100);
+// While the program waits for batches that the coordinator is asked for.
+constexpr absl::Duration kLookForWork = absl::Microseconds(500);
+
+}  // namespace
+
+void ProgramNetwork::SetParameters(std::span<const float> parameters) {
+  parameters_ = parameters;
+  changed_ = true;
+}
+
+absl::StatusOr<const Message*> ProgramNetwork::AwaitCall() {
+  while (true) {
+    if (control_->state() != SessionControl::State::kRunning) {
+      return absl::CancelledError("the session ends while the program computes");
+    }
+    ASSIGN_OR_RETURN(const Message* const call, program_->AwaitCall(kLook));
+    if (call != nullptr) {
+      return call;
+    }
+  }
+}
+
+void ProgramNetwork::AnswerGo(const std::string& batches) {
+  program_->Answer(MONSOON_GO, changed_ ? parameters_ : std::span<const float>(), batches);
+  changed_ = false;
+}
+
+absl::Status ProgramNetwork::AnswerDraw() {
+  if (program_->discards()) {
+    // With the batches of the new session come its parameters.
+    AnswerGo(batches_->Draw());
+    return absl::OkStatus();
+  }
+  while (true) {
+    if (std::string drawn = batches_->Draw(); !drawn.empty()) {
+      program_->Answer(MONSOON_GO, {}, drawn);
+      return session_->Poll().status();  // the next ones are asked for while these are used
+    }
+    ASSIGN_OR_RETURN(const bool asked, session_->Poll());
+    if (asked) {
+      control_->Sleep(kLookForWork);
+    } else if (batches_->wants_more(0)) {
+      program_->Answer(MONSOON_NOTHING_NOW);
+      return absl::OkStatus();
+    }
+    if (control_->state() != SessionControl::State::kRunning || program_->leaving()) {
+      return absl::CancelledError("the session ends while batches are drawn");
+    }
+  }
+}
+
+absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
+                                                    std::span<float> gradient) {
+  FieldReader fields(call.fields);
+  const auto batches = fields.Number<uint32_t>();
+  StepResult result;
+  result.steps = fields.Number<uint64_t>();
+  result.examples = fields.Number<uint64_t>();
+  result.correct = fields.Number<uint64_t>();
+  fields.Number<uint8_t>();  // has_correct
+  result.has_loss = fields.Number<uint8_t>() != 0;
+  result.loss_mean = fields.Number<double>();
+  if (!fields.ok()) {
+    return absl::InvalidArgumentError("the program's step is malformed");
+  }
+  ASSIGN_OR_RETURN(const std::vector<BlockId> ended, batches_->Count(batches));
+  for (const BlockId& block : ended) {
+    downpour_->EndBlock(block);
+  }
+  std::ranges::copy(program_->memory().gradient(), gradient.begin());
+  return result;
+}
+
+absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const StepKey&,
+                                                           std::span<float> gradient) {
+  CHECK_EQ(gradient.size(), program_->memory().gradient().size());
+  if (program_->call() != nullptr && program_->call()->kind != MessageKind::kDraw) {
+    AnswerGo();
+  }
+  while (true) {
+    ASSIGN_OR_RETURN(const Message* const call, AwaitCall());
+    switch (call->kind) {
+      case MessageKind::kDraw:
+        RETURN_IF_ERROR(AnswerDraw());
+        break;
+      case MessageKind::kStep:
+        if (!program_->discards()) {
+          return TakeStep(*call, gradient);
+        }
+        AnswerGo();  // it was computed in a session that is over
+        break;
+      case MessageKind::kNoMoreSamples:
+        session_->NoMoreSamples();
+        program_->Answer(MONSOON_GO);
+        break;
+      default:
+        return absl::InvalidArgumentError(absl::StrCat("the program's call ",
+                                                       static_cast<uint32_t>(call->kind),
+                                                       " has no place within a step"));
+    }
+  }
+}
+
+absl::StatusOr<EvaluationResult> ProgramNetwork::Evaluate(const Batch&) {
+  return absl::UnimplementedError("only the program can evaluate its model");
+}
+
+absl::StatusOr<EvaluationResult> ProgramNetwork::AskToEvaluate() {
+  const Message* call = nullptr;
+  while (call == nullptr) {
+    ASSIGN_OR_RETURN(call, AwaitCall());
+    if (call->kind == MessageKind::kNoMoreSamples) {
+      session_->NoMoreSamples();
+      program_->Answer(MONSOON_GO);
+      call = nullptr;
+    }
+  }
+  program_->Answer(MONSOON_EVALUATE);
+  ASSIGN_OR_RETURN(call, AwaitCall());
+  if (call->kind != MessageKind::kEvaluated) {
+    return absl::InvalidArgumentError("the program goes on without evaluating");
+  }
+  FieldReader fields(call->fields);
+  const std::string failure = fields.String();
+  EvaluationResult result;
+  const auto metrics = fields.Number<uint32_t>();
+  for (uint32_t i = 0; i < metrics && !fields.broken(); ++i) {
+    std::string name = fields.String();
+    result.metrics.emplace_back(std::move(name), fields.Number<double>());
+  }
+  if (!fields.ok()) {
+    return absl::InvalidArgumentError("the program's evaluation is malformed");
+  }
+  if (!failure.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("the program cannot evaluate: ", failure));
+  }
+  return result;
+}
+
+}  // namespace monsoon

@@ -1,0 +1,64 @@
+// ProgramNetwork: the user's program as a Network: a step hands it the parameters, waits
+// for the gradient, and meanwhile gives it the batches that it draws.
+//
+// Thread safety: none; the compute thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/downpour/downpour_runner.h"
+#include "worker/nn/network.h"
+#include "worker/replica/replica_session.h"
+#include "worker/session/session_control.h"
+#include "worker/sidecar/leased_batches.h"
+#include "worker/sidecar/program.h"
+
+namespace monsoon {
+
+class ProgramNetwork : public Network {
+ public:
+  // All must outlive this.
+  ProgramNetwork(Program* program, LeasedBatches* batches, SessionControl* control)
+      : program_(program), batches_(batches), control_(control) {}
+
+  // What it acts on while the program computes; before the first step. Both must outlive the
+  // last.
+  void Connect(DownpourRunner* downpour, ReplicaSession* session) {
+    downpour_ = downpour;
+    session_ = session;
+  }
+
+  void SetParameters(std::span<const float> parameters) override;
+  // Returns with the program's call outstanding: the next step answers it. CANCELLED when
+  // the session is to end, or the program leaves.
+  absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
+                                             std::span<float> gradient) override;
+  absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override;
+  std::string Fingerprint() const override { return "program"; }
+
+  // Has the program evaluate what lies in the memory for that. The session may be waiting
+  // for anything but a step. INVALID_ARGUMENT: the program could not.
+  absl::StatusOr<EvaluationResult> AskToEvaluate();
+
+ private:
+  // The next call that is outstanding, answered or not before; CANCELLED as above.
+  absl::StatusOr<const Message*> AwaitCall();
+  // Answers the outstanding call by MONSOON_GO, with the parameters if they are others.
+  void AnswerGo(const std::string& batches = "");
+  absl::Status AnswerDraw();
+  absl::StatusOr<StepResult> TakeStep(const Message& call, std::span<float> gradient);
+
+  Program* const program_;
+  LeasedBatches* const batches_;
+  SessionControl* const control_;
+  DownpourRunner* downpour_ = nullptr;
+  ReplicaSession* session_ = nullptr;
+  std::span<const float> parameters_;
+  bool changed_ = false;  // the program has not got them yet
+};
+
+}  // namespace monsoon

@@ -1,0 +1,114 @@
+#include "worker/sidecar/program_runner.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "common/data/dataset_info.h"
+#include "common/model/bias_ranges.h"
+#include "worker/downpour/downpour_runner.h"
+#include "worker/downpour/local_updater.h"
+#include "worker/group/replica_group.h"
+#include "worker/replica/replica_session.h"
+#include "worker/replica/session_wires.h"
+#include "worker/sidecar/leased_batches.h"
+#include "worker/sidecar/program_figures.h"
+#include "worker/sidecar/program_network.h"
+
+namespace monsoon {
+namespace {
+
+// With local steps what the program has moved is pushed once, and stays in its own copy
+// until a fetch brings it.
+void MeanLocalSteps(Job* job) {
+  Downpour* const downpour = job->mutable_downpour();
+  if (downpour->local_steps() > 0) {
+    downpour->set_n_fetch(1);
+    downpour->set_n_push(1);
+    downpour->mutable_local_update()->set_sgd_rate(1.0);
+  }
+}
+
+}  // namespace
+
+SessionEnd ProgramRunner::Run(const Assignment& assignment, StatsCollector* stats,
+                              SessionControl* control) {
+  absl::StatusOr<JoinedJob> joined = MakeJoinedJob(assignment);
+  if (!joined.ok()) {
+    return {SessionEnd::Kind::kFailed, ReportFailureRequest::JOB,
+            std::string(joined.status().message())};
+  }
+  if (sessions_ > 0) {
+    program_->Discard();
+  }
+  ++sessions_;
+  MeanLocalSteps(&joined->job);
+  joined_ = *joined;
+  const absl::StatusOr<SessionEnd> end = RunJoined(*joined, stats, control);
+  program_->SetFigures(nullptr);
+  return end.ok() ? *end
+                  : SessionEnd{SessionEnd::Kind::kFailed, ReportFailureRequest::JOB,
+                               std::string(end.status().message())};
+}
+
+absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, StatsCollector* stats,
+                                                    SessionControl* control) {
+  const Job& job = joined.job;
+  const uint32_t worker = joined.session.worker();
+  ParameterClientOptions options = joined.client_options;
+  options.on_waiting = [stats](const std::string& why) { stats->SetWaitsFor(why); };
+  options.deadline = options_.rpc_deadline;
+  if (joined.keep_pushes) {
+    options.keep_bytes =
+        options_.replay_window_bytes > 0 ? options_.replay_window_bytes : DefaultReplayWindow();
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
+                   ParameterClient::Create(std::move(options)));
+  const SessionWires wires(joined, client.get(), stats, control);
+  ProgramFigures figures(worker, sessions_, stats, control, options_.clock);
+  program_->SetFigures([&figures] { return figures.Get(); });
+
+  ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train()));
+  LeasedBatches batches(job, data.examples);
+  ProgramNetwork network(program_, &batches, control);
+  ReplicaGroup::Options group_options;
+  group_options.worker = worker;
+  group_options.stats = stats;
+  ReplicaGroup group(group_options, &network);
+  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
+                   LocalUpdater::Create(job.downpour(), joined.client_options.map,
+                                        StatisticRanges(joined.layout, {0, joined.layout.size()})));
+  DownpourRunner downpour(DownpourRunnerOptions::From(job, worker), &joined.layout, client.get(),
+                          &group, std::move(local), stats, control, options_.clock);
+  ReplicaSession::Parts parts;
+  parts.session = joined.session;
+  parts.overlap = job.downpour().overlap();
+  parts.coordinator = coordinator_;
+  parts.downpour = &downpour;
+  parts.reader = &batches;
+  parts.stats = stats;
+  parts.control = control;
+  parts.clock = options_.clock;
+  parts.evaluate = [&](const std::string& vector) -> absl::StatusOr<EvaluationResult> {
+    RETURN_IF_ERROR(
+        FetchForEvaluation(client.get(), control, vector, program_->memory().evaluated(), stats));
+    figures.CountEvaluation();
+    return network.AskToEvaluate();
+  };
+  ReplicaSession session(std::move(parts));
+  network.Connect(&downpour, &session);
+  LOG(INFO) << "session opened: job " << joined.session.job() << ", worker/" << worker
+            << ", incarnation " << joined.session.incarnation() << ", "
+            << joined.layout.parameters() << " parameters on " << client->transports().size()
+            << " shards";
+  SessionEnd end = session.Run();
+  if (end.kind != SessionEnd::Kind::kFinished && end.kind != SessionEnd::Kind::kDrained) {
+    client->Cancel();  // calls in flight end before what made them is taken down
+  }
+  return end;
+}
+
+}  // namespace monsoon

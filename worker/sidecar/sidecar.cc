@@ -1,0 +1,253 @@
+#include "worker/sidecar/sidecar.h"
+
+#include <limits.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/logging.h"
+#include "common/base/random_id.h"
+#include "common/base/status.h"
+#include "common/base/version.h"
+#include "common/model/parameter_layout.h"
+#include "ps_server/client/parameter_client.h"
+#include "worker/client/monsoon.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kJoinPatience = absl::Seconds(30);
+// One call of the first contact; its whole patience is the program's.
+constexpr absl::Duration kEnterDeadline = absl::Seconds(5);
+// As a worker that drains.
+constexpr absl::Duration kDrainGrace = absl::Seconds(15);
+constexpr absl::Duration kFinalFetch = absl::Seconds(10);
+constexpr absl::Duration kLongWait = absl::Hours(1);
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
+}
+
+struct JoinCall {
+  std::string version;
+  absl::Duration patience;
+  std::string coordinator;
+  std::string settings;
+  bool only_enter = false;
+  Model tensors;
+};
+
+absl::StatusOr<JoinCall> ReadJoin(const Message& message) {
+  FieldReader fields(message.fields);
+  const auto abi = fields.Number<uint32_t>();
+  JoinCall call;
+  call.version = fields.String();
+  if (message.kind != MessageKind::kJoin || abi != MONSOON_ABI || call.version != kVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("libmonsoon ", call.version, " (interface ", abi, ") has started the sidecar ",
+                     kVersion, " (interface ", MONSOON_ABI, "): install both from one build"));
+  }
+  const auto patience_ms = fields.Number<uint32_t>();
+  call.patience = patience_ms > 0 ? absl::Milliseconds(patience_ms) : kJoinPatience;
+  call.coordinator = fields.String();
+  call.settings = fields.String();
+  call.only_enter = fields.Number<uint8_t>() != 0;
+  const auto tensors = fields.Number<uint32_t>();
+  for (uint32_t i = 0; i < tensors && !fields.broken(); ++i) {
+    ModelTensor* const tensor = call.tensors.add_tensor();
+    tensor->set_name(fields.String());
+    tensor->set_kind(fields.Number<uint8_t>() == MONSOON_STATISTIC ? ModelTensor::STATISTIC
+                                                                   : ModelTensor::TRAINED);
+    const auto dimensions = fields.Number<uint32_t>();
+    for (uint32_t d = 0; d < dimensions && !fields.broken(); ++d) {
+      tensor->add_shape(fields.Number<uint32_t>());
+    }
+    const auto aliases = fields.Number<uint32_t>();
+    for (uint32_t a = 0; a < aliases && !fields.broken(); ++a) {
+      tensor->add_alias(fields.String());
+    }
+  }
+  if (!fields.ok()) {
+    return absl::InvalidArgumentError("the program's settings are malformed");
+  }
+  return call;
+}
+
+}  // namespace
+
+Sidecar::Sidecar(std::unique_ptr<Program> program)
+    : program_(std::move(program)), guest_(RandomId()), woken_(eventfd(0, EFD_CLOEXEC)) {}
+
+Sidecar::~Sidecar() = default;
+
+absl::Status Sidecar::Run() {
+  if (const absl::Status joined = Join(); !joined.ok()) {
+    if (program_->call() != nullptr) {
+      program_->Refuse(joined, /*final=*/true);
+    }
+    return joined;
+  }
+  if (const absl::Status entered = Enter(); !entered.ok()) {
+    return absl::IsCancelled(entered) ? absl::OkStatus()
+                                      : TellEnd({JOB_STATE_UNSPECIFIED, entered});
+  }
+  const std::optional<End> end = Train();
+  return end ? TellEnd(*end) : absl::OkStatus();
+}
+
+absl::Status Sidecar::Join() {
+  const Message* message = nullptr;
+  while (message == nullptr) {
+    ASSIGN_OR_RETURN(message, program_->AwaitCall(kJoinPatience));
+  }
+  ASSIGN_OR_RETURN(const JoinCall call, ReadJoin(*message));
+  EnterJob::Options options;
+  ASSIGN_OR_RETURN(options.job, MakeProgramJob(call.settings, call.tensors));
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(options.job.model()));
+  options.only_enter = call.only_enter;
+  options.version = call.version;
+  options.guest = guest_;
+  options.host = HostName();
+  options.pid = static_cast<uint32_t>(getppid());
+  address_ = call.coordinator;
+  work_ = ReplicaClient::Create(address_, std::min(kEnterDeadline, call.patience));
+  enter_ = std::make_unique<EnterJob>(std::move(options), work_.get());
+  RETURN_IF_ERROR(enter_->Begin(call.patience));
+  ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory, ProgramMemory::Create(layout.size()));
+
+  FieldWriter fields;
+  fields.String(enter_->reply().job());
+  fields.Number(uint32_t{enter_->reply().config().downpour().local_steps()});
+  fields.Number(uint64_t{layout.size()});
+  fields.Number(uint64_t{memory->stride()});
+  fields.Number(static_cast<uint32_t>(layout.tensors().size()));
+  for (const TensorInfo& tensor : layout.tensors()) {
+    fields.Number(uint64_t{tensor.offset});
+  }
+  program_->AnswerJoin(fields.bytes(), std::move(memory));
+  return absl::OkStatus();
+}
+
+absl::Status Sidecar::Enter() {
+  bool begun = false;
+  while (!begun || !enter_->may_train() || enter_->writing()) {
+    const absl::Duration pause = std::max(enter_->pause(), absl::Milliseconds(1));
+    if (begun) {
+      if (program_->AwaitLeave(std::min(pause, absl::Milliseconds(20)), -1)) {
+        return absl::CancelledError("the program leaves before its job trains");
+      }
+    } else {
+      ASSIGN_OR_RETURN(const Message* const call, program_->AwaitCall(pause));
+      begun = call != nullptr && call->kind == MessageKind::kBegin;
+      if (call != nullptr && !begun) {
+        return absl::FailedPreconditionError("monsoon_begin must be called first");
+      }
+    }
+    RETURN_IF_ERROR(enter_->Poll(begun ? program_->memory().parameters() : std::span<float>()));
+  }
+  return absl::OkStatus();
+}
+
+void Sidecar::NoteEnd(const End& end) {
+  MutexLock lock(&mutex_);
+  if (!end_) {
+    end_ = end;
+    const uint64_t one = 1;
+    CHECK_EQ(write(woken_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  }
+}
+
+std::optional<Sidecar::End> Sidecar::Train() {
+  const EnterReply& reply = enter_->reply();
+  const absl::Duration lost_after = absl::Milliseconds(reply.lost_after_ms());
+  const absl::Duration deadline = absl::Milliseconds(reply.rpc_deadline_ms());
+  work_ = ReplicaClient::Create(address_, std::min(deadline, lost_after));
+  heartbeats_ = ReplicaClient::Create(address_, std::min(deadline, lost_after));
+  ProgramRunner::Options runner;
+  runner.rpc_deadline = deadline;
+  runner_ = std::make_unique<ProgramRunner>(runner, work_.get(), program_.get());
+  SessionHost::Options host;
+  host.member.cluster = reply.cluster();
+  host.member.guest = guest_;
+  host.member.host = HostName();
+  host.member.enters_job = reply.job();
+  host.member.enters_job_term = reply.job_term();
+  host.member.pid = static_cast<uint32_t>(getppid());
+  host.member.device = "PROGRAM";
+  host.member.heartbeat = absl::Milliseconds(reply.heartbeat_ms());
+  host.lost_after = lost_after;
+  host.on_refused = [this](const absl::Status& why) { NoteEnd({JOB_STATE_UNSPECIFIED, why}); };
+  // It was told to leave (`coordinator drain`): to the program that is an end of its part.
+  host.on_drain = [this] {
+    NoteEnd({JOB_STATE_UNSPECIFIED, absl::CancelledError("the coordinator told it to leave")});
+  };
+  host.on_job_ended = [this, job = reply.job()](JobState state, const std::string& reason) {
+    absl::Status status;
+    if (state == FAILED) {
+      status = absl::AbortedError(absl::StrCat("job ", job, " has failed: ", reason));
+    } else if (state == CANCELLED) {
+      status = absl::CancelledError(absl::StrCat("job ", job, ": ", reason));
+    }
+    NoteEnd({state, status});
+  };
+  host_ =
+      std::make_unique<SessionHost>(std::move(host), heartbeats_.get(), work_.get(), runner_.get());
+  host_->Start();
+  while (true) {
+    const bool leaves = program_->AwaitLeave(kLongWait, woken_.get());
+    std::optional<End> end;
+    {
+      MutexLock lock(&mutex_);
+      end = end_;
+    }
+    if (leaves || end) {
+      host_->Drain(kDrainGrace);  // afterwards the program is this thread's again
+      host_.reset();
+      return leaves ? std::nullopt : end;
+    }
+  }
+}
+
+absl::Status Sidecar::FetchFinal() {
+  ParameterClientOptions options = runner_->joined()->client_options;
+  options.read_only = true;
+  options.shard_epochs.clear();
+  options.keep_bytes = 0;
+  options.deadline = kFinalFetch;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
+                   ParameterClient::Create(std::move(options)));
+  return client->FetchExact(program_->memory().evaluated(), nullptr, nullptr);
+}
+
+absl::Status Sidecar::TellEnd(const End& end) {
+  std::span<const float> final_parameters;
+  if (end.status.ok() && runner_->joined()) {
+    if (const absl::Status fetched = FetchFinal(); fetched.ok()) {
+      final_parameters = program_->memory().evaluated();
+    } else {
+      LOG(WARNING) << "the final parameters: " << std::string(fetched.message());
+    }
+  }
+  while (true) {
+    absl::StatusOr<const Message*> call = program_->AwaitCall(kLongWait);
+    if (!call.ok()) {
+      return absl::IsCancelled(call.status()) ? absl::OkStatus() : call.status();
+    }
+    if (*call == nullptr) {
+      continue;
+    }
+    if (end.status.ok()) {
+      program_->Answer(MONSOON_ENDED, std::exchange(final_parameters, {}));
+    } else {
+      program_->Refuse(end.status, /*final=*/true);
+    }
+  }
+}
+
+}  // namespace monsoon

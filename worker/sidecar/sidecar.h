@@ -1,0 +1,68 @@
+// Sidecar: what stands between a program that trains a model of its own and the cluster,
+// from the program's first call to its last: the job is entered, sessions are run, and the
+// program hears how the job ended.
+//
+// Thread safety: none; one thread calls Run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/process/unique_fd.h"
+#include "coordinator/client/replica_client.h"
+#include "proto/coordinator.pb.h"
+#include "worker/session/session_host.h"
+#include "worker/sidecar/enter_job.h"
+#include "worker/sidecar/program.h"
+#include "worker/sidecar/program_runner.h"
+
+namespace monsoon {
+
+class Sidecar {
+ public:
+  explicit Sidecar(std::unique_ptr<Program> program);
+  ~Sidecar();
+
+  // Serves the program until it leaves. An error says what went wrong where the program
+  // could not be told.
+  absl::Status Run();
+
+ private:
+  // How the job has ended, or why this program cannot be in it.
+  struct End {
+    JobState state = JOB_STATE_UNSPECIFIED;
+    absl::Status status;
+  };
+
+  // kJoin to its answer.
+  absl::Status Join();
+  // Until the program may train. CANCELLED when it leaves.
+  absl::Status Enter();
+  // Sessions, until the job has ended or the program leaves. Nothing: it leaves.
+  std::optional<End> Train();
+  // Tells the program, until it leaves.
+  absl::Status TellEnd(const End& end);
+  absl::Status FetchFinal();
+  void NoteEnd(const End& end);
+
+  const std::unique_ptr<Program> program_;
+  std::string address_;
+  std::unique_ptr<ReplicaClient> work_;
+  std::unique_ptr<ReplicaClient> heartbeats_;
+  std::unique_ptr<EnterJob> enter_;
+  std::unique_ptr<ProgramRunner> runner_;
+  std::unique_ptr<SessionHost> host_;
+  const uint64_t guest_;
+  const UniqueFd woken_;  // readable once end_ is set
+  Mutex mutex_;
+  std::optional<End> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace monsoon
