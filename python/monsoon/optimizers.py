@@ -37,7 +37,7 @@ class ShardOptimizer:
 
     >>> from monsoon import Adagrad, CosineSchedule
     >>> Adagrad(0.03, clip_norm=1.0, schedule=CosineSchedule(pushes=10000))
-    Adagrad(lr=0.03, clip_norm=1.0, schedule=CosineSchedule(pushes=10000))
+    Adagrad(lr=0.03, clip_norm=1.0, schedule=CosineSchedule(pushes=10000), eps=1e-08)
     """
 
     kind = ""
