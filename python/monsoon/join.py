@@ -38,7 +38,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
       the job's, if the job begins with this program; else it gets the job's.
     optimizer: of the shards (SGD, Momentum, Adagrad, Adam, AdamW, RMSProp), or Local(...).
     epochs, max_steps (of all programs together), max_seconds, target_accuracy (in (0, 1],
-      needs evaluate): the job ends at the first of those that are given.
+      needs evaluate): the job ends at the first of those that are given; at least one is
+      needed, but for steps(), which has no epochs.
     batch: samples of a step. examples: how many samples there are, or `data`, whose len() it
       is. Both may be given to blocks() instead.
     seed: of the order of the data.

@@ -97,7 +97,7 @@ class Replica:
     def _join_error(self, code: int) -> errors.MonsoonError:
         error = errors.of_code(code, self._message())
         text = str(error)
-        if isinstance(error, errors.InvalidArgument) and "differ" in text:
+        if isinstance(error, errors.InvalidArgument) and " has other settings: " in text:
             return errors.SettingsDiffer(text)
         if isinstance(error, errors.NotNow) and "version" in text:
             return errors.VersionsDiffer(text)

@@ -63,10 +63,6 @@ class Settings:
             raise InvalidArgument(
                 f"optimizer is a {type(self.optimizer).__name__}; give one of the shards, as "
                 "monsoon.Adagrad(0.03), or wrap one of torch: monsoon.Local(optimizer, every=100)")
-        ends = (self.epochs, self.max_steps, self.max_seconds, self.target_accuracy)
-        if all(end is None for end in ends):
-            raise InvalidArgument("the job has no end: give epochs, max_steps, max_seconds or "
-                                  "target_accuracy")
         for setting in ("push_format", "fetch_format"):
             if getattr(self, setting) not in _FORMATS:
                 raise InvalidArgument(f"{setting}={getattr(self, setting)!r}: there are "
@@ -95,7 +91,15 @@ class Settings:
         return fields
 
     def job(self, examples: Optional[int], batch: int) -> str:
-        """The job file. `examples` None: samples without numbers, of unknown length."""
+        """The job file. `examples` None: samples without numbers, of unknown length. Raises
+        InvalidArgument for a job without an end."""
+        ends = (self.epochs, self.max_steps, self.max_seconds, self.target_accuracy)
+        if examples is None and self.epochs is not None:
+            raise InvalidArgument("data of unknown length have no epochs: leave epochs out, and "
+                                  "the job ends when its programs have no more")
+        if examples is not None and all(end is None for end in ends):
+            raise InvalidArgument("the job has no end: give epochs, max_steps, max_seconds or "
+                                  "target_accuracy to join()")
         joiners: Dict[str, Any] = {"unnumbered": True} if examples is None else {
             "examples": int(examples)}
         every = None if self.evaluate_every is None else {
@@ -111,7 +115,7 @@ class Settings:
             "seed": int(self.seed) or None,
             "batch_size": int(batch),
             "downpour": self._downpour(),
-            "stop": stop,
+            "stop": stop if any(end is not None for end in ends) else None,
             "evaluation": every,
             "block_examples": self.block_examples,
             "checkpoint": None if self.checkpoint is None else self.checkpoint.text(),

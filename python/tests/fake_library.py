@@ -149,7 +149,7 @@ class FakeLibrary:
         name = re.search(r'name: "(.*?)"', text)[1]
         job = self.jobs.setdefault(name, FakeJob(name, text, tensors))
         if job.text != text or job.tensors != tensors:
-            self.error = b"job gpt-1 differs: batch_size is 32, here 64"
+            self.error = b"job gpt-1 has other settings: batch_size is 64 here and 32 in job gpt-1"
             return 3
         self.replicas.append(FakeReplica(job))
         handle._obj.value = len(self.replicas)

@@ -172,7 +172,7 @@ def test_codes_become_exceptions_and_the_job_is_left(library, code, kind):
 
 
 def test_errors_of_a_join(library):
-    for message, kind in (("job gpt-1 differs: batch_size is 32, here 64", ms.SettingsDiffer),
+    for message, kind in (("job gpt-1 has other settings: batch_size is 64 here", ms.SettingsDiffer),
                           ("tensor x: no shape", ms.InvalidArgument)):
         library.fail["join"] = (3, message)
         with pytest.raises(kind, match=message):

@@ -63,7 +63,7 @@ def test_what_a_loader_holds_of_a_lost_session_is_not_counted(library):
 
 def test_data_of_unknown_length(library):
     model = make_model()
-    with join(model) as job:
+    with join(model, epochs=None) as job:
         for x in job.steps(iter([X[:4], X[4:8], X[8:9]]), batch=4):
             model(x).sum().backward()
             job.step(examples=len(x))
