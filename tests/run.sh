@@ -4,9 +4,9 @@
 #   tests/run.sh [--full] [--only=//package:test] [--no-setup]
 #
 # Stages: setup; the optimised g++ build of everything; unit, cluster and
-# convergence tests; the command blocks of the documentation; the Python wheels
-# (on Debian 12, for which they are); the unit tests under clang with AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety
-# and layering_check; lint.
+# convergence tests; the command blocks of the documentation; the Python package's tests
+# and its wheels (on Debian 12, for which they are); the unit tests under clang with
+# AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety and layering_check; lint.
 # --full      adds ThreadSanitizer, the long tests (tag `full`) and the planted
 #             bugs of tests/mutation.sh.
 # --only=T    setup, then builds and runs that one test (or pattern) with g++.
@@ -186,6 +186,11 @@ run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transpo
 run_check batch_deaths /usr/bin/python3 tests/cluster/batch_deaths.py --bin="$bin"
 run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin"
 run_check chaos /usr/bin/python3 tests/cluster/chaos_demo.py --bin="$bin"
+run_check python /usr/bin/python3 tests/program/python_tests.py --bin="$bin"
+killed_programs=(/usr/bin/python3 tests/program/killed_programs.py --bin="$bin")
+[[ $full -eq 0 ]] || killed_programs+=(--kills=50 --ps_kills=5 --coordinator_kills=5
+  --writer_kills=20)
+run_check killed_programs "${killed_programs[@]}"
 # Their programs take the place of those without fail points, which come back from the
 # cache at once.
 programs=(//coordinator //ps_server //worker)

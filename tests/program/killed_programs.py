@@ -22,6 +22,7 @@ Last line: `killed_programs: N passed, N failed, N skipped`; exit 1 if any faile
 """
 
 import argparse
+import json
 import os
 import pathlib
 import random
@@ -93,7 +94,6 @@ class Run:
 
     def describe(self, job):
         answer = self.cluster.command("describe", job, "--json", check=False)
-        import json
         return json.loads(answer.stdout) if answer.returncode == 0 else None
 
     def counts(self, job):
@@ -184,11 +184,8 @@ class Run:
         time.sleep(self.random.uniform(0.05, 0.8))  # a random moment is the point
 
     def kill_task(self, task):
-        answer = self.cluster.command("info" if False else "describe", "count-1", "--json")
-        import json
-        described = json.loads(answer.stdout)
         if task.startswith("ps"):
-            pid = described["shards"][0]["pid"]
+            pid = self.cluster.describe("count-1")["shards"][0]["pid"]
         else:
             found = subprocess.run(["pgrep", "-f", f"coordinator serve.*{self.cluster.path}"],
                                    capture_output=True, text=True)

@@ -60,6 +60,7 @@ TEST_F(ProgramTest, AJobEndsWithTheBitsOfAPlainLoop) {
   EXPECT_EQ(steps, 100u);
   EXPECT_EQ(program.stats().steps, 100u);
   EXPECT_EQ(program.stats().examples, 400u);
+  EXPECT_EQ(program.stats().pushes, 100u);  // of its last session, after that
   ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster_.AwaitEnd("own-1"));
   EXPECT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
   EXPECT_EQ(end.counts().pushes(), 100u);

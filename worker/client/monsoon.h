@@ -20,7 +20,8 @@
  * worker/client/example.c is a whole program.
  *
  * Parameters change only within monsoon_begin, monsoon_step, monsoon_report_evaluation and
- * monsoon_wait, never behind the program's back.
+ * monsoon_wait, never behind the program's back; within monsoon_draw only where it says that
+ * the session was lost (monsoon_event.discarded).
  *
  * Errors: each call returns a code; monsoon_last_error() is the message of the calling
  * thread's last failed call. No exception leaves the library, and it never ends the process.
@@ -32,8 +33,7 @@
  * one process are independent. After fork the child must not use its parent's replicas:
  * calls there fail and change nothing.
  */
-#ifndef WORKER_CLIENT_MONSOON_H_
-#define WORKER_CLIENT_MONSOON_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,17 +58,17 @@ MONSOON_API const char* monsoon_version(void);
 /* As gRPC's status codes, but for the last one. */
 typedef enum monsoon_code {
   MONSOON_OK = 0,
-  MONSOON_CANCELLED = 1,           /* the replica is leaving, or its job was cancelled */
+  MONSOON_CANCELLED = 1, /* the replica is leaving, or its job was cancelled */
   MONSOON_UNKNOWN = 2,
-  MONSOON_INVALID_ARGUMENT = 3,    /* of this call; or this job's settings differ */
+  MONSOON_INVALID_ARGUMENT = 3, /* of this call; or this job's settings differ */
   MONSOON_DEADLINE_EXCEEDED = 4,
   MONSOON_NOT_FOUND = 5,
   MONSOON_RESOURCE_EXHAUSTED = 8,
   MONSOON_FAILED_PRECONDITION = 9, /* not now: wrong order of calls, another version, a fork */
   MONSOON_ABORTED = 10,            /* the job has failed: the message is its reason */
   MONSOON_INTERNAL = 13,
-  MONSOON_UNAVAILABLE = 14,        /* coordinator not reached, or the helper process is gone */
-  MONSOON_INTERRUPTED = 100        /* a signal came; nothing is lost: call monsoon_wait */
+  MONSOON_UNAVAILABLE = 14, /* coordinator not reached, or the helper process is gone */
+  MONSOON_INTERRUPTED = 100 /* a signal came; nothing is lost: call monsoon_wait */
 } monsoon_code;
 
 /* The message of the calling thread's last call that failed; valid until its next call. */
@@ -79,22 +79,22 @@ typedef struct monsoon_replica monsoon_replica;
 /* ---- joining ------------------------------------------------------------------------- */
 
 typedef enum monsoon_kind {
-  MONSOON_TRAINED = 0,   /* moved by the optimizer */
-  MONSOON_STATISTIC = 1  /* kept by the program, as running means: travels as a difference */
+  MONSOON_TRAINED = 0,  /* moved by the optimizer */
+  MONSOON_STATISTIC = 1 /* kept by the program, as running means: travels as a difference */
 } monsoon_kind;
 
 typedef struct monsoon_tensor {
-  const char* name;             /* unique, 1 to 512 printable characters without blanks */
-  const uint64_t* shape;        /* `dimensions` extents, C order */
-  size_t dimensions;            /* 0: one value */
+  const char* name;      /* unique, 1 to 512 printable characters without blanks */
+  const uint64_t* shape; /* `dimensions` extents, C order */
+  size_t dimensions;     /* 0: one value */
   monsoon_kind kind;
-  const char* const* aliases;   /* other names of the same tensor; may be null */
+  const char* const* aliases; /* other names of the same tensor; may be null */
   size_t alias_count;
 } monsoon_tensor;
 
 typedef struct monsoon_join_options {
-  size_t size;                  /* sizeof(monsoon_join_options) of the caller */
-  const char* coordinator;      /* "host:port" */
+  size_t size;             /* sizeof(monsoon_join_options) of the caller */
+  const char* coordinator; /* "host:port" */
   /* The job as in a job file (proto/job.proto, protobuf text) without `model`, which the
    * tensors are: name, epochs, optimizer, batch_size, ... `train { joiners { examples: N } }`
    * says how many samples there are. */
@@ -157,15 +157,15 @@ typedef struct monsoon_event {
 MONSOON_API monsoon_code monsoon_begin(monsoon_replica* replica, monsoon_event* event);
 
 typedef struct monsoon_batch {
-  const uint32_t* samples;  /* numbers of the samples; valid until the next draw */
-  size_t count;             /* at most the job's batch_size */
-  uint32_t epoch;           /* from 0 */
+  const uint32_t* samples; /* numbers of the samples; valid until the next draw */
+  size_t count;            /* at most the job's batch_size */
+  uint32_t epoch;          /* from 0 */
 } monsoon_batch;
 
 /* The next batch. It is leased to this replica: no other gets it, unless this one is lost
  * before a step has counted it. Batches may be drawn ahead of their steps; steps count them
  * in order. MONSOON_NOTHING_NOW, with an empty batch: none is to be had before those drawn
- * are counted. Parameters do not change; MONSOON_EVALUATE and MONSOON_ENDED come only where
+ * are counted. MONSOON_EVALUATE and MONSOON_ENDED come only where
  * no batch is drawn that is not counted. */
 MONSOON_API monsoon_code monsoon_draw(monsoon_replica* replica, monsoon_batch* batch,
                                       monsoon_event* event);
@@ -174,20 +174,19 @@ MONSOON_API monsoon_code monsoon_draw(monsoon_replica* replica, monsoon_batch* b
 MONSOON_API monsoon_code monsoon_no_more_samples(monsoon_replica* replica);
 
 typedef struct monsoon_step_info {
-  size_t size;        /* sizeof(monsoon_step_info) of the caller */
-  size_t batches;     /* drawn batches that this step counts; usually 1 */
-  uint64_t examples;  /* samples that it was computed on; 0: those of the batches */
-  double loss;        /* mean over them */
-  int has_loss;       /* 0: loss has no meaning, and the last one told stands */
-  uint64_t correct;   /* samples that the model got right, if has_correct */
+  size_t size;       /* sizeof(monsoon_step_info) of the caller */
+  size_t batches;    /* drawn batches that this step counts; usually 1 */
+  uint64_t examples; /* samples that it was computed on; 0: those of the batches */
+  double loss;       /* mean over them */
+  int has_loss;      /* 0: loss has no meaning, and the last one told stands */
+  uint64_t correct;  /* samples that the model got right, if has_correct */
   int has_correct;
 } monsoon_step_info;
 
 /* Whether the step that counts `batches` more will read the gradient (or, with local steps,
  * the parameters): what lies elsewhere must be copied there before. With local steps this
  * draws ahead, since the last step before a pause of the data is one. */
-MONSOON_API monsoon_code monsoon_step_is_due(monsoon_replica* replica, size_t batches,
-                                             int* is_due);
+MONSOON_API monsoon_code monsoon_step_is_due(monsoon_replica* replica, size_t batches, int* is_due);
 
 /* One step is done. Without local steps: monsoon_gradient() holds the gradient of its mean
  * loss, and is pushed when due. With them: the program has changed the parameters by itself;
@@ -197,7 +196,7 @@ MONSOON_API monsoon_code monsoon_step(monsoon_replica* replica, const monsoon_st
                                       monsoon_event* event);
 
 typedef struct monsoon_metric {
-  const char* name;  /* "loss" (mean per sample), "accuracy", or any other */
+  const char* name; /* "loss" (mean per sample), "accuracy", or any other */
   double value;
 } monsoon_metric;
 
@@ -213,20 +212,20 @@ MONSOON_API monsoon_code monsoon_wait(monsoon_replica* replica, monsoon_batch* b
                                       monsoon_event* event);
 
 typedef struct monsoon_stats {
-  size_t size;               /* sizeof(monsoon_stats) of the caller */
-  uint64_t steps;            /* that counted */
+  size_t size;    /* sizeof(monsoon_stats) of the caller */
+  uint64_t steps; /* that counted */
   uint64_t examples;
   uint64_t fetches;
   uint64_t pushes;
-  uint64_t refused;          /* pushes that the shards' checks refused */
+  uint64_t refused; /* pushes that the shards' checks refused */
   uint64_t bytes_fetched;
   uint64_t bytes_pushed;
-  int64_t staleness;         /* of the newest push; -1: not known yet */
+  int64_t staleness; /* of the newest push; -1: not known yet */
   uint64_t staleness_max;
-  uint64_t sessions;         /* 1, and one more for each that was lost */
+  uint64_t sessions; /* 1, and one more for each that was lost */
   uint64_t evaluations;
-  uint32_t replicas;         /* of the job, now */
-  uint32_t worker;           /* this one's number: worker/N of the job */
+  uint32_t replicas; /* of the job, now */
+  uint32_t worker;   /* this one's number: worker/N of the job */
   uint32_t sidecar_pid;
 } monsoon_stats;
 
@@ -244,5 +243,3 @@ MONSOON_API void monsoon_free(monsoon_replica* replica);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* WORKER_CLIENT_MONSOON_H_ */

@@ -28,6 +28,9 @@ struct Result {
   bool ok() const { return code == MONSOON_OK; }
 };
 
+// A code that came over the socket; MONSOON_UNKNOWN for one that has no name here.
+monsoon_code CodeOfStatus(uint32_t value);
+
 class Replica {
  public:
   static Result Join(const monsoon_join_options& options, std::unique_ptr<Replica>* replica);

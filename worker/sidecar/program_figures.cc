@@ -17,12 +17,16 @@ ProgramFigures::ProgramFigures(uint32_t worker, uint64_t sessions, const StatsCo
 }
 
 EventFigures ProgramFigures::Get() {
-  figures_.replicas = control_->replicas();
-  const absl::Duration now = clock_->Now();
-  if (now - read_ < kAge) {
-    return figures_;
+  if (clock_->Now() - read_ >= kAge) {
+    return Read();
   }
-  read_ = now;
+  figures_.replicas = control_->replicas();
+  return figures_;
+}
+
+EventFigures ProgramFigures::Read() {
+  read_ = clock_->Now();
+  figures_.replicas = control_->replicas();
   const ReplicaStats stats = stats_->Snapshot();
   figures_.fetches = stats.fetches();
   figures_.pushes = stats.pushes();

@@ -48,7 +48,6 @@ SessionEnd ProgramRunner::Run(const Assignment& assignment, StatsCollector* stat
   MeanLocalSteps(&joined->job);
   joined_ = *joined;
   const absl::StatusOr<SessionEnd> end = RunJoined(*joined, stats, control);
-  program_->SetFigures(nullptr);
   return end.ok() ? *end
                   : SessionEnd{SessionEnd::Kind::kFailed, ReportFailureRequest::JOB,
                                std::string(end.status().message())};
@@ -69,7 +68,6 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
                    ParameterClient::Create(std::move(options)));
   const SessionWires wires(joined, client.get(), stats, control);
   ProgramFigures figures(worker, sessions_, stats, control, options_.clock);
-  program_->SetFigures([&figures] { return figures.Get(); });
 
   ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train()));
   LeasedBatches batches(job, data.examples);
@@ -104,7 +102,9 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
             << ", incarnation " << joined.session.incarnation() << ", "
             << joined.layout.parameters() << " parameters on " << client->transports().size()
             << " shards";
+  program_->SetFigures([&figures] { return figures.Get(); });
   SessionEnd end = session.Run();
+  program_->SetFigures([last = figures.Read()] { return last; });
   if (end.kind != SessionEnd::Kind::kFinished && end.kind != SessionEnd::Kind::kDrained) {
     client->Cancel();  // calls in flight end before what made them is taken down
   }
