@@ -5,8 +5,9 @@
 #
 # Stages: setup; the optimised g++ build of everything; unit, cluster and
 # convergence tests; the command blocks of the documentation; the Python wheels
-# (on Debian 12, for which they are); the unit tests under clang with AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety
-# and layering_check; lint.
+# (on Debian 12, for which they are); the unit tests under clang with
+# AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety and
+# layering_check; lint.
 # --full      adds ThreadSanitizer, the long tests (tag `full`) and the planted
 #             bugs of tests/mutation.sh.
 # --only=T    setup, then builds and runs that one test (or pattern) with g++.
