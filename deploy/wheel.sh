@@ -1,14 +1,13 @@
 #!/bin/bash
 # Builds the two Python wheels, monsoon and monsoon-worker, and checks them.
 #
-#   deploy/wheel.sh [--out=DIR] [--bin=DIR] [--package=DIR] [--no-check]
+#   deploy/wheel.sh [--out=DIR] [--bin=DIR] [--no-check]
 #
-# --out=DIR      where to; default dist.
-# --bin=DIR      a bazel-bin folder built with --config=opt --config=wheel; default: built.
-# --package=DIR  the Python package; default python/monsoon.
-# --no-check     without auditwheel, which comes from PyPI the first time (versions and
-#                hashes in deploy/wheel/requirements.txt) and is kept in
-#                $MONSOON_WHEEL_TOOLS, default ~/.cache/monsoon-wheel.
+# --out=DIR   where to; default dist.
+# --bin=DIR   a bazel-bin folder built with --config=opt --config=wheel; default: built.
+# --no-check  without auditwheel, which comes from PyPI the first time (versions and
+#             hashes in deploy/wheel/requirements.txt) and is kept in
+#             $MONSOON_WHEEL_TOOLS, default ~/.cache/monsoon-wheel.
 # The same commit gives the same bytes: SOURCE_DATE_EPOCH is the time of the files, default
 # the commit's. Building takes the place of bazel-bin's programs; `bazel build --config=opt`
 # brings those with shared libraries back.
@@ -19,13 +18,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 out=dist
 bin=""
-package=python/monsoon
 check=1
 for argument in "$@"; do
   case "$argument" in
     --out=?*) out="${argument#--out=}" ;;
     --bin=?*) bin="${argument#--bin=}" ;;
-    --package=?*) package="${argument#--package=}" ;;
     --no-check) check=0 ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' deploy/wheel.sh; exit 0 ;;
     *) echo "wheel.sh: unknown argument '$argument'; try --help" >&2; exit 2 ;;
@@ -54,7 +51,7 @@ if [[ -z "${SOURCE_DATE_EPOCH:-}" ]]; then
 fi
 export SOURCE_DATE_EPOCH
 mapfile -t wheels < <(/usr/bin/python3 -B deploy/wheel/build.py --bin="$bin" \
-  --out="$out" --package="$package")
+  --out="$out")
 wait $! || fail "no wheel"
 
 for wheel in "${wheels[@]}"; do

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Packs the wheels from what Bazel has built; deploy/wheel.sh calls it.
 
-    deploy/wheel/build.py --bin=BAZEL_BIN --out=DIR --package=DIR [--only=WHEEL]
+    deploy/wheel/build.py --bin=BAZEL_BIN --out=DIR [--only=WHEEL]
 
 The same input makes the same bytes: files in order, of one time (SOURCE_DATE_EPOCH), of one
 mode. Exit 0: written; 1: something does not fit, which the message names.
@@ -107,13 +107,14 @@ def programs_of(wheel, bin_dir):
         path = binary_path(program.target, bin_dir)
         if not os.path.exists(path):
             raise Refused(f"{path} is not there; build {program.target}")
-        check_needed(path, carried, contents.SYSTEM_LIBRARIES)
+        check_needed(path, carried, contents.SHARED_MAY_NEED if program.shared
+                     else contents.SYSTEM_LIBRARIES)
         for package, why in linked.evidence(path, bin_dir).items():
             found.setdefault(package, (os.path.basename(program.place), why))
         files[program.place] = PROGRAM_MODE, stripped(path)
     for soname, place in wheel.libraries:
         path = library_path(soname)
-        check_needed(path, carried, contents.CARRIED_MAY_NEED)
+        check_needed(path, carried, contents.SHARED_MAY_NEED)
         package = linked.package_of(path)
         if package is None:
             raise Refused(f"{path} is of no Debian package, so no licence is known")
@@ -126,7 +127,7 @@ def metadata(wheel, number, license_names):
     lines = ["Metadata-Version: 2.4", f"Name: {wheel.name}", f"Version: {number}",
              f"Summary: {wheel.summary}", "License-Expression: Apache-2.0"]
     lines += [f"License-File: {name}" for name in license_names]
-    lines += ["Classifier: Operating System :: POSIX :: Linux", "Requires-Python: >=3.8"]
+    lines += ["Classifier: Operating System :: POSIX :: Linux", "Requires-Python: >=3.9"]
     lines += ["Requires-Dist: " + text.format(version=number) for text in wheel.requires]
     lines += ["Description-Content-Type: text/plain", "", wheel.summary + ".", "",
               "The programs contain and the package carries software of others; the folder",
@@ -176,9 +177,9 @@ def build(wheel, options, epoch):
     files, found = programs_of(wheel, options.bin)
     for place, source in wheel.files.items():
         path = os.path.join(ROOT, source)
-        if source == "python/monsoon":
-            check_package_version(options.package, number)
-            for inner, file in package_files(options.package, place).items():
+        if os.path.isdir(path):
+            check_package_version(path, number)
+            for inner, file in package_files(path, place).items():
                 files[inner] = FILE_MODE, read(file)
         else:
             files[place] = FILE_MODE, read(path)
@@ -204,7 +205,6 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--package", default=os.path.join(ROOT, "python/monsoon"))
     parser.add_argument("--only")
     options = parser.parse_args()
     try:

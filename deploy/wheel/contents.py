@@ -12,6 +12,7 @@ class Program:
     """A program or shared object that Bazel links."""
     target: str  # "//coordinator:coordinator"
     place: str  # in the wheel
+    shared: bool = False  # loaded into programs of others, with their C++ library
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +42,14 @@ WHEELS = [
         programs=[
             Program("//coordinator:coordinator", "monsoon/bin/coordinator"),
             Program("//ps_server:ps_server", "monsoon/bin/ps_server"),
+            # The library starts the sidecar beside itself.
+            Program("//worker/client:libmonsoon.so", "monsoon/bin/libmonsoon.so", shared=True),
+            Program("//worker/sidecar:monsoon_sidecar", "monsoon/bin/monsoon_sidecar"),
         ],
         files={
             "_monsoon_command.py": "deploy/wheel/commands/_monsoon_command.py",
             "monsoon": "python/monsoon",
+            "monsoon/include/monsoon.h": "worker/client/monsoon.h",
             "monsoon/configs/cluster/localhost.textproto": "deploy/wheel/cluster.textproto",
         },
         requires=["numpy"],
@@ -73,9 +78,9 @@ WHEELS = [
 # What a program may need of the system besides what its wheel carries.
 SYSTEM_LIBRARIES = ["ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libm.so.6",
                     "libpthread.so.0", "librt.so.1"]
-# And what the carried libraries may need: every system with a C++ program has them, and
+# And what shared objects may need: every system with a C++ program has them, and
 # manylinux counts on them.
-CARRIED_MAY_NEED = SYSTEM_LIBRARIES + ["libgcc_s.so.1", "libstdc++.so.6"]
+SHARED_MAY_NEED = SYSTEM_LIBRARIES + ["libgcc_s.so.1", "libstdc++.so.6"]
 
 if __name__ == "__main__":
     for wheel in WHEELS:
