@@ -75,7 +75,7 @@ SIGNATURES = {
     "monsoon_local_steps": (c.c_uint32, [c.c_void_p]),
     "monsoon_begin": (c.c_int, [c.c_void_p, _EVENT]),
     "monsoon_draw": (c.c_int, [c.c_void_p, c.POINTER(Batch), _EVENT]),
-    "monsoon_no_more_samples": (c.c_int, [c.c_void_p]),
+    "monsoon_no_more_samples": (c.c_int, [c.c_void_p, c.POINTER(Event)]),
     "monsoon_step_is_due": (c.c_int, [c.c_void_p, c.c_size_t, c.POINTER(c.c_int)]),
     "monsoon_step": (c.c_int, [c.c_void_p, c.POINTER(StepInfo), _EVENT]),
     "monsoon_report_evaluation":

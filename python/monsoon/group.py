@@ -93,8 +93,8 @@ class GroupReplica:
             samples = numpy.resize(samples, self.world)
         return Batch(numpy.array_split(samples, self.world)[self.rank], epoch), event
 
-    def no_more_samples(self) -> None:
-        self._on_rank_0(lambda: self._own().no_more_samples())
+    def no_more_samples(self) -> Event:
+        return self._event(lambda: self._own().no_more_samples())
 
     def step_is_due(self, batches: int) -> bool:
         return bool(self._on_rank_0(lambda: self._own().step_is_due(batches)))

@@ -142,11 +142,12 @@ class Replica:
         samples = numpy.ctypeslib.as_array(batch.samples, shape=(batch.count,))
         return Batch(samples.astype(numpy.int64), int(batch.epoch)), told
 
-    def no_more_samples(self) -> None:
-        """This program has no more samples (jobs of unknown length)."""
-        code = self._lib.monsoon_no_more_samples(self._checked())
-        if code != 0:
-            raise errors.of_code(code, self._message())
+    def no_more_samples(self) -> Event:
+        """This program has no more samples (jobs of unknown length): waits for the others'
+        end. GO: the session was lost, say it again."""
+        event = _library.Event()
+        code = self._lib.monsoon_no_more_samples(self._checked(), c.byref(event))
+        return self._finish(code, event)
 
     def step_is_due(self, batches: int) -> bool:
         """Whether the step that counts `batches` more will read the gradient; with local

@@ -68,10 +68,10 @@ class Training:
         """No samples are left here; returns when the job has ended."""
         if self.draws.in_hand:
             self.step(None, None, 0, None, None, self._stepped_outside)
-        if not self.ended:
-            self.replica.no_more_samples()
-        while self.available():
-            self.deliver()
+        while not self.ended:
+            if self._local is not None:
+                self._binding.collect_parameters()  # the rest of its steps is pushed
+            self._handle(self.replica.no_more_samples())
 
     # ---- a step --------------------------------------------------------------------------
 

@@ -200,10 +200,11 @@ class FakeLibrary:
         replica.drawn.append(given)
         return self._tell("draw", replica, event, GO, batch=batch, samples=given)
 
-    def monsoon_no_more_samples(self, handle):
+    def monsoon_no_more_samples(self, handle, event):
         replica = self._replica(handle)
         replica.job.ended = True
-        return self._begin("no_more_samples")
+        code = self._begin("no_more_samples")
+        return code or self._tell("no_more_samples", replica, event, ENDED)
 
     def monsoon_step_is_due(self, handle, batches, due):
         replica = self._replica(handle)

@@ -149,8 +149,6 @@ def test_a_loader_with_workers(cluster, client):
     assert client.describe(job.id)["progress"]["examples"] == 300
 
 
-@pytest.mark.xfail(strict=True, reason="after monsoon_no_more_samples the library still holds the "
-                   "rest of a leased block, and the job waits for it")
 def test_data_of_unknown_length(cluster, client):
     model = {"w": numpy.zeros(40, "f4")}
     with ms.join(cluster.address, job="stream", model=model, optimizer=ms.SGD(1.0)) as job:

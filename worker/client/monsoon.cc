@@ -125,9 +125,11 @@ monsoon_code monsoon_draw(monsoon_replica* replica, monsoon_batch* batch, monsoo
   });
 }
 
-monsoon_code monsoon_no_more_samples(monsoon_replica* replica) {
-  return Guarded(
-      [&] { return replica == nullptr ? Null("replica") : replica->replica->NoMoreSamples(); });
+monsoon_code monsoon_no_more_samples(monsoon_replica* replica, monsoon_event* event) {
+  return Guarded([&] {
+    return replica == nullptr || event == nullptr ? Null("replica and event")
+                                                  : replica->replica->NoMoreSamples(event);
+  });
 }
 
 monsoon_code monsoon_step_is_due(monsoon_replica* replica, size_t batches, int* is_due) {

@@ -170,8 +170,11 @@ typedef struct monsoon_batch {
 MONSOON_API monsoon_code monsoon_draw(monsoon_replica* replica, monsoon_batch* batch,
                                       monsoon_event* event);
 
-/* The program has no more samples (jobs with `unnumbered` samples). */
-MONSOON_API monsoon_code monsoon_no_more_samples(monsoon_replica* replica);
+/* The program has no more samples (jobs with `unnumbered` samples): steps that no push has
+ * counted are pushed, with local steps the parameters as they are; then it waits for the other
+ * programs. MONSOON_ENDED or MONSOON_EVALUATE; MONSOON_GO where the session was lost, so that
+ * it is to be said again. */
+MONSOON_API monsoon_code monsoon_no_more_samples(monsoon_replica* replica, monsoon_event* event);
 
 typedef struct monsoon_step_info {
   size_t size;       /* sizeof(monsoon_step_info) of the caller */
@@ -232,9 +235,9 @@ typedef struct monsoon_stats {
 /* As of the last call. */
 MONSOON_API monsoon_code monsoon_get_stats(const monsoon_replica* replica, monsoon_stats* stats);
 
-/* Leaves the job: what is summed up is pushed, batches that were not counted are given
- * back, and the sidecar ends. Within 20 seconds. Safe to repeat, also after any error, and
- * in place of monsoon_wait. */
+/* Leaves the job: what is summed up is pushed, blocks of which some batch was not counted are
+ * given back, whole, and the sidecar ends. Within 20 seconds. Safe to repeat, also after any
+ * error, and in place of monsoon_wait. */
 MONSOON_API monsoon_code monsoon_leave(monsoon_replica* replica);
 
 /* Frees the vectors; without monsoon_leave before, the coordinator finds out by silence. */

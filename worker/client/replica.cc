@@ -110,10 +110,14 @@ Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
       std::memcpy(batch.samples.data(), bytes.data(), bytes.size());
       leased_.push_back(std::move(batch));
     }
-  } else if (asked_for_ == MessageKind::kStep && figures_.discarded == 0) {
+  } else if (figures_.discarded == 0 &&
+             (asked_for_ == MessageKind::kStep || asked_for_ == MessageKind::kNoMoreSamples)) {
     steps_ += uncounted_.steps;
     examples_ += uncounted_.examples;
     uncounted_ = Uncounted();
+    if (asked_for_ == MessageKind::kNoMoreSamples) {
+      ForgetBatches();
+    }
   }
   if (!fields.ok() || figures_.kind > MONSOON_ENDED) {
     return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed");
@@ -203,9 +207,13 @@ Result Replica::Draw(monsoon_batch* batch, monsoon_event* event) {
   return {};
 }
 
-Result Replica::NoMoreSamples() {
-  monsoon_event event{};
-  return ended_ ? Result() : Ask(MessageKind::kNoMoreSamples, FieldWriter(), &event);
+Result Replica::NoMoreSamples(monsoon_event* event) {
+  *event = monsoon_event{};
+  if (ended_) {
+    event->kind = MONSOON_ENDED;
+    return {};
+  }
+  return Exchange(MessageKind::kNoMoreSamples, event);
 }
 
 Result Replica::StepIsDue(size_t batches, bool* is_due) {
@@ -266,11 +274,13 @@ Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
   if (!is_due) {
     return {};
   }
-  return Exchange(event);
+  return Exchange(MessageKind::kStep, event);
 }
 
-Result Replica::Exchange(monsoon_event* event) {
-  WriteDifferences();
+Result Replica::Exchange(MessageKind kind, monsoon_event* event) {
+  if (uncounted_.steps > 0) {
+    WriteDifferences();
+  }
   FieldWriter fields;
   fields.Number(uncounted_.batches);
   fields.Number(uncounted_.steps);
@@ -281,7 +291,7 @@ Result Replica::Exchange(monsoon_event* event) {
   fields.Number(uncounted_.loss_steps == 0
                     ? 0.0
                     : uncounted_.loss_sum / static_cast<double>(uncounted_.loss_steps));
-  return Ask(MessageKind::kStep, fields, event);
+  return Ask(kind, fields, event);
 }
 
 Result Replica::ReportEvaluation(const monsoon_metric* metrics, size_t count, const char* failure,

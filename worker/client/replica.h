@@ -48,7 +48,7 @@ class Replica {
 
   Result Begin(monsoon_event* event);
   Result Draw(monsoon_batch* batch, monsoon_event* event);
-  Result NoMoreSamples();
+  Result NoMoreSamples(monsoon_event* event);
   Result StepIsDue(size_t batches, bool* is_due);
   Result Step(const monsoon_step_info& step, monsoon_event* event);
   Result ReportEvaluation(const monsoon_metric* metrics, size_t count, const char* failure,
@@ -90,7 +90,8 @@ class Replica {
   void WriteDifferences();
   // The parameters as they are now are the job's.
   void NoteBase();
-  Result Exchange(monsoon_event* event);
+  // Tells of the uncounted steps: as a step, or as the last.
+  Result Exchange(MessageKind kind, monsoon_event* event);
   void ForgetBatches();
 
   const pid_t owner_;

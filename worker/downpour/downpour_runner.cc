@@ -212,7 +212,7 @@ absl::StatusOr<bool> DownpourRunner::Judge(size_t i) const {
 absl::Status DownpourRunner::JudgeRound() {
   for (size_t i = 0; i < group_->size(); ++i) {
     ASSIGN_OR_RETURN(const bool usable, Judge(i));
-    if (!usable) {
+    if (!usable || group_->result(i).steps == 0) {
       group_->Drop(i);
     }
   }

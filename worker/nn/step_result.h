@@ -9,7 +9,8 @@ struct StepResult {
   double loss_mean = 0;  // over the batch; may be non-finite, the caller judges
   uint64_t correct = 0;  // samples whose largest output is their label's
   uint64_t examples = 0;
-  // Of a network that takes several before it tells of them (worker/sidecar).
+  // Of a network that takes several before it tells of them (worker/sidecar); 0: there was
+  // nothing to compute, and the gradient counts nothing.
   uint64_t steps = 1;
   // False: the loss is not known, and correct counts nothing.
   bool has_loss = true;

@@ -46,6 +46,11 @@ SessionEnd ReplicaSession::Run() {
       }
       continue;
     }
+    if (std::exchange(flush_, false)) {
+      if (absl::Status status = FlushTraining(); !status.ok()) {
+        return Classify(status);
+      }
+    }
     Reply reply = AwaitWork();
     if (!reply.ok()) {
       if (parts_.control->state() == SessionControl::State::kRunning) {
@@ -100,6 +105,11 @@ void ReplicaSession::LogProgress(const StepResult& result) {
 }
 
 // ---- asking ----------------------------------------------------------------
+
+void ReplicaSession::NoMoreSamples() {
+  source_.NoMoreSamples();
+  flush_ = true;
+}
 
 absl::StatusOr<bool> ReplicaSession::Poll() {
   RETURN_IF_ERROR(AskAhead());

@@ -65,8 +65,9 @@ class ReplicaSession {
   // compute thread.
   absl::StatusOr<bool> Poll();
 
-  // Likewise: from now on the coordinator is told that there are no more samples.
-  void NoMoreSamples() { source_.NoMoreSamples(); }
+  // Likewise: from now on the coordinator is told that there are no more samples; first what
+  // is summed up is pushed.
+  void NoMoreSamples();
 
  private:
   using Reply = absl::StatusOr<NextWorkReply>;
@@ -107,6 +108,7 @@ class ReplicaSession {
   absl::Duration logged_at_;
   // An answer that is no more of the work at hand waits here until that is done.
   std::optional<Reply> held_;
+  bool flush_ = false;  // before the next question
   // The coordinator had nothing: not to be asked before, but to report.
   absl::Duration ask_after_;
   // Last: its thread uses the ones above.

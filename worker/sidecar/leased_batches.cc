@@ -85,4 +85,17 @@ absl::StatusOr<std::vector<BlockId>> LeasedBatches::Count(size_t batches) {
   return ended;
 }
 
+std::vector<BlockId> LeasedBatches::CountAll() {
+  std::vector<BlockId> ended;
+  for (auto* const batches : {&drawn_, &undrawn_}) {
+    for (const Leased& batch : *batches) {
+      if (batch.last) {
+        ended.push_back(batch.block);
+      }
+    }
+    batches->clear();
+  }
+  return ended;
+}
+
 }  // namespace monsoon

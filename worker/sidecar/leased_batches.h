@@ -39,6 +39,8 @@ class LeasedBatches : public BlockReader {
   // A step counts so many batches: the blocks that they end. InvalidArgument for more than
   // are outstanding.
   absl::StatusOr<std::vector<BlockId>> Count(size_t batches);
+  // There are no samples for the rest: the blocks that it ends.
+  std::vector<BlockId> CountAll();
 
  private:
   struct Leased {

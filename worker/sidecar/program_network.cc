@@ -88,6 +88,16 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
   return result;
 }
 
+absl::StatusOr<StepResult> ProgramNetwork::TakeEndOfSamples(const Message& call,
+                                                            std::span<float> gradient) {
+  ASSIGN_OR_RETURN(const StepResult result, TakeStep(call, gradient));
+  for (const BlockId& block : batches_->CountAll()) {
+    downpour_->EndBlock(block);
+  }
+  session_->NoMoreSamples();
+  return result;
+}
+
 absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const StepKey&,
                                                            std::span<float> gradient) {
   CHECK_EQ(gradient.size(), program_->memory().gradient().size());
@@ -107,8 +117,10 @@ absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const S
         AnswerGo();  // it was computed in a session that is over
         break;
       case MessageKind::kNoMoreSamples:
-        session_->NoMoreSamples();
-        program_->Answer(MONSOON_GO);
+        if (!program_->discards()) {
+          return TakeEndOfSamples(*call, gradient);
+        }
+        AnswerGo();
         break;
       default:
         return absl::InvalidArgumentError(absl::StrCat("the program's call ",
@@ -123,14 +135,9 @@ absl::StatusOr<EvaluationResult> ProgramNetwork::Evaluate(const Batch&) {
 }
 
 absl::StatusOr<EvaluationResult> ProgramNetwork::AskToEvaluate() {
-  const Message* call = nullptr;
-  while (call == nullptr) {
-    ASSIGN_OR_RETURN(call, AwaitCall());
-    if (call->kind == MessageKind::kNoMoreSamples) {
-      session_->NoMoreSamples();
-      program_->Answer(MONSOON_GO);
-      call = nullptr;
-    }
+  ASSIGN_OR_RETURN(const Message* call, AwaitCall());
+  if (call->kind == MessageKind::kNoMoreSamples) {
+    session_->NoMoreSamples();  // perhaps it came while nothing was leased
   }
   program_->Answer(MONSOON_EVALUATE);
   ASSIGN_OR_RETURN(call, AwaitCall());

@@ -51,6 +51,9 @@ class ProgramNetwork : public Network {
   void AnswerGo(const std::string& batches = "");
   absl::Status AnswerDraw();
   absl::StatusOr<StepResult> TakeStep(const Message& call, std::span<float> gradient);
+  // The last step, of 0 steps if all are told; for what is leased beyond it there are no
+  // samples.
+  absl::StatusOr<StepResult> TakeEndOfSamples(const Message& call, std::span<float> gradient);
 
   Program* const program_;
   LeasedBatches* const batches_;
