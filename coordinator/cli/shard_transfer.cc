@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/model/shard_map.h"
 #include "common/model/stripe_versions.h"
+#include "coordinator/client/job_location.h"
 #include "ps_server/client/parameter_client.h"
 
 namespace monsoon {
@@ -95,7 +96,7 @@ class ShardTransfer : public ModelTransfer {
 
   absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
                      const InitialValues& values) override {
-    ASSIGN_OR_RETURN(const ShardMap map, MapOf(location, layout));
+    ASSIGN_OR_RETURN(const ShardMap map, ShardMapOf(location, layout));
     ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client, Connect(location, layout));
     ParameterClient::WriteOptions options;
     if (values.map.has_value()) {
@@ -111,23 +112,11 @@ class ShardTransfer : public ModelTransfer {
   }
 
  private:
-  static absl::StatusOr<ShardMap> MapOf(const JobLocation& location,
-                                        const ParameterLayout& layout) {
-    return ShardMap::Create(layout.size(), static_cast<uint32_t>(location.address_size()),
-                            location.max_stripe_bytes());
-  }
-
   absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const JobLocation& location,
                                                            const ParameterLayout& layout) const {
-    ASSIGN_OR_RETURN(ShardMap map, MapOf(location, layout));
-    return ParameterClient::Create(
-        {.job = location.job(),
-         .job_term = location.job_term(),
-         .layout_hash = location.layout_hash(),
-         .map = std::move(map),
-         .addresses = {location.address().begin(), location.address().end()},
-         .deadline = deadline_,
-         .read_only = true});
+    ASSIGN_OR_RETURN(ParameterClientOptions options, ReadOnlyOptions(location, layout));
+    options.deadline = deadline_;
+    return ParameterClient::Create(std::move(options));
   }
 
   // A shard that was started anew in between holds other parameters.

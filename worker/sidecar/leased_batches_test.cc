@@ -120,5 +120,20 @@ TEST(LeasedBatchesTest, UnnumberedSamplesNeedNoPermutation) {
   EXPECT_THAT(drawn[0].samples, ::testing::ElementsAre(0, 1, 2, 3));
 }
 
+TEST(LeasedBatchesTest, WithoutSamplesForTheRestItsBlocksEnd) {
+  LeasedBatches batches(JobOf(100), 100);
+  ASSERT_OK(batches.Append(Block(0, 1)));
+  EXPECT_EQ(Draw(&batches).size(), 2u);
+  ASSERT_OK(batches.Append(Block(0, 2)));
+  ASSERT_OK(batches.Count(1).status());
+  std::vector<uint32_t> ended;
+  for (const BlockId& block : batches.CountAll()) {
+    ended.push_back(block.block());
+  }
+  EXPECT_THAT(ended, ::testing::ElementsAre(1, 2));
+  EXPECT_EQ(batches.blocks_left(), 0u);
+  EXPECT_EQ(batches.outstanding(), 0u);
+}
+
 }  // namespace
 }  // namespace monsoon
