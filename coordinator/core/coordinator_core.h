@@ -219,6 +219,9 @@ class CoordinatorCore {
   // The parameters that a client wrote cannot be made again: a job that begins with them
   // gets its first generation at once.
   void CheckpointClientsParameters(JobRecord* job);
+  // Programs wrote the joined job's parameters, and no generation holds them: a shard that
+  // dies takes them along, and programs that train do not write them again. So none does yet.
+  bool AwaitsFirstGeneration(const JobRecord& job) const;
   // The replicas are being told to finish, or a chain's second part is to begin.
   void CheckpointBeforeLeaving(JobRecord* job);
   // The worker is gone, and its session is closed on all shards: from two generations on

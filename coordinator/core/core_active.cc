@@ -57,7 +57,8 @@ std::vector<uint32_t> CoordinatorCore::WorkersOf(const JobRecord& job) const {
 }
 
 void CoordinatorCore::OpenSessions(JobRecord* job, absl::Duration now) {
-  if (AwaitsShard(*job) || job->procedure()->phase() >= Phase::kLeaving) {
+  if (AwaitsShard(*job) || AwaitsFirstGeneration(*job) ||
+      job->procedure()->phase() >= Phase::kLeaving) {
     return;
   }
   for (const uint32_t worker : WorkersOf(*job)) {

@@ -148,6 +148,21 @@ void CoordinatorCore::CheckpointClientsParameters(JobRecord* job) {
   }
 }
 
+bool CoordinatorCore::AwaitsFirstGeneration(const JobRecord& job) const {
+  if (!job.joined() || !job.state().init() || !IsPushedTo(job) ||
+      job.checkpoints.state().held() > 0 || job.plan.job.checkpoint().off() ||
+      !job.state().memory_only().empty()) {
+    return false;
+  }
+  // A new life of the coordinator does not know at once what shards keep.
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    if (shards_.shard(shard).state == ShardView::State::kNeverSeen) {
+      return true;
+    }
+  }
+  return KeepNothing().empty();
+}
+
 void CoordinatorCore::CheckpointBeforeLeaving(JobRecord* job) {
   if (IsPushedTo(*job) && job->procedure()->phase() >= Phase::kLeaving &&
       job->leaving_generation == 0 && IsDurable(*job)) {
@@ -232,7 +247,7 @@ void CoordinatorCore::AdvanceCheckpoints(Moment moment) {
       continue;
     }
     if (WaitsForLastCheckpoint(*job) || WaitsForLeaving(*job) || BatchWaitsForDisk(*job) ||
-        WaitsForTestGeneration(*job)) {
+        WaitsForTestGeneration(*job) || AwaitsFirstGeneration(*job)) {
       GiveUpStorage(job.get(), moment.now);
     }
     OrderCheckpoint(job.get(), ActivityOf(*job), moment);

@@ -146,12 +146,12 @@ absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, c
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job->id(), " has ended: ", EndOf(*job)));
   }
-  const bool trains =
-      job->stage() == JOB_ACTIVE && job->procedure()->phase() < JobProcedure::Phase::kLeaving;
-  if (trains) {
+  const bool leaves = job->active() && (job->stage() != JOB_ACTIVE ||
+                                        job->procedure()->phase() >= JobProcedure::Phase::kLeaving);
+  if (job->active() && !leaves && !AwaitsFirstGeneration(*job)) {
     reply.set_part(EnterReply::TRAIN);
     reply.clear_reason();
-  } else if (job->active()) {
+  } else if (leaves) {
     reply.set_reason(absl::StrCat("job ", job->id(), " is ending"));
   } else if (reply.part() == EnterReply::WAIT) {
     reply.set_reason(WaitReason(*job, moment));
@@ -171,6 +171,7 @@ void CoordinatorCore::FindPart(const EnterRequest& request, JobRecord* job, Mome
     Log(absl::StrCat("job ", job->id(), ": its initial parameters are written"));
     job->Make([](StateUpdate* update) { update->mutable_client_started(); });
     Advance(moment.now);
+    AdvanceCheckpoints(moment);  // nobody trains before the first one is held
     return;
   }
   const bool its_own = writer.guest() == request.guest();

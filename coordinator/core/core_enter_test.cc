@@ -118,20 +118,157 @@ TEST_F(CoreEnterTest, AShardThatDiesWhileTheyAreWrittenBeginsThemAnew) {
 }
 
 TEST_F(CoreEnterTest, AShardThatDiesBeforeAnybodyTrainsBeginsThemAnewToo) {
-  for (const bool durable : {false, true}) {
-    const std::string name = durable ? "kept" : "gone";
-    if (durable) {
-      h_.KeepState();
-      h_.shard(0).disk_is_slow = h_.shard(1).disk_is_slow = true;
-    }
-    const std::string job = Begin(1, name);
-    h_.Restart(0);
-    h_.Poll();
-    h_.Settle();
-    EXPECT_EQ(h_.State(job), PENDING) << h_.Reason(job);
-    EXPECT_EQ(Enter(2, name).part(), EnterReply::INITIALIZE) << h_.Reason(job);
-    EXPECT_EQ(Enter(2, name, 2).part(), EnterReply::TRAIN);
+  Begin(1);
+  h_.Restart(0);
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(h_.State(), PENDING) << h_.Reason();
+  EXPECT_EQ(Enter(2).part(), EnterReply::INITIALIZE) << h_.Reason();
+  EXPECT_EQ(Enter(2, "gpt", 2).part(), EnterReply::TRAIN);
+}
+
+// ---- the first generation ----------------------------------------------------
+
+class CoreFirstGenerationTest : public CoreEnterTest {
+ protected:
+  CoreFirstGenerationTest() {
+    h_.KeepState();
+    h_.shard(0).disk_is_slow = h_.shard(1).disk_is_slow = true;
   }
+  void WriteParts() {
+    h_.shard(0).Write();
+    h_.shard(1).Write();
+    h_.Poll();
+  }
+};
+
+TEST_F(CoreFirstGenerationTest, NobodyTrainsBeforeItIsHeld) {
+  EnterReply reply = Write(1);
+  EXPECT_EQ(reply.part(), EnterReply::WAIT);
+  EXPECT_THAT(reply.reason(), HasSubstr("waits for its first checkpoint, of the initial"));
+  EXPECT_EQ(h_.shard(0).ordered.at("gpt-1").generation(), 1u) << "at once";
+  EXPECT_EQ(h_.State(), PENDING);
+  EXPECT_EQ(h_.Reason(), reply.reason());
+  BecomesGuest(1, "gpt-1");
+  h_.Beat(1);
+  h_.Settle();
+  EXPECT_FALSE(h_.Beat(1).has_assignment());
+  h_.shard(0).Write();
+  h_.Poll();
+  EXPECT_EQ(Enter(1).part(), EnterReply::WAIT) << "of one shard alone";
+  WriteParts();
+  EXPECT_EQ(Enter(1).part(), EnterReply::TRAIN);
+  Join(1, "gpt-1");
+  ASSERT_OK(h_.Ask(1));
+  // From now on a shard's death is one like any other.
+  h_.Restart(0);
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(h_.State(), RUNNING) << h_.Reason();
+  EXPECT_EQ(h_.shard(0).restored.generation(), 1u);
+}
+
+TEST_F(CoreFirstGenerationTest, AShardThatDiesBeforeItHasAnotherProgramWrite) {
+  Write(1);
+  h_.Restart(0);
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(h_.State(), PENDING) << h_.Reason();
+  EXPECT_EQ(Enter(2).part(), EnterReply::INITIALIZE) << h_.Reason();
+  EXPECT_EQ(h_.State(), INITIALIZING);
+  EXPECT_EQ(Enter(1).part(), EnterReply::WAIT);
+  EXPECT_EQ(Enter(2, "gpt", 2).part(), EnterReply::WAIT);
+  WriteParts();
+  EXPECT_EQ(Enter(1).part(), EnterReply::TRAIN);
+  EXPECT_EQ(Enter(2).part(), EnterReply::TRAIN);
+}
+
+TEST_F(CoreFirstGenerationTest, AShardWhosePartIsWrittenGetsItBack) {
+  Write(1);
+  h_.shard(0).Write();
+  h_.Restart(0);
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(h_.shard(0).restored.generation(), 1u);
+  WriteParts();
+  EXPECT_EQ(Enter(1).part(), EnterReply::TRAIN) << h_.Reason();
+}
+
+// Of two shards that die, one has its part of the first writer's parameters.
+TEST_F(CoreFirstGenerationTest, APartOfAnEarlierWriterIsNotTaken) {
+  Write(1);
+  h_.shard(0).Write();
+  h_.Restart(0);
+  h_.Restart(1);
+  h_.shard(0).silent = true;
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(h_.State(), PENDING) << h_.Reason();
+  h_.shard(0).silent = false;
+  h_.Poll();
+  const std::vector<ShardCommand> commands = h_.core().TakeCommands(h_.now());
+  ASSERT_EQ(commands.size(), 2u);
+  for (const ShardCommand& command : commands) {
+    EXPECT_TRUE(command.replace) << "ps/" << command.shard << " would keep its part";
+    h_.core().OnCommand(command, h_.Answer(command), h_.now());
+  }
+  h_.shard(0).generation["gpt-1"] = 1;  // all the same
+  ASSERT_EQ(Enter(2).part(), EnterReply::INITIALIZE) << h_.Reason();
+  Enter(2, "gpt", 2);
+  EXPECT_EQ(h_.shard(0).ordered.at("gpt-1").generation(), 2u);
+  h_.Restart(0);
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(h_.shard(0).restore.least_generation(), 2u);
+  EXPECT_EQ(Enter(1).writer(), 3u) << h_.Reason();
+}
+
+TEST_F(CoreFirstGenerationTest, TheCoordinatorMayDieBeforeIt) {
+  Write(1);
+  h_.RestartCoordinator();
+  EXPECT_EQ(Enter(1).part(), EnterReply::WAIT) << "what the shards keep is not known";
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(Enter(1).part(), EnterReply::WAIT);
+  WriteParts();
+  EXPECT_EQ(Enter(1).part(), EnterReply::TRAIN) << h_.Reason();
+}
+
+TEST_F(CoreFirstGenerationTest, ADiskThatIsFullIsAwaitedOrGivenUp) {
+  for (const bool goes_on : {false, true}) {
+    JobPlan plan = Joined(goes_on ? "on" : "waits");
+    if (goes_on) {
+      plan.job.mutable_checkpoint()->set_on_storage_failure(CONTINUE_IN_MEMORY);
+    }
+    h_.shard(0).disk_is_slow = h_.shard(1).disk_is_slow = false;
+    h_.shard(1).disk_error = "ps/1: no space";
+    h_.Poll();
+    EnterReply reply;
+    for (int i = 0; i < 5; ++i) {
+      EnterRequest request = RequestOf(1, plan);
+      request.set_sealed_by(reply.writer());
+      ASSERT_OK_AND_ASSIGN(reply, h_.core().Enter(request, plan, h_.now()));
+      h_.job_term_ = reply.job_term();
+      h_.Settle();
+      h_.Poll();
+    }
+    EXPECT_EQ(reply.part(), goes_on ? EnterReply::TRAIN : EnterReply::WAIT) << reply.reason();
+    EXPECT_THAT(h_.Reason(reply.job()), HasSubstr(goes_on ? "a program to join" : "no space"));
+  }
+}
+
+TEST_F(CoreFirstGenerationTest, IsNotAwaitedOfAJobWithoutCheckpoints) {
+  JobPlan plan = Joined("gpt");
+  plan.job.mutable_checkpoint()->set_off(true);
+  h_.Poll();
+  EnterReply reply;
+  for (int i = 0; i < 3; ++i) {
+    EnterRequest request = RequestOf(1, plan);
+    request.set_sealed_by(reply.writer());
+    ASSERT_OK_AND_ASSIGN(reply, h_.core().Enter(request, plan, h_.now()));
+    h_.Settle();
+  }
+  EXPECT_EQ(reply.part(), EnterReply::TRAIN) << reply.reason();
 }
 
 TEST_F(CoreEnterTest, AShardThatIsSilentIsAwaited) {

@@ -255,7 +255,8 @@ class CoreMetricsTest : public CoreEnterTest {
     }
     h_.Poll();
     EnterReply reply;
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 4; ++i) {
+      h_.Poll();
       EnterRequest request = RequestOf(1, plan);
       request.set_sealed_by(reply.writer());
       ASSERT_OK_AND_ASSIGN(reply, h_.core().Enter(request, plan, h_.now()));

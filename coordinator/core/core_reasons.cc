@@ -51,6 +51,11 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
   if (WaitsForTestGeneration(job)) {
     return CheckpointReason(job, "a checkpoint, over which the test set is run", moment.now);
   }
+  if (AwaitsFirstGeneration(job)) {
+    return CheckpointReason(
+        job, "its first checkpoint, of the initial parameters that a program has written",
+        moment.now);
+  }
   if (job.stage() == JOB_ACTIVE) {
     return job.procedure()->replicas().empty() ? ReplicaReason(job, moment.now) : "";
   }

@@ -129,6 +129,11 @@ ShardCommand CoordinatorCore::RestoreCommand(const JobRecord& job, uint32_t shar
   const bool pushed_to = job.stage() == JOB_ACTIVE && job.sandblaster() == nullptr;
   const uint64_t newest = job.stage() == JOB_ACTIVE ? held : std::max<uint64_t>(held, 1);
   request.set_least_generation(pushed_to ? std::min<uint64_t>(held, 1) : newest);
+  if (AwaitsFirstGeneration(job)) {
+    // An older part is of parameters that another program wrote before.
+    const CheckpointState& state = job.checkpoints.state();
+    request.set_least_generation(state.ordered() > 0 ? state.ordered() : state.last() + 1);
+  }
   if (CanReturn(job)) {
     request.set_generation(held);
   }

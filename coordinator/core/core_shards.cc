@@ -290,7 +290,9 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
           command.create = job->plan.CreateRequest(job->id(), shard, job->state().init());
           command.create.set_job_term(job->state().term());
           command.create.set_term(term());
-          command.replace = shards_.job(shard, job->id(), job->state().term()) != nullptr;
+          // Parts of slices before it go, too, also of those that died with their shard.
+          command.replace = shards_.job(shard, job->id(), job->state().term()) != nullptr ||
+                            job->checkpoints.state().last() > 0;
         } else {
           command.kind = Kind::kDeleteJob;
         }
