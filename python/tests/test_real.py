@@ -184,6 +184,8 @@ PROGRAM = textwrap.dedent("""
     job = ms.join(sys.argv[1], job=sys.argv[2], model=model, optimizer=ms.SGD(1.0), epochs=30,
                   examples=400, batch=4)
     with job:
+        print("in", flush=True)
+        sys.stdin.readline()  # until all are
         for ids in job.blocks():
             print("step", flush=True)
             job.step(gradients={"w": numpy.full(5000, -1, "f4")})
@@ -194,7 +196,8 @@ PROGRAM = textwrap.dedent("""
 def start(cluster, name):
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     return subprocess.Popen([sys.executable, "-c", PROGRAM, cluster.address, name], text=True,
-                            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGKILL, -9), (signal.SIGTERM, 143),
@@ -202,6 +205,10 @@ def start(cluster, name):
 def test_a_program_that_ends_early_loses_nothing(cluster, client, number, code):
     name = f"ends{int(number)}"
     programs = [start(cluster, name) for _ in range(3)]
+    assert [program.stdout.readline() for program in programs] == ["in\n"] * 3
+    for program in programs:
+        program.stdin.write("go\n")
+        program.stdin.flush()
     lines = [programs[0].stdout.readline() for _ in range(20)]
     programs[0].send_signal(number)
     out = [program.communicate(timeout=DEADLINE_S) for program in programs]
