@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/job.h"
@@ -29,8 +30,12 @@ absl::Status WriteInitial(const EnterReply& turn, std::span<const float> initial
                    ParameterClient::Create(std::move(options)));
   ParameterClient::WriteOptions write;
   write.writer = turn.writer();
+  MONSOON_FAIL_POINT_STATUS("initial.before_write");
   RETURN_IF_ERROR(client->Write(initial, write));
-  return client->Seal(initial, turn.writer());
+  MONSOON_FAIL_POINT_STATUS("initial.before_seal");
+  RETURN_IF_ERROR(client->Seal(initial, turn.writer()));
+  MONSOON_FAIL_POINT("initial.sealed");
+  return absl::OkStatus();
 }
 
 }  // namespace
