@@ -54,6 +54,13 @@ absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& ten
   return LoadJob("job settings", options);
 }
 
+EnterJob::EnterJob(Options options, ReplicaClient* coordinator)
+    : options_(std::move(options)), coordinator_(coordinator) {
+  if (options_.write == nullptr) {
+    options_.write = WriteInitial;
+  }
+}
+
 absl::Status EnterJob::Ask() {
   asked_ = options_.clock->Now();
   EnterRequest request;
@@ -105,7 +112,7 @@ void EnterJob::StartWriting(std::span<const float> initial) {
   }
   written_ = reply_.writer();
   LOG(INFO) << "job " << reply_.job() << ": writes its initial parameters";
-  writer_->Start([turn = reply_, initial] { return WriteInitial(turn, initial); });
+  writer_->Start([this, turn = reply_, initial] { return options_.write(turn, initial); });
 }
 
 absl::Status EnterJob::Poll(std::span<const float> initial) {
