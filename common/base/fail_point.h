@@ -71,6 +71,16 @@ inline constexpr FailPoint kFailPoints[] = {
     // It makes a slice: before, and before the answer.
     {"slice.before_create", true},
     {"slice.created", true},
+    // A program writes the initial parameters of its job: before all; one shard has
+    // answered; before it seals them; all shards have sealed, before it tells.
+    {"initial.before_write", true},
+    {"initial.half_written"},
+    {"initial.before_seal", true},
+    {"initial.sealed"},
+    // A parameter server is written to: before, and before the answer; it has sealed.
+    {"write.before_apply", true},
+    {"write.applied", true},
+    {"write.sealed", true},
     // It applies a push: before its answer is made, and after that was given to the
     // transport (in shared memory: it is there).
     {"push.applied"},

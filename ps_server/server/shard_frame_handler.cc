@@ -127,9 +127,14 @@ void ShardFrameHandler::Register(FrameKinds* kinds) {
   kinds->Add(DataHeader::kWrite,
              [this](DataHeader* request, ChunkCursor* payload,
                     FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+               MONSOON_FAIL_POINT_STATUS("write.before_apply");
                ServedFrame served;
                ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_write_reply(),
                                 shard_->Write(request->write(), payload, scratch->floats()));
+               MONSOON_FAIL_POINT_STATUS("write.applied");
+               if (request->write().has_seal()) {
+                 MONSOON_FAIL_POINT_STATUS("write.sealed");
+               }
                return served;
              });
 }

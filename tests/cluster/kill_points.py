@@ -45,6 +45,8 @@ MOST_HITS = {"push": 300, "checkpoint": 2, "journal": 10, "worker.before_report"
              "worker": 200, "vector": 30, "contribution": 60, "batch.evaluated": 5,
              "batch.iterated": 5}
 OF_COORDINATOR = ("journal", "batch")
+# Of jobs whose programs bring the model: tests/program/killed_programs.py kills there.
+OF_PROGRAMS = ("initial", "write")
 
 
 def known_points(bin_dir):
@@ -259,7 +261,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--points", default="", help="only those whose names begin so")
     arguments = parser.parse_args()
-    known = known_points(arguments.bin)
+    known = [point for point in known_points(arguments.bin)
+             if family_of(point) not in OF_PROGRAMS]
     if not known:
         print(f"kill_points.py: the programs in {arguments.bin} have no fail points: build them "
               "with --config=opt --config=failpoints", file=sys.stderr)

@@ -5,6 +5,7 @@ books.
 
     killed_programs.py [--bin=DIR] [--kills=N] [--ps_kills=N] [--coordinator_kills=N]
                        [--writer_kills=N] [--seed=N] [--transport=auto|grpc|shared_memory]
+    killed_programs.py --points[=BEGIN,...] --bin=DIR   # of --config=failpoints
 
 Three programs (counting_program.py) push without a pause, most of their time is in a push.
 Each kill is a SIGKILL of one at a random moment: of the program alone, whose sidecar then
@@ -17,6 +18,10 @@ each epoch; and all that is not known exactly must be what was under way in a ki
 
 --writer_kills: programs that are to write the initial parameters of a job are killed at a
 random moment of it; the next one writes them all again.
+
+--points, and nothing else: at each fail point of the writing of initial parameters
+(common/base/fail_point.h) the writer dies, or a parameter server that is written to; the
+job must begin all the same, and its counts be as above.
 
 Last line: `killed_programs: N passed, N failed, N skipped`; exit 1 if any failed.
 """
@@ -38,6 +43,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import local_cluster  # noqa: E402
 from checks import Checks  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "tests" / "cluster"))
+from kill_points import OF_PROGRAMS, family_of, known_points  # noqa: E402
 
 EXAMPLES, BATCH = 65536, 64
 PROGRAMS = 3
@@ -82,7 +90,7 @@ class Program:
 
 class Run:
     def __init__(self, arguments, checks, cluster, folder):
-        self.check, self.cluster, self.folder = checks.check, cluster, folder
+        self.checks, self.check, self.cluster, self.folder = checks, checks.check, cluster, folder
         self.arguments = arguments
         self.random = random.Random(arguments.seed)
         self.address = next(line.split('"')[1] for line in cluster.path.read_text().splitlines()
@@ -214,6 +222,78 @@ class Run:
                   flush=True)
 
 
+class PointRun(Run):
+    """A job for each point, on a cluster in which each kills once, when its token lies there."""
+
+    def __init__(self, arguments, checks, cluster, folder, tokens):
+        super().__init__(arguments, checks, cluster, folder)
+        self.tokens = tokens
+        self.environment.update(cluster.fail_points)
+
+    def kill_at(self, point, number):
+        failed = self.checks.failed
+        name = point.replace(".", "-").replace("_", "-")
+        self.books = []
+        (self.tokens / point).touch()
+        began = time.monotonic()
+        writer = Program(self, name, 1)
+        taken = self.await_kill(point)
+        self.check(f"{point}: it kills", taken)
+        if family_of(point) == "initial":
+            writer.process.wait(timeout=PATIENCE_S)  # its sidecar is gone
+            self.check(f"{point}: the program is told", writer.process.returncode != 0)
+            writer = Program(self, name, 1)
+        self.check(f"{point}: a program is in", writer.await_in(), writer.text_of_errors())
+        out = writer.process.wait(timeout=PATIENCE_S)
+        self.check(f"{point}: it ends by itself", out == 0, (out, writer.text_of_errors()[-2000:]))
+        job = f"{name}-{number}"  # no other one was made
+        described = self.await_end(job)
+        self.check(f"{point}: the job has succeeded", described["state"] == "SUCCEEDED",
+                   described["reason"])
+        self.compare(point, job, 1, 0)
+        writers = sum(event["kind"] == "initializing" for event in described["events"])
+        self.check(f"{point}: its parameters were written twice", writers == 2, writers)
+        print(f"  {time.monotonic() - began:5.1f} s, {point}: {writers} writers", flush=True)
+        if self.checks.failed > failed:
+            for event in described["events"]:
+                print(f"    {event['elapsed_s']:.3f} {event['kind']} {event['task']} "
+                      f"{event['text']}")
+
+    def await_kill(self, point):
+        deadline = time.monotonic() + PATIENCE_S
+        while (self.tokens / point).exists():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+
+def kill_at_points(arguments, checks):
+    """False: the programs have no fail points, or none of the names that were asked for."""
+    begins = tuple(arguments.points.split(","))
+    points = [point for point in known_points(arguments.bin)
+              if family_of(point) in OF_PROGRAMS and point.startswith(begins)]
+    if not points:
+        print(f"killed_programs.py: the programs in {arguments.bin} have no such fail points: "
+              "build them with --config=opt --config=failpoints", file=sys.stderr)
+        return False
+    with tempfile.TemporaryDirectory(prefix="monsoon-programs-") as folder:
+        tokens = pathlib.Path(folder) / "tokens"
+        tokens.mkdir()
+        environment = {"MONSOON_FAIL_POINTS": ",".join(f"{point}=kill" for point in points),
+                       "MONSOON_FAIL_POINTS_TOKENS": str(tokens),
+                       "MONSOON_TRANSPORT": arguments.transport}
+        with local_cluster.LocalCluster(
+                ps=2, workers=0, bin_dir=arguments.bin, settings=SETTINGS,
+                extra_flags=["--restart_backoff=0.05", "--restart_limit=0"],
+                environment=environment) as cluster:
+            cluster.fail_points = environment
+            run = PointRun(arguments, checks, cluster, folder, tokens)
+            for number, point in enumerate(points, start=1):
+                run.kill_at(point, number)
+    return True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=pathlib.Path, default=local_cluster.BIN)
@@ -224,9 +304,13 @@ def main():
     parser.add_argument("--epochs_per_kill", type=float, default=1.5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--transport", default="auto")
+    parser.add_argument("--points", nargs="?", const="",
+                        help="kill at fail points; only those whose names begin so")
     arguments = parser.parse_args()
     arguments.bin = arguments.bin.resolve()
     checks = Checks("killed_programs")
+    if arguments.points is not None:
+        return checks.summary() if kill_at_points(arguments, checks) else 2
     with tempfile.TemporaryDirectory(prefix="monsoon-programs-") as folder:
         with local_cluster.LocalCluster(ps=2, workers=0, bin_dir=arguments.bin,
                                         settings=SETTINGS) as cluster:

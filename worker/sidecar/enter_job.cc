@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/job.h"
@@ -29,8 +30,12 @@ absl::Status WriteInitial(const EnterReply& turn, std::span<const float> initial
                    ParameterClient::Create(std::move(options)));
   ParameterClient::WriteOptions write;
   write.writer = turn.writer();
+  MONSOON_FAIL_POINT_STATUS("initial.before_write");
   RETURN_IF_ERROR(client->Write(initial, write));
-  return client->Seal(initial, turn.writer());
+  MONSOON_FAIL_POINT_STATUS("initial.before_seal");
+  RETURN_IF_ERROR(client->Seal(initial, turn.writer()));
+  MONSOON_FAIL_POINT("initial.sealed");
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -47,6 +52,13 @@ absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& ten
   options.contents = &text;
   options.joined = true;
   return LoadJob("job settings", options);
+}
+
+EnterJob::EnterJob(Options options, ReplicaClient* coordinator)
+    : options_(std::move(options)), coordinator_(coordinator) {
+  if (options_.write == nullptr) {
+    options_.write = WriteInitial;
+  }
 }
 
 absl::Status EnterJob::Ask() {
@@ -100,7 +112,7 @@ void EnterJob::StartWriting(std::span<const float> initial) {
   }
   written_ = reply_.writer();
   LOG(INFO) << "job " << reply_.job() << ": writes its initial parameters";
-  writer_->Start([turn = reply_, initial] { return WriteInitial(turn, initial); });
+  writer_->Start([this, turn = reply_, initial] { return options_.write(turn, initial); });
 }
 
 absl::Status EnterJob::Poll(std::span<const float> initial) {

@@ -29,6 +29,10 @@ absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& ten
 
 class EnterJob {
  public:
+  // Writes all of the job's parameters and has the shards seal them, within its deadlines.
+  // May run on any thread, one call at a time.
+  using Write = std::function<absl::Status(const EnterReply& turn, std::span<const float>)>;
+
   // What the first call asks for; `guest` is drawn for the life of the process.
   struct Options {
     Job job;
@@ -38,13 +42,11 @@ class EnterJob {
     std::string host;
     uint32_t pid = 0;  // the program's
     const Clock* clock = Clock::Real();
+    Write write;  // null: to the shards that the turn names
   };
 
-  // Calls the address with this deadline; in tests anything else.
-  using Connect = std::function<std::unique_ptr<ReplicaClient>(absl::Duration deadline)>;
-
-  EnterJob(Options options, ReplicaClient* coordinator)
-      : options_(std::move(options)), coordinator_(coordinator) {}
+  // `coordinator` must outlive this.
+  EnterJob(Options options, ReplicaClient* coordinator);
 
   // The first call: asks until the coordinator answers, `patience` at most.
   // DEADLINE_EXCEEDED and others name the coordinator; what it refuses is final.

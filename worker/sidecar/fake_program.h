@@ -1,0 +1,94 @@
+// FakeProgram: the user's program for tests of its sidecar: the other ends of the sockets
+// that Program has, in the same process.
+//
+// Thread safety: none for seen(); all else may be another thread's, one at a time.
+#pragma once
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/testing/status_matchers.h"
+#include "gtest/gtest.h"
+#include "worker/client/exchange.h"
+#include "worker/sidecar/program.h"
+
+namespace monsoon::testing {
+
+class FakeProgram {
+ public:
+  struct Event {
+    EventFigures figures;
+    std::string rest;  // what kDraw gets besides
+  };
+
+  FakeProgram() {
+    int calls[2];
+    int leave[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, calls), 0);
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, leave), 0);
+    socket_ = std::make_unique<MessageSocket>(calls[0]);
+    leave_ = UniqueFd(leave[0]);
+    // The "program" is whoever runs the test.
+    absl::StatusOr<std::unique_ptr<Program>> program = Program::Open(calls[1], leave[1]);
+    EXPECT_OK(program);
+    program_ = *std::move(program);
+  }
+
+  // As the sidecar sees it.
+  Program& seen() { return *program_; }
+
+  // Has joined a job of so many parameters.
+  void Join(size_t floats) {
+    Call(MessageKind::kJoin);
+    EXPECT_OK(program_->AwaitCall(kPatience));
+    absl::StatusOr<std::unique_ptr<ProgramMemory>> memory = ProgramMemory::Create(floats);
+    ASSERT_OK(memory);
+    program_->AnswerJoin("", *std::move(memory));
+    int fd = -1;
+    Message answer;
+    EXPECT_EQ(socket_->Receive(kPatienceMs, &answer, &fd), MessageSocket::Outcome::kDone);
+    EXPECT_EQ(answer.kind, MessageKind::kJoined);
+    EXPECT_GE(fd, 0);
+    close(fd);
+  }
+  void Call(MessageKind kind, std::string_view fields = "") {
+    EXPECT_TRUE(socket_->Send(kind, fields));
+  }
+  void Write(std::string_view bytes) {
+    EXPECT_EQ(write(socket_->fd(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
+  Message AwaitAnswer() {
+    Message answer;
+    EXPECT_EQ(socket_->Receive(kPatienceMs, &answer), MessageSocket::Outcome::kDone);
+    return answer;
+  }
+  Event AwaitEvent() {
+    const Message answer = AwaitAnswer();
+    EXPECT_EQ(answer.kind, MessageKind::kEvent) << answer.fields;
+    FieldReader fields(answer.fields);
+    Event event;
+    event.figures = EventFigures::Read(&fields);
+    FieldWriter figures;
+    event.figures.Write(&figures);
+    event.rest = answer.fields.substr(figures.bytes().size());
+    return event;
+  }
+  // Says that it leaves.
+  void Leave() { EXPECT_EQ(shutdown(leave_.get(), SHUT_RDWR), 0); }
+  void Close() { socket_.reset(); }
+
+ private:
+  static constexpr int kPatienceMs = 30000;
+  static constexpr absl::Duration kPatience = absl::Milliseconds(kPatienceMs);
+
+  std::unique_ptr<MessageSocket> socket_;
+  UniqueFd leave_;
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace monsoon::testing

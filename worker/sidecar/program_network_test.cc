@@ -1,0 +1,247 @@
+#include "worker/sidecar/program_network.h"
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/client/monsoon.h"
+#include "worker/sidecar/fake_program.h"
+#include "worker/testing/fakes.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::FakeCoordinator;
+using ::monsoon::testing::FakeProgram;
+using ::monsoon::testing::FakeShards;
+using ::monsoon::testing::StatusIs;
+using ::testing::HasSubstr;
+
+NextWorkReply Train(std::initializer_list<uint32_t> blocks) {
+  NextWorkReply reply;
+  for (const uint32_t block : blocks) {
+    reply.mutable_train()->add_block()->set_block(block);
+  }
+  return reply;
+}
+NextWorkReply Flush() {
+  NextWorkReply reply;
+  reply.mutable_flush();
+  return reply;
+}
+NextWorkReply Evaluate(uint64_t id) {
+  NextWorkReply reply;
+  reply.mutable_evaluate()->set_evaluation(id);
+  return reply;
+}
+NextWorkReply Finish() {
+  NextWorkReply reply;
+  reply.mutable_finish();
+  return reply;
+}
+
+// A step that counts so many batches.
+std::string StepOf(uint32_t batches) {
+  FieldWriter fields;
+  fields.Number(batches);
+  fields.Number(uint64_t{1});            // steps
+  fields.Number(uint64_t{4} * batches);  // examples
+  fields.Number(uint64_t{0});            // correct
+  fields.Number(uint8_t{0});
+  fields.Number(uint8_t{1});
+  fields.Number(0.5);  // loss
+  return fields.bytes();
+}
+std::string Evaluated(const std::string& failure) {
+  FieldWriter fields;
+  fields.String(failure);
+  fields.Number(uint32_t{1});
+  fields.String("loss");
+  fields.Number(2.5);
+  return fields.bytes();
+}
+
+// 16 samples in two blocks of two batches; every step is pushed.
+class ProgramNetworkTest : public ::testing::Test {
+ protected:
+  ProgramNetworkTest() : layout_(testing::SmallLayout()), shards_(layout_.size()) {
+    fake_.Join(layout_.size());
+    for (float& value : fake_.seen().memory().gradient()) {
+      value = 1.0f;
+    }
+    options_.n_fetch = options_.n_push = 1;
+    options_.overlap = NONE;
+    control_.OnStop([this] { shards_.Cancel(); });
+  }
+  static Job DataJob() {
+    Job job;
+    job.set_batch_size(4);
+    job.set_block_examples(8);
+    job.mutable_train()->mutable_joiners()->set_examples(16);
+    return job;
+  }
+  void Script(std::vector<NextWorkReply> replies) {
+    coordinator_.next_work = [replies = std::move(replies)](
+                                 const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+      return replies.at(request.request() - 1);
+    };
+  }
+  // A session, while `program` runs in a thread of its own.
+  SessionEnd Run(const std::function<void()>& program) {
+    DownpourRunner runner(options_, &layout_, &shards_, &group_, nullptr, &stats_, &control_,
+                          &clock_);
+    ReplicaSession::Parts parts;
+    parts.overlap = options_.overlap;
+    parts.coordinator = &coordinator_;
+    parts.downpour = &runner;
+    parts.reader = &batches_;
+    parts.evaluate = [this](const std::string&) { return network_.AskToEvaluate(); };
+    parts.stats = &stats_;
+    parts.control = &control_;
+    parts.clock = &clock_;
+    ReplicaSession session(std::move(parts));
+    network_.Connect(&runner, &session);
+    std::thread thread(program);
+    SessionEnd end = session.Run();
+    thread.join();
+    return end;
+  }
+  // Asks for batches; how many there were.
+  uint32_t Draw(bool discarded = false) {
+    fake_.Call(MessageKind::kDraw);
+    const FakeProgram::Event event = fake_.AwaitEvent();
+    EXPECT_EQ(event.figures.kind, MONSOON_GO);
+    EXPECT_EQ(event.figures.discarded, discarded);
+    return FieldReader(event.rest.substr(0, 4)).Number<uint32_t>();
+  }
+  absl::Status StepAlone() {
+    std::vector<float> gradient(layout_.size());
+    return network_.LossAndGradient(Batch(), StepKey(), gradient).status();
+  }
+
+  const ParameterLayout layout_;
+  FakeProgram fake_;
+  FakeShards shards_;
+  FakeCoordinator coordinator_;
+  StatsCollector stats_;
+  ManualClock clock_;
+  SessionControl control_{&clock_, absl::Seconds(3)};
+  LeasedBatches batches_{DataJob(), 16};
+  ProgramNetwork network_{&fake_.seen(), &batches_, &control_};
+  ReplicaGroup group_{{}, &network_};
+  DownpourRunnerOptions options_;
+};
+
+TEST_F(ProgramNetworkTest, DrawsAheadStepsAndEvaluates) {
+  Script({Train({0, 1}), Flush(), Evaluate(9), Finish()});
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(), 4u);
+    for (int step = 0; step < 3; ++step) {
+      fake_.Call(MessageKind::kStep, StepOf(1));
+      EXPECT_EQ(fake_.AwaitEvent().figures.kind, MONSOON_GO);
+    }
+    fake_.Call(MessageKind::kStep, StepOf(1));
+    EXPECT_EQ(fake_.AwaitEvent().figures.kind, MONSOON_EVALUATE);
+    fake_.Call(MessageKind::kEvaluated, Evaluated(""));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_EQ(shards_.w()[0], -4.0f) << "each gradient is pushed once";
+  ASSERT_EQ(coordinator_.evaluations().size(), 1u);
+  EXPECT_EQ(coordinator_.evaluations()[0].metric(0).value(), 2.5);
+  size_t reported = 0;
+  for (const NextWorkRequest& request : coordinator_.requests()) {
+    reported += static_cast<size_t>(request.done_size());
+  }
+  EXPECT_EQ(reported, 2u);
+  ASSERT_NE(fake_.seen().call(), nullptr) << "the next session answers it";
+}
+
+TEST_F(ProgramNetworkTest, AStepMayCountSeveralBatches) {
+  Script({Train({0, 1}), Finish()});
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kStep, StepOf(3));
+    fake_.AwaitEvent();
+    fake_.Call(MessageKind::kStep, StepOf(1));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_EQ(shards_.w()[0], -2.0f);
+}
+
+TEST_F(ProgramNetworkTest, AStepOfASessionThatIsOverIsDiscarded) {
+  Script({Train({0, 1}), Finish()});
+  fake_.seen().Discard();
+  const SessionEnd end = Run([this] {
+    fake_.Call(MessageKind::kStep, StepOf(1));
+    const FakeProgram::Event event = fake_.AwaitEvent();
+    EXPECT_EQ(event.figures.discarded, 1);
+    EXPECT_EQ(event.figures.parameters_changed, 1);
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kStep, StepOf(4));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_EQ(shards_.w()[0], -1.0f) << "the first one is not pushed";
+}
+
+TEST_F(ProgramNetworkTest, WithTheFirstBatchesOfASessionComeItsParameters) {
+  Script({Train({0, 1}), Finish()});
+  fake_.seen().Discard();
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(/*discarded=*/true), 4u);
+    fake_.Call(MessageKind::kStep, StepOf(4));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+}
+
+TEST_F(ProgramNetworkTest, MoreBatchesThanAreDrawnAreRefused) {
+  Script({Train({0, 1}), Finish()});
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kStep, StepOf(5));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFailed);
+  EXPECT_THAT(end.message, HasSubstr("4 are"));
+}
+
+TEST_F(ProgramNetworkTest, AStepEndsWithTheProgramOrTheSession) {
+  fake_.Leave();
+  EXPECT_THAT(StepAlone(), StatusIs(absl::StatusCode::kCancelled, HasSubstr("leaves")));
+  control_.Drain();
+  EXPECT_THAT(StepAlone(), StatusIs(absl::StatusCode::kCancelled, HasSubstr("session ends")));
+}
+
+TEST_F(ProgramNetworkTest, ACallOutOfPlaceIsRefused) {
+  fake_.Call(MessageKind::kBegin);
+  EXPECT_THAT(StepAlone(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("call 2 has no place")));
+}
+
+TEST_F(ProgramNetworkTest, AStepWithoutItsFieldsIsRefused) {
+  fake_.Call(MessageKind::kStep, "abc");
+  EXPECT_THAT(StepAlone(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("malformed")));
+}
+
+TEST_F(ProgramNetworkTest, AProgramThatCannotEvaluateSaysWhy) {
+  const std::pair<std::string, const char*> cases[] = {
+      {Evaluated("no test data"), "cannot evaluate: no test data"}, {"abc", "malformed"}};
+  for (const auto& [fields, says] : cases) {
+    fake_.Call(MessageKind::kStep, StepOf(1));
+    std::thread program([this, &fields] {
+      EXPECT_EQ(fake_.AwaitEvent().figures.kind, MONSOON_EVALUATE);
+      fake_.Call(MessageKind::kEvaluated, fields);
+    });
+    EXPECT_THAT(network_.AskToEvaluate().status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(says)));
+    program.join();
+    fake_.seen().Answer(MONSOON_GO);
+    fake_.AwaitEvent();
+  }
+}
+
+}  // namespace
+}  // namespace monsoon
