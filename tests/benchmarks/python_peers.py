@@ -50,12 +50,13 @@ class Plan:
     highest: float  # a final test loss above it is no learning
     rates: tuple    # of Local a third: the differences of three workers add up
     every: int      # of Local
+    block: int = None  # samples of a lease; None: the job's own
 
 
 PLANS = {"lenet": Plan(2400, 0.5, 0.60, 1.0, (0.01, 0.02, 0.04), 100),
-         "gpt": Plan(450, 4.0, 3.3, 4.0, (1e-3, 3e-3), 20)}
+         "gpt": Plan(900, 2.0, 2.6, 3.0, (1e-3, 3e-3), 20)}
 QUICK = {"lenet": Plan(300, 0.1, 1.5, 2.2, (0.02,), 20),
-         "gpt": Plan(18, 1.0, 5.4, 5.6, (1e-3,), 2)}
+         "gpt": Plan(36, 2.0, 5.4, 5.6, (1e-3,), 2, 12)}
 # Title: (the way of python_ways.py, whether it is Local).
 WAYS = {"Monsoon": ("monsoon", False), "Monsoon, Local": ("monsoon", True),
         "torch RPC": ("rpc", False), "DDP over gloo": ("ddp", False)}
@@ -82,7 +83,8 @@ class Bench:
         self._runs += 1
         request = {"way": way, "rate": rate, "seed": seed, "steps": plan.steps,
                    "copy_s": plan.copy_s, "final": True, "address": self._address,
-                   "job": f"{task}-{self._runs}", "every": plan.every if is_local else 0}
+                   "job": f"{task}-{self._runs}", "every": plan.every if is_local else 0,
+                   "block_examples": plan.block}
         answers = python_programs.run_together(
             self._programs, self._server if way == "rpc" else None, request, task)
         made = sum(len(answer["ends"]) for answer in answers)
@@ -117,7 +119,9 @@ def nan_last(value):
 
 def together(answers):
     """Examples a second while all trained: without the last step of each, in which some ways
-    wait for the end of the others."""
+    wait for the end of the others. NaN if they never did, as where one got all leases."""
+    if min(len(answer["ends"]) for answer in answers) < 2:
+        return math.nan
     begin = max(answer["ends"][0] for answer in answers)
     end = min(answer["ends"][-2] for answer in answers)
     if end <= begin:
@@ -139,11 +143,15 @@ def rows(task, plan, rates, outcomes, where):
         if not last <= plan.highest:
             yield Row(f"{TITLES[task]} beside {title}", **common, reference=title, why=lost)
             continue
-        yield Row(f"{TITLES[task]} beside {title}", **common, unit="examples/s",
-                  ours=median_of([o.rate for o in ours]),
-                  reference=names["reference"] + median_of([o.rate for o in theirs]),
-                  ratios=paired([o.rate for o in ours], [o.rate for o in theirs]),
-                  wanted=None if title.startswith("Monsoon") else at_least(1))
+        mine, others = ([o.rate for o in side] for side in (ours, theirs))
+        if any(map(math.isnan, mine + others)):
+            yield Row(f"{TITLES[task]} beside {title}", **common, reference=title,
+                      why="in some round a worker had no step while the others trained")
+        else:
+            yield Row(f"{TITLES[task]} beside {title}", **common, unit="examples/s",
+                      ours=median_of(mine), reference=names["reference"] + median_of(others),
+                      ratios=paired(mine, others),
+                      wanted=None if title.startswith("Monsoon") else at_least(1))
         yield time_row(f"{TITLES[task]}, time to test loss {plan.target:g}, beside {title}",
                        common, names["reference"], rates, ours, theirs,
                        None if title.startswith("Monsoon") else at_least(1))
