@@ -33,6 +33,7 @@ class _Slot:
         self.value = torch.from_numpy(parameters).view(entry.shape)
         self.gradient = torch.from_numpy(gradient).view(entry.shape)
         self.address = self.value.data_ptr()
+        self.gradient_address = self.gradient.data_ptr()
         self.version = 0               # of `gradient` when it was zeroed
         self.bump: Optional[Any] = None  # an empty view of the tensor; None: it is copied
         self.anchor: Optional[Any] = None
@@ -90,6 +91,8 @@ class TorchBinding:
                 slot.value.copy_(slot.tensor)
                 slot.try_view()
                 self._slots.append(slot)
+        self._trained = [slot for slot in self._slots if slot.kind is Kind.TRAINED]
+        self._statistics = [slot for slot in self._slots if slot.kind is Kind.STATISTIC]
         self._gradient = replica.gradient
         if not self._local:
             self.zero_gradients()
@@ -102,7 +105,7 @@ class TorchBinding:
 
     def collect_statistics(self) -> None:
         """With optimizers of the shards, before a due step."""
-        self._collect([slot for slot in self._slots if slot.kind is Kind.STATISTIC])
+        self._collect(self._statistics)
 
     def _collect(self, slots: List[_Slot]) -> None:
         moved = [slot for slot in slots if not slot.in_place]
@@ -131,18 +134,18 @@ class TorchBinding:
         """With optimizers of the shards, before a due step. Raises UnsupportedTensor for a
         sparse gradient."""
         elsewhere = []
-        for slot in self._slots:
-            if slot.kind is not Kind.TRAINED:
-                continue
+        for slot in self._trained:
             gradient = slot.tensor.grad
-            if gradient is None:
+            if gradient is slot.gradient and gradient.data_ptr() == slot.gradient_address:
+                # The usual case. Backward adds in place, which the version tells.
+                self.missing += gradient._version == slot.version
+            elif gradient is None:
                 slot.gradient.zero_()
                 self.missing += 1
             elif gradient.layout is not torch.strided:
                 raise UnsupportedTensor(f"the gradient of {slot.name} is sparse; only dense "
                                         "gradients travel (Embedding(sparse=False))")
             elif self._is_view(slot, gradient):
-                # Backward adds in place, which the version tells.
                 self.missing += gradient._version == slot.version
             else:
                 elsewhere.append((slot, gradient))
@@ -163,13 +166,12 @@ class TorchBinding:
     def zero_gradients(self) -> None:
         """Zeros, padding included; gradients are views again where they can be."""
         self._gradient[...] = 0
-        for slot in self._slots:
-            if slot.kind is not Kind.TRAINED:
-                continue
-            if not slot.takes_gradient:
-                slot.tensor.grad = None
-                continue
-            if slot.tensor.grad is not slot.gradient:
+        for slot in self._trained:
+            if (slot.tensor.grad is not slot.gradient
+                    or slot.gradient.data_ptr() != slot.gradient_address):
+                if not slot.takes_gradient:
+                    slot.tensor.grad = None
+                    continue
                 slot.tensor.grad = slot.gradient
             slot.version = slot.gradient._version
 

@@ -62,7 +62,8 @@ class Alone:
 
 
 class Monsoon(Alone):
-    """request: address, job, and every: 0 for the optimizer of the shards."""
+    """request: address, job, every (0 for the optimizer of the shards), and block_examples,
+    unset: as the job has it by itself."""
 
     def __init__(self, task, model, request):
         super().__init__(task, model, request)
@@ -71,7 +72,8 @@ class Monsoon(Alone):
                      else task.shard_optimizer(request["rate"]))
         self.job = ms.join(request["address"], job=request["job"], model=model,
                            optimizer=optimizer, seed=request["seed"],
-                           max_steps=request["steps"], examples=task.samples, batch=task.batch)
+                           max_steps=request["steps"], examples=task.samples, batch=task.batch,
+                           block_examples=request.get("block_examples"))
 
     def __enter__(self):
         self.job.__enter__()
@@ -114,6 +116,9 @@ class Ddp(Alone):
         dist.init_process_group("gloo", init_method=f"file://{request['store']}",
                                 rank=request["rank"], world_size=request["world"])
         super().__init__(task, model, request)
+        # Gloo knows no bool; such buffers (masks) are the same everywhere.
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(
+            model, [n for n, b in model.named_buffers() if b.dtype == torch.bool])
         self.module = DistributedDataParallel(model)
 
     def __exit__(self, kind, *unused):
