@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 
 namespace monsoon {
@@ -113,6 +114,7 @@ absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
 }
 
 absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header) {
+  MONSOON_FAIL_POINT("initial.half_written");
   if (header.has_error()) {
     return ToStatus(header.error(), /*has_session=*/false);
   }

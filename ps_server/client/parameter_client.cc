@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
-#include "common/base/fail_point.h"
 #include "common/base/finite.h"
 #include "common/base/log_limit.h"
 #include "common/base/logging.h"
@@ -237,7 +236,6 @@ class ShardedParameterClient final : public ParameterClient {
   absl::Status RunWrite(const RequestMaker::ShardRequests& requests)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
     const auto handler = [](uint32_t, const DataHeader& header, ChunkCursor*) {
-      MONSOON_FAIL_POINT("initial.half_written");
       return TakeWriteAnswer(header);
     };
     ExchangeCounts counts;
