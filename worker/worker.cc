@@ -1,6 +1,5 @@
 #include "worker/worker.h"
 
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,17 +9,13 @@
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
+#include "common/process/host_name.h"
 #include "worker/backend/device.h"
 #include "worker/session/cluster_member.h"
 #include "worker/session/faulty_replica_client.h"
 
 namespace monsoon {
 namespace {
-
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
-}
 
 const WorkerTask& SettingsOf(const WorkerOptions& options) {
   return options.settings ? *options.settings

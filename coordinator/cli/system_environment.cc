@@ -1,7 +1,6 @@
 #include "coordinator/cli/system_environment.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -20,6 +19,7 @@
 #include "common/config/host_check.h"
 #include "common/config/state_dir.h"
 #include "common/process/file_lock.h"
+#include "common/process/host_name.h"
 #include "common/storage/storage.h"
 #include "coordinator/cli/shard_transfer.h"
 
@@ -99,11 +99,6 @@ std::optional<int> WaitForSignal(absl::Duration timeout) {
       return std::nullopt;
     }
   }
-}
-
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
 }
 
 std::string DrawId() { return absl::StrFormat("%016x%016x", RandomId(), RandomId()); }

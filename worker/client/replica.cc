@@ -266,7 +266,6 @@ Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
   uncounted_.batches += static_cast<uint32_t>(step.batches);
   uncounted_.examples += step.examples != 0 ? step.examples : examples;
   uncounted_.correct += step.has_correct != 0 ? step.correct : 0;
-  uncounted_.has_correct |= step.has_correct != 0;
   if (step.has_loss != 0) {
     uncounted_.loss_sum += step.loss;
     ++uncounted_.loss_steps;
@@ -286,7 +285,6 @@ Result Replica::Exchange(MessageKind kind, monsoon_event* event) {
   fields.Number(uncounted_.steps);
   fields.Number(uncounted_.examples);
   fields.Number(uncounted_.correct);
-  fields.Number(static_cast<uint8_t>(uncounted_.has_correct));
   fields.Number(static_cast<uint8_t>(uncounted_.loss_steps > 0));
   fields.Number(uncounted_.loss_steps == 0
                     ? 0.0

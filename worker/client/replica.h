@@ -70,7 +70,6 @@ class Replica {
     double loss_sum = 0;
     uint64_t loss_steps = 0;
     uint64_t correct = 0;
-    bool has_correct = false;
   };
 
   explicit Replica(std::unique_ptr<SidecarProcess> sidecar);

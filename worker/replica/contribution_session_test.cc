@@ -4,6 +4,7 @@
 #include "common/testing/status_matchers.h"
 #include "worker/replica/replica_session.h"
 #include "worker/testing/fakes.h"
+#include "worker/testing/replies.h"
 
 namespace monsoon {
 namespace {
@@ -14,9 +15,11 @@ using testing::FakeNetwork;
 using testing::FakeReader;
 using testing::FakeShards;
 using testing::FakeSource;
+using testing::Finish;
 using ::testing::IsEmpty;
 using testing::MakeContribute;
 using ::testing::UnorderedElementsAre;
+using testing::Wait;
 
 constexpr absl::Duration kLong = absl::Seconds(30);
 // A wait that no test outlives.
@@ -25,16 +28,6 @@ constexpr uint32_t kForeverMs = 3'600'000;
 NextWorkReply Contribute(uint64_t evaluation, std::vector<uint32_t> contributions) {
   NextWorkReply reply;
   *reply.mutable_contribute() = MakeContribute(evaluation, std::move(contributions), 30);
-  return reply;
-}
-NextWorkReply Wait(uint32_t retry_ms) {
-  NextWorkReply reply;
-  reply.mutable_wait()->set_retry_ms(retry_ms);
-  return reply;
-}
-NextWorkReply Finish() {
-  NextWorkReply reply;
-  reply.mutable_finish();
   return reply;
 }
 

@@ -126,14 +126,6 @@ absl::Status ReplicaRunner::CheckData(const Dataset& dataset, uint64_t expected,
       worker_, found.Fingerprint(), expected, dataset.ShortDebugString()));
 }
 
-absl::StatusOr<std::unique_ptr<ParameterClient>> ReplicaRunner::Connect(
-    ParameterClientOptions options, StatsCollector* stats) const {
-  options.on_waiting = [stats](const std::string& why) { stats->SetWaitsFor(why); };
-  options.deadline = options_.rpc_deadline;
-  options.fault = options_.fault;
-  return ParameterClient::Create(std::move(options));
-}
-
 absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector* stats,
                                     SessionControl* control, SessionResources* resources) {
   ASSIGN_OR_RETURN(resources->joined, MakeJoinedJob(assignment));
@@ -146,11 +138,10 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
                      return Open(dataset, job.model());
                    }));
   RETURN_IF_ERROR(MakeGroup(stats, resources));
-  if (resources->joined.keep_pushes && job.has_downpour()) {
-    resources->joined.client_options.keep_bytes =
-        options_.replay_window_bytes > 0 ? options_.replay_window_bytes : DefaultReplayWindow();
-  }
-  ASSIGN_OR_RETURN(resources->client, Connect(resources->joined.client_options, stats));
+  ParameterClientOptions client = SessionClientOptions(resources->joined, options_.rpc_deadline,
+                                                       options_.replay_window_bytes, stats);
+  client.fault = options_.fault;
+  ASSIGN_OR_RETURN(resources->client, ParameterClient::Create(std::move(client)));
   if (job.has_sandblaster()) {
     AddSandblaster(stats, control, resources);
   }

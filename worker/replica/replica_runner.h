@@ -42,7 +42,7 @@ class ReplicaRunner : public SessionRunner {
     uint32_t devices = 1;
     uint32_t DeviceOf(uint32_t replica) const { return (device_index + replica) % devices; }
     uint64_t device_memory_limit_bytes = 0;  // of each replica; 0: none
-    // What a session keeps of pushes that are not durable; 0: DefaultReplayWindow().
+    // What a session keeps of pushes that are not durable; 0: see SessionClientOptions.
     uint64_t replay_window_bytes = 0;
     absl::Duration rpc_deadline = absl::Seconds(10);
     FaultOptions fault;
@@ -83,8 +83,6 @@ class ReplicaRunner : public SessionRunner {
                                                          const Model& model);
   // FailedPrecondition when the coordinator knows another fingerprint.
   absl::Status CheckData(const Dataset& dataset, uint64_t expected, const DataSource& found) const;
-  absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(ParameterClientOptions options,
-                                                           StatsCollector* stats) const;
   SessionEnd RunPrepared(SessionResources& resources, StatsCollector* stats,
                          SessionControl* control);
 

@@ -2,41 +2,21 @@
 
 #include "common/testing/status_matchers.h"
 #include "worker/testing/fakes.h"
+#include "worker/testing/replies.h"
 
 namespace monsoon {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::Evaluate;
 using testing::FakeCoordinator;
 using testing::FakeNetwork;
 using testing::FakeReader;
 using testing::FakeShards;
-
-NextWorkReply Train(std::initializer_list<uint32_t> blocks) {
-  NextWorkReply reply;
-  for (const uint32_t block : blocks) reply.mutable_train()->add_block()->set_block(block);
-  return reply;
-}
-NextWorkReply Flush() {
-  NextWorkReply reply;
-  reply.mutable_flush();
-  return reply;
-}
-NextWorkReply Evaluate(uint64_t id) {
-  NextWorkReply reply;
-  reply.mutable_evaluate()->set_evaluation(id);
-  return reply;
-}
-NextWorkReply Wait() {
-  NextWorkReply reply;
-  reply.mutable_wait()->set_retry_ms(1);
-  return reply;
-}
-NextWorkReply Finish() {
-  NextWorkReply reply;
-  reply.mutable_finish();
-  return reply;
-}
+using testing::Finish;
+using testing::Flush;
+using testing::Train;
+using testing::Wait;
 
 class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
  protected:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/time/time.h"
 #include "common/memory/available_memory.h"
 #include "worker/session/work_source.h"
 
@@ -10,6 +9,11 @@ namespace monsoon {
 namespace {
 
 constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
+
+uint64_t DefaultReplayWindow() {
+  constexpr uint64_t kMost = uint64_t{1} << 30;
+  return std::min(kMost, AvailableMemory().value_or(4 * kMost) / 4);
+}
 
 }  // namespace
 
@@ -35,9 +39,15 @@ SessionWires::~SessionWires() {
   stats_->SetKeptSource(nullptr);
 }
 
-uint64_t DefaultReplayWindow() {
-  constexpr uint64_t kMost = uint64_t{1} << 30;
-  return std::min(kMost, AvailableMemory().value_or(4 * kMost) / 4);
+ParameterClientOptions SessionClientOptions(const JoinedJob& joined, absl::Duration deadline,
+                                            uint64_t replay_window_bytes, StatsCollector* stats) {
+  ParameterClientOptions options = joined.client_options;
+  options.on_waiting = [stats](const std::string& why) { stats->SetWaitsFor(why); };
+  options.deadline = deadline;
+  if (joined.keep_pushes && joined.job.has_downpour()) {
+    options.keep_bytes = replay_window_bytes > 0 ? replay_window_bytes : DefaultReplayWindow();
+  }
+  return options;
 }
 
 absl::Status FetchForEvaluation(ParameterClient* client, SessionControl* control,

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "coordinator/client/join_job.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/session/replica_stats.h"
@@ -31,9 +32,11 @@ class SessionWires {
   SessionControl* const control_;
 };
 
-// Of pushes that are not durable: a quarter of the memory that is free, but no more than a
-// GiB.
-uint64_t DefaultReplayWindow();
+// The options of a session's client. `replay_window_bytes`: what it may keep of pushes that
+// are not durable, where they are kept; 0: a quarter of the memory that is free, but no more
+// than a GiB. `stats` must outlive the client.
+ParameterClientOptions SessionClientOptions(const JoinedJob& joined, absl::Duration deadline,
+                                            uint64_t replay_window_bytes, StatsCollector* stats);
 
 // Fetches the vector, or the parameters as they are if it is "", until a shard answers or
 // the session stops.

@@ -89,7 +89,7 @@ void ClusterMember::Beat() {
     } else {
       Apply(request, *reply);
       leaves = reply->drain() && !std::exchange(drains_, true);
-      job_ended = reply->job_ended() != JOB_STATE_UNSPECIFIED && !std::exchange(job_ended_, true);
+      job_ended = membership_.job_end().has_value() && !std::exchange(job_ended_, true);
     }
   }
   changed_.NotifyAll();
@@ -151,7 +151,7 @@ void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply&
   } else if (reply.has_assignment()) {
     const auto& epochs = reply.assignment().shard_epoch();
     control_->TellShards({{epochs.begin(), epochs.end()}, reply.assignment().keep_pushes()});
-    control_->TellReplicas(reply.replicas());
+    control_->TellReplicas(membership_.replicas());
   }
 }
 

@@ -74,7 +74,6 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
   result.steps = fields.Number<uint64_t>();
   result.examples = fields.Number<uint64_t>();
   result.correct = fields.Number<uint64_t>();
-  fields.Number<uint8_t>();  // has_correct
   result.has_loss = fields.Number<uint8_t>() != 0;
   result.loss_mean = fields.Number<double>();
   if (!fields.ok()) {

@@ -12,38 +12,20 @@
 #include "worker/client/monsoon.h"
 #include "worker/sidecar/fake_program.h"
 #include "worker/testing/fakes.h"
+#include "worker/testing/replies.h"
 
 namespace monsoon {
 namespace {
 
+using ::monsoon::testing::Evaluate;
 using ::monsoon::testing::FakeCoordinator;
 using ::monsoon::testing::FakeProgram;
 using ::monsoon::testing::FakeShards;
+using ::monsoon::testing::Finish;
+using ::monsoon::testing::Flush;
 using ::monsoon::testing::StatusIs;
+using ::monsoon::testing::Train;
 using ::testing::HasSubstr;
-
-NextWorkReply Train(std::initializer_list<uint32_t> blocks) {
-  NextWorkReply reply;
-  for (const uint32_t block : blocks) {
-    reply.mutable_train()->add_block()->set_block(block);
-  }
-  return reply;
-}
-NextWorkReply Flush() {
-  NextWorkReply reply;
-  reply.mutable_flush();
-  return reply;
-}
-NextWorkReply Evaluate(uint64_t id) {
-  NextWorkReply reply;
-  reply.mutable_evaluate()->set_evaluation(id);
-  return reply;
-}
-NextWorkReply Finish() {
-  NextWorkReply reply;
-  reply.mutable_finish();
-  return reply;
-}
 
 // A step that counts so many batches.
 std::string StepOf(uint32_t batches) {
@@ -52,7 +34,6 @@ std::string StepOf(uint32_t batches) {
   fields.Number(uint64_t{1});            // steps
   fields.Number(uint64_t{4} * batches);  // examples
   fields.Number(uint64_t{0});            // correct
-  fields.Number(uint8_t{0});
   fields.Number(uint8_t{1});
   fields.Number(0.5);  // loss
   return fields.bytes();

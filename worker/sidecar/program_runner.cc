@@ -1,6 +1,5 @@
 #include "worker/sidecar/program_runner.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -57,15 +56,9 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
                                                     SessionControl* control) {
   const Job& job = joined.job;
   const uint32_t worker = joined.session.worker();
-  ParameterClientOptions options = joined.client_options;
-  options.on_waiting = [stats](const std::string& why) { stats->SetWaitsFor(why); };
-  options.deadline = options_.rpc_deadline;
-  if (joined.keep_pushes) {
-    options.keep_bytes =
-        options_.replay_window_bytes > 0 ? options_.replay_window_bytes : DefaultReplayWindow();
-  }
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
-                   ParameterClient::Create(std::move(options)));
+                   ParameterClient::Create(SessionClientOptions(joined, options_.rpc_deadline,
+                                                                /*replay_window_bytes=*/0, stats)));
   const SessionWires wires(joined, client.get(), stats, control);
   ProgramFigures figures(worker, sessions_, stats, control, options_.clock);
 

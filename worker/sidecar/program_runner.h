@@ -25,8 +25,6 @@ class ProgramRunner : public SessionRunner {
  public:
   struct Options {
     absl::Duration rpc_deadline = absl::Seconds(10);
-    // What a session keeps of pushes that are not durable; 0: DefaultReplayWindow().
-    uint64_t replay_window_bytes = 0;
     const Clock* clock = Clock::Real();
   };
 

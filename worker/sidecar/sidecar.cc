@@ -1,6 +1,5 @@
 #include "worker/sidecar/sidecar.h"
 
-#include <limits.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/model/parameter_layout.h"
+#include "common/process/host_name.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/client/monsoon.h"
 
@@ -28,11 +28,6 @@ constexpr absl::Duration kEnterDeadline = absl::Seconds(5);
 constexpr absl::Duration kDrainGrace = absl::Seconds(15);
 constexpr absl::Duration kFinalFetch = absl::Seconds(10);
 constexpr absl::Duration kLongWait = absl::Hours(1);
-
-std::string HostName() {
-  char name[HOST_NAME_MAX + 1] = {};
-  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
-}
 
 struct JoinCall {
   std::string version;
@@ -94,10 +89,9 @@ absl::Status Sidecar::Run() {
     return joined;
   }
   if (const absl::Status entered = Enter(); !entered.ok()) {
-    return absl::IsCancelled(entered) ? absl::OkStatus()
-                                      : TellEnd({JOB_STATE_UNSPECIFIED, entered});
+    return absl::IsCancelled(entered) ? absl::OkStatus() : TellEnd(entered);
   }
-  const std::optional<End> end = Train();
+  const std::optional<absl::Status> end = Train();
   return end ? TellEnd(*end) : absl::OkStatus();
 }
 
@@ -154,7 +148,7 @@ absl::Status Sidecar::Enter() {
   return absl::OkStatus();
 }
 
-void Sidecar::NoteEnd(const End& end) {
+void Sidecar::NoteEnd(const absl::Status& end) {
   MutexLock lock(&mutex_);
   if (!end_) {
     end_ = end;
@@ -163,7 +157,7 @@ void Sidecar::NoteEnd(const End& end) {
   }
 }
 
-std::optional<Sidecar::End> Sidecar::Train() {
+std::optional<absl::Status> Sidecar::Train() {
   const EnterReply& reply = enter_->reply();
   const absl::Duration lost_after = absl::Milliseconds(reply.lost_after_ms());
   const absl::Duration deadline = absl::Milliseconds(reply.rpc_deadline_ms());
@@ -182,11 +176,9 @@ std::optional<Sidecar::End> Sidecar::Train() {
   host.member.device = "PROGRAM";
   host.member.heartbeat = absl::Milliseconds(reply.heartbeat_ms());
   host.lost_after = lost_after;
-  host.on_refused = [this](const absl::Status& why) { NoteEnd({JOB_STATE_UNSPECIFIED, why}); };
+  host.on_refused = [this](const absl::Status& why) { NoteEnd(why); };
   // It was told to leave (`coordinator drain`): to the program that is an end of its part.
-  host.on_drain = [this] {
-    NoteEnd({JOB_STATE_UNSPECIFIED, absl::CancelledError("the coordinator told it to leave")});
-  };
+  host.on_drain = [this] { NoteEnd(absl::CancelledError("the coordinator told it to leave")); };
   host.on_job_ended = [this, job = reply.job()](JobState state, const std::string& reason) {
     absl::Status status;
     if (state == FAILED) {
@@ -194,14 +186,14 @@ std::optional<Sidecar::End> Sidecar::Train() {
     } else if (state == CANCELLED) {
       status = absl::CancelledError(absl::StrCat("job ", job, ": ", reason));
     }
-    NoteEnd({state, status});
+    NoteEnd(status);
   };
   host_ =
       std::make_unique<SessionHost>(std::move(host), heartbeats_.get(), work_.get(), runner_.get());
   host_->Start();
   while (true) {
     const bool leaves = program_->AwaitLeave(kLongWait, woken_.get());
-    std::optional<End> end;
+    std::optional<absl::Status> end;
     {
       MutexLock lock(&mutex_);
       end = end_;
@@ -225,9 +217,9 @@ absl::Status Sidecar::FetchFinal() {
   return client->FetchExact(program_->memory().evaluated(), nullptr, nullptr);
 }
 
-absl::Status Sidecar::TellEnd(const End& end) {
+absl::Status Sidecar::TellEnd(const absl::Status& end) {
   std::span<const float> final_parameters;
-  if (end.status.ok() && runner_->joined()) {
+  if (end.ok() && runner_->joined()) {
     if (const absl::Status fetched = FetchFinal(); fetched.ok()) {
       final_parameters = program_->memory().evaluated();
     } else {
@@ -242,10 +234,10 @@ absl::Status Sidecar::TellEnd(const End& end) {
     if (*call == nullptr) {
       continue;
     }
-    if (end.status.ok()) {
+    if (end.ok()) {
       program_->Answer(MONSOON_ENDED, std::exchange(final_parameters, {}));
     } else {
-      program_->Refuse(end.status, /*final=*/true);
+      program_->Refuse(end, /*final=*/true);
     }
   }
 }

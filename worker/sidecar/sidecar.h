@@ -35,22 +35,17 @@ class Sidecar {
   absl::Status Run();
 
  private:
-  // How the job has ended, or why this program cannot be in it.
-  struct End {
-    JobState state = JOB_STATE_UNSPECIFIED;
-    absl::Status status;
-  };
-
   // kJoin to its answer.
   absl::Status Join();
   // Until the program may train. CANCELLED when it leaves.
   absl::Status Enter();
-  // Sessions, until the job has ended or the program leaves. Nothing: it leaves.
-  std::optional<End> Train();
+  // Sessions, until the job has ended or the program leaves. How it has ended (OK: well), or
+  // why this program cannot be in it; nothing: the program leaves.
+  std::optional<absl::Status> Train();
   // Tells the program, until it leaves.
-  absl::Status TellEnd(const End& end);
+  absl::Status TellEnd(const absl::Status& end);
   absl::Status FetchFinal();
-  void NoteEnd(const End& end);
+  void NoteEnd(const absl::Status& end);
 
   const std::unique_ptr<Program> program_;
   std::string address_;
@@ -62,7 +57,7 @@ class Sidecar {
   const uint64_t guest_;
   const UniqueFd woken_;  // readable once end_ is set
   Mutex mutex_;
-  std::optional<End> end_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace monsoon
