@@ -43,11 +43,6 @@ void ProgramNetwork::AnswerGo(const std::string& batches) {
 }
 
 absl::Status ProgramNetwork::AnswerDraw() {
-  if (program_->discards()) {
-    // With the batches of the new session come its parameters.
-    AnswerGo(batches_->Draw());
-    return absl::OkStatus();
-  }
   while (true) {
     if (std::string drawn = batches_->Draw(); !drawn.empty()) {
       program_->Answer(MONSOON_GO, {}, drawn);
@@ -105,22 +100,20 @@ absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const S
   }
   while (true) {
     ASSIGN_OR_RETURN(const Message* const call, AwaitCall());
+    if (program_->discards()) {
+      // Whatever it was about, was of a session that is over. With the batches of the new
+      // one come its parameters.
+      AnswerGo(call->kind == MessageKind::kDraw ? batches_->Draw() : "");
+      continue;
+    }
     switch (call->kind) {
       case MessageKind::kDraw:
         RETURN_IF_ERROR(AnswerDraw());
         break;
       case MessageKind::kStep:
-        if (!program_->discards()) {
-          return TakeStep(*call, gradient);
-        }
-        AnswerGo();  // it was computed in a session that is over
-        break;
+        return TakeStep(*call, gradient);
       case MessageKind::kNoMoreSamples:
-        if (!program_->discards()) {
-          return TakeEndOfSamples(*call, gradient);
-        }
-        AnswerGo();
-        break;
+        return TakeEndOfSamples(*call, gradient);
       default:
         return absl::InvalidArgumentError(absl::StrCat("the program's call ",
                                                        static_cast<uint32_t>(call->kind),

@@ -169,6 +169,20 @@ TEST_F(ProgramNetworkTest, AStepOfASessionThatIsOverIsDiscarded) {
   EXPECT_EQ(shards_.w()[0], -1.0f) << "the first one is not pushed";
 }
 
+TEST_F(ProgramNetworkTest, AnEvaluationForASessionThatIsOverIsDiscarded) {
+  Script({Train({0, 1}), Finish()});
+  fake_.seen().Discard();
+  const SessionEnd end = Run([this] {
+    fake_.Call(MessageKind::kEvaluated, Evaluated(""));
+    const FakeProgram::Event event = fake_.AwaitEvent();
+    EXPECT_EQ(event.figures.kind, MONSOON_GO);
+    EXPECT_EQ(event.figures.discarded, 1);
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kStep, StepOf(4));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+}
+
 TEST_F(ProgramNetworkTest, WithTheFirstBatchesOfASessionComeItsParameters) {
   Script({Train({0, 1}), Finish()});
   fake_.seen().Discard();
