@@ -156,9 +156,7 @@ class Replica:
     def no_more_samples(self) -> Event:
         """This program has no more samples (jobs of unknown length): waits for the others'
         end. GO: the session was lost, say it again."""
-        event = _library.Event()
-        code = self._lib.monsoon_no_more_samples(self._checked(), c.byref(event))
-        return self._finish(code, event)
+        return self._finish(self._lib.monsoon_no_more_samples(self._checked(), self._to_event))
 
     def step_is_due(self, batches: int) -> bool:
         """Whether the step that counts `batches` more will read the gradient; with local

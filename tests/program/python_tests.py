@@ -7,11 +7,13 @@ Last line: `python: N passed, N failed, N skipped`; exit 1 if any failed or none
 """
 
 import argparse
+import faulthandler
 import os
 import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEADLINE_S = 900
 
 
 class Counts:
@@ -40,6 +42,8 @@ def main():
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.path.insert(0, str(ROOT / "python"))
     sys.dont_write_bytecode = True
+    # One that hangs ends them all, with a traceback.
+    faulthandler.dump_traceback_later(DEADLINE_S, exit=True)
     import pytest
     counts = Counts()
     pytest.main(["-q", "-p", "no:cacheprovider", str(ROOT / "python" / "tests"), *others],
