@@ -38,7 +38,8 @@ def main(argv):
     if options.every > 0:
         optimizer = ms.Local(torch.optim.AdamW(model.parameters(), lr=1e-3), every=options.every)
     else:
-        optimizer = ms.Adagrad(options.rate)
+        # Without a warm-up the first gradients of several programs slow Adagrad for good.
+        optimizer = ms.Adagrad(options.rate, schedule=ms.WarmUp(300))
     job = ms.join(job="lenet-torch", model=model, optimizer=optimizer, evaluate=evaluate,
                   **common.settings(options))
     lines = common.Lines()

@@ -98,13 +98,12 @@ class Training:
         self._zero()
 
     def _collect(self, count: int) -> None:
-        if not self.replica.step_is_due(count):
-            return
-        if self._local is not None:
-            self._binding.collect_parameters()
-        else:
+        if self._local is None:
+            # Every step reads the gradient.
             self._binding.collect_gradients()
             self._binding.collect_statistics()
+        elif self.replica.step_is_due(count):
+            self._binding.collect_parameters()
 
     def _zero(self) -> None:
         if self._local is None:

@@ -4,11 +4,12 @@
     tests/benchmarks/python_accuracy.py [--seeds=3] [--epochs=5] [--quick]
 
 LeNet of python/examples on Fashion-MNIST, batch 64. Three programs with one torch thread
-each push every step to one ps, whose optimizer is Adagrad 0.03; torch alone has
-torch.optim.Adagrad of the same rate and epsilon and makes as many steps as the three
-together. A seed gives both the same initial parameters. Both are evaluated by the same
-function on the whole test set; Monsoon's parameters are those that the job exports. The
-row's ratios are differences in percentage points, ours less torch's; the mean counts.
+each push every step to one ps, whose optimizer is Adagrad 0.03 with a warm-up of 300 pushes;
+torch alone has torch.optim.Adagrad of the same rate, warm-up and epsilon and makes as many
+steps as the three together. A seed gives both the same initial parameters. Both are
+evaluated by the same function on the whole test set; Monsoon's parameters are those that the
+job exports. The row's ratios are differences in percentage points, ours less torch's; the
+mean counts.
 """
 
 import contextlib

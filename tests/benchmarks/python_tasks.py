@@ -2,7 +2,8 @@
 data. A module of the training processes, which have PyTorch; see python_side.py.
 
 LeNet on Fashion-MNIST has batch 64 and Adagrad, the GPT over the bytes of a dictionary
-batch 12 and Adam, both with PyTorch's formulas on whichever side moves the parameters.
+batch 12 and Adam, both with PyTorch's formulas and the same warm-up of the rate on whichever
+side moves the parameters.
 """
 
 import pathlib
@@ -25,6 +26,9 @@ ADAGRAD_EPSILON = 1e-8
 
 class LeNet:
     batch = 64
+    # Steps in which the rate grows. Adagrad keeps what it saw first: without it the large
+    # and stale gradients of several workers slow all later steps.
+    warm_up = 300
 
     def __init__(self):
         (images, self.y), (test_images, self.test_y) = [
@@ -53,13 +57,14 @@ class LeNet:
     def torch_optimizer(parameters, rate):
         return torch.optim.Adagrad(parameters, lr=rate, eps=ADAGRAD_EPSILON)
 
-    @staticmethod
-    def shard_optimizer(rate):
-        return ms.Adagrad(rate, eps=ADAGRAD_EPSILON)
+    @classmethod
+    def shard_optimizer(cls, rate):
+        return ms.Adagrad(rate, eps=ADAGRAD_EPSILON, schedule=ms.WarmUp(cls.warm_up))
 
 
 class Gpt:
     batch = 12
+    warm_up = 0
 
     def __init__(self):
         self.train, self.test = gpt_bytes.split(gpt_bytes.articles())
@@ -91,6 +96,14 @@ class Gpt:
 
 
 TASKS = {"lenet": LeNet, "gpt": Gpt}
+
+
+def warmed_up(optimizer, steps):
+    """The schedule of its rate that ms.WarmUp(steps) is on the shards; call step() after the
+    optimizer's. None for 0."""
+    if steps == 0:
+        return None
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: min(1.0, (k + 1) / steps))
 
 
 def batches(samples, batch, seed, rank=0, world=1):

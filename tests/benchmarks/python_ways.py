@@ -12,6 +12,7 @@ the way's docstring names. `module` is what the loop calls.
 """
 
 import itertools
+import math
 import os
 import threading
 import time
@@ -32,6 +33,9 @@ class Alone:
     def __init__(self, task, model, request):
         self.module, self._task, self._request = model, task, request
         self._optimizer = task.torch_optimizer(model.parameters(), request["rate"])
+        # That of all workers together counts: each makes its part of the steps.
+        self._schedule = python_tasks.warmed_up(self._optimizer,
+                                                math.ceil(task.warm_up / request["world"]))
         self.facts = {}
 
     def __enter__(self):
@@ -48,6 +52,8 @@ class Alone:
 
     def optimize(self):
         self._optimizer.step()
+        if self._schedule is not None:
+            self._schedule.step()
         self._optimizer.zero_grad()
 
     def step(self, loss):
@@ -137,6 +143,7 @@ class _Server:
         self._lock = threading.Lock()
         self._parameters = list(model.parameters())
         self._optimizer = task.torch_optimizer(self._parameters, rate)
+        self._schedule = python_tasks.warmed_up(self._optimizer, task.warm_up)
 
     def parameters(self):
         with self._lock:
@@ -148,6 +155,8 @@ class _Server:
             for p, gradient in zip(self._parameters, gradients):
                 p.grad = gradient
             self._optimizer.step()
+            if self._schedule is not None:
+                self._schedule.step()
             return [p.detach().clone() for p in self._parameters]
 
 
