@@ -14,7 +14,8 @@ for argument in "$@"; do
     --check) mode=(--dry-run -Werror --ferror-limit=1) ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' deploy/format.sh; exit 0 ;;
     -*) echo "format.sh: unknown argument '$argument'" >&2; exit 2 ;;
-    *) files+=("$argument") ;;
+    *.c | *.cc | *.h | *.cu | *.cuh) files+=("$argument") ;;
+    *) echo "format.sh: '$argument' is no C or C++ source; clang-format would break it" >&2; exit 2 ;;
   esac
 done
 if ! command -v clang-format >/dev/null; then
