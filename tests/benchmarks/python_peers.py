@@ -54,7 +54,7 @@ class Plan:
 
 
 PLANS = {"lenet": Plan(2400, 0.5, 0.60, 1.0, (0.01, 0.02, 0.04), 100),
-         "gpt": Plan(900, 2.0, 3.0, 3.5, (1e-3, 3e-3), 20)}
+         "gpt": Plan(900, 2.0, 2.6, 3.0, (1e-3, 3e-3), 20)}
 QUICK = {"lenet": Plan(300, 0.1, 1.5, 2.2, (0.02,), 20),
          "gpt": Plan(36, 2.0, 5.4, 5.6, (1e-3,), 2, 12)}
 # Title: (the way of python_ways.py, whether it is Local).
