@@ -98,7 +98,7 @@ class Jobs:
         counts = json.loads(stats.read_text()) if stats.exists() else {}
         self.check(f"{name}: kernels and products ran",
                    counts.get("launches", 0) > 0 and counts.get("products", 0) > 0, log[-2000:])
-        copied = re.findall(r"MiB crossed, (\d+) MiB were copied by the host", log)
+        copied = re.findall(r"MiB crossed, (\d+) bytes were copied by the host", log)
         self.check(f"{name}: the host copied no vector", copied and set(copied) == {"0"},
                    f"{copied}; {log[-2000:]}")
         print(f"{name}: accuracy {got} ({want} on the CPU), "

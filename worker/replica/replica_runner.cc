@@ -227,6 +227,7 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
     if (evaluated == nullptr) {
       evaluated =
           std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(resources.joined.layout.size()));
+      resources.group->LockPages(evaluated.get());
     }
     RETURN_IF_ERROR(
         FetchForEvaluation(resources.client.get(), control, vector, evaluated->span(), stats));

@@ -44,8 +44,8 @@ class CudaNetwork : public Network {
 
   ~CudaNetwork() override {
     LOG(INFO) << "GPU " << device_index_ << ": " << steps_ << " steps; of parameters and gradients "
-              << (engine_.crossed_bytes() >> 20) << " MiB crossed, "
-              << (engine_.host_copied_bytes() >> 20) << " MiB were copied by the host";
+              << (engine_.crossed_bytes() >> 20) << " MiB crossed, " << engine_.host_copied_bytes()
+              << " bytes were copied by the host";
   }
 
   absl::Status status() const { return ToStatus(engine_.errors(), device_index_); }
