@@ -10,6 +10,7 @@
 #include "common/config/defaults.h"
 #include "common/config/job_check.h"
 #include "common/config/job_limits.h"
+#include "common/config/joined_check.h"
 #include "common/config/load_text.h"
 #include "common/config/location_map.h"
 #include "common/config/model.h"
@@ -26,7 +27,6 @@ namespace {
 
 constexpr uint32_t kDefaultEvaluationBatch = 500;
 constexpr uint32_t kDefaultStripeKib = 1024;
-constexpr uint32_t kDefaultBlockBatches = 8;
 constexpr uint32_t kDefaultMaxRefused = 10;
 constexpr double kDefaultEpsilon = 1e-8;
 constexpr double kDefaultBeta1 = 0.9;
@@ -249,9 +249,10 @@ void FillJobDefaults(Job* job) {
   if (job->has_sandblaster()) {
     FillSandblasterDefaults(job->batch_size(), job->mutable_sandblaster());
   }
-  SetDefaults({{"stripe_kib", kDefaultStripeKib},
-               {"block_examples", static_cast<double>(kDefaultBlockBatches * job->batch_size())}},
-              job);
+  SetDefaults(
+      {{"stripe_kib", kDefaultStripeKib},
+       {"block_examples", static_cast<double>(DefaultBlockBatches(*job) * job->batch_size())}},
+      job);
   SetDefaults({{"max_refused", kDefaultMaxRefused}}, job->mutable_divergence());
   if (!job->checkpoint().off()) {
     SetDefaults({{"every_seconds", kDefaultCheckpointSeconds}}, job->mutable_checkpoint());

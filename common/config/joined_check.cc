@@ -1,5 +1,6 @@
 #include "common/config/joined_check.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,12 @@ constexpr uint32_t kMaxLocalSteps = 1048576;
 
 // The coordinator keeps a mark for each block of an epoch.
 constexpr uint64_t kMaxBlocks = 1 << 24;
-constexpr uint32_t kDefaultBlockBatches = 8;  // as FillJobDefaults has it
+constexpr uint32_t kDefaultBlockBatches = 8;
+// A lost replica's block is done again as a whole; with local steps so is what it has not
+// pushed, and a block need not be smaller than a part of that.
+constexpr uint32_t kBlocksOfLocalSteps = 4;
+constexpr uint32_t kMaxDefaultBlockBatches = 64;
+constexpr uint32_t kLeastBlocks = 32;  // an epoch, for blocks that are larger
 
 constexpr char kItsPrograms[] = "is the affair of the programs that join the job";
 
@@ -50,7 +56,7 @@ void CheckTrain(const Job& job, Reporter* reporter) {
   }
   const uint64_t block = job.block_examples() != 0
                              ? job.block_examples()
-                             : uint64_t{kDefaultBlockBatches} * job.batch_size();
+                             : uint64_t{DefaultBlockBatches(job)} * job.batch_size();
   if (block != 0 && joiners.examples() / block >= kMaxBlocks) {
     reporter->Error("train.joiners.examples",
                     absl::StrCat(joiners.examples(), " samples are more than ", kMaxBlocks,
@@ -100,6 +106,16 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
 }
 
 }  // namespace
+
+uint32_t DefaultBlockBatches(const Job& job) {
+  uint64_t batches =
+      std::min(job.downpour().local_steps() / kBlocksOfLocalSteps, kMaxDefaultBlockBatches);
+  if (const uint64_t examples = job.train().joiners().examples(); examples > 0) {
+    const uint64_t block = uint64_t{kLeastBlocks} * std::max(1u, job.batch_size());
+    batches = std::min(batches, examples / block);
+  }
+  return static_cast<uint32_t>(std::max<uint64_t>(batches, kDefaultBlockBatches));
+}
 
 void CheckJoined(const Job& job, Reporter* reporter) {
   if (job.has_sandblaster()) {

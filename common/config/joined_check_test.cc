@@ -49,6 +49,21 @@ TEST(JoinedCheckTest, LocalStepsSubtractDifferences) {
   EXPECT_OK(ValidateJob(job));
 }
 
+TEST(JoinedCheckTest, BlocksAreLargerWhereStepsAreLocal) {
+  struct Case {
+    uint32_t local_steps, examples, batches;
+  };
+  for (const Case& c : {Case{0, 1000000, 8}, Case{20, 1000000, 8}, Case{100, 1000000, 25},
+                        Case{500, 1000000, 64}, Case{500, 10000, 31}, Case{500, 100, 8}}) {
+    Job job = Joined();
+    job.mutable_downpour()->clear_optimizer();
+    job.mutable_downpour()->set_local_steps(c.local_steps);
+    job.mutable_train()->mutable_joiners()->set_examples(c.examples);
+    FillJobDefaults(&job);
+    EXPECT_EQ(job.block_examples(), c.batches * 10) << c.local_steps << ", " << c.examples;
+  }
+}
+
 TEST(JoinedCheckTest, NobodyNeedKnowHowManySamplesThereAre) {
   Job job = Joined();
   job.mutable_train()->mutable_joiners()->clear_examples();

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Deque, Optional
+from typing import Deque, Iterable, Optional
 
 from .errors import NotNow
 from .replica import Batch
@@ -23,24 +23,20 @@ class Draws:
 
     @property
     def in_hand(self) -> int:
-        """Delivered and not yet counted."""
-        return self._delivered
-
-    @property
-    def stale(self) -> int:
-        """Delivered, and taken away by the loss of a session."""
-        return self._stale
+        """Delivered and not yet counted, those that the loss of a session took away too."""
+        return self._stale + self._delivered
 
     @property
     def uncounted(self) -> int:
         return len(self._drawn)
 
-    def add(self, batch: Batch) -> None:
-        self._drawn.append(batch)
+    def add(self, batches: Iterable[Batch]) -> None:
+        self._drawn.extend(batches)
 
     def peek(self) -> Optional[Batch]:
         """The next to deliver, if one is drawn."""
-        return self._drawn[self._delivered] if self._delivered < len(self._drawn) else None
+        at = self._delivered
+        return self._drawn[at] if at < len(self._drawn) else None
 
     def deliver(self) -> Batch:
         self._delivered += 1

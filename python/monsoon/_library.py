@@ -13,7 +13,7 @@ from . import _programs
 from ._version import __version__
 from .errors import LibraryNotFound, VersionsDiffer
 
-ABI = 1
+ABI = 2
 INTERRUPTED = 100
 
 
@@ -36,13 +36,14 @@ class Event(c.Structure):
 
 class Batch(c.Structure):
     _fields_ = [("samples", c.POINTER(c.c_uint32)), ("count", c.c_size_t),
-                ("epoch", c.c_uint32)]
+                ("epoch", c.c_uint32), ("left", c.c_size_t)]
 
 
 class StepInfo(c.Structure):
     _fields_ = [("size", c.c_size_t), ("batches", c.c_size_t), ("examples", c.c_uint64),
                 ("loss", c.c_double), ("has_loss", c.c_int), ("correct", c.c_uint64),
-                ("has_correct", c.c_int)]
+                ("has_correct", c.c_int), ("unless_due", c.c_int),
+                ("zero_gradient", c.c_int)]
 
 
 class Metric(c.Structure):

@@ -34,7 +34,7 @@ class _Slot:
         self.gradient = torch.from_numpy(gradient).view(entry.shape)
         self.address = self.value.data_ptr()
         self.gradient_address = self.gradient.data_ptr()
-        self.version = 0               # of `gradient` when it was zeroed
+        self.version = 0               # of `gradient` when it was read last
         self.bump: Optional[Any] = None  # an empty view of the tensor; None: it is copied
         self.anchor: Optional[Any] = None
 
@@ -80,6 +80,7 @@ class TorchBinding:
         self.copied: Counter[str] = collections.Counter()
         self.missing = 0
         self._slots: List[_Slot] = []
+        self._are_views = False  # all gradients, when they were read last
         self._staging = Staging()
 
     def attach(self, replica: Replica) -> None:
@@ -93,6 +94,11 @@ class TorchBinding:
                 self._slots.append(slot)
         self._trained = [slot for slot in self._slots if slot.kind is Kind.TRAINED]
         self._statistics = [slot for slot in self._slots if slot.kind is Kind.STATISTIC]
+        # For a landing where all are views, which none of a buffer's place is for sure.
+        self._tensors = [slot.tensor for slot in self._slots]
+        self._addresses = [slot.address for slot in self._slots]
+        self._bumps = [slot.bump for slot in self._slots]
+        self._stay = all(slot.bump is not None and slot.place is None for slot in self._slots)
         self._gradient = replica.gradient
         if not self._local:
             self.zero_gradients()
@@ -133,12 +139,15 @@ class TorchBinding:
     def collect_gradients(self) -> None:
         """With optimizers of the shards, before a due step. Raises UnsupportedTensor for a
         sparse gradient."""
-        elsewhere = []
+        elsewhere, views = [], 0
         for slot in self._trained:
             gradient = slot.tensor.grad
             if gradient is slot.gradient and gradient.data_ptr() == slot.gradient_address:
                 # The usual case. Backward adds in place, which the version tells.
-                self.missing += gradient._version == slot.version
+                version = gradient._version
+                self.missing += version == slot.version
+                slot.version = version
+                views += 1
             elif gradient is None:
                 slot.gradient.zero_()
                 self.missing += 1
@@ -149,6 +158,7 @@ class TorchBinding:
                 self.missing += gradient._version == slot.version
             else:
                 elsewhere.append((slot, gradient))
+        self._are_views = views == len(self._trained)
         if not elsewhere:
             return
         with torch.no_grad():
@@ -163,9 +173,14 @@ class TorchBinding:
         return (gradient.data_ptr() == slot.gradient.data_ptr()
                 and gradient.dtype == torch.float32 and gradient.is_contiguous())
 
-    def zero_gradients(self) -> None:
-        """Zeros, padding included; gradients are views again where they can be."""
-        self._gradient[...] = 0
+    def zero_gradients(self, zeroed: bool = False) -> None:
+        """Zeros, padding included (`zeroed`: the vector is already); gradients are views again
+        where they can be."""
+        if not zeroed:
+            self._gradient.fill(0)
+        if self._are_views:
+            self._are_views = False  # until that is seen again
+            return
         for slot in self._trained:
             if (slot.tensor.grad is not slot.gradient
                     or slot.gradient.data_ptr() != slot.gradient_address):
@@ -179,7 +194,10 @@ class TorchBinding:
 
     def landed(self) -> None:
         """The vector has changed."""
-        self._scatter(keep_anchors=self._local)
+        if self._stay and [t.data_ptr() for t in self._tensors] == self._addresses:
+            torch._foreach_zero_(self._bumps)
+        else:
+            self._scatter(keep_anchors=self._local)
 
     def _scatter(self, keep_anchors: bool) -> None:
         bumps, moved = [], []
@@ -207,6 +225,7 @@ class TorchBinding:
     def evaluating(self) -> Any:
         """The vector holds other values for a while; what is no view gets them too. Returns
         what put_back() needs."""
+        self._are_views = False  # evaluate() is the program's
         moved = [slot for slot in self._slots if not slot.in_place]
         with torch.no_grad():
             kept = [slot.tensor.detach().clone() for slot in moved]

@@ -79,19 +79,19 @@ class GroupReplica:
     def begin(self) -> Event:
         return self._event(lambda: self._own().begin())
 
-    def draw(self) -> Tuple[Optional[Batch], Event]:
+    def draw(self) -> Tuple[List[Batch], Event]:
         def call() -> Tuple[Any, ...]:
-            batch, event = self._own().draw()
-            return (None if batch is None else tuple(batch)), tuple(event)
+            batches, event = self._own().draw()
+            return [tuple(batch) for batch in batches], tuple(event)
 
         drawn, told = self._on_rank_0(call)
-        event = Event(EventKind(told[0]), *told[1:])
-        if drawn is None:
-            return None, event
-        samples, epoch = drawn
+        return ([Batch(self._share(samples), epoch) for samples, epoch in drawn],
+                Event(EventKind(told[0]), *told[1:]))
+
+    def _share(self, samples: numpy.ndarray) -> numpy.ndarray:
         if len(samples) < self.world:
             samples = numpy.resize(samples, self.world)
-        return Batch(numpy.array_split(samples, self.world)[self.rank], epoch), event
+        return numpy.array_split(samples, self.world)[self.rank]
 
     def no_more_samples(self) -> Event:
         return self._event(lambda: self._own().no_more_samples())
@@ -100,10 +100,13 @@ class GroupReplica:
         return bool(self._on_rank_0(lambda: self._own().step_is_due(batches)))
 
     def step(self, batches: int, *, examples: int = 0, loss: Optional[float] = None,
-             correct: Optional[int] = None) -> Event:
+             correct: Optional[int] = None, unless_due: bool = False) -> Event:
         """The figures of rank 0 are told."""
-        return self._event(lambda: self._own().step(batches, examples=examples, loss=loss,
-                                                    correct=correct))
+        event = self._event(lambda: self._own().step(
+            batches, examples=examples, loss=loss, correct=correct, unless_due=unless_due))
+        if self._replica is None:
+            self.gradient.fill(0)
+        return event
 
     @property
     def evaluates_here(self) -> bool:

@@ -92,8 +92,9 @@ class NumpyBinding:
     def collect_gradients(self) -> None:
         """They are in the vector already: written to `gradients`, or by give()."""
 
-    def zero_gradients(self) -> None:
-        self._gradient[...] = 0
+    def zero_gradients(self, zeroed: bool = False) -> None:
+        if not zeroed:
+            self._gradient.fill(0)
 
     def landed(self) -> None:
         """The vector has changed: arrays that are no views of it get its values, and places

@@ -21,6 +21,7 @@ class EventKind(enum.IntEnum):
     EVALUATE = 1
     NOTHING_NOW = 2
     ENDED = 3
+    DUE = 4  # step() with unless_due: it was not counted
 
 
 class Event(NamedTuple):
@@ -31,7 +32,7 @@ class Event(NamedTuple):
     discarded: bool = False
 
 
-_GO = Event(EventKind.GO)
+GO = Event(EventKind.GO)
 
 
 class Batch(NamedTuple):
@@ -86,7 +87,7 @@ class Replica:
         self._handle = handle
         # Made once: a call that only counts takes microseconds, as making these does.
         self._event, self._batch, self._due = _library.Event(), _library.Batch(), c.c_int()
-        self._info = _library.StepInfo(size=c.sizeof(_library.StepInfo))
+        self._info = _library.StepInfo(size=c.sizeof(_library.StepInfo), zero_gradient=1)
         self._to_event, self._to_batch, self._to_due, self._to_info = (
             c.byref(part) for part in (self._event, self._batch, self._due, self._info))
         self.job_id: str = self._lib.monsoon_job(handle).decode()
@@ -133,7 +134,7 @@ class Replica:
         if code != 0:
             raise errors.of_code(code, self._message())
         if not (event.kind or event.parameters_changed or event.discarded):
-            return _GO
+            return GO
         return Event(EventKind(event.kind), bool(event.parameters_changed),
                      bool(event.discarded))
 
@@ -142,16 +143,22 @@ class Replica:
         program's initial ones, which the job takes if it begins with them."""
         return self._finish(self._lib.monsoon_begin(self._checked(), self._to_event))
 
-    def draw(self) -> Tuple[Optional[Batch], Event]:
-        """The next batch, leased to this replica; None where the event is not GO."""
-        batch = self._batch
-        code = self._lib.monsoon_draw(self._checked(), self._to_batch, self._to_event)
-        told = self._finish(code, draws=True)
-        if told.kind is not EventKind.GO or batch.count == 0:
-            return None, told
-        # A copy by bytes: numpy.ctypeslib.as_array takes ten times as long.
-        samples = numpy.frombuffer(c.string_at(batch.samples, 4 * batch.count), numpy.uint32)
-        return Batch(samples.astype(numpy.int64), int(batch.epoch)), told
+    def draw(self) -> Tuple[List[Batch], Event]:
+        """The next batches that are leased to this replica, all that are here; none where the
+        event is not GO."""
+        handle, batch, drawn = self._checked(), self._batch, []
+        while True:
+            code = self._lib.monsoon_draw(handle, self._to_batch, self._to_event)
+            told = self._finish(code, draws=True)
+            if told.kind is not EventKind.GO or batch.count == 0:
+                return drawn, told
+            # A copy by bytes: numpy.ctypeslib.as_array takes ten times as long.
+            samples = numpy.frombuffer(c.string_at(batch.samples, 4 * batch.count), numpy.uint32)
+            drawn.append(Batch(samples.astype(numpy.int64), batch.epoch))
+            # Only the first one may have waited, and told of more than itself.
+            first = told if len(drawn) == 1 else first
+            if batch.left == 0:
+                return drawn, first
 
     def no_more_samples(self) -> Event:
         """This program has no more samples (jobs of unknown length): waits for the others'
@@ -167,10 +174,11 @@ class Replica:
         return bool(self._due.value)
 
     def step(self, batches: int, *, examples: int = 0, loss: Optional[float] = None,
-             correct: Optional[int] = None) -> Event:
-        """Counts the oldest `batches` drawn. examples 0: those of the batches."""
+             correct: Optional[int] = None, unless_due: bool = False) -> Event:
+        """Counts the oldest `batches` drawn. examples 0: those of the batches. unless_due: a
+        step_is_due() is not counted, and DUE returned. After GO the gradient is zero."""
         info = self._info
-        info.batches, info.examples = batches, examples
+        info.batches, info.examples, info.unless_due = batches, examples, unless_due
         info.has_loss, info.has_correct = loss is not None, correct is not None
         if loss is not None:
             info.loss = loss

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional
 from . import errors, evaluation
 from ._draws import Draws
 from .optimizers import Local
-from .replica import Batch, Event, EventKind
+from .replica import GO, Batch, Event, EventKind
 
 # A loss that is a tensor is read so often: reading waits for the device.
 _LOSS_EVERY_S = 1.0
@@ -42,10 +42,10 @@ class Training:
         """Whether a batch can be delivered now, after drawing one if none waits. False where
         the job has ended, or none is to be had before those drawn are counted."""
         while not self.ended and self.draws.peek() is None:
-            batch, event = self.replica.draw()
+            batches, event = self.replica.draw()
             self._handle(event)
-            if batch is not None:
-                self.draws.add(batch)
+            if batches:
+                self.draws.add(batches)
             elif event.kind is EventKind.NOTHING_NOW and self.draws.uncounted:
                 return False
         return not self.ended
@@ -53,7 +53,7 @@ class Training:
     def next(self) -> Optional[Batch]:
         """The next batch for a loop that has in hand what it was given; None at the job's
         end. Where the data pause, counts what is in hand, with the gradient as it is."""
-        while not self.available():
+        while self.draws.peek() is None and not self.available():
             if self.ended:
                 return None
             self.step(None, None, 0, None, None, self._stepped_outside)
@@ -78,36 +78,43 @@ class Training:
     def step(self, loss: Any, batches: Optional[int], examples: int, correct: Optional[int],
              gradients: Optional[Mapping[str, Any]], optimizer_stepped: bool) -> None:
         """As Job.step."""
-        self._stepped_outside = optimizer_stepped
+        self._stepped_outside, zeroed = optimizer_stepped, False
         if not self.ended:
             if batches is None:
-                in_hand = self.draws.in_hand + self.draws.stale
-                batches = 1 if self.draws_ahead else max(1, in_hand)
+                batches = 1 if self.draws_ahead else max(1, self.draws.in_hand)
             count = self.draws.count(batches)
             self.discarded += batches - count
             if count:
-                if self._local is not None and not optimizer_stepped:
-                    self._local.step()
-                elif self._local is None:
+                if self._local is None:
                     self._binding.give(gradients)
-                self._collect(count)
-                event = self.replica.step(count, examples=examples, loss=self._read(loss),
-                                          correct=correct)
-                self.discarded += count if event.discarded else 0
-                self._handle(event)
-        self._zero()
+                elif not optimizer_stepped:
+                    self._local.step()
+                event = self._counted(count, examples, self._read(loss), correct)
+                zeroed = event.kind is EventKind.GO
+                if event is not GO:
+                    self.discarded += count if event.discarded else 0
+                    self._handle(event)
+        self._zero(zeroed)
 
-    def _collect(self, count: int) -> None:
+    def _counted(self, count: int, examples: int, loss: Optional[float],
+                 correct: Optional[int]) -> Event:
+        replica, binding = self.replica, self._binding
         if self._local is None:
             # Every step reads the gradient.
-            self._binding.collect_gradients()
-            self._binding.collect_statistics()
-        elif self.replica.step_is_due(count):
-            self._binding.collect_parameters()
+            binding.collect_gradients()
+            binding.collect_statistics()
+        else:
+            event: Event = replica.step(count, examples=examples, loss=loss, correct=correct,
+                                        unless_due=True)
+            if event.kind is not EventKind.DUE:
+                return event
+            binding.collect_parameters()
+        event = replica.step(count, examples=examples, loss=loss, correct=correct)
+        return event
 
-    def _zero(self) -> None:
+    def _zero(self, zeroed: bool = False) -> None:
         if self._local is None:
-            self._binding.zero_gradients()
+            self._binding.zero_gradients(zeroed)
 
     def _read(self, loss: Any) -> Optional[float]:
         if loss is None or isinstance(loss, (int, float)):

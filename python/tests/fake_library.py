@@ -9,7 +9,7 @@ import numpy
 
 from monsoon import _library
 
-GO, EVALUATE, NOTHING_NOW, ENDED = range(4)
+GO, EVALUATE, NOTHING_NOW, ENDED, DUE = range(5)
 
 
 def aligned(size):
@@ -117,7 +117,7 @@ class FakeLibrary:
         told = event._obj
         told.kind, told.parameters_changed, told.discarded = kind, changed, discarded
         if batch is not None:
-            batch._obj.count = 0
+            batch._obj.count, batch._obj.left = 0, 0
             if samples is not None:
                 replica.samples = (c.c_uint32 * len(samples[0]))(*samples[0])
                 batch._obj.samples = c.cast(replica.samples, c.POINTER(c.c_uint32))
@@ -125,7 +125,7 @@ class FakeLibrary:
         return 0
 
     def monsoon_abi(self):
-        return 1
+        return 2
 
     def monsoon_version(self):
         return self.version.encode() + b" (fake)"
@@ -221,6 +221,8 @@ class FakeLibrary:
         job, info = replica.job, step._obj
         due = c.c_int()
         self.monsoon_step_is_due(handle, info.batches, c.byref(due))
+        if info.unless_due and due.value:
+            return self._tell("step", replica, event, DUE)
         self.steps.append((info.batches, info.loss if info.has_loss else None))
         kind, discarded = self.events.pop(len(self.steps), (GO, 0))
         counted = [replica.drawn.pop(0) for _ in range(info.batches)]
@@ -238,6 +240,8 @@ class FakeLibrary:
                 replica.statistic(), moved, -numpy.float32(job.rate) * replica.gradient)
             job.values += pushed
             replica.land()
+        if info.zero_gradient and not job.local_steps:
+            replica.gradient[:] = 0
         replica.evaluated[:] = job.values + 1
         return self._tell("step", replica, event, ENDED if job.ended and kind == GO else kind,
                           due.value)

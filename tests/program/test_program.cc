@@ -106,6 +106,7 @@ bool TestProgram::Step(const monsoon_batch& batch) {
   step.batches = 1;
   step.loss = 1;
   step.has_loss = 1;
+  step.zero_gradient = 1;
   return Note(monsoon_step(replica_, &step, &event_)) && Settle();
 }
 

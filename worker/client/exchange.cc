@@ -21,12 +21,19 @@ struct Header {
 constexpr int kSendTimeoutMs = 30000;
 // What one read takes at most; a batch's numbers fit.
 constexpr size_t kReadBytes = 64u << 10;
+// The step of a small model is answered within it.
+constexpr int64_t kLookNs = 200'000;
+// So many looks in vain, and only each so manieth wait begins with another.
+constexpr uint32_t kMaxVainLooks = 4;
+constexpr uint32_t kLooksAgain = 64;
 
-int64_t NowMs() {
+int64_t NowNs() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
+
+int64_t NowMs() { return NowNs() / 1'000'000; }
 
 // Over the first bytes of `parts`.
 ssize_t SendSome(int fd, iovec* parts, size_t count, int passed) {
@@ -123,6 +130,16 @@ MessageSocket::Outcome MessageSocket::Receive(int timeout_ms, Message* message, 
         return Outcome::kDone;
       }
     }
+    Outcome read = ReadSome();
+    if (read == Outcome::kTimeout && looks_ && timeout_ms != 0) {
+      read = Look();
+    }
+    if (read == Outcome::kDone) {
+      continue;
+    }
+    if (read != Outcome::kTimeout || timeout_ms == 0) {
+      return read;
+    }
     int wait_ms = -1;
     if (timeout_ms >= 0) {
       wait_ms = static_cast<int>(std::max<int64_t>(0, deadline - NowMs()));
@@ -135,27 +152,47 @@ MessageSocket::Outcome MessageSocket::Receive(int timeout_ms, Message* message, 
     if (ready == 0) {
       return Outcome::kTimeout;
     }
-    char bytes[kReadBytes];
-    iovec part{bytes, sizeof(bytes)};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr received{};
-    received.msg_iov = &part;
-    received.msg_iovlen = 1;
-    received.msg_control = control;
-    received.msg_controllen = sizeof(control);
-    const ssize_t count = recvmsg(fd_, &received, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (count > 0) {
-      arrived_.append(bytes, static_cast<size_t>(count));
-      if (const int fd = PassedIn(&received); fd >= 0) {
-        if (passed_ >= 0) {
-          close(passed_);
-        }
-        passed_ = fd;
-      }
-    } else if (count == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
-      return Outcome::kClosed;
-    }
   }
+}
+
+MessageSocket::Outcome MessageSocket::ReadSome() {
+  char bytes[kReadBytes];
+  iovec part{bytes, sizeof(bytes)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr received{};
+  received.msg_iov = &part;
+  received.msg_iovlen = 1;
+  received.msg_control = control;
+  received.msg_controllen = sizeof(control);
+  const ssize_t count = recvmsg(fd_, &received, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (count > 0) {
+    arrived_.append(bytes, static_cast<size_t>(count));
+    if (const int fd = PassedIn(&received); fd >= 0) {
+      if (passed_ >= 0) {
+        close(passed_);
+      }
+      passed_ = fd;
+    }
+    return Outcome::kDone;
+  }
+  const bool nothing = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  return nothing ? Outcome::kTimeout : Outcome::kClosed;
+}
+
+MessageSocket::Outcome MessageSocket::Look() {
+  if (vain_looks_ >= kMaxVainLooks && ++vain_looks_ % kLooksAgain != 0) {
+    return Outcome::kTimeout;
+  }
+  const int64_t end = NowNs() + kLookNs;
+  do {
+    if (const Outcome read = ReadSome(); read != Outcome::kTimeout) {
+      vain_looks_ = 0;
+      return read;
+    }
+    between_looks_();
+  } while (NowNs() < end);
+  ++vain_looks_;
+  return Outcome::kTimeout;
 }
 
 void EventFigures::Write(FieldWriter* writer) const {

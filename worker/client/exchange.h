@@ -5,22 +5,26 @@
 //   kJoin: coordinator, job, tensors  -->
 //                                     <--  kJoined: job, offsets, with the vectors' memory
 //   kBegin, kDraw, kStep, kEvaluated  -->
-//                                     <--  kEvent, or kError
+//                                     <--  kEvent, with batches that are leased; or kError
 //
 // One request at a time; each has one answer. The program says that it leaves by shutting
 // down a second socket, whose other end the sidecar watches beside the program's
 // life. The memory holds three vectors of floats, one after another: parameters, gradient,
-// and what is to be evaluated. A request hands it to the sidecar, the answer hands it back.
+// and what is to be evaluated; then SharedFlags. A request hands it to the sidecar, the
+// answer hands it back.
 //
 // Needs the C++ library and POSIX only: libmonsoon links it into any process.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace monsoon {
 
@@ -35,6 +39,20 @@ enum class MessageKind : uint32_t {
   kEvent = 102,
   kError = 103,
 };
+
+struct alignas(64) SharedFlags {
+  // Gradients that the sidecar has read, and the program may write again, before the answer.
+  std::atomic<uint64_t> gradients_taken;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+// Of the memory with vectors of so many floats; `stride` is a multiple of 16.
+constexpr size_t SharedBytes(size_t stride) {
+  return 3 * stride * sizeof(float) + sizeof(SharedFlags);
+}
+inline SharedFlags* FlagsIn(float* vectors, size_t stride) {
+  return reinterpret_cast<SharedFlags*>(vectors + 3 * stride);
+}
 
 // Of one message; a model of 4096 tensors with long names fits.
 inline constexpr uint32_t kMaxMessageBytes = 8u << 20;
@@ -112,10 +130,26 @@ class MessageSocket {
   // descriptor that came with it, which the caller closes; null: none is taken.
   Outcome Receive(int timeout_ms, Message* message, int* passed = nullptr);
 
+  // From now on Receive looks for a message for a moment before it sleeps, as long as that
+  // finds one: a sleeper is woken late, by tens of microseconds. `between` is called between
+  // looks.
+  void LookBeforeSleep(std::function<void()> between) {
+    looks_ = true;
+    between_looks_ = std::move(between);
+  }
+
   int fd() const { return fd_; }
 
  private:
+  // Takes what has arrived; kTimeout: nothing has.
+  Outcome ReadSome();
+  // Reads as soon as something arrives within that moment; kTimeout: nothing did.
+  Outcome Look();
+
   const int fd_;
+  bool looks_ = false;
+  std::function<void()> between_looks_;
+  uint32_t vain_looks_ = 0;  // in a row
   std::string arrived_;
   int passed_ = -1;
 };

@@ -104,6 +104,30 @@ TEST(MessageSocketTest, PassesADescriptor) {
   close(pipe_fds[1]);
 }
 
+TEST(MessageSocketTest, LooksBeforeItSleepsAsLongAsThatFindsAnything) {
+  Pair pair;
+  int looks = 0;
+  pair.b->LookBeforeSleep([&] {
+    if (++looks == 2) {
+      EXPECT_TRUE(pair.a->Send(MessageKind::kEvent, "meanwhile"));
+    }
+  });
+  Message message;
+  EXPECT_EQ(pair.b->Receive(10000, &message), Outcome::kDone);
+  EXPECT_EQ(message.fields, "meanwhile");
+  EXPECT_EQ(looks, 2);
+  int waits_with_looks = 0;
+  for (int wait = 0; wait < 60; ++wait) {
+    const int before = looks;
+    EXPECT_EQ(pair.b->Receive(1, &message), Outcome::kTimeout);
+    waits_with_looks += looks > before ? 1 : 0;
+  }
+  EXPECT_EQ(waits_with_looks, 4);
+  looks = 2;
+  EXPECT_EQ(pair.b->Receive(0, &message), Outcome::kTimeout);
+  EXPECT_EQ(looks, 2) << "no time to wait, no looks";
+}
+
 TEST(MessageSocketTest, AClosedEndIsTold) {
   Pair pair;
   ASSERT_TRUE(pair.a->Send(MessageKind::kDraw, "last"));

@@ -49,7 +49,7 @@ extern "C" {
 #endif
 
 /* Grows with each change that a program built before would not survive. */
-#define MONSOON_ABI 1
+#define MONSOON_ABI 2
 
 /* The library's MONSOON_ABI, and what `coordinator version` prints of its build. */
 MONSOON_API uint32_t monsoon_abi(void);
@@ -139,7 +139,8 @@ typedef enum monsoon_event_kind {
   MONSOON_GO = 0,          /* go on */
   MONSOON_EVALUATE = 1,    /* evaluate monsoon_evaluated(), then monsoon_report_evaluation */
   MONSOON_NOTHING_NOW = 2, /* of monsoon_draw: finish the batches that are drawn, draw again */
-  MONSOON_ENDED = 3        /* the job is over; the parameters are its final ones */
+  MONSOON_ENDED = 3,       /* the job is over; the parameters are its final ones */
+  MONSOON_DUE = 4          /* of monsoon_step with unless_due: it was not counted */
 } monsoon_event_kind;
 
 typedef struct monsoon_event {
@@ -160,6 +161,7 @@ typedef struct monsoon_batch {
   const uint32_t* samples; /* numbers of the samples; valid until the next draw */
   size_t count;            /* at most the job's batch_size */
   uint32_t epoch;          /* from 0 */
+  size_t left;             /* so many draws more return at once */
 } monsoon_batch;
 
 /* The next batch. It is leased to this replica: no other gets it, unless this one is lost
@@ -184,6 +186,8 @@ typedef struct monsoon_step_info {
   int has_loss;      /* 0: loss has no meaning, and the last one told stands */
   uint64_t correct;  /* samples that the model got right, if has_correct */
   int has_correct;
+  int unless_due;    /* not 0: MONSOON_DUE in place of a step that monsoon_step_is_due */
+  int zero_gradient; /* not 0: all of the gradient is zero when MONSOON_GO returns */
 } monsoon_step_info;
 
 /* Whether the step that counts `batches` more will read the gradient (or, with local steps,

@@ -78,6 +78,9 @@ Result Replica::AwaitAnswer(monsoon_event* event) {
   switch (sidecar_->socket().Receive(/*timeout_ms=*/-1, &answer)) {
     case MessageSocket::Outcome::kDone:
       asked_ = false;
+      if (zeroes_) {
+        ZeroGradient();
+      }
       return TakeAnswer(answer, event);
     case MessageSocket::Outcome::kInterrupted:
       return {MONSOON_INTERRUPTED, "interrupted by a signal"};
@@ -100,18 +103,17 @@ Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
   if (figures_.discarded != 0) {
     ForgetBatches();
   }
-  if (asked_for_ == MessageKind::kDraw) {
-    const auto batches = fields.Number<uint32_t>();
-    for (uint32_t i = 0; i < batches && !fields.broken(); ++i) {
-      Batch batch;
-      batch.epoch = fields.Number<uint32_t>();
-      const std::string_view bytes = fields.Take(fields.Number<uint32_t>() * sizeof(uint32_t));
-      batch.samples.resize(bytes.size() / sizeof(uint32_t));
-      std::memcpy(batch.samples.data(), bytes.data(), bytes.size());
-      leased_.push_back(std::move(batch));
-    }
-  } else if (figures_.discarded == 0 &&
-             (asked_for_ == MessageKind::kStep || asked_for_ == MessageKind::kNoMoreSamples)) {
+  const auto batches = fields.Number<uint32_t>();
+  for (uint32_t i = 0; i < batches && !fields.broken(); ++i) {
+    Batch batch;
+    batch.epoch = fields.Number<uint32_t>();
+    const std::string_view bytes = fields.Take(fields.Number<uint32_t>() * sizeof(uint32_t));
+    batch.samples.resize(bytes.size() / sizeof(uint32_t));
+    std::memcpy(batch.samples.data(), bytes.data(), bytes.size());
+    leased_.push_back(std::move(batch));
+  }
+  if (figures_.discarded == 0 &&
+      (asked_for_ == MessageKind::kStep || asked_for_ == MessageKind::kNoMoreSamples)) {
     steps_ += uncounted_.steps;
     examples_ += uncounted_.examples;
     uncounted_ = Uncounted();
@@ -134,6 +136,18 @@ Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
     ForgetBatches();
   }
   return {};
+}
+
+void Replica::ZeroTakenGradient() {
+  if (zeroes_ && FlagsIn(vectors_, stride_)->gradients_taken.load(std::memory_order_acquire) !=
+                     taken_before_) {
+    ZeroGradient();
+  }
+}
+
+void Replica::ZeroGradient() {
+  zeroes_ = false;
+  std::memset(gradient(), 0, floats_ * sizeof(float));
 }
 
 void Replica::ForgetBatches() {
@@ -185,15 +199,22 @@ bool Replica::GiveBatch(monsoon_batch* batch) {
   batch->samples = given_.samples.data();
   batch->count = given_.samples.size();
   batch->epoch = given_.epoch;
+  batch->left = leased_.size();
   return true;
 }
 
 Result Replica::Draw(monsoon_batch* batch, monsoon_event* event) {
   *batch = monsoon_batch{};
-  *event = monsoon_event{};
+  *event = untold_.value_or(monsoon_event{});
+  if (std::exchange(untold_, std::nullopt) && event->kind != MONSOON_GO) {
+    return {};
+  }
   if (ended_) {
     event->kind = MONSOON_ENDED;
     return {};
+  }
+  if (Result ready = CheckReady(); !ready.ok()) {
+    return ready;
   }
   if (leased_.empty()) {
     Result drawn = Ask(MessageKind::kDraw, FieldWriter(), event);
@@ -233,11 +254,18 @@ Result Replica::StepIsDue(size_t batches, bool* is_due) {
   Result drawn = Ask(MessageKind::kDraw, FieldWriter(), &event);
   if (drawn.ok()) {
     *is_due = leased_.empty();
+    if (event.discarded != 0) {
+      untold_ = event;
+    }
   }
   return drawn;
 }
 
 Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
+  if (untold_) {
+    *event = *std::exchange(untold_, std::nullopt);
+    return {};
+  }
   *event = monsoon_event{};
   if (ended_) {
     event->kind = MONSOON_ENDED;
@@ -257,6 +285,14 @@ Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
     return asked;
   }
   waiting_step_.reset();
+  if (untold_) {
+    *event = *std::exchange(untold_, std::nullopt);
+    return {};
+  }
+  if (is_due && step.unless_due != 0) {
+    event->kind = MONSOON_DUE;
+    return {};
+  }
   uint64_t examples = 0;
   for (size_t i = 0; i < step.batches; ++i) {
     examples += uncounted_batches_.front();
@@ -273,6 +309,8 @@ Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
   if (!is_due) {
     return {};
   }
+  zeroes_ = step.zero_gradient != 0 && local_steps_ == 0;
+  taken_before_ = FlagsIn(vectors_, stride_)->gradients_taken.load(std::memory_order_relaxed);
   return Exchange(MessageKind::kStep, event);
 }
 
@@ -320,6 +358,10 @@ Result Replica::Wait(monsoon_batch* batch, monsoon_event* event) {
   }
   Result answered = AwaitAnswer(event);
   if (answered.ok() && waiting_step_) {
+    if (event->discarded != 0) {
+      waiting_step_.reset();  // what it would count is gone
+      return answered;
+    }
     return Step(monsoon_step_info(*waiting_step_), event);
   }
   if (answered.ok() && batch != nullptr) {

@@ -83,6 +83,9 @@ class Replica {
   Result TakeAnswer(const Message& answer, monsoon_event* event);
   Result SidecarIsGone();
   Result Broken(monsoon_code code, std::string message);
+  // Zeroes the gradient as soon as the sidecar has taken it, where the step asked for that.
+  void ZeroTakenGradient();
+  void ZeroGradient();
   // Gives what is drawn to the program; false: nothing is.
   bool GiveBatch(monsoon_batch* batch);
   // Fills the gradient with what is to be pushed beside the program's own.
@@ -102,6 +105,8 @@ class Replica {
   size_t stride_ = 0;  // of the vectors, in floats
   std::vector<size_t> offsets_;
   float* vectors_ = nullptr;
+  bool zeroes_ = false;  // the gradient, once it is taken; at the latest with the answer
+  uint64_t taken_before_ = 0;
   size_t mapped_bytes_ = 0;
 
   // Ranges of the vectors that are sent as differences: all of it with local steps, else
@@ -120,6 +125,8 @@ class Replica {
   Uncounted uncounted_;
   // Was interrupted while it found out whether it is due.
   std::optional<monsoon_step_info> waiting_step_;
+  // What StepIsDue was told when it drew ahead, where that was the loss of the session.
+  std::optional<monsoon_event> untold_;
   uint64_t steps_ = 0;
   uint64_t examples_ = 0;
 

@@ -107,6 +107,7 @@ Result Replica::Join(const monsoon_join_options& options, std::unique_ptr<Replic
   switch (outcome) {
     case MessageSocket::Outcome::kDone:
       joined = made->TakeJoined(answer, memory);
+      made->sidecar_->socket().LookBeforeSleep([r = made.get()] { r->ZeroTakenGradient(); });
       break;
     case MessageSocket::Outcome::kInterrupted:
       joined = {MONSOON_INTERRUPTED, "a signal came while the job was being joined; join again"};
@@ -160,7 +161,7 @@ Result Replica::TakeJoined(const Message& joined, int memory) {
   if (joined.kind != MessageKind::kJoined || !fields.ok() || memory < 0) {
     return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed: it is of another build");
   }
-  mapped_bytes_ = 3 * stride_ * sizeof(float);
+  mapped_bytes_ = SharedBytes(stride_);
   void* const mapped = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   if (mapped == MAP_FAILED) {
     return {MONSOON_RESOURCE_EXHAUSTED, "no room for three vectors of " + std::to_string(floats_) +

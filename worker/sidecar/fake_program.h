@@ -23,7 +23,7 @@ class FakeProgram {
  public:
   struct Event {
     EventFigures figures;
-    std::string rest;  // what kDraw gets besides
+    std::string rest;  // the batches
   };
 
   FakeProgram() {

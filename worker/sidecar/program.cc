@@ -82,14 +82,13 @@ void Program::Answer(uint32_t event_kind, std::span<const float> parameters,
   }
   FieldWriter fields;
   figures.Write(&fields);
-  std::string bytes = fields.bytes();
-  if (call_->kind == MessageKind::kDraw) {
-    FieldWriter none;
-    none.Number(uint32_t{0});
-    bytes.append(batches.empty() ? none.bytes() : batches);
+  if (batches.empty()) {
+    fields.Number(uint32_t{0});
+  } else {
+    fields.Bytes(batches.data(), batches.size());
   }
   call_.reset();
-  if (!socket_.Send(MessageKind::kEvent, bytes)) {
+  if (!socket_.Send(MessageKind::kEvent, fields.bytes())) {
     LOG(WARNING) << "the program takes no answer";  // its end is noticed apart
   }
 }

@@ -40,7 +40,7 @@ class Program {
   using Figures = std::function<EventFigures()>;
   void SetFigures(Figures figures) { figures_ = std::move(figures); }
 
-  // Answers the outstanding call by an event; `batches` is what kDraw gets with it. The
+  // Answers the outstanding call by an event with `batches` (LeasedBatches::Draw). The
   // parameters become `parameters` unless that is empty.
   void Answer(uint32_t event_kind, std::span<const float> parameters = {},
               const std::string& batches = "");

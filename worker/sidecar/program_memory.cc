@@ -14,12 +14,12 @@ namespace monsoon {
 ProgramMemory::ProgramMemory(UniqueFd fd, float* vectors, size_t floats, size_t stride)
     : fd_(std::move(fd)), vectors_(vectors), floats_(floats), stride_(stride) {}
 
-ProgramMemory::~ProgramMemory() { munmap(vectors_, 3 * stride_ * sizeof(float)); }
+ProgramMemory::~ProgramMemory() { munmap(vectors_, SharedBytes(stride_)); }
 
 absl::StatusOr<std::unique_ptr<ProgramMemory>> ProgramMemory::Create(size_t floats) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)) / sizeof(float);
   const size_t stride = (floats + page - 1) / page * page;
-  const size_t bytes = 3 * stride * sizeof(float);
+  const size_t bytes = SharedBytes(stride);
   const auto failed = [bytes](const char* what) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no shared memory of ", bytes, " bytes for three vectors: ", what, ": ", strerror(errno)));

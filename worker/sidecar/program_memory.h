@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/process/unique_fd.h"
+#include "worker/client/exchange.h"
 
 namespace monsoon {
 
@@ -25,6 +26,8 @@ class ProgramMemory {
   std::span<float> parameters() const { return {vectors_, floats_}; }
   std::span<float> gradient() const { return {vectors_ + stride_, floats_}; }
   std::span<float> evaluated() const { return {vectors_ + 2 * stride_, floats_}; }
+
+  SharedFlags& flags() const { return *FlagsIn(vectors_, stride_); }
 
   // From vector to vector, in floats: whole pages.
   size_t stride() const { return stride_; }

@@ -1,6 +1,7 @@
 #include "worker/sidecar/program_network.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +62,12 @@ absl::Status ProgramNetwork::AnswerDraw() {
   }
 }
 
+absl::Status ProgramNetwork::AnswerLastStep() {
+  const std::string drawn = batches_->outstanding() == 0 ? batches_->Draw() : "";
+  AnswerGo(drawn);
+  return drawn.empty() ? absl::OkStatus() : session_->Poll().status();
+}
+
 absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
                                                     std::span<float> gradient) {
   FieldReader fields(call.fields);
@@ -79,6 +86,7 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
     downpour_->EndBlock(block);
   }
   std::ranges::copy(program_->memory().gradient(), gradient.begin());
+  program_->memory().flags().gradients_taken.fetch_add(1, std::memory_order_release);
   return result;
 }
 
@@ -96,7 +104,7 @@ absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const S
                                                            std::span<float> gradient) {
   CHECK_EQ(gradient.size(), program_->memory().gradient().size());
   if (program_->call() != nullptr && program_->call()->kind != MessageKind::kDraw) {
-    AnswerGo();
+    RETURN_IF_ERROR(AnswerLastStep());
   }
   while (true) {
     ASSIGN_OR_RETURN(const Message* const call, AwaitCall());

@@ -48,8 +48,11 @@ class ProgramNetwork : public Network {
   // The next call that is outstanding, answered or not before; CANCELLED as above.
   absl::StatusOr<const Message*> AwaitCall();
   // Answers the outstanding call by MONSOON_GO, with the parameters if they are others.
-  void AnswerGo(const std::string& batches = "");
+  void AnswerGo(const std::string& batches);
   absl::Status AnswerDraw();
+  // Answers what was outstanding before this step; with batches where the program has none
+  // left, which saves it the call.
+  absl::Status AnswerLastStep();
   absl::StatusOr<StepResult> TakeStep(const Message& call, std::span<float> gradient);
   // The last step, of 0 steps if all are told; for what is leased beyond it there are no
   // samples.

@@ -98,6 +98,9 @@ class ProgramNetworkTest : public ::testing::Test {
     const FakeProgram::Event event = fake_.AwaitEvent();
     EXPECT_EQ(event.figures.kind, MONSOON_GO);
     EXPECT_EQ(event.figures.discarded, discarded);
+    return BatchesIn(event);
+  }
+  static uint32_t BatchesIn(const FakeProgram::Event& event) {
     return FieldReader(event.rest.substr(0, 4)).Number<uint32_t>();
   }
   absl::Status StepAlone() {
@@ -152,6 +155,23 @@ TEST_F(ProgramNetworkTest, AStepMayCountSeveralBatches) {
   });
   EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
   EXPECT_EQ(shards_.w()[0], -2.0f);
+}
+
+TEST_F(ProgramNetworkTest, TheStepThatCountsTheLastBatchBringsTheNext) {
+  Script({Train({0}), Train({1}), Finish()});
+  fake_.Call(MessageKind::kBegin);
+  ASSERT_OK(fake_.seen().AwaitCall(absl::Seconds(30)));
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(BatchesIn(fake_.AwaitEvent()), 2u);
+    for (const uint32_t more : {0u, 2u, 0u}) {
+      fake_.Call(MessageKind::kStep, StepOf(1));
+      EXPECT_EQ(BatchesIn(fake_.AwaitEvent()), more);
+    }
+    fake_.Call(MessageKind::kStep, StepOf(1));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_EQ(shards_.w()[0], -4.0f);
+  EXPECT_EQ(fake_.seen().memory().flags().gradients_taken, 4u);
 }
 
 TEST_F(ProgramNetworkTest, AStepOfASessionThatIsOverIsDiscarded) {

@@ -1,0 +1,150 @@
+// libmonsoon beside a sidecar that answers as the test says (scripted_sidecar.cc).
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "worker/client/monsoon.h"
+
+namespace monsoon {
+namespace {
+
+class ReplicaTest : public ::testing::Test {
+ protected:
+  ~ReplicaTest() override {
+    if (replica_ != nullptr) {
+      EXPECT_EQ(monsoon_leave(replica_), MONSOON_OK) << monsoon_last_error();
+      monsoon_free(replica_);
+    }
+  }
+  void Join(const std::string& script) {
+    const uint64_t shape[] = {16};
+    const monsoon_tensor tensors[] = {{.name = "w",
+                                       .shape = shape,
+                                       .dimensions = 1,
+                                       .kind = MONSOON_TRAINED,
+                                       .aliases = nullptr,
+                                       .alias_count = 0}};
+    monsoon_join_options options{};
+    options.size = sizeof(options);
+    options.coordinator = "nobody:1";
+    options.job = script.c_str();
+    options.tensors = tensors;
+    options.tensor_count = 1;
+    options.sidecar = "worker/sidecar/scripted_sidecar";  // beside the test, in its runfiles
+    ASSERT_EQ(monsoon_join(&options, &replica_), MONSOON_OK) << monsoon_last_error();
+    ASSERT_EQ(monsoon_begin(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+  }
+  // The first of the batch's samples; -1: there is none.
+  int64_t Draw() {
+    EXPECT_EQ(monsoon_draw(replica_, &batch_, &event_), MONSOON_OK) << monsoon_last_error();
+    return batch_.count == 0 ? -1 : int64_t{batch_.samples[0]};
+  }
+  monsoon_code Step(bool unless_due = false) {
+    monsoon_step_info step{};
+    step.size = sizeof(step);
+    step.batches = 1;
+    step.unless_due = unless_due ? 1 : 0;
+    step.zero_gradient = 1;
+    return monsoon_step(replica_, &step, &event_);
+  }
+  uint64_t steps() const {
+    monsoon_stats stats{};
+    stats.size = sizeof(stats);
+    monsoon_get_stats(replica_, &stats);
+    return stats.steps;
+  }
+
+  monsoon_replica* replica_ = nullptr;
+  monsoon_batch batch_{};
+  monsoon_event event_{};
+};
+
+TEST_F(ReplicaTest, BatchesComeWithAnyAnswer) {
+  Join("0 go+2 go+1 go nothing");
+  EXPECT_EQ(Draw(), 0);
+  EXPECT_EQ(batch_.left, 1u);
+  EXPECT_EQ(Draw(), 4);
+  EXPECT_EQ(batch_.left, 0u);
+  ASSERT_EQ(Step(), MONSOON_OK);  // brings one
+  EXPECT_EQ(Draw(), 8);
+  ASSERT_EQ(Step(), MONSOON_OK);
+  EXPECT_EQ(Draw(), -1);
+  EXPECT_EQ(event_.kind, MONSOON_NOTHING_NOW);
+}
+
+TEST_F(ReplicaTest, AStepThatIsDueIsNotCountedWhereThatIsAskedFor) {
+  Join("3 go+3 go");
+  for (const bool due : {false, false, true}) {
+    ASSERT_GE(Draw(), 0);
+    ASSERT_EQ(Step(/*unless_due=*/true), MONSOON_OK) << monsoon_last_error();
+    EXPECT_EQ(event_.kind, due ? MONSOON_DUE : MONSOON_GO);
+  }
+  EXPECT_EQ(steps(), 0u) << "none was exchanged";
+  ASSERT_EQ(Step(), MONSOON_OK);
+  EXPECT_EQ(event_.kind, MONSOON_GO);
+  EXPECT_EQ(steps(), 3u);
+}
+
+// The last batch's step draws ahead, and is told then that the session is over.
+TEST_F(ReplicaTest, ASessionLostWhileDrawingAheadTakesTheStepAway) {
+  Join("100 go+1 go!+2 go");
+  EXPECT_EQ(Draw(), 0);
+  ASSERT_EQ(Step(/*unless_due=*/true), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_GO);
+  EXPECT_EQ(event_.discarded, 1);
+  EXPECT_EQ(Draw(), 4) << "of the new session";
+  EXPECT_EQ(event_.discarded, 0) << "told once";
+  ASSERT_EQ(Step(), MONSOON_OK);
+  EXPECT_EQ(event_.discarded, 0);
+  EXPECT_EQ(steps(), 0u);
+}
+
+TEST_F(ReplicaTest, ThatIsToldByTheNextCallToOneThatOnlyAsked) {
+  for (const bool step : {true, false}) {
+    Join("100 go+1 evaluate! go");
+    EXPECT_EQ(Draw(), 0);
+    int due = 0;
+    ASSERT_EQ(monsoon_step_is_due(replica_, 1, &due), MONSOON_OK) << monsoon_last_error();
+    EXPECT_EQ(due, 1);
+    if (step) {
+      ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+    } else {
+      EXPECT_EQ(Draw(), -1);
+    }
+    EXPECT_EQ(event_.kind, MONSOON_EVALUATE);
+    EXPECT_EQ(event_.discarded, 1);
+    ASSERT_EQ(monsoon_report_evaluation(replica_, nullptr, 0, nullptr, &event_), MONSOON_OK)
+        << monsoon_last_error();
+    if (step) {
+      ASSERT_EQ(monsoon_leave(replica_), MONSOON_OK);
+      monsoon_free(replica_);
+    }
+  }
+}
+
+TEST_F(ReplicaTest, TheGradientIsZeroAfterAStepHoweverItWasTaken) {
+  Join("0 go+3 go seen go!");
+  for (const bool discarded : {false, false, true}) {
+    ASSERT_GE(Draw(), 0);
+    float* const gradient = monsoon_gradient(replica_);
+    for (size_t i = 0; i < monsoon_size(replica_); ++i) {
+      gradient[i] = 1.0f;
+    }
+    ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+    EXPECT_EQ(event_.discarded, discarded);
+    EXPECT_EQ(std::vector<float>(gradient, gradient + monsoon_size(replica_)),
+              std::vector<float>(monsoon_size(replica_)));
+  }
+}
+
+TEST_F(ReplicaTest, OneThatHasLeftDrawsNothing) {
+  Join("0 go+2");
+  EXPECT_EQ(Draw(), 0);
+  ASSERT_EQ(monsoon_leave(replica_), MONSOON_OK);
+  EXPECT_EQ(monsoon_draw(replica_, &batch_, &event_), MONSOON_CANCELLED);
+  EXPECT_EQ(batch_.count, 0u);
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,118 @@
+// A sidecar for tests of libmonsoon: there is no cluster. The text of the job says how it
+// answers one call after another, a word each:
+//   go, evaluate, nothing, ended   the event
+//   !     behind it: the session was lost
+//   +2    behind that: with so many batches of 4 samples, numbered from 0 on
+// "seen" takes the gradient, and only then, after 20 ms, answers go.
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "worker/client/exchange.h"
+#include "worker/client/monsoon.h"
+#include "worker/client/sidecar_descriptors.h"
+#include "worker/sidecar/program.h"
+#include "worker/sidecar/program_memory.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint32_t kBatch = 4;
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+uint32_t KindOf(const std::string& word) {
+  if (word == "evaluate") {
+    return MONSOON_EVALUATE;
+  }
+  if (word == "nothing") {
+    return MONSOON_NOTHING_NOW;
+  }
+  return word == "ended" ? MONSOON_ENDED : MONSOON_GO;
+}
+
+class ScriptedSidecar {
+ public:
+  explicit ScriptedSidecar(std::unique_ptr<Program> program) : program_(std::move(program)) {}
+
+  // Until the program leaves.
+  void Run() {
+    Join();
+    std::string word;
+    while (program_->AwaitCall(kPatience).ok() && program_->call() != nullptr) {
+      CHECK(words_ >> word);  // else it calls more often than the script answers
+      Answer(word);
+    }
+  }
+
+ private:
+  void Join() {
+    const absl::StatusOr<const Message*> call = program_->AwaitCall(kPatience);
+    CHECK(call.ok() && *call != nullptr);
+    FieldReader fields((*call)->fields);
+    fields.Number<uint32_t>();  // interface
+    fields.String();            // version
+    fields.Number<uint32_t>();  // deadline
+    fields.String();            // coordinator
+    words_.str(fields.String());
+    constexpr uint64_t kFloats = 16;
+    absl::StatusOr<std::unique_ptr<ProgramMemory>> memory = ProgramMemory::Create(kFloats);
+    CHECK(memory.ok());
+    FieldWriter joined;
+    joined.String("scripted-1");
+    // The script's first word: local steps.
+    uint32_t local_steps = 0;
+    words_ >> local_steps;
+    joined.Number(local_steps);
+    joined.Number(kFloats);
+    joined.Number(uint64_t{(*memory)->stride()});
+    joined.Number(uint32_t{1});
+    joined.Number(uint64_t{0});
+    program_->AnswerJoin(joined.bytes(), *std::move(memory));
+  }
+
+  void Answer(std::string word) {
+    FieldWriter batches;
+    if (const size_t plus = word.find('+'); plus != std::string::npos) {
+      const auto count = static_cast<uint32_t>(std::stoul(word.substr(plus + 1)));
+      batches.Number(count);
+      for (uint32_t i = 0; i < count; ++i) {
+        batches.Number(uint32_t{0});
+        batches.Number(kBatch);
+        for (uint32_t s = 0; s < kBatch; ++s) {
+          batches.Number(next_++);
+        }
+      }
+      word.resize(plus);
+    }
+    if (word.ends_with('!')) {
+      program_->Discard();
+      word.pop_back();
+    }
+    if (word == "seen") {
+      program_->memory().flags().gradients_taken.fetch_add(1, std::memory_order_release);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // longer than a look
+    }
+    program_->Answer(KindOf(word), {}, batches.bytes());
+  }
+
+  const std::unique_ptr<Program> program_;
+  std::istringstream words_;
+  uint32_t next_ = 0;
+};
+
+}  // namespace
+}  // namespace monsoon
+
+int main() {
+  auto program = monsoon::Program::Open(monsoon::kSidecarSocket, monsoon::kSidecarLeave);
+  CHECK(program.ok());
+  monsoon::ScriptedSidecar(*std::move(program)).Run();
+  return EXIT_SUCCESS;
+}
