@@ -193,12 +193,16 @@ killed_programs=(/usr/bin/python3 tests/program/killed_programs.py --bin="$bin")
 run_check killed_programs "${killed_programs[@]}"
 # Their programs take the place of those without fail points, which come back from the
 # cache at once.
-programs=(//coordinator //ps_server //worker)
+programs=(coordinator:coordinator ps_server:ps_server worker:worker
+  worker/sidecar:monsoon_sidecar worker/client:libmonsoon.so)
+programs=("${programs[@]/#///}")
 if run_bazel build --config=opt --config=failpoints "${programs[@]}"; then
   for program in "${programs[@]#//}"; do
-    install -D -m 755 "$bin/$program/$program" "$work/failpoints/$program/$program"
+    install -D -m 755 "$bin/${program/://}" "$work/failpoints/${program/://}"
   done
   run_check kill_points /usr/bin/python3 tests/cluster/kill_points.py --bin="$work/failpoints"
+  run_check killed_programs /usr/bin/python3 tests/program/killed_programs.py \
+    --bin="$work/failpoints" --points
 else
   fail_stage "build (fail points)"
 fi

@@ -145,6 +145,16 @@ def test_a_missing_gradient_pushes_zeros_and_is_counted(library):
             assert job.stats.missing_gradients == 2 * (step + 1)
 
 
+def test_a_step_without_a_backward_after_one_with_it_misses_all(library):
+    model = make_model()
+    with join(model, epochs=1) as job:
+        for step, ids in enumerate(job.blocks(40, batch=10)):
+            if step % 2 == 0:
+                F.cross_entropy(model(X[ids % 20]), Y[ids % 20]).backward()
+            job.step()
+            assert job.stats.missing_gradients == 4 * ((step + 1) // 2)
+
+
 def test_sparse_gradients_are_refused_by_name(library):
     sparse = torch.nn.Sequential(torch.nn.Embedding(4, 2, sparse=True))
     with pytest.raises(ms.UnsupportedTensor, match=r"0\.weight would have sparse gradients"):

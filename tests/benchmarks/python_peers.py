@@ -14,8 +14,9 @@ CPU, one torch thread a process:
 - DDP over gloo: gradients are averaged each step. It has no server.
 
 All have the same initial parameters by seed, the same samples in total, a new order each
-epoch of which each worker has its own part, and the same formulas. Each takes the rate of
-a grid that it is fastest with for a seed that is not measured; then they take turns. With
+epoch of which each worker has its own part, and the same formulas. Each takes what it is
+fastest with of one grid of rates, with Adam also of the first moment's decay (stale gradients
+have a momentum of their own), for a seed that is not measured; then they take turns. With
 more cores than workers each worker has one for itself, else all have all of them; helper
 processes are where their program is, servers are free everywhere.
 
@@ -30,6 +31,7 @@ import contextlib
 import dataclasses
 import math
 import statistics
+import typing
 
 import measure
 import python_loops
@@ -42,21 +44,31 @@ ROUNDS = 3
 CHOOSING_SEED = 1000
 
 
+class Setting(typing.NamedTuple):
+    rate: float
+    beta1: typing.Optional[float] = None  # of Adam; None: as it is by itself
+
+    def __str__(self):
+        return f"rate {self.rate:g}" + ("" if self.beta1 is None else f", beta1 {self.beta1:g}")
+
+
 @dataclasses.dataclass
 class Plan:
     steps: int      # of all workers together
     copy_s: float   # seconds between two copies of the parameters
     target: float   # the test loss
     highest: float  # a final test loss above it is no learning
-    rates: tuple    # of Local a third: the differences of three workers add up
+    grid: tuple     # of Local a third of the rate: the differences of three workers add up
     every: int      # of Local
     block: int = None  # samples of a lease; None: the job's own
 
 
-PLANS = {"lenet": Plan(2400, 0.5, 0.60, 1.0, (0.01, 0.02, 0.04), 100),
-         "gpt": Plan(900, 2.0, 2.6, 3.0, (1e-3, 3e-3), 20)}
-QUICK = {"lenet": Plan(300, 0.1, 1.5, 2.2, (0.02,), 20),
-         "gpt": Plan(36, 2.0, 5.4, 5.6, (1e-3,), 2, 12)}
+PLANS = {"lenet": Plan(2400, 0.5, 0.60, 1.0, (Setting(0.01), Setting(0.02), Setting(0.04)), 100),
+         "gpt": Plan(900, 2.0, 2.6, 3.0,
+                     tuple(Setting(rate, beta1) for rate in (1e-3, 3e-3) for beta1 in (0.9, 0.5)),
+                     20)}
+QUICK = {"lenet": Plan(300, 0.1, 1.5, 2.2, (Setting(0.02),), 20),
+         "gpt": Plan(36, 2.0, 5.4, 5.6, (Setting(1e-3, 0.9),), 2, 12)}
 # Title: (the way of python_ways.py, whether it is Local).
 WAYS = {"Monsoon": ("monsoon", False), "Monsoon, Local": ("monsoon", True),
         "torch RPC": ("rpc", False), "DDP over gloo": ("ddp", False)}
@@ -77,11 +89,11 @@ class Bench:
         self._server, self._address = server, address
         self._runs = 0
 
-    def run(self, title, rate, seed):
+    def run(self, title, setting, seed):
         way, is_local = WAYS[title]
         plan, task = self._plan, self._task
         self._runs += 1
-        request = {"way": way, "rate": rate, "seed": seed, "steps": plan.steps,
+        request = {"way": way, **setting._asdict(), "seed": seed, "steps": plan.steps,
                    "copy_s": plan.copy_s, "final": True, "address": self._address,
                    "job": f"{task}-{self._runs}", "every": plan.every if is_local else 0,
                    "block_examples": plan.block}
@@ -96,21 +108,21 @@ class Bench:
         began = min(answer["entered"] for answer in answers)
         seconds = math.inf if copy["when"] is None else copy["when"] - began
         outcome = Outcome(together(answers), seconds, answers[0]["final"]["loss"])
-        measure.log(f"{task}, {title}, rate {rate:g}, seed {seed}: {outcome.rate:.0f} examples/s, "
+        measure.log(f"{task}, {title}, {setting}, seed {seed}: {outcome.rate:.0f} examples/s, "
                     f"{seconds:.1f} s to {plan.target:g} ({copy['copies']} copies), "
                     f"{outcome.loss:.3f} at the end; steps "
                     f"{[len(answer['ends']) for answer in answers]}")
         return outcome
 
-    def best_rate(self, title):
+    def best_setting(self, title):
         """Of the grid; where none gets to the target, that with the lowest loss."""
         share = 1 / WORKERS if WAYS[title][1] else 1
-        rates = [rate * share for rate in self._plan.rates]
-        if len(rates) == 1:
-            return rates[0]
-        tried = {rate: self.run(title, rate, CHOOSING_SEED) for rate in rates}
-        return min(tried, key=lambda rate: (tried[rate].seconds,
-                                            nan_last(tried[rate].loss)))
+        grid = [setting._replace(rate=setting.rate * share) for setting in self._plan.grid]
+        if len(grid) == 1:
+            return grid[0]
+        tried = {setting: self.run(title, setting, CHOOSING_SEED) for setting in grid}
+        return min(tried, key=lambda setting: (tried[setting].seconds,
+                                               nan_last(tried[setting].loss)))
 
 
 def nan_last(value):
@@ -131,13 +143,13 @@ def together(answers):
                if begin < when <= end) / (end - begin)
 
 
-def rows(task, plan, rates, outcomes, where):
+def rows(task, plan, settings, outcomes, where):
     ours = outcomes["Monsoon"]
     common = {"size": python_loops.SIZES[task], "threads": f"{WORKERS} workers, {where}"}
     for title, theirs in outcomes.items():
         if title == "Monsoon":
             continue
-        names = {"reference": f"{title}, rate {rates[title]:g}: "}
+        names = {"reference": f"{title}, {settings[title]}: "}
         last = statistics.median(outcome.loss for outcome in theirs)
         lost = f"{title} did not learn: a test loss of {last:.3f} at the end"
         if not last <= plan.highest:
@@ -153,11 +165,11 @@ def rows(task, plan, rates, outcomes, where):
                       ratios=paired(mine, others),
                       wanted=None if title.startswith("Monsoon") else at_least(1))
         yield time_row(f"{TITLES[task]}, time to test loss {plan.target:g}, beside {title}",
-                       common, names["reference"], rates, ours, theirs,
+                       common, names["reference"], settings, ours, theirs,
                        None if title.startswith("Monsoon") else at_least(1))
 
 
-def time_row(workload, common, reference, rates, ours, theirs, wanted):
+def time_row(workload, common, reference, settings, ours, theirs, wanted):
     mine, others = ([o.seconds for o in side] for side in (ours, theirs))
     if all(math.isinf(s) for s in mine + others):
         return Row(workload, **common, why="neither got there with so many examples")
@@ -166,7 +178,7 @@ def time_row(workload, common, reference, rates, ours, theirs, wanted):
     missed = [f"; {sum(map(math.isinf, side))} of {len(side)} did not" if
               any(map(math.isinf, side)) else "" for side in (mine, others)]
     return Row(workload, **common, unit="s", wanted=wanted,
-               ours=f"rate {rates['Monsoon']:g}: {median_of(mine)}{missed[0]}",
+               ours=f"{settings['Monsoon']}: {median_of(mine)}{missed[0]}",
                reference=f"{reference}{median_of(others)}{missed[1]}", ratios=ratios)
 
 
@@ -190,17 +202,17 @@ def measure_peers(options):
             for program in programs + [server]:
                 program.answer()
             bench = Bench(task, plan, programs, server, address)
-            rates = {title: bench.best_rate(title) for title in WAYS}
+            settings = {title: bench.best_setting(title) for title in WAYS}
             outcomes = {title: [] for title in WAYS}
             titles = list(WAYS)
             for number_of_round in range(options.rounds):
                 shift = number_of_round % len(titles)
                 for title in titles[shift:] + titles[:shift]:
-                    outcomes[title].append(bench.run(title, rates[title], number_of_round + 1))
+                    outcomes[title].append(bench.run(title, settings[title], number_of_round + 1))
         learnt = statistics.median(outcome.loss for outcome in outcomes["Monsoon"])
         if not learnt <= plan.highest:
             raise RuntimeError(f"{task}: Monsoon ends with a test loss of {learnt:.3f}")
-        found += rows(task, plan, rates, outcomes, where)
+        found += rows(task, plan, settings, outcomes, where)
     return found
 
 

@@ -87,12 +87,12 @@ class Gpt:
         return {"loss": sum(losses) / samples}
 
     @staticmethod
-    def torch_optimizer(parameters, rate):
-        return torch.optim.Adam(parameters, lr=rate)
+    def torch_optimizer(parameters, rate, beta1=0.9):
+        return torch.optim.Adam(parameters, lr=rate, betas=(beta1, 0.999))
 
     @staticmethod
-    def shard_optimizer(rate):
-        return ms.Adam(rate)
+    def shard_optimizer(rate, beta1=0.9):
+        return ms.Adam(rate, betas=(beta1, 0.999))
 
 
 TASKS = {"lenet": LeNet, "gpt": Gpt}

@@ -7,8 +7,8 @@ processes; see python_side.py.
             way.optimize()    # what this process's own optimizer does
             way.step(loss)    # what the way adds
 
-`request` has rate, seed, steps (of all workers together), rank and world, and what
-the way's docstring names. `module` is what the loop calls.
+`request` has rate, seed, steps (of all workers together), rank and world, beta1 where Adam's
+is not its own, and what the way's docstring names. `module` is what the loop calls.
 """
 
 import itertools
@@ -27,12 +27,17 @@ import python_tasks
 from python_tasks import ms
 
 
+def tuned(request):
+    """What of a request is the optimizer's."""
+    return {name: request[name] for name in ("rate", "beta1") if request.get(name) is not None}
+
+
 class Alone:
     """torch and nothing else."""
 
     def __init__(self, task, model, request):
         self.module, self._task, self._request = model, task, request
-        self._optimizer = task.torch_optimizer(model.parameters(), request["rate"])
+        self._optimizer = task.torch_optimizer(model.parameters(), **tuned(request))
         # That of all workers together counts: each makes its part of the steps.
         self._schedule = python_tasks.warmed_up(self._optimizer,
                                                 math.ceil(task.warm_up / request["world"]))
@@ -75,7 +80,7 @@ class Monsoon(Alone):
         super().__init__(task, model, request)
         self._local = request["every"] > 0
         optimizer = (ms.Local(self._optimizer, every=request["every"]) if self._local
-                     else task.shard_optimizer(request["rate"]))
+                     else task.shard_optimizer(**tuned(request)))
         self.job = ms.join(request["address"], job=request["job"], model=model,
                            optimizer=optimizer, seed=request["seed"],
                            max_steps=request["steps"], examples=task.samples, batch=task.batch,
@@ -139,10 +144,10 @@ class Ddp(Alone):
 class _Server:
     """The parameter server of torch.distributed.rpc: one model, one optimizer."""
 
-    def __init__(self, task, model, rate):
+    def __init__(self, task, model, **tuned_to):
         self._lock = threading.Lock()
         self._parameters = list(model.parameters())
-        self._optimizer = task.torch_optimizer(self._parameters, rate)
+        self._optimizer = task.torch_optimizer(self._parameters, **tuned_to)
         self._schedule = python_tasks.warmed_up(self._optimizer, task.warm_up)
 
     def parameters(self):
@@ -180,7 +185,7 @@ def _join_rpc(name, rank, request):
 def serve(task, model, request):
     """Rank 0 of the RPC's world; returns when all others have left."""
     global _server
-    _server = _Server(task, model, request["rate"])
+    _server = _Server(task, model, **tuned(request))
     _join_rpc("ps", 0, request)
     rpc.shutdown()
 
