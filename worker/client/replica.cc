@@ -206,7 +206,7 @@ bool Replica::GiveBatch(monsoon_batch* batch) {
 Result Replica::Draw(monsoon_batch* batch, monsoon_event* event) {
   *batch = monsoon_batch{};
   *event = untold_.value_or(monsoon_event{});
-  if (std::exchange(untold_, std::nullopt) && event->kind != MONSOON_GO) {
+  if (std::exchange(untold_, std::nullopt) && leased_.empty()) {
     return {};
   }
   if (ended_) {

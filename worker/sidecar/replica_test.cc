@@ -123,6 +123,18 @@ TEST_F(ReplicaTest, ThatIsToldByTheNextCallToOneThatOnlyAsked) {
   }
 }
 
+TEST_F(ReplicaTest, ThatIsToldWhereTheNewSessionHasNoBatchesYetToo) {
+  Join("100 go+1 go! go+1");
+  EXPECT_EQ(Draw(), 0);
+  int due = 0;
+  ASSERT_EQ(monsoon_step_is_due(replica_, 1, &due), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(Draw(), -1);
+  EXPECT_EQ(event_.kind, MONSOON_GO);
+  EXPECT_EQ(event_.discarded, 1);
+  EXPECT_EQ(Draw(), 4);
+  EXPECT_EQ(event_.discarded, 0);
+}
+
 TEST_F(ReplicaTest, TheGradientIsZeroAfterAStepHoweverItWasTaken) {
   Join("0 go+3 go seen go!");
   for (const bool discarded : {false, false, true}) {
