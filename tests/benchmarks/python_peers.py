@@ -6,7 +6,8 @@
 LeNet (batch 64, Adagrad) and the GPT over bytes (batch 12, Adam) of python/examples, on the
 CPU, one torch thread a process:
 
-- Monsoon: one ps; the optimizer on the shards, a push and a fetch each step.
+- Monsoon: one ps; the optimizer on the shards, a push and a fetch each step, with the GPT
+  in turn with computing (overlap=False).
 - Monsoon, Local: the optimizer in each process, differences every 100 steps (GPT: 20).
 - torch.distributed.rpc: a process with the parameters and the optimizer; each worker sends
   its gradients by a remote call, which answers with the new parameters. Nobody waits for
@@ -96,7 +97,7 @@ class Bench:
         request = {"way": way, **setting._asdict(), "seed": seed, "steps": plan.steps,
                    "copy_s": plan.copy_s, "final": True, "address": self._address,
                    "job": f"{task}-{self._runs}", "every": plan.every if is_local else 0,
-                   "block_examples": plan.block}
+                   "block_examples": plan.block, "in_turn": True}
         answers = python_programs.run_together(
             self._programs, self._server if way == "rpc" else None, request, task)
         made = sum(len(answer["ends"]) for answer in answers)

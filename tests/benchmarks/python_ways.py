@@ -73,8 +73,8 @@ class Alone:
 
 
 class Monsoon(Alone):
-    """request: address, job, every (0 for the optimizer of the shards), and block_examples,
-    unset: as the job has it by itself."""
+    """request: address, job, every (0 for the optimizer of the shards), block_examples, unset:
+    as the job has it by itself, and in_turn: without overlap where the task wants that."""
 
     def __init__(self, task, model, request):
         super().__init__(task, model, request)
@@ -84,7 +84,8 @@ class Monsoon(Alone):
         self.job = ms.join(request["address"], job=request["job"], model=model,
                            optimizer=optimizer, seed=request["seed"],
                            max_steps=request["steps"], examples=task.samples, batch=task.batch,
-                           block_examples=request.get("block_examples"))
+                           block_examples=request.get("block_examples"),
+                           overlap=task.overlap or self._local or not request.get("in_turn"))
 
     def __enter__(self):
         self.job.__enter__()
