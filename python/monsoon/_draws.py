@@ -35,8 +35,7 @@ class Draws:
 
     def peek(self) -> Optional[Batch]:
         """The next to deliver, if one is drawn."""
-        at = self._delivered
-        return self._drawn[at] if at < len(self._drawn) else None
+        return self._drawn[self._delivered] if self._delivered < len(self._drawn) else None
 
     def deliver(self) -> Batch:
         self._delivered += 1

@@ -94,7 +94,8 @@ class TorchBinding:
                 self._slots.append(slot)
         self._trained = [slot for slot in self._slots if slot.kind is Kind.TRAINED]
         self._statistics = [slot for slot in self._slots if slot.kind is Kind.STATISTIC]
-        # For a landing where all are views, which none of a buffer's place is for sure.
+        # A landing has nothing to copy where all slots are views and still are. Modules may
+        # put other tensors in the places of buffers.
         self._tensors = [slot.tensor for slot in self._slots]
         self._addresses = [slot.address for slot in self._slots]
         self._bumps = [slot.bump for slot in self._slots]

@@ -96,16 +96,13 @@ class GroupReplica:
     def no_more_samples(self) -> Event:
         return self._event(lambda: self._own().no_more_samples())
 
-    def step_is_due(self, batches: int) -> bool:
-        return bool(self._on_rank_0(lambda: self._own().step_is_due(batches)))
-
     def step(self, batches: int, *, examples: int = 0, loss: Optional[float] = None,
              correct: Optional[int] = None, unless_due: bool = False) -> Event:
         """The figures of rank 0 are told."""
         event = self._event(lambda: self._own().step(
             batches, examples=examples, loss=loss, correct=correct, unless_due=unless_due))
-        if self._replica is None:
-            self.gradient.fill(0)
+        if self._replica is None and not self.local_steps:
+            self.gradient.fill(0)  # as rank 0's is
         return event
 
     @property

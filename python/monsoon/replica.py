@@ -86,10 +86,10 @@ class Replica:
         self._memory = _Memory(self._lib, handle)
         self._handle = handle
         # Made once: a call that only counts takes microseconds, as making these does.
-        self._event, self._batch, self._due = _library.Event(), _library.Batch(), c.c_int()
+        self._event, self._batch = _library.Event(), _library.Batch()
         self._info = _library.StepInfo(size=c.sizeof(_library.StepInfo), zero_gradient=1)
-        self._to_event, self._to_batch, self._to_due, self._to_info = (
-            c.byref(part) for part in (self._event, self._batch, self._due, self._info))
+        self._to_event, self._to_batch, self._to_info = (
+            c.byref(part) for part in (self._event, self._batch, self._info))
         self.job_id: str = self._lib.monsoon_job(handle).decode()
         self.size: int = self._lib.monsoon_size(handle)
         self.offsets: List[int] = [self._lib.monsoon_offset(handle, i)
@@ -146,37 +146,32 @@ class Replica:
     def draw(self) -> Tuple[List[Batch], Event]:
         """The next batches that are leased to this replica, all that are here; none where the
         event is not GO."""
-        handle, batch, drawn = self._checked(), self._batch, []
-        while True:
-            code = self._lib.monsoon_draw(handle, self._to_batch, self._to_event)
-            told = self._finish(code, draws=True)
-            if told.kind is not EventKind.GO or batch.count == 0:
-                return drawn, told
+        told, batch = self._draw(), self._batch
+        drawn: List[Batch] = []
+        more = told.kind is EventKind.GO and batch.count > 0
+        while more:
             # A copy by bytes: numpy.ctypeslib.as_array takes ten times as long.
             samples = numpy.frombuffer(c.string_at(batch.samples, 4 * batch.count), numpy.uint32)
             drawn.append(Batch(samples.astype(numpy.int64), batch.epoch))
-            # Only the first one may have waited, and told of more than itself.
-            first = told if len(drawn) == 1 else first
-            if batch.left == 0:
-                return drawn, first
+            more = batch.left > 0
+            if more:
+                self._draw()  # is here already, and has nothing to tell
+        return drawn, told
+
+    def _draw(self) -> Event:
+        code = self._lib.monsoon_draw(self._checked(), self._to_batch, self._to_event)
+        return self._finish(code, draws=True)
 
     def no_more_samples(self) -> Event:
         """This program has no more samples (jobs of unknown length): waits for the others'
         end. GO: the session was lost, say it again."""
         return self._finish(self._lib.monsoon_no_more_samples(self._checked(), self._to_event))
 
-    def step_is_due(self, batches: int) -> bool:
-        """Whether the step that counts `batches` more will read the gradient; with local
-        steps, the parameters."""
-        code = self._lib.monsoon_step_is_due(self._checked(), batches, self._to_due)
-        if code != 0:
-            raise errors.of_code(code, self._message())
-        return bool(self._due.value)
-
     def step(self, batches: int, *, examples: int = 0, loss: Optional[float] = None,
              correct: Optional[int] = None, unless_due: bool = False) -> Event:
         """Counts the oldest `batches` drawn. examples 0: those of the batches. unless_due: a
-        step_is_due() is not counted, and DUE returned. After GO the gradient is zero."""
+        step that will read the parameters is not counted, and DUE returned. Without local
+        steps the gradient is zero after GO."""
         info = self._info
         info.batches, info.examples, info.unless_due = batches, examples, unless_due
         info.has_loss, info.has_correct = loss is not None, correct is not None

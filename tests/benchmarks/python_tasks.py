@@ -26,7 +26,6 @@ ADAGRAD_EPSILON = 1e-8
 
 class LeNet:
     batch = 64
-    overlap = True
     # Steps in which the rate grows. Adagrad keeps what it saw first: without it the large
     # and stale gradients of several workers slow all later steps.
     warm_up = 300
@@ -65,8 +64,6 @@ class LeNet:
 
 class Gpt:
     batch = 12
-    # Its step is long beside a push and a fetch, and Adam learns less from stale gradients.
-    overlap = False
     warm_up = 0
 
     def __init__(self):

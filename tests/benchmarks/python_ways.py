@@ -74,7 +74,7 @@ class Alone:
 
 class Monsoon(Alone):
     """request: address, job, every (0 for the optimizer of the shards), block_examples, unset:
-    as the job has it by itself, and in_turn: without overlap where the task wants that."""
+    as the job has it by itself, and overlap, unset: True."""
 
     def __init__(self, task, model, request):
         super().__init__(task, model, request)
@@ -85,7 +85,7 @@ class Monsoon(Alone):
                            optimizer=optimizer, seed=request["seed"],
                            max_steps=request["steps"], examples=task.samples, batch=task.batch,
                            block_examples=request.get("block_examples"),
-                           overlap=task.overlap or self._local or not request.get("in_turn"))
+                           overlap=request.get("overlap", True))
 
     def __enter__(self):
         self.job.__enter__()

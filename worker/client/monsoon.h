@@ -187,7 +187,7 @@ typedef struct monsoon_step_info {
   uint64_t correct;  /* samples that the model got right, if has_correct */
   int has_correct;
   int unless_due;    /* not 0: MONSOON_DUE in place of a step that monsoon_step_is_due */
-  int zero_gradient; /* not 0: all of the gradient is zero when MONSOON_GO returns */
+  int zero_gradient; /* not 0, without local steps: it is all zero when MONSOON_GO returns */
 } monsoon_step_info;
 
 /* Whether the step that counts `batches` more will read the gradient (or, with local steps,

@@ -205,8 +205,8 @@ bool Replica::GiveBatch(monsoon_batch* batch) {
 
 Result Replica::Draw(monsoon_batch* batch, monsoon_event* event) {
   *batch = monsoon_batch{};
-  *event = untold_.value_or(monsoon_event{});
-  if (std::exchange(untold_, std::nullopt) && leased_.empty()) {
+  *event = monsoon_event{};
+  if (TellUntold(event) && leased_.empty()) {
     return {};
   }
   if (ended_) {
@@ -261,12 +261,19 @@ Result Replica::StepIsDue(size_t batches, bool* is_due) {
   return drawn;
 }
 
+bool Replica::TellUntold(monsoon_event* event) {
+  if (!untold_) {
+    return false;
+  }
+  *event = *std::exchange(untold_, std::nullopt);
+  return true;
+}
+
 Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
-  if (untold_) {
-    *event = *std::exchange(untold_, std::nullopt);
+  *event = monsoon_event{};
+  if (TellUntold(event)) {
     return {};
   }
-  *event = monsoon_event{};
   if (ended_) {
     event->kind = MONSOON_ENDED;
     return {};
@@ -285,8 +292,7 @@ Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
     return asked;
   }
   waiting_step_.reset();
-  if (untold_) {
-    *event = *std::exchange(untold_, std::nullopt);
+  if (TellUntold(event)) {
     return {};
   }
   if (is_due && step.unless_due != 0) {

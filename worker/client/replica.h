@@ -86,6 +86,8 @@ class Replica {
   // Zeroes the gradient as soon as the sidecar has taken it, where the step asked for that.
   void ZeroTakenGradient();
   void ZeroGradient();
+  // Tells what StepIsDue was told and could not pass on; false: nothing was.
+  bool TellUntold(monsoon_event* event);
   // Gives what is drawn to the program; false: nothing is.
   bool GiveBatch(monsoon_batch* batch);
   // Fills the gradient with what is to be pushed beside the program's own.
