@@ -53,8 +53,7 @@ class Training:
     def next(self) -> Optional[Batch]:
         """The next batch for a loop that has in hand what it was given; None at the job's
         end. Where the data pause, counts what is in hand, with the gradient as it is."""
-        # One that waits is had without the second call: 3 us of each step.
-        while self.draws.peek() is None and not self.available():
+        while not self.available():
             if self.ended:
                 return None
             self.step(None, None, 0, None, None, self._stepped_outside)
