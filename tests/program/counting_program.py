@@ -4,12 +4,16 @@
 
     counting_program.py COORDINATOR JOB BOOKS EXAMPLES BATCH EPOCHS [local_steps]
 
+As long as there is a file "slow" beside BOOKS it pauses after each step.
+
 BOOKS is a file of two arrays of uint32, mapped, so that it outlives this process: how often
 each sample was sent, written before the step, and acknowledged, written after it.
 """
 
 import mmap
+import pathlib
 import sys
+import time
 
 import numpy
 
@@ -20,6 +24,7 @@ def main():
     coordinator, job_name, path = sys.argv[1:4]
     examples, batch, epochs = (int(word) for word in sys.argv[4:7])
     local_steps = int(sys.argv[7]) if len(sys.argv) > 7 else 0
+    slow = pathlib.Path(path).parent / "slow"
     with open(path, "r+b") as file:
         books = numpy.frombuffer(mmap.mmap(file.fileno(), 0), dtype=numpy.uint32)
     sent, acknowledged = books[:examples], books[examples:]
@@ -46,6 +51,8 @@ def main():
                 for counted in waiting:
                     acknowledged[counted] += 1
                 waiting.clear()
+            if slow.exists():
+                time.sleep(0.02)
     print("out", flush=True)
 
 

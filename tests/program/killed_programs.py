@@ -7,7 +7,8 @@ books.
                        [--writer_kills=N] [--seed=N] [--transport=auto|grpc|shared_memory]
     killed_programs.py --points[=BEGIN,...] --bin=DIR   # of --config=failpoints
 
-Three programs (counting_program.py) push without a pause, most of their time is in a push.
+Three programs (counting_program.py) push without a pause, most of their time is in a push;
+only when half of the data are used up before all kills are made do they pause after each.
 Each kill is a SIGKILL of one at a random moment: of the program alone, whose sidecar then
 finishes the push and says goodbye, or, every second time, of the sidecar too. Another one
 takes its place.
@@ -99,6 +100,7 @@ class Run:
                             "MONSOON_BIN": str(arguments.bin),
                             "MONSOON_TRANSPORT": arguments.transport}
         self.books = []
+        self.slow = pathlib.Path(folder) / "slow"
 
     def describe(self, job):
         answer = self.cluster.command("describe", job, "--json", check=False)
@@ -160,6 +162,8 @@ class Run:
             described = self.describe("count-1")
             if described and described["state"] not in ("RUNNING", "PENDING"):
                 break
+            if described and 2 * described["data"]["blocks_done"] > epochs * EXAMPLES // BATCH:
+                self.slow.touch()
             if fault == "program":
                 place = self.random.randrange(PROGRAMS)
                 programs[place].kill(both=killed % 2 == 1)
@@ -170,6 +174,7 @@ class Run:
             else:
                 self.kill_task(fault[0])
                 restarts += 1
+        self.slow.unlink(missing_ok=True)
         described = self.await_end("count-1")
         for program in programs:
             out = program.process.wait(timeout=PATIENCE_S)
@@ -301,7 +306,7 @@ def main():
     parser.add_argument("--ps_kills", type=int, default=1)
     parser.add_argument("--coordinator_kills", type=int, default=1)
     parser.add_argument("--writer_kills", type=int, default=4)
-    parser.add_argument("--epochs_per_kill", type=float, default=1.5)
+    parser.add_argument("--epochs_per_kill", type=float, default=2.5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--transport", default="auto")
     parser.add_argument("--points", nargs="?", const="",
