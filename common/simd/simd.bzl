@@ -23,7 +23,15 @@ _LEVEL_COPTS = {
     ],
 }
 
-def simd_library(name, srcs, hdrs, testonly = False, visibility = None):
+# What `fused` adds: every processor with AVX2 that matters has FMA, and SimdLevel::kAvx2 demands
+# it.
+_FUSED_COPTS = {
+    "simd_baseline": [],
+    "simd_avx2": ["-mfma"],
+    "simd_avx512": [],
+}
+
+def simd_library(name, srcs, hdrs, fused = False, testonly = False, visibility = None):
     """A cc_library whose `srcs` are compiled for every level.
 
     They put all they define into namespace monsoon::SIMD_NAMESPACE, which is
@@ -35,6 +43,9 @@ def simd_library(name, srcs, hdrs, testonly = False, visibility = None):
     machine without. So these files include nothing that defines functions, use
     compiler built-ins instead of <cmath> and <algorithm>, and keep helpers in
     an unnamed namespace.
+
+    `fused`: products and sums may be one instruction, so AVX2 and AVX-512 may give other bits
+    than the baseline.
     """
     native.cc_library(
         name = name + "_interface",
@@ -49,8 +60,8 @@ def simd_library(name, srcs, hdrs, testonly = False, visibility = None):
             name = name + "_" + level,
             testonly = testonly,
             srcs = srcs,
-            copts = _KERNEL_COPTS + select({
-                "//common/simd:x86_64": copts,
+            copts = _KERNEL_COPTS + (["-ffp-contract=fast"] if fused else []) + select({
+                "//common/simd:x86_64": copts + (_FUSED_COPTS[level] if fused else []),
                 "//conditions:default": [],
             }),
             local_defines = ["SIMD_NAMESPACE=" + level],

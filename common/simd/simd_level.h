@@ -1,6 +1,10 @@
 // Which SIMD instructions the kernels run with, chosen at run time: a program
 // holds each loop once per level (simd.bzl) and is the same file for every
-// machine. All levels give the same bits.
+// machine. All levels give the same bits, but for loops that say otherwise.
+//
+// The environment's MONSOON_SIMD=baseline|avx2|avx512 lowers the highest level, to
+// see on one machine what others would do. The process ends with exit code 2 where it
+// names no level that the machine has.
 //
 // Thread safe, and nothing blocks.
 #pragma once
@@ -13,15 +17,19 @@ namespace monsoon {
 // stands for what their compiler uses by itself.
 enum class SimdLevel {
   kBaseline,  // x86-64's SSE2
-  kAvx2,
-  kAvx512,  // F, DQ, VL and BW
+  kAvx2,      // with FMA
+  kAvx512,    // F, DQ, VL and BW
 };
 
 // "baseline", "avx2", "avx512".
 const char* SimdLevelName(SimdLevel level);
 
-// What processor and operating system can run, rising; kBaseline at least.
+// What processor and operating system can run and MONSOON_SIMD allows, rising;
+// kBaseline at least.
 std::vector<SimdLevel> SupportedSimdLevels();
+
+// Whether MONSOON_SIMD says how high the levels go.
+bool SimdLevelIsLimited();
 
 // The level in use: the highest supported one, unless a ScopedSimdLevel lives.
 SimdLevel ActiveSimdLevel();

@@ -1,6 +1,7 @@
 #include "common/simd/simd_level.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -26,7 +27,7 @@ std::set<std::string> ProcessorFlags() {
 TEST(SimdLevelTest, TheHighestThatTheMachineHasIsActive) {
   const std::set<std::string> flags = ProcessorFlags();
   SimdLevel expected = SimdLevel::kBaseline;
-  if (flags.contains("avx2")) {
+  if (flags.contains("avx2") && flags.contains("fma")) {
     expected = SimdLevel::kAvx2;
     if (flags.contains("avx512f") && flags.contains("avx512dq") && flags.contains("avx512vl") &&
         flags.contains("avx512bw")) {
@@ -54,6 +55,25 @@ TEST(SimdLevelTest, AScopeChoosesAndRestores) {
     EXPECT_STREQ(SimdLevelName(), SimdLevelName(level));
   }
   EXPECT_EQ(ActiveSimdLevel(), before);
+}
+
+TEST(SimdLevelTest, TheEnvironmentLowersTheHighest) {
+  EXPECT_FALSE(SimdLevelIsLimited());
+  const std::vector<SimdLevel> all = SupportedSimdLevels();
+  for (size_t i = 0; i < all.size(); ++i) {
+    setenv("MONSOON_SIMD", SimdLevelName(all[i]), 1);
+    EXPECT_EQ(SupportedSimdLevels(), std::vector<SimdLevel>(all.begin(), all.begin() + i + 1));
+    EXPECT_TRUE(SimdLevelIsLimited());
+  }
+  unsetenv("MONSOON_SIMD");
+  EXPECT_EQ(SupportedSimdLevels(), all);
+}
+
+TEST(SimdLevelDeathTest, ALevelThatIsNotThereIsRefused) {
+  setenv("MONSOON_SIMD", "avx3", 1);
+  EXPECT_EXIT(SupportedSimdLevels(), ::testing::ExitedWithCode(2),
+              "MONSOON_SIMD=avx3: this machine has no such level; it has baseline");
+  unsetenv("MONSOON_SIMD");
 }
 
 }  // namespace

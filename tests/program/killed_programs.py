@@ -196,18 +196,25 @@ class Run:
     def random_pause(self):
         time.sleep(self.random.uniform(0.05, 0.8))  # a random moment is the point
 
+    def shard_pid(self):
+        """0: not known, as while a coordinator recovers or the shard comes back."""
+        described = self.describe("count-1")
+        return described["shards"][0]["pid"] if described and described["shards"] else 0
+
     def kill_task(self, task):
+        deadline = time.monotonic() + PATIENCE_S
         if task.startswith("ps"):
-            pid = self.cluster.describe("count-1")["shards"][0]["pid"]
+            pid = self.shard_pid()
+            while not pid and time.monotonic() < deadline:
+                time.sleep(0.05)
+                pid = self.shard_pid()
         else:
             found = subprocess.run(["pgrep", "-f", f"coordinator serve.*{self.cluster.path}"],
                                    capture_output=True, text=True)
             pid = int(found.stdout.split()[0])
         os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            described = self.describe("count-1")
-            if described and described["shards"][0]["pid"] not in (0, pid):
+            if self.shard_pid() not in (0, pid):
                 return
             time.sleep(0.05)
         raise SystemExit(f"{task} did not come back")

@@ -39,7 +39,7 @@ void MlpTraining(benchmark::State& state) { Run(state, testing::Mlp(), true); }
 void LeNetEvaluation(benchmark::State& state) { Run(state, testing::LeNet(), false); }
 void MlpEvaluation(benchmark::State& state) { Run(state, testing::Mlp(), false); }
 
-BENCHMARK(LeNetTraining)->ArgsProduct({{64, 128, 256}, {1}})->UseRealTime();
+BENCHMARK(LeNetTraining)->ArgsProduct({{64, 128, 256}, {1, 2}})->UseRealTime();
 BENCHMARK(MlpTraining)->ArgsProduct({{64, 128, 256}, {1}})->UseRealTime();
 BENCHMARK(LeNetEvaluation)->ArgsProduct({{500}, {1}})->UseRealTime();
 BENCHMARK(MlpEvaluation)->ArgsProduct({{500}, {1}})->UseRealTime();

@@ -26,7 +26,9 @@ bool BeginsFlat(const NetworkPlan& plan) {
 }  // namespace
 
 LayerSequence::LayerSequence(const NetworkPlan& plan, size_t examples, bool training, int threads)
-    : context_(examples, training), sample_blocked_(SuitsSampleBlocks(plan, examples, threads)) {
+    : context_(examples, training),
+      threads_(threads),
+      sample_blocked_(SuitsSampleBlocks(plan, examples, threads)) {
   Port port;
   port.value = dnnl::memory(
       BeginsFlat(plan) ? MatrixDesc(examples, plan.input.size()) : ImageDesc(examples, plan.input),
@@ -62,7 +64,7 @@ LayerSequence::LayerSequence(const NetworkPlan& plan, size_t examples, bool trai
 std::unique_ptr<CpuLayer> LayerSequence::MakeNext(const NetworkPlan& plan, size_t& at,
                                                   const Port& input) {
   if (sample_blocked_ && plan.layers[at].kind == LayerKind::kConv2d) {
-    return MakeSampleBlockedConv2d(context_, plan, at, input);
+    return MakeSampleBlockedConv2d(context_, threads_, plan, at, input);
   }
   const LayerPlan& layer = plan.layers[at++];
   LayerArguments arguments{context_, layer, input, {}};

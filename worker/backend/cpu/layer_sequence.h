@@ -43,6 +43,7 @@ class LayerSequence {
   std::span<float> Matrix(const dnnl::memory& memory) const;
 
   Context context_;
+  const int threads_;
   const bool sample_blocked_;  // images lie with their samples side by side
   dnnl::memory input_;         // of the caller's batch
   Call repack_input_;          // to the images' order, where that is another

@@ -38,10 +38,28 @@ const char* IsaName() {
   }
 }
 
+// oneDNN stays where MONSOON_SIMD keeps our own loops. Once, before its first primitive.
+bool LimitIsa() {
+  if (SimdLevelIsLimited()) {
+    switch (SupportedSimdLevels().back()) {
+      case SimdLevel::kBaseline:
+        dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);
+        break;
+      case SimdLevel::kAvx2:
+        dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
+        break;
+      case SimdLevel::kAvx512:
+        break;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Network>> CpuNetwork::Create(NetworkPlan plan, int threads) {
   CHECK_GE(threads, 1);
+  [[maybe_unused]] static const bool limited = LimitIsa();
   std::unique_ptr<CpuNetwork> network(new CpuNetwork(std::move(plan), threads));
   // A step of one sample shows here, not in the first one, what cannot run; and
   // oneDNN generates the code of its matrix products now (30 ms).

@@ -380,6 +380,35 @@ TEST(CpuNetworkModelsTest, EachSimdLevelEqualsTheReferenceAndHasItsFingerprint) 
   EXPECT_EQ(fingerprints.size(), levels.size());
 }
 
+// The convolutions of our own: their widths, kernels and filters leave tiles of each size.
+constexpr char kConvolutions[] =
+    "input_shape: [ 3, 15, 13 ] layer { conv2d { filters: 7 kernel: 4 } } layer { relu {} } "
+    "layer { average_pool2d { window: 2 } } layer { conv2d { filters: 6 kernel: 3 } } "
+    "layer { flatten {} } layer { dense { units: 4 } }";
+
+TEST(CpuNetworkModelsTest, ThreadsShareConvolutionsAtEachSimdLevel) {
+  for (const SimdLevel level : SupportedSimdLevels()) {
+    const ScopedSimdLevel scoped(level);
+    for (const int threads : {1, 2, 3, 4}) {
+      SCOPED_TRACE(::testing::Message() << SimdLevelName(level) << ", threads " << threads);
+      Pair pair(ParseModel(kConvolutions), threads);
+      const std::vector<float> parameters = InitialParameters(pair.layout, 1);
+      pair.SetParameters(parameters);
+      for (const size_t examples : {16, 30, 48, 77}) {
+        SCOPED_TRACE(examples);
+        const Batch batch = RandomBatch(pair.layout, examples, 3);
+        pair.ExpectSameGradient(batch, {}, 3e-5);
+        std::vector<float> first(pair.layout.size()), again(pair.layout.size());
+        ASSERT_OK(pair.cpu->LossAndGradient(batch, {}, first));
+        for (int i = 0; i < 5; ++i) {
+          ASSERT_OK(pair.cpu->LossAndGradient(batch, {}, again));
+          ASSERT_EQ(again, first);
+        }
+      }
+    }
+  }
+}
+
 // oneDNN's ReLU turns NaN into zero, so the loss may miss it.
 TEST(CpuNetworkModelsTest, NonFiniteConvolutionsGiveANonFiniteGradient) {
   Pair pair(testing::LeNet());

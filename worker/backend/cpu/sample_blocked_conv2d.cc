@@ -5,6 +5,7 @@
 
 #include "common/memory/aligned_floats.h"
 #include "common/simd/simd_level.h"
+#include "worker/backend/cpu/parallel.h"
 #include "worker/backend/cpu/sample_blocked_loops.h"
 
 namespace monsoon::cpu {
@@ -13,6 +14,11 @@ namespace {
 using dnnl::memory;
 
 float* Data(const memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
+
+const SampleBlockedLoops& Loops() {
+  return ActiveLoops(simd_baseline::kSampleBlockedLoops, simd_avx2::kSampleBlockedLoops,
+                     simd_avx512::kSampleBlockedLoops);
+}
 
 size_t Blocks(size_t examples) { return (examples + kBlockSamples - 1) / kBlockSamples; }
 
@@ -44,7 +50,7 @@ Fused ReadFused(const NetworkPlan& plan, size_t& at) {
 
 class SampleBlockedConv2d : public CpuLayer {
  public:
-  SampleBlockedConv2d(Context& context, const Fused& fused, const Port& input)
+  SampleBlockedConv2d(Context& context, int threads, const Fused& fused, const Port& input)
       : shape_(Shape(fused)),
         weight_slot_(fused.conv->weight),
         bias_slot_(fused.conv->bias),
@@ -55,20 +61,25 @@ class SampleBlockedConv2d : public CpuLayer {
         pooled_plane_(fused.output.height * fused.output.width),
         weights_(AlignedFloats::NanFilled(Groups(shape_.filters) * taps_ * kGroup)),
         bias_(AlignedFloats::NanFilled(Groups(shape_.filters) * kGroup)),
-        outputs_(AlignedFloats::NanFilled(kGroup * plane_ * kBlockSamples)),
-        passed_(blocks_ * shape_.filters * plane_) {
+        passed_(blocks_ * shape_.filters * plane_),
+        parts_(std::min(static_cast<size_t>(threads), blocks_)) {
     AllocateOutput(context, SampleBlockedDesc(context.examples(), fused.output), fused.output);
     bias_.Fill(0);
+    for (Part& part : parts_) {
+      part.outputs = AlignedFloats::NanFilled(kGroup * plane_ * kBlockSamples);
+    }
     if (!context.training()) {
       return;
     }
-    // Groups are whole: filters that are not there have no gradient.
-    outputs_diff_ =
-        AlignedFloats::NanFilled(Groups(shape_.filters) * kGroup * plane_ * kBlockSamples);
-    outputs_diff_.Fill(0);
-    weight_sums_ = AlignedFloats::NanFilled(weights_.size() * kBlockSamples);
-    weight_totals_ = AlignedFloats::NanFilled(weights_.size());
-    bias_totals_ = AlignedFloats::NanFilled(shape_.filters);
+    for (Part& part : parts_) {
+      // Groups are whole: filters that are not there have no gradient.
+      part.outputs_diff =
+          AlignedFloats::NanFilled(Groups(shape_.filters) * kGroup * plane_ * kBlockSamples);
+      part.outputs_diff.Fill(0);
+      part.weight_sums = AlignedFloats::NanFilled(weights_.size() * kBlockSamples);
+      part.weight_totals = AlignedFloats::NanFilled(weights_.size());
+      part.bias_totals = AlignedFloats::NanFilled(shape_.filters);
+    }
     if (input_.diff) {
       data_weights_ = AlignedFloats::NanFilled(Groups(shape_.channels) * kGroup * shape_.filters *
                                                shape_.kernel * shape_.kernel);
@@ -80,6 +91,15 @@ class SampleBlockedConv2d : public CpuLayer {
   void Backward(float* gradient) override;
 
  private:
+  // A run of blocks, which one thread computes, and what it needs for it.
+  struct Part {
+    AlignedFloats outputs;       // of one group of filters and one block
+    AlignedFloats outputs_diff;  // of all filters and one block
+    AlignedFloats weight_sums;   // one for each sample of a block
+    AlignedFloats weight_totals;
+    AlignedFloats bias_totals;
+  };
+
   static SampleBlockedShape Shape(const Fused& fused) {
     const LayerPlan& conv = *fused.conv;
     return {conv.input.channels,  conv.input.height, conv.input.width,
@@ -98,8 +118,10 @@ class SampleBlockedConv2d : public CpuLayer {
   uint16_t* PassedOf(size_t block, size_t filter) {
     return passed_.data() + (block * shape_.filters + filter) * plane_;
   }
-  void BackwardWeights(size_t block);
-  void BackwardData(size_t block);
+  size_t BeginOf(size_t part) const { return blocks_ * part / parts_.size(); }
+  void ForwardBlock(Part& part, size_t block);
+  void BackwardWeights(Part& part, size_t block);
+  void BackwardData(Part& part, size_t block);
 
   const SampleBlockedShape shape_;
   const TensorSlot weight_slot_;
@@ -112,12 +134,8 @@ class SampleBlockedConv2d : public CpuLayer {
   AlignedFloats weights_;      // as SampleBlockedLoops::forward wants them
   AlignedFloats bias_;
   AlignedFloats data_weights_;  // as SampleBlockedLoops::backward_data wants them
-  AlignedFloats outputs_;       // of one group of filters and one block
   std::vector<uint16_t> passed_;
-  AlignedFloats outputs_diff_;  // of all filters and one block
-  AlignedFloats weight_sums_;   // one for each sample of a block
-  AlignedFloats weight_totals_;
-  AlignedFloats bias_totals_;
+  std::vector<Part> parts_;
 };
 
 void SampleBlockedConv2d::SetParameters(const float* parameters) {
@@ -149,33 +167,51 @@ void SampleBlockedConv2d::SetParameters(const float* parameters) {
 }
 
 void SampleBlockedConv2d::Forward(const StepKey* key) {
-  for (size_t block = 0; block < blocks_; ++block) {
-    for (size_t begin = 0; begin < shape_.filters; begin += kGroup) {
-      kSampleBlockedLoops.forward(shape_, InputOf(block), weights_.data() + begin * taps_,
-                                  bias_.data() + begin, outputs_.data());
-      const size_t end = std::min(begin + kGroup, shape_.filters);
-      for (size_t filter = begin; filter < end; ++filter) {
-        kSampleBlockedLoops.pool(
-            shape_, outputs_.data() + (filter - begin) * plane_ * kBlockSamples,
-            Data(output_.value) + PooledPlane(block, filter), PassedOf(block, filter));
-      }
+  ForEachPart(parts_.size(), [this](size_t part) {
+    for (size_t block = BeginOf(part); block < BeginOf(part + 1); ++block) {
+      ForwardBlock(parts_[part], block);
+    }
+  });
+}
+
+void SampleBlockedConv2d::ForwardBlock(Part& part, size_t block) {
+  const SampleBlockedLoops& loops = Loops();
+  for (size_t begin = 0; begin < shape_.filters; begin += kGroup) {
+    loops.forward(shape_, InputOf(block), weights_.data() + begin * taps_, bias_.data() + begin,
+                  part.outputs.data());
+    const size_t end = std::min(begin + kGroup, shape_.filters);
+    for (size_t filter = begin; filter < end; ++filter) {
+      loops.pool(shape_, part.outputs.data() + (filter - begin) * plane_ * kBlockSamples,
+                 Data(output_.value) + PooledPlane(block, filter), PassedOf(block, filter));
     }
   }
 }
 
 void SampleBlockedConv2d::Backward(float* gradient) {
-  weight_sums_.Fill(0);
-  bias_totals_.Fill(0);
-  for (size_t block = 0; block < blocks_; ++block) {
-    BackwardWeights(block);
-    if (input_.diff) {
-      BackwardData(block);
+  ForEachPart(parts_.size(), [this](size_t number) {
+    Part& part = parts_[number];
+    part.weight_sums.Fill(0);
+    part.bias_totals.Fill(0);
+    for (size_t block = BeginOf(number); block < BeginOf(number + 1); ++block) {
+      BackwardWeights(part, block);
+      if (input_.diff) {
+        BackwardData(part, block);
+      }
+    }
+    Loops().sum_samples(part.weight_totals.size(), part.weight_sums.data(),
+                        part.weight_totals.data());
+  });
+  // In the order of the parts, so that the bits hang on their number alone.
+  for (size_t number = 1; number < parts_.size(); ++number) {
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      parts_[0].weight_totals.data()[i] += parts_[number].weight_totals.data()[i];
+    }
+    for (size_t i = 0; i < shape_.filters; ++i) {
+      parts_[0].bias_totals.data()[i] += parts_[number].bias_totals.data()[i];
     }
   }
-  kSampleBlockedLoops.sum_samples(weight_totals_.size(), weight_sums_.data(),
-                                  weight_totals_.data());
   float* weights = gradient + weight_slot_.offset;
-  const float* from = weight_totals_.data();
+  const float* from = parts_[0].weight_totals.data();
   for (size_t begin = 0; begin < shape_.filters; begin += kGroup) {
     const size_t filters = std::min(kGroup, shape_.filters - begin);
     for (size_t tap = 0; tap < taps_; ++tap) {
@@ -185,34 +221,34 @@ void SampleBlockedConv2d::Backward(float* gradient) {
       from += kGroup;
     }
   }
-  std::copy_n(bias_totals_.data(), bias_slot_.size, gradient + bias_slot_.offset);
+  std::copy_n(parts_[0].bias_totals.data(), bias_slot_.size, gradient + bias_slot_.offset);
 }
 
 // The outputs' gradient, too.
-void SampleBlockedConv2d::BackwardWeights(size_t block) {
+void SampleBlockedConv2d::BackwardWeights(Part& part, size_t block) {
+  const SampleBlockedLoops& loops = Loops();
   for (size_t begin = 0; begin < shape_.filters; begin += kGroup) {
-    float* diff = outputs_diff_.data() + begin * plane_ * kBlockSamples;
+    float* diff = part.outputs_diff.data() + begin * plane_ * kBlockSamples;
     const size_t end = std::min(begin + kGroup, shape_.filters);
     for (size_t filter = begin; filter < end; ++filter) {
       float sum = 0;
-      kSampleBlockedLoops.unpool(shape_, Data(output_.diff) + PooledPlane(block, filter),
-                                 PassedOf(block, filter),
-                                 diff + (filter - begin) * plane_ * kBlockSamples, &sum);
-      bias_totals_.data()[filter] += sum;
+      loops.unpool(shape_, Data(output_.diff) + PooledPlane(block, filter), PassedOf(block, filter),
+                   diff + (filter - begin) * plane_ * kBlockSamples, &sum);
+      part.bias_totals.data()[filter] += sum;
     }
-    kSampleBlockedLoops.backward_weights(shape_, InputOf(block), diff,
-                                         weight_sums_.data() + begin * taps_ * kBlockSamples);
+    loops.backward_weights(shape_, InputOf(block), diff,
+                           part.weight_sums.data() + begin * taps_ * kBlockSamples);
   }
 }
 
-void SampleBlockedConv2d::BackwardData(size_t block) {
+void SampleBlockedConv2d::BackwardData(Part& part, size_t block) {
   const size_t plane = shape_.height * shape_.width * kBlockSamples;
   float* to = Data(input_.diff) + block * shape_.channels * plane;
   const size_t group_weights = shape_.filters * shape_.kernel * shape_.kernel;
   for (size_t begin = 0; begin < shape_.channels; begin += kGroup) {
-    kSampleBlockedLoops.backward_data(
-        shape_, outputs_diff_.data(), data_weights_.data() + begin * group_weights,
-        std::min(kGroup, shape_.channels - begin), to + begin * plane);
+    Loops().backward_data(shape_, part.outputs_diff.data(),
+                          data_weights_.data() + begin * group_weights,
+                          std::min(kGroup, shape_.channels - begin), to + begin * plane);
   }
 }
 
@@ -220,7 +256,7 @@ void SampleBlockedConv2d::BackwardData(size_t block) {
 
 bool SuitsSampleBlocks(const NetworkPlan& plan, size_t examples, int threads) {
   const size_t empty = Blocks(examples) * kBlockSamples - examples;
-  if (threads != 1 || ActiveSimdLevel() != SimdLevel::kAvx512 || empty > examples / 4 ||
+  if (static_cast<size_t>(threads) > Blocks(examples) || empty > examples / 4 ||
       plan.layers.front().kind != LayerKind::kConv2d) {
     return false;
   }
@@ -247,9 +283,10 @@ memory::desc SampleBlockedDesc(size_t examples, const Extent& extent) {
       memory::data_type::f32, memory::format_tag::Abcd16a);
 }
 
-std::unique_ptr<CpuLayer> MakeSampleBlockedConv2d(Context& context, const NetworkPlan& plan,
-                                                  size_t& at, const Port& input) {
-  return std::make_unique<SampleBlockedConv2d>(context, ReadFused(plan, at), input);
+std::unique_ptr<CpuLayer> MakeSampleBlockedConv2d(Context& context, int threads,
+                                                  const NetworkPlan& plan, size_t& at,
+                                                  const Port& input) {
+  return std::make_unique<SampleBlockedConv2d>(context, threads, ReadFused(plan, at), input);
 }
 
 }  // namespace monsoon::cpu

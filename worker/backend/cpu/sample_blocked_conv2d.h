@@ -1,8 +1,9 @@
 // Convolution with what is behind it, ReLU and average pooling, in one layer of
-// our own for AVX-512. It is vectorised over the samples: the batch is blocked by
+// our own. It is vectorised over the samples: the batch is blocked by
 // 16, and the samples of a block lie side by side (oneDNN's format Abcd16a; see
 // sample_blocked_loops.h). The layer keeps the pooled values and one bit for each
-// output that passed the ReLU. One thread.
+// output that passed the ReLU. Threads share the blocks, and their sums of gradients
+// are added in order: the bits hang on the number of threads, not on who came first.
 //
 // LeNet's second convolution, batch 128, all three passes: 13.8 ms, against 20.2
 // for oneDNN's best, channels last; its first one, with ReLU and pooling, 1.1
@@ -18,8 +19,8 @@ namespace monsoon::cpu {
 
 // True where all that the model does to images is convolutions with stride 1
 // and no padding, each followed by nothing, ReLU, average pooling of disjoint
-// windows, or both in this order, and dropout; the machine has AVX-512; and the
-// last block of samples is nearly full.
+// windows, or both in this order, and dropout; there is a block of samples for each
+// thread; and the last block is nearly full.
 bool SuitsSampleBlocks(const NetworkPlan& plan, size_t examples, int threads);
 
 // [n, c, h, w] in memory as [block of 16 samples][c][h][w][sample].
@@ -27,8 +28,9 @@ dnnl::memory::desc SampleBlockedDesc(size_t examples, const Extent& extent);
 
 // The layer for the convolution plan.layers[at] and what is fused behind it;
 // moves `at` to the next one. `plan` suits sample blocks, and
-// `input` has SampleBlockedDesc.
-std::unique_ptr<CpuLayer> MakeSampleBlockedConv2d(Context& context, const NetworkPlan& plan,
-                                                  size_t& at, const Port& input);
+// `input` has SampleBlockedDesc. Runs on `threads` threads.
+std::unique_ptr<CpuLayer> MakeSampleBlockedConv2d(Context& context, int threads,
+                                                  const NetworkPlan& plan, size_t& at,
+                                                  const Port& input);
 
 }  // namespace monsoon::cpu

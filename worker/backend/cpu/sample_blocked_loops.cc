@@ -1,75 +1,114 @@
 #include "worker/backend/cpu/sample_blocked_loops.h"
 
-#if defined(__AVX512F__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
-// As simd_library's files, this one defines nothing that the linker could share
-// with code for other machines.
-namespace monsoon::cpu {
+namespace monsoon::SIMD_NAMESPACE {
 namespace {
 
-// May be part of any array of floats.
-typedef float SampleVector __attribute__((vector_size(kBlockSamples * sizeof(float)), may_alias));
+using cpu::Groups;
+using cpu::kBlockSamples;
+using cpu::kGroup;
+using cpu::SampleBlockedLoops;
+using cpu::SampleBlockedShape;
 
-// The widest tile of pixels: with a group it fills 25 of the 32 registers.
+// Floats of one register, and the widest tile of pixels: with a group of filters it
+// fills 25 of 32 registers, or 10 of 16 and leaves room for its operands.
+#if defined(__AVX512F__)
+constexpr size_t kLanes = 16;
 constexpr size_t kTile = 5;
+#elif defined(__AVX2__)
+constexpr size_t kLanes = 8;
+constexpr size_t kTile = 2;
+#else
+constexpr size_t kLanes = 4;
+constexpr size_t kTile = 2;
+#endif
+constexpr size_t kParts = kBlockSamples / kLanes;
 
-SampleVector* AsVectors(float* values) { return reinterpret_cast<SampleVector*>(values); }
-const SampleVector* AsVectors(const float* values) {
-  return reinterpret_cast<const SampleVector*>(values);
+// May be part of any array of floats.
+typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float)), may_alias));
+typedef int IntLanes __attribute__((vector_size(kLanes * sizeof(int))));
+typedef float FourLanes __attribute__((vector_size(4 * sizeof(float)), may_alias));
+
+// One register's part of each block of samples in an array.
+struct Values {
+  const Lanes* at;
+
+  const Lanes& operator[](size_t i) const { return at[i * kParts]; }
+  Values operator+(size_t blocks) const { return {at + blocks * kParts}; }
+  Values operator-(size_t blocks) const { return {at - blocks * kParts}; }
+};
+struct Results {
+  Lanes* at;
+
+  Lanes& operator[](size_t i) const { return at[i * kParts]; }
+  Results operator+(size_t blocks) const { return {at + blocks * kParts}; }
+};
+
+Values Part(const float* values, size_t part) {
+  return {reinterpret_cast<const Lanes*>(values) + part};
 }
+Results Part(float* values, size_t part) { return {reinterpret_cast<Lanes*>(values) + part}; }
 
 // Where a value is not less than or equal to zero: NaN counts.
-uint16_t Passing(SampleVector values) {
+unsigned Passing(Lanes values) {
 #if defined(__AVX512F__)
   return _mm512_cmp_ps_mask(reinterpret_cast<__m512>(values), _mm512_setzero_ps(), _CMP_NLE_UQ);
+#elif defined(__AVX2__)
+  return static_cast<unsigned>(_mm256_movemask_ps(
+      _mm256_cmp_ps(reinterpret_cast<__m256>(values), _mm256_setzero_ps(), _CMP_NLE_UQ)));
+#elif defined(__SSE2__)
+  return static_cast<unsigned>(
+      _mm_movemask_ps(_mm_cmpnle_ps(reinterpret_cast<__m128>(values), _mm_setzero_ps())));
 #else
-  uint16_t bits = 0;
-  for (size_t i = 0; i < kBlockSamples; ++i) {
-    bits |= static_cast<uint16_t>(values[i] <= 0 ? 0 : 1 << i);
+  unsigned bits = 0;
+  for (size_t i = 0; i < kLanes; ++i) {
+    bits |= values[i] <= 0 ? 0u : 1u << i;
   }
   return bits;
 #endif
 }
 
-SampleVector Masked(uint16_t bits, SampleVector values) {
+// Only the lanes whose bits are set; others may stand above them.
+Lanes Masked(unsigned bits, Lanes values) {
 #if defined(__AVX512F__)
-  return reinterpret_cast<SampleVector>(
-      _mm512_maskz_mov_ps(bits, reinterpret_cast<__m512>(values)));
+  return reinterpret_cast<Lanes>(
+      _mm512_maskz_mov_ps(static_cast<uint16_t>(bits), reinterpret_cast<__m512>(values)));
 #else
-  for (size_t i = 0; i < kBlockSamples; ++i) {
-    values[i] = (bits >> i & 1) != 0 ? values[i] : 0;
+  IntLanes bit_of_lane;
+  for (size_t i = 0; i < kLanes; ++i) {
+    bit_of_lane[i] = 1 << i;
   }
-  return values;
+  const IntLanes mask = ((static_cast<int>(bits) - IntLanes{}) & bit_of_lane) != 0;
+  return reinterpret_cast<Lanes>(reinterpret_cast<IntLanes>(values) & mask);
 #endif
 }
 
-// By halves: eight sums, four, two, one.
-float SumOfSamples(SampleVector values) {
-  const auto eight = __builtin_shufflevector(values, values, 0, 1, 2, 3, 4, 5, 6, 7) +
-                     __builtin_shufflevector(values, values, 8, 9, 10, 11, 12, 13, 14, 15);
-  const auto four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
-                    __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+// Of kBlockSamples values, by halves at every level: eight sums, four, two, one.
+float SumOfSamples(const void* samples) {
+  const FourLanes* values = static_cast<const FourLanes*>(samples);
+  const FourLanes four = (values[0] + values[2]) + (values[1] + values[3]);
   return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 // kPixels neighbours in a row of the output, of kGroup filters.
 template <size_t kPixels>
-void ForwardTile(const SampleBlockedShape& shape, const SampleVector* input, const float* weights,
-                 const float* bias, SampleVector* output) {
-  SampleVector sums[kGroup][kPixels];
+void ForwardTile(const SampleBlockedShape& shape, Values input, const float* weights,
+                 const float* bias, Results output) {
+  Lanes sums[kGroup][kPixels];
   for (size_t f = 0; f < kGroup; ++f) {
     for (size_t p = 0; p < kPixels; ++p) {
-      sums[f][p] = bias[f] - SampleVector{};
+      sums[f][p] = bias[f] - Lanes{};
     }
   }
   for (size_t c = 0; c < shape.channels; ++c) {
     for (size_t i = 0; i < shape.kernel; ++i) {
-      const SampleVector* row = input + (c * shape.height + i) * shape.width;
+      const Values row = input + (c * shape.height + i) * shape.width;
       for (size_t j = 0; j < shape.kernel; ++j) {
         for (size_t p = 0; p < kPixels; ++p) {
-          const SampleVector value = row[j + p];
+          const Lanes value = row[j + p];
           for (size_t f = 0; f < kGroup; ++f) {
             sums[f][p] += value * weights[f];
           }
@@ -86,21 +125,28 @@ void ForwardTile(const SampleBlockedShape& shape, const SampleVector* input, con
   }
 }
 
-using ForwardFunction = void (*)(const SampleBlockedShape&, const SampleVector*, const float*,
-                                 const float*, SampleVector*);
-constexpr ForwardFunction kForwardTiles[kTile] = {ForwardTile<1>, ForwardTile<2>, ForwardTile<3>,
-                                                  ForwardTile<4>, ForwardTile<5>};
+using ForwardFunction = void (*)(const SampleBlockedShape&, Values, const float*, const float*,
+                                 Results);
+constexpr ForwardFunction kForwardTiles[] = {ForwardTile<1>, ForwardTile<2>,
+#if defined(__AVX512F__)
+                                             ForwardTile<3>, ForwardTile<4>, ForwardTile<5>
+#endif
+};
+static_assert(sizeof(kForwardTiles) / sizeof(kForwardTiles[0]) == kTile);
 
 void Forward(const SampleBlockedShape& shape, const float* input, const float* weights,
              const float* bias, float* output) {
-  for (size_t y = 0; y < shape.out_height; ++y) {
-    for (size_t x = 0; x < shape.out_width;) {
-      const size_t left = shape.out_width - x;
-      // No tile of one pixel behind a full one.
-      const size_t pixels = left <= kTile ? left : left == kTile + 1 ? kTile - 2 : kTile;
-      kForwardTiles[pixels - 1](shape, AsVectors(input) + y * shape.width + x, weights, bias,
-                                AsVectors(output) + y * shape.out_width + x);
-      x += pixels;
+  for (size_t part = 0; part < kParts; ++part) {
+    for (size_t y = 0; y < shape.out_height; ++y) {
+      for (size_t x = 0; x < shape.out_width;) {
+        const size_t left = shape.out_width - x;
+        // No tile of one pixel behind a full one, where tiles are wide enough for that.
+        const bool uneven = kTile > 2 && left == kTile + 1;
+        const size_t pixels = left <= kTile ? left : uneven ? kTile - 2 : kTile;
+        kForwardTiles[pixels - 1](shape, Part(input, part) + (y * shape.width + x), weights, bias,
+                                  Part(output, part) + (y * shape.out_width + x));
+        x += pixels;
+      }
     }
   }
 }
@@ -110,21 +156,34 @@ void Pool(const SampleBlockedShape& shape, const float* output, float* pooled, u
   const size_t height = shape.out_height / window;
   const size_t width = shape.out_width / window;
   const float scale = 1.0f / static_cast<float>(window * window);
-  SampleVector* to = AsVectors(pooled);
+  Lanes* to = reinterpret_cast<Lanes*>(pooled);
   for (size_t y = 0; y < height; ++y) {
     for (size_t x = 0; x < width; ++x) {
-      SampleVector sum = {};
+      Lanes sums[kParts] = {};
       for (size_t i = 0; i < window; ++i) {
         const size_t row = (y * window + i) * shape.out_width + x * window;
         for (size_t j = 0; j < window; ++j) {
-          const SampleVector value = AsVectors(output)[row + j];
-          const uint16_t bits = shape.relu ? Passing(value) : uint16_t{0xffff};
-          passed[row + j] = bits;
-          sum += Masked(bits, value);
+          unsigned word = 0;
+          for (size_t part = 0; part < kParts; ++part) {
+            const Lanes value = Part(output, part)[row + j];
+            const unsigned bits = shape.relu ? Passing(value) : (1u << kLanes) - 1;
+            word |= bits << (part * kLanes);
+            sums[part] += Masked(bits, value);
+          }
+          passed[row + j] = static_cast<uint16_t>(word);
         }
       }
-      *to++ = sum * scale;
+      for (size_t part = 0; part < kParts; ++part) {
+        *to++ = sums[part] * scale;
+      }
     }
+  }
+}
+
+// Zero in the row's vectors [begin, end) of a plane.
+void Clear(float* row, size_t begin, size_t end) {
+  for (size_t i = begin * kBlockSamples; i < end * kBlockSamples; ++i) {
+    row[i] = 0;
   }
 }
 
@@ -134,38 +193,35 @@ void Unpool(const SampleBlockedShape& shape, const float* pooled_diff, const uin
   const size_t height = shape.out_height / window;
   const size_t width = shape.out_width / window;
   const float scale = 1.0f / static_cast<float>(window * window);
-  SampleVector* to = AsVectors(output_diff);
-  SampleVector total = {};
+  Lanes totals[kParts] = {};
   for (size_t y = 0; y < shape.out_height; ++y) {
-    SampleVector* row = to + y * shape.out_width;
+    float* row = output_diff + y * shape.out_width * kBlockSamples;
     if (y >= height * window) {
-      for (size_t x = 0; x < shape.out_width; ++x) {
-        row[x] = SampleVector{};
-      }
+      Clear(row, 0, shape.out_width);
       continue;
     }
-    const SampleVector* from = AsVectors(pooled_diff) + y / window * width;
+    const float* from = pooled_diff + y / window * width * kBlockSamples;
     const uint16_t* bits = passed + y * shape.out_width;
     for (size_t x = 0; x < width; ++x) {
-      const SampleVector diff = from[x] * scale;
-      for (size_t j = x * window; j < (x + 1) * window; ++j) {
-        row[j] = Masked(bits[j], diff);
-        total += row[j];
+      for (size_t part = 0; part < kParts; ++part) {
+        const Lanes diff = Part(from, part)[x] * scale;
+        const Results to = Part(row, part);
+        for (size_t j = x * window; j < (x + 1) * window; ++j) {
+          to[j] = Masked(static_cast<unsigned>(bits[j]) >> (part * kLanes), diff);
+          totals[part] += to[j];
+        }
       }
     }
-    for (size_t x = width * window; x < shape.out_width; ++x) {
-      row[x] = SampleVector{};
-    }
+    Clear(row, width * window, shape.out_width);
   }
-  *sum = SumOfSamples(total);
+  *sum = SumOfSamples(totals);
 }
 
 // kTaps neighbours in a row of the kernel.
 template <size_t kTaps>
-void WeightTile(const SampleBlockedShape& shape, const SampleVector* input,
-                const SampleVector* diff, SampleVector* sums) {
+void WeightTile(const SampleBlockedShape& shape, Values input, Values diff, Results sums) {
   const size_t plane = shape.out_height * shape.out_width;
-  SampleVector tile[kTaps][kGroup];
+  Lanes tile[kTaps][kGroup];
   for (size_t t = 0; t < kTaps; ++t) {
     for (size_t f = 0; f < kGroup; ++f) {
       tile[t][f] = sums[t * kGroup + f];
@@ -174,14 +230,14 @@ void WeightTile(const SampleBlockedShape& shape, const SampleVector* input,
   for (size_t y = 0; y < shape.out_height; ++y) {
     for (size_t x = 0; x < shape.out_width; ++x) {
       for (size_t t = 0; t < kTaps; ++t) {
-        const SampleVector value = input[x + t];
+        const Lanes value = input[x + t];
         for (size_t f = 0; f < kGroup; ++f) {
           tile[t][f] += value * diff[f * plane + x];
         }
       }
     }
-    input += shape.width;
-    diff += shape.out_width;
+    input = input + shape.width;
+    diff = diff + shape.out_width;
   }
   for (size_t t = 0; t < kTaps; ++t) {
     for (size_t f = 0; f < kGroup; ++f) {
@@ -190,23 +246,27 @@ void WeightTile(const SampleBlockedShape& shape, const SampleVector* input,
   }
 }
 
-using WeightFunction = void (*)(const SampleBlockedShape&, const SampleVector*, const SampleVector*,
-                                SampleVector*);
-constexpr WeightFunction kWeightTiles[kTile] = {WeightTile<1>, WeightTile<2>, WeightTile<3>,
-                                                WeightTile<4>, WeightTile<5>};
+using WeightFunction = void (*)(const SampleBlockedShape&, Values, Values, Results);
+constexpr WeightFunction kWeightTiles[] = {WeightTile<1>, WeightTile<2>,
+#if defined(__AVX512F__)
+                                           WeightTile<3>, WeightTile<4>, WeightTile<5>
+#endif
+};
 
 void BackwardWeights(const SampleBlockedShape& shape, const float* input, const float* output_diff,
                      float* sums) {
-  SampleVector* to = AsVectors(sums);
-  for (size_t c = 0; c < shape.channels; ++c) {
-    for (size_t i = 0; i < shape.kernel; ++i) {
-      const SampleVector* row = AsVectors(input) + (c * shape.height + i) * shape.width;
-      for (size_t j = 0; j < shape.kernel;) {
-        const size_t left = shape.kernel - j;
-        const size_t taps = left <= kTile ? left : kTile;
-        kWeightTiles[taps - 1](shape, row + j, AsVectors(output_diff), to);
-        to += taps * kGroup;
-        j += taps;
+  for (size_t part = 0; part < kParts; ++part) {
+    Results to = Part(sums, part);
+    for (size_t c = 0; c < shape.channels; ++c) {
+      for (size_t i = 0; i < shape.kernel; ++i) {
+        const Values row = Part(input, part) + (c * shape.height + i) * shape.width;
+        for (size_t j = 0; j < shape.kernel;) {
+          const size_t left = shape.kernel - j;
+          const size_t taps = left <= kTile ? left : kTile;
+          kWeightTiles[taps - 1](shape, row + j, Part(output_diff, part), to);
+          to = to + taps * kGroup;
+          j += taps;
+        }
       }
     }
   }
@@ -226,25 +286,25 @@ Taps TapsOf(size_t pixel, size_t kernel, size_t out_size) {
 // at (y, x), each a `step` behind the one before, in the input's as in the
 // output's rows.
 template <size_t kPixels>
-void DataTile(const SampleBlockedShape& shape, const SampleVector* diff, const float* weights,
-              Taps rows, Taps columns, size_t diff_step, size_t planes, size_t input_step,
-              SampleVector* input_diff) {
-  SampleVector sums[kGroup][kPixels] = {};
+void DataTile(const SampleBlockedShape& shape, Values diff, const float* weights, Taps rows,
+              Taps columns, size_t diff_step, size_t planes, size_t input_step,
+              Results input_diff) {
+  Lanes sums[kGroup][kPixels] = {};
   const size_t kernel = shape.kernel;
   for (size_t f = 0; f < shape.filters; ++f) {
     for (size_t i = rows.begin; i < rows.end; ++i) {
-      const SampleVector* row = diff - i * shape.out_width;
+      const Values row = diff - i * shape.out_width;
       const float* row_weights = weights + i * kernel * kGroup;
       for (size_t j = columns.begin; j < columns.end; ++j) {
         for (size_t p = 0; p < kPixels; ++p) {
-          const SampleVector value = (row - j)[p * diff_step];
+          const Lanes value = (row - j)[p * diff_step];
           for (size_t c = 0; c < kGroup; ++c) {
             sums[c][p] += value * row_weights[j * kGroup + c];
           }
         }
       }
     }
-    diff += shape.out_height * shape.out_width;
+    diff = diff + shape.out_height * shape.out_width;
     weights += kernel * kernel * kGroup;
   }
   const size_t plane = shape.height * shape.width;
@@ -257,22 +317,25 @@ void DataTile(const SampleBlockedShape& shape, const SampleVector* diff, const f
   }
 }
 
-using DataFunction = void (*)(const SampleBlockedShape&, const SampleVector*, const float*, Taps,
-                              Taps, size_t, size_t, size_t, SampleVector*);
-constexpr DataFunction kDataTiles[kTile] = {DataTile<1>, DataTile<2>, DataTile<3>, DataTile<4>,
-                                            DataTile<5>};
+using DataFunction = void (*)(const SampleBlockedShape&, Values, const float*, Taps, Taps, size_t,
+                              size_t, size_t, Results);
+constexpr DataFunction kDataTiles[] = {DataTile<1>, DataTile<2>,
+#if defined(__AVX512F__)
+                                       DataTile<3>, DataTile<4>, DataTile<5>
+#endif
+};
 
-void BackwardData(const SampleBlockedShape& shape, const float* output_diff, const float* weights,
-                  size_t planes, float* input_diff) {
+void BackwardDataPart(const SampleBlockedShape& shape, Values output_diff, const float* weights,
+                      size_t planes, Results input_diff) {
   // Where all taps reach: [kernel - 1, out_size). Tiles lie in a row there, and
   // in a column where only the rows have all taps; each other pixel is alone.
   const size_t first = shape.kernel - 1;
   const auto tile = [&](size_t y, size_t x, size_t pixels, bool down) {
     const size_t from = y * shape.out_width + x;
-    kDataTiles[pixels - 1](
-        shape, AsVectors(output_diff) + from, weights, TapsOf(y, shape.kernel, shape.out_height),
-        TapsOf(x, shape.kernel, shape.out_width), down ? shape.out_width : 1, planes,
-        down ? shape.width : 1, AsVectors(input_diff) + y * shape.width + x);
+    kDataTiles[pixels - 1](shape, output_diff + from, weights,
+                           TapsOf(y, shape.kernel, shape.out_height),
+                           TapsOf(x, shape.kernel, shape.out_width), down ? shape.out_width : 1,
+                           planes, down ? shape.width : 1, input_diff + (y * shape.width + x));
   };
   for (size_t y = 0; y < shape.height; ++y) {
     for (size_t x = 0; x < shape.width;) {
@@ -297,9 +360,16 @@ void BackwardData(const SampleBlockedShape& shape, const float* output_diff, con
   }
 }
 
+void BackwardData(const SampleBlockedShape& shape, const float* output_diff, const float* weights,
+                  size_t planes, float* input_diff) {
+  for (size_t part = 0; part < kParts; ++part) {
+    BackwardDataPart(shape, Part(output_diff, part), weights, planes, Part(input_diff, part));
+  }
+}
+
 void SumSamples(size_t groups, const float* sums, float* totals) {
   for (size_t i = 0; i < groups; ++i) {
-    totals[i] = SumOfSamples(AsVectors(sums)[i]);
+    totals[i] = SumOfSamples(sums + i * kBlockSamples);
   }
 }
 
@@ -308,4 +378,4 @@ void SumSamples(size_t groups, const float* sums, float* totals) {
 const SampleBlockedLoops kSampleBlockedLoops = {Forward,         Pool,         Unpool,
                                                 BackwardWeights, BackwardData, SumSamples};
 
-}  // namespace monsoon::cpu
+}  // namespace monsoon::SIMD_NAMESPACE

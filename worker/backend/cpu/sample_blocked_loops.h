@@ -4,8 +4,9 @@
 // padded, no tap at a border is computed in vain, and ReLU and pooling are plain
 // loops.
 //
-// Compiled for AVX-512 with fused multiply-add; call them only where
-// ActiveSimdLevel() is kAvx512. All pointers start on a 64-byte line.
+// One for each SIMD level (simd.bzl): a vector is one register of AVX-512, two of AVX2,
+// four of SSE2. With fused multiply-add where there is one, so AVX2 and AVX-512 give the
+// same bits and the baseline others. All pointers start on a 64-byte line.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace monsoon::cpu {
 
-// Samples of a block: the floats of one AVX-512 register.
+// Samples of a block: the floats of one 64-byte line.
 inline constexpr size_t kBlockSamples = 16;
 // Filters (backward: input channels) that are computed together; packed
 // weights are padded with zero to a multiple.
@@ -59,6 +60,14 @@ struct SampleBlockedLoops {
   void (*sum_samples)(size_t groups, const float* sums, float* totals);
 };
 
-extern const SampleBlockedLoops kSampleBlockedLoops;
-
 }  // namespace monsoon::cpu
+
+namespace monsoon::simd_baseline {
+extern const cpu::SampleBlockedLoops kSampleBlockedLoops;
+}  // namespace monsoon::simd_baseline
+namespace monsoon::simd_avx2 {
+extern const cpu::SampleBlockedLoops kSampleBlockedLoops;
+}  // namespace monsoon::simd_avx2
+namespace monsoon::simd_avx512 {
+extern const cpu::SampleBlockedLoops kSampleBlockedLoops;
+}  // namespace monsoon::simd_avx512
