@@ -13,7 +13,10 @@ _KERNEL_COPTS = [
 # and run the first.
 _LEVEL_COPTS = {
     "simd_baseline": [],
-    "simd_avx2": ["-mavx2"],
+    "simd_avx2": [
+        "-mavx2",
+        "-mfma",
+    ],
     "simd_avx512": [
         "-mavx512f",
         "-mavx512dq",
@@ -21,14 +24,6 @@ _LEVEL_COPTS = {
         "-mavx512bw",
         "-mprefer-vector-width=512",
     ],
-}
-
-# What `fused` adds: every processor with AVX2 that matters has FMA, and SimdLevel::kAvx2 demands
-# it.
-_FUSED_COPTS = {
-    "simd_baseline": [],
-    "simd_avx2": ["-mfma"],
-    "simd_avx512": [],
 }
 
 def simd_library(name, srcs, hdrs, fused = False, testonly = False, visibility = None):
@@ -61,7 +56,7 @@ def simd_library(name, srcs, hdrs, fused = False, testonly = False, visibility =
             testonly = testonly,
             srcs = srcs,
             copts = _KERNEL_COPTS + (["-ffp-contract=fast"] if fused else []) + select({
-                "//common/simd:x86_64": copts + (_FUSED_COPTS[level] if fused else []),
+                "//common/simd:x86_64": copts,
                 "//conditions:default": [],
             }),
             local_defines = ["SIMD_NAMESPACE=" + level],

@@ -196,28 +196,27 @@ class Run:
     def random_pause(self):
         time.sleep(self.random.uniform(0.05, 0.8))  # a random moment is the point
 
-    def shard_pid(self):
-        """0: not known, as while a coordinator recovers or the shard comes back."""
-        described = self.describe("count-1")
-        return described["shards"][0]["pid"] if described and described["shards"] else 0
+    def await_shard(self, other_than=0):
+        """Its pid, which is not known while a coordinator recovers or the shard comes back."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            described = self.describe("count-1")
+            if described and described["shards"]:
+                pid = described["shards"][0]["pid"]
+                if pid not in (0, other_than):
+                    return pid
+            time.sleep(0.05)
+        raise SystemExit(f"the shard did not come back: {self.describe('count-1')}")
 
     def kill_task(self, task):
-        deadline = time.monotonic() + PATIENCE_S
         if task.startswith("ps"):
-            pid = self.shard_pid()
-            while not pid and time.monotonic() < deadline:
-                time.sleep(0.05)
-                pid = self.shard_pid()
+            pid = self.await_shard()
         else:
             found = subprocess.run(["pgrep", "-f", f"coordinator serve.*{self.cluster.path}"],
                                    capture_output=True, text=True)
             pid = int(found.stdout.split()[0])
         os.kill(pid, signal.SIGKILL)
-        while time.monotonic() < deadline:
-            if self.shard_pid() not in (0, pid):
-                return
-            time.sleep(0.05)
-        raise SystemExit(f"{task} did not come back")
+        self.await_shard(other_than=pid)
 
     def kill_writers(self):
         for i in range(self.arguments.writer_kills):

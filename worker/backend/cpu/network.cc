@@ -7,14 +7,11 @@
 #include "common/base/status.h"
 #include "common/memory/aligned_floats.h"
 #include "common/simd/simd_level.h"
+#include "worker/backend/cpu/parallel.h"
 #include "worker/nn/batch.h"
 #include "worker/nn/check_batch.h"
 #include "worker/nn/softmax.h"
 #include "worker/nn/step_key.h"
-
-// libgomp's, declared here because clang would bring its own omp.h and with it
-// a second runtime.
-extern "C" void omp_set_num_threads(int threads);
 
 namespace monsoon::cpu {
 namespace {

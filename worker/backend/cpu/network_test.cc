@@ -409,6 +409,23 @@ TEST(CpuNetworkModelsTest, ThreadsShareConvolutionsAtEachSimdLevel) {
   }
 }
 
+// Both have fused multiply-add; oneDNN's part is the same here.
+TEST(CpuNetworkModelsTest, ConvolutionsUnderAvx2AndAvx512GiveTheSameBits) {
+  std::vector<std::vector<float>> gradients;
+  for (const SimdLevel level : SupportedSimdLevels()) {
+    if (level == SimdLevel::kBaseline) {
+      continue;
+    }
+    const ScopedSimdLevel scoped(level);
+    Pair pair(ParseModel(kConvolutions));
+    const std::vector<float> parameters = InitialParameters(pair.layout, 1);
+    pair.SetParameters(parameters);
+    gradients.emplace_back(pair.layout.size());
+    ASSERT_OK(pair.cpu->LossAndGradient(RandomBatch(pair.layout, 48, 3), {}, gradients.back()));
+    EXPECT_EQ(gradients.back(), gradients.front()) << SimdLevelName(level);
+  }
+}
+
 // oneDNN's ReLU turns NaN into zero, so the loss may miss it.
 TEST(CpuNetworkModelsTest, NonFiniteConvolutionsGiveANonFiniteGradient) {
   Pair pair(testing::LeNet());

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 
-// libgomp's, declared here because clang would bring its own runtime.
+// libgomp's, declared here because clang would bring its own omp.h and with it
+// a second runtime.
+extern "C" void omp_set_num_threads(int threads);
 extern "C" void GOMP_parallel(void (*run)(void*), void* argument, unsigned threads, unsigned flags);
 extern "C" int omp_get_thread_num();
 extern "C" int omp_get_num_threads();

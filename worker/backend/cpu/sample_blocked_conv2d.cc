@@ -242,13 +242,14 @@ void SampleBlockedConv2d::BackwardWeights(Part& part, size_t block) {
 }
 
 void SampleBlockedConv2d::BackwardData(Part& part, size_t block) {
+  const SampleBlockedLoops& loops = Loops();
   const size_t plane = shape_.height * shape_.width * kBlockSamples;
   float* to = Data(input_.diff) + block * shape_.channels * plane;
   const size_t group_weights = shape_.filters * shape_.kernel * shape_.kernel;
   for (size_t begin = 0; begin < shape_.channels; begin += kGroup) {
-    Loops().backward_data(shape_, part.outputs_diff.data(),
-                          data_weights_.data() + begin * group_weights,
-                          std::min(kGroup, shape_.channels - begin), to + begin * plane);
+    loops.backward_data(shape_, part.outputs_diff.data(),
+                        data_weights_.data() + begin * group_weights,
+                        std::min(kGroup, shape_.channels - begin), to + begin * plane);
   }
 }
 

@@ -7,7 +7,6 @@
 namespace monsoon::SIMD_NAMESPACE {
 namespace {
 
-using cpu::Groups;
 using cpu::kBlockSamples;
 using cpu::kGroup;
 using cpu::SampleBlockedLoops;
