@@ -197,6 +197,13 @@ TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
   EXPECT_EQ(warnings("n_fetch: 2\n  overlap: NONE\n  optimizer {\n    momentum { rate: 0.1",
                      "n_push: 4 optimizer { momentum { rate: 0.01"),
             "");
+  constexpr char kMomentum[] = "momentum { rate: 0.1 momentum: 0.9 }";
+  EXPECT_THAT(warnings(kMomentum, "nesterov { rate: 0.7 momentum: 0.9 }"),
+              HasSubstr("downpour.optimizer.nesterov.momentum: pushes of several replicas are "
+                        "applied one by one, and a momentum of 0.9 carries each on by up to 10 "
+                        "times itself"));
+  EXPECT_EQ(warnings(kMomentum, "nesterov { rate: 0.7 momentum: 0.9 period: 2 }"), "");
+  EXPECT_EQ(warnings(kMomentum, "nesterov { rate: 0.7 momentum: 0.5 }"), "");
 }
 
 // Bazel runs tests in the folder where the data lies under its own path.

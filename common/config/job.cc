@@ -190,11 +190,14 @@ void FillOptimizerDefaults(Optimizer* optimizer) {
     RmsProp* const rms_prop = optimizer->mutable_rms_prop();
     rms_prop->set_alpha(rms_prop->has_alpha() ? rms_prop->alpha() : kDefaultAlpha);
     SetDefaults({{"epsilon", kDefaultEpsilon}}, rms_prop);
+  } else if (optimizer->has_nesterov()) {
+    SetDefaults({{"period", 1}}, optimizer->mutable_nesterov());
   }
 }
 
 void FillDownpourDefaults(Downpour* downpour) {
-  if (downpour->local_steps() != 0) {
+  if (downpour->local_steps() != 0 &&
+      downpour->optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     downpour->mutable_optimizer()->mutable_sgd()->set_rate(1.0);
   }
   SetDefaults({{"n_fetch", 1}, {"n_push", 1}}, downpour);
@@ -294,6 +297,8 @@ int OptimizerStateSlots(const Optimizer& optimizer) {
     case Optimizer::kAdam:
     case Optimizer::kAdamW:
       return 2;
+    case Optimizer::kNesterov:
+      return optimizer.nesterov().period() > 1 ? 2 : 1;
     case Optimizer::kRmsProp:
       return optimizer.rms_prop().momentum() > 0.0 ? 2 : 1;
     case Optimizer::kMomentum:

@@ -1,5 +1,6 @@
 #include "common/config/job_check.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
@@ -32,6 +33,15 @@ void CheckWeightDecay(const Optimizer& optimizer, Reporter* reporter) {
   }
 }
 
+void CheckNesterov(const Nesterov& nesterov, Reporter* reporter) {
+  const double period = std::max(1u, nesterov.period());
+  if (!(nesterov.share() >= 0.0 && nesterov.share() * period <= 1.0)) {
+    reporter->Error("downpour.optimizer.nesterov.share",
+                    absl::StrCat(nesterov.share(), " is outside [0, 1 / period]"),
+                    absl::StrCat("at most ", 1.0 / period, " here"));
+  }
+}
+
 void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_format() == TOP_K) {
     reporter->Error("downpour.fetch_format", "TOP_K sends a part of a gradient, not parameters",
@@ -50,10 +60,12 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
                     "as in warmstart { steps: 100 }");
   }
   CheckWeightDecay(downpour.optimizer(), reporter);
-  const bool chosen = downpour.local_steps() != 0;  // the differences are subtracted
+  CheckNesterov(downpour.optimizer().nesterov(), reporter);
+  const bool chosen = downpour.local_steps() != 0;  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",
-                    "no optimizer is chosen: sgd, momentum, adagrad, adam, adam_w or rms_prop",
+                    "no optimizer is chosen: sgd, momentum, nesterov, adagrad, adam, adam_w "
+                    "or rms_prop",
                     "as in optimizer { adagrad { rate: 0.03 } }");
   }
 }

@@ -269,6 +269,8 @@ TEST_F(OnCluster, TheOptimizersStateCounts) {
   EXPECT_EQ(slots("{ adam_w { rate: 1 } }"), 2);
   EXPECT_EQ(slots("{ rms_prop { rate: 1 } }"), 1);
   EXPECT_EQ(slots("{ rms_prop { rate: 1 momentum: 0.5 } }"), 2);
+  EXPECT_EQ(slots("{ nesterov { rate: 1 momentum: 0.5 } }"), 1);
+  EXPECT_EQ(slots("{ nesterov { rate: 1 momentum: 0.5 period: 2 } }"), 2);
 }
 
 TEST_F(OnCluster, DefaultsOfTheOptimizersAreFilledIn) {

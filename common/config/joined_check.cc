@@ -97,12 +97,14 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
   beside(downpour.n_push() > 1, "n_push", "with local_steps each difference is one push");
   beside(downpour.local_update().has_sgd_rate() || downpour.local_update().has_adagrad_rate(),
          "local_update", "with local_steps a replica moves its parameters by its own optimizer");
-  Optimizer rest = downpour.optimizer();
-  const bool subtracts =
-      rest.kind_case() == Optimizer::KIND_NOT_SET || (rest.has_sgd() && rest.sgd().rate() == 1.0);
-  rest.clear_kind();
-  beside(!subtracts || rest.ByteSizeLong() > 0, "optimizer",
-         "with local_steps the shards subtract the differences as they are");
+  const Optimizer& outer = downpour.optimizer();
+  constexpr char kNotOfDifferences[] =
+      "with local_steps the outer optimizer gets differences, which are no gradients to decay "
+      "or to clip";
+  beside(outer.weight_decay() != 0.0, "optimizer.weight_decay", kNotOfDifferences);
+  beside(outer.has_adam_w(), "optimizer.adam_w", kNotOfDifferences);
+  beside(outer.clip_value() != 0.0, "optimizer.clip_value", kNotOfDifferences);
+  beside(outer.clip_norm() != 0.0, "optimizer.clip_norm", kNotOfDifferences);
 }
 
 }  // namespace

@@ -49,6 +49,19 @@ TEST(JoinedCheckTest, LocalStepsSubtractDifferences) {
   EXPECT_OK(ValidateJob(job));
 }
 
+TEST(JoinedCheckTest, AnOuterOptimizerTakesDifferences) {
+  Job job = Joined();
+  job.mutable_downpour()->set_local_steps(500);
+  Nesterov* const nesterov = job.mutable_downpour()->mutable_optimizer()->mutable_nesterov();
+  nesterov->set_rate(0.7);
+  nesterov->set_momentum(0.9);
+  EXPECT_OK(ValidateJob(job));
+  FillJobDefaults(&job);
+  EXPECT_EQ(job.downpour().optimizer().nesterov().rate(), 0.7);
+  EXPECT_EQ(job.downpour().optimizer().nesterov().period(), 1u);
+  EXPECT_OK(ValidateJob(job));
+}
+
 TEST(JoinedCheckTest, BlocksAreLargerWhereStepsAreLocal) {
   struct Case {
     uint32_t local_steps, examples, batches;
@@ -111,16 +124,24 @@ TEST(JoinedCheckTest, ErrorsNameTheFieldAndWhatToDo) {
       {"a batch over the data", [](Job* job) { job->set_batch_size(0); }, "batch_size"},
       {"many local steps", [](Job* job) { job->mutable_downpour()->set_local_steps(1048577); },
        "downpour.local_steps: 1048577 is more than 1048576"},
-      {"local steps and an optimizer",
-       [](Job* job) { job->mutable_downpour()->set_local_steps(5); },
-       "downpour.optimizer: with local_steps the shards subtract the differences as they are"},
       {"local steps and decay",
        [](Job* job) {
          job->mutable_downpour()->set_local_steps(5);
-         job->mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(1);
          job->mutable_downpour()->mutable_optimizer()->set_weight_decay(0.1);
        },
-       "downpour.optimizer: with local_steps"},
+       "downpour.optimizer.weight_decay: with local_steps the outer optimizer gets differences"},
+      {"local steps and AdamW",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(5);
+         job->mutable_downpour()->mutable_optimizer()->mutable_adam_w()->set_rate(1);
+       },
+       "downpour.optimizer.adam_w: with local_steps"},
+      {"local steps and clipping",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(5);
+         job->mutable_downpour()->mutable_optimizer()->set_clip_norm(0.1);
+       },
+       "downpour.optimizer.clip_norm: with local_steps"},
       {"local steps and n_fetch",
        [](Job* job) {
          job->mutable_downpour()->set_local_steps(5);

@@ -13,9 +13,31 @@ namespace {
 // seeds each).
 constexpr double kLargestPushRate = 0.5;
 
+// With less the sum over the pushes of some replicas stays below twice each.
+constexpr double kMildMomentum = 0.5;
+
+// Momentum at each push of several replicas: what one of them moved is carried on by the
+// pushes of all others.
+void AdviseNesterov(const Job& job, Reporter* reporter) {
+  const Downpour& downpour = job.downpour();
+  const Nesterov& nesterov = downpour.optimizer().nesterov();
+  const bool alone = downpour.workers() == 1;
+  if (!downpour.optimizer().has_nesterov() || nesterov.period() > 1 || alone ||
+      nesterov.momentum() <= kMildMomentum) {
+    return;
+  }
+  reporter->Error("downpour.optimizer.nesterov.momentum",
+                  absl::StrFormat("pushes of several replicas are applied one by one, and a "
+                                  "momentum of %.3g carries each on by up to %.3g times itself "
+                                  "(asynchronous Nesterov trains worse so: arXiv 2401.09135)",
+                                  nesterov.momentum(), 1 / (1 - nesterov.momentum())),
+                  "say period: N with N replicas (delayed Nesterov), or divide the rate by N");
+}
+
 }  // namespace
 
 void AdviseTraining(const Job& job, Reporter* reporter) {
+  AdviseNesterov(job, reporter);
   const Downpour& downpour = job.downpour();
   const Optimizer& optimizer = downpour.optimizer();
   const uint32_t n_push = std::max(1u, downpour.n_push());

@@ -1,5 +1,6 @@
 #include "common/optimizer/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +9,7 @@
 #include "common/optimizer/adagrad.h"
 #include "common/optimizer/adam.h"
 #include "common/optimizer/momentum.h"
+#include "common/optimizer/nesterov.h"
 #include "common/optimizer/rms_prop.h"
 #include "common/optimizer/sgd.h"
 
@@ -131,6 +133,20 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
                        Epsilon("rms_prop.epsilon", rms_prop.epsilon(), kDefaultRmsPropEpsilon));
       return std::make_unique<RmsPropKernel>(RateSchedule(rms_prop.rate(), optimizer.schedule()),
                                              transform, settings);
+    }
+    case Optimizer::kNesterov: {
+      const Nesterov& nesterov = optimizer.nesterov();
+      RETURN_IF_ERROR(CheckRate("nesterov", nesterov.rate()));
+      RETURN_IF_ERROR(CheckShare("nesterov.momentum", nesterov.momentum()));
+      NesterovKernel::Settings settings;
+      settings.momentum = nesterov.momentum();
+      settings.period = std::max(1u, nesterov.period());
+      settings.share = nesterov.share();
+      if (!(settings.share >= 0.0 && settings.share * settings.period <= 1.0)) {
+        return FieldError("nesterov.share", settings.share, "at least 0 and at most 1 / period");
+      }
+      return std::make_unique<NesterovKernel>(RateSchedule(nesterov.rate(), optimizer.schedule()),
+                                              transform, settings);
     }
     case Optimizer::KIND_NOT_SET:
       break;

@@ -104,6 +104,31 @@ void UpdateRmsPropMomentum(size_t n, GradientTransform transform, RmsPropStep st
   }
 }
 
+template <bool kTransform, Record kRecord>
+void UpdateNesterov(size_t n, GradientTransform transform, NesterovStep step, float* __restrict w,
+                    float* __restrict b, const float* __restrict g, float* __restrict moved) {
+  for (size_t i = 0; i < n; ++i) {
+    const float gi = Transformed<kTransform>(transform, g[i], w[i]);
+    const float bi = step.momentum * b[i] + gi;
+    b[i] = bi;
+    Move<kRecord>(step.rate * (gi + step.ahead * bi), i, w, moved);
+  }
+}
+
+template <bool kCloses, bool kTransform, Record kRecord>
+void UpdateDelayedNesterov(size_t n, GradientTransform transform, NesterovStep step,
+                           float* __restrict w, float* __restrict b, float* __restrict sum,
+                           const float* __restrict g, float* __restrict moved) {
+  for (size_t i = 0; i < n; ++i) {
+    const float gi = Transformed<kTransform>(transform, g[i], w[i]);
+    const float all = sum[i] + gi;
+    const float bi = kCloses ? step.momentum * b[i] + step.part * all : b[i];
+    b[i] = bi;
+    sum[i] = kCloses ? 0.0f : all;
+    Move<kRecord>(step.rate * (step.part * gi + step.ahead * bi), i, w, moved);
+  }
+}
+
 // Calls `loop` with the constants for the transform and for what is recorded.
 template <typename Loop>
 void Dispatch(const GradientTransform& transform, const MoveRecord& record, Loop loop) {
@@ -162,8 +187,23 @@ void RmsProp(size_t n, GradientTransform transform, RmsPropStep step, float* w, 
   });
 }
 
+void Nesterov(size_t n, GradientTransform transform, NesterovStep step, float* w, float* b,
+              float* sum, const float* g, MoveRecord record) {
+  Dispatch(transform, record, [&]<bool kTransform, Record kRecord>() {
+    if (sum == nullptr) {
+      UpdateNesterov<kTransform, kRecord>(n, transform, step, w, b, g, record.moved);
+    } else if (step.closes) {
+      UpdateDelayedNesterov<true, kTransform, kRecord>(n, transform, step, w, b, sum, g,
+                                                       record.moved);
+    } else {
+      UpdateDelayedNesterov<false, kTransform, kRecord>(n, transform, step, w, b, sum, g,
+                                                        record.moved);
+    }
+  });
+}
+
 }  // namespace
 
-const OptimizerLoops kOptimizerLoops = {Sgd, Momentum, Adagrad, Adam, RmsProp};
+const OptimizerLoops kOptimizerLoops = {Sgd, Momentum, Adagrad, Adam, RmsProp, Nesterov};
 
 }  // namespace monsoon::SIMD_NAMESPACE

@@ -39,6 +39,15 @@ struct RmsPropStep {
   float momentum;
 };
 
+// One push by Nesterov's momentum (nesterov.h).
+struct NesterovStep {
+  bool closes;  // b moves, and the sum begins anew
+  float rate;
+  float momentum;
+  float part;   // 1 / period
+  float ahead;  // of b, what is added to the gradient's part
+};
+
 struct OptimizerLoops {
   void (*sgd)(size_t n, GradientTransform transform, float rate, float* w, const float* g,
               MoveRecord record);
@@ -51,6 +60,9 @@ struct OptimizerLoops {
   // `b` is null without momentum.
   void (*rms_prop)(size_t n, GradientTransform transform, RmsPropStep step, float* w, float* v,
                    float* b, const float* g, MoveRecord record);
+  // `sum` is null with a period of 1.
+  void (*nesterov)(size_t n, GradientTransform transform, NesterovStep step, float* w, float* b,
+                   float* sum, const float* g, MoveRecord record);
 };
 
 namespace simd_baseline {

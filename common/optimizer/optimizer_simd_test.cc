@@ -20,6 +20,10 @@ namespace {
 using Vector = std::vector<float>;
 
 constexpr double kRate = 0.1, kMomentum = 0.9, kEpsilon = 1e-8, kClip = 1.5, kDecay = 0.01;
+// The third push closes a period of three, and not one of four.
+constexpr char kNesterov[] = "nesterov { rate: 0.1 momentum: 0.9 }";
+constexpr char kDelayed[] = "nesterov { rate: 0.1 momentum: 0.9 period: 4 share: 0.1 }";
+constexpr char kClosing[] = "nesterov { rate: 0.1 momentum: 0.9 period: 3 share: 0.1 }";
 constexpr float kPoison = 12345.0f;
 constexpr size_t kGuard = 64;  // floats on both sides: more than a register
 
@@ -47,6 +51,10 @@ std::string Text(const Optimizer& optimizer) {
     case Optimizer::kRmsProp:
       return optimizer.rms_prop().momentum() > 0.0 ? "rms_prop { rate: 0.1 momentum: 0.9 }"
                                                    : "rms_prop { rate: 0.1 }";
+    case Optimizer::kNesterov:
+      return optimizer.nesterov().period() == 4   ? kDelayed
+             : optimizer.nesterov().period() == 3 ? kClosing
+                                                  : kNesterov;
     default:
       return "adagrad { rate: 0.1 }";
   }
@@ -54,9 +62,9 @@ std::string Text(const Optimizer& optimizer) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const char* kind :
-       {"sgd { rate: 0.1 }", "momentum { rate: 0.1 momentum: 0.9 }", "adagrad { rate: 0.1 }",
-        "adam { rate: 0.1 }", "rms_prop { rate: 0.1 }", "rms_prop { rate: 0.1 momentum: 0.9 }"}) {
+  for (const char* kind : {"sgd { rate: 0.1 }", "momentum { rate: 0.1 momentum: 0.9 }",
+                           "adagrad { rate: 0.1 }", "adam { rate: 0.1 }", "rms_prop { rate: 0.1 }",
+                           "rms_prop { rate: 0.1 momentum: 0.9 }", kNesterov, kDelayed, kClosing}) {
     cases.push_back(MakeCase(kind, false));
     cases.push_back(MakeCase(kind, true));
   }
@@ -145,6 +153,17 @@ Result Reference(const Case& tested, double w, double state, double second, doub
       const double below = 1 + 0.01 * std::abs(g) * size / (v + 1e-300);
       const double terms = before + size / root * below;
       return {w - kRate * b, v, b, kRate * terms, terms};
+    }
+    case Optimizer::kNesterov: {
+      const double period = std::max(1u, tested.optimizer.nesterov().period());
+      const double share = tested.optimizer.nesterov().share(), sum = second + g;
+      if (period == 4) {
+        const double step = g / period + share * kMomentum * state;
+        return {w - kRate * step, state, sum, kRate * size, size};
+      }
+      const double b = kMomentum * state + (period == 1 ? g : sum / period);
+      const double step = g / period + (1 - share * period + share) * kMomentum * b;
+      return {w - kRate * step, b, 0.0, kRate * size, size};
     }
     default:
       return {w - kRate * g / (std::sqrt(state + g * g) + kEpsilon), state + g * g};

@@ -155,6 +155,48 @@ TEST(RmsPropTest, HandComputed) {
   EXPECT_EQ(u[1], 0.0f);
 }
 
+TEST(NesterovTest, HandComputed) {
+  auto kernel = Make("nesterov { rate: 0.5 momentum: 0.5 }");
+  EXPECT_EQ(kernel->state_slots(), 1);
+  EXPECT_EQ(kernel->initial_state(), 0.0f);
+  Vector w = {1.0f, 0.0f}, b(2);
+  kernel->Apply(0, w, b, Vector{4.0f, -8.0f});  // b = g; w -= 0.5 * (g + 0.5 b)
+  EXPECT_EQ(b, (Vector{4.0f, -8.0f}));
+  EXPECT_EQ(w, (Vector{-2.0f, 6.0f}));
+  kernel->Apply(1, w, b, Vector{2.0f, 0.0f});  // b = 4, -4; 0.5 * (2 + 2), 0.5 * (0 - 2)
+  EXPECT_EQ(b, (Vector{4.0f, -4.0f}));
+  EXPECT_EQ(w, (Vector{-4.0f, 7.0f}));
+}
+
+TEST(NesterovTest, DelayedItMovesTheMomentumOnceInAPeriod) {
+  auto kernel = Make("nesterov { rate: 1 momentum: 0.5 period: 2 share: 0.25 }");
+  EXPECT_EQ(kernel->state_slots(), 2);
+  Vector w = {0.0f}, state(2);
+  kernel->Apply(0, w, state, Vector{4.0f});  // B = 4; w -= 4 / 2 + 0.25 * 0.5 * 0
+  EXPECT_EQ(state, (Vector{0.0f, 4.0f}));
+  EXPECT_EQ(w[0], -2.0f);
+  // b = 0 + (4 + 8) / 2; w -= 8 / 2 + (1 - 0.5 + 0.25) * 0.5 * 6.
+  kernel->Apply(1, w, state, Vector{8.0f});
+  EXPECT_EQ(state, (Vector{6.0f, 0.0f}));
+  EXPECT_EQ(w[0], -8.25f);
+  kernel->Apply(2, w, state, Vector{2.0f});  // 2 / 2 + 0.25 * 0.5 * 6
+  EXPECT_EQ(state, (Vector{6.0f, 2.0f}));
+  EXPECT_EQ(w[0], -10.0f);
+}
+
+TEST(NesterovTest, APeriodOfOneIsNesterov) {
+  auto plain = Make("nesterov { rate: 0.7 momentum: 0.9 }");
+  auto delayed = Make("nesterov { rate: 0.7 momentum: 0.9 period: 1 share: 0.5 }");
+  Vector w = {1.0f, -3.0f}, u = w, b(2), c(2);
+  for (uint64_t k = 0; k < 10; ++k) {
+    const Vector g = {0.1f * static_cast<float>(k) - 0.3f, 1.0f};
+    plain->Apply(k, w, b, g);
+    delayed->Apply(k, u, c, g);
+  }
+  EXPECT_EQ(w, u);
+  EXPECT_EQ(b, c);
+}
+
 TEST(TransformTest, ClipsThenDecays) {
   auto kernel = Make("sgd { rate: 1.0 } clip_value: 2.0 weight_decay: 0.5");
   Vector w = {4.0f, -4.0f, 4.0f, 0.0f};
@@ -250,6 +292,32 @@ TEST(ReferenceTest, MomentumOverTenThousandPushes) {
       1e-3);
 }
 
+TEST(ReferenceTest, NesterovOverTenThousandPushes) {
+  ComparePushes(
+      "nesterov { rate: 0.01 momentum: 0.9 }", 0.0,
+      [](Reference* r, double g, uint64_t) {
+        r->state = 0.9 * r->state + g;
+        r->w -= 0.01 * (g + 0.9 * r->state);
+      },
+      1e-3);
+}
+
+TEST(ReferenceTest, DelayedNesterovOverTenThousandPushes) {
+  ComparePushes(
+      "nesterov { rate: 0.05 momentum: 0.9 period: 3 share: 0.2 }", 0.0,
+      [](Reference* r, double g, uint64_t k) {
+        r->second += g;
+        if ((k + 1) % 3 != 0) {
+          r->w -= 0.05 * (g / 3 + 0.2 * 0.9 * r->state);
+          return;
+        }
+        r->state = 0.9 * r->state + r->second / 3;
+        r->second = 0.0;
+        r->w -= 0.05 * (g / 3 + (1 - 0.2 * 3 + 0.2) * 0.9 * r->state);
+      },
+      1e-3);
+}
+
 TEST(ReferenceTest, AdagradOverTenThousandPushes) {
   ComparePushes(
       "adagrad { rate: 0.1 initial_accumulator: 0.1 }", 0.1,
@@ -336,7 +404,8 @@ TEST(BitsTest, DoNotDependOnSplitOrAlignment) {
         "momentum { rate: 0.1 momentum: 0.9 } weight_decay: 0.3", "adagrad { rate: 0.1 }",
         "adagrad { rate: 0.1 } clip_value: 1 weight_decay: 0.1", "adam { rate: 0.1 }",
         "adam_w { rate: 0.1 } clip_value: 1", "rms_prop { rate: 0.1 } weight_decay: 0.1",
-        "rms_prop { rate: 0.1 momentum: 0.9 }"}) {
+        "rms_prop { rate: 0.1 momentum: 0.9 }", "nesterov { rate: 0.1 momentum: 0.9 }",
+        "nesterov { rate: 0.1 momentum: 0.9 period: 2 } weight_decay: 0.1"}) {
     auto kernel = Make(text);
     const size_t slots = kernel->state_slots();
     Vector start(kFloats), g(kFloats);
@@ -394,6 +463,10 @@ TEST(OptimizerTest, RefusesBadSettingsByName) {
       {"rms_prop { rate: 1 alpha: nan }", "rms_prop.alpha"},
       {"rms_prop { rate: 1 momentum: 1 }", "rms_prop.momentum"},
       {"rms_prop { rate: 1 epsilon: 2 }", "rms_prop.epsilon"},
+      {"nesterov { }", "nesterov.rate"},
+      {"nesterov { rate: 1 momentum: 1 }", "nesterov.momentum"},
+      {"nesterov { rate: 1 period: 4 share: 0.3 }", "nesterov.share"},
+      {"nesterov { rate: 1 share: -0.1 }", "nesterov.share"},
       {"sgd { rate: 1 } weight_decay: -1", "weight_decay"},
       {"sgd { rate: 1 } clip_value: nan", "clip_value"},
       {"sgd { rate: 1 } schedule { step { factor: 0.5 } }", "every_pushes"},

@@ -66,6 +66,8 @@ std::string OptimizerName(const Optimizer& optimizer) {
       return "adam_w";
     case Optimizer::kRmsProp:
       return "rms_prop";
+    case Optimizer::kNesterov:
+      return "nesterov";
     case Optimizer::KIND_NOT_SET:
       break;
   }

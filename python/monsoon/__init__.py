@@ -20,7 +20,8 @@ from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled,
                      SettingsDiffer, TimedOut, Unreachable, UnsupportedTensor, VersionsDiffer)
 from .job import Job
 from .join import join
-from .optimizers import SGD, Adagrad, Adam, AdamW, Local, Momentum, RMSProp
+from .optimizers import (SGD, Adagrad, Adam, AdamW, DelayedNesterov, Local, Momentum, Nesterov,
+                         RMSProp)
 from .progress import show
 from .sampler import Sampler
 from .schedules import CosineSchedule, StepSchedule, WarmUp
@@ -28,9 +29,11 @@ from .settings import Checkpoint
 from .stats import Stats
 
 __all__ = [
-    "Adagrad", "Adam", "AdamW", "Checkpoint", "Client", "CosineSchedule", "DataError", "Forked",
+    "Adagrad", "Adam", "AdamW", "Checkpoint", "Client", "CosineSchedule", "DataError",
+    "DelayedNesterov", "Forked",
     "Internal", "InvalidArgument", "Job", "JobCancelled", "JobFailed", "JobNotFound",
-    "LibraryNotFound", "Local", "LocalCluster", "Momentum", "MonsoonError", "NotNow",
+    "LibraryNotFound", "Local", "LocalCluster", "Momentum", "MonsoonError", "Nesterov",
+    "NotNow",
     "OutOfResources", "RMSProp", "SGD", "Sampler", "SettingsDiffer", "Stats", "StepSchedule",
     "TimedOut", "Unreachable", "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__",
     "join", "local_cluster", "show",

@@ -163,6 +163,48 @@ class RMSProp(ShardOptimizer):
                 "momentum": self.momentum or None}
 
 
+class Nesterov(ShardOptimizer):
+    """b = momentum * b + g; w -= lr * (g + momentum * b). As torch.optim.SGD with nesterov, and
+    the outer optimizer of DiLoCo (0.7, 0.9). For pushes of several programs, which come one by
+    one, take DelayedNesterov."""
+
+    kind = "nesterov"
+
+    def __init__(self, lr: float = 0.7, momentum: float = 0.9, **common: Any) -> None:
+        super().__init__(lr, **common)
+        self.momentum = _within("momentum", momentum, 0, 1)
+
+    def _rule(self) -> Dict[str, Any]:
+        return {"rate": self.lr, "momentum": self.momentum}
+
+
+class DelayedNesterov(Nesterov):
+    """Nesterov whose momentum moves once in `period` pushes, by their mean; each push moves the
+    parameters by a part of itself (Liu et al. 2024, arXiv 2401.09135).
+
+    period: N, as many as there are programs.
+    share: c in [0, 1 / N]: of the momentum, what the pushes in between take.
+
+    >>> from monsoon import DelayedNesterov
+    >>> DelayedNesterov(period=4)
+    DelayedNesterov(lr=0.7, momentum=0.9, period=4)
+    """
+
+    def __init__(self, lr: float = 0.7, momentum: float = 0.9, *, period: int, share: float = 0.0,
+                 **common: Any) -> None:
+        super().__init__(lr, momentum, **common)
+        if not 1 <= int(period) <= 65536:
+            raise InvalidArgument(f"period is {period}; it must be 1 to 65536")
+        self.period = int(period)
+        self.share = _within("share", share, 0)
+        if self.share * self.period > 1:
+            raise InvalidArgument(f"share is {share!r}; it must be at most 1 / period, "
+                                  f"{1 / self.period:g}")
+
+    def _rule(self) -> Dict[str, Any]:
+        return {**super()._rule(), "period": self.period, "share": self.share or None}
+
+
 class Local:
     """Steps here, differences travel: an optimizer of this process takes `every` steps, then
     what they moved is pushed, and training goes on from the job's parameters.
@@ -174,6 +216,10 @@ class Local:
     every: steps between two pushes, 1 to 1048576.
     scaler: a GradScaler; then scaler.step(optimizer) and scaler.update() are called.
     scheduler: its step() is called after each step of the optimizer.
+    outer: an optimizer of the shards, for which a difference is a gradient: with N programs
+    DelayedNesterov(period=N) or SGD(1 / N), with one Nesterov() for example. None: SGD(1), which
+    subtracts each difference, so that those of N programs add up. It takes no weight_decay,
+    clip_value or clip_norm.
 
     >>> from monsoon import Local
     >>> Local(None, every=10).text()
@@ -181,7 +227,7 @@ class Local:
     """
 
     def __init__(self, optimizer: Any, every: int = 100, *, scaler: Any = None,
-                 scheduler: Any = None) -> None:
+                 scheduler: Any = None, outer: Optional[ShardOptimizer] = None) -> None:
         if isinstance(optimizer, ShardOptimizer):
             raise InvalidArgument("Local() takes an optimizer of this process, as of "
                                   f"torch.optim; give {optimizer!r} as it is to run it on shards")
@@ -191,11 +237,15 @@ class Local:
         if not 1 <= int(every) <= 1048576:
             raise InvalidArgument(f"every is {every}; it must be 1 to 1048576")
         self.optimizer, self.every = optimizer, int(every)
-        self.scaler, self.scheduler = scaler, scheduler
+        if outer is not None and not isinstance(outer, ShardOptimizer):
+            raise InvalidArgument(f"outer is a {type(outer).__name__}; give an optimizer of the "
+                                  "shards, as monsoon.DelayedNesterov(period=4)")
+        self.scaler, self.scheduler, self.outer = scaler, scheduler, outer
 
     def text(self) -> Dict[str, Any]:
         """What it adds to the `downpour` of the job file."""
-        return {"local_steps": self.every}
+        outer = {} if self.outer is None else {"optimizer": self.outer.text()}
+        return {"local_steps": self.every, **outer}
 
     def step(self) -> None:
         """One step of the optimizer, its gradients zeroed after it."""
@@ -223,7 +273,8 @@ class Local:
                 getattr(self, name).load_state_dict(state[name])
 
     def __repr__(self) -> str:
-        return f"Local({type(self.optimizer).__name__}, every={self.every})"
+        outer = "" if self.outer is None else f", outer={self.outer!r}"
+        return f"Local({type(self.optimizer).__name__}, every={self.every}{outer})"
 
 
 Optimizer = Union[ShardOptimizer, Local]

@@ -100,6 +100,37 @@ def test_local_steps_of_one_program(cluster, every):
         assert torch.allclose(p, q, atol=1e-5)
 
 
+@pytest.mark.parametrize("outer, period", [(ms.Nesterov(0.5, 0.5), 1),
+                                           (ms.DelayedNesterov(0.5, 0.5, period=3), 3)])
+def test_an_outer_optimizer_gets_the_differences(cluster, client, outer, period):
+    """One program in turn: after each push it trains on from what a scalar oracle says."""
+    every, w = 4, numpy.zeros(3, "f4")
+    model = {"w": w}
+    theta, b, total, pushes = numpy.zeros(3), numpy.zeros(3), numpy.zeros(3), 0
+    with ms.join(cluster.address, job=f"outer{period}", model=model, epochs=3, overlap=False,
+                 optimizer=ms.Local(None, every=every, outer=outer)) as job:
+        for step, _ in enumerate(job.blocks(80, batch=10), 1):
+            moved = numpy.array([step % 3, -(step % 5), 0.25], "f4")
+            model["w"] -= moved
+            total += moved
+            job.step(0.0)
+            if step % every == 0:
+                pushes += 1
+                delta, total = total, numpy.zeros(3)
+                if period == 1:
+                    b = 0.5 * b + delta
+                    theta -= 0.5 * (delta + 0.5 * b)
+                else:
+                    held = delta if pushes % period == 1 else held + delta
+                    closes = pushes % period == 0
+                    b = 0.5 * b + held / period if closes else b
+                    theta -= 0.5 * (delta / period + (0.5 * b if closes else 0))
+                if not job.ended:
+                    assert numpy.allclose(model["w"], theta, atol=1e-4), step
+    assert pushes == 6 == client.describe(job.id)["counts"]["pushes"]
+    assert numpy.allclose(client.load(job.id)["w"], theta, atol=1e-4)
+
+
 def test_evaluations_statistics_and_half(cluster, client):
     torch, x, y = torch_parts()
     model = torch.nn.Sequential(torch.nn.Linear(20, 8), torch.nn.BatchNorm1d(8),

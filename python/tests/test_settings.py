@@ -35,6 +35,9 @@ def test_text_is_escaped_and_exact():
      "weight_decay_weights_only: true"),
     (ms.RMSProp(0.01, momentum=0.9),
      "rms_prop { rate: 0.01 alpha: 0.99 epsilon: 1e-08 momentum: 0.9 }"),
+    (ms.Nesterov(), "nesterov { rate: 0.7 momentum: 0.9 }"),
+    (ms.DelayedNesterov(0.5, 0.8, period=4, share=0.25),
+     "nesterov { rate: 0.5 momentum: 0.8 period: 4 share: 0.25 }"),
     (ms.SGD(1, clip_value=2, clip_norm=3, schedule=ms.StepSchedule(10, 0.5, warm_up_pushes=4)),
      "sgd { rate: 1.0 } schedule { step { every_pushes: 10 factor: 0.5 } warm_up_pushes: 4 } "
      "clip_value: 2.0 clip_norm: 3.0"),
@@ -44,6 +47,15 @@ def test_text_is_escaped_and_exact():
 ])
 def test_optimizers_of_the_shards(optimizer, expected):
     assert f"optimizer {{ {expected} }} }}" in flat(text(optimizer=optimizer))
+
+
+def test_local_steps_with_an_outer_optimizer():
+    local = ms.Local(None, every=50, outer=ms.DelayedNesterov(period=3))
+    assert flat("""downpour { local_steps: 50
+        optimizer { nesterov { rate: 0.7 momentum: 0.9 period: 3 } } }""") in flat(
+            text(optimizer=local))
+    assert repr(local) == (
+        "Local(NoneType, every=50, outer=DelayedNesterov(lr=0.7, momentum=0.9, period=3))")
 
 
 def test_a_job_with_all_settings():
@@ -69,6 +81,9 @@ def test_a_job_with_all_settings():
     (lambda: ms.Local(ms.SGD(1)), "to run it on shards"),
     (lambda: ms.Local(3), "with step"),
     (lambda: ms.Local(None, every=0), "every is 0"),
+    (lambda: ms.Local(None, outer=3), "outer is a int"),
+    (lambda: ms.DelayedNesterov(period=0), "period is 0"),
+    (lambda: ms.DelayedNesterov(period=4, share=0.3), "at most 1 / period, 0.25"),
     (lambda: ms.StepSchedule(0, 0.5), "every_pushes is at least 1"),
     (lambda: Settings("a", ms.SGD(1)).job(10, 2), "the job has no end"),
     (lambda: Settings("a", ms.SGD(1), epochs=1).job(None, 2), "have no epochs"),

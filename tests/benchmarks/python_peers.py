@@ -8,7 +8,8 @@ CPU, one torch thread a process:
 
 - Monsoon: one ps; the optimizer on the shards, a push and a fetch each step, with the GPT
   in turn with computing (overlap=False).
-- Monsoon, Local: the optimizer in each process, differences every 100 steps (GPT: 20).
+- Monsoon, Local: the optimizer in each process, differences every 100 steps (GPT: 20) to an
+  outer optimizer on the shards: SGD(1/3), or delayed Nesterov (0.7, 0.9, period 3).
 - torch.distributed.rpc: a process with the parameters and the optimizer; each worker sends
   its gradients by a remote call, which answers with the new parameters. Nobody waits for
   another's gradient.
@@ -48,9 +49,11 @@ CHOOSING_SEED = 1000
 class Setting(typing.NamedTuple):
     rate: float
     beta1: typing.Optional[float] = None  # of Adam; None: as it is by itself
+    outer: typing.Optional[str] = None    # of Local, a name of python_ways.OUTER
 
     def __str__(self):
-        return f"rate {self.rate:g}" + ("" if self.beta1 is None else f", beta1 {self.beta1:g}")
+        return (f"rate {self.rate:g}" + ("" if self.beta1 is None else f", beta1 {self.beta1:g}")
+                + ("" if self.outer is None else f", outer {self.outer}"))
 
 
 @dataclasses.dataclass
@@ -59,7 +62,7 @@ class Plan:
     copy_s: float   # seconds between two copies of the parameters
     target: float   # the test loss
     highest: float  # a final test loss above it is no learning
-    grid: tuple     # of Local a third of the rate: the differences of three workers add up
+    grid: tuple     # of Local with each outer optimizer
     every: int      # of Local
     block: int = None  # samples of a lease; None: the job's own
     # Of Monsoon without Local. False where a step is long beside a push and a fetch: Adam
@@ -120,8 +123,10 @@ class Bench:
 
     def best_setting(self, title):
         """Of the grid; where none gets to the target, that with the lowest loss."""
-        share = 1 / WORKERS if WAYS[title][1] else 1
-        grid = [setting._replace(rate=setting.rate * share) for setting in self._plan.grid]
+        grid = self._plan.grid
+        if WAYS[title][1]:
+            grid = [setting._replace(outer=outer) for setting in grid
+                    for outer in python_programs.OUTER]
         if len(grid) == 1:
             return grid[0]
         tried = {setting: self.run(title, setting, CHOOSING_SEED) for setting in grid}

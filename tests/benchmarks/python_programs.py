@@ -24,6 +24,8 @@ DEADLINE_S = 1800
 TITLES = {"lenet": "LeNet", "gpt": "byte GPT"}
 TRANSPORTS = {"auto": None, "grpc": "grpc"}
 TASKS = ("lenet", "gpt")
+# Outer optimizers of local steps; what they are, python_ways.py says.
+OUTER = ("SGD", "delayed Nesterov")
 
 
 class Program:

@@ -72,15 +72,21 @@ class Alone:
         return self.module.state_dict()
 
 
+# Of so many workers; the names are those of python_programs.OUTER.
+OUTER = {"SGD": lambda workers: ms.SGD(1 / workers),
+         "delayed Nesterov": lambda workers: ms.DelayedNesterov(0.7, 0.9, period=workers)}
+
+
 class Monsoon(Alone):
-    """request: address, job, every (0 for the optimizer of the shards), block_examples, unset:
-    as the job has it by itself, and overlap, unset: True."""
+    """request: address, job, every (0 for the optimizer of the shards), outer, a name of OUTER
+    or None, block_examples, unset: as the job has it by itself, and overlap, unset: True."""
 
     def __init__(self, task, model, request):
         super().__init__(task, model, request)
         self._local = request["every"] > 0
-        optimizer = (ms.Local(self._optimizer, every=request["every"]) if self._local
-                     else task.shard_optimizer(**tuned(request)))
+        outer = request.get("outer") and OUTER[request["outer"]](request["world"])
+        optimizer = (ms.Local(self._optimizer, every=request["every"], outer=outer)
+                     if self._local else task.shard_optimizer(**tuned(request)))
         self.job = ms.join(request["address"], job=request["job"], model=model,
                            optimizer=optimizer, seed=request["seed"],
                            max_steps=request["steps"], examples=task.samples, batch=task.batch,

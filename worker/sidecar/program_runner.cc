@@ -28,6 +28,7 @@ void MeanLocalSteps(Job* job) {
     downpour->set_n_fetch(1);
     downpour->set_n_push(1);
     downpour->mutable_local_update()->set_sgd_rate(1.0);
+    downpour->mutable_optimizer()->clear_schedule();  // the outer optimizer's alone
   }
 }
 
