@@ -76,6 +76,22 @@ TEST(FrameChannelTest, PayloadsArriveAligned) {
   }
 }
 
+// Who reads is woken neither for a length nor for a header alone.
+TEST(FrameChannelTest, AReceiverIsWokenWhenThereIsSomethingToReadAtLength) {
+  for (const bool whole : {false, true}) {
+    Pages pages;
+    FrameChannel client(FrameChannel::Side::kClient, pages.data.get(), &pages.client_bell);
+    client.sender()->TellOfWholeFrames(whole);
+    const std::string frame = MakeFrame(1, 3 * kRingPieceBytes - 1000);
+    const ByteChunk parts[] = {std::as_bytes(std::span(frame).first(100)),
+                               std::as_bytes(std::span(frame).subspan(100))};
+    client.sender()->Begin(parts);
+    ASSERT_OK(client.sender()->Continue());
+    ASSERT_FALSE(client.sender()->busy());
+    EXPECT_EQ(FrameChannel::server_bell(pages.data.get())->rings.load(), whole ? 1u : 3u);
+  }
+}
+
 // Frames as large as they may be, larger than the ring, both ways at once.
 TEST(FrameChannelTest, TwoThreadsExchangeFramesOfAllSizes) {
   Pages pages;
@@ -83,6 +99,7 @@ TEST(FrameChannelTest, TwoThreadsExchangeFramesOfAllSizes) {
   static constexpr size_t kSizes[] = {0, 4, 64, 5000, kMaxFramePayloadBytes, 100, 700'000, 0};
   std::jthread echo([&pages] {
     FrameChannel server(FrameChannel::Side::kServer, pages.data.get(), &pages.client_bell);
+    server.sender()->TellOfWholeFrames(true);
     Bell* const bell = FrameChannel::server_bell(pages.data.get());
     for (int i = 0; i < 2 * static_cast<int>(std::size(kSizes)); ++i) {
       const std::string frame = Receive(server.receiver(), bell);

@@ -33,13 +33,17 @@ void FrameSender::Begin(std::span<const ByteChunk> parts) {
 absl::Status FrameSender::Continue() {
   while (busy()) {
     const ByteChunk rest = parts_[part_].subspan(offset_);
-    ASSIGN_OR_RETURN(const size_t written, ring_.Write(rest));
+    const bool last = part_ + 1 == parts_.size();
+    ASSIGN_OR_RETURN(const size_t written, ring_.Write(rest, /*quietly=*/whole_ || !last));
     if (written < rest.size()) {
       offset_ += written;
       break;
     }
     ++part_;
     offset_ = 0;
+    if (last) {
+      ring_.Tell();
+    }
   }
   return absl::OkStatus();
 }

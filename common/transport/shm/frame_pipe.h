@@ -35,6 +35,12 @@ class FrameSender {
   // bytes stay where they are while busy(). Not while busy().
   void Begin(std::span<const ByteChunk> parts);
 
+  // When a receiver that sleeps is woken: once the frame is whole, or the ring full; else
+  // (at first) when the last part begins to come, to read while the rest is written. A
+  // receiver that is woken for the first bytes of a short frame waits for most of the
+  // frame, and where the two share a core it stands in the writer's way.
+  void TellOfWholeFrames(bool whole) { whole_ = whole; }
+
   // Moves on as far as there is room; afterwards busy() says whether all is
   // written.
   absl::Status Continue();
@@ -46,6 +52,7 @@ class FrameSender {
   std::vector<ByteChunk> parts_;
   size_t part_ = 0;
   size_t offset_ = 0;  // within parts_[part_]
+  bool whole_ = false;
 };
 
 class FrameReceiver {
