@@ -100,7 +100,7 @@ bool ShmConnection::ServeFrame(FrameChannel* channel, FrameScratch* scratch) {
   FrameCall call(frames_);
   absl::SleepFor(call.delay());
   const ByteChunk frame = channel->receiver()->frame();
-  if (!call.Serve({&frame, 1}, scratch)) {
+  if (!call.Serve({&frame, 1}, scratch, channel->receiver()->finite_payload())) {
     return false;
   }
   while (const std::optional<FrameCall::Answer> answer = call.NextAnswer()) {
@@ -164,6 +164,7 @@ bool ShmConnection::AwaitTurn(FrameReceiver* receiver, FrameScratch* scratch) {
 
 void ShmConnection::ServeFrames() {
   FrameChannel channel(FrameChannel::Side::kServer, memory_->data(), client_bell_);
+  channel.receiver()->LookForFinite();
   FrameScratch scratch;
   while (AwaitTurn(channel.receiver(), &scratch) && Receive(channel.receiver()) &&
          ServeFrame(&channel, &scratch)) {
