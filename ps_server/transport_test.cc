@@ -2,13 +2,16 @@
 // shared-memory server.
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/process/unique_fd.h"
 #include "common/testing/status_matchers.h"
+#include "common/transport/frame/frame_codec.h"
 #include "common/transport/frame/protocol.h"
 #include "common/transport/shm/bell.h"
 #include "common/transport/shm/byte_ring.h"
@@ -17,6 +20,7 @@
 #include "common/transport/shm/unix_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/tensor.pb.h"
 #include "ps_server/testing/test_shards.h"
 
 namespace monsoon {
@@ -171,6 +175,69 @@ absl::StatusOr<RawClient> Hello(const SharedMemoryOffer& offer, uint32_t protoco
                    MemoryFile::Adopt(std::move(message.fds.at(0)), FrameChannel::kMemoryBytes));
   ASSIGN_OR_RETURN(client.memory, file.Map(MemoryFile::Access::kReadWrite));
   return client;
+}
+
+// Pushes `gradient` as it is, whatever it holds, and waits for the verdicts.
+absl::StatusOr<PushReply> PushByHand(const RawClient& client, FrameChannel* channel,
+                                     const ParameterClientOptions& options, uint64_t sequence,
+                                     const Vector& gradient) {
+  DataHeader header;
+  PushRequest* const push = header.mutable_push();
+  push->mutable_session()->set_job(options.job);
+  push->mutable_session()->set_worker(options.worker);
+  push->mutable_session()->set_incarnation(options.incarnation);
+  push->set_layout_hash(options.layout_hash);
+  for (uint32_t stripe = 0; stripe < options.map.stripes(0); ++stripe) {
+    PushRecord* const record = push->add_record();
+    record->set_stripe(stripe);
+    record->set_sequence(sequence);
+    record->set_shard_epoch(options.shard_epochs[0]);
+    record->set_length(static_cast<uint32_t>(options.map.stripe(0, stripe).size() * sizeof(float)));
+  }
+  const std::string head = EncodeFrameHead(header);
+  const ByteChunk parts[] = {std::as_bytes(std::span(head)), std::as_bytes(std::span(gradient))};
+  channel->sender()->Begin(parts);
+  RETURN_IF_ERROR(channel->sender()->Continue());
+  absl::StatusOr<bool> answered = false;
+  WaitForBell(reinterpret_cast<Bell*>(client.bell.data()), kDeadline, [&] {
+    answered = channel->receiver()->Continue();
+    return !answered.ok() || *answered;
+  });
+  RETURN_IF_ERROR(answered.status());
+  const ByteChunk frame = channel->receiver()->frame();
+  ChunkCursor cursor(std::span<const ByteChunk>(&frame, 1));
+  ASSIGN_OR_RETURN(const DataHeader answer, DecodeFrameHead(&cursor));
+  return answer.push_reply();
+}
+
+// Whatever a client has looked at: the shard looks itself, at bytes that it alone has.
+TEST(SharedMemoryServerTest, AValueThatIsNotFiniteIsRefusedInItsStripe) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 1}));
+  ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
+  ASSERT_OK_AND_ASSIGN(const ParameterClientOptions options, shards->OpenSession(job, 0));
+  ASSERT_OK_AND_ASSIGN(const RawClient client,
+                       Hello(StatusOf(shards.get(), 0).shared_memory(), kProtocolVersion));
+  FrameChannel channel(FrameChannel::Side::kClient, client.memory.data(),
+                       reinterpret_cast<Bell*>(client.bell.data()));
+  constexpr size_t kPlaces[] = {0, 255, 256, 2000, 4095};
+  uint64_t sequence = 0;
+  for (const size_t place : kPlaces) {
+    Vector gradient(job.map.size(), 1.0f);
+    gradient[place] = std::numeric_limits<float>::quiet_NaN();
+    ASSERT_OK_AND_ASSIGN(const PushReply reply,
+                         PushByHand(client, &channel, options, ++sequence, gradient));
+    ASSERT_EQ(reply.verdict_size(), 16);
+    for (int stripe = 0; stripe < 16; ++stripe) {
+      EXPECT_EQ(reply.verdict(stripe).verdict(),
+                stripe == static_cast<int>(place / 256) ? REFUSED_INVALID : APPLIED)
+          << place << ", stripe " << stripe;
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const PushReply reply, PushByHand(client, &channel, options, ++sequence,
+                                                         Vector(job.map.size(), 1.0f)));
+  ASSERT_EQ(reply.verdict_size(), 16);
+  EXPECT_EQ(reply.verdict(0).verdict(), APPLIED);
+  EXPECT_EQ(reply.verdict(0).version(), 6u - 2);  // two of the places are in its stripe
 }
 
 TEST(SharedMemoryServerTest, BadGreetingsAreRefused) {

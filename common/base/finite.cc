@@ -35,8 +35,10 @@ bool AnyNonFinite(std::span<const float> values) {
 
 }  // namespace
 
+bool AllFinite(std::span<const float> values) { return !AnyNonFinite(values); }
+
 std::optional<uint64_t> FirstNonFinite(std::span<const float> values) {
-  if (!AnyNonFinite(values)) {
+  if (AllFinite(values)) {
     return std::nullopt;
   }
   for (size_t i = 0; i < values.size(); ++i) {

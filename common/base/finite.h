@@ -8,6 +8,9 @@
 
 namespace monsoon {
 
+// Whether none is NaN or infinite.
+bool AllFinite(std::span<const float> values);
+
 // Index of the first value that is NaN or infinite.
 std::optional<uint64_t> FirstNonFinite(std::span<const float> values);
 

@@ -16,6 +16,7 @@ TEST(FirstNonFiniteTest, AcceptsEveryFiniteKind) {
       0.0f, -0.0f, Limits::max(), Limits::lowest(), Limits::min(), Limits::denorm_min(), 1.0f};
   EXPECT_EQ(FirstNonFinite(values), std::nullopt);
   EXPECT_EQ(FirstNonFinite({}), std::nullopt);
+  EXPECT_TRUE(AllFinite(values));
 }
 
 TEST(FirstNonFiniteTest, FindsEachKindAtEachPlace) {
@@ -27,6 +28,7 @@ TEST(FirstNonFiniteTest, FindsEachKindAtEachPlace) {
       values[place] = kind;
       values[2500] = Limits::infinity();
       EXPECT_EQ(FirstNonFinite(values), place);
+      EXPECT_FALSE(AllFinite(values));
       // Not aligned.
       EXPECT_EQ(FirstNonFinite(std::span(values).subspan(place == 0 ? 0 : 1)),
                 place == 0 ? 0 : place - 1);

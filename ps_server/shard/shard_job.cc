@@ -301,9 +301,8 @@ void ShardJob::Finish(uint32_t stripe, uint64_t sequence, PushVerdict verdict, P
   *reply->add_verdict() = std::move(verdict);
 }
 
-std::span<const float> ShardJob::TakeContent(uint32_t stripe, WireFormat format, uint32_t length,
-                                             ChunkCursor* payload, AlignedFloats* scratch,
-                                             absl::Status* malformed) const {
+ShardJob::Content ShardJob::TakeContent(uint32_t stripe, WireFormat format, uint32_t length,
+                                        ChunkCursor* payload, AlignedFloats* scratch) const {
   const TensorCodec* const codec = TensorCodec::Find(format);
   if (stripe >= stripes_.size() || codec == nullptr ||
       !codec->CheckLength(length, stripes_[stripe]->size()).ok()) {
@@ -315,26 +314,27 @@ std::span<const float> ShardJob::TakeContent(uint32_t stripe, WireFormat format,
     const std::span<std::byte> encoded = EncodedScratch(scratch).first(length);
     const std::span<float> content = scratch->span().first(floats);
     payload->Copy(length, encoded.data());
-    *malformed = codec->Decode(encoded, content);
-    return content;
+    absl::Status malformed = codec->Decode(encoded, content);
+    return {content, /*finite=*/false, std::move(malformed)};
   }
   // A frame belongs to the shard's process alone: nobody changes the bytes
   // between the check and the application.
   if (const std::byte* whole = payload->Peek(length, kContentAlignment)) {
     payload->Skip(length);
-    return {reinterpret_cast<const float*>(whole), floats};
+    // So aligned, its floats are those that the receiver has looked at.
+    return {{reinterpret_cast<const float*>(whole), floats}, payload->finite_payload(), {}};
   }
   const std::span<float> content = scratch->span().first(floats);
   payload->Copy(length, content.data());
-  return content;
+  return {content, /*finite=*/false, {}};
 }
 
 PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord& record,
                                    ChunkCursor* payload, AlignedFloats* scratch) {
-  absl::Status malformed;
-  const std::span<const float> gradient =
-      TakeContent(record.stripe(), record.format(), record.length(), payload, scratch, &malformed);
-  RecordCheck check = ValidatePushRecord(facts_, request, record, malformed, gradient);
+  const Content content =
+      TakeContent(record.stripe(), record.format(), record.length(), payload, scratch);
+  RecordCheck check = ValidatePushRecord(facts_, request, record, content.malformed, content.values,
+                                         content.finite);
   if (check.verdict != APPLIED && check.verdict != REFUSED_INVALID) {
     return MakeVerdict(check.verdict, std::move(check.message));
   }
@@ -342,7 +342,7 @@ PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord&
                     record.sequence(),
                     record.base_shard_epoch(),
                     record.base_version(),
-                    gradient,
+                    content.values,
                     std::nullopt,
                     {}};
   if (check.verdict == REFUSED_INVALID) {
@@ -368,10 +368,9 @@ PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord&
 PushVerdict ShardJob::ContributeRecordOf(const ContributeRequest& request,
                                          const ContributeRecord& record, ChunkCursor* payload,
                                          AlignedFloats* scratch) {
-  absl::Status malformed;  // FLOAT32 never is
-  const std::span<const float> gradient =
-      TakeContent(record.stripe(), FLOAT32, record.length(), payload, scratch, &malformed);
-  RecordCheck check = ValidateContributeRecord(facts_, request, record, gradient);
+  const Content content = TakeContent(record.stripe(), FLOAT32, record.length(), payload, scratch);
+  RecordCheck check =
+      ValidateContributeRecord(facts_, request, record, content.values, content.finite);
   if (check.verdict != APPLIED) {
     return MakeVerdict(check.verdict, std::move(check.message));
   }
@@ -379,8 +378,8 @@ PushVerdict ShardJob::ContributeRecordOf(const ContributeRequest& request,
   if (!stripes_[record.stripe()]->HasSession(session)) {
     return MakeVerdict(REFUSED_SESSION, NotOpen(session));
   }
-  ContributionSum::Answer answer =
-      vectors_.Contribute(request.evaluation(), request.contribution(), record.stripe(), gradient);
+  ContributionSum::Answer answer = vectors_.Contribute(request.evaluation(), request.contribution(),
+                                                       record.stripe(), content.values);
   return MakeVerdict(answer.verdict, std::move(answer.message));
 }
 

@@ -213,12 +213,16 @@ class ShardJob final : private SliceParameters {
                            ChunkCursor* payload, AlignedFloats* scratch);
   PushVerdict ContributeRecordOf(const ContributeRequest& request, const ContributeRecord& record,
                                  ChunkCursor* payload, AlignedFloats* scratch);
-  // The record's content, decoded: where it is if it is FLOAT32 and lies in one
-  // piece, else in `scratch`; empty if it has not the stripe's length.
-  // `malformed` is set where it cannot be decoded.
-  std::span<const float> TakeContent(uint32_t stripe, WireFormat format, uint32_t length,
-                                     ChunkCursor* payload, AlignedFloats* scratch,
-                                     absl::Status* malformed) const;
+  // A record's content, decoded.
+  struct Content {
+    // Where they came if they are FLOAT32 and lie in one piece, else in the scratch;
+    // empty if the record has not the stripe's length.
+    std::span<const float> values;
+    bool finite = false;     // known to be
+    absl::Status malformed;  // why it could not be decoded
+  };
+  Content TakeContent(uint32_t stripe, WireFormat format, uint32_t length, ChunkCursor* payload,
+                      AlignedFloats* scratch) const;
   std::optional<FetchRecord> CopyVector(std::optional<SessionId> session, uint32_t stripe,
                                         const SliceVector& vector, std::span<float> out) const;
   void Finish(uint32_t stripe, uint64_t sequence, PushVerdict verdict, PushReply* reply);

@@ -65,7 +65,8 @@ RecordCheck ValidatePlace(const JobFacts& facts, uint64_t layout_hash, uint32_t 
 // Epoch, length and values of a record whose stripe exists.
 template <typename Record>
 RecordCheck ValidateContent(const JobFacts& facts, const Record& record, const TensorCodec& codec,
-                            const absl::Status& malformed, std::span<const float> gradient) {
+                            const absl::Status& malformed, std::span<const float> gradient,
+                            bool finite) {
   if (record.shard_epoch() != facts.shard_epoch) {
     return {REFUSED_EPOCH, absl::StrCat("the shard's epoch is ", facts.shard_epoch, ", not ",
                                         record.shard_epoch(), ": it was started anew")};
@@ -77,6 +78,9 @@ RecordCheck ValidateContent(const JobFacts& facts, const Record& record, const T
   }
   if (!malformed.ok()) {
     return {REFUSED_INVALID, absl::StrCat("stripe ", record.stripe(), ": ", malformed.message())};
+  }
+  if (finite) {
+    return {};
   }
   if (const std::optional<uint64_t> index = FirstNonFinite(gradient)) {
     return {REFUSED_INVALID, NonFiniteText(facts, record.stripe(), gradient, *index)};
@@ -116,7 +120,7 @@ absl::Status ValidateWriteFrame(const WriteRequest& request, uint64_t payload_by
 
 RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request,
                                const PushRecord& record, const absl::Status& malformed,
-                               std::span<const float> gradient) {
+                               std::span<const float> gradient, bool finite) {
   if (RecordCheck check = ValidatePlace(facts, request.layout_hash(), record.stripe());
       check.verdict != APPLIED) {
     return check;
@@ -128,12 +132,12 @@ RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request
   if (record.sequence() == 0) {
     return {REFUSED_REQUEST, "sequences start at 1"};
   }
-  return ValidateContent(facts, record, *codec, malformed, gradient);
+  return ValidateContent(facts, record, *codec, malformed, gradient, finite);
 }
 
 RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequest& request,
                                      const ContributeRecord& record,
-                                     std::span<const float> gradient) {
+                                     std::span<const float> gradient, bool finite) {
   if (RecordCheck check = ValidatePlace(facts, request.layout_hash(), record.stripe());
       check.verdict != APPLIED) {
     return check;
@@ -141,7 +145,8 @@ RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequ
   if (request.evaluation() == 0) {
     return {REFUSED_REQUEST, "evaluations start at 1"};
   }
-  return ValidateContent(facts, record, *TensorCodec::Find(FLOAT32), absl::OkStatus(), gradient);
+  return ValidateContent(facts, record, *TensorCodec::Find(FLOAT32), absl::OkStatus(), gradient,
+                         finite);
 }
 
 absl::Status ValidateMarks(const JobFacts& facts, const MarksRequest& request) {

@@ -38,15 +38,15 @@ struct RecordCheck {
 };
 // One record of a push. `gradient` is its whole content, decoded, when the
 // length fits the stripe, else empty; `malformed` says why it could not be
-// decoded.
+// decoded. `finite`: the values are known to be, on the bytes that are here.
 RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request,
                                const PushRecord& record, const absl::Status& malformed,
-                               std::span<const float> gradient);
+                               std::span<const float> gradient, bool finite);
 
 // The same of a contribution; no refusal changes anything.
 RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequest& request,
                                      const ContributeRecord& record,
-                                     std::span<const float> gradient);
+                                     std::span<const float> gradient, bool finite);
 
 absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request);
 

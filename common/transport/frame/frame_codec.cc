@@ -16,7 +16,8 @@ constexpr char kMagic[] = {'M', 'S', 'N', '1'};
 
 }  // namespace
 
-ChunkCursor::ChunkCursor(std::span<const ByteChunk> chunks) : chunks_(chunks) {
+ChunkCursor::ChunkCursor(std::span<const ByteChunk> chunks, bool finite_payload)
+    : chunks_(chunks), finite_payload_(finite_payload) {
   for (const ByteChunk& chunk : chunks_) {
     remaining_ += chunk.size();
   }

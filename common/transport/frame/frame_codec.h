@@ -27,7 +27,12 @@ using ByteChunk = std::span<const std::byte>;
 // two. Does not own the bytes.
 class ChunkCursor {
  public:
-  explicit ChunkCursor(std::span<const ByteChunk> chunks);
+  // `finite_payload`: whoever received the frame has looked, on the bytes that are here,
+  // and each four of them from the payload's first on are a float that is finite.
+  explicit ChunkCursor(std::span<const ByteChunk> chunks, bool finite_payload = false);
+
+  // False: some is not, or nobody has looked.
+  bool finite_payload() const { return finite_payload_; }
 
   size_t remaining() const { return remaining_; }
   // Moves on by `size` <= remaining() bytes, copied to `out`.
@@ -43,6 +48,7 @@ class ChunkCursor {
   size_t chunk_ = 0;
   size_t offset_ = 0;  // within chunks_[chunk_]
   size_t remaining_ = 0;
+  const bool finite_payload_;
 };
 
 // Prefix and header; the payload follows. The header is CHECKed to fit.

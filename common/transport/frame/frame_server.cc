@@ -37,11 +37,12 @@ absl::StatusOr<SharedMapping> FrameServer::Share(const FetchRequest& request,
   return handler_->Share(request, std::move(counts));
 }
 
-bool FrameCall::Serve(std::span<const ByteChunk> frame, FrameScratch* scratch) {
+bool FrameCall::Serve(std::span<const ByteChunk> frame, FrameScratch* scratch,
+                      bool finite_payload) {
   if (fault_.loss == Fault::Loss::kRequest) {
     return false;
   }
-  ServedFrame served = Handle(frame, scratch);
+  ServedFrame served = Handle(frame, scratch, finite_payload);
   if (served.first.has_value()) {
     first_ = Encode(*std::move(served.first));
   }
@@ -49,8 +50,9 @@ bool FrameCall::Serve(std::span<const ByteChunk> frame, FrameScratch* scratch) {
   return fault_.loss != Fault::Loss::kReply;
 }
 
-ServedFrame FrameCall::Handle(std::span<const ByteChunk> frame, FrameScratch* scratch) {
-  ChunkCursor cursor(frame);
+ServedFrame FrameCall::Handle(std::span<const ByteChunk> frame, FrameScratch* scratch,
+                              bool finite_payload) {
+  ChunkCursor cursor(frame, finite_payload);
   DataHeader request;
   absl::Status status = DecodeFrameHead(&cursor, &request);
   if (status.ok()) {

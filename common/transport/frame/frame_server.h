@@ -89,9 +89,9 @@ class FrameCall {
   absl::Duration delay() const { return fault_.delay; }
 
   // Does what `frame` asks for, so that its bytes are needed no longer; nobody
-  // else may change them meanwhile. `scratch` belongs to the connection. False:
-  // --fault: the connection must be broken off.
-  bool Serve(std::span<const ByteChunk> frame, FrameScratch* scratch);
+  // else may change them meanwhile. `scratch` belongs to the connection; of
+  // `finite_payload` ChunkCursor tells. False: --fault: the connection must be broken off.
+  bool Serve(std::span<const ByteChunk> frame, FrameScratch* scratch, bool finite_payload = false);
 
   // One answer frame: `head` (EncodeFrameHead), then the payload.
   struct Answer {
@@ -102,7 +102,7 @@ class FrameCall {
   std::optional<Answer> NextAnswer();
 
  private:
-  ServedFrame Handle(std::span<const ByteChunk> frame, FrameScratch* scratch);
+  ServedFrame Handle(std::span<const ByteChunk> frame, FrameScratch* scratch, bool finite_payload);
   Answer Encode(FrameAnswer answer) const;
 
   FrameServer* const server_;

@@ -33,12 +33,20 @@ absl::StatusOr<size_t> RingWriter::Room() {
   return data_.size() - (written_ - read_);
 }
 
-absl::StatusOr<size_t> RingWriter::Write(std::span<const std::byte> bytes) {
+void RingWriter::Tell() {
+  if (told_ != written_) {
+    told_ = written_;
+    Ring(reader_bell_);
+  }
+}
+
+absl::StatusOr<size_t> RingWriter::Write(std::span<const std::byte> bytes, bool quietly) {
   size_t done = 0;
   bool waits = false;
   while (done < bytes.size()) {
     ASSIGN_OR_RETURN(const size_t room, Room());
     if (room == 0) {
+      Tell();  // or both would wait
       if (waits) {
         return done;
       }
@@ -53,7 +61,9 @@ absl::StatusOr<size_t> RingWriter::Write(std::span<const std::byte> bytes) {
     done += piece;
     written_ += piece;
     indexes_->written.store(written_, std::memory_order_release);
-    Ring(reader_bell_);
+    if (!quietly) {
+      Tell();
+    }
   }
   return done;
 }

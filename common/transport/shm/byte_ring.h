@@ -39,7 +39,11 @@ class RingWriter {
 
   // Writes as much from the front of `bytes` as there is room for. When that is
   // not all, the reader rings the writer's bell once half of the ring is free.
-  absl::StatusOr<size_t> Write(std::span<const std::byte> bytes);
+  // `quietly`: a reader that sleeps is told by Tell(), or when the ring is full; else of
+  // each piece.
+  absl::StatusOr<size_t> Write(std::span<const std::byte> bytes, bool quietly = false);
+  // Tells the reader of what was written since it was told last.
+  void Tell();
 
  private:
   absl::StatusOr<size_t> Room();
@@ -48,6 +52,7 @@ class RingWriter {
   const std::span<std::byte> data_;
   Bell* const reader_bell_;
   uint64_t written_ = 0;
+  uint64_t told_ = 0;  // of which the reader's bell has rung
   uint64_t read_ = 0;  // the newest one that was checked
 };
 

@@ -82,6 +82,22 @@ TEST(ByteRingTest, AReaderThatWaitsForMoreHasRung) {
   EXPECT_EQ(ring.writer_bell.rings.load(), 1u);
 }
 
+TEST(ByteRingTest, AQuietWriteIsToldOfOnceOrWhenTheRingIsFull) {
+  Ring256 ring;
+  ASSERT_OK(ring.writer.Write(Bytes(10, 0), /*quietly=*/true));
+  ASSERT_OK(ring.writer.Write(Bytes(20, 0), /*quietly=*/true));
+  EXPECT_TRUE(ring.reader.HasBytes());
+  EXPECT_EQ(ring.reader_bell.rings.load(), 0u);
+  ring.writer.Tell();
+  EXPECT_EQ(ring.reader_bell.rings.load(), 1u);
+  ring.writer.Tell();  // of nothing new
+  EXPECT_EQ(ring.reader_bell.rings.load(), 1u);
+  // The writer is about to wait for a reader that sleeps.
+  ASSERT_OK_AND_ASSIGN(const size_t written, ring.writer.Write(Bytes(kBytes, 0), true));
+  EXPECT_EQ(written, kBytes - 30);
+  EXPECT_EQ(ring.reader_bell.rings.load(), 2u);
+}
+
 TEST(ByteRingTest, ImpossibleIndexesAreRefused) {
   for (const uint64_t written : {uint64_t{kBytes + 11}, uint64_t{9}, UINT64_MAX}) {
     Ring256 ring;
@@ -163,6 +179,29 @@ TEST(BellTest, OnlyTheFirstRingWakesASleeper) {
   EXPECT_EQ(bell.sleeping.load(), 0u);
   Ring(&bell);
   EXPECT_EQ(bell.rings.load(), 2u);
+}
+
+TEST(BellTest, SpinsInVainAreGivenUpButForAFew) {
+  SpinHabit habit;
+  int spins = 0;
+  for (int wait = 0; wait < 1000; ++wait) {
+    if (habit.Spins()) {
+      ++spins;
+      habit.Note(/*was_of_use=*/false);
+    }
+  }
+  EXPECT_GE(spins, 20);
+  EXPECT_LE(spins, 50);
+  while (!habit.Spins()) {
+  }
+  habit.Note(/*was_of_use=*/true);
+  for (int wait = 0; wait < 1000; ++wait) {
+    ASSERT_TRUE(habit.Spins());
+    habit.Note(/*was_of_use=*/true);
+  }
+  // One that failed is not yet a reason.
+  habit.Note(/*was_of_use=*/false);
+  EXPECT_TRUE(habit.Spins());
 }
 
 TEST(BellTest, RingingForNothingDoesNotEndAWait) {

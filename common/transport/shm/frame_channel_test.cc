@@ -1,6 +1,7 @@
 #include "common/transport/shm/frame_channel.h"
 
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -76,6 +77,59 @@ TEST(FrameChannelTest, PayloadsArriveAligned) {
   }
 }
 
+// Who reads is woken neither for a length nor for a header alone.
+TEST(FrameChannelTest, AReceiverIsWokenWhenThereIsSomethingToReadAtLength) {
+  for (const bool whole : {false, true}) {
+    Pages pages;
+    FrameChannel client(FrameChannel::Side::kClient, pages.data.get(), &pages.client_bell);
+    client.sender()->TellOfWholeFrames(whole);
+    const std::string frame = MakeFrame(1, 3 * kRingPieceBytes - 1000);
+    const ByteChunk parts[] = {std::as_bytes(std::span(frame).first(100)),
+                               std::as_bytes(std::span(frame).subspan(100))};
+    client.sender()->Begin(parts);
+    ASSERT_OK(client.sender()->Continue());
+    ASSERT_FALSE(client.sender()->busy());
+    EXPECT_EQ(FrameChannel::server_bell(pages.data.get())->rings.load(), whole ? 1u : 3u);
+  }
+}
+
+// A frame whose payload are `floats` ones, but for infinity at `place` if that is one of
+// them.
+std::string MakeFloats(size_t floats, size_t place, size_t more_bytes = 0) {
+  std::vector<float> values(floats, 1.0f);
+  if (place < floats) {
+    values[place] = std::numeric_limits<float>::infinity();
+  }
+  std::string frame = MakeFrame(floats % 7, 0);
+  frame.append(reinterpret_cast<const char*>(values.data()), floats * sizeof(float));
+  return frame + std::string(more_bytes, '\xff');
+}
+
+TEST(FrameChannelTest, APayloadThatIsNotFiniteIsSeenAtEachPlace) {
+  constexpr size_t kNowhere = SIZE_MAX;
+  constexpr size_t kFloats = kMaxFramePayloadBytes / sizeof(float);
+  Pages pages;
+  FrameChannel client(FrameChannel::Side::kClient, pages.data.get(), &pages.client_bell);
+  FrameChannel server(FrameChannel::Side::kServer, pages.data.get(), &pages.client_bell);
+  Bell* const bell = FrameChannel::server_bell(pages.data.get());
+  const auto finite = [&](const std::string& frame) {
+    std::jthread sending([&] { Send(client.sender(), &pages.client_bell, frame); });
+    EXPECT_EQ(Receive(server.receiver(), bell), frame);
+    return server.receiver()->finite_payload();
+  };
+  EXPECT_FALSE(finite(MakeFloats(16, kNowhere)));  // nobody has looked
+  server.receiver()->LookForFinite();
+  for (const size_t floats : {size_t{1}, size_t{16}, size_t{5003}, kFloats}) {
+    EXPECT_TRUE(finite(MakeFloats(floats, kNowhere)));
+    for (const size_t place : {size_t{0}, floats / 3, floats - 1}) {
+      EXPECT_FALSE(finite(MakeFloats(floats, place))) << place << " of " << floats;
+    }
+  }
+  EXPECT_TRUE(finite(MakeFloats(0, kNowhere)));
+  EXPECT_TRUE(finite(MakeFloats(10, kNowhere, /*more_bytes=*/3)));  // no float of four bytes
+  EXPECT_FALSE(finite(std::string(1000, '\xff').replace(4, 4, 4, '\0')));
+}
+
 // Frames as large as they may be, larger than the ring, both ways at once.
 TEST(FrameChannelTest, TwoThreadsExchangeFramesOfAllSizes) {
   Pages pages;
@@ -83,6 +137,7 @@ TEST(FrameChannelTest, TwoThreadsExchangeFramesOfAllSizes) {
   static constexpr size_t kSizes[] = {0, 4, 64, 5000, kMaxFramePayloadBytes, 100, 700'000, 0};
   std::jthread echo([&pages] {
     FrameChannel server(FrameChannel::Side::kServer, pages.data.get(), &pages.client_bell);
+    server.sender()->TellOfWholeFrames(true);
     Bell* const bell = FrameChannel::server_bell(pages.data.get());
     for (int i = 0; i < 2 * static_cast<int>(std::size(kSizes)); ++i) {
       const std::string frame = Receive(server.receiver(), bell);

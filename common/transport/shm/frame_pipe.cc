@@ -5,12 +5,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/finite.h"
 #include "common/base/status.h"
 
 namespace monsoon {
 namespace {
 
 constexpr size_t kLengthBytes = 8;
+// Copied, then looked at.
+constexpr size_t kLookBytes = 16 << 10;
 
 }  // namespace
 
@@ -33,13 +36,17 @@ void FrameSender::Begin(std::span<const ByteChunk> parts) {
 absl::Status FrameSender::Continue() {
   while (busy()) {
     const ByteChunk rest = parts_[part_].subspan(offset_);
-    ASSIGN_OR_RETURN(const size_t written, ring_.Write(rest));
+    const bool last = part_ + 1 == parts_.size();
+    ASSIGN_OR_RETURN(const size_t written, ring_.Write(rest, /*quietly=*/whole_ || !last));
     if (written < rest.size()) {
       offset_ += written;
       break;
     }
     ++part_;
     offset_ = 0;
+    if (last) {
+      ring_.Tell();
+    }
   }
   return absl::OkStatus();
 }
@@ -62,6 +69,9 @@ absl::Status FrameReceiver::Place() {
     buffer_.reset(new (std::align_val_t(kAlignment)) std::byte[kBufferBytes]);
   }
   length_ = length;
+  payload_ = head;
+  looked_ = 0;
+  finite_ = true;
   begin_ = (kAlignment - head % kAlignment) % kAlignment;
   std::memcpy(buffer_.get() + begin_, prefix_.data() + kLengthBytes, kFramePrefixBytes);
   return absl::OkStatus();
@@ -80,11 +90,30 @@ absl::StatusOr<bool> FrameReceiver::Continue() {
     }
     RETURN_IF_ERROR(Place());
   }
-  const size_t done = received_ - kLengthBytes;
-  ASSIGN_OR_RETURN(const size_t size, ring_.Read({buffer_.get() + begin_ + done, length_ - done}));
-  received_ += size;
-  complete_ = received_ == kLengthBytes + length_;
+  size_t size = 0;
+  do {
+    const size_t done = received_ - kLengthBytes;
+    const size_t most = looks_ ? std::min(length_ - done, kLookBytes) : length_ - done;
+    ASSIGN_OR_RETURN(size, ring_.Read({buffer_.get() + begin_ + done, most}));
+    received_ += size;
+    if (looks_) {
+      Look();
+    }
+    complete_ = received_ == kLengthBytes + length_;
+  } while (size > 0 && !complete_);
   return complete_;
+}
+
+void FrameReceiver::Look() {
+  const size_t done = received_ - kLengthBytes;
+  const size_t floats = done <= payload_ ? 0 : (done - payload_) / sizeof(float);
+  if (floats == looked_) {
+    return;
+  }
+  // The payload lies at a boundary: see Place.
+  const auto* const values = reinterpret_cast<const float*>(buffer_.get() + begin_ + payload_);
+  finite_ = AllFinite({values + looked_, floats - looked_}) && finite_;
+  looked_ = floats;
 }
 
 }  // namespace monsoon

@@ -35,6 +35,12 @@ class FrameSender {
   // bytes stay where they are while busy(). Not while busy().
   void Begin(std::span<const ByteChunk> parts);
 
+  // When a receiver that sleeps is woken: once the frame is whole, or the ring full; else
+  // (at first) when the last part begins to come, to read while the rest is written. A
+  // receiver that is woken for the first bytes of a short frame waits for most of the
+  // frame, and where the two share a core it stands in the writer's way.
+  void TellOfWholeFrames(bool whole) { whole_ = whole; }
+
   // Moves on as far as there is room; afterwards busy() says whether all is
   // written.
   absl::Status Continue();
@@ -46,11 +52,18 @@ class FrameSender {
   std::vector<ByteChunk> parts_;
   size_t part_ = 0;
   size_t offset_ = 0;  // within parts_[part_]
+  bool whole_ = false;
 };
 
 class FrameReceiver {
  public:
   explicit FrameReceiver(RingReader ring) : ring_(ring) {}
+
+  // From the next frame on: each block of a payload that was copied out of the ring is
+  // looked at while it lies in the first cache. Costs a fraction of a later look.
+  void LookForFinite() { looks_ = true; }
+  // Of the complete frame: ChunkCursor::finite_payload.
+  bool finite_payload() const { return looks_ && finite_; }
 
   // Moves on as far as bytes have come. True: frame() is complete, and the next
   // call begins a new one.
@@ -78,13 +91,19 @@ class FrameReceiver {
   };
 
   absl::Status Place();
+  // What has come of the payload since the last look.
+  void Look();
 
   RingReader ring_;
   // The length, then the frame's own prefix, which tells where the payload is.
   std::array<std::byte, 8 + kFramePrefixBytes> prefix_ = {};
   size_t length_ = 0;
   size_t begin_ = 0;     // of the frame within the buffer
+  size_t payload_ = 0;   // its place within the frame, if this is one
   size_t received_ = 0;  // length and frame
+  size_t looked_ = 0;    // floats
+  bool looks_ = false;
+  bool finite_ = false;
   bool complete_ = false;
   std::unique_ptr<std::byte[], Free> buffer_;  // of kBufferBytes, from the first frame on
 };

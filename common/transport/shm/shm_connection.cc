@@ -63,7 +63,7 @@ bool ShmConnection::Receive(FrameReceiver* receiver) {
     complete = receiver->Continue();
     return !complete.ok() || *complete || ends();
   };
-  while (!WaitForBell(server_bell_, kLongestWait, received)) {
+  while (!WaitForBell(server_bell_, &spin_, kLongestWait, received)) {
   }
   if (!complete.ok()) {
     LOG(WARNING) << "a client on this host was dropped: " << complete.status().message();
@@ -85,7 +85,7 @@ bool ShmConnection::Send(const FrameCall::Answer& answer, FrameSender* sender) {
     return !status.ok() || !sender->busy() || ends();
   };
   const absl::Duration end = Clock::Real()->Now() + kSendTimeout;
-  while (!WaitForBell(server_bell_, kLongestWait, written)) {
+  while (!WaitForBell(server_bell_, &spin_, kLongestWait, written)) {
     if (Clock::Real()->Now() > end) {
       LOG(WARNING) << "a client on this host was dropped: it took no answer for "
                    << absl::FormatDuration(kSendTimeout);
@@ -100,7 +100,7 @@ bool ShmConnection::ServeFrame(FrameChannel* channel, FrameScratch* scratch) {
   FrameCall call(frames_);
   absl::SleepFor(call.delay());
   const ByteChunk frame = channel->receiver()->frame();
-  if (!call.Serve({&frame, 1}, scratch)) {
+  if (!call.Serve({&frame, 1}, scratch, channel->receiver()->finite_payload())) {
     return false;
   }
   while (const std::optional<FrameCall::Answer> answer = call.NextAnswer()) {
@@ -128,7 +128,7 @@ bool ShmConnection::TakeTurn() {
   if (frames_->budget()->Ask(this, Clock::Real()->Now())) {
     return true;
   }
-  while (!WaitForBell(server_bell_, kLongestWait, [this] { return granted_ || ends(); })) {
+  while (!WaitForBell(server_bell_, &spin_, kLongestWait, [this] { return granted_ || ends(); })) {
   }
   return !ends();
 }
@@ -144,7 +144,7 @@ void ShmConnection::LeaveTurn(FrameReceiver* receiver, FrameScratch* scratch) {
 bool ShmConnection::AwaitTurn(FrameReceiver* receiver, FrameScratch* scratch) {
   const auto happened = [&] { return receiver->begun() || give_way_ || ends(); };
   while (!ends()) {
-    if (!WaitForBell(server_bell_, kLongestWait, happened)) {
+    if (!WaitForBell(server_bell_, &spin_, kLongestWait, happened)) {
       continue;
     }
     if (has_turn_ && give_way_) {
@@ -164,6 +164,7 @@ bool ShmConnection::AwaitTurn(FrameReceiver* receiver, FrameScratch* scratch) {
 
 void ShmConnection::ServeFrames() {
   FrameChannel channel(FrameChannel::Side::kServer, memory_->data(), client_bell_);
+  channel.receiver()->LookForFinite();
   FrameScratch scratch;
   while (AwaitTurn(channel.receiver(), &scratch) && Receive(channel.receiver()) &&
          ServeFrame(&channel, &scratch)) {

@@ -13,6 +13,7 @@
 #include "common/transport/frame/frame_server.h"
 #include "common/transport/frame/message_budget.h"
 #include "common/transport/frame/read_counts.h"
+#include "common/transport/shm/bell.h"
 #include "common/transport/shm/frame_channel.h"
 #include "common/transport/shm/memory_file.h"
 
@@ -70,6 +71,7 @@ class ShmConnection final : private MessageBudget::Holder {
   std::atomic<bool> give_way_{false};
   std::atomic<bool> cut_off_{false};  // the client takes or sends nothing
   bool has_turn_ = false;             // the thread's
+  SpinHabit spin_;                    // likewise
   std::jthread thread_;
 };
 

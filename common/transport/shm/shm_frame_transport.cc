@@ -31,6 +31,7 @@ struct Stream {
 
   // Not while the sender is busy.
   void Begin(Frame frame) {
+    ++unanswered;
     sending = std::move(frame);
     const ByteChunk parts[] = {std::as_bytes(std::span(*sending.head)), sending.payload};
     channel.sender()->Begin(parts);
@@ -41,6 +42,7 @@ struct Stream {
   FrameChannel channel;
   Frame sending;            // while the sender is busy
   std::deque<Frame> queue;  // behind it; a deque allocates even when it stays short
+  uint32_t unanswered = 0;  // frames; too few where one has several answers
   bool map_asked = false;
   SharedMemoryTransport::Mapping mapping;  // its reader is null where there is none
   bool ended = false;                      // by the peer; what it had written is still to be told
@@ -166,7 +168,7 @@ class RingTransport final : public SharedMemoryTransport {
     const absl::Duration end = Clock::Real()->Now() + timeout;
     while (true) {
       const absl::Duration left = std::max(absl::ZeroDuration(), end - Clock::Real()->Now());
-      if (WaitForBell(bell_, std::min(left, kLookForPeers), happened)) {
+      if (WaitForBell(bell_, &spin_, std::min(left, kLookForPeers), happened)) {
         return *std::move(event);
       }
       LookForPeers();
@@ -223,13 +225,17 @@ class RingTransport final : public SharedMemoryTransport {
         stream->queue.pop_front();
         stream->Begin(std::move(next));
       }
+      // Of several frames the peer serves one while the next is written.
+      sender->TellOfWholeFrames(stream->unanswered <= 1 && stream->queue.empty());
       RETURN_IF_ERROR(sender->Continue());
       if (sender->busy()) {
         break;
       }
       stream->sending = {};
     }
-    return stream->channel.receiver()->Continue();
+    ASSIGN_OR_RETURN(const bool received, stream->channel.receiver()->Continue());
+    stream->unanswered -= received && stream->unanswered > 0 ? 1 : 0;
+    return received;
   }
 
   void LookForPeers() {
@@ -252,6 +258,7 @@ class RingTransport final : public SharedMemoryTransport {
   const MemoryFile bell_file_;
   const MemoryMapping bell_memory_;
   Bell* const bell_;
+  SpinHabit spin_;
   std::vector<std::unique_ptr<Stream>> streams_;  // per peer, or null
   uint32_t next_ = 0;                             // whose turn it is
   std::deque<Event> broken_;                      // to be told
