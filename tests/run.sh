@@ -188,8 +188,8 @@ run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin"
 run_check chaos /usr/bin/python3 tests/cluster/chaos_demo.py --bin="$bin"
 run_check python /usr/bin/python3 tests/program/python_tests.py --bin="$bin"
 killed_programs=(/usr/bin/python3 tests/program/killed_programs.py --bin="$bin")
-[[ $full -eq 0 ]] || killed_programs+=(--kills=50 --ps_kills=5 --coordinator_kills=5
-  --writer_kills=20)
+[[ $full -eq 0 ]] || killed_programs+=(--kills=50 --sidecar_kills=20 --ps_kills=5
+  --coordinator_kills=5 --writer_kills=20)
 run_check killed_programs "${killed_programs[@]}"
 # Their programs take the place of those without fail points, which come back from the
 # cache at once.

@@ -195,7 +195,7 @@ class ChaosRun {
       *env_.out << ChaosReportText(report) << std::flush;
     }
     if (!report.error.empty()) {
-      *env_.err << "coordinator chaos: " << report.error << "\n";
+      *env_.err << env_.program << " chaos: " << report.error << "\n";
     }
     return code;
   }

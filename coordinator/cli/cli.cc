@@ -20,18 +20,20 @@ const Command* Find(std::span<const Command> commands, absl::string_view name) {
   return nullptr;
 }
 
-std::string Overview(std::span<const Command> commands) {
-  std::string text =
-      "usage: coordinator VERB [arguments]\n\n"
-      "Trains neural networks on a cluster of parameter servers and workers.\n\nverbs:\n";
+std::string Overview(std::span<const Command> commands, const std::string& program) {
+  std::string text = absl::StrCat(
+      "usage: ", program,
+      " VERB [arguments]\n\n"
+      "Trains neural networks on a cluster of parameter servers and workers.\n\nverbs:\n");
   for (const Command& command : commands) {
     absl::StrAppendFormat(&text, "  %-10s %s\n", command.name, command.summary);
   }
   absl::StrAppend(&text,
                   "\nfor example:\n"
-                  "  coordinator up &\n"
-                  "  coordinator submit configs/job/lenet_downpour.textproto --watch\n"
-                  "\n`coordinator VERB --help` tells flags and examples of a verb.\n"
+                  "  ",
+                  program, " up &\n  ", program,
+                  " submit configs/job/lenet_downpour.textproto --watch\n\n`", program,
+                  " VERB --help` tells flags and examples of a verb.\n"
                   "exit codes: 0 ok, 1 job failed or cancelled, 2 usage or configuration,\n"
                   "3 cluster not reachable, 4 timeout, 5 data error, 130 interrupted,\n"
                   "143 terminated\n");
@@ -45,8 +47,9 @@ int UnknownVerb(std::span<const Command> commands, absl::string_view name,
     names.emplace_back(command.name);
   }
   const std::string hint = DidYouMean(std::string(name), names);
-  *environment.err << "coordinator: there is no verb \"" << std::string(name) << "\""
-                   << (hint.empty() ? "" : "; ") << hint << "\nsee: coordinator help\n";
+  *environment.err << environment.program << ": there is no verb \"" << std::string(name) << "\""
+                   << (hint.empty() ? "" : "; ") << hint << "\nsee: " << environment.program
+                   << " help\n";
   return kExitUsage;
 }
 
@@ -55,13 +58,13 @@ int UnknownVerb(std::span<const Command> commands, absl::string_view name,
 int RunCli(std::span<const Command> commands, std::span<const char* const> args,
            Environment* environment) {
   if (args.empty()) {
-    *environment->err << Overview(commands);
+    *environment->err << Overview(commands, environment->program);
     return kExitUsage;
   }
   const absl::string_view verb = args[0];
   if (verb == "help" || verb == "--help" || verb == "-h") {
     if (args.size() == 1) {
-      *environment->out << Overview(commands);
+      *environment->out << Overview(commands, environment->program);
       return kExitOk;
     }
     const Command* command = Find(commands, args[1]);

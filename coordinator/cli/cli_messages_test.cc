@@ -37,6 +37,25 @@ TEST_F(CliTest, DrainTakesWorkersOnly) {
   EXPECT_EQ(Run({"drain", "worker/9"}), 2);
 }
 
+TEST_F(CliTest, MessagesNameTheProgramAsItWasCalled) {
+  cli_.environment().program = "monsoon";
+  EXPECT_EQ(Run({"drian"}), 2);
+  EXPECT_THAT(cli_.err(),
+              AllOf(HasSubstr("monsoon: there is no verb"), HasSubstr("see: monsoon help")));
+  EXPECT_EQ(Run({"help"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("usage: monsoon VERB"), HasSubstr("\n  monsoon up &\n"),
+                                Not(HasSubstr("coordinator VERB"))));
+  EXPECT_EQ(Run({"watch", "--help"}), 0);
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("\n  monsoon watch latest\n"),
+                                Not(HasSubstr("  coordinator watch"))));
+  EXPECT_EQ(Run({"watch", "--lots"}), 2);
+  EXPECT_THAT(cli_.err(), AllOf(HasSubstr("monsoon watch: "), HasSubstr("monsoon watch --help")));
+  cli_.coordinator.down = kDown;
+  EXPECT_EQ(Run({"jobs"}), 3);
+  EXPECT_THAT(cli_.err(),
+              AllOf(HasSubstr("monsoon jobs: "), HasSubstr("start it: monsoon up --cluster=")));
+}
+
 TEST_F(CliTest, AResizedTerminalIsDrawnAnew) {
   cli_.environment().terminal = true;
   JobDescription running = Description(RUNNING);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/config/state_dir.h"
@@ -36,14 +37,18 @@ Invocation::Invocation(const Command& command, std::span<const char* const> args
     : command_(command),
       args_(args),
       environment_(environment),
-      flags_(absl::StrCat("coordinator ", command.name, *command.arguments == '\0' ? "" : " ",
-                          command.arguments)) {
+      flags_(absl::StrCat(environment->program, " ", command.name,
+                          *command.arguments == '\0' ? "" : " ", command.arguments)) {
   flags_.SetSuggest(DidYouMeanFlag);
   AddLogFlags(&flags_, &log_);
 }
 
+std::string Invocation::name() const { return absl::StrCat(env().program, " ", command_.name); }
+
 std::string Invocation::Help() const {
-  return absl::StrCat(command_.summary, "\n\n", flags_.Help(), "\nexamples:\n", command_.examples);
+  const std::string examples = absl::StrReplaceAll(
+      command_.examples, {{"  coordinator ", absl::StrCat("  ", env().program, " ")}});
+  return absl::StrCat(command_.summary, "\n\n", flags_.Help(), "\nexamples:\n", examples);
 }
 
 std::optional<int> Invocation::Parse(size_t min_positional, size_t max_positional) {
@@ -60,8 +65,7 @@ std::optional<int> Invocation::Parse(size_t min_positional, size_t max_positiona
     return Usage(status.message());
   }
   if (positional_.size() < min_positional) {
-    return Usage(absl::StrCat("an argument is missing: coordinator ", command_.name, " ",
-                              command_.arguments));
+    return Usage(absl::StrCat("an argument is missing: ", name(), " ", command_.arguments));
   }
   if (positional_.size() > max_positional) {
     return Usage(absl::StrCat("one argument too many: \"", positional_[max_positional], "\""));
@@ -70,14 +74,13 @@ std::optional<int> Invocation::Parse(size_t min_positional, size_t max_positiona
 }
 
 int Invocation::Fail(const absl::Status& status) const {
-  *env().err << "coordinator " << command_.name << ": " << std::string(status.message())
+  *env().err << name() << ": " << std::string(status.message())
              << (WasNotReached(status) ? unreachable_hint_ : "") << "\n";
   return ExitCodeOf(status);
 }
 
 int Invocation::Usage(absl::string_view message) const {
-  *env().err << "coordinator " << command_.name << ": " << std::string(message)
-             << "\nsee: coordinator " << command_.name << " --help\n";
+  *env().err << name() << ": " << std::string(message) << "\nsee: " << name() << " --help\n";
   return kExitUsage;
 }
 
@@ -86,7 +89,7 @@ void Invocation::Print(absl::string_view text) const {
 }
 
 void Invocation::Note(absl::string_view text) const {
-  *env().err << "coordinator: " << std::string(text) << "\n" << std::flush;
+  *env().err << env().program << ": " << std::string(text) << "\n" << std::flush;
 }
 
 ClusterFlag::ClusterFlag(Invocation* call) : call_(call) {
@@ -124,9 +127,10 @@ absl::StatusOr<std::unique_ptr<JobClient>> ClusterFlag::Connect() const {
   const std::string& address = cluster.cluster.coordinator().address();
   call_->SetUnreachableHint(
       IsLoopback(address)
-          ? absl::StrCat("; is the cluster up? start it: coordinator up --cluster=", cluster.path)
-          : absl::StrCat("; is it running? start it on its machine: coordinator serve --cluster=",
-                         cluster.path));
+          ? absl::StrCat("; is the cluster up? start it: ", call_->env().program,
+                         " up --cluster=", cluster.path)
+          : absl::StrCat("; is it running? start it on its machine: ", call_->env().program,
+                         " serve --cluster=", cluster.path));
   return call_->env().connect(address, kCallDeadline);
 }
 

@@ -54,6 +54,9 @@ class Invocation {
 
   // Data to the standard output, with a newline.
   void Print(absl::string_view text) const;
+  // "coordinator describe", as the user called it.
+  std::string name() const;
+
   // A message to the standard error: "coordinator: TEXT".
   void Note(absl::string_view text) const;
 

@@ -113,8 +113,9 @@ void AppendDurability(const JobDescription::Durability& durability,
   if (durability.has_best()) {
     const TestedGeneration& best = durability.best();
     AppendRow(text, "best",
-              absl::StrFormat("generation %d: test accuracy %.4f, loss %.4f", best.generation(),
-                              best.accuracy(), best.loss()));
+              absl::StrCat("generation ", best.generation(), ": test accuracy ",
+                           DecimalOr(best.has_accuracy(), best.accuracy(), 4), ", loss ",
+                           DecimalOr(best.has_loss(), best.loss(), 4)));
   }
   if (!durability.error().empty()) {
     AppendRow(text, "", absl::StrCat("not written: ", durability.error()));
@@ -206,17 +207,17 @@ void AppendEvents(const JobDescription& job, std::string* text) {
 
 namespace {
 
-std::string OrphansText(const ListReply& jobs) {
+std::string OrphansText(const ListReply& jobs, const std::string& program) {
   std::string text;
   for (const OrphanJob& orphan : jobs.orphan()) {
     absl::StrAppendFormat(
         &text,
-        "%s: slices that an earlier coordinator left on %s, %.1f MiB; `coordinator delete %s` "
+        "%s: slices that an earlier coordinator left on %s, %.1f MiB; `%s delete %s` "
         "frees them\n",
         orphan.job(),
         absl::StrJoin(orphan.shard(), ", ",
                       [](std::string* out, uint32_t shard) { absl::StrAppend(out, "ps/", shard); }),
-        static_cast<double>(orphan.memory_bytes()) / (1 << 20), orphan.job());
+        static_cast<double>(orphan.memory_bytes()) / (1 << 20), program, orphan.job());
   }
   return text;
 }
@@ -245,10 +246,10 @@ std::string BytesText(uint64_t bytes) {
   return absl::StrFormat("%.1f %s", value, kUnits[unit]);
 }
 
-std::string JobsText(const ListReply& jobs) {
+std::string JobsText(const ListReply& jobs, const std::string& program) {
   if (jobs.job().empty()) {
-    return absl::StrCat("no jobs; submit one: coordinator submit JOB.textproto\n",
-                        OrphansText(jobs));
+    return absl::StrCat("no jobs; submit one: ", program, " submit JOB.textproto\n",
+                        OrphansText(jobs, program));
   }
   size_t width = 3;
   for (const JobSummary& summary : jobs.job()) {
@@ -262,7 +263,7 @@ std::string JobsText(const ListReply& jobs) {
         JobState_Name(summary.state()), summary.percent(), summary.elapsed_s(),
         summary.disk_bytes() == 0 ? "-" : BytesText(summary.disk_bytes()), summary.reason());
   }
-  return text + OrphansText(jobs);
+  return text + OrphansText(jobs, program);
 }
 
 std::string DescribeText(const JobDescription& job) {

@@ -11,7 +11,7 @@
 namespace monsoon {
 
 // A table with a line a job, oldest first.
-std::string JobsText(const ListReply& jobs);
+std::string JobsText(const ListReply& jobs, const std::string& program);
 
 // "12.3 MiB", "830 B".
 std::string BytesText(uint64_t bytes);

@@ -71,8 +71,10 @@ struct Environment {
   // Of the terminal, as it is now: people resize windows.
   std::function<TerminalSize()> terminal_size;
 
-  std::string self_path;        // this executable, links resolved
-  std::string argv0;            // as it was called
+  std::string self_path;  // this executable, links resolved
+  std::string argv0;      // as it was called
+  // The last part of that, by which its messages name it: the wheel's is `monsoon`.
+  std::string program = "coordinator";
   std::string default_cluster;  // MONSOON_CLUSTER; may be empty
   // What says where state is kept, if the cluster file does not.
   EnvironmentLookup variable;

@@ -199,7 +199,8 @@ int RunExport(Invocation& call) {
     return *code;
   }
   if (call.positional().empty() && flags.from.empty()) {
-    return call.Usage("an argument is missing: coordinator export JOB --out=FILE [flags]");
+    return call.Usage(
+        absl::StrCat("an argument is missing: ", call.name(), " JOB --out=FILE [flags]"));
   }
   if (flags.out.empty()) {
     return call.Usage("--out=FILE is missing");

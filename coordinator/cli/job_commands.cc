@@ -85,7 +85,7 @@ int RunJobs(Invocation& call) {
   if (jobs.json()) {
     call.Print(JobsJson(*list));
   } else {
-    *call.env().out << JobsText(*list);
+    *call.env().out << JobsText(*list, call.env().program);
   }
   return kExitOk;
 }

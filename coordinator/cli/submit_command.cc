@@ -110,7 +110,8 @@ absl::StatusOr<SubmitReply> Submit(const Invocation& call, JobClient* client,
   while (!reply.ok() && patience->GoesOn(reply.status())) {
     if (call.env().wait(Patience::kPause).has_value()) {
       return absl::CancelledError(
-          "interrupted before the coordinator confirmed the job: `coordinator jobs` tells");
+          absl::StrCat("interrupted before the coordinator confirmed the job: `",
+                       call.env().program, " jobs` tells"));
     }
     reply = client->Submit(request);
   }
@@ -226,7 +227,8 @@ int RunSubmit(Invocation& call) {
     return *code;
   }
   if (call.positional().empty() && flags.resume.empty()) {
-    return call.Usage("an argument is missing: coordinator submit JOB.textproto [flags]");
+    return call.Usage(
+        absl::StrCat("an argument is missing: ", call.name(), " JOB.textproto [flags]"));
   }
   if (!flags.init.empty() && !flags.resume.empty()) {
     return call.Usage("--init and --resume exclude each other: a job begins with one of them");

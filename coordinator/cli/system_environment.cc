@@ -116,6 +116,10 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.terminal_size = &SizeOfTerminal;
   environment_.self_path = SelfPath();
   environment_.argv0 = Absolute(argv0);
+  const std::string& called = environment_.argv0;
+  if (const std::string name = called.substr(called.rfind('/') + 1); !name.empty()) {
+    environment_.program = name;
+  }
   environment_.default_cluster = Variable("MONSOON_CLUSTER");
   environment_.variable = &SystemEnvironmentVariable;
   environment_.storage = PosixStorage();

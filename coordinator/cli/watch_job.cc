@@ -55,7 +55,7 @@ class Watcher {
     }
     const JobSummary& summary = job.summary();
     if (summary.state() != SUCCEEDED) {
-      *env_.err << "coordinator watch: " << summary.job() << " "
+      *env_.err << env_.program << " watch: " << summary.job() << " "
                 << (summary.state() == FAILED ? "failed" : "was cancelled")
                 << (summary.reason().empty() ? "" : ": ") << summary.reason() << "\n";
     }
@@ -98,7 +98,7 @@ int WatchJob(const Invocation& call, JobClient* client, const std::string& job, 
     do {
       if (const std::optional<int> signal = env.wait(next - env.clock->Now())) {
         if (patience->answered()) {
-          call.Note(absl::StrCat(id, " goes on; watch it again: coordinator watch ", id));
+          call.Note(absl::StrCat(id, " goes on; watch it again: ", env.program, " watch ", id));
         }
         return 128 + *signal;
       }

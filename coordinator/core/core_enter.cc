@@ -24,6 +24,16 @@ std::string EndOf(const JobRecord& job) {
                       job.reason());
 }
 
+// For a program that was in it.
+EnterReply ToldOfEnd(const JobRecord& job) {
+  EnterReply reply;
+  reply.set_job(job.id());
+  reply.set_ended(job.end_state());
+  reply.set_reason(job.reason());
+  *reply.mutable_config() = job.plan.job;
+  return reply;
+}
+
 // "gpt" of "gpt-3"; "" of what is no job's id.
 std::string NameInId(const std::string& id) {
   const size_t dash = id.rfind('-');
@@ -119,6 +129,10 @@ absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, c
   if (!superseded_.empty()) {
     return absl::FailedPreconditionError(superseded_);
   }
+  if (const JobRecord* const before = jobs_.Lookup(request.job().name());
+      request.again() && before != nullptr && before->joined() && before->ended_or_deleting()) {
+    return ToldOfEnd(*before);
+  }
   ASSIGN_OR_RETURN(JobRecord * job, JobToEnter(request));
   if (job == nullptr) {
     ASSIGN_OR_RETURN(job, MakeJobToEnter(request, plan, moment));
@@ -141,6 +155,9 @@ absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, c
   *reply.mutable_config() = job->plan.job;
   if (job->waits_for_client()) {
     FindPart(request, job, moment, &reply);
+  }
+  if (job->stage() == JOB_ENDED && request.again()) {
+    return ToldOfEnd(*job);
   }
   if (job->stage() == JOB_ENDED) {
     return absl::FailedPreconditionError(

@@ -353,6 +353,14 @@ TEST_F(CoreEnterTest, ANameIsItsNewestJobUnlessItHasEnded) {
                        HasSubstr("job gpt-1 has ended: CANCELLED: cancelled by a user")));
   EXPECT_THAT(TryEnter(1, "gpt", 0, /*only_enter=*/true).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("the newest, gpt-1, has ended")));
+  // A program that was in it hears how.
+  EnterRequest again = RequestOf(2, Joined("gpt-1"));
+  again.set_again(true);
+  ASSERT_OK_AND_ASSIGN(const EnterReply end, h_.core().Enter(again, Joined("gpt-1"), h_.now()));
+  EXPECT_EQ(end.job(), "gpt-1");
+  EXPECT_TRUE(end.has_ended());
+  EXPECT_EQ(end.ended(), CANCELLED);
+  EXPECT_EQ(end.reason(), "cancelled by a user");
   EXPECT_EQ(Enter(1).job(), "gpt-2");
   EXPECT_THAT(TryEnter(1, "gpt-7").status(),
               StatusIs(absl::StatusCode::kNotFound,

@@ -338,6 +338,7 @@ TEST_F(CoreMetricsTest, TheBestIsByTheFigureThatIsAskedFor) {
   ReachATest([](Job* job) { job->mutable_checkpoint()->set_keep_best(TEST_LOSS); });
   ASSERT_OK(Report({{"loss", 0.5}}));
   EXPECT_EQ(h_.Describe().durability().best().loss(), 0.5);
+  EXPECT_FALSE(h_.Describe().durability().best().has_accuracy());
   Await();
   ASSERT_OK(Report({{"accuracy", 0.5}}));
   h_.Settle();

@@ -58,8 +58,12 @@ void FillProgress(const JobRecord& job, double percent, absl::Duration now,
     progress->set_examples_per_s(*rate);
   }
   if (const auto recent = job.figures.totals.RecentOf(procedure.replicas())) {
-    progress->set_loss(recent->loss);
-    progress->set_train_accuracy(recent->accuracy);
+    if (recent->loss) {
+      progress->set_loss(*recent->loss);
+    }
+    if (recent->accuracy) {
+      progress->set_train_accuracy(*recent->accuracy);
+    }
   }
   if (!procedure.running() || job.stage() != JOB_ACTIVE) {
     return;

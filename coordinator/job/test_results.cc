@@ -142,8 +142,12 @@ void TestResults::Compare(const TestResult& result) {
       TestedGeneration* const best = update->mutable_best_generation();
       best->set_generation(result.generation);
       best->set_epoch(result.epoch);
-      best->set_accuracy(result.accuracy);
-      best->set_loss(result.loss);
+      if (result.has_accuracy()) {
+        best->set_accuracy(result.accuracy);
+      }
+      if (result.has_loss()) {
+        best->set_loss(result.loss);
+      }
     });
   }
 }

@@ -18,8 +18,10 @@ void AddFigures(const ReplicaStats& stats, ReplicaStats* sum) {
   sum->set_away_steps(sum->away_steps() + stats.away_steps());
   sum->set_replicas(stats.replicas());
   sum->set_waits_for(stats.waits_for());
-  if (stats.steps() > 0) {
+  if (stats.has_loss()) {
     sum->set_loss(stats.loss());
+  }
+  if (stats.has_accuracy()) {
     sum->set_accuracy(stats.accuracy());
   }
   sum->set_replicas_lost(sum->replicas_lost() + stats.replicas_lost());

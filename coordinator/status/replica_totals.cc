@@ -5,6 +5,21 @@
 namespace monsoon {
 namespace {
 
+class Mean {
+ public:
+  void Add(double value) {
+    sum_ += value;
+    ++count_;
+  }
+  std::optional<double> value() const {
+    return count_ > 0 ? std::optional<double>(sum_ / count_) : std::nullopt;
+  }
+
+ private:
+  double sum_ = 0;
+  int count_ = 0;
+};
+
 // Grows with everything a session does.
 uint64_t Progress(const ReplicaStats& stats) {
   return stats.steps() + stats.examples() + stats.fetches() + stats.pushes() + stats.rpcs() +
@@ -62,17 +77,23 @@ std::optional<ReplicaTotals::Recent> ReplicaTotals::RecentOf(
     }
   }
   for (const bool only_these : {true, false}) {
-    Recent mean;
-    int count = 0;
+    Mean loss;
+    Mean accuracy;
+    bool any = false;
     for (const auto& [worker, stats] : newest) {
-      if (!only_these || workers.contains(worker)) {
-        mean.loss += stats->loss();
-        mean.accuracy += stats->accuracy();
-        ++count;
+      if (only_these && !workers.contains(worker)) {
+        continue;
+      }
+      any = true;
+      if (stats->has_loss()) {
+        loss.Add(stats->loss());
+      }
+      if (stats->has_accuracy()) {
+        accuracy.Add(stats->accuracy());
       }
     }
-    if (count > 0) {
-      return Recent{mean.loss / count, mean.accuracy / count};
+    if (any) {
+      return Recent{loss.value(), accuracy.value()};
     }
   }
   return std::nullopt;

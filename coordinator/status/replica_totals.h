@@ -31,10 +31,11 @@ class ReplicaTotals {
   std::set<uint32_t> workers() const;
 
   // Means of the recent loss and accuracy over the newest session of each of
-  // `workers` that has made a step; over all workers when none of them has.
+  // `workers` that has made a step; over all workers when none of them has. Each is over
+  // those that know it, and nothing where none does.
   struct Recent {
-    double loss = 0;
-    double accuracy = 0;
+    std::optional<double> loss;
+    std::optional<double> accuracy;
   };
   std::optional<Recent> RecentOf(const std::set<uint32_t>& workers) const;
 

@@ -58,8 +58,23 @@ TEST(ReplicaTotalsTest, RecentLossIsTheLiveReplicasMean) {
   totals.Record(0, 2, Stats(6, 0, 6, 1.0));
   totals.Record(1, 1, Stats(6, 0, 6, 2.0));
   totals.Record(2, 1, Stats(6, 0, 6, 6.0));
-  EXPECT_DOUBLE_EQ(totals.RecentOf({0, 1})->loss, 1.5);
-  EXPECT_DOUBLE_EQ(totals.RecentOf({5})->loss, 3.0);
+  EXPECT_EQ(totals.RecentOf({0, 1})->loss, 1.5);
+  EXPECT_EQ(totals.RecentOf({5})->loss, 3.0);
+}
+
+TEST(ReplicaTotalsTest, WhatNobodyTellsIsNotZero) {
+  ReplicaTotals totals;
+  totals.Record(0, 1, Stats(6, 0, 6, 1.0));
+  ReplicaStats silent = Stats(6, 0, 6, 0.0);
+  silent.clear_loss();
+  totals.Record(1, 1, silent);
+  EXPECT_EQ(totals.RecentOf({0, 1})->loss, 1.0);
+  EXPECT_EQ(totals.RecentOf({0, 1})->accuracy, std::nullopt);
+  EXPECT_FALSE(totals.Sum().has_accuracy());
+  ReplicaStats judged = Stats(7, 0, 7, 2.0);
+  judged.set_accuracy(0.0);
+  totals.Record(1, 1, judged);
+  EXPECT_EQ(totals.RecentOf({0, 1})->accuracy, 0.0);
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ class JobNotFound(MonsoonError, LookupError):
 
 
 class Unreachable(MonsoonError, ConnectionError):
-    """The coordinator or a shard does not answer, or the helper process is gone."""
+    """The coordinator or a shard does not answer, or the helper process dies again and
+    again."""
 
     code = "UNAVAILABLE"
 

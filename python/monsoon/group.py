@@ -65,12 +65,16 @@ class GroupReplica:
     def _broadcast(self, told: List[Any]) -> None:
         dist.broadcast_object_list(told, src=self._source, group=self._group)
 
-    def _event(self, call: Callable[[], Event]) -> Event:
-        event = Event(*self._on_rank_0(lambda: tuple(call())))
+    def _landed(self, told: Tuple[Any, ...]) -> Event:
+        """What rank 0 was told, after the parameters that came with it."""
+        event = Event(EventKind(told[0]), *told[1:])
         if event.parameters_changed:
             dist.broadcast(torch.from_numpy(self.parameters), src=self._source,
                            group=self._group)
-        return Event(EventKind(event.kind), event.parameters_changed, event.discarded)
+        return event
+
+    def _event(self, call: Callable[[], Event]) -> Event:
+        return self._landed(self._on_rank_0(lambda: tuple(call())))
 
     def _own(self) -> Replica:
         assert self._replica is not None
@@ -85,8 +89,9 @@ class GroupReplica:
             return [tuple(batch) for batch in batches], tuple(event)
 
         drawn, told = self._on_rank_0(call)
-        return ([Batch(self._share(samples), epoch) for samples, epoch in drawn],
-                Event(EventKind(told[0]), *told[1:]))
+        # A lost session brings the new one's parameters with a draw, too.
+        event = self._landed(told)
+        return [Batch(self._share(samples), epoch) for samples, epoch in drawn], event
 
     def _share(self, samples: numpy.ndarray) -> numpy.ndarray:
         if len(samples) < self.world:

@@ -90,13 +90,15 @@ class FakeReplica:
 
 class FakeLibrary:
     """Counts calls in `calls`; `interrupt` of a name lets its next call return INTERRUPTED;
-    `events` has {step number: (kind, discarded)}; `fail` of a name gives (code, message)."""
+    `events` has {step number: (kind, discarded)}; `fail` of a name gives (code, message);
+    the session is lost in the draw whose number is `lost_draw`."""
 
     def __init__(self, version="0.1.0"):
         self.version, self.jobs, self.replicas = version, {}, []
         self.calls, self.interrupt, self.events, self.fail = [], set(), {}, {}
         self.joined, self.steps, self.reports, self.freed = [], [], [], []
         self.error = b""
+        self.lost_draw = 0
 
     def _begin(self, name):
         self.calls.append(name)
@@ -192,6 +194,11 @@ class FakeLibrary:
         code, replica = self._begin("draw"), self._replica(handle)
         if code:
             return code
+        if self.calls.count("draw") == self.lost_draw:
+            replica.job.released = replica.drawn + replica.job.released
+            replica.drawn = []
+            replica.land()
+            return self._tell("draw", replica, event, GO, 1, 1, batch)
         given = replica.job.next()
         if given == NOTHING_NOW and not replica.drawn:
             raise AssertionError("a draw that would wait for ever")

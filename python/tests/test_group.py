@@ -24,22 +24,24 @@ def member(rank, world, path, local, results):
         dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
         library = FakeLibrary()
         library.events[1] = (EVALUATE, 0)
+        library.lost_draw = 2
         _library.use(library)
         model = make_model(seed=rank)
         ddp = torch.nn.parallel.DistributedDataParallel(model)
         optimizer = ms.Local(torch.optim.SGD(ddp.parameters(), lr=0.1), every=2) if local \
             else ms.SGD(0.1)
         evaluated = []
-        drawn = []
+        drawn, seen = [], []
         with ms.join("host:1", job="group", model=ddp, optimizer=optimizer, epochs=2,
                      group=dist.group.WORLD, evaluate=lambda m: evaluated.append(m) or 0.5) as job:
             for ids in job.blocks(len(X), batch=8):
                 drawn.append(ids.tolist())
+                seen.append([p.detach().numpy().copy() for p in model.parameters()])
                 loss = F.cross_entropy(ddp(X[ids]), Y[ids])
                 loss.backward()
                 job.step(loss)
-        results.put((rank, None, drawn, [p.detach().numpy().copy() for p in model.parameters()],
-                     len(evaluated), len(library.replicas), job.id))
+        seen.append([p.detach().numpy().copy() for p in model.parameters()])
+        results.put((rank, None, drawn, seen, len(evaluated), len(library.replicas), job.id))
         dist.destroy_process_group()
     except BaseException:
         results.put((rank, traceback.format_exc(), None, None, None, None, None))
@@ -60,11 +62,13 @@ def test_a_group_is_one_replica(tmp_path, local):
         process.join(timeout=DEADLINE_S)
     for rank, error, *_ in told:
         assert error is None, f"rank {rank}: {error}"
-    (_, _, first, values_0, evaluated_0, joined_0, job_0) = told[0]
-    (_, _, second, values_1, evaluated_1, joined_1, job_1) = told[1]
+    (_, _, first, seen_0, evaluated_0, joined_0, job_0) = told[0]
+    (_, _, second, seen_1, evaluated_1, joined_1, job_1) = told[1]
     assert first[0] == [0, 1, 2, 3] and second[0] == [4, 5, 6, 7]
     assert sorted(sum(first + second, [])) == sorted(list(range(20)) * 2)
-    assert all((a == b).all() for a, b in zip(values_0, values_1))
+    # At each step, though a session was lost.
+    assert len(seen_0) == len(seen_1) and all(
+        (a == b).all() for zero, one in zip(seen_0, seen_1) for a, b in zip(zero, one))
     assert (evaluated_0, evaluated_1, joined_0, joined_1) == (1, 0, 1, 0)
     assert job_0 == job_1 == "group-1"
 

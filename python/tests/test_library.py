@@ -93,3 +93,15 @@ def test_the_built_library_loads(nothing_loaded):
     if not any(path.is_file() for path in _programs.candidates("libmonsoon.so")):
         pytest.skip("no library is built")
     assert _library.load().monsoon_abi() == _library.ABI
+
+
+@pytest.mark.skipif("MONSOON_BIN" not in os.environ or not shutil.which("nm"),
+                    reason="no build is named, or no nm")
+def test_nothing_else_is_exported():
+    built = [path for path in _programs.candidates("libmonsoon.so") if path.is_file()]
+    if not built:
+        pytest.skip("no library is built")
+    told = subprocess.run(["nm", "-D", "--defined-only", built[0]], text=True, check=True,
+                          stdout=subprocess.PIPE).stdout
+    names = {line.split()[-1].split("@")[0] for line in told.splitlines()}
+    assert names == set(_library.SIGNATURES)

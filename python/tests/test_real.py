@@ -258,6 +258,38 @@ def test_a_program_that_ends_early_loses_nothing(cluster, client, number, code):
     assert (values == values[0]).all() and 3000 <= values[0] <= 3016
 
 
+@pytest.mark.parametrize("every", [0, 5])
+def test_a_helper_process_that_dies_is_replaced(cluster, client, every):
+    model = {"w": numpy.zeros(4, "f4")}
+    optimizer = ms.Local(None, every=every) if every else ms.SGD(1.0)
+    name = f"helper{every}"
+    killed = set()
+    with ms.join(cluster.address, job=name, model=model, optimizer=optimizer, epochs=20,
+                 overlap=False) as job:
+        for number, _ in enumerate(job.blocks(40, batch=4)):
+            if number in (10, 40, 80):
+                pid = job.stats.sidecar_pid
+                assert pid > 1 and pid not in killed
+                killed.add(pid)
+                os.kill(pid, signal.SIGKILL)
+            if every:
+                model["w"] += 1
+                job.step()
+            else:
+                job.step(gradients={"w": numpy.full(4, -1, "f4")})
+    assert job.ended and len(killed) == 3
+    assert job.stats.sessions == 4 and job.stats.discarded >= 3
+    told = client.describe(job.id)
+    assert told["state"] == "SUCCEEDED"
+    # Nobody said what the loss is, nor how many were right.
+    assert told["progress"]["loss"] is None and told["progress"]["train_accuracy"] is None
+    values = client.load(job.id)["w"]
+    assert (values == model["w"]).all() and (values == values[0]).all()
+    # 20 epochs of 10 steps. What is leased are blocks of 8: of the dead one's two all is done
+    # again.
+    assert 200 <= values[0] <= 200 + 3 * 16
+
+
 def test_torch_imported_before_and_after(cluster):
     pytest.importorskip("torch")
     for order in ("import torch, monsoon as ms", "import monsoon as ms; ms._library.load(); "
@@ -276,6 +308,21 @@ def test_torch_imported_before_and_after(cluster):
                               stderr=subprocess.PIPE, timeout=DEADLINE_S, check=False,
                               env={**os.environ, "PYTHONPATH": str(HERE.parent)})
         assert told.stdout == "True\n", told.stderr
+
+
+def test_the_example_in_c(cluster, client):
+    example = pathlib.Path(os.environ["MONSOON_BIN"]) / "worker/client/example"
+    if not example.is_file():
+        pytest.skip("the example is not built")
+    environment = {**os.environ, "MONSOON_SIDECAR": _programs.find("monsoon_sidecar")}
+    both = [subprocess.Popen([example, cluster.address], text=True, env=environment,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    out = [program.communicate(timeout=DEADLINE_S) for program in both]
+    assert [program.returncode for program in both] == [0, 0], out
+    # y = 0.5 + sum of (i + 1) x_i.
+    values = client.load("linear-1")
+    assert numpy.abs(values["weight"] - numpy.arange(1, 9)).max() < 0.05, values
+    assert abs(values["bias"] - 0.5) < 0.05
 
 
 def test_alone():

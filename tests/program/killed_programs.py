@@ -3,15 +3,17 @@
 servers and the coordinator, and compares what the shards have counted with the programs'
 books.
 
-    killed_programs.py [--bin=DIR] [--kills=N] [--ps_kills=N] [--coordinator_kills=N]
-                       [--writer_kills=N] [--seed=N] [--transport=auto|grpc|shared_memory]
+    killed_programs.py [--bin=DIR] [--kills=N] [--sidecar_kills=N] [--ps_kills=N]
+                       [--coordinator_kills=N] [--writer_kills=N] [--seed=N]
+                       [--transport=auto|grpc|shared_memory]
     killed_programs.py --points[=BEGIN,...] --bin=DIR   # of --config=failpoints
 
 Three programs (counting_program.py) push without a pause, most of their time is in a push;
 only when half of the data are used up before all kills are made do they pause after each.
 Each kill is a SIGKILL of one at a random moment: of the program alone, whose sidecar then
 finishes the push and says goodbye, or, every second time, of the sidecar too. Another one
-takes its place.
+takes its place. With --sidecar_kills the sidecar alone dies, and its program goes on with a
+new one.
 
 At the end the job must have SUCCEEDED; each sample must have been counted at least as often
 as some program had it acknowledged, at most as often as it was sent, and at least once in
@@ -21,8 +23,8 @@ each epoch; and all that is not known exactly must be what was under way in a ki
 random moment of it; the next one writes them all again.
 
 --points, and nothing else: at each fail point of the writing of initial parameters
-(common/base/fail_point.h) the writer dies, or a parameter server that is written to; the
-job must begin all the same, and its counts be as above.
+(common/base/fail_point.h) the writer's sidecar dies, or a parameter server that is written
+to; the job must begin all the same, and its counts be as above.
 
 Last line: `killed_programs: N passed, N failed, N skipped`; exit 1 if any failed.
 """
@@ -78,11 +80,18 @@ class Program:
         return pids[0] if pids else None
 
     def kill(self, both):
-        sidecar = self.sidecar() if both else None
-        if sidecar:
-            os.kill(sidecar, signal.SIGKILL)
+        if both:
+            self.process.send_signal(signal.SIGSTOP)  # or it starts another one
+            self.kill_sidecar()
         self.process.kill()
         self.process.wait()
+
+    def kill_sidecar(self):
+        """True: there was one."""
+        pid = self.sidecar()
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+        return bool(pid)
 
     def text_of_errors(self):
         self.errors.seek(0)
@@ -148,7 +157,7 @@ class Run:
         arguments = self.arguments
         others = [("ps/0", "ps_server")] * arguments.ps_kills
         others += [("coordinator/0", "coordinator")] * arguments.coordinator_kills
-        faults = ["program"] * arguments.kills + others
+        faults = ["program"] * arguments.kills + ["sidecar"] * arguments.sidecar_kills + others
         self.random.shuffle(faults)
         # About 0.7 s each, and enough data for all.
         epochs = max(3, int(len(faults) * arguments.epochs_per_kill))
@@ -156,7 +165,7 @@ class Run:
         for program in programs:
             self.check(f"program {program.number} is in", program.await_in(),
                        program.text_of_errors())
-        killed = restarts = 0
+        killed = sidecars = restarts = 0
         for i, fault in enumerate(faults):
             self.random_pause()
             described = self.describe("count-1")
@@ -171,6 +180,8 @@ class Run:
                 programs[place] = Program(self, "count", epochs)
                 self.check(f"program {programs[place].number} is in", programs[place].await_in(),
                            programs[place].text_of_errors())
+            elif fault == "sidecar":
+                sidecars += self.random.choice(programs).kill_sidecar()
             else:
                 self.kill_task(fault[0])
                 restarts += 1
@@ -186,10 +197,12 @@ class Run:
                    described["durability"])
         self.check("all planned kills were made", killed == arguments.kills,
                    (killed, arguments.kills))
+        self.check("sidecars were killed", sidecars == arguments.sidecar_kills,
+                   (sidecars, arguments.sidecar_kills))
         # A shard's death may end sessions whose steps are then computed again.
         total, unknown = self.compare("counts", "count-1", epochs,
-                                      killed + restarts * PROGRAMS)
-        print(f"{killed} programs killed, {restarts} servers; {int(total) // BATCH} pushes on the "
+                                      killed + sidecars + restarts * PROGRAMS)
+        print(f"{killed} programs killed, {sidecars} sidecars, {restarts} servers; {int(total) // BATCH} pushes on the "
               f"shards, {unknown // BATCH} of them interrupted; "
               f"{described['data']['blocks_released']} blocks leased again", flush=True)
 
@@ -250,10 +263,6 @@ class PointRun(Run):
         writer = Program(self, name, 1)
         taken = self.await_kill(point)
         self.check(f"{point}: it kills", taken)
-        if family_of(point) == "initial":
-            writer.process.wait(timeout=PATIENCE_S)  # its sidecar is gone
-            self.check(f"{point}: the program is told", writer.process.returncode != 0)
-            writer = Program(self, name, 1)
         self.check(f"{point}: a program is in", writer.await_in(), writer.text_of_errors())
         out = writer.process.wait(timeout=PATIENCE_S)
         self.check(f"{point}: it ends by itself", out == 0, (out, writer.text_of_errors()[-2000:]))
@@ -309,6 +318,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=pathlib.Path, default=local_cluster.BIN)
     parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--sidecar_kills", type=int, default=4)
     parser.add_argument("--ps_kills", type=int, default=1)
     parser.add_argument("--coordinator_kills", type=int, default=1)
     parser.add_argument("--writer_kills", type=int, default=4)

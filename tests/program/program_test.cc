@@ -3,9 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,6 +35,11 @@ class ProgramTest : public ::testing::Test {
   ProgramOptions Options(const std::string& settings) const {
     return {.coordinator = cluster_.cluster().coordinator().address(),
             .settings = absl::StrCat("name: 'own' ", settings)};
+  }
+
+  static void KillSidecar(uint32_t pid) {
+    ASSERT_GT(pid, 1u);
+    ASSERT_EQ(kill(static_cast<pid_t>(pid), SIGKILL), 0);
   }
 
   TestCluster cluster_{{.shards = 2, .workers = 0}};
@@ -227,15 +235,97 @@ TEST_F(ProgramTest, AForkMustNotUseItsParentsReplica) {
   EXPECT_TRUE(program.Train()) << program.error();
 }
 
-TEST_F(ProgramTest, ASidecarThatDiesIsNamed) {
+TEST_F(ProgramTest, ASidecarThatDiesIsReplaced) {
   TestProgram program(Options(absl::StrCat(kSgd, kData, "stop { epochs: 2 }")));
   ASSERT_TRUE(program.joined()) << program.error();
+  const uint32_t first = program.stats().sidecar_pid;
+  KillSidecar(first);  // before the job begins
   ASSERT_TRUE(program.Begin()) << program.error();
-  ASSERT_EQ(kill(static_cast<pid_t>(program.stats().sidecar_pid), SIGKILL), 0);
-  EXPECT_FALSE(program.Train());
-  EXPECT_EQ(program.code(), MONSOON_UNAVAILABLE);
-  EXPECT_THAT(program.error(), HasSubstr("was killed by signal 9"));
+  EXPECT_NE(program.stats().sidecar_pid, first);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(program.Step(program.Draw())) << program.error();
+  }
+  const monsoon_batch batch = program.Draw();
+  std::ranges::fill_n(program.parameters(), kFloats, 99.0f);
+  KillSidecar(program.stats().sidecar_pid);
+  ASSERT_TRUE(program.Step(batch)) << program.error();
+  EXPECT_EQ(program.event().discarded, 1);
+  EXPECT_EQ(program.event().parameters_changed, 1);
+  EXPECT_LT(program.parameters()[0], 10.0f) << "they are the job's again";
+  EXPECT_EQ(program.stats().steps, 5u);
+  EXPECT_EQ(program.stats().sessions, 2u);
+  EXPECT_TRUE(program.Train()) << program.error();
+  ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster_.AwaitEnd("own-1"));
+  EXPECT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
+  EXPECT_EQ(end.data().blocks_done(), 26u);
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> shards, cluster_.Parameters("own-1"));
+  EXPECT_EQ(std::vector<float>(shards.begin(), shards.begin() + kFloats),
+            std::vector<float>(program.parameters(), program.parameters() + kFloats));
   EXPECT_TRUE(program.Leave()) << program.error();
+}
+
+// At any moment of a step: mostly while a push is under way.
+TEST_F(ProgramTest, SidecarsMayDieWhileTheyPush) {
+  constexpr int kKills = 6;
+  TestProgram program(Options(absl::StrCat(kSgd, kData, "stop { epochs: 40 }")));
+  ASSERT_TRUE(program.joined()) << program.error();
+  ASSERT_TRUE(program.Begin()) << program.error();
+  std::mt19937 random(7);
+  std::vector<std::thread> killers;
+  std::map<std::pair<uint32_t, uint32_t>, int> visits;
+  uint32_t killed = 0;
+  int steps = 0;
+  EXPECT_TRUE(program.Train([&](const monsoon_batch& batch) {
+    for (size_t s = 0; s < batch.count; ++s) {
+      ++visits[{batch.epoch, batch.samples[s]}];
+    }
+    const uint32_t pid = program.stats().sidecar_pid;
+    if (++steps % 50 == 0 && killers.size() < kKills && pid != killed) {
+      killed = pid;
+      const auto moment = std::chrono::microseconds(random() % 3000);
+      killers.emplace_back([pid, moment] {
+        const auto end = std::chrono::steady_clock::now() + moment;
+        while (std::chrono::steady_clock::now() < end) {
+          std::this_thread::yield();
+        }
+        KillSidecar(pid);
+      });
+    }
+  })) << program.error();
+  for (std::thread& killer : killers) {
+    killer.join();
+  }
+  EXPECT_EQ(killers.size(), kKills);
+  EXPECT_EQ(program.stats().sessions, 1u + kKills);
+  ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster_.AwaitEnd("own-1"));
+  EXPECT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
+  EXPECT_EQ(end.data().blocks_done(), 13u * 40u);
+  // Each sample in each epoch, but for a step that counted and whose answer died.
+  EXPECT_GE(visits.size() + 4 * kKills, 100u * 40u);
+  EXPECT_TRUE(program.Leave()) << program.error();
+}
+
+TEST_F(ProgramTest, OneWhoseJobEndsWhileItsSidecarIsDeadHearsOfTheEnd) {
+  TestProgram program(Options(absl::StrCat(kSgd, kData, "stop { epochs: 1000000 }")));
+  ASSERT_TRUE(program.joined()) << program.error();
+  ASSERT_TRUE(program.Begin()) << program.error();
+  KillSidecar(program.stats().sidecar_pid);
+  ASSERT_OK(cluster_.client()->Cancel("own-1"));
+  ASSERT_OK(cluster_.AwaitEnd("own-1").status());
+  EXPECT_FALSE(program.Train());
+  EXPECT_EQ(program.code(), MONSOON_CANCELLED);
+  EXPECT_THAT(program.error(), HasSubstr("job own-1: cancelled by a user"));
+  EXPECT_TRUE(program.Leave()) << program.error();
+}
+
+TEST_F(ProgramTest, WhatAProgramDoesNotTellIsNotZero) {
+  TestProgram program(Options(absl::StrCat(kSgd, kData, "stop { epochs: 1 }")));
+  ASSERT_TRUE(program.joined()) << program.error();
+  ASSERT_TRUE(program.Begin()) << program.error();
+  EXPECT_TRUE(program.Train()) << program.error();
+  ASSERT_OK_AND_ASSIGN(const JobDescription end, cluster_.AwaitEnd("own-1"));
+  EXPECT_EQ(end.progress().loss(), 1.0);
+  EXPECT_FALSE(end.progress().has_train_accuracy()) << end.progress().train_accuracy();
 }
 
 TEST_F(ProgramTest, NobodyThereIsToldWithTheAddress) {

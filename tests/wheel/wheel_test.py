@@ -224,6 +224,9 @@ def check_parameter_servers(checks, installed, wheel):
     said = json.loads(result.stdout) if result.returncode == 0 else {}
     checks.check("monsoon version", said.get("version") == build.version() and
                  said.get("cuda") is False, result.stdout + result.stderr)
+    result = installed.command("drian")
+    checks.check("messages name the command", result.returncode == 2 and
+                 result.stderr.startswith("monsoon: there is no verb"), result.stderr)
     result = installed.python("import importlib.metadata as m; print(m.version('monsoon'))")
     checks.check("pip's version is the program's", result.stdout.strip() == build.version(),
                  result.stdout + result.stderr)
@@ -255,8 +258,22 @@ def check_program(checks, installed):
     checks.check("a program of NumPy trains", result.returncode == 0 and len(said) == 4 and
                  said[0].startswith(str(installed.site)) and int(said[1]) == 160 and
                  float(said[3]) < 0.01 * float(said[2]), result.stdout + result.stderr[-3000:])
+    check_readme(checks, installed)
     checks.check("and leaves nobody", not processes_of(installed.site),
                  processes_of(installed.site))
+
+
+def check_readme(checks, installed):
+    """Its Python lines as they stand, with Debian's torch."""
+    what = "README's lines run as they stand"
+    if installed.python("import torch").returncode != 0:
+        checks.skip(what, "there is no torch")
+        return
+    lines = re.search(r"```python file=own_model.py\n(.*?)```",
+                      (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    result = installed.python(lines)
+    checks.check(what, result.returncode == 0 and re.match(r"[01]\.\d+ right;", result.stdout) and
+                 (installed.work / "own.safetensors").exists(), result.stdout + result.stderr)
 
 
 def check_training(checks, installed, wheel):

@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
   float* const bias = monsoon_parameters(replica) + monsoon_offset(replica, 1);
   float* const weight_gradient = monsoon_gradient(replica) + monsoon_offset(replica, 0);
   float* const bias_gradient = monsoon_gradient(replica) + monsoon_offset(replica, 1);
-  memset(weight, 0, sizeof(shape)); /* where the job begins with this program */
+  memset(weight, 0, kInputs * sizeof(float)); /* where the job begins with this program */
   *bias = 0;
 
   monsoon_event event;

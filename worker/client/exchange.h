@@ -2,7 +2,7 @@
 // socket, and the fields in them. Both are of one build, which the first message proves.
 //
 //   program                                sidecar
-//   kJoin: coordinator, job, tensors  -->
+//   kJoin: coordinator, job, tensors  -->      with the memory where a sidecar died before
 //                                     <--  kJoined: job, offsets, with the vectors' memory
 //   kBegin, kDraw, kStep, kEvaluated  -->
 //                                     <--  kEvent, with batches that are leased; or kError

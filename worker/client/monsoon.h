@@ -26,6 +26,9 @@
  * Errors: each call returns a code; monsoon_last_error() is the message of the calling
  * thread's last failed call. No exception leaves the library, and it never ends the process.
  * Waiting calls return MONSOON_INTERRUPTED when a signal handler ran: monsoon_wait goes on.
+ * A helper process that dies is replaced within the call that finds out: the program sees a
+ * session that was lost (monsoon_event.discarded). After the fourth in a row without a step
+ * that counted the call fails, and says how it died.
  * All waits but monsoon_wait's own end by themselves: what the job waits for is bounded by
  * the coordinator, or is told to people (`coordinator describe`), and monsoon_leave ends it.
  *
@@ -67,7 +70,8 @@ typedef enum monsoon_code {
   MONSOON_FAILED_PRECONDITION = 9, /* not now: wrong order of calls, another version, a fork */
   MONSOON_ABORTED = 10,            /* the job has failed: the message is its reason */
   MONSOON_INTERNAL = 13,
-  MONSOON_UNAVAILABLE = 14, /* coordinator not reached, or the helper process is gone */
+  MONSOON_UNAVAILABLE =
+      14, /* coordinator not reached, or the helper process dies again and again */
   MONSOON_INTERRUPTED = 100 /* a signal came; nothing is lost: call monsoon_wait */
 } monsoon_code;
 
@@ -147,8 +151,8 @@ typedef struct monsoon_event {
   monsoon_event_kind kind;
   /* The parameters are others than before the call. */
   int parameters_changed;
-  /* The session was lost and a new one is open: batches drawn before are others' now, and
-   * the step, if this call was one, did not count. */
+  /* The session was lost, or its helper process, and a new one is open: batches drawn before are
+   * others' now, and the step, if this call was one, did not count. */
   int discarded;
 } monsoon_event;
 

@@ -13,17 +13,23 @@ namespace {
 
 // A sidecar that leaves gives up its last push after 15 seconds.
 constexpr int kLeaveTimeoutMs = 20000;
+// One that closed its socket is about to end, and its status says why.
+constexpr int kEndTimeoutMs = 2000;
+// Sidecars that die without a step between: what kills them will not pass.
+constexpr uint32_t kMostRestarts = 3;
 
 Result Invalid(std::string message) { return {MONSOON_INVALID_ARGUMENT, std::move(message)}; }
 
 }  // namespace
 
-Replica::Replica(std::unique_ptr<SidecarProcess> sidecar)
-    : owner_(getpid()), sidecar_(std::move(sidecar)) {}
+Replica::Replica(Start start) : owner_(getpid()), start_(std::move(start)) {}
 
 Replica::~Replica() {
   if (vectors_ != nullptr) {
     munmap(vectors_, mapped_bytes_);
+  }
+  if (memory_ >= 0) {
+    close(memory_);
   }
   if (getpid() != owner_) {
     (void)sidecar_.release();  // it is the parent's
@@ -37,12 +43,55 @@ Result Replica::Broken(monsoon_code code, std::string message) {
   return broken_;
 }
 
+std::string Replica::HowSidecarEnded() {
+  const bool ended = sidecar_->AwaitEnd(kEndTimeoutMs);
+  std::string how = "the sidecar (pid " + std::to_string(sidecar_->pid()) + ") " +
+                    (ended ? sidecar_->HowItEnded() : "closed its socket");
+  sidecar_->Kill();  // the memory is its successor's now
+  return how;
+}
+
 Result Replica::SidecarIsGone() {
-  // It may be about to end: its status says why.
-  const bool ended = sidecar_->AwaitEnd(2000);
-  return Broken(MONSOON_UNAVAILABLE, "the sidecar (pid " + std::to_string(sidecar_->pid()) + ") " +
-                                         (ended ? sidecar_->HowItEnded() : "closed its socket") +
-                                         "; its log says more. Join again to go on");
+  return Broken(MONSOON_UNAVAILABLE,
+                HowSidecarEnded() + "; its log says more. Join again to go on");
+}
+
+Result Replica::Restart() {
+  const std::string how = HowSidecarEnded();
+  if (++restarts_ > kMostRestarts) {
+    return Broken(MONSOON_UNAVAILABLE,
+                  how + ", as did the " + std::to_string(kMostRestarts) +
+                      " before it, without a step between. Its log says more, and the kernel's "
+                      "(dmesg) if memory ran out. Join again to go on");
+  }
+  std::string error;
+  auto next = SidecarProcess::Start(start_.executable, start_.log_file, &error);
+  if (next == nullptr) {
+    return Broken(MONSOON_UNAVAILABLE, how + ", and no other can be started: " + error);
+  }
+  sidecar_ = std::move(next);
+  sidecar_->socket().LookBeforeSleep([this] { ZeroTakenGradient(); });
+  earlier_sessions_ += std::exchange(figures_.sessions, 0);
+  joins_again_ = true;
+  restarted_ = true;
+  // If this one is gone too, the answer's absence says so.
+  (void)sidecar_->socket().Send(MessageKind::kJoin, JoinFields(how), memory_);
+  return {};
+}
+
+Result Replica::BeginAgain(const Message& joined) {
+  joins_again_ = false;
+  FieldReader fields(joined.fields);
+  if (joined.kind == MessageKind::kError) {
+    const monsoon_code code = CodeOfStatus(fields.Number<uint32_t>());
+    return Broken(code, "its sidecar died, and a new one cannot enter " + job_ +
+                            " again: " + fields.String());
+  }
+  if (joined.kind != MessageKind::kJoined) {
+    return Broken(MONSOON_INTERNAL, "the new sidecar's answer is malformed");
+  }
+  (void)sidecar_->socket().Send(MessageKind::kBegin, "");
+  return {};
 }
 
 Result Replica::CheckReady() const {
@@ -53,6 +102,9 @@ Result Replica::CheckReady() const {
   }
   if (left_) {
     return {MONSOON_CANCELLED, "this replica has left its job"};
+  }
+  if (!begun_) {
+    return {MONSOON_FAILED_PRECONDITION, "monsoon_begin must be called first"};
   }
   return broken_;
 }
@@ -65,29 +117,41 @@ Result Replica::Ask(MessageKind kind, const FieldWriter& fields, monsoon_event* 
     return {MONSOON_FAILED_PRECONDITION,
             "an earlier call was interrupted: go on with monsoon_wait, or leave"};
   }
-  if (!sidecar_->socket().Send(kind, fields.bytes())) {
-    return SidecarIsGone();
-  }
   asked_ = true;
   asked_for_ = kind;
+  if (!sidecar_->socket().Send(kind, fields.bytes())) {
+    if (Result restarted = Restart(); !restarted.ok()) {
+      return restarted;
+    }
+  }
   return AwaitAnswer(event);
 }
 
 Result Replica::AwaitAnswer(monsoon_event* event) {
-  Message answer;
-  switch (sidecar_->socket().Receive(/*timeout_ms=*/-1, &answer)) {
-    case MessageSocket::Outcome::kDone:
-      asked_ = false;
-      if (zeroes_) {
-        ZeroGradient();
-      }
-      return TakeAnswer(answer, event);
-    case MessageSocket::Outcome::kInterrupted:
-      return {MONSOON_INTERRUPTED, "interrupted by a signal"};
-    case MessageSocket::Outcome::kMalformed:
-      return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed");
-    default:
-      return SidecarIsGone();
+  while (true) {
+    Message answer;
+    Result next;
+    switch (sidecar_->socket().Receive(/*timeout_ms=*/-1, &answer)) {
+      case MessageSocket::Outcome::kDone:
+        if (joins_again_) {
+          next = BeginAgain(answer);
+          break;
+        }
+        asked_ = false;
+        if (zeroes_) {
+          ZeroGradient();
+        }
+        return TakeAnswer(answer, event);
+      case MessageSocket::Outcome::kInterrupted:
+        return {MONSOON_INTERRUPTED, "interrupted by a signal"};
+      case MessageSocket::Outcome::kMalformed:
+        return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed");
+      default:
+        next = Restart();
+    }
+    if (!next.ok()) {
+      return next;
+    }
   }
 }
 
@@ -95,11 +159,12 @@ Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
   FieldReader fields(answer.fields);
   if (answer.kind == MessageKind::kError) {
     const monsoon_code code = CodeOfStatus(fields.Number<uint32_t>());
-    const bool final = fields.Number<uint8_t>() != 0;
-    std::string message = fields.String();
-    return final ? Broken(code, std::move(message)) : Result{code, std::move(message)};
+    return Broken(code, fields.String());
   }
   figures_ = EventFigures::Read(&fields);
+  if (std::exchange(restarted_, false) && asked_for_ != MessageKind::kBegin) {
+    figures_.discarded = 1;
+  }
   if (figures_.discarded != 0) {
     ForgetBatches();
   }
@@ -114,6 +179,7 @@ Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
   }
   if (figures_.discarded == 0 &&
       (asked_for_ == MessageKind::kStep || asked_for_ == MessageKind::kNoMoreSamples)) {
+    restarts_ = 0;
     steps_ += uncounted_.steps;
     examples_ += uncounted_.examples;
     uncounted_ = Uncounted();
@@ -306,8 +372,12 @@ Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
   }
   ++uncounted_.steps;
   uncounted_.batches += static_cast<uint32_t>(step.batches);
-  uncounted_.examples += step.examples != 0 ? step.examples : examples;
-  uncounted_.correct += step.has_correct != 0 ? step.correct : 0;
+  examples = step.examples != 0 ? step.examples : examples;
+  uncounted_.examples += examples;
+  if (step.has_correct != 0) {
+    uncounted_.judged += examples;
+    uncounted_.correct += step.correct;
+  }
   if (step.has_loss != 0) {
     uncounted_.loss_sum += step.loss;
     ++uncounted_.loss_steps;
@@ -328,6 +398,7 @@ Result Replica::Exchange(MessageKind kind, monsoon_event* event) {
   fields.Number(uncounted_.batches);
   fields.Number(uncounted_.steps);
   fields.Number(uncounted_.examples);
+  fields.Number(uncounted_.judged);
   fields.Number(uncounted_.correct);
   fields.Number(static_cast<uint8_t>(uncounted_.loss_steps > 0));
   fields.Number(uncounted_.loss_steps == 0
@@ -389,7 +460,7 @@ void Replica::GetStats(monsoon_stats* stats) const {
   stats->bytes_pushed = figures_.bytes_pushed;
   stats->staleness = figures_.staleness;
   stats->staleness_max = figures_.staleness_max;
-  stats->sessions = figures_.sessions;
+  stats->sessions = earlier_sessions_ + figures_.sessions;
   stats->evaluations = figures_.evaluations;
   stats->replicas = figures_.replicas;
   stats->worker = figures_.worker;

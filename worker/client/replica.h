@@ -1,6 +1,7 @@
 // Replica: the program's side of one replica, behind libmonsoon's C interface (monsoon.h
 // says what each call means): the vectors, which batches are drawn and counted, when a step
-// is due, and the exchange with the sidecar.
+// is due, and the exchange with the sidecar. One that dies gets a successor, which enters the
+// job again with the same memory: to the program that is a session that was lost.
 //
 // Thread safety: none.
 #pragma once
@@ -69,11 +70,22 @@ class Replica {
     uint32_t batches = 0;
     double loss_sum = 0;
     uint64_t loss_steps = 0;
+    uint64_t judged = 0;  // of the examples: `correct` is of them
     uint64_t correct = 0;
   };
 
-  explicit Replica(std::unique_ptr<SidecarProcess> sidecar);
-  Result TakeJoined(const Message& joined, int memory);
+  // How a sidecar is started, and what it is told first: kJoin, but for its last fields.
+  struct Start {
+    std::string executable;
+    std::string log_file;
+    std::string join;
+  };
+
+  explicit Replica(Start start);
+  Result TakeJoined(const Message& joined);
+  // What all sidecars are told as kJoin; `died`: how the one before did, of a job that is
+  // entered again.
+  std::string JoinFields(const std::string& died) const;
   // Why no call can be made now; OK: one can.
   Result CheckReady() const;
   // Sends the request and waits for its answer.
@@ -81,7 +93,14 @@ class Replica {
   // Waits for the answer that is missing.
   Result AwaitAnswer(monsoon_event* event);
   Result TakeAnswer(const Message& answer, monsoon_event* event);
+  // "the sidecar (pid 12) was killed by signal 9 (Killed)"; it has ended then.
+  std::string HowSidecarEnded();
   Result SidecarIsGone();
+  // Starts another one in its place, which answers kJoin, then kBegin in the place of the
+  // call that was made. An error: too many have died in a row.
+  Result Restart();
+  // The new one has entered the job: begins.
+  Result BeginAgain(const Message& joined);
   Result Broken(monsoon_code code, std::string message);
   // Zeroes the gradient as soon as the sidecar has taken it, where the step asked for that.
   void ZeroTakenGradient();
@@ -99,6 +118,7 @@ class Replica {
   void ForgetBatches();
 
   const pid_t owner_;
+  const Start start_;
   std::unique_ptr<SidecarProcess> sidecar_;
 
   std::string job_;
@@ -110,6 +130,7 @@ class Replica {
   bool zeroes_ = false;  // the gradient, once it is taken; at the latest with the answer
   uint64_t taken_before_ = 0;
   size_t mapped_bytes_ = 0;
+  int memory_ = -1;  // of the vectors, for the next sidecar
 
   // Ranges of the vectors that are sent as differences: all of it with local steps, else
   // the statistics. `base_` is what the differences count from, range after range.
@@ -138,6 +159,10 @@ class Replica {
   bool left_ = false;
   bool asked_ = false;  // an answer is missing
   MessageKind asked_for_ = MessageKind::kBegin;
+  bool joins_again_ = false;       // the answer is a new sidecar's to kJoin
+  bool restarted_ = false;         // the answer will be of a new session
+  uint32_t restarts_ = 0;          // since a step was counted
+  uint64_t earlier_sessions_ = 0;  // of sidecars that are gone
   EventFigures figures_;
   Result broken_;  // nothing can be done any more, and why
 };

@@ -88,25 +88,25 @@ Result Replica::Join(const monsoon_join_options& options, std::unique_ptr<Replic
   if (fields.bytes().size() > kMaxMessageBytes) {
     return Invalid("the job and the names of its tensors are over 8 MiB");
   }
+  std::unique_ptr<Replica> made(
+      new Replica({options.sidecar == nullptr ? "" : options.sidecar,
+                   options.log_file == nullptr ? "" : options.log_file, fields.bytes()}));
   std::string error;
-  auto sidecar = SidecarProcess::Start(options.sidecar == nullptr ? "" : options.sidecar,
-                                       options.log_file == nullptr ? "" : options.log_file, &error);
-  if (sidecar == nullptr) {
+  made->sidecar_ = SidecarProcess::Start(made->start_.executable, made->start_.log_file, &error);
+  if (made->sidecar_ == nullptr) {
     return {MONSOON_UNAVAILABLE, error};
   }
-  std::unique_ptr<Replica> made(new Replica(std::move(sidecar)));
-  if (!made->sidecar_->socket().Send(MessageKind::kJoin, fields.bytes())) {
+  if (!made->sidecar_->socket().Send(MessageKind::kJoin, made->JoinFields(""))) {
     return made->SidecarIsGone();
   }
   Message answer;
-  int memory = -1;
   const auto wait_ms =
       static_cast<int>(std::min<int64_t>(INT_MAX, int64_t{timeout_ms} + kJoinGraceMs));
-  const auto outcome = made->sidecar_->socket().Receive(wait_ms, &answer, &memory);
+  const auto outcome = made->sidecar_->socket().Receive(wait_ms, &answer, &made->memory_);
   Result joined;
   switch (outcome) {
     case MessageSocket::Outcome::kDone:
-      joined = made->TakeJoined(answer, memory);
+      joined = made->TakeJoined(answer);
       made->sidecar_->socket().LookBeforeSleep([r = made.get()] { r->ZeroTakenGradient(); });
       break;
     case MessageSocket::Outcome::kInterrupted:
@@ -117,9 +117,6 @@ Result Replica::Join(const monsoon_join_options& options, std::unique_ptr<Replic
       break;
     default:
       joined = made->SidecarIsGone();
-  }
-  if (memory >= 0) {
-    close(memory);
   }
   if (joined.ok()) {
     size_t i = 0;
@@ -144,7 +141,15 @@ Result Replica::Join(const monsoon_join_options& options, std::unique_ptr<Replic
   return joined;
 }
 
-Result Replica::TakeJoined(const Message& joined, int memory) {
+std::string Replica::JoinFields(const std::string& died) const {
+  FieldWriter fields;
+  fields.Bytes(start_.join.data(), start_.join.size());
+  fields.String(died.empty() ? "" : job_);
+  fields.String(died);
+  return fields.bytes();
+}
+
+Result Replica::TakeJoined(const Message& joined) {
   FieldReader fields(joined.fields);
   if (joined.kind == MessageKind::kError) {
     const monsoon_code code = CodeOfStatus(fields.Number<uint32_t>());
@@ -158,11 +163,11 @@ Result Replica::TakeJoined(const Message& joined, int memory) {
   for (uint32_t i = 0; i < tensors && !fields.broken(); ++i) {
     offsets_.push_back(fields.Number<uint64_t>());
   }
-  if (joined.kind != MessageKind::kJoined || !fields.ok() || memory < 0) {
+  if (joined.kind != MessageKind::kJoined || !fields.ok() || memory_ < 0) {
     return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed: it is of another build");
   }
   mapped_bytes_ = SharedBytes(stride_);
-  void* const mapped = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  void* const mapped = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory_, 0);
   if (mapped == MAP_FAILED) {
     return {MONSOON_RESOURCE_EXHAUSTED, "no room for three vectors of " + std::to_string(floats_) +
                                             " floats: " + strerror(errno)};

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -24,6 +25,8 @@ namespace {
 
 constexpr char kName[] = "monsoon_sidecar";
 constexpr int kWaitStepMs = 5;
+// Until one that is killed is gone; it may hold much memory.
+constexpr int kKillTimeoutMs = 10000;
 
 std::string BesideTheLibrary() {
   Dl_info info{};
@@ -149,9 +152,13 @@ std::unique_ptr<SidecarProcess> SidecarProcess::Start(const std::string& path,
 
 SidecarProcess::~SidecarProcess() {
   TellToLeave();
+  Kill();
+}
+
+void SidecarProcess::Kill() {
   if (!AwaitEnd(0)) {
     kill(pid_, SIGKILL);
-    AwaitEnd(10000);
+    AwaitEnd(kKillTimeoutMs);
   }
 }
 
@@ -184,7 +191,9 @@ std::string SidecarProcess::HowItEnded() const {
     return "has ended";
   }
   if (WIFSIGNALED(status_)) {
-    return "was killed by signal " + std::to_string(WTERMSIG(status_));
+    const char* const name = sigdescr_np(WTERMSIG(status_));
+    return "was killed by signal " + std::to_string(WTERMSIG(status_)) +
+           (name == nullptr ? "" : std::string(" (") + name + ")");
   }
   return "ended with status " + std::to_string(WEXITSTATUS(status_));
 }

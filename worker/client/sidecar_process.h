@@ -30,9 +30,12 @@ class SidecarProcess {
   // Tells it to leave the job and to end. Safe to repeat.
   void TellToLeave();
 
+  // Ends it, if it has not ended.
+  void Kill();
+
   // Waits for its end, at most so long. True: it has ended.
   bool AwaitEnd(int timeout_ms);
-  // "ended with status 3", "was killed by signal 9", once AwaitEnd was true.
+  // "ended with status 3", "was killed by signal 9 (Killed)", once AwaitEnd was true.
   std::string HowItEnded() const;
 
  private:

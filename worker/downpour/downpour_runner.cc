@@ -222,6 +222,7 @@ absl::Status DownpourRunner::JudgeRound() {
 StepResult DownpourRunner::CountRound(absl::Duration duration) {
   StepResult sum;
   sum.steps = 0;
+  uint64_t with_loss = 0;
   for (size_t i = 0; i < group_->size(); ++i) {
     // A dropped step has no loss that could enter a mean.
     if (group_->dropped(i)) {
@@ -230,11 +231,16 @@ StepResult DownpourRunner::CountRound(absl::Duration duration) {
     const StepResult& step = group_->result(i);
     stats_->AddStep(step, duration);
     sum.steps += step.steps;
-    sum.loss_mean += step.loss_mean * static_cast<double>(step.examples);
+    if (step.has_loss) {
+      sum.loss_mean += step.loss_mean * static_cast<double>(step.examples);
+      with_loss += step.examples;
+    }
     sum.correct += step.correct;
     sum.examples += step.examples;
+    sum.unjudged += step.unjudged;
   }
-  sum.loss_mean /= static_cast<double>(std::max<uint64_t>(1, sum.examples));
+  sum.loss_mean /= static_cast<double>(std::max<uint64_t>(1, with_loss));
+  sum.has_loss = with_loss > 0;
   return sum;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace monsoon {
 
@@ -12,8 +13,18 @@ struct StepResult {
   // Of a network that takes several before it tells of them (worker/sidecar); 0: there was
   // nothing to compute, and the gradient counts nothing.
   uint64_t steps = 1;
-  // False: the loss is not known, and correct counts nothing.
+  // False: the loss is not known.
   bool has_loss = true;
+  // Of the examples: nobody has said whether they are right; correct is of the others.
+  uint64_t unjudged = 0;
+
+  // Share of right ones, in [0, 1]; nothing where that is not known.
+  std::optional<double> accuracy() const {
+    if (examples <= unjudged) {
+      return std::nullopt;
+    }
+    return static_cast<double>(correct) / static_cast<double>(examples - unjudged);
+  }
 };
 
 }  // namespace monsoon

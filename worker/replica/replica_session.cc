@@ -1,8 +1,11 @@
 #include "worker/replica/replica_session.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
@@ -94,12 +97,10 @@ void ReplicaSession::LogProgress(const StepResult& result) {
   const absl::Duration now = parts_.clock->Now();
   const double mean_ms =
       absl::ToDoubleMilliseconds(now - logged_at_) / static_cast<double>(steps - logged_steps_);
-  const double accuracy = result.examples == 0 ? 0.0
-                                               : static_cast<double>(result.correct) /
-                                                     static_cast<double>(result.examples);
-  LOG(INFO) << "Worker " << parts_.session.worker() << ", At step " << steps
-            << ", Cost: " << result.loss_mean << ", Accuracy: " << accuracy
-            << ", AvgTime: " << mean_ms << " ms";
+  const auto known = [](std::optional<double> value) { return value ? absl::StrCat(*value) : "-"; };
+  LOG(INFO) << "Worker " << parts_.session.worker() << ", At step " << steps << ", Cost: "
+            << known(result.has_loss ? std::optional<double>(result.loss_mean) : std::nullopt)
+            << ", Accuracy: " << known(result.accuracy()) << ", AvgTime: " << mean_ms << " ms";
   logged_steps_ = steps;
   logged_at_ = now;
 }

@@ -1,6 +1,7 @@
 #include "worker/session/replica_stats.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "common/base/shorten.h"
 
@@ -21,17 +22,18 @@ void StatsCollector::AddStep(const StepResult& result, absl::Duration duration) 
   stats_.set_steps(stats_.steps() + result.steps);
   stats_.set_examples(stats_.examples() + result.examples);
   step_latency_.Add(absl::ToDoubleMilliseconds(duration) / std::max(1.0, steps));
-  if (!result.has_loss) {
-    return;
-  }
   // The plain mean at first, so that the start is not biased towards zero.
   const double weight =
       std::min(1.0, steps / std::min<double>(static_cast<double>(stats_.steps()), kMeanSteps));
-  const double accuracy = result.examples == 0 ? 0.0
-                                               : static_cast<double>(result.correct) /
-                                                     static_cast<double>(result.examples);
-  stats_.set_loss(stats_.loss() + weight * (result.loss_mean - stats_.loss()));
-  stats_.set_accuracy(stats_.accuracy() + weight * (accuracy - stats_.accuracy()));
+  const auto towards = [weight](bool known, double mean, double value) {
+    return known ? mean + weight * (value - mean) : value;
+  };
+  if (result.has_loss) {
+    stats_.set_loss(towards(stats_.has_loss(), stats_.loss(), result.loss_mean));
+  }
+  if (const std::optional<double> accuracy = result.accuracy()) {
+    stats_.set_accuracy(towards(stats_.has_accuracy(), stats_.accuracy(), *accuracy));
+  }
 }
 
 void StatsCollector::AddFetch(const FetchStats& fetch, absl::Duration duration) {

@@ -79,6 +79,22 @@ TEST(StatsCollectorTest, MeansStartPlainAndForgetSlowly) {
   EXPECT_EQ(stats.Snapshot().examples(), 10020u);
 }
 
+TEST(StatsCollectorTest, WhatNoStepTellsIsNotKnown) {
+  StatsCollector stats;
+  stats.AddStep({.examples = 10, .has_loss = false, .unjudged = 10}, absl::Milliseconds(1));
+  EXPECT_FALSE(stats.Snapshot().has_loss());
+  EXPECT_FALSE(stats.Snapshot().has_accuracy());
+  // The first that is told is not averaged with nothing.
+  stats.AddStep({.loss_mean = 3.0, .examples = 10, .unjudged = 10}, absl::Milliseconds(1));
+  EXPECT_DOUBLE_EQ(stats.Snapshot().loss(), 3.0);
+  EXPECT_FALSE(stats.Snapshot().has_accuracy());
+  // Without a loss, and of half of the samples.
+  stats.AddStep({.correct = 4, .examples = 10, .has_loss = false, .unjudged = 5},
+                absl::Milliseconds(1));
+  EXPECT_DOUBLE_EQ(stats.Snapshot().loss(), 3.0);
+  EXPECT_DOUBLE_EQ(stats.Snapshot().accuracy(), 0.8);
+}
+
 TEST(StatsCollectorTest, AReplicaWaitsUntilACallSucceeds) {
   StatsCollector stats;
   EXPECT_EQ(stats.Snapshot().waits_for(), "");

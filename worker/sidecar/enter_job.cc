@@ -59,6 +59,9 @@ EnterJob::EnterJob(Options options, ReplicaClient* coordinator)
   if (options_.write == nullptr) {
     options_.write = WriteInitial;
   }
+  if (!options_.again.empty()) {
+    options_.job.set_name(options_.again);
+  }
 }
 
 absl::Status EnterJob::Ask() {
@@ -71,6 +74,7 @@ absl::Status EnterJob::Ask() {
   request.set_host(options_.host);
   *request.mutable_job() = options_.job;
   request.set_only_enter(options_.only_enter);
+  request.set_again(!options_.again.empty());
   request.set_sealed_by(sealed_);
   ASSIGN_OR_RETURN(reply_, coordinator_->Enter(request));
   // From now on it is this job, whatever else has its name.
@@ -89,6 +93,9 @@ absl::Status EnterJob::Begin(absl::Duration patience) {
     const absl::Status status = Ask();
     if (status.ok() || !IsTransient(status)) {
       return status;
+    }
+    if (options_.leaving && options_.leaving()) {
+      return absl::CancelledError("the program leaves before the coordinator answers");
     }
     if (options_.clock->Now() + pause > end) {
       return absl::Status(status.code(),

@@ -37,19 +37,24 @@ class EnterJob {
   struct Options {
     Job job;
     bool only_enter = false;
+    // The job, by its id, that the program was in before: its end is told (has_ended), and
+    // is no error.
+    std::string again;
     std::string version;  // of the program's library
     uint64_t guest = 0;
     std::string host;
     uint32_t pid = 0;  // the program's
     const Clock* clock = Clock::Real();
-    Write write;  // null: to the shards that the turn names
+    std::function<bool()> leaving;  // ends Begin; null: nothing does
+    Write write;                    // null: to the shards that the turn names
   };
 
   // `coordinator` must outlive this.
   EnterJob(Options options, ReplicaClient* coordinator);
 
   // The first call: asks until the coordinator answers, `patience` at most.
-  // DEADLINE_EXCEEDED and others name the coordinator; what it refuses is final.
+  // DEADLINE_EXCEEDED and others name the coordinator; what it refuses is final. CANCELLED:
+  // the program leaves.
   absl::Status Begin(absl::Duration patience);
 
   // After Begin: asks again if that is due, and keeps the turn to write while others wait.
@@ -63,6 +68,7 @@ class EnterJob {
   // Of the newest answer.
   const EnterReply& reply() const { return reply_; }
   bool may_train() const { return reply_.part() == EnterReply::TRAIN; }
+  bool has_ended() const { return reply_.has_ended(); }
 
  private:
   absl::Status Ask();

@@ -56,8 +56,8 @@ class FakeProgram {
     EXPECT_GE(fd, 0);
     close(fd);
   }
-  void Call(MessageKind kind, std::string_view fields = "") {
-    EXPECT_TRUE(socket_->Send(kind, fields));
+  void Call(MessageKind kind, std::string_view fields = "", int passed = -1) {
+    EXPECT_TRUE(socket_->Send(kind, fields, passed));
   }
   void Write(std::string_view bytes) {
     EXPECT_EQ(write(socket_->fd(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));

@@ -48,16 +48,18 @@ absl::StatusOr<const Message*> Program::AwaitCall(absl::Duration timeout) {
   }
   // What has arrived needs no readable socket.
   Message message;
-  MessageSocket::Outcome outcome = socket_.Receive(0, &message);
+  int passed = -1;
+  MessageSocket::Outcome outcome = socket_.Receive(0, &message, &passed);
   if (outcome == MessageSocket::Outcome::kTimeout) {
     if (AwaitLeave(timeout, socket_.fd())) {
       return absl::CancelledError("the program leaves");
     }
-    outcome = socket_.Receive(0, &message);
+    outcome = socket_.Receive(0, &message, &passed);
   }
   switch (outcome) {
     case MessageSocket::Outcome::kDone:
       call_ = std::move(message);
+      passed_ = UniqueFd(passed);
       return &*call_;
     case MessageSocket::Outcome::kTimeout:
     case MessageSocket::Outcome::kInterrupted:
@@ -93,13 +95,10 @@ void Program::Answer(uint32_t event_kind, std::span<const float> parameters,
   }
 }
 
-void Program::Refuse(const absl::Status& status, bool final) {
+void Program::Refuse(const absl::Status& status) {
   CHECK(call_.has_value());
   FieldWriter fields;
   fields.Number(static_cast<uint32_t>(status.code()));
-  if (call_->kind != MessageKind::kJoin) {
-    fields.Number(static_cast<uint8_t>(final));
-  }
   fields.String(std::string(status.message()));
   call_.reset();
   if (!socket_.Send(MessageKind::kError, fields.bytes())) {

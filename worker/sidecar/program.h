@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,14 +45,19 @@ class Program {
   // parameters become `parameters` unless that is empty.
   void Answer(uint32_t event_kind, std::span<const float> parameters = {},
               const std::string& batches = "");
-  // Answers it by an error; a `final` one ends all.
-  void Refuse(const absl::Status& status, bool final);
+  // Answers it by an error, which is final: what passes by itself (a coordinator that is away,
+  // a shard that is started anew) is waited for on this side, and not told.
+  void Refuse(const absl::Status& status);
   // Answers kJoin, and passes the memory on.
   void AnswerJoin(const std::string& fields, std::unique_ptr<ProgramMemory> memory);
 
   // The batches that the program holds are not its own any more: said with the next event.
   void Discard() { discards_ = true; }
   bool discards() const { return discards_; }
+
+  // What came with the outstanding call: the memory that an earlier sidecar of the program
+  // made. None: a negative descriptor.
+  UniqueFd TakePassed() { return std::move(passed_); }
 
   // After AnswerJoin.
   ProgramMemory& memory() { return *memory_; }
@@ -68,6 +74,7 @@ class Program {
   const UniqueFd leave_;
   const UniqueFd life_;  // the process itself
   std::optional<Message> call_;
+  UniqueFd passed_;
   std::unique_ptr<ProgramMemory> memory_;
   Figures figures_;
   bool discards_ = false;

@@ -19,6 +19,9 @@ class ProgramMemory {
  public:
   // All zero. RESOURCE_EXHAUSTED without room.
   static absl::StatusOr<std::unique_ptr<ProgramMemory>> Create(size_t floats);
+  // What another process made by Create, for as many floats, as it is. INTERNAL if it is of
+  // another size.
+  static absl::StatusOr<std::unique_ptr<ProgramMemory>> Adopt(UniqueFd fd, size_t floats);
   ~ProgramMemory();
   ProgramMemory(const ProgramMemory&) = delete;
   ProgramMemory& operator=(const ProgramMemory&) = delete;
@@ -35,6 +38,8 @@ class ProgramMemory {
   int fd() const { return fd_.get(); }
 
  private:
+  static absl::StatusOr<std::unique_ptr<ProgramMemory>> Map(UniqueFd fd, size_t floats);
+
   ProgramMemory(UniqueFd fd, float* vectors, size_t floats, size_t stride);
 
   const UniqueFd fd_;

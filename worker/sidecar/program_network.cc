@@ -75,6 +75,8 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
   StepResult result;
   result.steps = fields.Number<uint64_t>();
   result.examples = fields.Number<uint64_t>();
+  const auto judged = fields.Number<uint64_t>();
+  result.unjudged = result.examples - std::min(judged, result.examples);
   result.correct = fields.Number<uint64_t>();
   result.has_loss = fields.Number<uint8_t>() != 0;
   result.loss_mean = fields.Number<double>();

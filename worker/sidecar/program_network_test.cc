@@ -33,6 +33,7 @@ std::string StepOf(uint32_t batches) {
   fields.Number(batches);
   fields.Number(uint64_t{1});            // steps
   fields.Number(uint64_t{4} * batches);  // examples
+  fields.Number(uint64_t{0});            // judged
   fields.Number(uint64_t{0});            // correct
   fields.Number(uint8_t{1});
   fields.Number(0.5);  // loss

@@ -70,14 +70,34 @@ TEST(ProgramTest, AnErrorHasItsCode) {
   FakeProgram fake;
   fake.Call(MessageKind::kStep);
   ASSERT_OK(fake.seen().AwaitCall(kLong));
-  fake.seen().Refuse(absl::AbortedError("job gpt-1 has failed"), /*final=*/true);
+  fake.seen().Refuse(absl::AbortedError("job gpt-1 has failed"));
   const Message answer = fake.AwaitAnswer();
   EXPECT_EQ(answer.kind, MessageKind::kError);
   FieldReader fields(answer.fields);
   EXPECT_EQ(fields.Number<uint32_t>(), static_cast<uint32_t>(absl::StatusCode::kAborted));
-  EXPECT_EQ(fields.Number<uint8_t>(), 1);
   EXPECT_EQ(fields.String(), "job gpt-1 has failed");
   EXPECT_TRUE(fields.ok());
+}
+
+TEST(ProgramTest, TheNextSidecarHasTheMemoryOfTheLast) {
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ProgramMemory> first, ProgramMemory::Create(5));
+  first->gradient()[4] = 3.0f;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ProgramMemory> next,
+                       ProgramMemory::Adopt(UniqueFd(dup(first->fd())), 5));
+  EXPECT_EQ(next->gradient()[4], 3.0f);
+  next->parameters()[0] = 2.0f;
+  EXPECT_EQ(first->parameters()[0], 2.0f);
+  EXPECT_THAT(ProgramMemory::Adopt(UniqueFd(dup(first->fd())), 100000).status(),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("is not that of 100000 floats")));
+}
+
+TEST(ProgramTest, ACallMayBringTheMemory) {
+  FakeProgram fake;
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<ProgramMemory> memory, ProgramMemory::Create(5));
+  fake.Call(MessageKind::kJoin, "", memory->fd());
+  ASSERT_OK(fake.seen().AwaitCall(kLong));
+  EXPECT_OK(ProgramMemory::Adopt(fake.seen().TakePassed(), 5));
+  EXPECT_LT(fake.seen().TakePassed().get(), 0);
 }
 
 TEST(ProgramTest, LeavingEndsTheWait) {

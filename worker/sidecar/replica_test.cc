@@ -3,11 +3,15 @@
 #include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/client/monsoon.h"
 
 namespace monsoon {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class ReplicaTest : public ::testing::Test {
  protected:
@@ -33,6 +37,7 @@ class ReplicaTest : public ::testing::Test {
     options.tensor_count = 1;
     options.sidecar = "worker/sidecar/scripted_sidecar";  // beside the test, in its runfiles
     ASSERT_EQ(monsoon_join(&options, &replica_), MONSOON_OK) << monsoon_last_error();
+    EXPECT_EQ(monsoon_draw(replica_, &batch_, &event_), MONSOON_FAILED_PRECONDITION);
     ASSERT_EQ(monsoon_begin(replica_, &event_), MONSOON_OK) << monsoon_last_error();
   }
   // The first of the batch's samples; -1: there is none.
@@ -48,12 +53,13 @@ class ReplicaTest : public ::testing::Test {
     step.zero_gradient = 1;
     return monsoon_step(replica_, &step, &event_);
   }
-  uint64_t steps() const {
+  monsoon_stats Stats() const {
     monsoon_stats stats{};
     stats.size = sizeof(stats);
     monsoon_get_stats(replica_, &stats);
-    return stats.steps;
+    return stats;
   }
+  uint64_t steps() const { return Stats().steps; }
 
   monsoon_replica* replica_ = nullptr;
   monsoon_batch batch_{};
@@ -147,6 +153,71 @@ TEST_F(ReplicaTest, TheGradientIsZeroAfterAStepHoweverItWasTaken) {
     EXPECT_EQ(event_.discarded, discarded);
     EXPECT_EQ(std::vector<float>(gradient, gradient + monsoon_size(replica_)),
               std::vector<float>(monsoon_size(replica_)));
+  }
+}
+
+TEST_F(ReplicaTest, ASidecarThatDiesIsAnotherSession) {
+  Join("0 go+2 die again go go+1 go");
+  monsoon_parameters(replica_)[3] = 5.0f;
+  const uint32_t first = Stats().sidecar_pid;
+  EXPECT_EQ(Draw(), 0);
+  ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();  // the first one dies of it
+  EXPECT_EQ(event_.kind, MONSOON_GO);
+  EXPECT_EQ(event_.discarded, 1);
+  EXPECT_NE(Stats().sidecar_pid, first);
+  EXPECT_EQ(Stats().steps, 0u);
+  EXPECT_EQ(monsoon_parameters(replica_)[3], 5.0f) << "the memory is the same";
+  EXPECT_EQ(Draw(), 0) << "of the new session: what was drawn ahead is forgotten";
+  EXPECT_EQ(event_.discarded, 0);
+  ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.discarded, 0);
+  EXPECT_EQ(Stats().steps, 1u);
+}
+
+TEST_F(ReplicaTest, ASidecarMayDieOfAnyCall) {
+  for (const std::string script : {"0 die again go go+1", "2 go+1 die again go go+1"}) {
+    Join(script);
+    if (script[0] == '2') {
+      EXPECT_EQ(Draw(), 0);
+      int due = 0;
+      ASSERT_EQ(monsoon_step_is_due(replica_, 1, &due), MONSOON_OK) << monsoon_last_error();
+      EXPECT_EQ(Draw(), -1);
+      EXPECT_EQ(event_.discarded, 1) << "told by the next call";
+    } else {
+      EXPECT_EQ(event_.discarded, 0) << "it had nothing yet";
+    }
+    EXPECT_EQ(Draw(), 0);
+    ASSERT_EQ(monsoon_leave(replica_), MONSOON_OK) << monsoon_last_error();
+    monsoon_free(replica_);
+    replica_ = nullptr;
+  }
+}
+
+TEST_F(ReplicaTest, SidecarsThatDieWithoutAStepBetweenAreTooManyAtLast) {
+  Join("0 go+1 die again go die");
+  EXPECT_EQ(Draw(), 0);
+  ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+  for (int restarts = 1; restarts < 3; ++restarts) {
+    EXPECT_EQ(Draw(), -1);  // each dies of this
+    EXPECT_EQ(event_.discarded, 1);
+  }
+  EXPECT_EQ(monsoon_draw(replica_, &batch_, &event_), MONSOON_UNAVAILABLE);
+  EXPECT_THAT(monsoon_last_error(),
+              AllOf(HasSubstr("was killed by signal 9 (Killed), as did the 3 before it"),
+                    HasSubstr("Join again")));
+  EXPECT_EQ(monsoon_draw(replica_, &batch_, &event_), MONSOON_UNAVAILABLE) << "for good";
+}
+
+TEST_F(ReplicaTest, AStepThatCountsMakesTheDeathsBeforeItForgotten) {
+  Join("0 go+1 die again go go+1 go die");
+  EXPECT_EQ(Draw(), 0);
+  for (int deaths = 1; deaths < 10; ++deaths) {
+    ASSERT_EQ(deaths == 1 ? Step() : monsoon_draw(replica_, &batch_, &event_), MONSOON_OK)
+        << monsoon_last_error();  // of this it dies
+    EXPECT_EQ(event_.discarded, 1);
+    EXPECT_EQ(Draw(), 0);
+    ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+    EXPECT_EQ(event_.discarded, 0);
   }
 }
 

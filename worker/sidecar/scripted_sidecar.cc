@@ -3,7 +3,10 @@
 //   go, evaluate, nothing, ended   the event
 //   !     behind it: the session was lost
 //   +2    behind that: with so many batches of 4 samples, numbered from 0 on
-// "seen" takes the gradient, and only then, after 20 ms, answers go.
+// "seen" takes the gradient, and only then, after 20 ms, answers go. "die" kills it, and the
+// next one begins with the first word behind "again".
+#include <signal.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -15,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
+#include "common/process/unique_fd.h"
 #include "worker/client/exchange.h"
 #include "worker/client/monsoon.h"
 #include "worker/client/sidecar_descriptors.h"
@@ -47,6 +51,9 @@ class ScriptedSidecar {
     std::string word;
     while (program_->AwaitCall(kPatience).ok() && program_->call() != nullptr) {
       CHECK(words_ >> word);  // else it calls more often than the script answers
+      if (word == "die") {
+        raise(SIGKILL);
+      }
       Answer(word);
     }
   }
@@ -62,13 +69,19 @@ class ScriptedSidecar {
     fields.String();            // coordinator
     words_.str(fields.String());
     constexpr uint64_t kFloats = 16;
-    absl::StatusOr<std::unique_ptr<ProgramMemory>> memory = ProgramMemory::Create(kFloats);
+    UniqueFd passed = program_->TakePassed();
+    const bool again = passed.get() >= 0;
+    absl::StatusOr<std::unique_ptr<ProgramMemory>> memory =
+        again ? ProgramMemory::Adopt(std::move(passed), kFloats) : ProgramMemory::Create(kFloats);
     CHECK(memory.ok());
     FieldWriter joined;
     joined.String("scripted-1");
     // The script's first word: local steps.
     uint32_t local_steps = 0;
     words_ >> local_steps;
+    for (std::string word; again && word != "again";) {
+      CHECK(words_ >> word);
+    }
     joined.Number(local_steps);
     joined.Number(kFloats);
     joined.Number(uint64_t{(*memory)->stride()});

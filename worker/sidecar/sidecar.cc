@@ -36,6 +36,9 @@ struct JoinCall {
   std::string settings;
   bool only_enter = false;
   Model tensors;
+  // Of a program that was in this job by another sidecar: its id, and how that one died.
+  std::string again;
+  std::string died;
 };
 
 absl::StatusOr<JoinCall> ReadJoin(const Message& message) {
@@ -68,10 +71,24 @@ absl::StatusOr<JoinCall> ReadJoin(const Message& message) {
       tensor->add_alias(fields.String());
     }
   }
+  call.again = fields.String();
+  call.died = fields.String();
   if (!fields.ok()) {
     return absl::InvalidArgumentError("the program's settings are malformed");
   }
   return call;
+}
+
+// What the end of its job is to a program.
+absl::Status EndOf(const std::string& job, JobState state, const std::string& reason) {
+  switch (state) {
+    case FAILED:
+      return absl::AbortedError(absl::StrCat("job ", job, " has failed: ", reason));
+    case CANCELLED:
+      return absl::CancelledError(absl::StrCat("job ", job, ": ", reason));
+    default:
+      return absl::OkStatus();
+  }
 }
 
 }  // namespace
@@ -83,13 +100,19 @@ Sidecar::~Sidecar() = default;
 
 absl::Status Sidecar::Run() {
   if (const absl::Status joined = Join(); !joined.ok()) {
+    if (program_->leaving()) {
+      return absl::OkStatus();
+    }
     if (program_->call() != nullptr) {
-      program_->Refuse(joined, /*final=*/true);
+      program_->Refuse(joined);
     }
     return joined;
   }
   if (const absl::Status entered = Enter(); !entered.ok()) {
     return absl::IsCancelled(entered) ? absl::OkStatus() : TellEnd(entered);
+  }
+  if (const EnterReply& reply = enter_->reply(); reply.has_ended()) {
+    return TellEnd(EndOf(reply.job(), reply.ended(), reply.reason()));
   }
   const std::optional<absl::Status> end = Train();
   return end ? TellEnd(*end) : absl::OkStatus();
@@ -109,11 +132,22 @@ absl::Status Sidecar::Join() {
   options.guest = guest_;
   options.host = HostName();
   options.pid = static_cast<uint32_t>(getppid());
+  options.leaving = [this] { return program_->leaving(); };
   address_ = call.coordinator;
+  absl::Duration patience = call.patience;
+  if (!call.again.empty()) {
+    LOG(WARNING) << call.died << "; this one enters job " << call.again << " again";
+    options.only_enter = true;
+    options.again = call.again;
+    patience = absl::InfiniteDuration();  // as a session waits for a coordinator that is away
+  }
   work_ = ReplicaClient::Create(address_, std::min(kEnterDeadline, call.patience));
   enter_ = std::make_unique<EnterJob>(std::move(options), work_.get());
-  RETURN_IF_ERROR(enter_->Begin(call.patience));
-  ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory, ProgramMemory::Create(layout.size()));
+  RETURN_IF_ERROR(enter_->Begin(patience));
+  UniqueFd passed = program_->TakePassed();
+  ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory,
+                   passed.get() >= 0 ? ProgramMemory::Adopt(std::move(passed), layout.size())
+                                     : ProgramMemory::Create(layout.size()));
 
   FieldWriter fields;
   fields.String(enter_->reply().job());
@@ -130,7 +164,7 @@ absl::Status Sidecar::Join() {
 
 absl::Status Sidecar::Enter() {
   bool begun = false;
-  while (!begun || !enter_->may_train() || enter_->writing()) {
+  while (!begun || !(enter_->may_train() || enter_->has_ended()) || enter_->writing()) {
     const absl::Duration pause = std::max(enter_->pause(), absl::Milliseconds(1));
     if (begun) {
       if (program_->AwaitLeave(std::min(pause, absl::Milliseconds(20)), -1)) {
@@ -180,13 +214,7 @@ std::optional<absl::Status> Sidecar::Train() {
   // It was told to leave (`coordinator drain`): to the program that is an end of its part.
   host.on_drain = [this] { NoteEnd(absl::CancelledError("the coordinator told it to leave")); };
   host.on_job_ended = [this, job = reply.job()](JobState state, const std::string& reason) {
-    absl::Status status;
-    if (state == FAILED) {
-      status = absl::AbortedError(absl::StrCat("job ", job, " has failed: ", reason));
-    } else if (state == CANCELLED) {
-      status = absl::CancelledError(absl::StrCat("job ", job, ": ", reason));
-    }
-    NoteEnd(status);
+    NoteEnd(EndOf(job, state, reason));
   };
   host_ =
       std::make_unique<SessionHost>(std::move(host), heartbeats_.get(), work_.get(), runner_.get());
@@ -219,7 +247,7 @@ absl::Status Sidecar::FetchFinal() {
 
 absl::Status Sidecar::TellEnd(const absl::Status& end) {
   std::span<const float> final_parameters;
-  if (end.ok() && runner_->joined()) {
+  if (end.ok() && runner_ != nullptr && runner_->joined()) {
     if (const absl::Status fetched = FetchFinal(); fetched.ok()) {
       final_parameters = program_->memory().evaluated();
     } else {
@@ -237,7 +265,7 @@ absl::Status Sidecar::TellEnd(const absl::Status& end) {
     if (end.ok()) {
       program_->Answer(MONSOON_ENDED, std::exchange(final_parameters, {}));
     } else {
-      program_->Refuse(end, /*final=*/true);
+      program_->Refuse(end);
     }
   }
 }

@@ -37,7 +37,8 @@ class Sidecar {
  private:
   // kJoin to its answer.
   absl::Status Join();
-  // Until the program may train. CANCELLED when it leaves.
+  // Until the program may train, or has to be told that the job has ended. CANCELLED when it
+  // leaves.
   absl::Status Enter();
   // Sessions, until the job has ended or the program leaves. How it has ended (OK: well), or
   // why this program cannot be in it; nothing: the program leaves.

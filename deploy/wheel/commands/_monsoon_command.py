@@ -19,6 +19,12 @@ def program(*parts):
              f"this Python's packages ({sys.executable}); install the wheel again")
 
 
+def become(path):
+    """The program takes this process. Its messages name what the user called; the folder says
+    where its files are."""
+    called = os.path.join(os.path.dirname(path), os.path.basename(sys.argv[0]))
+    os.execv(path, [called] + sys.argv[1:])
+
+
 def main():
-    path = program("bin", "coordinator")
-    os.execv(path, [path] + sys.argv[1:])
+    become(program("bin", "coordinator"))

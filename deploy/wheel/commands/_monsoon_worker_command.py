@@ -1,11 +1,7 @@
 """The command `monsoon-worker`: the worker's program."""
 
-import os
-import sys
-
-from _monsoon_command import program
+from _monsoon_command import become, program
 
 
 def main():
-    path = program("worker", "worker")
-    os.execv(path, [path] + sys.argv[1:])
+    become(program("worker", "worker"))
