@@ -23,6 +23,7 @@ absl::StatusOr<Job> LoadStoredJob(const ShardCheckpoint& content, LoadOptions op
   std::string text;
   CHECK(printer.PrintToString(content.context().job(), &text));
   options.contents = &text;
+  options.joined = IsJoined(content.context().job());
   return LoadJob(name, options, /*diagnostics=*/nullptr, warnings);
 }
 

@@ -56,6 +56,27 @@ TEST_F(ResumeTest, GoesOnAsTheJobThatItWas) {
   EXPECT_EQ(cli_.coordinator.calls.back(), "Start tiny-1");
 }
 
+// Its network is its programs', which enter it then.
+TEST_F(ResumeTest, AJobThatProgramsJoinGoesOnToo) {
+  stored_.clear_model();
+  ModelTensor* const tensor = stored_.mutable_model()->add_tensor();
+  tensor->set_name("w");
+  tensor->add_shape(20);
+  stored_.clear_train();
+  stored_.mutable_train()->mutable_joiners()->set_examples(70);
+  stored_.clear_test();
+  stored_.clear_evaluation();
+  stored_.mutable_downpour()->clear_workers();
+  ASSERT_OK_AND_ASSIGN(layout_, ParameterLayout::Create(stored_.model()));
+  Keep({.first = 20});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stop.epochs=20"}), 0) << cli_.err();
+  EXPECT_EQ(Submitted().job().model().tensor(0).name(), "w");
+  EXPECT_EQ(Submitted().job().stop().epochs(), 20);
+  EXPECT_EQ(cli_.transfer.written.parameters, Parameters(20));
+  EXPECT_EQ(cli_.transfer.written.state, Parameters(120));
+  EXPECT_EQ(cli_.coordinator.calls.back(), "Start tiny-1");
+}
+
 TEST_F(ResumeTest, SetAndNameChangeTheJob) {
   Keep({.first = 20});
   EXPECT_EQ(

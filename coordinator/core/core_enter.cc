@@ -153,7 +153,7 @@ absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, c
   reply.set_rpc_deadline_ms(cluster_.rpc_deadline_ms());
   reply.set_retry_ms(std::min(cluster_.heartbeat_ms(), kMostRetryMs));
   *reply.mutable_config() = job->plan.job;
-  if (job->waits_for_client()) {
+  if (job->waits_for_client() && job->written_by_program()) {
     FindPart(request, job, moment, &reply);
   }
   if (job->stage() == JOB_ENDED && request.again()) {

@@ -40,10 +40,11 @@ absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
   if (!superseded_.empty()) {
     return absl::FailedPreconditionError(superseded_);
   }
-  if (IsJoined(plan.job)) {
-    return absl::InvalidArgumentError(absl::StrCat("job \"", plan.job.name(),
-                                                   "\" is of a model that lists its tensors: such "
-                                                   "jobs are made by the programs that join them"));
+  if (IsJoined(plan.job) && !submission.resume) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "job \"", plan.job.name(),
+        "\" is of a model that lists its tensors: such jobs are made by the programs that join "
+        "them, or go on from a checkpoint (submit --resume)"));
   }
   RETURN_IF_ERROR(CheckResume(plan, submission));
   RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
@@ -70,7 +71,7 @@ std::set<std::string> CoordinatorCore::TakenIds() const {
 
 absl::StatusOr<JobSummary> CoordinatorCore::Start(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
-  if (!job->state().init() || job->joined()) {
+  if (!job->state().init() || job->written_by_program()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job->id(), " was not submitted with initial parameters"));
   }
@@ -168,7 +169,7 @@ absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name, Mom
         absl::StrCat("job ", job->id(),
                      shards_.all_up() ? ": it waits for " : ": its parameters are on ", shards));
   }
-  if (job->joined() && job->waits_for_client()) {
+  if (job->written_by_program() && job->waits_for_client()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job->id(), " (", JobState_Name(job->job_state()),
                      ") has no parameters yet: ", WaitReason(*job, moment)));

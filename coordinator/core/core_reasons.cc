@@ -62,7 +62,7 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
   if (job.stage() == JOB_ENDING) {
     return "";
   }
-  if (job.stage() == JOB_READY && job.joined()) {
+  if (job.stage() == JOB_READY && job.written_by_program()) {
     return job.writer_is_there ? WriterReason(job, moment.now) : ProgramReason(job);
   }
   return job.stage() == JOB_READY ? "waits for its client to write the initial parameters"

@@ -295,9 +295,9 @@ void CoordinatorCore::LoseSlices(JobRecord* job, SliceLoss loss, const std::stri
   if (!job->state().slices_begun() || job->stage() == JOB_DELETING) {
     return;
   }
-  // A joined job's initial parameters can be made again as long as nobody has trained.
+  // Initial parameters that a program has can be made again as long as nobody has trained.
   const bool has_sessions = job->ledger() != nullptr && !job->ledger()->empty();
-  const bool again = job->joined() && job->stage() <= JOB_ACTIVE;
+  const bool again = job->written_by_program() && job->stage() <= JOB_ACTIVE;
   const bool touched = (has_sessions && !again) || job->started().has_value();
   const bool written = touched || (job->state().init() && job->state().slices_ready() && !again);
   const char* const kinds[] = {"shard_lost", "shard_restarted", "slice_deleted",
@@ -322,7 +322,7 @@ void CoordinatorCore::LoseSlices(JobRecord* job, SliceLoss loss, const std::stri
       job->ChangeStage(JOB_QUEUED, now);
     }
     NoLongerActive(job);
-    if (job->joined()) {
+    if (job->written_by_program()) {
       job->writer_is_there = false;
       job->AddEvent(now, kind, task,
                     absl::StrCat(reason,

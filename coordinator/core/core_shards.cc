@@ -238,7 +238,7 @@ void CoordinatorCore::Tick(Moment moment) {
     CloseSession(worker, "worker_lost", text, moment.now);
   }
   for (const auto& job : jobs_.jobs()) {
-    if (job->joined()) {
+    if (job->written_by_program()) {
       WatchWriter(job.get(), moment.now);
     } else if (job->stage() == JOB_READY && job->waits_for_client() &&
                moment.now - FromNanos(job->state().ready_ns()) > kInitTimeout) {

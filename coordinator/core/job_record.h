@@ -83,6 +83,8 @@ class JobRecord {
   bool active() const { return stage() == JOB_ACTIVE || stage() == JOB_ENDING; }
   // Programs bring its replicas; it is not in the queue for those of the cluster.
   bool joined() const { return IsJoined(plan.job); }
+  // One of them writes its initial parameters. Those of a checkpoint are a client's to write.
+  bool written_by_program() const { return joined() && !state().has_resume(); }
   bool excluded(uint32_t worker) const;
   // Training began, in the first procedure.
   std::optional<absl::Duration> started() const;

@@ -108,6 +108,17 @@ class Client:
             show(self.watch(job))
         return job
 
+    def resume(self, job: str = "latest", *, name: Optional[str] = None,
+               settings: Optional[Mapping[str, Any]] = None) -> str:
+        """Makes a new job that goes on from the newest checkpoint of `job`, an id or a folder's
+        path: with its parameters, its optimizer's state on the shards and its place in the data.
+        The new job's id. settings: changed fields, {"stop.epochs": 6}. Programs enter it by its
+        name (`name`, or that of `job`) with join(), and with these settings. For an id this
+        client must be of a cluster file whose state_dir this machine can read."""
+        arguments = [f"--resume={job}"] + ([f"--name={name}"] if name else [])
+        arguments += [f"--set={field}={value}" for field, value in (settings or {}).items()]
+        return str(self._json("submit", *arguments)["job"])
+
     def cancel(self, job: str, wait: bool = False) -> None:
         """Asks the job to end; with `wait` returns when it has."""
         self._command("cancel", job, *(["--wait"] if wait else []))

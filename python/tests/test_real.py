@@ -100,6 +100,34 @@ def test_local_steps_of_one_program(cluster, every):
         assert torch.allclose(p, q, atol=1e-5)
 
 
+def test_a_resumed_job_goes_on_as_if_it_had_not_ended(cluster):
+    """Parameters, Adagrad's state and the place in the data: the bits of a job in one piece."""
+    torch, x, y = torch_parts()
+    client = ms.Client(cluster.path)
+
+    def train(name, epochs, seed):
+        model = net(torch, seed)
+        with ms.join(cluster.address, job=name, model=model, optimizer=ms.Adagrad(0.1),
+                     epochs=epochs, overlap=False, seed=3) as job:
+            for ids in job.blocks(len(x), batch=10):
+                torch.nn.functional.cross_entropy(model(x[ids]), y[ids]).backward()
+                job.step()
+        return job
+
+    whole = train("whole", 4, seed=1)
+    train("half", 2, seed=1)
+    resumed = client.resume("half-1", settings={"stop.epochs": 4})
+    assert resumed == "half-2"
+    with pytest.raises(ms.SettingsDiffer, match="epochs"):
+        train("half", 3, seed=5)
+    job = train("half", 4, seed=5)  # its own initial values count nothing
+    assert job.id == resumed and job.stats.steps == 20
+    told = client.describe(resumed)
+    assert told["state"] == "SUCCEEDED" and told["progress"]["step"] == 40
+    one, other = client.load(whole.id), client.load(resumed)
+    assert all(numpy.array_equal(one[name], other[name]) for name in one)
+
+
 @pytest.mark.parametrize("outer, period", [(ms.Nesterov(0.5, 0.5), 1),
                                            (ms.DelayedNesterov(0.5, 0.5, period=3), 3)])
 def test_an_outer_optimizer_gets_the_differences(cluster, client, outer, period):
