@@ -32,6 +32,13 @@ void CheckWeightDecay(const Optimizer& optimizer, Reporter* reporter) {
   }
 }
 
+void CheckAverage(const Optimizer& optimizer, Reporter* reporter) {
+  if (optimizer.has_average() && optimizer.adagrad().initial_accumulator() != 0.0) {
+    reporter->Error("downpour.optimizer.average",
+                    "is not for adagrad with an initial_accumulator", "leave one of them out");
+  }
+}
+
 void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_format() == TOP_K) {
     reporter->Error("downpour.fetch_format", "TOP_K sends a part of a gradient, not parameters",
@@ -50,6 +57,7 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
                     "as in warmstart { steps: 100 }");
   }
   CheckWeightDecay(downpour.optimizer(), reporter);
+  CheckAverage(downpour.optimizer(), reporter);
   const bool chosen = downpour.local_steps() != 0;  // the differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",

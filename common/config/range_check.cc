@@ -115,6 +115,8 @@ constexpr Range kRanges[] = {
     {"RmsProp.alpha", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
     {"RmsProp.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
     {"RmsProp.momentum", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
+    {"Average.share", kSmallest, 1, "$0 is outside (0, 1]", true},
+    {"Average.power", 0, 1000, "$0 is outside 0 .. $1"},
     {"StepSchedule.every_pushes", 1, kRoundsToFloat, kTooMany},
     {"StepSchedule.factor", kAboveZero, 1, "$0 is outside (0, 1]"},
     {"CosineSchedule.pushes", 1, kRoundsToFloat, kTooMany},

@@ -51,6 +51,10 @@ struct OptimizerLoops {
   // `b` is null without momentum.
   void (*rms_prop)(size_t n, GradientTransform transform, RmsPropStep step, float* w, float* v,
                    float* b, const float* g, MoveRecord record);
+  // After the optimizer inside has moved w by `step` (average.h): d' = keep (d + share step),
+  // w += d - d'. Records both moves.
+  void (*average)(size_t n, float share, float keep, float* w, float* d, const float* step,
+                  MoveRecord record);
 };
 
 namespace simd_baseline {
