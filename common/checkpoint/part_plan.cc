@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kFormatName[] = "monsoon-checkpoint";
 // Of the slots of the optimizer's state.
-constexpr const char* kStatePrefixes[] = {"optimizer:", "optimizer.1:"};
+constexpr const char* kStatePrefixes[] = {"optimizer:", "optimizer.1:", "optimizer.2:"};
 static_assert(std::size(kStatePrefixes) == kMaxStateSlots);
 constexpr char kVectorPrefix[] = "vector:";
 

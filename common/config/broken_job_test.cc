@@ -293,6 +293,15 @@ const std::vector<BrokenFile>& Cases() {
        "adam_w { rate: 0.1 } weight_decay: 0.1",
        {"FILE:11:40: error: downpour.optimizer.weight_decay: adam_w has a weight_decay of its own; "
         "as in adam_w { rate: 0.001 weight_decay: 0.01 }"}},
+      {"AnAverageOfAnAccumulatorThatBeginsHigh",
+       "momentum { rate: 0.1 momentum: 0.9 }",
+       "adagrad { rate: 0.1 initial_accumulator: 1 } average { }",
+       {"FILE:11:63: error: downpour.optimizer.average: is not for adagrad with an "
+        "initial_accumulator; leave one of them out"}},
+      {"AnAverageWithMoreThanAll",
+       "momentum { rate: 0.1 momentum: 0.9 }",
+       "adagrad { rate: 0.1 } average { share: 1.5 }",
+       {"FILE:11:50: error: downpour.optimizer.average.share: 1.5 is outside (0, 1]"}},
       {"AdamsBetaThatForgetsNothing",
        "momentum { rate: 0.1 momentum: 0.9 }",
        "adam { rate: 0.1 beta2: 1 }",

@@ -33,6 +33,8 @@ constexpr double kDefaultBeta1 = 0.9;
 constexpr double kDefaultBeta2 = 0.999;
 constexpr double kDefaultAdamWDecay = 0.01;
 constexpr double kDefaultAlpha = 0.99;
+constexpr double kDefaultAverageShare = 0.9;
+constexpr double kDefaultAveragePower = 2.0;
 constexpr double kDefaultTopKShare = 0.01;
 constexpr double kDefaultCheckpointSeconds = 10;
 // The minimiser's vectors of one iteration, and one to spare.
@@ -193,6 +195,11 @@ void FillOptimizerDefaults(Optimizer* optimizer) {
   } else if (optimizer->has_nesterov()) {
     SetDefaults({{"period", 1}}, optimizer->mutable_nesterov());
   }
+  if (optimizer->has_average()) {
+    Average* const average = optimizer->mutable_average();
+    SetDefaults({{"share", kDefaultAverageShare}}, average);
+    average->set_power(average->has_power() ? average->power() : kDefaultAveragePower);
+  }
 }
 
 void FillDownpourDefaults(Downpour* downpour) {
@@ -293,22 +300,23 @@ absl::Status ValidateJob(const Job& job) {
 }
 
 int OptimizerStateSlots(const Optimizer& optimizer) {
+  const int average = optimizer.has_average() ? 1 : 0;
   switch (optimizer.kind_case()) {
     case Optimizer::kAdam:
     case Optimizer::kAdamW:
-      return 2;
+      return 2 + average;
     case Optimizer::kNesterov:
-      return optimizer.nesterov().period() > 1 ? 2 : 1;
+      return (optimizer.nesterov().period() > 1 ? 2 : 1) + average;
     case Optimizer::kRmsProp:
-      return optimizer.rms_prop().momentum() > 0.0 ? 2 : 1;
+      return (optimizer.rms_prop().momentum() > 0.0 ? 2 : 1) + average;
     case Optimizer::kMomentum:
     case Optimizer::kAdagrad:
-      return 1;
+      return 1 + average;
     case Optimizer::kSgd:
     case Optimizer::KIND_NOT_SET:
       break;
   }
-  return 0;
+  return average;
 }
 
 uint32_t SandblasterVectors(const Sandblaster& sandblaster) {

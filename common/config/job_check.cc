@@ -42,6 +42,13 @@ void CheckNesterov(const Nesterov& nesterov, Reporter* reporter) {
   }
 }
 
+void CheckAverage(const Optimizer& optimizer, Reporter* reporter) {
+  if (optimizer.has_average() && optimizer.adagrad().initial_accumulator() != 0.0) {
+    reporter->Error("downpour.optimizer.average", "is not for adagrad with an initial_accumulator",
+                    "leave one of them out");
+  }
+}
+
 void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_format() == TOP_K) {
     reporter->Error("downpour.fetch_format", "TOP_K sends a part of a gradient, not parameters",
@@ -61,6 +68,7 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   }
   CheckWeightDecay(downpour.optimizer(), reporter);
   CheckNesterov(downpour.optimizer().nesterov(), reporter);
+  CheckAverage(downpour.optimizer(), reporter);
   const bool chosen = downpour.local_steps() != 0;  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",

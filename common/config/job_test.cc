@@ -260,6 +260,7 @@ TEST_F(OnCluster, TheOptimizersStateCounts) {
     EXPECT_OK(job);
     const uint64_t bytes = ShardBytes(*job, 131072);
     job->mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
+    job->mutable_downpour()->mutable_optimizer()->clear_average();
     return static_cast<double>(bytes - ShardBytes(*job, 131072)) / (131072 * sizeof(float));
   };
   EXPECT_EQ(slots("{ sgd { rate: 1 } }"), 0);
@@ -267,6 +268,8 @@ TEST_F(OnCluster, TheOptimizersStateCounts) {
   EXPECT_EQ(slots("{ adagrad { rate: 1 } }"), 1);
   EXPECT_EQ(slots("{ adam { rate: 1 } }"), 2);
   EXPECT_EQ(slots("{ adam_w { rate: 1 } }"), 2);
+  EXPECT_EQ(slots("{ adam_w { rate: 1 } average { } }"), 3);
+  EXPECT_EQ(slots("{ sgd { rate: 1 } average { } }"), 1);
   EXPECT_EQ(slots("{ rms_prop { rate: 1 } }"), 1);
   EXPECT_EQ(slots("{ rms_prop { rate: 1 momentum: 0.5 } }"), 2);
   EXPECT_EQ(slots("{ nesterov { rate: 1 momentum: 0.5 } }"), 1);
@@ -291,6 +294,17 @@ TEST_F(OnCluster, DefaultsOfTheOptimizersAreFilledIn) {
                        LoadJob(WriteJob(testing::ValidJob()),
                                {.overrides = {"downpour.optimizer={ rms_prop { rate: 1 } }"}}));
   EXPECT_EQ(job_.downpour().optimizer().rms_prop().alpha(), 0.99);
+  EXPECT_FALSE(job_.downpour().optimizer().has_average());
+  ASSERT_OK_AND_ASSIGN(
+      job_, LoadJob(WriteJob(testing::ValidJob()),
+                    {.overrides = {"downpour.optimizer={ sgd { rate: 1 } average { } }"}}));
+  EXPECT_EQ(job_.downpour().optimizer().average().share(), 0.9);
+  EXPECT_EQ(job_.downpour().optimizer().average().power(), 2.0);
+  ASSERT_OK_AND_ASSIGN(
+      job_,
+      LoadJob(WriteJob(testing::ValidJob()),
+              {.overrides = {"downpour.optimizer={ sgd { rate: 1 } average { power: 0 } }"}}));
+  EXPECT_EQ(job_.downpour().optimizer().average().power(), 0.0);
 }
 
 // 131,072 floats beside 2 x 2 + 7 vectors, int64 sums and 10 bytes a line; one stripe.

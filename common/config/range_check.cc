@@ -118,6 +118,8 @@ constexpr Range kRanges[] = {
     {"Nesterov.rate", kSmallest, kLargest, kNotPositive},
     {"Nesterov.momentum", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
     {"Nesterov.period", 0, kMaxSteps, kTooMany},
+    {"Average.share", kSmallest, 1, "$0 is outside (0, 1]", true},
+    {"Average.power", 0, 1000, "$0 is outside 0 .. $1"},
     {"StepSchedule.every_pushes", 1, kRoundsToFloat, kTooMany},
     {"StepSchedule.factor", kAboveZero, 1, "$0 is outside (0, 1]"},
     {"CosineSchedule.pushes", 1, kRoundsToFloat, kTooMany},

@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/optimizer/adagrad.h"
 #include "common/optimizer/adam.h"
+#include "common/optimizer/average.h"
 #include "common/optimizer/momentum.h"
 #include "common/optimizer/nesterov.h"
 #include "common/optimizer/rms_prop.h"
@@ -68,10 +69,23 @@ absl::StatusOr<AdamKernel::Settings> AdamSettings(absl::string_view kind, const 
   return settings;
 }
 
-}  // namespace
+absl::StatusOr<std::unique_ptr<OptimizerKernel>> WithAverage(
+    const Average& average, std::unique_ptr<OptimizerKernel> inner) {
+  const double share = average.share() == 0.0 ? kDefaultAverageShare : average.share();
+  const double power = average.has_power() ? average.power() : kDefaultAveragePower;
+  if (!(share >= std::numeric_limits<float>::min() && share <= 1.0)) {
+    return FieldError("average.share", share, "in (0, 1]");
+  }
+  RETURN_IF_ERROR(CheckNotNegative("average.power", power));
+  if (inner->initial_state() != 0.0f) {
+    return absl::InvalidArgumentError(
+        "optimizer.average with adagrad.initial_accumulator: leave one of them out");
+  }
+  return std::make_unique<AverageKernel>(std::move(inner), share, power);
+}
 
-absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
-    const Optimizer& optimizer) {
+// Without `average`.
+absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& optimizer) {
   RETURN_IF_ERROR(CheckNotNegative("weight_decay", optimizer.weight_decay()));
   RETURN_IF_ERROR(CheckNotNegative("clip_value", optimizer.clip_value()));
   RETURN_IF_ERROR(ValidateSchedule(optimizer.schedule()));
@@ -153,6 +167,17 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
   }
   return absl::InvalidArgumentError(
       "optimizer has no kind; write for example adagrad { rate: 0.03 }");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
+    const Optimizer& optimizer) {
+  ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> inner, CreateInner(optimizer));
+  if (!optimizer.has_average()) {
+    return inner;
+  }
+  return WithAverage(optimizer.average(), std::move(inner));
 }
 
 }  // namespace monsoon

@@ -7,7 +7,7 @@
 //   sgd:      w -= rate(k) * g'
 //   momentum: v = momentum * v + g';   w -= rate(k) * v
 //   adagrad:  h += g' * g';            w -= rate(k) * g' / (sqrt(h) + epsilon)
-//   adam, adam_w: adam.h; rms_prop: rms_prop.h; nesterov: nesterov.h
+//   adam, adam_w: adam.h; rms_prop: rms_prop.h; nesterov: nesterov.h; with average: average.h
 // with rate(k) = rate * ScheduleFactor(k) (Duchi et al. 2011; Dean et al. 2012,
 // section 4.1). Padding stays zero: w = g = 0 gives w = 0.
 //

@@ -129,6 +129,22 @@ void UpdateDelayedNesterov(size_t n, GradientTransform transform, NesterovStep s
   }
 }
 
+template <Record kRecord>
+void UpdateAverage(size_t n, float share, float keep, float* __restrict w, float* __restrict d,
+                   const float* __restrict step, float* __restrict moved) {
+  for (size_t i = 0; i < n; ++i) {
+    const float next = keep * (d[i] + share * step[i]);
+    const float by = d[i] - next;
+    d[i] = next;
+    w[i] += by;
+    if constexpr (kRecord == Record::kSet) {
+      moved[i] = step[i] + by;
+    } else if constexpr (kRecord == Record::kAdd) {
+      moved[i] += step[i] + by;
+    }
+  }
+}
+
 // Calls `loop` with the constants for the transform and for what is recorded.
 template <typename Loop>
 void Dispatch(const GradientTransform& transform, const MoveRecord& record, Loop loop) {
@@ -202,8 +218,15 @@ void Nesterov(size_t n, GradientTransform transform, NesterovStep step, float* w
   });
 }
 
+void Average(size_t n, float share, float keep, float* w, float* d, const float* step,
+             MoveRecord record) {
+  Dispatch({.identity = true}, record, [&]<bool kTransform, Record kRecord>() {
+    UpdateAverage<kRecord>(n, share, keep, w, d, step, record.moved);
+  });
+}
+
 }  // namespace
 
-const OptimizerLoops kOptimizerLoops = {Sgd, Momentum, Adagrad, Adam, RmsProp, Nesterov};
+const OptimizerLoops kOptimizerLoops = {Sgd, Momentum, Adagrad, Adam, RmsProp, Nesterov, Average};
 
 }  // namespace monsoon::SIMD_NAMESPACE

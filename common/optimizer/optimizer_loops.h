@@ -63,6 +63,10 @@ struct OptimizerLoops {
   // `sum` is null with a period of 1.
   void (*nesterov)(size_t n, GradientTransform transform, NesterovStep step, float* w, float* b,
                    float* sum, const float* g, MoveRecord record);
+  // After the optimizer inside has moved w by `step` (average.h): d' = keep (d + share step),
+  // w += d - d'. Records both moves.
+  void (*average)(size_t n, float share, float keep, float* w, float* d, const float* step,
+                  MoveRecord record);
 };
 
 namespace simd_baseline {

@@ -14,7 +14,7 @@
 namespace monsoon {
 
 // Of any optimizer.
-inline constexpr int kMaxStateSlots = 2;
+inline constexpr int kMaxStateSlots = 3;
 
 class OptimizerState {
  public:
@@ -39,6 +39,15 @@ class OptimizerState {
     CHECK(slot < slots && all_.size() == stride * static_cast<size_t>(slots) &&
           begin_ + size <= stride);
     return all_.data() + static_cast<size_t>(slot) * stride + begin_;
+  }
+
+  // The first `slots` of `of` slots, for a range of `size` parameters.
+  OptimizerState First(int slots, int of, size_t size) const {
+    OptimizerState first = *this;
+    first.stride_ = stride_ == 0 ? size : stride_;
+    CHECK(slots <= of && all_.size() == first.stride_ * static_cast<size_t>(of));
+    first.all_ = all_.first(first.stride_ * static_cast<size_t>(slots));
+    return first;
   }
 
   bool empty() const { return all_.empty(); }

@@ -136,6 +136,63 @@ TEST(AdamWTest, TheDecayDoesNotPassThroughTheMoments) {
   EXPECT_EQ(n[0], 2.0f);
 }
 
+TEST(AverageTest, HandComputed) {
+  // c(k) = 1 / (k + 1); z, x and w beside the state d = z - w.
+  auto kernel = Make("sgd { rate: 0.5 } average { share: 0.5 power: 0 }");
+  EXPECT_EQ(kernel->state_slots(), 1);
+  EXPECT_EQ(kernel->initial_state(), 0.0f);
+  Vector w = {1.0f, 0.0f}, d = {0.0f, 0.0f};
+  kernel->Apply(0, w, d, Vector{2.0f, 0.0f});  // z = x = 0
+  EXPECT_EQ(w, (Vector{0.0f, 0.0f}));
+  EXPECT_EQ(d, (Vector{0.0f, 0.0f}));
+  kernel->Apply(1, w, d, Vector{4.0f, 0.0f});  // z = -2, x = -1
+  EXPECT_EQ(w, (Vector{-1.5f, 0.0f}));
+  EXPECT_EQ(d, (Vector{-0.5f, 0.0f}));
+  Vector moved = {100.0f, 7.0f};
+  kernel->ApplyAndTell(3, w, d, Vector{-4.0f, 0.0f}, moved, /*fresh=*/false);
+  EXPECT_EQ(w, (Vector{-0.375f, 0.0f}));  // z = 0, x = -1 + (0 + 1) / 4
+  EXPECT_EQ(d, (Vector{0.375f, 0.0f}));
+  EXPECT_EQ(moved, (Vector{101.125f, 7.0f}));
+}
+
+TEST(AverageTest, TheStateOfTheOptimizerInsideComesFirst) {
+  auto kernel = Make("adam { rate: 0.5 beta1: 0.5 beta2: 0.5 epsilon: 1 } average { }");
+  EXPECT_EQ(kernel->state_slots(), 3);
+  Vector w = {1.0f}, state(3);
+  kernel->Apply(0, w, state, Vector{3.0f});  // as Adam's: the first point is the average
+  EXPECT_EQ(state, (Vector{1.5f, 4.5f, 0.0f}));
+  EXPECT_FLOAT_EQ(w[0], 0.625f);
+}
+
+TEST(AverageTest, FollowsItsDefinition) {
+  // 0.9 and 2 are the defaults. Longer than the piece that stays in the cache.
+  constexpr size_t kFloats = 2500;
+  auto kernel = Make("adagrad { rate: 0.1 } average { }");
+  const PhiloxStream random(23, StreamKind::kTest);
+  Vector w(kFloats), state(2 * kFloats), g(kFloats);
+  std::vector<double> z(kFloats), x(kFloats), h(kFloats);
+  for (size_t i = 0; i < kFloats; ++i) {
+    w[i] = random.Normal(i);
+    z[i] = x[i] = static_cast<double>(w[i]);
+  }
+  for (uint64_t k = 0; k < 200; ++k) {
+    for (size_t i = 0; i < kFloats; ++i) {
+      g[i] = random.Normal((k + 1) * kFloats + i);
+    }
+    const Vector before = w;
+    Vector moved(kFloats);
+    kernel->ApplyAndTell(k, w, state, g, moved, /*fresh=*/true);
+    const double c = 3.0 / (static_cast<double>(k) + 3.0);
+    for (size_t i = 0; i < kFloats; ++i) {
+      h[i] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+      z[i] -= 0.1 * static_cast<double>(g[i]) / (std::sqrt(h[i]) + 1e-8);
+      x[i] += c * (z[i] - x[i]);
+      ASSERT_NEAR(w[i], 0.1 * z[i] + 0.9 * x[i], 1e-4) << k << " " << i;
+      ASSERT_NEAR(before[i] + moved[i], w[i], 1e-5) << k << " " << i;
+    }
+  }
+}
+
 TEST(RmsPropTest, HandComputed) {
   auto kernel = Make("rms_prop { rate: 0.5 alpha: 0.75 epsilon: 1 }");
   EXPECT_EQ(kernel->state_slots(), 1);
@@ -405,7 +462,8 @@ TEST(BitsTest, DoNotDependOnSplitOrAlignment) {
         "adagrad { rate: 0.1 } clip_value: 1 weight_decay: 0.1", "adam { rate: 0.1 }",
         "adam_w { rate: 0.1 } clip_value: 1", "rms_prop { rate: 0.1 } weight_decay: 0.1",
         "rms_prop { rate: 0.1 momentum: 0.9 }", "nesterov { rate: 0.1 momentum: 0.9 }",
-        "nesterov { rate: 0.1 momentum: 0.9 period: 2 } weight_decay: 0.1"}) {
+        "nesterov { rate: 0.1 momentum: 0.9 period: 2 } weight_decay: 0.1",
+        "adagrad { rate: 0.1 } weight_decay: 0.1 average { share: 0.8 }"}) {
     auto kernel = Make(text);
     const size_t slots = kernel->state_slots();
     Vector start(kFloats), g(kFloats);
@@ -467,6 +525,10 @@ TEST(OptimizerTest, RefusesBadSettingsByName) {
       {"nesterov { rate: 1 momentum: 1 }", "nesterov.momentum"},
       {"nesterov { rate: 1 period: 4 share: 0.3 }", "nesterov.share"},
       {"nesterov { rate: 1 share: -0.1 }", "nesterov.share"},
+      {"sgd { rate: 1 } average { share: 1.5 }", "average.share"},
+      {"sgd { rate: 1 } average { share: -0.5 }", "average.share"},
+      {"sgd { rate: 1 } average { power: -1 }", "average.power"},
+      {"adagrad { rate: 1 initial_accumulator: 1 } average { }", "initial_accumulator"},
       {"sgd { rate: 1 } weight_decay: -1", "weight_decay"},
       {"sgd { rate: 1 } clip_value: nan", "clip_value"},
       {"sgd { rate: 1 } schedule { step { factor: 0.5 } }", "every_pushes"},

@@ -53,6 +53,11 @@ std::string AgeText(absl::Duration age) {
 }
 
 std::string OptimizerName(const Optimizer& optimizer) {
+  if (optimizer.has_average()) {
+    Optimizer inside = optimizer;
+    inside.clear_average();
+    return absl::StrCat(OptimizerName(inside), " with average");
+  }
   switch (optimizer.kind_case()) {
     case Optimizer::kSgd:
       return "sgd";

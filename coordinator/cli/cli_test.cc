@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "common/base/status.h"
 #include "common/model_file/model_file.h"
 #include "common/testing/status_matchers.h"
@@ -211,7 +212,17 @@ TEST_F(CliTest, WatchPrintsUntilTheEnd) {
                                           "elapsed_s=0\n")));
   EXPECT_THAT(cli_.coordinator.calls,
               ElementsAre("Describe latest", "Describe tiny-1", "Describe tiny-1"));
-  EXPECT_EQ(cli_.waited, absl::Seconds(2));
+  EXPECT_EQ(cli_.waited, absl::Milliseconds(200));  // each change is shown at once
+}
+
+TEST_F(CliTest, WatchPrintsALineASecondAndSeesTheEndSoon) {
+  cli_.coordinator.descriptions.assign(26, Description(RUNNING));
+  cli_.coordinator.descriptions.push_back(Description(SUCCEEDED));
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
+  EXPECT_EQ(cli_.waited, absl::Milliseconds(2600));
+  const std::vector<std::string> lines = absl::StrSplit(cli_.out(), '\n');
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("RUNNING"), HasSubstr("RUNNING"), HasSubstr("RUNNING"),
+                                 HasSubstr("SUCCEEDED"), StartsWith("done job=tiny-1"), ""));
 }
 
 TEST_F(CliTest, WatchTellsWhyAJobFailed) {
@@ -257,7 +268,7 @@ TEST_F(CliTest, WatchSurvivesAShortAbsenceOnly) {
                                    Description(SUCCEEDED)};
   EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
   EXPECT_THAT(cli_.err(),
-              AllOf(HasSubstr("bye; asking again for 59 s"), HasSubstr("it answers again")));
+              AllOf(HasSubstr("bye; asking again for 60 s"), HasSubstr("it answers again")));
 
   cli_.coordinator.descriptions = {Description(RUNNING), kDown};
   cli_.waited = absl::ZeroDuration();

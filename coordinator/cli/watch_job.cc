@@ -10,7 +10,9 @@
 namespace monsoon {
 namespace {
 
+// Between two lines, or frames, of one state; and between two looks whether it has changed.
 constexpr absl::Duration kRefresh = absl::Seconds(1);
+constexpr absl::Duration kLook = absl::Milliseconds(100);
 
 class Watcher {
  public:
@@ -79,6 +81,8 @@ int WatchJob(const Invocation& call, JobClient* client, const std::string& job, 
   // "latest" is resolved once: the watched job stays the same.
   std::string id = job;
   env.wait(absl::ZeroDuration());  // from here on Ctrl-C has its own exit code
+  std::optional<JobState> shown;
+  absl::Duration next_line;
   while (true) {
     const absl::Duration asked_at = env.clock->Now();
     const absl::StatusOr<JobDescription> description = client->Describe(id);
@@ -86,11 +90,16 @@ int WatchJob(const Invocation& call, JobClient* client, const std::string& job, 
     if (description.ok()) {
       patience->Answered();
       id = description->summary().job();
-      watcher.Show(*description);
-      if (HasEnded(description->summary().state())) {
+      const JobState state = description->summary().state();
+      if (shown != state || asked_at >= next_line) {
+        watcher.Show(*description);
+        shown = state;
+        next_line = asked_at + kRefresh;
+      }
+      if (HasEnded(state)) {
         return watcher.End(*description);
       }
-      pause = kRefresh - (env.clock->Now() - asked_at);
+      pause = kLook - (env.clock->Now() - asked_at);
     } else if (!patience->GoesOn(description.status())) {
       return call.Fail(description.status());
     }

@@ -407,6 +407,8 @@ class CoordinatorCore {
   void Exclude(JobRecord* job, uint32_t worker, const std::string& why, absl::Duration now);
   void CloseSession(uint32_t worker, const std::string& kind, const std::string& text,
                     absl::Duration now);
+  // How soon a worker that runs nothing is to ask again.
+  uint32_t IdleHeartbeatMs() const;
   Assignment MakeAssignment(const JobRecord& job, const SessionKey& session) const;
   void TakeJobEvents(JobRecord* job, absl::Duration now);
   // Notes when the final parameters do no better on the test set than guessing.

@@ -27,6 +27,11 @@ std::string SessionName(const SessionKey& session) {
   return absl::StrCat(session.job(), "/worker/", session.worker(), "#", session.incarnation());
 }
 
+// A worker without a session learns by a heartbeat that a job has begun. So it beats as often
+// as this, but all of them together no more than so many times a second.
+constexpr uint32_t kIdleHeartbeatMs = 50;
+constexpr uint32_t kIdleHeartbeatsPerSecond = 500;
+
 // A result this many standard deviations above guessing is no guess.
 constexpr double kChanceDeviations = 2;
 
@@ -159,7 +164,15 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
           job->state().session(), DurableSession::OPEN, &DurableSession::state)));
     }
   }
+  if (!reply.has_assignment()) {
+    reply.set_heartbeat_ms(IdleHeartbeatMs());
+  }
   return reply;
+}
+
+uint32_t CoordinatorCore::IdleHeartbeatMs() const {
+  const uint32_t shared = membership_.size() * 1000 / kIdleHeartbeatsPerSecond;
+  return std::min(cluster_.heartbeat_ms(), std::max(kIdleHeartbeatMs, shared));
 }
 
 Assignment CoordinatorCore::MakeAssignment(const JobRecord& job, const SessionKey& session) const {

@@ -42,6 +42,20 @@ TEST_F(CoordinatorReplicasTest, AssignmentOnlyAfterEveryShardOpenedTheSession) {
   EXPECT_TRUE(h_.Beat(0).has_assignment());
 }
 
+TEST_F(CoordinatorReplicasTest, AWorkerWithoutASessionAsksSooner) {
+  EXPECT_EQ(h_.Beat(0).heartbeat_ms(), 50u);
+  StartTraining(2);
+  EXPECT_EQ(h_.Beat(0).heartbeat_ms(), 500u);
+  EXPECT_EQ(h_.Beat(2).heartbeat_ms(), 50u);
+}
+
+TEST_F(CoordinatorReplicasTest, ManyIdleWorkersShareTheirQuestions) {
+  CoreHarness many(1, 200);
+  EXPECT_EQ(many.Beat(0).heartbeat_ms(), 400u);  // 500 a second of all
+  CoreHarness more(1, 1000);
+  EXPECT_EQ(more.Beat(0).heartbeat_ms(), 500u);
+}
+
 TEST_F(CoordinatorReplicasTest, ADrainedWorkerIsToldUntilItLeavesAndGetsNoNewSession) {
   StartTraining(2, /*epochs=*/5);
   EXPECT_FALSE(h_.Beat(1).drain());
