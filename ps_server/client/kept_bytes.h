@@ -1,7 +1,6 @@
 // KeptBytes: a push as it was encoded, kept until it is durable: in memory of its own, or
 // where the pusher has it. Large ones of its own are in huge
-// pages: the first write to small ones takes longer than to copy a push there. BufferRing
-// gives middling ones memory of huge pages that they share.
+// pages: the first write to 64 MiB of small ones takes longer than to copy a push there.
 //
 // Thread safety: none.
 #pragma once
@@ -19,8 +18,6 @@ namespace monsoon {
 class KeptBytes {
  public:
   explicit KeptBytes(size_t size) { Resize(size); }
-  // In `memory`, until more is needed.
-  KeptBytes(AlignedFloats memory, size_t size) : memory_(std::move(memory)) { Resize(size); }
   // `bytes` are somebody else's, and stay as they are while `owner` is held.
   KeptBytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
       : size_(bytes.size()), elsewhere_(bytes), owner_(std::move(owner)) {}
@@ -28,14 +25,12 @@ class KeptBytes {
   // What it holds after that is anything. Of memory of its own, as is the writable form
   // of bytes().
   void Resize(size_t size) {
-    const size_t floats = FloatsFor(size);
+    const size_t floats = (size + sizeof(float) - 1) / sizeof(float);
     if (floats > memory_.size()) {
       memory_ = Memory(floats);
     }
     size_ = size;
   }
-
-  static size_t FloatsFor(size_t size) { return (size + sizeof(float) - 1) / sizeof(float); }
 
   size_t size() const { return size_; }
   std::span<std::byte> bytes() { return std::as_writable_bytes(memory_.span()).first(size_); }
@@ -43,10 +38,9 @@ class KeptBytes {
     return owner_ != nullptr ? elsewhere_ : std::as_bytes(memory_.span()).first(size_);
   }
 
-  // From here on it has huge pages to itself.
+ private:
   static constexpr size_t kHugePageBytes = size_t{2} << 20;
 
- private:
   static AlignedFloats Memory(size_t floats) {
     if (floats * sizeof(float) >= kHugePageBytes) {
       if (auto arena = FloatArena::Create(FloatArena::BytesFor(1, floats)); arena.ok()) {
