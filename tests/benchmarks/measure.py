@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 
+import instructions
+
 ROUNDS = 7
 COLUMNS = ("workload", "size", "threads", "ours", "reference", "unit", "ratio", "min", "max",
            "rounds", "CPU s ours/ref", "verified", "target", "met")
@@ -162,21 +164,22 @@ def memory_files(pid):
 
 
 def cpu_name():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("model name"):
-                return line.split(":")[1].strip()
-    return "unknown"
+    return instructions.cpu_facts().get("model name", "unknown")
+
+
+def commit_name():
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    return subprocess.run(["git", "-c", "safe.directory=*", "describe", "--always", "--dirty"],
+                          cwd=root, capture_output=True, text=True,
+                          check=False).stdout.strip() or "unknown"
 
 
 def machine():
     """The machine and the source, in words."""
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    commit = subprocess.run(["git", "-c", "safe.directory=*", "describe", "--always", "--dirty"],
-                            cwd=root, capture_output=True, text=True, check=False).stdout.strip()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return (f"CPU {cpu_name()}, {os.cpu_count()} cores, {memory:.0f} GiB, kernel "
-            f"{platform.release()}, load {os.getloadavg()[0]:.2f}, commit {commit or 'unknown'}")
+    return (f"CPU {cpu_name()} ({instructions.level()}), {os.cpu_count()} cores, {memory:.0f} "
+            f"GiB, kernel {platform.release()}, load {os.getloadavg()[0]:.2f}, commit "
+            f"{commit_name()}")
 
 
 def log(text):
@@ -190,7 +193,18 @@ def options_parser(doc):
     parser.add_argument("--quick", action="store_true",
                         help="tiny runs: to see that all works, not to quote")
     parser.add_argument("--json", help="write the rows there too")
+    parser.add_argument("--simd", choices=instructions.LEVELS,
+                        help="limits ours and the peers to these instructions")
     return parser
+
+
+def apply_limit(parser, options):
+    """What --simd says, for all programs from here on."""
+    if options.simd is not None:
+        try:
+            instructions.limit(options.simd)
+        except ValueError as error:
+            parser.error(f"--simd: {error}")
 
 
 def measured(measure, options):
@@ -219,6 +233,7 @@ def run_program(measure, parser):
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
+    apply_limit(parser, options)
     rows, foreign_load = measured(measure, options)
     print(report(rows, {os.path.basename(sys.argv[0]): foreign_load}, options))
     if options.json:
