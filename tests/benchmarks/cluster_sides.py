@@ -101,6 +101,7 @@ class OneProcess:
     def __init__(self, kind):
         cores = os.sched_getaffinity(0)
         self._peer = peers.TrainingPeer(kind, len(cores), cores)
+        self.environment = self._peer.environment(MODEL)
         self.name = f"{self._peer.full_name(MODEL)}, one process, {len(cores)} threads"
 
     def close(self):
@@ -120,7 +121,7 @@ class OneProcess:
 class TorchRanks:
     """DDP over gloo, or a parameter server by torch's RPC: a process of one thread each."""
 
-    def __init__(self, way, ranks):
+    def __init__(self, way, ranks, environment):
         self._way = way
         self.group = "asynchronous" if way == "rpc" else "synchronous"
         cores = sorted(os.sched_getaffinity(0))
@@ -129,7 +130,7 @@ class TorchRanks:
             [None] * ranks
         python = peers.torch_python()
         command = [python, os.path.join(HERE, "torch_cluster_side.py")]
-        environment = {**peers.TORCH_MALLOC, "OMP_NUM_THREADS": "1"}
+        environment = {**environment, "OMP_NUM_THREADS": "1"}
         with contextlib.ExitStack() as stack:
             self._ranks = [stack.enter_context(Side(command, mine, environment))
                            for mine in bound]
@@ -185,15 +186,16 @@ class TensorFlowCluster:
 
     group = "asynchronous"
 
-    def __init__(self, batch, workers=WORKERS):
+    def __init__(self, batch, environment, workers=WORKERS):
         ports = free_ports(workers + 1)
         cluster = json.dumps({"ps": ports[:1], "worker": ports[1:]})
         python, script = peers.tensorflow_python(), os.path.join(HERE, "tf_cluster_side.py")
         with contextlib.ExitStack() as stack:
             for job, index in [("ps", 0)] + [("worker", i) for i in range(workers)]:
                 stack.enter_context(Side([python, script, cluster, job, str(index)],
-                                         served=True))
-            self._chief = stack.enter_context(Side([python, script, cluster, "chief", "0"]))
+                                         None, environment, served=True))
+            self._chief = stack.enter_context(Side([python, script, cluster, "chief", "0"],
+                                                   None, environment))
             version = self._chief.ask("hello")["version"]
             self._batch = batch
             self._chief.ask("load", folder=DATA, batch=batch)
@@ -238,19 +240,21 @@ def seconds_of(answer):
     return math.inf if answer["seconds"] is None else answer["seconds"]
 
 
-def makers(batch):
-    """Of all peers, each a function that starts it."""
-    return [lambda: OneProcess("torch"), lambda: OneProcess("tensorflow"),
-            lambda: TensorFlowCluster(batch), lambda: TorchRanks("rpc", WORKERS),
-            lambda: TorchRanks("ddp", 2), lambda: TorchRanks("ddp", 3)]
-
-
 def open_all(batch, stack):
-    """Ours, then all peers."""
+    """Ours, then all peers. Clusters have the environment that one process is fastest with."""
     contenders = []
-    for make in [Ours] + makers(batch):
-        contender = make()
+
+    def add(contender):
         stack.callback(contender.close)
         measure.log(f"started {contender.name}")
         contenders.append(contender)
+        return contender
+
+    add(Ours())
+    torch = add(OneProcess("torch")).environment
+    tensorflow = add(OneProcess("tensorflow")).environment
+    add(TensorFlowCluster(batch, tensorflow))
+    add(TorchRanks("rpc", WORKERS, torch))
+    for ranks in (2, 3):
+        add(TorchRanks("ddp", ranks, torch))
     return contenders

@@ -15,6 +15,7 @@ import cluster_peers
 import instructions
 import measure
 import peers
+import side_service
 import training_peers
 from cluster_sides import Plan, Setting
 from measure import Row, at_least
@@ -107,6 +108,36 @@ class SideTest(unittest.TestCase):
                                   lambda *_: [peers.TrainingPeer("torch", 1, {0})]):
             row, = training_peers.measure_training(types.SimpleNamespace())
         self.assertIn("peers_venv.sh", row.why)
+
+
+class WayTest(unittest.TestCase):
+    def test_the_variant_is_searched_in_the_faster_environment(self):
+        rates = {"": [9, 1, 1], "large": [1, 2, 3]}  # the first turn warms up
+        way = peers.search(list(rates), lambda name: rates[name].pop(0),
+                           lambda name: {"variant": "fused", "rates": {"": 3, "fused": 5}})
+        self.assertEqual((way.environment, way.variant, way.name),
+                         ("large", "fused", "fused, large"))
+        self.assertEqual(way.rates, {"plain": 1, "plain, large": 3, "fused, large": 5})
+
+    def test_one_environment_needs_no_search(self):
+        way = peers.search([""], None, lambda name: {"variant": "xla", "rates": {"xla": 5}})
+        self.assertEqual((way.environment, way.name), ("", "xla"))
+
+    def test_a_variant_far_behind_has_one_turn_and_one_that_fails_none(self):
+        asked = []
+
+        def rate(name):
+            asked.append(name)
+            return {"a": 10, "b": 4, "c": 6, "d": None}[name]
+
+        self.assertEqual(side_service.fastest("abcd", rate),
+                         {"variant": "a", "rates": {"b": 4, "a": 10, "c": 6}})
+        self.assertEqual("".join(asked), "abcdacac")
+
+    def test_sizes_for_malloc_are_in_bytes(self):
+        # glibc takes a number up to the first letter.
+        for environment in peers.ENVIRONMENTS["torch"].values():
+            self.assertTrue(all(value.isdigit() for value in environment.values()))
 
 
 class TrainingTest(unittest.TestCase):

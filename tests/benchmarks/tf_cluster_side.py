@@ -20,6 +20,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import tensorflow as tf  # noqa: E402
 
 import tf_side  # noqa: E402
+from side_service import serve  # noqa: E402
 
 STEPS = 7
 MODEL = "lenet"
@@ -156,21 +157,15 @@ class Service:
 
 def main():
     cluster, job, index = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-    tf.config.threading.set_intra_op_parallelism_threads(1)
+    # The chief computes only while the workers wait, when it evaluates.
+    tf.config.threading.set_intra_op_parallelism_threads(
+        os.cpu_count() if job == "chief" else 1)
     if job != "chief":
         tf.config.threading.set_inter_op_parallelism_threads(4)  # those of a ps only wait
         tf.distribute.Server(tf.train.ClusterSpec(cluster), job_name=job, task_index=index,
                              protocol="grpc").join()
         return
-    # What others print must not get among the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    service = Service(cluster)
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer = getattr(service, request.pop("op"))(**request)
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+    serve(Service(cluster))
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ The preset LeNet of torch_side.py, channels_last with the fused Adagrad, by the 
 Rpc of python_ways.py. Each rank trains on its part of each epoch's order, one thread.
 """
 
-import json
 import math
 import os
-import sys
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,6 +18,7 @@ import torch.nn.functional as F  # noqa: E402
 
 import python_ways  # noqa: E402
 import torch_side  # noqa: E402
+from side_service import serve  # noqa: E402
 
 
 class Task:
@@ -149,15 +148,7 @@ class Service:
 
 
 def main():
-    # What others print must not get among the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    service = Service()
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer = getattr(service, request.pop("op"))(**request)
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+    serve(Service())
 
 
 if __name__ == "__main__":

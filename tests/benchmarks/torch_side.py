@@ -8,7 +8,6 @@ The same models, data, order rule, initialisation law (uniform within
 """
 
 import gzip
-import json
 import math
 import os
 import statistics
@@ -17,6 +16,8 @@ import time
 
 import torch
 from torch import nn
+
+from side_service import fastest, serve
 
 EVALUATION_BATCH = 500
 MEAN, SCALE = 0.286, 2.83
@@ -58,8 +59,8 @@ def permutations(data, seed):
 
 
 # Ways to compute the same: words of a variant are joined by '+'.
-VARIANTS = ("", "fused", "channels_last", "channels_last+fused", "compile+fused",
-            "channels_last+compile+fused")
+VARIANTS = {"mlp": ("", "fused", "compile+fused"),
+            "lenet": ("", "channels_last+fused", "compile+fused", "channels_last+compile+fused")}
 
 
 def adagrad(model, rate, fused=False):
@@ -82,7 +83,9 @@ class Training:
         self.model = build(model)
         if "channels_last" in words:
             self.model = self.model.to(memory_format=torch.channels_last)
-        self._forward = torch.compile(self.model) if "compile" in words else self.model
+        # A last, smaller batch would be compiled anew.
+        self._whole = "compile" in words
+        self._forward = torch.compile(self.model) if self._whole else self.model
         self._data = data
         self._batch = batch
         self._rate = rate
@@ -94,9 +97,11 @@ class Training:
         self._begin = len(data.y)
         self._steps = 0
         self.examples = 0
+        if self._whole:  # compiles
+            self._loss(self._forward(data.x[:batch]), data.y[:batch]).backward()
 
     def step(self):
-        if self._begin >= len(self._data.y):
+        if self._begin + (self._batch if self._whole else 1) > len(self._data.y):
             self._order, self._begin = next(self._orders), 0
         if self._steps <= self._warm_up:
             for group in self._optimizer.param_groups:
@@ -159,22 +164,20 @@ class Service:
                 "accuracy": training.accuracy(self._data["t10k"])}
 
     def fastest_variant(self, model, batch, steps, threads):
-        """That of VARIANTS with the highest rate of three turns, and the rates of all; those
-        that this version or machine has not are left out. Each has warmed up before."""
-        rates = {}
-        for turn in range(4):
-            for variant in VARIANTS:
-                if turn > 0 and variant not in rates:
-                    continue
-                try:
-                    rate = self.train(model, batch, steps, threads, 1, 0.02,
-                                      variant)["examples_per_s"]
-                    rates[variant] = max(rates.get(variant, 0), rate if turn > 0 else 0)
-                except ArithmeticError:
-                    raise
-                except Exception as error:  # pylint: disable=broad-except
-                    print(f"variant {variant}: {error}"[:300], file=sys.stderr)
-        return {"variant": max(rates, key=rates.get), "rates": rates}
+        """That of VARIANTS with the highest rate of two turns, and the rates of all. A turn
+        before them warms up; who has less than half of the best rate there has no more, and
+        those that this version or machine has not are left out."""
+        def rate(variant):
+            try:
+                return self.train(model, batch, steps, threads, 1, 0.02,
+                                  variant)["examples_per_s"]
+            except ArithmeticError:
+                raise
+            except Exception as error:  # pylint: disable=broad-except
+                print(f"variant {variant}: {error}"[:300], file=sys.stderr)
+                return None
+
+        return fastest(VARIANTS[model], rate)
 
     def curve(self, model, batch, windows, steps, threads, seed, rate, variant=""):
         """The mean loss of each of `windows` times `steps` steps, and the accuracy after."""
@@ -211,13 +214,5 @@ class Service:
                 "epochs": training.examples / len(data.y), "best": best}
 
 
-def main():
-    service = Service()
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer = getattr(service, request.pop("op"))(**request)
-        print(json.dumps(answer), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Service())

@@ -7,8 +7,8 @@ worker/baseline, PyTorch and TensorFlow train the preset MLP and LeNet on Fashio
 Adagrad, in turn: with one thread on one core, and LeNet with two on two. The MLP also runs
 as a job of one worker through a ps, n = 1, which may use a second core, beside the peers'
 one process on one. Each peer first finds which of its ways is fastest here (torch: layout of
-the images, fused or separate optimizer, torch.compile; TensorFlow: a graph's loop, unrolled
-steps, XLA), and its loss, and ours, must fall alike over fixed steps before its speed counts.
+the images, fused or separate optimizer, torch.compile, malloc's thresholds; TensorFlow: a
+graph's loop, unrolled steps, XLA), and its loss, and ours, must fall alike over fixed steps before its speed counts.
 The ratio is to the peer that is faster in the median; the reference names both.
 """
 
@@ -187,7 +187,7 @@ def thread_rows(threads, options):
             ours = our_curve(model, cores)
             for peer in peers:
                 name = peer.full_name(model)
-                told = {way or "plain": number(rate) for way, rate in peer.rates.items()}
+                told = {way: number(rate) for way, rate in peer.way(model).rates.items()}
                 theirs = peer.ask("curve", model, seed=1, rate=RATE, **CURVE)["losses"]
                 measure.log(f"{model}, {threads} threads: {name} of {told}; losses "
                             f"{[round(loss, 3) for loss in theirs]}, ours {ours}")
