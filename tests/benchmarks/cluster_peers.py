@@ -12,6 +12,7 @@ After each turn the test accuracy must be near ours, or the benchmark fails.
 """
 
 import contextlib
+import math
 import statistics
 
 import cluster_sides
@@ -21,14 +22,12 @@ from measure import Row, at_least, median_of, paired
 from peers import NoPeer
 
 BATCH = 64
-# Of a turn: some five seconds.
-EXAMPLES, QUICK_EXAMPLES = 38_400, 6_400
-# Ours trains faster and has more.
-OUR_EXAMPLES = 60_000
+# Of a turn: some five seconds. Ours is faster, and its clock holds the job's begin and end.
+EXAMPLES, OUR_EXAMPLES, QUICK_EXAMPLES = 57_600, 120_000, 12_800
 WANTED = {group: {"avx512": at_least(2.5), "avx2": at_least(1.3)}
           for group in ("asynchronous", "synchronous")}
-# Of the test accuracy of a turn, below ours at the same examples at most so much.
-NEAR, QUICK_LEAST = 0.08, 0.3
+# What the test accuracy after a turn may be below ours, which has seen twice as much.
+NEAR, QUICK_LEAST = 0.10, 0.3
 
 
 def demand_near(name, accuracies, ours, quick):
@@ -78,6 +77,8 @@ def measure_clusters(options):
                 examples = QUICK_EXAMPLES if options.quick else \
                     OUR_EXAMPLES if contender is contenders[0] else EXAMPLES
                 run = contender.rate(BATCH, examples, number_of_round + 1)
+                if math.isnan(run.examples_per_s):
+                    raise RuntimeError(f"{contender.name}: its workers never trained together")
                 columns.setdefault(contender.name, []).append(run.examples_per_s)
                 accuracies.setdefault(contender.name, []).append(run.accuracy)
                 measure.log(f"{contender.name}: {run.examples_per_s:.0f} examples/s, accuracy "

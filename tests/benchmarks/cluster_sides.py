@@ -130,7 +130,7 @@ class TorchRanks:
             [None] * ranks
         python = peers.torch_python()
         command = [python, os.path.join(HERE, "torch_cluster_side.py")]
-        environment = {**environment, "OMP_NUM_THREADS": "1"}
+        environment = {**environment, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
         with contextlib.ExitStack() as stack:
             self._ranks = [stack.enter_context(Side(command, mine, environment))
                            for mine in bound]

@@ -142,10 +142,11 @@ class WayTest(unittest.TestCase):
 
 class TrainingTest(unittest.TestCase):
     def test_a_peer_with_another_curve_is_refused(self):
-        training_peers.demand_alike("p", [1.0, 0.7], [1.1, 0.68])
-        for theirs in ([1.0, 0.5], [1.4, 0.7], [1.0], [], [math.nan, 0.7]):
+        training_peers.demand_alike("p", [1.3, 0.7, 0.65], [1.1, 0.68, 0.6])
+        for theirs in ([1.1, 0.5, 0.6], [1.4, 0.68, 0.6], [1.1, 0.68, 0.68], [1.1, 0.68], [],
+                       [math.nan, 0.68, 0.6], [1.1, 0.68, math.nan]):
             with self.assertRaises(RuntimeError):
-                training_peers.demand_alike("p", theirs, [1.1, 0.68])
+                training_peers.demand_alike("p", theirs, [1.1, 0.68, 0.6])
         with self.assertRaises(RuntimeError):
             training_peers.demand_alike("p", [], [])
 

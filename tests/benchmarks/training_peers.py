@@ -36,13 +36,16 @@ CASES = {
 }
 THROUGH_PS = {"avx512": at_least(1.0), "avx2": at_least(1.0)}
 # Examples of a turn: one to four seconds.
-EXAMPLES = {("mlp", 1): 256_000, ("lenet", 1): 12_800, ("lenet", 2): 19_200}
+EXAMPLES = {("mlp", 1): 480_000, ("lenet", 1): 12_800, ("lenet", 2): 19_200}
 QUICK_EXAMPLES = {"mlp": 25_600, "lenet": 2_560}
+# A job's begin and end are known to a few hundredths of a second.
+PS_EXAMPLES, QUICK_PS_EXAMPLES = 1_200_000, 60_000
 RATE = 0.02
 # The losses that are compared: the means of so many windows of so many steps.
 CURVE = {"batch": 64, "windows": 3, "steps": 100}
-# How far a mean may be from ours. Seeds alone differ by 0.05 (first window: 0.08).
-CURVE_TOLERANCE = 0.15
+# How far each mean may be from ours, as a part of it. Initial values differ, so the first
+# window was 0.13 off with the same training, the others 0.08.
+CURVE_TOLERANCES = (0.25, 0.12, 0.12)
 # Far above chance, 0.1, also after a quick run.
 LEAST_ACCURACY = 0.4
 
@@ -85,10 +88,10 @@ def demand_learning(who, accuracy):
 
 def demand_alike(who, theirs, ours):
     """Each mean loss must be near ours."""
-    if len(theirs) != len(ours) or not ours:
+    if not len(theirs) == len(ours) == CURVE["windows"]:
         raise RuntimeError(f"{who}: {len(theirs)} losses beside {len(ours)}")
-    for a, b in zip(theirs, ours):
-        if not abs(a - b) <= CURVE_TOLERANCE * b:
+    for a, b, tolerance in zip(theirs, ours, CURVE_TOLERANCES, strict=True):
+        if not abs(a - b) <= tolerance * b:
             raise RuntimeError(f"{who} has the losses {theirs}, ours are {ours}: it does not "
                                "train the same")
 
@@ -150,7 +153,8 @@ def batch_rows(peers, case, batch, options, cores, through):
     examples = QUICK_EXAMPLES[model] if options.quick else EXAMPLES[case]
     contenders = {"ours": lambda: our_rate(model, batch, threads, cores, examples)}
     if model == "mlp":
-        contenders["ours, through a ps"] = lambda: through.rate(model, batch, examples)
+        pushed = QUICK_PS_EXAMPLES if options.quick else PS_EXAMPLES
+        contenders["ours, through a ps"] = lambda: through.rate(model, batch, pushed)
     names = [peer.full_name(model) for peer in peers]
     for peer, name in zip(peers, names):
         contenders[name] = lambda peer=peer: their_rate(peer, model, batch, examples)
