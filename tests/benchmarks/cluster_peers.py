@@ -29,6 +29,9 @@ WANTED = {group: {"avx512": at_least(2.5), "avx2": at_least(1.3)}
 # What the test accuracy after a turn may be below ours, which has seen twice as much.
 NEAR, QUICK_LEAST = 0.10, 0.3
 
+TITLES = {"asynchronous": "asynchronous clusters", "synchronous": "synchronous clusters",
+          "one process": "one process with all cores"}
+
 
 def demand_near(name, accuracies, ours, quick):
     """The median of a peer's accuracies must be near the median of ours."""
@@ -56,8 +59,8 @@ def rows(contenders, columns):
     for other in others:
         leads = first[other.group] is other
         which = "the fastest" if leads else "another"
-        where = f"{other.group} way" if other.group in WANTED else other.group
-        yield Row(f"LeNet on the whole machine, beside {which} {where}", size=f"batch {BATCH}",
+        yield Row(f"LeNet on the whole machine beside {TITLES[other.group]}, {which}",
+                  size=f"batch {BATCH}",
                   threads="whole machine", unit="examples/s", ours=median_of(columns[ours.name]),
                   reference=f"{other.name} {median_of(columns[other.name])}",
                   ratios=paired(columns[ours.name], columns[other.name]),

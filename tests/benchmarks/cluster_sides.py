@@ -20,7 +20,6 @@ import typing
 
 import measure
 import peers
-import python_peers
 from peers import HERE, Side
 from torch_peer import DATA
 
@@ -171,7 +170,7 @@ class TorchRanks:
                             steps=examples // batch)
         for answer in answers:
             answer["examples"] = [batch] * len(answer["ends"])
-        return Run(python_peers.together(answers), answers[0]["accuracy"])
+        return Run(measure.together(answers), answers[0]["accuracy"])
 
     def seconds_to(self, plan, setting, seed, limit):
         every = int(plan.every_epochs * SAMPLES / plan.batch / len(self._ranks))

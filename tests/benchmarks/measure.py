@@ -8,6 +8,7 @@ makes a program of it, run_all.py runs all of them.
 import argparse
 import dataclasses
 import json
+import math
 import os
 import platform
 import resource
@@ -118,6 +119,20 @@ def paired(over, under):
 def best(columns):
     """The name of the column with the smallest median."""
     return min(columns, key=lambda name: statistics.median(columns[name]))
+
+
+def together(answers):
+    """Examples a second while all trained: without the last step of each, in which some ways
+    wait for the end of the others. NaN if they never did, as where one got all leases."""
+    if min(len(answer["ends"]) for answer in answers) < 2:
+        return math.nan
+    begin = max(answer["ends"][0] for answer in answers)
+    end = min(answer["ends"][-2] for answer in answers)
+    if end <= begin:
+        return math.nan
+    return sum(examples for answer in answers
+               for when, examples in zip(answer["ends"], answer["examples"])
+               if begin < when <= end) / (end - begin)
 
 
 def busy_seconds(stat):
