@@ -231,6 +231,7 @@ run_check selftest /usr/bin/python3 tests/count_results_selftest.py
 run_check selftest /usr/bin/python3 deploy/demo_report_selftest.py
 run_check selftest /usr/bin/python3 tests/benchmarks/measure_selftest.py
 run_check selftest /usr/bin/python3 tests/benchmarks/compare_selftest.py
+run_check selftest /usr/bin/python3 tests/benchmarks/peers_selftest.py
 run_check selftest /usr/bin/python3 tests/gpu/emulator/translate/translate_selftest.py
 end
 

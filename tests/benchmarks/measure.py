@@ -8,6 +8,7 @@ makes a program of it, run_all.py runs all of them.
 import argparse
 import dataclasses
 import json
+import math
 import os
 import platform
 import resource
@@ -15,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+import instructions
 
 ROUNDS = 7
 COLUMNS = ("workload", "size", "threads", "ours", "reference", "unit", "ratio", "min", "max",
@@ -118,6 +121,20 @@ def best(columns):
     return min(columns, key=lambda name: statistics.median(columns[name]))
 
 
+def together(answers):
+    """Examples a second while all trained: without the last step of each, in which some ways
+    wait for the end of the others. NaN if they never did, as where one got all leases."""
+    if min(len(answer["ends"]) for answer in answers) < 2:
+        return math.nan
+    begin = max(answer["ends"][0] for answer in answers)
+    end = min(answer["ends"][-2] for answer in answers)
+    if end <= begin:
+        return math.nan
+    return sum(examples for answer in answers
+               for when, examples in zip(answer["ends"], answer["examples"])
+               if begin < when <= end) / (end - begin)
+
+
 def busy_seconds(stat):
     """CPU seconds that all cores were not idle, from the text of /proc/stat.
     Guest time is within user time already; stolen time is not ours to use."""
@@ -162,21 +179,22 @@ def memory_files(pid):
 
 
 def cpu_name():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("model name"):
-                return line.split(":")[1].strip()
-    return "unknown"
+    return instructions.cpu_facts().get("model name", "unknown")
+
+
+def commit_name():
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    return subprocess.run(["git", "-c", "safe.directory=*", "describe", "--always", "--dirty"],
+                          cwd=root, capture_output=True, text=True,
+                          check=False).stdout.strip() or "unknown"
 
 
 def machine():
     """The machine and the source, in words."""
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    commit = subprocess.run(["git", "-c", "safe.directory=*", "describe", "--always", "--dirty"],
-                            cwd=root, capture_output=True, text=True, check=False).stdout.strip()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return (f"CPU {cpu_name()}, {os.cpu_count()} cores, {memory:.0f} GiB, kernel "
-            f"{platform.release()}, load {os.getloadavg()[0]:.2f}, commit {commit or 'unknown'}")
+    return (f"CPU {cpu_name()} ({instructions.level()}), {os.cpu_count()} cores, {memory:.0f} "
+            f"GiB, kernel {platform.release()}, load {os.getloadavg()[0]:.2f}, commit "
+            f"{commit_name()}")
 
 
 def log(text):
@@ -190,7 +208,18 @@ def options_parser(doc):
     parser.add_argument("--quick", action="store_true",
                         help="tiny runs: to see that all works, not to quote")
     parser.add_argument("--json", help="write the rows there too")
+    parser.add_argument("--simd", choices=instructions.LEVELS,
+                        help="limits ours and the peers to these instructions")
     return parser
+
+
+def apply_limit(parser, options):
+    """What --simd says, for all programs from here on."""
+    if options.simd is not None:
+        try:
+            instructions.limit(options.simd)
+        except ValueError as error:
+            parser.error(f"--simd: {error}")
 
 
 def measured(measure, options):
@@ -219,6 +248,7 @@ def run_program(measure, parser):
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")
+    apply_limit(parser, options)
     rows, foreign_load = measured(measure, options)
     print(report(rows, {os.path.basename(sys.argv[0]): foreign_load}, options))
     if options.json:

@@ -223,13 +223,14 @@ class RunAllTest(unittest.TestCase):
         measure.log = run_all.traceback.print_exc = lambda *_: None
         run_all.BENCHMARKS.update(broken=broken, fine=lambda _: [Row("fine", ratios=[1.0])])
         try:
-            rows, load, failed = run_all.run(["broken", "fine"], types.SimpleNamespace())
+            found, load, failed = run_all.run(["broken", "fine"], types.SimpleNamespace())
         finally:
             measure.log, run_all.traceback.print_exc = log, hook
             run_all.BENCHMARKS.clear()
             run_all.BENCHMARKS.update(known)
         self.assertEqual(failed, ["broken"])
-        self.assertEqual([row.why for row in rows], ["it failed: no disk", ""])
+        self.assertEqual({name: [row.why for row in added] for name, added in found.items()},
+                         {"broken": ["it failed: no disk"], "fine": [""]})
         self.assertEqual(list(load), ["fine"])
 
 

@@ -114,7 +114,7 @@ class Bench:
         copy = self._programs[0].ask("time_to", task=task, loss=plan.target)
         began = min(answer["entered"] for answer in answers)
         seconds = math.inf if copy["when"] is None else copy["when"] - began
-        outcome = Outcome(together(answers), seconds, answers[0]["final"]["loss"])
+        outcome = Outcome(measure.together(answers), seconds, answers[0]["final"]["loss"])
         measure.log(f"{task}, {title}, {setting}, seed {seed}: {outcome.rate:.0f} examples/s, "
                     f"{seconds:.1f} s to {plan.target:g} ({copy['copies']} copies), "
                     f"{outcome.loss:.3f} at the end; steps "
@@ -136,20 +136,6 @@ class Bench:
 
 def nan_last(value):
     return math.inf if math.isnan(value) else value
-
-
-def together(answers):
-    """Examples a second while all trained: without the last step of each, in which some ways
-    wait for the end of the others. NaN if they never did, as where one got all leases."""
-    if min(len(answer["ends"]) for answer in answers) < 2:
-        return math.nan
-    begin = max(answer["ends"][0] for answer in answers)
-    end = min(answer["ends"][-2] for answer in answers)
-    if end <= begin:
-        return math.nan
-    return sum(examples for answer in answers
-               for when, examples in zip(answer["ends"], answer["examples"])
-               if begin < when <= end) / (end - begin)
 
 
 def rows(task, plan, settings, outcomes, where):

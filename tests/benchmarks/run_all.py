@@ -11,16 +11,20 @@ import sys
 import time
 import traceback
 
+import accuracy_peers
 import batch_overhead
 import checkpoint_cost
+import cluster_peers
 import data_plane
 import downpour_overhead
 import downpour_scaling
+import instructions
 import kept_pushes
 import measure
 import peer_pytorch
 import recovery
 import time_to_accuracy
+import training_peers
 import wire_formats
 
 # In the order of the table.
@@ -36,25 +40,27 @@ BENCHMARKS.update({
     "accuracy": time_to_accuracy.measure_time,
     "formats": wire_formats.measure_formats,
     "scaling": downpour_scaling.measure_scaling,
+    "training_peers": training_peers.measure_training,
+    "cluster_peers": cluster_peers.measure_clusters,
+    "accuracy_peers": accuracy_peers.measure_accuracy,
 })
 
 
 def run(names, options):
-    """All rows, {benchmark: cores that others used}, and the names of those that
-    failed."""
-    rows, foreign_load, failed = [], {}, []
+    """{benchmark: rows}, {benchmark: cores that others used}, and the names of those
+    that failed."""
+    found, foreign_load, failed = {}, {}, []
     for name in names:
         began = time.monotonic()
         measure.log(f"== {name}")
         try:
-            added, foreign_load[name] = measure.measured(BENCHMARKS[name], options)
-            rows += added
+            found[name], foreign_load[name] = measure.measured(BENCHMARKS[name], options)
         except Exception as error:  # pylint: disable=broad-except
             traceback.print_exc()
             failed.append(name)
-            rows.append(measure.Row(f"benchmark {name}", why=f"it failed: {error}"))
+            found[name] = [measure.Row(f"benchmark {name}", why=f"it failed: {error}")]
         measure.log(f"== {name}: {time.monotonic() - began:.0f} s")
-    return rows, foreign_load, failed
+    return found, foreign_load, failed
 
 
 def main():
@@ -63,17 +69,27 @@ def main():
                         help="benchmarks joined by ',': " + ", ".join(BENCHMARKS))
     time_to_accuracy.add_options(parser)
     downpour_scaling.add_options(parser)
+    parser.add_argument("--save", action="store_true",
+                        help="keep the rows in results/, in the file of this CPU type and "
+                        "instruction set")
     options = parser.parse_args()
     names = options.filter.split(",")
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown or options.rounds < 1:
         parser.error(f"there is no benchmark {unknown[0]}" if unknown else "--rounds: at least 1")
+    if options.save and options.quick:
+        parser.error("--quick runs are not to be kept")
+    measure.apply_limit(parser, options)
     if options.rounds < measure.ROUNDS:
         measure.log(f"fewer than {measure.ROUNDS} rounds: not to be quoted")
-    rows, foreign_load, failed = run(names, options)
+    found, foreign_load, failed = run(names, options)
+    rows = [row for added in found.values() for row in added]
     print(measure.report(rows, foreign_load, options))
     if options.json:
         measure.write_json(options.json, rows)
+    if options.save:
+        good = {name: added for name, added in found.items() if name not in failed}
+        measure.log("kept in " + instructions.save(good, options.rounds, measure.commit_name()))
     return 1 if failed else 0
 
 

@@ -1,9 +1,9 @@
 """Starts torch_side.py with an interpreter that has PyTorch, and says why where
 there is none worth comparing with.
 
-Debian's PyTorch (python3-torch, with libopenblas0) decides the ratios. Others,
-such as a virtual environment with the newest CPU wheel, are named by
-MONSOON_TORCH_PYTHON (interpreters, joined by ':') and reported beside it.
+Debian's PyTorch (python3-torch, with libopenblas0) is what every machine with
+Debian can have. Others, named by MONSOON_TORCH_PYTHON (interpreters, joined by
+':'), are reported beside it; peers.py has the newest.
 """
 
 import json

@@ -8,14 +8,16 @@ The same models, data, order rule, initialisation law (uniform within
 """
 
 import gzip
-import json
 import math
 import os
+import statistics
 import sys
 import time
 
 import torch
 from torch import nn
+
+from side_service import fastest, serve
 
 EVALUATION_BATCH = 500
 MEAN, SCALE = 0.286, 2.83
@@ -56,9 +58,16 @@ def permutations(data, seed):
         yield torch.randperm(len(data.y), generator=generator)
 
 
-def adagrad(model, rate):
-    """With one call for all tensors where this version can: it is faster."""
+# Ways to compute the same: words of a variant are joined by '+'.
+VARIANTS = {"mlp": ("", "fused", "compile+fused"),
+            "lenet": ("", "channels_last+fused", "compile+fused", "channels_last+compile+fused")}
+
+
+def adagrad(model, rate, fused=False):
+    """In one kernel if asked for, else with one call for all tensors where this version can."""
     arguments = {"lr": rate, "eps": 1e-8}
+    if fused:
+        return torch.optim.Adagrad(model.parameters(), fused=True, **arguments)
     try:
         return torch.optim.Adagrad(model.parameters(), foreach=True, **arguments)
     except TypeError:
@@ -68,23 +77,31 @@ def adagrad(model, rate):
 class Training:
     """A model in training; step() trains on one batch and gives its loss."""
 
-    def __init__(self, data, model, batch, seed, rate, warm_up=0):
+    def __init__(self, data, model, batch, seed, rate, warm_up=0, variant=""):
+        words = variant.split("+")
         torch.manual_seed(seed)
         self.model = build(model)
+        if "channels_last" in words:
+            self.model = self.model.to(memory_format=torch.channels_last)
+        # A last, smaller batch would be compiled anew.
+        self._whole = "compile" in words
+        self._forward = torch.compile(self.model) if self._whole else self.model
         self._data = data
         self._batch = batch
         self._rate = rate
         self._warm_up = warm_up
-        self._optimizer = adagrad(self.model, rate)
+        self._optimizer = adagrad(self.model, rate, "fused" in words)
         self._loss = nn.CrossEntropyLoss()
         self._orders = permutations(data, seed)
         self._order = None
         self._begin = len(data.y)
         self._steps = 0
         self.examples = 0
+        if self._whole:  # compiles
+            self._loss(self._forward(data.x[:batch]), data.y[:batch]).backward()
 
     def step(self):
-        if self._begin >= len(self._data.y):
+        if self._begin + (self._batch if self._whole else 1) > len(self._data.y):
             self._order, self._begin = next(self._orders), 0
         if self._steps <= self._warm_up:
             for group in self._optimizer.param_groups:
@@ -92,7 +109,7 @@ class Training:
         indices = self._order[self._begin:self._begin + self._batch]
         self._begin += self._batch
         self._optimizer.zero_grad()
-        loss = self._loss(self.model(self._data.x[indices]), self._data.y[indices])
+        loss = self._loss(self._forward(self._data.x[indices]), self._data.y[indices])
         loss.backward()
         self._optimizer.step()
         self._steps += 1
@@ -130,10 +147,10 @@ class Service:
         return {"version": torch.__version__, "blas": blas,
                 "onednn": torch.backends.mkldnn.is_available()}
 
-    def train(self, model, batch, steps, threads, seed, rate):
+    def train(self, model, batch, steps, threads, seed, rate, variant=""):
         """Samples per second of so many steps, and the mean accuracy after."""
         torch.set_num_threads(threads)
-        training = Training(self._data["train"], model, batch, seed, rate)
+        training = Training(self._data["train"], model, batch, seed, rate, variant=variant)
         for _ in range(3):  # first touches
             training.step()
         examples, cpu, began = training.examples, time.process_time(), time.perf_counter()
@@ -146,14 +163,38 @@ class Service:
                 "cpu_s": time.process_time() - cpu,
                 "accuracy": training.accuracy(self._data["t10k"])}
 
+    def fastest_variant(self, model, batch, steps, threads):
+        """That of VARIANTS with the highest rate of two turns, and the rates of all. A turn
+        before them warms up; who has less than half of the best rate there has no more, and
+        those that this version or machine has not are left out."""
+        def rate(variant):
+            try:
+                return self.train(model, batch, steps, threads, 1, 0.02,
+                                  variant)["examples_per_s"]
+            except ArithmeticError:
+                raise
+            except Exception as error:  # pylint: disable=broad-except
+                print(f"variant {variant}: {error}"[:300], file=sys.stderr)
+                return None
+
+        return fastest(VARIANTS[model], rate)
+
+    def curve(self, model, batch, windows, steps, threads, seed, rate, variant=""):
+        """The mean loss of each of `windows` times `steps` steps, and the accuracy after."""
+        torch.set_num_threads(threads)
+        training = Training(self._data["train"], model, batch, seed, rate, variant=variant)
+        losses = [statistics.mean(training.step().item() for _ in range(steps))
+                  for _ in range(windows)]
+        return {"losses": losses, "accuracy": training.accuracy(self._data["t10k"])}
+
     def time_to(self, target, model, batch, seed, rate, warm_up, threads, every_epochs,
-                max_epochs, max_seconds):
+                max_epochs, max_seconds, variant=""):
         """Seconds until an evaluation finds `target`: all of them, and without
         the evaluations. Null where max_epochs, or max_seconds if not null, did
         not do."""
         torch.set_num_threads(threads)
         data, test = self._data["train"], self._data["t10k"]
-        training = Training(data, model, batch, seed, rate, warm_up)
+        training = Training(data, model, batch, seed, rate, warm_up, variant)
         due, best, evaluating, began = every_epochs, 0.0, 0.0, time.perf_counter()
         while training.examples < max_epochs * len(data.y):
             training.step()
@@ -173,13 +214,5 @@ class Service:
                 "epochs": training.examples / len(data.y), "best": best}
 
 
-def main():
-    service = Service()
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer = getattr(service, request.pop("op"))(**request)
-        print(json.dumps(answer), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Service())
