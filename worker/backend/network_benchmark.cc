@@ -40,7 +40,7 @@ void LeNetEvaluation(benchmark::State& state) { Run(state, testing::LeNet(), fal
 void MlpEvaluation(benchmark::State& state) { Run(state, testing::Mlp(), false); }
 
 BENCHMARK(LeNetTraining)->ArgsProduct({{64, 128, 256}, {1, 2}})->UseRealTime();
-BENCHMARK(MlpTraining)->ArgsProduct({{64, 128, 256}, {1}})->UseRealTime();
+BENCHMARK(MlpTraining)->ArgsProduct({{64, 128, 256}, {1, 2}})->UseRealTime();
 BENCHMARK(LeNetEvaluation)->ArgsProduct({{500}, {1}})->UseRealTime();
 BENCHMARK(MlpEvaluation)->ArgsProduct({{500}, {1}})->UseRealTime();
 

@@ -409,6 +409,30 @@ TEST(CpuNetworkModelsTest, ThreadsShareConvolutionsAtEachSimdLevel) {
   }
 }
 
+// Large enough to be shared, and sizes that threads and vectors do not divide.
+TEST(CpuNetworkModelsTest, ThreadsShareDenseLayers) {
+  const Model model = ParseModel(
+      "input_shape: 301 layer { dense { units: 203 } } layer { relu {} } "
+      "layer { dense { units: 205 no_bias: true } } layer { dense { units: 9 } }");
+  for (const int threads : {1, 2, 3, 4}) {
+    SCOPED_TRACE(threads);
+    Pair pair(model, threads);
+    const std::vector<float> parameters = InitialParameters(pair.layout, 1);
+    pair.SetParameters(parameters);
+    for (const size_t examples : {19, 133}) {
+      SCOPED_TRACE(examples);
+      const Batch batch = RandomBatch(pair.layout, examples, 3);
+      pair.ExpectSameGradient(batch, {}, 1e-5);
+      std::vector<float> first(pair.layout.size()), again(pair.layout.size());
+      ASSERT_OK(pair.cpu->LossAndGradient(batch, {}, first));
+      for (int i = 0; i < 5; ++i) {
+        ASSERT_OK(pair.cpu->LossAndGradient(batch, {}, again));
+        ASSERT_EQ(again, first);
+      }
+    }
+  }
+}
+
 // Both have fused multiply-add; oneDNN's part is the same here.
 TEST(CpuNetworkModelsTest, ConvolutionsUnderAvx2AndAvx512GiveTheSameBits) {
   std::vector<std::vector<float>> gradients;

@@ -64,6 +64,8 @@ class SampleBlockedConv2d : public CpuLayer {
         passed_(blocks_ * shape_.filters * plane_),
         parts_(std::min(static_cast<size_t>(threads), blocks_)) {
     AllocateOutput(context, SampleBlockedDesc(context.examples(), fused.output), fused.output);
+    // Groups are whole: filters, and channels, that are not there have no weights.
+    weights_.Fill(0);
     bias_.Fill(0);
     for (Part& part : parts_) {
       part.outputs = AlignedFloats::NanFilled(kGroup * plane_ * kBlockSamples);
@@ -72,7 +74,7 @@ class SampleBlockedConv2d : public CpuLayer {
       return;
     }
     for (Part& part : parts_) {
-      // Groups are whole: filters that are not there have no gradient.
+      // Filters that are not there have no gradient.
       part.outputs_diff =
           AlignedFloats::NanFilled(Groups(shape_.filters) * kGroup * plane_ * kBlockSamples);
       part.outputs_diff.Fill(0);
@@ -83,6 +85,7 @@ class SampleBlockedConv2d : public CpuLayer {
     if (input_.diff) {
       data_weights_ = AlignedFloats::NanFilled(Groups(shape_.channels) * kGroup * shape_.filters *
                                                shape_.kernel * shape_.kernel);
+      data_weights_.Fill(0);
     }
   }
 
@@ -140,12 +143,11 @@ class SampleBlockedConv2d : public CpuLayer {
 
 void SampleBlockedConv2d::SetParameters(const float* parameters) {
   const float* weights = parameters + weight_slot_.offset;
-  float* to = weights_.data();
-  for (size_t begin = 0; begin < shape_.filters; begin += kGroup) {
+  for (size_t filter = 0; filter < shape_.filters; ++filter) {
+    const size_t place = filter % kGroup;
+    float* const to = weights_.data() + (filter - place) * taps_ + place;
     for (size_t tap = 0; tap < taps_; ++tap) {
-      for (size_t filter = begin; filter < begin + kGroup; ++filter) {
-        *to++ = filter < shape_.filters ? weights[filter * taps_ + tap] : 0.0f;
-      }
+      to[tap * kGroup] = weights[filter * taps_ + tap];
     }
   }
   std::copy_n(parameters + bias_slot_.offset, bias_slot_.size, bias_.data());
@@ -153,14 +155,13 @@ void SampleBlockedConv2d::SetParameters(const float* parameters) {
     return;
   }
   const size_t window = shape_.kernel * shape_.kernel;
-  to = data_weights_.data();
-  for (size_t begin = 0; begin < shape_.channels; begin += kGroup) {
-    for (size_t filter = 0; filter < shape_.filters; ++filter) {
+  for (size_t filter = 0; filter < shape_.filters; ++filter) {
+    for (size_t channel = 0; channel < shape_.channels; ++channel) {
+      const size_t place = channel % kGroup;
+      float* const to = data_weights_.data() +
+                        ((channel - place) * shape_.filters + filter * kGroup) * window + place;
       for (size_t tap = 0; tap < window; ++tap) {
-        for (size_t channel = begin; channel < begin + kGroup; ++channel) {
-          *to++ =
-              channel < shape_.channels ? weights[filter * taps_ + channel * window + tap] : 0.0f;
-        }
+        to[tap * kGroup] = *weights++;
       }
     }
   }
