@@ -5,8 +5,9 @@ the newest torch and TensorFlow, one process or several.
     tests/benchmarks/accuracy_peers.py [--rounds=5] [--target=0.88] [--quick] [--simd=avx2]
 
 The contenders are those of cluster_peers.py, batch 64 a worker. Each takes what it is fastest
-with of one small grid: three rates with a warm-up of 300 steps, then the best of them without
-one, with a seed that is not measured; a choice is given up where it takes longer than the
+with of a small grid: three rates (ours are larger, since the preset's optimizer averages, which
+the peers' Adagrad does not) with a warm-up of 300 steps, then the best of them without one,
+with a seed that is not measured; a choice is given up where it takes longer than the
 best so far. Then seeds 1 to 5 take turns. Peers whose best took SLOWER times as long as the
 fastest peer's, with the seed of the grid, are not run again and have a row that says so.
 All evaluate the whole test set every half epoch, within the clock. `--rounds` is the number
@@ -62,7 +63,8 @@ def settings_of(contenders, plan, rates):
             seconds = contender.seconds_to(plan, setting, CHOOSING_SEED, limit)
             measure.log(f"{contender.name}: {setting}: {seconds:.1f} s")
             return seconds
-        found[contender.name] = choose(seconds_of, rates)
+        its_own = getattr(contender, "rates", rates) if rates is RATES else rates
+        found[contender.name] = choose(seconds_of, its_own)
     return found
 
 

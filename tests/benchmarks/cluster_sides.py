@@ -20,6 +20,7 @@ import typing
 
 import measure
 import peers
+import time_to_accuracy
 from peers import HERE, Side
 from torch_peer import DATA
 
@@ -60,6 +61,7 @@ class Ours:
     """One ps and one-thread workers, asynchronous, as the preset has it."""
 
     group = None
+    rates = time_to_accuracy.OUR_GRID  # to choose from, in place of the peers'
 
     def __init__(self, workers=WORKERS):
         self.name = f"ours, 1 ps + {workers} workers"
@@ -73,7 +75,7 @@ class Ours:
         return self._cluster.run(JOB, {
             "batch_size": batch, "seed": seed,
             "downpour.optimizer.adagrad.rate": setting.rate,
-            "downpour.local_update.adagrad_rate": setting.rate,
+            "downpour.local_update.adagrad_rate": time_to_accuracy.LOCAL_SHARE * setting.rate,
             "downpour.optimizer.schedule.warm_up_pushes": setting.warm_up,
             **{name.replace("__", "."): value for name, value in settings.items()}})
 

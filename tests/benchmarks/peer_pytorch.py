@@ -38,8 +38,8 @@ def our_training(model, batch, steps, core, bin_dir=BIN):
     job = ROOT / f"configs/job/{model}_downpour.textproto"
     output = subprocess.run(
         [bin_dir / BASELINE, f"--job={job}", "--threads=1", "--json", f"--set=batch_size={batch}",
-         f"--set=downpour.optimizer.adagrad.rate={RATE}", "--set=stop.epochs=0",
-         "--set=downpour.optimizer.schedule.warm_up_pushes=0",
+         # The peer's Adagrad, whatever else the preset has.
+         f"--set=downpour.optimizer={{ adagrad {{ rate: {RATE} }} }}", "--set=stop.epochs=0",
          f"--set=stop.steps={steps}", "--set=evaluation.every_epochs=1000"],
         capture_output=True, text=True, check=True, preexec_fn=pin_to(core)).stdout
     result = json.loads(output)

@@ -53,8 +53,9 @@ LEAST_ACCURACY = 0.4
 def baseline(model, threads, cores, settings):
     """What worker/baseline tells of a job."""
     job = ROOT / f"configs/job/{model}_downpour.textproto"
-    flags = {"downpour.optimizer.adagrad.rate": RATE, "stop.epochs": 0,
-             "downpour.optimizer.schedule.warm_up_pushes": 0, **settings}
+    # The peers' Adagrad, whatever else the preset has.
+    flags = {"downpour.optimizer": f"{{ adagrad {{ rate: {RATE} }} }}", "stop.epochs": 0,
+             **settings}
     output = subprocess.run(
         [BIN / BASELINE, f"--job={job}", f"--threads={threads}", "--json",
          *(f"--set={path}={value}" for path, value in flags.items())],
