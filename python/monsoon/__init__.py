@@ -20,8 +20,9 @@ from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled,
                      SettingsDiffer, TimedOut, Unreachable, UnsupportedTensor, VersionsDiffer)
 from .job import Job
 from .join import join
-from .optimizers import (SGD, Adagrad, Adam, AdamW, DelayedNesterov, Local, Momentum, Nesterov,
-                         RMSProp)
+from .local import Local
+from .optimizers import (SGD, Adagrad, Adam, AdamW, Average, DelayedNesterov, Momentum,
+                         Nesterov, RMSProp)
 from .progress import show
 from .sampler import Sampler
 from .schedules import CosineSchedule, StepSchedule, WarmUp
@@ -29,12 +30,11 @@ from .settings import Checkpoint
 from .stats import Stats
 
 __all__ = [
-    "Adagrad", "Adam", "AdamW", "Checkpoint", "Client", "CosineSchedule", "DataError",
-    "DelayedNesterov", "Forked",
-    "Internal", "InvalidArgument", "Job", "JobCancelled", "JobFailed", "JobNotFound",
-    "LibraryNotFound", "Local", "LocalCluster", "Momentum", "MonsoonError", "Nesterov",
-    "NotNow",
-    "OutOfResources", "RMSProp", "SGD", "Sampler", "SettingsDiffer", "Stats", "StepSchedule",
-    "TimedOut", "Unreachable", "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__",
-    "join", "local_cluster", "show",
+    "Adagrad", "Adam", "AdamW", "Average", "Checkpoint", "Client", "CosineSchedule",
+    "DataError", "DelayedNesterov", "Forked", "Internal", "InvalidArgument", "Job",
+    "JobCancelled", "JobFailed", "JobNotFound", "LibraryNotFound", "Local", "LocalCluster",
+    "Momentum", "MonsoonError", "Nesterov", "NotNow", "OutOfResources", "RMSProp", "SGD",
+    "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "TimedOut", "Unreachable",
+    "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__", "join", "local_cluster",
+    "show",
 ]

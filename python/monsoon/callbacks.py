@@ -8,7 +8,7 @@ from typing import Any, Iterator, List, Optional
 from .errors import NotNow
 from .job import Job
 from .join import join
-from .optimizers import Local
+from .local import Local
 
 
 class TrainerJob:

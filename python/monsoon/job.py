@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, T
 
 from . import errors, evaluation
 from .layout import Layout
-from .optimizers import Local
+from .local import Local
 from .sampler import Sampler
 from .settings import Settings
 from .signals import Terminable

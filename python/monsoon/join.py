@@ -8,7 +8,7 @@ from . import layout as layouts
 from .errors import InvalidArgument
 from .evaluation import Evaluate
 from .job import Job
-from .optimizers import Local, Optimizer
+from .local import Local, Optimizer
 from .replica import Replica
 from .settings import Checkpoint, Settings
 

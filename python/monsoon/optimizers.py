@@ -1,4 +1,4 @@
-"""Who moves the parameters: an optimizer on the shards, or one in this process.
+"""Optimizers of the shards (local.py has those of this process).
 
 Names and formulas are those of proto/job.proto, keywords those of torch.optim. An optimizer
 of the shards sees each pushed gradient once, in the order in which pushes arrive.
@@ -6,7 +6,7 @@ of the shards sees each pushed gradient once, in the order in which pushes arriv
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Dict, Optional, Tuple
 
 from .errors import InvalidArgument
 from .schedules import Schedule
@@ -23,6 +23,30 @@ def _within(name: str, value: float, least: float, below: Optional[float] = None
     return value
 
 
+class Average:
+    """The optimizer moves a point of its own; the parameters that all fetch, test and export lie
+    between it and the average of its path (Defazio et al. 2024), so that a stale gradient or a
+    noisy one matters less. Bears about twice the rate. One slot more on the shards.
+
+    share: of the average, in (0, 1]. power: the higher, the sooner old points are forgotten.
+
+    >>> from monsoon import Adagrad, Average
+    >>> Adagrad(0.1, average=Average())
+    Adagrad(lr=0.1, average=Average(share=0.9, power=2.0), eps=1e-08)
+    """
+
+    def __init__(self, share: float = 0.9, power: float = 2.0) -> None:
+        self.share, self.power = _within("share", share, 0, above=True), _within("power", power, 0)
+        if self.share > 1:
+            raise InvalidArgument(f"share is {share!r}; it must be at most 1")
+
+    def text(self) -> Dict[str, Any]:
+        return {"share": self.share, "power": self.power}
+
+    def __repr__(self) -> str:
+        return f"Average(share={self.share!r}, power={self.power!r})"
+
+
 class ShardOptimizer:
     """What the optimizers of the shards have in common; use one of those below.
 
@@ -32,6 +56,7 @@ class ShardOptimizer:
     clip_value: g is clipped to [-clip_value, clip_value], value by value, on the shard.
     clip_norm: the whole pushed gradient is scaled to at most this Euclidean norm.
     schedule: multiplies the rate.
+    average: an Average of what the optimizer does; None: none.
 
     Raises InvalidArgument for a number that cannot be right.
 
@@ -44,7 +69,8 @@ class ShardOptimizer:
 
     def __init__(self, lr: float, *, weight_decay: float = 0.0,
                  weight_decay_weights_only: bool = False, clip_value: Optional[float] = None,
-                 clip_norm: Optional[float] = None, schedule: Optional[Schedule] = None) -> None:
+                 clip_norm: Optional[float] = None, schedule: Optional[Schedule] = None,
+                 average: Optional[Average] = None) -> None:
         self.lr = _within("lr", lr, 0, above=True)
         self.weight_decay = _within("weight_decay", weight_decay, 0)
         self.weight_decay_weights_only = bool(weight_decay_weights_only)
@@ -53,6 +79,9 @@ class ShardOptimizer:
         self.clip_norm = None if clip_norm is None else _within("clip_norm", clip_norm, 0,
                                                                 above=True)
         self.schedule = schedule
+        if average is not None and not isinstance(average, Average):
+            raise InvalidArgument(f"average is a {type(average).__name__}; give monsoon.Average()")
+        self.average = average
 
     def _rule(self) -> Dict[str, Any]:
         return {"rate": self.lr}
@@ -66,6 +95,7 @@ class ShardOptimizer:
             "schedule": None if self.schedule is None else self.schedule.text(),
             "clip_value": self.clip_value,
             "clip_norm": self.clip_norm,
+            "average": None if self.average is None else self.average.text(),
         }
 
     def __repr__(self) -> str:
@@ -203,78 +233,3 @@ class DelayedNesterov(Nesterov):
 
     def _rule(self) -> Dict[str, Any]:
         return {**super()._rule(), "period": self.period, "share": self.share or None}
-
-
-class Local:
-    """Steps here, differences travel: an optimizer of this process takes `every` steps, then
-    what they moved is pushed, and training goes on from the job's parameters.
-
-    optimizer: of torch.optim or like it (step, zero_grad, state_dict); None for loops that
-    move NumPy arrays themselves. job.step() calls optimizer.step() and zero_grad(), unless it
-    is told optimizer_stepped=True. All that works on the optimizer works on: schedulers,
-    clip_grad_norm_ after backward, accumulation over several batches.
-    every: steps between two pushes, 1 to 1048576.
-    scaler: a GradScaler; then scaler.step(optimizer) and scaler.update() are called.
-    scheduler: its step() is called after each step of the optimizer.
-    outer: an optimizer of the shards, for which a difference is a gradient: with N programs
-    DelayedNesterov(period=N) or SGD(1 / N), with one Nesterov() for example. None: SGD(1), which
-    subtracts each difference, so that those of N programs add up. It takes no weight_decay,
-    clip_value or clip_norm.
-
-    >>> from monsoon import Local
-    >>> Local(None, every=10).text()
-    {'local_steps': 10}
-    """
-
-    def __init__(self, optimizer: Any, every: int = 100, *, scaler: Any = None,
-                 scheduler: Any = None, outer: Optional[ShardOptimizer] = None) -> None:
-        if isinstance(optimizer, ShardOptimizer):
-            raise InvalidArgument("Local() takes an optimizer of this process, as of "
-                                  f"torch.optim; give {optimizer!r} as it is to run it on shards")
-        if optimizer is not None and not callable(getattr(optimizer, "step", None)):
-            raise InvalidArgument(f"Local({type(optimizer).__name__}): an optimizer with step() "
-                                  "is needed, such as torch.optim.AdamW(model.parameters())")
-        if not 1 <= int(every) <= 1048576:
-            raise InvalidArgument(f"every is {every}; it must be 1 to 1048576")
-        self.optimizer, self.every = optimizer, int(every)
-        if outer is not None and not isinstance(outer, ShardOptimizer):
-            raise InvalidArgument(f"outer is a {type(outer).__name__}; give an optimizer of the "
-                                  "shards, as monsoon.DelayedNesterov(period=4)")
-        self.scaler, self.scheduler, self.outer = scaler, scheduler, outer
-
-    def text(self) -> Dict[str, Any]:
-        """What it adds to the `downpour` of the job file."""
-        outer = {} if self.outer is None else {"optimizer": self.outer.text()}
-        return {"local_steps": self.every, **outer}
-
-    def step(self) -> None:
-        """One step of the optimizer, its gradients zeroed after it."""
-        if self.optimizer is None:
-            return
-        if self.scaler is not None:
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        else:
-            self.optimizer.step()
-        if self.scheduler is not None:
-            self.scheduler.step()
-        if hasattr(self.optimizer, "zero_grad"):
-            self.optimizer.zero_grad()
-
-    def state(self) -> Dict[str, Any]:
-        """The states of optimizer, scaler and scheduler, where they have one."""
-        parts = {"optimizer": self.optimizer, "scaler": self.scaler, "scheduler": self.scheduler}
-        return {name: part.state_dict() for name, part in parts.items()
-                if hasattr(part, "state_dict")}
-
-    def load_state(self, state: Dict[str, Any]) -> None:
-        for name in ("optimizer", "scaler", "scheduler"):
-            if name in state and getattr(self, name) is not None:
-                getattr(self, name).load_state_dict(state[name])
-
-    def __repr__(self) -> str:
-        outer = "" if self.outer is None else f", outer={self.outer!r}"
-        return f"Local({type(self.optimizer).__name__}, every={self.every}{outer})"
-
-
-Optimizer = Union[ShardOptimizer, Local]

@@ -7,7 +7,8 @@ from typing import Any, Dict, Optional
 
 from . import _text
 from .errors import InvalidArgument
-from .optimizers import Local, Optimizer, ShardOptimizer
+from .local import Local, Optimizer
+from .optimizers import ShardOptimizer
 
 _FORMATS = {"float32": None, "bfloat16": "BFLOAT16", "float16": "FLOAT16", "int8": "INT8",
             "top_k": "TOP_K"}

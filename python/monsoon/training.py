@@ -7,7 +7,7 @@ from typing import Any, Mapping, Optional
 
 from . import errors, evaluation
 from ._draws import Draws
-from .optimizers import Local
+from .local import Local
 from .replica import GO, Batch, Event, EventKind
 
 # A loss that is a tensor is read so often: reading waits for the device.
