@@ -304,7 +304,7 @@ TEST_F(DamageTest, ForgeriesAreRefused) {
       {"stripe size", [](Forged* f) { f->content.mutable_create()->set_max_stripe_bytes(63); }},
       {"stripes", [](Forged* f) { f->content.mutable_create()->set_max_stripe_bytes(1 << 20); }},
       {"stripes", [](Forged* f) { f->content.mutable_stripe()->RemoveLast(); }},
-      {"optimizer state", [](Forged* f) { f->content.set_state_slots(3); }},
+      {"optimizer state", [](Forged* f) { f->content.set_state_slots(4); }},
       {"tensors, expected", [](Forged* f) { f->content.set_state_slots(0); }},
       {"tensors, expected",
        [](Forged* f) {

@@ -319,7 +319,7 @@ TEST(PartTest, ADescriptionThatCannotBeIsRefused) {
   SimulatedStorage storage;
   const TestJob job = MakeTestJob({});
   ShardCheckpoint content = TestContent(job, 0, 5);
-  content.set_state_slots(3);
+  content.set_state_slots(4);
   EXPECT_THAT(PartWriter::Create(&storage, kFolder, job.layout, content).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tiny-1")));
   content = TestContent(job, 2, 5);

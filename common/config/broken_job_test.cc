@@ -168,7 +168,7 @@ const std::vector<BrokenFile>& Cases() {
       {"NesterovsShare",
        "momentum { rate: 0.1 momentum: 0.9 }",
        "nesterov { rate: 0.7 momentum: 0.9 period: 4 share: 0.3 }",
-       {"FILE:11:56: error: downpour.optimizer.nesterov.share: 0.3 is outside [0, 1 / period]; at "
+       {"FILE:11:57: error: downpour.optimizer.nesterov.share: 0.3 is outside [0, 1 / period]; at "
         "most 0.25 here"}},
       {"NesterovsPeriod",
        "momentum { rate: 0.1 momentum: 0.9 }",
@@ -296,12 +296,12 @@ const std::vector<BrokenFile>& Cases() {
       {"AnAverageOfAnAccumulatorThatBeginsHigh",
        "momentum { rate: 0.1 momentum: 0.9 }",
        "adagrad { rate: 0.1 initial_accumulator: 1 } average { }",
-       {"FILE:11:63: error: downpour.optimizer.average: is not for adagrad with an "
+       {"FILE:11:50: error: downpour.optimizer.average: is not for adagrad with an "
         "initial_accumulator; leave one of them out"}},
       {"AnAverageWithMoreThanAll",
        "momentum { rate: 0.1 momentum: 0.9 }",
        "adagrad { rate: 0.1 } average { share: 1.5 }",
-       {"FILE:11:50: error: downpour.optimizer.average.share: 1.5 is outside (0, 1]"}},
+       {"FILE:11:44: error: downpour.optimizer.average.share: 1.5 is outside (0, 1]"}},
       {"AdamsBetaThatForgetsNothing",
        "momentum { rate: 0.1 momentum: 0.9 }",
        "adam { rate: 0.1 beta2: 1 }",

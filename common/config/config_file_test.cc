@@ -239,7 +239,7 @@ TEST(Presets, HaveTheParametersTheySay) {
     EXPECT_EQ(layout.parameters(), parameters) << name;
     EXPECT_EQ(layout.output_units(), 10u);
   }
-  for (const auto& [name, rate] : std::map<std::string, double>{{"mlp", 0.03}, {"lenet", 0.05}}) {
+  for (const auto& [name, rate] : std::map<std::string, double>{{"mlp", 0.03}, {"lenet", 0.1}}) {
     ASSERT_OK_AND_ASSIGN(const Job job, LoadJob("configs/job/" + name + "_downpour.textproto"));
     EXPECT_EQ(job.name(), name);
     EXPECT_EQ(job.model().name(), name);

@@ -68,6 +68,8 @@ TEST_F(ResumeTest, AJobThatProgramsJoinGoesOnToo) {
   stored_.clear_evaluation();
   stored_.mutable_downpour()->clear_workers();
   ASSERT_OK_AND_ASSIGN(layout_, ParameterLayout::Create(stored_.model()));
+  *cli_.coordinator.location.mutable_model() = stored_.model();
+  cli_.coordinator.location.set_layout_hash(layout_.Hash());
   Keep({.first = 20});
   EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stop.epochs=20"}), 0) << cli_.err();
   EXPECT_EQ(Submitted().job().model().tensor(0).name(), "w");
