@@ -45,7 +45,7 @@ checkpoint { every_seconds: 1 }
 # Steps between two faults: the job must have gone on by itself.
 STEPS_BETWEEN = 300
 # Of the job for each fault: far more than pass until it is over.
-STEPS_EACH = 4000
+STEPS_EACH = 10000
 PATIENCE_S = 60
 SHARDS = 2
 
