@@ -265,11 +265,9 @@ TEST_F(CliTest, ASubmitWhoseAnswerGotLostIsRepeatedAsTheSame) {
 
 TEST_F(CliTest, WatchSurvivesAShortAbsenceOnly) {
   // For a second it is not worth a word.
-  cli_.coordinator.descriptions = {Description(RUNNING)};
-  cli_.coordinator.descriptions.insert(cli_.coordinator.descriptions.end(), 5,
-                                       absl::CancelledError("bye"));
-  cli_.coordinator.descriptions.insert(cli_.coordinator.descriptions.end(),
-                                       {kDown, Description(SUCCEEDED)});
+  const absl::Status bye = absl::CancelledError("bye");
+  cli_.coordinator.descriptions = {Description(RUNNING),  bye, bye, bye, bye, bye, kDown,
+                                   Description(SUCCEEDED)};
   EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
   EXPECT_THAT(cli_.err(),
               AllOf(HasSubstr("bye; asking again for 59 s"), HasSubstr("it answers again")));
