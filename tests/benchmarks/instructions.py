@@ -12,7 +12,7 @@ import statistics
 LEVELS = ("baseline", "avx2", "avx512")
 NEEDED = {"avx512": {"avx512f", "avx512dq", "avx512vl", "avx512bw"}, "avx2": {"avx2", "fma"},
           "baseline": set()}
-# What each program reads when it starts; see docs/benchmarks.md for what has which effect.
+# What each program reads when it starts, and which library that is for: docs/benchmarks.md.
 SWITCHES = {
     "avx512": {"MONSOON_SIMD": "avx512"},
     "avx2": {"MONSOON_SIMD": "avx2", "ATEN_CPU_CAPABILITY": "avx2",
