@@ -3,13 +3,12 @@ peers_venv.sh makes. Starts their sides and speaks with them: a JSON request a l
 answer a line.
 """
 
-import json
 import os
 import subprocess
-import threading
 import typing
 
 import torch_peer
+from side_process import SideProcess
 from torch_peer import DATA, NoPeer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -43,19 +42,18 @@ def _present(paths):
     raise NoPeer("run tests/benchmarks/peers_venv.sh, which installs torch and TensorFlow")
 
 
-class Side:
+class Side(SideProcess):
     """A running side, bound to `cores` if given. ask() may be cut in two, so that several
     compute at once: start(), then answer(). `served`: it speaks with others and answers
     nothing, and is killed in the end."""
 
     def __init__(self, command, cores=None, environment=None, served=False):
-        self._title = os.path.basename(command[1])
         # A killed benchmark leaves no side behind.
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})},
             preexec_fn=None if cores is None else lambda: os.sched_setaffinity(0, cores))
-        self._operation = "its start"
+        super().__init__(process, os.path.basename(command[1]), DEADLINE_S)
         self._served = served
 
     def __enter__(self):
@@ -74,27 +72,6 @@ class Side:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
-
-    def start(self, operation, **arguments):
-        self._operation = operation
-        self._process.stdin.write(json.dumps({"op": operation, **arguments}) + "\n")
-        self._process.stdin.flush()
-
-    def answer(self):
-        timer = threading.Timer(DEADLINE_S, self._process.kill)
-        timer.start()
-        try:
-            line = self._process.stdout.readline()
-        finally:
-            timer.cancel()
-        if not line:
-            raise RuntimeError(f"{self._title} ended in {self._operation}, see its error above "
-                               f"(killed after {DEADLINE_S} s)")
-        return json.loads(line)
-
-    def ask(self, operation, **arguments):
-        self.start(operation, **arguments)
-        return self.answer()
 
 
 class Way(typing.NamedTuple):

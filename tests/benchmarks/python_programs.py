@@ -3,15 +3,14 @@ for them. Needs NumPy and no PyTorch; where that is missing, Program raises NoPe
 """
 
 import contextlib
-import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 
 import measure
+from side_process import SideProcess
 from torch_peer import DEBIAN, NoPeer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,7 +27,7 @@ TASKS = ("lenet", "gpt")
 OUTER = ("SGD", "delayed Nesterov")
 
 
-class Program:
+class Program(SideProcess):
     """A running python_side.py, bound to `cores` if given. ask() may be cut in two, so that
     several compute at once: start(), then answer()."""
 
@@ -42,10 +41,11 @@ class Program:
         if TRANSPORTS[transport]:
             environment["MONSOON_TRANSPORT"] = TRANSPORTS[transport]
         # A killed benchmark leaves no program behind.
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", DEBIAN, SIDE], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env=environment,
             preexec_fn=None if cores is None else lambda: os.sched_setaffinity(0, cores))
+        super().__init__(process, os.path.basename(SIDE), DEADLINE_S)
 
     def __enter__(self):
         return self
@@ -57,27 +57,6 @@ class Program:
             self._process.kill()
         self._process.wait()
         self._process.stdout.close()
-
-    def start(self, operation, **arguments):
-        self._operation = operation
-        self._process.stdin.write(json.dumps({"op": operation, **arguments}) + "\n")
-        self._process.stdin.flush()
-
-    def answer(self):
-        timer = threading.Timer(DEADLINE_S, self._process.kill)
-        timer.start()
-        try:
-            line = self._process.stdout.readline()
-        finally:
-            timer.cancel()
-        if not line:
-            raise RuntimeError(f"python_side.py ended in {self._operation}, see its error above "
-                               f"(killed after {DEADLINE_S} s)")
-        return json.loads(line)
-
-    def ask(self, operation, **arguments):
-        self.start(operation, **arguments)
-        return self.answer()
 
 
 def versions():
