@@ -243,6 +243,26 @@ std::string MemoryParts(const Job& job) {
   return parts;
 }
 
+// Of the optimizer without its average.
+int SlotsInside(const Optimizer& optimizer) {
+  switch (optimizer.kind_case()) {
+    case Optimizer::kAdam:
+    case Optimizer::kAdamW:
+      return 2;
+    case Optimizer::kNesterov:
+      return optimizer.nesterov().period() > 1 ? 2 : 1;
+    case Optimizer::kRmsProp:
+      return optimizer.rms_prop().momentum() > 0.0 ? 2 : 1;
+    case Optimizer::kMomentum:
+    case Optimizer::kAdagrad:
+      return 1;
+    case Optimizer::kSgd:
+    case Optimizer::KIND_NOT_SET:
+      break;
+  }
+  return 0;
+}
+
 }  // namespace
 
 void FillJobDefaults(Job* job) {
@@ -301,22 +321,7 @@ absl::Status ValidateJob(const Job& job) {
 
 int OptimizerStateSlots(const Optimizer& optimizer) {
   const int average = optimizer.has_average() ? 1 : 0;
-  switch (optimizer.kind_case()) {
-    case Optimizer::kAdam:
-    case Optimizer::kAdamW:
-      return 2 + average;
-    case Optimizer::kNesterov:
-      return (optimizer.nesterov().period() > 1 ? 2 : 1) + average;
-    case Optimizer::kRmsProp:
-      return (optimizer.rms_prop().momentum() > 0.0 ? 2 : 1) + average;
-    case Optimizer::kMomentum:
-    case Optimizer::kAdagrad:
-      return 1 + average;
-    case Optimizer::kSgd:
-    case Optimizer::KIND_NOT_SET:
-      break;
-  }
-  return average;
+  return SlotsInside(optimizer) + average;
 }
 
 uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
