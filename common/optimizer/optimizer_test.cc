@@ -7,29 +7,19 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/optimizer/make_kernel.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
 namespace {
 
+using ::monsoon::testing::Make;
+using ::monsoon::testing::Parse;
 using ::monsoon::testing::StatusIs;
 using ::testing::HasSubstr;
 using Vector = std::vector<float>;
-
-Optimizer Parse(const std::string& text) {
-  Optimizer optimizer;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &optimizer)) << text;
-  return optimizer;
-}
-
-std::unique_ptr<OptimizerKernel> Make(const std::string& text) {
-  absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel = OptimizerKernel::Create(Parse(text));
-  EXPECT_OK(kernel);
-  return *std::move(kernel);
-}
 
 // Literal values, worked out by hand; all are exact in float32.
 
