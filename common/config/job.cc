@@ -215,6 +215,9 @@ void FillDownpourDefaults(Downpour* downpour) {
     SetDefaults({{"top_k_share", kDefaultTopKShare}}, downpour);
   }
   FillOptimizerDefaults(downpour->mutable_optimizer());
+  if (downpour->has_inner()) {
+    FillOptimizerDefaults(downpour->mutable_inner());
+  }
 }
 
 void FillSandblasterDefaults(uint32_t batch_size, Sandblaster* sandblaster) {

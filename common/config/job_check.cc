@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/joined_check.h"
+#include "common/config/location_map.h"
 #include "common/config/model.h"
 #include "common/config/range_check.h"
 #include "common/config/sandblaster_check.h"
@@ -21,22 +22,23 @@
 namespace monsoon {
 namespace {
 
-void CheckWeightDecay(const Optimizer& optimizer, Reporter* reporter) {
+// `path` is where the optimizer stands.
+void CheckWeightDecay(const Optimizer& optimizer, const std::string& path, Reporter* reporter) {
   if (optimizer.has_adam_w() && optimizer.weight_decay() != 0.0) {
-    reporter->Error("downpour.optimizer.weight_decay", "adam_w has a weight_decay of its own",
+    reporter->Error(JoinPath(path, "weight_decay"), "adam_w has a weight_decay of its own",
                     "as in adam_w { rate: 0.001 weight_decay: 0.01 }");
   }
   if (optimizer.weight_decay_weights_only() && optimizer.weight_decay() == 0.0 &&
       !optimizer.has_adam_w()) {
-    reporter->Error("downpour.optimizer.weight_decay_weights_only",
+    reporter->Error(JoinPath(path, "weight_decay_weights_only"),
                     "means nothing without weight_decay");
   }
 }
 
-void CheckNesterov(const Nesterov& nesterov, Reporter* reporter) {
+void CheckNesterov(const Nesterov& nesterov, const std::string& path, Reporter* reporter) {
   const double period = std::max(1u, nesterov.period());
   if (!(nesterov.share() >= 0.0 && nesterov.share() * period <= 1.0)) {
-    reporter->Error("downpour.optimizer.nesterov.share",
+    reporter->Error(JoinPath(path, "nesterov.share"),
                     absl::StrCat(nesterov.share(), " is outside [0, 1 / period]"),
                     absl::StrCat("at most ", 1.0 / period, " here"));
   }
@@ -66,8 +68,12 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
     reporter->Error("downpour.warmstart", "neither steps nor seconds is set",
                     "as in warmstart { steps: 100 }");
   }
-  CheckWeightDecay(downpour.optimizer(), reporter);
-  CheckNesterov(downpour.optimizer().nesterov(), reporter);
+  for (const auto& [path, optimizer] :
+       {std::pair<std::string, const Optimizer*>{"downpour.optimizer", &downpour.optimizer()},
+        std::pair<std::string, const Optimizer*>{"downpour.inner", &downpour.inner()}}) {
+    CheckWeightDecay(*optimizer, path, reporter);
+    CheckNesterov(optimizer->nesterov(), path, reporter);
+  }
   CheckAverage(downpour.optimizer(), reporter);
   const bool chosen = downpour.local_steps() != 0;  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {

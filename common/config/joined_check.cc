@@ -104,7 +104,33 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
   beside(outer.weight_decay() != 0.0, "optimizer.weight_decay", kNotOfDifferences);
   beside(outer.has_adam_w(), "optimizer.adam_w", kNotOfDifferences);
   beside(outer.clip_value() != 0.0, "optimizer.clip_value", kNotOfDifferences);
-  beside(outer.clip_norm() != 0.0, "optimizer.clip_norm", kNotOfDifferences);
+  // Of a network's difference it is a guard.
+  beside(outer.clip_norm() != 0.0 && !downpour.has_inner(), "optimizer.clip_norm",
+         kNotOfDifferences);
+}
+
+// Of a network, which has no program to bring one.
+void CheckInner(const Downpour& downpour, Reporter* reporter) {
+  const Optimizer& inner = downpour.inner();
+  if (downpour.local_steps() == 0) {
+    if (downpour.has_inner()) {
+      reporter->Error("downpour.inner", "means nothing without local_steps",
+                      "as in local_steps: 50");
+    }
+    return;
+  }
+  if (!downpour.has_inner() || inner.kind_case() == Optimizer::KIND_NOT_SET) {
+    reporter->Error("downpour.inner", "local_steps of a network are by an optimizer of the replica's",
+                    "as in inner { adam_w { rate: 0.001 } }");
+  }
+  if (inner.has_average()) {
+    reporter->Error("downpour.inner.average", "is the shards' affair",
+                    "say it of downpour.optimizer");
+  }
+  if (inner.damping() != 0.0) {
+    reporter->Error("downpour.inner.damping", "is the shards' affair",
+                    "say it of downpour.optimizer");
+  }
 }
 
 }  // namespace
@@ -147,6 +173,10 @@ void CheckJoined(const Job& job, Reporter* reporter) {
     CheckJoiners("test", job.test(), reporter);
   }
   CheckLocalSteps(job.downpour(), reporter);
+  if (job.downpour().has_inner()) {
+    reporter->Error("downpour.inner", absl::StrCat("the optimizer of local steps ", kItsPrograms),
+                    "leave it out");
+  }
 }
 
 void CheckNotJoined(const Job& job, Reporter* reporter) {
@@ -159,12 +189,8 @@ void CheckNotJoined(const Job& job, Reporter* reporter) {
                       "as in idx { ... } or npy { ... }");
     }
   }
-  if (job.downpour().local_steps() != 0) {
-    reporter->Error("downpour.local_steps",
-                    "only the programs of a model that lists its tensors have optimizers of their "
-                    "own",
-                    "n_fetch, n_push and local_update are near to it");
-  }
+  CheckLocalSteps(job.downpour(), reporter);
+  CheckInner(job.downpour(), reporter);
 }
 
 }  // namespace monsoon

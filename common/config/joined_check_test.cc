@@ -148,6 +148,12 @@ TEST(JoinedCheckTest, ErrorsNameTheFieldAndWhatToDo) {
          job->mutable_downpour()->set_n_fetch(5);
        },
        "downpour.n_fetch: with local_steps each difference is one fetch"},
+      {"an inner optimizer",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(5);
+         job->mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(1);
+       },
+       "downpour.inner: the optimizer of local steps is the affair of the programs"},
       {"two tensors of a name",
        [](Job* job) { *job->mutable_model()->add_tensor() = job->model().tensor(0); },
        "model.tensor: tensor \"wte.weight\": the name is used twice"},
@@ -161,7 +167,7 @@ TEST(JoinedCheckTest, ErrorsNameTheFieldAndWhatToDo) {
   }
 }
 
-TEST(JoinedCheckTest, OneOfLayersHasNoJoinersAndNoOptimizersOfItsOwn) {
+TEST(JoinedCheckTest, OneOfLayersHasNoJoinersAndAnInnerOptimizerForItsLocalSteps) {
   Job job = Joined();
   job.mutable_model()->clear_tensor();
   job.mutable_model()->add_input_shape(4);
@@ -171,9 +177,33 @@ TEST(JoinedCheckTest, OneOfLayersHasNoJoinersAndNoOptimizersOfItsOwn) {
   job.mutable_train()->mutable_synthetic()->set_examples(100);
   job.mutable_train()->mutable_synthetic()->set_classes(2);
   EXPECT_OK(ValidateJob(job));
-  job.mutable_downpour()->set_local_steps(1);
-  EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument,
-                                         HasSubstr("downpour.local_steps: only the programs")));
+  const auto refused = [&job](const std::string& message) {
+    EXPECT_THAT(ValidateJob(job),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  };
+  Downpour* const downpour = job.mutable_downpour();
+  downpour->set_local_steps(50);
+  refused("downpour.inner: local_steps of a network are by an optimizer of the replica's");
+  Optimizer* const inner = downpour->mutable_inner();
+  refused("downpour.inner: local_steps of a network");
+  inner->mutable_adam_w()->set_rate(0.001);
+  downpour->mutable_optimizer()->set_clip_norm(1.0);
+  EXPECT_OK(ValidateJob(job));
+  Job filled = job;
+  FillJobDefaults(&filled);
+  EXPECT_EQ(filled.downpour().inner().adam_w().beta2(), 0.999);
+  EXPECT_OK(ValidateJob(filled));
+  inner->set_damping(1.0);
+  refused("downpour.inner.damping: is the shards' affair");
+  inner->clear_damping();
+  inner->mutable_average();
+  refused("downpour.inner.average: is the shards' affair");
+  inner->clear_average();
+  inner->set_weight_decay(0.1);
+  refused("downpour.inner.weight_decay: adam_w has a weight_decay of its own");
+  inner->clear_weight_decay();
+  downpour->set_local_steps(0);
+  refused("downpour.inner: means nothing without local_steps");
 }
 
 TEST(JoinedCheckTest, NoFileIsOne) {

@@ -95,6 +95,7 @@ constexpr Range kRanges[] = {
     {"Optimizer.weight_decay", 0, kLargest, kNegative},
     {"Optimizer.clip_value", 0, kLargest, kNegative},
     {"Optimizer.clip_norm", 0, kLargest, kNegative},
+    {"Optimizer.damping", 0, 4, "$0 is outside [0, $1]"},
     {"Sgd.rate", kSmallest, kLargest, kNotPositive},
     {"Momentum.rate", kSmallest, kLargest, kNotPositive},
     {"Momentum.momentum", 0, kBelowOne, "$0 is outside [0, 1)"},

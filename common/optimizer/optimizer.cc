@@ -1,6 +1,7 @@
 #include "common/optimizer/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -21,6 +22,9 @@ absl::Status FieldError(absl::string_view field, double value, absl::string_view
   return absl::InvalidArgumentError(
       absl::StrCat("optimizer.", field, " is ", value, ", it must be ", want));
 }
+
+// Of a gradient that is scaled on its way: they stay in the first cache.
+constexpr size_t kScaledFloats = 2048;
 
 // The rate must survive the rounding to float32, or nothing would ever change.
 absl::Status CheckRate(absl::string_view kind, double rate) {
@@ -88,6 +92,9 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> WithAverage(
 absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& optimizer) {
   RETURN_IF_ERROR(CheckNotNegative("weight_decay", optimizer.weight_decay()));
   RETURN_IF_ERROR(CheckNotNegative("clip_value", optimizer.clip_value()));
+  if (!(optimizer.damping() >= 0.0 && optimizer.damping() <= kMostDamping)) {
+    return FieldError("damping", optimizer.damping(), "in [0, 4]");
+  }
   RETURN_IF_ERROR(ValidateSchedule(optimizer.schedule()));
   const GradientTransform transform = MakeGradientTransform(optimizer);
   switch (optimizer.kind_case()) {
@@ -170,6 +177,24 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& op
 }
 
 }  // namespace
+
+void OptimizerKernel::ApplyScaled(uint64_t k, std::span<float> w, OptimizerState state,
+                                  std::span<const float> g, float scale) const {
+  std::array<float, kScaledFloats> scaled;
+  for (size_t begin = 0; begin < w.size(); begin += kScaledFloats) {
+    const size_t size = std::min(kScaledFloats, w.size() - begin);
+    for (size_t i = 0; i < size; ++i) {
+      scaled[i] = scale * g[begin + i];
+    }
+    Apply(k, w.subspan(begin, size), state.Part(begin, size, w.size()), {scaled.data(), size});
+  }
+}
+
+double DampingFactor(double damping, int64_t staleness) {
+  return damping == 0.0 || staleness <= 0
+             ? 1.0
+             : std::pow(1.0 + static_cast<double>(staleness), -damping);
+}
 
 absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
     const Optimizer& optimizer) {

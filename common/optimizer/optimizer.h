@@ -33,6 +33,12 @@
 
 namespace monsoon {
 
+// Of Optimizer.damping.
+inline constexpr double kMostDamping = 4.0;
+
+// What a push counts whose base was so many versions old, below 0: not known.
+double DampingFactor(double damping, int64_t staleness);
+
 class OptimizerKernel {
  public:
   // InvalidArgument names the field: no kind set, a rate that is not positive
@@ -51,6 +57,10 @@ class OptimizerKernel {
   // is of. The three do not overlap. g is finite.
   virtual void Apply(uint64_t k, std::span<float> w, OptimizerState state,
                      std::span<const float> g) const = 0;
+
+  // Apply, of scale * g, but for statistics, which are no gradients.
+  virtual void ApplyScaled(uint64_t k, std::span<float> w, OptimizerState state,
+                           std::span<const float> g, float scale) const;
 
   // Apply, in the same pass telling how far each w moved: `moved`, of the same
   // length, is set to that if `fresh` and what it held is not read; else that is

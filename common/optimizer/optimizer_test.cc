@@ -366,5 +366,45 @@ TEST(OptimizerTest, RefusesBadSettingsByName) {
   }
 }
 
+TEST(OptimizerTest, AScaledPushIsAPushOfTheScaledGradient) {
+  constexpr size_t kFloats = 5003;  // more than are scaled at once
+  constexpr float kScale = 0.3f;
+  for (const std::string kind :
+       {"sgd { rate: 0.5 }", "momentum { rate: 0.5 momentum: 0.9 }", "adagrad { rate: 0.5 }",
+        "adam { rate: 0.5 }", "rms_prop { rate: 0.5 momentum: 0.9 }",
+        "nesterov { rate: 0.7 momentum: 0.9 period: 2 }", "sgd { rate: 0.5 } average { }"}) {
+    const auto kernel = Make(kind + " clip_value: 0.5 weight_decay: 0.1");
+    const size_t slots = static_cast<size_t>(kernel->state_slots());
+    std::vector<float> w(kFloats), g(kFloats), scaled(kFloats);
+    for (size_t i = 0; i < kFloats; ++i) {
+      w[i] = static_cast<float>(i % 17) - 8.0f;
+      g[i] = static_cast<float>(i % 11) - 5.0f;
+      scaled[i] = kScale * g[i];
+    }
+    std::vector<float> state(kFloats * slots, kernel->initial_state());
+    std::vector<float> other = w, other_state = state;
+    for (uint64_t k = 0; k < 4; ++k) {
+      kernel->ApplyScaled(k, w, state, g, kScale);
+      kernel->Apply(k, other, other_state, scaled);
+    }
+    EXPECT_EQ(w, other) << kind;
+    EXPECT_EQ(state, other_state) << kind;
+  }
+}
+
+TEST(OptimizerTest, DampingFallsWithStaleness) {
+  EXPECT_EQ(DampingFactor(1.0, 0), 1.0);
+  EXPECT_EQ(DampingFactor(1.0, 3), 0.25);
+  EXPECT_EQ(DampingFactor(0.5, 3), 0.5);
+  EXPECT_EQ(DampingFactor(2.0, 1), 0.25);
+  EXPECT_EQ(DampingFactor(0.0, 1000), 1.0);
+  EXPECT_EQ(DampingFactor(1.0, -1), 1.0);  // not known
+  for (const std::string wrong : {"damping: -1", "damping: 4.5", "damping: nan"}) {
+    EXPECT_THAT(OptimizerKernel::Create(Parse("sgd { rate: 1 } " + wrong)).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("damping")))
+        << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace monsoon

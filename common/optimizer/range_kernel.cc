@@ -40,6 +40,20 @@ class RangeKernel final : public OptimizerKernel {
                  });
   }
 
+  void ApplyScaled(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+                   float scale) const override {
+    ForEachPiece(w, state,
+                 [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
+                     OptimizerState part_state) {
+                   const std::span<const float> part_g = g.subspan(piece.begin, piece.size());
+                   if (&kernel == statistics_.get()) {
+                     kernel.Apply(k, part, part_state, part_g);
+                   } else {
+                     kernel.ApplyScaled(k, part, part_state, part_g, scale);
+                   }
+                 });
+  }
+
   void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
                     std::span<float> moved, bool fresh) const override {
     ForEachPiece(w, state,

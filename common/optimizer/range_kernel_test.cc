@@ -134,5 +134,15 @@ TEST(RangeKernelTest, ARangeMayBeOfStatisticsAlone) {
   EXPECT_EQ(state, std::vector<float>(12, 0.0f));
 }
 
+TEST(RangeKernelTest, StatisticsAreNotScaled) {
+  ASSERT_OK_AND_ASSIGN(const auto kernel,
+                       CreateRangeKernel(Parse("sgd { rate: 0.5 }"), {}, {{102, 105}}, kRange));
+  std::vector<float> w(12, 0.0f);
+  kernel->ApplyScaled(0, w, {}, std::vector<float>(12, 4.0f), 0.25f);
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(w[i], i >= 2 && i < 5 ? -4.0f : -0.5f) << i;
+  }
+}
+
 }  // namespace
 }  // namespace monsoon

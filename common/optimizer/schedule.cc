@@ -55,7 +55,7 @@ absl::Status ValidateSchedule(const Schedule& schedule) {
 }
 
 double ScheduleFactor(const Schedule& schedule, uint64_t k) {
-  double factor = BaseFactor(schedule, k);
+  double factor = BaseFactor(schedule, k + schedule.before());
   if (k < schedule.warm_up_pushes()) {
     factor *= (static_cast<double>(k) + 1.0) / static_cast<double>(schedule.warm_up_pushes());
   }

@@ -43,6 +43,17 @@ TEST(ScheduleTest, WarmUpClimbsInEqualSteps) {
   EXPECT_EQ(ScheduleFactor(schedule, 2), 0.75 * 0.5);
 }
 
+TEST(ScheduleTest, WhatWasDoneBeforeCountsButNotForTheWarmUp) {
+  Schedule schedule;
+  schedule.set_warm_up_pushes(4);
+  schedule.mutable_step()->set_every_pushes(10);
+  schedule.mutable_step()->set_factor(0.5);
+  schedule.set_before(19);
+  EXPECT_EQ(ScheduleFactor(schedule, 0), 0.25 * 0.5);
+  EXPECT_EQ(ScheduleFactor(schedule, 1), 0.5 * 0.25);
+  EXPECT_EQ(ScheduleFactor(schedule, 11), 0.125);
+}
+
 TEST(ScheduleTest, TheRateIsRoundedOnce) {
   Schedule schedule;
   schedule.set_warm_up_pushes(3);

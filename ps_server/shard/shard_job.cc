@@ -177,7 +177,8 @@ void ShardJob::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatAr
     stripes_.push_back(std::make_unique<Stripe>(
         &slice_, i, KernelOf(layout, stripe), facts_.shard_epoch,
         state == nullptr ? AlignedFloats()
-                         : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size()))));
+                         : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size())),
+        request_.optimizer().damping()));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
   }
 }

@@ -34,10 +34,11 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
              AlignedFloats(StateFloats(*kernel, slice->stripe(index).size()))) {}
 
 Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
-               uint64_t shard_epoch, AlignedFloats state)
+               uint64_t shard_epoch, AlignedFloats state, double damping)
     : size_(slice->stripe(index).size()),
       kernel_(kernel),
       shard_epoch_(shard_epoch),
+      damping_(damping),
       parameters_(slice->stripe(index)),
       header_(slice->header(index)),
       state_(std::move(state)) {
@@ -98,9 +99,16 @@ PushVerdict Stripe::Apply(Push push) {
     ShareMarks(found->second);
     return verdict;
   }
-  verdict.set_staleness(StalenessOf(push));
+  const int64_t staleness = StalenessOf(push);
+  verdict.set_staleness(staleness);
+  const double factor = DampingFactor(damping_, staleness);
   const StripeWriteScope write(header_);
-  kernel_->Apply(version_, parameters_, state_.span(), push.gradient);
+  if (factor == 1.0) {
+    kernel_->Apply(version_, parameters_, state_.span(), push.gradient);
+  } else {
+    kernel_->ApplyScaled(version_, parameters_, state_.span(), push.gradient,
+                         static_cast<float>(factor));
+  }
   window.RecordApplied(push.sequence);
   verdict.set_version(++version_);
   verdict.set_verdict(APPLIED);

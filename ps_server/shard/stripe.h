@@ -32,9 +32,10 @@ namespace monsoon {
 class Stripe {
  public:
   // Stripe `index` of `slice`, all zero at version 0. `state` is memory for
-  // StateFloats(), slot after slot. `slice` and `kernel` outlive the stripe.
+  // StateFloats(), slot after slot. `slice` and `kernel` outlive the stripe. `damping` is
+  // the optimizer's.
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch,
-         AlignedFloats state);
+         AlignedFloats state, double damping = 0.0);
   // The same with memory of its own.
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch);
 
@@ -134,6 +135,7 @@ class Stripe {
   const size_t size_;
   const OptimizerKernel* const kernel_;
   const uint64_t shard_epoch_;
+  const double damping_;
 
   mutable Mutex mutex_;
   // Written within a StripeWriteScope over header_.

@@ -104,5 +104,33 @@ TEST(StripeTest, ACopyForAnUnknownSessionIsNone) {
   EXPECT_TRUE(stripe.Copy(std::nullopt, copy).has_value());
 }
 
+TEST(StripeTest, AStalePushIsDamped) {
+  const auto kernel = Sgd();
+  SharedSlice slice = OneStripe(16);
+  Stripe stripe(&slice, 0, kernel.get(), /*shard_epoch=*/5, AlignedFloats(), /*damping=*/0.5);
+  stripe.OpenSession({0, 1});
+  const std::vector<float> gradient(16, -4.0f);
+  std::vector<float> copy(16);
+  uint64_t sequence = 0;
+  const auto moves = [&](uint64_t base_epoch, uint64_t base_version) {
+    stripe.Copy(std::nullopt, copy);
+    const float before = copy[0];
+    Stripe::Push push;
+    push.session = {0, 1};
+    push.sequence = ++sequence;
+    push.base_shard_epoch = base_epoch;
+    push.base_version = base_version;
+    push.gradient = gradient;
+    EXPECT_EQ(stripe.Apply(std::move(push)).verdict(), APPLIED);
+    stripe.Copy(std::nullopt, copy);
+    return copy[0] - before;
+  };
+  EXPECT_EQ(moves(5, 0), 4.0f);
+  EXPECT_EQ(moves(5, 1), 4.0f);
+  EXPECT_EQ(moves(5, 2), 4.0f);
+  EXPECT_EQ(moves(5, 0), 2.0f);  // three versions: the root of 1 / 4
+  EXPECT_EQ(moves(4, 4), 4.0f);  // of another life: not known
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -57,6 +57,7 @@ class ShardOptimizer:
     clip_norm: the whole pushed gradient is scaled to at most this Euclidean norm.
     schedule: multiplies the rate.
     average: an Average of what the optimizer does; None: none.
+    damping: a push that others overtook s times counts (1 + s)^-damping times; 0 to 4.
 
     Raises InvalidArgument for a number that cannot be right.
 
@@ -70,7 +71,7 @@ class ShardOptimizer:
     def __init__(self, lr: float, *, weight_decay: float = 0.0,
                  weight_decay_weights_only: bool = False, clip_value: Optional[float] = None,
                  clip_norm: Optional[float] = None, schedule: Optional[Schedule] = None,
-                 average: Optional[Average] = None) -> None:
+                 average: Optional[Average] = None, damping: float = 0.0) -> None:
         self.lr = _within("lr", lr, 0, above=True)
         self.weight_decay = _within("weight_decay", weight_decay, 0)
         self.weight_decay_weights_only = bool(weight_decay_weights_only)
@@ -82,6 +83,9 @@ class ShardOptimizer:
         if average is not None and not isinstance(average, Average):
             raise InvalidArgument(f"average is a {type(average).__name__}; give monsoon.Average()")
         self.average = average
+        self.damping = _within("damping", damping, 0)
+        if self.damping > 4:
+            raise InvalidArgument(f"damping is {damping!r}; it must be at most 4")
 
     def _rule(self) -> Dict[str, Any]:
         return {"rate": self.lr}
@@ -96,6 +100,7 @@ class ShardOptimizer:
             "clip_value": self.clip_value,
             "clip_norm": self.clip_norm,
             "average": None if self.average is None else self.average.text(),
+            "damping": self.damping or None,
         }
 
     def __repr__(self) -> str:

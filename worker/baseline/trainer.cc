@@ -29,6 +29,11 @@ absl::Duration Now() { return Clock::Real()->Now(); }
 
 uint32_t AtLeastOne(uint32_t value) { return std::max(value, 1u); }
 
+// Who moves the parameters where there is one process.
+const Optimizer& OptimizerOf(const Job& job) {
+  return job.downpour().has_inner() ? job.downpour().inner() : job.downpour().optimizer();
+}
+
 size_t InputSize(const ParameterLayout& layout) {
   const std::vector<uint32_t>& shape = layout.layers().front().input_shape;
   return std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies<>());
@@ -75,7 +80,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
   }
   const Slice all{0, t.layout_.size()};
   ASSIGN_OR_RETURN(t.optimizer_,
-                   CreateRangeKernel(job.downpour().optimizer(), BiasRanges(t.layout_, all),
+                   CreateRangeKernel(OptimizerOf(job), BiasRanges(t.layout_, all),
                                      StatisticRanges(t.layout_, all), all));
   ASSIGN_OR_RETURN(t.network_, CreateNetwork(options.backend, job.model(), t.layout_,
                                              NetworkOptions{options.threads}));
@@ -149,7 +154,7 @@ absl::Status Trainer::Push() {
                                            " is not finite at ",
                                            NameFirstNonFinite(layout_, gradient)));
   }
-  ClipGradientNorm(gradient, job_.downpour().optimizer().clip_norm());
+  ClipGradientNorm(gradient, OptimizerOf(job_).clip_norm());
   optimizer_->Apply(pushes_++, parameters_.span(), state_.span(), gradient);
   summed_ = 0;
   return absl::OkStatus();

@@ -1,6 +1,8 @@
 #include "worker/downpour/accumulator.h"
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <utility>
 
 #include "common/base/check.h"
@@ -8,18 +10,24 @@
 
 namespace monsoon {
 
-Accumulator::Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer)
-    : floats_(floats), n_push_(n_push), on_buffer_(std::move(on_buffer)) {
+Accumulator::Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer, Kind kind)
+    : floats_(floats), kind_(kind), n_push_(n_push), on_buffer_(std::move(on_buffer)) {
   CHECK_GE(n_push, 1u);
+}
+
+void Accumulator::SetSteps(uint32_t n_push) {
+  CHECK(kind_ == Kind::kDifferences && n_push >= 1);
+  n_push_ = n_push;
 }
 
 absl::Status Accumulator::MoveTo(DeviceTraining* device, WireFormat format) {
   CHECK(empty());
   std::unique_ptr<PlacedFloats> sum, residual, encoded;
-  if (n_push_ > 1) {
+  const bool gradients = kind_ == Kind::kGradients;
+  if (gradients && n_push_ > 1) {
     ASSIGN_OR_RETURN(sum, device->Allocate(floats_, 0.0f));
   }
-  if (format == BFLOAT16 || format == FLOAT16) {
+  if (gradients && (format == BFLOAT16 || format == FLOAT16)) {
     CHECK_EQ(floats_ % 2, 0u);
     ASSIGN_OR_RETURN(residual, device->Allocate(floats_, 0.0f));
     ASSIGN_OR_RETURN(encoded, device->Allocate(floats_ / 2, 0.0f));
@@ -56,7 +64,7 @@ std::span<float> Accumulator::step_buffer() {
   if (device_ != nullptr) {
     return {};
   }
-  if (steps_ > 0) {
+  if (steps_ > 0 || kind_ == Kind::kDifferences) {
     if (scratch_.size() != floats_) {
       scratch_ = NewFloats(floats_);
     }
@@ -73,7 +81,9 @@ void Accumulator::Add(const SharedMarks& marks) {
   if (steps_ == 0) {
     base_ = marks;
   }
-  if (device_ != nullptr && sum_ != nullptr) {
+  if (kind_ == Kind::kDifferences) {
+    // The updater has what the step moved.
+  } else if (device_ != nullptr && sum_ != nullptr) {
     if (steps_ == 0) {
       device_->Copy(device_->gradient(), sum_->span());
     } else {
@@ -91,8 +101,31 @@ void Accumulator::Add(const SharedMarks& marks) {
 
 std::vector<BlockId> Accumulator::TakeBlocks() { return std::exchange(blocks_, {}); }
 
-absl::StatusOr<Accumulation> Accumulator::Seal() {
+absl::StatusOr<Accumulation> Accumulator::Seal(std::span<const float> moved) {
   CHECK(!empty());
+  const bool gradients = kind_ == Kind::kGradients;
+  ASSIGN_OR_RETURN(Accumulation sealed, gradients ? SealGradients() : SealDifference(moved));
+  sealed.base = std::exchange(base_, nullptr);
+  sealed.steps = std::exchange(steps_, 0);
+  sealed.blocks = TakeBlocks();
+  return sealed;
+}
+
+absl::StatusOr<Accumulation> Accumulator::SealDifference(std::span<const float> moved) {
+  CHECK_EQ(moved.size(), floats_);
+  Accumulation sealed;
+  sealed.memory = TakeBuffer();
+  sealed.gradient = sealed.memory->span();
+  if (device_ == nullptr) {
+    std::ranges::transform(moved, sealed.gradient.begin(), std::negate<>());
+  } else {
+    ASSIGN_OR_RETURN(sealed.reading, device_->Read(moved, sealed.gradient));
+    sealed.negated = true;
+  }
+  return sealed;
+}
+
+absl::StatusOr<Accumulation> Accumulator::SealGradients() {
   Accumulation sealed;
   if (device_ != nullptr) {
     current_ = TakeBuffer();
@@ -109,9 +142,6 @@ absl::StatusOr<Accumulation> Accumulator::Seal() {
   } else {
     sealed.gradient = sealed.memory->span();
   }
-  sealed.base = std::exchange(base_, nullptr);
-  sealed.steps = std::exchange(steps_, 0);
-  sealed.blocks = TakeBlocks();
   return sealed;
 }
 

@@ -6,6 +6,9 @@
 // its first step's parameters: the oldest fetch that contributed, since marks
 // only grow within a session.
 //
+// Where a replica pushes differences (local_steps), its steps' gradients are not added up: a
+// push is what they moved the parameters by.
+//
 // With a device the gradients are added up there, and only their sum comes to the host:
 // where pushes travel as halves, half as many bytes, with error feedback on the device.
 //
@@ -42,6 +45,8 @@ struct Accumulation {
   SharedBuffer memory;
   // Null: the gradient is there. Else it comes from a device: Await() first.
   std::shared_ptr<DeviceTraining::Reading> reading;
+  // What comes from there is to be negated.
+  bool negated = false;
 };
 
 class Accumulator {
@@ -49,8 +54,14 @@ class Accumulator {
   // Told of each new buffer that a step or a device will write to.
   using OnBuffer = std::function<void(AlignedFloats*)>;
 
+  enum class Kind { kGradients, kDifferences };
   // n_push at least 1.
-  Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer = nullptr);
+  Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer = nullptr,
+              Kind kind = Kind::kGradients);
+
+  // How many steps an accumulation takes from now on, the one that is open included; at
+  // least 1. Of differences alone.
+  void SetSteps(uint32_t n_push);
 
   // Adds up on `device`, which must outlive this; before the first step. It encodes pushes
   // in `format` if that is BFLOAT16 or FLOAT16. ResourceExhausted, and all as before,
@@ -68,27 +79,32 @@ class Accumulator {
   // The step added last, or one that was dropped, ends `block`.
   void FinishBlock(const BlockId& block) { blocks_.push_back(block); }
 
-  bool full() const { return steps_ == n_push_; }
+  bool full() const { return steps_ >= n_push_; }
   // No step and no block waits to be pushed.
   bool empty() const { return steps_ == 0; }
   // Blocks that wait for no gradient: all their later steps were dropped.
   std::vector<BlockId> TakeBlocks();
 
   // Closes the accumulation and starts the next one in a buffer that nobody holds. Not
-  // when empty. An error is the device's.
-  absl::StatusOr<Accumulation> Seal();
+  // when empty. An error is the device's. `moved`: what the steps have moved the parameters
+  // by, where the gradients are; of differences alone.
+  absl::StatusOr<Accumulation> Seal(std::span<const float> moved = {});
 
  private:
   // One that nobody else holds.
   SharedBuffer TakeBuffer();
   AlignedFloats NewFloats(size_t floats);
 
+  absl::StatusOr<Accumulation> SealGradients();
+  absl::StatusOr<Accumulation> SealDifference(std::span<const float> moved);
+
   const size_t floats_;
-  const uint32_t n_push_;
+  const Kind kind_;
+  uint32_t n_push_;
   const OnBuffer on_buffer_;
   std::vector<SharedBuffer> buffers_;
   SharedBuffer current_;   // of this accumulation; null until it is needed
-  AlignedFloats scratch_;  // empty when n_push is 1, and with a device
+  AlignedFloats scratch_;  // of a step whose gradient is added to others, or is not pushed
   DeviceTraining* device_ = nullptr;
   // On the device.
   std::unique_ptr<PlacedFloats> sum_;       // null when n_push is 1

@@ -62,5 +62,20 @@ TEST(AccumulatorTest, BlocksTravelWithTheirLastStep) {
   EXPECT_TRUE(accumulator.Seal()->blocks.empty());
 }
 
+TEST(AccumulatorTest, ADifferenceIsWhatTheStepsMovedTheOtherWayRound) {
+  Accumulator accumulator(16, 3, nullptr, Accumulator::Kind::kDifferences);
+  AddStep(&accumulator, 100, MarksAt(5));
+  AddStep(&accumulator, 200, MarksAt(6));
+  EXPECT_FALSE(accumulator.full());
+  accumulator.SetSteps(2);
+  EXPECT_TRUE(accumulator.full());
+  const Accumulation sealed = *accumulator.Seal(std::vector<float>(16, -0.5f));
+  EXPECT_THAT(sealed.gradient, Each(0.5f));
+  EXPECT_EQ(sealed.base->shard[0][0].version, 5u);
+  EXPECT_EQ(sealed.steps, 2u);
+  AddStep(&accumulator, 1, MarksAt(7));
+  EXPECT_THAT(sealed.gradient, Each(0.5f));
+}
+
 }  // namespace
 }  // namespace monsoon

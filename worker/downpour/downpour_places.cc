@@ -1,31 +1,51 @@
 // DownpourRunner's part that knows where parameters and gradients are: the host's memory,
 // or the devices of the group.
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/finite.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "worker/downpour/downpour_runner.h"
+#include "worker/downpour/gradient_clip.h"
 #include "worker/session/session_status.h"
 
 namespace monsoon {
+namespace {
+
+uint64_t Newest(const FetchMarks& marks) {
+  uint64_t version = 0;
+  for (const std::vector<StripeMark>& shard : marks.shard) {
+    for (const StripeMark& stripe : shard) {
+      version = std::max(version, stripe.version);
+    }
+  }
+  return version;
+}
+
+}  // namespace
 
 void DownpourRunner::MoveToDevice(DeviceTraining* device) {
-  absl::Status status = local_ != nullptr ? local_->MoveTo(device) : absl::OkStatus();
+  absl::Status status = options_.step_clip_norm > 0
+                            ? absl::UnimplementedError("the norm of each step's gradient")
+                        : local_ != nullptr ? local_->MoveTo(device)
+                                            : absl::OkStatus();
   local_on_device_ = local_ != nullptr && status.ok();
   // The host clips floats by their norm.
   const WireFormat format = options_.clip_norm > 0 ? FLOAT32 : options_.push_format;
   // One replica's gradient of one step goes to the host while the step still computes.
-  const bool direct =
-      options_.n_push == 1 && group_->replicas() == 1 && format != BFLOAT16 && format != FLOAT16;
+  const bool direct = options_.n_push == 1 && group_->replicas() == 1 && format != BFLOAT16 &&
+                      format != FLOAT16 && !differences();
   if (status.ok() && !direct) {
     status = accumulator_.MoveTo(device, format);
     sums_on_device_ = status.ok();
   }
   if (!status.ok()) {
     LOG(WARNING) << "worker/" << options_.worker
-                 << ": the host does what the device has no room for: " << status.message();
+                 << ": the host does what the device does not: " << status.message();
     // A local update reads the round's gradient where it is.
     CHECK(!local_on_device_ || direct || local_->MoveTo(nullptr).ok());
     local_on_device_ = local_on_device_ && direct;
@@ -43,7 +63,13 @@ absl::Status DownpourRunner::LandFetch(Fetched fetched) {
   RETURN_IF_ERROR(fetched.status);
   stats_->AddFetch(fetched.stats, fetched.duration);
   fetch_timer_.NoteFetch(fetched.duration);
+  const bool first = store_.empty();
   store_.Swap(std::move(fetched.marks));
+  must_land_ = false;
+  if (first && differences()) {
+    const uint64_t pushes = Newest(*store_.marks()) / std::max(1u, control_->replicas());
+    local_->GoOnAfter(pushes * options_.local_steps);
+  }
   if (local_on_device_) {
     group_->SetFirstParameters(store_.front_buffer());
     local_->Rebase(*store_.marks(), group_->device()->parameters());
@@ -63,6 +89,15 @@ absl::Status DownpourRunner::BringParameters() {
   const auto reading =
       group_->device()->Read(group_->device()->parameters(), store_.mutable_front());
   return OfDevice(reading.ok() ? (*reading)->Await() : reading.status());
+}
+
+absl::Status DownpourRunner::LeaveNonFinite() {
+  RETURN_IF_ERROR(BringParameters());
+  if (FirstNonFinite(store_.front()).has_value()) {
+    LOG(WARNING) << Where() << ": the inner optimizer has left the finite numbers, and begins anew";
+    GiveUpDifference();
+  }
+  return absl::OkStatus();
 }
 
 void DownpourRunner::RestoreParameters() {
@@ -86,7 +121,10 @@ absl::Status DownpourRunner::ComputeRound() {
     some = group_->Sum(gradient);
   }
   if (!some) {
-    return absl::OkStatus();
+    return differences() ? LeaveNonFinite() : absl::OkStatus();
+  }
+  if (!sums_on_device_) {
+    ClipGradientNorm(gradient, options_.step_clip_norm, statistics_);
   }
   if (local_on_device_) {
     local_->Step(group_->device()->gradient(), group_->device()->parameters());

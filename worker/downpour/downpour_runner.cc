@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "common/base/check.h"
@@ -39,6 +40,11 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
   options.away_steps = downpour.away_steps() > 0 ? downpour.away_steps() : kDefaultAwaySteps;
   options.overlap = downpour.overlap();
   options.clip_norm = downpour.optimizer().clip_norm();
+  if (downpour.has_inner()) {
+    options.local_steps = std::max(1u, downpour.local_steps());
+    options.n_fetch = options.n_push = options.local_steps;
+    options.step_clip_norm = downpour.inner().clip_norm();
+  }
   options.push_format = downpour.push_format();
   options.divergence = job.divergence();
   if (options.divergence.max_refused() == 0) {
@@ -64,7 +70,9 @@ DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const Param
       clock_(clock),
       store_(layout->size()),
       accumulator_(layout->size(), options.n_push,
-                   [group](AlignedFloats* buffer) { group->LockPages(buffer); }),
+                   [group](AlignedFloats* buffer) { group->LockPages(buffer); },
+                   options.local_steps > 0 ? Accumulator::Kind::kDifferences
+                                           : Accumulator::Kind::kGradients),
       device_writes_(group->device() != nullptr) {
   for (AlignedFloats* const parameters : store_.buffers()) {
     group_->LockPages(parameters);
@@ -132,17 +140,17 @@ absl::Status DownpourRunner::AwaitShards() {
 
 absl::Status DownpourRunner::PrepareParameters() {
   if (options_.overlap == NONE) {
-    return Boundary() ? LandFetch(Fetch(store_.back())) : absl::OkStatus();
+    return Boundary() || must_land_ ? LandFetch(Fetch(store_.back())) : absl::OkStatus();
   }
   fetch_due_ = fetch_due_ || (Boundary() && fetched_ahead_ != round_);
   if (std::optional<Fetched> landed = fetcher_->TryTake()) {
     RETURN_IF_ERROR(LandFetch(*std::move(landed)));
   }
-  if (fetch_due_ && !fetcher_->busy() && !push_fetches_) {
+  if (fetch_due_ && MayFetch()) {
     ASSIGN_OR_RETURN(const bool landed, FetchMapped());
     fetch_due_ = !landed;
   }
-  if (fetch_due_ && !fetcher_->busy() && !push_fetches_) {
+  if (fetch_due_ && MayFetch()) {
     fetch_due_ = false;
     if (local_ != nullptr) {
       local_->ForgetAcknowledged();
@@ -154,7 +162,7 @@ absl::Status DownpourRunner::PrepareParameters() {
       return Fetch(back);
     });
   }
-  while (store_.empty()) {
+  while (store_.empty() || must_land_) {
     if (std::optional<Fetched> landed = fetcher_->WaitTake(kWaitSlice)) {
       RETURN_IF_ERROR(LandFetch(*std::move(landed)));
     }
@@ -275,6 +283,9 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
       return Pushed{OfDevice(status), {}, {}};
     }
   }
+  if (accumulation.negated) {
+    std::ranges::transform(accumulation.gradient, accumulation.gradient.begin(), std::negate<>());
+  }
   ClipGradientNorm(accumulation.gradient, options_.clip_norm, statistics_);
   // Memory that a device writes to is worth keeping as it is.
   const SharedBuffer owner = device_writes_ ? accumulation.memory : nullptr;
@@ -308,8 +319,14 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
 
 absl::Status DownpourRunner::PushAccumulation() {
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
+  if (differences() && fetch_due_ && !client_->away().has_value()) {
+    // Pushes that take as long as the steps between them would put it off for ever.
+    must_land_ = true;
+    RETURN_IF_ERROR(PrepareParameters());
+  }
   MONSOON_FAIL_POINT("worker.before_push");
-  absl::StatusOr<Accumulation> sealed = accumulator_.Seal();
+  absl::StatusOr<Accumulation> sealed =
+      accumulator_.Seal(differences() ? local_->moved() : std::span<const float>());
   RETURN_IF_ERROR(OfDevice(sealed.status()));
   in_flight_ = *std::move(sealed);
   if (local_ != nullptr) {
@@ -376,12 +393,21 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
     if (local_ != nullptr) {
       local_->Drop(sequence);
     }
+    if (differences()) {
+      GiveUpDifference();
+    }
     const std::string tensor =
         accumulation.gradient.empty() ? "" : NameFirstNonFinite(*layout_, accumulation.gradient);
     return Refused(tensor.empty() ? refusal : absl::StrCat("tensor ", tensor, ": ", refusal));
   }
   refused_in_a_row_ = 0;
   return absl::OkStatus();
+}
+
+void DownpourRunner::GiveUpDifference() {
+  local_->Restart();
+  fetch_due_ = fetcher_ != nullptr;
+  must_land_ = true;
 }
 
 void DownpourRunner::TakeAcknowledged() {

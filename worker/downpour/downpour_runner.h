@@ -23,6 +23,10 @@
 // steps; no fetch lands until every shard has all pushes again. With overlap NONE it
 // waits at once.
 //
+// With local_steps the replica's own optimizer moves its parameters at each step, and a
+// push is the difference that so many steps made; the fetch after it waits until the shards
+// have it, so that it brings what they made of it, and training goes on meanwhile.
+//
 // Where the group has a device with memory of its own, sums of gradients and local updates
 // stay there, and so many bytes less cross to the host: with n_fetch = n_push = n, one
 // vector each way in n rounds. The host's copy of the parameters is then what was fetched.
@@ -60,6 +64,9 @@ struct DownpourRunnerOptions {
   uint32_t away_steps = 100;
   Overlap overlap = ASYNC;
   double clip_norm = 0.0;
+  // 0: gradients are pushed. Else n_fetch and n_push are the same.
+  uint32_t local_steps = 0;
+  double step_clip_norm = 0.0;  // of each step's gradient, with local_steps
   WireFormat push_format = FLOAT32;
   DivergencePolicy divergence;
   uint64_t seed = 0;
@@ -133,7 +140,10 @@ class DownpourRunner {
   Pushed Push(const Accumulation& accumulation, std::span<float> back);
   // Reads the parameters in this thread if that costs no message.
   absl::StatusOr<bool> FetchMapped();
-  bool Boundary() const { return round_ % options_.n_fetch == 0; }
+  bool Boundary() const {
+    return differences() ? accumulator_.empty() : round_ % options_.n_fetch == 0;
+  }
+  bool differences() const { return options_.local_steps > 0; }
   // Waits for shards that are away, once the bound on steps without them is reached.
   absl::Status AwaitShards();
   absl::Status PrepareParameters();
@@ -150,6 +160,14 @@ class DownpourRunner {
   absl::Status FinishPush(Pushed pushed);
   // Of pushes that all shards have acknowledged, the blocks are done.
   void TakeAcknowledged();
+  // A fetch may begin: where a difference is pushed, not before the shards have it.
+  bool MayFetch() const {
+    return !fetcher_->busy() && !push_fetches_ && !(differences() && pusher_->busy());
+  }
+  // What a refused difference, or one that cannot be finite, made of the parameters is
+  // given up.
+  void GiveUpDifference();
+  absl::Status LeaveNonFinite();
   absl::Status Refused(const std::string& why);
   std::string Where(size_t i = 0) const;
   bool stopped() const { return control_->state() == SessionControl::State::kStop; }
@@ -185,6 +203,7 @@ class DownpourRunner {
   uint32_t refused_in_a_row_ = 0;
   uint64_t away_steps_ = 0;  // in a row
   bool fetch_due_ = false;
+  bool must_land_ = false;  // no step before a fetch
   bool push_fetches_ = false;              // the push in flight brings parameters
   std::optional<uint64_t> fetched_ahead_;  // the boundary that such a push stands for
   FetchTimer fetch_timer_;

@@ -18,7 +18,11 @@ constexpr int kPlannedPushes = 2;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(
-    const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics) {
+    const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics,
+    const std::vector<Slice>& biases) {
+  if (downpour.has_inner()) {
+    return CreateInner(downpour.inner(), map, statistics, biases);
+  }
   const LocalUpdate& update = downpour.local_update();
   Optimizer optimizer;
   *optimizer.mutable_schedule() = downpour.optimizer().schedule();
@@ -64,9 +68,53 @@ absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::CreateInner(
+    const Optimizer& inner, const ShardMap& map, const std::vector<Slice>& statistics,
+    const std::vector<Slice>& biases) {
+  const MakeKernel make = [=, size = map.size()](uint64_t steps_before) {
+    Optimizer optimizer = inner;
+    optimizer.mutable_schedule()->set_before(steps_before);
+    return CreateRangeKernel(optimizer, biases, statistics, {0, size});
+  };
+  auto kernel = make(0);
+  if (!kernel.ok()) {
+    return Annotate(kernel.status(), "inner");
+  }
+  std::unique_ptr<LocalUpdater> updater(new LocalUpdater(*std::move(kernel), map));
+  updater->make_inner_ = make;
+  RETURN_IF_ERROR(updater->MoveTo(nullptr));
+  return updater;
+}
+
+void LocalUpdater::GoOnAfter(uint64_t steps) {
+  CHECK_EQ(steps_, 0u);
+  if (make_inner_ != nullptr) {
+    auto kernel = make_inner_(steps);
+    CHECK_OK(kernel.status());  // the same has been made before
+    kernel_ = *std::move(kernel);
+  }
+}
+
 void LocalUpdater::Step(std::span<const float> gradient, std::span<float> w) {
-  place_->Apply(*kernel_, version_, w, state_->span(), gradient, open_->span(), open_empty_);
+  const uint64_t k = make_inner_ != nullptr ? steps_ : version_;
+  place_->Apply(*kernel_, k, w, state_->span(), gradient, open_->span(), open_empty_);
   open_empty_ = false;
+  ++steps_;
+}
+
+std::span<const float> LocalUpdater::moved() {
+  if (std::exchange(open_empty_, false)) {
+    place_->Fill(open_->span(), 0.0f);
+  }
+  return open_->span();
+}
+
+void LocalUpdater::Restart() {
+  open_empty_ = true;
+  if (make_inner_ != nullptr) {
+    place_->Fill(state_->span(), kernel_->initial_state());
+    steps_ = 0;
+  }
 }
 
 absl::StatusOr<LocalUpdater::Floats> LocalUpdater::TakeBuffer() {

@@ -12,6 +12,11 @@
 // the displacements of later pushes, and of the steps not pushed yet, are added
 // to it. So no own gradient is missed or counted twice, and h sees each once.
 //
+// With `inner` (local_steps) the step is that of any optimizer, whose state and whose k
+// count the replica's own steps, and what a push carries is the displacement itself, the
+// other way round: base - local of the steps since the last push (Douillard et al. 2023,
+// arXiv 2311.08105). A fetch lands as local = landed + (local - snapshot).
+//
 // All vectors lie at one place, the host's memory or the device that computes: spans of
 // parameters and gradients are of that place.
 //
@@ -23,6 +28,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -39,11 +45,17 @@ namespace monsoon {
 
 class LocalUpdater {
  public:
-  // Null without `local_update`. InvalidArgument for a rate that is not
+  // Null without `local_update` and `inner`. InvalidArgument for a rate that is not
   // positive and finite. Of `statistics` (StatisticRanges) a step subtracts the gradient as
-  // it is, as the shards do; with some the place must be the host's.
+  // it is, as the shards do; with some the place must be the host's. `biases` (BiasRanges)
+  // are those of an inner optimizer that spares them its decay.
   static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(
-      const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics = {});
+      const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics = {},
+      const std::vector<Slice>& biases = {});
+
+  // An inner optimizer's schedule goes on after so many steps that others made before this
+  // session. Before the first Step.
+  void GoOnAfter(uint64_t steps);
 
   // Where the vectors are to lie, at first and with null in the host's memory; before the first
   // Step. ResourceExhausted, and all as before, where there is no room. `place` outlives this.
@@ -51,6 +63,12 @@ class LocalUpdater {
 
   // One step's gradient: moves `w` and remembers the displacement.
   void Step(std::span<const float> gradient, std::span<float> w);
+
+  // What the steps since the last Seal moved the parameters by.
+  std::span<const float> moved();
+  // The steps since the last Seal are given up, and an inner optimizer begins anew: what
+  // they moved is not what anybody wants. The parameters are the caller's to fetch again.
+  void Restart();
 
   // The steps since the last Seal leave as the push with this sequence. ResourceExhausted
   // where the place has no room to remember another one: the session cannot go on.
@@ -80,12 +98,19 @@ class LocalUpdater {
     Floats displacement;
   };
 
+  using MakeKernel =
+      std::function<absl::StatusOr<std::unique_ptr<OptimizerKernel>>(uint64_t steps_before)>;
+
   LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map);
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> CreateInner(
+      const Optimizer& inner, const ShardMap& map, const std::vector<Slice>& statistics,
+      const std::vector<Slice>& biases);
   absl::StatusOr<Floats> TakeBuffer();
   // Adds what the stripes of `marks` do not contain of it.
   void AddPending(const Pending& push, const FetchMarks& marks, std::span<float> w);
 
-  const std::unique_ptr<OptimizerKernel> kernel_;
+  std::unique_ptr<OptimizerKernel> kernel_;
+  MakeKernel make_inner_;  // null: no inner optimizer
   const ShardMap map_;
   HostPlace host_;
   VectorPlace* place_ = &host_;
@@ -94,6 +119,7 @@ class LocalUpdater {
   bool open_empty_ = true;
   std::deque<Pending> pending_;  // sequences ascend
   uint64_t version_ = 0;         // newest fetched, and own pushes since
+  uint64_t steps_ = 0;           // since the state began
   std::vector<Floats> free_;
 };
 

@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "common/testing/status_matchers.h"
 
@@ -150,6 +153,58 @@ TEST(LocalUpdaterTest, TheRateFollowsTheSchedule) {
   }
   local->Rebase(marks, w);
   EXPECT_NEAR(moved(), 0.7, 1e-6);  // k = 5 and one on top
+}
+
+// ---- inner optimizers ----
+
+std::unique_ptr<LocalUpdater> Inner(Optimizer inner) {
+  Downpour downpour;
+  *downpour.mutable_inner() = std::move(inner);
+  return *LocalUpdater::Create(downpour, Map());
+}
+
+TEST(LocalUpdaterTest, AnInnerOptimizerKeepsItsStateOverFetches) {
+  Optimizer inner;
+  inner.mutable_momentum()->set_rate(1.0);
+  inner.mutable_momentum()->set_momentum(0.5);
+  auto local = Inner(inner);
+  std::vector<float> w(kFloats, 0.0f);
+  local->Step(std::vector<float>(kFloats, 1.0f), w);  // v = 1
+  local->Step(std::vector<float>(kFloats, 1.0f), w);  // v = 1.5
+  EXPECT_THAT(local->moved(), Each(-2.5f));
+  ASSERT_OK(local->Seal(1));
+  EXPECT_THAT(local->moved(), Each(0.0f));
+  local->Rebase(Applied(1, 1, 1), w);
+  local->Step(std::vector<float>(kFloats, 1.0f), w);  // v = 1.75
+  EXPECT_THAT(local->moved(), Each(-1.75f));
+  local->Restart();
+  EXPECT_THAT(local->moved(), Each(0.0f));
+  local->Step(std::vector<float>(kFloats, 1.0f), w);  // v = 1
+  EXPECT_THAT(local->moved(), Each(-1.0f));
+}
+
+TEST(LocalUpdaterTest, AnInnerScheduleCountsTheReplicasSteps) {
+  Optimizer inner;
+  inner.mutable_sgd()->set_rate(1.0);
+  inner.mutable_schedule()->mutable_step()->set_every_pushes(2);
+  inner.mutable_schedule()->mutable_step()->set_factor(0.5);
+  auto local = Inner(inner);
+  local->GoOnAfter(1);
+  std::vector<float> w(kFloats, 0.0f);
+  FetchMarks marks = Applied(0, 0, 0);
+  marks.shard[0][0].version = 100;  // says nothing to it
+  local->Rebase(marks, w);
+  local->Step(std::vector<float>(kFloats, -1.0f), w);
+  local->Step(std::vector<float>(kFloats, -1.0f), w);
+  local->Step(std::vector<float>(kFloats, -1.0f), w);
+  EXPECT_THAT(w, Each(1.0f + 0.5f + 0.5f));
+}
+
+TEST(LocalUpdaterTest, RefusesAnInnerOptimizerWithoutARate) {
+  Downpour downpour;
+  downpour.mutable_inner()->mutable_adam_w();
+  EXPECT_THAT(LocalUpdater::Create(downpour, Map()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("inner")));
 }
 
 }  // namespace

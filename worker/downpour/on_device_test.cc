@@ -59,6 +59,8 @@ struct Training {
   uint32_t n_push = 1;
   double sgd_rate = 0;
   double adagrad_rate = 0;
+  uint32_t local_steps = 0;
+  Optimizer inner;
   DivergencePolicy::Action action = DivergencePolicy::HALT;
   uint64_t fails_at = UINT64_MAX;  // the step in which replica `broken` fails
   uint32_t broken = 1;
@@ -95,6 +97,8 @@ class OnDeviceTest : public ::testing::Test {
     options.overlap = NONE;
     options.n_fetch = run.n_fetch;
     options.n_push = run.n_push;
+    options.local_steps = run.local_steps;
+    options.step_clip_norm = run.inner.clip_norm();
     options.push_format = shards.push_format = run.push_format;
     options.divergence.set_action(run.action);
     StatsCollector stats;
@@ -117,6 +121,7 @@ class OnDeviceTest : public ::testing::Test {
     Downpour downpour;
     if (run.sgd_rate > 0) downpour.mutable_local_update()->set_sgd_rate(run.sgd_rate);
     if (run.adagrad_rate > 0) downpour.mutable_local_update()->set_adagrad_rate(run.adagrad_rate);
+    if (run.local_steps > 0) *downpour.mutable_inner() = run.inner;
     auto local = LocalUpdater::Create(downpour, *ShardMap::Create(layout_.size(), 1));
     EXPECT_OK(local.status());
     DownpourRunner runner(options, &layout_, &shards, group->get(), *std::move(local), &stats,
@@ -182,6 +187,30 @@ TEST_F(OnDeviceTest, SendsTheShardsTheSameBits) {
           const auto on_host = Train(run, false);
           EXPECT_EQ(Train(run, true), on_host);
         }
+      }
+    }
+  }
+}
+
+TEST_F(OnDeviceTest, LocalStepsSendTheShardsTheSameBits) {
+  std::vector<Optimizer> inner(5);
+  inner[0].mutable_sgd()->set_rate(0.05);
+  inner[1].mutable_momentum()->set_rate(0.05);
+  inner[1].mutable_momentum()->set_momentum(0.9);
+  inner[2].mutable_adam_w()->set_rate(0.01);
+  inner[3].mutable_rms_prop()->set_rate(0.01);
+  inner[4].mutable_adam_w()->set_rate(0.01);
+  inner[4].set_clip_norm(0.1);  // the host steps
+  for (const uint32_t replicas : {1u, 3u}) {
+    for (size_t kind = 0; kind < inner.size(); ++kind) {
+      SCOPED_TRACE(absl::StrCat(replicas, " replicas, inner optimizer ", kind));
+      Training run{.replicas = replicas, .n_fetch = 4, .n_push = 4, .local_steps = 4};
+      run.inner = inner[kind];
+      const auto on_host = Train(run, false);
+      EXPECT_EQ(Train(run, true), on_host);
+      if (kind < 4) {
+        EXPECT_EQ(vectors_in_, on_host.size());
+        EXPECT_EQ(vectors_out_, on_host.size());
       }
     }
   }

@@ -180,9 +180,11 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
                                         SessionResources* resources) {
   const JoinedJob& joined = resources->joined;
   const Job& job = joined.job;
-  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
-                   LocalUpdater::Create(job.downpour(), joined.client_options.map,
-                                        StatisticRanges(joined.layout, {0, joined.layout.size()})));
+  const Slice all{0, joined.layout.size()};
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<LocalUpdater> local,
+      LocalUpdater::Create(job.downpour(), joined.client_options.map,
+                           StatisticRanges(joined.layout, all), BiasRanges(joined.layout, all)));
   resources->downpour = std::make_unique<DownpourRunner>(
       DownpourRunnerOptions::From(job, worker_), &joined.layout, resources->client.get(),
       resources->group.get(), std::move(local), stats, control, options_.clock);
