@@ -17,9 +17,13 @@ void AdamKernel::ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState sta
   Run(k, w, state, g, {moved.data(), fresh});
 }
 
-void AdamKernel::Run(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
-                     MoveRecord record) const {
-  CHECK_EQ(w.size(), g.size());
+std::optional<OptimizerStep> AdamKernel::StepAt(uint64_t k) const {
+  OptimizerStep step = MakeStep(OptimizerStep::Kind::kAdam, rate_.At(k), transform_);
+  step.adam = ConstantsAt(k);
+  return step;
+}
+
+AdamStep AdamKernel::ConstantsAt(uint64_t k) const {
   const double t = static_cast<double>(k) + 1.0;
   const double rate = rate_.At(k);
   AdamStep step;
@@ -31,8 +35,15 @@ void AdamKernel::Run(uint64_t k, std::span<float> w, OptimizerState state, std::
   step.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings_.beta2, t)));
   step.epsilon = settings_.epsilon;
   step.decay = static_cast<float>(rate * settings_.decay);
-  ActiveOptimizerLoops().adam(w.size(), transform_, step, w.data(), state.Slot(0, 2, w.size()),
-                              state.Slot(1, 2, w.size()), g.data(), record);
+  return step;
+}
+
+void AdamKernel::Run(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+                     MoveRecord record) const {
+  CHECK_EQ(w.size(), g.size());
+  ActiveOptimizerLoops().adam(w.size(), transform_, ConstantsAt(k), w.data(),
+                              state.Slot(0, 2, w.size()), state.Slot(1, 2, w.size()), g.data(),
+                              record);
 }
 
 }  // namespace monsoon

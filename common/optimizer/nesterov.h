@@ -25,8 +25,10 @@ class NesterovKernel : public OptimizerKernel {
              std::span<const float> g) const override;
   void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
                     std::span<float> moved, bool fresh) const override;
+  std::optional<OptimizerStep> StepAt(uint64_t k) const override;
 
  private:
+  NesterovStep ConstantsAt(uint64_t k) const;
   void Run(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
            MoveRecord record) const;
 

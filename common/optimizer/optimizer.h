@@ -68,7 +68,7 @@ class OptimizerKernel {
   virtual void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state,
                             std::span<const float> g, std::span<float> moved, bool fresh) const = 0;
 
-  // What Apply(k, ...) does to each parameter; nothing where that is not the same for all.
+  // What Apply(k, ...) does to each parameter; nothing where that is not one such step for all.
   virtual std::optional<OptimizerStep> StepAt(uint64_t k) const { return std::nullopt; }
 };
 

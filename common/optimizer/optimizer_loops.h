@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "common/optimizer/step_constants.h"
+
 namespace monsoon {
 
 // What every optimizer does to a gradient first: clip by value, then add the
@@ -19,33 +21,6 @@ struct GradientTransform {
 struct MoveRecord {
   float* moved;  // null: nowhere
   bool fresh;    // set, not added to
-};
-
-// One push by Adam or AdamW (adam.h), the corrections of the bias included.
-struct AdamStep {
-  float beta1, rest1;  // rest = 1 - beta
-  float beta2, rest2;
-  float rate;        // / (1 - beta1^t)
-  float root_scale;  // 1 / sqrt(1 - beta2^t)
-  float epsilon;
-  float decay;  // times the rate; 0: none
-};
-
-// One push by RMSProp (rms_prop.h).
-struct RmsPropStep {
-  float alpha, rest;  // rest = 1 - alpha
-  float rate;
-  float epsilon;
-  float momentum;
-};
-
-// One push by Nesterov's momentum (nesterov.h).
-struct NesterovStep {
-  bool closes;  // b moves, and the sum begins anew
-  float rate;
-  float momentum;
-  float part;   // 1 / period
-  float ahead;  // of b, what is added to the gradient's part
 };
 
 struct OptimizerLoops {

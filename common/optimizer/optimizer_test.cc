@@ -129,6 +129,7 @@ TEST(AverageTest, HandComputed) {
   // c(k) = 1 / (k + 1); z, x and w beside the state d = z - w.
   auto kernel = Make("sgd { rate: 0.5 } average { share: 0.5 power: 0 }");
   EXPECT_EQ(kernel->state_slots(), 1);
+  EXPECT_FALSE(kernel->StepAt(0).has_value());
   EXPECT_EQ(kernel->initial_state(), 0.0f);
   Vector w = {1.0f, 0.0f}, d = {0.0f, 0.0f};
   kernel->Apply(0, w, d, Vector{2.0f, 0.0f});  // z = x = 0

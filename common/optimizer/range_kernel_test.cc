@@ -128,6 +128,7 @@ TEST(RangeKernelTest, StatisticsAreSubtractedAsTheyAreAndTheirStateStays) {
 TEST(RangeKernelTest, ARangeMayBeOfStatisticsAlone) {
   ASSERT_OK_AND_ASSIGN(const auto kernel,
                        CreateRangeKernel(Parse("adagrad { rate: 0.5 }"), {}, {{100, 112}}, kRange));
+  EXPECT_FALSE(kernel->StepAt(0).has_value());
   std::vector<float> w(12, 2.0f), state(12, 0.0f);
   kernel->Apply(0, w, state, std::vector<float>(12, 1.5f));
   EXPECT_EQ(w, std::vector<float>(12, 0.5f));

@@ -26,7 +26,7 @@ _LEVEL_COPTS = {
     ],
 }
 
-def simd_library(name, srcs, hdrs, fused = False, testonly = False, visibility = None):
+def simd_library(name, srcs, hdrs, deps = [], fused = False, testonly = False, visibility = None):
     """A cc_library whose `srcs` are compiled for every level.
 
     They put all they define into namespace monsoon::SIMD_NAMESPACE, which is
@@ -39,6 +39,8 @@ def simd_library(name, srcs, hdrs, fused = False, testonly = False, visibility =
     compiler built-ins instead of <cmath> and <algorithm>, and keep helpers in
     an unnamed namespace.
 
+    `deps`: of the headers; they define no functions either.
+
     `fused`: products and sums may be one instruction, so AVX2 and AVX-512 may give other bits
     than the baseline.
     """
@@ -47,6 +49,7 @@ def simd_library(name, srcs, hdrs, fused = False, testonly = False, visibility =
         testonly = testonly,
         hdrs = hdrs,
         visibility = ["//visibility:private"],
+        deps = deps,
     )
     levels = []
     for level, copts in _LEVEL_COPTS.items():
@@ -68,5 +71,5 @@ def simd_library(name, srcs, hdrs, fused = False, testonly = False, visibility =
         testonly = testonly,
         hdrs = hdrs,
         visibility = visibility,
-        deps = levels,
+        deps = deps + levels,
     )

@@ -87,7 +87,7 @@ void TrainingSteps::RunOnDevice() {
       adagrad.kind = OptimizerStep::Kind::kAdagrad;
       adagrad.rate = kRate;
       adagrad.epsilon = kEpsilon;
-      vectors_.Update(adagrad, state_->data(), moved, i == 0);
+      vectors_.Update(adagrad, state_->data(), 1, moved, i == 0);
     }
   }
   Finish();

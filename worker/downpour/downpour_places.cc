@@ -45,7 +45,7 @@ void DownpourRunner::MoveToDevice(DeviceTraining* device) {
   }
   if (!status.ok()) {
     LOG(WARNING) << "worker/" << options_.worker
-                 << ": the host does what the device does not: " << status.message();
+                 << ": the host does what the device cannot: " << status.message();
     // A local update reads the round's gradient where it is.
     CHECK(!local_on_device_ || direct || local_->MoveTo(nullptr).ok());
     local_on_device_ = local_on_device_ && direct;

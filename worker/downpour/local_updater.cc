@@ -52,6 +52,10 @@ LocalUpdater::LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardM
 absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
   CHECK(pending_.empty() && open_empty_);
   place = place == nullptr ? &host_ : place;
+  if (place != &host_ && !kernel_->StepAt(0).has_value()) {
+    return absl::UnimplementedError(
+        "the replica's own optimizer does not treat all parameters alike");
+  }
   const size_t state_floats = map_.size() * static_cast<size_t>(kernel_->state_slots());
   ASSIGN_OR_RETURN(Floats state, place->Allocate(state_floats, kernel_->initial_state()));
   // A device's room is taken before the first step: of one push in flight, and one before it.

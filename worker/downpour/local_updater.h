@@ -58,7 +58,8 @@ class LocalUpdater {
   void GoOnAfter(uint64_t steps);
 
   // Where the vectors are to lie, at first and with null in the host's memory; before the first
-  // Step. ResourceExhausted, and all as before, where there is no room. `place` outlives this.
+  // Step. `place` outlives this. All as before after ResourceExhausted, where there is no room,
+  // and Unimplemented, where the optimizer has no step for a device (StepAt).
   absl::Status MoveTo(VectorPlace* place);
 
   // One step's gradient: moves `w` and remembers the displacement.

@@ -68,6 +68,7 @@ struct Training {
   WireFormat push_format = FLOAT32;
   bool evaluates = false;  // in the middle, with other parameters
   absl::Status room;       // what devices say when memory is asked for
+  std::vector<Slice> statistics;
 };
 
 class OnDeviceTest : public ::testing::Test {
@@ -122,7 +123,8 @@ class OnDeviceTest : public ::testing::Test {
     if (run.sgd_rate > 0) downpour.mutable_local_update()->set_sgd_rate(run.sgd_rate);
     if (run.adagrad_rate > 0) downpour.mutable_local_update()->set_adagrad_rate(run.adagrad_rate);
     if (run.local_steps > 0) *downpour.mutable_inner() = run.inner;
-    auto local = LocalUpdater::Create(downpour, *ShardMap::Create(layout_.size(), 1));
+    auto local =
+        LocalUpdater::Create(downpour, *ShardMap::Create(layout_.size(), 1), run.statistics);
     EXPECT_OK(local.status());
     DownpourRunner runner(options, &layout_, &shards, group->get(), *std::move(local), &stats,
                           &control, Clock::Real());
@@ -301,6 +303,19 @@ TEST_F(OnDeviceTest, TheHostDoesWhatTheDeviceHasNoRoomFor) {
       const auto with_room = Train(run, true);
       run.room = absl::ResourceExhaustedError("no room");
       EXPECT_EQ(Train(run, true), with_room);
+    }
+  }
+}
+
+TEST_F(OnDeviceTest, TheHostUpdatesWhatADeviceHasNoStepFor) {
+  for (const uint32_t replicas : {1u, 3u}) {
+    for (const uint32_t every : {1u, 4u}) {
+      const Training run{.replicas = replicas,
+                         .n_fetch = every,
+                         .n_push = every,
+                         .adagrad_rate = 0.05,
+                         .statistics = {{0, 4}}};
+      EXPECT_EQ(Train(run, true), Train(run, false)) << replicas << " every " << every;
     }
   }
 }

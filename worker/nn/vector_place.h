@@ -41,7 +41,7 @@ class VectorPlace {
   // to += from, of the same length.
   virtual void Add(std::span<const float> from, std::span<float> to) = 0;
   virtual void Copy(std::span<const float> from, std::span<float> to) = 0;
-  // kernel.ApplyAndTell(k, ...).
+  // kernel.ApplyAndTell(k, ...). A device's: of a kernel that has a step (StepAt).
   virtual void Apply(const OptimizerKernel& kernel, uint64_t k, std::span<float> w,
                      std::span<float> state, std::span<const float> g, std::span<float> moved,
                      bool fresh) = 0;

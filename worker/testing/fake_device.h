@@ -74,6 +74,7 @@ class FakeDevice : public Network, public DeviceTraining {
   void Apply(const OptimizerKernel& kernel, uint64_t k, std::span<float> w, std::span<float> state,
              std::span<const float> g, std::span<float> moved, bool fresh) override {
     Arrive();
+    CHECK(kernel.StepAt(k).has_value());  // as a GPU does
     host_.Apply(kernel, k, w, state, g, moved, fresh);
   }
   std::span<float> parameters() override { return parameters_; }

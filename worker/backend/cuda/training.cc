@@ -87,8 +87,9 @@ void EngineTraining::Apply(const OptimizerKernel& kernel, uint64_t k, std::span<
   const std::optional<OptimizerStep> step = kernel.StepAt(k);
   CHECK(step.has_value());
   CHECK(w.data() == vectors_.parameters() && g.data() == vectors_.gradient());
-  CHECK_EQ(state.size(), floats_ * static_cast<size_t>(kernel.state_slots()));
-  vectors_.Update(*step, state.data(), moved.data(), fresh);
+  const int slots = kernel.state_slots();
+  CHECK_EQ(state.size(), floats_ * static_cast<size_t>(slots));
+  vectors_.Update(*step, state.data(), slots, moved.data(), fresh);
 }
 
 absl::StatusOr<std::unique_ptr<DeviceTraining::Reading>> EngineTraining::Read(

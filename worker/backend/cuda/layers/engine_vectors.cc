@@ -111,11 +111,13 @@ void EngineVectors::Copy(const float* from, float* to, uint64_t floats) {
   }
 }
 
-void EngineVectors::Update(const OptimizerStep& step, float* state, float* moved, bool fresh) {
+void EngineVectors::Update(const OptimizerStep& step, float* state, int slots, float* moved,
+                           bool fresh) {
   if (Begin()) {
     FinishUploads();
+    float* const second = slots > 1 ? state + engine_->parameter_floats_ : nullptr;
     cuda::Update(*engine_->compute_,
-                 UpdateParameters{step, gradient(), parameters(), state, moved, fresh},
+                 UpdateParameters{step, gradient(), parameters(), state, second, moved, fresh},
                  engine_->parameter_floats_);
     Changed(parameters());
   }

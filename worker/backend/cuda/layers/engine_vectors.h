@@ -52,8 +52,9 @@ class EngineVectors {
   // added to as they arrive; `from` stays unchanged until the next step is over.
   void Add(const float* from, float* to, uint64_t floats);
   void Copy(const float* from, float* to, uint64_t floats);
-  // One step on parameters() with gradient(); all vectors are of the model's size.
-  void Update(const OptimizerStep& step, float* state, float* moved, bool fresh);
+  // One step on parameters() with gradient(). All vectors are of the model's size, and so is
+  // each of the `slots` of the state, which lie one after the other.
+  void Update(const OptimizerStep& step, float* state, int slots, float* moved, bool fresh);
 
   // Must come before the calls that read what is `other`'s; false, with the reason, without
   // room.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -46,9 +47,9 @@ struct Device {
     std::copy(values.begin(), values.end(), parameters.span().begin());
     engine.SetParameters(parameters.span());
   }
-  Memory New(float fill = 0.0f) {
+  Memory New(float fill = 0.0f, uint64_t count = 1) {
     std::string problem;
-    Memory memory = vectors.Allocate(floats(), fill, &problem);
+    Memory memory = vectors.Allocate(count * floats(), fill, &problem);
     EXPECT_NE(memory, nullptr) << problem;
     return memory;
   }
@@ -146,42 +147,108 @@ TEST_P(EngineVectorsTest, AddsToParametersAsTheyArrive) {
   }
 }
 
+// The optimizers' formulas anew: how far a parameter goes back, and its state after that.
+float Distance(const OptimizerStep& step, int slots, float w, float g, float* first,
+               float* second) {
+  const AdamStep& adam = step.adam;
+  const RmsPropStep& rms_prop = step.rms_prop;
+  const NesterovStep& nesterov = step.nesterov;
+  switch (step.kind) {
+    case OptimizerStep::Kind::kSgd:
+      return step.rate * g;
+    case OptimizerStep::Kind::kMomentum:
+      *first = step.momentum * *first + g;
+      return step.rate * *first;
+    case OptimizerStep::Kind::kAdagrad:
+      *first += g * g;
+      return step.rate * g / (std::sqrt(*first) + step.epsilon);
+    case OptimizerStep::Kind::kAdam:
+      *first = adam.beta1 * *first + adam.rest1 * g;
+      *second = adam.beta2 * *second + adam.rest2 * g * g;
+      return adam.decay * w +
+             adam.rate * *first / (adam.root_scale * std::sqrt(*second) + adam.epsilon);
+    case OptimizerStep::Kind::kRmsProp:
+      *first = rms_prop.alpha * *first + rms_prop.rest * g * g;
+      g /= std::sqrt(*first) + rms_prop.epsilon;
+      if (slots > 1) {
+        *second = rms_prop.momentum * *second + g;
+      }
+      return rms_prop.rate * (slots > 1 ? *second : g);
+    case OptimizerStep::Kind::kNesterov:
+      if (slots == 1) {
+        *first = nesterov.momentum * *first + g;
+        return nesterov.rate * (g + nesterov.ahead * *first);
+      }
+      *second += g;
+      if (nesterov.closes) {
+        *first = nesterov.momentum * *first + nesterov.part * *second;
+        *second = 0.0f;
+      }
+      return nesterov.rate * (nesterov.part * g + nesterov.ahead * *first);
+  }
+  return 0.0f;
+}
+
 TEST_P(EngineVectorsTest, UpdatesParametersLikeTheOptimizers) {
-  for (const auto kind :
-       {OptimizerStep::Kind::kSgd, OptimizerStep::Kind::kMomentum, OptimizerStep::Kind::kAdagrad}) {
+  using Kind = OptimizerStep::Kind;
+  // With the slots of their state.
+  for (const auto& [kind, slots] : {std::pair{Kind::kSgd, 0},
+                                    {Kind::kMomentum, 1},
+                                    {Kind::kAdagrad, 1},
+                                    {Kind::kAdam, 2},
+                                    {Kind::kRmsProp, 1},
+                                    {Kind::kRmsProp, 2},
+                                    {Kind::kNesterov, 1},
+                                    {Kind::kNesterov, 2}}) {
+    SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + ", slots: " + std::to_string(slots));
     Device device(GetParam().options);
     const TestData data(device.network, 3, 3);
-    const OptimizerStep step{.kind = kind,
-                             .rate = 0.05f,
-                             .momentum = 0.5f,
-                             .epsilon = 0.01f,
-                             .clip = 0.2f,
-                             .weight_decay = 0.125f};
-    const Memory state = device.New(0.25f);
+    OptimizerStep step{.kind = kind,
+                       .rate = 0.05f,
+                       .momentum = 0.5f,
+                       .epsilon = 0.01f,
+                       .clip = 0.2f,
+                       .weight_decay = 0.125f,
+                       .adam = {.beta1 = 0.75f,
+                                .rest1 = 0.25f,
+                                .beta2 = 0.875f,
+                                .rest2 = 0.125f,
+                                .rate = 0.05f,
+                                .root_scale = 1.5f,
+                                .epsilon = 0.01f,
+                                .decay = 0.01f},
+                       .rms_prop = {.alpha = 0.75f,
+                                    .rest = 0.25f,
+                                    .rate = 0.05f,
+                                    .epsilon = 0.01f,
+                                    .momentum = 0.5f},
+                       .nesterov = {.closes = false,
+                                    .rate = 0.05f,
+                                    .momentum = 0.5f,
+                                    .part = 0.5f,
+                                    .ahead = 0.25f}};
+    // What is no slot of the optimizer's stays.
+    const Memory state = device.New(0.25f, 2);
     const Memory moved = device.New(std::nanf(""));
     std::vector<float> w = device.network.Parameters(7);
-    std::vector<float> s(w.size(), 0.25f);
+    std::vector<float> first(w.size(), 0.25f);
+    std::vector<float> second(w.size(), 0.25f);
     std::vector<float> m(w.size(), 0.0f);
     for (int i = 0; i < 3; ++i) {
+      step.nesterov.closes = i == 1;
       device.Step(data.All());
       const std::vector<float> g = device.Get(device.vectors.gradient());
-      device.vectors.Update(step, state->data(), moved->data(), i == 0);
+      device.vectors.Update(step, state->data(), slots, moved->data(), i == 0);
       for (size_t j = 0; j < w.size(); ++j) {
         const float gj = std::max(-0.2f, std::min(0.2f, g[j])) + 0.125f * w[j];
-        float by = 0.05f * gj;
-        if (kind == OptimizerStep::Kind::kMomentum) {
-          s[j] = 0.5f * s[j] + gj;
-          by = 0.05f * s[j];
-        } else if (kind == OptimizerStep::Kind::kAdagrad) {
-          s[j] += gj * gj;
-          by = 0.05f * gj / (std::sqrt(s[j]) + 0.01f);
-        }
+        const float by = Distance(step, slots, w[j], gj, &first[j], &second[j]);
         w[j] -= by;
         m[j] -= by;
       }
       ExpectNear(device.Get(device.vectors.parameters()), w, 1e-5f);
       ExpectNear(device.Get(moved->data()), m, 1e-5f);
-      if (kind != OptimizerStep::Kind::kSgd) ExpectNear(device.Get(state->data()), s, 1e-5f);
+      ExpectNear(device.Get(state->data()), first, 1e-5f);
+      ExpectNear(device.Get(state->data() + device.floats()), second, 1e-5f);
     }
     // The next step computes with what the update left.
     const std::vector<float> now = device.Get(device.vectors.parameters());
@@ -196,7 +263,7 @@ TEST_P(EngineVectorsTest, ParametersThatArriveDoNotOvertakeAnUpdate) {
   const TestData data(device.network, 3, 3);
   const Memory moved = device.New();
   device.Step(data.All());
-  device.vectors.Update({.rate = 100.0f}, nullptr, moved->data(), true);
+  device.vectors.Update({.rate = 100.0f}, nullptr, 0, moved->data(), true);
   const std::vector<float> values = device.network.Parameters(8);
   device.Set(values);
   const std::vector<float> got = device.Gradient(data.All());
@@ -211,7 +278,7 @@ TEST_P(EngineVectorsTest, ParametersComeBackAfterTheyWereLent) {
   const Memory kept = device.New();
   const Memory moved = device.New();
   device.Step(data.All());
-  device.vectors.Update({.rate = 0.5f}, nullptr, moved->data(), true);
+  device.vectors.Update({.rate = 0.5f}, nullptr, 0, moved->data(), true);
   const std::vector<float> before = device.Gradient(data.All());
   device.vectors.Copy(device.vectors.parameters(), kept->data(), device.floats());
   device.Set(device.network.Parameters(9));
@@ -241,7 +308,7 @@ TEST_P(EngineVectorsTest, DevicesSumTheirGradientsAndShareParameters) {
     for (size_t i = 0; i < want.size(); ++i) want[i] += theirs[i];
     first.vectors.AddToGradient(second.vectors.gradient(), second.vectors);
     second.Step(data.Part(1, 4));  // writes over what is still to be read
-    first.vectors.Update({.rate = 0.1f}, nullptr, moved->data(), round == 0);
+    first.vectors.Update({.rate = 0.1f}, nullptr, 0, moved->data(), round == 0);
     second.vectors.TakeParameters(first.vectors);
     EXPECT_EQ(first.Get(first.vectors.gradient()), want);
     EXPECT_EQ(first.Get(first.vectors.parameters()), second.Get(second.vectors.parameters()));
