@@ -65,7 +65,7 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
 
   ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train()));
   LeasedBatches batches(job, data.examples);
-  ProgramNetwork network(program_, &batches, control);
+  ProgramNetwork network(program_, &batches, control, options_.clock);
   ReplicaGroup::Options group_options;
   group_options.worker = worker;
   group_options.stats = stats;
