@@ -29,6 +29,7 @@ void MeanLocalSteps(Job* job) {
     downpour->set_n_push(1);
     downpour->mutable_local_update()->set_sgd_rate(1.0);
     downpour->mutable_optimizer()->clear_schedule();  // the outer optimizer's alone
+    downpour->clear_dynamic_local_steps();            // the program counts them by itself
   }
 }
 
