@@ -142,6 +142,11 @@ const std::vector<BrokenFile>& Cases() {
        "overlap: NONE",
        "push_format: TOP_K top_k_share: 1.5",
        {"FILE:9:35: error: downpour.top_k_share: 1.5 is outside (0, 0.5]; FLOAT32 is smaller"}},
+      {"DynamicLocalStepsAlone",
+       "overlap: NONE",
+       "dynamic_local_steps: true",
+       {"FILE:9:24: error: downpour.dynamic_local_steps: means nothing without local_steps; as in "
+        "local_steps: 100, which the fastest takes"}},
       {"UnknownFormat",
        "overlap: NONE",
        "push_format: INT4",

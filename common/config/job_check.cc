@@ -75,6 +75,10 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
     CheckNesterov(optimizer->nesterov(), path, reporter);
   }
   CheckAverage(downpour.optimizer(), reporter);
+  if (downpour.dynamic_local_steps() && downpour.local_steps() == 0) {
+    reporter->Error("downpour.dynamic_local_steps", "means nothing without local_steps",
+                    "as in local_steps: 100, which the fastest takes");
+  }
   const bool chosen = downpour.local_steps() != 0;  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",

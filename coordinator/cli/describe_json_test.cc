@@ -114,6 +114,7 @@ constexpr char kFull[] = R"pb(
     blocks_done: 60
     last_seen_ms: 1700000012000
     host: "attic"
+    local_steps: 50
   }
   worker { task: 2 state: "LOST" device: "CPU" threads: 1 }
   shard {
@@ -167,10 +168,11 @@ constexpr char kFullJson[] =
     R"("workers":[{"task":1,"pid":11,"state":"RUNNING","device":"CPU","threads":2,"steps":500,)"
     R"("examples":64000,"examples_per_s":1770.25,"fetches":500,"pushes":499,"staleness_p50":1,)"
     R"("blocks_done":60,"last_seen_ms":1700000012000,"replicas":3,"replicas_lost":1,"waits_for":"",)"
-    R"("host":"attic"},)"
+    R"("host":"attic","local_steps":50},)"
     R"({"task":2,"pid":0,"state":"LOST","device":"CPU","threads":1,"steps":0,"examples":0,)"
     R"("examples_per_s":0,"fetches":0,"pushes":0,"staleness_p50":null,"blocks_done":0,)"
-    R"("last_seen_ms":0,"replicas":0,"replicas_lost":0,"waits_for":"","host":""}],)"
+    R"("last_seen_ms":0,"replicas":0,"replicas_lost":0,"waits_for":"","host":"",)"
+    R"("local_steps":null}],)"
     R"("shards":[{"task":0,"pid":21,"begin":0,"end":129136,"stripes":2,"stripe_bytes":1048576,)"
     R"("version_min":1499,"version_max":1500,"pushes":2999,"duplicates":6,"epoch":5,)"
     R"("rss_bytes":30000000}],)"

@@ -180,6 +180,9 @@ void AppendTasks(const JobDescription& job, std::string* text) {
     if (!worker.host().empty()) {
       absl::StrAppend(text, "        on ", worker.host(), "\n");
     }
+    if (worker.has_local_steps()) {
+      absl::StrAppend(text, "        takes ", worker.local_steps(), " local steps\n");
+    }
     if (!worker.waits_for().empty()) {
       absl::StrAppend(text, "        waits for ", worker.waits_for(), "\n");
     }

@@ -51,6 +51,7 @@ ReplicaMembership::Outcome ReplicaMembership::Apply(const HeartbeatRequest& requ
     job_end_ = JobEnd{reply.job_ended(), reply.job_reason()};
   }
   replicas_ = reply.replicas();
+  local_steps_ = reply.local_steps();
   if (reply.rejoin()) {
     Forget();
     return Outcome::kRejoin;

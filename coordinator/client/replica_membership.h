@@ -62,6 +62,8 @@ class ReplicaMembership {
   const std::optional<JobEnd>& job_end() const { return job_end_; }
   // Of the assigned job: replicas that have an open session, this one included.
   uint32_t replicas() const { return replicas_; }
+  // Of the assigned job: local steps of the next difference; 0: as many as the job says.
+  uint32_t local_steps() const { return local_steps_; }
   // Whether the coordinator assigns `session`, left or not.
   bool Assigned(const SessionKey& session) const;
 
@@ -88,6 +90,7 @@ class ReplicaMembership {
   std::optional<SessionKey> left_;
   std::optional<JobEnd> job_end_;
   uint32_t replicas_ = 0;
+  uint32_t local_steps_ = 0;
 };
 
 }  // namespace monsoon

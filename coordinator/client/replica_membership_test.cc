@@ -108,8 +108,10 @@ TEST(EnteredMembershipTest, SpeaksOfItsJobAndLearnsThatItHasEnded) {
   HeartbeatReply reply = Reply(7, "gpt-1");
   reply.set_task(4);
   reply.set_replicas(3);
+  reply.set_local_steps(25);
   EXPECT_EQ(membership.Apply(membership.MakeRequest(), reply), Outcome::kJoined);
   EXPECT_EQ(membership.replicas(), 3u);
+  EXPECT_EQ(membership.local_steps(), 25u);
   EXPECT_FALSE(membership.job_end().has_value());
   reply.set_job_ended(CANCELLED);
   reply.set_job_reason("cancelled by a user");

@@ -162,6 +162,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
       *reply.mutable_assignment() = MakeAssignment(*job, job->ledger()->Key(*session));
       reply.set_replicas(static_cast<uint32_t>(std::ranges::count(
           job->state().session(), DurableSession::OPEN, &DurableSession::state)));
+      reply.set_local_steps(job->figures.pace ? job->figures.pace->LocalSteps(worker) : 0u);
     }
   }
   if (!reply.has_assignment()) {
@@ -340,6 +341,10 @@ void CoordinatorCore::RecordStats(JobRecord* job, const SessionKey& session,
   job->figures.rate.Add(now, job->figures.totals.examples());
   const uint64_t examples = job->figures.totals.SumOf(worker).examples();
   job->figures.worker_rate[worker].Add(now, examples);
+  // Of a session that is being closed this may be the last word.
+  if (job->figures.pace && job->ledger()->IsOpen(session)) {
+    job->figures.pace->Note(worker, stats.step_compute_ms());
+  }
   job->procedure()->NoteSteps(job->figures.totals.steps());
 }
 
@@ -402,6 +407,9 @@ void CoordinatorCore::CloseSession(uint32_t worker, const std::string& kind,
                            job->procedure()->ReplicaState(worker) == "EVALUATING";
   job->ledger()->Close(worker);
   job->checkpoints.NoteWaiting(worker, /*waits=*/false, now);
+  if (job->figures.pace) {
+    job->figures.pace->Forget(worker);
+  }
   if (kind != "worker_left") {
     job->lost_workers.insert(worker);
   }

@@ -362,6 +362,64 @@ TEST_F(CoordinatorReplicasTest, AReplicaThatWaitsForAShardSaysWhy) {
   EXPECT_EQ(told(), 1);
 }
 
+TEST_F(CoordinatorReplicasTest, SlowerWorkersAreToldFewerLocalSteps) {
+  JobPlan plan = h_.Plan(/*epochs=*/5);
+  plan.job.mutable_downpour()->set_local_steps(100);
+  plan.job.mutable_downpour()->set_dynamic_local_steps(true);
+  h_.Submit(plan);
+  h_.Poll();
+  h_.Settle();
+  for (const uint32_t worker : {0u, 1u, 2u}) {
+    h_.Join(worker);
+  }
+  ReplicaStats stats;
+  const auto told = [&](uint32_t worker, double step_ms) {
+    stats.set_steps(stats.steps() + 1);
+    stats.set_step_compute_ms(step_ms);
+    return h_.Beat(worker, &stats).local_steps();
+  };
+  EXPECT_EQ(told(0, 0), 0u) << "it has computed no step";
+  EXPECT_EQ(told(0, 10), 100u);
+  EXPECT_EQ(told(1, 20), 50u);
+  EXPECT_FALSE(h_.Describe().worker(2).has_local_steps());
+  EXPECT_EQ(told(2, 40), 25u);
+  EXPECT_EQ(told(2, 39), 25u);
+  EXPECT_EQ(h_.Describe().worker(1).local_steps(), 50u);
+  // Requests for work tell it, too.
+  stats.set_step_compute_ms(32);
+  ASSERT_OK(h_.Ask(1, stats));
+  EXPECT_EQ(h_.Beat(1).local_steps(), 31u);
+  // One that has left, or was lost, is no measure for the others.
+  h_.Leave(0);
+  h_.Settle();
+  EXPECT_EQ(h_.Beat(1).local_steps(), 100u);
+  EXPECT_EQ(h_.Beat(2).local_steps(), 82u);
+  EXPECT_FALSE(h_.Describe().worker(0).has_local_steps());
+  h_.Pass(absl::Seconds(4), {2});
+  EXPECT_THAT(h_.Events(), Contains("worker_lost worker/1"));
+  EXPECT_EQ(h_.Beat(2).local_steps(), 100u);
+  // A coordinator that is started anew learns it again.
+  h_.RestartCoordinator();
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(h_.Beat(2).local_steps(), 0u);
+  EXPECT_EQ(told(2, 40), 100u);
+}
+
+TEST_F(CoordinatorReplicasTest, LocalStepsThatAreNotDynamicAreNotTold) {
+  JobPlan plan = h_.Plan(/*epochs=*/1);
+  plan.job.mutable_downpour()->set_local_steps(100);
+  h_.Submit(plan);
+  h_.Poll();
+  h_.Settle();
+  h_.Join(0);
+  ReplicaStats stats;
+  stats.set_steps(1);
+  stats.set_step_compute_ms(10);
+  EXPECT_EQ(h_.Beat(0, &stats).local_steps(), 0u);
+  EXPECT_FALSE(h_.Describe().worker(0).has_local_steps());
+}
+
 TEST_F(CoordinatorReplicasTest, WarmstartStateAndEvents) {
   JobPlan plan = h_.Plan(3);
   plan.job.mutable_downpour()->mutable_warmstart()->set_steps(8);

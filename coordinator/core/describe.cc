@@ -162,6 +162,10 @@ void FillWorkers(const JobRecord& job, const Membership& membership, absl::Durat
     worker->set_replicas_lost(sum.replicas_lost());
     if (!job.ended_or_deleting()) {
       worker->set_waits_for(sum.waits_for());
+      const uint32_t steps = job.figures.pace ? job.figures.pace->LocalSteps(index) : 0u;
+      if (steps > 0) {
+        worker->set_local_steps(steps);
+      }
     }
     worker->set_steps(sum.steps());
     worker->set_examples(sum.examples());

@@ -10,7 +10,12 @@ JobRecord::JobRecord(const JobWriter& writer)
       checkpoints(writer, plan.job.checkpoint(), static_cast<uint32_t>(plan.shard_bytes.size())),
       restores(plan.shard_bytes.size()),
       figures(plan.shard_bytes.size()),
-      writer_(writer) {}
+      writer_(writer) {
+  const Downpour& downpour = plan.job.downpour();
+  if (downpour.dynamic_local_steps() && downpour.local_steps() > 0) {
+    figures.pace.emplace(downpour.local_steps());
+  }
+}
 
 // ---- durable -----------------------------------------------------------------
 
@@ -41,6 +46,9 @@ void JobRecord::ChangeStage(JobStage stage, absl::Duration now) {
     restores.assign(restores.size(), SliceRestore());
     lost_workers.clear();
     leaving_generation = 0;
+    if (figures.pace) {
+      figures.pace->ForgetAll();
+    }
   }
   Make([&](StateUpdate* update) {
     update->mutable_stage_changed()->set_stage(stage);

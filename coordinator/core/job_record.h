@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "common/config/job.h"
 #include "coordinator/downpour/downpour_job.h"
+#include "coordinator/downpour/step_pace.h"
 #include "coordinator/job/checkpoint_schedule.h"
 #include "coordinator/job/job_plan.h"
 #include "coordinator/job/job_procedure.h"
@@ -48,6 +49,8 @@ struct JobFigures {
   RateWindow rate;
   std::map<uint32_t, RateWindow> worker_rate;
   std::map<uint32_t, absl::Duration> wait_told;  // when a worker's wait became an event
+  // Of the open sessions, where the job has dynamic_local_steps.
+  std::optional<StepPace> pace;
   std::vector<std::optional<ShardJobStatus>> shard_status;
   std::vector<uint32_t> shard_pid;
   std::vector<uint64_t> shard_rss;

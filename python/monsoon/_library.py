@@ -56,7 +56,8 @@ class Stats(c.Structure):
                 ("bytes_fetched", c.c_uint64), ("bytes_pushed", c.c_uint64),
                 ("staleness", c.c_int64), ("staleness_max", c.c_uint64),
                 ("sessions", c.c_uint64), ("evaluations", c.c_uint64),
-                ("replicas", c.c_uint32), ("worker", c.c_uint32), ("sidecar_pid", c.c_uint32)]
+                ("replicas", c.c_uint32), ("worker", c.c_uint32), ("sidecar_pid", c.c_uint32),
+                ("local_steps", c.c_uint32)]
 
 
 _FLOATS = c.POINTER(c.c_float)

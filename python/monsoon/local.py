@@ -23,6 +23,8 @@ class Local:
     DelayedNesterov(period=N) or SGD(1 / N), with one Nesterov() for example. None: SGD(1), which
     subtracts each difference, so that those of N programs add up. It takes no weight_decay,
     clip_value or clip_norm.
+    dynamic: only the fastest program takes `every` steps, slower ones fewer in proportion to
+    their measured speed, so that all push about equally often; job.stats.local_steps tells.
 
     >>> from monsoon import Local
     >>> Local(None, every=10).text()
@@ -30,7 +32,8 @@ class Local:
     """
 
     def __init__(self, optimizer: Any, every: int = 100, *, scaler: Any = None,
-                 scheduler: Any = None, outer: Optional[ShardOptimizer] = None) -> None:
+                 scheduler: Any = None, outer: Optional[ShardOptimizer] = None,
+                 dynamic: bool = False) -> None:
         if isinstance(optimizer, ShardOptimizer):
             raise InvalidArgument("Local() takes an optimizer of this process, as of "
                                   f"torch.optim; give {optimizer!r} as it is to run it on shards")
@@ -44,11 +47,13 @@ class Local:
             raise InvalidArgument(f"outer is a {type(outer).__name__}; give an optimizer of the "
                                   "shards, as monsoon.DelayedNesterov(period=4)")
         self.scaler, self.scheduler, self.outer = scaler, scheduler, outer
+        self.dynamic = bool(dynamic)
 
     def text(self) -> Dict[str, Any]:
         """What it adds to the `downpour` of the job file."""
+        dynamic = {"dynamic_local_steps": True} if self.dynamic else {}
         outer = {} if self.outer is None else {"optimizer": self.outer.text()}
-        return {"local_steps": self.every, **outer}
+        return {"local_steps": self.every, **dynamic, **outer}
 
     def step(self) -> None:
         """One step of the optimizer, its gradients zeroed after it."""
@@ -77,7 +82,8 @@ class Local:
 
     def __repr__(self) -> str:
         outer = "" if self.outer is None else f", outer={self.outer!r}"
-        return f"Local({type(self.optimizer).__name__}, every={self.every}{outer})"
+        dynamic = ", dynamic=True" if self.dynamic else ""
+        return f"Local({type(self.optimizer).__name__}, every={self.every}{outer}{dynamic})"
 
 
 Optimizer = Union[ShardOptimizer, Local]

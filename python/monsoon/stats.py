@@ -14,7 +14,9 @@ class Stats:
     for each that was lost. bytes_copied has, by path, what was copied because it could not be
     a view ("gradient:gathered", "parameter:float16"). missing_gradients counts tensors that a
     step had no gradient for: zeros were pushed. discarded are batches that a lost session
-    took away. local are the names of tensors that stay in this process.
+    took away. local are the names of tensors that stay in this process. local_steps are those
+    of the difference under way, fewer than Local's `every` where the job asks for that
+    (dynamic=True); 0: gradients are pushed.
     """
 
     steps: int = 0
@@ -31,6 +33,7 @@ class Stats:
     replicas: int = 0
     worker: int = 0
     sidecar_pid: int = 0
+    local_steps: int = 0
     missing_gradients: int = 0
     discarded: int = 0
     bytes_copied: Dict[str, int] = dataclasses.field(default_factory=dict)

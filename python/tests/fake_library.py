@@ -75,6 +75,7 @@ class FakeReplica:
         self.parameters, self.gradient, self.evaluated = (
             numpy.zeros(size, numpy.float32) for _ in range(3))
         self.base = None
+        self.since, self.told_steps = 0, 0  # since the last exchange; 0: the job's
         self.pending = None  # the event and batch that monsoon_wait goes on with
 
     def statistic(self):
@@ -91,7 +92,8 @@ class FakeReplica:
 class FakeLibrary:
     """Counts calls in `calls`; `interrupt` of a name lets its next call return INTERRUPTED;
     `events` has {step number: (kind, discarded)}; `fail` of a name gives (code, message);
-    the session is lost in the draw whose number is `lost_draw`."""
+    the session is lost in the draw whose number is `lost_draw`; `told_steps` are the local
+    steps of one difference after another, as a coordinator says (none left: the job's)."""
 
     def __init__(self, version="0.1.0"):
         self.version, self.jobs, self.replicas = version, {}, []
@@ -99,6 +101,7 @@ class FakeLibrary:
         self.joined, self.steps, self.reports, self.freed = [], [], [], []
         self.error = b""
         self.lost_draw = 0
+        self.told_steps, self.differences = [], []  # the latter: how many steps each has had
 
     def _begin(self, name):
         self.calls.append(name)
@@ -188,7 +191,11 @@ class FakeLibrary:
         if replica.job.values is None:
             replica.job.values = replica.parameters.copy()
         replica.land()
+        self._begin_difference(replica)
         return self._tell("begin", replica, event, GO, 1)
+
+    def _begin_difference(self, replica):
+        replica.since, replica.told_steps = 0, self.told_steps.pop(0) if self.told_steps else 0
 
     def monsoon_draw(self, handle, batch, event):
         code, replica = self._begin("draw"), self._replica(handle)
@@ -218,7 +225,8 @@ class FakeLibrary:
         job = replica.job
         last = not job.unnumbered and job.counted + batches == job.per_epoch()
         due._obj.value = (not job.local_steps or last
-                          or (replica.steps + 1) % job.local_steps == 0)
+                          or (replica.since + 1 == replica.told_steps if replica.told_steps
+                              else (replica.steps + 1) % job.local_steps == 0))
         return self._begin("step_is_due")
 
     def monsoon_step(self, handle, step, event):
@@ -241,7 +249,10 @@ class FakeLibrary:
         for batch in counted:
             job.count(batch)
         replica.steps += 1
+        replica.since += 1
         if due.value:
+            self.differences.append(replica.since)
+            self._begin_difference(replica)
             moved = replica.parameters - replica.base
             pushed = moved if job.local_steps else numpy.where(
                 replica.statistic(), moved, -numpy.float32(job.rate) * replica.gradient)
@@ -270,6 +281,7 @@ class FakeLibrary:
         replica = self._replica(handle)
         stats._obj.steps, stats._obj.replicas, stats._obj.staleness = replica.steps, 1, -1
         stats._obj.sessions = 1
+        stats._obj.local_steps = replica.told_steps or replica.job.local_steps
         return self._begin("get_stats")
 
     def monsoon_leave(self, handle):

@@ -61,6 +61,13 @@ def test_local_steps_with_an_outer_optimizer():
         "Local(NoneType, every=50, outer=DelayedNesterov(lr=0.7, momentum=0.9, period=3))")
 
 
+def test_local_steps_in_proportion_to_speed():
+    local = ms.Local(None, every=50, outer=ms.SGD(0.5), dynamic=True)
+    assert flat("""downpour { local_steps: 50 dynamic_local_steps: true
+        optimizer { sgd { rate: 0.5 } } }""") in flat(text(optimizer=local))
+    assert repr(local) == "Local(NoneType, every=50, outer=SGD(lr=0.5), dynamic=True)"
+
+
 def test_a_job_with_all_settings():
     assert flat(text(
         seed=7, n_fetch=2, n_push=3, overlap=False, push_format="top_k", fetch_format="int8",

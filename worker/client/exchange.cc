@@ -210,6 +210,7 @@ void EventFigures::Write(FieldWriter* writer) const {
   writer->Number(staleness_max);
   writer->Number(sessions);
   writer->Number(evaluations);
+  writer->Number(local_steps);
 }
 
 EventFigures EventFigures::Read(FieldReader* reader) {
@@ -228,6 +229,7 @@ EventFigures EventFigures::Read(FieldReader* reader) {
   figures.staleness_max = reader->Number<uint64_t>();
   figures.sessions = reader->Number<uint64_t>();
   figures.evaluations = reader->Number<uint64_t>();
+  figures.local_steps = reader->Number<uint32_t>();
   return figures;
 }
 

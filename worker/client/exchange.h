@@ -170,6 +170,8 @@ struct EventFigures {
   uint64_t staleness_max = 0;
   uint64_t sessions = 0;
   uint64_t evaluations = 0;
+  // That the next difference is to have; 0: as many as the job says.
+  uint32_t local_steps = 0;
 
   void Write(FieldWriter* writer) const;
   static EventFigures Read(FieldReader* reader);

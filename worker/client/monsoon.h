@@ -238,6 +238,8 @@ typedef struct monsoon_stats {
   uint32_t replicas; /* of the job, now */
   uint32_t worker;   /* this one's number: worker/N of the job */
   uint32_t sidecar_pid;
+  /* Of the difference under way: monsoon_local_steps, or fewer (dynamic_local_steps). */
+  uint32_t local_steps;
 } monsoon_stats;
 
 /* As of the last call. */

@@ -190,6 +190,10 @@ Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
   if (!fields.ok() || figures_.kind > MONSOON_ENDED) {
     return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed");
   }
+  if (uncounted_.steps == 0) {  // else a difference is under way
+    const uint32_t told = figures_.local_steps;
+    steps_due_ = told == 0 ? local_steps_ : std::min(told, local_steps_);
+  }
   event->kind = static_cast<monsoon_event_kind>(figures_.kind);
   event->parameters_changed = figures_.parameters_changed;
   event->discarded = figures_.discarded;
@@ -308,7 +312,7 @@ Result Replica::StepIsDue(size_t batches, bool* is_due) {
     return ready;
   }
   *is_due = !ended_;
-  if (ended_ || local_steps_ == 0 || uncounted_.steps + 1 >= local_steps_) {
+  if (ended_ || local_steps_ == 0 || uncounted_.steps + 1 >= steps_due_) {
     return {};
   }
   // Without a batch drawn, what the draw brings might not be a batch.
@@ -465,6 +469,7 @@ void Replica::GetStats(monsoon_stats* stats) const {
   stats->replicas = figures_.replicas;
   stats->worker = figures_.worker;
   stats->sidecar_pid = static_cast<uint32_t>(sidecar_->pid());
+  stats->local_steps = steps_due_;
 }
 
 Result Replica::Leave() {

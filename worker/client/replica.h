@@ -123,6 +123,8 @@ class Replica {
 
   std::string job_;
   uint32_t local_steps_ = 0;
+  // Of the difference under way: as many, or fewer where the sidecar says so.
+  uint32_t steps_due_ = 0;
   size_t floats_ = 0;
   size_t stride_ = 0;  // of the vectors, in floats
   std::vector<size_t> offsets_;

@@ -278,9 +278,23 @@ absl::Status ReplicaGroup::Compute(Kind kind) {
   if (std::exchange(computed_, true)) {
     size_ = 0;
   }
+  const absl::Duration begin = Clock::Real()->Now();
   if (alone_ != nullptr) {
-    return size_ == 0 ? absl::OkStatus() : ComputeAlone(kind);
+    RETURN_IF_ERROR(size_ == 0 ? absl::OkStatus() : ComputeAlone(kind));
+  } else {
+    RETURN_IF_ERROR(ComputeAll(kind));
   }
+  const absl::Duration duration = Clock::Real()->Now() - begin;
+  for (size_t i = 0; kind != Kind::kEvaluation && i < size_; ++i) {
+    StepResult& result = slots_[i]->result;
+    if (result.computing == absl::ZeroDuration()) {
+      result.computing = duration;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReplicaGroup::ComputeAll(Kind kind) {
   if (kind == Kind::kOnDevice) {
     RETURN_IF_ERROR(CheckFirst());
   }

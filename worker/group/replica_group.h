@@ -125,7 +125,8 @@ class ReplicaGroup {
   // device()->AddToSum of batch i's gradient.
   void AddToSum(size_t i, double weight, std::span<float> sum, bool fresh);
 
-  // The last round, by batch.
+  // The last round, by batch. Where a network does not tell how long it computed, that is
+  // how long the round did.
   size_t size() const { return size_; }
   const StepResult& result(size_t i) const { return slots_[i]->result; }
   const EvaluationResult& evaluation(size_t i) const { return slots_[i]->evaluation; }
@@ -184,6 +185,7 @@ class ReplicaGroup {
   absl::Status MakeNetworks(const MakeNetwork& make);
   absl::Status Compute(Kind kind);
   absl::Status ComputeAlone(Kind kind);
+  absl::Status ComputeAll(Kind kind);
   // Gives the batches of `open` to live replicas and waits; those still to be
   // computed stay in `open`. The round's error.
   absl::Status ComputeSome(Kind kind, std::vector<size_t>* open);

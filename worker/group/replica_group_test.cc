@@ -151,6 +151,8 @@ TEST_F(ReplicaGroupTest, EachMemberHasItsBatchAndAllTheSameParameters) {
     EXPECT_EQ(group_->gradient(i)[0], 11.0f + static_cast<float>(i));
     EXPECT_EQ(group_->result(i).correct, i);  // the replica's number
     EXPECT_EQ(group_->result(i).loss_mean, static_cast<double>(i));
+    EXPECT_GT(group_->result(i).computing, absl::ZeroDuration());
+    EXPECT_EQ(group_->result(i).computing, group_->result(0).computing) << "the round's";
   }
   EXPECT_EQ(Sum(), 36.0f);
   // A short round, and one without a batch that was dropped.

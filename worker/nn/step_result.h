@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/time/time.h"
+
 namespace monsoon {
 
 struct StepResult {
@@ -17,6 +19,9 @@ struct StepResult {
   bool has_loss = true;
   // Of the examples: nobody has said whether they are right; correct is of the others.
   uint64_t unjudged = 0;
+  // What computing took, without waits for others. Zero: the network does not tell, and
+  // ReplicaGroup does.
+  absl::Duration computing;
 
   // Share of right ones, in [0, 1]; nothing where that is not known.
   std::optional<double> accuracy() const {

@@ -152,6 +152,7 @@ void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply&
     const auto& epochs = reply.assignment().shard_epoch();
     control_->TellShards({{epochs.begin(), epochs.end()}, reply.assignment().keep_pushes()});
     control_->TellReplicas(membership_.replicas());
+    control_->TellLocalSteps(membership_.local_steps());
   }
 }
 

@@ -100,6 +100,22 @@ TEST_F(ClusterMemberTest, BringsTheSessionsFiguresAndIsHeard) {
   member_.Exit(false);
 }
 
+TEST_F(ClusterMemberTest, TheSessionIsToldItsLocalSteps) {
+  Beat(Joined(5, "a-1"));
+  member_.Enter(answer_->assignment().session(), &stats_, &control_);
+  EXPECT_EQ(control_.local_steps(), 0u);
+  HeartbeatReply told = Joined(5, "a-1");
+  told.set_local_steps(25);
+  Beat(told);
+  EXPECT_EQ(control_.local_steps(), 25u);
+  Beat(absl::UnavailableError("nobody there"));
+  EXPECT_EQ(control_.local_steps(), 25u);
+  // A coordinator that was started anew knows nothing yet.
+  Beat(Joined(5, "a-1"));
+  EXPECT_EQ(control_.local_steps(), 0u);
+  member_.Exit(false);
+}
+
 TEST_F(ClusterMemberTest, ASilentCoordinatorPausesTheSession) {
   Beat(Joined(5, "a-1"));
   member_.Enter(answer_->assignment().session(), &stats_, &control_);

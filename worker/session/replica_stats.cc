@@ -34,6 +34,11 @@ void StatsCollector::AddStep(const StepResult& result, absl::Duration duration) 
   if (const std::optional<double> accuracy = result.accuracy()) {
     stats_.set_accuracy(towards(stats_.has_accuracy(), stats_.accuracy(), *accuracy));
   }
+  if (result.steps > 0 && result.computing > absl::ZeroDuration()) {
+    const double known = stats_.step_compute_ms();
+    stats_.set_step_compute_ms(
+        towards(known > 0, known, absl::ToDoubleMilliseconds(result.computing) / steps));
+  }
 }
 
 void StatsCollector::AddFetch(const FetchStats& fetch, absl::Duration duration) {

@@ -58,7 +58,7 @@ class StatsCollector {
   int64_t last_staleness() const;
 
  private:
-  // Steps over which loss and accuracy are averaged.
+  // Steps over which loss, accuracy and the time of computing are averaged.
   static constexpr double kMeanSteps = 50.0;
 
   mutable Mutex mutex_;

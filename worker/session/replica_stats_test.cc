@@ -79,6 +79,23 @@ TEST(StatsCollectorTest, MeansStartPlainAndForgetSlowly) {
   EXPECT_EQ(stats.Snapshot().examples(), 10020u);
 }
 
+TEST(StatsCollectorTest, AStepsTimeIsWhatItComputesFor) {
+  StatsCollector stats;
+  stats.AddStep({.examples = 10}, absl::Milliseconds(9));
+  EXPECT_EQ(stats.Snapshot().step_compute_ms(), 0.0) << "nobody told it";
+  stats.AddStep({.examples = 10, .computing = absl::Milliseconds(4)}, absl::Milliseconds(9));
+  EXPECT_DOUBLE_EQ(stats.Snapshot().step_compute_ms(), 4.0);
+  stats.AddStep({.examples = 10, .computing = absl::Milliseconds(1)}, absl::Milliseconds(9));
+  EXPECT_DOUBLE_EQ(stats.Snapshot().step_compute_ms(), 3.0);
+  // So many at once replace what was known.
+  stats.AddStep({.examples = 1000, .steps = 100, .computing = absl::Milliseconds(200)},
+                absl::Milliseconds(900));
+  EXPECT_DOUBLE_EQ(stats.Snapshot().step_compute_ms(), 2.0);
+  // None tells nothing.
+  stats.AddStep({.steps = 0, .computing = absl::Milliseconds(50)}, absl::Milliseconds(90));
+  EXPECT_DOUBLE_EQ(stats.Snapshot().step_compute_ms(), 2.0);
+}
+
 TEST(StatsCollectorTest, WhatNoStepTellsIsNotKnown) {
   StatsCollector stats;
   stats.AddStep({.examples = 10, .has_loss = false, .unjudged = 10}, absl::Milliseconds(1));

@@ -57,6 +57,11 @@ class SessionControl {
   void TellReplicas(uint32_t replicas) { replicas_ = std::max(1u, replicas); }
   uint32_t replicas() const { return replicas_; }
 
+  // How many local steps the next difference is to have, as the coordinator says
+  // (Downpour.dynamic_local_steps); 0: as many as the job says.
+  void TellLocalSteps(uint32_t steps) { local_steps_ = steps; }
+  uint32_t local_steps() const { return local_steps_; }
+
   State state() const;
   bool paused() const;
 
@@ -73,6 +78,7 @@ class SessionControl {
   const Clock* const clock_;
   const absl::Duration patience_;
   std::atomic<uint32_t> replicas_ = 1;
+  std::atomic<uint32_t> local_steps_ = 0;
   mutable Mutex mutex_;
   CondVar changed_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kRunning;

@@ -20,13 +20,18 @@ EventFigures ProgramFigures::Get() {
   if (clock_->Now() - read_ >= kAge) {
     return Read();
   }
-  figures_.replicas = control_->replicas();
+  Hear();
   return figures_;
+}
+
+void ProgramFigures::Hear() {
+  figures_.replicas = control_->replicas();
+  figures_.local_steps = control_->local_steps();
 }
 
 EventFigures ProgramFigures::Read() {
   read_ = clock_->Now();
-  figures_.replicas = control_->replicas();
+  Hear();
   const ReplicaStats stats = stats_->Snapshot();
   figures_.fetches = stats.fetches();
   figures_.pushes = stats.pushes();

@@ -19,13 +19,16 @@ class ProgramFigures {
   ProgramFigures(uint32_t worker, uint64_t sessions, const StatsCollector* stats,
                  const SessionControl* control, const Clock* clock);
 
-  // At most a tenth of a second old, since they are not cheap.
+  // What it has done is at most a tenth of a second old, since that is not cheap.
   EventFigures Get();
   // As of now.
   EventFigures Read();
   void CountEvaluation() { ++figures_.evaluations; }
 
  private:
+  // What the coordinator says.
+  void Hear();
+
   const StatsCollector* const stats_;
   const SessionControl* const control_;
   const Clock* const clock_;

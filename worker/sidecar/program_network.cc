@@ -80,6 +80,7 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
   result.correct = fields.Number<uint64_t>();
   result.has_loss = fields.Number<uint8_t>() != 0;
   result.loss_mean = fields.Number<double>();
+  result.computing = computing_;
   if (!fields.ok()) {
     return absl::InvalidArgumentError("the program's step is malformed");
   }
@@ -108,11 +109,15 @@ absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const S
   if (program_->call() != nullptr && program_->call()->kind != MessageKind::kDraw) {
     RETURN_IF_ERROR(AnswerLastStep());
   }
+  computing_ = absl::ZeroDuration();
   while (true) {
+    const absl::Duration answered = clock_->Now();
     ASSIGN_OR_RETURN(const Message* const call, AwaitCall());
+    computing_ += clock_->Now() - answered;
     if (program_->discards()) {
       // Whatever it was about, was of a session that is over. With the batches of the new
       // one come its parameters.
+      computing_ = absl::ZeroDuration();
       AnswerGo(call->kind == MessageKind::kDraw ? batches_->Draw() : "");
       continue;
     }

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/nn/network.h"
 #include "worker/replica/replica_session.h"
@@ -22,8 +24,9 @@ namespace monsoon {
 class ProgramNetwork : public Network {
  public:
   // All must outlive this.
-  ProgramNetwork(Program* program, LeasedBatches* batches, SessionControl* control)
-      : program_(program), batches_(batches), control_(control) {}
+  ProgramNetwork(Program* program, LeasedBatches* batches, SessionControl* control,
+                 const Clock* clock)
+      : program_(program), batches_(batches), control_(control), clock_(clock) {}
 
   // What it acts on while the program computes; before the first step. Both must outlive the
   // last.
@@ -61,10 +64,13 @@ class ProgramNetwork : public Network {
   Program* const program_;
   LeasedBatches* const batches_;
   SessionControl* const control_;
+  const Clock* const clock_;
   DownpourRunner* downpour_ = nullptr;
   ReplicaSession* session_ = nullptr;
   std::span<const float> parameters_;
   bool changed_ = false;  // the program has not got them yet
+  // Of the program in the step under way: from an answer to its next call.
+  absl::Duration computing_;
 };
 
 }  // namespace monsoon

@@ -48,6 +48,16 @@ std::string Evaluated(const std::string& failure) {
   return fields.bytes();
 }
 
+// A millisecond later with each look. One thread.
+class TickingClock : public Clock {
+ public:
+  absl::Duration Now() const override { return now_ += absl::Milliseconds(1); }
+  absl::Time WallTime() const override { return absl::UnixEpoch(); }
+
+ private:
+  mutable absl::Duration now_;
+};
+
 // 16 samples in two blocks of two batches; every step is pushed.
 class ProgramNetworkTest : public ::testing::Test {
  protected:
@@ -117,7 +127,8 @@ class ProgramNetworkTest : public ::testing::Test {
   ManualClock clock_;
   SessionControl control_{&clock_, absl::Seconds(3)};
   LeasedBatches batches_{DataJob(), 16};
-  ProgramNetwork network_{&fake_.seen(), &batches_, &control_};
+  TickingClock programs_time_;
+  ProgramNetwork network_{&fake_.seen(), &batches_, &control_, &programs_time_};
   ReplicaGroup group_{{}, &network_};
   DownpourRunnerOptions options_;
 };
@@ -158,6 +169,18 @@ TEST_F(ProgramNetworkTest, AStepMayCountSeveralBatches) {
   EXPECT_EQ(shards_.w()[0], -2.0f);
 }
 
+TEST_F(ProgramNetworkTest, AStepTakesAsLongAsTheProgramBetweenItsCalls) {
+  Script({Train({0, 1}), Finish()});
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kStep, StepOf(1));  // 1 ms before the draw, and 1 ms after it
+    fake_.AwaitEvent();
+    fake_.Call(MessageKind::kStep, StepOf(3));  // 1 ms
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_DOUBLE_EQ(stats_.Snapshot().step_compute_ms(), 1.5);
+}
+
 TEST_F(ProgramNetworkTest, TheStepThatCountsTheLastBatchBringsTheNext) {
   Script({Train({0}), Train({1}), Finish()});
   fake_.Call(MessageKind::kBegin);
@@ -188,6 +211,7 @@ TEST_F(ProgramNetworkTest, AStepOfASessionThatIsOverIsDiscarded) {
   });
   EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
   EXPECT_EQ(shards_.w()[0], -1.0f) << "the first one is not pushed";
+  EXPECT_DOUBLE_EQ(stats_.Snapshot().step_compute_ms(), 2.0) << "nor is its time counted";
 }
 
 TEST_F(ProgramNetworkTest, AnEvaluationForASessionThatIsOverIsDiscarded) {

@@ -29,6 +29,7 @@ void MeanLocalSteps(Job* job) {
     downpour->set_n_push(1);
     downpour->mutable_local_update()->set_sgd_rate(1.0);
     downpour->mutable_optimizer()->clear_schedule();  // the outer optimizer's alone
+    downpour->clear_dynamic_local_steps();            // the program counts them by itself
   }
 }
 
@@ -65,7 +66,7 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
 
   ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train()));
   LeasedBatches batches(job, data.examples);
-  ProgramNetwork network(program_, &batches, control);
+  ProgramNetwork network(program_, &batches, control, options_.clock);
   ReplicaGroup::Options group_options;
   group_options.worker = worker;
   group_options.stats = stats;

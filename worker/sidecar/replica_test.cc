@@ -92,6 +92,34 @@ TEST_F(ReplicaTest, AStepThatIsDueIsNotCountedWhereThatIsAskedFor) {
   EXPECT_EQ(steps(), 3u);
 }
 
+TEST_F(ReplicaTest, TheNextDifferenceHasAsManyLocalStepsAsIsSaid) {
+  Join("4 go=2+9 go=9 go=1 go");
+  for (const uint32_t all : {2u, 4u, 1u}) {  // never more than the job says
+    EXPECT_EQ(Stats().local_steps, all);
+    for (uint32_t step = 1; step <= all; ++step) {
+      ASSERT_GE(Draw(), 0);
+      ASSERT_EQ(Step(/*unless_due=*/true), MONSOON_OK) << monsoon_last_error();
+      EXPECT_EQ(event_.kind, step < all ? MONSOON_GO : MONSOON_DUE) << step << " of " << all;
+    }
+    ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+  }
+  EXPECT_EQ(steps(), 7u);
+  EXPECT_EQ(monsoon_local_steps(replica_), 4u);
+}
+
+TEST_F(ReplicaTest, ADifferenceUnderWayIsFinishedAsItWasBegun) {
+  Join("4 go+2 go=1+8 go");
+  for (int step = 1; step <= 4; ++step) {  // the second one draws ahead
+    ASSERT_GE(Draw(), 0);
+    ASSERT_EQ(Step(/*unless_due=*/true), MONSOON_OK) << monsoon_last_error();
+    EXPECT_EQ(event_.kind, step < 4 ? MONSOON_GO : MONSOON_DUE) << step;
+  }
+  ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+  ASSERT_GE(Draw(), 0);
+  ASSERT_EQ(Step(/*unless_due=*/true), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_DUE);
+}
+
 // The last batch's step draws ahead, and is told then that the session is over.
 TEST_F(ReplicaTest, ASessionLostWhileDrawingAheadTakesTheStepAway) {
   Join("100 go+1 go!+2 go");

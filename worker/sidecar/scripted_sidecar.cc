@@ -2,6 +2,7 @@
 // answers one call after another, a word each:
 //   go, evaluate, nothing, ended   the event
 //   !     behind it: the session was lost
+//   =3    behind that: differences are to have so many local steps from now on
 //   +2    behind that: with so many batches of 4 samples, numbered from 0 on
 // "seen" takes the gradient, and only then, after 20 ms, answers go. "die" kills it, and the
 // next one begins with the first word behind "again".
@@ -103,6 +104,12 @@ class ScriptedSidecar {
         }
       }
       word.resize(plus);
+    }
+    if (const size_t equals = word.find('='); equals != std::string::npos) {
+      EventFigures figures;
+      figures.local_steps = static_cast<uint32_t>(std::stoul(word.substr(equals + 1)));
+      program_->SetFigures([figures] { return figures; });
+      word.resize(equals);
     }
     if (word.ends_with('!')) {
       program_->Discard();

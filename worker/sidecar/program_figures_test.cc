@@ -1,0 +1,26 @@
+#include "worker/sidecar/program_figures.h"
+
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+TEST(ProgramFiguresTest, WhatTheCoordinatorSaysIsToldAtOnce) {
+  StatsCollector stats;
+  ManualClock clock;
+  SessionControl control(&clock, absl::Seconds(3));
+  ProgramFigures figures(/*worker=*/2, /*sessions=*/1, &stats, &control, &clock);
+  EXPECT_EQ(figures.Get().local_steps, 0u);
+  control.TellReplicas(3);
+  control.TellLocalSteps(25);
+  stats.AddRefused();
+  EXPECT_EQ(figures.Get().replicas, 3u);
+  EXPECT_EQ(figures.Get().local_steps, 25u);
+  EXPECT_EQ(figures.Get().refused, 0u) << "what it has done may be a little older";
+  clock.Advance(absl::Milliseconds(100));
+  EXPECT_EQ(figures.Get().refused, 1u);
+  EXPECT_EQ(figures.Get().local_steps, 25u);
+}
+
+}  // namespace
+}  // namespace monsoon
