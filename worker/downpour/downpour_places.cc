@@ -126,6 +126,7 @@ absl::Status DownpourRunner::ComputeRound() {
   if (!sums_on_device_) {
     ClipGradientNorm(gradient, options_.step_clip_norm, statistics_);
   }
+  const absl::Duration begin = differences() ? clock_->Now() : absl::ZeroDuration();
   if (local_on_device_) {
     local_->Step(group_->device()->gradient(), group_->device()->parameters());
     RETURN_IF_ERROR(OfDevice(group_->ShareParameters()));
@@ -133,6 +134,7 @@ absl::Status DownpourRunner::ComputeRound() {
     local_->Step(gradient, store_.mutable_front());
     group_->SetParameters(store_.front_buffer());
   }
+  stepping_ = differences() ? clock_->Now() - begin : absl::ZeroDuration();
   accumulator_.Add(store_.marks());
   return absl::OkStatus();
 }

@@ -43,6 +43,7 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
   if (downpour.has_inner()) {
     options.local_steps = std::max(1u, downpour.local_steps());
     options.n_fetch = options.n_push = options.local_steps;
+    options.dynamic_local_steps = downpour.dynamic_local_steps();
     options.step_clip_norm = downpour.inner().clip_norm();
   }
   options.push_format = downpour.push_format();
@@ -236,7 +237,8 @@ StepResult DownpourRunner::CountRound(absl::Duration duration) {
     if (group_->dropped(i)) {
       continue;
     }
-    const StepResult& step = group_->result(i);
+    StepResult step = group_->result(i);
+    step.computing += stepping_;
     stats_->AddStep(step, duration);
     sum.steps += step.steps;
     if (step.has_loss) {
@@ -257,6 +259,7 @@ absl::StatusOr<StepResult> DownpourRunner::Step() {
   RETURN_IF_ERROR(CollectPush(/*wait=*/false));
   RETURN_IF_ERROR(AwaitShards());
   RETURN_IF_ERROR(PrepareParameters());
+  PaceDifference();
   RETURN_IF_ERROR(ComputeRound());
   for (const BlockId& block : ending_) {
     accumulator_.FinishBlock(block);
@@ -402,6 +405,13 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
   }
   refused_in_a_row_ = 0;
   return absl::OkStatus();
+}
+
+void DownpourRunner::PaceDifference() {
+  if (options_.dynamic_local_steps && accumulator_.empty()) {
+    const uint32_t told = control_->local_steps();
+    accumulator_.SetSteps(told == 0 ? options_.local_steps : std::min(told, options_.local_steps));
+  }
 }
 
 void DownpourRunner::GiveUpDifference() {

@@ -66,7 +66,8 @@ struct DownpourRunnerOptions {
   double clip_norm = 0.0;
   // 0: gradients are pushed. Else n_fetch and n_push are the same.
   uint32_t local_steps = 0;
-  double step_clip_norm = 0.0;  // of each step's gradient, with local_steps
+  bool dynamic_local_steps = false;  // as the coordinator says, at most local_steps
+  double step_clip_norm = 0.0;       // of each step's gradient, with local_steps
   WireFormat push_format = FLOAT32;
   DivergencePolicy divergence;
   uint64_t seed = 0;
@@ -164,6 +165,8 @@ class DownpourRunner {
   bool MayFetch() const {
     return !fetcher_->busy() && !push_fetches_ && !(differences() && pusher_->busy());
   }
+  // Where a difference begins: how many steps it takes.
+  void PaceDifference();
   // What a refused difference, or one that cannot be finite, made of the parameters is
   // given up.
   void GiveUpDifference();
@@ -204,6 +207,7 @@ class DownpourRunner {
   uint64_t away_steps_ = 0;  // in a row
   bool fetch_due_ = false;
   bool must_land_ = false;  // no step before a fetch
+  absl::Duration stepping_;  // what the inner optimizer took in this round
   bool push_fetches_ = false;              // the push in flight brings parameters
   std::optional<uint64_t> fetched_ahead_;  // the boundary that such a push stands for
   FetchTimer fetch_timer_;

@@ -212,6 +212,18 @@ TEST_F(LocalStepsTest, AStepsGradientIsScaled) {
   EXPECT_THAT(Pushed(), ElementsAre(FloatNear(3, 1e-5f), FloatNear(4, 1e-5f)));
 }
 
+TEST_F(LocalStepsTest, AWorkerThatIsToldSoTakesFewerStepsFromTheNextDifferenceOn) {
+  downpour_.set_local_steps(4);
+  downpour_.set_dynamic_local_steps(true);
+  Steps(1);
+  control_.TellLocalSteps(2);
+  Steps(5);  // the first difference takes four
+  EXPECT_THAT(Pushed(), ElementsAre(1 + 2 + 3 + 4, 5 + 6));
+  control_.TellLocalSteps(100);  // more than the job allows
+  Steps(4);
+  EXPECT_THAT(Pushed(), ElementsAre(10, 11, 7 + 8 + 9 + 10));
+}
+
 // The schedule goes on where the others are; the warm-up begins anew.
 TEST_F(LocalStepsTest, ASessionThatBeginsLateGoesOnWithTheSchedule) {
   for (int i = 0; i < 10; ++i) shards_.ApplyForeign(0.0f);

@@ -1,5 +1,6 @@
 #include "worker/session/cluster_member.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/logging.h"
@@ -12,6 +13,9 @@ namespace {
 bool IsFinal(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
 }
+
+// Within a heartbeat: pushes may fill what is kept of them sooner, and would stand still.
+constexpr absl::Duration kLook = absl::Milliseconds(50);
 
 }  // namespace
 
@@ -42,15 +46,23 @@ void ClusterMember::Run() {
   while (true) {
     Beat();
     MutexLock lock(&mutex_);
-    changed_.WaitFor(&mutex_, membership_.heartbeat(), [this] {
+    const auto due = [this] {
       mutex_.AssertHeld();
       return stopping_ || beat_now_;
-    });
+    };
+    for (absl::Duration left = membership_.heartbeat();
+         left > absl::ZeroDuration() && !due() && !HasNews(); left -= kLook) {
+      changed_.WaitFor(&mutex_, std::min(left, kLook), due);
+    }
     if (stopping_) {
       return;
     }
     beat_now_ = false;
   }
+}
+
+bool ClusterMember::HasNews() const {
+  return session_.has_value() && stats_->kept().wants_checkpoint != told_wants_;
 }
 
 HeartbeatRequest ClusterMember::MakeRequest() {
@@ -61,6 +73,7 @@ HeartbeatRequest ClusterMember::MakeRequest() {
     const KeptPushes kept = stats_->kept();
     request.set_wants_checkpoint(kept.wants_checkpoint);
     request.set_stands_still(kept.stands_still);
+    told_wants_ = kept.wants_checkpoint;
   }
   return request;
 }
@@ -169,6 +182,7 @@ void ClusterMember::Enter(const SessionKey& session, const StatsCollector* stats
                           SessionControl* control) {
   MutexLock lock(&mutex_);
   session_ = session;
+  told_wants_ = false;
   stats_ = stats;
   control_ = control;
 }
