@@ -29,5 +29,25 @@ TEST(ConvergenceTest, ThreeReplicasTrainTheLenet) {
   EXPECT_GE(StaleShare(end), 0.1);
 }
 
+// A push for 20 steps of AdamW, with momentum that moves once for three of them.
+TEST(ConvergenceTest, ThreeReplicasTrainTheMlpByLocalSteps) {
+  ASSERT_OK_AND_ASSIGN(
+      const Job job,
+      Preset("mlp", {"stop.epochs=3",
+                     "downpour={ local_steps: 20 inner { adam_w { rate: 0.001 } } optimizer { "
+                     "nesterov { rate: 0.7 momentum: 0.9 period: 3 } damping: 0.25 } }"}));
+  ASSERT_OK_AND_ASSIGN(const JobDescription end, TrainOnCluster(job, 3, absl::Seconds(120)));
+  ASSERT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
+  uint64_t steps = 0, pushes = 0;
+  for (const JobDescription::Worker& worker : end.worker()) {
+    steps += worker.steps();
+    pushes += worker.pushes();
+  }
+  std::printf("mlp, 3 replicas, 3 epochs by local steps: accuracy %.4f, %lu pushes of %lu steps\n",
+              end.final_test_accuracy(), pushes, steps);
+  EXPECT_GE(end.final_test_accuracy(), 0.84);
+  EXPECT_GE(steps, pushes * 15);
+}
+
 }  // namespace
 }  // namespace monsoon
