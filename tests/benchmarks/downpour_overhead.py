@@ -105,7 +105,8 @@ def why_absent():
 
 
 def one_worker_rows(options, clusters):
-    epochs = 1 if options.quick else 20
+    # Some 8 s. A job's first second is slower: its kept pushes are in memory never written to.
+    epochs = 1 if options.quick else 60
     columns = {}
     for number_of_round in range(options.rounds):
         for case in CASES:
