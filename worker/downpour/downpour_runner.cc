@@ -322,8 +322,10 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
 
 absl::Status DownpourRunner::PushAccumulation() {
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
-  if (differences() && fetch_due_ && !client_->away().has_value()) {
-    // Pushes that take as long as the steps between them would put it off for ever.
+  const bool fetches = fetch_due_ || (fetcher_ != nullptr && fetcher_->busy());
+  if (differences() && fetches && !client_->away().has_value()) {
+    // A push or a fetch that takes as long as the steps of a difference would put the landing
+    // off for ever.
     must_land_ = true;
     RETURN_IF_ERROR(PrepareParameters());
   }

@@ -139,6 +139,15 @@ T Parameter(const uint8_t* at) {
   return value;
 }
 
+// By an address that was computed from a parameter's; `bytes`: of all parameters.
+template <typename T>
+T ParameterAt(const Thread& thread, const uint8_t* params, uint64_t bytes, uint64_t at) {
+  if (at > bytes || bytes - at < sizeof(T)) {
+    Fault(thread, "reads beyond its parameters");
+  }
+  return Parameter<T>(params + at);
+}
+
 inline Allocation& CheckGlobal(Thread& thread, uint64_t address, uint64_t bytes) {
   if (address % bytes != 0) {
     MemoryFault(thread, "a misaligned access,", address, bytes);

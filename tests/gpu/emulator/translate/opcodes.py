@@ -301,9 +301,13 @@ def _ld(o, m, a):
     space, kind, count = _memory(m)
     where, address = o.address(a[1])
     registers = o.vector(a[0])
-    if (where == "param") != (space == "Param") or len(registers) != count:
+    if (where == "param" and space != "Param") or len(registers) != count:
         raise Unsupported("form")
     size, cpp = SIZES[kind], CPP_TYPES[kind]
+    if space == "Param" and where != "param":
+        return "const uint64_t at = %s; %s" % (address, " ".join(
+            o.write(r, "ParameterAt<%s>(t, params, %d, at + %d)"
+                    % (cpp, o.entry.param_bytes, i * size)) for i, r in enumerate(registers)))
     if space == "Param":
         return " ".join(o.write(r, "Parameter<%s>(params + %s)" % (cpp, int(address) + i * size))
                         for i, r in enumerate(registers))

@@ -57,6 +57,8 @@ class Operands:
         for places in (self.entry.shared, self.entry.local):
             if text in places:
                 return "static_cast<%s>(%du)" % (want, places[text])
+        if param := self.entry.param(text):  # its address
+            return "static_cast<%s>(%du)" % (want, param.offset)
         if self.is_register(text):
             name = "r." + cpp_name(text)
             same = CPP_TYPES[self.entry.registers[text]] == want
