@@ -1,4 +1,4 @@
-// What formats with a scale for each block have in common: 256 floats, a scale =
+// What INT8 and INT4 have in common: blocks of 256 floats, each with a scale =
 // largest |x| / steps; a value is scale * q with q in [-steps, steps], rounded to
 // nearest and even.
 #pragma once
