@@ -92,8 +92,9 @@ TEST_P(PushFormatTest, EveryPushArrivesOnceAsTheCodecSays) {
       EXPECT_GT(retries, 0u);
       continue;
     }
-    const std::map<WireFormat, double> per_float = {
-        {FLOAT32, 4}, {BFLOAT16, 2}, {FLOAT16, 2}, {INT8, 1 + 4.0 / 256}, {TOP_K, 8 * kShare}};
+    const std::map<WireFormat, double> per_float = {{FLOAT32, 4},        {BFLOAT16, 2},
+                                                    {FLOAT16, 2},        {INT8, 1 + 4.0 / 256},
+                                                    {TOP_K, 8 * kShare}, {INT4, 0.5 + 4.0 / 256}};
     const double payload = per_float.at(GetParam()) * static_cast<double>(w.size()) * kPushes;
     EXPECT_GE(static_cast<double>(bytes), payload);
     EXPECT_LE(static_cast<double>(bytes), payload * 1.01 + 1000.0 * kPushes);  // and headers
@@ -101,7 +102,7 @@ TEST_P(PushFormatTest, EveryPushArrivesOnceAsTheCodecSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, PushFormatTest,
-                         ::testing::Values(FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K),
+                         ::testing::Values(FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4),
                          [](const auto& info) { return WireFormat_Name(info.param); });
 
 class FetchFormatTest : public ::testing::TestWithParam<WireFormat> {};
@@ -147,9 +148,11 @@ TEST(WireFormatTest, TheClientRefusesWhatCannotBe) {
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(JobOptions()));
   ASSERT_OK_AND_ASSIGN(const ParameterClientOptions options, shards->OpenSession(job, 0));
   ParameterClientOptions wrong = options;
-  wrong.fetch_format = TOP_K;
-  EXPECT_THAT(ParameterClient::Create(wrong).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fetched")));
+  for (const WireFormat format : {TOP_K, INT4}) {
+    wrong.fetch_format = format;
+    EXPECT_THAT(ParameterClient::Create(wrong).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fetched")));
+  }
   wrong = options;
   wrong.push_format = TOP_K;
   EXPECT_THAT(ParameterClient::Create(wrong).status(),

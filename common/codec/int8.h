@@ -8,8 +8,6 @@
 
 namespace monsoon {
 
-inline constexpr size_t kInt8BlockFloats = 256;
-
 class Int8Codec : public TensorCodec {
  public:
   size_t EncodedBytes(size_t floats) const override;

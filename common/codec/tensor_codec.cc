@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/codec/half.h"
+#include "common/codec/int4.h"
 #include "common/codec/int8.h"
 #include "common/codec/top_k.h"
 
@@ -44,6 +45,8 @@ absl::StatusOr<std::unique_ptr<TensorCodec>> TensorCodec::Create(WireFormat form
       return std::make_unique<Float16Codec>();
     case INT8:
       return std::make_unique<Int8Codec>();
+    case INT4:
+      return std::make_unique<Int4Codec>();
     case TOP_K:
       if (!(top_k_share > 0 && top_k_share <= kMaxTopKShare)) {
         return absl::InvalidArgumentError(absl::StrCat(
@@ -59,13 +62,17 @@ absl::StatusOr<std::unique_ptr<TensorCodec>> TensorCodec::Create(WireFormat form
 const TensorCodec* TensorCodec::Find(WireFormat format) {
   static const auto& all = *new std::map<WireFormat, std::unique_ptr<TensorCodec>>([] {
     std::map<WireFormat, std::unique_ptr<TensorCodec>> codecs;
-    for (const WireFormat known : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K}) {
+    for (const WireFormat known : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4}) {
       codecs[known] = *Create(known, kMaxTopKShare);
     }
     return codecs;
   }());
   const auto found = all.find(format);
   return found == all.end() ? nullptr : found->second.get();
+}
+
+bool TensorCodec::CarriesParameters(WireFormat format) {
+  return Find(format) != nullptr && format != TOP_K && format != INT4;
 }
 
 absl::Status TensorCodec::CheckLength(size_t bytes, size_t floats) const {

@@ -7,6 +7,7 @@
 // | BFLOAT16 | 2 n                         | |x| / 256                         |
 // | FLOAT16  | 2 n                         | |x| / 2048, or 3e-8; 65504 at most|
 // | INT8     | n + 4 ceil(n / 256)         | largest |x| of its block / 254    |
+// | INT4     | ceil(n/2) + 4 ceil(n / 256) | largest |x| of its block / 14     |
 // | TOP_K    | 8 ceil(share n)             | all of it, unless it is sent      |
 //
 // A shard that decodes need not know the share: it takes any TOP_K record of at
@@ -38,6 +39,10 @@ class TensorCodec {
   // For Decode, CheckLength and, but for TOP_K, Encode; nullptr for an unknown
   // format. Lives forever.
   static const TensorCodec* Find(WireFormat format);
+
+  // Whether parameters can be fetched in it. They have no error feedback: not in TOP_K,
+  // which leaves values out, nor in INT4, whose errors are too large to train with.
+  static bool CarriesParameters(WireFormat format);
 
   virtual ~TensorCodec() = default;
 

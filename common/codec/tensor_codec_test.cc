@@ -5,6 +5,7 @@
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -161,6 +162,155 @@ TEST(Int8Test, ZerosTinyAndNotFinite) {
   }
 }
 
+std::vector<std::byte> Bytes(std::initializer_list<int> values) {
+  std::vector<std::byte> bytes;
+  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+// One value at a time, whatever loops the compiler makes of the codec's.
+std::vector<std::byte> Int4ByDefinition(const std::vector<float>& in) {
+  const size_t blocks = (in.size() + 255) / 256;
+  std::vector<std::byte> bytes(4 * blocks + (in.size() + 1) / 2);
+  for (size_t block = 0; block < blocks; ++block) {
+    const size_t end = std::min(in.size(), 256 * (block + 1));
+    float largest = 0;
+    for (size_t i = 256 * block; i < end; ++i) largest = std::max(largest, std::fabs(in[i]));
+    const float scale = largest / 7;
+    std::memcpy(bytes.data() + 4 * block, &scale, sizeof(scale));
+    const float inverse = 1 / scale;
+    for (size_t i = 256 * block; i < end; ++i) {
+      const float product = in[i] * inverse;
+      const int q = static_cast<int>(std::nearbyint(product)) & 15;
+      bytes[4 * blocks + i / 2] |= static_cast<std::byte>(i % 2 == 0 ? q : q << 4);
+    }
+  }
+  return bytes;
+}
+
+TEST(Int4Test, KnownBytes) {
+  const auto codec = Codec(INT4);
+  // The scale is 1; ties go to even.
+  const std::vector<std::byte> seven = Encoded(*codec, {7, -7, 3.5, 2.5, -0.5, 1.5, -6.6f});
+  EXPECT_EQ(seven, Bytes({0, 0, 0x80, 0x3f, 0x97, 0x24, 0x20, 0x09}));
+  EXPECT_EQ(Decoded(*codec, seven, 7), (std::vector<float>{7, -7, 4, 2, 0, 2, -7}));
+  EXPECT_EQ(Encoded(*codec, {-3.5}), Bytes({0, 0, 0, 0x3f, 0x09}));
+  // Both scales, then both blocks' values.
+  std::vector<float> in(258, 0.0f);
+  in[0] = 7;
+  in[256] = -3.5;
+  in[257] = 1.25;
+  std::vector<std::byte> expected(2 * 4 + 129);
+  std::ranges::copy(Bytes({0, 0, 0x80, 0x3f, 0, 0, 0, 0x3f, 0x07}), expected.begin());
+  expected.back() = std::byte{0x29};
+  EXPECT_EQ(Encoded(*codec, in), expected);
+}
+
+TEST(Int4Test, BytesAreThoseOfTheDefinition) {
+  for (const size_t n : {1u, 2u, 3u, 31u, 255u, 256u, 257u, 511u, 1000u, 4097u}) {
+    const std::vector<float> in = Wild(n, n);
+    ASSERT_EQ(Encoded(*Codec(INT4), in), Int4ByDefinition(in)) << n;
+  }
+}
+
+TEST(Int4Test, IsWithinHalfAScaleOfItsBlock) {
+  for (const size_t n : {1u, 2u, 255u, 256u, 257u, 513u, 1000u}) {
+    const std::vector<float> in = Wild(n, n);
+    const std::vector<float> out = RoundTrip(INT4, in);
+    for (size_t begin = 0; begin < n; begin += 256) {
+      const size_t end = std::min<size_t>(n, begin + 256);
+      double largest = 0;
+      for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(double{in[i]}));
+      for (size_t i = begin; i < end; ++i) {
+        ASSERT_LE(std::fabs(double{in[i]} - out[i]), largest / 14 * 1.00001) << i;
+        if (std::fabs(in[i]) == largest) {
+          ASSERT_NEAR(out[i], in[i], largest * 1e-6);
+        }
+      }
+    }
+  }
+}
+
+TEST(Int4Test, ZerosTinyHugeAndNotFinite) {
+  EXPECT_EQ(RoundTrip(INT4, {0, 0, 0}), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(RoundTrip(INT4, {1e-44f, -1e-44f}), (std::vector<float>{0, 0}));
+  // A scale that is subnormal.
+  EXPECT_EQ(RoundTrip(INT4, {0x7p-127f, -0x1p-127f, 0x3.8p-127f}),
+            (std::vector<float>{0x7p-127f, -0x1p-127f, 0x4p-127f}));
+  EXPECT_EQ(RoundTrip(INT4, {FLT_MAX, -FLT_MAX, 1}), (std::vector<float>{FLT_MAX, -FLT_MAX, 0}));
+  float huge = FLT_MAX;
+  for (int i = 0; i < 100; ++i) {
+    huge = std::nextafter(huge, 0.0f);
+    ASSERT_TRUE(std::isfinite(RoundTrip(INT4, {huge})[0])) << i;
+  }
+  for (const float bad : {kInf, -kInf, std::nanf("")}) {
+    std::vector<float> in(299, 1.0f);
+    in[298] = bad;
+    const std::vector<float> out = RoundTrip(INT4, in);
+    EXPECT_EQ(out[0], 1.0f);
+    EXPECT_FALSE(std::isfinite(out[298]));
+  }
+}
+
+TEST(Int4Test, EveryValueOfAByte) {
+  for (int low = 0; low < 16; ++low) {
+    for (int high = 0; high < 16; ++high) {
+      std::vector<float> out(2);
+      const absl::Status status =
+          Codec(INT4)->Decode(Bytes({0, 0, 0, 0x3f, (high << 4) | low}), out);
+      if (low == 8 || high == 8) {
+        ASSERT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("-8")));
+        continue;
+      }
+      ASSERT_OK(status);
+      ASSERT_THAT(out, ElementsAre(0.5f * static_cast<float>(low < 8 ? low : low - 16),
+                                   0.5f * static_cast<float>(high < 8 ? high : high - 16)));
+    }
+  }
+}
+
+TEST(Int4Test, RefusesWhatNoEncodingHas) {
+  const auto codec = Codec(INT4);
+  std::vector<float> three(3);
+  EXPECT_OK(codec->Decode(Bytes({0, 0, 0x80, 0x3f, 0x21, 0x03}), three));
+  EXPECT_THAT(codec->Decode(Bytes({0, 0, 0x80, 0x3f, 0x21, 0x13}), three),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the last of 3 values")));
+  EXPECT_THAT(codec->Decode(Bytes({0, 0, 0x80, 0xbf, 0x21, 0x03}), three),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("block 0 has scale -1")));
+  std::vector<std::byte> bytes(codec->EncodedBytes(600));
+  std::vector<float> out(600);
+  EXPECT_OK(codec->Decode(bytes, out));
+  bytes[12 + 299] = std::byte{0x80};
+  EXPECT_THAT(codec->Decode(bytes, out),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("block 2 has a value of -8")));
+}
+
+// However many pushes there were, what has not arrived is half a scale at most.
+TEST(Int4Test, TheSumOfPushesIsTheSumOfGradients) {
+  constexpr size_t kFloats = 701;
+  const auto codec = Codec(INT4);
+  std::vector<float> residual(kFloats, 0.0f), scratch(kFloats);
+  std::vector<double> in(kFloats, 0.0), arrived(kFloats, 0.0);
+  std::vector<std::byte> bytes(codec->EncodedBytes(kFloats));
+  for (int push = 0; push < 300; ++push) {
+    const PhiloxStream stream(static_cast<uint64_t>(push), StreamKind::kTest);
+    std::vector<float> gradient(kFloats);
+    for (size_t i = 0; i < kFloats; ++i) {
+      // Half of them far below half a scale, and always the same.
+      gradient[i] = i % 2 == 0 ? stream.Normal(i) : 0.003f;
+    }
+    codec->EncodeWithFeedback(gradient, residual, scratch, bytes);
+    const std::vector<float> out = Decoded(*codec, bytes, kFloats);
+    for (size_t i = 0; i < kFloats; ++i) {
+      in[i] += gradient[i];
+      arrived[i] += out[i];
+      float scale;
+      std::memcpy(&scale, bytes.data() + 4 * (i / 256), sizeof(scale));
+      ASSERT_LE(std::fabs(in[i] - arrived[i]), 0.5 * scale + 1e-4) << i << " of push " << push;
+    }
+  }
+}
+
 TEST(TopKTest, KeepsTheLargestAndOfEqualsTheFirst) {
   const auto codec = Codec(TOP_K, 0.3);
   const std::vector<float> in = {1, -7, 2, 2, 0, -2, 5, 0.5, 2, -1};
@@ -227,12 +377,15 @@ TEST(TensorCodecTest, SizesAreAsDeclared) {
   EXPECT_EQ(Codec(BFLOAT16)->EncodedBytes(1000), 2000u);
   EXPECT_EQ(Codec(FLOAT16)->EncodedBytes(1000), 2000u);
   EXPECT_EQ(Codec(INT8)->EncodedBytes(1000), 1016u);
+  EXPECT_EQ(Codec(INT4)->EncodedBytes(1000), 516u);
+  EXPECT_EQ(Codec(INT4)->EncodedBytes(257), 137u);
+  EXPECT_EQ(Codec(INT4)->EncodedBytes(0), 0u);
   EXPECT_EQ(Codec(TOP_K, 0.01)->EncodedBytes(1000), 80u);
   EXPECT_EQ(Codec(TOP_K, 1e-9)->EncodedBytes(1000), 8u);
 }
 
 TEST(TensorCodecTest, RefusesAWrongLengthAndUnknownFormats) {
-  for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K}) {
+  for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4}) {
     const auto codec = Codec(format);
     for (const int more : {-1, 1}) {
       std::vector<float> out(64);
@@ -250,6 +403,15 @@ TEST(TensorCodecTest, RefusesAWrongLengthAndUnknownFormats) {
   }
 }
 
+TEST(TensorCodecTest, ParametersTravelInWhatNeedsNoFeedback) {
+  for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16, INT8}) {
+    EXPECT_TRUE(TensorCodec::CarriesParameters(format)) << WireFormat_Name(format);
+  }
+  for (const WireFormat format : {TOP_K, INT4, static_cast<WireFormat>(17)}) {
+    EXPECT_FALSE(TensorCodec::CarriesParameters(format)) << format;
+  }
+}
+
 TEST(TensorCodecTest, Float32IsTheSameBits) {
   const std::vector<float> in = Wild(1000, 3);
   EXPECT_EQ(RoundTrip(FLOAT32, in), in);
@@ -259,7 +421,7 @@ TEST(TensorCodecTest, Float32IsTheSameBits) {
 TEST(TensorCodecTest, FeedbackLosesNothing) {
   constexpr size_t kFloats = 700;
   constexpr int kPushes = 50;
-  for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K}) {
+  for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4}) {
     const auto codec = Codec(format, 0.05);
     std::vector<float> residual(kFloats, 0.0f), scratch(kFloats);
     std::vector<double> in(kFloats, 0.0), arrived(kFloats, 0.0);

@@ -134,6 +134,11 @@ const std::vector<BrokenFile>& Cases() {
        "fetch_format: TOP_K",
        {"FILE:9:17: error: downpour.fetch_format: TOP_K sends a part of a gradient, not "
         "parameters; FLOAT32, BFLOAT16, FLOAT16 or INT8"}},
+      {"Int4Fetch",
+       "overlap: NONE",
+       "push_format: INT4 fetch_format: INT4",
+       {"FILE:9:35: error: downpour.fetch_format: INT4: parameters rounded anew at each fetch to "
+        "4 bits do not train; INT8 or wider; push_format may be INT4"}},
       {"TopKShareAlone",
        "overlap: NONE",
        "top_k_share: 0.1",
@@ -149,9 +154,9 @@ const std::vector<BrokenFile>& Cases() {
         "local_steps: 100, which the fastest takes"}},
       {"UnknownFormat",
        "overlap: NONE",
-       "push_format: INT4",
+       "push_format: INT2",
        {"FILE:9:16: error: downpour.push_format: expected one of FLOAT32, BFLOAT16, FLOAT16, INT8, "
-        "TOP_K, found INT4; did you mean \"INT8\"?"}},
+        "TOP_K, INT4, found INT2; did you mean \"INT8\"?"}},
       {"HugeFetchInterval",
        "n_fetch: 2",
        "n_fetch: 100000",

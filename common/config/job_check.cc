@@ -56,6 +56,11 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
     reporter->Error("downpour.fetch_format", "TOP_K sends a part of a gradient, not parameters",
                     "FLOAT32, BFLOAT16, FLOAT16 or INT8");
   }
+  if (downpour.fetch_format() == INT4) {
+    reporter->Error("downpour.fetch_format",
+                    "INT4: parameters rounded anew at each fetch to 4 bits do not train",
+                    "INT8 or wider; push_format may be INT4");
+  }
   const double share = downpour.top_k_share();
   if (downpour.push_format() != TOP_K && share != 0.0) {
     reporter->Error("downpour.top_k_share", "means nothing without push_format: TOP_K");

@@ -488,7 +488,7 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
   if (options.transport == Transport::AUTO) {
     ASSIGN_OR_RETURN(options.transport, TransportFromEnvironment());
   }
-  if (TensorCodec::Find(options.fetch_format) == nullptr || options.fetch_format == TOP_K) {
+  if (!TensorCodec::CarriesParameters(options.fetch_format)) {
     return absl::InvalidArgumentError(
         absl::StrCat("parameters cannot be fetched in format ", options.fetch_format));
   }

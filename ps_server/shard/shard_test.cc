@@ -395,6 +395,12 @@ TEST_F(ShardTest, FetchIsChecked) {
   fetch.set_layout_hash(request_.layout_hash());
   fetch.set_stripe_count(kStripes);
   ASSERT_OK(shard_.StartFetch(fetch));
+  for (const WireFormat format : {TOP_K, INT4, static_cast<WireFormat>(9)}) {
+    fetch.set_format(format);
+    EXPECT_EQ(shard_.StartFetch(fetch).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  fetch.set_format(INT8);
+  ASSERT_OK(shard_.StartFetch(fetch));
   fetch.set_first_stripe(1);
   EXPECT_EQ(shard_.StartFetch(fetch).status().code(), absl::StatusCode::kInvalidArgument);
   fetch.set_first_stripe(UINT32_MAX);

@@ -161,7 +161,7 @@ absl::Status ValidateMarks(const JobFacts& facts, const MarksRequest& request) {
 
 absl::Status ValidateFetch(const JobFacts& facts, const FetchRequest& request) {
   RETURN_IF_ERROR(ValidateLayout(facts, request.layout_hash()));
-  if (TensorCodec::Find(request.format()) == nullptr || request.format() == TOP_K) {
+  if (!TensorCodec::CarriesParameters(request.format())) {
     return absl::InvalidArgumentError(
         absl::StrCat("parameters cannot be fetched in format ", request.format()));
   }

@@ -83,6 +83,11 @@ def test_a_job_with_all_settings():
         divergence { action: SKIP }""")
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "int8", "int4", "top_k"])
+def test_formats(name):
+    assert f"push_format: {name.upper()} " in flat(text(push_format=name))
+
+
 @pytest.mark.parametrize("make, words", [
     (lambda: ms.SGD(0), "lr is 0.0; it must be above 0"),
     (lambda: ms.SGD(float("nan")), "lr is nan"),

@@ -28,6 +28,7 @@ FORMATS = {
     "bfloat16": {PUSH: "BFLOAT16", FETCH: "BFLOAT16"},
     "float16": {PUSH: "FLOAT16", FETCH: "FLOAT16"},
     "int8": {PUSH: "INT8", FETCH: "INT8"},
+    "pushes of int4": {PUSH: "INT4"},
     "pushes of the largest 5 %": {PUSH: "TOP_K", SHARE: 0.05},
     "pushes of the largest 1 %": {PUSH: "TOP_K", SHARE: 0.01},
 }
