@@ -120,7 +120,8 @@ void CheckInner(const Downpour& downpour, Reporter* reporter) {
     return;
   }
   if (!downpour.has_inner() || inner.kind_case() == Optimizer::KIND_NOT_SET) {
-    reporter->Error("downpour.inner", "local_steps of a network are by an optimizer of the replica's",
+    reporter->Error("downpour.inner",
+                    "local_steps of a network are by an optimizer of the replica's",
                     "as in inner { adam_w { rate: 0.001 } }");
   }
   if (inner.has_average()) {

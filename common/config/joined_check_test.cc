@@ -178,8 +178,7 @@ TEST(JoinedCheckTest, OneOfLayersHasNoJoinersAndAnInnerOptimizerForItsLocalSteps
   job.mutable_train()->mutable_synthetic()->set_classes(2);
   EXPECT_OK(ValidateJob(job));
   const auto refused = [&job](const std::string& message) {
-    EXPECT_THAT(ValidateJob(job),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+    EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
   Downpour* const downpour = job.mutable_downpour();
   downpour->set_local_steps(50);

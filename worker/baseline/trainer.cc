@@ -79,9 +79,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
     return absl::InvalidArgumentError("stop.target_accuracy needs a test set");
   }
   const Slice all{0, t.layout_.size()};
-  ASSIGN_OR_RETURN(t.optimizer_,
-                   CreateRangeKernel(OptimizerOf(job), BiasRanges(t.layout_, all),
-                                     StatisticRanges(t.layout_, all), all));
+  ASSIGN_OR_RETURN(t.optimizer_, CreateRangeKernel(OptimizerOf(job), BiasRanges(t.layout_, all),
+                                                   StatisticRanges(t.layout_, all), all));
   ASSIGN_OR_RETURN(t.network_, CreateNetwork(options.backend, job.model(), t.layout_,
                                              NetworkOptions{options.threads}));
   Initialize(t.layout_, job.seed(), 0, t.parameters_.span());

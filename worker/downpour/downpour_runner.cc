@@ -70,10 +70,11 @@ DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const Param
       control_(control),
       clock_(clock),
       store_(layout->size()),
-      accumulator_(layout->size(), options.n_push,
-                   [group](AlignedFloats* buffer) { group->LockPages(buffer); },
-                   options.local_steps > 0 ? Accumulator::Kind::kDifferences
-                                           : Accumulator::Kind::kGradients),
+      accumulator_(
+          layout->size(), options.n_push,
+          [group](AlignedFloats* buffer) { group->LockPages(buffer); },
+          options.local_steps > 0 ? Accumulator::Kind::kDifferences
+                                  : Accumulator::Kind::kGradients),
       device_writes_(group->device() != nullptr) {
   for (AlignedFloats* const parameters : store_.buffers()) {
     group_->LockPages(parameters);

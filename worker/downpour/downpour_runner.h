@@ -206,8 +206,8 @@ class DownpourRunner {
   uint32_t refused_in_a_row_ = 0;
   uint64_t away_steps_ = 0;  // in a row
   bool fetch_due_ = false;
-  bool must_land_ = false;  // no step before a fetch
-  absl::Duration stepping_;  // what the inner optimizer took in this round
+  bool must_land_ = false;                 // no step before a fetch
+  absl::Duration stepping_;                // what the inner optimizer took in this round
   bool push_fetches_ = false;              // the push in flight brings parameters
   std::optional<uint64_t> fetched_ahead_;  // the boundary that such a push stands for
   FetchTimer fetch_timer_;

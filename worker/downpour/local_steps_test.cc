@@ -20,9 +20,9 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::FloatNear;
 using testing::FakeNetwork;
 using testing::FakeShards;
+using ::testing::FloatNear;
 
 constexpr absl::Duration kLong = absl::Seconds(30);
 
@@ -80,8 +80,7 @@ TEST_F(LocalStepsTest, StepsMoveTheReplicaAndTheirDifferenceIsPushed) {
   EXPECT_THAT(network_.seen, ElementsAre(0, -1, -3, -6, -10));
   EXPECT_THAT(Pushed(), ElementsAre(3, 7, 5));  // the tail is a short one
   EXPECT_THAT(shards_.bases(), ElementsAre(0, 1, 2));
-  EXPECT_THAT(shards_.log(),
-              ElementsAre("fetch", "push", "fetch", "push", "fetch", "push"));
+  EXPECT_THAT(shards_.log(), ElementsAre("fetch", "push", "fetch", "push", "fetch", "push"));
 }
 
 // The scalar oracle, in double: Adam's state outlives the fetches, and the decay is part of
@@ -192,8 +191,7 @@ TEST_P(NonFiniteTest, AReplicaThatLeftTheFiniteNumbersGoesBackToItsBase) {
   network_.loss = [](uint64_t step) { return step == 2 ? std::nan("") : 1.0; };
   Steps(5);
   ASSERT_OK(Runner().Flush());
-  EXPECT_THAT(network_.seen,
-              ElementsAre(0, -1, -std::numeric_limits<float>::infinity(), 0, -4));
+  EXPECT_THAT(network_.seen, ElementsAre(0, -1, -std::numeric_limits<float>::infinity(), 0, -4));
   EXPECT_THAT(Pushed(), ElementsAre(9));  // of the steps 4 and 5
   EXPECT_THAT(shards_.w(), Each(-9.0f));
 }
@@ -208,7 +206,7 @@ TEST_F(LocalStepsTest, ALongDifferenceIsScaled) {
 
 TEST_F(LocalStepsTest, AStepsGradientIsScaled) {
   downpour_.mutable_inner()->set_clip_norm(8.0);  // of 16 values: 2 each
-  Steps(4);                                        // the gradients 1, 2, 3, 4
+  Steps(4);                                       // the gradients 1, 2, 3, 4
   EXPECT_THAT(Pushed(), ElementsAre(FloatNear(3, 1e-5f), FloatNear(4, 1e-5f)));
 }
 

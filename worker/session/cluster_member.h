@@ -91,7 +91,7 @@ class ClusterMember {
   SessionControl* control_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool beat_now_ ABSL_GUARDED_BY(mutex_) = false;
   bool told_wants_ ABSL_GUARDED_BY(mutex_) = false;  // a checkpoint
-  bool drains_ ABSL_GUARDED_BY(mutex_) = false;  // it was told to leave
+  bool drains_ ABSL_GUARDED_BY(mutex_) = false;      // it was told to leave
   bool job_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -203,30 +203,25 @@ TEST_P(EngineVectorsTest, UpdatesParametersLikeTheOptimizers) {
     SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + ", slots: " + std::to_string(slots));
     Device device(GetParam().options);
     const TestData data(device.network, 3, 3);
-    OptimizerStep step{.kind = kind,
-                       .rate = 0.05f,
-                       .momentum = 0.5f,
-                       .epsilon = 0.01f,
-                       .clip = 0.2f,
-                       .weight_decay = 0.125f,
-                       .adam = {.beta1 = 0.75f,
-                                .rest1 = 0.25f,
-                                .beta2 = 0.875f,
-                                .rest2 = 0.125f,
-                                .rate = 0.05f,
-                                .root_scale = 1.5f,
-                                .epsilon = 0.01f,
-                                .decay = 0.01f},
-                       .rms_prop = {.alpha = 0.75f,
-                                    .rest = 0.25f,
-                                    .rate = 0.05f,
-                                    .epsilon = 0.01f,
-                                    .momentum = 0.5f},
-                       .nesterov = {.closes = false,
-                                    .rate = 0.05f,
-                                    .momentum = 0.5f,
-                                    .part = 0.5f,
-                                    .ahead = 0.25f}};
+    OptimizerStep step{
+        .kind = kind,
+        .rate = 0.05f,
+        .momentum = 0.5f,
+        .epsilon = 0.01f,
+        .clip = 0.2f,
+        .weight_decay = 0.125f,
+        .adam = {.beta1 = 0.75f,
+                 .rest1 = 0.25f,
+                 .beta2 = 0.875f,
+                 .rest2 = 0.125f,
+                 .rate = 0.05f,
+                 .root_scale = 1.5f,
+                 .epsilon = 0.01f,
+                 .decay = 0.01f},
+        .rms_prop =
+            {.alpha = 0.75f, .rest = 0.25f, .rate = 0.05f, .epsilon = 0.01f, .momentum = 0.5f},
+        .nesterov = {
+            .closes = false, .rate = 0.05f, .momentum = 0.5f, .part = 0.5f, .ahead = 0.25f}};
     // What is no slot of the optimizer's stays.
     const Memory state = device.New(0.25f, 2);
     const Memory moved = device.New(std::nanf(""));
