@@ -82,12 +82,12 @@ def test_the_job_may_ask_for_fewer_local_steps(library):
     library.told_steps = [2, 1, 0, 1]
     model, seen = make_model(), []
     with join(model, optimizer=ms.Local(None, every=3, dynamic=True)) as job:
-        assert "dynamic_local_steps: true" in library.jobs["line"].text
         for ids in job.blocks(len(X), batch=8):
             seen.append(job.stats.local_steps)
             for name, value in gradient(model, ids).items():
                 model[name] -= numpy.float32(0.1) * value
             job.step()
+    assert "dynamic_local_steps: true" in library.jobs["line"].text
     assert library.differences == [2, 1, 3]
     assert seen == [2, 2, 1, 3, 3, 3]
     for name, value in expected().items():
