@@ -1,6 +1,5 @@
 #include "worker/session/cluster_member.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/base/logging.h"
@@ -13,9 +12,6 @@ namespace {
 bool IsFinal(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
 }
-
-// Within a heartbeat: pushes may fill what is kept of them sooner, and would stand still.
-constexpr absl::Duration kLook = absl::Milliseconds(50);
 
 }  // namespace
 
@@ -46,23 +42,15 @@ void ClusterMember::Run() {
   while (true) {
     Beat();
     MutexLock lock(&mutex_);
-    const auto due = [this] {
+    changed_.WaitFor(&mutex_, membership_.heartbeat(), [this] {
       mutex_.AssertHeld();
       return stopping_ || beat_now_;
-    };
-    for (absl::Duration left = membership_.heartbeat();
-         left > absl::ZeroDuration() && !due() && !HasNews(); left -= kLook) {
-      changed_.WaitFor(&mutex_, std::min(left, kLook), due);
-    }
+    });
     if (stopping_) {
       return;
     }
     beat_now_ = false;
   }
-}
-
-bool ClusterMember::HasNews() const {
-  return session_.has_value() && stats_->kept().wants_checkpoint != told_wants_;
 }
 
 HeartbeatRequest ClusterMember::MakeRequest() {
@@ -73,7 +61,6 @@ HeartbeatRequest ClusterMember::MakeRequest() {
     const KeptPushes kept = stats_->kept();
     request.set_wants_checkpoint(kept.wants_checkpoint);
     request.set_stands_still(kept.stands_still);
-    told_wants_ = kept.wants_checkpoint;
   }
   return request;
 }
@@ -182,7 +169,6 @@ void ClusterMember::Enter(const SessionKey& session, const StatsCollector* stats
                           SessionControl* control) {
   MutexLock lock(&mutex_);
   session_ = session;
-  told_wants_ = false;
   stats_ = stats;
   control_ = control;
 }

@@ -44,8 +44,7 @@ class ClusterMember {
                 OnDrain on_drain = nullptr, OnJobEnded on_job_ended = nullptr);
   ~ClusterMember();
 
-  // Beats in a thread of its own from now on: as often as the coordinator says, and at once
-  // where the session begins to want a checkpoint, or wants none any more.
+  // Beats in a thread of its own from now on.
   void Start();
 
   // One heartbeat now. Start's thread calls it; so do tests, in its place.
@@ -71,8 +70,6 @@ class ClusterMember {
   // False: the worker can never join.
   bool Missed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
-  // Whether the session wants a checkpoint is other than the coordinator knows.
-  bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   ReplicaClient* const client_;
   const OnRefused on_refused_;
@@ -90,8 +87,7 @@ class ClusterMember {
   const StatsCollector* stats_ ABSL_GUARDED_BY(mutex_) = nullptr;
   SessionControl* control_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool beat_now_ ABSL_GUARDED_BY(mutex_) = false;
-  bool told_wants_ ABSL_GUARDED_BY(mutex_) = false;  // a checkpoint
-  bool drains_ ABSL_GUARDED_BY(mutex_) = false;      // it was told to leave
+  bool drains_ ABSL_GUARDED_BY(mutex_) = false;  // it was told to leave
   bool job_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

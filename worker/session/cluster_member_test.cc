@@ -1,8 +1,5 @@
 #include "worker/session/cluster_member.h"
 
-#include <atomic>
-
-#include "common/base/mutex.h"
 #include "common/testing/status_matchers.h"
 #include "worker/testing/fakes.h"
 
@@ -101,39 +98,6 @@ TEST_F(ClusterMemberTest, BringsTheSessionsFiguresAndIsHeard) {
   EXPECT_FALSE(control_.paused());
   EXPECT_EQ(control_.state(), SessionControl::State::kRunning);
   member_.Exit(false);
-}
-
-TEST_F(ClusterMemberTest, AWishForACheckpointDoesNotWaitForTheNextHeartbeat) {
-  answer_ = Joined(5, "a-1");
-  answer_->set_heartbeat_ms(600'000);
-  std::atomic<bool> wants = false;
-  Mutex mutex;
-  CondVar changed;
-  bool told = false;
-  coordinator_.heartbeat = [&](const HeartbeatRequest& request) {
-    MutexLock lock(&mutex);
-    told = request.wants_checkpoint();
-    changed.NotifyAll();
-    return answer_;
-  };
-  stats_.SetKeptSource([&wants] {
-    KeptPushes kept;
-    kept.wants_checkpoint = wants;
-    return kept;
-  });
-  {
-    ClusterMember member({.cluster = "test", .task = 1, .pid = 42}, &coordinator_);
-    member.Beat();
-    member.Enter(answer_->assignment().session(), &stats_, &control_);
-    member.Start();
-    for (const bool wish : {true, false, true}) {
-      wants = wish;
-      MutexLock lock(&mutex);
-      EXPECT_TRUE(changed.WaitFor(&mutex, absl::Seconds(30), [&] { return told == wish; }));
-    }
-    member.Exit(false);
-  }
-  stats_.SetKeptSource(nullptr);
 }
 
 TEST_F(ClusterMemberTest, TheSessionIsToldItsLocalSteps) {
