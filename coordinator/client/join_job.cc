@@ -65,6 +65,7 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   client.addresses = {assignment.shard_address().begin(), assignment.shard_address().end()};
   client.shard_epochs = {assignment.shard_epoch().begin(), assignment.shard_epoch().end()};
   const Downpour& downpour = joined.job.downpour();
+  client.rounds = downpour.has_rounds();
   client.push_format = downpour.push_format();
   client.fetch_format = downpour.fetch_format();
   client.top_k_share = downpour.top_k_share();

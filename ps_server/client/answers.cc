@@ -12,6 +12,7 @@ namespace {
 
 constexpr char kSessionLostUrl[] = "monsoon/session_lost";
 constexpr char kEpochUrl[] = "monsoon/epoch";
+constexpr char kRoundUrl[] = "monsoon/round";
 
 absl::Status Refusal(const PushVerdict& verdict) {
   const std::string push =
@@ -39,6 +40,14 @@ bool IsSessionLost(const absl::Status& status) {
 }
 
 bool IsEpochRefused(const absl::Status& status) { return status.GetPayload(kEpochUrl).has_value(); }
+
+bool IsRoundOpen(const absl::Status& status) { return status.GetPayload(kRoundUrl).has_value(); }
+
+absl::Status RoundOpenError(absl::string_view message) {
+  absl::Status status = absl::UnavailableError(message);
+  status.SetPayload(kRoundUrl, absl::Cord("1"));
+  return status;
+}
 
 absl::Status SessionLostError(absl::string_view message) {
   absl::Status status = absl::FailedPreconditionError(message);

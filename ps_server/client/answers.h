@@ -19,6 +19,9 @@ namespace monsoon {
 // A FailedPrecondition that IsSessionLost knows.
 absl::Status SessionLostError(absl::string_view message);
 
+// An Unavailable that IsRoundOpen knows.
+absl::Status RoundOpenError(absl::string_view message);
+
 // Whether it says that the record was meant for another life of the shard.
 bool IsEpochRefused(const absl::Status& status);
 

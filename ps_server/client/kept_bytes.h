@@ -32,6 +32,10 @@ class KeptBytes {
     size_ = size;
   }
 
+  // Of the push that they are.
+  void set_weight(float weight) { weight_ = weight; }
+  float weight() const { return weight_; }
+
   size_t size() const { return size_; }
   std::span<std::byte> bytes() { return std::as_writable_bytes(memory_.span()).first(size_); }
   std::span<const std::byte> bytes() const {
@@ -52,6 +56,7 @@ class KeptBytes {
 
   AlignedFloats memory_;
   size_t size_ = 0;
+  float weight_ = 1;
   std::span<const std::byte> elsewhere_;
   std::shared_ptr<const void> owner_;  // null: the memory is its own
 };

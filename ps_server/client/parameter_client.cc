@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
-#include "common/base/finite.h"
 #include "common/base/log_limit.h"
 #include "common/base/logging.h"
 #include "common/base/mutex.h"
@@ -20,6 +19,7 @@
 #include "common/transport/frame/fault_transport.h"
 #include "common/transport/frame/frame_transport.h"
 #include "ps_server/client/answers.h"
+#include "ps_server/client/check_values.h"
 #include "ps_server/client/client_transport.h"
 #include "ps_server/client/mapped_parameters.h"
 #include "ps_server/client/push_encoder.h"
@@ -32,15 +32,9 @@ namespace {
 
 // Retries of a call that say nothing: a stream was cut and is opened again.
 constexpr uint32_t kQuietRetries = 4;
+// Between two looks whether a round is over.
+constexpr absl::Duration kRoundPause = absl::Milliseconds(20);
 constexpr absl::Duration kRetryLogPeriod = absl::Seconds(10);
-
-absl::Status CheckFinite(std::span<const float> values, absl::string_view what) {
-  if (const std::optional<uint64_t> index = FirstNonFinite(values)) {
-    return absl::InvalidArgumentError(absl::StrCat("the ", what, " at flat index ", *index, " is ",
-                                                   values[*index], ", not finite"));
-  }
-  return absl::OkStatus();
-}
 
 class ShardedParameterClient final : public ParameterClient {
  public:
@@ -104,7 +98,7 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   bool combines() override {
-    if (!fits_one_frame_) {
+    if (!fits_one_frame_ || options_.rounds) {
       return false;
     }
     if (!fetch_mutex_.TryLock()) {
@@ -167,6 +161,24 @@ class ShardedParameterClient final : public ParameterClient {
     CHECK_EQ(parameters.size(), options_.map.size());
     MutexLock lock(&push_mutex_);
     return RunWrite(push_requests_.Seal(parameters, writer));
+  }
+
+  absl::Status Pass() override {
+    MutexLock lock(&push_mutex_);
+    push_requests_.Begin();
+    for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+      if (keeper_ == nullptr || keeper_->ready_epoch(shard) != 0) {
+        push_requests_.AddMarks(shard, /*passes=*/true);
+      }
+    }
+    const auto handler = [](uint32_t, const DataHeader& header, ChunkCursor*)
+        -> absl::StatusOr<Answer> {
+      return header.has_error() ? ToStatus(header.error(), /*has_session=*/true)
+                                : absl::StatusOr<Answer>(Answer::kDone);
+    };
+    ExchangeCounts counts;
+    return RunExchange(Context(), push_requests_.requests(), push_transport_.get(), handler,
+                       &counts);
   }
 
   std::vector<std::string> transports() const override { return report_.Get(); }
@@ -242,17 +254,6 @@ class ShardedParameterClient final : public ParameterClient {
     return RunExchange(Context(), requests, push_transport_.get(), handler, &counts);
   }
 
-  absl::Status CheckGradient(const GradientView& gradient) const {
-    if (gradient.encoded.empty()) {
-      CHECK_EQ(gradient.floats.size(), options_.map.size());
-      return CheckFinite(gradient.floats, "gradient");
-    }
-    const std::optional<uint64_t> index =
-        TensorCodec::Find(options_.push_format)->FirstNonFinite(gradient.encoded);
-    return !index.has_value() ? absl::OkStatus()
-                              : absl::InvalidArgumentError(absl::StrCat(
-                                    "the gradient at flat index ", *index, " is not finite"));
-  }
   void Encode(uint64_t sequence, const GradientView& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
     if (gradient.encoded.empty()) {
@@ -260,13 +261,14 @@ class ShardedParameterClient final : public ParameterClient {
     } else {
       encoder_.UseEncoded(gradient.encoded);
     }
+    encoder_.set_weight(gradient.weight);
   }
 
   // Push; with a target, the acknowledgements bring the parameters.
   absl::StatusOr<PushResult> PushWith(const GradientView& gradient, const FetchMarks& base,
                                       FetchTarget* target) {
     CHECK(!options_.read_only);
-    RETURN_IF_ERROR(CheckGradient(gradient));
+    RETURN_IF_ERROR(CheckGradient(gradient, options_.map.size(), options_.push_format));
     MutexLock lock(&push_mutex_);
     if (keeper_ != nullptr) {
       Encode(keeper_->next_sequence(), gradient);
@@ -347,11 +349,16 @@ class ShardedParameterClient final : public ParameterClient {
     }
     FetchTarget target = MakeTarget(format, parameters, marks);
     ExchangeCounts counts;
+    std::string round;  // is open, and whom it waits for
     {
       MutexLock lock(&fetch_mutex_);
       NoteEpochs();
       const auto handler = [&](uint32_t shard, const DataHeader& header,
                                ChunkCursor* payload) -> absl::StatusOr<Answer> {
+        if (header.has_error() && header.error().verdict() == REFUSED_BUSY && options_.rounds) {
+          round = header.error().message();
+          return Answer::kBusy;
+        }
         if (header.has_error()) {
           const absl::Status status = ToStatus(header.error(), !options_.read_only);
           // It may be a life that has not got the job back yet.
@@ -365,8 +372,12 @@ class ShardedParameterClient final : public ParameterClient {
       for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
         ReadShared(fetch_requests_.WholeFetch(shard, vector, format), shard, &target);
       }
-      RETURN_IF_ERROR(RunExchange(Context(), fetch_requests_.Fetch(left_), fetch_transport_.get(),
-                                  handler, &counts));
+      const absl::Status run = RunExchange(Context(), fetch_requests_.Fetch(left_),
+                                           fetch_transport_.get(), handler, &counts);
+      if (absl::IsDeadlineExceeded(run) && !round.empty()) {
+        return RoundOpenError(round);
+      }
+      RETURN_IF_ERROR(run);
       if (keeps && !IsOfNotedEpochs(*marks)) {
         return absl::UnavailableError("a shard was started anew while it was fetched from");
       }
@@ -426,7 +437,11 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   ExchangeContext Context() const {
-    return {&names_, options_.deadline, &cancelled_, Clock::Real(), &on_retry_};
+    ExchangeContext context{&names_, options_.deadline, &cancelled_, Clock::Real(), &on_retry_};
+    if (options_.rounds) {
+      context.longest_pause = kRoundPause;
+    }
+    return context;
   }
 
   // Of a request to a shard: `count` in this call.

@@ -24,6 +24,9 @@
 // has not got it; acknowledged() tells when all have. A fetch is UNAVAILABLE meanwhile:
 // what a new life serves before it has everything must not be used.
 //   DATA_LOSS            a shard lost what it had called durable
+//
+// In a job with rounds a fetch waits until those are over that the session has pushed to:
+// UNAVAILABLE after the deadline (IsRoundOpen).
 #pragma once
 
 #include <concepts>
@@ -95,6 +98,8 @@ struct ParameterClientOptions {
   FaultOptions fault;
   // How gradients and parameters travel (job.proto, Downpour). Vectors and
   // contributions of batch jobs are always FLOAT32.
+  // The shards average pushes in rounds: a fetch waits for those of the session's pushes.
+  bool rounds = false;
   WireFormat push_format = FLOAT32;
   WireFormat fetch_format = FLOAT32;
   double top_k_share = 0;  // TOP_K only
@@ -105,6 +110,10 @@ struct ParameterClientOptions {
   // HOST:PORT: ..."; after a few tries, and again each second or so. May be null.
   std::function<void(const std::string& why)> on_waiting;
 };
+
+// Whether a fetch has failed for nothing but a round that is still open, and which says whom
+// it waits for.
+bool IsRoundOpen(const absl::Status& status);
 
 // Whether `status` says that a shard no longer knows the session or has been
 // started anew: the replica must join again as a new incarnation.
@@ -133,6 +142,7 @@ struct GradientView {
   std::span<const float> floats;
   std::span<const std::byte> encoded;  // empty: floats are
   std::shared_ptr<const void> owner;
+  float weight = 1;  // as PushRequest.weight, finite and above 0
 };
 
 class ParameterClient {
@@ -177,6 +187,11 @@ class ParameterClient {
   // same bytes. What a lossy push format leaves out, and what the shards
   // refused, is added to the next push.
   virtual absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) = 0;
+
+  // Tells the shards of a job with rounds that this session has nothing to push for now: no
+  // round waits for it until its next push. To be repeated while it is so, since a shard that
+  // was started anew does not know it; those that are away are left out.
+  virtual absl::Status Pass() { return absl::OkStatus(); }
 
   // Whether PushAndFetch saves a round trip: all shards' slices are small, and
   // their parameters are not mapped.

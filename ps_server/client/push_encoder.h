@@ -37,6 +37,10 @@ class PushEncoder {
   // The same of what the pusher has encoded: the bytes of the whole vector, which must
   // outlive their use.
   void UseEncoded(std::span<const std::byte> bytes);
+  // How much what was encoded last counts.
+  void set_weight(float weight) { weight_ = weight; }
+  float weight() const { return weight_; }
+
   // What Bytes() gives is the pusher's own memory.
   bool as_it_is() const { return format_ == FLOAT32 || !given_.empty(); }
 
@@ -58,6 +62,7 @@ class PushEncoder {
   const std::unique_ptr<TensorCodec> codec_;
   std::vector<std::vector<size_t>> offset_;  // [shard][stripe], and the end of the shard
   uint64_t sequence_ = 0;
+  float weight_ = 1;
   std::span<const float> gradient_;   // FLOAT32
   std::span<const std::byte> given_;  // encoded by the pusher
   std::vector<float> residual_;

@@ -207,8 +207,6 @@ absl::Status PushKeeper::Replay(uint32_t index) {
   return absl::OkStatus();
 }
 
-// ---- marks --------------------------------------------------------------------
-
 absl::StatusOr<Answer> PushKeeper::TakeMarks(uint32_t shard, const DataHeader& header) {
   if (header.has_error()) {
     // A life that has not got the job back does not know it either; of a session that
@@ -311,7 +309,9 @@ void PushKeeper::Keep(const FetchMarks& base, const std::shared_ptr<const void>&
     const std::span<const std::byte> bytes = encoder_->Bytes(i, 0, options_.map.stripes(i));
     to_fill_.push_back(stays ? nullptr : pool_.Take(bytes.size()));
     copied_bytes_ += stays ? 0 : bytes.size();
-    shards_[i]->window.Add(stays ? std::make_shared<KeptBytes>(bytes, owner) : to_fill_.back());
+    auto kept = stays ? std::make_shared<KeptBytes>(bytes, owner) : to_fill_.back();
+    kept->set_weight(encoder_->weight());
+    shards_[i]->window.Add(std::move(kept));
     CHECK_EQ(shards_[i]->window.last(), last_);
     shards_[i]->base.push_back(base.shard.empty() ? std::vector<StripeMark>() : base.shard[i]);
   }
@@ -357,6 +357,7 @@ void PushKeeper::AddToRequests(uint32_t index, const ReplayWindow::Push& push,
                       .shard_epoch = shard.window.epoch(),
                       .bytes = bytes,
                       .base = shard.base[i],
+                      .weight = push.bytes->weight(),
                       .keep = std::move(keep)},
                      then_fetch);
 }
@@ -443,8 +444,6 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(
   result.bytes = counts_.bytes;
   return result;
 }
-
-// ---- waiting ------------------------------------------------------------------
 
 absl::Status PushKeeper::Wait(const std::string& why, const char* prefix, absl::Duration end) {
   if (options_.on_waiting) {

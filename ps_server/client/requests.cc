@@ -108,7 +108,8 @@ const RequestMaker::ShardRequests& RequestMaker::Push(const PushEncoder& encoder
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
     KeptPush push{.sequence = sequence,
                   .shard_epoch = options_.shard_epochs[shard],
-                  .bytes = encoder.Bytes(shard, 0, options_.map.stripes(shard))};
+                  .bytes = encoder.Bytes(shard, 0, options_.map.stripes(shard)),
+                  .weight = encoder.weight()};
     if (!base.shard.empty()) {
       push.base = base.shard[shard];
     }
@@ -123,6 +124,7 @@ void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const Kep
   FillSession(options_, push->mutable_session());
   push->set_layout_hash(options_.layout_hash);
   push->set_then_fetch(then_fetch);
+  push->set_weight(kept.weight);
   push->set_fetch_format(then_fetch ? options_.fetch_format : FLOAT32);
   size_t offset = 0;
   // The first stripe is as long as any.
@@ -146,13 +148,14 @@ void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const Kep
   });
 }
 
-void RequestMaker::AddMarks(uint32_t shard) {
+void RequestMaker::AddMarks(uint32_t shard, bool passes) {
   const uint32_t stripes = options_.map.stripes(shard);
   for (uint32_t first = 0; first < stripes; first += kMaxMarksStripes) {
     MarksRequest* marks = header_.mutable_marks();
     FillSession(options_, marks->mutable_session());
     marks->set_layout_hash(options_.layout_hash);
     marks->set_first_stripe(first);
+    marks->set_passes(passes);
     marks->set_stripe_count(std::min(stripes - first, kMaxMarksStripes));
     Add(shard, {});
   }
@@ -244,6 +247,7 @@ const FetchRequest& RequestMaker::WholeFetch(uint32_t shard, const std::string& 
                                              WireFormat format) {
   whole_[shard].set_vector(vector);
   whole_[shard].set_format(format);
+  whole_[shard].set_after_round(options_.rounds && vector.empty() && !options_.read_only);
   return whole_[shard];
 }
 

@@ -48,6 +48,7 @@ class RequestMaker {
     uint64_t shard_epoch = 0;
     std::span<const std::byte> bytes;
     std::span<const StripeMark> base;
+    float weight = 1;
     // Where `bytes` are to be kept; null: they need not be, or are already.
     std::shared_ptr<KeptBytes> keep;
   };
@@ -55,8 +56,8 @@ class RequestMaker {
   void AddPush(uint32_t shard, const PushEncoder& encoder, const KeptPush& push, bool then_fetch);
   // Keeps what was not sent, too.
   void KeepAll();
-  // Asks what the shard has of the session.
-  void AddMarks(uint32_t shard);
+  // Asks what the shard has of the session, or tells it that this passes.
+  void AddMarks(uint32_t shard, bool passes = false);
   // Since Begin.
   const ShardRequests& requests() const { return requests_; }
 

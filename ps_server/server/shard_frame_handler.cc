@@ -176,7 +176,7 @@ FramePayload ShardFrameHandler::AddFetch(const PushRequest& push, PushReply* rep
   whole.set_format(push.fetch_format());
   whole.set_stripe_count(static_cast<uint32_t>(push.record_size()));
   const absl::StatusOr<std::shared_ptr<ShardJob>> job = shard_->StartFetch(whole);
-  if (!job.ok()) {
+  if (!job.ok() || !(*job)->CheckRounds(*SessionOf(whole), 0, whole.stripe_count()).ok()) {
     return {};
   }
   const uint32_t stripes = (*job)->Describe().stripes();
@@ -193,6 +193,13 @@ FramePayload ShardFrameHandler::AddFetch(const PushRequest& push, PushReply* rep
 
 absl::StatusOr<ServedFrame> ShardFrameHandler::Fetch(FetchRequest* fetch) {
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartFetch(*fetch));
+  if (fetch->after_round() && !fetch->read_only()) {
+    const absl::Status over = job->CheckRounds(*SessionOf(*fetch), fetch->first_stripe(),
+                                               fetch->stripe_count());
+    if (!over.ok()) {
+      return ServedFrame{ErrorAnswer(over, REFUSED_BUSY), nullptr};
+    }
+  }
   std::shared_ptr<const SliceVector> vector;
   if (!fetch->vector().empty()) {
     absl::StatusOr<std::shared_ptr<const SliceVector>> found =

@@ -288,7 +288,7 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJob
   }
   const std::shared_ptr<ShardJob> job = given_up_.Watch(
       std::make_unique<ShardJob>(request, std::move(plan), options_.shard_epoch, std::move(slice),
-                                 std::move(memory), &budget_, std::move(marks)));
+                                 std::move(memory), &budget_, std::move(marks), options_.clock));
   job->set_attempt(attempt.value_or(0));
   job->Fill(layout, state);
   const absl::Status made = make(job, [&] { return !creation.given_up(); });

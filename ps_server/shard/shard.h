@@ -27,6 +27,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/shard/given_up_slices.h"
@@ -45,6 +46,7 @@ struct ShardOptions {
   uint64_t memory_limit_bytes = 0;
   // Called without a lock; null: no marks are kept.
   std::function<MakeSessionMarks> make_session_marks;
+  const Clock* clock = Clock::Real();  // of rounds
 };
 
 // Sessions that one request to restore a job may name: more than a job has workers.

@@ -55,10 +55,12 @@ constexpr size_t kContentAlignment = 64;
 // Floats in front of the states: a page, after which the first one does not begin
 // where its parameters do within a page (FloatArena::kStagger). None for stripes
 // that are smaller than a page.
-size_t StateLead(const OptimizerKernel& kernel, const ShardMap& map) {
+size_t StateLead(const OptimizerKernel& kernel, const ShardMap& map, bool rounds) {
   constexpr size_t kPage = 4096 / sizeof(float);
-  return Stripe::StateFloats(kernel, map.stripe_floats()) < kPage ? 0 : kPage;
+  return Stripe::StateFloats(kernel, map.stripe_floats(), rounds) < kPage ? 0 : kPage;
 }
+
+constexpr double kMostGraceSeconds = 3600;
 
 absl::Status CheckRequest(const CreateShardJobRequest& request) {
   const std::string& name = request.job();
@@ -79,6 +81,11 @@ absl::Status CheckRequest(const CreateShardJobRequest& request) {
   if (request.shard() >= request.shards()) {
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", request.shard(), " of ", request.shards()));
+  }
+  const double grace = request.rounds().grace_seconds();
+  if (!(grace >= 0 && grace <= kMostGraceSeconds)) {
+    return absl::InvalidArgumentError(absl::StrCat("rounds with a grace of ", grace,
+                                                   " seconds; 0 to ", kMostGraceSeconds, " are"));
   }
   return absl::OkStatus();
 }
@@ -124,13 +131,14 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
   plan.shape.stripe_floats = plan.map.stripe_floats();
   ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer()));
   const uint64_t stripes = plan.map.stripes(request.shard());
-  if (plan.kernel->state_slots() > 0) {
+  const bool rounds = request.has_rounds();
+  if (plan.kernel->state_slots() > 0 || rounds) {
     const auto state_of = [&](size_t floats) {
-      return FloatArena::BytesFor(1, Stripe::StateFloats(*plan.kernel, floats));
+      return FloatArena::BytesFor(1, Stripe::StateFloats(*plan.kernel, floats, rounds));
     };
     // All stripes are of one size but the last one.
     const Slice last = plan.map.stripe(request.shard(), static_cast<uint32_t>(stripes) - 1);
-    plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map)) +
+    plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map, rounds)) +
                        (stripes - 1) * state_of(plan.map.stripe_floats()) + state_of(last.size());
   }
   // Of padding and biases; and kernels that leave biases or statistics alone.
@@ -146,12 +154,13 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
 
 ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint64_t shard_epoch,
                    SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget,
-                   std::unique_ptr<SessionMarks> marks)
+                   std::unique_ptr<SessionMarks> marks, const Clock* clock)
     : request_(request),
       memory_(std::move(memory)),
       budget_(budget),
       kernel_(std::move(plan.kernel)),
       facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), shard_epoch},
+      clock_(clock),
       slice_(std::move(slice)),
       vectors_(ShapeOf(plan, request), this, budget),
       // Its parameters come from a program that may go away in the midst of it.
@@ -168,17 +177,21 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
 
 void ShardJob::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatArena>& state) {
   const uint32_t shard = facts_.shard;
+  const bool rounds = request_.has_rounds();
+  const std::optional<RoundRule> rule =
+      rounds ? std::make_optional(RoundRule::From(request_.rounds(), clock_)) : std::nullopt;
   if (state != nullptr) {
-    state->Take(StateLead(*kernel_, facts_.map));
+    state->Take(StateLead(*kernel_, facts_.map, rounds));
   }
   stripes_.reserve(facts_.map.stripes(shard));
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
     const Slice stripe = facts_.map.stripe(shard, i);
     stripes_.push_back(std::make_unique<Stripe>(
         &slice_, i, KernelOf(layout, stripe), facts_.shard_epoch,
-        state == nullptr ? AlignedFloats()
-                         : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size())),
-        request_.optimizer().damping()));
+        state == nullptr
+            ? AlignedFloats()
+            : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size(), rounds)),
+        request_.optimizer().damping(), rule));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
   }
 }
@@ -344,6 +357,7 @@ PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord&
                     record.base_shard_epoch(),
                     record.base_version(),
                     content.values,
+                    request.weight() == 0 ? 1.0f : request.weight(),
                     std::nullopt,
                     {}};
   if (check.verdict == REFUSED_INVALID) {

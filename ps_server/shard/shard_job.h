@@ -21,6 +21,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/memory/float_arena.h"
 #include "common/model/parameter_layout.h"
@@ -32,6 +33,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/shard_checkpoint.pb.h"
+#include "ps_server/shard/round.h"
 #include "ps_server/shard/session_marks.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/slice_writing.h"
@@ -67,10 +69,11 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request);
 class ShardJob final : private SliceParameters {
  public:
   // `slice` has the plan's shape and is zero. `memory` is the plan's; `budget`
-  // outlives the job. `marks` are its sessions', null: none. Fill follows.
+  // outlives the job. `marks` are its sessions', null: none. `clock`, of rounds, outlives the
+  // job. Fill follows.
   ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint64_t shard_epoch,
            SharedSlice slice, MemoryBudget::Reservation memory, MemoryBudget* budget,
-           std::unique_ptr<SessionMarks> marks = nullptr);
+           std::unique_ptr<SessionMarks> marks = nullptr, const Clock* clock = Clock::Real());
 
   // Makes the stripes, of zeros. `layout` is the plan's; `state` has room for the plan's
   // state_bytes, null if these are 0. Initialize or Restore follows, before anything
@@ -143,6 +146,9 @@ class ShardJob final : private SliceParameters {
   absl::Status CheckReadable() const;
   // Checks a fetch; CopyStripes then serves it piece by piece.
   absl::Status ValidateFetch(const FetchRequest& request) const;
+  // Whether the rounds are over that the session has pushed to, of the stripes from `first` on.
+  // Unavailable names the sessions that are waited for.
+  absl::Status CheckRounds(SessionId session, uint32_t first, uint32_t count);
   // Copies stripes from `first` up to `end`, as many as fit one frame, to the
   // front of `payload`, written in `format`, a fetch format; of `vector` instead
   // of the parameters unless it is null.
@@ -196,12 +202,15 @@ class ShardJob final : private SliceParameters {
   const Parent& parent() const { return parent_; }
   // A part of these cuts, of all stripes in order, is on the disk and read back.
   void NoteWritten(std::span<const StripeRecord> cuts);
-  // What it has of a session's pushes. FailedPrecondition when it is not open,
+  // What it has of a session's pushes, or that it passes. FailedPrecondition when it is not open,
   // InvalidArgument for stripes or a layout that are not there.
   absl::StatusOr<MarksReply> Marks(const MarksRequest& request) const;
   uint32_t stripes() const { return static_cast<uint32_t>(stripes_.size()); }
   size_t stripe_floats(uint32_t stripe) const { return stripes_[stripe]->size(); }
-  int state_slots() const { return kernel_->state_slots(); }
+  // Floats of state for each parameter: the optimizer's, and behind them a round's sum.
+  int state_slots() const {
+    return kernel_->state_slots() + (request_.has_rounds() ? static_cast<int>(Round::kSlots) : 0);
+  }
   // Pushes applied to all stripes together: two cuts with the same sum are the same.
   uint64_t applied() const { return applied_.load(); }
 
@@ -275,6 +284,7 @@ class ShardJob final : private SliceParameters {
   const std::unique_ptr<OptimizerKernel> kernel_;
   std::vector<std::unique_ptr<OptimizerKernel>> stripe_kernels_;  // see KernelOf
   const JobFacts facts_;
+  const Clock* const clock_;
   SharedSlice slice_;                             // slots: under sessions_mutex_
   std::vector<std::unique_ptr<Stripe>> stripes_;  // made by Fill
   VectorStore vectors_;

@@ -1,6 +1,7 @@
 // ShardJob: what a checkpoint holds of it, and how it is made again from that.
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -75,7 +76,9 @@ void ShardJob::Clear() {
   for (const auto& stripe : stripes_) {
     const Stripe::Floats floats = stripe->MutableFloats();
     std::ranges::fill(floats.parameters, 0.0f);
-    std::ranges::fill(floats.state, kernel_->initial_state());
+    const size_t optimizer = Stripe::StateFloats(*kernel_, stripe->size());
+    std::ranges::fill(floats.state.first(optimizer), kernel_->initial_state());
+    std::ranges::fill(floats.state.subspan(optimizer), 0.0f);
   }
 }
 
@@ -127,6 +130,16 @@ absl::Status ShardJob::CheckRestorable(const ShardCheckpoint& content) const {
         "generation ", content.generation(), " holds ", content.stripe_size(), " stripes and ",
         content.state_slots(), " floats of optimizer state for each parameter; ", stripes_.size(),
         " and ", state_slots(), " are needed"));
+  }
+  for (const StripeRecord& stripe : content.stripe()) {
+    const bool good = std::ranges::all_of(stripe.member(), [](const RoundMember& member) {
+      return member.weight() > 0 && std::isfinite(member.weight()) && member.pushes() > 0 &&
+             member.pushes() <= Round::kMostPushes && member.first() > 0;
+    });
+    if (!good || (stripe.member_size() > 0 && !request_.has_rounds())) {
+      return absl::DataLossError(absl::StrCat("generation ", content.generation(),
+                                              " has members of a round that cannot be"));
+    }
   }
   for (int i = 0; i < content.stripe_size(); ++i) {
     const int maxima = content.stripe(i).maximum_size();

@@ -39,6 +39,27 @@ absl::Status ShardJob::ValidateFetch(const FetchRequest& request) const {
   return CheckReadable();
 }
 
+absl::Status ShardJob::CheckRounds(SessionId session, uint32_t first, uint32_t count) {
+  constexpr size_t kNamed = 4;
+  for (uint32_t i = first; i < first + count; ++i) {
+    const std::optional<std::vector<SessionId>> missing = stripes_[i]->AwaitedBy(session);
+    if (!missing.has_value()) {
+      continue;
+    }
+    std::string who;
+    for (size_t j = 0; j < std::min(kNamed, missing->size()); ++j) {
+      absl::StrAppend(&who, j == 0 ? "" : ", ", "worker/", (*missing)[j].worker);
+    }
+    if (missing->size() > kNamed) {
+      absl::StrAppend(&who, " and ", missing->size() - kNamed, " more");
+    }
+    return absl::UnavailableError(absl::StrCat("job ", facts_.job, ": round ",
+                                               stripes_[i]->version() + 1, " waits for ",
+                                               who.empty() ? "its grace" : who));
+  }
+  return absl::OkStatus();
+}
+
 uint64_t ShardJob::FramePayloadBytes(uint32_t first, uint32_t end) const {
   const uint64_t stripe_bytes = facts_.map.stripe_floats() * sizeof(float);
   const uint64_t fit = std::min<uint64_t>(kMaxFrameRecords, kMaxFramePayloadBytes / stripe_bytes);

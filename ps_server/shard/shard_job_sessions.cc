@@ -182,6 +182,9 @@ absl::StatusOr<MarksReply> ShardJob::Marks(const MarksRequest& request) const {
   reply.set_parent_epoch(parent_.shard_epoch);
   reply.set_parent_generation(parent_.generation);
   for (uint32_t i = 0; i < request.stripe_count(); ++i) {
+    if (request.passes()) {
+      stripes_[request.first_stripe() + i]->Pass(session);
+    }
     std::optional<StripeMarks> marks = stripes_[request.first_stripe() + i]->Marks(session);
     if (!marks.has_value()) {
       return absl::FailedPreconditionError(
@@ -198,6 +201,9 @@ absl::StatusOr<ShardJob::Shared> ShardJob::Share(std::optional<SessionId> sessio
     return absl::FailedPreconditionError("the system has no memory files");
   }
   MutexLock lock(&sessions_mutex_);
+  if (session.has_value() && request_.has_rounds()) {
+    return absl::FailedPreconditionError("what it has pushed may be in a round that is open");
+  }
   if (!session.has_value()) {
     if (request_.written_by_client() && !sessions_.had_session()) {
       return absl::FailedPreconditionError("its parameters may still be written");

@@ -34,18 +34,31 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
              AlignedFloats(StateFloats(*kernel, slice->stripe(index).size()))) {}
 
 Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
-               uint64_t shard_epoch, AlignedFloats state, double damping)
+               uint64_t shard_epoch, AlignedFloats state, double damping,
+               std::optional<RoundRule> rounds)
     : size_(slice->stripe(index).size()),
       kernel_(kernel),
       shard_epoch_(shard_epoch),
       damping_(damping),
+      rounds_(rounds),
       parameters_(slice->stripe(index)),
       header_(slice->header(index)),
       state_(std::move(state)) {
-  static_assert(sizeof(SessionId) + sizeof(Session) + 4 * sizeof(void*) + 16 <=
+  // With its place in a round.
+  static_assert(2 * sizeof(SessionId) + sizeof(Session) + sizeof(Round::Member) +
+                    2 * (4 * sizeof(void*) + 16) <=
                 kSessionStripeBytes);
-  CHECK_EQ(state_.size(), StateFloats(*kernel, size_));
-  std::ranges::fill(state_.span(), kernel->initial_state());
+  CHECK_EQ(state_.size(), StateFloats(*kernel, size_, rounds.has_value()));
+  const std::span<float> all = state_.span();
+  const std::span<float> optimizer = all.first(StateFloats(*kernel, size_));
+  std::ranges::fill(optimizer, kernel->initial_state());
+  if (rounds.has_value()) {
+    const std::span<float> sum = all.subspan(optimizer.size());
+    static_assert(Round::kSlots * sizeof(float) == sizeof(int64_t));
+    CHECK_EQ(reinterpret_cast<uintptr_t>(sum.data()) % alignof(int64_t), 0u);
+    std::ranges::fill(sum, 0.0f);
+    round_.emplace(std::span(reinterpret_cast<int64_t*>(sum.data()), size_));
+  }
 }
 
 int64_t Stripe::StalenessOf(const Push& push) const {
@@ -60,6 +73,7 @@ PushVerdict Stripe::Apply(Push push) {
   PushVerdict verdict;
   verdict.set_staleness(-1);
   MutexLock lock(&mutex_);
+  CloseRoundIfOver();  // which this push comes too late for
   verdict.set_version(version_);
   const auto found = windows_.find(push.session);
   if (found == windows_.end()) {
@@ -87,33 +101,125 @@ PushVerdict Stripe::Apply(Push push) {
     case SessionWindow::Place::kNext:
       break;
   }
+  Session& session = found->second;
   if (push.invalid.has_value()) {
-    verdict.set_verdict(REFUSED_INVALID);
-    verdict.set_message(*push.invalid);
-    window.RecordRefused(push.sequence, *std::move(push.invalid));
-    Session& session = found->second;
-    if (session.refusal_memory.bytes() < kMostRefusalBytes) {
-      session.refusal_memory.Add(std::move(push.refusal_memory));
-    }  // else an older one made way
-    const StripeWriteScope write(header_);
-    ShareMarks(found->second);
-    return verdict;
+    std::string why = *std::move(push.invalid);
+    return Refuse(&session, &push, std::move(why), std::move(verdict));
   }
   const int64_t staleness = StalenessOf(push);
-  verdict.set_staleness(staleness);
-  const double factor = DampingFactor(damping_, staleness);
-  const StripeWriteScope write(header_);
-  if (factor == 1.0) {
-    kernel_->Apply(version_, parameters_, state_.span(), push.gradient);
+  const double damping = DampingFactor(damping_, staleness);
+  if (!round_.has_value()) {
+    const StripeWriteScope write(header_);
+    Step(push.gradient, damping * push.weight);
+    window.RecordApplied(push.sequence);
+    ShareMarks(session);
   } else {
-    kernel_->ApplyScaled(version_, parameters_, state_.span(), push.gradient,
-                         static_cast<float>(factor));
+    const absl::Status joined = JoinRound(push, damping);
+    if (absl::IsResourceExhausted(joined)) {
+      verdict.set_verdict(REFUSED_BUSY);
+      verdict.set_message(std::string(joined.message()));
+      return verdict;
+    }
+    if (!joined.ok()) {
+      return Refuse(&session, &push, std::string(joined.message()), std::move(verdict));
+    }
+    session.passes = false;
+    window.RecordApplied(push.sequence);
+    {
+      const StripeWriteScope write(header_);
+      ShareMarks(session);
+    }
+    CloseRoundIfOver();
   }
-  window.RecordApplied(push.sequence);
-  verdict.set_version(++version_);
+  verdict.set_staleness(staleness);
+  verdict.set_version(version_);
   verdict.set_verdict(APPLIED);
-  ShareMarks(found->second);
   return verdict;
+}
+
+PushVerdict Stripe::Refuse(Session* session, Push* push, std::string why, PushVerdict verdict) {
+  verdict.set_verdict(REFUSED_INVALID);
+  verdict.set_message(why);
+  session->window.RecordRefused(push->sequence, std::move(why));
+  if (session->refusal_memory.bytes() < kMostRefusalBytes) {
+    session->refusal_memory.Add(std::move(push->refusal_memory));
+  }  // else an older one made way
+  const StripeWriteScope write(header_);
+  ShareMarks(*session);
+  return verdict;
+}
+
+void Stripe::Step(std::span<const float> g, double factor) {
+  if (factor == 1.0) {
+    kernel_->Apply(version_, parameters_, kernel_state(), g);
+  } else {
+    kernel_->ApplyScaled(version_, parameters_, kernel_state(), g, static_cast<float>(factor));
+  }
+  ++version_;
+  header_->version.store(version_, std::memory_order_relaxed);
+}
+
+absl::Status Stripe::JoinRound(const Push& push, double damping) {
+  return round_->Add({.session = push.session,
+                      .sequence = push.sequence,
+                      .weight = push.weight,
+                      .damping = static_cast<float>(damping),
+                      .difference = push.gradient},
+                     parameters_, rounds_->clock->Now(), *rounds_);
+}
+
+bool Stripe::RoundIsOver() {
+  if (!round_.has_value() || round_->empty()) {
+    return false;
+  }
+  mutex_.AssertHeld();
+  const bool all_in = std::ranges::all_of(windows_, [this](const auto& open) {
+    mutex_.AssertHeld();
+    return open.second.passes || round_->members().contains(open.first);
+  });
+  return all_in || round_->HasQuorum(*rounds_, rounds_->clock->Now());
+}
+
+void Stripe::CloseRoundIfOver() {
+  if (!RoundIsOver()) {
+    return;
+  }
+  AlignedFloats mean = AlignedFloats::Uninitialized(size_);
+  round_->Close(parameters_, mean.span());
+  const StripeWriteScope write(header_);
+  Step(mean.span(), 1.0);
+}
+
+std::optional<std::vector<SessionId>> Stripe::AwaitedBy(SessionId session) {
+  MutexLock lock(&mutex_);
+  CloseRoundIfOver();
+  if (!round_.has_value() || !round_->members().contains(session)) {
+    return std::nullopt;
+  }
+  std::vector<SessionId> missing;
+  for (const auto& [id, open] : windows_) {
+    if (!open.passes && !round_->members().contains(id)) {
+      missing.push_back(id);
+    }
+  }
+  return missing;
+}
+
+void Stripe::Pass(SessionId session) {
+  MutexLock lock(&mutex_);
+  if (const auto found = windows_.find(session); found != windows_.end()) {
+    found->second.passes = true;
+    CloseRoundIfOver();
+  }
+}
+
+uint64_t Stripe::LandedOf(SessionId id, const Session& session) const {
+  if (round_.has_value()) {
+    if (const auto member = round_->members().find(id); member != round_->members().end()) {
+      return member->second.first - 1;
+    }
+  }
+  return session.window.last();
 }
 
 void Stripe::ShareMarks(const Session& session) {
@@ -139,7 +245,7 @@ std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
     if (found == windows_.end()) {
       return std::nullopt;
     }
-    record.set_applied_sequence(found->second.window.last());
+    record.set_applied_sequence(LandedOf(*session, found->second));
   }
   std::memcpy(out.data(), parameters_.data(), size_ * sizeof(float));
   record.set_version(version_);
@@ -177,6 +283,14 @@ Stripe::Floats Stripe::MutableFloats() {
 void Stripe::Restore(const StripeRecord& cut, const StripeRecord* older) {
   const std::map<SessionId, uint64_t> before = LastOf(older);
   MutexLock lock(&mutex_);
+  RestoreSessions(cut, before);
+  if (round_.has_value()) {
+    round_->Restore(cut);
+    CloseRoundIfOver();  // those that it waited for may be gone
+  }
+}
+
+void Stripe::RestoreSessions(const StripeRecord& cut, const std::map<SessionId, uint64_t>& before) {
   const StripeWriteScope write(header_);
   version_ = cut.version();
   for (const SessionWindowRecord& record : cut.session()) {
@@ -206,6 +320,11 @@ StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) co
   CHECK_EQ(state.size(), state_.size());
   std::ranges::copy(parameters_, parameters.begin());
   std::ranges::copy(state_.span(), state.begin());
+  if (round_.has_value()) {
+    const std::span<float> sum = state.last(Round::kSlots * size_);
+    round_->Split(sum.first(size_), sum.last(size_));
+    round_->AddMembersTo(&record);
+  }
   record.set_version(version_);
   for (const auto& [id, session] : windows_) {
     SessionWindowRecord* const window = record.add_session();
@@ -304,6 +423,7 @@ Stripe::Closed Stripe::CloseSession(SessionId session, bool keep) {
     closed_[session] = SessionWindow(closed.last, closed.applied);
   }
   windows_.erase(found);
+  CloseRoundIfOver();
   return closed;
 }
 

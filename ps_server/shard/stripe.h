@@ -2,9 +2,13 @@
 // per session, the window of sequences seen; its parameters lie in a SharedSlice,
 // where clients on this host may read them without the lock.
 //
-// Invariants: the version is the number of pushes applied and never goes back;
-// a copy is taken under the lock, so it is never torn; a sequence is applied at
+// Invariants: the version is the number of pushes applied (with rounds, of rounds) and never
+// goes back; a copy is taken under the lock, so it is never torn; a sequence is applied at
 // most once.
+//
+// With a RoundRule pushes are added to a Round, and applied when it is over. Nothing ticks: a
+// grace that has run out is noticed by the next call that pushes, or asks whether a round is
+// over.
 //
 // Thread safe. Each call takes the stripe's lock for one pass over the stripe
 // at most, and no other lock.
@@ -16,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/memory/aligned_floats.h"
@@ -23,6 +28,7 @@
 #include "common/transport/shm/shared_slice.h"
 #include "proto/shard_checkpoint.pb.h"
 #include "proto/tensor.pb.h"
+#include "ps_server/shard/round.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/session_window.h"
 #include "ps_server/vector/memory_budget.h"
@@ -35,13 +41,13 @@ class Stripe {
   // StateFloats(), slot after slot. `slice` and `kernel` outlive the stripe. `damping` is
   // the optimizer's.
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch,
-         AlignedFloats state, double damping = 0.0);
+         AlignedFloats state, double damping = 0.0, std::optional<RoundRule> rounds = {});
   // The same with memory of its own.
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch);
 
-  // Of optimizer state for a stripe of `size` floats.
-  static size_t StateFloats(const OptimizerKernel& kernel, size_t size) {
-    return size * static_cast<size_t>(kernel.state_slots());
+  // Of state for a stripe of `size` floats: the optimizer's, and behind it the sum of a round.
+  static size_t StateFloats(const OptimizerKernel& kernel, size_t size, bool rounds = false) {
+    return size * (static_cast<size_t>(kernel.state_slots()) + (rounds ? Round::kSlots : 0));
   }
 
   size_t size() const { return size_; }
@@ -54,6 +60,8 @@ class Stripe {
     uint64_t base_version = 0;
     // size() floats, all finite; unused when `invalid` is set.
     std::span<const float> gradient;
+    // As PushRequest.weight, finite and above 0.
+    float weight = 1;
     // Set: validation refused the content, and why. Consumes the sequence, and
     // is remembered in memory of `refusal_memory`.
     std::optional<std::string> invalid;
@@ -61,6 +69,12 @@ class Stripe {
   };
   // Applies, acknowledges or refuses it. The verdict lacks stripe and sequence.
   PushVerdict Apply(Push push);
+
+  // Who keeps the session's pushes waiting in a round that is open: sessions that are not in
+  // it, or nobody but its grace (an empty list). Nothing: none of its pushes waits.
+  std::optional<std::vector<SessionId>> AwaitedBy(SessionId session);
+  // The session has nothing to push: until it does no round waits for it.
+  void Pass(SessionId session);
 
   // Copies the parameters to `out` (size() floats) and tells version, length
   // and, for a session, its last sequence. Nothing if the session is not open.
@@ -126,9 +140,28 @@ class Stripe {
     uint64_t written = 0;                      // as in StripeMarks
     uint64_t durable = 0;
     std::atomic<uint64_t>* mark = nullptr;
+    bool passes = false;
   };
 
   int64_t StalenessOf(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `before`: the last sequence of each session that the older generation holds.
+  void RestoreSessions(const StripeRecord& cut, const std::map<SessionId, uint64_t>& before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `g` is a gradient: version_ grows by one. Within a StripeWriteScope.
+  void Step(std::span<const float> g, double factor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Its verdict, where it was not refused, is filled in by the caller.
+  absl::Status JoinRound(const Push& push, double damping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PushVerdict Refuse(Session* session, Push* push, std::string why, PushVerdict verdict)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool RoundIsOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseRoundIfOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The last sequence of the session that is applied or refused, and not in an open round.
+  uint64_t LandedOf(SessionId id, const Session& session) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The optimizer's.
+  std::span<float> kernel_state() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return state_.span().first(StateFloats(*kernel_, size_));
+  }
   // Tells readers; within a StripeWriteScope.
   void ShareMarks(const Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -136,12 +169,14 @@ class Stripe {
   const OptimizerKernel* const kernel_;
   const uint64_t shard_epoch_;
   const double damping_;
+  const std::optional<RoundRule> rounds_;
 
   mutable Mutex mutex_;
   // Written within a StripeWriteScope over header_.
   const std::span<float> parameters_ ABSL_GUARDED_BY(mutex_);
   StripeHeader* const header_ ABSL_PT_GUARDED_BY(mutex_);
   AlignedFloats state_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Round> round_ ABSL_GUARDED_BY(mutex_);  // its sum is in state_
   std::map<SessionId, Session> windows_ ABSL_GUARDED_BY(mutex_);
   // Windows of closed sessions that cuts still hold.
   std::map<SessionId, SessionWindow> closed_ ABSL_GUARDED_BY(mutex_);
@@ -151,6 +186,6 @@ class Stripe {
 // What one refusal takes that is remembered, at most, for a message of so many
 // bytes; and an open session of one stripe beside that.
 constexpr uint64_t RefusalBytes(uint64_t message_bytes) { return 2 * 40 + message_bytes + 16; }
-inline constexpr uint64_t kSessionStripeBytes = 192;
+inline constexpr uint64_t kSessionStripeBytes = 320;
 
 }  // namespace monsoon

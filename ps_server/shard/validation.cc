@@ -1,5 +1,6 @@
 #include "ps_server/shard/validation.h"
 
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -107,6 +108,10 @@ absl::Status ValidateStripes(const JobFacts& facts, uint32_t first, uint32_t cou
 }  // namespace
 
 absl::Status ValidatePushFrame(const PushRequest& request, uint64_t payload_bytes) {
+  if (!(request.weight() >= 0 && std::isfinite(request.weight()))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a push of weight ", request.weight(), "; finite ones above 0 are"));
+  }
   return ValidateLengths(request.record(), payload_bytes);
 }
 

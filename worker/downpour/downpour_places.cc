@@ -67,7 +67,8 @@ absl::Status DownpourRunner::LandFetch(Fetched fetched) {
   store_.Swap(std::move(fetched.marks));
   must_land_ = false;
   if (first && differences()) {
-    const uint64_t pushes = Newest(*store_.marks()) / std::max(1u, control_->replicas());
+    const uint64_t each = options_.rounds ? 1 : std::max(1u, control_->replicas());
+    const uint64_t pushes = Newest(*store_.marks()) / each;
     local_->GoOnAfter(pushes * options_.local_steps);
   }
   if (local_on_device_) {

@@ -47,6 +47,10 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
     options.step_clip_norm = downpour.inner().clip_norm();
   }
   options.push_format = downpour.push_format();
+  options.rounds = downpour.has_rounds();
+  if (options.rounds && !downpour.has_inner()) {
+    options.overlap = NONE;  // a program goes on from what its round made
+  }
   options.divergence = job.divergence();
   if (options.divergence.max_refused() == 0) {
     options.divergence.set_max_refused(kDefaultMaxRefused);
@@ -59,7 +63,8 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
 DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const ParameterLayout* layout,
                                ParameterClient* client, ReplicaGroup* group,
                                std::unique_ptr<LocalUpdater> local, StatsCollector* stats,
-                               SessionControl* control, const Clock* clock)
+                               SessionControl* control, const Clock* clock,
+                               const DifferenceWeigher& weigher)
     : options_(options),
       layout_(layout),
       statistics_(StatisticRanges(*layout, {0, layout->size()})),
@@ -75,7 +80,8 @@ DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const Param
           [group](AlignedFloats* buffer) { group->LockPages(buffer); },
           options.local_steps > 0 ? Accumulator::Kind::kDifferences
                                   : Accumulator::Kind::kGradients),
-      device_writes_(group->device() != nullptr) {
+      device_writes_(group->device() != nullptr),
+      weigher_(weigher) {
   for (AlignedFloats* const parameters : store_.buffers()) {
     group_->LockPages(parameters);
   }
@@ -107,8 +113,9 @@ DownpourRunner::Fetched DownpourRunner::Fetch(std::span<float> out) {
     if (!MayRetry(fetched.status) || stopped()) {
       return fetched;
     }
-    if (client_->away().has_value()) {
-      control_->Sleep(kRetryPause);  // not a call that failed
+    if (client_->away().has_value() || IsRoundOpen(fetched.status)) {
+      stats_->SetWaitsFor(fetched.status.message());  // not a call that failed
+      control_->Sleep(kRetryPause);
       continue;
     }
     LOG(WARNING) << "fetch: " << std::string(fetched.status.message()) << "; trying again";
@@ -268,6 +275,9 @@ absl::StatusOr<StepResult> DownpourRunner::Step() {
   ending_.clear();
   for (size_t i = 0; i < group_->size(); ++i) {
     step_ += group_->result(i).steps;
+    if (!group_->dropped(i)) {
+      weigher_.Add(group_->result(i));
+    }
   }
   ++round_;
   fetch_timer_.NoteStep(clock_->Now() - begin);
@@ -293,9 +303,10 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
   ClipGradientNorm(accumulation.gradient, options_.clip_norm, statistics_);
   // Memory that a device writes to is worth keeping as it is.
   const SharedBuffer owner = device_writes_ ? accumulation.memory : nullptr;
-  const GradientView gradient = accumulation.encoded.empty()
-                                    ? GradientView(accumulation.gradient, owner)
-                                    : GradientView::Encoded(accumulation.encoded, owner);
+  GradientView gradient = accumulation.encoded.empty()
+                              ? GradientView(accumulation.gradient, owner)
+                              : GradientView::Encoded(accumulation.encoded, owner);
+  gradient.weight = accumulation.weight;
   while (true) {
     auto marks = back.empty() ? nullptr : std::make_shared<FetchMarks>();
     Fetched fetched;
@@ -335,6 +346,7 @@ absl::Status DownpourRunner::PushAccumulation() {
       accumulator_.Seal(differences() ? local_->moved() : std::span<const float>());
   RETURN_IF_ERROR(OfDevice(sealed.status()));
   in_flight_ = *std::move(sealed);
+  in_flight_->weight = weigher_.Take();
   if (local_ != nullptr) {
     RETURN_IF_ERROR(OfDevice(local_->Seal(last_sequence_ + 1)));
   }
@@ -476,6 +488,15 @@ absl::Status DownpourRunner::Flush() {
     done_.push_back(std::move(block));
   }
   return absl::OkStatus();
+}
+
+absl::Status DownpourRunner::Idle() {
+  if (!options_.rounds) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(Flush());
+  const absl::Status passed = client_->Pass();
+  return MayRetry(passed) ? absl::OkStatus() : passed;  // it is said again
 }
 
 std::vector<BlockId> DownpourRunner::TakeDone() {

@@ -48,6 +48,7 @@
 #include "proto/wire_format.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/downpour/accumulator.h"
+#include "worker/downpour/difference_weight.h"
 #include "worker/downpour/fetch_timer.h"
 #include "worker/downpour/local_updater.h"
 #include "worker/group/parameter_store.h"
@@ -70,6 +71,7 @@ struct DownpourRunnerOptions {
   double step_clip_norm = 0.0;       // of each step's gradient, with local_steps
   WireFormat push_format = FLOAT32;
   DivergencePolicy divergence;
+  bool rounds = false;  // the shards average differences
   uint64_t seed = 0;
   uint32_t worker = 0;
 
@@ -79,10 +81,11 @@ struct DownpourRunnerOptions {
 class DownpourRunner {
  public:
   // Everything pointed to must outlive the runner; `local` may be null. `group`
-  // may be lent out between rounds.
+  // may be lent out between rounds. `weigher` is of the job.
   DownpourRunner(const DownpourRunnerOptions& options, const ParameterLayout* layout,
                  ParameterClient* client, ReplicaGroup* group, std::unique_ptr<LocalUpdater> local,
-                 StatsCollector* stats, SessionControl* control, const Clock* clock);
+                 StatsCollector* stats, SessionControl* control, const Clock* clock,
+                 const DifferenceWeigher& weigher = DifferenceWeigher(Job(), 1));
   // Waits for the calls in flight; stop the session or cancel the client first.
   ~DownpourRunner();
 
@@ -104,6 +107,9 @@ class DownpourRunner {
 
   // Pushes the tail of the accumulation and waits for all acknowledgements.
   absl::Status Flush();
+  // There is nothing to do for now. Where shards average differences, what there is leaves, and
+  // no round waits for this replica until it pushes again.
+  absl::Status Idle();
   // After Flush: waits until all pushes are on the shards' disks, where these keep
   // anything. DeadlineExceeded after `patience`, naming what is missing.
   absl::Status AwaitDurable(absl::Duration patience) { return client_->AwaitDurable(patience); }
@@ -205,6 +211,7 @@ class DownpourRunner {
   uint64_t last_sequence_ = 0;
   uint32_t refused_in_a_row_ = 0;
   uint64_t away_steps_ = 0;  // in a row
+  DifferenceWeigher weigher_;
   bool fetch_due_ = false;
   bool must_land_ = false;                 // no step before a fetch
   absl::Duration stepping_;                // what the inner optimizer took in this round

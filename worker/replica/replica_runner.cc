@@ -187,7 +187,8 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
                            StatisticRanges(joined.layout, all), BiasRanges(joined.layout, all)));
   resources->downpour = std::make_unique<DownpourRunner>(
       DownpourRunnerOptions::From(job, worker_), &joined.layout, resources->client.get(),
-      resources->group.get(), std::move(local), stats, control, options_.clock);
+      resources->group.get(), std::move(local), stats, control, options_.clock,
+      DifferenceWeigher(job, options_.replicas));
   resources->reader =
       std::make_unique<PrefetchingReader>(resources->data.train.get(), job, options_.replicas);
   return absl::OkStatus();

@@ -199,12 +199,14 @@ absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
       RETURN_IF_ERROR(Contribute(reply.contribute()));
       return true;
     case NextWorkReply::kWait:
+      RETURN_IF_ERROR(Idle());
       Wait(reply.wait().retry_ms());
       return true;
     case NextWorkReply::kFlush:
       RETURN_IF_ERROR(FlushTraining());
       return true;
     case NextWorkReply::kEvaluate:
+      RETURN_IF_ERROR(Idle());
       RETURN_IF_ERROR(EvaluateAndReport(reply.evaluate()));
       return true;
     case NextWorkReply::kFinish:
@@ -243,6 +245,10 @@ void ReplicaSession::Wait(uint32_t retry_ms) {
   } else if (parts_.contributions == nullptr || !parts_.contributions->unreported()) {
     parts_.control->Sleep(pause);
   }  // else a result became ready since the question: it is reported at once
+}
+
+absl::Status ReplicaSession::Idle() {
+  return parts_.downpour == nullptr ? absl::OkStatus() : parts_.downpour->Idle();
 }
 
 absl::Status ReplicaSession::FlushTraining() {

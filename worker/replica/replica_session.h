@@ -95,6 +95,7 @@ class ReplicaSession {
   absl::Status Contribute(const NextWorkReply::Contribute& work);
   void Wait(uint32_t retry_ms);
   absl::Status FlushTraining();
+  absl::Status Idle();
   // Of a session that is over: nobody else could send its pushes again.
   void AwaitDurable();
   absl::Status EvaluateAndReport(const NextWorkReply::Evaluate& work);

@@ -45,7 +45,7 @@ class Runner {
         end_(context.clock->Now() + context.deadline) {
     for (size_t peer = 0; peer < requests.size(); ++peer) {
       progress_.push_back(PeerProgress{0, 0, false, false, context.clock->Now(),
-                                       context.clock->Now(), Backoff({}, peer), absl::OkStatus()});
+                                       context.clock->Now(), Backoff({.maximum = context.longest_pause}, peer), absl::OkStatus()});
     }
   }
 

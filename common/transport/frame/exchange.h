@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/backoff.h"
 #include "common/base/clock.h"
 #include "common/transport/frame/frame_codec.h"
 #include "common/transport/frame/frame_transport.h"
@@ -59,6 +60,8 @@ struct ExchangeContext {
   // its stream is given up, and the exchange goes on with the others. May be null.
   const std::function<bool(uint32_t peer, const absl::Status& why)>* give_up = nullptr;
   absl::Duration silence = absl::InfiniteDuration();
+  // The longest pause before a request is repeated.
+  absl::Duration longest_pause = BackoffOptions().maximum;
 };
 
 struct RequestFrame {

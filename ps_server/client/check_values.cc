@@ -1,0 +1,35 @@
+#include "ps_server/client/check_values.h"
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/finite.h"
+#include "common/codec/tensor_codec.h"
+
+namespace monsoon {
+
+absl::Status CheckFinite(std::span<const float> values, absl::string_view what) {
+  if (const std::optional<uint64_t> index = FirstNonFinite(values)) {
+    return absl::InvalidArgumentError(absl::StrCat("the ", what, " at flat index ", *index, " is ",
+                                                   values[*index], ", not finite"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGradient(const GradientView& gradient, size_t floats, WireFormat format) {
+  CHECK(gradient.weight > 0 && std::isfinite(gradient.weight));
+  if (gradient.encoded.empty()) {
+    CHECK_EQ(gradient.floats.size(), floats);
+    return CheckFinite(gradient.floats, "gradient");
+  }
+  const std::optional<uint64_t> index =
+      TensorCodec::Find(format)->FirstNonFinite(gradient.encoded);
+  return !index.has_value() ? absl::OkStatus()
+                            : absl::InvalidArgumentError(absl::StrCat(
+                                  "the gradient at flat index ", *index, " is not finite"));
+}
+
+}  // namespace monsoon

@@ -1,0 +1,38 @@
+// DifferenceWeight: how much the difference counts that a replica pushes (job.proto,
+// DifferenceWeight and Rounds), over that of a whole one: local_steps steps with batch_size
+// samples for each replica of the worker, or weight_reference.
+//
+// Thread safety: none.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/job.pb.h"
+#include "worker/nn/step_result.h"
+
+namespace monsoon {
+
+class DifferenceWeigher {
+ public:
+  // Of a worker with so many replicas; Downpour.local_steps is set, or all weigh 1.
+  DifferenceWeigher(const Job& job, uint32_t replicas);
+
+  // A batch of one replica that is in the difference.
+  void Add(const StepResult& step) {
+    steps_ += step.steps;
+    examples_ += step.examples;
+  }
+  // Of what was added since the last call; 1 for nothing at all.
+  float Take();
+
+ private:
+  double WeightOf(double steps, double examples) const;
+
+  DifferenceWeight kind_ = DEFAULT_WEIGHT;
+  double replicas_ = 1;
+  double reference_ = 1;
+  uint64_t steps_ = 0;  // of all replicas
+  uint64_t examples_ = 0;
+};
+
+}  // namespace monsoon
