@@ -99,6 +99,10 @@ class PartReader {
   virtual absl::Status ReadVector(size_t index, Place floats) const = 0;
 };
 
+// Of content.state_slots() those of the optimizer, which are the first; the others are of
+// rounds. Of a content that was read from a part.
+uint32_t OptimizerSlots(const ShardCheckpoint& content);
+
 // What lies in a job's folder.
 struct GenerationParts {
   uint64_t generation = 0;
@@ -127,11 +131,14 @@ struct LoadedCheckpoint {
   ShardCheckpoint content;  // of shard 0, without stripes
   ParameterLayout layout;
   std::vector<float> parameters;  // layout.size()
-  // Of each slot of the optimizer's state the same, one after the other.
+  // Of each slot of the state the same, one after the other: the optimizer's, then with
+  // rounds the two of their sum, 32 bits each that are no floats.
   std::vector<float> state;
   // [shard][stripe] of the map that it was written with.
   ShardMap map;
   std::vector<std::vector<uint64_t>> versions;
+  // Differences in rounds that were open: of each session as many as the stripe with most.
+  uint64_t in_rounds = 0;
   uint64_t bytes = 0;  // of the parts' files
 };
 // DataLoss names the part that is damaged, or of which job, description or progress

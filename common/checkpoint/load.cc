@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -6,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
+#include "common/optimizer/optimizer_state.h"
 
 namespace monsoon {
 namespace {
@@ -59,6 +62,12 @@ absl::Status CheckBelongs(const PartReader& first, const PartReader& part, uint3
 
 }  // namespace
 
+uint32_t OptimizerSlots(const ShardCheckpoint& content) {
+  const uint32_t of_rounds = content.create().has_rounds() ? kRoundSlots : 0;
+  CHECK_GE(content.state_slots(), of_rounds);
+  return content.state_slots() - of_rounds;
+}
+
 absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,
                                                 const GenerationParts& parts) {
   CHECK_EQ(parts.manifest.size(), parts.shards);
@@ -75,6 +84,7 @@ absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,
   }
   LoadedCheckpoint loaded;
   std::vector<std::unique_ptr<PartReader>> readers;
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> open;  // by session
   for (uint32_t shard = 0; shard < parts.shards; ++shard) {
     ASSIGN_OR_RETURN(std::unique_ptr<PartReader> part,
                      PartReader::Open(storage, parts.manifest[shard]));
@@ -84,7 +94,14 @@ absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,
     std::vector<uint64_t>& versions = loaded.versions.emplace_back();
     for (const StripeRecord& stripe : readers[shard]->content().stripe()) {
       versions.push_back(stripe.version());
+      for (const RoundMember& member : stripe.member()) {
+        uint64_t& pushes = open[{member.worker(), member.incarnation()}];
+        pushes = std::max(pushes, member.pushes());
+      }
     }
+  }
+  for (const auto& [session, pushes] : open) {
+    loaded.in_rounds += pushes;
   }
   loaded.content = readers[0]->content();
   loaded.content.clear_stripe();

@@ -52,6 +52,22 @@ class LoadTest : public ::testing::Test {
   std::vector<std::string> skipped_;
 };
 
+// Stripes have one or two differences of the same session.
+TEST_F(LoadTest, DifferencesInOpenRoundsAreCountedOnce) {
+  const TestJob job = MakeTestJob({.rounds = true});
+  ASSERT_OK(WriteTestGeneration(&storage_, kFolder, job, 5));
+  ASSERT_OK_AND_ASSIGN(const LoadedCheckpoint loaded, Newest());
+  EXPECT_TRUE(SameFloats(loaded.state, job.state));
+  EXPECT_EQ(loaded.content.state_slots(), 3u);
+  EXPECT_EQ(OptimizerSlots(loaded.content), 1u);
+  EXPECT_EQ(loaded.in_rounds, 2u);
+  SimulatedStorage other;
+  ASSERT_OK(WriteTestGeneration(&other, kFolder, MakeTestJob({}), 5));
+  ASSERT_OK_AND_ASSIGN(const LoadedCheckpoint without, LoadNewest(&other, kFolder, nullptr));
+  EXPECT_EQ(OptimizerSlots(without.content), 1u);
+  EXPECT_EQ(without.in_rounds, 0u);
+}
+
 TEST_F(LoadTest, AllIsAsItWas) {
   for (const uint32_t shards : {1u, 2u, 3u}) {
     for (const uint32_t slots : {0u, 1u, 2u}) {

@@ -16,6 +16,9 @@ constexpr char kFormatName[] = "monsoon-checkpoint";
 // Of the slots of the optimizer's state.
 constexpr const char* kStatePrefixes[] = {"optimizer:", "optimizer.1:", "optimizer.2:"};
 static_assert(std::size(kStatePrefixes) == kMaxStateSlots);
+// Of those behind them: 32 bits of each int64 of the sum of a round.
+constexpr const char* kRoundPrefixes[] = {"round.low:", "round.high:"};
+static_assert(std::size(kRoundPrefixes) == kRoundSlots);
 constexpr char kVectorPrefix[] = "vector:";
 
 absl::Status CheckVectors(const std::vector<std::string>& vectors) {
@@ -50,9 +53,17 @@ absl::StatusOr<PartPlan> PartPlan::Create(const ShardCheckpoint& content) {
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", create.shard(), " of ", create.shards()));
   }
-  if (plan.state_slots > kMaxStateSlots) {
+  plan.round_slots = create.has_rounds() ? kRoundSlots : 0;
+  if (plan.state_slots < plan.round_slots) {
     return absl::InvalidArgumentError(
-        absl::StrCat(plan.state_slots, " floats of optimizer state for each parameter"));
+        absl::StrCat(plan.state_slots,
+                     " floats of state for each parameter; the sum of a round "
+                     "alone has ",
+                     plan.round_slots));
+  }
+  if (plan.state_slots - plan.round_slots > kMaxStateSlots) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        plan.state_slots - plan.round_slots, " floats of optimizer state for each parameter"));
   }
   RETURN_IF_ERROR(CheckVectors(plan.vectors));
   plan.slice = plan.map.shard(create.shard());
@@ -77,8 +88,9 @@ std::vector<TensorSpec> PartPlan::Tensors() const {
     }
   };
   add("");
+  const uint32_t optimizer_slots = state_slots - round_slots;
   for (uint32_t slot = 0; slot < state_slots; ++slot) {
-    add(kStatePrefixes[slot]);
+    add(slot < optimizer_slots ? kStatePrefixes[slot] : kRoundPrefixes[slot - optimizer_slots]);
   }
   for (const std::string& name : vectors) {
     add(absl::StrCat(kVectorPrefix, name, ":"));

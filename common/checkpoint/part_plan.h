@@ -33,7 +33,8 @@ struct PartPlan {
   ParameterLayout layout;
   ShardMap map;
   uint32_t shard = 0;
-  uint32_t state_slots = 0;
+  uint32_t state_slots = 0;          // the optimizer's, then those of rounds
+  uint32_t round_slots = 0;          // of them
   std::vector<std::string> vectors;  // names
   Slice slice;
   std::vector<PartPiece> pieces;  // in the order of the layout
@@ -43,7 +44,7 @@ struct PartPlan {
   static absl::StatusOr<PartPlan> Create(const ShardCheckpoint& content);
 
   // Copies of the pieces, one after the other: the parameters, each slot of the
-  // optimizer's state, then each vector. The first tensor of such a copy:
+  // state, then each vector. The first tensor of such a copy:
   size_t StateTensor(size_t slot) const { return pieces.size() * (1 + slot); }
   size_t VectorTensor(size_t vector) const {
     return pieces.size() * (1 + size_t{state_slots} + vector);

@@ -1,5 +1,6 @@
 // A part that is written, and read again.
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <memory>
 #include <span>
@@ -129,6 +130,35 @@ TEST(PartTest, EachSlotOfTheStateHasTensorsOfItsOwn) {
   EXPECT_THAT(
       names, ElementsAre("a/weight[0:15)", "optimizer:a/weight[0:15)", "optimizer.1:a/weight[0:15)",
                          "monsoon/shard", "monsoon/checksums"));
+}
+
+// 32 bits each that are no floats: also those of a signaling NaN, which arithmetic would alter.
+TEST(PartTest, TheSumOfARoundFollowsTheOptimizersStateToTheBit) {
+  for (const uint32_t slots : {0u, 1u, 3u}) {
+    for (const uint32_t vectors : {0u, 2u}) {
+      TestJob job = MakeTestJob({.state_slots = slots, .rounds = true, .vectors = vectors});
+      ASSERT_EQ(job.state.size(), (slots + 2) * job.layout.size());
+      const std::span<float> low = std::span(job.state).subspan(slots * job.layout.size());
+      low[0] = std::bit_cast<float>(0x7f800001u);
+      low[1] = std::bit_cast<float>(0xffffffffu);
+      low[2] = std::bit_cast<float>(0x00000001u);
+      low[job.layout.size()] = std::bit_cast<float>(0xffbfffffu);
+      low[job.layout.size() + 1] = std::bit_cast<float>(0x80000000u);
+      RoundTrip(job);
+    }
+  }
+  SimulatedStorage storage;
+  ASSERT_OK(
+      WriteTestPart(&storage, kFolder, MakeTestJob({.state_slots = 2, .rounds = true}), 0, 5));
+  std::vector<std::string> names;
+  const auto file = SafetensorsReader::Open(&storage, kFile);
+  for (const auto& tensor : file->tensors()) {
+    names.push_back(tensor.name);
+  }
+  EXPECT_THAT(
+      names, ElementsAre("a/weight[0:15)", "optimizer:a/weight[0:15)", "optimizer.1:a/weight[0:15)",
+                         "round.low:a/weight[0:15)", "round.high:a/weight[0:15)", "monsoon/shard",
+                         "monsoon/checksums"));
 }
 
 TEST(PartTest, PiecesCarryTheNamesOfTheirTensors) {
@@ -322,6 +352,14 @@ TEST(PartTest, ADescriptionThatCannotBeIsRefused) {
   content.set_state_slots(4);
   EXPECT_THAT(PartWriter::Create(&storage, kFolder, job.layout, content).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tiny-1")));
+  // With rounds 2 to 5: their sum, and at most three of the optimizer.
+  content.mutable_create()->mutable_rounds();
+  for (const uint32_t slots : {0u, 1u, 6u}) {
+    content.set_state_slots(slots);
+    EXPECT_THAT(PartWriter::Create(&storage, kFolder, job.layout, content).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("for each parameter")))
+        << slots;
+  }
   content = TestContent(job, 2, 5);
   EXPECT_FALSE(PartWriter::Create(&storage, kFolder, job.layout, content).ok());
   content = TestContent(job, 0, 5);

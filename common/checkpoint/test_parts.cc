@@ -59,6 +59,10 @@ TestJob MakeTestJob(const TestJobOptions& options) {
   CHECK_OK(map.status());
   job.map = *map;
   job.state_slots = options.state_slots;
+  if (options.rounds) {
+    job.create.mutable_rounds()->set_quorum(2);
+    job.state_slots += 2;
+  }
   job.create.set_job("tiny-1");
   job.create.set_seed(11);
   job.create.mutable_optimizer()->mutable_adagrad()->set_epsilon(0.125);
@@ -78,7 +82,7 @@ TestJob MakeTestJob(const TestJobOptions& options) {
     (*floats)[begin] = std::bit_cast<float>(0x7fc12345u);  // a NaN that says something
   };
   append(0, &job.parameters);
-  for (uint32_t slot = 0; slot < options.state_slots; ++slot) {
+  for (uint32_t slot = 0; slot < job.state_slots; ++slot) {
     append(slot == 0 ? 1 : 1000 + slot, &job.state);
   }
   for (uint32_t i = 0; i < options.vectors; ++i) {
@@ -126,6 +130,14 @@ StripeRecord TestStripe(const TestJob& job, uint32_t shard, uint32_t stripe) {
   SessionWindowRecord::Refusal* const refusal = session->add_refusal();
   refusal->set_sequence(4);
   refusal->set_message("a NaN");
+  if (job.create.has_rounds()) {
+    RoundMember* const member = record.add_member();
+    member->set_worker(1);
+    member->set_incarnation(7);
+    member->set_pushes(1 + stripe % 2);
+    member->set_weight(2.5);
+    member->set_first(28);
+  }
   if (!job.vectors.empty()) {
     for (uint64_t line = 0; line < job.map.stripe(shard, stripe).size() / 16; ++line) {
       record.add_maximum(line == 1 ? 0.0f : 0.1f * static_cast<float>(stripe + line + 1));

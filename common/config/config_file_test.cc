@@ -204,6 +204,18 @@ TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
                         "times itself"));
   EXPECT_EQ(warnings(kMomentum, "nesterov { rate: 0.7 momentum: 0.9 period: 2 }"), "");
   EXPECT_EQ(warnings(kMomentum, "nesterov { rate: 0.7 momentum: 0.5 }"), "");
+  // In rounds no difference carries another on.
+  const auto in_rounds = [&](const std::string& nesterov) {
+    return warnings(
+        "n_fetch: 2\n  overlap: NONE\n  optimizer {\n    momentum { rate: 0.1 momentum: 0.9 }",
+        "local_steps: 5 inner { sgd { rate: 0.1 } } rounds { } optimizer { " + nesterov);
+  };
+  EXPECT_EQ(in_rounds("nesterov { rate: 0.7 momentum: 0.9 }"), "");
+  EXPECT_EQ(in_rounds("nesterov { rate: 0.7 momentum: 0.9 period: 1 }"), "");
+  EXPECT_THAT(in_rounds("nesterov { rate: 0.7 momentum: 0.9 period: 3 }"),
+              HasSubstr("downpour.optimizer.nesterov.period: a round gives the optimizer one mean "
+                        "of all its differences, so that a period of 3 delays the momentum by 3 "
+                        "rounds; leave period out"));
 }
 
 // Bazel runs tests in the folder where the data lies under its own path.
@@ -226,7 +238,7 @@ TEST(Presets, AreAllValid) {
   }
   EXPECT_GE(seen["chaos"], 1);
   EXPECT_GE(seen["cluster"], 2);
-  EXPECT_GE(seen["job"], 6);
+  EXPECT_GE(seen["job"], 9);
   EXPECT_GE(seen["model"], 3);
 }
 

@@ -36,6 +36,8 @@ constexpr double kDefaultAlpha = 0.99;
 constexpr double kDefaultAverageShare = 0.9;
 constexpr double kDefaultAveragePower = 2.0;
 constexpr double kDefaultTopKShare = 0.01;
+// The sum of a round is an int64 of each parameter (kRoundSlots of common/optimizer).
+constexpr int kFloatsOfASum = 2;
 constexpr double kDefaultCheckpointSeconds = 10;
 // The minimiser's vectors of one iteration, and one to spare.
 constexpr uint32_t kIterationVectors = 7;
@@ -240,6 +242,9 @@ std::string MemoryParts(const Job& job) {
   if (OptimizerStateSlots(job.downpour().optimizer()) > 0) {
     absl::StrAppend(&parts, ", optimizer state");
   }
+  if (RoundSlots(job.downpour()) > 0) {
+    absl::StrAppend(&parts, ", sums of rounds");
+  }
   if (job.has_sandblaster()) {
     absl::StrAppend(&parts, ", ", SandblasterVectors(job.sandblaster()), " vectors, exact sums");
   }
@@ -327,6 +332,8 @@ int OptimizerStateSlots(const Optimizer& optimizer) {
   return SlotsInside(optimizer) + average;
 }
 
+int RoundSlots(const Downpour& downpour) { return downpour.has_rounds() ? kFloatsOfASum : 0; }
+
 uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
   const uint32_t pairs = sandblaster.algorithm() != Sandblaster::LBFGS ? 0
                          : sandblaster.history() == 0                  ? kDefaultHistory
@@ -335,7 +342,8 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
 }
 
 uint64_t ShardBytes(const Job& job, uint64_t floats) {
-  uint64_t copies = 1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()));
+  uint64_t copies = 1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()) +
+                                              RoundSlots(job.downpour()));
   copies += job.checkpoint().keep_best() != NO_TEST_METRIC ? 1 : 0;  // what is tested
   uint64_t sums = 0;
   if (job.has_sandblaster()) {

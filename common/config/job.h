@@ -59,13 +59,17 @@ void FillJobDefaults(Job* job);
 // float32 values of optimizer state kept for each parameter.
 int OptimizerStateSlots(const Optimizer& optimizer);
 
+// float32 values beside those that the sum of a round takes for each parameter: 2 with rounds,
+// else 0.
+int RoundSlots(const Downpour& downpour);
+
 // Vectors beside the parameters that a Sandblaster job keeps on the shards at
 // most: L-BFGS's pairs, and those of an iteration.
 uint32_t SandblasterVectors(const Sandblaster& sandblaster);
 
 // Bytes that a shard needs for its slice of `floats` floats (a multiple of 16):
-// parameters, optimizer state, for Sandblaster vectors and exact sums, and what it keeps
-// for each stripe and the job.
+// parameters, optimizer state, sums of rounds, for Sandblaster vectors and exact sums, and
+// what it keeps for each stripe and the job.
 uint64_t ShardBytes(const Job& job, uint64_t floats);
 
 // How many workers may take part, the first ones; 0: all.

@@ -51,6 +51,44 @@ void CheckAverage(const Optimizer& optimizer, Reporter* reporter) {
   }
 }
 
+// What becomes of differences.
+void CheckDifferences(const Downpour& downpour, Reporter* reporter) {
+  if (downpour.local_steps() == 0) {
+    const auto meaningless = [&](bool is_set, const char* field, const char* example) {
+      if (is_set) {
+        reporter->Error(field, "means nothing without local_steps", example);
+      }
+    };
+    meaningless(downpour.dynamic_local_steps(), "downpour.dynamic_local_steps",
+                "as in local_steps: 100, which the fastest takes");
+    meaningless(downpour.has_rounds(), "downpour.rounds",
+                "as in local_steps: 100; a round averages the differences that they make");
+    meaningless(downpour.weight() != DEFAULT_WEIGHT, "downpour.weight",
+                "as in local_steps: 100; a weight is of the difference that they make");
+    meaningless(downpour.weight_reference() != 0.0, "downpour.weight_reference",
+                "as in local_steps: 100; a weight is of the difference that they make");
+    return;
+  }
+  const Rounds& rounds = downpour.rounds();
+  if (downpour.workers() != 0 && rounds.quorum() > downpour.workers()) {
+    reporter->Error("downpour.rounds.quorum",
+                    absl::StrCat(rounds.quorum(), " is more than the job's workers (",
+                                 downpour.workers(), "): no round would wait for its quorum"),
+                    "leave it out: then a round waits for all");
+  }
+  if (rounds.quorum() == 0 && rounds.grace_seconds() != 0.0) {
+    reporter->Error("downpour.rounds.grace_seconds",
+                    "means nothing without quorum: a round of all workers has nobody to wait for",
+                    "as in rounds { quorum: 1 grace_seconds: 2 }");
+  }
+  // In rounds unset is STEPS.
+  if (downpour.weight_reference() != 0.0 && downpour.weight() == DEFAULT_WEIGHT &&
+      !downpour.has_rounds()) {
+    reporter->Error("downpour.weight_reference", "means nothing without weight",
+                    "as in weight: STEPS");
+  }
+}
+
 void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_format() == TOP_K) {
     reporter->Error("downpour.fetch_format", "TOP_K sends a part of a gradient, not parameters",
@@ -80,10 +118,7 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
     CheckNesterov(optimizer->nesterov(), path, reporter);
   }
   CheckAverage(downpour.optimizer(), reporter);
-  if (downpour.dynamic_local_steps() && downpour.local_steps() == 0) {
-    reporter->Error("downpour.dynamic_local_steps", "means nothing without local_steps",
-                    "as in local_steps: 100, which the fastest takes");
-  }
+  CheckDifferences(downpour, reporter);
   const bool chosen = downpour.local_steps() != 0;  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",

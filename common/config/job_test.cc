@@ -276,6 +276,26 @@ TEST_F(OnCluster, TheOptimizersStateCounts) {
   EXPECT_EQ(slots("{ nesterov { rate: 1 momentum: 0.5 period: 2 } }"), 2);
 }
 
+TEST_F(OnCluster, TheSumOfARoundCounts) {
+  EXPECT_EQ(RoundSlots(job_.downpour()), 0);
+  const uint64_t without = ShardBytes(job_, 131072);
+  job_.mutable_downpour()->mutable_rounds();
+  EXPECT_EQ(RoundSlots(job_.downpour()), 2);
+  EXPECT_EQ(ShardBytes(job_, 131072) - without, 131072u * 8);
+  cluster_.mutable_ps(0)->set_memory_limit_mib(1);
+  job_.mutable_model()->clear_layer();
+  job_.mutable_model()->clear_input_shape();
+  job_.mutable_model()->add_input_shape(1024);
+  Dense* const dense = job_.mutable_model()->add_layer()->mutable_dense();
+  dense->set_no_bias(true);
+  dense->set_units(64);  // 16 bytes each with momentum: 1 MiB, and what is beside
+  EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("(parameters, optimizer state, sums of rounds)")));
+  dense->set_units(60);
+  EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+}
+
 TEST_F(OnCluster, DefaultsOfTheOptimizersAreFilledIn) {
   ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidJob()),
                                      {.overrides = {"downpour.optimizer={ adam_w { rate: 1 } }"}}));

@@ -1,4 +1,5 @@
 // Joined jobs: what they need, what they must not have, and what is filled in.
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ namespace monsoon {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::StatusIs;
 
 Job Joined() {
@@ -165,6 +167,81 @@ TEST(JoinedCheckTest, ErrorsNameTheFieldAndWhatToDo) {
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(each.message)))
         << each.what;
   }
+}
+
+TEST(JoinedCheckTest, RoundsAndWeightsAreOfDifferences) {
+  Job job = Joined();
+  Downpour* const downpour = job.mutable_downpour();
+  const auto refused = [&job](const std::string& message) {
+    EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+    EXPECT_THAT(std::string(ValidateJob(job).message()), Not(HasSubstr("\n")));  // that alone
+  };
+  downpour->mutable_rounds();
+  refused("downpour.rounds: means nothing without local_steps");
+  downpour->clear_rounds();
+  downpour->set_weight(TOKENS);
+  refused("downpour.weight: means nothing without local_steps");
+  downpour->set_weight(DEFAULT_WEIGHT);
+  downpour->set_weight_reference(50);
+  refused("downpour.weight_reference: means nothing without local_steps");
+
+  downpour->set_local_steps(50);
+  refused("downpour.weight_reference: means nothing without weight");
+  downpour->set_weight(STEPS);
+  EXPECT_OK(ValidateJob(job));
+  downpour->set_weight(DEFAULT_WEIGHT);
+  downpour->mutable_rounds();  // where it is STEPS
+  EXPECT_OK(ValidateJob(job));
+  for (const double reference : {-1.0, std::nan(""), HUGE_VAL}) {
+    downpour->set_weight_reference(reference);
+    refused("downpour.weight_reference: ");
+  }
+  downpour->clear_weight_reference();
+  downpour->set_weight(static_cast<DifferenceWeight>(4));
+  refused("downpour.weight: unknown weight");
+  downpour->set_weight(TOKENS_SQUARED_PER_STEP);
+  EXPECT_OK(ValidateJob(job));
+  downpour->mutable_optimizer()->set_damping(0.5);  // both at once
+  EXPECT_OK(ValidateJob(job));
+  FillJobDefaults(&job);
+  EXPECT_TRUE(job.downpour().has_rounds());
+  EXPECT_OK(ValidateJob(job));
+}
+
+TEST(JoinedCheckTest, ARoundHasAQuorumAndAGrace) {
+  Job job = Joined();
+  job.mutable_downpour()->set_local_steps(50);
+  Rounds* const rounds = job.mutable_downpour()->mutable_rounds();
+  const auto check = [&](uint32_t quorum, double grace) {
+    rounds->set_quorum(quorum);
+    rounds->set_grace_seconds(grace);
+    return ValidateJob(job);
+  };
+  EXPECT_OK(check(0, 0));
+  EXPECT_OK(check(1, 0));
+  EXPECT_OK(check(65536, 3600));
+  const auto refusal = [](const std::string& message) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message));
+  };
+  EXPECT_THAT(check(65537, 1), refusal("downpour.rounds.quorum: 65537 is more than 65536"));
+  EXPECT_THAT(check(0, 1), refusal("downpour.rounds.grace_seconds: means nothing without quorum"));
+  EXPECT_THAT(check(1, 3600.5),
+              refusal("downpour.rounds.grace_seconds: 3600.5 is outside 0 .. 3600 seconds"));
+  EXPECT_THAT(check(1, -0.5), refusal("downpour.rounds.grace_seconds: -0.5 is outside"));
+  EXPECT_THAT(check(1, std::nan("")), refusal("downpour.rounds.grace_seconds: nan is outside"));
+  EXPECT_THAT(check(1, HUGE_VAL), refusal("downpour.rounds.grace_seconds: inf is outside"));
+
+  // Of a network, whose workers are counted.
+  job.mutable_model()->clear_tensor();
+  job.mutable_model()->add_input_shape(4);
+  job.mutable_model()->add_layer()->mutable_dense()->set_units(2);
+  job.mutable_train()->mutable_synthetic()->set_examples(100);
+  job.mutable_train()->mutable_synthetic()->set_classes(2);
+  job.mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(0.1);
+  EXPECT_OK(check(5, 0));
+  job.mutable_downpour()->set_workers(4);
+  EXPECT_OK(check(4, 2));
+  EXPECT_THAT(check(5, 2), refusal("downpour.rounds.quorum: 5 is more than the job's workers (4)"));
 }
 
 TEST(JoinedCheckTest, OneOfLayersHasNoJoinersAndAnInnerOptimizerForItsLocalSteps) {

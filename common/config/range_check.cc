@@ -31,12 +31,15 @@ constexpr double kBelowOneFloat = 0x1.fffffefffffffp-1;
 constexpr double kMaxAmount = 1e9;
 // A model fetched or a gradient pushed less often than this has lost touch.
 constexpr uint32_t kMaxSteps = 65536;
+// Of workers, which programs may join in any number.
+constexpr uint32_t kMaxQuorum = 65536;
 // More workers than any cluster has.
 constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kMaxExtent = 1u << 24;  // as ParameterLayout has it
 constexpr double kHourMs = 3600 * 1000;
 constexpr double kDayMs = 24 * kHourMs;
-constexpr double kDaySeconds = 24 * 3600;
+constexpr double kHourSeconds = 3600;
+constexpr double kDaySeconds = 24 * kHourSeconds;
 // Shorter than it takes to write anything; catches slipped units.
 constexpr double kLeastCheckpointSeconds = 0.1;
 
@@ -89,6 +92,9 @@ constexpr Range kRanges[] = {
     {"Downpour.n_fetch", 0, kMaxSteps, kTooMany},
     {"Downpour.n_push", 0, kMaxSteps, kTooMany},
     {"Downpour.workers", 0, kMaxWorkers, kTooMany},
+    {"Downpour.weight_reference", 0, kLargest, kNegative},
+    {"Rounds.quorum", 0, kMaxQuorum, kTooMany},
+    {"Rounds.grace_seconds", 0, kHourSeconds, kNoSeconds},
     {"LocalUpdate.sgd_rate", kSmallest, kLargest, kNotPositive},
     {"LocalUpdate.adagrad_rate", kSmallest, kLargest, kNotPositive},
     {"Warmstart.seconds", 0, kLargest, kNegative},

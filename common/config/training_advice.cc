@@ -22,6 +22,17 @@ void AdviseNesterov(const Job& job, Reporter* reporter) {
   const Downpour& downpour = job.downpour();
   const Nesterov& nesterov = downpour.optimizer().nesterov();
   const bool alone = downpour.workers() == 1;
+  if (downpour.has_rounds()) {
+    if (nesterov.period() > 1) {
+      reporter->Error("downpour.optimizer.nesterov.period",
+                      absl::StrFormat("a round gives the optimizer one mean of all its "
+                                      "differences, so that a period of %d delays the momentum "
+                                      "by %d rounds",
+                                      nesterov.period(), nesterov.period()),
+                      "leave period out: it is for differences that come one by one");
+    }
+    return;
+  }
   if (!downpour.optimizer().has_nesterov() || nesterov.period() > 1 || alone ||
       nesterov.momentum() <= kMildMomentum) {
     return;

@@ -2,6 +2,7 @@
 // with the job of cli_fixture.h.
 #pragma once
 
+#include <bit>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct KeptOptions {
   double first = 1.0;               // the parameters count up from here
   std::optional<uint32_t> without;  // this shard's part is not there
   bool has_job = true;              // in the context
+  uint64_t in_rounds = 0;           // with rounds: differences in the open one of each stripe
 };
 
 class CheckpointCliTest : public CliTest {
@@ -71,7 +73,10 @@ class CheckpointCliTest : public CliTest {
     content.set_shard_epoch(3);
     content.set_parent_epoch(2);
     content.set_parent_generation(options.generation - 1);
-    content.set_state_slots(1);
+    content.set_state_slots(stored_.downpour().has_rounds() ? 3 : 1);
+    if (stored_.downpour().has_rounds()) {
+      *create->mutable_rounds() = stored_.downpour().rounds();
+    }
     CheckpointContext* const context = content.mutable_context();
     if (options.has_job) {
       *context->mutable_job() = stored_;
@@ -103,8 +108,19 @@ class CheckpointCliTest : public CliTest {
         const Slice slice = map.stripe(shard, stripe);
         StripeRecord record;
         record.set_version(10 * number++ + options.generation);
-        ASSERT_OK(writer->AddStripe(std::span(parameters).subspan(slice.begin, slice.size()),
-                                    std::span(state).subspan(slice.begin, slice.size()), record));
+        const auto of_optimizer = std::span(state).subspan(slice.begin, slice.size());
+        std::vector<float> slots(of_optimizer.begin(), of_optimizer.end());
+        if (stored_.downpour().has_rounds()) {
+          slots.resize(3 * slice.size(), std::bit_cast<float>(0x7f800001u));  // not to be taken
+        }
+        if (options.in_rounds > 0) {
+          RoundMember* const member = record.add_member();
+          member->set_worker(1);
+          member->set_pushes(options.in_rounds);
+          member->set_weight(1.0);
+        }
+        ASSERT_OK(writer->AddStripe(std::span(parameters).subspan(slice.begin, slice.size()), slots,
+                                    record));
       }
       if (options.without != shard) {
         ASSERT_OK(writer->Finish([] { return absl::OkStatus(); }).status());

@@ -316,7 +316,8 @@ std::string CheckpointReportText(const CheckpointReport& report, absl::Time now)
       absl::StrAppend(&text, "  ", tensor.name, " (", absl::StrJoin(tensor.shape, ", "), ")\n");
     }
     absl::StrAppend(&text, "optimizer    ", OptimizerName(content.create().optimizer()), ", ",
-                    content.state_slots(), " floats of state for each parameter\n");
+                    OptimizerSlots(content), " floats of state for each parameter",
+                    content.create().has_rounds() ? ", and the sum of a round" : "", "\n");
   }
   for (const GenerationReport& generation : report.generations) {
     AppendGeneration(generation, now, &text);

@@ -52,7 +52,12 @@ absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const
   const std::string had = OptimizerName(checkpoint.content.create().optimizer());
   const std::string has = OptimizerName(job.downpour().optimizer());
   const auto slots = static_cast<uint32_t>(OptimizerStateSlots(job.downpour().optimizer()));
-  if (had == has && checkpoint.content.state_slots() == slots) {
+  if (checkpoint.in_rounds > 0) {
+    notes->push_back(absl::StrCat(checkpoint.in_rounds, " differences in open rounds of ", source,
+                                  " are not taken over"));
+  }
+  if (had == has && OptimizerSlots(checkpoint.content) == slots) {
+    checkpoint.state.resize(slots * checkpoint.layout.size());  // the optimizer's come first
     resume.values.state = std::move(checkpoint.state);
   } else if (had != "none" && has != "none") {
     notes->push_back(absl::StrCat(source, " was trained with ", had,

@@ -131,6 +131,50 @@ TEST_F(ResumeTest, AnotherOptimizerBeginsAnewAndSaysSo) {
   EXPECT_THAT(cli_.transfer.written.versions, ElementsAre(ElementsAre(1), ElementsAre(11)));
 }
 
+class ResumeOfRounds : public ResumeTest {
+ protected:
+  void SetUp() override {
+    ResumeTest::SetUp();
+    Downpour* const downpour = stored_.mutable_downpour();
+    downpour->set_local_steps(5);
+    downpour->mutable_inner()->mutable_sgd()->set_rate(0.1);
+    downpour->mutable_rounds();
+    downpour->clear_n_fetch();
+    downpour->clear_n_push();
+    downpour->clear_local_update();
+  }
+};
+
+TEST_F(ResumeOfRounds, TheOptimizersStateGoesOnAndRoundsAreDropped) {
+  Keep({.first = 20, .in_rounds = 2});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.err(), HasSubstr("2 differences in open rounds of tiny-1 are not taken over"));
+  EXPECT_THAT(cli_.err(), Not(HasSubstr("begins anew")));
+  EXPECT_TRUE(Submitted().job().downpour().has_rounds());
+  EXPECT_EQ(cli_.transfer.written.parameters, Parameters(20));
+  EXPECT_EQ(cli_.transfer.written.state, Parameters(120));
+}
+
+// Nothing is lost, so nothing is said; the new job need not have rounds.
+TEST_F(ResumeOfRounds, BetweenRoundsOrIntoAJobWithoutThem) {
+  Keep({.first = 20});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_EQ(cli_.err(), "");
+  EXPECT_EQ(cli_.transfer.written.state, Parameters(120));
+  const std::string file = JobFile("next.textproto", {});
+  EXPECT_EQ(Run({"submit", file, "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_FALSE(Submitted().job().downpour().has_rounds());
+  EXPECT_EQ(cli_.err(), "");
+  EXPECT_EQ(cli_.transfer.written.state, Parameters(120));
+}
+
+TEST_F(ResumeOfRounds, InspectTellsTheirSumFromTheOptimizersState) {
+  Keep({});
+  EXPECT_EQ(Run({"inspect", "tiny-1"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.out(), HasSubstr("optimizer    adagrad, 1 floats of state for each parameter, "
+                                    "and the sum of a round\n"));
+}
+
 TEST_F(ResumeTest, AStopThatIsReachedIsSaid) {
   Keep({.steps = 24});
   EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stop={ epochs: 1.5 }"}), 0);

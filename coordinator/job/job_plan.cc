@@ -80,6 +80,9 @@ CreateShardJobRequest JobPlan::CreateRequest(const std::string& id, uint32_t sha
   request.set_seed(job.seed());
   if (job.has_downpour()) {
     *request.mutable_optimizer() = job.downpour().optimizer();
+    if (job.downpour().has_rounds()) {
+      *request.mutable_rounds() = job.downpour().rounds();
+    }
   } else {
     // A shard wants an update rule. Nobody pushes to a batch job, and this one
     // keeps no state.

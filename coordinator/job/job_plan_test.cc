@@ -81,6 +81,25 @@ TEST(JobPlanTest, WorksOutSlicesAndData) {
   EXPECT_EQ(plan.replicas, 1u);
 }
 
+TEST(JobPlanTest, RoundsGoToTheShardsAndTakeMemory) {
+  ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(JoinedJob(), TestCluster(2)));
+  EXPECT_FALSE(plan.CreateRequest("j-1", 0, false).has_rounds());
+  Job job = JoinedJob();
+  job.mutable_downpour()->set_local_steps(50);
+  job.mutable_downpour()->mutable_rounds();  // of all workers
+  ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(job, TestCluster(2)));
+  EXPECT_TRUE(plan.CreateRequest("j-1", 0, false).has_rounds());
+  // Beside parameters and accumulator an int64 for each of 256 floats.
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(4096 + Beside(1), 4096 + Beside(1)));
+  job.mutable_downpour()->mutable_rounds()->set_quorum(2);
+  job.mutable_downpour()->mutable_rounds()->set_grace_seconds(1.5);
+  ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(job, TestCluster(2)));
+  const CreateShardJobRequest request =
+      JobPlan::FromStored(plan.ToStored()).CreateRequest("j-1", 1, false);
+  EXPECT_EQ(request.rounds().quorum(), 2u);
+  EXPECT_EQ(request.rounds().grace_seconds(), 1.5);
+}
+
 TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
   Job job = TestJob();
   job.clear_downpour();

@@ -20,7 +20,7 @@ from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled,
                      SettingsDiffer, TimedOut, Unreachable, UnsupportedTensor, VersionsDiffer)
 from .job import Job
 from .join import join
-from .local import Local
+from .local import Local, Rounds
 from .optimizers import (SGD, Adagrad, Adam, AdamW, Average, DelayedNesterov, Momentum,
                          Nesterov, RMSProp)
 from .progress import show
@@ -33,8 +33,8 @@ __all__ = [
     "Adagrad", "Adam", "AdamW", "Average", "Checkpoint", "Client", "CosineSchedule",
     "DataError", "DelayedNesterov", "Forked", "Internal", "InvalidArgument", "Job",
     "JobCancelled", "JobFailed", "JobNotFound", "LibraryNotFound", "Local", "LocalCluster",
-    "Momentum", "MonsoonError", "Nesterov", "NotNow", "OutOfResources", "RMSProp", "SGD",
-    "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "TimedOut", "Unreachable",
+    "Momentum", "MonsoonError", "Nesterov", "NotNow", "OutOfResources", "RMSProp", "Rounds",
+    "SGD", "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "TimedOut", "Unreachable",
     "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__", "join", "local_cluster",
     "show",
 ]

@@ -2,10 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
+import numbers
 from typing import Any, Dict, Optional, Union
 
+from . import _text
 from .errors import InvalidArgument
 from .optimizers import ShardOptimizer
+
+
+# Of a float32, as job.proto has it.
+_LARGEST = 3.4028234663852886e38
+_WEIGHTS = {None: None, "steps": "STEPS", "tokens": "TOKENS",
+            "tokens_squared_per_step": "TOKENS_SQUARED_PER_STEP"}
+
+
+def _finite(name: str, value: Any, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value <= most:
+        raise InvalidArgument(f"{name} is {value!r}; it must be 0 to {most:g}")
+    return float(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounds:
+    """Differences are averaged: the mean of a round is one gradient for `outer`.
+
+    quorum: a round ends `grace` seconds after the differences of so many programs are in it,
+    or when those of all are. 0: all, which is synchronous DiLoCo.
+    grace: seconds, at most 3600; with a quorum only. Who comes later is in the next round.
+
+    >>> Rounds(quorum=1, grace=2.0).text()
+    {'quorum': 1, 'grace_seconds': 2.0}
+    """
+
+    quorum: int = 0
+    grace: float = 0.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.quorum, bool) or not isinstance(self.quorum, numbers.Integral) or not (
+                0 <= self.quorum <= 65536):
+            raise InvalidArgument(f"quorum is {self.quorum!r}; it must be 0, for all, to 65536")
+        if _finite("grace", self.grace, 3600) > 0 and self.quorum == 0:
+            raise InvalidArgument(f"grace is {self.grace!r}; a round of all programs has nobody "
+                                  "to wait for: say quorum too, as in Rounds(quorum=1, grace=2.0)")
+
+    def text(self) -> Dict[str, Any]:
+        """The `rounds` of the job file."""
+        return {**({"quorum": int(self.quorum)} if self.quorum else {}),
+                **({"grace_seconds": float(self.grace)} if self.grace else {})}
 
 
 class Local:
@@ -25,6 +69,11 @@ class Local:
     clip_value or clip_norm.
     dynamic: only the fastest program takes `every` steps, slower ones fewer in proportion to
     their measured speed, so that all push about equally often; job.stats.local_steps tells.
+    rounds: Rounds(), or None: each difference moves the job's parameters as it comes.
+    weight: how much a difference counts: its "steps", "tokens" (the samples that they saw) or
+    "tokens_squared_per_step"; in a round its share of the mean, else a factor. None: "steps" in
+    rounds, and all alike without.
+    weight_reference: the weight that counts as 1; None: that of `every` steps of one batch.
 
     >>> from monsoon import Local
     >>> Local(None, every=10).text()
@@ -33,7 +82,8 @@ class Local:
 
     def __init__(self, optimizer: Any, every: int = 100, *, scaler: Any = None,
                  scheduler: Any = None, outer: Optional[ShardOptimizer] = None,
-                 dynamic: bool = False) -> None:
+                 dynamic: bool = False, rounds: Optional[Rounds] = None,
+                 weight: Optional[str] = None, weight_reference: Optional[float] = None) -> None:
         if isinstance(optimizer, ShardOptimizer):
             raise InvalidArgument("Local() takes an optimizer of this process, as of "
                                   f"torch.optim; give {optimizer!r} as it is to run it on shards")
@@ -48,12 +98,28 @@ class Local:
                                   "shards, as monsoon.DelayedNesterov(period=4)")
         self.scaler, self.scheduler, self.outer = scaler, scheduler, outer
         self.dynamic = bool(dynamic)
+        if rounds is not None and not isinstance(rounds, Rounds):
+            raise InvalidArgument(f"rounds is a {type(rounds).__name__}; give monsoon.Rounds()")
+        if weight not in _WEIGHTS:
+            raise InvalidArgument(f"weight={weight!r}: there are "
+                                  f"{', '.join(name for name in _WEIGHTS if name)}")
+        if weight_reference is not None:
+            weight_reference = _finite("weight_reference", weight_reference, _LARGEST)
+            if weight_reference > 0 and weight is None and rounds is None:
+                raise InvalidArgument("weight_reference means nothing without weight, as in "
+                                      "weight='steps'")
+        self.rounds, self.weight, self.weight_reference = rounds, weight, weight_reference
 
     def text(self) -> Dict[str, Any]:
         """What it adds to the `downpour` of the job file."""
         dynamic = {"dynamic_local_steps": True} if self.dynamic else {}
         outer = {} if self.outer is None else {"optimizer": self.outer.text()}
-        return {"local_steps": self.every, **dynamic, **outer}
+        averaged = {} if self.rounds is None else {"rounds": self.rounds.text()}
+        weight = _WEIGHTS[self.weight]
+        counted: Dict[str, Any] = {} if weight is None else {"weight": _text.Token(weight)}
+        if self.weight_reference:
+            counted["weight_reference"] = self.weight_reference
+        return {"local_steps": self.every, **dynamic, **averaged, **counted, **outer}
 
     def step(self) -> None:
         """One step of the optimizer, its gradients zeroed after it."""
@@ -83,7 +149,11 @@ class Local:
     def __repr__(self) -> str:
         outer = "" if self.outer is None else f", outer={self.outer!r}"
         dynamic = ", dynamic=True" if self.dynamic else ""
-        return f"Local({type(self.optimizer).__name__}, every={self.every}{outer}{dynamic})"
+        given = "".join(f", {name}={getattr(self, name)!r}"
+                        for name in ("rounds", "weight", "weight_reference")
+                        if getattr(self, name) is not None)
+        return (f"Local({type(self.optimizer).__name__}, every={self.every}{outer}{dynamic}"
+                f"{given})")
 
 
 Optimizer = Union[ShardOptimizer, Local]

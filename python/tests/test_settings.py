@@ -68,6 +68,31 @@ def test_local_steps_in_proportion_to_speed():
     assert repr(local) == "Local(NoneType, every=50, outer=SGD(lr=0.5), dynamic=True)"
 
 
+def test_rounds_of_all_programs():
+    local = ms.Local(None, every=50, outer=ms.Nesterov(), rounds=ms.Rounds())
+    assert flat("""downpour { local_steps: 50 rounds { }
+        optimizer { nesterov { rate: 0.7 momentum: 0.9 } } }""") in flat(text(optimizer=local))
+    assert repr(local) == ("Local(NoneType, every=50, outer=Nesterov(lr=0.7, momentum=0.9), "
+                           "rounds=Rounds(quorum=0, grace=0.0))")
+
+
+@pytest.mark.parametrize("rounds, weight, reference, expected", [
+    (ms.Rounds(quorum=1, grace=2), None, None, "rounds { quorum: 1 grace_seconds: 2.0 }"),
+    (ms.Rounds(quorum=3), "tokens", None, "rounds { quorum: 3 } weight: TOKENS"),
+    (ms.Rounds(), None, 5, "rounds { } weight_reference: 5.0"),
+    (None, "steps", 100, "weight: STEPS weight_reference: 100.0"),
+    (None, "tokens_squared_per_step", None, "weight: TOKENS_SQUARED_PER_STEP"),
+])
+def test_rounds_and_weights(rounds, weight, reference, expected):
+    local = ms.Local(None, every=50, rounds=rounds, weight=weight, weight_reference=reference)
+    assert f"downpour {{ local_steps: 50 {expected} }}" in flat(text(optimizer=local))
+
+
+def test_rounds_do_not_change():
+    with pytest.raises(AttributeError):
+        ms.Rounds().quorum = 1
+
+
 def test_a_job_with_all_settings():
     assert flat(text(
         seed=7, n_fetch=2, n_push=3, overlap=False, push_format="top_k", fetch_format="int8",
@@ -100,6 +125,20 @@ def test_formats(name):
     (lambda: ms.Average(share=1.5), "at most 1"),
     (lambda: ms.Local(None, every=0), "every is 0"),
     (lambda: ms.Local(None, outer=3), "outer is a int"),
+    (lambda: ms.Rounds(quorum=-1), "quorum is -1; it must be 0, for all, to 65536"),
+    (lambda: ms.Rounds(quorum=65537), "quorum is 65537"),
+    (lambda: ms.Rounds(quorum=0.5), "quorum is 0.5"),
+    (lambda: ms.Rounds(quorum=True), "quorum is True"),
+    (lambda: ms.Rounds(grace=2.0), "grace is 2.0; a round of all programs"),
+    (lambda: ms.Rounds(quorum=1, grace=float("nan")), "grace is nan; it must be 0 to 3600"),
+    (lambda: ms.Rounds(quorum=1, grace=-1), "grace is -1"),
+    (lambda: ms.Rounds(quorum=1, grace=3601), "grace is 3601"),
+    (lambda: ms.Local(None, rounds=1), "rounds is a int; give monsoon.Rounds"),
+    (lambda: ms.Local(None, weight="samples"), "weight='samples': there are steps, tokens"),
+    (lambda: ms.Local(None, weight="steps", weight_reference=float("inf")),
+     "weight_reference is inf"),
+    (lambda: ms.Local(None, weight="steps", weight_reference=-1), "weight_reference is -1"),
+    (lambda: ms.Local(None, weight_reference=2), "weight_reference means nothing without weight"),
     (lambda: ms.DelayedNesterov(period=0), "period is 0"),
     (lambda: ms.DelayedNesterov(period=4, share=0.3), "at most 1 / period, 0.25"),
     (lambda: ms.StepSchedule(0, 0.5), "every_pushes is at least 1"),
