@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,11 +48,13 @@ struct TestJobOptions {
   uint64_t seed = 1;
   uint64_t max_stripe_bytes = kMaxStripeBytes;
   bool written_by_client = false;
+  std::optional<Rounds> rounds;
 };
 
 // What every process derives from a job.
 struct TestJob {
   std::string name;
+  bool rounds = false;
   ParameterLayout layout;
   ShardMap map;
 };

@@ -1,0 +1,136 @@
+// Rounds through clients and servers: several replicas in threads, shards in servers.
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ps_server/testing/test_shards.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::HasSubstr;
+using Vector = std::vector<float>;
+
+// Synchronous DiLoCo.
+TestJobOptions SyncJob() {
+  TestJobOptions job = SmallJob();
+  job.optimizer.Clear();
+  job.optimizer.mutable_nesterov()->set_rate(0.7);
+  job.optimizer.mutable_nesterov()->set_momentum(0.9);
+  job.rounds.emplace();
+  return job;
+}
+
+// What replica `worker` makes of the parameters: a difference that depends on them.
+Vector Difference(const Vector& base, uint32_t worker, int round) {
+  Vector difference(base.size());
+  for (size_t i = 0; i < base.size(); ++i) {
+    const auto phase = static_cast<float>((i * 31 + worker * 17 + static_cast<size_t>(round) * 7) % 23);
+    difference[i] = 0.05f * base[i] + 0.001f * (phase - 11.0f);
+  }
+  return difference;
+}
+
+// The parameters after `rounds` rounds of three replicas on so many shards.
+Vector Train(uint32_t shard_count, Transport transport, int rounds) {
+  TestShardsOptions options;
+  options.shards = shard_count;
+  options.transport = transport;
+  auto shards = *TestShards::Start(options);
+  const TestJob job = *shards->CreateJob(SyncJob());
+  constexpr uint32_t kWorkers = 3;
+  std::vector<std::unique_ptr<ParameterClient>> clients;
+  for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+    clients.push_back(*shards->Join(job, worker));
+  }
+  std::vector<std::jthread> threads;
+  for (uint32_t worker = 0; worker < kWorkers; ++worker) {
+    threads.emplace_back([&, worker, client = clients[worker].get()] {
+      Vector w(job.map.size());
+      FetchMarks marks;
+      for (int round = 0; round < rounds; ++round) {
+        ASSERT_OK(client->Fetch(w, &marks, nullptr));
+        for (const auto& shard : marks.shard) {
+          for (const StripeMark& mark : shard) {
+            // Exactly one round at a time, and what was pushed is in it.
+            ASSERT_EQ(mark.version, static_cast<uint64_t>(round));
+            ASSERT_EQ(mark.applied_sequence, static_cast<uint64_t>(round));
+          }
+        }
+        const Vector difference = Difference(w, worker, round);
+        GradientView push(difference);
+        push.weight = 0.5f + static_cast<float>(worker);
+        ASSERT_OK(client->Push(push, marks));
+      }
+    });
+  }
+  threads.clear();
+  Vector w(job.map.size());
+  EXPECT_OK(clients[0]->Fetch(w, nullptr, nullptr));
+  return w;
+}
+
+TEST(RoundsTest, OneAndFourShardsGiveTheSameBits) {
+  constexpr int kRounds = 30;
+  const Vector one = Train(1, Transport::AUTO, kRounds);
+  EXPECT_EQ(Train(4, Transport::AUTO, kRounds), one);
+  EXPECT_EQ(Train(4, Transport::GRPC, kRounds), one);
+}
+
+TEST(RoundsTest, AFetchWaitsForTheRoundAndSaysForWhom) {
+  auto shards = *TestShards::Start({.shards = 2});
+  const TestJob job = *shards->CreateJob(SyncJob());
+  ParameterClientOptions options = *shards->OpenSession(job, 0);
+  options.deadline = absl::Milliseconds(200);
+  auto impatient = *ParameterClient::Create(options);
+  auto other = *shards->Join(job, 1);
+  auto idle = *shards->Join(job, 2);
+  Vector w(job.map.size());
+  ASSERT_OK(impatient->Fetch(w, nullptr, nullptr));  // has pushed nothing
+  const Vector one(job.map.size(), 1.0f);
+  ASSERT_OK(impatient->Push(one, {}));
+  const absl::Status waits = impatient->Fetch(w, nullptr, nullptr);
+  EXPECT_TRUE(IsRoundOpen(waits)) << waits;
+  EXPECT_THAT(std::string(waits.message()), HasSubstr("round 1 waits for worker/1, worker/2"));
+  // Mapped parameters would not tell.
+  FetchStats stats;
+  FetchMarks marks;
+  EXPECT_FALSE(impatient->FetchMapped(w, &marks, &stats));
+  EXPECT_FALSE(impatient->combines());
+
+  ASSERT_OK(idle->Pass());
+  EXPECT_TRUE(IsRoundOpen(impatient->Fetch(w, nullptr, nullptr)));
+  ASSERT_OK(other->Push(one, {}));
+  ASSERT_OK(impatient->Fetch(w, &marks, nullptr));
+  EXPECT_EQ(marks.shard[0][0].version, 1u);
+}
+
+TEST(RoundsTest, AReplicaThatLeavesEndsTheWait) {
+  auto shards = *TestShards::Start({.shards = 1});
+  const TestJob job = *shards->CreateJob(SyncJob());
+  auto stays = *shards->Join(job, 0);
+  auto leaves = *shards->Join(job, 1);
+  Vector w(job.map.size());
+  ASSERT_OK(stays->Push(Vector(job.map.size(), 1.0f), {}));
+  SessionKey session;
+  session.set_job(job.name);
+  session.set_worker(1);
+  session.set_incarnation(1);
+  ASSERT_OK(shards->control(0)->CloseSession(session));
+  ASSERT_OK(stays->Fetch(w, nullptr, nullptr));
+}
+
+TEST(RoundsTest, AGraceThatCannotBeIsRefused) {
+  auto shards = *TestShards::Start({.shards = 1});
+  TestJobOptions options = SyncJob();
+  options.rounds->set_grace_seconds(-1);
+  EXPECT_THAT(std::string(shards->CreateJob(options).status().message()),
+              HasSubstr("rounds with a grace of -1 seconds"));
+}
+
+}  // namespace
+}  // namespace monsoon
