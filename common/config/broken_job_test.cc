@@ -30,6 +30,16 @@ const std::vector<BrokenFile>& Cases() {
        {"FILE:8:3: error: downpour.replicas: Downpour has no field \"replicas\"; write workers: it "
         "counts worker processes; how many replicas each has is said in the cluster file (worker { "
         "replicas: N })"}},
+      {"GraceOfARound",
+       "n_fetch: 2",
+       "rounds { quorum: 1 grace: 2 }",
+       {"FILE:8:22: error: downpour.rounds.grace: Rounds has no field \"grace\"; write "
+        "grace_seconds"}},
+      {"QuorumWithoutARound",
+       "n_fetch: 2",
+       "quorum: 1",
+       {"FILE:8:3: error: downpour.quorum: Downpour has no field \"quorum\"; write rounds "
+        "{ quorum: 1 grace_seconds: 2 }"}},
       {"NanRate",
        "rate: 0.1 ",
        "rate: nan ",
