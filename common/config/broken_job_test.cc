@@ -166,7 +166,7 @@ const std::vector<BrokenFile>& Cases() {
        "overlap: NONE",
        "push_format: INT2",
        {"FILE:9:16: error: downpour.push_format: expected one of FLOAT32, BFLOAT16, FLOAT16, INT8, "
-        "TOP_K, INT4, found INT2; did you mean \"INT8\"?"}},
+        "TOP_K, INT4, TOP_K_2BIT, found INT2; did you mean \"INT8\"?"}},
       {"HugeFetchInterval",
        "n_fetch: 2",
        "n_fetch: 100000",
