@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
-#include "common/optimizer/optimizer_state.h"
+#include "common/checkpoint/part_plan.h"
 
 namespace monsoon {
 namespace {

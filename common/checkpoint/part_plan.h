@@ -20,6 +20,10 @@ namespace monsoon {
 inline constexpr char kShardTensor[] = "monsoon/shard";
 inline constexpr char kChecksumTensor[] = "monsoon/checksums";
 
+// Of state, behind the optimizer's, where differences are averaged in rounds (job.proto, Rounds):
+// the sum of the round that is open, an int64 of each parameter as its low and high 32 bits.
+inline constexpr int kRoundSlots = 2;
+
 // Far more than a minimiser keeps: a record must not cost memory for nothing.
 inline constexpr int kMaxPartVectors = 4096;
 

@@ -30,6 +30,16 @@ const std::vector<BrokenFile>& Cases() {
        {"FILE:8:3: error: downpour.replicas: Downpour has no field \"replicas\"; write workers: it "
         "counts worker processes; how many replicas each has is said in the cluster file (worker { "
         "replicas: N })"}},
+      {"GraceOfARound",
+       "n_fetch: 2",
+       "rounds { quorum: 1 grace: 2 }",
+       {"FILE:8:22: error: downpour.rounds.grace: Rounds has no field \"grace\"; write "
+        "grace_seconds"}},
+      {"QuorumWithoutARound",
+       "n_fetch: 2",
+       "quorum: 1",
+       {"FILE:8:3: error: downpour.quorum: Downpour has no field \"quorum\"; write rounds "
+        "{ quorum: 1 grace_seconds: 2 }"}},
       {"NanRate",
        "rate: 0.1 ",
        "rate: nan ",
@@ -156,7 +166,7 @@ const std::vector<BrokenFile>& Cases() {
        "overlap: NONE",
        "push_format: INT2",
        {"FILE:9:16: error: downpour.push_format: expected one of FLOAT32, BFLOAT16, FLOAT16, INT8, "
-        "TOP_K, INT4, found INT2; did you mean \"INT8\"?"}},
+        "TOP_K, INT4, TOP_K_2BIT, found INT2; did you mean \"INT8\"?"}},
       {"HugeFetchInterval",
        "n_fetch: 2",
        "n_fetch: 100000",

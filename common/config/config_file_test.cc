@@ -238,7 +238,7 @@ TEST(Presets, AreAllValid) {
   }
   EXPECT_GE(seen["chaos"], 1);
   EXPECT_GE(seen["cluster"], 2);
-  EXPECT_GE(seen["job"], 9);
+  EXPECT_GE(seen["job"], 8);
   EXPECT_GE(seen["model"], 3);
 }
 

@@ -36,7 +36,7 @@ constexpr double kDefaultAlpha = 0.99;
 constexpr double kDefaultAverageShare = 0.9;
 constexpr double kDefaultAveragePower = 2.0;
 constexpr double kDefaultTopKShare = 0.01;
-// The sum of a round is an int64 of each parameter (kRoundSlots of common/optimizer).
+// The sum of a round is an int64 of each parameter.
 constexpr int kFloatsOfASum = 2;
 constexpr double kDefaultCheckpointSeconds = 10;
 // The minimiser's vectors of one iteration, and one to spare.

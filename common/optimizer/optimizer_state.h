@@ -15,9 +15,6 @@ namespace monsoon {
 
 // Of any optimizer.
 inline constexpr int kMaxStateSlots = 3;
-// Behind them, where differences are averaged in rounds (job.proto, Rounds): the sum of the
-// round that is open, an int64 of each parameter as its low and its high 32 bits.
-inline constexpr int kRoundSlots = 2;
 
 class OptimizerState {
  public:
