@@ -92,9 +92,14 @@ TEST_P(PushFormatTest, EveryPushArrivesOnceAsTheCodecSays) {
       EXPECT_GT(retries, 0u);
       continue;
     }
-    const std::map<WireFormat, double> per_float = {{FLOAT32, 4},        {BFLOAT16, 2},
-                                                    {FLOAT16, 2},        {INT8, 1 + 4.0 / 256},
-                                                    {TOP_K, 8 * kShare}, {INT4, 0.5 + 4.0 / 256}};
+    // Stripes of 1024 values are a quarter of a chunk, with 103 entries at this share.
+    const std::map<WireFormat, double> per_float = {{FLOAT32, 4},
+                                                    {BFLOAT16, 2},
+                                                    {FLOAT16, 2},
+                                                    {INT8, 1 + 4.0 / 256},
+                                                    {TOP_K, 8 * kShare},
+                                                    {INT4, 0.5 + 4.0 / 256},
+                                                    {TOP_K_2BIT, (8 + 181) / 1024.0}};
     const double payload = per_float.at(GetParam()) * static_cast<double>(w.size()) * kPushes;
     EXPECT_GE(static_cast<double>(bytes), payload);
     EXPECT_LE(static_cast<double>(bytes), payload * 1.01 + 1000.0 * kPushes);  // and headers
@@ -102,7 +107,8 @@ TEST_P(PushFormatTest, EveryPushArrivesOnceAsTheCodecSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, PushFormatTest,
-                         ::testing::Values(FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4),
+                         ::testing::Values(FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4,
+                                           TOP_K_2BIT),
                          [](const auto& info) { return WireFormat_Name(info.param); });
 
 class FetchFormatTest : public ::testing::TestWithParam<WireFormat> {};
@@ -148,15 +154,17 @@ TEST(WireFormatTest, TheClientRefusesWhatCannotBe) {
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(JobOptions()));
   ASSERT_OK_AND_ASSIGN(const ParameterClientOptions options, shards->OpenSession(job, 0));
   ParameterClientOptions wrong = options;
-  for (const WireFormat format : {TOP_K, INT4}) {
+  for (const WireFormat format : {TOP_K, INT4, TOP_K_2BIT}) {
     wrong.fetch_format = format;
     EXPECT_THAT(ParameterClient::Create(wrong).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fetched")));
   }
   wrong = options;
-  wrong.push_format = TOP_K;
-  EXPECT_THAT(ParameterClient::Create(wrong).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("top_k_share")));
+  for (const WireFormat format : {TOP_K, TOP_K_2BIT}) {
+    wrong.push_format = format;
+    EXPECT_THAT(ParameterClient::Create(wrong).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("top_k_share")));
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "common/codec/int4.h"
 #include "common/codec/int8.h"
 #include "common/codec/top_k.h"
+#include "common/codec/top_k_2bit.h"
 
 namespace monsoon {
 namespace {
@@ -48,9 +49,13 @@ absl::StatusOr<std::unique_ptr<TensorCodec>> TensorCodec::Create(WireFormat form
     case INT4:
       return std::make_unique<Int4Codec>();
     case TOP_K:
+    case TOP_K_2BIT:
       if (!(top_k_share > 0 && top_k_share <= kMaxTopKShare)) {
         return absl::InvalidArgumentError(absl::StrCat(
             "top_k_share: ", top_k_share, " is not above 0 and at most ", kMaxTopKShare));
+      }
+      if (format == TOP_K_2BIT) {
+        return std::make_unique<TopK2BitCodec>(top_k_share);
       }
       return std::make_unique<TopKCodec>(top_k_share);
     default:
@@ -62,7 +67,7 @@ absl::StatusOr<std::unique_ptr<TensorCodec>> TensorCodec::Create(WireFormat form
 const TensorCodec* TensorCodec::Find(WireFormat format) {
   static const auto& all = *new std::map<WireFormat, std::unique_ptr<TensorCodec>>([] {
     std::map<WireFormat, std::unique_ptr<TensorCodec>> codecs;
-    for (const WireFormat known : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4}) {
+    for (const WireFormat known : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4, TOP_K_2BIT}) {
       codecs[known] = *Create(known, kMaxTopKShare);
     }
     return codecs;
@@ -72,7 +77,7 @@ const TensorCodec* TensorCodec::Find(WireFormat format) {
 }
 
 bool TensorCodec::CarriesParameters(WireFormat format) {
-  return Find(format) != nullptr && format != TOP_K && format != INT4;
+  return Find(format) != nullptr && format != TOP_K && format != INT4 && format != TOP_K_2BIT;
 }
 
 absl::Status TensorCodec::CheckLength(size_t bytes, size_t floats) const {

@@ -1,17 +1,19 @@
 // TensorCodec: how the floats of one stripe travel in a WireFormat
 // (proto/wire_format.proto, which gives the layouts). All values little-endian.
 //
-// | format   | bytes for n floats          | error of a value x                |
-// |----------|-----------------------------|-----------------------------------|
-// | FLOAT32  | 4 n                         | none                              |
-// | BFLOAT16 | 2 n                         | |x| / 256                         |
-// | FLOAT16  | 2 n                         | |x| / 2048, or 3e-8; 65504 at most|
-// | INT8     | n + 4 ceil(n / 256)         | largest |x| of its block / 254    |
-// | INT4     | ceil(n/2) + 4 ceil(n / 256) | largest |x| of its block / 14     |
-// | TOP_K    | 8 ceil(share n)             | all of it, unless it is sent      |
+// | format     | bytes for n floats          | error of a value x                |
+// |------------|-----------------------------|-----------------------------------|
+// | FLOAT32    | 4 n                         | none                              |
+// | BFLOAT16   | 2 n                         | |x| / 256                         |
+// | FLOAT16    | 2 n                         | |x| / 2048, or 3e-8; 65504 at most|
+// | INT8       | n + 4 ceil(n / 256)         | largest |x| of its block / 254    |
+// | INT4       | ceil(n/2) + 4 ceil(n / 256) | largest |x| of its block / 14     |
+// | TOP_K      | 8 ceil(share n)             | all of it, unless it is sent      |
+// | TOP_K_2BIT | (8 + 1.75 k) / 4096 n,      | the same; if it is sent, at most  |
+// |            | k = ceil(4096 share)        | what |x| differs among those sent |
 //
-// A shard that decodes need not know the share: it takes any TOP_K record of at
-// most half the values (a larger one would be larger than FLOAT32).
+// A shard that decodes need not know the share: it takes any TOP_K or TOP_K_2BIT record
+// of at most half the values (a larger one of TOP_K would be larger than FLOAT32).
 //
 // What an encoding leaves out can be kept and added to the next gradient
 // (error feedback; Seide et al. 2014, Karimireddy et al. 2019): EncodeWithFeedback.
@@ -32,16 +34,17 @@ namespace monsoon {
 
 class TensorCodec {
  public:
-  // `top_k_share` in (0, 0.5] is TOP_K's alone. InvalidArgument for an unknown
+  // `top_k_share` in (0, 0.5] is for TOP_K and TOP_K_2BIT. InvalidArgument for an unknown
   // format or a share outside.
   static absl::StatusOr<std::unique_ptr<TensorCodec>> Create(WireFormat format, double top_k_share);
 
-  // For Decode, CheckLength and, but for TOP_K, Encode; nullptr for an unknown
-  // format. Lives forever.
+  // For Decode, CheckLength and, in formats without a share, Encode; nullptr for an
+  // unknown format. Lives forever.
   static const TensorCodec* Find(WireFormat format);
 
-  // Whether parameters can be fetched in it. They have no error feedback: not in TOP_K,
-  // which leaves values out, nor in INT4, whose errors are too large to train with.
+  // Whether parameters can be fetched in it. They have no error feedback: not in TOP_K or
+  // TOP_K_2BIT, which leave values out, nor in INT4, whose errors are too large to train
+  // with.
   static bool CarriesParameters(WireFormat format);
 
   virtual ~TensorCodec() = default;

@@ -382,6 +382,7 @@ TEST(TensorCodecTest, SizesAreAsDeclared) {
   EXPECT_EQ(Codec(INT4)->EncodedBytes(0), 0u);
   EXPECT_EQ(Codec(TOP_K, 0.01)->EncodedBytes(1000), 80u);
   EXPECT_EQ(Codec(TOP_K, 1e-9)->EncodedBytes(1000), 8u);
+  EXPECT_EQ(Codec(TOP_K_2BIT, 1.0 / 64)->EncodedBytes(3 * 4096), 360u);
 }
 
 TEST(TensorCodecTest, RefusesAWrongLengthAndUnknownFormats) {
@@ -398,8 +399,10 @@ TEST(TensorCodecTest, RefusesAWrongLengthAndUnknownFormats) {
   EXPECT_THAT(TensorCodec::Create(static_cast<WireFormat>(17), 0.1).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("17")));
   for (const double share : {0.0, -1.0, 0.6, std::nan("")}) {
-    EXPECT_THAT(TensorCodec::Create(TOP_K, share).status(),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("top_k_share")));
+    for (const WireFormat format : {TOP_K, TOP_K_2BIT}) {
+      EXPECT_THAT(TensorCodec::Create(format, share).status(),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("top_k_share")));
+    }
   }
 }
 
@@ -407,7 +410,7 @@ TEST(TensorCodecTest, ParametersTravelInWhatNeedsNoFeedback) {
   for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16, INT8}) {
     EXPECT_TRUE(TensorCodec::CarriesParameters(format)) << WireFormat_Name(format);
   }
-  for (const WireFormat format : {TOP_K, INT4, static_cast<WireFormat>(17)}) {
+  for (const WireFormat format : {TOP_K, INT4, TOP_K_2BIT, static_cast<WireFormat>(17)}) {
     EXPECT_FALSE(TensorCodec::CarriesParameters(format)) << format;
   }
 }
@@ -421,7 +424,7 @@ TEST(TensorCodecTest, Float32IsTheSameBits) {
 TEST(TensorCodecTest, FeedbackLosesNothing) {
   constexpr size_t kFloats = 700;
   constexpr int kPushes = 50;
-  for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4}) {
+  for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4, TOP_K_2BIT}) {
     const auto codec = Codec(format, 0.05);
     std::vector<float> residual(kFloats, 0.0f), scratch(kFloats);
     std::vector<double> in(kFloats, 0.0), arrived(kFloats, 0.0);
@@ -444,7 +447,7 @@ TEST(TensorCodecTest, FeedbackLosesNothing) {
     }
     if (format == FLOAT32) {
       EXPECT_EQ(left_out, 0);
-    } else if (format == TOP_K) {
+    } else if (format == TOP_K || format == TOP_K_2BIT) {
       EXPECT_GT(left_out, 0.1);  // something was really left out
     }
   }

@@ -1,58 +1,19 @@
 #include "common/codec/top_k.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/codec/largest.h"
 
 namespace monsoon {
 namespace {
 
 constexpr size_t kEntryBytes = sizeof(uint32_t) + sizeof(float);
-// Magnitudes are first sorted by these upper bits: exponent and three more.
-constexpr int kLowBits = 20;
-
-// Ordered as the magnitudes; infinity and NaN come above all others.
-uint32_t Magnitude(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffu; }
-
-// The k-th largest magnitude of `in`, and how many of exactly that one belong
-// to the k largest.
-struct Threshold {
-  uint32_t magnitude = 0;
-  size_t equals = 0;
-};
-
-Threshold FindThreshold(std::span<const float> in, size_t k) {
-  std::array<uint32_t, 1u << (31 - kLowBits)> counts{};
-  for (const float value : in) {
-    ++counts[Magnitude(value) >> kLowBits];
-  }
-  size_t above = 0;
-  size_t bin = counts.size() - 1;
-  while (above + counts[bin] < k) {
-    above += counts[bin--];
-  }
-  std::vector<uint32_t> candidates;
-  candidates.reserve(counts[bin]);
-  for (const float value : in) {
-    if (Magnitude(value) >> kLowBits == bin) {
-      candidates.push_back(Magnitude(value));
-    }
-  }
-  const size_t rank = k - above;  // among them, from 1
-  const auto at = candidates.begin() + static_cast<ptrdiff_t>(rank - 1);
-  std::nth_element(candidates.begin(), at, candidates.end(), std::greater<>());
-  const size_t larger = static_cast<size_t>(
-      std::count_if(candidates.begin(), at, [at](uint32_t m) { return m > *at; }));
-  return {*at, rank - larger};
-}
 
 }  // namespace
 
@@ -78,22 +39,15 @@ void TopKCodec::Encode(std::span<const float> in, std::span<std::byte> out) cons
   if (k == 0) {
     return;
   }
-  const Threshold threshold = FindThreshold(in, k);
   std::byte* index = out.data();
   std::byte* entry = out.data() + k * sizeof(uint32_t);
-  size_t equals = 0;
-  for (size_t i = 0; i < in.size(); ++i) {
-    const uint32_t magnitude = Magnitude(in[i]);
-    if (magnitude < threshold.magnitude ||
-        (magnitude == threshold.magnitude && equals++ >= threshold.equals)) {
-      continue;
-    }
+  ForLargest(in, k, [&](size_t i) {
     const auto at = static_cast<uint32_t>(i);
     std::memcpy(index, &at, sizeof(at));
     std::memcpy(entry, &in[i], sizeof(float));
     index += sizeof(at);
     entry += sizeof(float);
-  }
+  });
   CHECK(entry == out.data() + out.size());
 }
 

@@ -213,7 +213,7 @@ void FillDownpourDefaults(Downpour* downpour) {
   if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
     downpour->mutable_local_update()->mutable_none();
   }
-  if (downpour->push_format() == TOP_K) {
+  if (downpour->push_format() == TOP_K || downpour->push_format() == TOP_K_2BIT) {
     SetDefaults({{"top_k_share", kDefaultTopKShare}}, downpour);
   }
   FillOptimizerDefaults(downpour->mutable_optimizer());

@@ -90,8 +90,10 @@ void CheckDifferences(const Downpour& downpour, Reporter* reporter) {
 }
 
 void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
-  if (downpour.fetch_format() == TOP_K) {
-    reporter->Error("downpour.fetch_format", "TOP_K sends a part of a gradient, not parameters",
+  if (downpour.fetch_format() == TOP_K || downpour.fetch_format() == TOP_K_2BIT) {
+    reporter->Error("downpour.fetch_format",
+                    absl::StrCat(WireFormat_Name(downpour.fetch_format()),
+                                 " sends a part of a gradient, not parameters"),
                     "FLOAT32, BFLOAT16, FLOAT16 or INT8");
   }
   if (downpour.fetch_format() == INT4) {
@@ -100,11 +102,15 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
                     "INT8 or wider; push_format may be INT4");
   }
   const double share = downpour.top_k_share();
-  if (downpour.push_format() != TOP_K && share != 0.0) {
-    reporter->Error("downpour.top_k_share", "means nothing without push_format: TOP_K");
-  } else if (!(share >= 0.0 && share <= 0.5)) {
+  const bool takes_share = downpour.push_format() == TOP_K || downpour.push_format() == TOP_K_2BIT;
+  if (!takes_share && share != 0.0) {
     reporter->Error("downpour.top_k_share",
-                    absl::StrCat(share, " is outside (0, 0.5]; FLOAT32 is smaller"));
+                    "means nothing without push_format: TOP_K or TOP_K_2BIT");
+  } else if (!(share >= 0.0 && share <= 0.5)) {
+    reporter->Error(
+        "downpour.top_k_share",
+        absl::StrCat(share, " is outside (0, 0.5]; ",
+                     downpour.push_format() == TOP_K_2BIT ? "INT4" : "FLOAT32", " is smaller"));
   }
   if (downpour.has_warmstart() && downpour.warmstart().steps() == 0 &&
       downpour.warmstart().seconds() == 0.0) {

@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/config/cluster.h"
 #include "common/config/config_test_util.h"
 #include "common/config/model.h"
@@ -44,6 +46,17 @@ TEST(LoadJob, InlinesResolvesAndFillsIn) {
   EXPECT_EQ(job.evaluation().batch_size(), 500u);
   EXPECT_EQ(job.divergence().max_refused(), 10u);
   EXPECT_OK(ValidateJob(job));
+}
+
+TEST(LoadJob, AShareOfTheLargestIsFilledInWhereItMeansSomething) {
+  for (const auto& [format, share] : {std::pair{"TOP_K", 0.01}, std::pair{"TOP_K_2BIT", 0.01},
+                                      std::pair{"INT4", 0.0}, std::pair{"FLOAT32", 0.0}}) {
+    const std::string path = WriteJob(testing::Replaced(
+        testing::ValidJob(), "overlap: NONE", absl::StrCat("overlap: NONE push_format: ", format)));
+    ASSERT_OK_AND_ASSIGN(const Job job, LoadJob(path));
+    EXPECT_EQ(job.downpour().top_k_share(), share) << format;
+    EXPECT_OK(ValidateJob(job)) << format;
+  }
 }
 
 TEST(LoadJob, RelativePathsFollowTheJobFileNotTheWorkingFolder) {

@@ -36,16 +36,44 @@ TEST(PushEncoderTest, Float32IsTheGradientItself) {
 }
 
 TEST(PushEncoderTest, WhatIsLeftOutLeavesWithALaterPush) {
-  PushEncoder encoder = Encoder(TOP_K);
-  // Eight of a stripe's values fit a push: four pushes send 32 values of 1.
-  encoder.Encode(1, std::vector<float>(128, 1.0f));
-  std::vector<float> sum = Content(encoder, 0, 1);
-  for (uint64_t push = 2; push <= 4; ++push) {
-    encoder.Encode(push, std::vector<float>(128, 0.0f));
-    const std::vector<float> content = Content(encoder, 0, 1);
-    for (size_t i = 0; i < sum.size(); ++i) sum[i] += content[i];
+  for (const WireFormat format : {TOP_K, TOP_K_2BIT}) {
+    PushEncoder encoder = Encoder(format);
+    // Eight of a stripe's values fit a push: four pushes send 32 values of 1.
+    encoder.Encode(1, std::vector<float>(128, 1.0f));
+    std::vector<float> sum = Content(encoder, 0, 1);
+    for (uint64_t push = 2; push <= 4; ++push) {
+      encoder.Encode(push, std::vector<float>(128, 0.0f));
+      const std::vector<float> content = Content(encoder, 0, 1);
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += content[i];
+    }
+    EXPECT_THAT(sum, Each(1.0f));
   }
-  EXPECT_THAT(sum, Each(1.0f));
+}
+
+// Each push rounds what it sends to two magnitudes; all of it arrives in the end.
+TEST(PushEncoderTest, WhatTwoBitsLoseLeavesWithLaterPushes) {
+  PushEncoder encoder = Encoder(TOP_K_2BIT);
+  std::vector<double> given(32, 0.0), arrived(32, 0.0);
+  for (uint64_t push = 1; push <= 400; ++push) {
+    std::vector<float> gradient(128, 0.0f);
+    if (push <= 40) {
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        gradient[i] = std::sin(static_cast<float>(i * push));
+      }
+    }
+    encoder.Encode(push, gradient);
+    const std::vector<float> content = Content(encoder, 1, 1);
+    for (size_t i = 0; i < content.size(); ++i) {
+      given[i] += gradient[96 + i];
+      arrived[i] += content[i];
+    }
+    if (push == 40) {
+      EXPECT_GT(std::fabs(arrived[5] - given[5]), 1e-3);  // something was really left out
+    }
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    EXPECT_NEAR(arrived[i], given[i], 1e-4) << i;
+  }
 }
 
 TEST(PushEncoderTest, TheSameSequenceLeavesWithTheSameBytes) {

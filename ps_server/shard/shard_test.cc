@@ -395,7 +395,7 @@ TEST_F(ShardTest, FetchIsChecked) {
   fetch.set_layout_hash(request_.layout_hash());
   fetch.set_stripe_count(kStripes);
   ASSERT_OK(shard_.StartFetch(fetch));
-  for (const WireFormat format : {TOP_K, INT4, static_cast<WireFormat>(9)}) {
+  for (const WireFormat format : {TOP_K, INT4, TOP_K_2BIT, static_cast<WireFormat>(9)}) {
     fetch.set_format(format);
     EXPECT_EQ(shard_.StartFetch(fetch).status().code(), absl::StatusCode::kInvalidArgument);
   }

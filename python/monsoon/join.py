@@ -45,9 +45,9 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     seed: of the order of the data.
     n_fetch, n_push: steps between two fetches, and between two pushes of the gradients' sum.
     overlap: communication goes on while the next gradient is computed; False: in turn.
-    push_format: float32, bfloat16, float16, int8, int4 or top_k (then top_k_share of the
-      values); fetch_format: neither int4 nor top_k. What a format leaves out of a gradient is
-      added to the next.
+    push_format: float32, bfloat16, float16, int8, int4, top_k or top_k_2bit (these two then
+      top_k_share of the values); fetch_format: float32 to int8. What a format leaves out of a
+      gradient is added to the next.
     evaluate: evaluate(model) -> dict of figures ("loss", "accuracy" and any other), or the
       loss alone. Called within step() of one program, with the model in eval mode and under
       no_grad. evaluate_every: epochs between two; unset: at the end.

@@ -108,7 +108,7 @@ def test_a_job_with_all_settings():
         divergence { action: SKIP }""")
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float16", "int8", "int4", "top_k"])
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "int8", "int4", "top_k", "top_k_2bit"])
 def test_formats(name):
     assert f"push_format: {name.upper()} " in flat(text(push_format=name))
 

@@ -31,6 +31,7 @@ FORMATS = {
     "pushes of int4": {PUSH: "INT4"},
     "pushes of the largest 5 %": {PUSH: "TOP_K", SHARE: 0.05},
     "pushes of the largest 1 %": {PUSH: "TOP_K", SHARE: 0.01},
+    "pushes of 2 bits of the largest 5 %": {PUSH: "TOP_K_2BIT", SHARE: 0.05},
 }
 # Chance is 0.1.
 LEAST_ACCURACY = 0.5
