@@ -29,7 +29,8 @@ TestJobOptions SyncJob() {
 Vector Difference(const Vector& base, uint32_t worker, int round) {
   Vector difference(base.size());
   for (size_t i = 0; i < base.size(); ++i) {
-    const auto phase = static_cast<float>((i * 31 + worker * 17 + static_cast<size_t>(round) * 7) % 23);
+    const auto phase =
+        static_cast<float>((i * 31 + worker * 17 + static_cast<size_t>(round) * 7) % 23);
     difference[i] = 0.05f * base[i] + 0.001f * (phase - 11.0f);
   }
   return difference;

@@ -32,7 +32,7 @@ constexpr double kMaxAmount = 1e9;
 // A model fetched or a gradient pushed less often than this has lost touch.
 constexpr uint32_t kMaxSteps = 65536;
 // Of workers, which programs may join in any number.
-constexpr uint32_t kMaxQuorum = 65536;
+constexpr uint32_t kMaxQuorum = 4096;
 // More workers than any cluster has.
 constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kMaxExtent = 1u << 24;  // as ParameterLayout has it

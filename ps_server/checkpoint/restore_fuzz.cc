@@ -86,7 +86,7 @@ void WritePart(const FuzzCall& call, SimulatedStorage* storage) {
     return;
   }
   const auto map = ShardMap::Create(layout->size(), create.shards(), create.max_stripe_bytes());
-  if (!map.ok() || create.shard() >= create.shards() || record->state_slots() > 3) {
+  if (!map.ok() || create.shard() >= create.shards() || record->state_slots() > 5) {
     return;
   }
   const auto stripes = static_cast<int>(map->stripes(create.shard()));

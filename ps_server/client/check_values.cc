@@ -25,11 +25,29 @@ absl::Status CheckGradient(const GradientView& gradient, size_t floats, WireForm
     CHECK_EQ(gradient.floats.size(), floats);
     return CheckFinite(gradient.floats, "gradient");
   }
-  const std::optional<uint64_t> index =
-      TensorCodec::Find(format)->FirstNonFinite(gradient.encoded);
+  const std::optional<uint64_t> index = TensorCodec::Find(format)->FirstNonFinite(gradient.encoded);
   return !index.has_value() ? absl::OkStatus()
-                            : absl::InvalidArgumentError(absl::StrCat(
-                                  "the gradient at flat index ", *index, " is not finite"));
+                            : absl::InvalidArgumentError(absl::StrCat("the gradient at flat index ",
+                                                                      *index, " is not finite"));
+}
+
+absl::Status CheckOptions(const ParameterClientOptions& options) {
+  if (options.map.size() == 0) {
+    return absl::InvalidArgumentError("the parameter client needs a shard map");
+  }
+  if (options.addresses.size() != options.map.shards()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.addresses.size(), " addresses for ", options.map.shards(), " shards"));
+  }
+  if (!options.read_only && options.shard_epochs.size() != options.map.shards()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.shard_epochs.size(), " epochs for ", options.map.shards(), " shards"));
+  }
+  if (!TensorCodec::CarriesParameters(options.fetch_format)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameters cannot be fetched in format ", options.fetch_format));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace monsoon

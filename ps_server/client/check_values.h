@@ -1,4 +1,4 @@
-// Values of a push or a write, before anything of them is sent.
+// A client's options, and values of a push or a write, before anything of them is sent.
 #pragma once
 
 #include <span>
@@ -15,5 +15,8 @@ absl::Status CheckFinite(std::span<const float> values, absl::string_view what);
 // The same of a gradient for `floats` parameters, in `format` where it is encoded; and of its
 // weight.
 absl::Status CheckGradient(const GradientView& gradient, size_t floats, WireFormat format);
+
+// InvalidArgument where they contradict each other.
+absl::Status CheckOptions(const ParameterClientOptions& options);
 
 }  // namespace monsoon

@@ -171,8 +171,8 @@ class ShardedParameterClient final : public ParameterClient {
         push_requests_.AddMarks(shard, /*passes=*/true);
       }
     }
-    const auto handler = [](uint32_t, const DataHeader& header, ChunkCursor*)
-        -> absl::StatusOr<Answer> {
+    const auto handler = [](uint32_t, const DataHeader& header,
+                            ChunkCursor*) -> absl::StatusOr<Answer> {
       return header.has_error() ? ToStatus(header.error(), /*has_session=*/true)
                                 : absl::StatusOr<Answer>(Answer::kDone);
     };
@@ -489,23 +489,9 @@ class ShardedParameterClient final : public ParameterClient {
 
 absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
     ParameterClientOptions options) {
-  if (options.map.size() == 0) {
-    return absl::InvalidArgumentError("the parameter client needs a shard map");
-  }
-  if (options.addresses.size() != options.map.shards()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.addresses.size(), " addresses for ", options.map.shards(), " shards"));
-  }
-  if (!options.read_only && options.shard_epochs.size() != options.map.shards()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.shard_epochs.size(), " epochs for ", options.map.shards(), " shards"));
-  }
+  RETURN_IF_ERROR(CheckOptions(options));
   if (options.transport == Transport::AUTO) {
     ASSIGN_OR_RETURN(options.transport, TransportFromEnvironment());
-  }
-  if (!TensorCodec::CarriesParameters(options.fetch_format)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("parameters cannot be fetched in format ", options.fetch_format));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<TensorCodec> push_codec,
                    TensorCodec::Create(options.push_format, options.top_k_share));

@@ -194,8 +194,8 @@ FramePayload ShardFrameHandler::AddFetch(const PushRequest& push, PushReply* rep
 absl::StatusOr<ServedFrame> ShardFrameHandler::Fetch(FetchRequest* fetch) {
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartFetch(*fetch));
   if (fetch->after_round() && !fetch->read_only()) {
-    const absl::Status over = job->CheckRounds(*SessionOf(*fetch), fetch->first_stripe(),
-                                               fetch->stripe_count());
+    const absl::Status over =
+        job->CheckRounds(*SessionOf(*fetch), fetch->first_stripe(), fetch->stripe_count());
     if (!over.ok()) {
       return ServedFrame{ErrorAnswer(over, REFUSED_BUSY), nullptr};
     }

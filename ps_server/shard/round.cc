@@ -57,9 +57,9 @@ absl::Status Round::Add(const Push& push, std::span<const float> parameters, abs
     const size_t end = std::min((line + 1) * kLineFloats, difference.size());
     for (size_t i = line * kLineFloats; i < end; ++i) {
       if (!(std::abs(static_cast<double>(difference[i])) <= bound)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("value ", i, " of the difference is ", difference[i], " with weight ",
-                         push.weight, "; a round sums up to ", bound));
+        return absl::InvalidArgumentError(absl::StrCat("value ", i, " of the difference is ",
+                                                       difference[i], " with weight ", push.weight,
+                                                       "; a round sums up to ", bound));
       }
     }
   }

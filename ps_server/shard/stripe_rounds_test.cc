@@ -15,8 +15,8 @@
 namespace monsoon {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr size_t kFloats = 32;
@@ -225,7 +225,8 @@ TEST_F(StripeRoundsTest, SynchronousDiLoCoIsItsOracle) {
     double sum = 0, weights = 0;
     for (uint32_t i = 0; i < 4; ++i) {
       const uint32_t worker = (i * 3 + static_cast<uint32_t>(round)) % 4;
-      const float d = 0.01f * static_cast<float>((round * 7 + static_cast<int>(worker) * 5) % 11 - 5);
+      const float d =
+          0.01f * static_cast<float>((round * 7 + static_cast<int>(worker) * 5) % 11 - 5);
       const float weight = 0.25f * static_cast<float>(1 + worker);
       ASSERT_EQ(Push(worker, d, weight), APPLIED);
       sum += static_cast<double>(weight) * d;
@@ -244,7 +245,9 @@ TEST_F(StripeRoundsTest, ARoundSurvivesACheckpoint) {
     Make(DiLoCo(), {});
     Open(3);
     for (uint32_t worker = 0; worker < 3; ++worker) Push(worker, -0.5f);
-    const auto push = [&](uint32_t worker) { return Push(worker, -0.1f * (1.0f + static_cast<float>(worker))); };
+    const auto push = [&](uint32_t worker) {
+      return Push(worker, -0.1f * (1.0f + static_cast<float>(worker)));
+    };
     for (uint32_t worker = 0; worker < cut_after; ++worker) push(worker);
     std::vector<float> parameters(kFloats);
     std::vector<float> state(Stripe::StateFloats(*kernel_, kFloats, true));

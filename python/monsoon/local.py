@@ -40,8 +40,8 @@ class Rounds:
 
     def __post_init__(self) -> None:
         if isinstance(self.quorum, bool) or not isinstance(self.quorum, numbers.Integral) or not (
-                0 <= self.quorum <= 65536):
-            raise InvalidArgument(f"quorum is {self.quorum!r}; it must be 0, for all, to 65536")
+                0 <= self.quorum <= 4096):
+            raise InvalidArgument(f"quorum is {self.quorum!r}; it must be 0, for all, to 4096")
         if _finite("grace", self.grace, 3600) > 0 and self.quorum == 0:
             raise InvalidArgument(f"grace is {self.grace!r}; a round of all programs has nobody "
                                   "to wait for: say quorum too, as in Rounds(quorum=1, grace=2.0)")

@@ -44,8 +44,9 @@ class Runner {
         counts_(counts),
         end_(context.clock->Now() + context.deadline) {
     for (size_t peer = 0; peer < requests.size(); ++peer) {
-      progress_.push_back(PeerProgress{0, 0, false, false, context.clock->Now(),
-                                       context.clock->Now(), Backoff({.maximum = context.longest_pause}, peer), absl::OkStatus()});
+      progress_.push_back(
+          PeerProgress{0, 0, false, false, context.clock->Now(), context.clock->Now(),
+                       Backoff({.maximum = context.longest_pause}, peer), absl::OkStatus()});
     }
   }
 
