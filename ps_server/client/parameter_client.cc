@@ -32,8 +32,7 @@ namespace {
 
 // Retries of a call that say nothing: a stream was cut and is opened again.
 constexpr uint32_t kQuietRetries = 4;
-// Between two looks whether a round is over.
-constexpr absl::Duration kRoundPause = absl::Milliseconds(20);
+constexpr absl::Duration kRoundPause = absl::Milliseconds(20);  // between looks whether it is over
 constexpr absl::Duration kRetryLogPeriod = absl::Seconds(10);
 
 class ShardedParameterClient final : public ParameterClient {

@@ -36,7 +36,7 @@ ShardCheckpoint ShardJob::CutJob() const {
   cut.set_shard_epoch(facts_.shard_epoch);
   cut.set_parent_epoch(parent_.shard_epoch);
   cut.set_parent_generation(parent_.generation);
-  cut.set_state_slots(static_cast<uint32_t>(kernel_->state_slots()));
+  cut.set_state_slots(static_cast<uint32_t>(state_slots()));
   {
     MutexLock lock(&sessions_mutex_);
     for (const auto& [worker, closed] : sessions_.closed()) {
