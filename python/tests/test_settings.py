@@ -126,7 +126,7 @@ def test_formats(name):
     (lambda: ms.Local(None, every=0), "every is 0"),
     (lambda: ms.Local(None, outer=3), "outer is a int"),
     (lambda: ms.Rounds(quorum=-1), "quorum is -1; it must be 0, for all, to 4096"),
-    (lambda: ms.Rounds(quorum=4097), "quorum is 65537"),
+    (lambda: ms.Rounds(quorum=4097), "quorum is 4097"),
     (lambda: ms.Rounds(quorum=0.5), "quorum is 0.5"),
     (lambda: ms.Rounds(quorum=True), "quorum is True"),
     (lambda: ms.Rounds(grace=2.0), "grace is 2.0; a round of all programs"),
