@@ -74,11 +74,7 @@ std::span<float> ShardJob::RestoredState(size_t slot, uint64_t at) {
 
 void ShardJob::Clear() {
   for (const auto& stripe : stripes_) {
-    const Stripe::Floats floats = stripe->MutableFloats();
-    std::ranges::fill(floats.parameters, 0.0f);
-    const size_t optimizer = Stripe::StateFloats(*kernel_, stripe->size());
-    std::ranges::fill(floats.state.first(optimizer), kernel_->initial_state());
-    std::ranges::fill(floats.state.subspan(optimizer), 0.0f);
+    stripe->Clear();
   }
 }
 

@@ -49,16 +49,24 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
                     2 * (4 * sizeof(void*) + 16) <=
                 kSessionStripeBytes);
   CHECK_EQ(state_.size(), StateFloats(*kernel, size_, rounds.has_value()));
-  const std::span<float> all = state_.span();
-  const std::span<float> optimizer = all.first(StateFloats(*kernel, size_));
-  std::ranges::fill(optimizer, kernel->initial_state());
+  InitializeState();
   if (rounds.has_value()) {
-    const std::span<float> sum = all.subspan(optimizer.size());
+    const std::span<float> sum = state_.span().subspan(kernel_state().size());
     static_assert(Round::kSlots * sizeof(float) == sizeof(int64_t));
     CHECK_EQ(reinterpret_cast<uintptr_t>(sum.data()) % alignof(int64_t), 0u);
-    std::ranges::fill(sum, 0.0f);
     round_.emplace(std::span(reinterpret_cast<int64_t*>(sum.data()), size_));
   }
+}
+
+void Stripe::InitializeState() {
+  std::ranges::fill(kernel_state(), kernel_->initial_state());
+  std::ranges::fill(state_.span().subspan(kernel_state().size()), 0.0f);  // a round's sum
+}
+
+void Stripe::Clear() {
+  MutexLock lock(&mutex_);
+  std::ranges::fill(parameters_, 0.0f);
+  InitializeState();
 }
 
 int64_t Stripe::StalenessOf(const Push& push) const {

@@ -99,6 +99,8 @@ class Stripe {
     std::span<float> state;
   };
   Floats MutableFloats();
+  // Makes its floats those of a new stripe, before anybody else has it.
+  void Clear();
   // Its floats are those of `cut` now: makes the version and the windows of those of its
   // sessions that are open here what the cut holds. `older` is what the generation
   // before holds of the stripe; null: there is none, and nothing is durable.
@@ -143,6 +145,7 @@ class Stripe {
     bool passes = false;
   };
 
+  void InitializeState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t StalenessOf(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `before`: the last sequence of each session that the older generation holds.
   void RestoreSessions(const StripeRecord& cut, const std::map<SessionId, uint64_t>& before)
