@@ -133,15 +133,43 @@ absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header) {
   return Answer::kDone;
 }
 
+bool AreOfEpochs(const FetchMarks& marks, std::span<const uint64_t> epochs,
+                 const FragmentMap& fragments, std::optional<uint32_t> fragment) {
+  for (uint32_t shard = 0; shard < epochs.size(); ++shard) {
+    for (uint32_t stripe = 0; stripe < marks.shard[shard].size(); ++stripe) {
+      const uint32_t of = fragments.Of(shard, stripe);
+      if (fragment.value_or(of) == of && marks.shard[shard][stripe].shard_epoch != epochs[shard]) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+void CountInPushes(const FragmentMap& fragments, std::optional<uint32_t> fragment,
+                   FetchMarks* marks) {
+  for (uint32_t shard = 0; !fragments.whole() && shard < marks->shard.size(); ++shard) {
+    for (uint32_t stripe = 0; stripe < marks->shard[shard].size(); ++stripe) {
+      const uint32_t of = fragments.Of(shard, stripe);
+      if (fragment.value_or(of) == of) {
+        uint64_t& sequence = marks->shard[shard][stripe].applied_sequence;
+        sequence = fragments.PushesBefore(of, sequence);
+      }
+    }
+  }
+}
+
 uint64_t FetchWidth(const FetchMarks& marks) {
   uint64_t least = UINT64_MAX, most = 0;
   for (const auto& shard : marks.shard) {
     for (const StripeMark& mark : shard) {
-      least = std::min(least, mark.version);
-      most = std::max(most, mark.version);
+      if (mark.shard_epoch != 0) {
+        least = std::min(least, mark.version);
+        most = std::max(most, mark.version);
+      }
     }
   }
-  return most - least;
+  return most - std::min(least, most);
 }
 
 absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, ChunkCursor* payload,

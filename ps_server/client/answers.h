@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/codec/tensor_codec.h"
+#include "common/model/fragment_map.h"
 #include "common/transport/frame/exchange.h"
 #include "common/transport/frame/frame_codec.h"
 #include "proto/tensor.pb.h"
@@ -50,7 +52,16 @@ struct FetchTarget {
   uint64_t records = 0;                // taken from frames so far
 };
 
-// Maximum minus minimum of the stripes' versions.
+// Whether the marks of a fetch of all stripes, or of those of `fragment`, are of these lives of
+// the shards.
+bool AreOfEpochs(const FetchMarks& marks, std::span<const uint64_t> epochs,
+                 const FragmentMap& fragments, std::optional<uint32_t> fragment);
+
+// Shards count the pushes of a stripe; afterwards those marks tell the session's.
+void CountInPushes(const FragmentMap& fragments, std::optional<uint32_t> fragment,
+                   FetchMarks* marks);
+
+// Maximum minus minimum of the versions of stripes that were fetched.
 uint64_t FetchWidth(const FetchMarks& marks);
 
 // Puts one fetch frame of `shard` into `target`.

@@ -16,6 +16,10 @@ absl::StatusOr<ParameterClient::PushResult> ParameterClient::PushAndFetch(
   return Push(gradient, base);
 }
 
+absl::Status ParameterClient::FetchFragment(uint32_t, std::span<float>, FetchMarks*, FetchStats*) {
+  return absl::UnimplementedError("this parameter client has no fragments");
+}
+
 absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
   return absl::UnimplementedError("this parameter client has no vectors");
 }

@@ -9,8 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
-#include "common/base/log_limit.h"
-#include "common/base/logging.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
@@ -25,15 +23,13 @@
 #include "ps_server/client/push_encoder.h"
 #include "ps_server/client/push_keeper.h"
 #include "ps_server/client/requests.h"
+#include "ps_server/client/retry_report.h"
 #include "ps_server/client/shard_control.h"
 
 namespace monsoon {
 namespace {
 
-// Retries of a call that say nothing: a stream was cut and is opened again.
-constexpr uint32_t kQuietRetries = 4;
 constexpr absl::Duration kRoundPause = absl::Milliseconds(20);  // between looks whether it is over
-constexpr absl::Duration kRetryLogPeriod = absl::Seconds(10);
 
 class ShardedParameterClient final : public ParameterClient {
  public:
@@ -46,7 +42,7 @@ class ShardedParameterClient final : public ParameterClient {
         left_(options_.map.shards()),
         epochs_(options_.map.shards()),
         push_requests_(&options_),
-        encoder_(options_.map, options_.push_format, std::move(push_codec)) {
+        encoder_(options_.map, options_.fragments, options_.push_format, std::move(push_codec)) {
     std::unique_ptr<ChoosingTransport> transport = MakeTransport();
     // Faults are of frames, so there every fetch is one.
     reader_ = options_.fault.enabled() ? nullptr : transport.get();
@@ -66,6 +62,12 @@ class ShardedParameterClient final : public ParameterClient {
     return FetchAll(/*vector=*/"", options_.fetch_format, parameters, marks, stats);
   }
 
+  absl::Status FetchFragment(uint32_t fragment, std::span<float> parameters, FetchMarks* marks,
+                             FetchStats* stats) override {
+    CHECK_LT(fragment, options_.fragments.count());
+    return FetchAll(/*vector=*/"", options_.fetch_format, parameters, marks, stats, fragment);
+  }
+
   absl::Status FetchExact(std::span<float> parameters, FetchMarks* marks,
                           FetchStats* stats) override {
     return FetchAll(/*vector=*/"", FLOAT32, parameters, marks, stats);
@@ -80,7 +82,8 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   bool FetchMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
-    if (options_.fetch_format != FLOAT32 || cancelled_ || away().has_value()) {
+    if (options_.fetch_format != FLOAT32 || !options_.fragments.whole() || cancelled_ ||
+        away().has_value()) {
       return false;
     }
     if (!fetch_mutex_.TryLock()) {
@@ -97,7 +100,7 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   bool combines() override {
-    if (!fits_one_frame_ || options_.rounds) {
+    if (!fits_one_frame_ || options_.rounds || !options_.fragments.whole()) {
       return false;
     }
     if (!fetch_mutex_.TryLock()) {
@@ -233,15 +236,9 @@ class ShardedParameterClient final : public ParameterClient {
     }
   }
 
-  bool IsOfNotedEpochs(const FetchMarks& marks) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
-    for (uint32_t shard = 0; keeper_ != nullptr && shard < options_.map.shards(); ++shard) {
-      for (const StripeMark& mark : marks.shard[shard]) {
-        if (mark.shard_epoch != epochs_[shard]) {
-          return false;
-        }
-      }
-    }
-    return true;
+  bool IsOfNotedEpochs(const FetchMarks& marks, std::optional<uint32_t> fragment = {}) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
+    return keeper_ == nullptr || AreOfEpochs(marks, epochs_, options_.fragments, fragment);
   }
 
   absl::Status RunWrite(const RequestMaker::ShardRequests& requests)
@@ -310,7 +307,8 @@ class ShardedParameterClient final : public ParameterClient {
       return absl::InternalError("the answer to a push is of another kind");
     }
     const PushReply& reply = header.push_reply();
-    ASSIGN_OR_RETURN(const Answer answer, TakePushReply(reply, result->sequence, result));
+    ASSIGN_OR_RETURN(const Answer answer,
+                     TakePushReply(reply, options_.fragments.SequenceOf(result->sequence), result));
     if (answer == Answer::kDone) {
       for (const PushVerdict& verdict : reply.verdict()) {
         if (verdict.verdict() == REFUSED_INVALID &&
@@ -337,9 +335,10 @@ class ShardedParameterClient final : public ParameterClient {
     return target;
   }
 
-  // Of the parameters if `vector` is empty.
+  // Of the parameters if `vector` is empty. All stripes, or those of the fragment.
   absl::Status FetchAll(const std::string& vector, WireFormat format, std::span<float> parameters,
-                        FetchMarks* marks, FetchStats* stats) {
+                        FetchMarks* marks, FetchStats* stats,
+                        std::optional<uint32_t> fragment = {}) {
     FetchMarks unwanted;
     marks = marks == nullptr ? &unwanted : marks;
     const bool keeps = keeper_ != nullptr && vector.empty();
@@ -369,7 +368,12 @@ class ShardedParameterClient final : public ParameterClient {
         return TakeFetchReply(shard, header.fetch_reply(), payload, &target);
       };
       for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-        ReadShared(fetch_requests_.WholeFetch(shard, vector, format), shard, &target);
+        const FetchRequest& whole = fetch_requests_.WholeFetch(shard, vector, format);
+        if (fragment.has_value()) {
+          left_[shard] = options_.fragments.StripesOf(*fragment, shard);
+        } else {
+          ReadShared(whole, shard, &target);
+        }
       }
       const absl::Status run = RunExchange(Context(), fetch_requests_.Fetch(left_),
                                            fetch_transport_.get(), handler, &counts);
@@ -377,10 +381,11 @@ class ShardedParameterClient final : public ParameterClient {
         return RoundOpenError(round);
       }
       RETURN_IF_ERROR(run);
-      if (keeps && !IsOfNotedEpochs(*marks)) {
+      if (keeps && !IsOfNotedEpochs(*marks, fragment)) {
         return absl::UnavailableError("a shard was started anew while it was fetched from");
       }
     }
+    CountInPushes(options_.fragments, fragment, marks);
     if (stats != nullptr) {
       *stats = {target.bytes, counts.frames, counts.retries, FetchWidth(*marks)};
     }
@@ -443,25 +448,11 @@ class ShardedParameterClient final : public ParameterClient {
     return context;
   }
 
-  // Of a request to a shard: `count` in this call.
-  void NoteRetry(const absl::Status& why, uint32_t count) const {
-    if (count < kQuietRetries) {
-      return;
-    }
-    const std::string text(why.message());
-    if (const auto left_out = retries_logged_.Take(Clock::Real()->Now())) {
-      LOG(WARNING) << "job " << options_.job << " waits for " << text << LeftOut(*left_out);
-    }
-    if (options_.on_waiting) {
-      options_.on_waiting(text);
-    }
-  }
-
   const ParameterClientOptions options_;
   const std::vector<std::string> names_;  // of the shards
   const std::function<void(const absl::Status&, uint32_t)> on_retry_ =
-      [this](const absl::Status& why, uint32_t count) { NoteRetry(why, count); };
-  mutable LogLimit retries_logged_{kRetryLogPeriod};
+      [this](const absl::Status& why, uint32_t count) { retries_.Note(why, count); };
+  const RetryReport retries_{options_.job, options_.on_waiting};
   std::atomic<bool> cancelled_{false};
   TransportReport report_;
   uint64_t stripes_ = 0;         // of all shards
@@ -494,6 +485,9 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> ParameterClient::Create(
   }
   ASSIGN_OR_RETURN(std::unique_ptr<TensorCodec> push_codec,
                    TensorCodec::Create(options.push_format, options.top_k_share));
+  if (options.fragments.empty()) {
+    options.fragments = FragmentMap::Whole(options.map);
+  }
   return std::make_unique<ShardedParameterClient>(std::move(options), std::move(push_codec));
 }
 

@@ -43,6 +43,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
 #include "common/model/stripe_versions.h"
 #include "common/transport/frame/fault.h"
@@ -55,7 +56,7 @@ namespace monsoon {
 struct StripeMark {
   uint64_t shard_epoch = 0;       // 0: not known
   uint64_t version = 0;           // pushes applied to the stripe
-  uint64_t applied_sequence = 0;  // last one of this session, applied or refused
+  uint64_t applied_sequence = 0;  // last push of this session that it lacks nothing of
 };
 
 // [shard][stripe]. Empty: nothing was fetched.
@@ -87,6 +88,7 @@ struct ParameterClientOptions {
   uint64_t incarnation = 0;
   uint64_t layout_hash = 0;
   ShardMap map;
+  FragmentMap fragments;               // of the map; empty: whole
   std::vector<std::string> addresses;  // one a shard
   std::vector<uint64_t> shard_epochs;  // one a shard, of OpenSession; empty if read_only
   absl::Duration deadline = absl::Seconds(10);
@@ -167,6 +169,10 @@ class ParameterClient {
                                   FetchStats* stats) {
     return Fetch(parameters, marks, stats);
   }
+  // Fetch of the stripes of one fragment: other floats stay as they are, and other marks are of
+  // nothing.
+  virtual absl::Status FetchFragment(uint32_t fragment, std::span<float> parameters,
+                                     FetchMarks* marks, FetchStats* stats);
 
   struct PushResult {
     int64_t staleness = -1;        // maximum over the stripes; -1: not known
@@ -178,14 +184,13 @@ class ParameterClient {
     uint64_t bytes = 0;            // of gradients, repeated ones included
     std::string first_refusal;     // says what was wrong, if refused_invalid > 0
   };
-  // Sends a gradient and waits until every stripe has
-  // acknowledged or refused it. `base` marks the oldest fetch that contributed.
-  // The gradient must not change until it returns. InvalidArgument with the flat
-  // index of the first value that is not finite: nothing was sent and no
-  // sequence was used. After any other error the push is not finished: calling
-  // again with the same gradient completes it under the same sequence, with the
-  // same bytes. What a lossy push format leaves out, and what the shards
-  // refused, is added to the next push.
+  // Sends a gradient, with fragments the push's fragment of it (FragmentMap::OfPush), and waits
+  // until every stripe has acknowledged or refused it. `base` marks the oldest fetch that
+  // contributed. The gradient must not change until it returns. InvalidArgument with the flat index
+  // of the first value that is not finite: nothing was sent and no sequence was used. After any
+  // other error the push is not finished: calling again with the same gradient completes it under
+  // the same sequence, with the same bytes. What a lossy push format leaves out, and what the
+  // shards refused, is added to the next push.
   virtual absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) = 0;
 
   // Tells the shards of a job with rounds that this session has nothing to push for now: no

@@ -8,28 +8,53 @@
 
 namespace monsoon {
 
-PushEncoder::PushEncoder(const ShardMap& map, WireFormat format, std::unique_ptr<TensorCodec> codec)
-    : map_(map), format_(format), codec_(std::move(codec)) {
-  size_t offset = 0;
+PushEncoder::PushEncoder(const ShardMap& map, const FragmentMap& fragments, WireFormat format,
+                         std::unique_ptr<TensorCodec> codec)
+    : map_(map),
+      fragments_(fragments),
+      format_(format),
+      codec_(std::move(codec)),
+      place_(map.shards()),
+      shard_place_(fragments.count()) {
+  std::vector<size_t> end(fragments_.count(), 0);
   for (uint32_t shard = 0; shard < map_.shards(); ++shard) {
-    auto& offsets = offset_.emplace_back();
-    for (uint32_t stripe = 0; stripe < map_.stripes(shard); ++stripe) {
-      offsets.push_back(offset);
-      offset += codec_->EncodedBytes(map_.stripe(shard, stripe).size());
+    for (uint32_t fragment = 0; fragment < fragments_.count(); ++fragment) {
+      shard_place_[fragment].push_back({end[fragment], end[fragment]});
     }
-    offsets.push_back(offset);
+    for (uint32_t stripe = 0; stripe < map_.stripes(shard); ++stripe) {
+      const uint32_t fragment = fragments_.Of(shard, stripe);
+      const size_t begin = end[fragment];
+      end[fragment] += codec_->EncodedBytes(map_.stripe(shard, stripe).size());
+      place_[shard].push_back({begin, end[fragment]});
+      shard_place_[fragment].back().end = end[fragment];
+    }
   }
   if (format_ != FLOAT32) {
     residual_.assign(map_.size(), 0.0f);
     scratch_.resize(map_.stripe_floats());
-    encoded_.resize(offset);
   }
+  if (format_ != FLOAT32 || !fragments_.whole()) {
+    encoded_.resize(*std::ranges::max_element(end));
+  }
+}
+
+void PushEncoder::EncodeStripe(std::span<const float> gradient, uint32_t shard, uint32_t stripe) {
+  const Slice slice = map_.stripe(shard, stripe);
+  const Slice place = place_[shard][stripe];
+  const std::span<const float> floats = gradient.subspan(slice.begin, slice.size());
+  const std::span<std::byte> out = std::span(encoded_).subspan(place.begin, place.size());
+  if (format_ == FLOAT32) {
+    std::ranges::copy(std::as_bytes(floats), out.begin());
+    return;
+  }
+  codec_->EncodeWithFeedback(floats, std::span(residual_).subspan(slice.begin, slice.size()),
+                             std::span(scratch_).first(slice.size()), out);
 }
 
 void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient) {
   CHECK_EQ(gradient.size(), map_.size());
   given_ = {};
-  if (format_ == FLOAT32) {
+  if (format_ == FLOAT32 && fragments_.whole()) {
     gradient_ = gradient;
     return;
   }
@@ -38,34 +63,37 @@ void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient) {
   }
   CHECK(sequence > sequence_);
   sequence_ = sequence;
+  fragment_ = fragments_.OfPush(sequence);
   for (uint32_t shard = 0; shard < map_.shards(); ++shard) {
-    for (uint32_t stripe = 0; stripe < map_.stripes(shard); ++stripe) {
-      const Slice slice = map_.stripe(shard, stripe);
-      codec_->EncodeWithFeedback(
-          gradient.subspan(slice.begin, slice.size()),
-          std::span(residual_).subspan(slice.begin, slice.size()),
-          std::span(scratch_).first(slice.size()),
-          std::span(encoded_).subspan(Offset(shard, stripe), StripeBytes(shard, stripe)));
+    for (const StripeRun& run : fragments_.Runs(fragment_, shard)) {
+      for (uint32_t stripe = run.first; stripe < run.end; ++stripe) {
+        EncodeStripe(gradient, shard, stripe);
+      }
     }
   }
 }
 
 void PushEncoder::UseEncoded(std::span<const std::byte> bytes) {
   CHECK(format_ == BFLOAT16 || format_ == FLOAT16);
-  CHECK_EQ(bytes.size(), offset_.back().back());
+  CHECK(fragments_.whole());
+  CHECK_EQ(bytes.size(), shard_place_[0].back().end);
   given_ = bytes;
 }
 
-size_t PushEncoder::StripeBytes(uint32_t shard, uint32_t stripe) const {
-  return offset_[shard][stripe + 1] - offset_[shard][stripe];
+std::span<const std::byte> PushEncoder::all() const {
+  return !given_.empty()      ? given_
+         : !gradient_.empty() ? std::as_bytes(gradient_)
+                              : std::span<const std::byte>(encoded_);
 }
 
 std::span<const std::byte> PushEncoder::Bytes(uint32_t shard, uint32_t first, uint32_t end) const {
-  const std::span<const std::byte> all = !given_.empty() ? given_
-                                         : format_ == FLOAT32
-                                             ? std::as_bytes(gradient_)
-                                             : std::span<const std::byte>(encoded_);
-  return all.subspan(Offset(shard, first), Offset(shard, end) - Offset(shard, first));
+  const size_t begin = place_[shard][first].begin;
+  return all().subspan(begin, place_[shard][end - 1].end - begin);
+}
+
+std::span<const std::byte> PushEncoder::ShardBytes(uint32_t shard) const {
+  const Slice place = shard_place_[fragment_][shard];
+  return all().subspan(place.begin, place.size());
 }
 
 void PushEncoder::Refused(uint32_t shard, uint32_t stripe) {

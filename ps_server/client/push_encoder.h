@@ -1,12 +1,13 @@
-// PushEncoder: the bytes of one push at a time, each stripe by itself, in the
-// push format of the job (TensorCodec).
+// PushEncoder: the bytes of one push at a time, each stripe of its fragment by itself, in
+// the push format of the job (TensorCodec).
 //
 // What a lossy format leaves out is kept as a residual and added to the next
 // gradient. A push that is tried again leaves with the same bytes, whatever was
 // lost on the way: it is encoded once a sequence. The residual ends with its
 // session.
 //
-// Memory: none for FLOAT32; else two vectors of floats and the encoded bytes.
+// Memory: none for FLOAT32 and whole models; else the encoded bytes, and but for FLOAT32 two
+// vectors of floats.
 //
 // Thread safety: none.
 #pragma once
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "common/codec/tensor_codec.h"
+#include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
 #include "proto/wire_format.pb.h"
 
@@ -25,28 +27,33 @@ namespace monsoon {
 
 class PushEncoder {
  public:
-  // `codec` is that of `format`.
-  PushEncoder(const ShardMap& map, WireFormat format, std::unique_ptr<TensorCodec> codec);
+  // `codec` is that of `format`; `fragments` are of the map.
+  PushEncoder(const ShardMap& map, const FragmentMap& fragments, WireFormat format,
+              std::unique_ptr<TensorCodec> codec);
 
   WireFormat format() const { return format_; }
 
-  // Encodes `gradient` (map.size() finite floats), unless `sequence`, which
-  // grows, is what was encoded last. For FLOAT32 the bytes are those of
-  // `gradient` itself, which must outlive their use.
+  // Encodes the push's fragment of `gradient` (map.size() finite floats), unless the push
+  // `sequence`, which grows, is what was encoded last. For FLOAT32 and a whole model the bytes
+  // are those of `gradient` itself, which must outlive their use.
   void Encode(uint64_t sequence, std::span<const float> gradient);
   // The same of what the pusher has encoded: the bytes of the whole vector, which must
-  // outlive their use.
+  // outlive their use. Not of fragments.
   void UseEncoded(std::span<const std::byte> bytes);
   // How much what was encoded last counts.
   void set_weight(float weight) { weight_ = weight; }
   float weight() const { return weight_; }
 
   // What Bytes() gives is the pusher's own memory.
-  bool as_it_is() const { return format_ == FLOAT32 || !given_.empty(); }
+  bool as_it_is() const { return (format_ == FLOAT32 && fragments_.whole()) || !given_.empty(); }
 
-  // Bytes of stripes [first, end) of `shard`, of what was encoded last.
+  // What was encoded last is of this fragment.
+  uint32_t fragment() const { return fragment_; }
+  // Bytes of stripes [first, end) of `shard`, neighbours in what was encoded last.
   std::span<const std::byte> Bytes(uint32_t shard, uint32_t first, uint32_t end) const;
-  size_t StripeBytes(uint32_t shard, uint32_t stripe) const;
+  // Of all its stripes of `shard`, one after another.
+  std::span<const std::byte> ShardBytes(uint32_t shard) const;
+  size_t StripeBytes(uint32_t shard, uint32_t stripe) const { return place_[shard][stripe].size(); }
 
   // The shard refused that stripe of the last push: its content leaves with the
   // next one. One that is not finite is given up, and the stripe's residual
@@ -54,16 +61,20 @@ class PushEncoder {
   void Refused(uint32_t shard, uint32_t stripe);
 
  private:
-  // Where stripe begins in encoded_.
-  size_t Offset(uint32_t shard, uint32_t stripe) const { return offset_[shard][stripe]; }
+  // Of the fragment, encoded.
+  std::span<const std::byte> all() const;
+  void EncodeStripe(std::span<const float> gradient, uint32_t shard, uint32_t stripe);
 
   const ShardMap map_;
+  const FragmentMap fragments_;
   const WireFormat format_;
   const std::unique_ptr<TensorCodec> codec_;
-  std::vector<std::vector<size_t>> offset_;  // [shard][stripe], and the end of the shard
+  std::vector<std::vector<Slice>> place_;        // [shard][stripe], in the bytes of its fragment
+  std::vector<std::vector<Slice>> shard_place_;  // [fragment][shard]
   uint64_t sequence_ = 0;
+  uint32_t fragment_ = 0;
   float weight_ = 1;
-  std::span<const float> gradient_;   // FLOAT32
+  std::span<const float> gradient_;   // FLOAT32, whole
   std::span<const std::byte> given_;  // encoded by the pusher
   std::vector<float> residual_;
   std::vector<float> scratch_;  // one stripe

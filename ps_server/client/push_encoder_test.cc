@@ -14,7 +14,7 @@ using ::testing::Each;
 ShardMap Map() { return *ShardMap::Create(128, 2, 128); }
 
 PushEncoder Encoder(WireFormat format) {
-  return PushEncoder(Map(), format, *TensorCodec::Create(format, 0.25));
+  return PushEncoder(Map(), FragmentMap::Whole(Map()), format, *TensorCodec::Create(format, 0.25));
 }
 
 std::vector<float> Content(const PushEncoder& encoder, uint32_t shard, uint32_t stripe) {

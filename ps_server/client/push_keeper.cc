@@ -49,6 +49,12 @@ PushKeeper::PushKeeper(const ParameterClientOptions* options, const ExchangeCont
     shards_.push_back(std::make_unique<ShardState>(
         static_cast<uint64_t>(static_cast<double>(options_.keep_bytes) * share)));
     shards_.back()->named = options_.shard_epochs[shard];
+    for (uint32_t fragment = 0; fragment < options_.fragments.count(); ++fragment) {
+      // Of one that has no stripe there nothing is ever missing.
+      shards_.back()->durable.push_back(options_.fragments.Runs(fragment, shard).empty()
+                                            ? UINT64_MAX
+                                            : options_.fragments.PushesBefore(fragment, 0));
+    }
   }
   ApplyNamed();
   Publish();
@@ -130,6 +136,9 @@ bool PushKeeper::LeaveOut(uint32_t shard, const absl::Status& why) {
 
 absl::Status PushKeeper::Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler) {
   heard_.assign(shards(), Heard());
+  for (Heard& heard : heard_) {
+    heard.durable.assign(options_.fragments.count(), UINT64_MAX);
+  }
   exchange_began_ = now();
   ExchangeCounts counts;
   const absl::Status status = RunExchange(context_, requests, transport_, handler, &counts);
@@ -184,7 +193,10 @@ absl::Status PushKeeper::Replay(uint32_t index) {
       sequence = push->sequence;
       AddToRequests(index, *push, push->bytes->bytes(), /*then_fetch=*/false);
       bytes += push->bytes->size();
-      replayed += push->replayed ? options_.map.stripes(index) : 0;
+      replayed +=
+          push->replayed
+              ? options_.fragments.StripesOf(options_.fragments.OfPush(sequence), index).size()
+              : 0;
       shard.window.OnSent();
     }
     ParameterClient::PushResult late;  // verdicts of earlier pushes: counted with those
@@ -197,7 +209,7 @@ absl::Status PushKeeper::Replay(uint32_t index) {
       return absl::OkStatus();
     }
     replayed_ += replayed;
-    shard.window.OnAcknowledged(shard.window.epoch(), sequence, heard_[index].durable);
+    shard.window.OnAcknowledged(shard.window.epoch(), sequence, HeardDurable(index));
     Forget(&shard);
   }
   if (shard.present) {
@@ -207,74 +219,11 @@ absl::Status PushKeeper::Replay(uint32_t index) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Answer> PushKeeper::TakeMarks(uint32_t shard, const DataHeader& header) {
-  if (header.has_error()) {
-    // A life that has not got the job back does not know it either; of a session that
-    // is really over the coordinator tells.
-    return SessionLostError(header.error().message());
-  }
-  if (!header.has_marks_reply()) {
-    heard_[shard].refused_for_good = true;
-    return absl::InternalError("the answer to a question for marks is of another kind");
-  }
-  const MarksReply& reply = header.marks_reply();
-  if (reply.shard_epoch() != shards_[shard]->window.epoch()) {
-    return SessionLostError(absl::StrCat("it was started anew, and is not restored yet (epoch ",
-                                         reply.shard_epoch(), ")"));
-  }
-  Heard& heard = heard_[shard];
-  for (const StripeMarks& stripe : reply.stripe()) {
-    heard.applied = std::min(heard.applied, stripe.applied());
-    heard.durable = std::min(heard.durable, stripe.durable());
-    heard.written = std::min(heard.written, stripe.written());
-  }
-  return Answer::kDone;
-}
-
-absl::Status PushKeeper::AskMarks(const std::vector<bool>& wanted) {
-  requests_->Begin();
-  for (uint32_t shard = 0; shard < shards(); ++shard) {
-    if (wanted[shard]) {
-      requests_->AddMarks(shard);
-    }
-  }
-  RETURN_IF_ERROR(
-      Run(requests_->requests(),
-          [this](uint32_t shard, const DataHeader& header, ChunkCursor*) -> absl::StatusOr<Answer> {
-            return TakeMarks(shard, header);
-          }));
-  for (uint32_t i = 0; i < shards(); ++i) {
-    const Heard& heard = heard_[i];
-    if (!wanted[i] || heard.left_out || heard.applied == UINT64_MAX) {
-      continue;
-    }
-    ShardState& shard = *shards_[i];
-    if (absl::Status status =
-            shard.window.OnMarks(shard.window.epoch(), heard.applied, heard.durable);
-        !status.ok()) {
-      return NamePeer(context_, i, status);
-    }
-    shard.written = heard.written;
-    Forget(&shard);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PushKeeper::Refresh() {
-  std::vector<bool> wanted(shards(), false);
-  bool any = false;
-  for (uint32_t shard = 0; shard < shards(); ++shard) {
-    wanted[shard] = shards_[shard]->present;
-    any |= wanted[shard];
-  }
-  return any ? AskMarks(wanted) : absl::OkStatus();
-}
-
 // ---- pushes -------------------------------------------------------------------
 
 bool PushKeeper::full() const {
   for (uint32_t shard = 0; shard < shards(); ++shard) {
-    const uint64_t bytes = encoder_->Bytes(shard, 0, options_.map.stripes(shard)).size();
+    const uint64_t bytes = encoder_->ShardBytes(shard).size();
     if (shards_[shard]->window.full(bytes)) {
       return true;
     }
@@ -306,7 +255,7 @@ void PushKeeper::Keep(const FetchMarks& base, const std::shared_ptr<const void>&
   ++last_;
   const bool stays = owner != nullptr && encoder_->as_it_is();
   for (uint32_t i = 0; i < shards(); ++i) {
-    const std::span<const std::byte> bytes = encoder_->Bytes(i, 0, options_.map.stripes(i));
+    const std::span<const std::byte> bytes = encoder_->ShardBytes(i);
     to_fill_.push_back(stays ? nullptr : pool_.Take(bytes.size()));
     copied_bytes_ += stays ? 0 : bytes.size();
     auto kept = stays ? std::make_shared<KeptBytes>(bytes, owner) : to_fill_.back();
@@ -321,7 +270,7 @@ void PushKeeper::Fill() {
   requests_->KeepAll();
   for (uint32_t i = 0; i < to_fill_.size(); ++i) {
     if (KeptBytes* const kept = to_fill_[i].get(); kept != nullptr) {
-      StreamCopy(encoder_->Bytes(i, 0, options_.map.stripes(i)), kept->bytes().data());
+      StreamCopy(encoder_->ShardBytes(i), kept->bytes().data());
     }
   }
   to_fill_.clear();
@@ -372,7 +321,7 @@ absl::StatusOr<Answer> PushKeeper::TakeVerdicts(uint32_t shard, const DataHeader
     return absl::InternalError("the answer to a push is of another kind");
   }
   const PushReply& reply = header.push_reply();
-  const uint64_t sequence = reply.verdict(0).sequence();
+  const uint64_t sequence = reply.verdict(0).sequence();  // of all stripes of the push
   absl::StatusOr<Answer> answer = TakePushReply(reply, sequence, result);
   if (!answer.ok()) {
     heard_[shard].refused_for_good = !IsEpochRefused(answer.status());
@@ -382,10 +331,14 @@ absl::StatusOr<Answer> PushKeeper::TakeVerdicts(uint32_t shard, const DataHeader
     return answer;
   }
   for (const PushVerdict& verdict : reply.verdict()) {
-    heard_[shard].durable = std::min(heard_[shard].durable, verdict.durable_sequence());
+    if (verdict.stripe() >= options_.map.stripes(shard)) {
+      continue;
+    }
+    const uint32_t of = options_.fragments.Of(shard, verdict.stripe());
+    uint64_t& durable = heard_[shard].durable[of];
+    durable = std::min(durable, options_.fragments.PushesBefore(of, verdict.durable_sequence()));
     // Of an earlier one the encoder does not have the content any more.
-    if (verdict.verdict() == REFUSED_INVALID && sequence == last_ &&
-        verdict.stripe() < options_.map.stripes(shard)) {
+    if (verdict.verdict() == REFUSED_INVALID && options_.fragments.PushOf(of, sequence) == last_) {
       encoder_->Refused(shard, verdict.stripe());
     }
   }
@@ -407,8 +360,8 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(
     if (shards_[i]->present) {
       sent[i] = true;
       // What was just encoded is in the caches, the copy is not.
-      AddToRequests(i, *shards_[i]->window.Next(), encoder_->Bytes(i, 0, options_.map.stripes(i)),
-                    target != nullptr, std::move(to_fill_[i]));
+      AddToRequests(i, *shards_[i]->window.Next(), encoder_->ShardBytes(i), target != nullptr,
+                    std::move(to_fill_[i]));
       shards_[i]->window.OnSent();
     }
   }
@@ -434,7 +387,7 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(
     if (sent[i] && !status.ok() && !heard_[i].left_out) {
       GoAway(i, absl::ZeroDuration());  // it is kept, and what they have of it is asked for
     } else if (sent[i] && !heard_[i].left_out) {
-      shards_[i]->window.OnAcknowledged(shards_[i]->window.epoch(), last_, heard_[i].durable);
+      shards_[i]->window.OnAcknowledged(shards_[i]->window.epoch(), last_, HeardDurable(i));
       Forget(shards_[i].get());
     }
   }

@@ -88,6 +88,8 @@ class PushKeeper {
     ReplayWindow window;
     // Of the pushes in the window, in their order.
     std::deque<std::vector<StripeMark>> base;
+    // [fragment] All pushes up to this one are, as far as its stripes know.
+    std::vector<uint64_t> durable;
     uint64_t written = 0;  // what the newest generation holds
     bool present = true;
     absl::Duration next_try;  // of one that is away
@@ -95,10 +97,11 @@ class PushKeeper {
     std::atomic<uint64_t> named{0};
     std::atomic<uint64_t> ready{0};
   };
-  // What the answers of one exchange say, a shard each.
+  // What the answers of one exchange say, a shard each: pushes of the session up to which
+  // nothing is missing.
   struct Heard {
     uint64_t applied = UINT64_MAX;  // of marks
-    uint64_t durable = UINT64_MAX;
+    std::vector<uint64_t> durable;  // [fragment]
     uint64_t written = UINT64_MAX;
     bool left_out = false;
     bool refused_for_good = false;  // no other try will do
@@ -123,6 +126,8 @@ class PushKeeper {
   absl::StatusOr<Answer> TakeMarks(uint32_t shard, const DataHeader& header);
   // Asks the shards of `wanted`, which is indexed by shard, what they have.
   absl::Status AskMarks(const std::vector<bool>& wanted);
+  // Takes over what was heard, and tells up to which push all is durable.
+  uint64_t HeardDurable(uint32_t shard);
   // Looks what has become durable on the shards that are there.
   absl::Status Refresh();
   // Of one that is away.

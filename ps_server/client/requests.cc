@@ -36,15 +36,21 @@ uint32_t StripesPerFrame(uint64_t stripe_bytes) {
       std::clamp<uint64_t>(kMaxFramePayloadBytes / stripe_bytes, 1, kMaxFrameRecords));
 }
 
-// Calls `visit(group)` for the frames of a shard.
+// Calls `visit(group)` for the frames of the shard's stripes `run`.
 template <typename Visit>
-void ForEachGroup(const ShardMap& map, uint32_t shard, uint64_t stripe_bytes, Visit visit) {
+void ForEachGroup(const ShardMap& map, uint32_t shard, StripeRun run, uint64_t stripe_bytes,
+                  Visit visit) {
   const uint32_t fit = StripesPerFrame(stripe_bytes);
-  const uint32_t stripes = map.stripes(shard);
-  for (uint32_t first = 0; first < stripes; first += fit) {
-    const uint32_t end = std::min(stripes, first + fit);
+  for (uint32_t first = run.first; first < run.end; first += fit) {
+    const uint32_t end = std::min(run.end, first + fit);
     visit(Group{first, end, {map.stripe(shard, first).begin, map.stripe(shard, end - 1).end}});
   }
+}
+
+// Of a whole shard.
+template <typename Visit>
+void ForEachGroup(const ShardMap& map, uint32_t shard, uint64_t stripe_bytes, Visit visit) {
+  ForEachGroup(map, shard, StripeRun{0, map.stripes(shard)}, stripe_bytes, visit);
 }
 
 uint32_t StripeBytes(const ShardMap& map, uint32_t shard, uint32_t stripe) {
@@ -108,7 +114,7 @@ const RequestMaker::ShardRequests& RequestMaker::Push(const PushEncoder& encoder
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
     KeptPush push{.sequence = sequence,
                   .shard_epoch = options_.shard_epochs[shard],
-                  .bytes = encoder.Bytes(shard, 0, options_.map.stripes(shard)),
+                  .bytes = encoder.ShardBytes(shard),
                   .weight = encoder.weight()};
     if (!base.shard.empty()) {
       push.base = base.shard[shard];
@@ -126,15 +132,16 @@ void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const Kep
   push->set_then_fetch(then_fetch);
   push->set_weight(kept.weight);
   push->set_fetch_format(then_fetch ? options_.fetch_format : FLOAT32);
+  const FragmentMap& fragments = options_.fragments;
+  const uint64_t sequence = fragments.SequenceOf(kept.sequence);
   size_t offset = 0;
-  // The first stripe is as long as any.
-  ForEachGroup(options_.map, shard, encoder.StripeBytes(shard, 0), [&](const Group& group) {
+  const auto add = [&](const Group& group) {
     push->clear_record();
     const size_t begin = offset;
     for (uint32_t stripe = group.first; stripe < group.end; ++stripe) {
       PushRecord* record = push->add_record();
       record->set_stripe(stripe);
-      record->set_sequence(kept.sequence);
+      record->set_sequence(sequence);
       record->set_shard_epoch(kept.shard_epoch);
       if (!kept.base.empty()) {
         record->set_base_shard_epoch(kept.base[stripe].shard_epoch);
@@ -145,7 +152,11 @@ void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const Kep
       offset += encoder.StripeBytes(shard, stripe);
     }
     Add(shard, kept.bytes.subspan(begin, offset - begin), kept.keep, begin);
-  });
+  };
+  // The first stripe is as long as any.
+  for (const StripeRun& run : fragments.Runs(fragments.OfPush(kept.sequence), shard)) {
+    ForEachGroup(options_.map, shard, run, encoder.StripeBytes(shard, 0), add);
+  }
 }
 
 void RequestMaker::AddMarks(uint32_t shard, bool passes) {
@@ -159,6 +170,11 @@ void RequestMaker::AddMarks(uint32_t shard, bool passes) {
     marks->set_stripe_count(std::min(stripes - first, kMaxMarksStripes));
     Add(shard, {});
   }
+}
+
+uint32_t RequestMaker::FirstMarked(uint32_t shard, uint64_t request_id) const {
+  const auto asked = std::ranges::find(requests_[shard], request_id, &RequestFrame::request_id);
+  return static_cast<uint32_t>(asked - requests_[shard].begin()) * kMaxMarksStripes;
 }
 
 bool RequestMaker::FitsOneFrame(const PushEncoder& encoder) const {

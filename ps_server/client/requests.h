@@ -41,10 +41,10 @@ class RequestMaker {
   const ShardRequests& Push(const PushEncoder& encoder, const FetchMarks& base, uint64_t sequence,
                             bool then_fetch);
   // The same in pieces, of pushes that are kept: after Begin, one after the other.
-  // `bytes` are those of all stripes of the shard, as `encoder` encodes them; `base` has
-  // an entry a stripe, or none.
+  // `bytes` are those of the shard's stripes of the push's fragment, as `encoder` encodes them;
+  // `base` has an entry a stripe of the shard, or none.
   struct KeptPush {
-    uint64_t sequence = 0;
+    uint64_t sequence = 0;  // of the session's pushes
     uint64_t shard_epoch = 0;
     std::span<const std::byte> bytes;
     std::span<const StripeMark> base;
@@ -58,6 +58,8 @@ class RequestMaker {
   void KeepAll();
   // Asks what the shard has of the session, or tells it that this passes.
   void AddMarks(uint32_t shard, bool passes = false);
+  // The first stripe that such a question is about.
+  uint32_t FirstMarked(uint32_t shard, uint64_t request_id) const;
   // Since Begin.
   const ShardRequests& requests() const { return requests_; }
 

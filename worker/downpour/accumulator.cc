@@ -102,7 +102,7 @@ void Accumulator::Add(const SharedMarks& marks) {
 std::vector<BlockId> Accumulator::TakeBlocks() { return std::exchange(blocks_, {}); }
 
 absl::StatusOr<Accumulation> Accumulator::Seal(std::span<const float> moved) {
-  CHECK(!empty());
+  CHECK(!empty() || kind_ == Kind::kDifferences);
   const bool gradients = kind_ == Kind::kGradients;
   ASSIGN_OR_RETURN(Accumulation sealed, gradients ? SealGradients() : SealDifference(moved));
   sealed.base = std::exchange(base_, nullptr);

@@ -87,8 +87,8 @@ class Accumulator {
   std::vector<BlockId> TakeBlocks();
 
   // Closes the accumulation and starts the next one in a buffer that nobody holds. Not
-  // when empty. An error is the device's. `moved`: what the steps have moved the parameters
-  // by, where the gradients are; of differences alone.
+  // when empty, but for differences, which then have no base. An error is the device's. `moved`:
+  // what the steps have moved the parameters by, where the gradients are; of differences alone.
   absl::StatusOr<Accumulation> Seal(std::span<const float> moved = {});
 
  private:

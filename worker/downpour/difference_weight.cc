@@ -6,7 +6,7 @@
 namespace monsoon {
 
 DifferenceWeigher::DifferenceWeigher(const Job& job, uint32_t replicas)
-    : replicas_(std::max(1u, replicas)) {
+    : replicas_(std::max(1u, replicas)), counts_(std::max(1u, job.downpour().fragments().count())) {
   const Downpour& downpour = job.downpour();
   if (downpour.local_steps() == 0) {
     return;
@@ -34,10 +34,18 @@ double DifferenceWeigher::WeightOf(double steps, double examples) const {
   }
 }
 
-float DifferenceWeigher::Take() {
+void DifferenceWeigher::Add(const StepResult& step) {
+  for (Counts& counts : counts_) {
+    counts.steps += step.steps;
+    counts.examples += step.examples;
+  }
+}
+
+float DifferenceWeigher::Take(uint32_t fragment) {
+  const Counts counts = std::exchange(counts_[fragment], Counts());
   // Replicas of one worker step together.
-  const double steps = static_cast<double>(std::exchange(steps_, 0)) / replicas_;
-  const auto examples = static_cast<double>(std::exchange(examples_, 0));
+  const double steps = static_cast<double>(counts.steps) / replicas_;
+  const auto examples = static_cast<double>(counts.examples);
   if (steps == 0 || examples == 0) {
     return 1;
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "proto/job.pb.h"
 #include "worker/nn/step_result.h"
@@ -18,12 +19,9 @@ class DifferenceWeigher {
   DifferenceWeigher(const Job& job, uint32_t replicas);
 
   // A batch of one replica that is in the difference.
-  void Add(const StepResult& step) {
-    steps_ += step.steps;
-    examples_ += step.examples;
-  }
-  // Of what was added since the last call; 1 for nothing at all.
-  float Take();
+  void Add(const StepResult& step);
+  // Of what was added since the last call for that fragment; 1 for nothing at all.
+  float Take(uint32_t fragment = 0);
 
  private:
   double WeightOf(double steps, double examples) const;
@@ -31,8 +29,11 @@ class DifferenceWeigher {
   DifferenceWeight kind_ = DEFAULT_WEIGHT;
   double replicas_ = 1;
   double reference_ = 1;
-  uint64_t steps_ = 0;  // of all replicas
-  uint64_t examples_ = 0;
+  struct Counts {
+    uint64_t steps = 0;  // of all replicas
+    uint64_t examples = 0;
+  };
+  std::vector<Counts> counts_;  // [fragment]
 };
 
 }  // namespace monsoon

@@ -63,9 +63,21 @@ absl::Status DownpourRunner::LandFetch(Fetched fetched) {
   RETURN_IF_ERROR(fetched.status);
   stats_->AddFetch(fetched.stats, fetched.duration);
   fetch_timer_.NoteFetch(fetched.duration);
+  if (fetched.fragment.has_value() && !keeps_local_) {
+    return absl::OkStatus();  // the whole is to come
+  }
   const bool first = store_.empty();
+  must_land_ = must_land_ && whole_due_ && fetched.fragment.has_value();
+  if (fetched.fragment.has_value()) {
+    LandFragment(*fetched.fragment, *fetched.marks);
+    group_->SetParameters(store_.front_buffer());
+    return absl::OkStatus();
+  }
   store_.Swap(std::move(fetched.marks));
-  must_land_ = false;
+  const std::span<const float> local =
+      keeps_local_ ? std::span<const float>(store_.back()) : std::span<const float>();
+  whole_due_ = false;
+  keeps_local_ = true;
   if (first && differences()) {
     const uint64_t each = options_.rounds ? 1 : std::max(1u, control_->replicas());
     const uint64_t pushes = Newest(*store_.marks()) / each;
@@ -77,7 +89,7 @@ absl::Status DownpourRunner::LandFetch(Fetched fetched) {
     return OfDevice(group_->ShareParameters());
   }
   if (local_ != nullptr) {
-    local_->Rebase(*store_.marks(), store_.mutable_front());
+    local_->Rebase(*store_.marks(), store_.mutable_front(), local);
   }
   group_->SetParameters(store_.front_buffer());
   return absl::OkStatus();
@@ -90,15 +102,6 @@ absl::Status DownpourRunner::BringParameters() {
   const auto reading =
       group_->device()->Read(group_->device()->parameters(), store_.mutable_front());
   return OfDevice(reading.ok() ? (*reading)->Await() : reading.status());
-}
-
-absl::Status DownpourRunner::LeaveNonFinite() {
-  RETURN_IF_ERROR(BringParameters());
-  if (FirstNonFinite(store_.front()).has_value()) {
-    LOG(WARNING) << Where() << ": the inner optimizer has left the finite numbers, and begins anew";
-    GiveUpDifference();
-  }
-  return absl::OkStatus();
 }
 
 void DownpourRunner::RestoreParameters() {
@@ -137,6 +140,7 @@ absl::Status DownpourRunner::ComputeRound() {
   }
   stepping_ = differences() ? clock_->Now() - begin : absl::ZeroDuration();
   accumulator_.Add(store_.marks());
+  unpushed_ = differences() ? options_.fragments.count() : 0;
   return absl::OkStatus();
 }
 

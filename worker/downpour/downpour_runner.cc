@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "common/base/check.h"
@@ -19,16 +20,12 @@ namespace {
 
 // Between two tries of a call that a shard did not answer.
 constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
-// How long one look at a call in flight waits. The call itself is bounded by
-// the client's deadline and ended by Cancel.
-constexpr absl::Duration kWaitSlice = absl::Seconds(1);
-
-// A shard that did not answer is asked again; a cancelled call is over.
-bool MayRetry(const absl::Status& status) {
-  return IsTransient(status) && !absl::IsCancelled(status);
-}
 
 }  // namespace
+
+bool DownpourRunner::MayRetry(const absl::Status& status) {
+  return IsTransient(status) && !absl::IsCancelled(status);
+}
 
 DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const ParameterLayout* layout,
                                ParameterClient* client, ReplicaGroup* group,
@@ -72,12 +69,16 @@ std::string DownpourRunner::Where(size_t i) const {
 
 // ---- fetch -----------------------------------------------------------------
 
-DownpourRunner::Fetched DownpourRunner::Fetch(std::span<float> out) {
+DownpourRunner::Fetched DownpourRunner::Fetch(std::span<float> out,
+                                              std::optional<uint32_t> fragment) {
   const absl::Duration begin = clock_->Now();
   while (true) {
     auto marks = std::make_shared<FetchMarks>();
     Fetched fetched;
-    fetched.status = client_->Fetch(out, marks.get(), &fetched.stats);
+    fetched.fragment = fragment;
+    fetched.status = fragment.has_value()
+                         ? client_->FetchFragment(*fragment, out, marks.get(), &fetched.stats)
+                         : client_->Fetch(out, marks.get(), &fetched.stats);
     fetched.duration = clock_->Now() - begin;
     fetched.marks = std::move(marks);
     if (!MayRetry(fetched.status) || stopped()) {
@@ -119,13 +120,34 @@ absl::Status DownpourRunner::AwaitShards() {
 
 absl::Status DownpourRunner::PrepareParameters() {
   if (options_.overlap == NONE) {
-    return Boundary() || must_land_ ? LandFetch(Fetch(store_.back())) : absl::OkStatus();
+    return Boundary() || must_land_ ? LandFetch(Fetch(store_.back(), NextFetched()))
+                                    : absl::OkStatus();
   }
   fetch_due_ = fetch_due_ || (Boundary() && fetched_ahead_ != round_);
-  if (std::optional<Fetched> landed = fetcher_->TryTake()) {
-    RETURN_IF_ERROR(LandFetch(*std::move(landed)));
+  AwaitLanding();
+  if (!LandsLater()) {
+    if (std::optional<Fetched> landed = fetcher_->TryTake()) {
+      RETURN_IF_ERROR(LandFetch(*std::move(landed)));
+    }
   }
-  if (fetch_due_ && MayFetch()) {
+  RETURN_IF_ERROR(StartFetch());
+  while (store_.empty() || must_land_) {
+    if (differences()) {
+      RETURN_IF_ERROR(CollectPush(/*wait=*/true));  // before it nothing is fetched
+    }
+    RETURN_IF_ERROR(StartFetch());
+    if (!fetcher_->busy()) {
+      continue;  // it was mapped
+    }
+    if (std::optional<Fetched> landed = fetcher_->WaitTake(kWaitSlice)) {
+      RETURN_IF_ERROR(LandFetch(*std::move(landed)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DownpourRunner::StartFetch() {
+  if (fetch_due_ && MayFetch() && !LandsLater()) {
     ASSIGN_OR_RETURN(const bool landed, FetchMapped());
     fetch_due_ = !landed;
   }
@@ -134,17 +156,13 @@ absl::Status DownpourRunner::PrepareParameters() {
     if (local_ != nullptr) {
       local_->ForgetAcknowledged();
     }
-    fetcher_->Start([this, back = store_.back(), delay = fetch_timer_.Delay()] {
-      if (delay > absl::ZeroDuration()) {
-        control_->Sleep(delay);
-      }
-      return Fetch(back);
-    });
-  }
-  while (store_.empty() || must_land_) {
-    if (std::optional<Fetched> landed = fetcher_->WaitTake(kWaitSlice)) {
-      RETURN_IF_ERROR(LandFetch(*std::move(landed)));
-    }
+    fetcher_->Start(
+        [this, back = store_.back(), delay = fetch_timer_.Delay(), fragment = NextFetched()] {
+          if (delay > absl::ZeroDuration()) {
+            control_->Sleep(delay);
+          }
+          return Fetch(back, fragment);
+        });
   }
   return absl::OkStatus();
 }
@@ -302,10 +320,10 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
   }
 }
 
-absl::Status DownpourRunner::PushAccumulation() {
+absl::Status DownpourRunner::PushAccumulation(bool lands) {
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
   const bool fetches = fetch_due_ || (fetcher_ != nullptr && fetcher_->busy());
-  if (differences() && fetches && !client_->away().has_value()) {
+  if (lands && differences() && fetches && !client_->away().has_value()) {
     // A push or a fetch that takes as long as the steps of a difference would put the landing
     // off for ever.
     must_land_ = true;
@@ -316,7 +334,14 @@ absl::Status DownpourRunner::PushAccumulation() {
       accumulator_.Seal(differences() ? local_->moved() : std::span<const float>());
   RETURN_IF_ERROR(OfDevice(sealed.status()));
   in_flight_ = *std::move(sealed);
-  in_flight_->weight = weigher_.Take();
+  const uint32_t fragment = options_.fragments.OfPush(last_sequence_ + 1);
+  in_flight_->weight = weigher_.Take(fragment);
+  if (!options_.fragments.whole()) {
+    in_flight_->base = store_.marks();
+    ClearOthers(fragment, in_flight_->gradient);
+  }
+  unpushed_ = std::max(1u, unpushed_) - 1;
+  lands_at_ = round_ + options_.landing_steps;
   if (local_ != nullptr) {
     RETURN_IF_ERROR(OfDevice(local_->Seal(last_sequence_ + 1)));
   }
@@ -392,30 +417,21 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
   return absl::OkStatus();
 }
 
-void DownpourRunner::PaceDifference() {
-  if (options_.dynamic_local_steps && accumulator_.empty()) {
-    const uint32_t told = control_->local_steps();
-    accumulator_.SetSteps(told == 0 ? options_.local_steps : std::min(told, options_.local_steps));
-  }
-}
-
-void DownpourRunner::GiveUpDifference() {
-  local_->Restart();
-  fetch_due_ = fetcher_ != nullptr;
-  must_land_ = true;
-}
-
 void DownpourRunner::TakeAcknowledged() {
-  const uint64_t acknowledged = client_->acknowledged();
+  const uint64_t acknowledged = std::min(client_->acknowledged(), last_sequence_);
   bool some = false;
   while (!unacknowledged_.empty() && unacknowledged_.front().sequence <= acknowledged) {
-    const Unacknowledged& push = unacknowledged_.front();
-    done_.insert(done_.end(), push.blocks.begin(), push.blocks.end());
+    Unacknowledged& push = unacknowledged_.front();
+    unfinished_.push_back({push.sequence + options_.fragments.count() - 1, std::move(push.blocks)});
     if (local_ != nullptr && !push.refused) {
       local_->Acknowledge(push.sequence);
       some = true;
     }
     unacknowledged_.pop_front();
+  }
+  for (; !unfinished_.empty() && unfinished_.front().with_push <= acknowledged;
+       unfinished_.pop_front()) {
+    std::ranges::move(unfinished_.front().blocks, std::back_inserter(done_));
   }
   if (some && (fetcher_ == nullptr || !fetcher_->busy())) {
     local_->ForgetAcknowledged();
@@ -438,35 +454,6 @@ absl::Status DownpourRunner::Refused(const std::string& why) {
   }
   return DivergedError(
       absl::StrCat(Where(), ": ", refused_in_a_row_, " pushes refused in a row, the last: ", why));
-}
-
-absl::Status DownpourRunner::Flush() {
-  if (!accumulator_.empty()) {
-    RETURN_IF_ERROR(PushAccumulation());
-  }
-  RETURN_IF_ERROR(CollectPush(/*wait=*/true));
-  while (client_->away().has_value() || client_->acknowledged() < last_sequence_) {
-    if (stopped()) {
-      return absl::CancelledError("session ends while a shard is away");
-    }
-    stats_->SetWaitsFor(client_->away().value_or("acknowledgements"));
-    RETURN_IF_ERROR(client_->BringBack(kWaitSlice));
-  }
-  TakeAcknowledged();
-  // Blocks whose last steps were all dropped wait for no gradient.
-  for (BlockId& block : accumulator_.TakeBlocks()) {
-    done_.push_back(std::move(block));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status DownpourRunner::Idle() {
-  if (!options_.rounds) {
-    return absl::OkStatus();
-  }
-  RETURN_IF_ERROR(Flush());
-  const absl::Status passed = client_->Pass();
-  return MayRetry(passed) ? absl::OkStatus() : passed;  // it is said again
 }
 
 std::vector<BlockId> DownpourRunner::TakeDone() {

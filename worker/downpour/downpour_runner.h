@@ -25,7 +25,10 @@
 //
 // With local_steps the replica's own optimizer moves its parameters at each step, and a
 // push is the difference that so many steps made; the fetch after it waits until the shards
-// have it, so that it brings what they made of it, and training goes on meanwhile.
+// have it, so that it brings what they made of it, and training goes on meanwhile. With fragments
+// each push is of one, a local_steps / fragments after the one before, and so is the fetch after
+// it; landing_steps says when that lands. A block is done when all fragments have been pushed
+// since.
 //
 // Where the group has a device with memory of its own, sums of gradients and local updates
 // stay there, and so many bytes less cross to the host: with n_fetch = n_push = n, one
@@ -42,6 +45,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/model/fragment_map.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "proto/job.pb.h"
@@ -67,6 +71,8 @@ struct DownpourRunnerOptions {
   double clip_norm = 0.0;
   // 0: gradients are pushed. Else n_fetch and n_push are the same.
   uint32_t local_steps = 0;
+  FragmentMap fragments;             // empty: the model is one
+  uint32_t landing_steps = 0;        // after a push; 0: as soon as it is there
   bool dynamic_local_steps = false;  // as the coordinator says, at most local_steps
   double step_clip_norm = 0.0;       // of each step's gradient, with local_steps
   WireFormat push_format = FLOAT32;
@@ -75,7 +81,8 @@ struct DownpourRunnerOptions {
   uint64_t seed = 0;
   uint32_t worker = 0;
 
-  static DownpourRunnerOptions From(const Job& job, uint32_t worker);
+  static DownpourRunnerOptions From(const Job& job, uint32_t worker,
+                                    const FragmentMap& fragments = {});
 };
 
 class DownpourRunner {
@@ -126,11 +133,18 @@ class DownpourRunner {
   uint64_t steps() const { return step_; }
 
  private:
+  // How long one look at a call in flight waits. The call itself is bounded by
+  // the client's deadline and ended by Cancel.
+  static constexpr absl::Duration kWaitSlice = absl::Seconds(1);
+  // A shard that did not answer is asked again; a cancelled call is over.
+  static bool MayRetry(const absl::Status& status);
+
   struct Fetched {
     absl::Status status;
     SharedMarks marks;
     FetchStats stats;
     absl::Duration duration;
+    std::optional<uint32_t> fragment;  // that alone
   };
   struct Pushed {
     absl::StatusOr<ParameterClient::PushResult> result;
@@ -142,7 +156,12 @@ class DownpourRunner {
   void MoveToDevice(DeviceTraining* device);
   // An error of the device's: want of memory breaks no device, all else does.
   absl::Status OfDevice(const absl::Status& status) const;
-  Fetched Fetch(std::span<float> out);
+  // All, or the fragment.
+  Fetched Fetch(std::span<float> out, std::optional<uint32_t> fragment = {});
+  // What is to be fetched next: the fragment that was pushed last, where nothing else is due.
+  std::optional<uint32_t> NextFetched() const;
+  // What was fetched of a fragment goes to its place.
+  void LandFragment(uint32_t fragment, const FetchMarks& marks);
   // `back`: where the acknowledgement is to bring the parameters; empty: nowhere.
   Pushed Push(const Accumulation& accumulation, std::span<float> back);
   // Reads the parameters in this thread if that costs no message.
@@ -153,6 +172,8 @@ class DownpourRunner {
   bool differences() const { return options_.local_steps > 0; }
   // Waits for shards that are away, once the bound on steps without them is reached.
   absl::Status AwaitShards();
+  // Begins a fetch that is due, and may begin.
+  absl::Status StartFetch();
   absl::Status PrepareParameters();
   absl::Status LandFetch(Fetched fetched);
   // False where gradient i of the round must not be used.
@@ -161,7 +182,8 @@ class DownpourRunner {
   absl::Status JudgeRound();
   absl::Status ComputeRound();
   StepResult CountRound(absl::Duration duration);
-  absl::Status PushAccumulation();
+  // `lands`: what the one before brings lands before it.
+  absl::Status PushAccumulation(bool lands = true);
   // Takes the result of the push in flight, if any; waits for it if `wait`.
   absl::Status CollectPush(bool wait);
   absl::Status FinishPush(Pushed pushed);
@@ -173,6 +195,12 @@ class DownpourRunner {
   }
   // Where a difference begins: how many steps it takes.
   void PaceDifference();
+  // What was pushed last is not to land yet.
+  bool LandsLater() const { return round_ < lands_at_ && !must_land_; }
+  // What was pushed last must land now (landing_steps).
+  void AwaitLanding();
+  // Floats of other fragments become zero.
+  void ClearOthers(uint32_t fragment, std::span<float> difference) const;
   // What a refused difference, or one that cannot be finite, made of the parameters is
   // given up.
   void GiveUpDifference();
@@ -204,6 +232,12 @@ class DownpourRunner {
     std::vector<BlockId> blocks;
   };
   std::deque<Unacknowledged> unacknowledged_;
+  // Acknowledged, and done with this push: all fragments have been pushed since.
+  struct Unfinished {
+    uint64_t with_push = 0;
+    std::vector<BlockId> blocks;
+  };
+  std::deque<Unfinished> unfinished_;
   std::vector<BlockId> done_;
   std::vector<BlockId> ending_;  // blocks that end in the round being made
   uint64_t step_ = 0;            // batches before this round
@@ -214,6 +248,10 @@ class DownpourRunner {
   DifferenceWeigher weigher_;
   bool fetch_due_ = false;
   bool must_land_ = false;                 // no step before a fetch
+  bool whole_due_ = true;                  // the next fetch is of all fragments
+  bool keeps_local_ = false;               // what the steps made of the parameters is of use
+  uint64_t lands_at_ = 0;                  // the round before which nothing lands
+  uint32_t unpushed_ = 0;                  // pushes until all fragments have all steps
   absl::Duration stepping_;                // what the inner optimizer took in this round
   bool push_fetches_ = false;              // the push in flight brings parameters
   std::optional<uint64_t> fetched_ahead_;  // the boundary that such a push stands for

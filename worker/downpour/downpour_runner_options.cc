@@ -10,7 +10,8 @@ constexpr uint32_t kDefaultAwaySteps = 100;
 
 }  // namespace
 
-DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worker) {
+DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worker,
+                                                  const FragmentMap& fragments) {
   DownpourRunnerOptions options;
   const Downpour& downpour = job.downpour();
   options.n_fetch = std::max(1u, downpour.n_fetch());
@@ -23,7 +24,12 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
     options.n_fetch = options.n_push = options.local_steps;
     options.dynamic_local_steps = downpour.dynamic_local_steps();
     options.step_clip_norm = downpour.inner().clip_norm();
+    options.landing_steps = downpour.landing_steps();
+  } else if (downpour.has_fragments() || downpour.mixing() > 0) {
+    // A program's step is what so many of its own made; each takes a push.
+    options.local_steps = fragments.count();
   }
+  options.fragments = fragments;
   options.push_format = downpour.push_format();
   options.rounds = downpour.has_rounds();
   if (options.rounds && !downpour.has_inner()) {

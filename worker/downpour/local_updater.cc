@@ -19,35 +19,57 @@ constexpr int kPlannedPushes = 2;
 
 absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(
     const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics,
-    const std::vector<Slice>& biases) {
-  if (downpour.has_inner()) {
-    return CreateInner(downpour.inner(), map, statistics, biases);
+    const std::vector<Slice>& biases, const FragmentMap& fragments) {
+  Optimizer optimizer = downpour.inner();
+  if (!downpour.has_inner()) {
+    const LocalUpdate& update = downpour.local_update();
+    *optimizer.mutable_schedule() = downpour.optimizer().schedule();
+    switch (update.kind_case()) {
+      case LocalUpdate::kSgdRate:
+        optimizer.mutable_sgd()->set_rate(update.sgd_rate());
+        break;
+      case LocalUpdate::kAdagradRate:
+        optimizer.mutable_adagrad()->set_rate(update.adagrad_rate());
+        break;
+      case LocalUpdate::kNone:
+      case LocalUpdate::KIND_NOT_SET:
+        return nullptr;
+    }
   }
-  const LocalUpdate& update = downpour.local_update();
-  Optimizer optimizer;
-  *optimizer.mutable_schedule() = downpour.optimizer().schedule();
-  switch (update.kind_case()) {
-    case LocalUpdate::kSgdRate:
-      optimizer.mutable_sgd()->set_rate(update.sgd_rate());
-      break;
-    case LocalUpdate::kAdagradRate:
-      optimizer.mutable_adagrad()->set_rate(update.adagrad_rate());
-      break;
-    case LocalUpdate::kNone:
-    case LocalUpdate::KIND_NOT_SET:
-      return nullptr;
-  }
-  auto kernel = CreateRangeKernel(optimizer, {}, statistics, {0, map.size()});
+  const bool inner = downpour.has_inner();
+  const MakeKernel make = [=, size = map.size()](uint64_t steps_before) mutable {
+    if (inner) {
+      optimizer.mutable_schedule()->set_before(steps_before);
+    }
+    return CreateRangeKernel(optimizer, inner ? biases : std::vector<Slice>(), statistics,
+                             {0, size});
+  };
+  return CreateWith(downpour, map, fragments, make);
+}
+
+absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::CreateWith(const Downpour& downpour,
+                                                                       const ShardMap& map,
+                                                                       const FragmentMap& fragments,
+                                                                       const MakeKernel& make) {
+  auto kernel = make(0);
   if (!kernel.ok()) {
-    return Annotate(kernel.status(), "local_update");
+    return Annotate(kernel.status(), downpour.has_inner() ? "inner" : "local_update");
   }
-  std::unique_ptr<LocalUpdater> updater(new LocalUpdater(*std::move(kernel), map));
+  std::unique_ptr<LocalUpdater> updater(
+      new LocalUpdater(*std::move(kernel), map, fragments, downpour.mixing()));
+  if (downpour.has_inner()) {
+    updater->make_inner_ = make;
+  }
   RETURN_IF_ERROR(updater->MoveTo(nullptr));
   return updater;
 }
 
-LocalUpdater::LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map)
-    : kernel_(std::move(kernel)), map_(map) {}
+LocalUpdater::LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map,
+                           const FragmentMap& fragments, double mixing)
+    : kernel_(std::move(kernel)),
+      map_(map),
+      fragments_(fragments),
+      mixing_(static_cast<float>(mixing)) {}
 
 absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
   CHECK(pending_.empty() && open_empty_);
@@ -55,6 +77,9 @@ absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
   if (place != &host_ && !kernel_->StepAt(0).has_value()) {
     return absl::UnimplementedError(
         "the replica's own optimizer does not treat all parameters alike");
+  }
+  if (place != &host_ && (!fragments_.whole() || mixing_ > 0)) {
+    return absl::UnimplementedError("fragments and mixing are the host's");
   }
   const size_t state_floats = map_.size() * static_cast<size_t>(kernel_->state_slots());
   ASSIGN_OR_RETURN(Floats state, place->Allocate(state_floats, kernel_->initial_state()));
@@ -70,24 +95,6 @@ absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
   free_ = std::move(displacements);
   place_ = place;
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::CreateInner(
-    const Optimizer& inner, const ShardMap& map, const std::vector<Slice>& statistics,
-    const std::vector<Slice>& biases) {
-  const MakeKernel make = [=, size = map.size()](uint64_t steps_before) {
-    Optimizer optimizer = inner;
-    optimizer.mutable_schedule()->set_before(steps_before);
-    return CreateRangeKernel(optimizer, biases, statistics, {0, size});
-  };
-  auto kernel = make(0);
-  if (!kernel.ok()) {
-    return Annotate(kernel.status(), "inner");
-  }
-  std::unique_ptr<LocalUpdater> updater(new LocalUpdater(*std::move(kernel), map));
-  updater->make_inner_ = make;
-  RETURN_IF_ERROR(updater->MoveTo(nullptr));
-  return updater;
 }
 
 void LocalUpdater::GoOnAfter(uint64_t steps) {
@@ -106,7 +113,7 @@ void LocalUpdater::Step(std::span<const float> gradient, std::span<float> w) {
   ++steps_;
 }
 
-std::span<const float> LocalUpdater::moved() {
+std::span<float> LocalUpdater::MutableMoved() {
   if (std::exchange(open_empty_, false)) {
     place_->Fill(open_->span(), 0.0f);
   }
@@ -136,11 +143,18 @@ absl::Status LocalUpdater::Seal(uint64_t sequence) {
     return Annotate(next.status(), absl::StrCat("local_update, with ", pending_.size(),
                                                 " pushes that the shards have not acknowledged"));
   }
-  if (open_empty_) {  // all steps of the push were dropped
-    place_->Fill(open_->span(), 0.0f);
+  const std::span<const float> open = moved();  // zero where all steps of the push were dropped
+  if (fragments_.whole()) {
+    pending_.push_back({sequence, false, std::exchange(open_, *std::move(next))});
+    open_empty_ = true;
+  } else {
+    for (const Slice& slice : fragments_.Slices(fragments_.OfPush(sequence))) {
+      place_->Copy(open.subspan(slice.begin, slice.size()),
+                   (*next)->span().subspan(slice.begin, slice.size()));
+      place_->Fill(open_->span().subspan(slice.begin, slice.size()), 0.0f);
+    }
+    pending_.push_back({sequence, false, *std::move(next)});
   }
-  pending_.push_back({sequence, false, std::exchange(open_, *std::move(next))});
-  open_empty_ = true;
   ++version_;
   return absl::OkStatus();
 }
@@ -180,7 +194,8 @@ void LocalUpdater::AddPending(const Pending& push, const FetchMarks& marks, std:
   };
   for (uint32_t shard = 0; shard < map_.shards(); ++shard) {
     for (uint32_t stripe = 0; stripe < map_.stripes(shard); ++stripe) {
-      if (push.sequence <= marks.shard[shard][stripe].applied_sequence) {
+      if (push.sequence <= marks.shard[shard][stripe].applied_sequence ||
+          !IsOf(push.sequence, shard, stripe)) {
         continue;
       }
       const Slice slice = map_.stripe(shard, stripe);
@@ -194,7 +209,8 @@ void LocalUpdater::AddPending(const Pending& push, const FetchMarks& marks, std:
   add_run();
 }
 
-void LocalUpdater::Rebase(const FetchMarks& marks, std::span<float> w) {
+void LocalUpdater::Rebase(const FetchMarks& marks, std::span<float> w, std::span<const float> local,
+                          std::optional<uint32_t> fragment) {
   uint64_t applied_everywhere = UINT64_MAX;
   uint64_t newest = 0;
   for (uint32_t shard = 0; shard < map_.shards(); ++shard) {
@@ -205,10 +221,23 @@ void LocalUpdater::Rebase(const FetchMarks& marks, std::span<float> w) {
     }
   }
   for (const Pending& push : pending_) {
-    AddPending(push, marks, w);
+    if (!fragment.has_value() || fragments_.OfPush(push.sequence) == *fragment) {
+      AddPending(push, marks, w);
+    }
   }
-  if (!open_empty_) {
-    place_->Add(open_->span(), w);
+  const bool mixes = mixing_ > 0 && !local.empty();
+  if (mixes || !open_empty_) {
+    const std::span<float> open = MutableMoved();
+    for (const Slice& slice : Slices(fragment)) {
+      const std::span<float> landed = w.subspan(slice.begin, slice.size());
+      const std::span<float> left = open.subspan(slice.begin, slice.size());
+      if (mixes) {
+        for (size_t i = 0; i < landed.size(); ++i) {
+          left[i] = mixing_ * (local[slice.begin + i] - landed[i]);
+        }
+      }
+      place_->Add(left, landed);
+    }
   }
   while (!pending_.empty() && pending_.front().sequence <= applied_everywhere) {
     free_.push_back(std::move(pending_.front().displacement));

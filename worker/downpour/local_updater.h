@@ -15,7 +15,10 @@
 // With `inner` (local_steps) the step is that of any optimizer, whose state and whose k
 // count the replica's own steps, and what a push carries is the displacement itself, the
 // other way round: base - local of the steps since the last push (Douillard et al. 2023,
-// arXiv 2311.08105). A fetch lands as local = landed + (local - snapshot).
+// arXiv 2311.08105). A fetch lands as local = landed + (local - snapshot), or with mixing as
+// mixing * local + (1 - mixing) * landed, and what is left of local - landed is part of the next
+// push. With fragments (Douillard et al. 2025, arXiv 2501.18512) a push takes what the steps moved
+// of one, and a fetch of one lands there alone.
 //
 // All vectors lie at one place, the host's memory or the device that computes: spans of
 // parameters and gradients are of that place.
@@ -30,11 +33,13 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
 #include "common/optimizer/optimizer.h"
 #include "proto/job.pb.h"
@@ -48,10 +53,11 @@ class LocalUpdater {
   // Null without `local_update` and `inner`. InvalidArgument for a rate that is not
   // positive and finite. Of `statistics` (StatisticRanges) a step subtracts the gradient as
   // it is, as the shards do; with some the place must be the host's. `biases` (BiasRanges)
-  // are those of an inner optimizer that spares them its decay.
+  // are those of an inner optimizer that spares them its decay. `fragments` are of the map; of one
+  // that is empty all is one.
   static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(
       const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics = {},
-      const std::vector<Slice>& biases = {});
+      const std::vector<Slice>& biases = {}, const FragmentMap& fragments = {});
 
   // An inner optimizer's schedule goes on after so many steps that others made before this
   // session. Before the first Step.
@@ -59,19 +65,21 @@ class LocalUpdater {
 
   // Where the vectors are to lie, at first and with null in the host's memory; before the first
   // Step. `place` outlives this. All as before after ResourceExhausted, where there is no room,
-  // and Unimplemented, where the optimizer has no step for a device (StepAt).
+  // and Unimplemented, where the optimizer has no step for a device (StepAt), and with fragments
+  // or mixing.
   absl::Status MoveTo(VectorPlace* place);
 
   // One step's gradient: moves `w` and remembers the displacement.
   void Step(std::span<const float> gradient, std::span<float> w);
 
-  // What the steps since the last Seal moved the parameters by.
-  std::span<const float> moved();
+  // What the steps moved the parameters by, since the last Seal of each stripe.
+  std::span<const float> moved() { return MutableMoved(); }
   // The steps since the last Seal are given up, and an inner optimizer begins anew: what
   // they moved is not what anybody wants. The parameters are the caller's to fetch again.
   void Restart();
 
-  // The steps since the last Seal leave as the push with this sequence. ResourceExhausted
+  // The steps since the last Seal leave as the push with this sequence, of its fragment those
+  // since the last Seal of that. ResourceExhausted
   // where the place has no room to remember another one: the session cannot go on.
   absl::Status Seal(uint64_t sequence);
 
@@ -85,8 +93,11 @@ class LocalUpdater {
   void ForgetAcknowledged();
 
   // `w` was fetched with `marks`: adds what it does not contain yet, and
-  // forgets what all stripes have. Marks of a stripe never go back.
-  void Rebase(const FetchMarks& marks, std::span<float> w);
+  // forgets what all stripes have. Marks of a stripe never go back. `fragment`: only its stripes
+  // were fetched; the marks of others are those of their last fetch. `local` is what the
+  // parameters were until now, for mixing; empty: nothing that is to be kept.
+  void Rebase(const FetchMarks& marks, std::span<float> w, std::span<const float> local = {},
+              std::optional<uint32_t> fragment = {});
 
   // Sealed pushes kept.
   size_t pending() const { return pending_.size(); }
@@ -102,10 +113,21 @@ class LocalUpdater {
   using MakeKernel =
       std::function<absl::StatusOr<std::unique_ptr<OptimizerKernel>>(uint64_t steps_before)>;
 
-  LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map);
-  static absl::StatusOr<std::unique_ptr<LocalUpdater>> CreateInner(
-      const Optimizer& inner, const ShardMap& map, const std::vector<Slice>& statistics,
-      const std::vector<Slice>& biases);
+  LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map,
+               const FragmentMap& fragments, double mixing);
+  // The kernel, and with an inner optimizer who makes it anew.
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> CreateWith(const Downpour& downpour,
+                                                                  const ShardMap& map,
+                                                                  const FragmentMap& fragments,
+                                                                  const MakeKernel& make);
+  bool IsOf(uint64_t push, uint32_t shard, uint32_t stripe) const {
+    return fragments_.whole() || fragments_.Of(shard, stripe) == fragments_.OfPush(push);
+  }
+  std::vector<Slice> Slices(std::optional<uint32_t> fragment) const {
+    return fragment.has_value() ? fragments_.Slices(*fragment)
+                                : std::vector<Slice>{{0, map_.size()}};
+  }
+  std::span<float> MutableMoved();
   absl::StatusOr<Floats> TakeBuffer();
   // Adds what the stripes of `marks` do not contain of it.
   void AddPending(const Pending& push, const FetchMarks& marks, std::span<float> w);
@@ -113,10 +135,12 @@ class LocalUpdater {
   std::unique_ptr<OptimizerKernel> kernel_;
   MakeKernel make_inner_;  // null: no inner optimizer
   const ShardMap map_;
+  const FragmentMap fragments_;
+  const float mixing_;
   HostPlace host_;
   VectorPlace* place_ = &host_;
   Floats state_;
-  Floats open_;  // displacement of the steps not sealed yet
+  Floats open_;  // displacement of the steps not sealed yet, of each fragment its own
   bool open_empty_ = true;
   std::deque<Pending> pending_;  // sequences ascend
   uint64_t version_ = 0;         // newest fetched, and own pushes since

@@ -38,6 +38,9 @@ class ParameterStore {
     marks_ = std::move(marks);
   }
 
+  // A part of the front was fetched anew.
+  void SetMarks(SharedMarks marks) { marks_ = std::move(marks); }
+
   bool empty() const { return marks_ == nullptr; }
   std::span<const float> front() const { return front_->span(); }
   // For local updates between steps.
