@@ -19,6 +19,7 @@
 #include "common/config/text_parser.h"
 #include "common/config/text_tokens.h"
 #include "common/config/training_advice.h"
+#include "common/model/fragment_map.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 
@@ -27,6 +28,8 @@ namespace {
 
 constexpr uint32_t kDefaultEvaluationBatch = 500;
 constexpr uint32_t kDefaultStripeKib = 1024;
+// A stripe is of one layer alone.
+constexpr uint32_t kDefaultStripeKibOfFragments = 64;
 constexpr uint32_t kDefaultMaxRefused = 10;
 constexpr double kDefaultEpsilon = 1e-8;
 constexpr double kDefaultBeta1 = 0.9;
@@ -233,7 +236,9 @@ void FillSandblasterDefaults(uint32_t batch_size, Sandblaster* sandblaster) {
 }
 
 uint64_t StripeBytes(const Job& job) {
-  return 1024 * uint64_t{job.stripe_kib() == 0 ? kDefaultStripeKib : job.stripe_kib()};
+  const uint32_t unset =
+      job.downpour().has_fragments() ? kDefaultStripeKibOfFragments : kDefaultStripeKib;
+  return 1024 * uint64_t{job.stripe_kib() == 0 ? unset : job.stripe_kib()};
 }
 
 // What ShardBytes adds up, in words.
@@ -288,7 +293,7 @@ void FillJobDefaults(Job* job) {
     FillSandblasterDefaults(job->batch_size(), job->mutable_sandblaster());
   }
   SetDefaults(
-      {{"stripe_kib", kDefaultStripeKib},
+      {{"stripe_kib", static_cast<double>(StripeBytes(*job) >> 10)},
        {"block_examples", static_cast<double>(DefaultBlockBatches(*job) * job->batch_size())}},
       job);
   SetDefaults({{"max_refused", kDefaultMaxRefused}}, job->mutable_divergence());
@@ -374,6 +379,13 @@ absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
       ShardMap::Create(layout.size(), static_cast<uint32_t>(cluster.ps_size()), StripeBytes(job));
   if (!map.ok()) {
     return Annotate(map.status(), absl::StrCat("job \"", job.name(), "\""));
+  }
+  if (job.downpour().has_fragments()) {
+    const auto fragments = FragmentMap::Create(job.downpour().fragments(), layout, *map);
+    if (!fragments.ok()) {
+      return Annotate(fragments.status(),
+                      absl::StrCat("job \"", job.name(), "\": downpour.fragments"));
+    }
   }
   for (int i = 0; i < cluster.ps_size(); ++i) {
     const uint64_t floats = map->shard(static_cast<uint32_t>(i)).size();

@@ -51,6 +51,31 @@ void CheckAverage(const Optimizer& optimizer, Reporter* reporter) {
   }
 }
 
+// How differences leave, and what comes back lands.
+void CheckLanding(const Downpour& downpour, Reporter* reporter) {
+  const uint32_t fragments = std::max(1u, downpour.fragments().count());
+  const uint32_t between = downpour.local_steps() / fragments;
+  if (between == 0) {
+    reporter->Error("downpour.fragments.count",
+                    absl::StrCat(fragments, " is more than local_steps (", downpour.local_steps(),
+                                 "), in which each fragment is pushed once"),
+                    absl::StrCat("at most ", downpour.local_steps(), " here"));
+    return;
+  }
+  if (downpour.landing_steps() == 0) {
+    return;
+  }
+  if (downpour.overlap() == NONE) {
+    reporter->Error("downpour.landing_steps", "with overlap NONE what is fetched lands at once",
+                    "leave one of them out");
+  } else if (downpour.landing_steps() > between) {
+    reporter->Error("downpour.landing_steps",
+                    absl::StrCat(downpour.landing_steps(), " is more than the ", between,
+                                 " steps between two pushes"),
+                    absl::StrCat("at most ", between, " here"));
+  }
+}
+
 // What becomes of differences.
 void CheckDifferences(const Downpour& downpour, Reporter* reporter) {
   if (downpour.local_steps() == 0) {
@@ -67,8 +92,15 @@ void CheckDifferences(const Downpour& downpour, Reporter* reporter) {
                 "as in local_steps: 100; a weight is of the difference that they make");
     meaningless(downpour.weight_reference() != 0.0, "downpour.weight_reference",
                 "as in local_steps: 100; a weight is of the difference that they make");
+    meaningless(downpour.has_fragments(), "downpour.fragments",
+                "as in local_steps: 100; a fragment is pushed every so many steps");
+    meaningless(downpour.landing_steps() != 0, "downpour.landing_steps",
+                "as in local_steps: 100; what is fetched after them lands so much later");
+    meaningless(downpour.mixing() != 0.0, "downpour.mixing",
+                "as in local_steps: 100; what is fetched after them is mixed with what they made");
     return;
   }
+  CheckLanding(downpour, reporter);
   const Rounds& rounds = downpour.rounds();
   if (downpour.workers() != 0 && rounds.quorum() > downpour.workers()) {
     reporter->Error("downpour.rounds.quorum",

@@ -109,6 +109,22 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
          kNotOfDifferences);
 }
 
+// Of programs, which each take all their steps between two pushes at once.
+void CheckProgramSteps(const Downpour& downpour, Reporter* reporter) {
+  if (downpour.landing_steps() != 0) {
+    reporter->Error("downpour.landing_steps",
+                    "with programs what is fetched lands before their next step", "leave it out");
+  }
+  const uint32_t fragments = std::max(1u, downpour.fragments().count());
+  if (downpour.local_steps() % fragments != 0) {
+    reporter->Error("downpour.local_steps",
+                    absl::StrCat(downpour.local_steps(), " is no multiple of the ", fragments,
+                                 " fragments; programs push each after equally many steps"),
+                    absl::StrCat("as in local_steps: ",
+                                 (downpour.local_steps() / fragments + 1) * fragments));
+  }
+}
+
 // Of a network, which has no program to bring one.
 void CheckInner(const Downpour& downpour, Reporter* reporter) {
   const Optimizer& inner = downpour.inner();
@@ -174,6 +190,7 @@ void CheckJoined(const Job& job, Reporter* reporter) {
     CheckJoiners("test", job.test(), reporter);
   }
   CheckLocalSteps(job.downpour(), reporter);
+  CheckProgramSteps(job.downpour(), reporter);
   if (job.downpour().has_inner()) {
     reporter->Error("downpour.inner", absl::StrCat("the optimizer of local steps ", kItsPrograms),
                     "leave it out");

@@ -126,6 +126,18 @@ TEST(JoinedCheckTest, ErrorsNameTheFieldAndWhatToDo) {
       {"a batch over the data", [](Job* job) { job->set_batch_size(0); }, "batch_size"},
       {"many local steps", [](Job* job) { job->mutable_downpour()->set_local_steps(1048577); },
        "downpour.local_steps: 1048577 is more than 1048576"},
+      {"a landing",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(8);
+         job->mutable_downpour()->set_landing_steps(2);
+       },
+       "downpour.landing_steps: with programs what is fetched lands before their next step"},
+      {"fragments of unequal steps",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(9);
+         job->mutable_downpour()->mutable_fragments()->set_count(2);
+       },
+       "downpour.local_steps: 9 is no multiple of the 2 fragments"},
       {"local steps and decay",
        [](Job* job) {
          job->mutable_downpour()->set_local_steps(5);

@@ -33,6 +33,7 @@ constexpr double kMaxAmount = 1e9;
 constexpr uint32_t kMaxSteps = 65536;
 // Of workers, which programs may join in any number.
 constexpr uint32_t kMaxQuorum = 4096;
+constexpr uint32_t kMaxFragments = 1024;
 // More workers than any cluster has.
 constexpr uint32_t kMaxWorkers = 4096;
 constexpr uint32_t kMaxExtent = 1u << 24;  // as ParameterLayout has it
@@ -93,6 +94,8 @@ constexpr Range kRanges[] = {
     {"Downpour.n_push", 0, kMaxSteps, kTooMany},
     {"Downpour.workers", 0, kMaxWorkers, kTooMany},
     {"Downpour.weight_reference", 0, kLargest, kNegative},
+    {"Downpour.mixing", 0, kBelowOne, "$0 is outside [0, 1)"},
+    {"Fragments.count", 2, kMaxFragments, "$0 is outside 2 .. $1"},
     {"Rounds.quorum", 0, kMaxQuorum, kTooMany},
     {"Rounds.grace_seconds", 0, kHourSeconds, kNoSeconds},
     {"LocalUpdate.sgd_rate", kSmallest, kLargest, kNotPositive},
@@ -166,7 +169,7 @@ void CheckNumber(const FieldDescriptor& field, Number value, const std::string& 
     }
     const bool too_few = std::is_integral_v<Number> && value < range.least;
     reporter->Error(
-        path, too_few ? "must be at least 1"
+        path, too_few ? absl::StrCat("must be at least ", static_cast<Number>(range.least))
                       : absl::Substitute(range.complaint, value, static_cast<Number>(range.most)));
   }
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
+#include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
 
 namespace monsoon {
@@ -65,6 +66,10 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   client.addresses = {assignment.shard_address().begin(), assignment.shard_address().end()};
   client.shard_epochs = {assignment.shard_epoch().begin(), assignment.shard_epoch().end()};
   const Downpour& downpour = joined.job.downpour();
+  if (downpour.has_fragments()) {
+    ASSIGN_OR_RETURN(client.fragments,
+                     FragmentMap::Create(downpour.fragments(), joined.layout, client.map));
+  }
   client.rounds = downpour.has_rounds();
   client.push_format = downpour.push_format();
   client.fetch_format = downpour.fetch_format();

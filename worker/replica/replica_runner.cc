@@ -184,10 +184,12 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
   ASSIGN_OR_RETURN(
       std::unique_ptr<LocalUpdater> local,
       LocalUpdater::Create(job.downpour(), joined.client_options.map,
-                           StatisticRanges(joined.layout, all), BiasRanges(joined.layout, all)));
+                           StatisticRanges(joined.layout, all), BiasRanges(joined.layout, all),
+                           joined.client_options.fragments));
   resources->downpour = std::make_unique<DownpourRunner>(
-      DownpourRunnerOptions::From(job, worker_), &joined.layout, resources->client.get(),
-      resources->group.get(), std::move(local), stats, control, options_.clock,
+      DownpourRunnerOptions::From(job, worker_, joined.client_options.fragments), &joined.layout,
+      resources->client.get(), resources->group.get(), std::move(local), stats, control,
+      options_.clock,
       DifferenceWeigher(job, options_.replicas));
   resources->reader =
       std::make_unique<PrefetchingReader>(resources->data.train.get(), job, options_.replicas);

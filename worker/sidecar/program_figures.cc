@@ -9,9 +9,10 @@ constexpr absl::Duration kAge = absl::Milliseconds(100);
 
 }  // namespace
 
-ProgramFigures::ProgramFigures(uint32_t worker, uint64_t sessions, const StatsCollector* stats,
-                               const SessionControl* control, const Clock* clock)
-    : stats_(stats), control_(control), clock_(clock) {
+ProgramFigures::ProgramFigures(uint32_t worker, uint64_t sessions, uint32_t fragments,
+                               const StatsCollector* stats, const SessionControl* control,
+                               const Clock* clock)
+    : fragments_(fragments), stats_(stats), control_(control), clock_(clock) {
   figures_.worker = worker;
   figures_.sessions = sessions;
 }
@@ -26,7 +27,8 @@ EventFigures ProgramFigures::Get() {
 
 void ProgramFigures::Hear() {
   figures_.replicas = control_->replicas();
-  figures_.local_steps = control_->local_steps();
+  // 0: nothing was said yet.
+  figures_.local_steps = (control_->local_steps() + fragments_ - 1) / fragments_;
 }
 
 EventFigures ProgramFigures::Read() {

@@ -15,9 +15,9 @@ namespace monsoon {
 
 class ProgramFigures {
  public:
-  // All must outlive this.
-  ProgramFigures(uint32_t worker, uint64_t sessions, const StatsCollector* stats,
-                 const SessionControl* control, const Clock* clock);
+  // All must outlive this. Its local steps make so many pushes.
+  ProgramFigures(uint32_t worker, uint64_t sessions, uint32_t fragments,
+                 const StatsCollector* stats, const SessionControl* control, const Clock* clock);
 
   // What it has done is at most a tenth of a second old, since that is not cheap.
   EventFigures Get();
@@ -29,6 +29,7 @@ class ProgramFigures {
   // What the coordinator says.
   void Hear();
 
+  const uint32_t fragments_;
   const StatsCollector* const stats_;
   const SessionControl* const control_;
   const Clock* const clock_;

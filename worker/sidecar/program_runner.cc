@@ -62,7 +62,8 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
                    ParameterClient::Create(SessionClientOptions(joined, options_.rpc_deadline,
                                                                 /*replay_window_bytes=*/0, stats)));
   const SessionWires wires(joined, client.get(), stats, control);
-  ProgramFigures figures(worker, sessions_, stats, control, options_.clock);
+  ProgramFigures figures(worker, sessions_, joined.client_options.fragments.count(), stats, control,
+                         options_.clock);
 
   ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train()));
   LeasedBatches batches(job, data.examples);
@@ -73,8 +74,9 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   ReplicaGroup group(group_options, &network);
   ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
                    LocalUpdater::Create(job.downpour(), joined.client_options.map,
-                                        StatisticRanges(joined.layout, {0, joined.layout.size()})));
-  DownpourRunner downpour(DownpourRunnerOptions::From(job, worker), &joined.layout, client.get(),
+                                        StatisticRanges(joined.layout, {0, joined.layout.size()}),
+                                        /*biases=*/{}, joined.client_options.fragments));
+  DownpourRunner downpour(DownpourRunnerOptions::From(job, worker, joined.client_options.fragments), &joined.layout, client.get(),
                           &group, std::move(local), stats, control, options_.clock,
                           DifferenceWeigher(job, /*replicas=*/1));
   ReplicaSession::Parts parts;
