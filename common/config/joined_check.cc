@@ -117,11 +117,11 @@ void CheckProgramSteps(const Downpour& downpour, Reporter* reporter) {
   }
   const uint32_t fragments = std::max(1u, downpour.fragments().count());
   if (downpour.local_steps() % fragments != 0) {
-    reporter->Error("downpour.local_steps",
-                    absl::StrCat(downpour.local_steps(), " is no multiple of the ", fragments,
-                                 " fragments; programs push each after equally many steps"),
-                    absl::StrCat("as in local_steps: ",
-                                 (downpour.local_steps() / fragments + 1) * fragments));
+    reporter->Error(
+        "downpour.local_steps",
+        absl::StrCat(downpour.local_steps(), " is no multiple of the ", fragments,
+                     " fragments; programs push each after equally many steps"),
+        absl::StrCat("as in local_steps: ", (downpour.local_steps() / fragments + 1) * fragments));
   }
 }
 

@@ -189,8 +189,7 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
   resources->downpour = std::make_unique<DownpourRunner>(
       DownpourRunnerOptions::From(job, worker_, joined.client_options.fragments), &joined.layout,
       resources->client.get(), resources->group.get(), std::move(local), stats, control,
-      options_.clock,
-      DifferenceWeigher(job, options_.replicas));
+      options_.clock, DifferenceWeigher(job, options_.replicas));
   resources->reader =
       std::make_unique<PrefetchingReader>(resources->data.train.get(), job, options_.replicas);
   return absl::OkStatus();

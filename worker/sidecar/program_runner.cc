@@ -76,9 +76,9 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
                    LocalUpdater::Create(job.downpour(), joined.client_options.map,
                                         StatisticRanges(joined.layout, {0, joined.layout.size()}),
                                         /*biases=*/{}, joined.client_options.fragments));
-  DownpourRunner downpour(DownpourRunnerOptions::From(job, worker, joined.client_options.fragments), &joined.layout, client.get(),
-                          &group, std::move(local), stats, control, options_.clock,
-                          DifferenceWeigher(job, /*replicas=*/1));
+  DownpourRunner downpour(DownpourRunnerOptions::From(job, worker, joined.client_options.fragments),
+                          &joined.layout, client.get(), &group, std::move(local), stats, control,
+                          options_.clock, DifferenceWeigher(job, /*replicas=*/1));
   ReplicaSession::Parts parts;
   parts.session = joined.session;
   parts.overlap = job.downpour().overlap();
