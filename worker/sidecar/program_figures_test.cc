@@ -9,7 +9,7 @@ TEST(ProgramFiguresTest, WhatTheCoordinatorSaysIsToldAtOnce) {
   StatsCollector stats;
   ManualClock clock;
   SessionControl control(&clock, absl::Seconds(3));
-  ProgramFigures figures(/*worker=*/2, /*sessions=*/1, &stats, &control, &clock);
+  ProgramFigures figures(/*worker=*/2, /*sessions=*/1, /*fragments=*/1, &stats, &control, &clock);
   EXPECT_EQ(figures.Get().local_steps, 0u);
   control.TellReplicas(3);
   control.TellLocalSteps(25);
@@ -20,6 +20,16 @@ TEST(ProgramFiguresTest, WhatTheCoordinatorSaysIsToldAtOnce) {
   clock.Advance(absl::Milliseconds(100));
   EXPECT_EQ(figures.Get().refused, 1u);
   EXPECT_EQ(figures.Get().local_steps, 25u);
+}
+
+// Each fragment is pushed once in so many steps, one after another.
+TEST(ProgramFiguresTest, LocalStepsAreThoseBetweenTwoPushes) {
+  StatsCollector stats;
+  ManualClock clock;
+  SessionControl control(&clock, absl::Seconds(3));
+  ProgramFigures figures(/*worker=*/2, /*sessions=*/1, /*fragments=*/4, &stats, &control, &clock);
+  control.TellLocalSteps(25);
+  EXPECT_EQ(figures.Get().local_steps, 7u);
 }
 
 }  // namespace
