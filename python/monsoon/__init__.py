@@ -20,7 +20,7 @@ from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled,
                      SettingsDiffer, TimedOut, Unreachable, UnsupportedTensor, VersionsDiffer)
 from .job import Job
 from .join import join
-from .local import Local, Rounds
+from .local import Fragments, Local, Rounds
 from .optimizers import (SGD, Adagrad, Adam, AdamW, Average, DelayedNesterov, Momentum,
                          Nesterov, RMSProp)
 from .progress import show
@@ -31,7 +31,7 @@ from .stats import Stats
 
 __all__ = [
     "Adagrad", "Adam", "AdamW", "Average", "Checkpoint", "Client", "CosineSchedule",
-    "DataError", "DelayedNesterov", "Forked", "Internal", "InvalidArgument", "Job",
+    "DataError", "DelayedNesterov", "Forked", "Fragments", "Internal", "InvalidArgument", "Job",
     "JobCancelled", "JobFailed", "JobNotFound", "LibraryNotFound", "Local", "LocalCluster",
     "Momentum", "MonsoonError", "Nesterov", "NotNow", "OutOfResources", "RMSProp", "Rounds",
     "SGD", "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "TimedOut", "Unreachable",

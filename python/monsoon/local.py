@@ -52,6 +52,35 @@ class Rounds:
                 **({"grace_seconds": float(self.grace)} if self.grace else {})}
 
 
+@dataclasses.dataclass(frozen=True)
+class Fragments:
+    """The model leaves in parts, one after another: every `every / count` steps a program pushes
+    what moved one of them, and fetches that (Streaming DiLoCo).
+
+    count: 2 to 1024; a divisor of `every`, and no more than the model has layers.
+    order: "layer", layer i is of part i mod count (layers are told by the numbers in the names
+    of their tensors), or "stripe", parts of equal size.
+
+    >>> Fragments(4).text()
+    {'count': 4}
+    """
+
+    count: int
+    order: str = "layer"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, numbers.Integral) or not (
+                2 <= self.count <= 1024):
+            raise InvalidArgument(f"count is {self.count!r}; it must be 2 to 1024")
+        if self.order not in ("layer", "stripe"):
+            raise InvalidArgument(f"order={self.order!r}: there are layer, stripe")
+
+    def text(self) -> Dict[str, Any]:
+        """The `fragments` of the job file."""
+        stripe = {"order": _text.Token("BY_STRIPE")} if self.order == "stripe" else {}
+        return {"count": int(self.count), **stripe}
+
+
 class Local:
     """Steps here, differences travel: an optimizer of this process takes `every` steps, then
     what they moved is pushed, and training goes on from the job's parameters.
@@ -74,6 +103,9 @@ class Local:
     "tokens_squared_per_step"; in a round its share of the mean, else a factor. None: "steps" in
     rounds, and all alike without.
     weight_reference: the weight that counts as 1; None: that of `every` steps of one batch.
+    fragments: Fragments(count), or None: each push is of the whole model.
+    mixing: 0 up to but not 1; what is fetched becomes mixing * (what is here) + (1 - mixing) *
+    (what was fetched), and what is left of their difference travels with the next push.
 
     >>> from monsoon import Local
     >>> Local(None, every=10).text()
@@ -83,7 +115,8 @@ class Local:
     def __init__(self, optimizer: Any, every: int = 100, *, scaler: Any = None,
                  scheduler: Any = None, outer: Optional[ShardOptimizer] = None,
                  dynamic: bool = False, rounds: Optional[Rounds] = None,
-                 weight: Optional[str] = None, weight_reference: Optional[float] = None) -> None:
+                 weight: Optional[str] = None, weight_reference: Optional[float] = None,
+                 fragments: Optional[Fragments] = None, mixing: float = 0.0) -> None:
         if isinstance(optimizer, ShardOptimizer):
             raise InvalidArgument("Local() takes an optimizer of this process, as of "
                                   f"torch.optim; give {optimizer!r} as it is to run it on shards")
@@ -109,6 +142,15 @@ class Local:
                 raise InvalidArgument("weight_reference means nothing without weight, as in "
                                       "weight='steps'")
         self.rounds, self.weight, self.weight_reference = rounds, weight, weight_reference
+        if fragments is not None and not isinstance(fragments, Fragments):
+            raise InvalidArgument(f"fragments is a {type(fragments).__name__}; give "
+                                  "monsoon.Fragments(4)")
+        if fragments is not None and self.every % fragments.count:
+            raise InvalidArgument(f"every is {self.every}, no multiple of the {fragments.count} "
+                                  "fragments, of which one is pushed after equally many steps")
+        self.fragments, self.mixing = fragments, _finite("mixing", mixing, 1)
+        if self.mixing == 1:
+            raise InvalidArgument("mixing is 1; what was fetched would never be used")
 
     def text(self) -> Dict[str, Any]:
         """What it adds to the `downpour` of the job file."""
@@ -119,7 +161,10 @@ class Local:
         counted: Dict[str, Any] = {} if weight is None else {"weight": _text.Token(weight)}
         if self.weight_reference:
             counted["weight_reference"] = self.weight_reference
-        return {"local_steps": self.every, **dynamic, **averaged, **counted, **outer}
+        parts = {} if self.fragments is None else {"fragments": self.fragments.text()}
+        mixed = {"mixing": self.mixing} if self.mixing else {}
+        return {"local_steps": self.every, **dynamic, **averaged, **counted, **parts, **mixed,
+                **outer}
 
     def step(self) -> None:
         """One step of the optimizer, its gradients zeroed after it."""
@@ -150,8 +195,9 @@ class Local:
         outer = "" if self.outer is None else f", outer={self.outer!r}"
         dynamic = ", dynamic=True" if self.dynamic else ""
         given = "".join(f", {name}={getattr(self, name)!r}"
-                        for name in ("rounds", "weight", "weight_reference")
+                        for name in ("rounds", "weight", "weight_reference", "fragments")
                         if getattr(self, name) is not None)
+        given += f", mixing={self.mixing:g}" if self.mixing else ""
         return (f"Local({type(self.optimizer).__name__}, every={self.every}{outer}{dynamic}"
                 f"{given})")
 

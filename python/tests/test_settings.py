@@ -88,6 +88,17 @@ def test_rounds_and_weights(rounds, weight, reference, expected):
     assert f"downpour {{ local_steps: 50 {expected} }}" in flat(text(optimizer=local))
 
 
+@pytest.mark.parametrize("given, expected", [
+    ({"fragments": ms.Fragments(5)}, "fragments { count: 5 }"),
+    ({"fragments": ms.Fragments(2, order="stripe"), "mixing": 0.25},
+     "fragments { count: 2 order: BY_STRIPE } mixing: 0.25"),
+])
+def test_fragments_and_mixing(given, expected):
+    local = ms.Local(None, every=50, **given)
+    assert f"downpour {{ local_steps: 50 {expected} }}" in flat(text(optimizer=local))
+    assert repr(local).startswith("Local(NoneType, every=50, fragments=Fragments(")
+
+
 def test_rounds_do_not_change():
     with pytest.raises(AttributeError):
         ms.Rounds().quorum = 1
@@ -134,6 +145,12 @@ def test_formats(name):
     (lambda: ms.Rounds(quorum=1, grace=-1), "grace is -1"),
     (lambda: ms.Rounds(quorum=1, grace=3601), "grace is 3601"),
     (lambda: ms.Local(None, rounds=1), "rounds is a int; give monsoon.Rounds"),
+    (lambda: ms.Fragments(1), "count is 1; it must be 2 to 1024"),
+    (lambda: ms.Fragments(4, order="size"), "order='size': there are layer, stripe"),
+    (lambda: ms.Local(None, fragments=4), "fragments is a int; give monsoon.Fragments"),
+    (lambda: ms.Local(None, every=50, fragments=ms.Fragments(4)), "no multiple of the 4 fragments"),
+    (lambda: ms.Local(None, mixing=1), "mixing is 1; what was fetched would never be used"),
+    (lambda: ms.Local(None, mixing=-0.5), "mixing is -0.5; it must be 0 to 1"),
     (lambda: ms.Local(None, weight="samples"), "weight='samples': there are steps, tokens"),
     (lambda: ms.Local(None, weight="steps", weight_reference=float("inf")),
      "weight_reference is inf"),

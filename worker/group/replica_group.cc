@@ -22,9 +22,10 @@ constexpr size_t kMinSlicedFloats = 64 * 1024;
 // Slices begin on a 64-byte line.
 constexpr size_t kSliceFloats = 16;
 
-// The same for any network: the model, the job or the data is at fault.
+// The same for any network: the model, the job or the data is at fault, or it was told to leave.
 bool AnyNetworkWould(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
+  return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
+         absl::IsCancelled(status);
 }
 
 // What the loss of the last replica comes to. Want of memory breaks no device.

@@ -198,6 +198,17 @@ TEST_F(ReplicaGroupTest, WithTheLastReplicaTheGroupFailsByName) {
   EXPECT_EQ(stats_.Snapshot().replicas_lost(), 2u);
 }
 
+TEST_F(ReplicaGroupTest, ANetworkThatIsToldToLeaveIsNotLost) {
+  for (const uint32_t replicas : {1u, 2u}) {
+    Make(replicas, [](uint32_t, float) { return absl::CancelledError("it leaves"); });
+    Add({1});
+    const absl::Status status = group_->ComputeGradients(sum_.span());
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kCancelled, HasSubstr("it leaves")));
+    EXPECT_FALSE(IsDeviceError(status));
+    EXPECT_EQ(group_->live(), replicas);
+  }
+}
+
 TEST_F(ReplicaGroupTest, WantOfMemoryEndsTheGroupButBreaksNoDevice) {
   for (const uint32_t replicas : {1u, 2u}) {
     Make(replicas, [](uint32_t, float) {

@@ -42,10 +42,7 @@ SessionEnd ReplicaSession::Run() {
     }
     if (training() || contributing()) {
       if (absl::Status status = ComputeOneStep(); !status.ok()) {
-        // A network that can be told to leave gives up the step.
-        const bool gives_up =
-            absl::IsCancelled(status) && parts_.control->state() == SessionControl::State::kDrain;
-        return gives_up ? Drain() : Classify(status);
+        return EndAfter(status);
       }
       continue;
     }
@@ -63,7 +60,7 @@ SessionEnd ReplicaSession::Run() {
     }
     const absl::StatusOr<bool> goes_on = Act(*reply);
     if (!goes_on.ok()) {
-      return Classify(goes_on.status());
+      return EndAfter(goes_on.status());
     }
     if (!*goes_on) {
       return {SessionEnd::Kind::kFinished, {}, {}};
@@ -317,6 +314,13 @@ absl::Status ReplicaSession::EvaluateAndReport(const NextWorkReply::Evaluate& wo
 absl::Status ReplicaSession::FinishWork() {
   RETURN_IF_ERROR(FlushTraining());
   return parts_.contributions == nullptr ? absl::OkStatus() : parts_.contributions->FinishCurrent();
+}
+
+SessionEnd ReplicaSession::EndAfter(const absl::Status& status) {
+  // A network that can be told to leave gives up what it was at.
+  const bool gives_up =
+      absl::IsCancelled(status) && parts_.control->state() == SessionControl::State::kDrain;
+  return gives_up ? Drain() : Classify(status);
 }
 
 SessionEnd ReplicaSession::Drain() {

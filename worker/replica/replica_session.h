@@ -99,6 +99,8 @@ class ReplicaSession {
   // Of a session that is over: nobody else could send its pushes again.
   void AwaitDurable();
   absl::Status EvaluateAndReport(const NextWorkReply::Evaluate& work);
+  // Of what was computed, not of what was asked for.
+  SessionEnd EndAfter(const absl::Status& status);
   SessionEnd Drain();
   absl::Status FinishWork();
   SessionEnd Classify(const absl::Status& status) const;

@@ -16,6 +16,8 @@ namespace {
 
 // One look at the program; a session that is to end waits for it at most.
 constexpr absl::Duration kLook = absl::Milliseconds(100);
+// Who watches the program tells the session to leave, within moments of its end.
+constexpr absl::Duration kLeavePatience = absl::Seconds(5);
 // While the program waits for batches that the coordinator is asked for.
 constexpr absl::Duration kLookForWork = absl::Microseconds(500);
 
@@ -31,11 +33,20 @@ absl::StatusOr<const Message*> ProgramNetwork::AwaitCall() {
     if (control_->state() != SessionControl::State::kRunning) {
       return absl::CancelledError("the session ends while the program computes");
     }
-    ASSIGN_OR_RETURN(const Message* const call, program_->AwaitCall(kLook));
-    if (call != nullptr) {
+    absl::StatusOr<const Message*> call = program_->AwaitCall(kLook);
+    if (absl::IsCancelled(call.status())) {
+      return AwaitDrain(call.status());
+    }
+    if (!call.ok() || *call != nullptr) {
       return call;
     }
   }
+}
+
+absl::Status ProgramNetwork::AwaitDrain(const absl::Status& why) {
+  // A session that ends in any other way does not wait until its pushes are durable.
+  control_->Sleep(kLeavePatience);
+  return why;
 }
 
 void ProgramNetwork::AnswerGo(const std::string& batches) {
@@ -57,7 +68,7 @@ absl::Status ProgramNetwork::AnswerDraw() {
       return absl::OkStatus();
     }
     if (control_->state() != SessionControl::State::kRunning || program_->leaving()) {
-      return absl::CancelledError("the session ends while batches are drawn");
+      return AwaitDrain(absl::CancelledError("the session ends while batches are drawn"));
     }
   }
 }

@@ -50,6 +50,8 @@ class ProgramNetwork : public Network {
  private:
   // The next call that is outstanding, answered or not before; CANCELLED as above.
   absl::StatusOr<const Message*> AwaitCall();
+  // The program leaves or is gone: `why`, once the session has been told to leave, too.
+  absl::Status AwaitDrain(const absl::Status& why);
   // Answers the outstanding call by MONSOON_GO, with the parameters if they are others.
   void AnswerGo(const std::string& batches);
   absl::Status AnswerDraw();

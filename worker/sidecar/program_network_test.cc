@@ -250,9 +250,35 @@ TEST_F(ProgramNetworkTest, MoreBatchesThanAreDrawnAreRefused) {
 
 TEST_F(ProgramNetworkTest, AStepEndsWithTheProgramOrTheSession) {
   fake_.Leave();
-  EXPECT_THAT(StepAlone(), StatusIs(absl::StatusCode::kCancelled, HasSubstr("leaves")));
+  // Not before the session is told: it would end without its pushes being durable.
+  std::thread step([this] {
+    EXPECT_THAT(StepAlone(), StatusIs(absl::StatusCode::kCancelled, ::testing::_));
+    EXPECT_EQ(control_.state(), SessionControl::State::kDrain);
+  });
   control_.Drain();
+  step.join();
   EXPECT_THAT(StepAlone(), StatusIs(absl::StatusCode::kCancelled, HasSubstr("session ends")));
+}
+
+TEST_F(ProgramNetworkTest, AProgramThatIsGoneLeavesTheSessionInGoodOrder) {
+  Script({Train({0, 1}), Finish()});
+  const SessionEnd end = Run([&] {
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Leave();
+    control_.Drain();  // as who watches the program does, a little later
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kDrained) << end.message;
+}
+
+TEST_F(ProgramNetworkTest, SoDoesOneThatIsToEvaluate) {
+  Script({Evaluate(9)});
+  const SessionEnd end = Run([&] {
+    fake_.Call(MessageKind::kStep, StepOf(1));
+    EXPECT_EQ(fake_.AwaitEvent().figures.kind, MONSOON_EVALUATE);
+    fake_.Leave();
+    control_.Drain();
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kDrained) << end.message;
 }
 
 TEST_F(ProgramNetworkTest, ACallOutOfPlaceIsRefused) {
