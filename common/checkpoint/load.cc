@@ -63,9 +63,9 @@ absl::Status CheckBelongs(const PartReader& first, const PartReader& part, uint3
 }  // namespace
 
 uint32_t OptimizerSlots(const ShardCheckpoint& content) {
-  const uint32_t of_rounds = content.create().has_rounds() ? kRoundSlots : 0;
-  CHECK_GE(content.state_slots(), of_rounds);
-  return content.state_slots() - of_rounds;
+  const size_t behind = StateBehindOptimizer(content.create()).size();
+  CHECK_GE(content.state_slots(), behind);
+  return content.state_slots() - static_cast<uint32_t>(behind);
 }
 
 absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/model/vector_name.h"
 #include "common/optimizer/optimizer_state.h"
@@ -16,9 +17,6 @@ constexpr char kFormatName[] = "monsoon-checkpoint";
 // Of the slots of the optimizer's state.
 constexpr const char* kStatePrefixes[] = {"optimizer:", "optimizer.1:", "optimizer.2:"};
 static_assert(std::size(kStatePrefixes) == kMaxStateSlots);
-// Of those behind them: 32 bits of each int64 of the sum of a round.
-constexpr const char* kRoundPrefixes[] = {"round.low:", "round.high:"};
-static_assert(std::size(kRoundPrefixes) == kRoundSlots);
 constexpr char kVectorPrefix[] = "vector:";
 
 absl::Status CheckVectors(const std::vector<std::string>& vectors) {
@@ -38,6 +36,17 @@ absl::Status CheckVectors(const std::vector<std::string>& vectors) {
 
 }  // namespace
 
+std::vector<std::string> StateBehindOptimizer(const CreateShardJobRequest& create) {
+  std::vector<std::string> names;
+  if (create.has_rounds()) {
+    names = {"round.low", "round.high"};
+  }
+  if (create.fetch_changes() != FLOAT32) {
+    names.push_back("public");
+  }
+  return names;
+}
+
 absl::StatusOr<PartPlan> PartPlan::Create(const ShardCheckpoint& content) {
   const CreateShardJobRequest& create = content.create();
   PartPlan plan{.shard = create.shard(),
@@ -53,17 +62,15 @@ absl::StatusOr<PartPlan> PartPlan::Create(const ShardCheckpoint& content) {
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", create.shard(), " of ", create.shards()));
   }
-  plan.round_slots = create.has_rounds() ? kRoundSlots : 0;
-  if (plan.state_slots < plan.round_slots) {
+  plan.behind = StateBehindOptimizer(create);
+  if (plan.state_slots < plan.behind.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(plan.state_slots,
-                     " floats of state for each parameter; the sum of a round "
-                     "alone has ",
-                     plan.round_slots));
+        absl::StrCat(plan.state_slots, " floats of state for each parameter; ", plan.behind.size(),
+                     " are needed beside the optimizer's: ", absl::StrJoin(plan.behind, ", ")));
   }
-  if (plan.state_slots - plan.round_slots > kMaxStateSlots) {
+  if (plan.state_slots - plan.behind.size() > kMaxStateSlots) {
     return absl::InvalidArgumentError(absl::StrCat(
-        plan.state_slots - plan.round_slots, " floats of optimizer state for each parameter"));
+        plan.state_slots - plan.behind.size(), " floats of optimizer state for each parameter"));
   }
   RETURN_IF_ERROR(CheckVectors(plan.vectors));
   plan.slice = plan.map.shard(create.shard());
@@ -88,9 +95,11 @@ std::vector<TensorSpec> PartPlan::Tensors() const {
     }
   };
   add("");
-  const uint32_t optimizer_slots = state_slots - round_slots;
-  for (uint32_t slot = 0; slot < state_slots; ++slot) {
-    add(slot < optimizer_slots ? kStatePrefixes[slot] : kRoundPrefixes[slot - optimizer_slots]);
+  for (size_t slot = 0; slot + behind.size() < state_slots; ++slot) {
+    add(kStatePrefixes[slot]);
+  }
+  for (const std::string& name : behind) {
+    add(absl::StrCat(name, ":"));
   }
   for (const std::string& name : vectors) {
     add(absl::StrCat(kVectorPrefix, name, ":"));

@@ -20,9 +20,11 @@ namespace monsoon {
 inline constexpr char kShardTensor[] = "monsoon/shard";
 inline constexpr char kChecksumTensor[] = "monsoon/checksums";
 
-// Of state, behind the optimizer's, where differences are averaged in rounds (job.proto, Rounds):
-// the sum of the round that is open, an int64 of each parameter as its low and high 32 bits.
-inline constexpr int kRoundSlots = 2;
+// Of state, behind the optimizer's, the names of what a job's shards keep beside it: where
+// differences are averaged in rounds (downpour.proto) the sum of the round that is open, an int64
+// of each parameter as its low and high 32 bits; and where replicas get changes (fetch_changes)
+// the public copy.
+std::vector<std::string> StateBehindOptimizer(const CreateShardJobRequest& create);
 
 // Far more than a minimiser keeps: a record must not cost memory for nothing.
 inline constexpr int kMaxPartVectors = 4096;
@@ -37,8 +39,8 @@ struct PartPlan {
   ParameterLayout layout;
   ShardMap map;
   uint32_t shard = 0;
-  uint32_t state_slots = 0;          // the optimizer's, then those of rounds
-  uint32_t round_slots = 0;          // of them
+  uint32_t state_slots = 0;          // the optimizer's, then those behind it
+  std::vector<std::string> behind;   // names of those
   std::vector<std::string> vectors;  // names
   Slice slice;
   std::vector<PartPiece> pieces;  // in the order of the layout

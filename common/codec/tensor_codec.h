@@ -46,6 +46,9 @@ class TensorCodec {
   // TOP_K_2BIT, which leave values out, nor in INT4, whose errors are too large to train
   // with.
   static bool CarriesParameters(WireFormat format);
+  // Whether changes of a copy can be: what it rounds away comes with the next one. Not in
+  // FLOAT32, which would be the copy whole.
+  static bool CarriesChanges(WireFormat format);
 
   virtual ~TensorCodec() = default;
 

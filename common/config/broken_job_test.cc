@@ -196,6 +196,21 @@ const std::vector<BrokenFile>& Cases() {
        "local_steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } landing_steps: 5",
        {"FILE:8:82: error: downpour.landing_steps: 5 is more than the 4 steps between two pushes; "
         "at most 4 here"}},
+      {"ChangesAlone",
+       "n_fetch: 2",
+       "fetch_changes: INT4",
+       {"FILE:8:18: error: downpour.fetch_changes: means nothing without local_steps; as in "
+        "local_steps: 100; of parameters that are fetched at each step say fetch_format"}},
+      {"ChangesOfTopK",
+       "n_fetch: 2",
+       "local_steps: 8 inner { sgd { rate: 1 } } fetch_changes: TOP_K",
+       {"FILE:8:59: error: downpour.fetch_changes: TOP_K leaves most of a change out; INT4, INT8, "
+        "BFLOAT16 or FLOAT16"}},
+      {"ChangesAndAFormat",
+       "n_fetch: 2",
+       "local_steps: 8 inner { sgd { rate: 1 } } fetch_changes: INT4 fetch_format: INT8",
+       {"FILE:8:78: error: downpour.fetch_format: with fetch_changes parameters travel as changes, "
+        "and whole only as they are; leave one of them out"}},
       {"MixingOfOne",
        "n_fetch: 2",
        "local_steps: 8 inner { sgd { rate: 1 } } mixing: 1",

@@ -41,6 +41,8 @@ constexpr double kDefaultAveragePower = 2.0;
 constexpr double kDefaultTopKShare = 0.01;
 // The sum of a round is an int64 of each parameter.
 constexpr int kFloatsOfASum = 2;
+// The public copy, and its newest changes, which are fewer bytes than that.
+constexpr int kFloatsOfChanges = 2;
 constexpr double kDefaultCheckpointSeconds = 10;
 // The minimiser's vectors of one iteration, and one to spare.
 constexpr uint32_t kIterationVectors = 7;
@@ -247,8 +249,11 @@ std::string MemoryParts(const Job& job) {
   if (OptimizerStateSlots(job.downpour().optimizer()) > 0) {
     absl::StrAppend(&parts, ", optimizer state");
   }
-  if (RoundSlots(job.downpour()) > 0) {
+  if (job.downpour().has_rounds()) {
     absl::StrAppend(&parts, ", sums of rounds");
+  }
+  if (job.downpour().fetch_changes() != FLOAT32) {
+    absl::StrAppend(&parts, ", a public copy and its changes");
   }
   if (job.has_sandblaster()) {
     absl::StrAppend(&parts, ", ", SandblasterVectors(job.sandblaster()), " vectors, exact sums");
@@ -337,7 +342,10 @@ int OptimizerStateSlots(const Optimizer& optimizer) {
   return SlotsInside(optimizer) + average;
 }
 
-int RoundSlots(const Downpour& downpour) { return downpour.has_rounds() ? kFloatsOfASum : 0; }
+int FloatsBesideOptimizer(const Downpour& downpour) {
+  return (downpour.has_rounds() ? kFloatsOfASum : 0) +
+         (downpour.fetch_changes() != FLOAT32 ? kFloatsOfChanges : 0);
+}
 
 uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
   const uint32_t pairs = sandblaster.algorithm() != Sandblaster::LBFGS ? 0
@@ -348,7 +356,7 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
 
 uint64_t ShardBytes(const Job& job, uint64_t floats) {
   uint64_t copies = 1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()) +
-                                              RoundSlots(job.downpour()));
+                                              FloatsBesideOptimizer(job.downpour()));
   copies += job.checkpoint().keep_best() != NO_TEST_METRIC ? 1 : 0;  // what is tested
   uint64_t sums = 0;
   if (job.has_sandblaster()) {

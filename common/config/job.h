@@ -59,9 +59,9 @@ void FillJobDefaults(Job* job);
 // float32 values of optimizer state kept for each parameter.
 int OptimizerStateSlots(const Optimizer& optimizer);
 
-// float32 values beside those that the sum of a round takes for each parameter: 2 with rounds,
-// else 0.
-int RoundSlots(const Downpour& downpour);
+// float32 values beside those, for each parameter: 2 with rounds for their sums, at most 2 with
+// fetch_changes for the public copy and the changes that are kept.
+int FloatsBesideOptimizer(const Downpour& downpour);
 
 // Vectors beside the parameters that a Sandblaster job keeps on the shards at
 // most: L-BFGS's pairs, and those of an iteration.

@@ -121,6 +121,28 @@ void CheckDifferences(const Downpour& downpour, Reporter* reporter) {
   }
 }
 
+void CheckChanges(const Downpour& downpour, Reporter* reporter) {
+  if (downpour.fetch_changes() == FLOAT32) {
+    return;
+  }
+  if (downpour.local_steps() == 0) {
+    reporter->Error("downpour.fetch_changes", "means nothing without local_steps",
+                    "as in local_steps: 100; of parameters that are fetched at each step say "
+                    "fetch_format");
+  }
+  if (downpour.fetch_changes() == TOP_K || downpour.fetch_changes() == TOP_K_2BIT) {
+    reporter->Error(
+        "downpour.fetch_changes",
+        absl::StrCat(WireFormat_Name(downpour.fetch_changes()), " leaves most of a change out"),
+        "INT4, INT8, BFLOAT16 or FLOAT16");
+  }
+  if (downpour.fetch_format() != FLOAT32) {
+    reporter->Error("downpour.fetch_format",
+                    "with fetch_changes parameters travel as changes, and whole only as they are",
+                    "leave one of them out");
+  }
+}
+
 void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_format() == TOP_K || downpour.fetch_format() == TOP_K_2BIT) {
     reporter->Error("downpour.fetch_format",
@@ -157,6 +179,7 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   }
   CheckAverage(downpour.optimizer(), reporter);
   CheckDifferences(downpour, reporter);
+  CheckChanges(downpour, reporter);
   const bool chosen = downpour.local_steps() != 0;  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",

@@ -290,10 +290,13 @@ TEST_F(OnCluster, TheOptimizersStateCounts) {
 }
 
 TEST_F(OnCluster, TheSumOfARoundCounts) {
-  EXPECT_EQ(RoundSlots(job_.downpour()), 0);
+  EXPECT_EQ(FloatsBesideOptimizer(job_.downpour()), 0);
   const uint64_t without = ShardBytes(job_, 131072);
   job_.mutable_downpour()->mutable_rounds();
-  EXPECT_EQ(RoundSlots(job_.downpour()), 2);
+  EXPECT_EQ(FloatsBesideOptimizer(job_.downpour()), 2);
+  job_.mutable_downpour()->set_fetch_changes(INT4);
+  EXPECT_EQ(FloatsBesideOptimizer(job_.downpour()), 4);
+  job_.mutable_downpour()->clear_fetch_changes();
   EXPECT_EQ(ShardBytes(job_, 131072) - without, 131072u * 8);
   cluster_.mutable_ps(0)->set_memory_limit_mib(1);
   job_.mutable_model()->clear_layer();

@@ -37,6 +37,7 @@ class FragmentMap {
   bool whole() const { return count_ == 1; }
   bool empty() const { return of_.empty(); }
 
+  bool Has(uint32_t shard, uint32_t stripe) const { return stripe < of_[shard].size(); }
   uint32_t Of(uint32_t shard, uint32_t stripe) const { return of_[shard][stripe]; }
   // Its stripes, in order; neighbours are one run.
   const std::vector<StripeRun>& Runs(uint32_t fragment, uint32_t shard) const {

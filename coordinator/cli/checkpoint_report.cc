@@ -317,7 +317,8 @@ std::string CheckpointReportText(const CheckpointReport& report, absl::Time now)
     }
     absl::StrAppend(&text, "optimizer    ", OptimizerName(content.create().optimizer()), ", ",
                     OptimizerSlots(content), " floats of state for each parameter",
-                    content.create().has_rounds() ? ", and the sum of a round" : "", "\n");
+                    content.create().has_rounds() ? ", and the sum of a round" : "",
+                    content.create().fetch_changes() != FLOAT32 ? ", and a public copy" : "", "\n");
   }
   for (const GenerationReport& generation : report.generations) {
     AppendGeneration(generation, now, &text);

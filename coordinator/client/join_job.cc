@@ -73,6 +73,7 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   client.rounds = downpour.has_rounds();
   client.push_format = downpour.push_format();
   client.fetch_format = downpour.fetch_format();
+  client.fetch_changes = downpour.fetch_changes();
   client.top_k_share = downpour.top_k_share();
   joined.train_fingerprint = assignment.train_fingerprint();
   joined.test_fingerprint = assignment.test_fingerprint();

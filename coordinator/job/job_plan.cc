@@ -80,6 +80,7 @@ CreateShardJobRequest JobPlan::CreateRequest(const std::string& id, uint32_t sha
   request.set_seed(job.seed());
   if (job.has_downpour()) {
     *request.mutable_optimizer() = job.downpour().optimizer();
+    request.set_fetch_changes(job.downpour().fetch_changes());
     if (job.downpour().has_rounds()) {
       *request.mutable_rounds() = job.downpour().rounds();
     }

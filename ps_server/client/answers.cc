@@ -100,6 +100,28 @@ absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
   return Answer::kDone;
 }
 
+absl::StatusOr<Answer> TakePushAnswer(uint32_t shard, const DataHeader& header,
+                                      const FragmentMap& fragments, PushEncoder* encoder,
+                                      ParameterClient::PushResult* result) {
+  if (header.has_error()) {
+    return ToStatus(header.error(), /*has_session=*/true);
+  }
+  if (!header.has_push_reply()) {
+    return absl::InternalError("the answer to a push is of another kind");
+  }
+  const PushReply& reply = header.push_reply();
+  ASSIGN_OR_RETURN(const Answer answer,
+                   TakePushReply(reply, fragments.SequenceOf(result->sequence), result));
+  if (answer == Answer::kDone) {
+    for (const PushVerdict& verdict : reply.verdict()) {
+      if (verdict.verdict() == REFUSED_INVALID && fragments.Has(shard, verdict.stripe())) {
+        encoder->Refused(shard, verdict.stripe());
+      }
+    }
+  }
+  return answer;
+}
+
 absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
                                            ParameterClient::ContributeResult* result) {
   // Nothing is counted before the whole frame is known to be done.
@@ -181,6 +203,16 @@ absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, C
           absl::StrCat("an answer with stripe ", record.stripe(), " of ", map.stripes(shard)));
     }
     const Slice slice = map.stripe(shard, record.stripe());
+    StripeMark& mark = target->marks->shard[shard][record.stripe()];
+    const StripeMark told{reply.shard_epoch(), record.version(), record.applied_sequence()};
+    if (target->view != nullptr) {
+      target->bytes += record.length();
+      ASSIGN_OR_RETURN(const bool taken,
+                       target->view->Take(shard, record, reply.shard_epoch(), payload,
+                                          target->parameters.subspan(slice.begin, slice.size())));
+      mark = taken ? told : mark;
+      continue;
+    }
     const size_t expected = target->codec->EncodedBytes(slice.size());
     if (record.length() != expected || record.length() > payload->remaining()) {
       return absl::InternalError(absl::StrCat("stripe ", record.stripe(), " came with ",
@@ -196,8 +228,7 @@ absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, C
     }
     target->bytes += expected;
     ++target->records;
-    target->marks->shard[shard][record.stripe()] = {reply.shard_epoch(), record.version(),
-                                                    record.applied_sequence()};
+    mark = told;
   }
   return reply.last() ? Answer::kDone : Answer::kPart;
 }

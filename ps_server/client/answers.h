@@ -15,6 +15,8 @@
 #include "common/transport/frame/frame_codec.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/client/parameter_client.h"
+#include "ps_server/client/public_view.h"
+#include "ps_server/client/push_encoder.h"
 
 namespace monsoon {
 
@@ -34,6 +36,11 @@ absl::Status ToStatus(const DataError& error, bool has_session);
 absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
                                      ParameterClient::PushResult* result);
 
+// The same of the answer to what `encoder` has encoded, which takes back what was refused.
+absl::StatusOr<Answer> TakePushAnswer(uint32_t shard, const DataHeader& header,
+                                      const FragmentMap& fragments, PushEncoder* encoder,
+                                      ParameterClient::PushResult* result);
+
 // Adds the verdicts of one contribution frame to `result`.
 absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
                                            ParameterClient::ContributeResult* result);
@@ -47,6 +54,7 @@ struct FetchTarget {
   const TensorCodec* codec = nullptr;  // of the format that was asked for
   std::span<float> parameters;         // the whole vector
   FetchMarks* marks = nullptr;         // has an entry per stripe
+  PublicView* view = nullptr;          // of changes: what takes them, and has the parameters
   std::vector<std::byte> encoded;      // scratch
   uint64_t bytes = 0;                  // of records so far
   uint64_t records = 0;                // taken from frames so far

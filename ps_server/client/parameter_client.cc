@@ -52,6 +52,9 @@ class ShardedParameterClient final : public ParameterClient {
       stripes_ += options_.map.stripes(shard);
     }
     fits_one_frame_ = push_requests_.FitsOneFrame(encoder_);
+    if (changes()) {
+      view_.emplace(options_.map, options_.fetch_changes);
+    }
     if (options_.keep_bytes > 0 && !options_.read_only) {
       keeper_ = std::make_unique<PushKeeper>(&options_, Context(), &encoder_, &push_requests_,
                                              push_transport_.get());
@@ -59,18 +62,20 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
-    return FetchAll(/*vector=*/"", options_.fetch_format, parameters, marks, stats);
+    return FetchAll({.format = options_.fetch_format, .changes = changes()}, parameters, marks,
+                    stats);
   }
 
   absl::Status FetchFragment(uint32_t fragment, std::span<float> parameters, FetchMarks* marks,
                              FetchStats* stats) override {
     CHECK_LT(fragment, options_.fragments.count());
-    return FetchAll(/*vector=*/"", options_.fetch_format, parameters, marks, stats, fragment);
+    return FetchAll({.format = options_.fetch_format, .fragment = fragment, .changes = changes()},
+                    parameters, marks, stats);
   }
 
   absl::Status FetchExact(std::span<float> parameters, FetchMarks* marks,
                           FetchStats* stats) override {
-    return FetchAll(/*vector=*/"", FLOAT32, parameters, marks, stats);
+    return FetchAll({}, parameters, marks, stats);
   }
 
   absl::Status FetchVector(const std::string& name, std::span<float> vector,
@@ -78,12 +83,12 @@ class ShardedParameterClient final : public ParameterClient {
     if (name.empty()) {
       return absl::InvalidArgumentError("a fetch of a vector without a name");
     }
-    return FetchAll(name, FLOAT32, vector, /*marks=*/nullptr, stats);
+    return FetchAll({.vector = name}, vector, /*marks=*/nullptr, stats);
   }
 
   bool FetchMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
-    if (options_.fetch_format != FLOAT32 || !options_.fragments.whole() || cancelled_ ||
-        away().has_value()) {
+    if (options_.fetch_format != FLOAT32 || changes() || !options_.fragments.whole() ||
+        cancelled_ || away().has_value()) {
       return false;
     }
     if (!fetch_mutex_.TryLock()) {
@@ -100,7 +105,7 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   bool combines() override {
-    if (!fits_one_frame_ || options_.rounds || !options_.fragments.whole()) {
+    if (!fits_one_frame_ || options_.rounds || changes() || !options_.fragments.whole()) {
       return false;
     }
     if (!fetch_mutex_.TryLock()) {
@@ -275,7 +280,8 @@ class ShardedParameterClient final : public ParameterClient {
     Encode(result.sequence, gradient);
     const auto handler = [&, encoder = &encoder_](uint32_t shard, const DataHeader& header,
                                                   ChunkCursor* payload) -> absl::StatusOr<Answer> {
-      ASSIGN_OR_RETURN(const Answer answer, TakePushAnswer(shard, header, encoder, &result));
+      ASSIGN_OR_RETURN(const Answer answer,
+                       TakePushAnswer(shard, header, options_.fragments, encoder, &result));
       if (answer == Answer::kDone && target != nullptr && header.push_reply().has_fetch()) {
         return TakeFetchReply(shard, header.push_reply().fetch(), payload, target);
       }
@@ -298,28 +304,6 @@ class ShardedParameterClient final : public ParameterClient {
     return result;
   }
 
-  absl::StatusOr<Answer> TakePushAnswer(uint32_t shard, const DataHeader& header,
-                                        PushEncoder* encoder, PushResult* result) const {
-    if (header.has_error()) {
-      return ToStatus(header.error(), /*has_session=*/true);
-    }
-    if (!header.has_push_reply()) {
-      return absl::InternalError("the answer to a push is of another kind");
-    }
-    const PushReply& reply = header.push_reply();
-    ASSIGN_OR_RETURN(const Answer answer,
-                     TakePushReply(reply, options_.fragments.SequenceOf(result->sequence), result));
-    if (answer == Answer::kDone) {
-      for (const PushVerdict& verdict : reply.verdict()) {
-        if (verdict.verdict() == REFUSED_INVALID &&
-            verdict.stripe() < options_.map.stripes(shard)) {
-          encoder->Refused(shard, verdict.stripe());
-        }
-      }
-    }
-    return answer;
-  }
-
   // `marks` gets an entry per stripe.
   FetchTarget MakeTarget(WireFormat format, std::span<float> parameters, FetchMarks* marks) const {
     CHECK_EQ(parameters.size(), options_.map.size());
@@ -335,17 +319,21 @@ class ShardedParameterClient final : public ParameterClient {
     return target;
   }
 
-  // Of the parameters if `vector` is empty. All stripes, or those of the fragment.
-  absl::Status FetchAll(const std::string& vector, WireFormat format, std::span<float> parameters,
-                        FetchMarks* marks, FetchStats* stats,
-                        std::optional<uint32_t> fragment = {}) {
+  struct What {
+    std::string vector = "";  // "": the parameters
+    WireFormat format = FLOAT32;
+    std::optional<uint32_t> fragment = {};  // its stripes alone
+    bool changes = false;                   // of the public copy
+  };
+  absl::Status FetchAll(const What& what, std::span<float> parameters, FetchMarks* marks,
+                        FetchStats* stats) {
     FetchMarks unwanted;
     marks = marks == nullptr ? &unwanted : marks;
-    const bool keeps = keeper_ != nullptr && vector.empty();
+    const bool keeps = keeper_ != nullptr && what.vector.empty();
     if (keeps) {
       RETURN_IF_ERROR(CheckPresent());
     }
-    FetchTarget target = MakeTarget(format, parameters, marks);
+    FetchTarget target = MakeTarget(what.format, parameters, marks);
     ExchangeCounts counts;
     std::string round;  // is open, and whom it waits for
     {
@@ -368,24 +356,31 @@ class ShardedParameterClient final : public ParameterClient {
         return TakeFetchReply(shard, header.fetch_reply(), payload, &target);
       };
       for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-        const FetchRequest& whole = fetch_requests_.WholeFetch(shard, vector, format);
-        if (fragment.has_value()) {
-          left_[shard] = options_.fragments.StripesOf(*fragment, shard);
+        const FetchRequest& whole = fetch_requests_.WholeFetch(shard, what.vector, what.format);
+        if (what.fragment.has_value()) {
+          left_[shard] = options_.fragments.StripesOf(*what.fragment, shard);
+        } else if (what.changes) {
+          LeaveAll(shard);
         } else {
           ReadShared(whole, shard, &target);
         }
       }
-      const absl::Status run = RunExchange(Context(), fetch_requests_.Fetch(left_),
+      PublicView* const view = what.changes ? &view_.value() : nullptr;
+      if (view != nullptr) {
+        view->BeginExchange();
+        target.view = view;
+      }
+      const absl::Status run = RunExchange(Context(), fetch_requests_.Fetch(left_, view),
                                            fetch_transport_.get(), handler, &counts);
       if (absl::IsDeadlineExceeded(run) && !round.empty()) {
         return RoundOpenError(round);
       }
       RETURN_IF_ERROR(run);
-      if (keeps && !IsOfNotedEpochs(*marks, fragment)) {
+      if (keeps && !IsOfNotedEpochs(*marks, what.fragment)) {
         return absl::UnavailableError("a shard was started anew while it was fetched from");
       }
     }
-    CountInPushes(options_.fragments, fragment, marks);
+    CountInPushes(options_.fragments, what.fragment, marks);
     if (stats != nullptr) {
       *stats = {target.bytes, counts.frames, counts.retries, FetchWidth(*marks)};
     }
@@ -399,8 +394,7 @@ class ShardedParameterClient final : public ParameterClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
     std::vector<uint32_t>& left = left_[shard];
     if (reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 || cancelled_) {
-      left.resize(options_.map.stripes(shard));
-      std::iota(left.begin(), left.end(), 0u);
+      LeaveAll(shard);
       return;
     }
     ReadMappedParameters(reader_, shard, whole, options_.map, target->parameters,
@@ -410,6 +404,13 @@ class ShardedParameterClient final : public ParameterClient {
       target->bytes -= options_.map.stripe(shard, stripe).size() * sizeof(float);
     }
   }
+
+  void LeaveAll(uint32_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
+    left_[shard].resize(options_.map.stripes(shard));
+    std::iota(left_[shard].begin(), left_[shard].end(), 0u);
+  }
+
+  bool changes() const { return options_.fetch_changes != FLOAT32 && !options_.read_only; }
 
   bool mapped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
     if (reader_ == nullptr || options_.fetch_format != FLOAT32) {
@@ -465,6 +466,7 @@ class ShardedParameterClient final : public ParameterClient {
   RequestMaker fetch_requests_ ABSL_GUARDED_BY(fetch_mutex_);
   std::vector<std::vector<uint32_t>> left_ ABSL_GUARDED_BY(fetch_mutex_);  // [shard], to be asked
   std::vector<uint64_t> epochs_ ABSL_GUARDED_BY(fetch_mutex_);             // [shard], NoteEpochs
+  std::optional<PublicView> view_ ABSL_GUARDED_BY(fetch_mutex_);           // for changes()
 
   Mutex push_mutex_;
   std::unique_ptr<FrameTransport> push_transport_ ABSL_PT_GUARDED_BY(push_mutex_);

@@ -104,7 +104,8 @@ struct ParameterClientOptions {
   bool rounds = false;
   WireFormat push_format = FLOAT32;
   WireFormat fetch_format = FLOAT32;
-  double top_k_share = 0;  // TOP_K and TOP_K_2BIT only
+  WireFormat fetch_changes = FLOAT32;  // else Fetch brings changes of the public copy, in that
+  double top_k_share = 0;              // TOP_K and TOP_K_2BIT only
   // AUTO may be changed by the environment: MONSOON_TRANSPORT=grpc or
   // shared_memory.
   Transport transport = Transport::AUTO;

@@ -18,6 +18,8 @@ void FillSession(const ParameterClientOptions& options, SessionKey* key) {
 
 // Of one question for marks, as the shards take it.
 constexpr uint32_t kMaxMarksStripes = 1024;
+// Of one request to fetch: what it says of each fits its header.
+constexpr size_t kMaxFetchStripes = 4096;
 
 // Stripes [first, end) of one shard that travel in one frame.
 struct Group {
@@ -268,19 +270,23 @@ const FetchRequest& RequestMaker::WholeFetch(uint32_t shard, const std::string& 
 }
 
 const RequestMaker::ShardRequests& RequestMaker::Fetch(
-    std::span<const std::vector<uint32_t>> stripes) {
+    std::span<const std::vector<uint32_t>> stripes, const PublicView* view) {
   Begin();
   for (uint32_t shard = 0; shard < stripes.size(); ++shard) {
     const std::vector<uint32_t>& wanted = stripes[shard];
     for (size_t begin = 0; begin < wanted.size();) {
       size_t end = begin + 1;
-      while (end < wanted.size() && wanted[end] == wanted[end - 1] + 1) {
+      while (end < wanted.size() && wanted[end] == wanted[end - 1] + 1 &&
+             end - begin < kMaxFetchStripes) {
         ++end;
       }
       FetchRequest* fetch = header_.mutable_fetch();
       *fetch = whole_[shard];
       fetch->set_first_stripe(wanted[begin]);
       fetch->set_stripe_count(static_cast<uint32_t>(end - begin));
+      if (view != nullptr) {
+        view->AddKnown(shard, fetch);
+      }
       Add(shard, {});
       begin = end;
     }

@@ -20,6 +20,7 @@
 #include "proto/tensor.pb.h"
 #include "ps_server/client/kept_bytes.h"
 #include "ps_server/client/parameter_client.h"
+#include "ps_server/client/public_view.h"
 #include "ps_server/client/push_encoder.h"
 
 namespace monsoon {
@@ -83,7 +84,9 @@ class RequestMaker {
   const FetchRequest& WholeFetch(uint32_t shard, const std::string& vector, WireFormat format);
   // Requests for those stripes of each shard ([shard], ascending) of which the
   // last WholeFetch was; neighbours share a frame.
-  const ShardRequests& Fetch(std::span<const std::vector<uint32_t>> stripes);
+  // `view`: of changes from what it has; null: of parameters.
+  const ShardRequests& Fetch(std::span<const std::vector<uint32_t>> stripes,
+                             const PublicView* view = nullptr);
 
  private:
   // header_'s, of the job, without records.

@@ -58,8 +58,10 @@ class FetchAnswers final : public AnswerSource {
   FrameAnswer Copy() {
     auto floats = std::make_shared<AlignedFloats>(
         AlignedFloats::Uninitialized(job_->FramePayloadBytes(next_, end_) / sizeof(float)));
-    absl::StatusOr<ShardJob::Copied> copied = job_->CopyStripes(
-        SessionOf(request_), next_, end_, vector_.get(), request_.format(), floats.get());
+    absl::StatusOr<ShardJob::Copied> copied =
+        request_.changes() ? job_->CopyChanges(request_, next_, end_, floats.get())
+                           : job_->CopyStripes(SessionOf(request_), next_, end_, vector_.get(),
+                                               request_.format(), floats.get());
     if (!copied.ok()) {
       next_ = end_;
       return ErrorAnswer(copied.status(),

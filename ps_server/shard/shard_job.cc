@@ -55,9 +55,9 @@ constexpr size_t kContentAlignment = 64;
 // Floats in front of the states: a page, after which the first one does not begin
 // where its parameters do within a page (FloatArena::kStagger). None for stripes
 // that are smaller than a page.
-size_t StateLead(const OptimizerKernel& kernel, const ShardMap& map, bool rounds) {
+size_t StateLead(const OptimizerKernel& kernel, const ShardMap& map, StateBehind behind) {
   constexpr size_t kPage = 4096 / sizeof(float);
-  return Stripe::StateFloats(kernel, map.stripe_floats(), rounds) < kPage ? 0 : kPage;
+  return Stripe::StateFloats(kernel, map.stripe_floats(), behind) < kPage ? 0 : kPage;
 }
 
 constexpr double kMostGraceSeconds = 3600;
@@ -81,6 +81,10 @@ absl::Status CheckRequest(const CreateShardJobRequest& request) {
   if (request.shard() >= request.shards()) {
     return absl::InvalidArgumentError(
         absl::StrCat("shard ", request.shard(), " of ", request.shards()));
+  }
+  if (request.fetch_changes() != FLOAT32 && !TensorCodec::CarriesChanges(request.fetch_changes())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("changes cannot be fetched in format ", request.fetch_changes()));
   }
   const double grace = request.rounds().grace_seconds();
   if (!(grace >= 0 && grace <= kMostGraceSeconds)) {
@@ -131,14 +135,14 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
   plan.shape.stripe_floats = plan.map.stripe_floats();
   ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer()));
   const uint64_t stripes = plan.map.stripes(request.shard());
-  const bool rounds = request.has_rounds();
-  if (plan.kernel->state_slots() > 0 || rounds) {
+  const StateBehind behind = StateBehind::Of(request);
+  if (plan.kernel->state_slots() > 0 || behind.slots() > 0) {
     const auto state_of = [&](size_t floats) {
-      return FloatArena::BytesFor(1, Stripe::StateFloats(*plan.kernel, floats, rounds));
+      return FloatArena::BytesFor(1, Stripe::StateFloats(*plan.kernel, floats, behind));
     };
     // All stripes are of one size but the last one.
     const Slice last = plan.map.stripe(request.shard(), static_cast<uint32_t>(stripes) - 1);
-    plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map, rounds)) +
+    plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map, behind)) +
                        (stripes - 1) * state_of(plan.map.stripe_floats()) + state_of(last.size());
   }
   // Of padding and biases; and kernels that leave biases or statistics alone.
@@ -146,7 +150,8 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
   const bool own_kernels = request.optimizer().weight_decay_weights_only() ||
                            std::ranges::any_of(plan.layout.tensors(), &TensorInfo::is_statistic);
   const uint64_t kernels = own_kernels ? (stripes + tensors) * kStripeKernelBytes : 0;
-  plan.memory_bytes = plan.shape.floats * sizeof(float) + plan.state_bytes +
+  const uint64_t steps = behind.public_copy ? plan.shape.floats * sizeof(float) : 0;  // at most
+  plan.memory_bytes = plan.shape.floats * sizeof(float) + plan.state_bytes + steps +
                       stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
                       request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
   return plan;
@@ -177,11 +182,15 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
 
 void ShardJob::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatArena>& state) {
   const uint32_t shard = facts_.shard;
-  const bool rounds = request_.has_rounds();
-  const std::optional<RoundRule> rule =
-      rounds ? std::make_optional(RoundRule::From(request_.rounds(), clock_)) : std::nullopt;
+  const StateBehind behind = StateBehind::Of(request_);
+  Stripe::Options options{.damping = request_.optimizer().damping(),
+                          .rounds = std::nullopt,
+                          .changes = request_.fetch_changes()};
+  if (behind.round) {
+    options.rounds = RoundRule::From(request_.rounds(), clock_);
+  }
   if (state != nullptr) {
-    state->Take(StateLead(*kernel_, facts_.map, rounds));
+    state->Take(StateLead(*kernel_, facts_.map, behind));
   }
   stripes_.reserve(facts_.map.stripes(shard));
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
@@ -190,8 +199,8 @@ void ShardJob::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatAr
         &slice_, i, KernelOf(layout, stripe), facts_.shard_epoch,
         state == nullptr
             ? AlignedFloats()
-            : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size(), rounds)),
-        request_.optimizer().damping(), rule));
+            : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size(), behind)),
+        options));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
   }
 }

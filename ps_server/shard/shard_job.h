@@ -146,6 +146,7 @@ class ShardJob final : private SliceParameters {
   absl::Status CheckReadable() const;
   // Checks a fetch; CopyStripes then serves it piece by piece.
   absl::Status ValidateFetch(const FetchRequest& request) const;
+  absl::Status ValidateChanges(const FetchRequest& request) const;
   // Whether the rounds are over that the session has pushed to, of the stripes from `first` on.
   // Unavailable names the sessions that are waited for.
   absl::Status CheckRounds(SessionId session, uint32_t first, uint32_t count);
@@ -159,6 +160,9 @@ class ShardJob final : private SliceParameters {
   };
   absl::StatusOr<Copied> CopyStripes(std::optional<SessionId> session, uint32_t first, uint32_t end,
                                      const SliceVector* vector, WireFormat format,
+                                     AlignedFloats* payload);
+  // The same of the public copies, for a request of changes.
+  absl::StatusOr<Copied> CopyChanges(const FetchRequest& request, uint32_t first, uint32_t end,
                                      AlignedFloats* payload);
   // Bytes of the largest answer frame's payload for such a fetch.
   uint64_t FramePayloadBytes(uint32_t first, uint32_t end) const;
@@ -209,7 +213,7 @@ class ShardJob final : private SliceParameters {
   size_t stripe_floats(uint32_t stripe) const { return stripes_[stripe]->size(); }
   // Floats of state for each parameter: the optimizer's, and behind them a round's sum.
   int state_slots() const {
-    return kernel_->state_slots() + (request_.has_rounds() ? static_cast<int>(Round::kSlots) : 0);
+    return kernel_->state_slots() + static_cast<int>(StateBehind::Of(request_).slots());
   }
   // Pushes applied to all stripes together: two cuts with the same sum are the same.
   uint64_t applied() const { return applied_.load(); }

@@ -128,6 +128,11 @@ absl::Status ShardJob::CheckRestorable(const ShardCheckpoint& content) const {
         " and ", state_slots(), " are needed"));
   }
   for (const StripeRecord& stripe : content.stripe()) {
+    if (stripe.public_version() > stripe.version()) {
+      return absl::DataLossError(
+          absl::StrCat("generation ", content.generation(), " has a public copy of version ",
+                       stripe.public_version(), " where the parameters are of ", stripe.version()));
+    }
     const bool good = std::ranges::all_of(stripe.member(), [](const RoundMember& member) {
       return member.weight() > 0 && std::isfinite(member.weight()) && member.pushes() > 0 &&
              member.pushes() <= Round::kMostPushes && member.first() > 0;

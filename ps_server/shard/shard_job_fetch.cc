@@ -36,7 +36,25 @@ void EncodeStripes(WireFormat format, ShardJob::Copied* copied, AlignedFloats* p
 
 absl::Status ShardJob::ValidateFetch(const FetchRequest& request) const {
   RETURN_IF_ERROR(monsoon::ValidateFetch(facts_, request));
+  if (request.changes()) {
+    RETURN_IF_ERROR(ValidateChanges(request));
+  }
   return CheckReadable();
+}
+
+absl::Status ShardJob::ValidateChanges(const FetchRequest& request) const {
+  std::string why;
+  if (request_.fetch_changes() == FLOAT32) {
+    why = "the job keeps no public copy (fetch_changes)";
+  } else if (request.read_only() || !request.vector().empty()) {
+    why = "they are of a session's parameters";
+  } else if (const int known = request.known_version_size();
+             known != 0 && static_cast<uint32_t>(known) != request.stripe_count()) {
+    why = absl::StrCat(known, " known versions of ", request.stripe_count(), " stripes");
+  }
+  return why.empty() ? absl::OkStatus()
+                     : absl::InvalidArgumentError(
+                           absl::StrCat("job ", facts_.job, ": changes cannot be fetched: ", why));
 }
 
 absl::Status ShardJob::CheckRounds(SessionId session, uint32_t first, uint32_t count) {
@@ -96,6 +114,41 @@ absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> 
   }
   if (format != FLOAT32) {
     EncodeStripes(format, &copied, payload);
+  }
+  fetched_stripes_ += copied.records.size();
+  bytes_fetched_ += copied.bytes;
+  return copied;
+}
+
+absl::StatusOr<ShardJob::Copied> ShardJob::CopyChanges(const FetchRequest& request, uint32_t first,
+                                                       uint32_t end, AlignedFloats* payload) {
+  RETURN_IF_ERROR(CheckReadable());
+  const SessionId session{request.session().worker(), request.session().incarnation()};
+  // Of another life of the shard a version says nothing.
+  const bool known =
+      request.known_epoch() == facts_.shard_epoch && request.known_version_size() > 0;
+  const std::span<std::byte> out = std::as_writable_bytes(payload->span());
+  Copied copied;
+  uint64_t whole = 0;  // what fits a frame is reckoned in whole stripes
+  for (uint32_t i = first; i < end; ++i) {
+    const uint64_t bytes = stripes_[i]->size() * sizeof(float);
+    if (whole + bytes > out.size()) {
+      break;
+    }
+    whole += bytes;
+    std::optional<FetchRecord> record = stripes_[i]->CopyChanges(
+        session,
+        known ? std::make_optional(
+                    request.known_version(static_cast<int>(i - request.first_stripe())))
+              : std::nullopt,
+        out.subspan(copied.bytes, bytes));
+    if (!record.has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", facts_.job, ": ", NotOpen(session)));
+    }
+    record->set_stripe(i);
+    copied.bytes += record->length();
+    copied.records.push_back(*std::move(record));
   }
   fetched_stripes_ += copied.records.size();
   bytes_fetched_ += copied.bytes;

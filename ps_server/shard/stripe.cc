@@ -31,16 +31,14 @@ std::map<SessionId, uint64_t> LastOf(const StripeRecord* cut) {
 Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
                uint64_t shard_epoch)
     : Stripe(slice, index, kernel, shard_epoch,
-             AlignedFloats(StateFloats(*kernel, slice->stripe(index).size()))) {}
+             AlignedFloats(StateFloats(*kernel, slice->stripe(index).size())), Options()) {}
 
 Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
-               uint64_t shard_epoch, AlignedFloats state, double damping,
-               std::optional<RoundRule> rounds)
+               uint64_t shard_epoch, AlignedFloats state, const Options& options)
     : size_(slice->stripe(index).size()),
       kernel_(kernel),
       shard_epoch_(shard_epoch),
-      damping_(damping),
-      rounds_(rounds),
+      options_(options),
       parameters_(slice->stripe(index)),
       header_(slice->header(index)),
       state_(std::move(state)) {
@@ -48,9 +46,13 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
   static_assert(2 * sizeof(SessionId) + sizeof(Session) + sizeof(Round::Member) +
                     2 * (4 * sizeof(void*) + 16) <=
                 kSessionStripeBytes);
-  CHECK_EQ(state_.size(), StateFloats(*kernel, size_, rounds.has_value()));
+  const StateBehind behind{options.rounds.has_value(), options.changes != FLOAT32};
+  CHECK_EQ(state_.size(), StateFloats(*kernel, size_, behind));
   InitializeState();
-  if (rounds.has_value()) {
+  if (behind.public_copy) {
+    public_.emplace(options.changes, state_.span().last(size_));
+  }
+  if (behind.round) {
     const std::span<float> sum = state_.span().subspan(kernel_state().size());
     static_assert(Round::kSlots * sizeof(float) == sizeof(int64_t));
     CHECK_EQ(reinterpret_cast<uintptr_t>(sum.data()) % alignof(int64_t), 0u);
@@ -61,6 +63,7 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
 void Stripe::InitializeState() {
   std::ranges::fill(kernel_state(), kernel_->initial_state());
   std::ranges::fill(state_.span().subspan(kernel_state().size()), 0.0f);  // a round's sum
+  ForgetPublic();
 }
 
 void Stripe::Clear() {
@@ -115,7 +118,7 @@ PushVerdict Stripe::Apply(Push push) {
     return Refuse(&session, &push, std::move(why), std::move(verdict));
   }
   const int64_t staleness = StalenessOf(push);
-  const double damping = DampingFactor(damping_, staleness);
+  const double damping = DampingFactor(options_.damping, staleness);
   if (!round_.has_value()) {
     const StripeWriteScope write(header_);
     Step(push.gradient, damping * push.weight);
@@ -173,7 +176,7 @@ absl::Status Stripe::JoinRound(const Push& push, double damping) {
                       .weight = push.weight,
                       .damping = static_cast<float>(damping),
                       .difference = push.gradient},
-                     parameters_, rounds_->clock->Now(), *rounds_);
+                     parameters_, options_.rounds->clock->Now(), *options_.rounds);
 }
 
 bool Stripe::RoundIsOver() {
@@ -185,7 +188,7 @@ bool Stripe::RoundIsOver() {
     mutex_.AssertHeld();
     return open.second.passes || round_->members().contains(open.first);
   });
-  return all_in || round_->HasQuorum(*rounds_, rounds_->clock->Now());
+  return all_in || round_->HasQuorum(*options_.rounds, options_.rounds->clock->Now());
 }
 
 void Stripe::CloseRoundIfOver() {
@@ -260,9 +263,38 @@ std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
   return record;
 }
 
+std::optional<FetchRecord> Stripe::CopyChanges(SessionId session, std::optional<uint64_t> known,
+                                               std::span<std::byte> out) {
+  CHECK_EQ(out.size(), size_ * sizeof(float));
+  MutexLock lock(&mutex_);
+  const auto found = windows_.find(session);
+  if (found == windows_.end()) {
+    return std::nullopt;
+  }
+  public_->Publish(parameters_, version_);
+  FetchRecord record;
+  record.set_applied_sequence(LandedOf(session, found->second));
+  record.set_version(public_->version());
+  const auto steps = known.has_value() ? public_->StepsFrom(*known) : std::nullopt;
+  if (!steps.has_value()) {
+    std::ranges::copy(std::as_bytes(public_->floats()), out.begin());
+    record.set_length(static_cast<uint32_t>(out.size()));
+    return record;
+  }
+  size_t length = 0;
+  for (const std::span<const std::byte> step : *steps) {
+    std::ranges::copy(step, out.subspan(length).begin());
+    length += step.size();
+  }
+  record.set_changed(true);
+  record.set_length(static_cast<uint32_t>(length));
+  return record;
+}
+
 void Stripe::Write(std::span<const float> parameters) {
   CHECK_EQ(parameters.size(), size_);
   MutexLock lock(&mutex_);
+  ForgetPublic();
   const StripeWriteScope write(header_);
   std::memcpy(parameters_.data(), parameters.data(), size_ * sizeof(float));
 }
@@ -278,6 +310,7 @@ void Stripe::RaiseVersion(uint64_t version) {
   MutexLock lock(&mutex_);
   if (version > version_) {
     version_ = version;
+    ForgetPublic();
     const StripeWriteScope write(header_);
     header_->version.store(version_, std::memory_order_relaxed);
   }
@@ -292,6 +325,9 @@ void Stripe::Restore(const StripeRecord& cut, const StripeRecord* older) {
   const std::map<SessionId, uint64_t> before = LastOf(older);
   MutexLock lock(&mutex_);
   RestoreSessions(cut, before);
+  if (public_.has_value()) {
+    public_->Restore(cut.public_version());
+  }
   if (round_.has_value()) {
     round_->Restore(cut);
     CloseRoundIfOver();  // those that it waited for may be gone
@@ -328,8 +364,11 @@ StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) co
   CHECK_EQ(state.size(), state_.size());
   std::ranges::copy(parameters_, parameters.begin());
   std::ranges::copy(state_.span(), state.begin());
+  if (public_.has_value()) {
+    record.set_public_version(public_->Cut(parameters_, version_, state.last(size_)));
+  }
   if (round_.has_value()) {
-    const std::span<float> sum = state.last(Round::kSlots * size_);
+    const std::span<float> sum = state.subspan(StateFloats(*kernel_, size_), Round::kSlots * size_);
     round_->Split(sum.first(size_), sum.last(size_));
     round_->AddMembersTo(&record);
   }

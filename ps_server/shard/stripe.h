@@ -26,8 +26,11 @@
 #include "common/memory/aligned_floats.h"
 #include "common/optimizer/optimizer.h"
 #include "common/transport/shm/shared_slice.h"
+#include "proto/parameter_server.pb.h"
 #include "proto/shard_checkpoint.pb.h"
 #include "proto/tensor.pb.h"
+#include "proto/wire_format.pb.h"
+#include "ps_server/shard/public_copy.h"
 #include "ps_server/shard/round.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/session_window.h"
@@ -35,19 +38,36 @@
 
 namespace monsoon {
 
+// What a stripe has in its state behind that of its optimizer, in this order.
+struct StateBehind {
+  bool round = false;
+  bool public_copy = false;
+
+  static StateBehind Of(const CreateShardJobRequest& request) {
+    return {request.has_rounds(), request.fetch_changes() != FLOAT32};
+  }
+  size_t slots() const {
+    return (round ? Round::kSlots : 0) + (public_copy ? PublicCopy::kSlots : 0);
+  }
+};
+
 class Stripe {
  public:
+  struct Options {
+    double damping = 0.0;             // the optimizer's
+    std::optional<RoundRule> rounds;  // pushes are averaged
+    WireFormat changes = FLOAT32;     // else it has a public copy
+  };
   // Stripe `index` of `slice`, all zero at version 0. `state` is memory for
-  // StateFloats(), slot after slot. `slice` and `kernel` outlive the stripe. `damping` is
-  // the optimizer's.
+  // StateFloats(), slot after slot. `slice` and `kernel` outlive the stripe.
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch,
-         AlignedFloats state, double damping = 0.0, std::optional<RoundRule> rounds = {});
-  // The same with memory of its own.
+         AlignedFloats state, const Options& options);
+  // The same with memory of its own, and without options.
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch);
 
-  // Of state for a stripe of `size` floats: the optimizer's, and behind it the sum of a round.
-  static size_t StateFloats(const OptimizerKernel& kernel, size_t size, bool rounds = false) {
-    return size * (static_cast<size_t>(kernel.state_slots()) + (rounds ? Round::kSlots : 0));
+  // Of state for a stripe of `size` floats.
+  static size_t StateFloats(const OptimizerKernel& kernel, size_t size, StateBehind behind = {}) {
+    return size * (static_cast<size_t>(kernel.state_slots()) + behind.slots());
   }
 
   size_t size() const { return size_; }
@@ -79,6 +99,12 @@ class Stripe {
   // Copies the parameters to `out` (size() floats) and tells version, length
   // and, for a session, its last sequence. Nothing if the session is not open.
   std::optional<FetchRecord> Copy(std::optional<SessionId> session, std::span<float> out) const;
+
+  // The same of the public copy, which stands for the parameters after it. `out` gets the steps
+  // from the version `known`, where they have fewer bytes, else the copy; size() floats are
+  // room for either.
+  std::optional<FetchRecord> CopyChanges(SessionId session, std::optional<uint64_t> known,
+                                         std::span<std::byte> out);
 
   // What it has of an open session's pushes; nothing if it is not open.
   std::optional<StripeMarks> Marks(SessionId session) const;
@@ -161,6 +187,12 @@ class Stripe {
   // The last sequence of the session that is applied or refused, and not in an open round.
   uint64_t LandedOf(SessionId id, const Session& session) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Nobody may take steps from what it has told of the parameters.
+  void ForgetPublic() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (public_.has_value()) {
+      public_->Forget();
+    }
+  }
   // The optimizer's.
   std::span<float> kernel_state() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return state_.span().first(StateFloats(*kernel_, size_));
@@ -171,15 +203,15 @@ class Stripe {
   const size_t size_;
   const OptimizerKernel* const kernel_;
   const uint64_t shard_epoch_;
-  const double damping_;
-  const std::optional<RoundRule> rounds_;
+  const Options options_;
 
   mutable Mutex mutex_;
   // Written within a StripeWriteScope over header_.
   const std::span<float> parameters_ ABSL_GUARDED_BY(mutex_);
   StripeHeader* const header_ ABSL_PT_GUARDED_BY(mutex_);
   AlignedFloats state_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Round> round_ ABSL_GUARDED_BY(mutex_);  // its sum is in state_
+  std::optional<Round> round_ ABSL_GUARDED_BY(mutex_);        // its sum is in state_
+  std::optional<PublicCopy> public_ ABSL_GUARDED_BY(mutex_);  // its floats are in state_
   std::map<SessionId, Session> windows_ ABSL_GUARDED_BY(mutex_);
   // Windows of closed sessions that cuts still hold.
   std::map<SessionId, SessionWindow> closed_ ABSL_GUARDED_BY(mutex_);

@@ -48,9 +48,9 @@ class StripeRoundsTest : public ::testing::Test {
     sequence_.clear();
   }
   std::unique_ptr<Stripe> MakeStripe(SharedSlice* slice, const RoundRule& rule) {
-    const size_t floats = Stripe::StateFloats(*kernel_, kFloats, /*rounds=*/true);
+    const size_t floats = Stripe::StateFloats(*kernel_, kFloats, {.round = true});
     return std::make_unique<Stripe>(slice, 0, kernel_.get(), kEpoch, AlignedFloats(floats),
-                                    /*damping=*/0.0, rule);
+                                    Stripe::Options{.rounds = rule});
   }
   void Open(uint32_t workers) {
     for (uint32_t worker = 0; worker < workers; ++worker) stripe_->OpenSession({worker, 1});
@@ -250,7 +250,7 @@ TEST_F(StripeRoundsTest, ARoundSurvivesACheckpoint) {
     };
     for (uint32_t worker = 0; worker < cut_after; ++worker) push(worker);
     std::vector<float> parameters(kFloats);
-    std::vector<float> state(Stripe::StateFloats(*kernel_, kFloats, true));
+    std::vector<float> state(Stripe::StateFloats(*kernel_, kFloats, {.round = true}));
     const StripeRecord cut = stripe_->Cut(parameters, state);
     EXPECT_EQ(cut.member_size(), cut_after == 3 ? 0 : static_cast<int>(cut_after));
     const std::map<uint32_t, uint64_t> at_cut = sequence_;
@@ -278,7 +278,7 @@ TEST_F(StripeRoundsTest, ARestoredRoundDoesNotWaitForThoseThatAreGone) {
   Open(2);
   Push(0, -2);
   std::vector<float> parameters(kFloats);
-  std::vector<float> state(Stripe::StateFloats(*kernel_, kFloats, true));
+  std::vector<float> state(Stripe::StateFloats(*kernel_, kFloats, {.round = true}));
   const StripeRecord cut = stripe_->Cut(parameters, state);
   auto slice = std::make_unique<SharedSlice>(*SharedSlice::Create({kEpoch, kFloats, kFloats}));
   stripe_ = MakeStripe(slice.get(), rule_);

@@ -107,7 +107,7 @@ TEST(StripeTest, ACopyForAnUnknownSessionIsNone) {
 TEST(StripeTest, AStalePushIsDamped) {
   const auto kernel = Sgd();
   SharedSlice slice = OneStripe(16);
-  Stripe stripe(&slice, 0, kernel.get(), /*shard_epoch=*/5, AlignedFloats(), /*damping=*/0.5);
+  Stripe stripe(&slice, 0, kernel.get(), /*shard_epoch=*/5, AlignedFloats(), {.damping = 0.5});
   stripe.OpenSession({0, 1});
   const std::vector<float> gradient(16, -4.0f);
   std::vector<float> copy(16);

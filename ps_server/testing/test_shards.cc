@@ -100,6 +100,7 @@ CreateShardJobRequest TestShards::CreateRequest(const TestJobOptions& options,
   request.set_max_stripe_bytes(options.max_stripe_bytes);
   request.set_layout_hash(ParameterLayout::Create(options.model)->Hash());
   request.set_written_by_client(options.written_by_client);
+  request.set_fetch_changes(options.fetch_changes);
   if (options.rounds.has_value()) {
     *request.mutable_rounds() = *options.rounds;
   }
@@ -110,6 +111,7 @@ absl::StatusOr<TestJob> TestShards::CreateJob(const TestJobOptions& options) {
   TestJob job;
   job.name = options.name;
   job.rounds = options.rounds.has_value();
+  job.fetch_changes = options.fetch_changes;
   ASSIGN_OR_RETURN(job.layout, ParameterLayout::Create(options.model));
   ASSIGN_OR_RETURN(job.map,
                    ShardMap::Create(job.layout.size(), options_.shards, options.max_stripe_bytes));
@@ -124,6 +126,7 @@ absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& jo
   ParameterClientOptions options;
   options.job = job.name;
   options.rounds = job.rounds;
+  options.fetch_changes = job.fetch_changes;
   options.worker = worker;
   options.incarnation = incarnation;
   options.layout_hash = job.layout.Hash();

@@ -49,12 +49,14 @@ struct TestJobOptions {
   uint64_t max_stripe_bytes = kMaxStripeBytes;
   bool written_by_client = false;
   std::optional<Rounds> rounds;
+  WireFormat fetch_changes = FLOAT32;
 };
 
 // What every process derives from a job.
 struct TestJob {
   std::string name;
   bool rounds = false;
+  WireFormat fetch_changes = FLOAT32;
   ParameterLayout layout;
   ShardMap map;
 };
