@@ -13,6 +13,7 @@ from .optimizers import ShardOptimizer
 
 # Of a float32, as job.proto has it.
 _LARGEST = 3.4028234663852886e38
+_CHANGES = ("int4", "int8", "bfloat16", "float16")
 _WEIGHTS = {None: None, "steps": "STEPS", "tokens": "TOKENS",
             "tokens_squared_per_step": "TOKENS_SQUARED_PER_STEP"}
 
@@ -106,6 +107,9 @@ class Local:
     fragments: Fragments(count), or None: each push is of the whole model.
     mixing: 0 up to but not 1; what is fetched becomes mixing * (what is here) + (1 - mixing) *
     (what was fetched), and what is left of their difference travels with the next push.
+    changes: "int4", "int8", "bfloat16" or "float16": what is fetched comes as the changes of a copy
+    that all programs have alike, rounded to this; what that leaves out comes with the next one.
+    None: the parameters whole, in fetch_format.
 
     >>> from monsoon import Local
     >>> Local(None, every=10).text()
@@ -116,7 +120,8 @@ class Local:
                  scheduler: Any = None, outer: Optional[ShardOptimizer] = None,
                  dynamic: bool = False, rounds: Optional[Rounds] = None,
                  weight: Optional[str] = None, weight_reference: Optional[float] = None,
-                 fragments: Optional[Fragments] = None, mixing: float = 0.0) -> None:
+                 fragments: Optional[Fragments] = None, mixing: float = 0.0,
+                 changes: Optional[str] = None) -> None:
         if isinstance(optimizer, ShardOptimizer):
             raise InvalidArgument("Local() takes an optimizer of this process, as of "
                                   f"torch.optim; give {optimizer!r} as it is to run it on shards")
@@ -151,6 +156,9 @@ class Local:
         self.fragments, self.mixing = fragments, _finite("mixing", mixing, 1)
         if self.mixing == 1:
             raise InvalidArgument("mixing is 1; what was fetched would never be used")
+        if changes is not None and changes not in _CHANGES:
+            raise InvalidArgument(f"changes={changes!r}: there are {', '.join(_CHANGES)}")
+        self.changes = changes
 
     def text(self) -> Dict[str, Any]:
         """What it adds to the `downpour` of the job file."""
@@ -162,7 +170,9 @@ class Local:
         if self.weight_reference:
             counted["weight_reference"] = self.weight_reference
         parts = {} if self.fragments is None else {"fragments": self.fragments.text()}
-        mixed = {"mixing": self.mixing} if self.mixing else {}
+        mixed: Dict[str, Any] = {"mixing": self.mixing} if self.mixing else {}
+        if self.changes is not None:
+            mixed["fetch_changes"] = _text.Token(self.changes.upper())
         return {"local_steps": self.every, **dynamic, **averaged, **counted, **parts, **mixed,
                 **outer}
 
@@ -195,8 +205,8 @@ class Local:
         outer = "" if self.outer is None else f", outer={self.outer!r}"
         dynamic = ", dynamic=True" if self.dynamic else ""
         given = "".join(f", {name}={getattr(self, name)!r}"
-                        for name in ("rounds", "weight", "weight_reference", "fragments")
-                        if getattr(self, name) is not None)
+                        for name in ("rounds", "weight", "weight_reference", "fragments",
+                                     "changes") if getattr(self, name) is not None)
         given += f", mixing={self.mixing:g}" if self.mixing else ""
         return (f"Local({type(self.optimizer).__name__}, every={self.every}{outer}{dynamic}"
                 f"{given})")

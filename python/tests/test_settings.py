@@ -92,6 +92,8 @@ def test_rounds_and_weights(rounds, weight, reference, expected):
     ({"fragments": ms.Fragments(5)}, "fragments { count: 5 }"),
     ({"fragments": ms.Fragments(2, order="stripe"), "mixing": 0.25},
      "fragments { count: 2 order: BY_STRIPE } mixing: 0.25"),
+    ({"fragments": ms.Fragments(5), "changes": "int4"},
+     "fragments { count: 5 } fetch_changes: INT4"),
 ])
 def test_fragments_and_mixing(given, expected):
     local = ms.Local(None, every=50, **given)
@@ -151,6 +153,7 @@ def test_formats(name):
     (lambda: ms.Local(None, every=50, fragments=ms.Fragments(4)), "no multiple of the 4 fragments"),
     (lambda: ms.Local(None, mixing=1), "mixing is 1; what was fetched would never be used"),
     (lambda: ms.Local(None, mixing=-0.5), "mixing is -0.5; it must be 0 to 1"),
+    (lambda: ms.Local(None, changes="top_k"), "changes='top_k': there are int4, int8, bfloat16"),
     (lambda: ms.Local(None, weight="samples"), "weight='samples': there are steps, tokens"),
     (lambda: ms.Local(None, weight="steps", weight_reference=float("inf")),
      "weight_reference is inf"),
