@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/job.h"
 #include "coordinator/core/coordinator_core.h"
 
 namespace monsoon {
@@ -79,7 +80,10 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
     const bool again = !job->figures.worker_rate.try_emplace(worker).second;
     job->procedure()->AddReplica(worker, now);
     job->AddEvent(now, again ? "worker_rejoined" : "worker_joined", Worker(worker),
-                  absl::StrCat("pid ", membership_.member(worker).pid));
+                  absl::StrCat("pid ", membership_.member(worker).pid,
+                               again && OptimizerStateSlots(job->plan.job.downpour().inner()) > 0
+                                   ? "; the state of its inner optimizer begins anew"
+                                   : ""));
   }
   for (const auto& [worker, status] : changes.refused) {
     job->AddEvent(now, "session_refused", Worker(worker), std::string(status.message()));

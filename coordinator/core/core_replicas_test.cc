@@ -12,6 +12,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 class CoordinatorReplicasTest : public ::testing::Test {
  protected:
@@ -360,6 +361,34 @@ TEST_F(CoordinatorReplicasTest, AReplicaThatWaitsForAShardSaysWhy) {
   h_.Beat(0, &stats);
   EXPECT_EQ(waits(), stats.waits_for());
   EXPECT_EQ(told(), 1);
+}
+
+TEST_F(CoordinatorReplicasTest, ARejoinSaysThatTheInnerOptimizerBeginsAnew) {
+  JobPlan plan = h_.Plan(/*epochs=*/5);
+  plan.job.mutable_downpour()->set_local_steps(10);
+  plan.job.mutable_downpour()->mutable_inner()->mutable_adam_w()->set_rate(0.001);
+  h_.Submit(plan);
+  h_.Poll();
+  h_.Settle();
+  h_.Join(0);
+  h_.Join(1);
+  h_.now_ += absl::Seconds(3.1);
+  h_.Beat(0);
+  h_.Poll();
+  h_.core().Tick(h_.now());  // worker/1 is lost
+  h_.Settle();
+  EXPECT_TRUE(h_.Beat(1).rejoin());
+  h_.Join(1);
+  std::vector<std::string> texts;
+  for (const JobDescription::Event& event : h_.Describe().event()) {
+    if (event.kind() == "worker_joined" || event.kind() == "worker_rejoined") {
+      texts.push_back(absl::StrCat(event.task(), ": ", event.text()));
+    }
+  }
+  ASSERT_EQ(texts.size(), 3u);
+  EXPECT_THAT(texts[0], Not(HasSubstr("anew")));
+  EXPECT_THAT(texts[2], AllOf(HasSubstr("worker/1: pid "),
+                              HasSubstr("; the state of its inner optimizer begins anew")));
 }
 
 TEST_F(CoordinatorReplicasTest, SlowerWorkersAreToldFewerLocalSteps) {
