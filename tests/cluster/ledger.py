@@ -130,7 +130,7 @@ class Run:
         assert len(self.all) < COMMON  # each has a place of its own
         # What comes again takes a look of 20 ms for each round of the first one: the others must
         # not fill their windows meanwhile, and wait for a checkpoint that waits for it.
-        light = [f"--light={LIGHT}", "--every_us=4000"]
+        light = [f"--light={LIGHT}", "--every_us=20000"]
         flags = {"sgd": [], "rounds": light if self.all else ["--waits"],
                  "nesterov": [f"--common={COMMON}"]}[self.arguments.job]
         pusher = Pusher(self.arguments.bin, self.cluster, self.folder, len(self.all),
