@@ -110,6 +110,27 @@ TEST(RoundsTest, AFetchWaitsForTheRoundAndSaysForWhom) {
   EXPECT_EQ(marks.shard[0][0].version, 1u);
 }
 
+TEST(RoundsTest, ADifferenceCountsWithTheWeightThatItWasPushedWith) {
+  auto shards = *TestShards::Start({.shards = 2});
+  TestJobOptions options = SyncJob();
+  options.optimizer = TestSgd(1.0);
+  const TestJob job = *shards->CreateJob(options);
+  auto heavy = *shards->Join(job, 0);
+  auto light = *shards->Join(job, 1);
+  Vector before(job.map.size()), after(job.map.size());
+  ASSERT_OK(heavy->Fetch(before, nullptr, nullptr));
+  const Vector one(job.map.size(), 1.0f), five(job.map.size(), 5.0f);
+  GradientView push(one);
+  push.weight = 3;
+  ASSERT_OK(heavy->Push(push, {}));
+  push = GradientView(five);
+  ASSERT_OK(light->Push(push, {}));
+  ASSERT_OK(heavy->Fetch(after, nullptr, nullptr));
+  for (size_t i = 0; i < after.size(); ++i) {
+    ASSERT_EQ(after[i], before[i] - 2) << i;  // (3 * 1 + 5) / 4
+  }
+}
+
 TEST(RoundsTest, AReplicaThatLeavesEndsTheWait) {
   auto shards = *TestShards::Start({.shards = 1});
   const TestJob job = *shards->CreateJob(SyncJob());
