@@ -1,7 +1,10 @@
 // Rounds through clients and servers: several replicas in threads, shards in servers.
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/testing/status_matchers.h"
@@ -108,6 +111,86 @@ TEST(RoundsTest, AFetchWaitsForTheRoundAndSaysForWhom) {
   ASSERT_OK(other->Push(one, {}));
   ASSERT_OK(impatient->Fetch(w, &marks, nullptr));
   EXPECT_EQ(marks.shard[0][0].version, 1u);
+}
+
+TEST(RoundsTest, ADifferenceCountsWithTheWeightThatItWasPushedWith) {
+  auto shards = *TestShards::Start({.shards = 2});
+  TestJobOptions options = SyncJob();
+  options.optimizer = TestSgd(1.0);
+  const TestJob job = *shards->CreateJob(options);
+  auto heavy = *shards->Join(job, 0);
+  auto light = *shards->Join(job, 1);
+  Vector before(job.map.size()), after(job.map.size());
+  ASSERT_OK(heavy->Fetch(before, nullptr, nullptr));
+  const Vector one(job.map.size(), 1.0f), five(job.map.size(), 5.0f);
+  GradientView push(one);
+  push.weight = 3;
+  ASSERT_OK(heavy->Push(push, {}));
+  push = GradientView(five);
+  ASSERT_OK(light->Push(push, {}));
+  ASSERT_OK(heavy->Fetch(after, nullptr, nullptr));
+  for (size_t i = 0; i < after.size(); ++i) {
+    ASSERT_EQ(after[i], before[i] - 2) << i;  // (3 * 1 + 5) / 4
+  }
+}
+
+// What came in several rounds is sent again, and is in as many.
+TEST(RoundsTest, AfterARestartDifferencesAreInRoundsOfTheirOwnAgain) {
+  constexpr uint64_t kRounds = 6;
+  const std::string folder = ::testing::TempDir() + "/rounds_come_again";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  auto shards = *TestShards::Start({.shards = 1, .state_dir = folder});
+  const TestJob job = *shards->CreateJob(SyncJob());
+  std::unique_ptr<ParameterClient> clients[2];
+  for (uint32_t worker = 0; worker < 2; ++worker) {
+    ParameterClientOptions options = *shards->OpenSession(job, worker);
+    options.keep_bytes = uint64_t{64} << 20;
+    clients[worker] = *ParameterClient::Create(std::move(options));
+  }
+  Vector w(job.map.size());
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    FetchMarks marks[2];
+    for (int worker : {0, 1}) ASSERT_OK(clients[worker]->Fetch(w, &marks[worker], nullptr));
+    for (uint32_t worker : {0u, 1u}) {
+      ASSERT_OK(
+          clients[worker]->Push(Difference(w, worker, static_cast<int>(round)), marks[worker]));
+    }
+    if (round == 0) {
+      CheckpointRequest request;
+      request.set_job(job.name);
+      request.set_generation(1);
+      ASSERT_OK(shards->control(0)->Checkpoint(request));
+      while (shards->control(0)->GetStatus("test")->job(0).generation() < 1) {
+      }
+    }
+  }
+  ASSERT_OK(clients[0]->Fetch(w, nullptr, nullptr));
+
+  ASSERT_OK(shards->Restart(0));
+  RestoreShardJobRequest request;
+  *request.mutable_create() = shards->CreateRequest(SyncJob(), 0);
+  for (uint32_t worker : {0u, 1u}) {
+    SessionKey* const session = request.add_session();
+    session->set_job(job.name);
+    session->set_worker(worker);
+    session->set_incarnation(1);
+  }
+  ASSERT_OK_AND_ASSIGN(const auto reply, shards->control(0)->RestoreJob(request));
+  std::vector<std::jthread> threads;
+  for (const auto& client : clients) {
+    threads.emplace_back([&reply, client = client.get()] {
+      client->NameEpoch(0, reply.shard_epoch());
+      EXPECT_OK(client->BringBack(absl::Seconds(20)));
+      EXPECT_EQ(client->away(), std::nullopt);
+    });
+  }
+  threads.clear();
+  Vector again(job.map.size());
+  FetchMarks marks;
+  ASSERT_OK(clients[0]->Fetch(again, &marks, nullptr));
+  EXPECT_EQ(marks.shard[0][0].version, kRounds);
+  EXPECT_EQ(again, w);
 }
 
 TEST(RoundsTest, AReplicaThatLeavesEndsTheWait) {

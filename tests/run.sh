@@ -184,7 +184,15 @@ run_check kept /usr/bin/python3 tests/cluster/kept_models.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transport=grpc
 run_check batch_deaths /usr/bin/python3 tests/cluster/batch_deaths.py --bin="$bin"
+run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --job=rounds --kills=2 \
+  --coordinator_kills=1 --stops=0 --new_starts=0 --drains=0
 run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin"
+few=(--ps_kills=2 --coordinator_kills=1 --stops=0 --long_stops=0 --full_disks=0)
+[[ $full -eq 0 ]] || few=(--ps_kills=8 --coordinator_kills=4)
+run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin" --job=rounds \
+  --worker_kills=2 "${few[@]}"
+run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin" --job=nesterov \
+  --worker_kills=0 "${few[@]}"
 run_check chaos /usr/bin/python3 tests/cluster/chaos_demo.py --bin="$bin"
 run_check python /usr/bin/python3 tests/program/python_tests.py --bin="$bin"
 killed_programs=(/usr/bin/python3 tests/program/killed_programs.py --bin="$bin")

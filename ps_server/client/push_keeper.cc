@@ -187,7 +187,8 @@ absl::Status PushKeeper::Replay(uint32_t index) {
     uint64_t replayed = 0;
     uint64_t sequence = 0;
     while (const ReplayWindow::Push* const push = shard.window.Next()) {
-      if (bytes > 0 && bytes + push->bytes->size() > kReplayBytes) {
+      // In rounds one is sent until the round of the one before is over: with nothing behind it.
+      if (bytes > 0 && (options_.rounds || bytes + push->bytes->size() > kReplayBytes)) {
         break;
       }
       sequence = push->sequence;

@@ -113,6 +113,12 @@ PushVerdict Stripe::Apply(Push push) {
       break;
   }
   Session& session = found->second;
+  if (IsOfLaterRound(push)) {
+    verdict.set_verdict(REFUSED_BUSY);
+    verdict.set_message(absl::StrCat("round ", version_ + 1, " has a difference of worker/",
+                                     push.session.worker, " that came again, and is open"));
+    return verdict;
+  }
   if (push.invalid.has_value()) {
     std::string why = *std::move(push.invalid);
     return Refuse(&session, &push, std::move(why), std::move(verdict));
@@ -177,6 +183,11 @@ absl::Status Stripe::JoinRound(const Push& push, double damping) {
                       .damping = static_cast<float>(damping),
                       .difference = push.gradient},
                      parameters_, options_.rounds->clock->Now(), *options_.rounds);
+}
+
+bool Stripe::IsOfLaterRound(const Push& push) const {
+  return round_.has_value() && push.base_shard_epoch != 0 &&
+         push.base_shard_epoch != shard_epoch_ && round_->members().contains(push.session);
 }
 
 bool Stripe::RoundIsOver() {

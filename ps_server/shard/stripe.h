@@ -182,6 +182,10 @@ class Stripe {
   absl::Status JoinRound(const Push& push, double damping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PushVerdict Refuse(Session* session, Push* push, std::string why, PushVerdict verdict)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What an earlier life of the shard had seen comes again without a pause between rounds: a
+  // worker's differences of many of them would all fall into one, and their mean be that of a
+  // single round.
+  bool IsOfLaterRound(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool RoundIsOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseRoundIfOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The last sequence of the session that is applied or refused, and not in an open round.

@@ -60,6 +60,7 @@ class StripeRoundsTest : public ::testing::Test {
     Stripe::Push push;
     push.session = {worker, 1};
     push.sequence = sequence;
+    push.base_shard_epoch = base_epoch_;
     push.gradient = gradient;
     push.weight = weight;
     return stripe_->Apply(std::move(push));
@@ -86,6 +87,7 @@ class StripeRoundsTest : public ::testing::Test {
     return workers;
   }
 
+  uint64_t base_epoch_ = 0;
   ManualClock clock_;
   RoundRule rule_;
   std::unique_ptr<OptimizerKernel> kernel_;
@@ -272,6 +274,56 @@ TEST_F(StripeRoundsTest, ARoundSurvivesACheckpoint) {
     EXPECT_EQ(stripe_->Snapshot(), whole) << "cut after " << cut_after;
     stripe_.reset();  // before its slice
   }
+}
+
+// What came in many rounds comes again one worker after another: each difference is in a round
+// of its own again, and the parameters get the bits that they had.
+TEST_F(StripeRoundsTest, RoundsComeAgainOneByOne) {
+  constexpr uint64_t kRounds = 6;
+  Make(DiLoCo(), {});
+  Open(3);
+  const auto difference = [](uint32_t worker, uint64_t sequence) {
+    return -0.1f * static_cast<float>(1 + worker) / static_cast<float>(sequence);
+  };
+  std::vector<float> parameters(kFloats);
+  std::vector<float> state(Stripe::StateFloats(*kernel_, kFloats, true));
+  StripeRecord cut;
+  for (uint64_t sequence = 1; sequence <= kRounds; ++sequence) {
+    for (uint32_t worker = 0; worker < 3; ++worker) {
+      ASSERT_EQ(PushAs(worker, difference(worker, sequence), sequence).verdict(), APPLIED);
+      if (sequence == 2 && worker == 0) cut = stripe_->Cut(parameters, state);
+    }
+  }
+  const std::string whole = stripe_->Snapshot();
+
+  auto slice = std::make_unique<SharedSlice>(*SharedSlice::Create({kEpoch + 1, kFloats, kFloats}));
+  const size_t floats = Stripe::StateFloats(*kernel_, kFloats, /*rounds=*/true);
+  stripe_ = std::make_unique<Stripe>(slice.get(), 0, kernel_.get(), kEpoch + 1,
+                                     AlignedFloats(floats), /*damping=*/0.0, rule_);
+  Open(3);
+  std::ranges::copy(parameters, stripe_->MutableFloats().parameters.begin());
+  std::ranges::copy(state, stripe_->MutableFloats().state.begin());
+  stripe_->Restore(cut, nullptr);
+  base_epoch_ = kEpoch;
+  // Each as far as it gets, in turn.
+  uint64_t next[] = {3, 2, 2};
+  for (int turn = 0; turn < 100; ++turn) {
+    const auto worker = static_cast<uint32_t>(turn % 3);
+    while (next[worker] <= kRounds) {
+      const PushVerdict verdict = PushAs(worker, difference(worker, next[worker]), next[worker]);
+      if (verdict.verdict() == REFUSED_BUSY) break;
+      ASSERT_EQ(verdict.verdict(), APPLIED);
+      ++next[worker];
+    }
+  }
+  EXPECT_THAT(next, Each(kRounds + 1));
+  EXPECT_EQ(stripe_->version(), kRounds);
+  EXPECT_EQ(stripe_->Snapshot(), whole);
+  // What is new may be a worker's second.
+  base_epoch_ = kEpoch + 1;
+  EXPECT_EQ(PushAs(0, -1, kRounds + 1).verdict(), APPLIED);
+  EXPECT_EQ(PushAs(0, -1, kRounds + 2).verdict(), APPLIED);
+  stripe_.reset();  // before its slice
 }
 
 TEST_F(StripeRoundsTest, ARestoredRoundDoesNotWaitForThoseThatAreGone) {

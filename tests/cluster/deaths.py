@@ -5,6 +5,10 @@ starts what has died, and nothing is lost or counted twice.
 
     deaths.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--kills=N] [--stops=N]
               [--coordinator_kills=N] [--new_starts=N] [--drains=N]
+              [--job=adagrad|nesterov|rounds]
+
+--job: nesterov is delayed Nesterov, and of rounds each has one difference of five local steps
+(quorum: 1), so that versions are pushes as well.
 
 A drained worker leaves and is started again by hand.
 
@@ -42,6 +46,13 @@ stripe_kib: 4
 downpour { optimizer { adagrad { rate: 0.02 } } }
 checkpoint { every_seconds: 1 }
 """
+OPTIMIZER = "optimizer { adagrad { rate: 0.02 } }"
+DOWNPOUR = {
+    "adagrad": OPTIMIZER,
+    "nesterov": "optimizer { nesterov { rate: 0.02 momentum: 0.9 period: 2 } }",
+    "rounds": "local_steps: 5 inner { sgd { rate: 0.02 } } rounds { quorum: 1 } weight: TOKENS "
+              "optimizer { nesterov { rate: 0.7 momentum: 0.5 } }",
+}
 # Steps between two faults: the job must have gone on by itself.
 STEPS_BETWEEN = 300
 # Of the job for each fault: far more than pass until it is over.
@@ -118,7 +129,7 @@ def run(checks, arguments):
                                        environment=environment,
                                        extra_flags=["--restart_backoff=0.1"]) as cluster:
         job_file = pathlib.Path(folder) / "tiny.textproto"
-        job_file.write_text(JOB)
+        job_file.write_text(JOB.replace(OPTIMIZER, DOWNPOUR[arguments.job]))
         faults = plan(arguments)
         job = cluster.submit(job_file, {"stop.steps": STEPS_EACH * (len(faults) + 1)})
         watch = cluster.start_command("watch", job)
@@ -181,6 +192,7 @@ def main():
     parser.add_argument("--coordinator_kills", type=int, default=3)
     parser.add_argument("--new_starts", type=int, default=1)
     parser.add_argument("--drains", type=int, default=1)
+    parser.add_argument("--job", choices=DOWNPOUR, default="adagrad")
     arguments = parser.parse_args()
     checks = Checks("deaths")
     run(checks, arguments)

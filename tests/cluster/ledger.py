@@ -5,7 +5,7 @@ by stripe, what the shards have applied with the books of those who pushed.
     ledger.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--seed=N] [--pushers=N]
               [--ps_kills=N] [--stops=N] [--long_stops=N] [--worker_kills=N]
               [--coordinator_kills=N] [--full_disks=N] [--double=SHARE] [--pause_us=N]
-              [--limit_s=N]
+              [--limit_s=N] [--job=sgd|rounds|nesterov]
 
 Each pusher (ledger_pusher.cc) adds 1 at a place of its own in every stripe, so the place
 holds how many of its pushes the stripe has applied. It must hold at least what was
@@ -20,6 +20,17 @@ one checkpoint of each other, and then exactly by what `describe` reports as los
   full_disks         the disk of all state, a tmpfs of 128 MiB, is full for 0.5 to 3 s: to the
                      last byte, or for parts alone, which leave 64 MiB free. It takes root;
                      without, they are skipped
+
+--job: what applies the pushes.
+  sgd       as above
+  rounds    pushes are averaged in rounds of all (rounds { }), of which most are open when
+            somebody dies. The first pusher waits for each round and is never killed, so it
+            is in each once, with weight 1; the others push on, with weights of 2^-40 and
+            values of 2^40. So each mean is the sum of what the round got, and the places hold
+            counts as above; and the versions are the first one's pushes
+  nesterov  delayed Nesterov, whose momentum leaves no counts: but each stripe's pushes are all
+            the same at one place, which must stand where an optimizer written a second
+            time comes to after exactly as many
 
 --limit_s: no fault is begun after so many seconds; what was not done is told.
 
@@ -59,15 +70,38 @@ train {{ synthetic {{ examples: 1000 classes: {STRIPES} seed: 1 center_seed: 9 n
 seed: 5
 batch_size: 10
 stripe_kib: {STRIPE * 4 // 1024}
-downpour {{ optimizer {{ sgd {{ rate: 1 }} }} }}
+downpour {{ DOWNPOUR }}
 stop {{ seconds: 100000 }}
 checkpoint {{ every_seconds: 0.5 }}
 """
+DOWNPOUR = {
+    "sgd": "optimizer { sgd { rate: 1 } }",
+    "rounds": "local_steps: 1 inner { sgd { rate: 1 } } rounds { } optimizer { sgd { rate: 1 } }",
+    "nesterov": "optimizer { nesterov { rate: 1 momentum: 0.5 period: 4 } }",
+}
+LIGHT = 40  # weights of 2^-LIGHT: 2^(LIGHT - 25) of them beside one of 1 are none to a float
+COMMON = STRIPE - 1  # the place where all push, of nesterov
 SETTINGS = ["open: true", "heartbeat_ms: 100", "lost_after_ms: 2000"]
 PATIENCE_S = 60
 DISK_MIB = 128
-# Each pusher must have pushed so often between two faults.
-PUSHES_BETWEEN = 200
+# Each pusher must have pushed so often between two faults; in rounds they wait for looks.
+PUSHES_BETWEEN = {"sgd": 200, "rounds": 50, "nesterov": 200}
+
+
+def nesterov_counts(pushes):
+    """{value at the common place: how many pushes of -1 lead to it}, by proto/optimizer.proto."""
+    w = b = summed = 0.0
+    values = {w: 0}
+    for j in range(1, pushes + 1):
+        summed -= 1
+        step = -1 / 4
+        if j % 4 == 0:
+            b = 0.5 * b + summed / 4
+            summed = 0.0
+            step += 0.5 * b
+        w -= step
+        values[w] = j
+    return values
 
 
 class Run:
@@ -87,15 +121,20 @@ class Run:
         self.done = collections.Counter()
         self.recoveries = collections.defaultdict(list)
         job_file = pathlib.Path(folder) / "places.textproto"
-        job_file.write_text(JOB)
+        job_file.write_text(JOB.replace("DOWNPOUR", DOWNPOUR[arguments.job]))
         self.job = cluster.submit(job_file)
 
     # ---- the cluster -------------------------------------------------------------
 
     def join(self):
-        assert len(self.all) < STRIPE  # each has a place of its own
+        assert len(self.all) < COMMON  # each has a place of its own
+        # What comes again takes a look of 20 ms for each round of the first one: the others must
+        # not fill their windows meanwhile, and wait for a checkpoint that waits for it.
+        light = [f"--light={LIGHT}", "--every_us=20000"]
+        flags = {"sgd": [], "rounds": light if self.all else ["--waits"],
+                 "nesterov": [f"--common={COMMON}"]}[self.arguments.job]
         pusher = Pusher(self.arguments.bin, self.cluster, self.folder, len(self.all),
-                        [f"--pause_us={self.arguments.pause_us}"], self.environment)
+                        [f"--pause_us={self.arguments.pause_us}", *flags], self.environment)
         self.all.append(pusher)
         self.pushers.append(pusher)
 
@@ -148,7 +187,8 @@ class Run:
         self.stop(described, 2.5, 5.0)
 
     def worker_kill(self, described):
-        victim = self.pushers.pop(self.random.randrange(len(self.pushers)))
+        first = 1 if self.arguments.job == "rounds" else 0
+        victim = self.pushers.pop(self.random.randrange(first, len(self.pushers)))
         if self.random.random() < self.arguments.double:
             self.doubles += 1
             if self.random.random() < 0.5:
@@ -185,8 +225,11 @@ class Run:
         return faults
 
     def run(self):
-        for _ in range(self.arguments.pushers):
+        between = PUSHES_BETWEEN[self.arguments.job]
+        for number in range(self.arguments.pushers):
             self.join()
+            if number == 0:  # in rounds the others would push without it
+                self.await_all("the first pusher", lambda now: True, 1)
         generation = 0
         begun = time.monotonic()
         for number, fault in enumerate(self.plan()):
@@ -196,7 +239,7 @@ class Run:
             # that only faults that are meant as double ones are.
             described = self.await_all(
                 f"generations before fault {number}",
-                lambda now: now["durability"]["generation"] >= generation + 2, PUSHES_BETWEEN)
+                lambda now: now["durability"]["generation"] >= generation + 2, between)
             before = time.monotonic()
             fault(described)
             described = self.await_all(
@@ -206,15 +249,23 @@ class Run:
             self.done[fault.__name__] += 1
             self.recoveries[fault.__name__].append(time.monotonic() - before)
         self.await_all("the end", lambda now: now["durability"]["generation"] >= generation + 2,
-                       PUSHES_BETWEEN)
-        for pusher in self.pushers:
-            pusher.process.terminate()
-        for pusher in self.pushers:
-            code = pusher.process.wait(timeout=PATIENCE_S)
-            self.check(f"pusher {pusher.place} leaves", code == 0, pusher.errors.read_text())
+                       between)
+        if self.arguments.job == "rounds":
+            # The first one ends the rounds that the others have left open.
+            self.leave(self.pushers[1:])
+            self.pushers = self.pushers[:1]
+            self.await_all("the last round", lambda now: True, 2)
+        self.leave(self.pushers)
         described = self.describe()
         self.cluster.command("cancel", self.job, "--wait")
         return described
+
+    def leave(self, pushers):
+        for pusher in pushers:
+            pusher.process.terminate()
+        for pusher in pushers:
+            code = pusher.process.wait(timeout=PATIENCE_S)
+            self.check(f"pusher {pusher.place} leaves", code == 0, pusher.errors.read_text())
 
     # ---- the comparison -----------------------------------------------------------
 
@@ -230,8 +281,40 @@ class Run:
         assert len(floats) == STRIPES * STRIPE
         return [floats[i * STRIPE:(i + 1) * STRIPE] for i in range(STRIPES)]
 
+    def compare_versions(self, described, applied):
+        """Of all stripes of a shard: (lowest, highest) as it must be."""
+        each = STRIPES // SHARDS
+        for shard in described["shards"]:
+            part = applied[shard["task"] * each:(shard["task"] + 1) * each]
+            seen = (shard["version_min"], shard["version_max"])
+            what = f"ps/{shard['task']}: versions {seen}"
+            if self.arguments.job == "rounds":
+                pushes = self.all[0].books().acknowledged
+                self.check(f"{what} are the rounds of the first pusher, {pushes}",
+                           seen == (pushes, pushes))
+                continue
+            values = [stripe[COMMON] for stripe in part]
+            counts = nesterov_counts(seen[1] + 1000)
+            found = [min(counts, key=lambda value, at=at: abs(value - at)) for at in values]
+            # The steps are of 1/4 and more; a float32 rounds what momentum began with.
+            self.check(f"{what}: {values} is a number of pushes", all(
+                abs(a - b) < 0.1 for a, b in zip(found, values)), found)
+            pushes = [counts[value] for value in found]
+            self.check(f"{what} are its pushes {pushes}", seen == (min(pushes), max(pushes)))
+            lost = sum(entry["records"] for entry in described["durability"]["lost"]
+                       if entry["shard"] == shard["task"])
+            books = [pusher.books() for pusher in self.all]
+            least = each * sum(book.acknowledged for book in books) - lost
+            most = each * sum(book.sent for book in books) - lost
+            self.check(f"{what}: {sum(pushes)} pushes, {least} to {most} were made",
+                       least <= sum(pushes) <= most)
+
     def compare(self, described):
         applied = self.applied()
+        if self.arguments.job != "sgd":
+            self.compare_versions(described, applied)
+        if self.arguments.job == "nesterov":
+            return sum(pusher.books().acknowledged for pusher in self.all)
         lost = {(entry["worker"], entry["incarnation"], entry["shard"]): entry
                 for entry in described["durability"]["lost"]}
         self.check("nobody's places are 0",
@@ -283,6 +366,7 @@ def main():
     parser.add_argument("--full_disks", type=int, default=2)
     parser.add_argument("--double", type=float, default=0.5)
     parser.add_argument("--pause_us", type=int, default=200)
+    parser.add_argument("--job", choices=DOWNPOUR, default="sgd")
     parser.add_argument("--limit_s", type=float, default=1e9)
     arguments = parser.parse_args()
     checks = Checks("ledger")
@@ -296,9 +380,10 @@ def main():
         described = run.run()
         pushes = run.compare(described)
         lost = described["durability"]["lost"]
-        print(f"seed {arguments.seed}, {arguments.transport}: {dict(run.done)}, {run.doubles} of "
-              f"the worker kills beside a shard's; {len(run.all)} pushers, {pushes} pushes "
-              f"acknowledged; reported lost: {sum(entry['records'] for entry in lost)} records in "
+        print(f"{arguments.job}, seed {arguments.seed}, {arguments.transport}: {dict(run.done)}, "
+              f"{run.doubles} of the worker kills beside a shard's; "
+              f"{len(run.all)} pushers, {pushes} pushes acknowledged; reported lost: "
+              f"{sum(entry['records'] for entry in lost)} records in "
               f"{len(lost)} ranges; replayed {described['durability']['replayed']}")
         for name, seconds in sorted(run.recoveries.items()):
             seconds.sort()

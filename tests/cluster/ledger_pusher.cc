@@ -4,7 +4,11 @@
 // stripe has applied, whoever died meanwhile: tests/cluster/ledger.py compares.
 //
 //   ledger_pusher --cluster=FILE --place=N --ledger=FILE [--pause_us=N] [--every_us=N]
-//                 [--burst=N] [--window_mib=N]
+//                 [--burst=N] [--window_mib=N] [--common=N] [--waits] [--light=N]
+//
+// In a job with rounds { } one pusher waits, so that it is in each round once, with weight 1,
+// and the others are light: then the weights of a round come to 1 to the bit of a float, and
+// a place is the same count as without rounds.
 //
 // Joins an open cluster as a guest. SIGTERM: waits until all is durable, says goodbye, 0.
 // 3: the session was taken away or a call failed; the reason stands on the standard error.
@@ -18,6 +22,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <span>
@@ -108,7 +113,26 @@ struct Pace {
   absl::Duration pause;  // between two pushes
   absl::Duration every;  // from the beginning of one to that of the next, at least
   uint64_t burst = 0;    // after so many all is to be durable; 0: never
+  bool waits = false;    // after each for its round
 };
+
+struct Kind {
+  uint32_t place = 0;
+  uint32_t common = 0;  // another place, of all pushers; 0: none
+  float weight = 1;
+};
+
+// Returns when what was pushed is in no open round.
+absl::Status AwaitRound(ParameterClient* shards, std::span<float> parameters, FetchMarks* marks) {
+  while (!told_to_leave) {
+    const absl::Status status = shards->Fetch(parameters, marks, nullptr);
+    if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) {
+      return status;
+    }
+    absl::SleepFor(absl::Milliseconds(10));  // a shard is away, or a round takes long
+  }
+  return absl::OkStatus();
+}
 
 // Until nothing is kept any more.
 absl::Status AwaitAllDurable(ParameterClient* shards) {
@@ -120,22 +144,30 @@ absl::Status AwaitAllDurable(ParameterClient* shards) {
   return absl::OkStatus();
 }
 
-absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t place,
+absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, const Kind& kind,
                     const Pace& pace, const Heart& heart, Ledger* ledger) {
   const ShardMap& map = joined.client_options.map;
   std::vector<float> gradient(map.size(), 0.0f);
   for (uint32_t shard = 0; shard < map.shards(); ++shard) {
     for (uint32_t stripe = 0; stripe < map.stripes(shard); ++stripe) {
-      gradient[map.stripe(shard, stripe).begin + place] = -1.0f;
+      const size_t begin = map.stripe(shard, stripe).begin;
+      gradient[begin + kind.place] = -1.0f / kind.weight;
+      if (kind.common > 0) {
+        gradient[begin + kind.common] = -1.0f / kind.weight;
+      }
     }
   }
+  GradientView push(gradient);
+  push.weight = kind.weight;
+  std::vector<float> parameters(map.size());
+  FetchMarks base;  // unknown, of those that do not wait
   uint64_t pushes = 0;
   absl::Time due = absl::Now();
   while (!told_to_leave) {
     absl::SleepFor(due - absl::Now());
     due = std::max(due + pace.every, absl::Now() - pace.every);
     ledger->sent = pushes + 1;
-    const absl::StatusOr<ParameterClient::PushResult> pushed = shards->Push(gradient, {});
+    const absl::StatusOr<ParameterClient::PushResult> pushed = shards->Push(push, base);
     if (absl::IsDeadlineExceeded(pushed.status()) && !heart.taken_away()) {
       continue;  // no room: nothing was sent
     }
@@ -143,6 +175,9 @@ absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t p
     pushes = pushed->sequence;
     // In memory only all that was pushed is acknowledged.
     ledger->acknowledged = std::min(shards->acknowledged(), pushes);
+    if (pace.waits) {
+      RETURN_IF_ERROR(AwaitRound(shards, parameters, &base));
+    }
     absl::SleepFor(pace.pause);
     if (pace.burst > 0 && pushes % pace.burst == 0) {
       RETURN_IF_ERROR(AwaitAllDurable(shards));
@@ -156,16 +191,22 @@ absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, uint32_t p
 
 absl::Status Run(std::span<const char* const> args) {
   std::string cluster_file, ledger_file;
-  uint32_t place = 0, pause_us = 0, every_us = 0, burst = 0, window_mib = 64;
+  uint32_t pause_us = 0, every_us = 0, burst = 0, window_mib = 64, light = 0;
+  bool waits = false;
+  Kind kind;
   FlagSet flags("ledger_pusher --cluster=FILE --place=N --ledger=FILE [flags]");
   flags.Add("cluster", &cluster_file, "the cluster file; the cluster is open");
-  flags.Add("place", &place, "of each stripe, which nobody else has");
+  flags.Add("place", &kind.place, "of each stripe, which nobody else has");
   flags.Add("ledger", &ledger_file, "where it keeps its books");
   flags.Add("pause_us", &pause_us, "between two pushes");
   flags.Add("every_us", &every_us, "a push, and no more");
   flags.Add("burst", &burst, "pushes, after which it waits until all are durable; 0: none");
   flags.Add("window_mib", &window_mib, "for pushes that are not durable");
+  flags.Add("common", &kind.common, "the place of all pushers, where it pushes too; 0: none");
+  flags.Add("waits", &waits, "after each push until its round is over");
+  flags.Add("light", &light, "N: each push is 2^N, with the weight 2^-N");
   RETURN_IF_ERROR(flags.Parse(args).status());
+  kind.weight = std::ldexp(1.0f, -static_cast<int>(light));
   ASSIGN_OR_RETURN(Ledger* const ledger, MapLedger(ledger_file));
   ASSIGN_OR_RETURN(const LoadedCluster loaded, LoadCluster(cluster_file));
   const Cluster& cluster = loaded.cluster;
@@ -186,8 +227,8 @@ absl::Status Run(std::span<const char* const> args) {
   absl::Status status;
   {
     const Heart heart(coordinator.get(), &membership, joined.session, shards.get());
-    const Pace pace{absl::Microseconds(pause_us), absl::Microseconds(every_us), burst};
-    status = PushOn(shards.get(), joined, place, pace, heart, ledger);
+    const Pace pace{absl::Microseconds(pause_us), absl::Microseconds(every_us), burst, waits};
+    status = PushOn(shards.get(), joined, kind, pace, heart, ledger);
     if (heart.taken_away()) {
       return absl::AbortedError(absl::StrCat("the session was taken away; ", status.message()));
     }

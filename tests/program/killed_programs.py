@@ -13,7 +13,8 @@ only when half of the data are used up before all kills are made do they pause a
 Each kill is a SIGKILL of one at a random moment: of the program alone, whose sidecar then
 finishes the push and says goodbye, or, every second time, of the sidecar too. Another one
 takes its place. With --sidecar_kills the sidecar alone dies, and its program goes on with a
-new one.
+new one. Before a shard dies after a sidecar, or a sidecar after a shard, two generations
+pass: pushes are lost by both within that time (docs/failures.md).
 
 At the end the job must have SUCCEEDED; each sample must have been counted at least as often
 as some program had it acknowledged, at most as often as it was sent, and at least once in
@@ -52,6 +53,7 @@ from kill_points import OF_PROGRAMS, family_of, known_points  # noqa: E402
 
 EXAMPLES, BATCH = 65536, 64
 PROGRAMS = 3
+SHARDS = 2
 PATIENCE_S = 60
 SETTINGS = ["heartbeat_ms: 100", "lost_after_ms: 2000"]
 
@@ -109,6 +111,8 @@ class Run:
                             "MONSOON_BIN": str(arguments.bin),
                             "MONSOON_TRANSPORT": arguments.transport}
         self.books = []
+        self.died = None  # the kind of task whose death may still cost pushes, if the other dies
+        self.died_ms = 0
         self.slow = pathlib.Path(folder) / "slow"
 
     def describe(self, job):
@@ -173,17 +177,26 @@ class Run:
                 break
             if described and 2 * described["data"]["blocks_done"] > epochs * EXAMPLES // BATCH:
                 self.slow.touch()
+            both = fault == "program" and killed % 2 == 1
+            if both or fault == "sidecar":
+                self.settle("sidecar")
+            elif fault in others:
+                self.settle(fault[1])
             if fault == "program":
                 place = self.random.randrange(PROGRAMS)
-                programs[place].kill(both=killed % 2 == 1)
+                programs[place].kill(both)
+                if both:
+                    self.note_death("sidecar")
                 killed += 1
                 programs[place] = Program(self, "count", epochs)
                 self.check(f"program {programs[place].number} is in", programs[place].await_in(),
                            programs[place].text_of_errors())
             elif fault == "sidecar":
                 sidecars += self.random.choice(programs).kill_sidecar()
+                self.note_death("sidecar")
             else:
                 self.kill_task(fault[0])
+                self.note_death(fault[1])
                 restarts += 1
         self.slow.unlink(missing_ok=True)
         described = self.await_end("count-1")
@@ -205,6 +218,36 @@ class Run:
         print(f"{killed} programs killed, {sidecars} sidecars, {restarts} servers; {int(total) // BATCH} pushes on the "
               f"shards, {unknown // BATCH} of them interrupted; "
               f"{described['data']['blocks_released']} blocks leased again", flush=True)
+
+    def note_death(self, kind):
+        if kind in ("sidecar", "ps_server"):
+            self.died, self.died_ms = kind, time.time() * 1000
+
+    def settle(self, kind):
+        """Returns when one of `kind` may die without a loss. Pushes of a sidecar that dies are
+        nowhere but on the shards until two generations have followed its loss, which is
+        noticed lost_after_ms later; and what a shard lacks that has come back, until two have
+        followed that. Only together do both cost pushes."""
+        if kind not in ("sidecar", "ps_server") or self.died in (None, kind):
+            return
+        generation = None
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            described = self.describe("count-1")
+            if described and described["state"] not in ("RUNNING", "PENDING"):
+                return
+            # One that was heard since is not the one that died.
+            if described and generation is None and len(described["shards"]) == SHARDS and all(
+                    worker["state"] in ("LOST", "LEFT") or worker["last_seen_ms"] > self.died_ms
+                    for worker in described["workers"]):
+                generation = described["durability"]["generation"]
+            if generation is not None and described and (
+                    described["durability"]["generation"] >= generation + 2):
+                self.died = None
+                self.random_pause()
+                return
+            time.sleep(0.02)
+        raise SystemExit(f"no two generations after the death of a {self.died}: {described}")
 
     def random_pause(self):
         time.sleep(self.random.uniform(0.05, 0.8))  # a random moment is the point
@@ -304,7 +347,7 @@ def kill_at_points(arguments, checks):
                        "MONSOON_FAIL_POINTS_TOKENS": str(tokens),
                        "MONSOON_TRANSPORT": arguments.transport}
         with local_cluster.LocalCluster(
-                ps=2, workers=0, bin_dir=arguments.bin, settings=SETTINGS,
+                ps=SHARDS, workers=0, bin_dir=arguments.bin, settings=SETTINGS,
                 extra_flags=["--restart_backoff=0.05", "--restart_limit=0"],
                 environment=environment) as cluster:
             cluster.fail_points = environment
@@ -333,7 +376,7 @@ def main():
     if arguments.points is not None:
         return checks.summary() if kill_at_points(arguments, checks) else 2
     with tempfile.TemporaryDirectory(prefix="monsoon-programs-") as folder:
-        with local_cluster.LocalCluster(ps=2, workers=0, bin_dir=arguments.bin,
+        with local_cluster.LocalCluster(ps=SHARDS, workers=0, bin_dir=arguments.bin,
                                         settings=SETTINGS) as cluster:
             run = Run(arguments, checks, cluster, folder)
             run.kill_programs()
