@@ -161,6 +161,25 @@ TEST(PartTest, TheSumOfARoundFollowsTheOptimizersStateToTheBit) {
                          "monsoon/checksums"));
 }
 
+TEST(PartTest, ThePublicCopyIsTheLastOfTheState) {
+  for (const bool rounds : {false, true}) {
+    for (const uint32_t slots : {0u, 3u}) {
+      RoundTrip(
+          MakeTestJob({.state_slots = slots, .rounds = rounds, .changes = true, .vectors = slots}));
+    }
+  }
+  SimulatedStorage storage;
+  ASSERT_OK(WriteTestPart(&storage, kFolder, MakeTestJob({.rounds = true, .changes = true}), 0, 5));
+  std::vector<std::string> names;
+  const auto file = SafetensorsReader::Open(&storage, kFile);
+  for (const auto& tensor : file->tensors()) {
+    names.push_back(tensor.name);
+  }
+  EXPECT_THAT(names, ElementsAre("a/weight[0:15)", "optimizer:a/weight[0:15)",
+                                 "round.low:a/weight[0:15)", "round.high:a/weight[0:15)",
+                                 "public:a/weight[0:15)", "monsoon/shard", "monsoon/checksums"));
+}
+
 TEST(PartTest, PiecesCarryTheNamesOfTheirTensors) {
   SimulatedStorage storage;
   const TestJob job = MakeTestJob({});
@@ -355,6 +374,14 @@ TEST(PartTest, ADescriptionThatCannotBeIsRefused) {
   // With rounds 2 to 5: their sum, and at most three of the optimizer.
   content.mutable_create()->mutable_rounds();
   for (const uint32_t slots : {0u, 1u, 6u}) {
+    content.set_state_slots(slots);
+    EXPECT_THAT(PartWriter::Create(&storage, kFolder, job.layout, content).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("for each parameter")))
+        << slots;
+  }
+  // With the public copy 3 to 6.
+  content.mutable_create()->set_fetch_changes(INT4);
+  for (const uint32_t slots : {2u, 7u}) {
     content.set_state_slots(slots);
     EXPECT_THAT(PartWriter::Create(&storage, kFolder, job.layout, content).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("for each parameter")))

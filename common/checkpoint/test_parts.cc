@@ -63,6 +63,10 @@ TestJob MakeTestJob(const TestJobOptions& options) {
     job.create.mutable_rounds()->set_quorum(2);
     job.state_slots += 2;
   }
+  if (options.changes) {
+    job.create.set_fetch_changes(INT4);
+    ++job.state_slots;
+  }
   job.create.set_job("tiny-1");
   job.create.set_seed(11);
   job.create.mutable_optimizer()->mutable_adagrad()->set_epsilon(0.125);
@@ -137,6 +141,9 @@ StripeRecord TestStripe(const TestJob& job, uint32_t shard, uint32_t stripe) {
     member->set_pushes(1 + stripe % 2);
     member->set_weight(2.5);
     member->set_first(28);
+  }
+  if (job.create.fetch_changes() != FLOAT32) {
+    record.set_public_version(1000 * shard + stripe);
   }
   if (!job.vectors.empty()) {
     for (uint64_t line = 0; line < job.map.stripe(shard, stripe).size() / 16; ++line) {

@@ -26,7 +26,8 @@ struct TestJobOptions {
   uint32_t shards = 2;
   uint64_t max_stripe_bytes = 64;
   uint32_t state_slots = 1;
-  bool rounds = false;  // then two slots more, and members of the open round in each stripe
+  bool rounds = false;   // then two slots more, and members of the open round in each stripe
+  bool changes = false;  // then one slot more, and the version of the public copy
   uint32_t vectors = 0;
   // Of the floats; the job is the same.
   uint64_t seed = 1;

@@ -294,9 +294,6 @@ TEST_F(OnCluster, TheSumOfARoundCounts) {
   const uint64_t without = ShardBytes(job_, 131072);
   job_.mutable_downpour()->mutable_rounds();
   EXPECT_EQ(FloatsBesideOptimizer(job_.downpour()), 2);
-  job_.mutable_downpour()->set_fetch_changes(INT4);
-  EXPECT_EQ(FloatsBesideOptimizer(job_.downpour()), 4);
-  job_.mutable_downpour()->clear_fetch_changes();
   EXPECT_EQ(ShardBytes(job_, 131072) - without, 131072u * 8);
   cluster_.mutable_ps(0)->set_memory_limit_mib(1);
   job_.mutable_model()->clear_layer();
@@ -310,6 +307,27 @@ TEST_F(OnCluster, TheSumOfARoundCounts) {
                        HasSubstr("(parameters, optimizer state, sums of rounds)")));
   dense->set_units(60);
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+}
+
+TEST_F(OnCluster, ThePublicCopyAndItsChangesCount) {
+  EXPECT_EQ(FloatsBesideOptimizer(job_.downpour()), 0);
+  const uint64_t without = ShardBytes(job_, 131072);
+  job_.mutable_downpour()->set_fetch_changes(INT4);
+  EXPECT_EQ(FloatsBesideOptimizer(job_.downpour()), 2);
+  EXPECT_EQ(ShardBytes(job_, 131072) - without, 131072u * 8);
+  job_.mutable_downpour()->mutable_rounds();
+  EXPECT_EQ(ShardBytes(job_, 131072) - without, 131072u * 16);
+  cluster_.mutable_ps(0)->set_memory_limit_mib(1);
+  job_.mutable_model()->clear_layer();
+  job_.mutable_model()->clear_input_shape();
+  job_.mutable_model()->add_input_shape(1024);
+  Dense* const dense = job_.mutable_model()->add_layer()->mutable_dense();
+  dense->set_no_bias(true);
+  dense->set_units(64);
+  EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("(parameters, optimizer state, sums of rounds, a public copy and "
+                                 "its changes)")));
 }
 
 TEST_F(OnCluster, DefaultsOfTheOptimizersAreFilledIn) {

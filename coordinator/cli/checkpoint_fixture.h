@@ -73,7 +73,8 @@ class CheckpointCliTest : public CliTest {
     content.set_shard_epoch(3);
     content.set_parent_epoch(2);
     content.set_parent_generation(options.generation - 1);
-    content.set_state_slots(stored_.downpour().has_rounds() ? 3 : 1);
+    content.set_state_slots(StateSlots());
+    create->set_fetch_changes(stored_.downpour().fetch_changes());
     if (stored_.downpour().has_rounds()) {
       *create->mutable_rounds() = stored_.downpour().rounds();
     }
@@ -93,6 +94,12 @@ class CheckpointCliTest : public CliTest {
     return content;
   }
 
+  // Of one of Adagrad's, the sum of a round and the public copy.
+  uint32_t StateSlots() const {
+    return 1 + (stored_.downpour().has_rounds() ? 2 : 0) +
+           (stored_.downpour().fetch_changes() != FLOAT32 ? 1 : 0);
+  }
+
   // Writes a generation. A stripe's version is 10 times its number in the vector, and
   // the generation's.
   void Keep(const KeptOptions& options) {
@@ -110,9 +117,8 @@ class CheckpointCliTest : public CliTest {
         record.set_version(10 * number++ + options.generation);
         const auto of_optimizer = std::span(state).subspan(slice.begin, slice.size());
         std::vector<float> slots(of_optimizer.begin(), of_optimizer.end());
-        if (stored_.downpour().has_rounds()) {
-          slots.resize(3 * slice.size(), std::bit_cast<float>(0x7f800001u));  // not to be taken
-        }
+        // Those that are not to be taken.
+        slots.resize(StateSlots() * slice.size(), std::bit_cast<float>(0x7f800001u));
         if (options.in_rounds > 0) {
           RoundMember* const member = record.add_member();
           member->set_worker(1);

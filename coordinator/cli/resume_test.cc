@@ -168,6 +168,19 @@ TEST_F(ResumeOfRounds, BetweenRoundsOrIntoAJobWithoutThem) {
   EXPECT_EQ(cli_.transfer.written.state, Parameters(120));
 }
 
+// The new job's copy begins with the parameters.
+TEST_F(ResumeOfRounds, ThePublicCopyIsNotTakenOver) {
+  stored_.mutable_downpour()->set_fetch_changes(INT4);
+  Keep({.first = 20});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_EQ(cli_.err(), "");
+  EXPECT_EQ(Submitted().job().downpour().fetch_changes(), INT4);
+  EXPECT_EQ(cli_.transfer.written.parameters, Parameters(20));
+  EXPECT_EQ(cli_.transfer.written.state, Parameters(120));
+  EXPECT_EQ(Run({"inspect", "tiny-1"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.out(), HasSubstr(", and the sum of a round, and a public copy\n"));
+}
+
 TEST_F(ResumeOfRounds, InspectTellsTheirSumFromTheOptimizersState) {
   Keep({});
   EXPECT_EQ(Run({"inspect", "tiny-1"}), 0) << cli_.err();

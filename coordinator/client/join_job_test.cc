@@ -29,6 +29,7 @@ Job MakeJob() {
   job.mutable_model()->add_layer()->mutable_dense()->set_units(5);
   job.mutable_downpour()->set_push_format(TOP_K);
   job.mutable_downpour()->set_fetch_format(BFLOAT16);
+  job.mutable_downpour()->set_fetch_changes(INT8);
   job.mutable_downpour()->set_top_k_share(0.25);
   return job;
 }
@@ -124,6 +125,7 @@ TEST(MakeJoinedJobTest, HasAllThatAParameterClientNeeds) {
   EXPECT_THAT(client.shard_epochs, ElementsAre(1000, 2000));
   EXPECT_EQ(client.push_format, TOP_K);
   EXPECT_EQ(client.fetch_format, BFLOAT16);
+  EXPECT_EQ(client.fetch_changes, INT8);
   EXPECT_EQ(client.top_k_share, 0.25);
   EXPECT_FALSE(client.read_only);
   // One stripe of 64 bytes a shard.

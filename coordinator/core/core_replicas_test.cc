@@ -379,8 +379,9 @@ TEST_F(CoordinatorReplicasTest, ARejoinSaysThatTheInnerOptimizerBeginsAnew) {
   h_.Settle();
   EXPECT_TRUE(h_.Beat(1).rejoin());
   h_.Join(1);
+  const JobDescription described = h_.Describe();
   std::vector<std::string> texts;
-  for (const JobDescription::Event& event : h_.Describe().event()) {
+  for (const JobDescription::Event& event : described.event()) {
     if (event.kind() == "worker_joined" || event.kind() == "worker_rejoined") {
       texts.push_back(absl::StrCat(event.task(), ": ", event.text()));
     }

@@ -100,6 +100,19 @@ TEST(JobPlanTest, RoundsGoToTheShardsAndTakeMemory) {
   EXPECT_EQ(request.rounds().grace_seconds(), 1.5);
 }
 
+TEST(JobPlanTest, ChangesGoToTheShardsAndTakeMemory) {
+  Job job = JoinedJob();
+  ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(job, TestCluster(2)));
+  EXPECT_EQ(plan.CreateRequest("j-1", 0, false).fetch_changes(), FLOAT32);
+  job.mutable_downpour()->set_local_steps(50);
+  job.mutable_downpour()->set_fetch_changes(INT4);
+  ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(job, TestCluster(2)));
+  EXPECT_EQ(JobPlan::FromStored(plan.ToStored()).CreateRequest("j-1", 1, false).fetch_changes(),
+            INT4);
+  // Beside parameters and accumulator the copy of 256 floats, and as much for its changes.
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(4096 + Beside(1), 4096 + Beside(1)));
+}
+
 TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
   Job job = TestJob();
   job.clear_downpour();

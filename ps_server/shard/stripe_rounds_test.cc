@@ -286,7 +286,7 @@ TEST_F(StripeRoundsTest, RoundsComeAgainOneByOne) {
     return -0.1f * static_cast<float>(1 + worker) / static_cast<float>(sequence);
   };
   std::vector<float> parameters(kFloats);
-  std::vector<float> state(Stripe::StateFloats(*kernel_, kFloats, true));
+  std::vector<float> state(Stripe::StateFloats(*kernel_, kFloats, {.round = true}));
   StripeRecord cut;
   for (uint64_t sequence = 1; sequence <= kRounds; ++sequence) {
     for (uint32_t worker = 0; worker < 3; ++worker) {
@@ -297,9 +297,9 @@ TEST_F(StripeRoundsTest, RoundsComeAgainOneByOne) {
   const std::string whole = stripe_->Snapshot();
 
   auto slice = std::make_unique<SharedSlice>(*SharedSlice::Create({kEpoch + 1, kFloats, kFloats}));
-  const size_t floats = Stripe::StateFloats(*kernel_, kFloats, /*rounds=*/true);
+  const size_t floats = Stripe::StateFloats(*kernel_, kFloats, {.round = true});
   stripe_ = std::make_unique<Stripe>(slice.get(), 0, kernel_.get(), kEpoch + 1,
-                                     AlignedFloats(floats), /*damping=*/0.0, rule_);
+                                     AlignedFloats(floats), Stripe::Options{.rounds = rule_});
   Open(3);
   std::ranges::copy(parameters, stripe_->MutableFloats().parameters.begin());
   std::ranges::copy(state, stripe_->MutableFloats().state.begin());
