@@ -28,13 +28,13 @@ DICTIONARY = "/usr/share/dictd/gcide.dict.dz"
 RATES_PLAN, RATES_SEED = "tenth", 100
 # (key in the rates, method that is tried, rates), in turn: later ones use what was chosen before.
 GRID = [
-    ("alone", "alone", (0.001, 0.002, 0.004, 0.008)),
-    ("inner", "sync", (0.001, 0.002, 0.004, 0.008)),
+    ("alone", "alone", (0.001, 0.002, 0.004, 0.008, 0.016)),
+    ("inner", "sync", (0.001, 0.002, 0.004, 0.008, 0.016)),
     ("sync", "sync", (0.4, 0.7, 1.0)),
-    ("delayed", "delayed", (0.4, 0.7, 1.0)),
-    ("streaming", "streaming", (0.4, 0.7, 1.0)),
-    ("decoupled", "decoupled", (0.1, 0.2, 0.4, 0.7)),
-    ("downpour", "downpour", (0.005, 0.01, 0.02, 0.04)),
+    ("delayed", "delayed", (0.1, 0.2, 0.4, 0.7, 1.0)),
+    ("streaming", "streaming", (0.4, 0.7, 1.0, 1.4)),
+    ("decoupled", "decoupled", (0.05, 0.1, 0.2, 0.4, 0.7)),
+    ("downpour", "downpour", (0.005, 0.01, 0.02, 0.04, 0.08)),
 ]
 FIRST_OUTER = 0.7  # of DiLoCo's paper, while the inner rate is looked for
 

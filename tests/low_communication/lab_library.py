@@ -32,10 +32,12 @@ class LabError(Exception):
 def _library():
     global _loaded
     if _loaded is None:
-        here = pathlib.Path(__file__).resolve().parent
-        # Beside this file in a test's runfiles, else where a build leaves it.
-        places = [os.environ.get("MONSOON_LAB", ""), here / "liblab.so",
-                  here.parents[1] / "bazel-bin/tests/low_communication/liblab.so"]
+        built = pathlib.Path("tests/low_communication/liblab.so")
+        root = pathlib.Path(__file__).resolve().parents[2]
+        # In a test's runfiles, else where a build leaves it.
+        places = [os.environ.get("MONSOON_LAB"), root / "bazel-bin" / built]
+        if "TEST_SRCDIR" in os.environ:
+            places = [pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"], built)]
         found = [str(place) for place in places if place and os.path.exists(place)]
         if not found:
             raise LabError("liblab.so is missing: bazel build --config=opt "
