@@ -99,7 +99,7 @@ def curves(results):
 
 
 def svg(results, title):
-    width, height, left, right, top, bottom = 760, 440, 56, 236, 36, 44
+    width, height, left, right, top, bottom = 820, 440, 56, 290, 36, 44
     lines = curves(results)
     last = max(steps for line in lines.values() for steps, _ in line)
     # The first tenth would flatten all else.
