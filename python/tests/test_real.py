@@ -159,6 +159,44 @@ def test_an_outer_optimizer_gets_the_differences(cluster, client, outer, period)
     assert numpy.allclose(client.load(job.id)["w"], theta, atol=1e-4)
 
 
+@pytest.mark.parametrize("given", [{}, {"mixing": 0.5}, {"changes": "bfloat16"}])
+def test_fragments_of_a_program_leave_in_turn(cluster, client, given):
+    """Four tensors, four fragments, alone and in turn: a scalar for each is the oracle."""
+    every, count, steps = 8, 4, 48
+    model = {f"blocks.{i}.w": numpy.zeros((128, 128), "f4") for i in range(count)}  # a stripe each
+    mixing = given.get("mixing", 0)
+    w, base, local = [0.0] * count, [0.0] * count, [0.0] * count
+    pushes = 0
+    name = "fragments" + "".join(given)
+    with ms.join(cluster.address, job=name, model=model, epochs=6, overlap=False,
+                 optimizer=ms.Local(None, every=every, outer=ms.SGD(0.5),
+                                    fragments=ms.Fragments(count), **given)) as job:
+        for step, _ in enumerate(job.blocks(80, batch=10), 1):
+            for i in range(count):
+                moved = (i + 1) * (1 + step % 3)
+                model[f"blocks.{i}.w"] += moved
+                local[i] += moved
+            job.step(0.0)
+            if step % (every // count) == 0:
+                i, pushes = pushes % count, pushes + 1
+                w[i] -= 0.5 * (base[i] - local[i])
+                local[i] = mixing * local[i] + (1 - mixing) * w[i]
+                base[i] = w[i]
+            if not job.ended:
+                for i in range(count):
+                    values = model[f"blocks.{i}.w"]
+                    assert (values == values[0, 0]).all(), (step, i)
+                    assert numpy.isclose(values[0, 0], local[i], atol=1e-3), (step, i)
+    assert step == steps
+    # At the end all but the last one are pushed once more.
+    told = client.describe(job.id)
+    assert told["state"] == "SUCCEEDED" and pushes == 24
+    assert told["counts"]["pushes"] == pushes + count - 1
+    for i in range(count):
+        w[i] -= 0.5 * (base[i] - local[i]) if i != (pushes - 1) % count else 0
+        assert numpy.allclose(client.load(job.id)[f"blocks.{i}.w"], w[i], atol=2e-3), i
+
+
 def test_evaluations_statistics_and_half(cluster, client):
     torch, x, y = torch_parts()
     model = torch.nn.Sequential(torch.nn.Linear(20, 8), torch.nn.BatchNorm1d(8),
