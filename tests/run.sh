@@ -186,6 +186,8 @@ run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transpo
 run_check batch_deaths /usr/bin/python3 tests/cluster/batch_deaths.py --bin="$bin"
 run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --job=rounds --kills=2 \
   --coordinator_kills=1 --stops=0 --new_starts=0 --drains=0
+run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --job=streaming --kills=2 \
+  --coordinator_kills=1 --stops=0 --new_starts=0 --drains=1
 run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin"
 few=(--ps_kills=2 --coordinator_kills=1 --stops=0 --long_stops=0 --full_disks=0)
 [[ $full -eq 0 ]] || few=(--ps_kills=8 --coordinator_kills=4)

@@ -58,7 +58,7 @@ TEST_F(ChangesPartTest, TheCopyComesBackToTheBitAndFetchesAreWhole) {
   for (const bool rounds : {false, true}) {
     rounds_ = rounds;
     name_ = rounds ? "changes-2" : "changes-1";
-    const std::shared_ptr<ShardJob> job = Start();
+    std::shared_ptr<ShardJob> job = Start();
     Fetch(0, 0);
     while (sequence_ < 257) Push();
     Fetch(0, epoch_);  // 256, in one change
@@ -74,6 +74,7 @@ TEST_F(ChangesPartTest, TheCopyComesBackToTheBitAndFetchesAreWhole) {
     EXPECT_THAT(copy, Each(256.0f));
 
     const uint64_t old = epoch_;
+    job.reset();  // before its shard
     Restart();
     RestoreShardJobRequest request;
     *request.mutable_create() = Create();
