@@ -191,6 +191,18 @@ const std::vector<BrokenFile>& Cases() {
        "local_steps: 8 inner { sgd { rate: 1 } } landing_steps: 2",
        {"FILE:8:59: error: downpour.landing_steps: with overlap NONE what is fetched lands at "
         "once; leave one of them out"}},
+      {"RoundsOfFragmentsInTurn",
+       "n_fetch: 2",
+       "local_steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } rounds { }",
+       {"FILE:9:12: error: downpour.overlap: NONE: workers that are at different fragments would "
+        "wait for each other's rounds; leave it out: fragments of rounds land when their round is "
+        "over"}},
+      {"LandingOfRounds",
+       "n_fetch: 2\n  overlap: NONE",
+       "local_steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } rounds { } landing_steps: "
+       "2",
+       {"FILE:8:93: error: downpour.landing_steps: with rounds a fragment lands when its round is "
+        "over; leave it out"}},
       {"LateLanding",
        "n_fetch: 2\n  overlap: NONE",
        "local_steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } landing_steps: 5",

@@ -62,10 +62,19 @@ void CheckLanding(const Downpour& downpour, Reporter* reporter) {
                     absl::StrCat("at most ", downpour.local_steps(), " here"));
     return;
   }
+  if (downpour.has_fragments() && downpour.has_rounds() && downpour.overlap() == NONE) {
+    reporter->Error("downpour.overlap",
+                    "NONE: workers that are at different fragments would wait for each other's "
+                    "rounds",
+                    "leave it out: fragments of rounds land when their round is over");
+  }
   if (downpour.landing_steps() == 0) {
     return;
   }
-  if (downpour.overlap() == NONE) {
+  if (downpour.has_fragments() && downpour.has_rounds()) {
+    reporter->Error("downpour.landing_steps", "with rounds a fragment lands when its round is over",
+                    "leave it out");
+  } else if (downpour.overlap() == NONE) {
     reporter->Error("downpour.landing_steps", "with overlap NONE what is fetched lands at once",
                     "leave one of them out");
   } else if (downpour.landing_steps() > between) {

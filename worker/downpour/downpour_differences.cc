@@ -50,10 +50,15 @@ void DownpourRunner::ClearOthers(uint32_t fragment, std::span<float> difference)
 }
 
 std::optional<uint32_t> DownpourRunner::NextFetched() const {
-  if (options_.fragments.whole() || whole_due_ || last_sequence_ == 0) {
+  if (options_.fragments.whole() || whole_due_ || unlanded_.empty()) {
     return std::nullopt;
   }
-  return options_.fragments.OfPush(last_sequence_);
+  return options_.fragments.OfPush(unlanded_.front());
+}
+
+bool DownpourRunner::Unlanded(uint32_t fragment) const {
+  return std::ranges::any_of(
+      unlanded_, [&](uint64_t push) { return options_.fragments.OfPush(push) == fragment; });
 }
 
 void DownpourRunner::LandFragment(uint32_t fragment, const FetchMarks& marks) {
@@ -73,6 +78,8 @@ void DownpourRunner::LandFragment(uint32_t fragment, const FetchMarks& marks) {
                       front.begin() + static_cast<ptrdiff_t>(slice.begin));
   }
   store_.SetMarks(std::move(all));
+  std::erase_if(unlanded_, [&](uint64_t push) { return fragments.OfPush(push) == fragment; });
+  fetch_due_ = fetch_due_ || (fetcher_ != nullptr && !unlanded_.empty());
 }
 
 absl::Status DownpourRunner::LeaveNonFinite() {

@@ -77,6 +77,7 @@ absl::Status DownpourRunner::LandFetch(Fetched fetched) {
   const std::span<const float> local =
       keeps_local_ ? std::span<const float>(store_.back()) : std::span<const float>();
   whole_due_ = false;
+  unlanded_.clear();
   keeps_local_ = true;
   if (first && differences()) {
     const uint64_t each = options_.rounds ? 1 : std::max(1u, control_->replicas());

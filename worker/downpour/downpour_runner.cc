@@ -120,10 +120,10 @@ absl::Status DownpourRunner::AwaitShards() {
 
 absl::Status DownpourRunner::PrepareParameters() {
   if (options_.overlap == NONE) {
-    return Boundary() || must_land_ ? LandFetch(Fetch(store_.back(), NextFetched()))
-                                    : absl::OkStatus();
+    return (Boundary() && Fetches()) || must_land_ ? LandFetch(Fetch(store_.back(), NextFetched()))
+                                                   : absl::OkStatus();
   }
-  fetch_due_ = fetch_due_ || (Boundary() && fetched_ahead_ != round_);
+  fetch_due_ = fetch_due_ || (Boundary() && Fetches() && fetched_ahead_ != round_);
   AwaitLanding();
   if (!LandsLater()) {
     if (std::optional<Fetched> landed = fetcher_->TryTake()) {
@@ -323,9 +323,13 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
 absl::Status DownpourRunner::PushAccumulation(bool lands) {
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
   const bool fetches = fetch_due_ || (fetcher_ != nullptr && fetcher_->busy());
-  if (lands && differences() && fetches && !client_->away().has_value()) {
-    // A push or a fetch that takes as long as the steps of a difference would put the landing
-    // off for ever.
+  const uint32_t fragment = options_.fragments.OfPush(last_sequence_ + 1);
+  const bool of_rounds = options_.rounds && !options_.fragments.whole();
+  // A push or a fetch that takes as long as the steps of a difference would put the landing
+  // off for ever.
+  for (bool awaits = of_rounds ? Unlanded(fragment) : fetches;
+       awaits && lands && differences() && !client_->away().has_value();
+       awaits = of_rounds && Unlanded(fragment)) {
     must_land_ = true;
     RETURN_IF_ERROR(PrepareParameters());
   }
@@ -334,7 +338,6 @@ absl::Status DownpourRunner::PushAccumulation(bool lands) {
       accumulator_.Seal(differences() ? local_->moved() : std::span<const float>());
   RETURN_IF_ERROR(OfDevice(sealed.status()));
   in_flight_ = *std::move(sealed);
-  const uint32_t fragment = options_.fragments.OfPush(last_sequence_ + 1);
   in_flight_->weight = weigher_.Take(fragment);
   if (!options_.fragments.whole()) {
     in_flight_->base = store_.marks();
@@ -398,6 +401,9 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
   }
   if (pushed.fetched.has_value()) {
     RETURN_IF_ERROR(LandFetch(*std::move(pushed.fetched)));
+  }
+  if (!options_.fragments.whole()) {
+    unlanded_.push_back(sequence);
   }
   // A refused push is given up, and its blocks count as visited.
   unacknowledged_.push_back({sequence, !refusal.empty(), accumulation.blocks});

@@ -28,7 +28,9 @@
 // have it, so that it brings what they made of it, and training goes on meanwhile. With fragments
 // each push is of one, a local_steps / fragments after the one before, and so is the fetch after
 // it; landing_steps says when that lands. A block is done when all fragments have been pushed
-// since.
+// since. One is in flight, and lands before the next leaves; but where the shards average
+// differences only before its own next push: workers may be at different places of their turn,
+// and each waits for a round that needs the others' pushes of that fragment.
 //
 // Where the group has a device with memory of its own, sums of gradients and local updates
 // stay there, and so many bytes less cross to the host: with n_fetch = n_push = n, one
@@ -160,6 +162,12 @@ class DownpourRunner {
   Fetched Fetch(std::span<float> out, std::optional<uint32_t> fragment = {});
   // What is to be fetched next: the fragment that was pushed last, where nothing else is due.
   std::optional<uint32_t> NextFetched() const;
+  // With fragments: whether there is anything to fetch, once the push in flight is done.
+  bool Fetches() const {
+    return options_.fragments.whole() || whole_due_ || in_flight_.has_value() || !unlanded_.empty();
+  }
+  // Whether what was pushed of the fragment has not landed yet.
+  bool Unlanded(uint32_t fragment) const;
   // What was fetched of a fragment goes to its place.
   void LandFragment(uint32_t fragment, const FetchMarks& marks);
   // `back`: where the acknowledgement is to bring the parameters; empty: nowhere.
@@ -238,6 +246,8 @@ class DownpourRunner {
     std::vector<BlockId> blocks;
   };
   std::deque<Unfinished> unfinished_;
+  // With fragments: pushes of which nothing has landed.
+  std::deque<uint64_t> unlanded_;
   std::vector<BlockId> done_;
   std::vector<BlockId> ending_;  // blocks that end in the round being made
   uint64_t step_ = 0;            // batches before this round

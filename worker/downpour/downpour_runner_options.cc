@@ -32,7 +32,7 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
   options.fragments = fragments;
   options.push_format = downpour.push_format();
   options.rounds = downpour.has_rounds();
-  if (options.rounds && !downpour.has_inner()) {
+  if (options.rounds && !downpour.has_inner() && !downpour.has_fragments()) {
     options.overlap = NONE;  // a program goes on from what its round made
   }
   options.divergence = job.divergence();

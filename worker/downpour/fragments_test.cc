@@ -88,12 +88,16 @@ class FragmentShards : public ParameterClient {
     return bases_;
   }
 
-  float foreign = 0;  // set before use
+  float foreign = 0;                          // set before use
+  std::vector<uint64_t> open_until = {0, 0};  // of each fragment the push that ends its round
 
  private:
   absl::Status Read(std::optional<uint32_t> fragment, std::span<float> parameters,
                     FetchMarks* marks) {
     MutexLock lock(&mutex_);
+    if (fragment.has_value() && pushes_ < open_until[*fragment]) {
+      return absl::UnavailableError("the round waits for others");
+    }
     log_ += fragment.has_value() ? absl::StrCat("fetch", *fragment, " ") : "fetch ";
     marks->shard = {{StripeMark(), StripeMark()}};
     for (uint32_t stripe = 0; stripe < 2; ++stripe) {
@@ -338,6 +342,21 @@ TEST_F(FragmentsTest, AFragmentsWeightIsOfAllItsSteps) {
   Steps(6);
   // Of local_steps; the first of fragment 0 has two.
   EXPECT_THAT(shards_->weights(), ElementsAre(0.5f, 1, 1));
+}
+
+// Workers may be at different fragments: each pushes on to the other's rounds.
+TEST_F(FragmentsTest, ARoundThatIsOpenHoldsUpItsOwnFragmentAlone) {
+  downpour_.set_overlap(ASYNC);
+  downpour_.mutable_rounds();
+  shards_->open_until = {2, 3};  // of fragment 0 until push 2 is there, of 1 until push 3
+  Steps(12);
+  ASSERT_OK(Runner().Flush());
+  EXPECT_THAT(shards_->pushed(), SizeIs(6 + 1));
+  const std::string log = shards_->log();
+  EXPECT_EQ(log.substr(0, 12), "fetch push0 ");
+  // Fragment 0 is not pushed again before its round is over.
+  EXPECT_LT(log.find("push1"), log.find("fetch0")) << log;
+  EXPECT_LT(log.find("fetch0"), log.find("push0", 12)) << log;
 }
 
 // Of a program, whose steps are differences: each call pushes one fragment.
