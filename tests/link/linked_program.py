@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""A program behind a slow link, for link_benchmark.py and cut_links.py: its steps only take time.
+
+    linked_program.py COORDINATOR JOB WAY SETTINGS
+
+WAY is one of ways.py, SETTINGS is JSON: parameters, tensors, step_s, every, replicas, examples,
+marks: after so many steps of its own it prints a line of JSON with what it has done until then.
+The last line is one of these too. It ends with the job, or when the job is cancelled.
+"""
+
+import json
+import sys
+import time
+
+import numpy
+
+import monsoon as ms
+import ways
+
+# The steps of a model are of this length, so that they do not cost a core.
+_MOVED = 1 << 16
+
+
+def told(job, what, steps):
+    stats = job.stats
+    print(json.dumps({"at": what, "time": time.monotonic(), "steps": steps, "pushes": stats.pushes,
+                      "fetches": stats.fetches, "bytes_pushed": stats.bytes_pushed,
+                      "bytes_fetched": stats.bytes_fetched, "sessions": stats.sessions,
+                      "refused": stats.refused, "discarded": stats.discarded}), flush=True)
+
+
+def main():
+    coordinator, job_name, way = sys.argv[1:4]
+    settings = json.loads(sys.argv[4])
+    tensors = settings["tensors"]
+    size = settings["parameters"] // tensors
+    model = {f"blocks.{i}.w": numpy.zeros(size, numpy.float32) for i in range(tensors)}
+    noise = numpy.random.default_rng(1).standard_normal(min(size, _MOVED)).astype("f4") * 1e-3
+    steps = 0
+    try:
+        with ms.join(coordinator, job=job_name, model=model, epochs=1, batch=1,
+                     examples=settings["examples"], checkpoint=ms.Checkpoint(every_seconds=30),
+                     block_examples=settings["block"], connect_timeout_s=60,
+                     **ways.settings_of(way, settings["every"], settings["replicas"])) as job:
+            told(job, "in", 0)
+            local = way != "downpour"
+            for _ in job.blocks():
+                due = time.monotonic() + settings["step_s"]
+                moved = model if local else job.gradients
+                moved[f"blocks.{steps % tensors}.w"][:noise.size] += noise
+                time.sleep(max(0.0, due - time.monotonic()))
+                job.step(0.0)
+                steps += 1
+                if steps in settings["marks"]:
+                    told(job, steps, steps)
+            told(job, "end", steps)
+    except ms.JobCancelled:
+        pass
+
+
+if __name__ == "__main__":
+    main()
