@@ -30,6 +30,8 @@ import shaped_link  # noqa: E402
 import ways  # noqa: E402
 
 TENSORS = 24
+# An exchange of the whole model has to end within rpc_deadline_ms, and by default that is 10 s.
+SETTINGS = ["rpc_deadline_ms: 120000", "lost_after_ms: 15000"]
 
 
 class Program:
@@ -42,8 +44,9 @@ class Program:
         self.told = {}
         self.seen = threading.Condition()
         self.process = subprocess.Popen(
-            [*links.inside(number), sys.executable, str(HERE / "linked_program.py"),
-             cluster.address, "link", arguments.way, json.dumps(settings)],
+            ["setpriv", "--pdeathsig", "KILL", *links.inside(number), sys.executable,
+             str(HERE / "linked_program.py"), cluster.address, "link", arguments.way,
+             json.dumps(settings)],
             stdout=subprocess.PIPE, text=True, env=environment)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -108,7 +111,7 @@ def run(arguments):
                 "marks": marks, "examples": 100 * marks[1] * arguments.replicas,
                 "block": max(4, arguments.every // 4)}
     with shaped_link.ShapedLinks(arguments.replicas, arguments.mbit, arguments.delay_ms) as links, \
-            hub_cluster.HubCluster(arguments.bin, arguments.ps) as cluster:
+            hub_cluster.HubCluster(arguments.bin, arguments.ps, SETTINGS) as cluster:
         programs = []
         try:
             programs = [Program(links, i, arguments, cluster, settings)
