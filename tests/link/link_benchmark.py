@@ -94,8 +94,9 @@ def measured(told, marks, arguments):
     link = after["link"].since(before["link"])
     steps, seconds = marks[1] - marks[0], after["time"] - before["time"]
     plain = 8 * arguments.parameters * steps
-    counts = {name: after[name] - before[name]
-              for name in ("pushes", "fetches", "bytes_pushed", "bytes_fetched")}
+    counts = {name: round(after[name] - before[name], 3)
+              for name in ("pushes", "fetches", "bytes_pushed", "bytes_fetched", "computing_s",
+                           "stepping_s", "drawing_s", "cpu_program", "cpu_sidecar")}
     return {"steps": steps, "seconds": round(seconds, 3),
             "busy": round(steps * arguments.step_s / seconds, 4), **counts,
             "link": link._asdict(), "ip_bytes": link.ip_bytes(),
