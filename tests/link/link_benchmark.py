@@ -7,7 +7,8 @@
 Programs (linked_program.py) whose steps take S seconds run each behind a link of its own
 (shaped_link.py: R Mbit/s each way, D ms each way), coordinator and servers at the hub, over gRPC.
 From the middle of the time between the first two pushes, for N times H steps (of Downpour: for N
-steps), it measures the time and the bytes of each link: busy is steps * S / time, and bytes are
+steps), it measures the time and the bytes of each link. busy is steps * S / time; in_calls is the
+share of the time in calls of the package, and what is left are sleeps that end late; bytes are
 Ethernet frames' with all headers. WAY is one of ways.py. Prints JSON; --result keeps it.
 """
 
@@ -98,7 +99,8 @@ def measured(told, marks, arguments):
               for name in ("pushes", "fetches", "bytes_pushed", "bytes_fetched", "computing_s",
                            "stepping_s", "drawing_s", "cpu_program", "cpu_sidecar")}
     return {"steps": steps, "seconds": round(seconds, 3),
-            "busy": round(steps * arguments.step_s / seconds, 4), **counts,
+            "busy": round(steps * arguments.step_s / seconds, 4),
+            "in_calls": round((counts["stepping_s"] + counts["drawing_s"]) / seconds, 4), **counts,
             "link": link._asdict(), "ip_bytes": link.ip_bytes(),
             "times_fewer_frames": round(plain / (link.up + link.down), 1),
             "times_fewer_ip": round(plain / link.ip_bytes(), 1),
@@ -134,7 +136,7 @@ def run(arguments):
                    platform.processor())
     words = ("way", "parameters", "replicas", "ps", "every", "step_s", "mbit", "delay_ms")
     return {**{word: getattr(arguments, word) for word in words},
-            "fragments": ways.fragments_of(arguments.way),
+            "fragments": ways.fragments_of(arguments.way), "links": "namespaces, TUN, carrier",
             "busy": min(replica["busy"] for replica in replicas),
             "load_1min": round(os.getloadavg()[0], 1), "cores": os.cpu_count(), "cpu": cpu,
             "date": datetime.date.today().isoformat(), "each": replicas}
