@@ -24,6 +24,24 @@ void DownpourRunner::PaceDifference() {
       static_cast<uint32_t>(push * steps / fragments - (push - 1) * steps / fragments));
 }
 
+absl::Status DownpourRunner::Advance() {
+  if (pusher_ == nullptr || options_.fragments.whole() || came_early_.has_value()) {
+    return absl::OkStatus();
+  }
+  if (std::optional<Pushed> pushed = pusher_->TryTake()) {
+    const bool plain = pushed->result.ok() && pushed->result->refused_invalid == 0;
+    if (!plain || pushed->fetched.has_value()) {
+      came_early_ = *std::move(pushed);  // it changes what the round is computed from
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(FinishPush(*std::move(pushed)));
+  }
+  if (fetch_due_ && MayFetch() && !store_.empty() && !client_->away().has_value()) {
+    BeginFetch(absl::ZeroDuration());  // it has waited for the push
+  }
+  return absl::OkStatus();
+}
+
 void DownpourRunner::GiveUpDifference() {
   local_->Restart();
   whole_due_ = true;

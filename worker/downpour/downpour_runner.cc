@@ -152,19 +152,22 @@ absl::Status DownpourRunner::StartFetch() {
     fetch_due_ = !landed;
   }
   if (fetch_due_ && MayFetch()) {
-    fetch_due_ = false;
-    if (local_ != nullptr) {
-      local_->ForgetAcknowledged();
-    }
-    fetcher_->Start(
-        [this, back = store_.back(), delay = fetch_timer_.Delay(), fragment = NextFetched()] {
-          if (delay > absl::ZeroDuration()) {
-            control_->Sleep(delay);
-          }
-          return Fetch(back, fragment);
-        });
+    BeginFetch(fetch_timer_.Delay());
   }
   return absl::OkStatus();
+}
+
+void DownpourRunner::BeginFetch(absl::Duration delay) {
+  fetch_due_ = false;
+  if (local_ != nullptr) {
+    local_->ForgetAcknowledged();
+  }
+  fetcher_->Start([this, back = store_.back(), delay, fragment = NextFetched()] {
+    if (delay > absl::ZeroDuration()) {
+      control_->Sleep(delay);
+    }
+    return Fetch(back, fragment);
+  });
 }
 
 absl::StatusOr<bool> DownpourRunner::FetchMapped() {
@@ -366,6 +369,9 @@ absl::Status DownpourRunner::PushAccumulation(bool lands) {
 absl::Status DownpourRunner::CollectPush(bool wait) {
   if (pusher_ == nullptr) {
     return absl::OkStatus();
+  }
+  if (came_early_.has_value()) {
+    return FinishPush(*std::exchange(came_early_, std::nullopt));
   }
   while (pusher_->busy()) {
     std::optional<Pushed> pushed = pusher_->WaitTake(wait ? kWaitSlice : absl::ZeroDuration());

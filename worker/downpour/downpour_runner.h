@@ -114,6 +114,11 @@ class DownpourRunner {
   // DeviceError (session_status.h), a lost session (IsSessionLost), CANCELLED when stopped.
   absl::StatusOr<StepResult> Step();
 
+  // Within Step(), from a network that waits for another process: what needs nothing of this
+  // round goes on. With fragments, what was pushed last is fetched once the shards have it,
+  // and not only when the next one is to leave.
+  absl::Status Advance();
+
   // Pushes the tail of the accumulation and waits for all acknowledgements.
   absl::Status Flush();
   // There is nothing to do for now. Where shards average differences, what there is leaves, and
@@ -182,6 +187,8 @@ class DownpourRunner {
   absl::Status AwaitShards();
   // Begins a fetch that is due, and may begin.
   absl::Status StartFetch();
+  // The same without a look at mapped memory.
+  void BeginFetch(absl::Duration delay);
   absl::Status PrepareParameters();
   absl::Status LandFetch(Fetched fetched);
   // False where gradient i of the round must not be used.
@@ -233,6 +240,7 @@ class DownpourRunner {
   bool local_on_device_ = false;
   const bool device_writes_;               // gradients to the host's memory
   std::optional<Accumulation> in_flight_;  // the push in flight, or being made
+  std::optional<Pushed> came_early_;       // its result, which has to wait for the round's end
   // Pushed, but some shard has not got it: rising sequences.
   struct Unacknowledged {
     uint64_t sequence = 0;

@@ -1,8 +1,10 @@
 // Fragments, landings and mixing (Streaming DiLoCo): a replica against a shard of two stripes,
 // each a fragment.
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <span>
 #include <string>
 #include <utility>
@@ -39,6 +41,7 @@ class FragmentShards : public ParameterClient {
     return Read(fragment, parameters, marks);
   }
   absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) override {
+    if (before_push) before_push();
     MutexLock lock(&mutex_);
     PushResult result;
     result.sequence = ++pushes_;
@@ -90,6 +93,7 @@ class FragmentShards : public ParameterClient {
 
   float foreign = 0;                          // set before use
   std::vector<uint64_t> open_until = {0, 0};  // of each fragment the push that ends its round
+  std::function<void()> before_push;          // may block
 
  private:
   absl::Status Read(std::optional<uint32_t> fragment, std::span<float> parameters,
@@ -367,6 +371,62 @@ TEST_F(FragmentsTest, AProgramsDifferenceLeavesByFragment) {
   Steps(5);
   EXPECT_THAT(shards_->pushed(), ElementsAre(1, 2 * (1 + 2), 2 + 3, 2 * (3 + 4), 4 + 5));
   ExpectOracle(5, 1, 0, 0);
+}
+
+// A push that ends within the program's next step is followed by its fetch at once.
+TEST_F(FragmentsTest, AProgramsFragmentIsFetchedWhileTheProgramComputes) {
+  downpour_.set_overlap(ASYNC);
+  downpour_.clear_inner();
+  downpour_.mutable_local_update()->set_sgd_rate(1.0);
+  shards_->foreign = 0.5f;
+  std::counting_semaphore<> computing(0);
+  shards_->before_push = [&] { computing.acquire(); };
+  const std::string all = "fetch push0 fetch0 push1 fetch1 push0 fetch0 ";
+  const std::vector<size_t> seen_at = {6, 19, 32, 45};
+  network_.before_step = [&](uint64_t step) {
+    if (step > 0) {
+      computing.release();
+    }
+    const absl::Duration end = Clock::Real()->Now() + kLong;
+    while (shards_->log().size() < seen_at[step] && Clock::Real()->Now() < end) {
+      ASSERT_OK(Runner().Advance());
+    }
+    EXPECT_EQ(shards_->log(), all.substr(0, seen_at[step])) << "step " << step;
+  };
+  Steps(4);
+  computing.release(4);
+  ASSERT_OK(Runner().Flush());
+  ExpectOracle(4, 1, 1, 0);
+}
+
+TEST_F(FragmentsTest, WhatAShardRefusesWhileTheProgramComputesWaitsForTheStepsEnd) {
+  downpour_.set_overlap(ASYNC);
+  downpour_.clear_inner();
+  downpour_.mutable_local_update()->set_sgd_rate(1.0);
+  std::counting_semaphore<> computing(0);
+  shards_->before_push = [&] { computing.acquire(); };
+  shards_->RefuseNext();
+  network_.before_step = [&](uint64_t step) {
+    if (step != 1) {
+      return;
+    }
+    computing.release(8);
+    const absl::Duration end = Clock::Real()->Now() + kLong;
+    while (shards_->pushed().empty() && Clock::Real()->Now() < end) {
+      ASSERT_OK(Runner().Advance());
+    }
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_OK(Runner().Advance());
+    }
+    EXPECT_EQ(shards_->log(), "fetch push0 ");
+  };
+  Steps(2);
+  network_.before_step = nullptr;
+  Steps(1);
+  // Both steps are given up, and the third begins with what the shards have.
+  EXPECT_EQ(network_.saw.back(), std::pair(0.0f, 0.0f));
+  EXPECT_THAT(shards_->log(), HasSubstr("fetch push0 fetch "));
+  ASSERT_OK(Runner().Flush());
 }
 
 }  // namespace

@@ -37,6 +37,9 @@ absl::StatusOr<const Message*> ProgramNetwork::AwaitCall() {
     if (absl::IsCancelled(call.status())) {
       return AwaitDrain(call.status());
     }
+    if (call.ok() && downpour_ != nullptr) {
+      RETURN_IF_ERROR(downpour_->Advance());
+    }
     if (!call.ok() || *call != nullptr) {
       return call;
     }
