@@ -208,6 +208,9 @@ class Runner {
                  ? absl::OkStatus()
                  : NamePeer(context_, event.peer, answer.status());
     }
+    if (*answer != Answer::kBusy) {
+      end_ = std::max(end_, progress.heard + context_.deadline);
+    }
     if (*answer == Answer::kDone) {
       ++progress.answered;
       progress.gave_way = false;
@@ -252,7 +255,7 @@ class Runner {
   FrameTransport* const transport_;
   const AnswerHandler handler_;
   ExchangeCounts* const counts_;
-  const absl::Duration end_;
+  absl::Duration end_;
   absl::InlinedVector<PeerProgress, 8> progress_;
 };
 

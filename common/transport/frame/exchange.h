@@ -1,6 +1,7 @@
 // Exchange: sends each peer its request frames and collects the answers, all
 // peers at once. Opens broken streams again and repeats what was not
-// answered, with backoff, until the deadline.
+// answered, with backoff, until nobody has answered anything for as long as the deadline:
+// what takes long on a slow link is not late as long as it comes.
 //
 // Keeps at most kFramesInFlight unanswered frames per peer: the credits of the
 // data plane. A server that gets more simply does not read them.
@@ -49,7 +50,7 @@ using AnswerHandler = absl::FunctionRef<absl::StatusOr<Answer>(
 
 struct ExchangeContext {
   const std::vector<std::string>* names = nullptr;  // one a peer, for messages: "ps/1 at HOST:PORT"
-  absl::Duration deadline;
+  absl::Duration deadline;  // since the exchange began, or the last answer but a busy one's
   const std::atomic<bool>* cancelled = nullptr;
   const Clock* clock = nullptr;
   // Told why a peer's requests have to be repeated, with its name, and how often

@@ -200,6 +200,21 @@ TEST_F(ExchangeTest, ASilentShardIsGivenUp) {
   EXPECT_THAT(transport.resets, ElementsAre(0));
 }
 
+// A slow link: all together take longer than the deadline, each less.
+TEST_F(ExchangeTest, WhatComesSlowlyIsNotLate) {
+  FakeTransport transport(
+      &clock_, [](FakeTransport* self, uint32_t peer, uint64_t id) { self->Reply(peer, id); });
+  const auto slow = [this](Answer answer) {
+    return [this, answer](uint32_t, const DataHeader&, ChunkCursor*) {
+      clock_.Advance(absl::Seconds(4));
+      return answer;
+    };
+  };
+  EXPECT_OK(Run(&transport, 5, slow(Answer::kDone)));
+  // Of those that are busy the deadline is of all their answers.
+  EXPECT_EQ(Run(&transport, 1, slow(Answer::kBusy)).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST_F(ExchangeTest, APermanentErrorEndsAtOnce) {
   FakeTransport transport(&clock_, [](auto* self, uint32_t peer, uint64_t) {
     self->Break(peer, absl::UnimplementedError("no such method"));
