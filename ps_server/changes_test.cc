@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -173,23 +171,9 @@ TEST_P(ChangesTest, AShardThatComesBackHasACopyThatAllFollow) {
     Fetch(client.get());
   }
   const Vector before = Fetch(client.get()).first;
-  for (uint32_t shard = 0; shard < 2; ++shard) {
-    CheckpointRequest request;
-    request.set_job(job_.name);
-    request.set_generation(1);
-    ASSERT_OK(shards_->control(shard)->Checkpoint(request));
-    const absl::Time end = absl::Now() + absl::Seconds(20);
-    while (shards_->control(shard)->GetStatus("test")->job(0).generation() < 1) {
-      ASSERT_LT(absl::Now(), end);
-    }
-  }
+  ASSERT_OK(shards_->Checkpoint(job_.name, 1));
   ASSERT_OK(shards_->Restart(1));
-  RestoreShardJobRequest request;
-  *request.mutable_create() = shards_->CreateRequest(ChangesJob(), 1);
-  SessionKey* const session = request.add_session();
-  session->set_job(job_.name);
-  session->set_incarnation(1);
-  ASSERT_OK_AND_ASSIGN(const auto reply, shards_->control(1)->RestoreJob(request));
+  ASSERT_OK_AND_ASSIGN(const auto reply, shards_->Restore(ChangesJob(), 1));
   client->NameEpoch(1, reply.shard_epoch());
   ASSERT_OK(client->BringBack(absl::Seconds(20)));
   // Nothing was applied since: the copy is what it was, and its half comes whole.

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -183,29 +182,10 @@ class FragmentsReplayTest : public FragmentsTest {
       ASSERT_OK(client_->Push(gradient, {}));
     }
   }
-  void Checkpoint() {
-    ++generation_;
-    for (uint32_t shard = 0; shard < 2; ++shard) {
-      CheckpointRequest request;
-      request.set_job(job_.name);
-      request.set_generation(generation_);
-      ASSERT_OK(shards_->control(shard)->Checkpoint(request));
-    }
-    const absl::Time end = absl::Now() + absl::Seconds(20);
-    for (uint32_t shard = 0; shard < 2; ++shard) {
-      while (shards_->control(shard)->GetStatus("test")->job(0).generation() < generation_) {
-        ASSERT_LT(absl::Now(), end) << "no generation " << generation_ << " on ps/" << shard;
-      }
-    }
-  }
+  void Checkpoint() { ASSERT_OK(shards_->Checkpoint(job_.name, ++generation_)); }
   void Kill(uint32_t shard) {
     ASSERT_OK(shards_->Restart(shard));
-    RestoreShardJobRequest request;
-    *request.mutable_create() = shards_->CreateRequest(SmallJob(), shard);
-    SessionKey* const session = request.add_session();
-    session->set_job(job_.name);
-    session->set_incarnation(1);
-    ASSERT_OK_AND_ASSIGN(const auto reply, shards_->control(shard)->RestoreJob(request));
+    ASSERT_OK_AND_ASSIGN(const auto reply, shards_->Restore(SmallJob(), shard));
     client_->NameEpoch(shard, reply.shard_epoch());
     ASSERT_OK(client_->BringBack(absl::Seconds(20)));
     ASSERT_EQ(client_->away(), std::nullopt);

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "common/codec/tensor_codec.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
@@ -85,13 +84,7 @@ class ReplayTest : public ::testing::TestWithParam<Variant> {
 
   // The coordinator's part: the session stays open, and the new epoch is named.
   RestoreShardJobReply Restore(uint32_t shard) {
-    RestoreShardJobRequest request;
-    *request.mutable_create() = shards_->CreateRequest(SmallJob(), shard);
-    SessionKey* const session = request.add_session();
-    session->set_job(job_.name);
-    session->set_worker(0);
-    session->set_incarnation(1);
-    absl::StatusOr<RestoreShardJobReply> reply = shards_->control(shard)->RestoreJob(request);
+    absl::StatusOr<RestoreShardJobReply> reply = shards_->Restore(SmallJob(), shard);
     EXPECT_OK(reply);
     return reply.value_or(RestoreShardJobReply());
   }
@@ -101,21 +94,7 @@ class ReplayTest : public ::testing::TestWithParam<Variant> {
     ASSERT_EQ(client_->away(), std::nullopt);
   }
 
-  void Checkpoint() {
-    ++generation_;
-    for (uint32_t shard = 0; shard < 2; ++shard) {
-      CheckpointRequest request;
-      request.set_job(job_.name);
-      request.set_generation(generation_);
-      ASSERT_OK(shards_->control(shard)->Checkpoint(request));
-    }
-    const absl::Time end = absl::Now() + kPatience;
-    for (uint32_t shard = 0; shard < 2; ++shard) {
-      while (shards_->control(shard)->GetStatus("test")->job(0).generation() < generation_) {
-        ASSERT_LT(absl::Now(), end) << "no generation " << generation_ << " on ps/" << shard;
-      }
-    }
-  }
+  void Checkpoint() { ASSERT_OK(shards_->Checkpoint(job_.name, ++generation_)); }
 
   Vector Fetch() {
     Vector parameters(job_.map.size());

@@ -157,26 +157,13 @@ TEST(RoundsTest, AfterARestartDifferencesAreInRoundsOfTheirOwnAgain) {
           clients[worker]->Push(Difference(w, worker, static_cast<int>(round)), marks[worker]));
     }
     if (round == 0) {
-      CheckpointRequest request;
-      request.set_job(job.name);
-      request.set_generation(1);
-      ASSERT_OK(shards->control(0)->Checkpoint(request));
-      while (shards->control(0)->GetStatus("test")->job(0).generation() < 1) {
-      }
+      ASSERT_OK(shards->Checkpoint(job.name, 1));
     }
   }
   ASSERT_OK(clients[0]->Fetch(w, nullptr, nullptr));
 
   ASSERT_OK(shards->Restart(0));
-  RestoreShardJobRequest request;
-  *request.mutable_create() = shards->CreateRequest(SyncJob(), 0);
-  for (uint32_t worker : {0u, 1u}) {
-    SessionKey* const session = request.add_session();
-    session->set_job(job.name);
-    session->set_worker(worker);
-    session->set_incarnation(1);
-  }
-  ASSERT_OK_AND_ASSIGN(const auto reply, shards->control(0)->RestoreJob(request));
+  ASSERT_OK_AND_ASSIGN(const auto reply, shards->Restore(SyncJob(), 0, /*workers=*/2));
   std::vector<std::jthread> threads;
   for (const auto& client : clients) {
     threads.emplace_back([&reply, client = client.get()] {

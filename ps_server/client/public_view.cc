@@ -20,7 +20,6 @@ PublicView::PublicView(const ShardMap& map, WireFormat format)
 void PublicView::AddKnown(uint32_t shard, FetchRequest* request) const {
   request->set_changes(true);
   request->set_format(FLOAT32);
-  request->clear_known_version();
   const std::span<const Stripe> asked =
       std::span(stripes_[shard]).subspan(request->first_stripe(), request->stripe_count());
   request->set_known_epoch(asked.front().epoch);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/base/status.h"
 #include "common/testing/unique_name.h"
 
@@ -86,6 +87,42 @@ absl::Status TestShards::StartAgain(uint32_t shard) {
   // A fresh channel: the old one waits before it connects again.
   controls_[shard] = ShardControl::Create(addresses_[shard], kDeadline);
   return absl::OkStatus();
+}
+
+absl::Status TestShards::Checkpoint(const std::string& job, uint64_t generation) {
+  for (const auto& control : controls_) {
+    CheckpointRequest request;
+    request.set_job(job);
+    request.set_generation(generation);
+    RETURN_IF_ERROR(control->Checkpoint(request).status());
+  }
+  const absl::Time end = absl::Now() + kDeadline;
+  for (uint32_t shard = 0; shard < controls_.size(); ++shard) {
+    while (true) {
+      ASSIGN_OR_RETURN(const auto status, controls_[shard]->GetStatus("test"));
+      if (status.job(0).generation() >= generation) {
+        break;
+      }
+      if (absl::Now() >= end) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("no generation ", generation, " on ps/", shard));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RestoreShardJobReply> TestShards::Restore(const TestJobOptions& options,
+                                                         uint32_t shard, uint32_t workers) {
+  RestoreShardJobRequest request;
+  *request.mutable_create() = CreateRequest(options, shard);
+  for (uint32_t worker = 0; worker < workers; ++worker) {
+    SessionKey* const session = request.add_session();
+    session->set_job(options.name);
+    session->set_worker(worker);
+    session->set_incarnation(1);
+  }
+  return controls_[shard]->RestoreJob(request);
 }
 
 CreateShardJobRequest TestShards::CreateRequest(const TestJobOptions& options,

@@ -91,6 +91,14 @@ class TestShards {
   // On every shard.
   absl::StatusOr<TestJob> CreateJob(const TestJobOptions& options);
 
+  // Has all shards write `generation` of the job, and waits until they have. DeadlineExceeded
+  // names one that has not.
+  absl::Status Checkpoint(const std::string& job, uint64_t generation);
+  // The coordinator's part once a shard was started anew: the slice comes back with the first
+  // sessions of the workers 0 .. workers - 1. Their clients are to be told of the epoch.
+  absl::StatusOr<RestoreShardJobReply> Restore(const TestJobOptions& options, uint32_t shard,
+                                               uint32_t workers = 1);
+
   // Opens a session on every shard; what a client of it needs.
   absl::StatusOr<ParameterClientOptions> OpenSession(const TestJob& job, uint32_t worker,
                                                      uint64_t incarnation = 1);
