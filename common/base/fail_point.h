@@ -84,6 +84,7 @@ inline constexpr FailPoint kFailPoints[] = {
     // It applies a push: before its answer is made, and after that was given to the
     // transport (in shared memory: it is there).
     {"push.applied"},
+    {"rows.applied"},
     {"push.acknowledged"},
     // It writes its part of a generation.
     {"checkpoint.part_created", true},

@@ -285,6 +285,7 @@ absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
   if (model.tensor_size() > 0) {
     return CreateFromTensors(model);
   }
+  RETURN_IF_ERROR(ReadTables(model).status());  // there is none
   RETURN_IF_ERROR(CheckInput(model));
   ParameterLayout layout;
   LayoutHasher hasher;
@@ -386,6 +387,12 @@ absl::StatusOr<ParameterLayout> ParameterLayout::CreateFromTensors(const Model& 
     return absl::InvalidArgumentError(absl::StrCat("the names of the model's tensors have ",
                                                    name_bytes, " bytes; the limit is ",
                                                    kMaxLayoutNameBytes));
+  }
+  ASSIGN_OR_RETURN(layout.tables_, ReadTables(model));
+  for (const TableInfo& table : layout.tables_) {
+    hasher.Add(table.name);
+    hasher.Add(table.rows);
+    hasher.Add(table.columns);
   }
   layout.hash_ = hasher.hash();
   return layout;

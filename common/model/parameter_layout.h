@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/model/table_info.h"
 #include "proto/model.pb.h"
 
 namespace monsoon {
@@ -61,6 +62,9 @@ class ParameterLayout {
   // None of a model that lists its tensors.
   const std::vector<LayerShape>& layers() const { return layers_; }
 
+  // Beside the flat vector, of a model that lists its tensors.
+  const std::vector<TableInfo>& tables() const { return tables_; }
+
   // Length of the flat vector in floats, padding included; a multiple of
   // kAlignmentFloats.
   uint64_t size() const { return size_; }
@@ -80,6 +84,7 @@ class ParameterLayout {
 
   std::vector<TensorInfo> tensors_;
   std::vector<LayerShape> layers_;
+  std::vector<TableInfo> tables_;
   uint64_t size_ = 0;
   uint64_t parameters_ = 0;
   uint64_t hash_ = 0;

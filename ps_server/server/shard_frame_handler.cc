@@ -126,6 +126,20 @@ void ShardFrameHandler::Register(FrameKinds* kinds) {
         *served.first.emplace().header.mutable_marks_reply() = *std::move(marks);
         return served;
       });
+  kinds->Add(DataHeader::kRowPush,
+             [this](DataHeader* request, ChunkCursor* payload,
+                    FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+               ServedFrame served;
+               ASSIGN_OR_RETURN(
+                   *served.first.emplace().header.mutable_row_push_reply(),
+                   shard_->PushRows(request->row_push(), payload, scratch->floats()));
+               MONSOON_FAIL_POINT("rows.applied");
+               return served;
+             });
+  kinds->Add(DataHeader::kRowFetch, [this](DataHeader* request, ChunkCursor* payload,
+                                           FrameScratch*) {
+    return FetchRows(request->row_fetch(), payload);
+  });
   kinds->Add(DataHeader::kWrite,
              [this](DataHeader* request, ChunkCursor* payload,
                     FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
@@ -191,6 +205,24 @@ FramePayload ShardFrameHandler::AddFetch(const PushRequest& push, PushReply* rep
   }
   FillReply((*job)->shard_epoch(), /*last=*/true, &*copied, reply->mutable_fetch());
   return {std::move(floats), copied->bytes};
+}
+
+absl::StatusOr<ServedFrame> ShardFrameHandler::FetchRows(const RowFetchRequest& fetch,
+                                                         ChunkCursor* payload) {
+  ServedFrame served;
+  FrameAnswer& answer = served.first.emplace();
+  absl::StatusOr<TableSlice::Rows> rows = shard_->FetchRows(fetch, payload);
+  if (!rows.ok()) {
+    const bool gone = !fetch.read_only() && !absl::IsInvalidArgument(rows.status());
+    answer = ErrorAnswer(rows.status(), gone ? REFUSED_SESSION : VERDICT_UNSPECIFIED);
+    return served;
+  }
+  RowFetchReply* const reply = answer.header.mutable_row_fetch_reply();
+  reply->set_shard_epoch(shard_->shard_epoch());
+  reply->set_applied_push(rows->applied_push);
+  const size_t bytes = rows->values->size() * sizeof(float);
+  answer.payload = {std::move(rows->values), bytes};
+  return served;
 }
 
 absl::StatusOr<ServedFrame> ShardFrameHandler::Fetch(FetchRequest* fetch) {

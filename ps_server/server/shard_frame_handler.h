@@ -1,5 +1,5 @@
 // ShardFrameHandler: what a shard does with the frames of the data plane: pushes,
-// contributions, writes, marks and fetches (proto/tensor.proto).
+// contributions, writes, marks and fetches, of rows of tables too (proto/tensor.proto).
 //
 // Thread safe.
 #pragma once
@@ -27,6 +27,7 @@ class ShardFrameHandler final : public FrameHandler {
   absl::StatusOr<ServedFrame> Push(const PushRequest& push, ChunkCursor* payload,
                                    FrameScratch* scratch);
   absl::StatusOr<ServedFrame> Fetch(FetchRequest* fetch);
+  absl::StatusOr<ServedFrame> FetchRows(const RowFetchRequest& fetch, ChunkCursor* payload);
   // For a push with then_fetch: adds the parameters to its answer and returns
   // their bytes; nothing where a record was refused or they fit no frame.
   FramePayload AddFetch(const PushRequest& push, PushReply* reply);

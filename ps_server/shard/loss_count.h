@@ -22,10 +22,19 @@ class LossCount {
     }
   }
 
+  // The same of the pushes whose rows of tables it has.
+  void AddRows(uint64_t held, uint64_t mark) {
+    if (mark > held) {
+      from_ = std::min(from_, held + 1);
+      to_ = std::max(to_, mark);
+      rows_ += mark - held;
+    }
+  }
+
   // Nothing: it has all. `complete`: the marks are all that was acknowledged, else the
   // least.
   std::optional<LostPushes> Report(uint32_t shard, SessionId session, bool complete) const {
-    if (records_ == 0) {
+    if (records_ + rows_ == 0) {
       return std::nullopt;
     }
     LostPushes lost;
@@ -39,6 +48,7 @@ class LossCount {
       lost.set_to_at_least(to_);
     }
     lost.set_records(records_);
+    lost.set_row_pushes(rows_);
     return lost;
   }
 
@@ -46,6 +56,7 @@ class LossCount {
   uint64_t from_ = UINT64_MAX;
   uint64_t to_ = 0;
   uint64_t records_ = 0;
+  uint64_t rows_ = 0;
 };
 
 }  // namespace monsoon

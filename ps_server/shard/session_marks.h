@@ -24,7 +24,8 @@ class SessionMarks {
 
   // Sessions that an earlier life has left marks of.
   virtual std::vector<SessionId> Earlier() const = 0;
-  // One for each stripe, with what an earlier life has stored. Valid until Forget. Empty
+  // One for each stripe, and one for the tables of a job that has any, with what an earlier
+  // life has stored. Valid until Forget. Empty
   // where there is no room: then nothing will be known of the session.
   virtual std::span<std::atomic<uint64_t>> Open(SessionId session) = 0;
   // Whether the marks of an open one are all that was stored. False after the host has
@@ -36,9 +37,9 @@ class SessionMarks {
   virtual uint64_t session_bytes() const = 0;
 };
 
-// Makes those of a new slice of so many stripes. `fresh`: what an earlier life has left
+// Makes those of a new slice, so many for each session. `fresh`: what an earlier life has left
 // does not count. Null: there are none.
 using MakeSessionMarks = std::unique_ptr<SessionMarks>(const CreateShardJobRequest& create,
-                                                       uint32_t stripes, bool fresh);
+                                                       uint32_t marks, bool fresh);
 
 }  // namespace monsoon

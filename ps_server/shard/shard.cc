@@ -22,6 +22,11 @@ absl::Status UnknownJob(const std::string& job) {
       absl::StrCat("no job \"", Shorten(job, kMaxJobName), "\" on this shard"));
 }
 
+absl::Status NoTables(const std::string& job) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("job \"", Shorten(job, kMaxJobName), "\" has no tables"));
+}
+
 absl::Status OtherContent() { return absl::AlreadyExistsError("it exists with other content"); }
 
 absl::Status LaterAttempt(const ShardJob& job, uint64_t attempt) {
@@ -283,7 +288,8 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJob
   const ParameterLayout layout = plan.layout;
   std::unique_ptr<SessionMarks> marks;
   if (options_.make_session_marks != nullptr) {
-    marks = options_.make_session_marks(request, plan.map.stripes(request.shard()),
+    const uint32_t of_tables = plan.layout.tables().empty() ? 0 : 1;
+    marks = options_.make_session_marks(request, plan.map.stripes(request.shard()) + of_tables,
                                         /*fresh=*/!attempt.has_value());
   }
   const std::shared_ptr<ShardJob> job = given_up_.Watch(
@@ -410,6 +416,37 @@ absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* p
       FindJob(request.session().job(), request.session().job_term());
   return job == nullptr ? RefuseUnknownJob(request)
                         : job->Push(request, payload, scratch, draining_);
+}
+
+absl::StatusOr<RowPushReply> Shard::PushRows(const RowPushRequest& request, ChunkCursor* payload,
+                                            AlignedFloats* scratch) {
+  const std::shared_ptr<ShardJob> job =
+      FindJob(request.session().job(), request.session().job_term());
+  if (job == nullptr) {
+    RowPushReply reply;
+    reply.set_verdict(request.shard_epoch() == options_.shard_epoch ? REFUSED_SESSION
+                                                                    : REFUSED_EPOCH);
+    reply.set_message("no such job on this shard");
+    return reply;
+  }
+  if (job->tables() == nullptr) {
+    return NoTables(request.session().job());
+  }
+  return job->tables()->Push(request, payload, scratch, draining_);
+}
+
+absl::StatusOr<TableSlice::Rows> Shard::FetchRows(const RowFetchRequest& request,
+                                                  ChunkCursor* payload) const {
+  const std::shared_ptr<ShardJob> job =
+      FindJob(request.session().job(), request.session().job_term());
+  if (job == nullptr) {
+    return UnknownJob(request.session().job());
+  }
+  if (job->tables() == nullptr) {
+    return NoTables(request.session().job());
+  }
+  RETURN_IF_ERROR(job->CheckReadable());
+  return job->tables()->Fetch(request, payload);
 }
 
 absl::StatusOr<PushReply> Shard::Contribute(const ContributeRequest& request, ChunkCursor* payload,

@@ -34,6 +34,7 @@
 #include "ps_server/shard/session_marks.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard_job.h"
+#include "ps_server/shard/table_slice.h"
 #include "ps_server/vector/memory_budget.h"
 
 namespace monsoon {
@@ -117,6 +118,11 @@ class Shard {
                                        AlignedFloats* scratch);
   absl::StatusOr<WriteReply> Write(const WriteRequest& request, ChunkCursor* payload,
                                    AlignedFloats* scratch);
+  // Rows of tables. NotFound for a fetch of an unknown job.
+  absl::StatusOr<RowPushReply> PushRows(const RowPushRequest& request, ChunkCursor* payload,
+                                        AlignedFloats* scratch);
+  absl::StatusOr<TableSlice::Rows> FetchRows(const RowFetchRequest& request,
+                                             ChunkCursor* payload) const;
   // What it has of a session's pushes. NotFound too for an unknown job.
   absl::StatusOr<MarksReply> Marks(const MarksRequest& request) const;
   // The job that serves `request`, checked; NotFound or InvalidArgument.

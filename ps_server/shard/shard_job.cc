@@ -151,7 +151,10 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
                            std::ranges::any_of(plan.layout.tensors(), &TensorInfo::is_statistic);
   const uint64_t kernels = own_kernels ? (stripes + tensors) * kStripeKernelBytes : 0;
   const uint64_t steps = behind.public_copy ? plan.shape.floats * sizeof(float) : 0;  // at most
-  plan.memory_bytes = plan.shape.floats * sizeof(float) + plan.state_bytes + steps +
+  ASSIGN_OR_RETURN(
+      const uint64_t tables,
+      TableSlice::MemoryBytes(plan.layout.tables(), request.shard(), request.shards()));
+  plan.memory_bytes = tables + plan.shape.floats * sizeof(float) + plan.state_bytes + steps +
                       stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
                       request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
   return plan;
@@ -165,6 +168,9 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
       budget_(budget),
       kernel_(std::move(plan.kernel)),
       facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), shard_epoch},
+      tables_(plan.layout.tables().empty()
+                  ? nullptr
+                  : std::make_unique<TableSlice>(&facts_, request.seed(), plan.layout.tables())),
       clock_(clock),
       slice_(std::move(slice)),
       vectors_(ShapeOf(plan, request), this, budget),
@@ -285,6 +291,9 @@ ShardJobStatus ShardJob::GetStatus() const {
     status.set_bytes_fetched(bytes);
   }
   status.set_bytes_pushed(bytes_pushed_.load());
+  if (tables_ != nullptr) {
+    tables_->AddTo(&status);
+  }
   return status;
 }
 

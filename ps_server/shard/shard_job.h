@@ -39,6 +39,7 @@
 #include "ps_server/shard/slice_writing.h"
 #include "ps_server/shard/staleness_counts.h"
 #include "ps_server/shard/stripe.h"
+#include "ps_server/shard/table_slice.h"
 #include "ps_server/shard/validation.h"
 #include "ps_server/vector/memory_budget.h"
 #include "ps_server/vector/named_vectors.h"
@@ -112,6 +113,10 @@ class ShardJob final : private SliceParameters {
   // contribution does not depend on who computed it.
   PushReply Contribute(const ContributeRequest& request, ChunkCursor* payload,
                        AlignedFloats* scratch, bool draining);
+
+  // Of the model's tables; null: it has none.
+  TableSlice* tables() { return tables_.get(); }
+  const TableSlice* tables() const { return tables_.get(); }
 
   VectorStore* vectors() { return &vectors_; }
   const VectorStore& vectors() const { return vectors_; }
@@ -278,6 +283,10 @@ class ShardJob final : private SliceParameters {
   absl::StatusOr<MemoryBudget::Reservation> ReserveSession(SessionId session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   void KeepMarks(MarkedClose close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
+  // Of an open session's, behind those of the stripes.
+  std::atomic<uint64_t>* TableMark(std::span<std::atomic<uint64_t>> marks) const {
+    return marks.empty() || tables_ == nullptr ? nullptr : &marks[stripes_.size()];
+  }
   // Of those that `done` says it of.
   void ForgetMarks(absl::FunctionRef<bool(const MarkedClose&)> done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
@@ -288,6 +297,7 @@ class ShardJob final : private SliceParameters {
   const std::unique_ptr<OptimizerKernel> kernel_;
   std::vector<std::unique_ptr<OptimizerKernel>> stripe_kernels_;  // see KernelOf
   const JobFacts facts_;
+  const std::unique_ptr<TableSlice> tables_;
   const Clock* const clock_;
   SharedSlice slice_;                             // slots: under sessions_mutex_
   std::vector<std::unique_ptr<Stripe>> stripes_;  // made by Fill

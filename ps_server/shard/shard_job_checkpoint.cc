@@ -73,6 +73,9 @@ std::span<float> ShardJob::RestoredState(size_t slot, uint64_t at) {
 }
 
 void ShardJob::Clear() {
+  if (tables_ != nullptr) {
+    tables_->Clear();
+  }
   for (const auto& stripe : stripes_) {
     stripe->Clear();
   }
@@ -107,6 +110,9 @@ absl::Status ShardJob::Restore(const ShardCheckpoint& content, const ShardCheckp
     RETURN_IF_ERROR(vectors_.RestoreMaxima(
         static_cast<uint32_t>(i),
         std::span(stripe.maximum().data(), static_cast<size_t>(stripe.maximum_size()))));
+  }
+  if (tables_ != nullptr) {
+    tables_->Restore(content, older, open);
   }
   applied_ = content.applied();
   duplicates_ = content.duplicates();

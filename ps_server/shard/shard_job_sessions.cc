@@ -23,16 +23,19 @@ constexpr uint64_t kSessionRecordBytes = 384;
 // generations; what more of them lose is not told.
 constexpr size_t kMarkedCloses = 64;
 
-// The last sequence of the session that a stripe of the content has seen.
-uint64_t HeldOf(const ShardCheckpoint& content, int stripe, SessionId session) {
-  if (stripe < content.stripe_size()) {
-    for (const SessionWindowRecord& window : content.stripe(stripe).session()) {
-      if (window.worker() == session.worker && window.incarnation() == session.incarnation) {
-        return window.last();
-      }
+// The last sequence of the session that these windows have seen.
+uint64_t HeldOf(const google::protobuf::RepeatedPtrField<SessionWindowRecord>& windows,
+                SessionId session) {
+  for (const SessionWindowRecord& window : windows) {
+    if (window.worker() == session.worker && window.incarnation() == session.incarnation) {
+      return window.last();
     }
   }
   return 0;
+}
+// The same of a stripe of the content.
+uint64_t HeldOf(const ShardCheckpoint& content, int stripe, SessionId session) {
+  return stripe < content.stripe_size() ? HeldOf(content.stripe(stripe).session(), session) : 0;
 }
 
 }  // namespace
@@ -52,6 +55,11 @@ uint64_t ShardJob::CloseEverywhere(SessionId session) {
     // What its worker should have sent again.
     loss.Add(closed.last, marks.empty() ? 0 : marks[i].load(std::memory_order_relaxed));
   }
+  if (tables_ != nullptr) {
+    const uint64_t last = tables_->Close(session, !marks.empty());
+    const std::atomic<uint64_t>* const mark = TableMark(marks);
+    loss.AddRows(last, mark == nullptr ? 0 : mark->load(std::memory_order_relaxed));
+  }
   if (!marks.empty()) {
     KeepMarks({session, std::move(opened->second.memory),
                loss.Report(facts_.shard, session, marks_->complete(session))});
@@ -63,7 +71,8 @@ uint64_t ShardJob::CloseEverywhere(SessionId session) {
 bool ShardJob::CatchesUp() const {
   MutexLock lock(&sessions_mutex_);
   return std::ranges::any_of(opened_, [this](const auto& opened) {
-    return std::ranges::any_of(stripes_,
+    return (tables_ != nullptr && tables_->IsBehind(opened.first)) ||
+           std::ranges::any_of(stripes_,
                                [&](const auto& stripe) { return stripe->IsBehind(opened.first); });
   });
 }
@@ -111,13 +120,17 @@ absl::Status ShardJob::OpenEverywhere(SessionId session) {
   for (size_t i = 0; i < stripes_.size(); ++i) {
     stripes_[i]->OpenSession(session, slot, marks.empty() ? nullptr : &marks[i]);
   }
+  if (tables_ != nullptr) {
+    tables_->Open(session, TableMark(marks));
+  }
   slice_.Publish(slot);
   return absl::OkStatus();
 }
 
 absl::StatusOr<MemoryBudget::Reservation> ShardJob::ReserveSession(SessionId session) {
   const uint64_t marks = marks_ == nullptr ? 0 : marks_->session_bytes();
-  return budget_->Reserve(stripes_.size() * kSessionStripeBytes + marks,
+  const uint64_t tables = tables_ == nullptr ? 0 : tables_->SessionBytes();
+  return budget_->Reserve(stripes_.size() * kSessionStripeBytes + marks + tables,
                           absl::StrCat("job ", facts_.job),
                           absl::StrCat("the session of worker/", session.worker));
 }
@@ -139,6 +152,9 @@ void ShardJob::ForgetMarks(absl::FunctionRef<bool(const MarkedClose&)> done) {
     }
     for (const auto& stripe : stripes_) {
       stripe->ForgetClosed(close.session);
+    }
+    if (tables_ != nullptr) {
+      tables_->Forget(close.session);
     }
     return true;
   });
@@ -164,6 +180,11 @@ std::vector<LostPushes> ShardJob::TakeOverMarks(const ShardCheckpoint& content) 
       const uint64_t held = HeldOf(content, static_cast<int>(i), session);
       stripes_[i]->KeepClosed(session, held);
       loss.Add(held, marks[i].load(std::memory_order_relaxed));
+    }
+    if (tables_ != nullptr) {
+      const uint64_t held = HeldOf(content.row_session(), session);
+      tables_->KeepClosed(session, held);
+      loss.AddRows(held, TableMark(marks)->load(std::memory_order_relaxed));
     }
     std::optional<LostPushes> lost = loss.Report(facts_.shard, session, marks_->complete(session));
     if (lost) {
@@ -191,6 +212,9 @@ absl::StatusOr<MarksReply> ShardJob::Marks(const MarksRequest& request) const {
           absl::StrCat("job ", facts_.job, ": ", NotOpen(session)));
     }
     *reply.add_stripe() = *std::move(marks);
+  }
+  if (tables_ != nullptr) {
+    *reply.mutable_rows() = tables_->Marks(session);
   }
   return reply;
 }
