@@ -60,6 +60,11 @@ class PartWriter {
                          StripeRecord record) {
     return AddStripe(parameters, state, {}, std::move(record));
   }
+  // After all stripes, of a job with tables: the next stripe of rows, in the order of
+  // SetTableFloats, its values and then its sums.
+  virtual absl::Status AddRowStripe(std::span<const float> floats, RowStripeRecord record) = 0;
+  // Before those: of each table how many floats they have in all.
+  virtual void SetTableFloats(std::vector<uint64_t> floats) = 0;
   // What Finish is to store beside the stripes, if it became known meanwhile.
   virtual ShardCheckpoint* content() = 0;
   // Syncs the file, renames it, reads it back with all checksums, writes the manifest.
@@ -95,6 +100,10 @@ class PartReader {
   using Place = absl::FunctionRef<std::span<float>(uint64_t at)>;
   using StatePlace = absl::FunctionRef<std::span<float>(size_t slot, uint64_t at)>;
   virtual absl::Status ReadTo(Place parameters, StatePlace state) const = 0;
+  // Of a job with tables the floats of each stripe of content().row_stripe(): asked where they
+  // go. Checked in the end; DataLoss leaves their content undefined.
+  using RowPlace = absl::FunctionRef<std::span<float>(const RowStripeRecord& stripe)>;
+  virtual absl::Status ReadRows(RowPlace rows) const = 0;
   // The same of the slice's part of one vector, content().context().vector(index).
   virtual absl::Status ReadVector(size_t index, Place floats) const = 0;
 };

@@ -105,6 +105,8 @@ absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,
   }
   loaded.content = readers[0]->content();
   loaded.content.clear_stripe();
+  loaded.content.clear_row_stripe();
+  loaded.content.clear_row_session();
   loaded.layout = readers[0]->layout();
   const CreateShardJobRequest& create = loaded.content.create();
   ASSIGN_OR_RETURN(loaded.map, ShardMap::Create(loaded.layout.size(), create.shards(),

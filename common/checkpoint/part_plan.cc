@@ -18,6 +18,7 @@ constexpr char kFormatName[] = "monsoon-checkpoint";
 constexpr const char* kStatePrefixes[] = {"optimizer:", "optimizer.1:", "optimizer.2:"};
 static_assert(std::size(kStatePrefixes) == kMaxStateSlots);
 constexpr char kVectorPrefix[] = "vector:";
+constexpr char kTablePrefix[] = "table:";
 
 absl::Status CheckVectors(const std::vector<std::string>& vectors) {
   if (vectors.size() > kMaxPartVectors) {
@@ -73,6 +74,7 @@ absl::StatusOr<PartPlan> PartPlan::Create(const ShardCheckpoint& content) {
         plan.state_slots - plan.behind.size(), " floats of optimizer state for each parameter"));
   }
   RETURN_IF_ERROR(CheckVectors(plan.vectors));
+  ASSIGN_OR_RETURN(plan.tables, TableMaps(plan.layout.tables(), create.shards()));
   plan.slice = plan.map.shard(create.shard());
   for (const TensorInfo& tensor : plan.layout.tensors()) {
     const Slice range{std::max(plan.slice.begin, tensor.offset),
@@ -84,6 +86,30 @@ absl::StatusOr<PartPlan> PartPlan::Create(const ShardCheckpoint& content) {
     }
   }
   return plan;
+}
+
+uint64_t PartPlan::RowStripeFloats(const RowStripeRecord& stripe) const {
+  const TableMap& map = tables[stripe.table()];
+  const uint64_t first = uint64_t{stripe.stripe()} * map.stripe_rows();
+  return std::min<uint64_t>(map.stripe_rows(), map.rows_of(shard) - first) *
+         (map.columns() + uint64_t{1});
+}
+
+absl::StatusOr<std::vector<uint64_t>> PartPlan::TableFloats(const ShardCheckpoint& content) const {
+  std::vector<uint64_t> floats(tables.size(), 0);
+  const RowStripeRecord* before = nullptr;
+  for (const RowStripeRecord& stripe : content.row_stripe()) {
+    const bool rises = before == nullptr || before->table() < stripe.table() ||
+                       (before->table() == stripe.table() && before->stripe() < stripe.stripe());
+    if (!rises || stripe.table() >= tables.size() ||
+        stripe.stripe() >= tables[stripe.table()].stripes_of(shard)) {
+      return absl::InvalidArgumentError(absl::StrCat("stripe ", stripe.stripe(), " of table ",
+                                                     stripe.table(), " has no place in it"));
+    }
+    floats[stripe.table()] += RowStripeFloats(stripe);
+    before = &stripe;
+  }
+  return floats;
 }
 
 std::vector<TensorSpec> PartPlan::Tensors() const {
@@ -103,6 +129,10 @@ std::vector<TensorSpec> PartPlan::Tensors() const {
   }
   for (const std::string& name : vectors) {
     add(absl::StrCat(kVectorPrefix, name, ":"));
+  }
+  for (const TableInfo& table : layout.tables()) {
+    tensors.push_back(
+        {.name = absl::StrCat(kTablePrefix, table.name), .type = TensorType::kF32, .shape = {0}});
   }
   tensors.push_back({.name = kShardTensor, .type = TensorType::kU8, .shape = {0}});
   tensors.push_back({.name = kChecksumTensor, .type = TensorType::kU64, .shape = {0}});

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
+#include "common/model/table_map.h"
 #include "common/safetensors/safetensors_file.h"
 #include "proto/shard_checkpoint.pb.h"
 
@@ -44,6 +45,7 @@ struct PartPlan {
   std::vector<std::string> vectors;  // names
   Slice slice;
   std::vector<PartPiece> pieces;  // in the order of the layout
+  std::vector<TableMap> tables;   // of the layout's
 
   // Of `content` counts what it says of the job, of optimizer state and of vectors.
   // InvalidArgument says what is wrong with that. It may come from anybody.
@@ -55,9 +57,18 @@ struct PartPlan {
   size_t VectorTensor(size_t vector) const {
     return pieces.size() * (1 + size_t{state_slots} + vector);
   }
-  // The tensor after all pieces, kShardTensor; kChecksumTensor is the last.
-  size_t RecordTensor() const { return VectorTensor(vectors.size()); }
-  // All tensors in the order of the file; of the last two the sizes are 0.
+  // After all pieces one for each table: of its stripes that were touched, one after the other,
+  // the values and sums.
+  size_t TableTensor(size_t table) const { return VectorTensor(vectors.size()) + table; }
+  // Floats of each of these, as the content's row stripes say. InvalidArgument where those are
+  // not rising stripes of this slice.
+  absl::StatusOr<std::vector<uint64_t>> TableFloats(const ShardCheckpoint& content) const;
+  uint64_t RowStripeFloats(const RowStripeRecord& stripe) const;
+  // Then kShardTensor; kChecksumTensor is the last.
+  size_t RecordTensor() const { return TableTensor(tables.size()); }
+  // Of which the sizes are known late.
+  size_t LateTensors() const { return tables.size() + 2; }
+  // All tensors in the order of the file; of the late ones the sizes are 0.
   std::vector<TensorSpec> Tensors() const;
 };
 

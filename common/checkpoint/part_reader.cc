@@ -66,6 +66,23 @@ class PartReaderImpl : public PartReader {
     return ReadState(state);
   }
 
+  absl::Status ReadRows(RowPlace rows) const override {
+    std::vector<Xxh3> hashes(plan_.tables.size());
+    std::vector<uint64_t> begin(plan_.tables.size(), 0);  // in bytes
+    for (const RowStripeRecord& stripe : content_.row_stripe()) {
+      const std::span<std::byte> bytes = std::as_writable_bytes(rows(stripe));
+      CHECK_EQ(bytes.size(), plan_.RowStripeFloats(stripe) * sizeof(float));
+      const size_t tensor = plan_.TableTensor(stripe.table());
+      RETURN_IF_ERROR(file_.Read(file_.tensors()[tensor], begin[stripe.table()], bytes));
+      hashes[stripe.table()].Add(bytes);
+      begin[stripe.table()] += bytes.size();
+    }
+    for (size_t table = 0; table < hashes.size(); ++table) {
+      RETURN_IF_ERROR(CheckSum(plan_.TableTensor(table), hashes[table]));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status ReadVector(size_t index, Place floats) const override {
     CHECK_LT(index, plan_.vectors.size());
     return ReadPieces(plan_.VectorTensor(index), floats);
@@ -164,7 +181,14 @@ class PartReaderImpl : public PartReader {
     if (count != file_.tensors().size()) {
       return Damaged(absl::StrCat("it has ", file_.tensors().size(), " tensors, expected ", count));
     }
-    const std::vector<TensorSpec> expected = plan_.Tensors();
+    const auto table_floats = plan_.TableFloats(content_);
+    if (!table_floats.ok()) {
+      return Damaged(table_floats.status().message());
+    }
+    std::vector<TensorSpec> expected = plan_.Tensors();
+    for (size_t table = 0; table < table_floats->size(); ++table) {
+      expected[plan_.TableTensor(table)].shape = {(*table_floats)[table]};
+    }
     for (size_t i = 0; i + 2 < expected.size(); ++i) {
       const SafetensorsReader::Tensor& tensor = file_.tensors()[i];
       if (tensor.name != expected[i].name || tensor.type != NameOf(expected[i].type) ||

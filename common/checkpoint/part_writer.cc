@@ -43,7 +43,8 @@ class PartWriterImpl : public PartWriter {
         folder_(folder),
         plan_(std::move(plan)),
         content_(std::move(content)),
-        manifest_(ManifestOf(content_)) {
+        manifest_(ManifestOf(content_)),
+        table_floats_(plan_.tables.size(), 0) {
     manifest_.set_format_version(kCheckpointFormat);
     manifest_.set_file(PartName::Of(manifest_).Text(kPartEnding));
   }
@@ -62,7 +63,7 @@ class PartWriterImpl : public PartWriter {
     ASSIGN_OR_RETURN(SafetensorsWriter file,
                      SafetensorsWriter::Create(storage_, Temporary(manifest_.file()),
                                                plan_.Tensors(), PartMetadata(manifest_),
-                                               /*late=*/2));
+                                               plan_.LateTensors()));
     file_.emplace(std::move(file));
     MONSOON_FAIL_POINT_STATUS("checkpoint.part_created");
     return absl::OkStatus();
@@ -91,6 +92,24 @@ class PartWriterImpl : public PartWriter {
     return broken_;
   }
 
+  void SetTableFloats(std::vector<uint64_t> floats) override {
+    CHECK_EQ(floats.size(), plan_.tables.size());
+    table_floats_ = std::move(floats);
+  }
+
+  absl::Status AddRowStripe(std::span<const float> floats, RowStripeRecord record) override {
+    CHECK_LT(record.table(), plan_.tables.size());
+    CHECK_EQ(floats.size(), plan_.RowStripeFloats(record));
+    if (broken_.ok()) {
+      broken_ = BeginTables(record.table() + 1);
+    }
+    if (broken_.ok()) {
+      broken_ = file_->Append(plan_.TableTensor(record.table()), std::as_bytes(floats));
+    }
+    *content_.add_row_stripe() = std::move(record);
+    return broken_;
+  }
+
   ShardCheckpoint* content() override { return &content_; }
 
   absl::StatusOr<CheckpointManifest> Finish(
@@ -110,6 +129,15 @@ class PartWriterImpl : public PartWriter {
   }
 
  private:
+  // The tensors of the tables before `end` have their sizes.
+  absl::Status BeginTables(size_t end) {
+    for (; tables_begun_ < end; ++tables_begun_) {
+      RETURN_IF_ERROR(
+          file_->SetSize(plan_.TableTensor(tables_begun_), table_floats_[tables_begun_]));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status NoteHalfWritten() {
     MONSOON_FAIL_POINT_STATUS("checkpoint.part_half_written");
     return absl::OkStatus();
@@ -169,6 +197,7 @@ class PartWriterImpl : public PartWriter {
       return absl::FailedPreconditionError(
           absl::StrCat(path, ": a record of ", content_.ByteSizeLong(), " bytes is too long"));
     }
+    RETURN_IF_ERROR(BeginTables(plan_.tables.size()));
     const size_t record_tensor = plan_.RecordTensor();
     const std::string record = Serialised(content_);
     RETURN_IF_ERROR(file_->SetSize(record_tensor, record.size()));
@@ -249,7 +278,9 @@ class PartWriterImpl : public PartWriter {
   CheckpointManifest manifest_;
   std::optional<SafetensorsWriter> file_;  // until Finish
   size_t piece_ = 0;                       // the first that is not whole
-  absl::Status broken_;                    // the first error of AddStripe
+  std::vector<uint64_t> table_floats_;     // [table]
+  size_t tables_begun_ = 0;
+  absl::Status broken_;  // the first error of AddStripe
 };
 
 }  // namespace

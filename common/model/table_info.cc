@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
-#include "common/model/table_map.h"
 
 namespace monsoon {
 namespace {
@@ -108,6 +107,19 @@ absl::StatusOr<std::vector<TableInfo>> ReadTables(const Model& model) {
     tables.push_back(*std::move(info));
   }
   return tables;
+}
+
+absl::StatusOr<std::vector<TableMap>> TableMaps(std::span<const TableInfo> tables,
+                                                uint32_t shards) {
+  std::vector<TableMap> maps;
+  for (const TableInfo& table : tables) {
+    absl::StatusOr<TableMap> map = TableMap::Create(table.rows, table.columns, shards);
+    if (!map.ok()) {
+      return Annotate(map.status(), absl::StrCat("table \"", table.name, "\""));
+    }
+    maps.push_back(*map);
+  }
+  return maps;
 }
 
 void InitializeRows(const TableInfo& table, uint32_t index, uint64_t seed, uint64_t first_row,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/model/table_map.h"
 #include "proto/model.pb.h"
 
 namespace monsoon {
@@ -28,6 +29,10 @@ struct TableInfo {
 
 // The tables of `model`, in their order. InvalidArgument names the table and what is wrong.
 absl::StatusOr<std::vector<TableInfo>> ReadTables(const Model& model);
+
+// How each is cut. InvalidArgument names the table that cannot be.
+absl::StatusOr<std::vector<TableMap>> TableMaps(std::span<const TableInfo> tables,
+                                                uint32_t shards);
 
 // The first values of rows first_row, first_row + 1, ... of the model's table `index`: a pure
 // function of (seed, index, row, column). values.size() is a multiple of table.columns.

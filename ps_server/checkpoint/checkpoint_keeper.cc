@@ -317,6 +317,9 @@ void CheckpointKeeper::Write(const JobKey& key) {
       });
   if (part.ok()) {
     slice->NoteWritten(part->stripes);
+    if (slice->tables() != nullptr) {
+      slice->tables()->NoteWritten(part->rows);
+    }
     NoteWritten();
   }
   std::vector<PartFiles> garbage;

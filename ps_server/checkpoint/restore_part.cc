@@ -51,6 +51,10 @@ absl::StatusOr<std::unique_ptr<PartReader>> ReadPartOf(const Storage* storage,
   RETURN_IF_ERROR(
       part->ReadTo([&](uint64_t at) { return job->RestoredParameters(at); },
                    [&](size_t slot, uint64_t at) { return job->RestoredState(slot, at); }));
+  if (job->tables() != nullptr) {
+    RETURN_IF_ERROR(part->ReadRows(
+        [&](const RowStripeRecord& stripe) { return job->tables()->RestoredFloats(stripe); }));
+  }
   const auto& names = part->content().context().vector();
   for (int i = 0; i < names.size(); ++i) {
     RETURN_IF_ERROR(job->vectors()->RestoreVector(names[i], [&](std::span<float> floats) {
@@ -172,6 +176,9 @@ class Restoration {
       }
       if (!part.ok()) {
         job_->vectors()->ClearVectors();
+        if (job_->tables() != nullptr) {
+          job_->tables()->Clear();  // another part may have touched fewer stripes
+        }
         damaged_.push_back(std::string(part.status().message()));
         return false;
       }

@@ -83,8 +83,11 @@ absl::StatusOr<WrittenPart> AdoptPart(Storage* storage, const std::string& folde
     }
     RETURN_IF_ERROR(part->Verify());
     RETURN_IF_ERROR(storage->SyncFolder(folder));
-    return WrittenPart{part->manifest(),
-                       {part->content().stripe().begin(), part->content().stripe().end()}};
+    WrittenPart written{part->manifest(),
+                        {part->content().stripe().begin(), part->content().stripe().end()},
+                        {}};
+    *written.rows.mutable_row_session() = part->content().row_session();
+    return written;
   }
   return absl::InternalError(
       absl::StrCat(folder, ": generation ", content.generation(), " is there and cannot be found"));
@@ -126,6 +129,25 @@ absl::Status WriteStripes(const ShardJob& job, const CheckpointRequest& order,
   return absl::OkStatus();
 }
 
+// Of a job with tables: after its stripes.
+absl::Status WriteTables(const TableSlice& tables, absl::FunctionRef<bool()> go_on,
+                         PartWriter* writer, ShardCheckpoint* sessions) {
+  // In this order: what is touched after the sessions were cut, they do not count yet.
+  tables.CutSessions(sessions);
+  const TableSlice::Touched touched = tables.FindTouched();
+  writer->SetTableFloats(touched.floats);
+  RETURN_IF_ERROR(tables.CutStripes(
+      touched, [&](RowStripeRecord record, std::span<const float> floats) -> absl::Status {
+        if (!go_on()) {
+          return absl::CancelledError("the generation is given up");
+        }
+        return writer->AddRowStripe(floats, std::move(record));
+      }));
+  writer->content()->mutable_row_session()->CopyFrom(sessions->row_session());
+  writer->content()->set_rows_applied(sessions->rows_applied());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 uint64_t PartBytes(const ShardJob& job, int vectors) {
@@ -134,7 +156,8 @@ uint64_t PartBytes(const ShardJob& job, int vectors) {
     floats += job.stripe_floats(stripe);
   }
   const auto copies = static_cast<uint64_t>(1 + job.state_slots() + vectors);
-  return floats * sizeof(float) * copies + (vectors > 0 ? LargestValuesBytes(job) : 0) +
+  const uint64_t rows = job.tables() == nullptr ? 0 : job.tables()->TouchedFloats();
+  return rows * sizeof(float) + floats * sizeof(float) * copies + (vectors > 0 ? LargestValuesBytes(job) : 0) +
          kBesideFloats;
 }
 
@@ -167,6 +190,9 @@ absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state
     RETURN_IF_ERROR(job.vectors()->RestoreVector(kTestedVector, write));
   } else {
     RETURN_IF_ERROR(write({}));
+  }
+  if (job.tables() != nullptr) {
+    RETURN_IF_ERROR(WriteTables(*job.tables(), go_on, writer, &part.rows));
   }
   Refresh(job, writer->content());
   ASSIGN_OR_RETURN(part.manifest, writer->Finish([&] { return check_owner(); }));

@@ -27,6 +27,7 @@ struct WrittenPart {
   CheckpointManifest manifest;
   // What it holds of each, beside floats and what sums of gradients need.
   std::vector<StripeRecord> stripes;
+  ShardCheckpoint rows;  // what it says of sessions that push rows
 };
 
 // Writes it to the job's folder under `state_dir`, with the vectors that the order's

@@ -100,11 +100,29 @@ absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
   return Answer::kDone;
 }
 
+absl::StatusOr<Answer> TakeRowPushReply(const RowPushReply& reply) {
+  PushVerdict refusal;
+  refusal.set_message(absl::StrCat("rows: ", reply.message()));
+  refusal.set_verdict(reply.verdict());
+  switch (reply.verdict()) {
+    case APPLIED:
+    case DUPLICATE:
+      return Answer::kDone;
+    case REFUSED_BUSY:
+      return Answer::kBusy;
+    default:
+      return Refusal(refusal);
+  }
+}
+
 absl::StatusOr<Answer> TakePushAnswer(uint32_t shard, const DataHeader& header,
                                       const FragmentMap& fragments, PushEncoder* encoder,
                                       ParameterClient::PushResult* result) {
   if (header.has_error()) {
     return ToStatus(header.error(), /*has_session=*/true);
+  }
+  if (header.has_row_push_reply()) {
+    return TakeRowPushReply(header.row_push_reply());
   }
   if (!header.has_push_reply()) {
     return absl::InternalError("the answer to a push is of another kind");
@@ -122,8 +140,15 @@ absl::StatusOr<Answer> TakePushAnswer(uint32_t shard, const DataHeader& header,
   return answer;
 }
 
-absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
-                                           ParameterClient::ContributeResult* result) {
+absl::StatusOr<Answer> TakeContributeAnswer(const DataHeader& header,
+                                            ParameterClient::ContributeResult* result) {
+  if (header.has_error()) {
+    return ToStatus(header.error(), /*has_session=*/true);
+  }
+  if (!header.has_contribute_reply()) {
+    return absl::InternalError("the answer to a contribution is of another kind");
+  }
+  const PushReply& reply = header.contribute_reply();
   // Nothing is counted before the whole frame is known to be done.
   for (const PushVerdict& verdict : reply.verdict()) {
     switch (verdict.verdict()) {

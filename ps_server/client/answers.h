@@ -41,9 +41,12 @@ absl::StatusOr<Answer> TakePushAnswer(uint32_t shard, const DataHeader& header,
                                       const FragmentMap& fragments, PushEncoder* encoder,
                                       ParameterClient::PushResult* result);
 
-// Adds the verdicts of one contribution frame to `result`.
-absl::StatusOr<Answer> TakeContributeReply(const PushReply& reply,
-                                           ParameterClient::ContributeResult* result);
+// The answer to one frame of rows of a push.
+absl::StatusOr<Answer> TakeRowPushReply(const RowPushReply& reply);
+
+// Adds the verdicts of one contribution frame to `result`; errors included.
+absl::StatusOr<Answer> TakeContributeAnswer(const DataHeader& header,
+                                            ParameterClient::ContributeResult* result);
 
 // The answer to one frame of a write or of a seal, errors included.
 absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header);

@@ -43,6 +43,10 @@ absl::Status CheckOptions(const ParameterClientOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.shard_epochs.size(), " epochs for ", options.map.shards(), " shards"));
   }
+  if (!options.tables.empty() &&
+      (options.rounds || !(options.fragments.empty() || options.fragments.whole()))) {
+    return absl::InvalidArgumentError("rows of tables are pushed without rounds and fragments");
+  }
   if (!TensorCodec::CarriesParameters(options.fetch_format)) {
     return absl::InvalidArgumentError(
         absl::StrCat("parameters cannot be fetched in format ", options.fetch_format));

@@ -20,6 +20,10 @@ absl::Status ParameterClient::FetchFragment(uint32_t, std::span<float>, FetchMar
   return absl::UnimplementedError("this parameter client has no fragments");
 }
 
+absl::Status ParameterClient::FetchRows(std::span<const RowRequest>, FetchStats*) {
+  return absl::UnimplementedError("this parameter client has no tables");
+}
+
 absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
   return absl::UnimplementedError("this parameter client has no vectors");
 }

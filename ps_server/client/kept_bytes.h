@@ -12,6 +12,7 @@
 
 #include "common/memory/aligned_floats.h"
 #include "common/memory/float_arena.h"
+#include "ps_server/client/kept_rows.h"
 
 namespace monsoon {
 
@@ -36,7 +37,12 @@ class KeptBytes {
   void set_weight(float weight) { weight_ = weight; }
   float weight() const { return weight_; }
 
-  size_t size() const { return size_; }
+  // And the rows of the push; null: the job has no tables.
+  void set_rows(std::shared_ptr<const KeptRows> rows) { rows_ = std::move(rows); }
+  const std::shared_ptr<const KeptRows>& rows() const { return rows_; }
+
+  // Of all that is kept.
+  size_t size() const { return size_ + (rows_ == nullptr ? 0 : rows_->size()); }
   std::span<std::byte> bytes() { return std::as_writable_bytes(memory_.span()).first(size_); }
   std::span<const std::byte> bytes() const {
     return owner_ != nullptr ? elsewhere_ : std::as_bytes(memory_.span()).first(size_);
@@ -57,6 +63,7 @@ class KeptBytes {
   AlignedFloats memory_;
   size_t size_ = 0;
   float weight_ = 1;
+  std::shared_ptr<const KeptRows> rows_;
   std::span<const std::byte> elsewhere_;
   std::shared_ptr<const void> owner_;  // null: the memory is its own
 };

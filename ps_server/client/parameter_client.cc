@@ -19,11 +19,13 @@
 #include "ps_server/client/answers.h"
 #include "ps_server/client/check_values.h"
 #include "ps_server/client/client_transport.h"
+#include "ps_server/client/kept_rows.h"
 #include "ps_server/client/mapped_parameters.h"
 #include "ps_server/client/push_encoder.h"
 #include "ps_server/client/push_keeper.h"
 #include "ps_server/client/requests.h"
 #include "ps_server/client/retry_report.h"
+#include "ps_server/client/row_fetch.h"
 #include "ps_server/client/shard_control.h"
 
 namespace monsoon {
@@ -105,7 +107,8 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   bool combines() override {
-    if (!fits_one_frame_ || options_.rounds || changes() || !options_.fragments.whole()) {
+    if (!fits_one_frame_ || options_.rounds || changes() || !options_.fragments.whole() ||
+        !options_.tables.empty()) {
       return false;
     }
     if (!fetch_mutex_.TryLock()) {
@@ -127,6 +130,21 @@ class ShardedParameterClient final : public ParameterClient {
     return result;
   }
 
+  absl::Status FetchRows(std::span<const RowRequest> wanted, FetchStats* stats) override {
+    ASSIGN_OR_RETURN(RowFetch fetch,
+                     RowFetch::Create(options_.tables, wanted, options_.map.shards()));
+    RETURN_IF_ERROR(CheckPresent());
+    ExchangeCounts counts;
+    MutexLock lock(&fetch_mutex_);
+    NoteEpochs();
+    RETURN_IF_ERROR(RunRowFetch(Context(), !options_.read_only, keeper_ != nullptr, epochs_,
+                                &fetch_requests_, fetch_transport_.get(), &fetch, &counts));
+    if (stats != nullptr) {
+      *stats = {fetch.bytes(), counts.frames, counts.retries, 0};
+    }
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<ContributeResult> Contribute(uint64_t evaluation, uint32_t contribution,
                                               std::span<const float> gradient) override {
     CHECK_EQ(gradient.size(), options_.map.size());
@@ -134,15 +152,8 @@ class ShardedParameterClient final : public ParameterClient {
     RETURN_IF_ERROR(CheckFinite(gradient, "gradient"));
     MutexLock lock(&push_mutex_);
     ContributeResult result;
-    const auto handler = [&result](uint32_t, const DataHeader& header,
-                                   ChunkCursor*) -> absl::StatusOr<Answer> {
-      if (header.has_error()) {
-        return ToStatus(header.error(), /*has_session=*/true);
-      }
-      if (!header.has_contribute_reply()) {
-        return absl::InternalError("the answer to a contribution is of another kind");
-      }
-      return TakeContributeReply(header.contribute_reply(), &result);
+    const auto handler = [&result](uint32_t, const DataHeader& header, ChunkCursor*) {
+      return TakeContributeAnswer(header, &result);
     };
     ExchangeCounts counts;
     RETURN_IF_ERROR(RunExchange(Context(),
@@ -178,8 +189,7 @@ class ShardedParameterClient final : public ParameterClient {
         push_requests_.AddMarks(shard, /*passes=*/true);
       }
     }
-    const auto handler = [](uint32_t, const DataHeader& header,
-                            ChunkCursor*) -> absl::StatusOr<Answer> {
+    const auto handler = [](uint32_t, const DataHeader& header, ChunkCursor*) {
       return header.has_error() ? ToStatus(header.error(), /*has_session=*/true)
                                 : absl::StatusOr<Answer>(Answer::kDone);
     };
@@ -270,9 +280,15 @@ class ShardedParameterClient final : public ParameterClient {
                                       FetchTarget* target) {
     CHECK(!options_.read_only);
     RETURN_IF_ERROR(CheckGradient(gradient, options_.map.size(), options_.push_format));
+    RETURN_IF_ERROR(CheckRows(options_.tables, gradient.rows));
     MutexLock lock(&push_mutex_);
+    std::vector<std::shared_ptr<const KeptRows>> rows;
+    if (!options_.tables.empty()) {
+      rows = EncodeRows(options_.tables, gradient.rows, options_.map.shards());
+    }
     if (keeper_ != nullptr) {
       Encode(keeper_->next_sequence(), gradient);
+      keeper_->SetRows(std::move(rows));
       return keeper_->Push(base, gradient.owner, target);
     }
     PushResult result;
@@ -289,7 +305,7 @@ class ShardedParameterClient final : public ParameterClient {
     };
     ExchangeCounts counts;
     const absl::Status exchanged = RunExchange(
-        Context(), push_requests_.Push(encoder_, base, next_sequence_, target != nullptr),
+        Context(), push_requests_.Push(encoder_, base, next_sequence_, target != nullptr, rows),
         push_transport_.get(), handler, &counts);
     if (absl::IsInvalidArgument(exchanged)) {
       // Other shards may have applied it: its sequence must not be used again, as

@@ -46,9 +46,11 @@
 #include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
 #include "common/model/stripe_versions.h"
+#include "common/model/table_map.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/transport.h"
 #include "proto/wire_format.pb.h"
+#include "ps_server/client/row_gradient.h"
 
 namespace monsoon {
 
@@ -89,6 +91,7 @@ struct ParameterClientOptions {
   uint64_t layout_hash = 0;
   ShardMap map;
   FragmentMap fragments;               // of the map; empty: whole
+  std::vector<TableMap> tables;        // of the model, on so many shards; not with fragments
   std::vector<std::string> addresses;  // one a shard
   std::vector<uint64_t> shard_epochs;  // one a shard, of OpenSession; empty if read_only
   absl::Duration deadline = absl::Seconds(10);
@@ -146,6 +149,7 @@ struct GradientView {
   std::span<const std::byte> encoded;  // empty: floats are
   std::shared_ptr<const void> owner;
   float weight = 1;  // as PushRequest.weight, finite and above 0
+  std::span<const RowGradient> rows;  // of tables, beside the vector
 };
 
 class ParameterClient {
@@ -193,6 +197,10 @@ class ParameterClient {
   // the same sequence, with the same bytes. What a lossy push format leaves out, and what the
   // shards refused, is added to the next push.
   virtual absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) = 0;
+
+  // Reads rows of tables, and nothing else, by messages; errors as those of Fetch. `stats` may
+  // be null.
+  virtual absl::Status FetchRows(std::span<const RowRequest> wanted, FetchStats* stats);
 
   // Tells the shards of a job with rounds that this session has nothing to push for now: no
   // round waits for it until its next push. To be repeated while it is so, since a shard that

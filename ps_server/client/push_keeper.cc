@@ -55,6 +55,7 @@ PushKeeper::PushKeeper(const ParameterClientOptions* options, const ExchangeCont
                                             ? UINT64_MAX
                                             : options_.fragments.PushesBefore(fragment, 0));
     }
+    shards_.back()->durable.resize(kinds(), 0);
   }
   ApplyNamed();
   Publish();
@@ -137,7 +138,7 @@ bool PushKeeper::LeaveOut(uint32_t shard, const absl::Status& why) {
 absl::Status PushKeeper::Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler) {
   heard_.assign(shards(), Heard());
   for (Heard& heard : heard_) {
-    heard.durable.assign(options_.fragments.count(), UINT64_MAX);
+    heard.durable.assign(kinds(), UINT64_MAX);
   }
   exchange_began_ = now();
   ExchangeCounts counts;
@@ -224,7 +225,8 @@ absl::Status PushKeeper::Replay(uint32_t index) {
 
 bool PushKeeper::full() const {
   for (uint32_t shard = 0; shard < shards(); ++shard) {
-    const uint64_t bytes = encoder_->ShardBytes(shard).size();
+    const uint64_t bytes = encoder_->ShardBytes(shard).size() +
+                           (rows_.empty() ? 0 : rows_[shard]->size());
     if (shards_[shard]->window.full(bytes)) {
       return true;
     }
@@ -261,6 +263,7 @@ void PushKeeper::Keep(const FetchMarks& base, const std::shared_ptr<const void>&
     copied_bytes_ += stays ? 0 : bytes.size();
     auto kept = stays ? std::make_shared<KeptBytes>(bytes, owner) : to_fill_.back();
     kept->set_weight(encoder_->weight());
+    kept->set_rows(rows_.empty() ? nullptr : rows_[i]);
     shards_[i]->window.Add(std::move(kept));
     CHECK_EQ(shards_[i]->window.last(), last_);
     shards_[i]->base.push_back(base.shard.empty() ? std::vector<StripeMark>() : base.shard[i]);
@@ -302,6 +305,9 @@ void PushKeeper::AddToRequests(uint32_t index, const ReplayWindow::Push& push,
                                std::shared_ptr<KeptBytes> keep) {
   const ShardState& shard = *shards_[index];
   const size_t i = static_cast<size_t>(push.sequence - shard.window.durable() - 1);
+  if (push.bytes->rows() != nullptr) {
+    requests_->AddRows(index, push.sequence, shard.window.epoch(), *push.bytes->rows());
+  }
   requests_->AddPush(index, *encoder_,
                      {.sequence = push.sequence,
                       .shard_epoch = shard.window.epoch(),
@@ -316,6 +322,9 @@ absl::StatusOr<Answer> PushKeeper::TakeVerdicts(uint32_t shard, const DataHeader
                                                 ParameterClient::PushResult* result) {
   if (header.has_error()) {
     return ToStatus(header.error(), /*has_session=*/true);
+  }
+  if (header.has_row_push_reply() && !options_.tables.empty()) {
+    return TakeRows(shard, header.row_push_reply());
   }
   if (!header.has_push_reply() || header.push_reply().verdict().empty()) {
     heard_[shard].refused_for_good = true;

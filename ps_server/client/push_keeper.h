@@ -29,6 +29,7 @@
 #include "proto/tensor.pb.h"
 #include "ps_server/client/answers.h"
 #include "ps_server/client/buffer_ring.h"
+#include "ps_server/client/kept_rows.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/push_encoder.h"
 #include "ps_server/client/replay_window.h"
@@ -52,6 +53,8 @@ class PushKeeper {
 
   // The sequence of the next push.
   uint64_t next_sequence() const { return last_ + 1; }
+  // What the next one brings beside what the encoder has encoded: [shard], of a job with tables.
+  void SetRows(std::vector<std::shared_ptr<const KeptRows>> rows) { rows_ = std::move(rows); }
   // Keeps what the encoder has encoded under next_sequence() and sends it to the shards
   // that are there; all others get it when they are back. `target`: as for
   // RequestMaker::Push; it is whole only where no shard was away. DeadlineExceeded where
@@ -88,7 +91,8 @@ class PushKeeper {
     ReplayWindow window;
     // Of the pushes in the window, in their order.
     std::deque<std::vector<StripeMark>> base;
-    // [fragment] All pushes up to this one are, as far as its stripes know.
+    // [fragment], and then that of rows of tables: all pushes up to this one are, as far as it
+    // is known.
     std::vector<uint64_t> durable;
     uint64_t written = 0;  // what the newest generation holds
     bool present = true;
@@ -101,7 +105,7 @@ class PushKeeper {
   // nothing is missing.
   struct Heard {
     uint64_t applied = UINT64_MAX;  // of marks
-    std::vector<uint64_t> durable;  // [fragment]
+    std::vector<uint64_t> durable;  // as in ShardState
     uint64_t written = UINT64_MAX;
     bool left_out = false;
     bool refused_for_good = false;  // no other try will do
@@ -117,12 +121,15 @@ class PushKeeper {
   // Says why a call waits, and waits a moment; DeadlineExceeded from `end` on.
   absl::Status Wait(const std::string& why, const char* prefix, absl::Duration end);
   bool full() const;
+  // Fragments, and the tables as one more.
+  uint32_t kinds() const { return options_.fragments.count() + (options_.tables.empty() ? 0 : 1); }
   // One exchange, from which shards that do not answer are left out.
   absl::Status Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler);
   bool LeaveOut(uint32_t shard, const absl::Status& why);
   void GoAway(uint32_t shard, absl::Duration pause);
   absl::StatusOr<Answer> TakeVerdicts(uint32_t shard, const DataHeader& header,
                                       ParameterClient::PushResult* result);
+  absl::StatusOr<Answer> TakeRows(uint32_t shard, const RowPushReply& reply);
   absl::StatusOr<Answer> TakeMarks(uint32_t shard, const DataHeader& header);
   // Asks the shards of `wanted`, which is indexed by shard, what they have.
   absl::Status AskMarks(const std::vector<bool>& wanted);
@@ -146,6 +153,7 @@ class PushKeeper {
   const ParameterClientOptions& options_;
   ExchangeContext context_;
   PushEncoder* const encoder_;
+  std::vector<std::shared_ptr<const KeptRows>> rows_;  // of the next push
   RequestMaker* const requests_;
   FrameTransport* const transport_;
   const std::function<bool(uint32_t, const absl::Status&)> give_up_;

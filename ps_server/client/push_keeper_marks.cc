@@ -36,7 +36,23 @@ absl::StatusOr<Answer> PushKeeper::TakeMarks(uint32_t shard, const DataHeader& h
     heard.durable[of] = std::min(heard.durable[of], fragments.PushesBefore(of, stripe.durable()));
     heard.written = std::min(heard.written, fragments.PushesBefore(of, stripe.written()));
   }
+  if (reply.has_rows() && !options_.tables.empty()) {
+    heard.applied = std::min(heard.applied, reply.rows().applied());
+    heard.durable.back() = std::min(heard.durable.back(), reply.rows().durable());
+    heard.written = std::min(heard.written, reply.rows().written());
+  }
   return Answer::kDone;
+}
+
+absl::StatusOr<Answer> PushKeeper::TakeRows(uint32_t shard, const RowPushReply& reply) {
+  absl::StatusOr<Answer> answer = TakeRowPushReply(reply);
+  if (!answer.ok()) {
+    heard_[shard].refused_for_good = !IsEpochRefused(answer.status());
+  } else if (*answer == Answer::kDone) {
+    uint64_t& durable = heard_[shard].durable.back();
+    durable = std::min(durable, reply.durable_push());
+  }
+  return answer;
 }
 
 absl::Status PushKeeper::AskMarks(const std::vector<bool>& wanted) {

@@ -111,9 +111,14 @@ void RequestMaker::Add(uint32_t shard, std::span<const std::byte> payload,
 
 const RequestMaker::ShardRequests& RequestMaker::Push(const PushEncoder& encoder,
                                                       const FetchMarks& base, uint64_t sequence,
-                                                      bool then_fetch) {
+                                                      bool then_fetch,
+                                                      std::span<const std::shared_ptr<const KeptRows>>
+                                                          rows) {
   Begin();
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+    if (!rows.empty()) {
+      AddRows(shard, sequence, options_.shard_epochs[shard], *rows[shard]);
+    }
     KeptPush push{.sequence = sequence,
                   .shard_epoch = options_.shard_epochs[shard],
                   .bytes = encoder.ShardBytes(shard),
@@ -161,6 +166,44 @@ void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const Kep
   }
 }
 
+void RequestMaker::AddRows(uint32_t shard, uint64_t sequence, uint64_t shard_epoch,
+                           const KeptRows& rows) {
+  for (size_t i = 0; i < rows.frames.size(); ++i) {
+    const KeptRows::Frame& frame = rows.frames[i];
+    RowPushRequest* const push = header_.mutable_row_push();
+    push->Clear();
+    FillSession(options_, push->mutable_session());
+    push->set_layout_hash(options_.layout_hash);
+    push->set_shard_epoch(shard_epoch);
+    push->set_push(sequence);
+    push->set_frame(static_cast<uint32_t>(i));
+    push->set_last(i + 1 == rows.frames.size());
+    push->mutable_table()->Assign(frame.tables.begin(), frame.tables.end());
+    Add(shard, std::span(rows.bytes).subspan(frame.begin, frame.end - frame.begin));
+  }
+}
+
+const RequestMaker::ShardRequests& RequestMaker::FetchRows(const RowFetch& fetch) {
+  Begin();
+  for (uint32_t shard = 0; shard < fetch.requests().size(); ++shard) {
+    for (const RowFetch::Request& request : fetch.requests()[shard]) {
+      RowFetchRequest* const rows = header_.mutable_row_fetch();
+      FillSession(options_, rows->mutable_session());
+      rows->set_layout_hash(options_.layout_hash);
+      rows->set_read_only(options_.read_only);
+      rows->mutable_table()->Assign(request.tables.begin(), request.tables.end());
+      Add(shard, std::as_bytes(std::span(request.numbers)));
+    }
+  }
+  return requests_;
+}
+
+size_t RequestMaker::IndexOf(uint32_t shard, uint64_t request_id) const {
+  return static_cast<size_t>(
+      std::ranges::find(requests_[shard], request_id, &RequestFrame::request_id) -
+      requests_[shard].begin());
+}
+
 void RequestMaker::AddMarks(uint32_t shard, bool passes) {
   const uint32_t stripes = options_.map.stripes(shard);
   for (uint32_t first = 0; first < stripes; first += kMaxMarksStripes) {
@@ -175,8 +218,7 @@ void RequestMaker::AddMarks(uint32_t shard, bool passes) {
 }
 
 uint32_t RequestMaker::FirstMarked(uint32_t shard, uint64_t request_id) const {
-  const auto asked = std::ranges::find(requests_[shard], request_id, &RequestFrame::request_id);
-  return static_cast<uint32_t>(asked - requests_[shard].begin()) * kMaxMarksStripes;
+  return static_cast<uint32_t>(IndexOf(shard, request_id)) * kMaxMarksStripes;
 }
 
 bool RequestMaker::FitsOneFrame(const PushEncoder& encoder) const {

@@ -19,9 +19,11 @@
 #include "common/transport/frame/exchange.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/client/kept_bytes.h"
+#include "ps_server/client/kept_rows.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/public_view.h"
 #include "ps_server/client/push_encoder.h"
+#include "ps_server/client/row_fetch.h"
 
 namespace monsoon {
 
@@ -38,9 +40,10 @@ class RequestMaker {
 
   // One push of what `encoder` encoded last, under `sequence`. `base` may be
   // empty. `then_fetch`: the answers are to bring the parameters too; only where
-  // FitsOneFrame holds.
+  // FitsOneFrame holds. `rows`: [shard], of a job with tables.
   const ShardRequests& Push(const PushEncoder& encoder, const FetchMarks& base, uint64_t sequence,
-                            bool then_fetch);
+                            bool then_fetch,
+                            std::span<const std::shared_ptr<const KeptRows>> rows = {});
   // The same in pieces, of pushes that are kept: after Begin, one after the other.
   // `bytes` are those of the shard's stripes of the push's fragment, as `encoder` encodes them;
   // `base` has an entry a stripe of the shard, or none.
@@ -55,6 +58,12 @@ class RequestMaker {
   };
   void Begin();
   void AddPush(uint32_t shard, const PushEncoder& encoder, const KeptPush& push, bool then_fetch);
+  // Before the records of a push: its rows, which must outlive the exchange.
+  void AddRows(uint32_t shard, uint64_t sequence, uint64_t shard_epoch, const KeptRows& rows);
+  // Those of a fetch of rows, one exchange, in the order of its requests.
+  const ShardRequests& FetchRows(const RowFetch& fetch);
+  // Which of the shard's requests since Begin that is.
+  size_t IndexOf(uint32_t shard, uint64_t request_id) const;
   // Keeps what was not sent, too.
   void KeepAll();
   // Asks what the shard has of the session, or tells it that this passes.

@@ -42,30 +42,26 @@ const std::byte* InOnePiece(ChunkCursor* payload, AlignedFloats* scratch) {
 absl::StatusOr<uint64_t> TableSlice::MemoryBytes(const std::vector<TableInfo>& tables,
                                                  uint32_t shard, uint32_t shards) {
   uint64_t bytes = 0;
-  for (const TableInfo& table : tables) {
-    absl::StatusOr<TableMap> map = TableMap::Create(table.rows, table.columns, shards);
-    if (!map.ok()) {
-      return Annotate(map.status(), absl::StrCat("table \"", table.name, "\""));
-    }
-    bytes += map->rows_of(shard) * (table.columns + uint64_t{1}) * sizeof(float) +
-             map->stripes_of(shard) * kRowStripeBytes;
+  ASSIGN_OR_RETURN(const std::vector<TableMap> maps, TableMaps(tables, shards));
+  for (const TableMap& map : maps) {
+    bytes += map.rows_of(shard) * (map.columns() + uint64_t{1}) * sizeof(float) +
+             map.stripes_of(shard) * kRowStripeBytes;
   }
   return bytes;
 }
 
 TableSlice::TableSlice(const JobFacts* facts, uint64_t seed, std::vector<TableInfo> tables)
     : facts_(*facts), tables_(std::move(tables)) {
+  const absl::StatusOr<std::vector<TableMap>> maps = TableMaps(tables_, facts_.map.shards());
+  CHECK_OK(maps.status());  // MemoryBytes has made the same ones
   for (uint32_t index = 0; index < tables_.size(); ++index) {
-    const TableInfo& table = tables_[index];
-    absl::StatusOr<TableMap> map =
-        TableMap::Create(table.rows, table.columns, facts_.map.shards());
-    CHECK_OK(map.status());  // MemoryBytes has made the same one
-    OwnTable own{*map, map->rows_of(facts_.shard), {}};
-    const uint64_t first = map->first_row(facts_.shard);
-    for (uint64_t row = 0; row < own.rows; row += map->stripe_rows()) {
+    const TableMap& map = (*maps)[index];
+    OwnTable own{map, map.rows_of(facts_.shard), {}};
+    const uint64_t first = map.first_row(facts_.shard);
+    for (uint64_t row = 0; row < own.rows; row += map.stripe_rows()) {
       own.stripes.push_back(std::make_unique<RowStripe>(RowStripe::Place{
-          &table, index, seed, first + row,
-          static_cast<uint32_t>(std::min<uint64_t>(map->stripe_rows(), own.rows - row))}));
+          &tables_[index], index, seed, first + row,
+          static_cast<uint32_t>(std::min<uint64_t>(map.stripe_rows(), own.rows - row))}));
     }
     own_.push_back(std::move(own));
   }

@@ -81,6 +81,7 @@ class TableSlice {
     std::vector<uint64_t> floats;                // [table]
   };
   Touched FindTouched() const;
+  uint64_t TouchedFloats() const;
   // Cuts those in order, and gives each to `take`, with its floats.
   absl::Status CutStripes(
       const Touched& touched,

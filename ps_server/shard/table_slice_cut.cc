@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -46,6 +47,11 @@ TableSlice::Touched TableSlice::FindTouched() const {
     }
   }
   return touched;
+}
+
+uint64_t TableSlice::TouchedFloats() const {
+  const Touched touched = FindTouched();
+  return std::accumulate(touched.floats.begin(), touched.floats.end(), uint64_t{0});
 }
 
 absl::Status TableSlice::CutStripes(

@@ -152,6 +152,7 @@ absl::StatusOr<TestJob> TestShards::CreateJob(const TestJobOptions& options) {
   ASSIGN_OR_RETURN(job.layout, ParameterLayout::Create(options.model));
   ASSIGN_OR_RETURN(job.map,
                    ShardMap::Create(job.layout.size(), options_.shards, options.max_stripe_bytes));
+  ASSIGN_OR_RETURN(job.tables, TableMaps(job.layout.tables(), options_.shards));
   for (uint32_t i = 0; i < options_.shards; ++i) {
     RETURN_IF_ERROR(controls_[i]->CreateJob(CreateRequest(options, i)).status());
   }
@@ -168,6 +169,7 @@ absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& jo
   options.incarnation = incarnation;
   options.layout_hash = job.layout.Hash();
   options.map = job.map;
+  options.tables = job.tables;
   options.addresses = addresses_;
   options.deadline = kDeadline;
   options.transport = options_.transport;
@@ -194,6 +196,7 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> TestShards::Reader(const TestJo
   options.job = job.name;
   options.layout_hash = job.layout.Hash();
   options.map = job.map;
+  options.tables = job.tables;
   options.addresses = addresses_;
   options.deadline = kDeadline;
   options.transport = options_.transport;

@@ -59,6 +59,7 @@ struct TestJob {
   WireFormat fetch_changes = FLOAT32;
   ParameterLayout layout;
   ShardMap map;
+  std::vector<TableMap> tables;
 };
 
 // One dense layer of `inputs` x `units` without bias: inputs * units floats.
