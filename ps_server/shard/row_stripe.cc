@@ -6,16 +6,10 @@
 #include "common/base/check.h"
 
 namespace monsoon {
-namespace {
-
-// Rows ahead of the one that is worked on, to be brought to the caches.
-constexpr size_t kAhead = 4;
-
-}  // namespace
-
 void RowStripe::Make() {
   const TableInfo& table = *place_.table;
   memory_ = AlignedFloats::Uninitialized(floats());
+  hint_ = memory_.data();
   const size_t values = size_t{place_.rows} * table.columns;
   InitializeRows(table, place_.index, place_.seed, place_.first_row,
                  memory_.span().first(values));
@@ -41,10 +35,6 @@ bool RowStripe::Apply(SessionId session, uint64_t push, std::span<const uint32_t
     Make();
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + kAhead < rows.size()) {
-      __builtin_prefetch(row(rows[i + kAhead] - base), 1);
-      __builtin_prefetch(sums() + (rows[i + kAhead] - base), 1);
-    }
     const uint32_t at = rows[i] - base;
     StepRow(constants, gradients + i * columns, columns, row(at), sums() + at);
   }
@@ -99,6 +89,7 @@ std::span<float> RowStripe::MakeForRestore() {
   MutexLock lock(&mutex_);
   if (memory_.size() == 0) {
     memory_ = AlignedFloats(floats());
+    hint_ = memory_.data();
   }
   return memory_.span();
 }
@@ -118,6 +109,7 @@ void RowStripe::Restore(const RowStripeRecord& cut, std::span<const SessionId> o
 
 void RowStripe::Clear() {
   MutexLock lock(&mutex_);
+  hint_ = nullptr;
   memory_ = AlignedFloats();
   version_ = 0;
   last_.clear();

@@ -8,6 +8,7 @@
 // Thread safe. Each call takes the stripe's lock, and no other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -45,6 +46,18 @@ class RowStripe {
   bool Apply(SessionId session, uint64_t push, std::span<const uint32_t> rows, uint32_t base,
              const float* gradients);
 
+  // That a row will be needed soon. Takes no lock.
+  void Prefetch(uint32_t row) const {
+    if (const float* const memory = hint_.load(std::memory_order_relaxed); memory != nullptr) {
+      const size_t columns = place_.table->columns;
+      const float* const values = memory + size_t{row} * columns;
+      for (size_t at = 0; at < columns; at += kLine) {
+        __builtin_prefetch(values + at);
+      }
+      __builtin_prefetch(memory + size_t{place_.rows} * columns + row);
+    }
+  }
+
   // Copies the rows of those numbers, in any order.
   void Read(std::span<const uint32_t> rows, uint32_t base, float* values) const;
 
@@ -69,7 +82,10 @@ class RowStripe {
   }
   float* sums() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return row(place_.rows); }
 
+  static constexpr size_t kLine = 16;  // floats
+
   const Place place_;
+  std::atomic<const float*> hint_{nullptr};  // where memory_ is; for Prefetch alone
 
   mutable Mutex mutex_;
   AlignedFloats memory_ ABSL_GUARDED_BY(mutex_);  // empty: it was not touched

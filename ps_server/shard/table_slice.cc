@@ -19,6 +19,9 @@ constexpr uint64_t kRowStripeBytes = 192;
 constexpr uint64_t kSessionInStripeBytes = 48;
 constexpr uint64_t kRowSessionBytes = 256;
 
+// Rows beyond a stripe's that are brought to the caches.
+constexpr size_t kAhead = 16;
+
 RowPushReply Refuse(Verdict verdict, std::string why) {
   RowPushReply reply;
   reply.set_verdict(verdict);
@@ -78,12 +81,16 @@ uint64_t TableSlice::SessionBytes() const {
 template <typename Visit>
 void TableSlice::ByStripe(const OwnTable& table, std::span<const uint32_t> rows, Visit visit) {
   const uint32_t stripe_rows = table.map.stripe_rows();
+  size_t asked = 0;  // for the caches: few rows are of one stripe, and each is a miss
   for (size_t begin = 0; begin < rows.size();) {
     const uint32_t stripe = rows[begin] / stripe_rows;
     const uint32_t base = stripe * stripe_rows;
     size_t end = begin + 1;
     while (end < rows.size() && rows[end] >= base && rows[end] - base < stripe_rows) {
       ++end;
+    }
+    for (; asked < std::min(rows.size(), end + kAhead); ++asked) {
+      table.stripes[rows[asked] / stripe_rows]->Prefetch(rows[asked] % stripe_rows);
     }
     visit(table.stripes[stripe].get(), rows.subspan(begin, end - begin), base, begin);
     begin = end;
