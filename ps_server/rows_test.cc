@@ -331,6 +331,36 @@ TEST_P(RowsTest, AShardThatWasStartedAnewHasEachPushOnce) {
   ASSERT_OK(client->AwaitDurable(kPatience));
 }
 
+TEST_P(RowsTest, AreWrittenBeforeTheFirstSessionAlone) {
+  const auto writer = *shards_->Reader(job_);
+  // Of the large table, over more than one stripe and frame.
+  const size_t count = 40000;
+  Vector values(count * 16), sums(count), out(16);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000);
+  for (size_t i = 0; i < count; ++i) sums[i] = static_cast<float>(i % 7);
+  const RowWrite write{.table = 0, .first_row = 9000, .values = values, .sums = sums};
+  ASSERT_OK(writer->WriteRows(write, {}));
+  RowWrite beyond = write;
+  beyond.first_row = 10001;
+  EXPECT_THAT(writer->WriteRows(beyond, {}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a write of")));
+  const auto client = Join(0);
+  for (const uint64_t row : {9000, 20000, 48999}) {
+    const Rows rows{row};
+    const Vector gradient(16, 1.0f), dense(job_.map.size());
+    const std::vector<RowRequest> wanted{{0, rows, out}};
+    ASSERT_OK(client->FetchRows(wanted, nullptr));
+    const size_t at = row - 9000;
+    EXPECT_EQ(out, Vector(values.begin() + at * 16, values.begin() + (at + 1) * 16));
+    GradientView view(dense);
+    const std::vector<RowGradient> gradients{{0, rows, gradient}};
+    view.rows = gradients;
+    ASSERT_OK(client->Push(view, {}));
+    ASSERT_OK(client->FetchRows(wanted, nullptr));
+    EXPECT_NEAR(out[3], values[at * 16 + 3] - 0.1 / std::sqrt(sums[at] + 1), 1e-4);
+  }
+  EXPECT_THAT(writer->WriteRows(write, {}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("session")));
+}
+
 // The window empties only when two generations hold what was pushed.
 TEST_P(RowsTest, WhatIsDurableIsForgotten) {
   const auto client = Join(0, uint64_t{64} << 20);

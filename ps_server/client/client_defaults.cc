@@ -24,6 +24,10 @@ absl::Status ParameterClient::FetchRows(std::span<const RowRequest>, FetchStats*
   return absl::UnimplementedError("this parameter client has no tables");
 }
 
+absl::Status ParameterClient::WriteRows(const RowWrite&, const WriteOptions&) {
+  return absl::UnimplementedError("this parameter client has no tables");
+}
+
 absl::Status ParameterClient::FetchVector(const std::string&, std::span<float>, FetchStats*) {
   return absl::UnimplementedError("this parameter client has no vectors");
 }

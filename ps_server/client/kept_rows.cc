@@ -126,4 +126,41 @@ std::vector<std::shared_ptr<const KeptRows>> EncodeRows(std::span<const TableMap
   return rows;
 }
 
+absl::StatusOr<std::vector<KeptRowWrite>> CutRowWrite(std::span<const TableMap> tables,
+                                                      const RowWrite& write, uint32_t shards) {
+  const uint64_t rows = write.sums.size();
+  if (write.table >= tables.size() || rows > tables[write.table].rows() ||
+      write.first_row > tables[write.table].rows() - rows ||
+      write.values.size() != rows * tables[write.table].columns()) {
+    return absl::InvalidArgumentError(absl::StrCat("a write of ", write.values.size(),
+                                                   " values to ", rows, " rows from row ",
+                                                   write.first_row, " of table ", write.table));
+  }
+  if (FirstNonFinite(write.values).has_value() || FirstNonFinite(write.sums).has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("a write to rows of table ", write.table,
+                                                   " with values that are not finite"));
+  }
+  const TableMap& map = tables[write.table];
+  const size_t most = kMaxFramePayloadBytes / (sizeof(float) * (map.columns() + size_t{1}));
+  std::vector<KeptRowWrite> frames;
+  for (uint32_t shard = 0; shard < shards; ++shard) {
+    const uint64_t first = map.first_row(shard);
+    const uint64_t end = std::min(map.first_row(shard + 1), write.first_row + rows);
+    for (uint64_t row = std::max(first, write.first_row); row < end;) {
+      const uint64_t count = std::min<uint64_t>(end - row, most);
+      const size_t at = row - write.first_row;
+      const auto values = write.values.subspan(at * map.columns(), count * map.columns());
+      const auto sums = write.sums.subspan(at, count);
+      KeptRowWrite& frame = frames.emplace_back();
+      frame.shard = shard;
+      frame.first_row = static_cast<uint32_t>(row - first);
+      frame.rows = static_cast<uint32_t>(count);
+      frame.floats.assign(values.begin(), values.end());
+      frame.floats.insert(frame.floats.end(), sums.begin(), sums.end());
+      row += count;
+    }
+  }
+  return frames;
+}
+
 }  // namespace monsoon

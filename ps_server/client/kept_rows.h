@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/model/table_map.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/client/row_gradient.h"
@@ -36,5 +37,16 @@ absl::Status CheckRows(std::span<const TableMap> tables, std::span<const RowGrad
 std::vector<std::shared_ptr<const KeptRows>> EncodeRows(std::span<const TableMap> tables,
                                                         std::span<const RowGradient> gradients,
                                                         uint32_t shards);
+
+// One frame of rows that are written.
+struct KeptRowWrite {
+  uint32_t shard = 0;
+  uint32_t first_row = 0;  // of the shard's run
+  uint32_t rows = 0;
+  std::vector<float> floats;  // values, then sums
+};
+// InvalidArgument for rows that are not there, or values that are not finite.
+absl::StatusOr<std::vector<KeptRowWrite>> CutRowWrite(std::span<const TableMap> tables,
+                                                      const RowWrite& write, uint32_t shards);
 
 }  // namespace monsoon

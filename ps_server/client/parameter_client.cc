@@ -175,6 +175,13 @@ class ShardedParameterClient final : public ParameterClient {
     return RunWrite(push_requests_.Write(values, options));
   }
 
+  absl::Status WriteRows(const RowWrite& rows, const WriteOptions& options) override {
+    ASSIGN_OR_RETURN(const std::vector<KeptRowWrite> writes,
+                     CutRowWrite(options_.tables, rows, options_.map.shards()));
+    MutexLock lock(&push_mutex_);
+    return RunWrite(push_requests_.WriteRows(rows.table, writes, options.writer));
+  }
+
   absl::Status Seal(std::span<const float> parameters, uint64_t writer) override {
     CHECK_EQ(parameters.size(), options_.map.size());
     MutexLock lock(&push_mutex_);

@@ -260,6 +260,9 @@ class ParameterClient {
     return Write(parameters, WriteOptions());
   }
 
+  // The same of rows of a table; WriteOptions.writer counts alone.
+  virtual absl::Status WriteRows(const RowWrite& rows, const WriteOptions& options);
+
   // Ends the writing on all shards: each compares the checksum of its slice with that of
   // `parameters`, which `writer` wrote before, map.size() floats, and from then on refuses
   // this writer and earlier ones. Safe to repeat, also after an error. FAILED_PRECONDITION

@@ -303,6 +303,24 @@ const RequestMaker::ShardRequests& RequestMaker::Write(
   return requests_;
 }
 
+const RequestMaker::ShardRequests& RequestMaker::WriteRows(uint32_t table,
+                                                           std::span<const KeptRowWrite> writes,
+                                                           uint64_t writer) {
+  Begin();
+  for (const KeptRowWrite& write : writes) {
+    RowWriteRequest* const request = header_.mutable_row_write();
+    request->set_job(options_.job);
+    request->set_job_term(options_.job_term);
+    request->set_layout_hash(options_.layout_hash);
+    request->set_writer(writer);
+    request->set_table(table);
+    request->set_first_row(write.first_row);
+    request->set_rows(write.rows);
+    Add(write.shard, std::as_bytes(std::span(write.floats)));
+  }
+  return requests_;
+}
+
 const FetchRequest& RequestMaker::WholeFetch(uint32_t shard, const std::string& vector,
                                              WireFormat format) {
   whole_[shard].set_vector(vector);

@@ -85,6 +85,10 @@ class RequestMaker {
   const ShardRequests& Write(std::span<const float> values,
                              const ParameterClient::WriteOptions& options);
 
+  // The same of rows of a table. `writes` outlives the exchange.
+  const ShardRequests& WriteRows(uint32_t table, std::span<const KeptRowWrite> writes,
+                                 uint64_t writer);
+
   // Seals what `writer` wrote: `parameters` (map.size() floats), a frame a shard.
   const ShardRequests& Seal(std::span<const float> parameters, uint64_t writer);
 

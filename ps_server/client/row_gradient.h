@@ -13,6 +13,14 @@ struct RowGradient {
   std::span<const float> values;   // the table's columns for each row
 };
 
+// Neighbours of one table, to be written before the job's first session.
+struct RowWrite {
+  uint32_t table = 0;
+  uint64_t first_row = 0;
+  std::span<const float> values;  // the table's columns for each row
+  std::span<const float> sums;    // of row-wise Adagrad, one for each
+};
+
 struct RowRequest {
   uint32_t table = 0;
   std::span<const uint64_t> rows;  // in any order

@@ -140,6 +140,15 @@ void ShardFrameHandler::Register(FrameKinds* kinds) {
                                            FrameScratch*) {
     return FetchRows(request->row_fetch(), payload);
   });
+  kinds->Add(DataHeader::kRowWrite,
+             [this](DataHeader* request, ChunkCursor* payload,
+                    FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+               ServedFrame served;
+               ASSIGN_OR_RETURN(
+                   *served.first.emplace().header.mutable_write_reply(),
+                   shard_->WriteRows(request->row_write(), payload, scratch->floats()));
+               return served;
+             });
   kinds->Add(DataHeader::kWrite,
              [this](DataHeader* request, ChunkCursor* payload,
                     FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {

@@ -61,6 +61,16 @@ void RowStripe::Read(std::span<const uint32_t> rows, uint32_t base, float* value
   }
 }
 
+void RowStripe::Write(uint32_t first, uint32_t count, const float* values,
+                      const float* new_sums) {
+  MutexLock lock(&mutex_);
+  if (memory_.size() == 0) {
+    Make();
+  }
+  std::copy_n(values, size_t{count} * place_.table->columns, row(first));
+  std::copy_n(new_sums, count, sums() + first);
+}
+
 bool RowStripe::touched() const {
   MutexLock lock(&mutex_);
   return memory_.size() > 0;

@@ -61,6 +61,9 @@ class RowStripe {
   // Copies the rows of those numbers, in any order.
   void Read(std::span<const uint32_t> rows, uint32_t base, float* values) const;
 
+  // Replaces `count` rows and their sums, from the stripe's row `first` on. It counts as touched.
+  void Write(uint32_t first, uint32_t count, const float* values, const float* sums);
+
   // Whether a push has touched it.
   bool touched() const;
   // Of one that was touched, as of this moment: values, then sums, to `floats` (floats()).

@@ -435,6 +435,12 @@ absl::StatusOr<RowPushReply> Shard::PushRows(const RowPushRequest& request, Chun
   return job->tables()->Push(request, payload, scratch, draining_);
 }
 
+absl::StatusOr<WriteReply> Shard::WriteRows(const RowWriteRequest& request, ChunkCursor* payload,
+                                            AlignedFloats* scratch) {
+  const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
+  return job == nullptr ? UnknownJob(request.job()) : job->WriteRows(request, payload, scratch);
+}
+
 absl::StatusOr<TableSlice::Rows> Shard::FetchRows(const RowFetchRequest& request,
                                                   ChunkCursor* payload) const {
   const std::shared_ptr<ShardJob> job =

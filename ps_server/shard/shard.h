@@ -123,6 +123,8 @@ class Shard {
                                         AlignedFloats* scratch);
   absl::StatusOr<TableSlice::Rows> FetchRows(const RowFetchRequest& request,
                                              ChunkCursor* payload) const;
+  absl::StatusOr<WriteReply> WriteRows(const RowWriteRequest& request, ChunkCursor* payload,
+                                       AlignedFloats* scratch);
   // What it has of a session's pushes. NotFound too for an unknown job.
   absl::StatusOr<MarksReply> Marks(const MarksRequest& request) const;
   // The job that serves `request`, checked; NotFound or InvalidArgument.

@@ -178,6 +178,10 @@ class ShardJob final : private SliceParameters {
   absl::StatusOr<WriteReply> Write(const WriteRequest& request, ChunkCursor* payload,
                                    AlignedFloats* scratch);
 
+  // The same of rows of tables.
+  absl::StatusOr<WriteReply> WriteRows(const RowWriteRequest& request, ChunkCursor* payload,
+                                       AlignedFloats* scratch);
+
   // What a checkpoint holds beside stripes and what was ordered. Asked for after the
   // last CutStripe: then a session that was closed meanwhile counts as closed.
   ShardCheckpoint CutJob() const;
@@ -247,6 +251,8 @@ class ShardJob final : private SliceParameters {
   void CopyStripe(uint32_t stripe, std::span<float> out) const override;
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
   void Count(const PushVerdict& verdict);
+  // Before anything is written: CheckWritable, and SliceWriting's word.
+  absl::Status BeginWrite(uint64_t writer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   absl::Status CheckWritable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   absl::Status Seal(uint64_t writer, uint64_t checksum);
   uint64_t CloseEverywhere(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);

@@ -29,6 +29,27 @@ absl::Status ShardJob::CheckWritable() const {
                    "job ", facts_.job, " has had a session; parameters are written before"));
 }
 
+absl::Status ShardJob::BeginWrite(uint64_t writer) {
+  RETURN_IF_ERROR(CheckWritable());
+  if (const absl::Status begun = writing_.Begin(writer); !begun.ok()) {
+    return Annotate(begun, absl::StrCat("job ", facts_.job));
+  }
+  readable_ = writing_.readable();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WriteReply> ShardJob::WriteRows(const RowWriteRequest& request, ChunkCursor* payload,
+                                               AlignedFloats* scratch) {
+  if (request.layout_hash() != facts_.layout_hash || tables_ == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts_.job, ": the job has another layout here"));
+  }
+  MutexLock lock(&sessions_mutex_);
+  RETURN_IF_ERROR(BeginWrite(request.writer()));
+  RETURN_IF_ERROR(tables_->Write(request, payload, scratch));
+  return WriteReply();
+}
+
 absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCursor* payload,
                                            AlignedFloats* scratch) {
   RETURN_IF_ERROR(ValidateWrite(facts_, request));
@@ -50,11 +71,7 @@ absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCur
                      kernel_->state_slots(), " float(s) of state for each parameter"));
   }
   MutexLock lock(&sessions_mutex_);
-  RETURN_IF_ERROR(CheckWritable());
-  if (const absl::Status begun = writing_.Begin(request.writer()); !begun.ok()) {
-    return Annotate(begun, absl::StrCat("job ", facts_.job));
-  }
-  readable_ = writing_.readable();
+  RETURN_IF_ERROR(BeginWrite(request.writer()));
   rest = all;
   for (const FetchRecord& record : request.record()) {
     Stripe* const stripe = stripes_[record.stripe()].get();

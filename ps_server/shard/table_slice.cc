@@ -265,6 +265,42 @@ absl::StatusOr<TableSlice::Rows> TableSlice::Fetch(const RowFetchRequest& reques
   return rows;
 }
 
+absl::Status TableSlice::Write(const RowWriteRequest& request, ChunkCursor* payload,
+                               AlignedFloats* scratch) {
+  if (request.table() >= own_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts_.job, ": table ", request.table(), " of ", own_.size()));
+  }
+  const OwnTable& table = own_[request.table()];
+  const uint64_t end = uint64_t{request.first_row()} + request.rows();
+  const uint64_t values = uint64_t{request.rows()} * table.map.columns();
+  if (end > table.rows || payload->remaining() != (values + request.rows()) * sizeof(float)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts_.job, ": table \"", tables_[request.table()].name,
+                     "\": a write of rows ", request.first_row(), " to ", end, " of ", table.rows,
+                     " with ", payload->remaining(), " bytes"));
+  }
+  const auto* const at = reinterpret_cast<const float*>(InOnePiece(payload, scratch));
+  const std::span<const float> floats(at, values + request.rows());
+  if (!AllFinite(floats) || std::ranges::any_of(floats.subspan(values),
+                                                [](float sum) { return sum < 0; })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", facts_.job, ": table \"", tables_[request.table()].name,
+                     "\": a write of values that are not finite, or of sums below 0"));
+  }
+  const uint32_t stripe_rows = table.map.stripe_rows();
+  for (uint32_t row = request.first_row(); row < end;) {
+    const uint32_t within = row % stripe_rows;
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(end - row, stripe_rows - within));
+    const uint32_t done = row - request.first_row();
+    table.stripes[row / stripe_rows]->Write(within, count,
+                                            at + size_t{done} * table.map.columns(),
+                                            at + values + done);
+    row += count;
+  }
+  return absl::OkStatus();
+}
+
 void TableSlice::Open(SessionId id, std::atomic<uint64_t>* mark) {
   const auto session = std::make_shared<Session>();
   {

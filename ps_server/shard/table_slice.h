@@ -58,6 +58,9 @@ class TableSlice {
   };
   absl::StatusOr<Rows> Fetch(const RowFetchRequest& request, ChunkCursor* payload) const;
 
+  // Before the first session: replaces rows and sums. InvalidArgument says what is wrong.
+  absl::Status Write(const RowWriteRequest& request, ChunkCursor* payload, AlignedFloats* scratch);
+
   // `mark` gets the last push that is whole, unless that has more; null: nothing does.
   void Open(SessionId session, std::atomic<uint64_t>* mark);
   // Afterwards nothing of the session is applied. The last push that was whole. `keep`: it is
