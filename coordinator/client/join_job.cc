@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "common/model/fragment_map.h"
+#include "common/model/table_info.h"
 #include "common/model/shard_map.h"
 
 namespace monsoon {
@@ -66,6 +67,7 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   client.addresses = {assignment.shard_address().begin(), assignment.shard_address().end()};
   client.shard_epochs = {assignment.shard_epoch().begin(), assignment.shard_epoch().end()};
   const Downpour& downpour = joined.job.downpour();
+  ASSIGN_OR_RETURN(client.tables, TableMaps(joined.layout.tables(), client.map.shards()));
   if (downpour.has_fragments()) {
     ASSIGN_OR_RETURN(client.fragments,
                      FragmentMap::Create(downpour.fragments(), joined.layout, client.map));

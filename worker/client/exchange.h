@@ -6,6 +6,8 @@
 //                                     <--  kJoined: job, offsets, with the vectors' memory
 //   kBegin, kDraw, kStep, kEvaluated  -->
 //                                     <--  kEvent, with batches that are leased; or kError
+//   kFetchRows: table, rows           -->
+//                                     <--  kRows: their values; or kError
 //
 // One request at a time; each has one answer. The program says that it leaves by shutting
 // down a second socket, whose other end the sidecar watches beside the program's
@@ -35,9 +37,11 @@ enum class MessageKind : uint32_t {
   kStep = 4,
   kEvaluated = 5,
   kNoMoreSamples = 6,
+  kFetchRows = 7,
   kJoined = 101,
   kEvent = 102,
   kError = 103,
+  kRows = 104,
 };
 
 struct alignas(64) SharedFlags {
@@ -54,8 +58,8 @@ inline SharedFlags* FlagsIn(float* vectors, size_t stride) {
   return reinterpret_cast<SharedFlags*>(vectors + 3 * stride);
 }
 
-// Of one message; a model of 4096 tensors with long names fits.
-inline constexpr uint32_t kMaxMessageBytes = 8u << 20;
+// Of one message; a model of 4096 tensors with long names fits, and so do the rows of a step.
+inline constexpr uint32_t kMaxMessageBytes = 64u << 20;
 
 // Writes the fields of a message, one after another.
 class FieldWriter {

@@ -155,6 +155,25 @@ monsoon_code monsoon_step(monsoon_replica* replica, const monsoon_step_info* ste
   });
 }
 
+monsoon_code monsoon_fetch_rows(monsoon_replica* replica, size_t table, const uint64_t* rows,
+                                size_t count, float* values, monsoon_event* event) {
+  return Guarded([&] {
+    return replica == nullptr || event == nullptr ||
+                   (count > 0 && (rows == nullptr || values == nullptr))
+               ? Null("replica, rows, values and event")
+               : replica->replica->FetchRows(table, rows, count, values, event);
+  });
+}
+
+monsoon_code monsoon_push_rows(monsoon_replica* replica, size_t table, const uint64_t* rows,
+                               size_t count, const float* values) {
+  return Guarded([&] {
+    return replica == nullptr || (count > 0 && (rows == nullptr || values == nullptr))
+               ? Null("replica, rows and values")
+               : replica->replica->PushRows(table, rows, count, values);
+  });
+}
+
 monsoon_code monsoon_report_evaluation(monsoon_replica* replica, const monsoon_metric* metrics,
                                        size_t count, const char* failure, monsoon_event* event) {
   return Guarded([&] {

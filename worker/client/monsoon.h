@@ -113,6 +113,10 @@ typedef struct monsoon_join_options {
   const char* log_file;
   /* Milliseconds within which the coordinator must answer. 0: 30000. */
   uint32_t connect_timeout_ms;
+  /* Tables of the model (proto/model.proto, Table), as protobuf text: "table { name: 'words'
+   * rows: 1000000 columns: 16 }". Null: none. Their rows lie on the shards, begin with values
+   * that the job's seed makes, and never come to these vectors: monsoon_fetch_rows. */
+  const char* tables;
 } monsoon_join_options;
 
 /* Starts the sidecar, finds or makes the job, and allocates the vectors. INVALID_ARGUMENT
@@ -205,6 +209,23 @@ MONSOON_API monsoon_code monsoon_step_is_due(monsoon_replica* replica, size_t ba
  * from the parameters in both. */
 MONSOON_API monsoon_code monsoon_step(monsoon_replica* replica, const monsoon_step_info* step,
                                       monsoon_event* event);
+
+/* Reads rows of the model's table `table` (by its order), in the order of `rows`, which may name
+ * one several times, to `values`, as many floats for each as the table has columns: as they are
+ * on the shards now. From monsoon_begin on, within an evaluation too, and after the job's end.
+ * All three arrays must stay until this, or monsoon_wait after MONSOON_INTERRUPTED, returns. The
+ * event tells, if the session was lost meanwhile (the rows are there nevertheless), that
+ * batches drawn before are others' now. */
+MONSOON_API monsoon_code monsoon_fetch_rows(monsoon_replica* replica, size_t table,
+                                            const uint64_t* rows, size_t count, float* values,
+                                            monsoon_event* event);
+
+/* Gradients of rows of a table for the next monsoon_step, which pushes them with the rest of the
+ * gradient. Rows named twice, also in several calls, are added up. Nothing is sent before the
+ * step. Not with local steps. */
+MONSOON_API monsoon_code monsoon_push_rows(monsoon_replica* replica, size_t table,
+                                           const uint64_t* rows, size_t count,
+                                           const float* values);
 
 typedef struct monsoon_metric {
   const char* name; /* "loss" (mean per sample), "accuracy", or any other */

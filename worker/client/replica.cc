@@ -11,8 +11,6 @@
 namespace monsoon {
 namespace {
 
-// A sidecar that leaves gives up its last push after 15 seconds.
-constexpr int kLeaveTimeoutMs = 20000;
 // One that closed its socket is about to end, and its status says why.
 constexpr int kEndTimeoutMs = 2000;
 // Sidecars that die without a step between: what kills them will not pass.
@@ -156,6 +154,9 @@ Result Replica::AwaitAnswer(monsoon_event* event) {
 }
 
 Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
+  if (answer.kind == MessageKind::kRows) {
+    return TakeRows(answer);
+  }
   FieldReader fields(answer.fields);
   if (answer.kind == MessageKind::kError) {
     const monsoon_code code = CodeOfStatus(fields.Number<uint32_t>());
@@ -224,6 +225,8 @@ void Replica::ForgetBatches() {
   leased_.clear();
   uncounted_batches_.clear();
   uncounted_ = Uncounted();
+  rows_to_push_.clear();
+  row_pieces_ = 0;
 }
 
 void Replica::NoteBase() {
@@ -408,6 +411,9 @@ Result Replica::Exchange(MessageKind kind, monsoon_event* event) {
   fields.Number(uncounted_.loss_steps == 0
                     ? 0.0
                     : uncounted_.loss_sum / static_cast<double>(uncounted_.loss_steps));
+  fields.Number(std::exchange(row_pieces_, 0));
+  fields.Bytes(rows_to_push_.data(), rows_to_push_.size());
+  rows_to_push_.clear();
   return Ask(kind, fields, event);
 }
 
@@ -438,6 +444,9 @@ Result Replica::Wait(monsoon_batch* batch, monsoon_event* event) {
     return {MONSOON_FAILED_PRECONDITION, "no call was interrupted"};
   }
   Result answered = AwaitAnswer(event);
+  if (answered.ok() && row_fetch_) {
+    return FinishRows(event);
+  }
   if (answered.ok() && waiting_step_) {
     if (event->discarded != 0) {
       waiting_step_.reset();  // what it would count is gone
@@ -470,24 +479,6 @@ void Replica::GetStats(monsoon_stats* stats) const {
   stats->worker = figures_.worker;
   stats->sidecar_pid = static_cast<uint32_t>(sidecar_->pid());
   stats->local_steps = steps_due_;
-}
-
-Result Replica::Leave() {
-  if (getpid() != owner_) {
-    return CheckReady();
-  }
-  if (left_) {
-    return {};
-  }
-  left_ = true;
-  sidecar_->TellToLeave();
-  if (!sidecar_->AwaitEnd(kLeaveTimeoutMs)) {
-    return {MONSOON_DEADLINE_EXCEEDED,
-            "the sidecar (pid " + std::to_string(sidecar_->pid()) +
-                ") did not end within 20 seconds and is killed; the coordinator finds out by "
-                "silence"};
-  }
-  return {};
 }
 
 }  // namespace monsoon

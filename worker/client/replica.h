@@ -52,6 +52,10 @@ class Replica {
   Result NoMoreSamples(monsoon_event* event);
   Result StepIsDue(size_t batches, bool* is_due);
   Result Step(const monsoon_step_info& step, monsoon_event* event);
+  size_t tables() const { return tables_.size(); }
+  Result FetchRows(size_t table, const uint64_t* rows, size_t count, float* values,
+                   monsoon_event* event);
+  Result PushRows(size_t table, const uint64_t* rows, size_t count, const float* values);
   Result ReportEvaluation(const monsoon_metric* metrics, size_t count, const char* failure,
                           monsoon_event* event);
   Result Wait(monsoon_batch* batch, monsoon_event* event);
@@ -62,6 +66,17 @@ class Replica {
   struct Batch {
     uint32_t epoch = 0;
     std::vector<uint32_t> samples;
+  };
+  struct Table {
+    uint64_t rows = 0;
+    uint32_t columns = 0;
+  };
+  // A fetch of rows until its answer is here.
+  struct RowFetch {
+    std::string request;
+    float* values = nullptr;
+    size_t bytes = 0;
+    bool done = false;
   };
   // Of steps since the last exchange.
   struct Uncounted {
@@ -93,6 +108,11 @@ class Replica {
   // Waits for the answer that is missing.
   Result AwaitAnswer(monsoon_event* event);
   Result TakeAnswer(const Message& answer, monsoon_event* event);
+  Result TakeRows(const Message& answer);
+  // The table has those rows.
+  Result CheckRows(size_t table, const uint64_t* rows, size_t count) const;
+  // Asks for the rows of row_fetch_ until they are here, whatever becomes of sessions.
+  Result FinishRows(monsoon_event* event);
   // "the sidecar (pid 12) was killed by signal 9 (Killed)"; it has ended then.
   std::string HowSidecarEnded();
   Result SidecarIsGone();
@@ -133,6 +153,12 @@ class Replica {
   uint64_t taken_before_ = 0;
   size_t mapped_bytes_ = 0;
   int memory_ = -1;  // of the vectors, for the next sidecar
+
+  std::vector<Table> tables_;
+  std::optional<RowFetch> row_fetch_;
+  // Gradients of rows for the next step, as it is to bring them, and how many pieces.
+  std::string rows_to_push_;
+  uint32_t row_pieces_ = 0;
 
   // Ranges of the vectors that are sent as differences: all of it with local steps, else
   // the statistics. `base_` is what the differences count from, range after range.

@@ -1,4 +1,5 @@
-// Replica: how it comes to be: the sidecar is started, the job entered, the memory mapped.
+// Replica: how it comes to be: the sidecar is started, the job entered, the memory mapped; and
+// how it ends.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@ namespace {
 constexpr int kConnectTimeoutMs = 30000;
 // Beyond what it tells the coordinator to bear, until it says why it could not join.
 constexpr int kJoinGraceMs = 5000;
+// A sidecar that leaves gives up its last push after 15 seconds.
+constexpr int kLeaveTimeoutMs = 20000;
 
 Result Invalid(std::string message) { return {MONSOON_INVALID_ARGUMENT, std::move(message)}; }
 
@@ -85,8 +88,9 @@ Result Replica::Join(const monsoon_join_options& options, std::unique_ptr<Replic
   if (Result written = WriteTensors(options, &fields); !written.ok()) {
     return written;
   }
+  fields.String(options.tables == nullptr ? "" : options.tables);
   if (fields.bytes().size() > kMaxMessageBytes) {
-    return Invalid("the job and the names of its tensors are over 8 MiB");
+    return Invalid("the job and the names of its tensors are over 64 MiB");
   }
   std::unique_ptr<Replica> made(
       new Replica({options.sidecar == nullptr ? "" : options.sidecar,
@@ -164,6 +168,11 @@ Result Replica::TakeJoined(const Message& joined) {
   for (uint32_t i = 0; i < tensors && !fields.broken(); ++i) {
     offsets_.push_back(fields.Number<uint64_t>());
   }
+  const auto tables = fields.Number<uint32_t>();
+  for (uint32_t i = 0; i < tables && !fields.broken(); ++i) {
+    const auto rows = fields.Number<uint64_t>();
+    tables_.push_back({rows, fields.Number<uint32_t>()});
+  }
   if (joined.kind != MessageKind::kJoined || !fields.ok() || memory_ < 0) {
     return Broken(MONSOON_INTERNAL, "the sidecar's answer is malformed: it is of another build");
   }
@@ -174,6 +183,24 @@ Result Replica::TakeJoined(const Message& joined) {
                                             " floats: " + strerror(errno)};
   }
   vectors_ = static_cast<float*>(mapped);
+  return {};
+}
+
+Result Replica::Leave() {
+  if (getpid() != owner_) {
+    return CheckReady();
+  }
+  if (left_) {
+    return {};
+  }
+  left_ = true;
+  sidecar_->TellToLeave();
+  if (!sidecar_->AwaitEnd(kLeaveTimeoutMs)) {
+    return {MONSOON_DEADLINE_EXCEEDED,
+            "the sidecar (pid " + std::to_string(sidecar_->pid()) +
+                ") did not end within 20 seconds and is killed; the coordinator finds out by "
+                "silence"};
+  }
   return {};
 }
 

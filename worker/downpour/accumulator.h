@@ -28,6 +28,7 @@
 #include "common/memory/aligned_floats.h"
 #include "proto/coordinator.pb.h"
 #include "proto/wire_format.pb.h"
+#include "worker/downpour/row_sums.h"
 #include "worker/group/parameter_store.h"
 #include "worker/nn/device_training.h"
 
@@ -48,6 +49,7 @@ struct Accumulation {
   std::shared_ptr<DeviceTraining::Reading> reading;
   // What comes from there is to be negated.
   bool negated = false;
+  std::shared_ptr<const RowSums> rows;  // of tables; null: none
 };
 
 class Accumulator {

@@ -270,6 +270,7 @@ absl::StatusOr<StepResult> DownpourRunner::Step() {
       weigher_.Add(group_->result(i));
     }
   }
+  TakeStepRows();
   ++round_;
   fetch_timer_.NoteStep(clock_->Now() - begin);
   if (accumulator_.full()) {
@@ -298,6 +299,9 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
                               ? GradientView(accumulation.gradient, owner)
                               : GradientView::Encoded(accumulation.encoded, owner);
   gradient.weight = accumulation.weight;
+  const std::vector<RowGradient> rows =
+      accumulation.rows == nullptr ? std::vector<RowGradient>() : accumulation.rows->View();
+  gradient.rows = rows;
   while (true) {
     auto marks = back.empty() ? nullptr : std::make_shared<FetchMarks>();
     Fetched fetched;
@@ -342,6 +346,7 @@ absl::Status DownpourRunner::PushAccumulation(bool lands) {
   RETURN_IF_ERROR(OfDevice(sealed.status()));
   in_flight_ = *std::move(sealed);
   in_flight_->weight = weigher_.Take(fragment);
+  in_flight_->rows = std::exchange(rows_, nullptr);
   if (!options_.fragments.whole()) {
     in_flight_->base = store_.marks();
     ClearOthers(fragment, in_flight_->gradient);

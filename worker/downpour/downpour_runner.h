@@ -57,6 +57,7 @@
 #include "worker/downpour/difference_weight.h"
 #include "worker/downpour/fetch_timer.h"
 #include "worker/downpour/local_updater.h"
+#include "worker/downpour/row_sums.h"
 #include "worker/group/parameter_store.h"
 #include "worker/group/replica_group.h"
 #include "worker/session/background_call.h"
@@ -118,6 +119,13 @@ class DownpourRunner {
   // round goes on. With fragments, what was pushed last is fetched once the shards have it,
   // and not only when the next one is to leave.
   absl::Status Advance();
+
+  // Within Step(), from a network whose model has tables: reads rows, as soon as all shards are
+  // there. CANCELLED when the session ends.
+  absl::Status FetchRows(std::span<const RowRequest> wanted);
+  // Within Step(): gradients of rows that belong to its step, and leave with the push that
+  // brings the step's gradient. clip_norm is not of them.
+  void AddRows(const RowSums& rows);
 
   // Pushes the tail of the accumulation and waits for all acknowledgements.
   absl::Status Flush();
@@ -183,6 +191,8 @@ class DownpourRunner {
     return differences() ? accumulator_.empty() : round_ % options_.n_fetch == 0;
   }
   bool differences() const { return options_.local_steps > 0; }
+  // Adds what AddRows brought to what is to be pushed, unless the step was dropped.
+  void TakeStepRows();
   // Waits for shards that are away, once the bound on steps without them is reached.
   absl::Status AwaitShards();
   // Begins a fetch that is due, and may begin.
@@ -236,6 +246,8 @@ class DownpourRunner {
 
   ParameterStore store_;
   Accumulator accumulator_;
+  RowSums step_rows_;              // of the step under way
+  std::shared_ptr<RowSums> rows_;  // of the steps in the accumulator; null: none
   bool sums_on_device_ = false;
   bool local_on_device_ = false;
   const bool device_writes_;               // gradients to the host's memory

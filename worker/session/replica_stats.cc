@@ -53,9 +53,16 @@ void StatsCollector::AddFetch(const FetchStats& fetch, absl::Duration duration) 
 }
 
 void StatsCollector::AddEvaluationFetch(const FetchStats& fetch) {
+  {
+    MutexLock lock(&mutex_);
+    stats_.set_evaluation_fetches(stats_.evaluation_fetches() + 1);
+  }
+  AddRows(fetch);
+}
+
+void StatsCollector::AddRows(const FetchStats& fetch) {
   MutexLock lock(&mutex_);
   stats_.clear_waits_for();
-  stats_.set_evaluation_fetches(stats_.evaluation_fetches() + 1);
   stats_.set_rpcs(stats_.rpcs() + fetch.rpcs);
   stats_.set_retries(stats_.retries() + fetch.retries);
   stats_.set_bytes_fetched(stats_.bytes_fetched() + fetch.bytes);

@@ -28,6 +28,8 @@ class StatsCollector {
   void AddStep(const StepResult& result, absl::Duration duration);
   void AddFetch(const FetchStats& fetch, absl::Duration duration);
   void AddEvaluationFetch(const FetchStats& fetch);
+  // Of rows of tables: no fetch of the parameters, but bytes.
+  void AddRows(const FetchStats& fetch);
   void AddPush(const ParameterClient::PushResult& push, absl::Duration duration);
   // One contribution to a batch gradient, acknowledged or found late: a push
   // without staleness.

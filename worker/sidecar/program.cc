@@ -95,6 +95,15 @@ void Program::Answer(uint32_t event_kind, std::span<const float> parameters,
   }
 }
 
+void Program::AnswerRows(std::span<const float> values) {
+  CHECK(call_.has_value() && call_->kind == MessageKind::kFetchRows);
+  call_.reset();
+  if (!socket_.Send(MessageKind::kRows,
+                    {reinterpret_cast<const char*>(values.data()), values.size_bytes()})) {
+    LOG(WARNING) << "the program takes no answer";
+  }
+}
+
 void Program::Refuse(const absl::Status& status) {
   CHECK(call_.has_value());
   FieldWriter fields;

@@ -45,6 +45,8 @@ class Program {
   // parameters become `parameters` unless that is empty.
   void Answer(uint32_t event_kind, std::span<const float> parameters = {},
               const std::string& batches = "");
+  // Answers a kFetchRows.
+  void AnswerRows(std::span<const float> values);
   // Answers it by an error, which is final: what passes by itself (a coordinator that is away,
   // a shard that is started anew) is waited for on this side, and not told.
   void Refuse(const absl::Status& status);

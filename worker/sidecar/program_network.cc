@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "worker/client/exchange.h"
 #include "worker/client/monsoon.h"
+#include "worker/sidecar/program_rows.h"
 
 namespace monsoon {
 namespace {
@@ -39,6 +40,13 @@ absl::StatusOr<const Message*> ProgramNetwork::AwaitCall() {
     }
     if (call.ok() && downpour_ != nullptr) {
       RETURN_IF_ERROR(downpour_->Advance());
+    }
+    if (call.ok() && *call != nullptr && (*call)->kind == MessageKind::kFetchRows) {
+      // Of the session that is there, whichever the program's batches are of.
+      RETURN_IF_ERROR(monsoon::AnswerRows(
+          **call, tables_, program_,
+          [this](std::span<const RowRequest> wanted) { return downpour_->FetchRows(wanted); }));
+      continue;
     }
     if (!call.ok() || *call != nullptr) {
       return call;
@@ -95,9 +103,12 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
   result.has_loss = fields.Number<uint8_t>() != 0;
   result.loss_mean = fields.Number<double>();
   result.computing = computing_;
+  RowSums rows;
+  RETURN_IF_ERROR(ReadRows(&fields, tables_, &rows));
   if (!fields.ok()) {
     return absl::InvalidArgumentError("the program's step is malformed");
   }
+  downpour_->AddRows(rows);
   ASSIGN_OR_RETURN(const std::vector<BlockId> ended, batches_->Count(batches));
   for (const BlockId& block : ended) {
     downpour_->EndBlock(block);
@@ -120,7 +131,8 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeEndOfSamples(const Message& call,
 absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const StepKey&,
                                                            std::span<float> gradient) {
   CHECK_EQ(gradient.size(), program_->memory().gradient().size());
-  if (program_->call() != nullptr && program_->call()->kind != MessageKind::kDraw) {
+  if (program_->call() != nullptr && program_->call()->kind != MessageKind::kDraw &&
+      program_->call()->kind != MessageKind::kFetchRows) {
     RETURN_IF_ERROR(AnswerLastStep());
   }
   computing_ = absl::ZeroDuration();

@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/model/table_info.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/nn/network.h"
 #include "worker/replica/replica_session.h"
@@ -24,9 +27,14 @@ namespace monsoon {
 class ProgramNetwork : public Network {
  public:
   // All must outlive this.
+  // `tables` are the model's.
   ProgramNetwork(Program* program, LeasedBatches* batches, SessionControl* control,
-                 const Clock* clock)
-      : program_(program), batches_(batches), control_(control), clock_(clock) {}
+                 const Clock* clock, std::vector<TableInfo> tables = {})
+      : program_(program),
+        batches_(batches),
+        control_(control),
+        clock_(clock),
+        tables_(std::move(tables)) {}
 
   // What it acts on while the program computes; before the first step. Both must outlive the
   // last.
@@ -67,6 +75,7 @@ class ProgramNetwork : public Network {
   LeasedBatches* const batches_;
   SessionControl* const control_;
   const Clock* const clock_;
+  const std::vector<TableInfo> tables_;
   DownpourRunner* downpour_ = nullptr;
   ReplicaSession* session_ = nullptr;
   std::span<const float> parameters_;

@@ -67,7 +67,7 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
 
   ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train()));
   LeasedBatches batches(job, data.examples);
-  ProgramNetwork network(program_, &batches, control, options_.clock);
+  ProgramNetwork network(program_, &batches, control, options_.clock, joined.layout.tables());
   ReplicaGroup::Options group_options;
   group_options.worker = worker;
   group_options.stats = stats;

@@ -15,8 +15,10 @@
 #include "common/base/version.h"
 #include "common/model/parameter_layout.h"
 #include "common/process/host_name.h"
+#include "google/protobuf/text_format.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/client/monsoon.h"
+#include "worker/sidecar/program_rows.h"
 
 namespace monsoon {
 namespace {
@@ -40,6 +42,19 @@ struct JoinCall {
   std::string again;
   std::string died;
 };
+
+// Adds the tables that `text` lists to a model of tensors.
+absl::Status AddTables(const std::string& text, Model* model) {
+  Model tables;
+  if (!google::protobuf::TextFormat::ParseFromString(text, &tables)) {
+    return absl::InvalidArgumentError("the model's tables are no text of proto/model.proto");
+  }
+  if (tables.tensor_size() + tables.layer_size() + tables.input_shape_size() > 0) {
+    return absl::InvalidArgumentError("beside tables, `tables` lists something else");
+  }
+  *model->mutable_table() = std::move(*tables.mutable_table());
+  return absl::OkStatus();
+}
 
 absl::StatusOr<JoinCall> ReadJoin(const Message& message) {
   FieldReader fields(message.fields);
@@ -71,11 +86,13 @@ absl::StatusOr<JoinCall> ReadJoin(const Message& message) {
       tensor->add_alias(fields.String());
     }
   }
+  const std::string tables = fields.String();
   call.again = fields.String();
   call.died = fields.String();
   if (!fields.ok()) {
     return absl::InvalidArgumentError("the program's settings are malformed");
   }
+  RETURN_IF_ERROR(AddTables(tables, &call.tensors));
   return call;
 }
 
@@ -159,6 +176,11 @@ absl::Status Sidecar::Join() {
   for (const TensorInfo& tensor : layout.tensors()) {
     fields.Number(uint64_t{tensor.offset});
   }
+  fields.Number(static_cast<uint32_t>(layout.tables().size()));
+  for (const TableInfo& table : layout.tables()) {
+    fields.Number(table.rows);
+    fields.Number(table.columns);
+  }
   program_->AnswerJoin(fields.bytes(), std::move(memory));
   return absl::OkStatus();
 }
@@ -241,9 +263,21 @@ absl::Status Sidecar::FetchFinal() {
   options.shard_epochs.clear();
   options.keep_bytes = 0;
   options.deadline = kFinalFetch;
-  ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
-                   ParameterClient::Create(std::move(options)));
-  return client->FetchExact(program_->memory().evaluated(), nullptr, nullptr);
+  ASSIGN_OR_RETURN(final_, ParameterClient::Create(std::move(options)));
+  return final_->FetchExact(program_->memory().evaluated(), nullptr, nullptr);
+}
+
+void Sidecar::AnswerFinalRows(const Message& call) {
+  const absl::Status answered = AnswerRows(
+      call, runner_ != nullptr && runner_->joined() ? runner_->joined()->layout.tables()
+                                                    : std::vector<TableInfo>(),
+      program_.get(), [this](std::span<const RowRequest> wanted) {
+    return final_ == nullptr ? absl::FailedPreconditionError("the job has ended")
+                             : final_->FetchRows(wanted, nullptr);
+  });
+  if (!answered.ok()) {
+    program_->Refuse(answered);
+  }
 }
 
 absl::Status Sidecar::TellEnd(const absl::Status& end) {
@@ -263,7 +297,9 @@ absl::Status Sidecar::TellEnd(const absl::Status& end) {
     if (*call == nullptr) {
       continue;
     }
-    if (end.ok()) {
+    if (end.ok() && (*call)->kind == MessageKind::kFetchRows) {
+      AnswerFinalRows(**call);
+    } else if (end.ok()) {
       program_->Answer(MONSOON_ENDED, std::exchange(final_parameters, {}));
     } else {
       program_->Refuse(end);

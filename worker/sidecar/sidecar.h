@@ -18,6 +18,7 @@
 #include "common/process/unique_fd.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
+#include "ps_server/client/parameter_client.h"
 #include "worker/session/session_host.h"
 #include "worker/sidecar/enter_job.h"
 #include "worker/sidecar/program.h"
@@ -46,6 +47,8 @@ class Sidecar {
   // Tells the program, until it leaves.
   absl::Status TellEnd(const absl::Status& end);
   absl::Status FetchFinal();
+  // Rows of tables, after the job's end.
+  void AnswerFinalRows(const Message& call);
   void NoteEnd(const absl::Status& end);
 
   const std::unique_ptr<Program> program_;
@@ -55,6 +58,7 @@ class Sidecar {
   std::unique_ptr<EnterJob> enter_;
   std::unique_ptr<ProgramRunner> runner_;
   std::unique_ptr<SessionHost> host_;
+  std::unique_ptr<ParameterClient> final_;  // reads what has ended
   const uint64_t guest_;
   const UniqueFd woken_;  // readable once end_ is set
   Mutex mutex_;

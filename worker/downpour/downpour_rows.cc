@@ -1,0 +1,53 @@
+// DownpourRunner: rows of tables.
+
+#include "common/base/logging.h"
+#include "common/base/status.h"
+#include "worker/downpour/downpour_runner.h"
+
+namespace monsoon {
+namespace {
+
+constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
+
+}  // namespace
+
+absl::Status DownpourRunner::FetchRows(std::span<const RowRequest> wanted) {
+  while (true) {
+    FetchStats fetch;
+    const absl::Status status = client_->FetchRows(wanted, &fetch);
+    if (status.ok()) {
+      stats_->AddRows(fetch);
+      return status;
+    }
+    if (!MayRetry(status)) {
+      return status;
+    }
+    if (stopped()) {
+      return absl::CancelledError("session ends while rows are fetched");
+    }
+    if (client_->away().has_value()) {
+      stats_->SetWaitsFor(status.message());  // not a call that failed
+    } else {
+      LOG(WARNING) << "rows: " << std::string(status.message()) << "; trying again";
+      stats_->AddRetry(status.message());
+    }
+    control_->Sleep(kRetryPause);
+  }
+}
+
+void DownpourRunner::AddRows(const RowSums& rows) { step_rows_.Add(rows); }
+
+void DownpourRunner::TakeStepRows() {
+  if (step_rows_.empty()) {
+    return;
+  }
+  if (!group_->dropped(0)) {
+    if (rows_ == nullptr) {
+      rows_ = std::make_shared<RowSums>();
+    }
+    rows_->Add(step_rows_);
+  }
+  step_rows_.Clear();
+}
+
+}  // namespace monsoon
