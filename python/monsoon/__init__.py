@@ -28,13 +28,22 @@ from .sampler import Sampler
 from .schedules import CosineSchedule, StepSchedule, WarmUp
 from .settings import Checkpoint
 from .stats import Stats
+from .tables import Table
 
 __all__ = [
     "Adagrad", "Adam", "AdamW", "Average", "Checkpoint", "Client", "CosineSchedule",
     "DataError", "DelayedNesterov", "Forked", "Fragments", "Internal", "InvalidArgument", "Job",
     "JobCancelled", "JobFailed", "JobNotFound", "LibraryNotFound", "Local", "LocalCluster",
     "Momentum", "MonsoonError", "Nesterov", "NotNow", "OutOfResources", "RMSProp", "Rounds",
-    "SGD", "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "TimedOut", "Unreachable",
+    "SGD", "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "Table", "TimedOut", "Unreachable",
     "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__", "join", "local_cluster",
     "show",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Of torch, which the package does without until it is asked for.
+    if name == "Embedding":
+        from .embedding import Embedding
+        return Embedding
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

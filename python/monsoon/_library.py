@@ -27,7 +27,7 @@ class JoinOptions(c.Structure):
     _fields_ = [("size", c.c_size_t), ("coordinator", c.c_char_p), ("job", c.c_char_p),
                 ("tensors", c.POINTER(Tensor)), ("tensor_count", c.c_size_t),
                 ("only_enter", c.c_int), ("sidecar", c.c_char_p), ("log_file", c.c_char_p),
-                ("connect_timeout_ms", c.c_uint32)]
+                ("connect_timeout_ms", c.c_uint32), ("tables", c.c_char_p)]
 
 
 class Event(c.Structure):
@@ -62,6 +62,7 @@ class Stats(c.Structure):
 
 _FLOATS = c.POINTER(c.c_float)
 _EVENT = c.POINTER(Event)
+_ROWS = c.POINTER(c.c_uint64)
 # Name: (what it returns, what it takes).
 SIGNATURES = {
     "monsoon_abi": (c.c_uint32, []),
@@ -80,6 +81,9 @@ SIGNATURES = {
     "monsoon_no_more_samples": (c.c_int, [c.c_void_p, c.POINTER(Event)]),
     "monsoon_step_is_due": (c.c_int, [c.c_void_p, c.c_size_t, c.POINTER(c.c_int)]),
     "monsoon_step": (c.c_int, [c.c_void_p, c.POINTER(StepInfo), _EVENT]),
+    "monsoon_fetch_rows":
+        (c.c_int, [c.c_void_p, c.c_size_t, _ROWS, c.c_size_t, _FLOATS, _EVENT]),
+    "monsoon_push_rows": (c.c_int, [c.c_void_p, c.c_size_t, _ROWS, c.c_size_t, _FLOATS]),
     "monsoon_report_evaluation":
         (c.c_int, [c.c_void_p, c.POINTER(Metric), c.c_size_t, c.c_char_p, _EVENT]),
     "monsoon_wait": (c.c_int, [c.c_void_p, c.POINTER(Batch), _EVENT]),

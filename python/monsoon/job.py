@@ -7,6 +7,8 @@ import sys
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Type
 
+import numpy
+
 from . import errors, evaluation
 from .layout import Layout
 from .local import Local
@@ -75,13 +77,14 @@ class Job:
         self._left = True
         self._terminable.leave()
         if self._training is not None:
+            self._training.rows.detach()
             self._training.replica.leave()
 
     def _start(self) -> None:
         assert self._batch is not None
         replica = self._connect(self._settings.job(self._examples, self._batch))
         self._training = Training(replica, self._model, self._binding, self._local,
-                                  self._evaluate)
+                                  self._evaluate, self._layout.tables)
         self._training.begin()
 
     def _ready(self, examples: Optional[int] = None, batch: Optional[int] = None) -> Training:
@@ -210,6 +213,20 @@ class Job:
             training = self._ready()
         training.step(loss, None if batches is None else int(batches), int(examples), correct,
                       gradients, optimizer_stepped)
+
+    # ---- rows of tables ------------------------------------------------------------------
+
+    def fetch_rows(self, table: str, rows: Any) -> numpy.ndarray:
+        """Rows of a table as they are on the shards now: float32 of shape (len(rows), columns).
+
+        >>> values = job.fetch_rows("words", [7, 12, 7])         # doctest: +SKIP
+        """
+        return self._ready().rows.fetch(table, rows)
+
+    def push_rows(self, table: str, rows: Any, gradients: Any) -> None:
+        """Gradients of rows, of shape (len(rows), columns), which the next step() pushes; a row
+        named twice gets the sum. Embedding does this by itself."""
+        self._ready().rows.push(table, rows, gradients)
 
     # ---- facts ---------------------------------------------------------------------------
 

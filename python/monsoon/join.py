@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sized
+from typing import Any, Callable, Optional, Sequence, Sized
 
 from . import layout as layouts
 from .errors import InvalidArgument
@@ -11,6 +11,7 @@ from .job import Job
 from .local import Local, Optimizer
 from .replica import Replica
 from .settings import Checkpoint, Settings
+from .tables import Table, text_of
 
 
 def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer, *,
@@ -23,7 +24,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
          top_k_share: Optional[float] = None, evaluate: Optional[Evaluate] = None,
          evaluate_every: Optional[float] = None, checkpoint: Optional[Checkpoint] = None,
          divergence: Optional[str] = None, block_examples: Optional[int] = None,
-         group: Any = None, create: bool = True, log_file: Optional[str] = None,
+         tables: Sequence[Table] = (), group: Any = None, create: bool = True,
+         log_file: Optional[str] = None,
          connect_timeout_s: float = 30.0) -> Job:
     """Takes part in a job, which the first program of its name makes.
 
@@ -52,6 +54,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
       loss alone. Called within step() of one program, with the model in eval mode and under
       no_grad. evaluate_every: epochs between two; unset: at the end.
     checkpoint, divergence ("reject", "skip", "halt"), block_examples: as in proto/job.proto.
+    tables: Table(...)s beside the model, for job.fetch_rows() and push_rows(); those of a
+      module's Embeddings are found. A job with tables pushes gradients: not with Local or group.
     group: a process group of torch.distributed (gloo) that is one replica: rank 0 joins.
     create: False raises JobNotFound where there is no such job.
     log_file: the helper process's log; None: warnings go to stderr.
@@ -89,6 +93,12 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     else:
         raise InvalidArgument(f"model is a {type(model).__name__}; give a torch module or a dict "
                               "of names to arrays")
+    layout.tables += tables
+    layout.tables_text = text_of(layout.tables)
+    if layout.tables and (local_steps or group is not None):
+        raise InvalidArgument("rows of tables are pushed as gradients, step by step: "
+                              f"{'Local' if local_steps else 'group'} cannot be with "
+                              f"{', '.join(repr(table.name) for table in layout.tables)}")
     address = _address(coordinator)
 
     def replica(text: str) -> Replica:

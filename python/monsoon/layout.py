@@ -46,6 +46,9 @@ class Layout:
 
     entries: List[Entry]
     local: List[str] = dataclasses.field(default_factory=list)
+    # monsoon.Table each; and all of them as protobuf text.
+    tables: List[Any] = dataclasses.field(default_factory=list)
+    tables_text: str = ""
 
 
 def is_torch_module(model: Any) -> bool:
@@ -127,7 +130,13 @@ def of_module(module: Any) -> Layout:
                                     "tie weights by assigning the Parameter itself")
         kind = Kind.STATISTIC if is_buffer else Kind.TRAINED
         entries[id(tensor)] = Entry(name, tuple(tensor.shape), kind, tensor, place=place)
-    return _checked(Layout(list(entries.values()), local))
+    return _checked(Layout(list(entries.values()), local, tables_of(module)))
+
+
+def tables_of(module: Any) -> List[Any]:
+    """Of the module's Embeddings (embedding.py), each once, by the names of the modules."""
+    return [part.name_table(name or "rows") for name, part in module.named_modules()
+            if hasattr(part, "monsoon_table")]
 
 
 def _named(module: Any) -> Any:

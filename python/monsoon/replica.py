@@ -182,6 +182,20 @@ class Replica:
         code = self._lib.monsoon_step(self._checked(), self._to_info, self._to_event)
         return self._finish(code)
 
+    def fetch_rows(self, table: int, rows: numpy.ndarray, values: numpy.ndarray) -> Event:
+        """Rows (uint64) of the layout's table to `values` (float32, a row each), both in one
+        piece. The event is not GO where the session was lost meanwhile."""
+        return self._finish(self._lib.monsoon_fetch_rows(
+            self._checked(), table, _pointer(rows, c.c_uint64), rows.size,
+            _pointer(values, c.c_float), self._to_event))
+
+    def push_rows(self, table: int, rows: numpy.ndarray, values: numpy.ndarray) -> None:
+        """Gradients of rows for the next step."""
+        code = self._lib.monsoon_push_rows(self._checked(), table, _pointer(rows, c.c_uint64),
+                                           rows.size, _pointer(values, c.c_float))
+        if code != 0:
+            raise errors.of_code(code, self._message())
+
     def report_evaluation(self, metrics: Mapping[str, float],
                           failure: Optional[str] = None) -> Event:
         """The answer to EVALUATE; with `failure` the job fails with that message."""
@@ -213,6 +227,10 @@ class Replica:
             raise errors.of_code(code, self._message())
 
 
+def _pointer(array: numpy.ndarray, kind: Any) -> Any:
+    return c.cast(array.ctypes.data, c.POINTER(kind))
+
+
 def _options(coordinator: str, job: str, layout: Layout, create: bool, log_file: Optional[str],
              connect_timeout_s: float) -> Tuple[_library.JoinOptions, List[Any]]:
     """The structure, and what its pointers point at."""
@@ -230,5 +248,6 @@ def _options(coordinator: str, job: str, layout: Layout, create: bool, log_file:
         size=c.sizeof(_library.JoinOptions), coordinator=coordinator.encode(), job=job.encode(),
         tensors=tensors, tensor_count=len(layout.entries), only_enter=not create,
         sidecar=_library.sidecar(), log_file=None if log_file is None else log_file.encode(),
-        connect_timeout_ms=max(1, int(connect_timeout_s * 1000)))
+        connect_timeout_ms=max(1, int(connect_timeout_s * 1000)),
+        tables=layout.tables_text.encode() or None)
     return options, kept + [tensors]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 from . import errors, evaluation
 from ._draws import Draws
 from .local import Local
 from .replica import GO, Batch, Event, EventKind
+from .tables import Rows, Table
 
 # A loss that is a tensor is read so often: reading waits for the device.
 _LOSS_EVERY_S = 1.0
@@ -19,10 +20,11 @@ class Training:
     the shards. Thread safety: none."""
 
     def __init__(self, replica: Any, model: Any, binding: Any, local: Optional[Local],
-                 evaluate: Optional[evaluation.Evaluate]) -> None:
+                 evaluate: Optional[evaluation.Evaluate], tables: Sequence[Table] = ()) -> None:
         self.replica, self._model, self._binding = replica, model, binding
         self._local, self._evaluate = local, evaluate
         self.draws = Draws()
+        self.rows = Rows(replica, tables, model)
         # Drawn for a loader: what is in hand may lie in its queues.
         self.draws_ahead = False
         self.ended = False
@@ -41,6 +43,7 @@ class Training:
     def available(self) -> bool:
         """Whether a batch can be delivered now, after drawing one if none waits. False where
         the job has ended, or none is to be had before those drawn are counted."""
+        self._handle(self.rows.take_late())
         while not self.ended and self.draws.peek() is None:
             batches, event = self.replica.draw()
             self._handle(event)
@@ -80,6 +83,7 @@ class Training:
         """As Job.step."""
         self._stepped_outside, zeroed = optimizer_stepped, False
         if not self.ended:
+            self._handle(self.rows.take_late())
             if batches is None:
                 batches = 1 if self.draws_ahead else max(1, self.draws.in_hand)
             count = self.draws.count(batches)
@@ -87,6 +91,7 @@ class Training:
             if count:
                 if self._local is None:
                     self._binding.give(gradients)
+                    self.rows.collect()
                 elif not optimizer_stepped:
                     self._local.step()
                 event = self._counted(count, examples, self._read(loss), correct)
@@ -94,6 +99,7 @@ class Training:
                 if event is not GO:
                     self.discarded += count if event.discarded else 0
                     self._handle(event)
+        self.rows.forget()
         self._zero(zeroed)
 
     def _counted(self, count: int, examples: int, loss: Optional[float],

@@ -22,7 +22,7 @@ class FakeJob:
 
     def __init__(self, name, text, tensors):
         self.id, self.text, self.tensors = name + "-1", text, tensors
-        self.values = None
+        self.values, self.tables, self.rows = None, "", {}
         number = lambda field, default: float(
             (re.search(rf"\b{field}: ([-\d.e+]+)", text) or [0, default])[1])
         self.rate = number("rate", 0)
@@ -74,7 +74,7 @@ class FakeReplica:
         self.size = size
         self.parameters, self.gradient, self.evaluated = (
             numpy.zeros(size, numpy.float32) for _ in range(3))
-        self.base = None
+        self.base, self.row_gradients = None, []
         self.since, self.told_steps = 0, 0  # since the last exchange; 0: the job's
         self.pending = None  # the event and batch that monsoon_wait goes on with
 
@@ -100,7 +100,7 @@ class FakeLibrary:
         self.calls, self.interrupt, self.events, self.fail = [], set(), {}, {}
         self.joined, self.steps, self.reports, self.freed = [], [], [], []
         self.error = b""
-        self.lost_draw = 0
+        self.lost_draw, self.row_events = 0, []
         self.told_steps, self.differences = [], []  # the latter: how many steps each has had
 
     def _begin(self, name):
@@ -156,6 +156,7 @@ class FakeLibrary:
         if job.text != text or job.tensors != tensors:
             self.error = b"job gpt-1 has other settings: batch_size is 64 here and 32 in job gpt-1"
             return 3
+        job.tables = (told.tables or b"").decode()
         self.replicas.append(FakeReplica(job))
         handle._obj.value = len(self.replicas)
         return 0
@@ -244,10 +245,14 @@ class FakeLibrary:
         if discarded:
             job.released = counted + replica.drawn + job.released
             replica.drawn = []
+            replica.row_gradients = []
             replica.land()
             return self._tell("step", replica, event, kind, 1, 1)
         for batch in counted:
             job.count(batch)
+        for table, row, row_gradient in replica.row_gradients:
+            job.rows[table, row] -= numpy.float32(job.rate) * row_gradient
+        replica.row_gradients = []
         replica.steps += 1
         replica.since += 1
         if due.value:
@@ -263,6 +268,32 @@ class FakeLibrary:
         replica.evaluated[:] = job.values + 1
         return self._tell("step", replica, event, ENDED if job.ended and kind == GO else kind,
                           due.value)
+
+    def monsoon_fetch_rows(self, handle, table, rows, count, values, event):
+        """A row begins with its number in all columns; `row_events` are told one after another."""
+        code, replica = self._begin("fetch_rows"), self._replica(handle)
+        columns = self.columns(replica.job, table)
+        for i in range(count):
+            row = replica.job.rows.setdefault((table, rows[i]), numpy.full(columns, rows[i], "f4"))
+            for j in range(columns):
+                values[i * columns + j] = row[j]
+        kind, changed, discarded = self.row_events.pop(0) if self.row_events else (GO, 0, 0)
+        if discarded:
+            replica.job.released = replica.drawn + replica.job.released
+            replica.drawn = []
+        return code or self._tell("fetch_rows", replica, event, kind, changed, discarded)
+
+    def monsoon_push_rows(self, handle, table, rows, count, values):
+        code, replica = self._begin("push_rows"), self._replica(handle)
+        columns = self.columns(replica.job, table)
+        for i in range(count):
+            gradient = numpy.array([values[i * columns + j] for j in range(columns)], "f4")
+            replica.row_gradients.append((table, rows[i], gradient))
+        return code
+
+    @staticmethod
+    def columns(job, table):
+        return int(re.findall(r"columns: (\d+)", job.tables)[table])
 
     def monsoon_report_evaluation(self, handle, metrics, count, failure, event):
         code, replica = self._begin("report_evaluation"), self._replica(handle)
