@@ -18,7 +18,8 @@ pass: pushes are lost by both within that time (docs/failures.md).
 
 At the end the job must have SUCCEEDED; each sample must have been counted at least as often
 as some program had it acknowledged, at most as often as it was sent, and at least once in
-each epoch; and all that is not known exactly must be what was under way in a kill.
+each epoch; and all that is not known exactly must be what was under way in a kill. The rows
+of the programs' table, which each push moves too, must stand exactly where the counts say.
 
 --writer_kills: programs that are to write the initial parameters of a job are killed at a
 random moment of it; the next one writes them all again.
@@ -144,7 +145,23 @@ class Run:
         self.check(f"{what}: each is counted in each epoch", missed == 0, missed)
         self.check(f"{what}: what is not known is what the kills interrupted",
                    unknown <= kills * BATCH, (unknown, kills * BATCH))
+        self.compare_rows(what, held)
         return sum(held), unknown
+
+    def compare_rows(self, what, held):
+        """Rows and parameters have had the same pushes, each once."""
+        written = [path for path in (book.with_name(book.name + ".rows") for book in self.books)
+                   if path.exists()]
+        self.check(f"{what}: a program has read the rows", bool(written))
+        place = [0.0]  # of a row after so many pushes
+        for count in range(1, int(max(held)) + 1):
+            place.append(place[-1] + count ** -0.5)
+        for path in written[-1:]:
+            rows = struct.unpack(f"<{EXAMPLES}f", path.read_bytes())
+            wrong = [(i, row, h) for i, (row, h) in enumerate(zip(rows, held))
+                     if abs(row - place[int(h)]) > 0.2 * (int(h) + 1) ** -0.5]
+            self.check(f"{what}: each row was moved as often as its sample was counted",
+                       not wrong, (len(wrong), wrong[:5]))
 
     def await_end(self, job):
         deadline = time.monotonic() + 10 * PATIENCE_S
