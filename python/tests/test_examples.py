@@ -44,6 +44,17 @@ def test_lenet_torch(library, capsys, every):
     assert losses(told)[-1] < 2.32 and "steps=8" in told
 
 
+def test_trigrams_torch(library, capsys, monkeypatch):
+    pytest.importorskip("torch")
+    import trigrams_torch
+    kinds = {"/usr/include": [f"int value_{i} = {i};" for i in range(300)]}
+    monkeypatch.setattr(trigrams_torch, "lines_of", lambda folder, pattern, count: kinds.get(
+        folder, [f"value_{i} = sum({i})" for i in range(300)]))
+    trigrams_torch.main(["--coordinator=host:1", "--epochs=2", "--batch=16"])
+    told = capsys.readouterr().out
+    assert "rows: 1000000" in library.replicas[0].job.tables and "test: loss=" in told
+
+
 def test_gpt_bytes(library, capsys, tmp_path):
     pytest.importorskip("torch")
     import gpt_bytes
