@@ -356,6 +356,87 @@ def test_a_helper_process_that_dies_is_replaced(cluster, client, every):
     assert 200 <= values[0] <= 200 + 3 * 16
 
 
+@pytest.mark.parametrize("n_push, kill", [(1, False), (3, False), (1, True)])
+def test_rows_are_those_of_float64(cluster, n_push, kill):
+    """Of one program in turn: n_push steps make one push, whose rows are added up. A helper that
+    dies within a step, between its fetch and its push, costs that step alone."""
+    table = ms.Table("words", 500, 3, lr=0.3, initial_sum=0.1, constant=0.25)
+    other = ms.Table("large", 2_000_000, 8, normal=1.0)
+    random = numpy.random.default_rng(5)
+    values, sums = numpy.full((500, 3), 0.25), numpy.full(500, 0.1)
+    summed, killed = {}, 0
+    with ms.join(cluster.address, job=f"rows{n_push}{'k' * kill}", model={"w": numpy.zeros(64, "f4")},
+                 optimizer=ms.SGD(1.0), epochs=4, overlap=False, n_push=n_push,
+                 tables=[table, other]) as job:
+        far = None
+        for number, _ in enumerate(job.blocks(120, batch=4)):
+            rows = random.integers(0, 500, 40)  # some of them twice
+            fetched = job.fetch_rows("words", rows)
+            if not summed:  # else there are rows of steps that were not pushed yet
+                assert numpy.abs(fetched - values[rows]).max() < 1e-5
+            if far is None:
+                far = job.fetch_rows("large", [0, 1_999_999])
+                assert 0.2 < far.std() < 3 and not (far[0] == far[1]).any()
+            gradient = (fetched - random.normal(size=(40, 3))).astype("f4")
+            job.push_rows("words", rows, gradient)
+            if kill and number % 25 == 7:
+                os.kill(job.stats.sidecar_pid, signal.SIGKILL)
+                killed += 1
+            discarded = job.stats.discarded
+            job.step(gradients={"w": numpy.zeros(64, "f4")})
+            if job.stats.discarded != discarded:
+                continue
+            for row, part in zip(rows, gradient.astype("f8")):
+                summed[row] = summed.get(row, 0) + part
+            if (number + 1) % n_push == 0:
+                for row, part in summed.items():
+                    sums[row] += (part ** 2).mean()
+                    values[row] -= 0.3 * part / (numpy.sqrt(sums[row]) + 1e-8)
+                summed = {}
+        assert job.ended and killed == job.stats.discarded and (killed > 2) == kill
+        # Also after the end.
+        assert numpy.abs(job.fetch_rows("words", numpy.arange(500)) - values).max() < 1e-5
+        assert (job.fetch_rows("large", [0, 1_999_999]) == far).all()
+
+
+def test_an_embedding_of_two_programs_learns(cluster, client):
+    torch, _, _ = torch_parts()
+    program = textwrap.dedent("""
+        import sys, torch, monsoon as ms
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words = ms.Embedding(1_000_000, 16, lr=0.2)
+                self.out = torch.nn.Linear(16, 2)
+            def forward(self, ids):
+                return self.out(self.words(ids).mean(1))
+        model = Model()
+        ids = torch.randint(0, 1_000_000, (1000, 4))
+        ids[:, 0] = torch.randint(0, 20, (1000,))
+        labels = ids[:, 0] % 2
+        def evaluate(model):
+            out = model(ids)
+            return {"loss": torch.nn.functional.cross_entropy(out, labels),
+                    "accuracy": (out.argmax(1) == labels).float().mean()}
+        with ms.join(sys.argv[1], job="words", model=model, optimizer=ms.Adagrad(0.1), epochs=6,
+                     evaluate=evaluate) as job:
+            for b in job.blocks(len(ids), batch=20):
+                torch.nn.functional.cross_entropy(model(ids[b]), labels[b]).backward()
+                job.step()
+            with torch.no_grad():
+                print(evaluate(model)["accuracy"].item())
+    """)
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    both = [subprocess.Popen([sys.executable, "-c", program, cluster.address], env=environment,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)]
+    out = [part.communicate(timeout=DEADLINE_S) for part in both]
+    assert [part.returncode for part in both] == [0, 0], out
+    assert all(float(told) > 0.95 for told, _ in out), out
+
+
 def test_torch_imported_before_and_after(cluster):
     pytest.importorskip("torch")
     for order in ("import torch, monsoon as ms", "import monsoon as ms; ms._library.load(); "
