@@ -84,8 +84,9 @@ inline constexpr FailPoint kFailPoints[] = {
     // It applies a push: before its answer is made, and after that was given to the
     // transport (in shared memory: it is there).
     {"push.applied"},
-    {"rows.applied"},
     {"push.acknowledged"},
+    // It applies rows of a table, which come before the push's parameters: before its answer.
+    {"rows.applied"},
     // It writes its part of a generation.
     {"checkpoint.part_created", true},
     {"checkpoint.part_half_written", true},

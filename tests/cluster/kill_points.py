@@ -46,7 +46,7 @@ MOST_HITS = {"push": 300, "checkpoint": 2, "journal": 10, "worker.before_report"
              "batch.iterated": 5}
 OF_COORDINATOR = ("journal", "batch")
 # Of jobs whose programs bring the model: tests/program/killed_programs.py kills there.
-OF_PROGRAMS = ("initial", "write")
+OF_PROGRAMS = ("initial", "write", "rows")
 
 
 def known_points(bin_dir):
