@@ -143,7 +143,8 @@ class Run {
     }
     const absl::Time begin = absl::Now();
     Push(one_a_stripe, std::vector<float>(one_a_stripe.size() * settings_.columns, 1.0f));
-    std::printf("  first touch of all stripes %.2f s\n", absl::ToDoubleSeconds(absl::Now() - begin));
+    std::printf("  first touch of all stripes %.2f s\n",
+                absl::ToDoubleSeconds(absl::Now() - begin));
     Time("push ", steps, [&](const std::vector<uint64_t>& rows) { Push(rows, values_); });
     for (const std::vector<uint64_t>& rows : steps) {
       for (const uint64_t row : rows) ++pushed_[row];

@@ -304,9 +304,9 @@ TEST_P(RowsTest, AClosedSessionMovesNothingMore) {
 TEST_P(RowsTest, AShardThatWasStartedAnewHasEachPushOnce) {
   const auto client = Join(0, uint64_t{64} << 20);
   uint64_t push = 0, generation = 0;
-  for (; push < 6; ) Push(client.get(), 0, ++push);
+  for (; push < 6;) Push(client.get(), 0, ++push);
   ASSERT_OK(shards_->Checkpoint(job_.name, ++generation));
-  for (; push < 12; ) Push(client.get(), 0, ++push);
+  for (; push < 12;) Push(client.get(), 0, ++push);
   for (uint32_t shard = 0; shard < GetParam().shards; ++shard) {
     ASSERT_OK(shards_->Restart(shard));
     Push(client.get(), 0, ++push);  // kept for it
@@ -325,9 +325,9 @@ TEST_P(RowsTest, AShardThatWasStartedAnewHasEachPushOnce) {
     Push(client.get(), 0, ++push);
   }
   Compare(client.get());
-  ASSERT_OK(client->AwaitDurable(absl::ZeroDuration()).ok() ? absl::OkStatus()
-                                                            : shards_->Checkpoint(job_.name,
-                                                                                  ++generation));
+  ASSERT_OK(client->AwaitDurable(absl::ZeroDuration()).ok()
+                ? absl::OkStatus()
+                : shards_->Checkpoint(job_.name, ++generation));
   ASSERT_OK(client->AwaitDurable(kPatience));
 }
 
@@ -342,7 +342,8 @@ TEST_P(RowsTest, AreWrittenBeforeTheFirstSessionAlone) {
   ASSERT_OK(writer->WriteRows(write, {}));
   RowWrite beyond = write;
   beyond.first_row = 10001;
-  EXPECT_THAT(writer->WriteRows(beyond, {}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a write of")));
+  EXPECT_THAT(writer->WriteRows(beyond, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a write of")));
   const auto client = Join(0);
   for (const uint64_t row : {9000, 20000, 48999}) {
     const Rows rows{row};
@@ -358,7 +359,8 @@ TEST_P(RowsTest, AreWrittenBeforeTheFirstSessionAlone) {
     ASSERT_OK(client->FetchRows(wanted, nullptr));
     EXPECT_NEAR(out[3], values[at * 16 + 3] - 0.1 / std::sqrt(sums[at] + 1), 1e-4);
   }
-  EXPECT_THAT(writer->WriteRows(write, {}), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("session")));
+  EXPECT_THAT(writer->WriteRows(write, {}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("session")));
 }
 
 // The window empties only when two generations hold what was pushed.

@@ -60,10 +60,10 @@ class PartWriterImpl : public PartWriter {
     RETURN_IF_ERROR(storage_->MakeFolder(folder_));
     RETURN_IF_ERROR(RemoveLeftover());
     // The sizes of the record and of the checksums are known at the end.
-    ASSIGN_OR_RETURN(SafetensorsWriter file,
-                     SafetensorsWriter::Create(storage_, Temporary(manifest_.file()),
-                                               plan_.Tensors(), PartMetadata(manifest_),
-                                               plan_.LateTensors()));
+    ASSIGN_OR_RETURN(
+        SafetensorsWriter file,
+        SafetensorsWriter::Create(storage_, Temporary(manifest_.file()), plan_.Tensors(),
+                                  PartMetadata(manifest_), plan_.LateTensors()));
     file_.emplace(std::move(file));
     MONSOON_FAIL_POINT_STATUS("checkpoint.part_created");
     return absl::OkStatus();

@@ -31,8 +31,7 @@ struct TableInfo {
 absl::StatusOr<std::vector<TableInfo>> ReadTables(const Model& model);
 
 // How each is cut. InvalidArgument names the table that cannot be.
-absl::StatusOr<std::vector<TableMap>> TableMaps(std::span<const TableInfo> tables,
-                                                uint32_t shards);
+absl::StatusOr<std::vector<TableMap>> TableMaps(std::span<const TableInfo> tables, uint32_t shards);
 
 // The first values of rows first_row, first_row + 1, ... of the model's table `index`: a pure
 // function of (seed, index, row, column). values.size() is a multiple of table.columns.

@@ -19,8 +19,8 @@ absl::StatusOr<TableMap> TableMap::Create(uint64_t rows, uint32_t columns, uint3
         absl::StrCat(columns, " columns; 1 to ", kMostColumns, " are possible"));
   }
   if (rows == 0 || rows > kMostFloats / columns) {
-    return absl::InvalidArgumentError(absl::StrCat(rows, " rows of ", columns,
-                                                   " columns; 1 to 2^40 values are possible"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(rows, " rows of ", columns, " columns; 1 to 2^40 values are possible"));
   }
   if (shards == 0) {
     return absl::InvalidArgumentError("0 shards");
@@ -29,8 +29,8 @@ absl::StatusOr<TableMap> TableMap::Create(uint64_t rows, uint32_t columns, uint3
   map.rows_ = rows;
   map.columns_ = columns;
   map.shards_ = shards;
-  map.stripe_rows_ = static_cast<uint32_t>(
-      std::min(kStripeBytes / map.row_bytes(), CeilDivide(rows, shards)));
+  map.stripe_rows_ =
+      static_cast<uint32_t>(std::min(kStripeBytes / map.row_bytes(), CeilDivide(rows, shards)));
   map.all_stripes_ = CeilDivide(rows, map.stripe_rows_);
   if (CeilDivide(map.all_stripes_, shards) * map.stripe_rows_ > UINT32_MAX) {
     return absl::InvalidArgumentError(absl::StrCat(

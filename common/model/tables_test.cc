@@ -91,11 +91,14 @@ TEST(TableInfoTest, NamesTheTableThatIsWrong) {
   const auto error = [](const std::string& text) {
     return std::string(ReadTables(ModelOf(text)).status().message());
   };
-  EXPECT_EQ(error(R"pb(tensor { name: "w" } table { name: "w" rows: 1 columns: 1 })pb"),
+  EXPECT_EQ(error(R"pb(tensor { name: "w" }
+                       table { name: "w" rows: 1 columns: 1 })pb"),
             "table \"w\": the name is used twice");
-  EXPECT_THAT(error(R"pb(tensor { name: "w" } table { name: "t" rows: 1 })pb"),
+  EXPECT_THAT(error(R"pb(tensor { name: "w" }
+                         table { name: "t" rows: 1 })pb"),
               HasSubstr("table \"t\": 0 columns"));
-  EXPECT_THAT(error(R"pb(tensor { name: "w" } table { rows: 1 columns: 1 })pb"),
+  EXPECT_THAT(error(R"pb(tensor { name: "w" }
+                         table { rows: 1 columns: 1 })pb"),
               HasSubstr("1 to 128 printable"));
   EXPECT_THAT(error(R"pb(table { name: "t" rows: 1 columns: 1 })pb"), HasSubstr("at least one"));
   EXPECT_THAT(error(R"pb(tensor { name: "w" }

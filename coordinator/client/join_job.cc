@@ -9,8 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "common/model/fragment_map.h"
-#include "common/model/table_info.h"
 #include "common/model/shard_map.h"
+#include "common/model/table_info.h"
 
 namespace monsoon {
 namespace {

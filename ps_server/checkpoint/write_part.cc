@@ -83,9 +83,8 @@ absl::StatusOr<WrittenPart> AdoptPart(Storage* storage, const std::string& folde
     }
     RETURN_IF_ERROR(part->Verify());
     RETURN_IF_ERROR(storage->SyncFolder(folder));
-    WrittenPart written{part->manifest(),
-                        {part->content().stripe().begin(), part->content().stripe().end()},
-                        {}};
+    WrittenPart written{
+        part->manifest(), {part->content().stripe().begin(), part->content().stripe().end()}, {}};
     *written.rows.mutable_row_session() = part->content().row_session();
     return written;
   }
@@ -157,8 +156,8 @@ uint64_t PartBytes(const ShardJob& job, int vectors) {
   }
   const auto copies = static_cast<uint64_t>(1 + job.state_slots() + vectors);
   const uint64_t rows = job.tables() == nullptr ? 0 : job.tables()->TouchedFloats();
-  return rows * sizeof(float) + floats * sizeof(float) * copies + (vectors > 0 ? LargestValuesBytes(job) : 0) +
-         kBesideFloats;
+  return rows * sizeof(float) + floats * sizeof(float) * copies +
+         (vectors > 0 ? LargestValuesBytes(job) : 0) + kBesideFloats;
 }
 
 absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state_dir, ShardJob& job,

@@ -91,7 +91,8 @@ absl::Status CheckRows(std::span<const TableMap> tables, std::span<const RowGrad
       return absl::InvalidArgumentError(absl::StrCat("table ", gradient.table, ": ", what...));
     };
     if (gradient.table >= tables.size() || seen[gradient.table]) {
-      return wrong(gradient.table < tables.size() ? "it is there twice" : "the model has not so many");
+      return wrong(gradient.table < tables.size() ? "it is there twice"
+                                                  : "the model has not so many");
     }
     seen[gradient.table] = true;
     const TableMap& map = tables[gradient.table];
@@ -137,8 +138,8 @@ absl::StatusOr<std::vector<KeptRowWrite>> CutRowWrite(std::span<const TableMap> 
                                                    write.first_row, " of table ", write.table));
   }
   if (FirstNonFinite(write.values).has_value() || FirstNonFinite(write.sums).has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("a write to rows of table ", write.table,
-                                                   " with values that are not finite"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a write to rows of table ", write.table, " with values that are not finite"));
   }
   const TableMap& map = tables[write.table];
   const size_t most = kMaxFramePayloadBytes / (sizeof(float) * (map.columns() + size_t{1}));

@@ -148,7 +148,7 @@ struct GradientView {
   std::span<const float> floats;
   std::span<const std::byte> encoded;  // empty: floats are
   std::shared_ptr<const void> owner;
-  float weight = 1;  // as PushRequest.weight, finite and above 0
+  float weight = 1;                   // as PushRequest.weight, finite and above 0
   std::span<const RowGradient> rows;  // of tables, beside the vector
 };
 

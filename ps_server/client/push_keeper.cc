@@ -225,8 +225,8 @@ absl::Status PushKeeper::Replay(uint32_t index) {
 
 bool PushKeeper::full() const {
   for (uint32_t shard = 0; shard < shards(); ++shard) {
-    const uint64_t bytes = encoder_->ShardBytes(shard).size() +
-                           (rows_.empty() ? 0 : rows_[shard]->size());
+    const uint64_t bytes =
+        encoder_->ShardBytes(shard).size() + (rows_.empty() ? 0 : rows_[shard]->size());
     if (shards_[shard]->window.full(bytes)) {
       return true;
     }

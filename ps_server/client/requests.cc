@@ -109,11 +109,9 @@ void RequestMaker::Add(uint32_t shard, std::span<const std::byte> payload,
   requests_[shard].push_back({header_.request_id(), std::move(frame)});
 }
 
-const RequestMaker::ShardRequests& RequestMaker::Push(const PushEncoder& encoder,
-                                                      const FetchMarks& base, uint64_t sequence,
-                                                      bool then_fetch,
-                                                      std::span<const std::shared_ptr<const KeptRows>>
-                                                          rows) {
+const RequestMaker::ShardRequests& RequestMaker::Push(
+    const PushEncoder& encoder, const FetchMarks& base, uint64_t sequence, bool then_fetch,
+    std::span<const std::shared_ptr<const KeptRows>> rows) {
   Begin();
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
     if (!rows.empty()) {

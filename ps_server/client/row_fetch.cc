@@ -17,10 +17,9 @@ absl::Status CheckWanted(std::span<const TableMap> tables, const RowRequest& wan
   }
   const TableMap& map = tables[wanted.table];
   if (wanted.values.size() != wanted.rows.size() * map.columns()) {
-    return absl::InvalidArgumentError(absl::StrCat("table ", wanted.table, ": room for ",
-                                                   wanted.values.size(), " values, where ",
-                                                   wanted.rows.size(), " rows of ", map.columns(),
-                                                   " are asked for"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("table ", wanted.table, ": room for ", wanted.values.size(), " values, where ",
+                     wanted.rows.size(), " rows of ", map.columns(), " are asked for"));
   }
   for (const uint64_t row : wanted.rows) {
     if (row >= map.rows()) {
@@ -107,8 +106,7 @@ absl::Status RunRowFetch(const ExchangeContext& context, bool has_session, bool 
     }
     return fetch->Take(shard, requests->IndexOf(shard, header.request_id()), header, payload);
   };
-  RETURN_IF_ERROR(
-      RunExchange(context, requests->FetchRows(*fetch), transport, handler, counts));
+  RETURN_IF_ERROR(RunExchange(context, requests->FetchRows(*fetch), transport, handler, counts));
   for (uint32_t shard = 0; keeps && shard < epochs.size(); ++shard) {
     if (fetch->epochs()[shard] != 0 && fetch->epochs()[shard] != epochs[shard]) {
       return absl::UnavailableError("a shard was started anew while it was fetched from");

@@ -130,16 +130,15 @@ void ShardFrameHandler::Register(FrameKinds* kinds) {
              [this](DataHeader* request, ChunkCursor* payload,
                     FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
                ServedFrame served;
-               ASSIGN_OR_RETURN(
-                   *served.first.emplace().header.mutable_row_push_reply(),
-                   shard_->PushRows(request->row_push(), payload, scratch->floats()));
+               ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_row_push_reply(),
+                                shard_->PushRows(request->row_push(), payload, scratch->floats()));
                MONSOON_FAIL_POINT("rows.applied");
                return served;
              });
-  kinds->Add(DataHeader::kRowFetch, [this](DataHeader* request, ChunkCursor* payload,
-                                           FrameScratch*) {
-    return FetchRows(request->row_fetch(), payload);
-  });
+  kinds->Add(DataHeader::kRowFetch,
+             [this](DataHeader* request, ChunkCursor* payload, FrameScratch*) {
+               return FetchRows(request->row_fetch(), payload);
+             });
   kinds->Add(DataHeader::kRowWrite,
              [this](DataHeader* request, ChunkCursor* payload,
                     FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {

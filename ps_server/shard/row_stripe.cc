@@ -11,8 +11,7 @@ void RowStripe::Make() {
   memory_ = AlignedFloats::Uninitialized(floats());
   hint_ = memory_.data();
   const size_t values = size_t{place_.rows} * table.columns;
-  InitializeRows(table, place_.index, place_.seed, place_.first_row,
-                 memory_.span().first(values));
+  InitializeRows(table, place_.index, place_.seed, place_.first_row, memory_.span().first(values));
   std::ranges::fill(memory_.span().subspan(values),
                     static_cast<float>(table.optimizer.initial_sum()));
 }
@@ -61,8 +60,7 @@ void RowStripe::Read(std::span<const uint32_t> rows, uint32_t base, float* value
   }
 }
 
-void RowStripe::Write(uint32_t first, uint32_t count, const float* values,
-                      const float* new_sums) {
+void RowStripe::Write(uint32_t first, uint32_t count, const float* values, const float* new_sums) {
   MutexLock lock(&mutex_);
   if (memory_.size() == 0) {
     Make();

@@ -419,7 +419,7 @@ absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* p
 }
 
 absl::StatusOr<RowPushReply> Shard::PushRows(const RowPushRequest& request, ChunkCursor* payload,
-                                            AlignedFloats* scratch) {
+                                             AlignedFloats* scratch) {
   const std::shared_ptr<ShardJob> job =
       FindJob(request.session().job(), request.session().job_term());
   if (job == nullptr) {

@@ -103,24 +103,22 @@ std::shared_ptr<TableSlice::Session> TableSlice::Find(SessionId session) const {
   return found == sessions_.end() ? nullptr : found->second;
 }
 
-absl::Status TableSlice::CheckTables(
-    const google::protobuf::RepeatedPtrField<TableRows>& tables, bool with_values,
-    uint64_t payload) const {
+absl::Status TableSlice::CheckTables(const google::protobuf::RepeatedPtrField<TableRows>& tables,
+                                     bool with_values, uint64_t payload) const {
   uint64_t bytes = 0, values = 0;
   for (const TableRows& part : tables) {
     if (part.table() >= own_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("job ", facts_.job, ": table ", part.table(),
-                                                     " of ", own_.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("job ", facts_.job, ": table ", part.table(), " of ", own_.size()));
     }
     const TableMap& map = own_[part.table()].map;
     bytes += uint64_t{part.rows()} * (with_values ? map.row_bytes() : TableMap::kNumberBytes);
     values += uint64_t{part.rows()} * map.columns() * sizeof(float);
   }
   if (bytes != payload || values > kMaxFramePayloadBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("job ", facts_.job, ": a frame of rows with ", payload, " bytes, where its ",
-                     tables.size(), " tables take ", bytes, "; values at most ",
-                     kMaxFramePayloadBytes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "job ", facts_.job, ": a frame of rows with ", payload, " bytes, where its ", tables.size(),
+        " tables take ", bytes, "; values at most ", kMaxFramePayloadBytes));
   }
   return absl::OkStatus();
 }
@@ -139,18 +137,17 @@ absl::StatusOr<std::vector<TableSlice::Part>> TableSlice::CheckContent(
     at += size_t{listed.rows()} * map.columns() * sizeof(float);
     for (size_t i = 0; i < part.rows.size(); ++i) {
       if (part.rows[i] >= part.table->rows || (i > 0 && part.rows[i] <= part.rows[i - 1])) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "job ", facts_.job, ": table \"", name, "\": row ", part.rows[i], " of ",
-            part.table->rows, " comes after row ", i > 0 ? absl::StrCat(part.rows[i - 1]) : "none",
-            "; they must rise"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("job ", facts_.job, ": table \"", name, "\": row ", part.rows[i], " of ",
+                         part.table->rows, " comes after row ",
+                         i > 0 ? absl::StrCat(part.rows[i - 1]) : "none", "; they must rise"));
       }
     }
     const std::span<const float> values(part.values, part.rows.size() * map.columns());
     if (const std::optional<uint64_t> bad = FirstNonFinite(values)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("job ", facts_.job, ": table \"", name, "\": the gradient of row ",
-                       part.rows[*bad / map.columns()], ", column ", *bad % map.columns(),
-                       ", is not finite"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "job ", facts_.job, ": table \"", name, "\": the gradient of row ",
+          part.rows[*bad / map.columns()], ", column ", *bad % map.columns(), ", is not finite"));
     }
     parts.push_back(part);
   }
@@ -186,9 +183,9 @@ absl::StatusOr<RowPushReply> TableSlice::Push(const RowPushRequest& request, Chu
     return reply;
   }
   if (request.push() > next || request.frame() > session->frames) {
-    return Refuse(REFUSED_GAP, absl::StrCat("rows of push ", request.push(), ", frame ",
-                                            request.frame(), ", where push ", next, ", frame ",
-                                            session->frames, ", is next"));
+    return Refuse(REFUSED_GAP,
+                  absl::StrCat("rows of push ", request.push(), ", frame ", request.frame(),
+                               ", where push ", next, ", frame ", session->frames, ", is next"));
   }
   ASSIGN_OR_RETURN(const std::vector<Part> parts,
                    CheckContent(request, InOnePiece(payload, scratch)));
@@ -251,9 +248,9 @@ absl::StatusOr<TableSlice::Rows> TableSlice::Fetch(const RowFetchRequest& reques
     const auto beyond =
         std::ranges::find_if(wanted, [&](uint32_t row) { return row >= table.rows; });
     if (beyond != wanted.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("job ", facts_.job, ": table \"", tables_[part.table()].name, "\": row ",
-                       *beyond, " of ", table.rows));
+      return absl::InvalidArgumentError(absl::StrCat("job ", facts_.job, ": table \"",
+                                                     tables_[part.table()].name, "\": row ",
+                                                     *beyond, " of ", table.rows));
     }
     const uint32_t columns = table.map.columns();
     ByStripe(table, wanted,
@@ -282,8 +279,8 @@ absl::Status TableSlice::Write(const RowWriteRequest& request, ChunkCursor* payl
   }
   const auto* const at = reinterpret_cast<const float*>(InOnePiece(payload, scratch));
   const std::span<const float> floats(at, values + request.rows());
-  if (!AllFinite(floats) || std::ranges::any_of(floats.subspan(values),
-                                                [](float sum) { return sum < 0; })) {
+  if (!AllFinite(floats) ||
+      std::ranges::any_of(floats.subspan(values), [](float sum) { return sum < 0; })) {
     return absl::InvalidArgumentError(
         absl::StrCat("job ", facts_.job, ": table \"", tables_[request.table()].name,
                      "\": a write of values that are not finite, or of sums below 0"));
@@ -293,8 +290,7 @@ absl::Status TableSlice::Write(const RowWriteRequest& request, ChunkCursor* payl
     const uint32_t within = row % stripe_rows;
     const auto count = static_cast<uint32_t>(std::min<uint64_t>(end - row, stripe_rows - within));
     const uint32_t done = row - request.first_row();
-    table.stripes[row / stripe_rows]->Write(within, count,
-                                            at + size_t{done} * table.map.columns(),
+    table.stripes[row / stripe_rows]->Write(within, count, at + size_t{done} * table.map.columns(),
                                             at + values + done);
     row += count;
   }
@@ -356,8 +352,7 @@ bool TableSlice::IsBehind(SessionId id) const {
     return false;
   }
   MutexLock lock(&session->mutex);
-  return session->mark != nullptr &&
-         session->last < session->mark->load(std::memory_order_relaxed);
+  return session->mark != nullptr && session->last < session->mark->load(std::memory_order_relaxed);
 }
 
 StripeMarks TableSlice::Marks(SessionId id) const {

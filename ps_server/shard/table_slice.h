@@ -127,9 +127,8 @@ class TableSlice {
 
   std::shared_ptr<Session> Find(SessionId session) const;
   // Why the request cannot be of this job; OK: it can.
-  absl::Status CheckTables(
-      const google::protobuf::RepeatedPtrField<TableRows>& tables, bool with_values,
-      uint64_t payload) const;
+  absl::Status CheckTables(const google::protobuf::RepeatedPtrField<TableRows>& tables,
+                           bool with_values, uint64_t payload) const;
   // Checks what lies at `at`, whose length was checked. `seen`: of tables.
   absl::StatusOr<std::vector<Part>> CheckContent(const RowPushRequest& request,
                                                  const std::byte* at) const;

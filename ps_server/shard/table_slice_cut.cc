@@ -123,8 +123,8 @@ void TableSlice::AddTo(ShardJobStatus* status) const {
   for (const OwnTable& table : own_) {
     rows += table.rows;
     stripes += table.stripes.size();
-    touched += static_cast<uint64_t>(std::ranges::count_if(
-        table.stripes, [](const auto& stripe) { return stripe->touched(); }));
+    touched += static_cast<uint64_t>(
+        std::ranges::count_if(table.stripes, [](const auto& stripe) { return stripe->touched(); }));
   }
   status->set_table_rows(rows);
   status->set_table_stripes(stripes);

@@ -224,8 +224,7 @@ MONSOON_API monsoon_code monsoon_fetch_rows(monsoon_replica* replica, size_t tab
  * gradient. Rows named twice, also in several calls, are added up. Nothing is sent before the
  * step. Not with local steps. */
 MONSOON_API monsoon_code monsoon_push_rows(monsoon_replica* replica, size_t table,
-                                           const uint64_t* rows, size_t count,
-                                           const float* values);
+                                           const uint64_t* rows, size_t count, const float* values);
 
 typedef struct monsoon_metric {
   const char* name; /* "loss" (mean per sample), "accuracy", or any other */

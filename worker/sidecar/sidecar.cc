@@ -268,13 +268,14 @@ absl::Status Sidecar::FetchFinal() {
 }
 
 void Sidecar::AnswerFinalRows(const Message& call) {
-  const absl::Status answered = AnswerRows(
-      call, runner_ != nullptr && runner_->joined() ? runner_->joined()->layout.tables()
-                                                    : std::vector<TableInfo>(),
-      program_.get(), [this](std::span<const RowRequest> wanted) {
-    return final_ == nullptr ? absl::FailedPreconditionError("the job has ended")
-                             : final_->FetchRows(wanted, nullptr);
-  });
+  const absl::Status answered =
+      AnswerRows(call,
+                 runner_ != nullptr && runner_->joined() ? runner_->joined()->layout.tables()
+                                                         : std::vector<TableInfo>(),
+                 program_.get(), [this](std::span<const RowRequest> wanted) {
+                   return final_ == nullptr ? absl::FailedPreconditionError("the job has ended")
+                                            : final_->FetchRows(wanted, nullptr);
+                 });
   if (!answered.ok()) {
     program_->Refuse(answered);
   }
