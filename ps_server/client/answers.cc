@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/fail_point.h"
 #include "common/base/status.h"
 
@@ -217,6 +218,21 @@ uint64_t FetchWidth(const FetchMarks& marks) {
     }
   }
   return most - std::min(least, most);
+}
+
+FetchTarget FetchTarget::Of(const ShardMap& map, WireFormat format, std::span<float> parameters,
+                            FetchMarks* marks) {
+  CHECK_EQ(parameters.size(), map.size());
+  marks->shard.resize(map.shards());
+  for (uint32_t shard = 0; shard < map.shards(); ++shard) {
+    marks->shard[shard].resize(map.stripes(shard));
+  }
+  FetchTarget target;
+  target.map = &map;
+  target.codec = TensorCodec::Find(format);
+  target.parameters = parameters;
+  target.marks = marks;
+  return target;
 }
 
 absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, ChunkCursor* payload,

@@ -53,6 +53,10 @@ absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header);
 
 // What a fetch fills, frame by frame.
 struct FetchTarget {
+  // Of the whole vector; `marks` gets an entry per stripe. All outlive it.
+  static FetchTarget Of(const ShardMap& map, WireFormat format, std::span<float> parameters,
+                        FetchMarks* marks);
+
   const ShardMap* map = nullptr;
   const TensorCodec* codec = nullptr;  // of the format that was asked for
   std::span<float> parameters;         // the whole vector

@@ -45,11 +45,11 @@ class ShardedParameterClient final : public ParameterClient {
         epochs_(options_.map.shards()),
         push_requests_(&options_),
         encoder_(options_.map, options_.fragments, options_.push_format, std::move(push_codec)) {
-    std::unique_ptr<ChoosingTransport> transport = MakeTransport();
+    std::unique_ptr<ChoosingTransport> transport = MakeClientTransport(options_, &report_);
     // Faults are of frames, so there every fetch is one.
     reader_ = options_.fault.enabled() ? nullptr : transport.get();
     fetch_transport_ = AddClientFaults(options_, std::move(transport));
-    push_transport_ = AddClientFaults(options_, MakeTransport());
+    push_transport_ = AddClientFaults(options_, MakeClientTransport(options_, &report_));
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
       stripes_ += options_.map.stripes(shard);
     }
@@ -122,7 +122,7 @@ class ShardedParameterClient final : public ParameterClient {
   absl::StatusOr<PushResult> PushAndFetch(const GradientView& gradient, const FetchMarks& base,
                                           std::span<float> parameters, FetchMarks* marks,
                                           FetchStats* stats, bool* fetched) override {
-    FetchTarget target = MakeTarget(options_.fetch_format, parameters, marks);
+    FetchTarget target = FetchTarget::Of(options_.map, options_.fetch_format, parameters, marks);
     *fetched = false;
     ASSIGN_OR_RETURN(PushResult result, PushWith(gradient, base, &target));
     *fetched = target.records == stripes_;
@@ -327,21 +327,6 @@ class ShardedParameterClient final : public ParameterClient {
     return result;
   }
 
-  // `marks` gets an entry per stripe.
-  FetchTarget MakeTarget(WireFormat format, std::span<float> parameters, FetchMarks* marks) const {
-    CHECK_EQ(parameters.size(), options_.map.size());
-    marks->shard.resize(options_.map.shards());
-    for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-      marks->shard[shard].resize(options_.map.stripes(shard));
-    }
-    FetchTarget target;
-    target.map = &options_.map;
-    target.codec = TensorCodec::Find(format);
-    target.parameters = parameters;
-    target.marks = marks;
-    return target;
-  }
-
   struct What {
     std::string vector = "";  // "": the parameters
     WireFormat format = FLOAT32;
@@ -356,7 +341,7 @@ class ShardedParameterClient final : public ParameterClient {
     if (keeps) {
       RETURN_IF_ERROR(CheckPresent());
     }
-    FetchTarget target = MakeTarget(what.format, parameters, marks);
+    FetchTarget target = FetchTarget::Of(options_.map, what.format, parameters, marks);
     ExchangeCounts counts;
     std::string round;  // is open, and whom it waits for
     {
@@ -449,7 +434,7 @@ class ShardedParameterClient final : public ParameterClient {
 
   bool ReadMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
-    FetchTarget target = MakeTarget(FLOAT32, parameters, marks);
+    FetchTarget target = FetchTarget::Of(options_.map, FLOAT32, parameters, marks);
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
       ReadShared(fetch_requests_.WholeFetch(shard, "", FLOAT32), shard, &target);
       if (!left_[shard].empty()) {
@@ -458,10 +443,6 @@ class ShardedParameterClient final : public ParameterClient {
     }
     *stats = {target.bytes, 0, 0, FetchWidth(*marks)};
     return true;
-  }
-
-  std::unique_ptr<ChoosingTransport> MakeTransport() {
-    return MakeClientTransport(options_, &report_);
   }
 
   ExchangeContext Context() const {

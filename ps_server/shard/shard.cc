@@ -17,11 +17,6 @@
 namespace monsoon {
 namespace {
 
-absl::Status UnknownJob(const std::string& job) {
-  return absl::NotFoundError(
-      absl::StrCat("no job \"", Shorten(job, kMaxJobName), "\" on this shard"));
-}
-
 absl::Status NoTables(const std::string& job) {
   return absl::InvalidArgumentError(
       absl::StrCat("job \"", Shorten(job, kMaxJobName), "\" has no tables"));
@@ -74,6 +69,14 @@ Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
       budget_(absl::StrCat("ps/", options_.task), options_.memory_limit_bytes) {
   CHECK_NE(options_.shard_epoch, 0u);
+}
+
+absl::StatusOr<std::shared_ptr<ShardJob>> Shard::FindKnown(const std::string& job,
+                                                           uint64_t job_term) const {
+  std::shared_ptr<ShardJob> found = FindJob(job, job_term);
+  return found != nullptr ? absl::StatusOr<std::shared_ptr<ShardJob>>(std::move(found))
+                          : absl::NotFoundError(absl::StrCat("no job \"", Shorten(job, kMaxJobName),
+                                                             "\" on this shard"));
 }
 
 absl::StatusOr<ShardStatusReply> Shard::GetStatus(const ShardStatusRequest& request) const {
@@ -327,10 +330,8 @@ absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_
 absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session, uint64_t term) {
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(term));
-  const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term());
-  if (job == nullptr) {
-    return UnknownJob(session.job());
-  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
+                   FindKnown(session.job(), session.job_term()));
   ASSIGN_OR_RETURN(const std::optional<uint64_t> applied,
                    job->OpenSession({session.worker(), session.incarnation()}));
   OpenSessionReply reply;
@@ -356,10 +357,7 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartCheckpoint(const Checkpoin
   if (request.generation() == 0) {
     return absl::InvalidArgumentError("generations start at 1");
   }
-  std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
-  if (job == nullptr) {
-    return UnknownJob(request.job());
-  }
+  ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, FindKnown(request.job(), request.job_term()));
   RETURN_IF_ERROR(job->CheckReadable());
   if (job->CatchesUp()) {
     return absl::UnavailableError(
@@ -378,10 +376,8 @@ absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
                                            options_.shard_epoch, ", not ", request.shard_epoch(),
                                            ": it was started anew and has lost the job's vectors"));
   }
-  const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
-  if (job == nullptr) {
-    return UnknownJob(request.job());
-  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
+                   FindKnown(request.job(), request.job_term()));
   if (request.attempt() != job->attempt()) {
     return absl::AbortedError(absl::StrCat("ps/", options_.task, ": job ", request.job(),
                                            ": its slice is of attempt ", job->attempt(),
@@ -437,17 +433,15 @@ absl::StatusOr<RowPushReply> Shard::PushRows(const RowPushRequest& request, Chun
 
 absl::StatusOr<WriteReply> Shard::WriteRows(const RowWriteRequest& request, ChunkCursor* payload,
                                             AlignedFloats* scratch) {
-  const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
-  return job == nullptr ? UnknownJob(request.job()) : job->WriteRows(request, payload, scratch);
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
+                   FindKnown(request.job(), request.job_term()));
+  return job->WriteRows(request, payload, scratch);
 }
 
 absl::StatusOr<TableSlice::Rows> Shard::FetchRows(const RowFetchRequest& request,
                                                   ChunkCursor* payload) const {
-  const std::shared_ptr<ShardJob> job =
-      FindJob(request.session().job(), request.session().job_term());
-  if (job == nullptr) {
-    return UnknownJob(request.session().job());
-  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
+                   FindKnown(request.session().job(), request.session().job_term()));
   if (job->tables() == nullptr) {
     return NoTables(request.session().job());
   }
@@ -468,27 +462,20 @@ absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor
                                         AlignedFloats* scratch) {
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(ValidateWriteFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term());
-  if (job == nullptr) {
-    return UnknownJob(request.job());
-  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
+                   FindKnown(request.job(), request.job_term()));
   return job->Write(request, payload, scratch);
 }
 
 absl::StatusOr<MarksReply> Shard::Marks(const MarksRequest& request) const {
-  const std::shared_ptr<ShardJob> job =
-      FindJob(request.session().job(), request.session().job_term());
-  if (job == nullptr) {
-    return UnknownJob(request.session().job());
-  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
+                   FindKnown(request.session().job(), request.session().job_term()));
   return job->Marks(request);
 }
 
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& request) const {
-  std::shared_ptr<ShardJob> job = FindJob(request.session().job(), request.session().job_term());
-  if (job == nullptr) {
-    return UnknownJob(request.session().job());
-  }
+  ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job,
+                   FindKnown(request.session().job(), request.session().job_term()));
   RETURN_IF_ERROR(job->ValidateFetch(request));
   return job;
 }

@@ -165,6 +165,9 @@ class Shard {
                                                     Attempt attempt, MakeContent make);
   absl::StatusOr<std::shared_ptr<ShardJob>> MakeOrFind(const CreateShardJobRequest& request,
                                                        Attempt attempt, MakeContent make);
+  // NotFound names the job.
+  absl::StatusOr<std::shared_ptr<ShardJob>> FindKnown(const std::string& job,
+                                                      uint64_t job_term) const;
   // The verdicts for the records of a job that is not here.
   template <typename Request>
   PushReply RefuseUnknownJob(const Request& request) const;
