@@ -85,16 +85,18 @@ KeptRows Encode(std::span<const TableMap> tables, std::span<const RowGradient> g
 }  // namespace
 
 absl::Status CheckRows(std::span<const TableMap> tables, std::span<const RowGradient> gradients) {
-  std::vector<bool> seen(tables.size(), false);
+  const RowGradient* before = nullptr;
   for (const RowGradient& gradient : gradients) {
     const auto wrong = [&](const auto&... what) {
       return absl::InvalidArgumentError(absl::StrCat("table ", gradient.table, ": ", what...));
     };
-    if (gradient.table >= tables.size() || seen[gradient.table]) {
-      return wrong(gradient.table < tables.size() ? "it is there twice"
-                                                  : "the model has not so many");
+    if (gradient.table >= tables.size()) {
+      return wrong("the model has not so many");
     }
-    seen[gradient.table] = true;
+    if (before != nullptr && before->table >= gradient.table) {
+      return wrong("it comes after table ", before->table, "; tables must rise");
+    }
+    before = &gradient;
     const TableMap& map = tables[gradient.table];
     if (gradient.values.size() != gradient.rows.size() * map.columns()) {
       return wrong(gradient.values.size(), " values for ", gradient.rows.size(), " rows of ",

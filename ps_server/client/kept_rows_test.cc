@@ -114,7 +114,7 @@ TEST(KeptRowsTest, SaysWhatIsWrong) {
   const Rows one{1};
   const Floats values{1, 2};
   const std::vector<RowGradient> twice{{0, one, values}, {0, one, values}};
-  EXPECT_THAT(std::string(CheckRows(maps, twice).message()), HasSubstr("it is there twice"));
+  EXPECT_THAT(std::string(CheckRows(maps, twice).message()), HasSubstr("it comes after table 0"));
 }
 
 }  // namespace

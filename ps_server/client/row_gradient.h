@@ -6,7 +6,7 @@
 
 namespace monsoon {
 
-// Of one table; each table once a push.
+// Of one table; the tables of a push rise.
 struct RowGradient {
   uint32_t table = 0;              // index into the model's tables
   std::span<const uint64_t> rows;  // rising
