@@ -174,6 +174,15 @@ class RowsTest : public ::testing::TestWithParam<Variant> {
     EXPECT_EQ(result.sequence, push);
     gradient.AddTo(oracle_.get());
   }
+  // One row of the large table, with a gradient of ones.
+  absl::Status PushRow(ParameterClient* client, uint64_t row) {
+    const Vector dense(job_.map.size()), values(16, 1.0f);
+    const Rows rows{row};
+    const std::vector<RowGradient> gradients{{0, rows, values}};
+    GradientView view(dense);
+    view.rows = gradients;
+    return client->Push(view, {}).status();
+  }
   // All rows of the small table, and each seventh of the large one, backwards.
   void Compare(ParameterClient* client) {
     std::vector<Rows> rows(2);
@@ -230,13 +239,8 @@ TEST_P(RowsTest, EqualTheOracleAndUntouchedStripesTakeNothing) {
 
 TEST_P(RowsTest, OneRowTouchesOneStripe) {
   const auto client = Join(0);
-  const Vector dense(job_.map.size()), values(16, 1.0f);
-  const Rows row{20000};
-  const std::vector<RowGradient> gradients{{0, row, values}};
-  GradientView view(dense);
-  view.rows = gradients;
-  ASSERT_OK(client->Push(view, {}));
-  ASSERT_OK(client->Push(dense, {}));  // and without rows
+  ASSERT_OK(PushRow(client.get(), 20000));
+  ASSERT_OK(client->Push(Vector(job_.map.size()), {}));  // and without rows
   uint64_t touched = 0, applied = 0;
   for (uint32_t shard = 0; shard < GetParam().shards; ++shard) {
     touched += Status(shard).touched_table_stripes();
@@ -273,12 +277,8 @@ TEST_P(RowsTest, TwoWorkersAtOnceLoseNothing) {
 
 TEST_P(RowsTest, WhatIsWrongIsSaidBeforeAnythingLeaves) {
   const auto client = Join(0);
-  const Vector dense(job_.map.size()), values(16, 1.0f);
   const Rows beyond{50000};
-  const std::vector<RowGradient> gradients{{0, beyond, values}};
-  GradientView view(dense);
-  view.rows = gradients;
-  EXPECT_THAT(client->Push(view, {}),
+  EXPECT_THAT(PushRow(client.get(), 50000),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("row 50000 of 50000")));
   Vector out(16);
   const std::vector<RowRequest> wanted{{0, beyond, out}};
@@ -347,15 +347,11 @@ TEST_P(RowsTest, AreWrittenBeforeTheFirstSessionAlone) {
   const auto client = Join(0);
   for (const uint64_t row : {9000, 20000, 48999}) {
     const Rows rows{row};
-    const Vector gradient(16, 1.0f), dense(job_.map.size());
     const std::vector<RowRequest> wanted{{0, rows, out}};
     ASSERT_OK(client->FetchRows(wanted, nullptr));
     const size_t at = row - 9000;
     EXPECT_EQ(out, Vector(values.begin() + at * 16, values.begin() + (at + 1) * 16));
-    GradientView view(dense);
-    const std::vector<RowGradient> gradients{{0, rows, gradient}};
-    view.rows = gradients;
-    ASSERT_OK(client->Push(view, {}));
+    ASSERT_OK(PushRow(client.get(), row));
     ASSERT_OK(client->FetchRows(wanted, nullptr));
     EXPECT_NEAR(out[3], values[at * 16 + 3] - 0.1 / std::sqrt(sums[at] + 1), 1e-4);
   }
