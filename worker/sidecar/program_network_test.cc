@@ -1,5 +1,6 @@
 #include "worker/sidecar/program_network.h"
 
+#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>
@@ -25,10 +26,11 @@ using ::monsoon::testing::Finish;
 using ::monsoon::testing::Flush;
 using ::monsoon::testing::StatusIs;
 using ::monsoon::testing::Train;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A step that counts so many batches.
-std::string StepOf(uint32_t batches) {
+// A step that counts so many batches, with gradients of rows.
+std::string StepOf(uint32_t batches, const std::vector<uint64_t>& rows = {}) {
   FieldWriter fields;
   fields.Number(batches);
   fields.Number(uint64_t{1});            // steps
@@ -37,6 +39,21 @@ std::string StepOf(uint32_t batches) {
   fields.Number(uint64_t{0});            // correct
   fields.Number(uint8_t{1});
   fields.Number(0.5);  // loss
+  fields.Number(static_cast<uint32_t>(rows.size()));
+  for (const uint64_t row : rows) {  // a piece each, of two values
+    fields.Number(uint32_t{0});
+    fields.Number(uint64_t{1});
+    fields.Number(row);
+    fields.Number(1.0f);
+    fields.Number(2.0f);
+  }
+  return fields.bytes();
+}
+std::string RowsOf(const std::vector<uint64_t>& rows, uint32_t table = 0) {
+  FieldWriter fields;
+  fields.Number(table);
+  fields.Number(uint64_t{rows.size()});
+  fields.Bytes(rows.data(), rows.size() * sizeof(uint64_t));
   return fields.bytes();
 }
 std::string Evaluated(const std::string& failure) {
@@ -56,6 +73,34 @@ class TickingClock : public Clock {
 
  private:
   mutable absl::Duration now_;
+};
+
+// With a table of 100 rows x 2, whose row r is r, -r.
+class ShardsWithRows : public FakeShards {
+ public:
+  using FakeShards::FakeShards;
+
+  absl::Status FetchRows(std::span<const RowRequest> wanted, FetchStats*) override {
+    if (before_rows) RETURN_IF_ERROR(before_rows());
+    for (const RowRequest& request : wanted) {
+      for (size_t i = 0; i < request.rows.size(); ++i) {
+        request.values[2 * i] = static_cast<float>(request.rows[i]);
+        request.values[2 * i + 1] = -static_cast<float>(request.rows[i]);
+      }
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) override {
+    for (const RowGradient& rows : gradient.rows) {
+      pushed_rows.insert(pushed_rows.end(), rows.rows.begin(), rows.rows.end());
+      pushed_values.insert(pushed_values.end(), rows.values.begin(), rows.values.end());
+    }
+    return FakeShards::Push(gradient, base);
+  }
+
+  std::function<absl::Status()> before_rows;
+  std::vector<uint64_t> pushed_rows;  // without overlap: of the compute thread
+  std::vector<float> pushed_values;
 };
 
 // 16 samples in two blocks of two batches; every step is pushed.
@@ -114,6 +159,14 @@ class ProgramNetworkTest : public ::testing::Test {
   static uint32_t BatchesIn(const FakeProgram::Event& event) {
     return FieldReader(event.rest.substr(0, 4)).Number<uint32_t>();
   }
+  // The values of an answer to a fetch of rows.
+  std::vector<float> AwaitRows() {
+    const Message answer = fake_.AwaitAnswer();
+    EXPECT_EQ(answer.kind, MessageKind::kRows);
+    std::vector<float> values(answer.fields.size() / sizeof(float));
+    std::memcpy(values.data(), answer.fields.data(), answer.fields.size());
+    return values;
+  }
   absl::Status StepAlone() {
     std::vector<float> gradient(layout_.size());
     return network_.LossAndGradient(Batch(), StepKey(), gradient).status();
@@ -121,14 +174,15 @@ class ProgramNetworkTest : public ::testing::Test {
 
   const ParameterLayout layout_;
   FakeProgram fake_;
-  FakeShards shards_;
+  ShardsWithRows shards_;
   FakeCoordinator coordinator_;
   StatsCollector stats_;
   ManualClock clock_;
   SessionControl control_{&clock_, absl::Seconds(3)};
   LeasedBatches batches_{DataJob(), 16};
   TickingClock programs_time_;
-  ProgramNetwork network_{&fake_.seen(), &batches_, &control_, &programs_time_};
+  ProgramNetwork network_{
+      &fake_.seen(), &batches_, &control_, &programs_time_, {TableInfo{"words", 100, 2, {}, {}}}};
   ReplicaGroup group_{{}, &network_};
   DownpourRunnerOptions options_;
 };
@@ -306,6 +360,94 @@ TEST_F(ProgramNetworkTest, AProgramThatCannotEvaluateSaysWhy) {
     program.join();
     fake_.seen().Answer(MONSOON_GO);
     fake_.AwaitEvent();
+  }
+}
+
+// ---- rows of tables ----
+
+TEST_F(ProgramNetworkTest, RowsAreReadWithinAStepAndAnEvaluation) {
+  Script({Train({0, 1}), Flush(), Evaluate(9), Finish()});
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kFetchRows, RowsOf({7, 3}));
+    EXPECT_THAT(AwaitRows(), ElementsAre(7, -7, 3, -3));
+    fake_.Call(MessageKind::kStep, StepOf(4, {7, 3, 7}));
+    EXPECT_EQ(fake_.AwaitEvent().figures.kind, MONSOON_EVALUATE);
+    fake_.Call(MessageKind::kFetchRows, RowsOf({1}));
+    EXPECT_THAT(AwaitRows(), ElementsAre(1, -1));
+    fake_.Call(MessageKind::kEvaluated, Evaluated(""));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_THAT(shards_.pushed_rows, ElementsAre(3, 7));
+  EXPECT_THAT(shards_.pushed_values, ElementsAre(1, 2, 2, 4));
+}
+
+TEST_F(ProgramNetworkTest, RowsOfSeveralStepsLeaveWithTheirPush) {
+  options_.n_push = 2;
+  Script({Train({0, 1}), Finish()});
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(), 4u);
+    for (const uint64_t row : {9, 2, 9, 5}) {
+      fake_.Call(MessageKind::kStep, StepOf(1, {row}));
+      if (row != 5) fake_.AwaitEvent();
+    }
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_THAT(shards_.pushed_rows, ElementsAre(2, 9, 5, 9));
+}
+
+// A shard that is away while rows are fetched, and the session that is lost meanwhile: the call
+// stays, and the next session answers it.
+TEST_F(ProgramNetworkTest, AFetchThatASessionLeavesIsAnsweredByTheNext) {
+  int tries = 0;
+  shards_.before_rows = [&] {
+    if (++tries == 3) control_.Stop();
+    return absl::UnavailableError("ps/0: away");
+  };
+  Script({Train({0, 1}), Finish()});
+  SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kFetchRows, RowsOf({7}));
+  });
+  EXPECT_NE(end.kind, SessionEnd::Kind::kFinished);
+  EXPECT_EQ(tries, 3);
+  ASSERT_NE(fake_.seen().call(), nullptr);
+  shards_.before_rows = nullptr;
+  fake_.seen().Discard();
+  SessionControl control(&clock_, absl::Seconds(3));
+  LeasedBatches batches(DataJob(), 16);
+  ProgramNetwork network(&fake_.seen(), &batches, &control, &programs_time_,
+                         {TableInfo{"words", 100, 2, {}, {}}});
+  ReplicaGroup group({}, &network);
+  DownpourRunner runner(options_, &layout_, &shards_, &group, nullptr, &stats_, &control, &clock_);
+  network.Connect(&runner, nullptr);
+  std::thread program([this] {
+    EXPECT_THAT(AwaitRows(), ElementsAre(7, -7));
+    // What it computed on is of the session before.
+    fake_.Call(MessageKind::kStep, StepOf(4, {7}));
+    EXPECT_EQ(fake_.AwaitEvent().figures.discarded, 1);
+    fake_.Call(MessageKind::kBegin);  // has no place, and ends this
+  });
+  std::vector<float> gradient(layout_.size());
+  EXPECT_THAT(network.LossAndGradient(Batch(), StepKey(), gradient),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no place")));
+  program.join();
+  EXPECT_TRUE(shards_.pushed_rows.empty());
+}
+
+TEST_F(ProgramNetworkTest, RowsThatAreMalformedAreRefused) {
+  const std::pair<MessageKind, std::string> calls[] = {
+      {MessageKind::kFetchRows, "abc"},
+      {MessageKind::kFetchRows, RowsOf({1}, /*table=*/1)},
+      {MessageKind::kFetchRows, RowsOf({1}) + "x"},
+      {MessageKind::kStep, StepOf(0, {100})},
+      {MessageKind::kStep, StepOf(0, {1}) + "x"},
+      {MessageKind::kStep, StepOf(0, {1}).substr(0, 60)}};
+  for (const auto& [kind, fields] : calls) {
+    fake_.Call(kind, fields);
+    EXPECT_EQ(StepAlone().code(), absl::StatusCode::kInvalidArgument) << fields.size();
+    fake_.seen().Refuse(absl::InternalError("done"));
+    EXPECT_EQ(fake_.AwaitAnswer().kind, MessageKind::kError);
   }
 }
 

@@ -257,5 +257,80 @@ TEST_F(ReplicaTest, OneThatHasLeftDrawsNothing) {
   EXPECT_EQ(batch_.count, 0u);
 }
 
+// ---- rows of tables ----
+
+TEST_F(ReplicaTest, RowsComeInTheirOrder) {
+  Join("0 go+1 rows go");
+  EXPECT_EQ(Draw(), 0);
+  const uint64_t rows[] = {7, 99, 7};
+  float values[6] = {};
+  ASSERT_EQ(monsoon_fetch_rows(replica_, 0, rows, 3, values, &event_), MONSOON_OK);
+  EXPECT_EQ(event_.kind, MONSOON_GO);
+  EXPECT_EQ(event_.discarded, 0);
+  EXPECT_THAT(values, ::testing::ElementsAre(7.25f, 7.5f, 99.25f, 99.5f, 7.25f, 7.5f));
+  // Of none nothing is asked.
+  ASSERT_EQ(monsoon_fetch_rows(replica_, 0, nullptr, 0, nullptr, &event_), MONSOON_OK);
+  ASSERT_EQ(Step(), MONSOON_OK);
+}
+
+TEST_F(ReplicaTest, RowsOfASidecarThatDiesComeFromTheNext) {
+  Join("0 go+1 die again go rows go+1 go");
+  EXPECT_EQ(Draw(), 0);
+  const uint64_t row = 5;
+  float values[2] = {};
+  ASSERT_EQ(monsoon_fetch_rows(replica_, 0, &row, 1, values, &event_), MONSOON_OK)
+      << monsoon_last_error();
+  EXPECT_EQ(event_.discarded, 1);
+  EXPECT_EQ(values[1], 5.5f);
+  EXPECT_EQ(Draw(), 0);  // what was drawn before is another's
+  ASSERT_EQ(Step(), MONSOON_OK);
+}
+
+TEST_F(ReplicaTest, GradientsOfRowsLeaveWithTheStep) {
+  Join("0 go+3 go go! go+1 go");
+  EXPECT_EQ(Draw(), 0);
+  const uint64_t rows[] = {3, 4, 3};
+  const float values[] = {1, 2, 3, 4, 5, 6};
+  ASSERT_EQ(monsoon_push_rows(replica_, 0, rows, 3, values), MONSOON_OK);
+  ASSERT_EQ(monsoon_push_rows(replica_, 0, rows, 1, values), MONSOON_OK);
+  ASSERT_EQ(monsoon_push_rows(replica_, 0, nullptr, 0, nullptr), MONSOON_OK);
+  ASSERT_EQ(Step(), MONSOON_OK);
+  EXPECT_EQ(Stats().pushes, 2u);
+  EXPECT_EQ(Stats().bytes_pushed, 24u);
+  EXPECT_EQ(Draw(), 4);
+  ASSERT_EQ(Step(), MONSOON_OK);  // brings none, and the session is lost
+  EXPECT_EQ(event_.discarded, 1);
+  EXPECT_EQ(Stats().pushes, 0u);
+  EXPECT_EQ(Draw(), 12);
+}
+
+TEST_F(ReplicaTest, RowsThatAreNotThereAreRefusedHere) {
+  Join("0 go+1 go");
+  float values[4] = {};
+  const uint64_t rows[] = {1, 100};
+  EXPECT_EQ(monsoon_fetch_rows(replica_, 0, rows, 2, values, &event_), MONSOON_INVALID_ARGUMENT);
+  EXPECT_THAT(monsoon_last_error(), HasSubstr("row 100 of 100"));
+  EXPECT_EQ(monsoon_push_rows(replica_, 0, rows, 2, values), MONSOON_INVALID_ARGUMENT);
+  EXPECT_EQ(monsoon_push_rows(replica_, 1, rows, 1, values), MONSOON_INVALID_ARGUMENT);
+  EXPECT_THAT(monsoon_last_error(), HasSubstr("the model has 1 tables"));
+  EXPECT_EQ(monsoon_fetch_rows(replica_, 0, rows, 1, nullptr, &event_), MONSOON_INVALID_ARGUMENT);
+  const std::vector<uint64_t> many(5000000, 1);
+  std::vector<float> large(2 * many.size());
+  EXPECT_EQ(monsoon_fetch_rows(replica_, 0, many.data(), many.size(), large.data(), &event_),
+            MONSOON_INVALID_ARGUMENT);
+  EXPECT_THAT(monsoon_last_error(), HasSubstr("one call takes 64"));
+  // It goes on.
+  EXPECT_EQ(Draw(), 0);
+  EXPECT_EQ(Step(), MONSOON_OK);
+}
+
+TEST_F(ReplicaTest, LocalStepsHaveNoGradientsOfRows) {
+  Join("2 go+1");
+  const uint64_t row = 1;
+  const float values[2] = {};
+  EXPECT_EQ(monsoon_push_rows(replica_, 0, &row, 1, values), MONSOON_FAILED_PRECONDITION);
+  EXPECT_THAT(monsoon_last_error(), HasSubstr("local steps"));
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -4,6 +4,9 @@
 //   !     behind it: the session was lost
 //   =3    behind that: differences are to have so many local steps from now on
 //   +2    behind that: with so many batches of 4 samples, numbered from 0 on
+// "rows" answers a fetch of rows of its table, of 100 rows x 2: row r is r + 0.25, r + 0.5. With
+// any event, `pushes` is how many pieces of rows a step has brought, `bytes_pushed` the sum of
+// their values.
 // "seen" takes the gradient, and only then, after 20 ms, answers go. "die" kills it, and the
 // next one begins with the first word behind "again".
 #include <signal.h>
@@ -15,6 +18,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -30,6 +34,10 @@ namespace monsoon {
 namespace {
 
 constexpr uint32_t kBatch = 4;
+constexpr uint64_t kRows = 100;
+constexpr uint32_t kColumns = 2;
+// Of a step's fields before its rows: batches, four counts, whether there is a loss, and that.
+constexpr size_t kStepBytes = 4 + 4 * 8 + 1 + 8;
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 uint32_t KindOf(const std::string& word) {
@@ -49,6 +57,7 @@ class ScriptedSidecar {
   // Until the program leaves.
   void Run() {
     Join();
+    program_->SetFigures([this] { return figures_; });
     std::string word;
     while (program_->AwaitCall(kPatience).ok() && program_->call() != nullptr) {
       CHECK(words_ >> word);  // else it calls more often than the script answers
@@ -88,10 +97,57 @@ class ScriptedSidecar {
     joined.Number(uint64_t{(*memory)->stride()});
     joined.Number(uint32_t{1});
     joined.Number(uint64_t{0});
+    joined.Number(uint32_t{1});
+    joined.Number(uint64_t{kRows});
+    joined.Number(uint32_t{kColumns});
     program_->AnswerJoin(joined.bytes(), *std::move(memory));
   }
 
+  // The numbers of a fetch or of a piece.
+  static std::vector<uint64_t> TakeRows(FieldReader* fields) {
+    CHECK(fields->Number<uint32_t>() == 0);  // the table
+    std::vector<uint64_t> rows(fields->Number<uint64_t>());
+    for (uint64_t& row : rows) {
+      row = fields->Number<uint64_t>();
+      CHECK(row < kRows);
+    }
+    return rows;
+  }
+
+  void AnswerRows() {
+    CHECK(program_->call()->kind == MessageKind::kFetchRows);
+    FieldReader fields(program_->call()->fields);
+    std::vector<float> values;
+    for (const uint64_t row : TakeRows(&fields)) {
+      values.push_back(static_cast<float>(row) + 0.25f);
+      values.push_back(static_cast<float>(row) + 0.5f);
+    }
+    CHECK(fields.ok());
+    program_->AnswerRows(values);
+  }
+
+  void CountRows() {
+    FieldReader fields(program_->call()->fields);
+    fields.Take(kStepBytes);
+    figures_.pushes = fields.Number<uint32_t>();
+    float sum = 0;
+    for (uint64_t piece = 0; piece < figures_.pushes; ++piece) {
+      for (size_t values = TakeRows(&fields).size() * kColumns; values > 0; --values) {
+        sum += fields.Number<float>();
+      }
+    }
+    CHECK(fields.ok());
+    figures_.bytes_pushed = static_cast<uint64_t>(sum);
+  }
+
   void Answer(std::string word) {
+    if (word == "rows") {
+      AnswerRows();
+      return;
+    }
+    if (program_->call()->kind == MessageKind::kStep) {
+      CountRows();
+    }
     FieldWriter batches;
     if (const size_t plus = word.find('+'); plus != std::string::npos) {
       const auto count = static_cast<uint32_t>(std::stoul(word.substr(plus + 1)));
@@ -106,9 +162,7 @@ class ScriptedSidecar {
       word.resize(plus);
     }
     if (const size_t equals = word.find('='); equals != std::string::npos) {
-      EventFigures figures;
-      figures.local_steps = static_cast<uint32_t>(std::stoul(word.substr(equals + 1)));
-      program_->SetFigures([figures] { return figures; });
+      figures_.local_steps = static_cast<uint32_t>(std::stoul(word.substr(equals + 1)));
       word.resize(equals);
     }
     if (word.ends_with('!')) {
@@ -125,6 +179,7 @@ class ScriptedSidecar {
   const std::unique_ptr<Program> program_;
   std::istringstream words_;
   uint32_t next_ = 0;
+  EventFigures figures_;
 };
 
 }  // namespace
