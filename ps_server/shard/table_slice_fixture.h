@@ -127,9 +127,9 @@ class RowOracle {
     return found->second;
   }
 
-  const std::vector<TableInfo> tables_;
-  const uint32_t shard_;
-  const std::vector<TableMap> maps_;
+  std::vector<TableInfo> tables_;
+  uint32_t shard_;
+  std::vector<TableMap> maps_;
   std::map<std::pair<uint32_t, uint32_t>, Row> rows_;
 };
 
