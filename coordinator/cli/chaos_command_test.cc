@@ -150,12 +150,10 @@ TEST_F(ChaosCommandTest, ReportsATableForPeople) {
   lost->set_incarnation(1);
   lost->set_from(13);
   lost->set_to_at_least(20);
-  lost->set_row_pushes(5);
   job_.mutable_summary()->set_state(RUNNING);
   ends_at_ = absl::Seconds(100);
   EXPECT_EQ(Chaos(kTwoFaults), 0);
-  EXPECT_THAT(cli_.out(), HasSubstr("lost         pushes 13 to 20 at least of worker/2#1 on ps/0, "
-                                    "rows of 5 of them\n"));
+  EXPECT_THAT(cli_.out(), HasSubstr("lost         pushes 13 to 20 at least of worker/2#1 on ps/0"));
 }
 
 TEST_F(ChaosCommandTest, EndsWhenAllIsDoneWhereThePlanHasATime) {

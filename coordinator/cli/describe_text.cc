@@ -231,8 +231,7 @@ std::string LostPushesText(const LostPushes& lost) {
   return absl::StrCat(
       "pushes ", lost.from(), " to ",
       lost.has_to() ? absl::StrCat(lost.to()) : absl::StrCat(lost.to_at_least(), " at least"),
-      " of worker/", lost.worker(), "#", lost.incarnation(), " on ps/", lost.shard(),
-      lost.row_pushes() == 0 ? "" : absl::StrCat(", rows of ", lost.row_pushes(), " of them"));
+      " of worker/", lost.worker(), "#", lost.incarnation(), " on ps/", lost.shard());
 }
 
 std::string BytesText(uint64_t bytes) {
