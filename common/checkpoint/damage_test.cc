@@ -311,49 +311,48 @@ TEST_F(DamageTest, ForgeriesOfTablesAreRefused) {
     return static_cast<size_t>(std::ranges::find(f->tensors, name, &TensorSpec::name) -
                                f->tensors.begin());
   };
-  ExpectRefused(
-      good,
-      {
-          {"stripe 0 of table 0 comes after stripe 0 of table 2; they must rise",
-           [&](Forged* f) { stripes(f)->SwapElements(0, 1); }},
-          {"stripe 0 of table 0 comes after stripe 0 of table 0; they must rise",
-           [&](Forged* f) { *stripes(f)->Mutable(1) = stripes(f)->at(0); }},
-          {"it has rows of table 4, where the model has 4",
-           [&](Forged* f) { stripes(f)->Mutable(2)->set_table(4); }},
-          {"it has rows of table 4294967295",
-           [&](Forged* f) { stripes(f)->Mutable(2)->set_table(UINT32_MAX); }},
-          {"it has stripe 1 of table 2, of which 1 are of this shard",
-           [&](Forged* f) { stripes(f)->Mutable(1)->set_stripe(1); }},
-          {"it has stripe 4294967295 of table 3",
-           [&](Forged* f) { stripes(f)->Mutable(2)->set_stripe(UINT32_MAX); }},
-          {"expected \"table:items\" of 0", [&](Forged* f) { stripes(f)->RemoveLast(); }},
-          {"expected \"table:never\" of 36",
-           [&](Forged* f) { stripes(f)->Mutable(1)->set_table(1); }},
-          {"expected \"table:words\" of 48",
-           [&](Forged* f) {
-             const size_t at = tensor(f, "table:words");
-             f->tensors[at].shape = {11};
-             f->data[at].resize(44);
-           }},
-          {"expected \"table:words\"",
-           [&](Forged* f) {
-             f->tensors[tensor(f, "table:words")].shape = {3, 4};
-           }},
-          {"expected \"table:users\"",
-           [&](Forged* f) { f->tensors[tensor(f, "table:users")].name = "table:other"; }},
-          {"tensors, expected",
-           [&](Forged* f) {
-             const auto at = static_cast<ptrdiff_t>(tensor(f, "table:never"));
-             f->tensors.erase(f->tensors.begin() + at);
-             f->data.erase(f->data.begin() + at);
-           }},
-          {"the name is used twice",
-           [](Forged* f) {
-             Model* const model = f->content.mutable_create()->mutable_model();
-             model->mutable_table(1)->set_name("words");
-           }},
-      },
-      &storage_);
+  ExpectRefused(good,
+                {
+                    {"stripe 0 of table 0 comes after stripe 0 of table 2; they must rise",
+                     [&](Forged* f) { stripes(f)->SwapElements(0, 1); }},
+                    {"stripe 0 of table 0 comes after stripe 0 of table 0; they must rise",
+                     [&](Forged* f) { *stripes(f)->Mutable(1) = stripes(f)->at(0); }},
+                    {"it has rows of table 4, where the model has 4",
+                     [&](Forged* f) { stripes(f)->Mutable(2)->set_table(4); }},
+                    {"it has rows of table 4294967295",
+                     [&](Forged* f) { stripes(f)->Mutable(2)->set_table(UINT32_MAX); }},
+                    {"it has stripe 1 of table 2, of which 1 are of this shard",
+                     [&](Forged* f) { stripes(f)->Mutable(1)->set_stripe(1); }},
+                    {"it has stripe 4294967295 of table 3",
+                     [&](Forged* f) { stripes(f)->Mutable(2)->set_stripe(UINT32_MAX); }},
+                    {"expected \"table:items\" of 0", [&](Forged* f) { stripes(f)->RemoveLast(); }},
+                    {"expected \"table:never\" of 36",
+                     [&](Forged* f) { stripes(f)->Mutable(1)->set_table(1); }},
+                    {"expected \"table:words\" of 48",
+                     [&](Forged* f) {
+                       const size_t at = tensor(f, "table:words");
+                       f->tensors[at].shape = {11};
+                       f->data[at].resize(44);
+                     }},
+                    {"expected \"table:words\"",
+                     [&](Forged* f) {
+                       f->tensors[tensor(f, "table:words")].shape = {3, 4};
+                     }},
+                    {"expected \"table:users\"",
+                     [&](Forged* f) { f->tensors[tensor(f, "table:users")].name = "table:other"; }},
+                    {"tensors, expected",
+                     [&](Forged* f) {
+                       const auto at = static_cast<ptrdiff_t>(tensor(f, "table:never"));
+                       f->tensors.erase(f->tensors.begin() + at);
+                       f->data.erase(f->data.begin() + at);
+                     }},
+                    {"the name is used twice",
+                     [](Forged* f) {
+                       Model* const model = f->content.mutable_create()->mutable_model();
+                       model->mutable_table(1)->set_name("words");
+                     }},
+                },
+                &storage_);
 }
 
 TEST_F(DamageTest, ForgeriesAreRefused) {
