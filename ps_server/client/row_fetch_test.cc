@@ -104,6 +104,31 @@ TEST(RowFetchTest, EachRowComesToItsPlace) {
   }
 }
 
+// A header has room for some thousand runs.
+TEST(RowFetchTest, ATableMayBeAskedForManyTimes) {
+  const std::vector<TableMap> maps = Maps();
+  constexpr size_t kTimes = 20000;
+  Rows rows(kTimes);
+  Floats values(kTimes * 16);
+  std::vector<RowRequest> wanted;
+  for (size_t i = 0; i < kTimes; ++i) {
+    rows[i] = 7 * i % 30000;
+    wanted.push_back({0, std::span(rows).subspan(i, 1), std::span(values).subspan(16 * i, 16)});
+  }
+  ASSERT_OK_AND_ASSIGN(RowFetch fetch, RowFetch::Create(maps, wanted, kShards));
+  for (size_t i = 0; i < fetch.requests()[0].size(); ++i) {
+    const RowFetch::Request& request = fetch.requests()[0][i];
+    DataHeader header;
+    header.mutable_row_fetch()->mutable_table()->Assign(request.tables.begin(),
+                                                        request.tables.end());
+    EXPECT_LT(header.ByteSizeLong(), kMaxFrameHeaderBytes / 2);
+    ASSERT_OK(Take(&fetch, 0, i, AnswerTo(request, maps, 0), 5));
+  }
+  for (size_t i = 0; i < kTimes; ++i) {
+    ASSERT_EQ(values[16 * i + 3], ValueOf(0, rows[i], 3));
+  }
+}
+
 TEST(RowFetchTest, TellsOfWhichLifeItIs) {
   const std::vector<TableMap> maps = Maps();
   Rows rows;
