@@ -440,7 +440,8 @@ def main():
         print(f"{arguments.job}, seed {arguments.seed}, {arguments.transport}: {dict(run.done)}, "
               f"{run.doubles} of the worker kills beside a shard's; "
               f"{len(run.all)} pushers, {pushes} pushes acknowledged; reported lost: "
-              f"{sum(entry['records'] for entry in lost)} records in "
+              f"{sum(entry['records'] for entry in lost)} records and rows of "
+              f"{sum(entry['row_pushes'] for entry in lost)} pushes in "
               f"{len(lost)} ranges; replayed {described['durability']['replayed']}")
         for name, seconds in sorted(run.recoveries.items()):
             seconds.sort()
