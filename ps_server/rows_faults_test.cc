@@ -95,6 +95,19 @@ TEST_P(RowsFaultsTest, ServersThatAreStartedAnewHaveEachPushOnce) {
   EXPECT_GT(client->kept().replayed, 0u);
 }
 
+TEST_P(RowsFaultsTest, ARefusalTellsThatRowsWereRefused) {
+  Start({});
+  ASSERT_OK_AND_ASSIGN(const auto client, shards_->Join(job_, 0));
+  ASSERT_OK(rows_.Push(client.get()));
+  ASSERT_OK(shards_->OpenSession(job_, 0, /*incarnation=*/2));
+  const absl::Status refused = rows_.Push(client.get()).status();
+  EXPECT_TRUE(IsSessionLost(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr(": rows: the session of worker/0#1 is not open"));
+  ASSERT_OK_AND_ASSIGN(const auto reader, shards_->Reader(job_));
+  EXPECT_OK(rows_.Check(reader.get(), 1));
+}
+
 TEST_P(RowsFaultsTest, RowsFillTheWindow) {
   Start({});
   ASSERT_OK_AND_ASSIGN(ParameterClientOptions options, shards_->OpenSession(job_, 0));

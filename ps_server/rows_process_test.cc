@@ -131,8 +131,9 @@ TEST_P(RowsProcessTest, WhereverItIsKilledEachPushCountsOnce) {
   for (int kill = 0; kill < kKills && !HasFailure(); ++kill) {
     await(pushes + kPushesBetween);
     ASSERT_OK(Order(++generation));
-    // Somewhere in the next two pushes, and in the part: 5 MB in both.
-    absl::SleepFor(absl::Microseconds(random() % 40000));
+    // At any moment of the next two pushes, and of the part: 5 MB each.
+    const absl::Duration moment = Clock::Real()->Now() + absl::Microseconds(random() % 40000);
+    while (Clock::Real()->Now() < moment) std::this_thread::yield();
     process_->Signal(SIGKILL);
     (void)process_->Wait();
     NextLife();

@@ -236,7 +236,7 @@ TEST_F(RowsPartTest, PushesWhileItIsWrittenCountOnce) {
   std::vector<TableInfo> tables;
   for (uint32_t i = 0; i < 5; ++i) tables.push_back(MakeTable(absl::StrCat("t", i), 3, 2));
   tables_ = tables;
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  for (uint32_t seed = 0; seed < 80; ++seed) {
     std::mt19937 random(seed);
     RowOracle oracle(tables_, 0, 1);
     std::vector<RowFrame> script;
@@ -282,7 +282,7 @@ TEST_F(RowsPartTest, WhatCountsAsInThePartIsThere) {
   tables_.clear();
   for (uint32_t i = 0; i < kTables; ++i) tables_.push_back(MakeTable(absl::StrCat("t", i), 1, 1));
   uint32_t in_the_midst = 0;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 150; ++round) {
     const auto job = MakeRowsJob();
     std::atomic<bool> begin{false};
     std::atomic<uint32_t> pushed{0};
