@@ -130,7 +130,7 @@ class TableSlice {
   absl::Status CheckTables(
       const google::protobuf::RepeatedPtrField<TableRows>& tables, bool with_values,
       uint64_t payload) const;
-  // Checks what lies at `at`, whose length was checked.
+  // Checks what lies at `at`, whose length was checked. `seen`: of tables.
   absl::StatusOr<std::vector<Part>> CheckContent(const RowPushRequest& request,
                                                  const std::byte* at) const;
   // Calls `visit(stripe, rows of it, base, index of the first)` for each run of rows of one
