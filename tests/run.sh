@@ -195,6 +195,8 @@ run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin" --job=rou
   --worker_kills=2 "${few[@]}"
 run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin" --job=nesterov \
   --worker_kills=0 "${few[@]}"
+run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin" --job=rows \
+  --worker_kills=2 "${few[@]}"
 run_check chaos /usr/bin/python3 tests/cluster/chaos_demo.py --bin="$bin"
 run_check python /usr/bin/python3 tests/program/python_tests.py --bin="$bin"
 killed_programs=(/usr/bin/python3 tests/program/killed_programs.py --bin="$bin")

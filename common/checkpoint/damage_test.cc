@@ -1,4 +1,5 @@
 // Nothing that is damaged, cut, mixed up or forged is accepted.
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <map>
@@ -12,6 +13,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/test_parts.h"
+#include "common/model/table_info.h"
 #include "common/safetensors/safetensors_file.h"
 #include "common/storage/simulated_storage.h"
 #include "common/testing/status_matchers.h"
@@ -48,6 +50,17 @@ absl::Status Read(const Storage& storage, const std::string& manifest = kManifes
     read = (*part)->ReadVector(static_cast<size_t>(i),
                                [&](uint64_t at) { return std::span(parameters).subspan(at); });
   }
+  if (read.ok()) {
+    const CreateShardJobRequest& create = (*part)->content().create();
+    const auto maps = TableMaps((*part)->layout().tables(), create.shards());
+    std::vector<float> floats;
+    read = (*part)->ReadRows([&](const RowStripeRecord& stripe) {
+      // Each table has one stripe here.
+      const TableMap& map = (*maps)[stripe.table()];
+      floats.resize(map.rows_of(create.shard()) * (map.columns() + size_t{1}));
+      return std::span(floats);
+    });
+  }
   // Floats that are read are checked too. Verify sees as much, and the record again.
   EXPECT_TRUE(verified.ok() == read.ok()) << verified << " " << read;
   return verified;
@@ -58,9 +71,10 @@ class DamageTest : public ::testing::Test {
   DamageTest() { Write(0); }
 
   // A part with so many vectors.
-  void Write(uint32_t vectors) {
+  void Write(uint32_t vectors) { Write(MakeTestJob({.vectors = vectors})); }
+  void Write(const TestJob& job) {
     storage_.Remove(kManifest).IgnoreError();
-    EXPECT_OK(WriteTestPart(&storage_, kFolder, MakeTestJob({.vectors = vectors}), 1, 5));
+    EXPECT_OK(WriteTestPart(&storage_, kFolder, job, 1, 5));
   }
 
   void TurnEveryBit();
@@ -94,6 +108,11 @@ TEST_F(DamageTest, EveryBitOfAPartWithVectors) {
   TurnEveryBit();
 }
 
+TEST_F(DamageTest, EveryBitOfAPartWithTables) {
+  Write(MakeTestJob({.model = testing::kTablesModel}));
+  TurnEveryBit();
+}
+
 void DamageTest::CutEverywhere() {
   const std::string file = *storage_.ReadAll(kFile, kAny);
   const std::string manifest = *storage_.ReadAll(kManifest, kAny);
@@ -116,6 +135,11 @@ TEST_F(DamageTest, EveryTruncation) { CutEverywhere(); }
 
 TEST_F(DamageTest, EveryTruncationOfAPartWithVectors) {
   Write(2);
+  CutEverywhere();
+}
+
+TEST_F(DamageTest, EveryTruncationOfAPartWithTables) {
+  Write(MakeTestJob({.model = testing::kTablesModel}));
   CutEverywhere();
 }
 
@@ -274,6 +298,61 @@ TEST_F(DamageTest, ForgeriesOfVectorsAreRefused) {
   Forged forged = good;
   maxima(&forged)->Clear();
   EXPECT_OK(WriteForged(forged, &storage_));
+}
+
+TEST_F(DamageTest, ForgeriesOfTablesAreRefused) {
+  Write(MakeTestJob({.model = testing::kTablesModel}));
+  const Forged good = ReadGood(storage_);
+  ASSERT_OK(WriteForged(good, &storage_));
+  ASSERT_OK(Read(storage_));
+  // Of tables 0, 2 and 3 the only stripe.
+  const auto stripes = [](Forged* f) { return f->content.mutable_row_stripe(); };
+  const auto tensor = [](Forged* f, const std::string& name) {
+    return static_cast<size_t>(std::ranges::find(f->tensors, name, &TensorSpec::name) -
+                               f->tensors.begin());
+  };
+  ExpectRefused(good,
+                {
+                    {"stripe 0 of table 0 comes after stripe 0 of table 2; they must rise",
+                     [&](Forged* f) { stripes(f)->SwapElements(0, 1); }},
+                    {"stripe 0 of table 0 comes after stripe 0 of table 0; they must rise",
+                     [&](Forged* f) { *stripes(f)->Mutable(1) = stripes(f)->at(0); }},
+                    {"it has rows of table 4, where the model has 4",
+                     [&](Forged* f) { stripes(f)->Mutable(2)->set_table(4); }},
+                    {"it has rows of table 4294967295",
+                     [&](Forged* f) { stripes(f)->Mutable(2)->set_table(UINT32_MAX); }},
+                    {"it has stripe 1 of table 2, of which 1 are of this shard",
+                     [&](Forged* f) { stripes(f)->Mutable(1)->set_stripe(1); }},
+                    {"it has stripe 4294967295 of table 3",
+                     [&](Forged* f) { stripes(f)->Mutable(2)->set_stripe(UINT32_MAX); }},
+                    {"expected \"table:items\" of 0", [&](Forged* f) { stripes(f)->RemoveLast(); }},
+                    {"expected \"table:never\" of 36",
+                     [&](Forged* f) { stripes(f)->Mutable(1)->set_table(1); }},
+                    {"expected \"table:words\" of 48",
+                     [&](Forged* f) {
+                       const size_t at = tensor(f, "table:words");
+                       f->tensors[at].shape = {11};
+                       f->data[at].resize(44);
+                     }},
+                    {"expected \"table:words\"",
+                     [&](Forged* f) {
+                       f->tensors[tensor(f, "table:words")].shape = {3, 4};
+                     }},
+                    {"expected \"table:users\"",
+                     [&](Forged* f) { f->tensors[tensor(f, "table:users")].name = "table:other"; }},
+                    {"tensors, expected",
+                     [&](Forged* f) {
+                       const auto at = static_cast<ptrdiff_t>(tensor(f, "table:never"));
+                       f->tensors.erase(f->tensors.begin() + at);
+                       f->data.erase(f->data.begin() + at);
+                     }},
+                    {"the name is used twice",
+                     [](Forged* f) {
+                       Model* const model = f->content.mutable_create()->mutable_model();
+                       model->mutable_table(1)->set_name("words");
+                     }},
+                },
+                &storage_);
 }
 
 TEST_F(DamageTest, ForgeriesAreRefused) {

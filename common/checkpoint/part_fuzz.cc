@@ -1,16 +1,21 @@
 // A manifest, a zero byte and a part's file: as they are, and with every checksum made
 // right. They are refused, or hold what they say.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
 #include "common/base/xxh3.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/manifest.h"
+#include "common/model/table_info.h"
+#include "common/model/table_map.h"
 #include "common/safetensors/safetensors_file.h"
 #include "common/storage/simulated_storage.h"
 
@@ -37,6 +42,25 @@ void ReadPart(const SimulatedStorage& storage) {
   for (int i = 0; read.ok() && i < (*part)->content().context().vector_size(); ++i) {
     read = (*part)->ReadVector(static_cast<size_t>(i),
                                [&](uint64_t at) { return std::span(parameters).subspan(at); });
+  }
+  if (read.ok()) {
+    const CreateShardJobRequest& create = (*part)->content().create();
+    const auto maps = TableMaps((*part)->layout().tables(), create.shards());
+    CHECK_OK(maps.status());
+    std::vector<float> floats;
+    std::set<std::pair<uint32_t, uint32_t>> seen;
+    uint64_t bytes = 0;
+    read = (*part)->ReadRows([&](const RowStripeRecord& stripe) {
+      CHECK(seen.emplace(stripe.table(), stripe.stripe()).second);
+      const TableMap& map = (*maps)[stripe.table()];
+      const uint64_t first = uint64_t{stripe.stripe()} * map.stripe_rows();
+      CHECK_LT(first, map.rows_of(create.shard()));
+      floats.resize(std::min<uint64_t>(map.stripe_rows(), map.rows_of(create.shard()) - first) *
+                    (map.columns() + uint64_t{1}));
+      bytes += floats.size() * sizeof(float);
+      CHECK_LE(bytes, (*part)->manifest().bytes());
+      return std::span(floats);
+    });
   }
   CHECK_EQ((*part)->Verify().ok(), read.ok());
 }

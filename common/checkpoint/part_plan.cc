@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -99,12 +100,21 @@ absl::StatusOr<std::vector<uint64_t>> PartPlan::TableFloats(const ShardCheckpoin
   std::vector<uint64_t> floats(tables.size(), 0);
   const RowStripeRecord* before = nullptr;
   for (const RowStripeRecord& stripe : content.row_stripe()) {
-    const bool rises = before == nullptr || before->table() < stripe.table() ||
-                       (before->table() == stripe.table() && before->stripe() < stripe.stripe());
-    if (!rises || stripe.table() >= tables.size() ||
-        stripe.stripe() >= tables[stripe.table()].stripes_of(shard)) {
-      return absl::InvalidArgumentError(absl::StrCat("stripe ", stripe.stripe(), " of table ",
-                                                     stripe.table(), " has no place in it"));
+    if (stripe.table() >= tables.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("it has rows of table ", stripe.table(),
+                                                     ", where the model has ", tables.size()));
+    }
+    if (const uint32_t stripes = tables[stripe.table()].stripes_of(shard);
+        stripe.stripe() >= stripes) {
+      return absl::InvalidArgumentError(absl::StrCat("it has stripe ", stripe.stripe(),
+                                                     " of table ", stripe.table(), ", of which ",
+                                                     stripes, " are of this shard"));
+    }
+    if (before != nullptr && std::pair(before->table(), before->stripe()) >=
+                                 std::pair(stripe.table(), stripe.stripe())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "stripe ", stripe.stripe(), " of table ", stripe.table(), " comes after stripe ",
+          before->stripe(), " of table ", before->table(), "; they must rise"));
     }
     floats[stripe.table()] += RowStripeFloats(stripe);
     before = &stripe;

@@ -30,6 +30,8 @@ using testing::SameFloats;
 using testing::StatusIs;
 using testing::TestContent;
 using testing::TestJob;
+using testing::TestRowStripe;
+using testing::TestRowStripes;
 using testing::TestStripe;
 using testing::WriteTestPart;
 
@@ -85,7 +87,23 @@ void RoundTrip(const TestJob& job) {
       }));
       EXPECT_TRUE(SameFloats(vector, OfSlice(job.vectors[i], slice)));
     }
+    const std::vector<TestRowStripe> rows = TestRowStripes(job, shard);
+    std::vector<std::vector<float>> read(rows.size());
+    ASSERT_OK(part->ReadRows([&](const RowStripeRecord& stripe) {
+      const auto place =
+          std::ranges::find(rows, stripe.table(),
+                            [](const TestRowStripe& row) { return row.record.table(); }) -
+          rows.begin();
+      read[place].resize(rows[place].floats.size());
+      return std::span(read[place]);
+    }));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_TRUE(SameFloats(read[i], rows[i].floats)) << i;
+    }
     ShardCheckpoint expected = TestContent(job, shard, 5);
+    for (const TestRowStripe& row : rows) {
+      *expected.add_row_stripe() = row.record;
+    }
     for (uint32_t stripe = 0; stripe < job.map.stripes(shard); ++stripe) {
       *expected.add_stripe() = TestStripe(job, shard, stripe);
     }
@@ -115,6 +133,28 @@ TEST(PartTest, RoundTripsOverModelsShardsAndStripes) {
       }
     }
   }
+}
+
+TEST(PartTest, RoundTripsWithTables) {
+  for (const uint32_t shards : {1u, 2u, 3u}) {
+    for (const uint32_t vectors : {0u, 2u}) {
+      const TestJob job =
+          MakeTestJob({.model = testing::kTablesModel, .shards = shards, .vectors = vectors});
+      EXPECT_EQ(TestRowStripes(job, shards - 1).size(), 3u);
+      RoundTrip(job);
+    }
+  }
+  SimulatedStorage storage;
+  ASSERT_OK(WriteTestPart(&storage, kFolder, MakeTestJob({.model = testing::kTablesModel}), 0, 5));
+  std::vector<std::string> names;
+  const auto file = SafetensorsReader::Open(&storage, kFile);
+  for (const auto& tensor : file->tensors()) {
+    if (tensor.type == "F32") {
+      names.push_back(absl::StrCat(tensor.name, " ", tensor.bytes));
+    }
+  }
+  EXPECT_THAT(names, ElementsAre("w[0:16) 64", "optimizer:w[0:16) 64", "table:words 64",
+                                 "table:never 0", "table:users 16", "table:items 36"));
 }
 
 TEST(PartTest, EachSlotOfTheStateHasTensorsOfItsOwn) {

@@ -33,13 +33,12 @@ absl::Status Read(const Storage& storage) {
   return part.ok() ? (*part)->Verify() : part.status();
 }
 
-TEST(RandomDamageTest, NoChangedBitIsAccepted) {
+void TurnBits(const testing::TestJob& job, uint32_t least_bytes) {
   SimulatedStorage storage;
-  ASSERT_OK(WriteTestPart(&storage, "/f", MakeTestJob({.model = testing::kConvModel, .vectors = 2}),
-                          1, 5));
+  ASSERT_OK(WriteTestPart(&storage, "/f", job, 1, 5));
   const PhiloxStream random(3, StreamKind::kTest);
   const uint32_t bytes = static_cast<uint32_t>((*storage.Open(kFile))->bytes());
-  ASSERT_GT(bytes, 5000u);
+  ASSERT_GT(bytes, least_bytes);
   for (uint64_t i = flips.first; i < flips.end; ++i) {
     const uint64_t offset = random.Below(2 * i, bytes);
     const int bit = static_cast<int>(random.Below(2 * i + 1, 8));
@@ -49,6 +48,14 @@ TEST(RandomDamageTest, NoChangedBitIsAccepted) {
     storage.CorruptByte(kFile, offset, bit);
   }
   EXPECT_OK(Read(storage));
+}
+
+TEST(RandomDamageTest, NoChangedBitIsAccepted) {
+  TurnBits(MakeTestJob({.model = testing::kConvModel, .vectors = 2}), 5000);
+}
+
+TEST(RandomDamageTest, NoChangedBitOfAPartWithTablesIsAccepted) {
+  TurnBits(MakeTestJob({.model = testing::kTablesModel, .vectors = 1}), 1500);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "common/base/check.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
+#include "common/model/table_info.h"
+#include "common/model/table_map.h"
 #include "proto/model.pb.h"
 
 namespace monsoon::testing {
@@ -49,8 +51,17 @@ const char kOneTensorModel[] = R"pb(
   layer { dense { units: 1 no_bias: true } }
 )pb";
 
+const char kTablesModel[] = R"pb(
+  tensor { name: "w" shape: 40 }
+  table { name: "words" rows: 7 columns: 3 }
+  table { name: "never" rows: 6 columns: 2 }
+  table { name: "users" rows: 3 columns: 1 }
+  table { name: "items" rows: 5 columns: 2 }
+)pb";
+
 TestJob MakeTestJob(const TestJobOptions& options) {
   TestJob job;
+  job.seed = options.seed;
   CHECK(google::protobuf::TextFormat::ParseFromString(options.model, job.create.mutable_model()));
   auto layout = ParameterLayout::Create(job.create.model());
   CHECK_OK(layout.status());
@@ -120,7 +131,40 @@ ShardCheckpoint TestContent(const TestJob& job, uint32_t shard, uint64_t generat
   staleness->set_staleness(1);
   staleness->set_count(5);
   content.set_state_slots(job.state_slots);
+  if (!job.layout.tables().empty()) {
+    content.set_rows_applied(500 + shard);
+    SessionWindowRecord* const session = content.add_row_session();
+    session->set_worker(1);
+    session->set_incarnation(7);
+    session->set_last(29);
+  }
   return content;
+}
+
+std::vector<TestRowStripe> TestRowStripes(const TestJob& job, uint32_t shard) {
+  std::vector<TestRowStripe> stripes;
+  for (uint32_t table = 0; table < job.layout.tables().size(); ++table) {
+    const TableInfo& info = job.layout.tables()[table];
+    const auto map = TableMap::Create(info.rows, info.columns, job.map.shards());
+    CHECK_OK(map.status());
+    if (table == 1 || map->rows_of(shard) == 0) {
+      continue;
+    }
+    CHECK_EQ(map->stripes_of(shard), 1u);
+    TestRowStripe& stripe = stripes.emplace_back();
+    stripe.record.set_table(table);
+    stripe.record.set_version(10 * table + shard + 1);
+    SessionWindowRecord* const session = stripe.record.add_session();
+    session->set_worker(1);
+    session->set_incarnation(7);
+    session->set_last(30 + table);
+    const PhiloxStream stream(job.seed, StreamKind::kTest, 5000 + 10 * table + shard);
+    stripe.floats.resize(map->rows_of(shard) * (info.columns + size_t{1}));
+    for (size_t i = 0; i < stripe.floats.size(); ++i) {
+      stripe.floats[i] = std::bit_cast<float>(stream.Bits(i));
+    }
+  }
+  return stripes;
 }
 
 StripeRecord TestStripe(const TestJob& job, uint32_t shard, uint32_t stripe) {
@@ -172,6 +216,15 @@ absl::Status AddAllStripes(const TestJob& job, uint32_t shard, PartWriter* write
     }
     RETURN_IF_ERROR(
         writer->AddStripe(part(job.parameters), state, vectors, TestStripe(job, shard, i)));
+  }
+  const std::vector<TestRowStripe> rows = TestRowStripes(job, shard);
+  std::vector<uint64_t> floats(job.layout.tables().size(), 0);
+  for (const TestRowStripe& stripe : rows) {
+    floats[stripe.record.table()] += stripe.floats.size();
+  }
+  writer->SetTableFloats(floats);
+  for (const TestRowStripe& stripe : rows) {
+    RETURN_IF_ERROR(writer->AddRowStripe(stripe.floats, stripe.record));
   }
   return absl::OkStatus();
 }

@@ -16,10 +16,12 @@
 
 namespace monsoon::testing {
 
-// Protobuf text: 3 tensors with 33 floats; 6 with 1,263; one of 5.
+// Protobuf text: 3 tensors with 33 floats; 6 with 1,263; one of 5; one of 40 beside four tables,
+// of which each shard of up to three has a stripe.
 extern const char kTinyModel[];
 extern const char kConvModel[];
 extern const char kOneTensorModel[];
+extern const char kTablesModel[];
 
 struct TestJobOptions {
   const char* model = kTinyModel;
@@ -44,6 +46,7 @@ struct TestJob {
   // With them stripes have maxima.
   std::vector<std::string> vector_names;
   std::vector<std::vector<float>> vectors;
+  uint64_t seed = 1;  // of these
 };
 
 TestJob MakeTestJob(const TestJobOptions& options);
@@ -53,6 +56,13 @@ ShardCheckpoint TestContent(const TestJob& job, uint32_t shard, uint64_t generat
                             uint64_t epoch = 1);
 // What the stripe holds beside floats.
 StripeRecord TestStripe(const TestJob& job, uint32_t shard, uint32_t stripe);
+// Of tables: all stripes but those of the second one, which nobody has touched. Any bits.
+struct TestRowStripe {
+  RowStripeRecord record;
+  std::vector<float> floats;
+};
+std::vector<TestRowStripe> TestRowStripes(const TestJob& job, uint32_t shard);
+// Those of rows too.
 absl::Status AddAllStripes(const TestJob& job, uint32_t shard, PartWriter* writer);
 
 absl::StatusOr<CheckpointManifest> WriteTestPart(

@@ -16,20 +16,27 @@ namespace {
 std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
 std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
 
-// "pushes 13 to 20 (24 records)".
+// "pushes 13 to 20 (24 records, rows of 8 pushes)".
 std::string RangeOf(const LostPushes& lost) {
-  const std::string from = absl::StrCat("pushes ", lost.from());
-  return absl::StrCat(from,
+  std::vector<std::string> what;
+  if (lost.records() > 0) {
+    what.push_back(absl::StrCat(lost.records(), " records"));
+  }
+  if (lost.row_pushes() > 0) {
+    what.push_back(absl::StrCat("rows of ", lost.row_pushes(), " pushes"));
+  }
+  return absl::StrCat("pushes ", lost.from(),
                       lost.has_to() ? absl::StrCat(" to ", lost.to())
                                     : absl::StrCat(" to ", lost.to_at_least(), " at least"),
-                      " (", lost.records(), " records)");
+                      " (", absl::StrJoin(what, ", "), ")");
 }
 
 bool Covers(const LostPushes& known, const LostPushes& lost) {
   return known.shard() == lost.shard() && known.worker() == lost.worker() &&
          known.incarnation() == lost.incarnation() && known.from() <= lost.from() &&
          (!known.has_to() || (lost.has_to() && lost.to() <= known.to())) &&
-         known.to_at_least() >= lost.to_at_least() && known.records() >= lost.records();
+         known.to_at_least() >= lost.to_at_least() && known.records() >= lost.records() &&
+         known.row_pushes() >= lost.row_pushes();
 }
 
 }  // namespace

@@ -242,6 +242,41 @@ TEST_F(CoreRestoresTest, TheCountsOfReplaysAreSummed) {
   EXPECT_EQ(h_.Describe().counts().away_steps(), 3u);
 }
 
+TEST_F(CoreRestoresTest, RowsThatAreLostAreNamedToo) {
+  StartWithAGeneration();
+  h_.Join(1);
+  h_.shard(1).lost = {Lost(1, 13, 20)};
+  Kill(1);
+  Pass(10);  // worker/1 is silent
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_THAT(EventText("pushes_lost"), HasSubstr("13 to 20 (16 records) of"));
+  h_.shard(1).lost[0].set_row_pushes(8);  // of the same pushes
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_THAT(EventText("pushes_lost"), HasSubstr("13 to 20 (16 records, rows of 8 pushes) of"));
+  ASSERT_EQ(Durability().lost_size(), 1);
+  EXPECT_EQ(Durability().lost(0).row_pushes(), 8u);
+  EXPECT_EQ(CountOf("pushes_lost worker/1"), 2);
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(CountOf("pushes_lost worker/1"), 2);
+}
+
+// All records are there, and not all rows.
+TEST_F(CoreRestoresTest, RowsThatACloseHasLostAreNamed) {
+  StartWithAGeneration();
+  h_.Join(1);
+  LostPushes lost = Lost(1, 13, 14);
+  lost.clear_records();
+  lost.set_row_pushes(2);
+  h_.shard(1).lost_at_close["j-1/1#1"] = lost;
+  Pass(8);  // worker/1 is silent
+  ASSERT_EQ(Durability().lost_size(), 1);
+  EXPECT_EQ(Durability().lost(0).row_pushes(), 2u);
+  EXPECT_THAT(EventText("pushes_lost"), HasSubstr("13 to 14 (rows of 2 pushes) of worker/1#1"));
+}
+
 // A shard tells what a close has lost, to whoever asks again, for a few generations only.
 TEST_F(CoreRestoresTest, NoGenerationIsOrderedBeforeACloseIsConfirmed) {
   StartWithAGeneration();

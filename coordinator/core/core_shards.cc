@@ -206,7 +206,7 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& 
       break;
     case Kind::kOpenSession:
     case Kind::kCloseSession:
-      if (LostPushes lost = answer.closed.lost(); lost.records() > 0) {
+      if (LostPushes lost = answer.closed.lost(); lost.records() + lost.row_pushes() > 0) {
         lost.set_shard(command.shard);
         NoteLostPushes(job, lost, moment.now);
       }

@@ -120,6 +120,7 @@ absl::Status LosePushes(const LostPushes& lost, DurableJob* job) {
     known->clear_to();
   }
   known->set_records(std::max(known->records(), lost.records()));
+  known->set_row_pushes(std::max(known->row_pushes(), lost.row_pushes()));
   return absl::OkStatus();
 }
 

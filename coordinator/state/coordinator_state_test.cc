@@ -355,7 +355,14 @@ TEST(CoordinatorStateTest, WhatIsLostIsKeptOnceForEachSessionAndShard) {
   EXPECT_EQ(job.lost(0).from(), 11u);
   EXPECT_EQ(job.lost(0).to(), 20u);
   EXPECT_EQ(job.lost(0).records(), 10u);
+  StateUpdate rows = Lost(0, 2, 12, 20);
+  rows.mutable_pushes_lost()->set_records(3);
+  rows.mutable_pushes_lost()->set_row_pushes(9);
+  state.writer()->Apply(rows);
+  EXPECT_EQ(job.lost(0).records(), 10u);
+  EXPECT_EQ(job.lost(0).row_pushes(), 9u);
   state.writer()->Apply(Lost(0, 2, 12, std::nullopt));
+  EXPECT_EQ(job.lost(0).row_pushes(), 9u);
   EXPECT_EQ(job.lost(0).from(), 11u);
   EXPECT_FALSE(job.lost(0).has_to());
   EXPECT_EQ(job.lost(0).to_at_least(), 20u);

@@ -54,7 +54,7 @@ class CheckpointKeeperTest : public ::testing::Test {
   // The next life of the shard, on the same disk.
   void Restart() {
     keeper_.reset();
-    ShardOptions options{"test", 0, ++epoch_, memory_bytes_};
+    ShardOptions options{"test", task_, ++epoch_, memory_bytes_};
     if (marks_ != nullptr) {
       options.make_session_marks = [this](const CreateShardJobRequest& create, uint32_t stripes,
                                           bool fresh) {
@@ -67,7 +67,7 @@ class CheckpointKeeperTest : public ::testing::Test {
 
   void MakeKeeper(size_t keep_ended_jobs = 20) {
     keeper_ = std::make_unique<CheckpointKeeper>(
-        CheckpointKeeperOptions{kStateDir, 0, keep_ended_jobs,
+        CheckpointKeeperOptions{kStateDir, task_, keep_ended_jobs,
                                 [this] {
                                   if (before_rename_ != nullptr) {
                                     before_rename_();
@@ -98,7 +98,7 @@ class CheckpointKeeperTest : public ::testing::Test {
     ++sequence_;
     PushRequest request;
     *request.mutable_session() = session_;
-    request.set_layout_hash(MakeCreate("").layout_hash());
+    request.set_layout_hash(layout_hash_);
     for (uint32_t stripe = 0; stripe < stripes; ++stripe) {
       PushRecord* const record = request.add_record();
       record->set_stripe(stripe);
@@ -163,6 +163,8 @@ class CheckpointKeeperTest : public ::testing::Test {
   }
 
   SimulatedStorage storage_;
+  uint32_t task_ = 0;  // of the next life
+  uint64_t layout_hash_ = MakeCreate("").layout_hash();
   absl::Status owner_;
   absl::Status note_;
   int notes_ = 0;                        // that a life has written a part

@@ -15,11 +15,8 @@ constexpr char kSessionLostUrl[] = "monsoon/session_lost";
 constexpr char kEpochUrl[] = "monsoon/epoch";
 constexpr char kRoundUrl[] = "monsoon/round";
 
-absl::Status Refusal(const PushVerdict& verdict) {
-  const std::string push =
-      verdict.sequence() == 0 ? "" : absl::StrCat(", push ", verdict.sequence());
-  const std::string text = absl::StrCat("stripe ", verdict.stripe(), push, ": ", verdict.message());
-  switch (verdict.verdict()) {
+absl::Status Refusal(Verdict verdict, const std::string& text) {
+  switch (verdict) {
     case REFUSED_EPOCH: {
       absl::Status status = SessionLostError(text);
       status.SetPayload(kEpochUrl, absl::Cord("1"));
@@ -32,6 +29,13 @@ absl::Status Refusal(const PushVerdict& verdict) {
     default:
       return absl::InternalError(text);
   }
+}
+
+absl::Status Refusal(const PushVerdict& verdict) {
+  const std::string push =
+      verdict.sequence() == 0 ? "" : absl::StrCat(", push ", verdict.sequence());
+  return Refusal(verdict.verdict(),
+                 absl::StrCat("stripe ", verdict.stripe(), push, ": ", verdict.message()));
 }
 
 }  // namespace
@@ -102,9 +106,6 @@ absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
 }
 
 absl::StatusOr<Answer> TakeRowPushReply(const RowPushReply& reply) {
-  PushVerdict refusal;
-  refusal.set_message(absl::StrCat("rows: ", reply.message()));
-  refusal.set_verdict(reply.verdict());
   switch (reply.verdict()) {
     case APPLIED:
     case DUPLICATE:
@@ -112,7 +113,7 @@ absl::StatusOr<Answer> TakeRowPushReply(const RowPushReply& reply) {
     case REFUSED_BUSY:
       return Answer::kBusy;
     default:
-      return Refusal(refusal);
+      return Refusal(reply.verdict(), absl::StrCat("rows: ", reply.message()));
   }
 }
 

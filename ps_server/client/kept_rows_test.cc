@@ -117,5 +117,50 @@ TEST(KeptRowsTest, SaysWhatIsWrong) {
   EXPECT_THAT(std::string(CheckRows(maps, twice).message()), HasSubstr("it comes after table 0"));
 }
 
+// Rows 5 to 20 of 30, of which the shards have 0 to 11, 12 to 19 and 20 to 29.
+TEST(KeptRowsTest, WritesAreCutAtShardsAndFrames) {
+  const std::vector<TableMap> maps{Map(3, 1, 3), Map(30, 60000, 3)};
+  ASSERT_EQ(maps[1].first_row(1), 8u);
+  ASSERT_EQ(maps[1].first_row(2), 20u);
+  Floats values(16 * 60000), sums(16);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / 60000 + 5);
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] = static_cast<float>(i + 105);
+  const RowWrite write{.table = 1, .first_row = 5, .values = values, .sums = sums};
+  ASSERT_OK_AND_ASSIGN(const std::vector<KeptRowWrite> frames, CutRowWrite(maps, write, 3));
+  uint64_t next = 5;
+  for (const KeptRowWrite& frame : frames) {
+    ASSERT_EQ(maps[1].first_row(frame.shard) + frame.first_row, next);
+    EXPECT_LE(frame.first_row + frame.rows, maps[1].rows_of(frame.shard));
+    ASSERT_EQ(frame.floats.size(), frame.rows * 60001u);
+    EXPECT_LE(frame.floats.size() * sizeof(float), kMaxFramePayloadBytes);
+    for (uint32_t i = 0; i < frame.rows; ++i, ++next) {
+      EXPECT_EQ(frame.floats[i * 60000], static_cast<float>(next));
+      EXPECT_EQ(frame.floats[i * 60000 + 59999], static_cast<float>(next));
+      EXPECT_EQ(frame.floats[frame.rows * 60000 + i], static_cast<float>(next + 100));
+    }
+  }
+  EXPECT_EQ(next, 21u);
+  EXPECT_EQ(frames.front().shard, 0u);
+  EXPECT_EQ(frames.back().shard, 2u);
+}
+
+TEST(KeptRowsTest, AWriteSaysWhatIsWrong) {
+  const std::vector<TableMap> maps{Map(10, 2, 1)};
+  const auto error = [&](uint32_t table, uint64_t first, const Floats& values, const Floats& sums) {
+    return std::string(
+        CutRowWrite(maps, {.table = table, .first_row = first, .values = values, .sums = sums}, 1)
+            .status()
+            .message());
+  };
+  EXPECT_EQ(error(0, 9, {1, 2}, {3}), "");
+  EXPECT_EQ(error(0, 10, {1, 2}, {3}), "a write of 2 values to 1 rows from row 10 of table 0");
+  EXPECT_THAT(error(0, UINT64_MAX, {1, 2}, {3}), HasSubstr("from row 18446744073709551615"));
+  EXPECT_THAT(error(0, 9, {1, 2, 3, 4}, {3, 4}), HasSubstr("to 2 rows from row 9"));
+  EXPECT_THAT(error(0, 0, {1}, {3}), HasSubstr("a write of 1 values to 1 rows"));
+  EXPECT_THAT(error(1, 0, {1, 2}, {3}), HasSubstr("of table 1"));
+  EXPECT_THAT(error(0, 0, {1, NAN}, {3}), HasSubstr("not finite"));
+  EXPECT_THAT(error(0, 0, {1, 2}, {INFINITY}), HasSubstr("not finite"));
+}
+
 }  // namespace
 }  // namespace monsoon

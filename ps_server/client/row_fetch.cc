@@ -48,7 +48,10 @@ absl::StatusOr<RowFetch> RowFetch::Create(std::span<const TableMap> tables,
     for (size_t i = 0; i < request.rows.size(); ++i) {
       const uint32_t shard = shards == 1 ? 0 : map.ShardOf(request.rows[i]);
       std::vector<Request>& frames = fetch.requests_[shard];
-      if (frames.empty() || bytes[shard] + row_bytes > kMaxFramePayloadBytes) {
+      // Runs are in the header, which is limited too: a table may be asked for many times.
+      const bool many_runs = !begun[shard] && !frames.empty() &&
+                             frames.back().tables.size() >= size_t{kMaxFrameRecords};
+      if (frames.empty() || many_runs || bytes[shard] + row_bytes > kMaxFramePayloadBytes) {
         frames.emplace_back();
         bytes[shard] = 0;
         begun[shard] = false;

@@ -1,5 +1,6 @@
-// Whole frames to a shard that has a job with an open session: each is answered,
-// and what the shard holds stays within its budget.
+// Whole frames to a shard that has a job with an open session, one with tables and a session, and
+// one with tables that is written to: each is answered, and what the shard holds stays within its
+// budget.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,7 +22,29 @@ constexpr uint64_t kMemoryBytes = 1 << 20;
 // came before.
 constexpr int kFramesOfAShard = 1000;
 
-// The seeds of the corpus are for this job: four stripes of 16 floats.
+// Four stripes of 16 floats and, of two tables, a stripe of five rows and one of nine.
+monsoon::CreateShardJobRequest JobWithTables(const char* name) {
+  monsoon::CreateShardJobRequest job;
+  job.set_job(name);
+  monsoon::ModelTensor* const tensor = job.mutable_model()->add_tensor();
+  tensor->set_name("w");
+  tensor->add_shape(64);
+  monsoon::Table* table = job.mutable_model()->add_table();
+  table->set_name("words");
+  table->set_rows(5);
+  table->set_columns(3);
+  table = job.mutable_model()->add_table();
+  table->set_name("users");
+  table->set_rows(9);
+  table->set_columns(2);
+  job.mutable_optimizer()->mutable_sgd()->set_rate(0.1);
+  job.set_shards(1);
+  job.set_max_stripe_bytes(64);
+  job.set_layout_hash(monsoon::ParameterLayout::Create(job.model())->Hash());
+  return job;
+}
+
+// The seeds of the corpus are for these jobs; the first has four stripes of 16 floats.
 struct Server {
   Server() {
     monsoon::CreateShardJobRequest job;
@@ -39,6 +62,10 @@ struct Server {
     session.set_job("job-1");
     session.set_worker(1);
     session.set_incarnation(1);
+    CHECK_OK(shard.OpenSession(session).status());
+    CHECK_OK(shard.CreateJob(JobWithTables("rows-1")).status());
+    CHECK_OK(shard.CreateJob(JobWithTables("rows-2")).status());
+    session.set_job("rows-1");
     CHECK_OK(shard.OpenSession(session).status());
   }
 

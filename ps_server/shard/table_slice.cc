@@ -134,11 +134,18 @@ absl::Status TableSlice::CheckTables(const google::protobuf::RepeatedPtrField<Ta
 absl::StatusOr<std::vector<TableSlice::Part>> TableSlice::CheckContent(
     const RowPushRequest& request, const std::byte* at) const {
   std::vector<Part> parts;
+  std::vector<bool> seen(own_.size(), false);
   for (const TableRows& listed : request.table()) {
     Part part;
     part.table = &own_[listed.table()];
     const TableMap& map = part.table->map;
     const std::string& name = tables_[listed.table()].name;
+    // A stripe that both have rows of would take the first ones alone.
+    if (seen[listed.table()]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("job ", facts_.job, ": table \"", name, "\" is there twice in a frame"));
+    }
+    seen[listed.table()] = true;
     part.rows = {reinterpret_cast<const uint32_t*>(at), listed.rows()};
     at += part.rows.size_bytes();
     part.values = reinterpret_cast<const float*>(at);

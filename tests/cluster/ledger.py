@@ -5,7 +5,7 @@ by stripe, what the shards have applied with the books of those who pushed.
     ledger.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--seed=N] [--pushers=N]
               [--ps_kills=N] [--stops=N] [--long_stops=N] [--worker_kills=N]
               [--coordinator_kills=N] [--full_disks=N] [--double=SHARE] [--pause_us=N]
-              [--limit_s=N] [--job=sgd|rounds|nesterov]
+              [--limit_s=N] [--job=sgd|rounds|nesterov|rows]
 
 Each pusher (ledger_pusher.cc) adds 1 at a place of its own in every stripe, so the place
 holds how many of its pushes the stripe has applied. It must hold at least what was
@@ -31,6 +31,8 @@ one checkpoint of each other, and then exactly by what `describe` reports as los
   nesterov  delayed Nesterov, whose momentum leaves no counts: but each stripe's pushes are all
             the same at one place, which must stand where an optimizer written a second
             time comes to after exactly as many
+  rows      as sgd, in a job with a table that the pushers enter: each has rows of its own there,
+            one in each stripe, which must have counted as many pushes as the places
 
 --limit_s: no fault is begun after so many seconds; what was not done is told.
 
@@ -46,6 +48,7 @@ import pathlib
 import random
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -54,7 +57,7 @@ import zipfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import local_cluster  # noqa: E402
 from checks import Checks  # noqa: E402
-from pusher import Pusher  # noqa: E402
+from pusher import PROGRAM, Pusher  # noqa: E402
 from small_disk import SmallDisk  # noqa: E402
 
 SHARDS = 2
@@ -74,7 +77,28 @@ downpour {{ DOWNPOUR }}
 stop {{ seconds: 100000 }}
 checkpoint {{ every_seconds: 0.5 }}
 """
+ROWS_JOB = f"""
+name: "places"
+model {{
+  tensor {{ name: "w" shape: {STRIPE * STRIPES} }}
+  table {{
+    name: "rows"
+    rows: 200000
+    columns: 16
+    initializer {{ constant: 0 }}
+    optimizer {{ learning_rate: 1 epsilon: 1 }}
+  }}
+}}
+train {{ joiners {{ examples: 1000 }} }}
+seed: 5
+batch_size: 10
+stripe_kib: {STRIPE * 4 // 1024}
+downpour {{ DOWNPOUR }}
+stop {{ seconds: 100000 }}
+checkpoint {{ every_seconds: 0.5 }}
+"""
 DOWNPOUR = {
+    "rows": "overlap: NONE optimizer { sgd { rate: 1 } }",
     "sgd": "optimizer { sgd { rate: 1 } }",
     "rounds": "local_steps: 1 inner { sgd { rate: 1 } } rounds { } optimizer { sgd { rate: 1 } } "
               "fetch_changes: INT8",
@@ -86,7 +110,7 @@ SETTINGS = ["open: true", "heartbeat_ms: 100", "lost_after_ms: 2000"]
 PATIENCE_S = 60
 DISK_MIB = 128
 # Each pusher must have pushed so often between two faults; in rounds they wait for looks.
-PUSHES_BETWEEN = {"sgd": 200, "rounds": 50, "nesterov": 200}
+PUSHES_BETWEEN = {"sgd": 200, "rounds": 50, "nesterov": 200, "rows": 200}
 
 
 def nesterov_counts(pushes):
@@ -122,8 +146,10 @@ class Run:
         self.done = collections.Counter()
         self.recoveries = collections.defaultdict(list)
         job_file = pathlib.Path(folder) / "places.textproto"
-        job_file.write_text(JOB.replace("DOWNPOUR", DOWNPOUR[arguments.job]))
-        self.job = cluster.submit(job_file)
+        text = ROWS_JOB if arguments.job == "rows" else JOB
+        job_file.write_text(text.replace("DOWNPOUR", DOWNPOUR[arguments.job]))
+        self.job_file = job_file
+        self.job = "places-1" if arguments.job == "rows" else cluster.submit(job_file)
 
     # ---- the cluster -------------------------------------------------------------
 
@@ -133,7 +159,8 @@ class Run:
         # not fill their windows meanwhile, and wait for a checkpoint that waits for it.
         light = [f"--light={LIGHT}", "--every_us=20000"]
         flags = {"sgd": [], "rounds": light if self.all else ["--waits"],
-                 "nesterov": [f"--common={COMMON}"]}[self.arguments.job]
+                 "nesterov": [f"--common={COMMON}"],
+                 "rows": [f"--settings={self.job_file}"]}[self.arguments.job]
         pusher = Pusher(self.arguments.bin, self.cluster, self.folder, len(self.all),
                         [f"--pause_us={self.arguments.pause_us}", *flags], self.environment)
         self.all.append(pusher)
@@ -312,12 +339,14 @@ class Run:
 
     def compare(self, described):
         applied = self.applied()
-        if self.arguments.job != "sgd":
+        if self.arguments.job in ("rounds", "nesterov"):
             self.compare_versions(described, applied)
         if self.arguments.job == "nesterov":
             return sum(pusher.books().acknowledged for pusher in self.all)
         lost = {(entry["worker"], entry["incarnation"], entry["shard"]): entry
                 for entry in described["durability"]["lost"]}
+        if self.arguments.job == "rows":
+            self.compare_rows(lost)
         self.check("nobody's places are 0",
                    not any(any(stripe[len(self.all):]) for stripe in applied))
         total = 0
@@ -334,6 +363,33 @@ class Run:
                 self.compare_shard(pusher, books, shard, [int(value) for value in values], report)
         self.check("nothing else is reported as lost", not lost, lost)
         return total
+
+    def compare_rows(self, lost):
+        program = pathlib.Path(self.arguments.bin) / PROGRAM
+        answer = subprocess.run([program, f"--cluster={self.cluster.path}", f"--job={self.job}",
+                                 f"--read={len(self.all) + 1}"],
+                                capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.check("rows can be read", answer.returncode == 0, answer.stderr)
+        counts = collections.defaultdict(list)
+        for line in answer.stdout.splitlines():
+            place, shard, pushes = map(int, line.split())
+            counts[place, shard].append(pushes)
+        self.check("nobody's rows are 0", not any(
+            sum(counts[len(self.all), shard]) for shard in range(SHARDS)))
+        for pusher in self.all:
+            books = pusher.books()
+            if not books.began:
+                continue
+            for shard in range(SHARDS):
+                rows = counts[pusher.place, shard]
+                report = lost.get((books.worker, books.incarnation, shard))
+                reported = report["row_pushes"] if report else 0
+                name = (f"rows of pusher {pusher.place} on ps/{shard}: sent {books.sent}, "
+                        f"acknowledged {books.acknowledged}, counted {rows}, reported {report}")
+                self.check(f"several stripes: {name}", len(rows) > 3)
+                self.check(f"nothing twice: {name}", max(rows) <= books.sent)
+                self.check(f"no more lost than is reported: {name}",
+                           min(rows) >= books.acknowledged - reported)
 
     def compare_shard(self, pusher, books, shard, values, report):
         name = (f"pusher {pusher.place} (worker/{books.worker}#{books.incarnation}) on ps/{shard}: "
@@ -384,7 +440,8 @@ def main():
         print(f"{arguments.job}, seed {arguments.seed}, {arguments.transport}: {dict(run.done)}, "
               f"{run.doubles} of the worker kills beside a shard's; "
               f"{len(run.all)} pushers, {pushes} pushes acknowledged; reported lost: "
-              f"{sum(entry['records'] for entry in lost)} records in "
+              f"{sum(entry['records'] for entry in lost)} records and rows of "
+              f"{sum(entry['row_pushes'] for entry in lost)} pushes in "
               f"{len(lost)} ranges; replayed {described['durability']['replayed']}")
         for name, seconds in sorted(run.recoveries.items()):
             seconds.sort()

@@ -5,6 +5,11 @@
 //
 //   ledger_pusher --cluster=FILE --place=N --ledger=FILE [--pause_us=N] [--every_us=N]
 //                 [--burst=N] [--window_mib=N] [--common=N] [--waits] [--light=N]
+//                 [--settings=FILE]
+//   ledger_pusher --cluster=FILE --read=PLACES --job=NAME
+//
+// With settings it enters the job with a table that these are of, and pushes rows of its place
+// too (ledger_rows.h); the second form tells what all rows have come to.
 //
 // In a job with rounds { } one pusher waits, so that it is in each round once, with weight 1,
 // and the others are light: then the weights of a round come to 1 to the bit of a float, and
@@ -24,7 +29,10 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -36,11 +44,13 @@
 #include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/config/cluster.h"
+#include "common/model/table_info.h"
 #include "common/process/unique_fd.h"
 #include "coordinator/client/join_job.h"
 #include "coordinator/client/replica_client.h"
 #include "coordinator/client/replica_membership.h"
 #include "ps_server/client/parameter_client.h"
+#include "tests/cluster/ledger_rows.h"
 
 namespace monsoon {
 namespace {
@@ -159,6 +169,12 @@ absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, const Kind
   }
   GradientView push(gradient);
   push.weight = kind.weight;
+  std::vector<RowGradient> rows;
+  std::optional<LedgerRows> own;
+  if (!joined.client_options.tables.empty()) {
+    rows = own.emplace(joined.client_options.tables, kind.place).gradient();
+    push.rows = rows;
+  }
   std::vector<float> parameters(map.size());
   FetchMarks base;  // unknown, of those that do not wait
   uint64_t pushes = 0;
@@ -193,6 +209,8 @@ absl::Status Run(std::span<const char* const> args) {
   std::string cluster_file, ledger_file;
   uint32_t pause_us = 0, every_us = 0, burst = 0, window_mib = 64, light = 0;
   bool waits = false;
+  std::string settings_file, job;
+  uint32_t read = 0;
   Kind kind;
   FlagSet flags("ledger_pusher --cluster=FILE --place=N --ledger=FILE [flags]");
   flags.Add("cluster", &cluster_file, "the cluster file; the cluster is open");
@@ -205,19 +223,36 @@ absl::Status Run(std::span<const char* const> args) {
   flags.Add("common", &kind.common, "the place of all pushers, where it pushes too; 0: none");
   flags.Add("waits", &waits, "after each push until its round is over");
   flags.Add("light", &light, "N: each push is 2^N, with the weight 2^-N");
+  flags.Add("settings", &settings_file, "of the job with a table that it enters");
+  flags.Add("read", &read, "places, whose rows are told; nothing is pushed");
+  flags.Add("job", &job, "whose rows these are");
   RETURN_IF_ERROR(flags.Parse(args).status());
   kind.weight = std::ldexp(1.0f, -static_cast<int>(light));
-  ASSIGN_OR_RETURN(Ledger* const ledger, MapLedger(ledger_file));
   ASSIGN_OR_RETURN(const LoadedCluster loaded, LoadCluster(cluster_file));
   const Cluster& cluster = loaded.cluster;
+  if (read > 0) {
+    return PrintRows(cluster.coordinator().address(), job, read);
+  }
+  ASSIGN_OR_RETURN(Ledger* const ledger, MapLedger(ledger_file));
   const std::unique_ptr<ReplicaClient> coordinator = ReplicaClient::Create(
       cluster.coordinator().address(), absl::Milliseconds(cluster.lost_after_ms()));
-  ReplicaMembership membership({.cluster = cluster.name(),
-                                .guest = RandomId(),
-                                .host = "ledger",
-                                .pid = static_cast<uint32_t>(getpid())});
+  ReplicaMembership::Options member{.cluster = cluster.name(),
+                                    .guest = RandomId(),
+                                    .host = "ledger",
+                                    .pid = static_cast<uint32_t>(getpid())};
+  if (!settings_file.empty()) {
+    std::ifstream file(settings_file);
+    const std::string settings{std::istreambuf_iterator<char>(file), {}};
+    ASSIGN_OR_RETURN(const EnterReply entered,
+                     EnterTables(coordinator.get(), settings, member.guest));
+    member.enters_job = entered.job();
+    member.enters_job_term = entered.job_term();
+  }
+  ReplicaMembership membership(member);
   ASSIGN_OR_RETURN(JoinedJob joined, JoinJob(coordinator.get(), &membership, {}));
   joined.client_options.deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
+  ASSIGN_OR_RETURN(joined.client_options.tables,
+                   TableMaps(joined.layout.tables(), joined.client_options.map.shards()));
   joined.client_options.keep_bytes = joined.keep_pushes ? uint64_t{window_mib} << 20 : 0;
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> shards,
                    ParameterClient::Create(joined.client_options));
