@@ -106,15 +106,7 @@ std::shared_ptr<TableSlice::Session> TableSlice::Find(SessionId session) const {
 absl::Status TableSlice::CheckTables(const google::protobuf::RepeatedPtrField<TableRows>& tables,
                                      bool with_values, uint64_t payload) const {
   uint64_t bytes = 0, values = 0;
-  const TableRows* before = nullptr;
   for (const TableRows& part : tables) {
-    // Of a push: the rows of a stripe that came twice would count once.
-    if (with_values && before != nullptr && before->table() >= part.table()) {
-      return absl::InvalidArgumentError(absl::StrCat("job ", facts_.job, ": table ", part.table(),
-                                                     " comes after table ", before->table(),
-                                                     "; they must rise"));
-    }
-    before = &part;
     if (part.table() >= own_.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("job ", facts_.job, ": table ", part.table(), " of ", own_.size()));
