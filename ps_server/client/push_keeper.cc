@@ -43,9 +43,12 @@ PushKeeper::PushKeeper(const ParameterClientOptions* options, const ExchangeCont
   context_.give_up = &give_up_;
   context_.silence = kSilence;
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-    // Each gets room by its length, so that all hold equally many pushes.
-    const double share = static_cast<double>(options_.map.shard(shard).size()) /
-                         static_cast<double>(options_.map.size());
+    // Each gets room by its length, so that all hold equally many pushes; rows are spread evenly,
+    // however few parameters are beside them.
+    const double share = options_.tables.empty()
+                             ? static_cast<double>(options_.map.shard(shard).size()) /
+                                   static_cast<double>(options_.map.size())
+                             : 1.0 / options_.map.shards();
     shards_.push_back(std::make_unique<ShardState>(
         static_cast<uint64_t>(static_cast<double>(options_.keep_bytes) * share)));
     shards_.back()->named = options_.shard_epochs[shard];
