@@ -130,10 +130,13 @@ absl::Status WriteNpz(const ParameterLayout& layout, std::span<const float> para
 
 // The whole file, at a path that nobody reads yet.
 absl::Status WriteTensors(const ParameterLayout& layout, std::span<const float> parameters,
-                          const std::string& path) {
+                          const std::string& path, const TableSource& tables) {
   std::vector<TensorSpec> specs;
   for (const TensorInfo& tensor : layout.tensors()) {
     specs.push_back({tensor.name, TensorType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
+  }
+  for (const TableInfo& table : layout.tables()) {
+    specs.push_back({table.name, TensorType::kF32, {table.rows, table.columns}});
   }
   ASSIGN_OR_RETURN(
       SafetensorsWriter writer,
@@ -143,14 +146,24 @@ absl::Status WriteTensors(const ParameterLayout& layout, std::span<const float> 
     RETURN_IF_ERROR(
         writer.Append(i, std::as_bytes(parameters.subspan(tensor.offset, tensor.size))));
   }
+  for (uint32_t table = 0; table < layout.tables().size(); ++table) {
+    const size_t index = layout.tensors().size() + table;
+    uint64_t left = layout.tables()[table].rows * layout.tables()[table].columns;
+    RETURN_IF_ERROR(tables(table, [&](std::span<const float> values) {
+      CHECK_LE(values.size(), left);
+      left -= values.size();
+      return writer.Append(index, std::as_bytes(values));
+    }));
+    CHECK_EQ(left, 0u);
+  }
   return writer.Finish().status();
 }
 
 absl::Status WriteSafetensors(const ParameterLayout& layout, std::span<const float> parameters,
-                              const std::string& path) {
+                              const std::string& path, const TableSource& tables) {
   Storage* const storage = PosixStorage();
   const std::string temporary = absl::StrCat(path, ".tmp.", getpid());
-  absl::Status status = WriteTensors(layout, parameters, temporary);
+  absl::Status status = WriteTensors(layout, parameters, temporary, tables);
   if (status.ok()) {
     status = storage->Rename(temporary, path);
   }
@@ -182,15 +195,24 @@ std::optional<ModelFormat> ModelFormatOf(absl::string_view path) {
 }
 
 absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float> parameters,
-                            const std::string& path) {
+                            const std::string& path, const TableSource& tables) {
   CHECK_EQ(parameters.size(), layout.size());
+  CHECK(layout.tables().empty() || tables != nullptr);
   const std::optional<ModelFormat> format = ModelFormatOf(path);
   if (!format.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": a model is written as a .npz or a .safetensors file"));
   }
-  return *format == ModelFormat::kNpz ? WriteNpz(layout, parameters, path)
-                                      : WriteSafetensors(layout, parameters, path);
+  if (*format == ModelFormat::kSafetensors) {
+    return WriteSafetensors(layout, parameters, path, tables);
+  }
+  if (!layout.tables().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the model has tables (", layout.tables()[0].name,
+                     "), which are written as .safetensors alone; write ",
+                     path.substr(0, path.rfind('.')), ".safetensors"));
+  }
+  return WriteNpz(layout, parameters, path);
 }
 
 absl::StatusOr<std::vector<float>> ReadModelFile(const ParameterLayout& layout,
