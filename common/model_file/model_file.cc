@@ -118,12 +118,34 @@ absl::StatusOr<std::unique_ptr<TensorFile>> Open(const std::string& path) {
   return std::make_unique<NpzFile>(std::move(reader));
 }
 
+// Gives all values of table `index`, and checks that there are as many as it has.
+absl::Status GiveTable(const TableInfo& table, uint32_t index, const TableSource& tables,
+                       absl::FunctionRef<absl::Status(std::span<const float>)> take) {
+  uint64_t left = table.rows * table.columns;
+  RETURN_IF_ERROR(tables(index, [&](std::span<const float> values) {
+    CHECK_LE(values.size(), left);
+    left -= values.size();
+    return take(values);
+  }));
+  CHECK_EQ(left, 0u);
+  return absl::OkStatus();
+}
+
 absl::Status WriteNpz(const ParameterLayout& layout, std::span<const float> parameters,
-                      const std::string& path) {
+                      const std::string& path, const TableSource& tables) {
   ASSIGN_OR_RETURN(NpzWriter writer, NpzWriter::Create(path));
   for (const TensorInfo& tensor : layout.tensors()) {
     RETURN_IF_ERROR(
         writer.Add(tensor.name, tensor.shape, parameters.subspan(tensor.offset, tensor.size)));
+  }
+  for (uint32_t index = 0; index < layout.tables().size(); ++index) {
+    const TableInfo& table = layout.tables()[index];
+    const uint64_t shape[] = {table.rows, table.columns};
+    RETURN_IF_ERROR(writer.Begin(table.name, shape));
+    RETURN_IF_ERROR(GiveTable(table, index, tables, [&](std::span<const float> values) {
+      return writer.Append(values);
+    }));
+    RETURN_IF_ERROR(writer.End());
   }
   return writer.Finish();
 }
@@ -146,15 +168,11 @@ absl::Status WriteTensors(const ParameterLayout& layout, std::span<const float> 
     RETURN_IF_ERROR(
         writer.Append(i, std::as_bytes(parameters.subspan(tensor.offset, tensor.size))));
   }
-  for (uint32_t table = 0; table < layout.tables().size(); ++table) {
-    const size_t index = layout.tensors().size() + table;
-    uint64_t left = layout.tables()[table].rows * layout.tables()[table].columns;
-    RETURN_IF_ERROR(tables(table, [&](std::span<const float> values) {
-      CHECK_LE(values.size(), left);
-      left -= values.size();
-      return writer.Append(index, std::as_bytes(values));
-    }));
-    CHECK_EQ(left, 0u);
+  for (uint32_t index = 0; index < layout.tables().size(); ++index) {
+    RETURN_IF_ERROR(
+        GiveTable(layout.tables()[index], index, tables, [&](std::span<const float> values) {
+          return writer.Append(layout.tensors().size() + index, std::as_bytes(values));
+        }));
   }
   return writer.Finish().status();
 }
@@ -203,16 +221,8 @@ absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": a model is written as a .npz or a .safetensors file"));
   }
-  if (*format == ModelFormat::kSafetensors) {
-    return WriteSafetensors(layout, parameters, path, tables);
-  }
-  if (!layout.tables().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": the model has tables (", layout.tables()[0].name,
-                     "), which are written as .safetensors alone; write ",
-                     path.substr(0, path.rfind('.')), ".safetensors"));
-  }
-  return WriteNpz(layout, parameters, path);
+  return *format == ModelFormat::kNpz ? WriteNpz(layout, parameters, path, tables)
+                                      : WriteSafetensors(layout, parameters, path, tables);
 }
 
 absl::StatusOr<std::vector<float>> ReadModelFile(const ParameterLayout& layout,

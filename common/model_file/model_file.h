@@ -37,9 +37,8 @@ using TableSource = std::function<absl::Status(
     uint32_t index, absl::FunctionRef<absl::Status(std::span<const float>)> take)>;
 
 // Writes the flat vector `parameters` (layout.size() floats), and of a layout with tables a
-// tensor of [rows, columns] for each behind it, from `tables`, which may then not be null and is
-// never held as a whole. Replaces `path` at once or not at all. InvalidArgument for another
-// suffix, and for tables in an .npz file, whose members must be known before they are written;
+// tensor of [rows, columns] for each behind it, from `tables`, which may then not be null; none is
+// held as a whole. Replaces `path` at once or not at all. InvalidArgument for another suffix;
 // other errors name the file, or are those of `tables`.
 absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float> parameters,
                             const std::string& path, const TableSource& tables = nullptr);

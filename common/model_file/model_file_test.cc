@@ -187,10 +187,21 @@ TEST_F(ModelFileTest, TablesAreWrittenPieceAfterPiece) {
   ASSERT_OK(again.Read(again.tensors()[0], 0, std::as_writable_bytes(std::span(&first, 1))));
   EXPECT_EQ(first, 1.0f);
   EXPECT_EQ(FilesIn(folder_), 1u);
-  EXPECT_THAT(WriteModelFile(layout, Flat(layout), folder_ + "/t.npz", source),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("the model has tables (words), which are written as .safetensors "
-                                 "alone; write ")));
+  // And as an archive.
+  const std::string archive = folder_ + "/tables.npz";
+  EXPECT_THAT(WriteModelFile(layout, Flat(layout), archive, source),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ps/0 is away")));
+  EXPECT_EQ(FilesIn(folder_), 1u);
+  end = absl::OkStatus();
+  ASSERT_OK(WriteModelFile(layout, Flat(layout), archive, source));
+  ASSERT_OK_AND_ASSIGN(const NpzReader npz, NpzReader::Open(archive));
+  EXPECT_THAT(npz.Names(), ElementsAre("w", "words", "users"));
+  for (size_t table = 0; table < 2; ++table) {
+    ASSERT_OK_AND_ASSIGN(const NpzReader::Array array, npz.Read(layout.tables()[table].name));
+    EXPECT_THAT(array.shape,
+                ElementsAre(layout.tables()[table].rows, layout.tables()[table].columns));
+    EXPECT_EQ(array.values, rows[table]);
+  }
 }
 
 TEST_F(ModelFileTest, WhatCannotBeWrittenLeavesNothing) {
