@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
 
 namespace monsoon {
@@ -60,6 +61,26 @@ absl::Status FileReplacement::Write(std::span<const std::byte> bytes) {
 
 absl::Status FileReplacement::Write(absl::string_view text) {
   return Write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+absl::Status FileReplacement::WriteAt(uint64_t offset, absl::string_view text) {
+  CHECK_LE(offset + text.size(), bytes_);
+  if (fflush(file_.get()) != 0) {
+    return FileError(temporary_, "flush");
+  }
+  while (!text.empty()) {
+    const ssize_t written =
+        pwrite(fileno(file_.get()), text.data(), text.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    if (written < 0) {
+      return FileError(temporary_, absl::StrCat("write ", text.size(), " bytes"));
+    }
+    offset += static_cast<uint64_t>(written);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FileReplacement::Finish() {

@@ -39,6 +39,9 @@ class FileReplacement {
   absl::Status Write(std::span<const std::byte> bytes);
   absl::Status Write(absl::string_view text);
 
+  // In place of what was written there; nothing of it is beyond the end.
+  absl::Status WriteAt(uint64_t offset, absl::string_view text);
+
   // Flushes to the disk and renames. Call once, last.
   absl::Status Finish();
 

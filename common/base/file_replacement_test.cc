@@ -50,6 +50,18 @@ TEST_F(FileReplacementTest, ReadersSeeTheOldFileUntilTheEnd) {
   EXPECT_EQ(Files(), 1u);
 }
 
+TEST_F(FileReplacementTest, WhatWasWrittenMayBeReplaced) {
+  ASSERT_OK_AND_ASSIGN(FileReplacement file, FileReplacement::Create(path_));
+  ASSERT_OK(file.Write("0000 begins"));
+  ASSERT_OK(file.WriteAt(0, "head"));
+  ASSERT_OK(file.Write(", and ends"));
+  ASSERT_OK(file.WriteAt(11, ";"));
+  ASSERT_OK(file.WriteAt(0, ""));
+  EXPECT_EQ(file.bytes(), 21u);
+  ASSERT_OK(file.Finish());
+  EXPECT_EQ(ContentOf(path_), "head begins; and ends");
+}
+
 TEST_F(FileReplacementTest, WithoutItsEndNothingIsLeft) {
   {
     ASSERT_OK_AND_ASSIGN(FileReplacement file, FileReplacement::Create(path_));

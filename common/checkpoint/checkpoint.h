@@ -104,6 +104,13 @@ class PartReader {
   // go. Checked in the end; DataLoss leaves their content undefined.
   using RowPlace = absl::FunctionRef<std::span<float>(const RowStripeRecord& stripe)>;
   virtual absl::Status ReadRows(RowPlace rows) const = 0;
+  // Of one table the same, in memory for one stripe: `take` gets each stripe before the next is
+  // read, and its error ends it. DataLoss in the end means all that was given.
+  using TakeRows =
+      absl::FunctionRef<absl::Status(const RowStripeRecord& stripe, std::span<const float> floats)>;
+  virtual absl::Status ReadTable(uint32_t table, TakeRows take) const = 0;
+  // Reads all tables against their checksums.
+  virtual absl::Status VerifyTables() const = 0;
   // The same of the slice's part of one vector, content().context().vector(index).
   virtual absl::Status ReadVector(size_t index, Place floats) const = 0;
 };
@@ -149,6 +156,9 @@ struct LoadedCheckpoint {
   // Differences in rounds that were open: of each session as many as the stripe with most.
   uint64_t in_rounds = 0;
   uint64_t bytes = 0;  // of the parts' files
+  // [shard], of a model with tables: their rows were checked and are read when they are needed
+  // (stored_rows.h), also if the files are removed meanwhile.
+  std::vector<std::shared_ptr<const PartReader>> parts;
 };
 // DataLoss names the part that is damaged, or of which job, description or progress
 // are not those of the others; NotFound the parts that are missing.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -125,6 +126,11 @@ absl::StatusOr<LoadedCheckpoint> LoadGeneration(const Storage* storage,
           const size_t begin = slot * loaded.layout.size() + slice.begin + at;
           return std::span(loaded.state).subspan(begin, slice.size() - at);
         }));
+    RETURN_IF_ERROR(part->VerifyTables());
+  }
+  if (!loaded.layout.tables().empty()) {
+    loaded.parts.assign(std::make_move_iterator(readers.begin()),
+                        std::make_move_iterator(readers.end()));
   }
   return loaded;
 }

@@ -83,6 +83,32 @@ class PartReaderImpl : public PartReader {
     return absl::OkStatus();
   }
 
+  absl::Status ReadTable(uint32_t table, TakeRows take) const override {
+    const size_t index = plan_.TableTensor(table);
+    std::vector<float> floats;
+    Xxh3 hash;
+    uint64_t begin = 0;  // in bytes
+    for (const RowStripeRecord& stripe : content_.row_stripe()) {
+      if (stripe.table() != table) {
+        continue;
+      }
+      floats.resize(plan_.RowStripeFloats(stripe));
+      const std::span<std::byte> bytes = std::as_writable_bytes(std::span(floats));
+      RETURN_IF_ERROR(file_.Read(file_.tensors()[index], begin, bytes));
+      hash.Add(bytes);
+      begin += bytes.size();
+      RETURN_IF_ERROR(take(stripe, floats));
+    }
+    return CheckSum(index, hash);
+  }
+
+  absl::Status VerifyTables() const override {
+    for (size_t table = 0; table < plan_.tables.size(); ++table) {
+      RETURN_IF_ERROR(VerifyTensor(plan_.TableTensor(table)));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status ReadVector(size_t index, Place floats) const override {
     CHECK_LT(index, plan_.vectors.size());
     return ReadPieces(plan_.VectorTensor(index), floats);

@@ -22,6 +22,7 @@
 #include "common/model/fragment_map.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
+#include "common/model/table_info.h"
 
 namespace monsoon {
 namespace {
@@ -243,7 +244,7 @@ uint64_t StripeBytes(const Job& job) {
   return 1024 * uint64_t{job.stripe_kib() == 0 ? unset : job.stripe_kib()};
 }
 
-// What ShardBytes adds up, in words.
+// What BytesOfShards adds up, in words.
 std::string MemoryParts(const Job& job) {
   std::string parts = "parameters";
   if (OptimizerStateSlots(job.downpour().optimizer()) > 0) {
@@ -254,6 +255,9 @@ std::string MemoryParts(const Job& job) {
   }
   if (job.downpour().fetch_changes() != FLOAT32) {
     absl::StrAppend(&parts, ", a public copy and its changes");
+  }
+  if (job.model().table_size() > 0) {
+    absl::StrAppend(&parts, ", rows of tables and their sums");
   }
   if (job.has_sandblaster()) {
     absl::StrAppend(&parts, ", ", SandblasterVectors(job.sandblaster()), " vectors, exact sums");
@@ -369,6 +373,16 @@ uint64_t ShardBytes(const Job& job, uint64_t floats) {
          kJobOverheadBytes;
 }
 
+absl::StatusOr<std::vector<uint64_t>> BytesOfShards(const Job& job, const ParameterLayout& layout,
+                                                    const ShardMap& map) {
+  std::vector<uint64_t> bytes;
+  for (uint32_t shard = 0; shard < map.shards(); ++shard) {
+    ASSIGN_OR_RETURN(const uint64_t tables, TableBytes(layout.tables(), shard, map.shards()));
+    bytes.push_back(ShardBytes(job, map.shard(shard).size()) + tables);
+  }
+  return bytes;
+}
+
 uint32_t WantedWorkers(const Job& job) {
   return job.has_downpour() ? job.downpour().workers() : job.sandblaster().workers();
 }
@@ -395,9 +409,13 @@ absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
                       absl::StrCat("job \"", job.name(), "\": downpour.fragments"));
     }
   }
+  const absl::StatusOr<std::vector<uint64_t>> bytes = BytesOfShards(job, layout, *map);
+  if (!bytes.ok()) {
+    return Annotate(bytes.status(), absl::StrCat("job \"", job.name(), "\": model.table"));
+  }
   for (int i = 0; i < cluster.ps_size(); ++i) {
     const uint64_t floats = map->shard(static_cast<uint32_t>(i)).size();
-    const uint64_t needed = ShardBytes(job, floats);
+    const uint64_t needed = (*bytes)[static_cast<size_t>(i)];
     const uint32_t mib = cluster.ps(i).memory_limit_mib();
     const uint64_t limit = uint64_t{mib == 0 ? 4096 : mib} << 20;
     if (needed > limit) {

@@ -1,12 +1,15 @@
 // Loading and judging job files.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/diagnostics.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
 #include "proto/cluster.pb.h"
 #include "proto/job.pb.h"
 
@@ -71,6 +74,11 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster);
 // parameters, optimizer state, sums of rounds, for Sandblaster vectors and exact sums, and
 // what it keeps for each stripe and the job.
 uint64_t ShardBytes(const Job& job, uint64_t floats);
+
+// The same for each shard of `map`, tables of the model included. InvalidArgument names a table
+// that cannot be cut for so many shards.
+absl::StatusOr<std::vector<uint64_t>> BytesOfShards(const Job& job, const ParameterLayout& layout,
+                                                    const ShardMap& map);
 
 // How many workers may take part, the first ones; 0: all.
 uint32_t WantedWorkers(const Job& job);

@@ -125,6 +125,29 @@ void CheckProgramSteps(const Downpour& downpour, Reporter* reporter) {
   }
 }
 
+// Of a model with tables: shards move rows by single pushes, as gradients and whole.
+void CheckTables(const Job& job, Reporter* reporter) {
+  if (job.model().table_size() == 0) {
+    return;
+  }
+  const Downpour& downpour = job.downpour();
+  const auto not_with_tables = [&](bool is_set, const char* name, const char* why) {
+    if (is_set) {
+      reporter->Error(JoinPath("downpour", name), absl::StrCat("not with tables: ", why),
+                      "leave it out, or make the tables tensors of the model");
+    }
+  };
+  not_with_tables(downpour.local_steps() != 0, "local_steps",
+                  "rows are pushed as gradients, not as differences of many steps");
+  not_with_tables(downpour.has_rounds(), "rounds",
+                  "rows move with each push, and no round averages them");
+  not_with_tables(downpour.has_fragments(), "fragments", "rows are pushed with the whole model");
+  not_with_tables(downpour.fetch_changes() != FLOAT32, "fetch_changes",
+                  "rows are fetched as they are, and have no public copy");
+  not_with_tables(downpour.optimizer().damping() != 0.0, "optimizer.damping",
+                  "a row has no version to tell a gradient's staleness by");
+}
+
 // Of a network, which has no program to bring one.
 void CheckInner(const Downpour& downpour, Reporter* reporter) {
   const Optimizer& inner = downpour.inner();
@@ -191,6 +214,7 @@ void CheckJoined(const Job& job, Reporter* reporter) {
   }
   CheckLocalSteps(job.downpour(), reporter);
   CheckProgramSteps(job.downpour(), reporter);
+  CheckTables(job, reporter);
   if (job.downpour().has_inner()) {
     reporter->Error("downpour.inner", absl::StrCat("the optimizer of local steps ", kItsPrograms),
                     "leave it out");

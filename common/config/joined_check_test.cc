@@ -14,6 +14,7 @@
 namespace monsoon {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::StatusIs;
@@ -181,6 +182,116 @@ TEST(JoinedCheckTest, ErrorsNameTheFieldAndWhatToDo) {
   }
 }
 
+Job JoinedWithTable() {
+  Job job = Joined();
+  Table* const table = job.mutable_model()->add_table();
+  table->set_name("words");
+  table->set_rows(1000);
+  table->set_columns(16);
+  return job;
+}
+
+TEST(JoinedCheckTest, TablesStandBesideTensors) {
+  Job job = JoinedWithTable();
+  EXPECT_OK(ValidateJob(job));
+  FillJobDefaults(&job);
+  EXPECT_OK(ValidateJob(job));
+  job.mutable_downpour()->set_n_push(4);
+  job.mutable_downpour()->set_push_format(TOP_K);
+  EXPECT_OK(ValidateJob(job));
+}
+
+TEST(JoinedCheckTest, TablesMoveByGradientsAlone) {
+  constexpr char kWhatToDo[] = "leave it out, or make the tables tensors of the model";
+  const std::vector<Wrong> wrong = {
+      {"local steps", [](Job* job) { job->mutable_downpour()->set_local_steps(50); },
+       "downpour.local_steps: not with tables: rows are pushed as gradients"},
+      {"rounds",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(50);
+         job->mutable_downpour()->mutable_rounds();
+       },
+       "downpour.rounds: not with tables: "},
+      {"fragments",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(50);
+         job->mutable_downpour()->mutable_fragments()->set_count(2);
+       },
+       "downpour.fragments: not with tables: "},
+      {"changes",
+       [](Job* job) {
+         job->mutable_downpour()->set_local_steps(50);
+         job->mutable_downpour()->set_fetch_changes(INT8);
+       },
+       "downpour.fetch_changes: not with tables: "},
+      {"damping", [](Job* job) { job->mutable_downpour()->mutable_optimizer()->set_damping(0.5); },
+       "downpour.optimizer.damping: not with tables: "},
+  };
+  for (const Wrong& each : wrong) {
+    Job job = JoinedWithTable();
+    each.change(&job);
+    EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           AllOf(HasSubstr(each.message), HasSubstr(kWhatToDo))))
+        << each.what;
+    job.mutable_model()->clear_table();
+    EXPECT_OK(ValidateJob(job)) << each.what;
+  }
+  Job job = JoinedWithTable();
+  job.mutable_sandblaster();
+  EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument,
+                                         HasSubstr("sandblaster: a model that lists its tensors")));
+}
+
+TEST(JoinedCheckTest, WhatIsWrongWithATableIsSaidOfIt) {
+  const std::vector<Wrong> wrong = {
+      {"a tensor's name",
+       [](Job* job) { job->mutable_model()->mutable_table(0)->set_name("wte.weight"); },
+       "model.table: table \"wte.weight\": the name is used twice"},
+      {"no rows", [](Job* job) { job->mutable_model()->mutable_table(0)->set_rows(0); },
+       "model.table: table \"words\": 0 rows of 16 columns"},
+      {"a rate",
+       [](Job* job) {
+         job->mutable_model()->mutable_table(0)->mutable_optimizer()->set_learning_rate(-1);
+       },
+       "model.table[0].optimizer.learning_rate: -1 is not positive and finite"},
+      {"no tensor", [](Job* job) { job->mutable_model()->clear_tensor(); },
+       "model.table: tables stand beside listed tensors"},
+      {"layers",
+       [](Job* job) {
+         job->mutable_model()->clear_tensor();
+         job->mutable_model()->add_input_shape(4);
+         job->mutable_model()->add_layer()->mutable_dense()->set_units(2);
+       },
+       "model.table: tables stand beside listed tensors, at least one; a model of layers has none; "
+       "leave one of them out"},
+  };
+  for (const Wrong& each : wrong) {
+    Job job = JoinedWithTable();
+    each.change(&job);
+    EXPECT_THAT(ValidateJob(job),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(each.message)))
+        << each.what;
+  }
+}
+
+TEST(JoinedCheckTest, AFileOfLayersAndTablesIsRefusedAtItsTable) {
+  const std::string text = R"(model {
+  input_shape: 4
+  layer { dense { units: 2 } }
+  table { name: "words" rows: 10 columns: 4 }
+}
+batch_size: 4
+train { synthetic { examples: 8 classes: 2 } }
+downpour { optimizer { sgd { rate: 0.1 } } }
+stop { epochs: 1 }
+)";
+  LoadOptions options;
+  options.contents = &text;
+  EXPECT_THAT(LoadJob("words.textproto", options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("words.textproto:4:3: error: model.table: tables stand beside")));
+}
+
 TEST(JoinedCheckTest, RoundsAndWeightsAreOfDifferences) {
   Job job = Joined();
   Downpour* const downpour = job.mutable_downpour();
@@ -306,6 +417,34 @@ stop { epochs: 1 }
   EXPECT_THAT(LoadJob("gpt.textproto", options).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("made by the programs that join them, and only these can train")));
+}
+
+TEST(JoinedCheckTest, TablesMustFitTheirShardsOnceAllRowsAreTouched) {
+  Cluster cluster;
+  cluster.set_name("c");
+  cluster.add_ps()->set_address("unix-abstract:p0");
+  cluster.mutable_ps(0)->set_memory_limit_mib(1);
+  Job job = JoinedWithTable();
+  Table* const table = job.mutable_model()->mutable_table(0);
+  table->set_columns(63);  // with the sum 256 bytes a row
+  table->set_rows(3800);
+  EXPECT_OK(ValidateJobOnCluster(job, cluster));
+  table->set_rows(4000);
+  // 4000 x 256 and 192 for a stripe; 112 floats twice, and what they have beside.
+  EXPECT_THAT(
+      ValidateJobOnCluster(job, cluster),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               HasSubstr("job \"gpt\" needs 1075776 bytes on ps/0 for 112 floats of the model "
+                         "(parameters, optimizer state, rows of tables and their sums), its limit "
+                         "is 1048576")));
+  *cluster.add_ps() = cluster.ps(0);
+  EXPECT_OK(ValidateJobOnCluster(job, cluster));
+  table->set_columns(1);
+  table->set_rows(uint64_t{1} << 34);
+  EXPECT_THAT(ValidateJobOnCluster(job, cluster),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("job \"gpt\": model.table: table \"words\": 17179869184 rows on 2 "
+                                 "shards: a shard holds at most 2^32; use more ps tasks")));
 }
 
 TEST(JoinedCheckTest, NeedsNoWorkersOfTheCluster) {

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/config/load_text.h"
 #include "common/config/range_check.h"
+#include "common/model/table_info.h"
 
 namespace monsoon {
 namespace {
@@ -33,6 +34,12 @@ class ModelCheck {
     CheckName(model.name(), JoinPath(path_, "name"), reporter_);
     if (model.tensor_size() > 0) {
       return CheckTensors(model, errors_before);
+    }
+    if (const absl::Status tables = ReadTables(model).status(); !tables.ok()) {
+      Error("table", std::string(tables.message()),
+            model.layer_size() > 0 ? "leave one of them out"
+                                   : "as in tensor { name: \"w\" shape: [8] }");
+      return std::nullopt;  // nobody knows which was meant
     }
     CheckInputShape(model);
     if (model.layer_size() == 0) {
@@ -77,6 +84,12 @@ class ModelCheck {
   }
 
   std::optional<ParameterLayout> CheckTensors(const Model& model, int errors_before) {
+    if (const absl::Status tables = ReadTables(model).status(); !tables.ok()) {
+      if (reporter_->errors() == errors_before) {
+        Error("table", std::string(tables.message()));
+      }
+      return std::nullopt;
+    }
     absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(model);
     if (!layout.ok()) {
       Error("tensor", std::string(layout.status().message()));

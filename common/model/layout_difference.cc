@@ -1,6 +1,7 @@
 #include "common/model/layout_difference.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -8,35 +9,55 @@
 namespace monsoon {
 namespace {
 
-std::string ShapeOf(const TensorInfo& tensor) {
-  return absl::StrCat("(", absl::StrJoin(tensor.shape, ", "), ")");
+struct Part {
+  std::string name;
+  std::string shape;
+};
+
+std::vector<Part> TensorsOf(const ParameterLayout& layout) {
+  std::vector<Part> parts;
+  for (const TensorInfo& tensor : layout.tensors()) {
+    parts.push_back({tensor.name, absl::StrCat("(", absl::StrJoin(tensor.shape, ", "), ")")});
+  }
+  return parts;
 }
 
-std::string Lonely(const TensorInfo& tensor, const std::string& in, const std::string& not_in) {
-  return absl::StrCat(tensor.name, " ", ShapeOf(tensor), " is in ", in, ", but not in ", not_in);
+std::vector<Part> TablesOf(const ParameterLayout& layout) {
+  std::vector<Part> parts;
+  for (const TableInfo& table : layout.tables()) {
+    parts.push_back({absl::StrCat("table ", table.name),
+                     absl::StrCat("(", table.rows, ", ", table.columns, ")")});
+  }
+  return parts;
+}
+
+std::string Lonely(const Part& part, const std::string& in, const std::string& not_in) {
+  return absl::StrCat(part.name, " ", part.shape, " is in ", in, ", but not in ", not_in);
+}
+
+std::string FirstDifference(const std::vector<Part>& a, const std::string& a_name,
+                            const std::vector<Part>& b, const std::string& b_name) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i].name != b[i].name) {
+      return absl::StrCat("where ", a_name, " has ", a[i].name, " ", a[i].shape, ", ", b_name,
+                          " has ", b[i].name, " ", b[i].shape);
+    }
+    if (a[i].shape != b[i].shape) {
+      return absl::StrCat(a[i].name, " is ", a[i].shape, " in ", a_name, ", but ", b[i].shape,
+                          " in ", b_name);
+    }
+  }
+  return a.size() > b.size()   ? Lonely(a[b.size()], a_name, b_name)
+         : a.size() < b.size() ? Lonely(b[a.size()], b_name, a_name)
+                               : "";
 }
 
 }  // namespace
 
 std::string FirstTensorDifference(const ParameterLayout& a, const std::string& a_name,
                                   const ParameterLayout& b, const std::string& b_name) {
-  const size_t a_size = a.tensors().size();
-  const size_t b_size = b.tensors().size();
-  for (size_t i = 0; i < std::min(a_size, b_size); ++i) {
-    const TensorInfo& one = a.tensors()[i];
-    const TensorInfo& other = b.tensors()[i];
-    if (one.name != other.name) {
-      return absl::StrCat("where ", a_name, " has ", one.name, " ", ShapeOf(one), ", ", b_name,
-                          " has ", other.name, " ", ShapeOf(other));
-    }
-    if (one.shape != other.shape) {
-      return absl::StrCat(one.name, " is ", ShapeOf(one), " in ", a_name, ", but ", ShapeOf(other),
-                          " in ", b_name);
-    }
-  }
-  return a_size > b_size   ? Lonely(a.tensors()[b_size], a_name, b_name)
-         : a_size < b_size ? Lonely(b.tensors()[a_size], b_name, a_name)
-                           : "";
+  const std::string tensors = FirstDifference(TensorsOf(a), a_name, TensorsOf(b), b_name);
+  return tensors.empty() ? FirstDifference(TablesOf(a), a_name, TablesOf(b), b_name) : tensors;
 }
 
 }  // namespace monsoon

@@ -9,7 +9,8 @@
 namespace monsoon {
 
 // The first tensor, in the layouts' order, of which name or shape differ: "conv2/weight
-// is (50, 20, 5, 5) in A, but (50, 20, 3, 3) in B". "" where all are the same; the
+// is (50, 20, 5, 5) in A, but (50, 20, 3, 3) in B"; else the first table, as "table words",
+// of which name, rows or columns do. "" where all are the same; the
 // models may differ all the same, in layers without parameters and their settings (their
 // Hash does). `a_name` and `b_name` stand for A and B.
 std::string FirstTensorDifference(const ParameterLayout& a, const std::string& a_name,

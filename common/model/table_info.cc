@@ -122,6 +122,17 @@ absl::StatusOr<std::vector<TableMap>> TableMaps(std::span<const TableInfo> table
   return maps;
 }
 
+absl::StatusOr<uint64_t> TableBytes(std::span<const TableInfo> tables, uint32_t shard,
+                                    uint32_t shards) {
+  uint64_t bytes = 0;
+  ASSIGN_OR_RETURN(const std::vector<TableMap> maps, TableMaps(tables, shards));
+  for (const TableMap& map : maps) {
+    bytes += map.rows_of(shard) * (map.columns() + uint64_t{1}) * sizeof(float) +
+             map.stripes_of(shard) * kRowStripeOverheadBytes;
+  }
+  return bytes;
+}
+
 void InitializeRows(const TableInfo& table, uint32_t index, uint64_t seed, uint64_t first_row,
                     std::span<float> values) {
   const uint64_t begin = first_row * table.columns;

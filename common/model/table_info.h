@@ -33,6 +33,11 @@ absl::StatusOr<std::vector<TableInfo>> ReadTables(const Model& model);
 // How each is cut. InvalidArgument names the table that cannot be.
 absl::StatusOr<std::vector<TableMap>> TableMaps(std::span<const TableInfo> tables, uint32_t shards);
 
+// What the rows of all of them, with their sums, take on one shard once each is touched, and what
+// is kept of each stripe. InvalidArgument as of TableMaps.
+absl::StatusOr<uint64_t> TableBytes(std::span<const TableInfo> tables, uint32_t shard,
+                                    uint32_t shards);
+
 // The first values of rows first_row, first_row + 1, ... of the model's table `index`: a pure
 // function of (seed, index, row, column). values.size() is a multiple of table.columns.
 void InitializeRows(const TableInfo& table, uint32_t index, uint64_t seed, uint64_t first_row,

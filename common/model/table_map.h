@@ -16,6 +16,9 @@
 
 namespace monsoon {
 
+// What a shard keeps of a stripe of rows beside its floats, with its places in lists.
+inline constexpr uint64_t kRowStripeOverheadBytes = 192;
+
 class TableMap {
  public:
   // Of a stripe, numbers of rows included: what fits one frame.

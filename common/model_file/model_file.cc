@@ -118,22 +118,47 @@ absl::StatusOr<std::unique_ptr<TensorFile>> Open(const std::string& path) {
   return std::make_unique<NpzFile>(std::move(reader));
 }
 
+// Gives all values of table `index`, and checks that there are as many as it has.
+absl::Status GiveTable(const TableInfo& table, uint32_t index, const TableSource& tables,
+                       absl::FunctionRef<absl::Status(std::span<const float>)> take) {
+  uint64_t left = table.rows * table.columns;
+  RETURN_IF_ERROR(tables(index, [&](std::span<const float> values) {
+    CHECK_LE(values.size(), left);
+    left -= values.size();
+    return take(values);
+  }));
+  CHECK_EQ(left, 0u);
+  return absl::OkStatus();
+}
+
 absl::Status WriteNpz(const ParameterLayout& layout, std::span<const float> parameters,
-                      const std::string& path) {
+                      const std::string& path, const TableSource& tables) {
   ASSIGN_OR_RETURN(NpzWriter writer, NpzWriter::Create(path));
   for (const TensorInfo& tensor : layout.tensors()) {
     RETURN_IF_ERROR(
         writer.Add(tensor.name, tensor.shape, parameters.subspan(tensor.offset, tensor.size)));
+  }
+  for (uint32_t index = 0; index < layout.tables().size(); ++index) {
+    const TableInfo& table = layout.tables()[index];
+    const uint64_t shape[] = {table.rows, table.columns};
+    RETURN_IF_ERROR(writer.Begin(table.name, shape));
+    RETURN_IF_ERROR(GiveTable(table, index, tables, [&](std::span<const float> values) {
+      return writer.Append(values);
+    }));
+    RETURN_IF_ERROR(writer.End());
   }
   return writer.Finish();
 }
 
 // The whole file, at a path that nobody reads yet.
 absl::Status WriteTensors(const ParameterLayout& layout, std::span<const float> parameters,
-                          const std::string& path) {
+                          const std::string& path, const TableSource& tables) {
   std::vector<TensorSpec> specs;
   for (const TensorInfo& tensor : layout.tensors()) {
     specs.push_back({tensor.name, TensorType::kF32, {tensor.shape.begin(), tensor.shape.end()}});
+  }
+  for (const TableInfo& table : layout.tables()) {
+    specs.push_back({table.name, TensorType::kF32, {table.rows, table.columns}});
   }
   ASSIGN_OR_RETURN(
       SafetensorsWriter writer,
@@ -143,14 +168,20 @@ absl::Status WriteTensors(const ParameterLayout& layout, std::span<const float> 
     RETURN_IF_ERROR(
         writer.Append(i, std::as_bytes(parameters.subspan(tensor.offset, tensor.size))));
   }
+  for (uint32_t index = 0; index < layout.tables().size(); ++index) {
+    RETURN_IF_ERROR(
+        GiveTable(layout.tables()[index], index, tables, [&](std::span<const float> values) {
+          return writer.Append(layout.tensors().size() + index, std::as_bytes(values));
+        }));
+  }
   return writer.Finish().status();
 }
 
 absl::Status WriteSafetensors(const ParameterLayout& layout, std::span<const float> parameters,
-                              const std::string& path) {
+                              const std::string& path, const TableSource& tables) {
   Storage* const storage = PosixStorage();
   const std::string temporary = absl::StrCat(path, ".tmp.", getpid());
-  absl::Status status = WriteTensors(layout, parameters, temporary);
+  absl::Status status = WriteTensors(layout, parameters, temporary, tables);
   if (status.ok()) {
     status = storage->Rename(temporary, path);
   }
@@ -182,15 +213,16 @@ std::optional<ModelFormat> ModelFormatOf(absl::string_view path) {
 }
 
 absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float> parameters,
-                            const std::string& path) {
+                            const std::string& path, const TableSource& tables) {
   CHECK_EQ(parameters.size(), layout.size());
+  CHECK(layout.tables().empty() || tables != nullptr);
   const std::optional<ModelFormat> format = ModelFormatOf(path);
   if (!format.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": a model is written as a .npz or a .safetensors file"));
   }
-  return *format == ModelFormat::kNpz ? WriteNpz(layout, parameters, path)
-                                      : WriteSafetensors(layout, parameters, path);
+  return *format == ModelFormat::kNpz ? WriteNpz(layout, parameters, path, tables)
+                                      : WriteSafetensors(layout, parameters, path, tables);
 }
 
 absl::StatusOr<std::vector<float>> ReadModelFile(const ParameterLayout& layout,

@@ -8,11 +8,14 @@
 // Thread safety: pure functions. They block on the disk.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,15 +31,22 @@ const char* NameOf(ModelFormat format);
 std::optional<ModelFormat> ModelFormatByName(absl::string_view name);
 std::optional<ModelFormat> ModelFormatOf(absl::string_view path);
 
-// Writes the flat vector `parameters` (layout.size() floats), replacing `path` at once
-// or not at all. InvalidArgument for another suffix; other errors name the file.
-absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float> parameters,
-                            const std::string& path);
+// Gives all values of the layout's table `index`, row after row, in pieces; the error of `take`
+// is its own.
+using TableSource = std::function<absl::Status(
+    uint32_t index, absl::FunctionRef<absl::Status(std::span<const float>)> take)>;
 
-// Reads the flat vector, with zeros for padding; a file of another suffix is taken for
-// an .npz file. It must hold exactly the layout's tensors, in float32 (float16 and
-// bfloat16 are refused, not converted): InvalidArgument names the file and every tensor
-// that is missing, unknown, or of another shape or type.
+// Writes the flat vector `parameters` (layout.size() floats), and of a layout with tables a
+// tensor of [rows, columns] for each behind it, from `tables`, which may then not be null; none is
+// held as a whole. Replaces `path` at once or not at all. InvalidArgument for another suffix;
+// other errors name the file, or are those of `tables`.
+absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float> parameters,
+                            const std::string& path, const TableSource& tables = nullptr);
+
+// Reads the flat vector, of a layout without tables, with zeros for padding; a file of another
+// suffix is taken for an .npz file. It must hold exactly the layout's tensors, in float32 (float16
+// and bfloat16 are refused, not converted): InvalidArgument names the file and every tensor that is
+// missing, unknown, or of another shape or type.
 absl::StatusOr<std::vector<float>> ReadModelFile(const ParameterLayout& layout,
                                                  const std::string& path);
 

@@ -1,5 +1,6 @@
 #include "common/model_file/model_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -141,6 +142,66 @@ TEST_F(ModelFileTest, SafetensorsRoundTripLeavesPaddingOut) {
 
   ASSERT_OK_AND_ASSIGN(const std::vector<float> read, ReadModelFile(layout, path));
   EXPECT_EQ(read, WithoutPadding(flat));
+}
+
+TEST_F(ModelFileTest, TablesAreWrittenPieceAfterPiece) {
+  Model model;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(tensor { name: "w" shape: 3 }
+           table { name: "words" rows: 4 columns: 2 }
+           table { name: "users" rows: 3 columns: 1 })pb",
+      &model));
+  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(model));
+  const std::vector<std::vector<float>> rows = {{1, 2, 3, 4, 5, 6, 7, 8}, {11, 12, 13}};
+  absl::Status end;
+  const TableSource source = [&](uint32_t table, auto take) {
+    for (size_t at = 0; at < rows[table].size(); at += 3) {
+      const auto rest = std::span(rows[table]).subspan(at);
+      const absl::Status taken = take(rest.first(std::min<size_t>(3, rest.size())));
+      EXPECT_OK(taken);
+    }
+    return table == 1 ? end : absl::OkStatus();
+  };
+  const std::string path = folder_ + "/tables.safetensors";
+  ASSERT_OK(WriteModelFile(layout, Flat(layout), path, source));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader file, SafetensorsReader::Open(PosixStorage(), path));
+  ASSERT_EQ(file.tensors().size(), 3u);
+  for (size_t table = 0; table < 2; ++table) {
+    const SafetensorsReader::Tensor& tensor = file.tensors()[1 + table];
+    EXPECT_EQ(tensor.name, layout.tables()[table].name);
+    EXPECT_THAT(tensor.shape,
+                ElementsAre(layout.tables()[table].rows, layout.tables()[table].columns));
+    std::vector<float> read(rows[table].size());
+    ASSERT_EQ(tensor.bytes, read.size() * sizeof(float));
+    ASSERT_OK(file.Read(tensor, 0, std::as_writable_bytes(std::span(read))));
+    EXPECT_EQ(read, rows[table]);
+  }
+  // An error of the source is told, and the file stays what it was.
+  end = absl::UnavailableError("ps/0 is away");
+  std::vector<float> other(layout.size());
+  EXPECT_THAT(WriteModelFile(layout, other, path, source),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ps/0 is away")));
+  ASSERT_OK_AND_ASSIGN(const SafetensorsReader again,
+                       SafetensorsReader::Open(PosixStorage(), path));
+  float first = 0;
+  ASSERT_OK(again.Read(again.tensors()[0], 0, std::as_writable_bytes(std::span(&first, 1))));
+  EXPECT_EQ(first, 1.0f);
+  EXPECT_EQ(FilesIn(folder_), 1u);
+  // And as an archive.
+  const std::string archive = folder_ + "/tables.npz";
+  EXPECT_THAT(WriteModelFile(layout, Flat(layout), archive, source),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ps/0 is away")));
+  EXPECT_EQ(FilesIn(folder_), 1u);
+  end = absl::OkStatus();
+  ASSERT_OK(WriteModelFile(layout, Flat(layout), archive, source));
+  ASSERT_OK_AND_ASSIGN(const NpzReader npz, NpzReader::Open(archive));
+  EXPECT_THAT(npz.Names(), ElementsAre("users", "w", "words"));
+  for (size_t table = 0; table < 2; ++table) {
+    ASSERT_OK_AND_ASSIGN(const NpzReader::Array array, npz.Read(layout.tables()[table].name));
+    EXPECT_THAT(array.shape,
+                ElementsAre(layout.tables()[table].rows, layout.tables()[table].columns));
+    EXPECT_EQ(array.values, rows[table]);
+  }
 }
 
 TEST_F(ModelFileTest, WhatCannotBeWrittenLeavesNothing) {

@@ -77,6 +77,26 @@ assert b.shape == (5,) and (b == ramp[:5]).all(), b
 assert f['empty'].shape == (0,)
 )py";
 
+TEST(NpzTest, PiecesMakeTheSameBytes) {
+  for (const bool zip64 : {false, true}) {
+    const std::string whole = TestPath("whole.npz"), pieces = TestPath("pieces.npz");
+    WriteSample(whole, zip64);
+    ASSERT_OK_AND_ASSIGN(NpzWriter writer, NpzWriter::Create(pieces, {.force_zip64 = zip64}));
+    const std::vector<uint64_t> four = {2, 3, 1, 2};
+    const std::vector<float> ramp = Ramp(12);
+    ASSERT_OK(writer.Begin("conv1/weight", four));
+    for (const size_t size : {7, 0, 5}) {
+      ASSERT_OK(writer.Append(std::span(ramp).subspan(size == 5 ? 7 : 0, size)));
+    }
+    ASSERT_OK(writer.End());
+    ASSERT_OK(writer.Add("conv1/bias", std::vector<uint32_t>{5}, Ramp(5)));
+    ASSERT_OK(writer.Begin("empty", std::vector<uint64_t>{0}));
+    ASSERT_OK(writer.End());
+    ASSERT_OK(writer.Finish());
+    EXPECT_EQ(ReadFile(pieces), ReadFile(whole));
+  }
+}
+
 TEST(NpzTest, NumpyReadsWhatWeWrite) {
   const std::string path = TestPath("a.npz");
   WriteSample(path);

@@ -23,26 +23,43 @@ bool NpzWriter::NeedsZip64(uint64_t value) const {
 
 absl::Status NpzWriter::Add(const std::string& name, std::span<const uint32_t> shape,
                             std::span<const float> values) {
-  uint64_t elements = 1;
-  for (const uint32_t length : shape) {
-    elements *= length;
+  RETURN_IF_ERROR(Begin(name, std::vector<uint64_t>(shape.begin(), shape.end())));
+  RETURN_IF_ERROR(Append(values));
+  return End();
+}
+
+absl::Status NpzWriter::Begin(const std::string& name, std::span<const uint64_t> shape) {
+  uint64_t bytes = sizeof(float);
+  for (const uint64_t length : shape) {
+    bytes *= length;
   }
-  CHECK_EQ(elements, values.size());
   const std::string header = NpyFloatHead(std::vector<uint64_t>(shape.begin(), shape.end()));
-  Member member{.name = name + ".npy", .bytes = header.size() + values.size_bytes()};
+  Member member{.name = name + ".npy", .bytes = header.size() + bytes, .missing = bytes};
   member.offset = file_.bytes();
-  uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(header.data()), header.size());
-  // An empty range has no address, and zlib would start again.
-  if (!values.empty()) {
-    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(values.data()), values.size_bytes());
-  }
-  member.crc = static_cast<uint32_t>(crc);
-  const std::string local = LocalHeader(member);
-  RETURN_IF_ERROR(file_.Write(local));
+  member.crc = static_cast<uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(header.data()), header.size()));
+  RETURN_IF_ERROR(file_.Write(LocalHeader(member)));
   RETURN_IF_ERROR(file_.Write(header));
-  RETURN_IF_ERROR(file_.Write(std::as_bytes(values)));
   members_.push_back(std::move(member));
   return absl::OkStatus();
+}
+
+absl::Status NpzWriter::Append(std::span<const float> values) {
+  Member& member = members_.back();
+  CHECK_LE(values.size_bytes(), member.missing);
+  member.missing -= values.size_bytes();
+  // An empty range has no address, and zlib would start again.
+  if (!values.empty()) {
+    member.crc = static_cast<uint32_t>(
+        crc32_z(member.crc, reinterpret_cast<const Bytef*>(values.data()), values.size_bytes()));
+  }
+  return file_.Write(std::as_bytes(values));
+}
+
+absl::Status NpzWriter::End() {
+  const Member& member = members_.back();
+  CHECK_EQ(member.missing, 0u);
+  return file_.WriteAt(member.offset, LocalHeader(member));
 }
 
 std::string NpzWriter::LocalHeader(const Member& member) const {

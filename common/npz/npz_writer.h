@@ -2,6 +2,8 @@
 // .npy member (`<f4`, C order) a tensor. Members, offsets and counts beyond
 // the old zip limits get zip64 records. The same arrays give the same bytes.
 //
+// No member is held as a whole: its checksum, which stands before its values, is written last.
+//
 // The file is written beside `path` and renamed by Finish, so a reader of
 // `path` sees the whole archive or none of it; without Finish nothing is left.
 //
@@ -45,6 +47,12 @@ class NpzWriter {
   absl::Status Add(const std::string& name, std::span<const uint32_t> shape,
                    std::span<const float> values);
 
+  // The same of a member whose values come in pieces: Begin, Append until there are as many as
+  // `shape` says, End.
+  absl::Status Begin(const std::string& name, std::span<const uint64_t> shape);
+  absl::Status Append(std::span<const float> values);
+  absl::Status End();
+
   // Writes the directory, flushes to the disk and renames. Call once, last.
   absl::Status Finish();
 
@@ -54,6 +62,7 @@ class NpzWriter {
     uint64_t bytes = 0;
     uint64_t offset = 0;
     uint32_t crc = 0;
+    uint64_t missing = 0;  // bytes that are still to come
   };
   NpzWriter(FileReplacement file, Options options) : file_(std::move(file)), options_(options) {}
 

@@ -2,6 +2,7 @@
 // with the job of cli_fixture.h.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "common/checkpoint/checkpoint.h"
 #include "common/config/job.h"
+#include "common/model/table_info.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
 
@@ -26,6 +28,8 @@ struct KeptOptions {
   std::optional<uint32_t> without;  // this shard's part is not there
   bool has_job = true;              // in the context
   uint64_t in_rounds = 0;           // with rounds: differences in the open one of each stripe
+  // Of a model with tables: the shards of which the first stripe of each table was touched.
+  std::vector<uint32_t> touched = {};
 };
 
 class CheckpointCliTest : public CliTest {
@@ -69,11 +73,13 @@ class CheckpointCliTest : public CliTest {
     create->set_shards(options.shards);
     create->set_max_stripe_bytes(options.max_stripe_bytes);
     create->set_layout_hash(layout_.Hash());
+    create->set_seed(stored_.seed());
     content.set_generation(options.generation);
     content.set_shard_epoch(3);
     content.set_parent_epoch(2);
     content.set_parent_generation(options.generation - 1);
     content.set_state_slots(StateSlots());
+    content.set_rows_applied(layout_.tables().empty() ? 0 : 30);
     create->set_fetch_changes(stored_.downpour().fetch_changes());
     if (stored_.downpour().has_rounds()) {
       *create->mutable_rounds() = stored_.downpour().rounds();
@@ -128,10 +134,72 @@ class CheckpointCliTest : public CliTest {
         ASSERT_OK(writer->AddStripe(std::span(parameters).subspan(slice.begin, slice.size()), slots,
                                     record));
       }
+      AddRows(options, shard, writer.get());
       if (options.without != shard) {
         ASSERT_OK(writer->Finish([] { return absl::OkStatus(); }).status());
       }
     }
+  }
+
+  // Of rows that were touched.
+  static float RowValue(uint32_t table, uint64_t row) {
+    return static_cast<float>(1000 * (table + 1) + row);
+  }
+  static float RowSum(uint32_t table, uint64_t row) { return RowValue(table, row) + 0.5f; }
+
+  void AddRows(const KeptOptions& options, uint32_t shard, PartWriter* writer) {
+    ASSERT_OK_AND_ASSIGN(const std::vector<TableMap> maps,
+                         TableMaps(layout_.tables(), options.shards));
+    std::vector<std::vector<float>> floats(maps.size());
+    std::vector<uint64_t> sizes;
+    for (uint32_t table = 0; table < maps.size(); ++table) {
+      const TableMap& map = maps[table];
+      const bool touched = std::ranges::count(options.touched, shard) > 0;
+      const uint64_t rows = touched ? std::min(map.rows_of(shard), map.stripe_rows()) : 0;
+      for (uint64_t i = 0; i < rows * map.columns(); ++i) {
+        floats[table].push_back(RowValue(table, map.first_row(shard) + i / map.columns()));
+      }
+      for (uint64_t i = 0; i < rows; ++i) {
+        floats[table].push_back(RowSum(table, map.first_row(shard) + i));
+      }
+      sizes.push_back(floats[table].size());
+    }
+    writer->SetTableFloats(sizes);
+    for (uint32_t table = 0; table < maps.size(); ++table) {
+      RowStripeRecord record;
+      record.set_table(table);
+      if (sizes[table] > 0) {
+        ASSERT_OK(writer->AddRowStripe(floats[table], record));
+      }
+    }
+  }
+
+  // The fixture's job becomes one that programs join, with two tables.
+  void UseTables() {
+    stored_.clear_model();
+    stored_.mutable_model()->set_name("words");
+    ModelTensor* const tensor = stored_.mutable_model()->add_tensor();
+    tensor->set_name("w");
+    tensor->add_shape(50);
+    Table* table = stored_.mutable_model()->add_table();
+    table->set_name("words");
+    table->set_rows(7);
+    table->set_columns(2);
+    table->mutable_initializer()->set_constant(0.25);
+    table = stored_.mutable_model()->add_table();
+    table->set_name("users");
+    table->set_rows(4);
+    table->set_columns(1);
+    stored_.clear_train();
+    stored_.mutable_train()->mutable_joiners()->set_examples(70);
+    stored_.clear_test();
+    stored_.clear_evaluation();
+    stored_.mutable_downpour()->clear_workers();
+    stored_.set_seed(3);
+    ASSERT_OK_AND_ASSIGN(layout_, ParameterLayout::Create(stored_.model()));
+    *cli_.coordinator.location.mutable_model() = stored_.model();
+    cli_.coordinator.location.set_job("tiny-1");
+    cli_.coordinator.location.set_layout_hash(layout_.Hash());
   }
 
   // The file of a part.

@@ -10,10 +10,24 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/json/json_writer.h"
+#include "common/model/table_info.h"
 #include "coordinator/cli/checkpoint_text.h"
 
 namespace monsoon {
 namespace {
+
+void AddTables(const PartReader& reader, PartReport* part) {
+  const ShardCheckpoint& content = reader.content();
+  const absl::StatusOr<std::vector<TableMap>> maps =
+      TableMaps(reader.layout().tables(), content.create().shards());
+  for (size_t table = 0; maps.ok() && table < maps->size(); ++table) {
+    part->tables.push_back({.stripes = (*maps)[table].stripes_of(content.create().shard())});
+  }
+  for (const RowStripeRecord& stripe : content.row_stripe()) {
+    ++part->tables[stripe.table()].touched;  // the reader knows that it is there
+  }
+  part->rows_applied = content.rows_applied();
+}
 
 // Reads a part whole. What of it is of use to all goes to `report`.
 PartReport ReadPart(const Storage* storage, const std::string& path, GenerationReport* generation,
@@ -36,7 +50,10 @@ PartReport ReadPart(const Storage* storage, const std::string& path, GenerationR
   for (const StripeRecord& stripe : content.stripe()) {
     part.version_min = std::min(part.version_min, stripe.version());
   }
+  AddTables(**reader, &part);
   content.clear_stripe();
+  content.clear_row_stripe();
+  content.clear_row_session();
   if (!report->content.has_value()) {
     report->content = content;
     report->manifest = part.manifest;
@@ -99,7 +116,13 @@ void AddPart(const PartReport& part, JsonWriter* json) {
   number("written_ms", static_cast<uint64_t>(manifest.written_ms()));
   number("version_min", part.version_min);
   number("version_max", part.version_max);
-  json->EndObject();
+  number("rows_applied", part.rows_applied);
+  json->Key("tables").BeginArray();
+  for (const TableReport& table : part.tables) {
+    json->BeginObject().Member("touched_stripes", table.touched);
+    json->Member("stripes", table.stripes).EndObject();
+  }
+  json->EndArray().EndObject();
 }
 
 // How far the job had come, and why the generation was made.
@@ -164,6 +187,11 @@ void AddModel(const CheckpointReport& report, JsonWriter* json) {
     }
     json->EndArray().EndObject();
   }
+  json->EndArray().Key("tables").BeginArray();
+  for (const TableInfo& table : report.layout->tables()) {
+    json->BeginObject().Member("name", table.name).Member("rows", table.rows);
+    json->Member("columns", table.columns).EndObject();
+  }
   json->EndArray().EndObject();
 }
 
@@ -184,7 +212,20 @@ void AppendPart(const PartReport& part, uint32_t shards, std::string* text) {
   }
 }
 
-void AppendGeneration(const GenerationReport& generation, absl::Time now, std::string* text) {
+void AppendTables(const GenerationReport& generation, const std::vector<TableInfo>& tables,
+                  std::string* text) {
+  for (size_t i = 0; i < tables.size(); ++i) {
+    const TableReport table = generation.table(i);
+    absl::StrAppend(text, "  table ", tables[i].name, ": ", table.touched, " of ", table.stripes,
+                    " stripes touched\n");
+  }
+  if (!tables.empty()) {
+    absl::StrAppend(text, "  ", generation.rows_applied(), " rows applied\n");
+  }
+}
+
+void AppendGeneration(const GenerationReport& generation, const std::vector<TableInfo>& tables,
+                      absl::Time now, std::string* text) {
   absl::StrAppend(text, "generation ", generation.generation, "  ");
   if (generation.parts.empty()) {
     absl::StrAppend(text, "gone: it was deleted, and only manifests of ",
@@ -204,6 +245,7 @@ void AppendGeneration(const GenerationReport& generation, absl::Time now, std::s
                     " ago: ", context.reason());
   }
   absl::StrAppend(text, "\n");
+  AppendTables(generation, tables, text);
   for (const PartReport& part : generation.parts) {
     AppendPart(part, generation.shards, text);
   }
@@ -225,6 +267,25 @@ uint64_t GenerationReport::bytes() const {
   uint64_t sum = 0;
   for (const PartReport& part : parts) {
     sum += part.manifest.has_value() ? part.manifest->bytes() : 0;
+  }
+  return sum;
+}
+
+TableReport GenerationReport::table(size_t index) const {
+  TableReport sum;
+  for (const PartReport& part : parts) {
+    if (index < part.tables.size()) {
+      sum.touched += part.tables[index].touched;
+      sum.stripes += part.tables[index].stripes;
+    }
+  }
+  return sum;
+}
+
+uint64_t GenerationReport::rows_applied() const {
+  uint64_t sum = 0;
+  for (const PartReport& part : parts) {
+    sum += part.rows_applied;
   }
   return sum;
 }
@@ -315,13 +376,18 @@ std::string CheckpointReportText(const CheckpointReport& report, absl::Time now)
     for (const TensorInfo& tensor : report.layout->tensors()) {
       absl::StrAppend(&text, "  ", tensor.name, " (", absl::StrJoin(tensor.shape, ", "), ")\n");
     }
+    for (const TableInfo& table : report.layout->tables()) {
+      absl::StrAppend(&text, "  table ", table.name, " (", table.rows, ", ", table.columns, ")\n");
+    }
     absl::StrAppend(&text, "optimizer    ", OptimizerName(content.create().optimizer()), ", ",
                     OptimizerSlots(content), " floats of state for each parameter",
                     content.create().has_rounds() ? ", and the sum of a round" : "",
                     content.create().fetch_changes() != FLOAT32 ? ", and a public copy" : "", "\n");
   }
+  const std::vector<TableInfo> tables =
+      report.layout.has_value() ? report.layout->tables() : std::vector<TableInfo>();
   for (const GenerationReport& generation : report.generations) {
-    AppendGeneration(generation, now, &text);
+    AppendGeneration(generation, tables, now, &text);
   }
   return text;
 }

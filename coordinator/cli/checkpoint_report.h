@@ -18,6 +18,12 @@
 
 namespace monsoon {
 
+// What a part holds of one table: stripes of rows that were touched, of those of its shard.
+struct TableReport {
+  uint64_t touched = 0;
+  uint64_t stripes = 0;
+};
+
 // One shard's part.
 struct PartReport {
   uint32_t shard = 0;
@@ -27,6 +33,8 @@ struct PartReport {
   std::optional<CheckpointManifest> manifest;
   uint64_t version_min = 0;  // over its stripes
   uint64_t version_max = 0;
+  std::vector<TableReport> tables;  // of the layout's
+  uint64_t rows_applied = 0;
 };
 
 struct GenerationReport {
@@ -43,6 +51,9 @@ struct GenerationReport {
   bool complete() const { return missing.empty(); }
   bool good() const;       // of the parts that are there
   uint64_t bytes() const;  // of the parts that could be opened
+  // Of the same all together.
+  TableReport table(size_t index) const;
+  uint64_t rows_applied() const;
 };
 
 struct CheckpointReport {

@@ -404,7 +404,7 @@ TEST_F(CliTest, ExportWritesTheFetchedModel) {
   cli_.transfer.parameters[0] = 2.5f;
   EXPECT_EQ(Run({"export", "latest", "--out=" + model_, "--json"}), 0);
   EXPECT_EQ(cli_.out(), absl::StrCat(R"({"schema_version":1,"job":"tiny-1","out":")", model_,
-                                     R"(","tensors":2,"parameters":8})", "\n"));
+                                     R"(","tensors":2,"parameters":8,"tables":0})", "\n"));
   ASSERT_OK_AND_ASSIGN(const std::vector<float> read, ReadModelFile(layout, model_));
   EXPECT_EQ(read, cli_.transfer.parameters);
 

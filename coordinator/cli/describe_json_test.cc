@@ -1,5 +1,6 @@
 #include "coordinator/cli/describe_json.h"
 
+#include "coordinator/cli/describe_text.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/text_format.h"
@@ -141,7 +142,7 @@ constexpr char kFull[] = R"pb(
     error: "ps/0: disk full"
     disk_bytes: 4096
     state_dir: "ps/0: /s"
-    lost { shard: 1 worker: 2 incarnation: 3 from: 13 to: 20 records: 16 }
+    lost { shard: 1 worker: 2 incarnation: 3 from: 13 to: 20 records: 16 row_pushes: 3 }
     lost { shard: 0 worker: 2 incarnation: 3 from: 14 to_at_least: 15 records: 4 }
     best { generation: 4 epoch: 1 accuracy: 0.8125 loss: 0.625 }
   }
@@ -182,9 +183,17 @@ constexpr char kFullJson[] =
     R"("durability":{"promise":"exactly_once","generation":7,"age_s":3.5,"ordered":8,)"
     R"("error":"ps/0: disk full","disk_bytes":4096,"state_dir":["ps/0: /s"],"replayed":31,)"
     R"("lost":[{"shard":1,"worker":2,"incarnation":3,"from":13,"to":20,"to_at_least":0,)"
-    R"("records":16},{"shard":0,"worker":2,"incarnation":3,"from":14,"to":null,)"
-    R"("to_at_least":15,"records":4}],"restores":33,"away_steps":32,)"
+    R"("records":16,"row_pushes":3},{"shard":0,"worker":2,"incarnation":3,"from":14,"to":null,)"
+    R"("to_at_least":15,"records":4,"row_pushes":0}],"restores":33,"away_steps":32,)"
     R"("best":{"generation":4,"epoch":1,"accuracy":0.8125,"loss":0.625}},"sandblaster":null})";
+
+TEST(DescribeTextTest, LostPushesWithRowsSaySo) {
+  const JobDescription job = Parse<JobDescription>(kFull);
+  EXPECT_EQ(LostPushesText(job.durability().lost(0)),
+            "pushes 13 to 20 of worker/2#3 on ps/1, of which 3 had rows of tables");
+  EXPECT_EQ(LostPushesText(job.durability().lost(1)),
+            "pushes 14 to 15 at least of worker/2#3 on ps/0");
+}
 
 TEST(DescribeJsonTest, Golden) { EXPECT_EQ(DescribeJson(Parse<JobDescription>(kFull)), kFullJson); }
 

@@ -231,7 +231,9 @@ std::string LostPushesText(const LostPushes& lost) {
   return absl::StrCat(
       "pushes ", lost.from(), " to ",
       lost.has_to() ? absl::StrCat(lost.to()) : absl::StrCat(lost.to_at_least(), " at least"),
-      " of worker/", lost.worker(), "#", lost.incarnation(), " on ps/", lost.shard());
+      " of worker/", lost.worker(), "#", lost.incarnation(), " on ps/", lost.shard(),
+      lost.row_pushes() > 0 ? absl::StrCat(", of which ", lost.row_pushes(), " had rows of tables")
+                            : "");
 }
 
 std::string BytesText(uint64_t bytes) {

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/checkpoint/stored_rows.h"
 #include "common/config/cluster.h"
 #include "common/config/state_dir.h"
 #include "common/model/parameter_layout.h"
@@ -36,6 +37,8 @@ struct InitialValues {
   std::vector<float> state;
   std::optional<ShardMap> map;
   StripeVersions versions;
+  // Gives the rows of tables that are not as they begin, each with its sum; null: there are none.
+  std::function<absl::Status(TakeRowRun take)> rows;
 };
 
 // Moves whole parameter vectors between this process and a job's shards. The
@@ -49,6 +52,11 @@ class ModelTransfer {
   virtual absl::StatusOr<std::vector<float>> Fetch(
       const JobLocation& location, const ParameterLayout& layout,
       const std::function<absl::Status()>& still_there) = 0;
+  // The same of all rows of one of the layout's tables, which `take` gets in their order, run
+  // after run and without sums. UNAVAILABLE once a shard's life is not that of `location`.
+  virtual absl::Status FetchTable(const JobLocation& location, const ParameterLayout& layout,
+                                  uint32_t table, TakeRowRun take,
+                                  const std::function<absl::Status()>& still_there) = 0;
   // Only before the job's first session. Versions become those of the shards' own
   // stripes.
   virtual absl::Status Write(const JobLocation& location, const ParameterLayout& layout,

@@ -1,10 +1,13 @@
+#include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/checkpoint/stored_rows.h"
 #include "common/json/json_writer.h"
 #include "common/model_file/model_file.h"
 #include "coordinator/cli/checkpoint_lookup.h"
@@ -27,6 +30,8 @@ struct ExportedModel {
   std::string job;
   ParameterLayout layout;
   std::vector<float> parameters;
+  // Of a model with tables: where their rows come from.
+  std::function<absl::Status(uint32_t table, TakeRowRun take)> rows;
   // Where it does not come from the shards:
   std::string folder;
   uint64_t generation = 0;
@@ -42,13 +47,17 @@ absl::StatusOr<ExportedModel> FetchModel(JobClient* client, ModelTransfer* trans
         ": the cluster lays the model out in another way; are the versions the same?"));
   }
   // The coordinator finds out about a lost shard long before a fetch gives up.
-  const auto still_there = [&]() -> absl::Status {
-    const absl::Status located = client->Locate(location.job()).status();
+  const auto still_there = [client, job = location.job()]() -> absl::Status {
+    const absl::Status located = client->Locate(job).status();
     // Without the coordinator the shards may still be there.
     return client->Info().ok() ? located : absl::OkStatus();
   };
   ASSIGN_OR_RETURN(std::vector<float> parameters, transfer->Fetch(location, layout, still_there));
-  return ExportedModel{location.job(), std::move(layout), std::move(parameters), "", 0};
+  ExportedModel model{.job = location.job(), .layout = layout, .parameters = std::move(parameters)};
+  model.rows = [transfer, location, layout, still_there](uint32_t table, TakeRowRun take) {
+    return transfer->FetchTable(location, layout, table, take, still_there);
+  };
+  return model;
 }
 
 std::string NoBest() {
@@ -105,26 +114,36 @@ absl::StatusOr<ExportedModel> ReadFromDisk(const Invocation& call,
   for (const std::string& line : skipped) {
     call.Note(absl::StrCat("passed over: ", line));
   }
-  return ExportedModel{content.create().job(), std::move(checkpoint.layout),
-                       std::move(checkpoint.parameters), place->folder, content.generation()};
+  ExportedModel model{.job = content.create().job(),
+                      .layout = checkpoint.layout,
+                      .parameters = std::move(checkpoint.parameters),
+                      .folder = place->folder,
+                      .generation = content.generation()};
+  if (!model.layout.tables().empty()) {
+    model.rows = [rows = std::make_shared<const StoredRows>(checkpoint)](
+                     uint32_t table, TakeRowRun take) { return rows->ReadTable(table, take); };
+  }
+  return model;
 }
 
+// `client` outlives the model.
 absl::StatusOr<ExportedModel> FindModel(const Invocation& call, const ClusterFlag& cluster,
-                                        const ExportFlags& flags) {
+                                        const ExportFlags& flags,
+                                        std::unique_ptr<JobClient>* client) {
   const CheckpointLookup lookup(call.env(), &cluster);
   if (!flags.from.empty()) {
     return ReadFromDisk(call, lookup.FindFrom(flags.from, flags.job), /*why=*/"", flags.best);
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<JobClient> client, cluster.Connect());
+  ASSIGN_OR_RETURN(*client, cluster.Connect());
   if (flags.best) {
-    ASSIGN_OR_RETURN(const uint64_t best, BestAsOfTheCoordinator(client.get(), flags.job));
+    ASSIGN_OR_RETURN(const uint64_t best, BestAsOfTheCoordinator(client->get(), flags.job));
     absl::StatusOr<CheckpointPlace> place = lookup.FindJob(flags.job);
     if (place.ok()) {
       place->generation = best;
     }
     return ReadFromDisk(call, std::move(place), /*why=*/"", /*best=*/true);
   }
-  absl::StatusOr<ExportedModel> live = FetchModel(client.get(), call.env().transfer, flags.job);
+  absl::StatusOr<ExportedModel> live = FetchModel(client->get(), call.env().transfer, flags.job);
   if (live.ok() || !DiskMayHelp(live.status())) {
     return live;
   }
@@ -171,11 +190,29 @@ std::optional<int> CheckFormat(const Invocation& call, const ExportFlags& flags)
                                  npz.empty() || safetensors.empty() ? "" : " or ", safetensors));
 }
 
+absl::Status WriteModel(const ExportedModel& model, const std::string& path) {
+  return WriteModelFile(
+      model.layout, model.parameters, path,
+      [&](uint32_t table, absl::FunctionRef<absl::Status(std::span<const float>)> take) {
+        return model.rows(table, [&](const RowRun& run) { return take(run.values); });
+      });
+}
+
+std::string ResultText(const ExportFlags& flags, const ExportedModel& model) {
+  std::string text = absl::StrCat(flags.out, ": ", model.job, ", ", model.layout.tensors().size(),
+                                  " tensors, ", model.layout.parameters(), " parameters");
+  for (const TableInfo& table : model.layout.tables()) {
+    absl::StrAppend(&text, ", table ", table.name, " of ", table.rows, " rows");
+  }
+  return text;
+}
+
 std::string ResultJson(const ExportFlags& flags, const ExportedModel& model) {
   JsonWriter writer;
   writer.BeginObject().Member("schema_version", 1).Member("job", model.job);
   writer.Member("out", flags.out).Member("tensors", model.layout.tensors().size());
   writer.Member("parameters", model.layout.parameters());
+  writer.Member("tables", model.layout.tables().size());
   if (!model.folder.empty()) {
     writer.Member("checkpoint", model.folder).Member("generation", model.generation);
   }
@@ -209,18 +246,15 @@ int RunExport(Invocation& call) {
     return *code;
   }
   flags.job = call.positional().empty() ? "" : call.positional()[0];
-  const absl::StatusOr<ExportedModel> model = FindModel(call, cluster, flags);
+  std::unique_ptr<JobClient> client;
+  const absl::StatusOr<ExportedModel> model = FindModel(call, cluster, flags, &client);
   if (!model.ok()) {
     return call.Fail(model.status());
   }
-  if (const absl::Status written = WriteModelFile(model->layout, model->parameters, flags.out);
-      !written.ok()) {
+  if (const absl::Status written = WriteModel(*model, flags.out); !written.ok()) {
     return call.Fail(written);
   }
-  call.Print(flags.json
-                 ? ResultJson(flags, *model)
-                 : absl::StrCat(flags.out, ": ", model->job, ", ", model->layout.tensors().size(),
-                                " tensors, ", model->layout.parameters(), " parameters"));
+  call.Print(flags.json ? ResultJson(flags, *model) : ResultText(flags, *model));
   return kExitOk;
 }
 

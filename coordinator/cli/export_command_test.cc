@@ -1,7 +1,11 @@
 // Export from the disk, and in both formats; from the cluster: cli_test.
 #include <unistd.h>
 
+#include "common/model/table_info.h"
 #include "common/model_file/model_file.h"
+#include "common/npz/npz_reader.h"
+#include "common/safetensors/safetensors_file.h"
+#include "common/storage/storage.h"
 #include "coordinator/cli/checkpoint_fixture.h"
 #include "gmock/gmock.h"
 
@@ -35,6 +39,71 @@ TEST_F(ExportTest, TheClustersAnswerComesFirst) {
     EXPECT_EQ(cli_.err(), "");
     EXPECT_EQ(cli_.out(), out + ": tiny-1, 2 tensors, 8 parameters\n");
   }
+}
+
+// The values of a tensor of a .safetensors file, and its shape.
+struct Tensor {
+  std::vector<uint64_t> shape;
+  std::vector<float> values;
+  bool operator==(const Tensor&) const = default;
+};
+Tensor ReadTensor(const std::string& path, const std::string& name) {
+  const absl::StatusOr<SafetensorsReader> reader = SafetensorsReader::Open(PosixStorage(), path);
+  EXPECT_OK(reader.status());
+  const SafetensorsReader::Tensor* const found = reader->Find(name);
+  if (found == nullptr) {
+    return {};
+  }
+  Tensor tensor{found->shape, std::vector<float>(found->bytes / sizeof(float))};
+  EXPECT_OK(reader->Read(*found, 0, std::as_writable_bytes(std::span(tensor.values))));
+  return tensor;
+}
+
+TEST_F(ExportTest, TablesAreTensorsOfAllTheirRows) {
+  UseTables();
+  const std::string out = folder_ + "/m.safetensors";
+  // From the shards.
+  cli_.transfer.parameters = Parameters(500);
+  cli_.transfer.rows = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}, {20, 21, 22, 23}};
+  EXPECT_EQ(Run({"export", "tiny-1", "--out=" + out}), 0) << cli_.err();
+  EXPECT_EQ(cli_.out(), out +
+                            ": tiny-1, 1 tensors, 50 parameters, table words of 7 rows, table "
+                            "users of 4 rows\n");
+  EXPECT_EQ(ReadTensor(out, "words"), (Tensor{{7, 2}, cli_.transfer.rows[0]}));
+  EXPECT_EQ(ReadTensor(out, "users"), (Tensor{{4, 1}, cli_.transfer.rows[1]}));
+  EXPECT_EQ(ReadTensor(out, "w").values[19], 519);
+  // From the disk: what was touched, and the rest as it begins.
+  Keep({.shards = 3, .touched = {1}});
+  EXPECT_EQ(Run({"export", "--from=" + Folder(), "--out=" + out, "--json"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.out(), HasSubstr(R"("tensors":1,"parameters":50,"tables":2,"checkpoint":)"));
+  EXPECT_EQ(ReadTensor(out, "words"), (Tensor{{7, 2},
+                                              {0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 1003, 1003, 1004,
+                                               1004, 1005, 1005, 0.25, 0.25}}));
+  std::vector<float> users(4);
+  InitializeRows(layout_.tables()[1], 1, /*seed=*/3, 0, users);
+  users[0] = 2000;
+  users[1] = 2001;
+  EXPECT_EQ(ReadTensor(out, "users"), (Tensor{{4, 1}, users}));
+  EXPECT_EQ(Run({"export", "--from=" + Folder(), "--out=" + model_}), 0) << cli_.err();
+  ASSERT_OK_AND_ASSIGN(const NpzReader npz, NpzReader::Open(model_));
+  ASSERT_OK_AND_ASSIGN(const NpzReader::Array array, npz.Read("users"));
+  EXPECT_EQ(array.values, users);
+}
+
+TEST_F(ExportTest, RowsThatGetLostLeaveNoFile) {
+  UseTables();
+  const std::string out = folder_ + "/m.safetensors";
+  cli_.transfer.parameters = Parameters();
+  cli_.transfer.rows = {std::vector<float>(14), std::vector<float>(4)};
+  int fetches = 0;
+  cli_.transfer.during_fetch = [&] {
+    if (++fetches == 3) {  // the parameters and one table came
+      cli_.transfer.status = absl::UnavailableError("ps/0 was started anew");
+    }
+  };
+  EXPECT_EQ(Run({"export", "tiny-1", "--out=" + out}), 3);
+  EXPECT_THAT(cli_.err(), HasSubstr("ps/0 was started anew"));
+  EXPECT_NE(access(out.c_str(), F_OK), 0);
 }
 
 TEST_F(ExportTest, WithoutTheClusterTheNewestGoodGenerationIsTaken) {
@@ -72,7 +141,7 @@ TEST_F(ExportTest, LatestIsTheJobWrittenLast) {
   cli_.coordinator.down = kDown;
   EXPECT_EQ(Run({"export", "latest", "--out=" + model_, "--json"}), 0);
   EXPECT_EQ(cli_.out(), absl::StrCat(R"({"schema_version":1,"job":"tiny-1","out":")", model_,
-                                     R"(","tensors":2,"parameters":8,"checkpoint":")",
+                                     R"(","tensors":2,"parameters":8,"tables":0,"checkpoint":")",
                                      Folder({.term = 7}), R"(","generation":1})", "\n"));
   EXPECT_EQ(Exported(model_), Parameters(9));
 }

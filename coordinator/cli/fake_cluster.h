@@ -4,12 +4,14 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -156,10 +158,40 @@ class FakeTransfer : public ModelTransfer {
     }
     return status.ok() ? absl::StatusOr<std::vector<float>>(parameters) : status;
   }
+  // Of `rows`, in runs of two.
+  absl::Status FetchTable(const JobLocation&, const ParameterLayout& layout, uint32_t table,
+                          TakeRowRun take, const std::function<absl::Status()>&) override {
+    if (during_fetch) {
+      during_fetch();
+    }
+    const uint32_t columns = layout.tables()[table].columns;
+    const std::span<const float> values(rows.at(table));
+    for (uint64_t row = 0; row * columns < values.size() && status.ok(); row += 2) {
+      const auto rest = values.subspan(row * columns);
+      const auto run = rest.first(std::min<size_t>(rest.size(), 2 * columns));
+      if (const absl::Status taken = take({table, row, run, {}}); !taken.ok()) {
+        return taken;
+      }
+    }
+    return status;
+  }
   absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
                      const InitialValues& values) override {
     parameters = values.parameters;
     written = values;
+    written_rows.clear();
+    if (values.rows != nullptr) {
+      const absl::Status read = values.rows([&](const RowRun& run) {
+        written_rows.push_back({run.table,
+                                run.first_row,
+                                {run.values.begin(), run.values.end()},
+                                {run.sums.begin(), run.sums.end()}});
+        return absl::OkStatus();
+      });
+      if (!read.ok()) {
+        return read;
+      }
+    }
     return status;
   }
 
@@ -167,6 +199,15 @@ class FakeTransfer : public ModelTransfer {
   std::function<void()> during_fetch;
   std::vector<float> parameters;
   InitialValues written;
+  struct Rows {
+    uint32_t table = 0;
+    uint64_t first_row = 0;
+    std::vector<float> values;
+    std::vector<float> sums;
+    bool operator==(const Rows&) const = default;
+  };
+  std::vector<Rows> written_rows;
+  std::vector<std::vector<float>> rows;  // [table] of the shards
 };
 
 // What `chaos` does to the tasks' processes; outlives them.

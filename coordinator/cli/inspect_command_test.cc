@@ -78,6 +78,33 @@ TEST_F(InspectTest, JsonHasItAll) {
             first.at("bytes").number_value() + part.at("bytes").number_value());
 }
 
+TEST_F(InspectTest, TellsWhatOfTablesWasTouched) {
+  UseTables();
+  Keep({.shards = 3, .touched = {2}});
+  EXPECT_EQ(Run({"inspect", "tiny-1"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.out(),
+              AllOf(HasSubstr("model        words: 1 tensors, 50 parameters\n  w (50)\n"
+                              "  table words (7, 2)\n  table users (4, 1)\n"),
+                    HasSubstr("ago: every 10 s\n  table words: 1 of 3 stripes touched\n"
+                              "  table users: 1 of 2 stripes touched\n  90 rows applied\n"
+                              "  ps/0 of 3  good")));
+  const google::protobuf::Struct json = Json("latest");
+  const auto& model = json.fields().at("model").struct_value().fields();
+  ASSERT_EQ(model.at("tables").list_value().values_size(), 2);
+  const auto& words = model.at("tables").list_value().values(0).struct_value().fields();
+  EXPECT_EQ(words.at("name").string_value(), "words");
+  EXPECT_EQ(words.at("rows").number_value(), 7);
+  EXPECT_EQ(words.at("columns").number_value(), 2);
+  const auto& generation =
+      json.fields().at("generations").list_value().values(0).struct_value().fields();
+  const auto& part = generation.at("parts").list_value().values(2).struct_value().fields();
+  EXPECT_EQ(part.at("rows_applied").number_value(), 30);
+  ASSERT_EQ(part.at("tables").list_value().values_size(), 2);
+  const auto& of_words = part.at("tables").list_value().values(0).struct_value().fields();
+  EXPECT_EQ(of_words.at("touched_stripes").number_value(), 1);
+  EXPECT_EQ(of_words.at("stripes").number_value(), 1);
+}
+
 TEST_F(InspectTest, DamageIsNamedAndExits5) {
   Keep({.generation = 1});
   Keep({.generation = 2});

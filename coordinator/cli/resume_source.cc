@@ -1,9 +1,12 @@
 #include "coordinator/cli/resume_source.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/checkpoint/stored_rows.h"
 #include "common/config/job.h"
 #include "common/model/layout_difference.h"
 #include "coordinator/cli/checkpoint_text.h"
@@ -27,6 +30,23 @@ std::string HowToGoOn(const Job& job, const DownpourProgress& progress) {
   return stop.steps() > 0 && progress.steps() >= stop.steps()
              ? absl::StrCat("--set=stop.steps=", 2 * stop.steps())
              : "";
+}
+
+// Tables of which rows that nobody has touched would begin with other values in `now`.
+std::vector<std::string> TablesThatBeginOtherwise(const std::vector<TableInfo>& before,
+                                                  const std::vector<TableInfo>& now,
+                                                  bool same_seed) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Initializer& a = before[i].initializer;
+    const Initializer& b = now[i].initializer;
+    const bool drawn = b.kind_case() != Initializer::kConstant;
+    if (a.SerializeAsString() != b.SerializeAsString() || (drawn && !same_seed) ||
+        before[i].optimizer.initial_sum() != now[i].optimizer.initial_sum()) {
+      names.push_back(before[i].name);
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -63,6 +83,20 @@ absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const
     notes->push_back(absl::StrCat(source, " was trained with ", had,
                                   had == has ? " of other settings" : "", ", the new job with ",
                                   has, ": the optimizer's state begins anew"));
+  }
+  if (!layout.tables().empty()) {
+    const std::vector<std::string> others =
+        TablesThatBeginOtherwise(checkpoint.layout.tables(), layout.tables(),
+                                 checkpoint.content.create().seed() == job.seed());
+    if (!others.empty()) {
+      notes->push_back(absl::StrCat(
+          "rows of ", absl::StrJoin(others, ", "), " that ", source,
+          " has not touched begin as the new job says, by another seed, initializer or "
+          "initial_sum"));
+    }
+    resume.values.rows = [rows = std::make_shared<const StoredRows>(checkpoint)](TakeRowRun take) {
+      return rows->ReadTouched(take);
+    };
   }
   const std::string go_on = HowToGoOn(job, context.downpour());
   if (!go_on.empty()) {

@@ -22,11 +22,11 @@ struct ResumeSource {
   InitialValues values;
 };
 
-// Takes parameters, optimizer state and versions out of `checkpoint` for `job`, whose
-// layout is `layout`. InvalidArgument names the first tensor that differs, or says that
-// only layers without tensors do. Where the job has an optimizer of another kind the
-// state stays behind, so that it begins anew; what was in an open round does in any case.
-// `notes` gets a line for each, and for a stop that is reached already.
+// Takes parameters, optimizer state, versions and rows of tables out of `checkpoint` for `job`,
+// whose layout is `layout`. InvalidArgument names the first tensor or table that differs, or says
+// that only layers without tensors do. Where the job has an optimizer of another kind the state
+// stays behind, so that it begins anew; what was in an open round does in any case. `notes` gets a
+// line for each, and for a stop that is reached already.
 absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const Job& job,
                                               const ParameterLayout& layout,
                                               std::vector<std::string>* notes);

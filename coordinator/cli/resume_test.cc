@@ -79,6 +79,60 @@ TEST_F(ResumeTest, AJobThatProgramsJoinGoesOnToo) {
   EXPECT_EQ(cli_.coordinator.calls.back(), "Start tiny-1");
 }
 
+using Rows = FakeTransfer::Rows;
+
+TEST_F(ResumeTest, RowsThatWereTouchedGoOnToo) {
+  UseTables();
+  // Of 7 rows on 3 shards the first stripes are [0, 3), [3, 6) and [6, 7); of 4 [0, 2) and [2, 4).
+  Keep({.shards = 3, .touched = {1, 2}});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stop.epochs=20"}), 0) << cli_.err();
+  EXPECT_EQ(cli_.err(), "");
+  EXPECT_EQ(Submitted().job().model().table(0).name(), "words");
+  EXPECT_EQ(cli_.transfer.written.parameters, Parameters());
+  EXPECT_THAT(
+      cli_.transfer.written_rows,
+      ElementsAre(Rows{0, 3, {1003, 1003, 1004, 1004, 1005, 1005}, {1003.5f, 1004.5f, 1005.5f}},
+                  Rows{0, 6, {1006, 1006}, {1006.5f}}, Rows{1, 0, {2000, 2001}, {2000.5f, 2001.5f}},
+                  Rows{1, 2, {2002, 2003}, {2002.5f, 2003.5f}}));
+  EXPECT_EQ(cli_.coordinator.calls.back(), "Start tiny-1");
+}
+
+TEST_F(ResumeTest, RowsThatBeginOtherwiseAreSaid) {
+  UseTables();
+  Keep({.touched = {0}});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=seed=9"}), 0) << cli_.err();
+  // Those of `words` are constant.
+  EXPECT_THAT(cli_.err(), HasSubstr("rows of users that tiny-1 has not touched begin as the new "
+                                    "job says, by another seed, initializer or initial_sum"));
+}
+
+TEST_F(ResumeTest, RowsThatAreDamagedEndTheNewJob) {
+  UseTables();
+  Keep({.touched = {0, 1}});
+  cli_.coordinator.describe = [&]() -> absl::StatusOr<JobDescription> {
+    // Read once by now.
+    const std::string file = Part({}, 1, "safetensors");
+    const absl::StatusOr<std::string> bytes = cli_.storage.ReadAll(file, 1 << 20);
+    const float sum = RowSum(0, 6);
+    cli_.storage.CorruptByte(
+        file, bytes->find(std::string(reinterpret_cast<const char*>(&sum), sizeof(sum))), 1);
+    return Description(INITIALIZING);
+  };
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 5);
+  EXPECT_THAT(cli_.err(), HasSubstr(Part({}, 1, "safetensors")));
+  EXPECT_EQ(cli_.coordinator.calls.back(), "Cancel tiny-1");
+}
+
+TEST_F(ResumeTest, AnotherTableIsRefused) {
+  UseTables();
+  Keep({.touched = {0}});
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=model.table[0].rows=8"}), 2);
+  EXPECT_THAT(cli_.err(),
+              HasSubstr("the new job cannot go on from tiny-1: table words is (7, 2) in "
+                        "tiny-1, but (8, 2) in the new job"));
+  EXPECT_TRUE(cli_.coordinator.calls.empty());
+}
+
 TEST_F(ResumeTest, SetAndNameChangeTheJob) {
   Keep({.first = 20});
   EXPECT_EQ(

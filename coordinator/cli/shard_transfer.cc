@@ -1,9 +1,12 @@
 #include "coordinator/cli/shard_transfer.h"
 
+#include <algorithm>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +22,9 @@ namespace {
 
 // Of a job that is submitted with its initial parameters: nobody else writes it.
 constexpr uint64_t kOnlyWriter = 1;
+
+// Of a table, in one exchange with the shards: 4 MiB, some frames.
+constexpr uint64_t kFloatsAtOnce = 1 << 20;
 
 constexpr absl::Duration kGuardInterval = absl::Milliseconds(500);
 
@@ -94,6 +100,20 @@ class ShardTransfer : public ModelTransfer {
     return parameters;
   }
 
+  absl::Status FetchTable(const JobLocation& location, const ParameterLayout& layout,
+                          uint32_t table, TakeRowRun take,
+                          const std::function<absl::Status()>& still_there) override {
+    ASSIGN_OR_RETURN(ParameterClientOptions options, ReadOnlyOptions(location, layout));
+    options.deadline = deadline_;
+    options.shard_epochs = {location.shard_epoch().begin(), location.shard_epoch().end()};
+    ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
+                     ParameterClient::Create(std::move(options)));
+    FetchGuard guard(still_there, client.get());
+    const absl::Status fetched = FetchRuns(client.get(), layout.tables()[table], table, take);
+    RETURN_IF_ERROR(guard.End());
+    return fetched;
+  }
+
   absl::Status Write(const JobLocation& location, const ParameterLayout& layout,
                      const InitialValues& values) override {
     ASSIGN_OR_RETURN(const ShardMap map, ShardMapOf(location, layout));
@@ -108,10 +128,32 @@ class ShardTransfer : public ModelTransfer {
       ++options.slot;
       RETURN_IF_ERROR(client->Write(std::span(values.state).subspan(at, layout.size()), options));
     }
+    if (values.rows != nullptr) {
+      RETURN_IF_ERROR(values.rows([&](const RowRun& run) {
+        return client->WriteRows({run.table, run.first_row, run.values, run.sums},
+                                 {.writer = kOnlyWriter});
+      }));
+    }
     return client->Seal(values.parameters, kOnlyWriter);
   }
 
  private:
+  static absl::Status FetchRuns(ParameterClient* client, const TableInfo& table, uint32_t index,
+                                TakeRowRun take) {
+    const uint64_t most = std::max<uint64_t>(1, kFloatsAtOnce / table.columns);
+    std::vector<uint64_t> rows;
+    std::vector<float> values;
+    for (uint64_t first = 0; first < table.rows; first += rows.size()) {
+      rows.resize(std::min(most, table.rows - first));
+      std::iota(rows.begin(), rows.end(), first);
+      values.resize(rows.size() * table.columns);
+      const RowRequest wanted[] = {{index, rows, values}};
+      RETURN_IF_ERROR(client->FetchRows(wanted, nullptr));
+      RETURN_IF_ERROR(take({.table = index, .first_row = first, .values = values, .sums = {}}));
+    }
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::unique_ptr<ParameterClient>> Connect(const JobLocation& location,
                                                            const ParameterLayout& layout) const {
     ASSIGN_OR_RETURN(ParameterClientOptions options, ReadOnlyOptions(location, layout));

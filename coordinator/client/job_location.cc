@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/model/table_info.h"
 
 namespace monsoon {
 
@@ -16,6 +17,7 @@ absl::StatusOr<ParameterClientOptions> ReadOnlyOptions(const JobLocation& locati
                                                        const ParameterLayout& layout) {
   ParameterClientOptions options;
   ASSIGN_OR_RETURN(options.map, ShardMapOf(location, layout));
+  ASSIGN_OR_RETURN(options.tables, TableMaps(layout.tables(), options.map.shards()));
   options.job = location.job();
   options.job_term = location.job_term();
   options.layout_hash = location.layout_hash();

@@ -24,9 +24,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   const auto shards = static_cast<uint32_t>(cluster.ps_size());
   ASSIGN_OR_RETURN(const ShardMap map,
                    ShardMap::Create(layout.size(), shards, plan.max_stripe_bytes));
-  for (uint32_t shard = 0; shard < shards; ++shard) {
-    plan.shard_bytes.push_back(ShardBytes(plan.job, map.shard(shard).size()));
-  }
+  ASSIGN_OR_RETURN(plan.shard_bytes, BytesOfShards(plan.job, layout, map));
   absl::StatusOr<DatasetInfo> train = DescribeDataset(plan.job.train());
   if (!train.ok()) {
     return Annotate(train.status(), "train");

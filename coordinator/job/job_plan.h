@@ -23,8 +23,8 @@ struct JobPlan {
   // How many workers it is planned for. No more take part, but in an open cluster where
   // the job names no number.
   uint32_t replicas = 0;
-  // Parameters, optimizer state, and for Sandblaster vectors and exact sums in
-  // bytes, per shard (ShardBytes).
+  // Parameters, optimizer state, rows of tables, and for Sandblaster vectors and exact
+  // sums in bytes, per shard (BytesOfShards).
   std::vector<uint64_t> shard_bytes;
 
   // Judges the job for this cluster and reads its data sets' headers (blocks

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/job.h"
 #include "common/model/shard_map.h"
+#include "common/model/table_map.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -111,6 +112,19 @@ TEST(JobPlanTest, ChangesGoToTheShardsAndTakeMemory) {
             INT4);
   // Beside parameters and accumulator the copy of 256 floats, and as much for its changes.
   EXPECT_THAT(plan.shard_bytes, ElementsAre(4096 + Beside(1), 4096 + Beside(1)));
+}
+
+TEST(JobPlanTest, RowsOfTablesTakeMemory) {
+  Job job = JoinedJob();
+  Table* const table = job.mutable_model()->add_table();
+  table->set_name("words");
+  table->set_rows(1000);
+  table->set_columns(15);
+  ASSERT_OK_AND_ASSIGN(const JobPlan plan, JobPlan::Make(job, TestCluster(2)));
+  // On each shard one stripe of 500 rows, with a sum for each.
+  constexpr uint64_t kRows = 500 * 16 * 4 + kRowStripeOverheadBytes;
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(2048 + kRows + Beside(1), 2048 + kRows + Beside(1)));
+  EXPECT_EQ(plan.CreateRequest("j-1", 1, false).model().table(0).rows(), 1000u);
 }
 
 TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {

@@ -31,6 +31,11 @@ absl::Status CheckGradient(const GradientView& gradient, size_t floats, WireForm
                                                                       *index, " is not finite"));
 }
 
+std::vector<uint64_t> HeldEpochs(const ParameterClientOptions& options) {
+  return options.read_only || options.keep_bytes > 0 ? options.shard_epochs
+                                                     : std::vector<uint64_t>();
+}
+
 absl::Status CheckOptions(const ParameterClientOptions& options) {
   if (options.map.size() == 0) {
     return absl::InvalidArgumentError("the parameter client needs a shard map");
@@ -39,7 +44,8 @@ absl::Status CheckOptions(const ParameterClientOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.addresses.size(), " addresses for ", options.map.shards(), " shards"));
   }
-  if (!options.read_only && options.shard_epochs.size() != options.map.shards()) {
+  const bool named = !options.read_only || !options.shard_epochs.empty();
+  if (named && options.shard_epochs.size() != options.map.shards()) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.shard_epochs.size(), " epochs for ", options.map.shards(), " shards"));
   }

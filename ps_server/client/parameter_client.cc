@@ -42,7 +42,7 @@ class ShardedParameterClient final : public ParameterClient {
         report_(absl::StrCat("job ", options_.job), TaskNames(options_.map.shards())),
         fetch_requests_(&options_),
         left_(options_.map.shards()),
-        epochs_(options_.map.shards()),
+        epochs_(HeldEpochs(options_)),
         push_requests_(&options_),
         encoder_(options_.map, options_.fragments, options_.push_format, std::move(push_codec)) {
     std::unique_ptr<ChoosingTransport> transport = MakeClientTransport(options_, &report_);

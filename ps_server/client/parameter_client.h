@@ -93,7 +93,8 @@ struct ParameterClientOptions {
   FragmentMap fragments;               // of the map; empty: whole
   std::vector<TableMap> tables;        // of the model, on so many shards; not with fragments
   std::vector<std::string> addresses;  // one a shard
-  std::vector<uint64_t> shard_epochs;  // one a shard, of OpenSession; empty if read_only
+  // One a shard, of OpenSession. If read_only empty, or those of the lives whose rows are wanted.
+  std::vector<uint64_t> shard_epochs;
   absl::Duration deadline = absl::Seconds(10);
   // The shards keep generations: so much may be kept of pushes until they are durable,
   // to be sent again to a shard that was started anew. 0: a shard's death ends the

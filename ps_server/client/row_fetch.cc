@@ -110,9 +110,10 @@ absl::Status RunRowFetch(const ExchangeContext& context, bool has_session, bool 
     return fetch->Take(shard, requests->IndexOf(shard, header.request_id()), header, payload);
   };
   RETURN_IF_ERROR(RunExchange(context, requests->FetchRows(*fetch), transport, handler, counts));
-  for (uint32_t shard = 0; keeps && shard < epochs.size(); ++shard) {
+  for (uint32_t shard = 0; shard < epochs.size(); ++shard) {
     if (fetch->epochs()[shard] != 0 && fetch->epochs()[shard] != epochs[shard]) {
-      return absl::UnavailableError("a shard was started anew while it was fetched from");
+      return absl::UnavailableError(
+          absl::StrCat("ps/", shard, " was started anew while rows were fetched from it"));
     }
   }
   return absl::OkStatus();

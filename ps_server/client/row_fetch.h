@@ -51,7 +51,8 @@ class RowFetch {
 class RequestMaker;
 
 // Sends it, and takes all answers. `keeps`: shards come back, so one that does not know the
-// session is UNAVAILABLE, as is one that answers in another life than that of epochs[shard].
+// session is UNAVAILABLE. So is one that answers in another life than that of epochs[shard]; empty:
+// that of any life will do.
 absl::Status RunRowFetch(const ExchangeContext& context, bool has_session, bool keeps,
                          std::span<const uint64_t> epochs, RequestMaker* requests,
                          FrameTransport* transport, RowFetch* fetch, ExchangeCounts* counts);

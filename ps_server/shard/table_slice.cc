@@ -12,8 +12,6 @@
 namespace monsoon {
 namespace {
 
-// Of a stripe beside its floats, with its places in lists.
-constexpr uint64_t kRowStripeBytes = 192;
 // Of a session in each stripe that it has touched, where lists grow by doubling; and beside
 // those.
 constexpr uint64_t kSessionInStripeBytes = 48;
@@ -44,13 +42,7 @@ const std::byte* InOnePiece(ChunkCursor* payload, AlignedFloats* scratch) {
 
 absl::StatusOr<uint64_t> TableSlice::MemoryBytes(const std::vector<TableInfo>& tables,
                                                  uint32_t shard, uint32_t shards) {
-  uint64_t bytes = 0;
-  ASSIGN_OR_RETURN(const std::vector<TableMap> maps, TableMaps(tables, shards));
-  for (const TableMap& map : maps) {
-    bytes += map.rows_of(shard) * (map.columns() + uint64_t{1}) * sizeof(float) +
-             map.stripes_of(shard) * kRowStripeBytes;
-  }
-  return bytes;
+  return TableBytes(tables, shard, shards);
 }
 
 TableSlice::TableSlice(const JobFacts* facts, uint64_t seed, std::vector<TableInfo> tables)
