@@ -211,6 +211,7 @@ std::string DescribeJson(const JobDescription& description) {
   json.Member("parameters", description.parameters());
   // As text: a 64-bit number does not survive every JSON reader.
   json.Member("layout_hash", absl::StrFormat("%016x", description.layout_hash()));
+  WriteArray("tables", description.table(), &json);
   json.EndObject();
   WriteObject(description.progress(), "", &json.Key("progress"));
   WriteEvaluations(description, &json);

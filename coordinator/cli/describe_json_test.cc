@@ -131,7 +131,13 @@ constexpr char kFull[] = R"pb(
     duplicates: 6
     epoch: 5
     rss_bytes: 30000000
+    table_rows: 1010
+    table_stripes: 6
+    touched_table_stripes: 2
+    rows_applied: 77
+    rows_fetched: 99
   }
+  table { name: "words" rows: 1010 columns: 16 }
   data { examples: 60000 blocks: 59 blocks_done: 18 blocks_released: 2 }
   event { elapsed_s: 1.5 kind: "worker_lost" task: "worker/2" text: "no heartbeat for 3 s" }
   durability {
@@ -152,7 +158,8 @@ constexpr char kFullJson[] =
     R"({"schema_version":1,"job":"lenet-1","name":"lenet","state":"FAILED",)"
     R"("reason":"ps/0 is \"gone\"","mode":"downpour","created_ms":1700000000123,)"
     R"("elapsed_s":12.5,"seed":7,"model":{"name":"lenet","parameters":129068,)"
-    R"("layout_hash":"0123456789abcdef"},)"
+    R"("layout_hash":"0123456789abcdef",)"
+    R"("tables":[{"name":"words","rows":1010,"columns":16}]},)"
     R"("progress":{"epoch":3.2,"epochs":10,"percent":32,"step":1499,"examples":191872,)"
     R"("examples_per_s":5321.5,"loss":0.5,"train_accuracy":0.75,"eta_s":58},)"
     R"("evaluations":[{"step":468,"epoch":1,"elapsed_s":4.5,"test_loss":0.625,)"
@@ -176,7 +183,8 @@ constexpr char kFullJson[] =
     R"("local_steps":null}],)"
     R"("shards":[{"task":0,"pid":21,"begin":0,"end":129136,"stripes":2,"stripe_bytes":1048576,)"
     R"("version_min":1499,"version_max":1500,"pushes":2999,"duplicates":6,"epoch":5,)"
-    R"("rss_bytes":30000000}],)"
+    R"("rss_bytes":30000000,"table_rows":1010,"table_stripes":6,"touched_table_stripes":2,)"
+    R"("rows_applied":77,"rows_fetched":99}],)"
     R"("data":{"examples":60000,"blocks":59,"blocks_done":18,"blocks_released":2},)"
     R"("events":[{"elapsed_s":1.5,"kind":"worker_lost","task":"worker/2",)"
     R"("text":"no heartbeat for 3 s"}],)"
@@ -193,6 +201,17 @@ TEST(DescribeTextTest, LostPushesWithRowsSaySo) {
             "pushes 13 to 20 of worker/2#3 on ps/1, of which 3 had rows of tables");
   EXPECT_EQ(LostPushesText(job.durability().lost(1)),
             "pushes 14 to 15 at least of worker/2#3 on ps/0");
+}
+
+TEST(DescribeTextTest, TablesAndTheirRowsAreTold) {
+  JobDescription job = Parse<JobDescription>(kFull);
+  *job.add_shard() = job.shard(0);
+  const std::string text = DescribeText(job);
+  EXPECT_THAT(text, ::testing::HasSubstr("table        words, 1010 rows of 16\n"
+                                         "rows         4 of 12 stripes touched, 154 rows applied, "
+                                         "198 fetched\n"));
+  job.clear_table();
+  EXPECT_THAT(DescribeText(job), ::testing::Not(::testing::HasSubstr("rows applied")));
 }
 
 TEST(DescribeJsonTest, Golden) { EXPECT_EQ(DescribeJson(Parse<JobDescription>(kFull)), kFullJson); }

@@ -45,6 +45,26 @@ std::string FiguresOf(const JobDescription::EvaluationResult& result) {
   });
 }
 
+// What the shards tell of rows of tables.
+void AppendTables(const JobDescription& job, std::string* text) {
+  uint64_t stripes = 0, touched = 0, applied = 0, fetched = 0;
+  for (const JobDescription::Shard& shard : job.shard()) {
+    stripes += shard.table_stripes();
+    touched += shard.touched_table_stripes();
+    applied += shard.rows_applied();
+    fetched += shard.rows_fetched();
+  }
+  for (const JobDescription::Table& table : job.table()) {
+    AppendRow(text, "table",
+              absl::StrCat(table.name(), ", ", table.rows(), " rows of ", table.columns()));
+  }
+  if (!job.table().empty()) {
+    AppendRow(text, "rows",
+              absl::StrCat(touched, " of ", stripes, " stripes touched, ", applied,
+                           " rows applied, ", fetched, " fetched"));
+  }
+}
+
 void AppendProgress(const JobDescription& job, std::string* text) {
   const JobDescription::Progress& progress = job.progress();
   const std::string epochs =
@@ -282,6 +302,7 @@ std::string DescribeText(const JobDescription& job) {
   AppendRow(
       &text, "model",
       absl::StrCat(job.model_name(), ", ", job.parameters(), " parameters, seed ", job.seed()));
+  AppendTables(job, &text);
   AppendRow(&text, "elapsed", absl::StrFormat("%.1f s", job.summary().elapsed_s()));
   AppendProgress(job, &text);
   if (job.has_sandblaster()) {

@@ -208,6 +208,11 @@ void FillShards(const JobRecord& job, JobDescription* description) {
     shard->set_duplicates(status.duplicates());
     shard->set_epoch(job.state().shard_epoch(static_cast<int>(index)));
     shard->set_rss_bytes(job.figures.shard_rss[index]);
+    shard->set_table_rows(status.table_rows());
+    shard->set_table_stripes(status.table_stripes());
+    shard->set_touched_table_stripes(status.touched_table_stripes());
+    shard->set_rows_applied(status.rows_applied());
+    shard->set_rows_fetched(status.rows_fetched());
   }
   if (job.figures.skew_now) {
     description->set_shard_skew_now(*job.figures.skew_now);
@@ -258,6 +263,12 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
   description.set_model_name(job.plan.job.model().name());
   description.set_parameters(job.plan.parameters);
   description.set_layout_hash(job.plan.layout_hash);
+  for (const Table& table : job.plan.job.model().table()) {
+    JobDescription::Table* const described = description.add_table();
+    described->set_name(table.name());
+    described->set_rows(table.rows());
+    described->set_columns(table.columns());
+  }
   FillProgress(job, summary.percent(), now, description.mutable_progress());
   FillFigures(job.figures.totals.Sum(), &description);
   description.mutable_counts()->set_restores(job.state().restores());
