@@ -19,11 +19,13 @@ constexpr uint32_t kFirstStream = 16;
 absl::Status CheckName(const std::string& name) {
   const bool printable =
       std::ranges::all_of(name, [](unsigned char c) { return c > 0x20 && c < 0x7f; });
-  return !name.empty() && name.size() <= kMaxTableNameBytes && printable
-             ? absl::OkStatus()
-             : absl::InvalidArgumentError(absl::StrCat("a table's name has 1 to ",
-                                                       kMaxTableNameBytes,
-                                                       " printable characters without blanks"));
+  if (name.empty() || name.size() > kMaxTableNameBytes || !printable) {
+    return absl::InvalidArgumentError(absl::StrCat("a table's name has 1 to ", kMaxTableNameBytes,
+                                                   " printable characters without blanks"));
+  }
+  // As the pieces of tensors do, beside which the table stands in a checkpoint.
+  return !name.ends_with(')') ? absl::OkStatus()
+                              : absl::InvalidArgumentError("a table's name does not end with ')'");
 }
 
 absl::StatusOr<Initializer> InitializerOf(const Table& table) {

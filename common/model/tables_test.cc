@@ -101,6 +101,9 @@ TEST(TableInfoTest, NamesTheTableThatIsWrong) {
                          table { rows: 1 columns: 1 })pb"),
               HasSubstr("1 to 128 printable"));
   EXPECT_THAT(error(R"pb(table { name: "t" rows: 1 columns: 1 })pb"), HasSubstr("at least one"));
+  EXPECT_EQ(error(R"pb(tensor { name: "w" }
+                       table { name: "t[0:5)" rows: 1 columns: 1 })pb"),
+            "table \"t[0:5)\": a table's name does not end with ')'");
   EXPECT_THAT(error(R"pb(tensor { name: "w" }
                          table {
                            name: "t"
