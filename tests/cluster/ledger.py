@@ -302,7 +302,8 @@ class Run:
         out = pathlib.Path(self.folder) / "places.npz"
         self.cluster.command("export", self.job, f"--out={out}")
         with zipfile.ZipFile(out) as archive:
-            (name,) = archive.namelist()
+            name, *tables = archive.namelist()  # in the model's order; tables behind the tensors
+            assert len(tables) == (self.arguments.job == "rows")
             data = archive.read(name)
         header, = struct.unpack("<H", data[8:10])
         floats = array.array("f", data[10 + header:])
