@@ -67,39 +67,22 @@ class PartReaderImpl : public PartReader {
   }
 
   absl::Status ReadRows(RowPlace rows) const override {
-    std::vector<Xxh3> hashes(plan_.tables.size());
-    std::vector<uint64_t> begin(plan_.tables.size(), 0);  // in bytes
-    for (const RowStripeRecord& stripe : content_.row_stripe()) {
-      const std::span<std::byte> bytes = std::as_writable_bytes(rows(stripe));
-      CHECK_EQ(bytes.size(), plan_.RowStripeFloats(stripe) * sizeof(float));
-      const size_t tensor = plan_.TableTensor(stripe.table());
-      RETURN_IF_ERROR(file_.Read(file_.tensors()[tensor], begin[stripe.table()], bytes));
-      hashes[stripe.table()].Add(bytes);
-      begin[stripe.table()] += bytes.size();
-    }
-    for (size_t table = 0; table < hashes.size(); ++table) {
-      RETURN_IF_ERROR(CheckSum(plan_.TableTensor(table), hashes[table]));
+    const auto nothing_more = [](const RowStripeRecord&, std::span<const float>) {
+      return absl::OkStatus();
+    };
+    for (uint32_t table = 0; table < plan_.tables.size(); ++table) {
+      RETURN_IF_ERROR(ReadStripes(table, rows, nothing_more));
     }
     return absl::OkStatus();
   }
 
   absl::Status ReadTable(uint32_t table, TakeRows take) const override {
-    const size_t index = plan_.TableTensor(table);
     std::vector<float> floats;
-    Xxh3 hash;
-    uint64_t begin = 0;  // in bytes
-    for (const RowStripeRecord& stripe : content_.row_stripe()) {
-      if (stripe.table() != table) {
-        continue;
-      }
+    const auto place = [&](const RowStripeRecord& stripe) {
       floats.resize(plan_.RowStripeFloats(stripe));
-      const std::span<std::byte> bytes = std::as_writable_bytes(std::span(floats));
-      RETURN_IF_ERROR(file_.Read(file_.tensors()[index], begin, bytes));
-      hash.Add(bytes);
-      begin += bytes.size();
-      RETURN_IF_ERROR(take(stripe, floats));
-    }
-    return CheckSum(index, hash);
+      return std::span(floats);
+    };
+    return ReadStripes(table, place, take);
   }
 
   absl::Status VerifyTables() const override {
@@ -121,6 +104,26 @@ class PartReaderImpl : public PartReader {
           ReadPieces(plan_.StateTensor(slot), [&](uint64_t at) { return state(slot, at); }));
     }
     return absl::OkStatus();
+  }
+
+  // Reads the stripes of a table to where `place` says; `take` gets each before the next is read.
+  absl::Status ReadStripes(uint32_t table, RowPlace place, TakeRows take) const {
+    const size_t index = plan_.TableTensor(table);
+    Xxh3 hash;
+    uint64_t begin = 0;  // in bytes
+    for (const RowStripeRecord& stripe : content_.row_stripe()) {
+      if (stripe.table() != table) {
+        continue;
+      }
+      const std::span<float> floats = place(stripe);
+      CHECK_EQ(floats.size(), plan_.RowStripeFloats(stripe));
+      const std::span<std::byte> bytes = std::as_writable_bytes(floats);
+      RETURN_IF_ERROR(file_.Read(file_.tensors()[index], begin, bytes));
+      hash.Add(bytes);
+      begin += bytes.size();
+      RETURN_IF_ERROR(take(stripe, floats));
+    }
+    return CheckSum(index, hash);
   }
 
   absl::Status Damaged(absl::string_view what) const {
