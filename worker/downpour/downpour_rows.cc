@@ -1,15 +1,9 @@
 // DownpourRunner: rows of tables.
 
-#include "common/base/logging.h"
 #include "common/base/status.h"
 #include "worker/downpour/downpour_runner.h"
 
 namespace monsoon {
-namespace {
-
-constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
-
-}  // namespace
 
 absl::Status DownpourRunner::FetchRows(std::span<const RowRequest> wanted) {
   while (true) {
@@ -25,13 +19,7 @@ absl::Status DownpourRunner::FetchRows(std::span<const RowRequest> wanted) {
     if (stopped()) {
       return absl::CancelledError("session ends while rows are fetched");
     }
-    if (client_->away().has_value()) {
-      stats_->SetWaitsFor(status.message());  // not a call that failed
-    } else {
-      LOG(WARNING) << "rows: " << std::string(status.message()) << "; trying again";
-      stats_->AddRetry(status.message());
-    }
-    control_->Sleep(kRetryPause);
+    PauseBeforeRetry("rows", status, client_->away().has_value());
   }
 }
 

@@ -67,6 +67,16 @@ std::string DownpourRunner::Where(size_t i) const {
   return absl::StrCat("worker/", options_.worker, " step ", step_ + i);
 }
 
+void DownpourRunner::PauseBeforeRetry(const char* call, const absl::Status& status, bool waits) {
+  if (waits) {
+    stats_->SetWaitsFor(status.message());
+  } else {
+    LOG(WARNING) << call << ": " << std::string(status.message()) << "; trying again";
+    stats_->AddRetry(status.message());
+  }
+  control_->Sleep(kRetryPause);
+}
+
 // ---- fetch -----------------------------------------------------------------
 
 DownpourRunner::Fetched DownpourRunner::Fetch(std::span<float> out,
@@ -84,14 +94,8 @@ DownpourRunner::Fetched DownpourRunner::Fetch(std::span<float> out,
     if (!MayRetry(fetched.status) || stopped()) {
       return fetched;
     }
-    if (client_->away().has_value() || IsRoundOpen(fetched.status)) {
-      stats_->SetWaitsFor(fetched.status.message());  // not a call that failed
-      control_->Sleep(kRetryPause);
-      continue;
-    }
-    LOG(WARNING) << "fetch: " << std::string(fetched.status.message()) << "; trying again";
-    stats_->AddRetry(fetched.status.message());
-    control_->Sleep(kRetryPause);
+    PauseBeforeRetry("fetch", fetched.status,
+                     client_->away().has_value() || IsRoundOpen(fetched.status));
   }
 }
 
@@ -321,9 +325,7 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
       return pushed;
     }
     // The client finishes it under the same sequence.
-    LOG(WARNING) << "push: " << std::string(pushed.result.status().message()) << "; trying again";
-    stats_->AddRetry(pushed.result.status().message());
-    control_->Sleep(kRetryPause);
+    PauseBeforeRetry("push", pushed.result.status(), /*waits=*/false);
   }
 }
 

@@ -153,6 +153,8 @@ class DownpourRunner {
   static constexpr absl::Duration kWaitSlice = absl::Seconds(1);
   // A shard that did not answer is asked again; a cancelled call is over.
   static bool MayRetry(const absl::Status& status);
+  // Says why it will be, and waits a moment. `waits`: for somebody, which is no call that failed.
+  void PauseBeforeRetry(const char* call, const absl::Status& status, bool waits);
 
   struct Fetched {
     absl::Status status;
