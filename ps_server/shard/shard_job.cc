@@ -13,6 +13,7 @@
 #include "common/codec/tensor_codec.h"
 #include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
+#include "common/model/table_info.h"
 #include "common/optimizer/range_kernel.h"
 #include "ps_server/vector/contribution_sum.h"
 
@@ -151,9 +152,8 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
                            std::ranges::any_of(plan.layout.tensors(), &TensorInfo::is_statistic);
   const uint64_t kernels = own_kernels ? (stripes + tensors) * kStripeKernelBytes : 0;
   const uint64_t steps = behind.public_copy ? plan.shape.floats * sizeof(float) : 0;  // at most
-  ASSIGN_OR_RETURN(
-      const uint64_t tables,
-      TableSlice::MemoryBytes(plan.layout.tables(), request.shard(), request.shards()));
+  ASSIGN_OR_RETURN(const uint64_t tables,
+                   TableBytes(plan.layout.tables(), request.shard(), request.shards()));
   plan.memory_bytes = tables + plan.shape.floats * sizeof(float) + plan.state_bytes + steps +
                       stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
                       request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);

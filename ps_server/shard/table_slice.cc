@@ -40,15 +40,10 @@ const std::byte* InOnePiece(ChunkCursor* payload, AlignedFloats* scratch) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> TableSlice::MemoryBytes(const std::vector<TableInfo>& tables,
-                                                 uint32_t shard, uint32_t shards) {
-  return TableBytes(tables, shard, shards);
-}
-
 TableSlice::TableSlice(const JobFacts* facts, uint64_t seed, std::vector<TableInfo> tables)
     : facts_(*facts), tables_(std::move(tables)) {
   const absl::StatusOr<std::vector<TableMap>> maps = TableMaps(tables_, facts_.map.shards());
-  CHECK_OK(maps.status());  // MemoryBytes has made the same ones
+  CHECK_OK(maps.status());  // TableBytes has made the same ones
   for (uint32_t index = 0; index < tables_.size(); ++index) {
     const TableMap& map = (*maps)[index];
     OwnTable own{map, map.rows_of(facts_.shard), {}};

@@ -37,14 +37,10 @@ namespace monsoon {
 
 class TableSlice {
  public:
-  // What the rows of `tables` take on this shard once all are touched, and what is kept of
-  // each stripe. InvalidArgument names the table that cannot be cut.
-  static absl::StatusOr<uint64_t> MemoryBytes(const std::vector<TableInfo>& tables, uint32_t shard,
-                                              uint32_t shards);
   // Of an open session, at most.
   uint64_t SessionBytes() const;
 
-  // `facts` outlives this; its request had the tables, which MemoryBytes has taken.
+  // `facts` outlives this; its request had the tables, whose memory (TableBytes) was taken.
   TableSlice(const JobFacts* facts, uint64_t seed, std::vector<TableInfo> tables);
 
   // The data plane. An error: the frame was malformed, and changed nothing.

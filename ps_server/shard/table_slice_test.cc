@@ -466,10 +466,10 @@ TEST_F(TableSliceTest, APushIsDurableOnceTheOlderGenerationHoldsIt) {
 
 TEST(TableSliceMemoryTest, IsRowsSumsAndStripes) {
   // 10 rows of 60,001 floats in 3 stripes, 2 rows of 3 floats in one.
-  ASSERT_OK_AND_ASSIGN(const uint64_t bytes, TableSlice::MemoryBytes(Tables(), 2, 3));
+  ASSERT_OK_AND_ASSIGN(const uint64_t bytes, TableBytes(Tables(), 2, 3));
   EXPECT_EQ(bytes, 4u * (10 * 60001 + 2 * 3) + 4 * 192);
   const std::vector<TableInfo> large{MakeTable("large", uint64_t{1} << 34, 1)};
-  EXPECT_THAT(TableSlice::MemoryBytes(large, 0, 1),
+  EXPECT_THAT(TableBytes(large, 0, 1),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("large")));
 }
 

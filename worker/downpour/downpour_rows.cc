@@ -1,6 +1,5 @@
 // DownpourRunner: rows of tables.
 
-#include "common/base/status.h"
 #include "worker/downpour/downpour_runner.h"
 
 namespace monsoon {
