@@ -216,6 +216,9 @@ absl::StatusOr<DatasetInfo> DescribeDataset(const Dataset& dataset,
           dataset.joiners().unnumbered() ? kUnnumberedExamples : dataset.joiners().examples();
       info.type = ElementType::kFloat32;
       break;
+    default:
+      problems.Add("", absl::UnimplementedError("this source is not built in yet"));
+      break;
     case Dataset::SOURCE_NOT_SET:
       problems.Add("",
                    absl::InvalidArgumentError("names no source: set one of idx, npy, synthetic"));
@@ -244,6 +247,8 @@ absl::StatusOr<uint64_t> CountClasses(const Dataset& dataset) {
       return dataset.synthetic().classes();
     case Dataset::kJoiners:
       return absl::InvalidArgumentError("only the programs that join the job know its classes");
+    default:
+      return absl::UnimplementedError("this source is not built in yet");
     case Dataset::SOURCE_NOT_SET:
       return absl::InvalidArgumentError("names no source: set one of idx, npy, synthetic");
   }

@@ -118,6 +118,8 @@ absl::Status ScanValues(const Dataset& dataset, const DatasetInfo& info) {
                                   [&](std::span<const char> bytes) { found.Look(bytes); }));
       return found.ToStatus(path, info);
     }
+    default:
+      return absl::UnimplementedError("this source is not built in yet");
     case Dataset::kSynthetic:
     case Dataset::kJoiners:
     case Dataset::SOURCE_NOT_SET:

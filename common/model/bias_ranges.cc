@@ -24,15 +24,10 @@ std::vector<Slice> PartsOf(const ParameterLayout& layout, const Slice& range, Wa
 }  // namespace
 
 std::vector<Slice> BiasRanges(const ParameterLayout& layout, const Slice& range) {
-  std::vector<bool> is_bias(layout.tensors().size());
-  for (const LayerShape& layer : layout.layers()) {
-    if (layer.bias >= 0) {
-      is_bias[static_cast<size_t>(layer.bias)] = true;
-    }
-  }
   return PartsOf(layout, range, [&](size_t i) {
     const TensorInfo& tensor = layout.tensors()[i];
-    return layout.layers().empty() ? !tensor.is_statistic && tensor.shape.size() <= 1 : is_bias[i];
+    return layout.layers().empty() ? !tensor.is_statistic && tensor.shape.size() <= 1
+                                   : tensor.is_bias;
   });
 }
 

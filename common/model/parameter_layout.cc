@@ -8,58 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/model/layer_design.h"
 
 namespace monsoon {
 namespace {
 
-using Shape = std::vector<uint32_t>;
-
-// Bounds that keep every product below far from overflow.
-constexpr uint64_t kMaxExtent = 1u << 24;
-constexpr uint64_t kMaxLayoutFloats = 1ull << 40;
-
-std::string ShapeText(const Shape& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
-
-uint64_t ElementCount(const Shape& shape) {
-  uint64_t count = 1;
-  for (uint32_t extent : shape) {
-    count *= extent;
-    if (count > kMaxLayoutFloats) {
-      return kMaxLayoutFloats;
-    }
-  }
-  return count;
-}
-
-uint32_t OrDefault(uint32_t value, uint32_t otherwise) { return value == 0 ? otherwise : value; }
-
-const char* KindName(Layer::KindCase kind) {
-  switch (kind) {
-    case Layer::kDense:
-      return "dense";
-    case Layer::kConv2D:
-      return "conv";
-    case Layer::kAveragePool2D:
-      return "average_pool";
-    case Layer::kMaxPool2D:
-      return "max_pool";
-    case Layer::kRelu:
-      return "relu";
-    case Layer::kSigmoid:
-      return "sigmoid";
-    case Layer::kTanh:
-      return "tanh";
-    case Layer::kDropout:
-      return "dropout";
-    case Layer::kFlatten:
-      return "flatten";
-    case Layer::KIND_NOT_SET:
-      return "";
-  }
-  return "";
-}
+using Shape = LayerTensorShape;
 
 absl::Status LayerError(const std::string& layer, const std::string& message) {
   return absl::InvalidArgumentError(absl::StrCat("layer \"", layer, "\": ", message));
@@ -80,124 +34,10 @@ absl::Status CheckTensorName(const std::string& name) {
   return absl::OkStatus();
 }
 
-// (extent + 2 padding - window) / stride + 1, or an error that says why not.
-absl::StatusOr<uint32_t> WindowedExtent(const std::string& layer, uint32_t extent, uint32_t window,
-                                        uint32_t stride, uint32_t padding) {
-  if (window == 0) {
-    return LayerError(layer, "the window must be at least 1");
-  }
-  const uint64_t padded = uint64_t{extent} + 2 * uint64_t{padding};
-  if (window > padded) {
-    return LayerError(layer, absl::StrCat("a window of ", window, " does not fit an input of ",
-                                          padded, " (padding included)"));
-  }
-  return static_cast<uint32_t>((padded - window) / stride + 1);
-}
-
-// A tensor before it has an offset.
-struct Wanted {
-  const char* suffix;
-  Shape shape;
-  uint64_t fan_in;
-  uint64_t fan_out;
-  Initializer initializer;
-};
-
-struct LayerPlan {
-  Shape output;
-  std::vector<Wanted> tensors;
-};
-
-absl::StatusOr<LayerPlan> PlanDense(const std::string& name, const Dense& dense,
-                                    const Shape& input) {
-  if (input.size() != 1) {
-    return LayerError(name, absl::StrCat("dense needs a flat input, got ", ShapeText(input),
-                                         "; put a flatten layer before it"));
-  }
-  if (dense.units() == 0 || dense.units() > kMaxExtent) {
-    return LayerError(name, absl::StrCat("units must lie in 1 .. ", kMaxExtent));
-  }
-  LayerPlan plan{{dense.units()}, {}};
-  const uint64_t fan_in = input[0], fan_out = dense.units();
-  plan.tensors.push_back(
-      {"weight", {dense.units(), input[0]}, fan_in, fan_out, dense.weight_initializer()});
-  if (!dense.no_bias()) {
-    plan.tensors.push_back({"bias", {dense.units()}, fan_in, fan_out, dense.bias_initializer()});
-  }
-  return plan;
-}
-
-absl::StatusOr<LayerPlan> PlanConv2d(const std::string& name, const Conv2d& conv,
-                                     const Shape& input) {
-  if (input.size() != 3) {
-    return LayerError(name, absl::StrCat("conv2d needs an input [channels, height, width], got ",
-                                         ShapeText(input)));
-  }
-  if (conv.filters() == 0 || conv.filters() > kMaxExtent || conv.kernel() > kMaxExtent ||
-      conv.padding() > kMaxExtent) {
-    return LayerError(name, "filters must be at least 1, and no setting over 2^24");
-  }
-  const uint32_t stride = OrDefault(conv.stride(), 1);
-  ASSIGN_OR_RETURN(const uint32_t height,
-                   WindowedExtent(name, input[1], conv.kernel(), stride, conv.padding()));
-  ASSIGN_OR_RETURN(const uint32_t width,
-                   WindowedExtent(name, input[2], conv.kernel(), stride, conv.padding()));
-  const uint64_t area = uint64_t{conv.kernel()} * conv.kernel();
-  const uint64_t fan_in = input[0] * area, fan_out = conv.filters() * area;
-  LayerPlan plan{{conv.filters(), height, width}, {}};
-  plan.tensors.push_back({"weight",
-                          {conv.filters(), input[0], conv.kernel(), conv.kernel()},
-                          fan_in,
-                          fan_out,
-                          conv.weight_initializer()});
-  if (!conv.no_bias()) {
-    plan.tensors.push_back({"bias", {conv.filters()}, fan_in, fan_out, conv.bias_initializer()});
-  }
-  return plan;
-}
-
-absl::StatusOr<LayerPlan> PlanPool2d(const std::string& name, const Pool2d& pool,
-                                     const Shape& input) {
-  if (input.size() != 3) {
-    return LayerError(name, absl::StrCat("pooling needs an input [channels, height, width], got ",
-                                         ShapeText(input)));
-  }
-  const uint32_t stride = OrDefault(pool.stride(), pool.window());
-  ASSIGN_OR_RETURN(const uint32_t height, WindowedExtent(name, input[1], pool.window(), stride, 0));
-  ASSIGN_OR_RETURN(const uint32_t width, WindowedExtent(name, input[2], pool.window(), stride, 0));
-  return LayerPlan{{input[0], height, width}, {}};
-}
-
-absl::StatusOr<LayerPlan> PlanLayer(const std::string& name, const Layer& layer,
-                                    const Shape& input) {
-  switch (layer.kind_case()) {
-    case Layer::kDense:
-      return PlanDense(name, layer.dense(), input);
-    case Layer::kConv2D:
-      return PlanConv2d(name, layer.conv2d(), input);
-    case Layer::kAveragePool2D:
-      return PlanPool2d(name, layer.average_pool2d(), input);
-    case Layer::kMaxPool2D:
-      return PlanPool2d(name, layer.max_pool2d(), input);
-    case Layer::kFlatten:
-      return LayerPlan{{static_cast<uint32_t>(ElementCount(input))}, {}};
-    case Layer::kDropout:
-      if (!(layer.dropout().rate() >= 0.0 && layer.dropout().rate() < 1.0)) {
-        return LayerError(name, "the dropout rate must lie in [0, 1)");
-      }
-      return LayerPlan{input, {}};
-    case Layer::kRelu:
-    case Layer::kSigmoid:
-    case Layer::kTanh:
-      return LayerPlan{input, {}};
-    case Layer::KIND_NOT_SET:
-      break;
-  }
-  return LayerError(name, "no kind is set; write for example dense { units: 10 }");
-}
+}  // namespace
 
 // FNV-1a over 64-bit words: stable across builds, unlike absl::Hash.
-class LayoutHasher {
+class ParameterLayout::LayoutHasher {
  public:
   void Add(uint64_t value) {
     for (int byte = 0; byte < 8; ++byte) {
@@ -222,46 +62,20 @@ class LayoutHasher {
   uint64_t hash_ = 0xcbf29ce484222325ull;
 };
 
-// Settings that change what a layer computes but not its tensors' shapes.
-void AddLayerSettings(const Layer& layer, LayoutHasher& hasher) {
-  hasher.Add(static_cast<uint64_t>(layer.kind_case()));
-  switch (layer.kind_case()) {
-    case Layer::kConv2D:
-      hasher.Add(OrDefault(layer.conv2d().stride(), 1));
-      hasher.Add(layer.conv2d().padding());
-      return;
-    case Layer::kAveragePool2D:
-      hasher.Add(layer.average_pool2d().window());
-      hasher.Add(OrDefault(layer.average_pool2d().stride(), layer.average_pool2d().window()));
-      return;
-    case Layer::kMaxPool2D:
-      hasher.Add(layer.max_pool2d().window());
-      hasher.Add(OrDefault(layer.max_pool2d().stride(), layer.max_pool2d().window()));
-      return;
-    case Layer::kDropout:
-      hasher.Add(static_cast<uint64_t>(layer.dropout().rate() * 0x1p32));
-      return;
-    default:
-      return;
-  }
-}
-
-}  // namespace
-
 absl::Status ParameterLayout::CheckInput(const Model& model) {
   if (model.input_shape_size() == 0 || model.input_shape_size() > 4) {
     return absl::InvalidArgumentError(
         "input_shape needs 1 to 4 extents, as in input_shape: [1, 28, 28]");
   }
   for (uint32_t extent : model.input_shape()) {
-    if (extent == 0 || extent > kMaxExtent) {
+    if (extent == 0 || extent > kMaxLayerExtent) {
       return absl::InvalidArgumentError(
-          absl::StrCat("each extent of input_shape must lie in 1 .. ", kMaxExtent));
+          absl::StrCat("each extent of input_shape must lie in 1 .. ", kMaxLayerExtent));
     }
   }
-  if (ElementCount(Shape(model.input_shape().begin(), model.input_shape().end())) > kMaxExtent) {
+  if (ElementCount(Shape(model.input_shape().begin(), model.input_shape().end())) > kMaxLayerExtent) {
     return absl::InvalidArgumentError(
-        absl::StrCat("input_shape has more than ", kMaxExtent, " elements"));
+        absl::StrCat("input_shape has more than ", kMaxLayerExtent, " elements"));
   }
   if (model.layer_size() == 0) {
     return absl::InvalidArgumentError("a model needs at least one layer");
@@ -281,6 +95,59 @@ bool ParameterLayout::Append(TensorInfo tensor) {
   return size_ <= kMaxLayoutFloats;
 }
 
+absl::Status ParameterLayout::AddLayer(const Layer& layer, LayerShape entry,
+                                       LayoutHasher& hasher) {
+  LayerInputs inputs;
+  for (const int input : entry.inputs) {
+    inputs.shapes.push_back(ShapeOf(input));
+  }
+  inputs.tensor_of = [this](const std::string& name, const std::string& suffix) {
+    const TensorInfo* const tensor = FindTensor(name + "/" + suffix);
+    return tensor == nullptr ? Shape() : tensor->shape;
+  };
+  entry.input_shape = inputs.first();
+  absl::StatusOr<LayerDesign> design = DesignLayer(layer, inputs);
+  if (!design.ok()) {
+    return LayerError(entry.name, std::string(design.status().message()));
+  }
+  if (ElementCount(design->output) > kMaxLayerExtent) {
+    return LayerError(entry.name, absl::StrCat("its output ", LayerShapeText(design->output),
+                                               " has more than ", kMaxLayerExtent, " elements"));
+  }
+  hasher.Add(static_cast<uint64_t>(layer.kind_case()));
+  for (const uint64_t setting : design->hashed) {
+    hasher.Add(setting);
+  }
+  for (WantedTensor& wanted : design->tensors) {
+    if (!wanted.tied_to.empty()) {
+      const TensorInfo* const tied = FindTensor(wanted.tied_to + "/" + wanted.suffix);
+      hasher.Add(tied->name);
+      entry.tensors.push_back(static_cast<int>(tied - tensors_.data()));
+      continue;
+    }
+    TensorInfo tensor;
+    tensor.name = absl::StrCat(entry.name, "/", wanted.suffix);
+    tensor.size = ElementCount(wanted.shape);
+    tensor.shape = std::move(wanted.shape);
+    tensor.fan_in = wanted.fan_in;
+    tensor.fan_out = wanted.fan_out;
+    tensor.initializer = wanted.initializer;
+    tensor.is_statistic = wanted.role == WantedTensor::Role::kStatistic;
+    tensor.is_bias = wanted.role == WantedTensor::Role::kBias;
+    hasher.Add(tensor.name);
+    hasher.Add(tensor.shape);
+    hasher.Add(size_);
+    entry.tensors.push_back(static_cast<int>(tensors_.size()));
+    if (!Append(std::move(tensor))) {
+      return LayerError(entry.name, "the model has more than 2^40 parameters");
+    }
+  }
+  entry.output_shape = std::move(design->output);
+  entry.settings = design->settings;
+  layers_.push_back(std::move(entry));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
   if (model.tensor_size() > 0) {
     return CreateFromTensors(model);
@@ -290,56 +157,82 @@ absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
   ParameterLayout layout;
   LayoutHasher hasher;
   std::map<Layer::KindCase, int> count_of_kind;
-  std::set<std::string> names;
-  Shape shape(model.input_shape().begin(), model.input_shape().end());
-  hasher.Add(shape);
+  std::map<std::string, int> values = {{kInputName, kSampleInput}};
+  layout.input_shape_ = Shape(model.input_shape().begin(), model.input_shape().end());
+  hasher.Add(layout.input_shape_);
   for (const Layer& layer : model.layer()) {
+    const int index = static_cast<int>(layout.layers_.size());
     const int number = ++count_of_kind[layer.kind_case()];
     LayerShape entry;
-    entry.name =
-        layer.name().empty() ? absl::StrCat(KindName(layer.kind_case()), number) : layer.name();
-    if (!names.insert(entry.name).second) {
-      return LayerError(entry.name, "the name is used twice");
+    entry.name = layer.name();
+    if (entry.name.empty() && layer.kind_case() != Layer::KIND_NOT_SET) {
+      entry.name = absl::StrCat(Name(KindOf(layer)), number);
     }
-    entry.input_shape = shape;
-    ASSIGN_OR_RETURN(LayerPlan plan, PlanLayer(entry.name, layer, shape));
-    if (ElementCount(plan.output) > kMaxExtent) {
-      return LayerError(entry.name, absl::StrCat("its output ", ShapeText(plan.output),
-                                                 " has more than ", kMaxExtent, " elements"));
-    }
-    AddLayerSettings(layer, hasher);
-    for (Wanted& wanted : plan.tensors) {
-      TensorInfo tensor;
-      tensor.name = absl::StrCat(entry.name, "/", wanted.suffix);
-      tensor.size = ElementCount(wanted.shape);
-      tensor.shape = std::move(wanted.shape);
-      tensor.fan_in = wanted.fan_in;
-      tensor.fan_out = wanted.fan_out;
-      tensor.initializer = wanted.initializer;
-      hasher.Add(tensor.name);
-      hasher.Add(tensor.shape);
-      hasher.Add(layout.size_);
-      (std::string(wanted.suffix) == "bias" ? entry.bias : entry.weight) =
-          static_cast<int>(layout.tensors_.size());
-      if (!layout.Append(std::move(tensor))) {
-        return LayerError(entry.name, "the model has more than 2^40 parameters");
+    for (const std::string& input : layer.input()) {
+      const auto found = values.find(input);
+      if (found == values.end()) {
+        return LayerError(entry.name, absl::StrCat("input: no layer before it has the name \"",
+                                                   input, "\""));
       }
+      entry.inputs.push_back(found->second);
     }
-    shape = plan.output;
-    entry.output_shape = shape;
-    layout.layers_.push_back(std::move(entry));
+    const bool is_chained = entry.inputs.empty() || (entry.inputs.size() == 1 &&
+                                                     entry.inputs[0] == index - 1);
+    if (entry.inputs.empty()) {
+      entry.inputs.push_back(index - 1);
+    }
+    if (!values.emplace(entry.name, index).second) {
+      return LayerError(entry.name, entry.name == kInputName
+                                        ? "the name is the sample's"
+                                        : "the name is used twice");
+    }
+    // A chain's hash is what it was before there were graphs.
+    for (size_t i = 0; i < entry.inputs.size() && !is_chained; ++i) {
+      hasher.Add(~static_cast<uint64_t>(entry.inputs[i] + 1));
+    }
+    RETURN_IF_ERROR(layout.AddLayer(layer, std::move(entry), hasher));
   }
   if (layout.tensors_.empty()) {
     return absl::InvalidArgumentError("the model has no layer with parameters");
   }
-  if (shape.size() != 1) {
-    return LayerError(layout.layers_.back().name,
-                      absl::StrCat("the loss needs a flat output, got ", ShapeText(shape),
-                                   "; end with flatten or dense"));
+  RETURN_IF_ERROR(layout.CheckUses());
+  const LayerShape& last = layout.layers_.back();
+  if (last.output_shape.size() > 2) {
+    return LayerError(last.name, absl::StrCat("the loss needs a flat output, got ",
+                                              LayerShapeText(last.output_shape),
+                                              "; end with flatten or dense"));
   }
   hasher.Add(static_cast<uint64_t>(model.loss()));
   layout.hash_ = hasher.hash();
   return layout;
+}
+
+absl::Status ParameterLayout::CheckUses() const {
+  std::vector<bool> used(layers_.size(), false);
+  used.back() = true;
+  for (const LayerShape& layer : layers_) {
+    for (const int input : layer.inputs) {
+      if (input != kSampleInput) {
+        used[static_cast<size_t>(input)] = true;
+      }
+    }
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) {
+      return LayerError(layers_[i].name,
+                        "no layer takes its output; the last layer's goes to the loss");
+    }
+  }
+  return absl::OkStatus();
+}
+
+const Shape& ParameterLayout::ShapeOf(int input) const {
+  return input == kSampleInput ? input_shape_ : layers_[static_cast<size_t>(input)].output_shape;
+}
+
+const TensorInfo* ParameterLayout::FindTensor(const std::string& name) const {
+  const auto found = std::ranges::find(tensors_, name, &TensorInfo::name);
+  return found == tensors_.end() ? nullptr : &*found;
 }
 
 absl::StatusOr<ParameterLayout> ParameterLayout::CreateFromTensors(const Model& model) {
@@ -371,7 +264,7 @@ absl::StatusOr<ParameterLayout> ParameterLayout::CreateFromTensors(const Model& 
     tensor.shape = Shape(listed.shape().begin(), listed.shape().end());
     tensor.size = ElementCount(tensor.shape);
     if (tensor.size == 0 || tensor.size >= kMaxLayoutFloats) {
-      return TensorError(tensor.name, absl::StrCat("the shape ", ShapeText(tensor.shape),
+      return TensorError(tensor.name, absl::StrCat("the shape ", LayerShapeText(tensor.shape),
                                                    " has no elements, or too many"));
     }
     tensor.initializer.set_constant(0);
@@ -399,7 +292,7 @@ absl::StatusOr<ParameterLayout> ParameterLayout::CreateFromTensors(const Model& 
 }
 
 uint32_t ParameterLayout::output_units() const {
-  return layers_.empty() ? 0 : layers_.back().output_shape[0];
+  return layers_.empty() ? 0 : layers_.back().output_shape.back();
 }
 
 }  // namespace monsoon

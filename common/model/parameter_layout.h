@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/model/layer_settings.h"
 #include "common/model/table_info.h"
 #include "proto/model.pb.h"
 
@@ -39,15 +40,22 @@ struct TensorInfo {
   Initializer initializer;
   // Pushed as differences and subtracted as they are (ModelTensor.STATISTIC).
   bool is_statistic = false;
+  // What decay may leave out: biases, and scales and shifts of normalisations.
+  bool is_bias = false;
 };
+
+// In LayerShape.inputs: the sample. And its name in a model file.
+inline constexpr int kSampleInput = -1;
+inline constexpr char kInputName[] = "input";
 
 // A layer with all that was left open filled in.
 struct LayerShape {
   std::string name;                   // as given, or made up ("dense2")
-  std::vector<uint32_t> input_shape;  // without the batch dimension
+  std::vector<int> inputs;            // indices into layers(), of layers before it; at least one
+  std::vector<uint32_t> input_shape;  // of the first, without the batch dimension
   std::vector<uint32_t> output_shape;
-  int weight = -1;  // index into tensors(), -1: none
-  int bias = -1;
+  std::vector<int> tensors;  // indices into tensors(), in the order of its design
+  LayerSettings settings;
 };
 
 class ParameterLayout {
@@ -55,12 +63,16 @@ class ParameterLayout {
   // What of Create's judgement is about the input alone: its shape, and that there
   // is a layer.
   static absl::Status CheckInput(const Model& model);
-  // Infers shapes through the chain. Errors name the layer and both shapes, or the tensor.
+  // Infers shapes from the input on. Errors name the layer and both shapes, or the tensor.
   static absl::StatusOr<ParameterLayout> Create(const Model& model);
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   // None of a model that lists its tensors.
   const std::vector<LayerShape>& layers() const { return layers_; }
+
+  const std::vector<uint32_t>& input_shape() const { return input_shape_; }
+  // Of an entry of LayerShape.inputs.
+  const std::vector<uint32_t>& ShapeOf(int input) const;
 
   // Beside the flat vector, of a model that lists its tensors.
   const std::vector<TableInfo>& tables() const { return tables_; }
@@ -74,14 +86,22 @@ class ParameterLayout {
   // equal models in every build. Peers compare it before they exchange floats.
   uint64_t Hash() const { return hash_; }
 
-  // Classes the loss sees: the width of the last layer's output; 0: not known here.
+  // Outputs the loss sees, of sequences at each step: the last layer's last extent; 0: not known
+  // here.
   uint32_t output_units() const;
 
  private:
+  class LayoutHasher;
+
+  // `entry` has its name and inputs.
+  absl::Status AddLayer(const Layer& layer, LayerShape entry, LayoutHasher& hasher);
+  absl::Status CheckUses() const;
+  const TensorInfo* FindTensor(const std::string& name) const;
   static absl::StatusOr<ParameterLayout> CreateFromTensors(const Model& model);
   // At the end. False: the vector would be too long.
   bool Append(TensorInfo tensor);
 
+  std::vector<uint32_t> input_shape_;
   std::vector<TensorInfo> tensors_;
   std::vector<LayerShape> layers_;
   std::vector<TableInfo> tables_;

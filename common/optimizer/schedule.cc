@@ -9,6 +9,8 @@
 namespace monsoon {
 namespace {
 
+constexpr double kPlateauFactor = 0.5;
+
 double BaseFactor(const Schedule& schedule, uint64_t k) {
   switch (schedule.kind_case()) {
     case Schedule::kStep: {
@@ -21,6 +23,12 @@ double BaseFactor(const Schedule& schedule, uint64_t k) {
           static_cast<double>(std::min(k, cosine.pushes())) / static_cast<double>(cosine.pushes());
       return cosine.final() +
              (1.0 - cosine.final()) * (1.0 + std::cos(std::numbers::pi * done)) / 2.0;
+    }
+    case Schedule::kPlateau: {
+      const PlateauSchedule& plateau = schedule.plateau();
+      const double factor = plateau.factor() == 0 ? kPlateauFactor : plateau.factor();
+      return std::max(plateau.min_factor(),
+                      std::pow(factor, static_cast<double>(plateau.reductions())));
     }
     case Schedule::KIND_NOT_SET:
       break;

@@ -16,11 +16,13 @@ class DataSource {
 
   // At least 1, below 2^32.
   virtual uint64_t examples() const = 0;
+  // Of each sample; what batches for Gather are made of.
+  virtual SampleFormat format() const = 0;
   // Floats of one sample.
-  virtual size_t values_per_example() const = 0;
+  size_t values_per_example() const { return format().values; }
 
-  // Copies the samples `indices`, normalised, and their labels to the front of
-  // `batch`, whose capacity and values must fit. Does not block on I/O.
+  // Copies the samples `indices`, normalised, with labels, targets and weights to the front of
+  // `batch`, whose capacity and format must fit. Does not block on I/O.
   virtual void Gather(std::span<const uint32_t> indices, Batch* batch) const = 0;
 
   // A hash of the shape, the normalisation and all samples (CRC-32 of the

@@ -23,7 +23,7 @@ class InMemoryDataset : public DataSource {
                   std::vector<uint32_t> labels, Normalisation normalisation);
 
   uint64_t examples() const override { return labels_.size(); }
-  size_t values_per_example() const override { return values_; }
+  SampleFormat format() const override { return {.values = values_}; }
   void Gather(std::span<const uint32_t> indices, Batch* batch) const override;
   uint64_t Fingerprint() const override { return fingerprint_; }
 

@@ -33,6 +33,8 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenDataset(const Dataset& dataset,
     case Dataset::kJoiners:
       return absl::FailedPreconditionError(
           "the data set is in the programs that join the job: no worker can read it");
+    default:
+      return absl::UnimplementedError("this source is not built in yet");
     case Dataset::SOURCE_NOT_SET:
       break;
   }

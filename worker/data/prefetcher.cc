@@ -139,7 +139,7 @@ std::unique_ptr<PrefetchedBatch> Prefetcher::WaitForRoom() {
     return batch;
   }
   auto batch = std::make_unique<PrefetchedBatch>();
-  batch->batch = Batch(options_.batch_size, source_->values_per_example());
+  batch->batch = Batch(options_.batch_size, source_->format());
   return batch;
 }
 

@@ -19,7 +19,7 @@ constexpr double kRounding = 1e-7;
 template <typename Visit>
 void ForEachSample(const DataSource& source, Visit visit) {
   const uint64_t examples = source.examples();
-  Batch batch(std::min<uint64_t>(kBatch, examples), source.values_per_example());
+  Batch batch(std::min<uint64_t>(kBatch, examples), source.format());
   std::vector<uint32_t> indices(batch.capacity());
   for (uint64_t begin = 0; begin < examples; begin += indices.size()) {
     indices.resize(std::min<uint64_t>(indices.size(), examples - begin));

@@ -32,7 +32,7 @@ class StandardisedDataset : public DataSource {
                       std::shared_ptr<const FeatureScaling> scaling);
 
   uint64_t examples() const override { return raw_->examples(); }
-  size_t values_per_example() const override { return raw_->values_per_example(); }
+  SampleFormat format() const override { return raw_->format(); }
   void Gather(std::span<const uint32_t> indices, Batch* batch) const override;
   uint64_t Fingerprint() const override { return fingerprint_; }
 

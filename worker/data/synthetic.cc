@@ -34,7 +34,7 @@ class SyntheticDataset : public DataSource {
   }
 
   uint64_t examples() const override { return examples_; }
-  size_t values_per_example() const override { return values_; }
+  SampleFormat format() const override { return {.values = values_}; }
 
   uint32_t Label(uint64_t index) const { return static_cast<uint32_t>(index % source_.classes()); }
 

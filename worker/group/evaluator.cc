@@ -31,7 +31,7 @@ void GatherNext(const DataSource& source, uint64_t first, std::vector<uint32_t>*
 absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSource& source,
                                              uint32_t batch_size,
                                              const std::function<bool()>& stopped) {
-  Batch batch(Capacity(batch_size, source), source.values_per_example());
+  Batch batch(Capacity(batch_size, source), source.format());
   std::vector<uint32_t> indices;
   EvaluationResult total;
   uint64_t first = 0;
@@ -58,7 +58,7 @@ absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSour
 absl::Status PredictAll(Network* network, const DataSource& source, uint32_t batch_size,
                         size_t classes,
                         const std::function<absl::Status(std::span<const float>)>& take) {
-  Batch batch(Capacity(batch_size, source), source.values_per_example());
+  Batch batch(Capacity(batch_size, source), source.format());
   std::vector<uint32_t> indices;
   std::vector<float> probabilities;
   for (uint64_t first = 0; first < source.examples(); first += batch.examples) {

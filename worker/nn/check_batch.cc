@@ -18,14 +18,37 @@ absl::Status CheckSamples(const NetworkPlan& plan, const Batch& batch) {
 
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch) {
   RETURN_IF_ERROR(CheckSamples(plan, batch));
-  for (size_t i = 0; i < batch.examples; ++i) {
-    if (batch.labels[i] >= plan.classes) {
-      return absl::InvalidArgumentError(absl::StrCat("label ", batch.labels[i], " of sample ", i,
-                                                     " of the batch; the model has ", plan.classes,
-                                                     " outputs"));
+  const LossPlan& loss = plan.loss;
+  if (batch.targets_per_example > 0) {
+    if (batch.targets_per_example != loss.steps * loss.outputs) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("samples have ", batch.targets_per_example, " targets, the model has ",
+                       loss.steps * loss.outputs, " outputs"));
+    }
+    return absl::OkStatus();
+  }
+  if (batch.labels_per_example != loss.steps) {
+    return absl::InvalidArgumentError(absl::StrCat("samples have ", batch.labels_per_example,
+                                                   " labels, the model's output has ", loss.steps,
+                                                   loss.steps == 1 ? " step" : " steps"));
+  }
+  const size_t labels = batch.examples * batch.labels_per_example;
+  for (size_t i = 0; i < labels && loss.classes > 0; ++i) {
+    if (batch.labels[i] >= loss.classes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("label ", batch.labels[i], " of sample ", i / batch.labels_per_example,
+                       " of the batch; the model has ", loss.classes, " outputs"));
     }
   }
   return absl::OkStatus();
+}
+
+LossTargets TargetsOf(const Batch& batch) {
+  return {.labels = std::span(batch.labels).first(batch.examples * batch.labels_per_example),
+          .targets = batch.targets.span().first(batch.examples * batch.targets_per_example),
+          .weights = batch.weights.span().empty() ? std::span<const float>()
+                                                  : batch.weights.span().first(batch.examples),
+          .examples = batch.examples};
 }
 
 }  // namespace monsoon

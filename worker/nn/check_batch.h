@@ -10,7 +10,11 @@ namespace monsoon {
 // InvalidArgument for an empty batch and another sample size than the plan's input.
 absl::Status CheckSamples(const NetworkPlan& plan, const Batch& batch);
 
-// That, and InvalidArgument for labels outside the classes.
+// That, and InvalidArgument for labels outside the classes, and other numbers of labels or targets
+// than the loss takes.
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch);
+
+// Of the samples that are filled.
+LossTargets TargetsOf(const Batch& batch);
 
 }  // namespace monsoon

@@ -1,83 +1,109 @@
 #include "worker/nn/network_plan.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/model/layer_design.h"
 
 namespace monsoon {
 namespace {
 
 absl::StatusOr<Extent> ToExtent(const std::string& layer, const std::vector<uint32_t>& shape) {
-  if (shape.size() == 3) {
-    return Extent{shape[0], shape[1], shape[2]};
+  switch (shape.size()) {
+    case 1:
+      return Extent{.channels = shape[0]};
+    case 2:
+      return Extent{.channels = shape[1], .steps = shape[0]};
+    case 3:
+      return Extent{
+          .channels = shape[0], .height = shape[1], .width = shape[2], .is_image = true};
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("layer ", layer, " has a shape of ", shape.size(),
+                       " dimensions; backends know [features], [steps, features] and [channels, "
+                       "height, width]"));
   }
-  if (shape.size() == 1) {
-    return Extent{shape[0], 1, 1};
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("layer ", layer, " has a shape of ", shape.size(),
-                   " dimensions; backends know [features] and [channels, height, width]"));
 }
 
-uint64_t OneIfZero(uint64_t value) { return value == 0 ? 1 : value; }
-
-void SetPool(const Pool2d& pool, LayerKind kind, LayerPlan& plan) {
-  plan.kind = kind;
-  plan.window = pool.window();
-  plan.stride = pool.stride() == 0 ? pool.window() : pool.stride();
+absl::StatusOr<LayerPlan> PlanLayer(const ParameterLayout& layout, const Layer& layer,
+                                    const LayerShape& shape) {
+  LayerPlan plan;
+  static_cast<LayerSettings&>(plan) = shape.settings;
+  plan.kind = KindOf(layer);
+  plan.name = shape.name;
+  plan.inputs.clear();
+  for (const int input : shape.inputs) {
+    plan.inputs.push_back(static_cast<ValueIndex>(input + 1));
+    ASSIGN_OR_RETURN(const Extent extent, ToExtent(shape.name, layout.ShapeOf(input)));
+    plan.input_extents.push_back(extent);
+  }
+  plan.input = plan.input_extents.front();
+  ASSIGN_OR_RETURN(plan.output, ToExtent(shape.name, shape.output_shape));
+  for (const int tensor : shape.tensors) {
+    const TensorInfo& info = layout.tensors()[static_cast<size_t>(tensor)];
+    plan.tensors.push_back(TensorSlot{info.offset, info.size});
+    if (info.name.ends_with("/weight")) {
+      plan.weight = plan.tensors.back();
+    } else if (info.name.ends_with("/bias")) {
+      plan.bias = plan.tensors.back();
+    }
+  }
+  return plan;
 }
 
-absl::Status SetKind(const Layer& layer, LayerPlan& plan) {
-  switch (layer.kind_case()) {
-    case Layer::kDense:
-      plan.kind = LayerKind::kDense;
-      return absl::OkStatus();
-    case Layer::kConv2D:
-      plan.kind = LayerKind::kConv2d;
-      plan.window = layer.conv2d().kernel();
-      plan.stride = OneIfZero(layer.conv2d().stride());
-      plan.padding = layer.conv2d().padding();
-      return absl::OkStatus();
-    case Layer::kAveragePool2D:
-      SetPool(layer.average_pool2d(), LayerKind::kAveragePool2d, plan);
-      return absl::OkStatus();
-    case Layer::kMaxPool2D:
-      SetPool(layer.max_pool2d(), LayerKind::kMaxPool2d, plan);
-      return absl::OkStatus();
-    case Layer::kRelu:
-      plan.kind = LayerKind::kRelu;
-      return absl::OkStatus();
-    case Layer::kSigmoid:
-      plan.kind = LayerKind::kSigmoid;
-      return absl::OkStatus();
-    case Layer::kTanh:
-      plan.kind = LayerKind::kTanh;
-      return absl::OkStatus();
-    case Layer::kDropout:
-      plan.kind = LayerKind::kDropout;
-      plan.dropout_rate = layer.dropout().rate();
-      if (!(plan.dropout_rate >= 0 && plan.dropout_rate < 1)) {
-        return absl::InvalidArgumentError(absl::StrCat("layer ", plan.name, ": dropout rate ",
-                                                       plan.dropout_rate, " is not in [0, 1)"));
+// A tensor of several layers: all but the last one's slots add.
+void MarkShared(std::vector<LayerPlan>* layers) {
+  std::set<uint64_t> seen;
+  for (size_t i = layers->size(); i-- > 0;) {
+    LayerPlan& layer = (*layers)[i];
+    for (TensorSlot& slot : layer.tensors) {
+      slot.shared = !seen.insert(slot.offset).second;
+      for (TensorSlot* const same : {&layer.weight, &layer.bias}) {
+        same->shared = same->size > 0 && same->offset == slot.offset ? slot.shared : same->shared;
       }
-      return absl::OkStatus();
-    case Layer::kFlatten:
-      plan.kind = LayerKind::kFlatten;
-      return absl::OkStatus();
-    case Layer::KIND_NOT_SET:
-      break;
+    }
   }
-  return absl::InvalidArgumentError(absl::StrCat("layer ", plan.name, " has no kind"));
 }
 
-TensorSlot Slot(const ParameterLayout& layout, int tensor) {
-  if (tensor < 0) {
-    return {};
+absl::StatusOr<LossPlan> PlanLoss(const Model& model, const Extent& output) {
+  LossPlan plan;
+  plan.outputs = output.features();
+  plan.steps = output.steps;
+  plan.classes = plan.outputs;
+  plan.label_smoothing = model.loss_settings().label_smoothing();
+  switch (model.loss()) {
+    case SOFTMAX_CROSS_ENTROPY:
+      plan.kind = LossKind::kSoftmaxCrossEntropy;
+      break;
+    case ONE_VERSUS_ALL_LOGISTIC:
+      plan.kind = LossKind::kOneVersusAllLogistic;
+      break;
+    case BINARY_CROSS_ENTROPY:
+      plan.kind = LossKind::kBinaryCrossEntropy;
+      plan.classes = 2;
+      break;
+    case MEAN_SQUARED_ERROR:
+      plan.kind = LossKind::kMeanSquaredError;
+      plan.classes = 0;
+      break;
+    default:
+      return absl::InvalidArgumentError("the model's loss is unknown to this build");
   }
-  const TensorInfo& info = layout.tensors()[tensor];
-  return TensorSlot{info.offset, info.size};
+  if (plan.kind != LossKind::kSoftmaxCrossEntropy) {
+    return absl::UnimplementedError("this loss is not built in yet");
+  }
+  const auto& weights = model.loss_settings().class_weight();
+  plan.class_weights.assign(weights.begin(), weights.end());
+  if (!weights.empty() && plan.class_weights.size() != plan.classes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loss_settings.class_weight has ", plan.class_weights.size(),
+                     " values, the loss tells ", plan.classes, " classes apart"));
+  }
+  return plan;
 }
 
 std::vector<Slice> FindGaps(const ParameterLayout& layout) {
@@ -103,29 +129,25 @@ std::vector<Slice> FindGaps(const ParameterLayout& layout) {
 
 absl::StatusOr<NetworkPlan> NetworkPlan::Create(const Model& model, const ParameterLayout& layout) {
   CHECK_EQ(static_cast<size_t>(model.layer_size()), layout.layers().size());
-  if (model.loss() != SOFTMAX_CROSS_ENTROPY) {
-    return absl::InvalidArgumentError("the model's loss is not SOFTMAX_CROSS_ENTROPY");
-  }
   if (model.layer_size() == 0) {
     return absl::InvalidArgumentError("the model has no layer");
   }
   NetworkPlan plan;
   for (int i = 0; i < model.layer_size(); ++i) {
-    const LayerShape& shape = layout.layers()[i];
-    LayerPlan layer;
-    layer.name = shape.name;
+    ASSIGN_OR_RETURN(
+        LayerPlan layer,
+        PlanLayer(layout, model.layer(i), layout.layers()[static_cast<size_t>(i)]));
     layer.index = static_cast<uint32_t>(i);
-    ASSIGN_OR_RETURN(layer.input, ToExtent(shape.name, shape.input_shape));
-    ASSIGN_OR_RETURN(layer.output, ToExtent(shape.name, shape.output_shape));
-    layer.weight = Slot(layout, shape.weight);
-    layer.bias = Slot(layout, shape.bias);
-    RETURN_IF_ERROR(SetKind(model.layer(i), layer));
+    plan.is_chain = plan.is_chain && layer.inputs == std::vector<ValueIndex>{layer.index};
     plan.layers.push_back(std::move(layer));
   }
-  plan.input = plan.layers.front().input;
-  plan.classes = plan.layers.back().output.size();
+  MarkShared(&plan.layers);
+  ASSIGN_OR_RETURN(plan.input, ToExtent("input", layout.input_shape()));
+  ASSIGN_OR_RETURN(plan.loss, PlanLoss(model, plan.layers.back().output));
+  plan.classes = plan.loss.outputs;
   plan.parameter_floats = layout.size();
   plan.gaps = FindGaps(layout);
+  plan.buffers = PlanBuffers(plan.layers);
   return plan;
 }
 

@@ -1,5 +1,5 @@
 // NetworkPlan: a Model resolved against its ParameterLayout into a plain list
-// of layers with all shapes and flat offsets filled in; what every backend
+// of layers with all shapes, flat offsets and lifetimes filled in; what every backend
 // builds from. Knows no compute. Thread safety: immutable after Create.
 #pragma once
 
@@ -10,7 +10,9 @@
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "proto/model.pb.h"
+#include "worker/nn/buffer_plan.h"
 #include "worker/nn/layer_plan.h"
+#include "worker/nn/loss_plan.h"
 
 namespace monsoon {
 
@@ -18,10 +20,13 @@ struct NetworkPlan {
   // InvalidArgument, naming the layer, for what no backend can run.
   static absl::StatusOr<NetworkPlan> Create(const Model& model, const ParameterLayout& layout);
 
-  std::vector<LayerPlan> layers;
+  std::vector<LayerPlan> layers;  // each behind those that it takes
+  BufferPlan buffers;
+  LossPlan loss;
+  bool is_chain = true;           // each layer takes the one before it alone
   std::vector<Slice> gaps;  // padding of the flat vector: zero in every gradient
   Extent input;
-  uint64_t classes = 0;           // width of the last output
+  uint64_t classes = 0;           // outputs at each step, loss.outputs
   uint64_t parameter_floats = 0;  // length of the flat vector
 };
 

@@ -28,8 +28,8 @@ ContributionReader::ContributionReader(const DataSource* source, const Job& job,
   CHECK_GT(batch_size_, 0u);
   CHECK_GT(ahead, 0u);
   for (uint32_t i = 0; i < ahead; ++i) {
-    current_.emplace_back(batch_size_, source->values_per_example());
-    next_.emplace_back(batch_size_, source->values_per_example());
+    current_.emplace_back(batch_size_, source->format());
+    next_.emplace_back(batch_size_, source->format());
   }
 }
 

@@ -303,7 +303,7 @@ class FakeSource : public DataSource {
  public:
   explicit FakeSource(uint64_t examples) : examples_(examples) {}
   uint64_t examples() const override { return examples_; }
-  size_t values_per_example() const override { return 4; }
+  SampleFormat format() const override { return {.values = 4}; }
   void Gather(std::span<const uint32_t> indices, Batch* batch) const override {
     if (on_gather) on_gather(indices);
     for (size_t n = 0; n < indices.size(); ++n) {

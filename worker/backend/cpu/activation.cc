@@ -1,3 +1,4 @@
+#include "worker/backend/cpu/layer.h"
 #include "worker/backend/cpu/activation.h"
 
 #include "common/base/check.h"
@@ -14,6 +15,8 @@ algorithm ForwardAlgorithm(LayerKind kind) {
       return algorithm::eltwise_logistic;
     case LayerKind::kTanh:
       return algorithm::eltwise_tanh;
+    case LayerKind::kGelu:
+      return algorithm::eltwise_gelu_erf;
     default:
       CHECK(kind == LayerKind::kRelu);
       return algorithm::eltwise_relu;
@@ -46,13 +49,27 @@ class Activation : public CpuLayer {
     Context& context = arguments.context;
     const LayerKind kind = arguments.plan.kind;
     const Port& input = arguments.input;
-    AllocateOutput(context, input.value.get_desc(), input.extent);
+    AllocateOutput(arguments, input.value.get_desc(), input.extent);
     forward_ = Call::Make<dnnl::eltwise_forward>(
         context, ForwardDesc(context, ForwardAlgorithm(kind), input.value.get_desc()),
         {{DNNL_ARG_SRC, input.value}, {DNNL_ARG_DST, output_.value}});
-    if (input.diff) {
-      backward_ = MakeActivationBackward(context, kind, output_.value, output_.diff, input.diff);
+    if (!input.diff) {
+      return;
     }
+    if (kind == LayerKind::kGelu) {
+      // Its derivative wants the input.
+      const dnnl::memory::desc desc = input.value.get_desc();
+      backward_ = Call::Make<dnnl::eltwise_backward>(
+          context,
+          DescribeEltwiseBackward(context.engine(), UserScratchpad(),
+                                  ForwardDesc(context, ForwardAlgorithm(kind), desc),
+                                  ForwardAlgorithm(kind), desc),
+          {{DNNL_ARG_SRC, input.value},
+           {DNNL_ARG_DIFF_DST, output_.diff},
+           {DNNL_ARG_DIFF_SRC, input.diff}});
+      return;
+    }
+    backward_ = MakeActivationBackward(context, kind, output_.value, output_.diff, input.diff);
   }
 
   void Forward(const StepKey* key) override { forward_.Run(); }

@@ -1,5 +1,5 @@
-// ReLU, sigmoid and tanh: as layers, and fused behind a convolution or dense
-// layer. Backward uses the output alone.
+// ReLU, sigmoid and tanh fused behind a convolution or dense layer. Backward uses the output
+// alone.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,7 @@
 
 namespace monsoon::cpu {
 
-std::unique_ptr<CpuLayer> MakeActivation(const LayerArguments& arguments);
-
+// One of these three.
 bool IsActivation(LayerKind kind);
 
 // Adds `activation` to the primitive that gets these attributes.

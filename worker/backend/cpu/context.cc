@@ -10,6 +10,8 @@ using dnnl::memory;
 
 namespace {
 
+constexpr int kScratchpad = -1;  // beside Context::Kind
+
 memory::dims ImageDims(size_t examples, const Extent& extent) {
   return {static_cast<memory::dim>(examples), static_cast<memory::dim>(extent.channels),
           static_cast<memory::dim>(extent.height), static_cast<memory::dim>(extent.width)};
@@ -31,21 +33,33 @@ memory Context::Allocate(const memory::desc& desc) {
   return memory(desc, engine_, buffers_.back().data());
 }
 
-memory Context::ShareScratchpad(const memory::desc& desc) {
-  scratchpads_.push_back(memory(desc, engine_, DNNL_MEMORY_NONE));
-  return scratchpads_.back();
+memory Context::Allocate(const memory::desc& desc, Kind kind, int number) {
+  if (number == kNoBuffer) {
+    return Allocate(desc);
+  }
+  std::vector<memory>& shared = shared_[{static_cast<int>(kind), number}];
+  shared.push_back(memory(desc, engine_, DNNL_MEMORY_NONE));
+  return shared.back();
 }
 
-void Context::FinishScratchpad() {
-  size_t bytes = 0;
-  for (const memory& scratchpad : scratchpads_) {
-    bytes = std::max(bytes, scratchpad.get_desc().get_size());
+memory Context::ShareScratchpad(const memory::desc& desc) {
+  std::vector<memory>& shared = shared_[{kScratchpad, 0}];
+  shared.push_back(memory(desc, engine_, DNNL_MEMORY_NONE));
+  return shared.back();
+}
+
+void Context::FinishSharing() {
+  for (auto& [place, memories] : shared_) {
+    size_t bytes = 0;
+    for (const memory& memory : memories) {
+      bytes = std::max(bytes, memory.get_desc().get_size());
+    }
+    buffers_.push_back(AlignedFloats::NanFilled((bytes + sizeof(float) - 1) / sizeof(float)));
+    for (memory& memory : memories) {
+      memory.set_data_handle(buffers_.back().data());
+    }
   }
-  buffers_.push_back(AlignedFloats::NanFilled((bytes + sizeof(float) - 1) / sizeof(float)));
-  for (memory& scratchpad : scratchpads_) {
-    scratchpad.set_data_handle(buffers_.back().data());
-  }
-  scratchpads_.clear();
+  shared_.clear();
 }
 
 dnnl::primitive_attr UserScratchpad() {
@@ -87,8 +101,9 @@ memory::desc ChannelsLastDesc(size_t examples, const Extent& extent) {
                       memory::format_tag::nhwc);
 }
 
-memory::desc MatrixDesc(size_t rows, size_t columns) {
-  return memory::desc({static_cast<memory::dim>(rows), static_cast<memory::dim>(columns)},
+memory::desc MatrixDesc(size_t examples, const Extent& extent) {
+  return memory::desc({static_cast<memory::dim>(examples * extent.steps),
+                       static_cast<memory::dim>(extent.features())},
                       memory::data_type::f32, memory::format_tag::ab);
 }
 

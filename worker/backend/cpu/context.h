@@ -6,6 +6,7 @@
 // Status. Thread safety: none.
 #pragma once
 
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -28,10 +29,15 @@ class Context {
   // Memory that lives as long as the context.
   dnnl::memory Allocate(const dnnl::memory::desc& desc);
 
-  // The scratchpad is one buffer for all primitives, as they run in turn. Its
-  // size is known, and memories from here become usable, after FinishScratchpad.
+  // Memory of one buffer for all that ask with this kind and number (BufferPlan), or, for
+  // kNoBuffer, of its own. Usable after FinishSharing; the format has no padding.
+  enum class Kind { kValue, kDiff };
+  dnnl::memory Allocate(const dnnl::memory::desc& desc, Kind kind, int number);
+
+  // The scratchpad is one buffer for all primitives, as they run in turn; usable as above.
   dnnl::memory ShareScratchpad(const dnnl::memory::desc& desc);
-  void FinishScratchpad();
+  // Sizes are known.
+  void FinishSharing();
 
  private:
   dnnl::engine engine_;
@@ -39,7 +45,8 @@ class Context {
   size_t examples_;
   bool training_;
   std::vector<AlignedFloats> buffers_;
-  std::vector<dnnl::memory> scratchpads_;
+  // All that get one buffer, by kind and number.
+  std::map<std::pair<int, int>, std::vector<dnnl::memory>> shared_;
 };
 
 // Attributes every primitive has: the scratchpad is ours.
@@ -74,8 +81,8 @@ class Call {
 // one channel.
 dnnl::memory::desc ImageDesc(size_t examples, const Extent& extent);
 dnnl::memory::desc ChannelsLastDesc(size_t examples, const Extent& extent);
-// [n, values], row-major.
-dnnl::memory::desc MatrixDesc(size_t rows, size_t columns);
+// [n * steps, features], row-major.
+dnnl::memory::desc MatrixDesc(size_t examples, const Extent& extent);
 
 // A copy from one memory into another of the same shape, in any formats.
 Call MakeReorder(Context& context, const dnnl::memory& from, const dnnl::memory& to);

@@ -1,5 +1,5 @@
-#include "worker/backend/cpu/conv2d.h"
 
+#include "worker/backend/cpu/layer.h"
 #include "worker/backend/cpu/onednn_api.h"
 #include "worker/backend/cpu/weighted_layer.h"
 
@@ -26,7 +26,7 @@ class Conv2d : public WeightedLayer {
       : WeightedLayer(arguments, WeightDims(arguments.plan)) {
     Context& context = arguments.context;
     const LayerPlan& plan = arguments.plan;
-    AllocateOutput(context, ChannelsLastDesc(context.examples(), plan.output), plan.output);
+    AllocateOutput(arguments, ChannelsLastDesc(context.examples(), plan.output), plan.output);
     const memory::desc input = arguments.input.value.get_desc();
     const memory::dims strides(2, static_cast<memory::dim>(plan.stride));
     const memory::dims padding(2, static_cast<memory::dim>(plan.padding));

@@ -1,5 +1,5 @@
-#include "worker/backend/cpu/dense.h"
 
+#include "worker/backend/cpu/layer.h"
 #include "worker/backend/cpu/onednn_api.h"
 #include "worker/backend/cpu/weighted_layer.h"
 
@@ -12,8 +12,8 @@ using dnnl::inner_product_forward;
 using dnnl::memory;
 
 memory::dims WeightDims(const LayerPlan& plan) {
-  return {static_cast<memory::dim>(plan.output.size()),
-          static_cast<memory::dim>(plan.input.size())};
+  return {static_cast<memory::dim>(plan.output.features()),
+          static_cast<memory::dim>(plan.input.features())};
 }
 
 // The flat vector's own format: the primitives then read the parameters and
@@ -28,7 +28,7 @@ class Dense : public WeightedLayer {
   explicit Dense(const LayerArguments& arguments)
       : WeightedLayer(arguments, WeightDims(arguments.plan)) {
     Context& context = arguments.context;
-    AllocateOutput(context, MatrixDesc(context.examples(), arguments.plan.output.size()),
+    AllocateOutput(arguments, MatrixDesc(context.examples(), arguments.plan.output),
                    arguments.plan.output);
     const memory::desc input = arguments.input.value.get_desc();
     const memory::desc weights = InPlaceWeights(arguments.plan);

@@ -1,14 +1,12 @@
-#include "worker/backend/cpu/dropout.h"
 
 #include <cstring>
 
+#include "worker/backend/cpu/layer.h"
 #include "worker/backend/cpu/packed_tensor.h"
 #include "worker/nn/dropout_mask.h"
 
 namespace monsoon::cpu {
 namespace {
-
-float* Data(const dnnl::memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
 
 class Dropout : public CpuLayer {
  public:
@@ -16,7 +14,7 @@ class Dropout : public CpuLayer {
       : input_(arguments.input), index_(arguments.plan.index), rate_(arguments.plan.dropout_rate) {
     Context& context = arguments.context;
     const dnnl::memory::desc desc = input_.value.get_desc();
-    AllocateOutput(context, desc, input_.extent);
+    AllocateOutput(arguments, desc, input_.extent);
     floats_ = desc.get_size() / sizeof(float);
     if (context.training()) {
       mask_ = AlignedFloats::NanFilled(context.examples() * input_.extent.size());

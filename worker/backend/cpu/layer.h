@@ -4,20 +4,38 @@
 // Thread safety: none. No exceptions leave a constructed layer.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "worker/backend/cpu/context.h"
+#include "common/model/layer_kinds.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/step_key.h"
 
 namespace monsoon::cpu {
 
 // The values between two layers and the loss's gradient for them: an image,
-// channels last, or a plain matrix.
+// channels last, or a plain matrix; of a sequence [n * steps, features].
 struct Port {
   dnnl::memory value;
   dnnl::memory diff;  // same format; empty where no gradient is needed
   Extent extent;
+};
+
+// What a layer is made from.
+struct LayerArguments {
+  Context& context;
+  const LayerPlan& plan;
+  // Its diff is empty where the gradient need not go further; else Backward overwrites it.
+  Port input;
+  // All of them, of a layer that joins several.
+  std::vector<Port> inputs;
+  // An activation computed with the layer, in place.
+  std::optional<LayerKind> activation;
+  // Where the output goes (BufferPlan); kNoBuffer: memory of its own.
+  int value_buffer = kNoBuffer;
+  int diff_buffer = kNoBuffer;
 };
 
 class CpuLayer {
@@ -35,24 +53,23 @@ class CpuLayer {
 
  protected:
   // Makes output_ of `desc`; its diff when training.
-  void AllocateOutput(Context& context, const dnnl::memory::desc& desc, const Extent& extent) {
-    output_.value = context.Allocate(desc);
-    if (context.training()) {
-      output_.diff = context.Allocate(desc);
-    }
-    output_.extent = extent;
-  }
+  void AllocateOutput(const LayerArguments& arguments, const dnnl::memory::desc& desc,
+                      const Extent& extent);
 
   Port output_;
 };
 
-// What a layer is made from.
-struct LayerArguments {
-  Context& context;
-  const LayerPlan& plan;
-  Port input;  // its diff is empty where the gradient need not go further
-  // An activation computed with the layer, in place.
-  std::optional<LayerKind> activation;
-};
+// The makers of layer_kinds.h. dnnl::error for what oneDNN cannot do.
+#define MONSOON_CPU_LAYER(kind, proto_case, name, maker) \
+  std::unique_ptr<CpuLayer> Make##maker(const LayerArguments& arguments);
+MONSOON_LAYER_KINDS(MONSOON_CPU_LAYER)
+#undef MONSOON_CPU_LAYER
+// The one of arguments.plan.kind.
+std::unique_ptr<CpuLayer> MakeLayer(const LayerArguments& arguments);
+
+// Of a port's memory.
+inline float* Data(const dnnl::memory& memory) {
+  return static_cast<float*>(memory.get_data_handle());
+}
 
 }  // namespace monsoon::cpu

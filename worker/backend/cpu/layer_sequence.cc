@@ -1,26 +1,42 @@
 #include "worker/backend/cpu/layer_sequence.h"
 
+#include <utility>
+
 #include "common/base/check.h"
 #include "worker/backend/cpu/activation.h"
-#include "worker/backend/cpu/conv2d.h"
-#include "worker/backend/cpu/dense.h"
-#include "worker/backend/cpu/dropout.h"
-#include "worker/backend/cpu/flatten.h"
+#include "worker/backend/cpu/loss.h"
 #include "worker/backend/cpu/onednn_api.h"
-#include "worker/backend/cpu/pool2d.h"
 #include "worker/backend/cpu/sample_blocked_conv2d.h"
-#include "worker/backend/cpu/softmax_cross_entropy.h"
+#include "worker/nn/buffer_plan.h"
+#include "worker/nn/check_batch.h"
 
 namespace monsoon::cpu {
 namespace {
 
 bool IsMatrix(const Port& port) { return DimsOf(port.value.get_desc()).size() == 2; }
 
-// True where the input may be taken as [n, values] at once.
-bool BeginsFlat(const NetworkPlan& plan) {
-  const LayerKind first = plan.layers.front().kind;
-  return first == LayerKind::kFlatten ||
-         (first != LayerKind::kConv2d && plan.input.height == 1 && plan.input.width == 1);
+// The layer behind plan.layers[at] that is computed with it, if there is one.
+bool FusesNext(const NetworkPlan& plan, const std::vector<int>& uses, size_t at) {
+  const LayerKind kind = plan.layers[at].kind;
+  return (kind == LayerKind::kDense || kind == LayerKind::kConv2d) &&
+         at + 1 < plan.layers.size() && IsActivation(plan.layers[at + 1].kind) &&
+         plan.layers[at + 1].inputs.front() == at + 1 && uses[at + 1] == 1;
+}
+
+// Flattening what is flat in memory is nothing to do.
+bool IsView(const NetworkPlan& plan, const std::vector<int>& uses, size_t at) {
+  const LayerPlan& layer = plan.layers[at];
+  return layer.kind == LayerKind::kFlatten && uses[layer.inputs.front()] == 1 &&
+         ((!layer.input.is_image && layer.input.steps == 1) ||
+          (at == 0 && layer.input.is_image));
+}
+
+std::vector<bool> FindInPlace(const NetworkPlan& plan, const std::vector<int>& uses) {
+  std::vector<bool> in_place(plan.layers.size(), false);
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    in_place[i] = IsView(plan, uses, i) || (i > 0 && FusesNext(plan, uses, i - 1));
+  }
+  return in_place;
 }
 
 }  // namespace
@@ -28,68 +44,87 @@ bool BeginsFlat(const NetworkPlan& plan) {
 LayerSequence::LayerSequence(const NetworkPlan& plan, size_t examples, bool training, int threads)
     : context_(examples, training),
       threads_(threads),
-      sample_blocked_(SuitsSampleBlocks(plan, examples, threads)) {
+      sample_blocked_(SuitsSampleBlocks(plan, examples, threads)),
+      loss_(plan.loss),
+      values_(plan.layers.size() + 1) {
   Port port;
-  port.value = dnnl::memory(
-      BeginsFlat(plan) ? MatrixDesc(examples, plan.input.size()) : ImageDesc(examples, plan.input),
-      context_.engine(), DNNL_MEMORY_NONE);
-  port.extent = plan.input;
+  port.extent = IsView(plan, CountUses(plan.layers), 0) ? Extent{plan.input.size()} : plan.input;
+  port.value = dnnl::memory(port.extent.is_image ? ImageDesc(examples, port.extent)
+                                                 : MatrixDesc(examples, port.extent),
+                            context_.engine(), DNNL_MEMORY_NONE);
   input_ = port.value;
   if (sample_blocked_ || (!IsMatrix(port) && plan.input.channels > 1)) {
     port.value = context_.Allocate(sample_blocked_ ? SampleBlockedDesc(examples, plan.input)
                                                    : ChannelsLastDesc(examples, plan.input));
     repack_input_ = MakeReorder(context_, input_, port.value);
   }
-  // Gradients need not go further back than the first layer with parameters.
-  bool needs_diff = false;
-  for (size_t at = 0; at < plan.layers.size();) {
-    const bool has_parameters = plan.layers[at].weight.size > 0;
-    if (plan.layers[at].kind == LayerKind::kFlatten && IsMatrix(port)) {
-      ++at;
-      continue;
-    }
-    if (!needs_diff) {
-      port.diff = dnnl::memory();
-    }
-    layers_.push_back(MakeNext(plan, at, port));
-    needs_diff = needs_diff || has_parameters;
-    port = layers_.back()->output();
-  }
-  CHECK(IsMatrix(port));  // ParameterLayout: dense layers and the loss take flat values.
-  output_ = port;
-  outputs_ = examples * plan.classes;
-  context_.FinishScratchpad();
+  values_.front() = port;
+  MakeSteps(plan);
+  CHECK(IsMatrix(values_.back()));  // ParameterLayout: the loss takes no image.
+  outputs_ = examples * plan.layers.back().output.size();
+  context_.FinishSharing();
 }
 
-std::unique_ptr<CpuLayer> LayerSequence::MakeNext(const NetworkPlan& plan, size_t& at,
-                                                  const Port& input) {
-  if (sample_blocked_ && plan.layers[at].kind == LayerKind::kConv2d) {
-    return MakeSampleBlockedConv2d(context_, threads_, plan, at, input);
-  }
-  const LayerPlan& layer = plan.layers[at++];
-  LayerArguments arguments{context_, layer, input, {}};
-  if (layer.kind == LayerKind::kDense || layer.kind == LayerKind::kConv2d) {
-    if (at < plan.layers.size() && IsActivation(plan.layers[at].kind)) {
-      arguments.activation = plan.layers[at++].kind;
+void LayerSequence::MakeSteps(const NetworkPlan& plan) {
+  const std::vector<int> uses = CountUses(plan.layers);
+  const BufferPlan buffers = PlanBuffers(plan.layers, FindInPlace(plan, uses));
+  for (size_t at = 0; at < plan.layers.size();) {
+    const LayerPlan& layer = plan.layers[at];
+    if (IsView(plan, uses, at)) {
+      values_[at + 1] = values_[layer.inputs.front()];
+      values_[++at].extent = layer.output;
+      continue;
     }
-    return layer.kind == LayerKind::kDense ? MakeDense(arguments) : MakeConv2d(arguments);
+    steps_.push_back(MakeStep(plan, buffers, at));
+    values_[at] = steps_.back().layer->output();
   }
-  switch (layer.kind) {
-    case LayerKind::kAveragePool2d:
-    case LayerKind::kMaxPool2d:
-      return MakePool2d(arguments);
-    case LayerKind::kDropout:
-      return MakeDropout(arguments);
-    case LayerKind::kFlatten:
-      return MakeFlatten(arguments);
-    default:
-      return MakeActivation(arguments);
+}
+
+Port LayerSequence::TakeInput(const NetworkPlan& plan, const BufferPlan& buffers, size_t layer,
+                              size_t j, Step* step) {
+  const ValueIndex index = plan.layers[layer].inputs[j];
+  Port port = values_[index];
+  if (buffers.gradient[index] == kNoBuffer) {
+    port.diff = dnnl::memory();
+  } else if (context_.training() && buffers.adds[layer][j]) {
+    Addition addition{context_.Allocate(port.diff.get_desc()), port.diff,
+                      port.diff.get_desc().get_size() / sizeof(float)};
+    port.diff = addition.from;
+    step->additions.push_back(std::move(addition));
   }
+  return port;
+}
+
+LayerSequence::Step LayerSequence::MakeStep(const NetworkPlan& plan, const BufferPlan& buffers,
+                                            size_t& at) {
+  Step step;
+  const LayerPlan& layer = plan.layers[at];
+  LayerArguments arguments{.context = context_, .plan = layer};
+  for (size_t j = 0; j < layer.inputs.size(); ++j) {
+    arguments.inputs.push_back(TakeInput(plan, buffers, at, j, &step));
+  }
+  arguments.input = arguments.inputs.front();
+  if (sample_blocked_ && layer.kind == LayerKind::kConv2d) {
+    step.layer = MakeSampleBlockedConv2d(arguments, threads_, plan, at);
+    return step;
+  }
+  if (FusesNext(plan, CountUses(plan.layers), at)) {
+    arguments.activation = plan.layers[++at].kind;
+  }
+  ++at;
+  if (!sample_blocked_) {
+    // In training all values stay for the backward pass.
+    arguments.value_buffer = context_.training() ? kNoBuffer : buffers.value[at];
+    arguments.diff_buffer = buffers.gradient[at];
+  }
+  step.layer = MakeLayer(arguments);
+  CHECK(step.layer != nullptr);
+  return step;
 }
 
 void LayerSequence::SetParameters(std::span<const float> parameters) {
-  for (const auto& layer : layers_) {
-    layer->SetParameters(parameters.data());
+  for (const Step& step : steps_) {
+    step.layer->SetParameters(parameters.data());
   }
 }
 
@@ -97,38 +132,45 @@ void LayerSequence::Forward(const Batch& batch, const StepKey* key) {
   CHECK_EQ(batch.examples, context_.examples());
   input_.set_data_handle(const_cast<float*>(batch.inputs.data()));
   repack_input_.Run();
-  for (const auto& layer : layers_) {
-    layer->Forward(key);
+  for (const Step& step : steps_) {
+    step.layer->Forward(key);
   }
 }
 
 std::span<float> LayerSequence::Matrix(const dnnl::memory& memory) const {
-  return {static_cast<float*>(memory.get_data_handle()), outputs_};
+  return {Data(memory), outputs_};
 }
 
 StepResult LayerSequence::LossAndGradient(const Batch& batch, const StepKey& key,
                                           std::span<float> gradient) {
   CHECK(context_.training());
   Forward(batch, &key);
-  // Without a layer that has parameters, output_ may be the batch itself.
-  const bool backward = static_cast<bool>(output_.diff);
-  const EvaluationResult sums =
-      SoftmaxCrossEntropy(Matrix(output_.value), std::span(batch.labels).first(batch.examples),
-                          backward ? Matrix(output_.diff) : std::span<float>());
-  for (size_t i = layers_.size(); i-- > 0 && backward;) {
-    layers_[i]->Backward(gradient.data());
+  // Without a layer that has parameters, the output may be the batch itself.
+  const bool backward = static_cast<bool>(values_.back().diff);
+  const LossSums sums = ComputeLoss(loss_, Matrix(values_.back().value), TargetsOf(batch),
+                                    backward ? Matrix(values_.back().diff) : std::span<float>());
+  for (size_t i = steps_.size(); i-- > 0 && backward;) {
+    steps_[i].layer->Backward(gradient.data());
+    for (const Addition& addition : steps_[i].additions) {
+      const float* const from = Data(addition.from);
+      float* const to = Data(addition.to);
+      for (size_t k = 0; k < addition.floats; ++k) {
+        to[k] += from[k];
+      }
+    }
   }
-  return StepResult{sums.loss_sum / static_cast<double>(batch.examples), sums.correct,
+  return StepResult{sums.loss / static_cast<double>(batch.examples), sums.correct,
                     batch.examples};
 }
 
 EvaluationResult LayerSequence::Evaluate(const Batch& batch) {
-  return SoftmaxCrossEntropy(Outputs(batch), std::span(batch.labels).first(batch.examples), {});
+  const LossSums sums = ComputeLoss(loss_, Outputs(batch), TargetsOf(batch), {});
+  return {.loss_sum = sums.loss, .correct = sums.correct, .examples = batch.examples};
 }
 
 std::span<const float> LayerSequence::Outputs(const Batch& batch) {
   Forward(batch, nullptr);
-  return Matrix(output_.value);
+  return Matrix(values_.back().value);
 }
 
 }  // namespace monsoon::cpu

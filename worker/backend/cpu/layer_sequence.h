@@ -8,7 +8,8 @@
 //   thread (AVX-512): 20.4 ms for all three passes, against 29.2 blocked by 16
 //   and padded to 32 and 64.
 //
-// An activation right behind a convolution or dense layer is computed with it.
+// An activation right behind a convolution or dense layer, which nobody else takes, is computed
+// with it.
 // Construction throws dnnl::error for what oneDNN cannot do.
 #pragma once
 
@@ -37,9 +38,23 @@ class LayerSequence {
   std::span<const float> Outputs(const Batch& batch);
 
  private:
+  // A gradient for a value that a layer behind has put one for already: it is added.
+  struct Addition {
+    dnnl::memory from, to;
+    size_t floats;
+  };
+  struct Step {
+    std::unique_ptr<CpuLayer> layer;
+    std::vector<Addition> additions;  // after its Backward
+  };
+
+  void MakeSteps(const NetworkPlan& plan);
+  // The one at plan.layers[at] and, fused, what is behind it; moves `at`.
+  Step MakeStep(const NetworkPlan& plan, const BufferPlan& buffers, size_t& at);
+  // What the layer takes as its input j, and the memory that its gradient goes to.
+  Port TakeInput(const NetworkPlan& plan, const BufferPlan& buffers, size_t layer, size_t j,
+                 Step* step);
   void Forward(const Batch& batch, const StepKey* key);
-  // The layer at plan.layers[at] and, fused, what is behind it; moves `at`.
-  std::unique_ptr<CpuLayer> MakeNext(const NetworkPlan& plan, size_t& at, const Port& input);
   std::span<float> Matrix(const dnnl::memory& memory) const;
 
   Context context_;
@@ -47,9 +62,10 @@ class LayerSequence {
   const bool sample_blocked_;  // images lie with their samples side by side
   dnnl::memory input_;         // of the caller's batch
   Call repack_input_;          // to the images' order, where that is another
-  std::vector<std::unique_ptr<CpuLayer>> layers_;
-  Port output_;
-  size_t outputs_ = 0;  // values of output_
+  LossPlan loss_;
+  std::vector<Port> values_;  // as LayerPlan.inputs
+  std::vector<Step> steps_;
+  size_t outputs_ = 0;  // values of the last one
 };
 
 }  // namespace monsoon::cpu

@@ -18,7 +18,7 @@ std::vector<float> Iota(size_t size) {
 
 TEST(PackedTensorTest, PlainFormatIsNotCopied) {
   Context context(1, true);
-  PackedTensor tensor(context, MatrixDesc(3, 5));
+  PackedTensor tensor(context, MatrixDesc(3, Extent{5}));
   std::vector<float> plain = Iota(15);
   tensor.Pack(plain.data());
   EXPECT_EQ(tensor.packed().get_data_handle(), plain.data());
@@ -46,7 +46,7 @@ TEST(PackedTensorTest, BlockedFormatComesBackAndIsZeroWhereItPads) {
 
 TEST(PackedTensorTest, GivenMemoryIsFilledAlsoInThePlainFormat) {
   Context context(1, true);
-  const memory target = context.Allocate(MatrixDesc(2, 3));
+  const memory target = context.Allocate(MatrixDesc(2, Extent{3}));
   PackedTensor tensor(context, target);
   const std::vector<float> plain = Iota(6);
   tensor.Pack(plain.data());

@@ -1,5 +1,5 @@
-#include "worker/backend/cpu/pool2d.h"
 
+#include "worker/backend/cpu/layer.h"
 #include "worker/backend/cpu/onednn_api.h"
 
 namespace monsoon::cpu {
@@ -20,7 +20,7 @@ class Pool2d : public CpuLayer {
                                       : dnnl::algorithm::pooling_avg_exclude_padding,
                                   memory::dims(2, static_cast<memory::dim>(plan.stride)),
                                   memory::dims(2, static_cast<memory::dim>(plan.window))};
-    AllocateOutput(context, ChannelsLastDesc(context.examples(), plan.output), plan.output);
+    AllocateOutput(arguments, ChannelsLastDesc(context.examples(), plan.output), plan.output);
     const pooling_forward::primitive_desc forward = DescribePooling(
         context.engine(), UserScratchpad(),
         context.training() ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,

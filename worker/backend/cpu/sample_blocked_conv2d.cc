@@ -13,8 +13,6 @@ namespace {
 
 using dnnl::memory;
 
-float* Data(const memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
-
 const SampleBlockedLoops& Loops() {
   return ActiveLoops(simd_baseline::kSampleBlockedLoops, simd_avx2::kSampleBlockedLoops,
                      simd_avx512::kSampleBlockedLoops);
@@ -50,12 +48,12 @@ Fused ReadFused(const NetworkPlan& plan, size_t& at) {
 
 class SampleBlockedConv2d : public CpuLayer {
  public:
-  SampleBlockedConv2d(Context& context, int threads, const Fused& fused, const Port& input)
+  SampleBlockedConv2d(const LayerArguments& arguments, int threads, const Fused& fused)
       : shape_(Shape(fused)),
         weight_slot_(fused.conv->weight),
         bias_slot_(fused.conv->bias),
-        blocks_(Blocks(context.examples())),
-        input_(input),
+        blocks_(Blocks(arguments.context.examples())),
+        input_(arguments.input),
         taps_(shape_.channels * shape_.kernel * shape_.kernel),
         plane_(shape_.out_height * shape_.out_width),
         pooled_plane_(fused.output.height * fused.output.width),
@@ -63,7 +61,8 @@ class SampleBlockedConv2d : public CpuLayer {
         bias_(AlignedFloats::NanFilled(Groups(shape_.filters) * kGroup)),
         passed_(blocks_ * shape_.filters * plane_),
         parts_(std::min(static_cast<size_t>(threads), blocks_)) {
-    AllocateOutput(context, SampleBlockedDesc(context.examples(), fused.output), fused.output);
+    const Context& context = arguments.context;
+    AllocateOutput(arguments, SampleBlockedDesc(context.examples(), fused.output), fused.output);
     // Groups are whole: filters, and channels, that are not there have no weights.
     weights_.Fill(0);
     bias_.Fill(0);
@@ -259,7 +258,7 @@ void SampleBlockedConv2d::BackwardData(Part& part, size_t block) {
 bool SuitsSampleBlocks(const NetworkPlan& plan, size_t examples, int threads) {
   const size_t empty = Blocks(examples) * kBlockSamples - examples;
   if (static_cast<size_t>(threads) > Blocks(examples) || empty > examples / 4 ||
-      plan.layers.front().kind != LayerKind::kConv2d) {
+      !plan.is_chain || plan.layers.front().kind != LayerKind::kConv2d) {
     return false;
   }
   for (size_t at = 0; at < plan.layers.size();) {
@@ -285,10 +284,9 @@ memory::desc SampleBlockedDesc(size_t examples, const Extent& extent) {
       memory::data_type::f32, memory::format_tag::Abcd16a);
 }
 
-std::unique_ptr<CpuLayer> MakeSampleBlockedConv2d(Context& context, int threads,
-                                                  const NetworkPlan& plan, size_t& at,
-                                                  const Port& input) {
-  return std::make_unique<SampleBlockedConv2d>(context, threads, ReadFused(plan, at), input);
+std::unique_ptr<CpuLayer> MakeSampleBlockedConv2d(const LayerArguments& arguments, int threads,
+                                                  const NetworkPlan& plan, size_t& at) {
+  return std::make_unique<SampleBlockedConv2d>(arguments, threads, ReadFused(plan, at));
 }
 
 }  // namespace monsoon::cpu

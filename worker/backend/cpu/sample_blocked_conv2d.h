@@ -17,7 +17,7 @@
 
 namespace monsoon::cpu {
 
-// True where all that the model does to images is convolutions with stride 1
+// True of a chain where all that the model does to images is convolutions with stride 1
 // and no padding, each followed by nothing, ReLU, average pooling of disjoint
 // windows, or both in this order, and dropout; there is a block of samples for each
 // thread; and the last block is nearly full.
@@ -27,10 +27,10 @@ bool SuitsSampleBlocks(const NetworkPlan& plan, size_t examples, int threads);
 dnnl::memory::desc SampleBlockedDesc(size_t examples, const Extent& extent);
 
 // The layer for the convolution plan.layers[at] and what is fused behind it;
-// moves `at` to the next one. `plan` suits sample blocks, and
-// `input` has SampleBlockedDesc. Runs on `threads` threads.
-std::unique_ptr<CpuLayer> MakeSampleBlockedConv2d(Context& context, int threads,
-                                                  const NetworkPlan& plan, size_t& at,
-                                                  const Port& input);
+// moves `at` to the next one. `plan` suits sample blocks, and the
+// input has SampleBlockedDesc; of the arguments, buffers have no meaning. Runs on `threads`
+// threads.
+std::unique_ptr<CpuLayer> MakeSampleBlockedConv2d(const LayerArguments& arguments, int threads,
+                                                  const NetworkPlan& plan, size_t& at);
 
 }  // namespace monsoon::cpu

@@ -41,7 +41,7 @@ TEST(CpuSoftmaxCrossEntropyTest, LossAndGradientKeepTheirDigitsHoweverSmall) {
       const std::span<const uint32_t> label = std::span(samples.labels).subspan(n, 1);
       const std::vector<double> precise(row.begin(), row.end());
       std::vector<double> want(kClasses);
-      const reference::LossSums sums = reference::SoftmaxCrossEntropy(precise, label, want);
+      const LossSums sums = reference::SoftmaxCrossEntropy(precise, label, want);
       std::vector<float> diff(kClasses);
       const EvaluationResult got = SoftmaxCrossEntropy(row, label, diff);
       EXPECT_GT(sums.loss, 0.0);

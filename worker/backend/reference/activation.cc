@@ -1,6 +1,7 @@
-#include "worker/backend/reference/activation.h"
+#include "worker/backend/reference/layer.h"
 
 #include <cmath>
+#include <numbers>
 
 namespace monsoon::reference {
 namespace {
@@ -30,6 +31,8 @@ class Activation : public ReferenceLayer {
         return 1.0 / (1.0 + std::exp(-x));
       case LayerKind::kTanh:
         return std::tanh(x);
+      case LayerKind::kGelu:
+        return x * Phi(x);
       default:
         return x > 0 ? x : 0.0;
     }
@@ -41,10 +44,15 @@ class Activation : public ReferenceLayer {
         return y * (1.0 - y);
       case LayerKind::kTanh:
         return 1.0 - y * y;
+      case LayerKind::kGelu:
+        return Phi(x) + x * std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi);
       default:
         return x > 0 ? 1.0 : 0.0;
     }
   }
+
+  // The normal distribution's.
+  static double Phi(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
   LayerKind kind_;
 };

@@ -1,4 +1,4 @@
-#include "worker/backend/reference/conv2d.h"
+#include "worker/backend/reference/layer.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "worker/backend/reference/dense.h"
+#include "worker/backend/reference/layer.h"
 
 #include <algorithm>
 
@@ -10,11 +10,12 @@ class Dense : public ReferenceLayer {
   explicit Dense(const LayerPlan& plan)
       : weight_(plan.weight),
         bias_(plan.bias),
-        inputs_(plan.input.size()),
-        units_(plan.output.size()) {}
+        inputs_(plan.input.features()),
+        units_(plan.output.features()),
+        steps_(plan.input.steps) {}
 
   void Forward(const Pass& pass, std::span<const double> in, std::span<double> out) override {
-    for (size_t n = 0; n < pass.examples; ++n) {
+    for (size_t n = 0; n < pass.examples * steps_; ++n) {
       for (size_t u = 0; u < units_; ++u) {
         double sum = bias_.size == 0 ? 0.0 : pass.parameters[bias_.offset + u];
         for (size_t i = 0; i < inputs_; ++i) {
@@ -29,7 +30,7 @@ class Dense : public ReferenceLayer {
                 std::span<const double> out_diff, std::span<double> in_diff,
                 std::span<double> gradient) override {
     std::fill(in_diff.begin(), in_diff.end(), 0.0);
-    for (size_t n = 0; n < pass.examples; ++n) {
+    for (size_t n = 0; n < pass.examples * steps_; ++n) {
       for (size_t u = 0; u < units_; ++u) {
         const double diff = out_diff[n * units_ + u];
         if (bias_.size != 0) {
@@ -48,6 +49,7 @@ class Dense : public ReferenceLayer {
   TensorSlot bias_;
   size_t inputs_;
   size_t units_;
+  size_t steps_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "worker/backend/reference/dropout.h"
+#include "worker/backend/reference/layer.h"
 
 #include <algorithm>
 

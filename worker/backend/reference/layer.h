@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "common/base/check.h"
+#include "common/model/layer_kinds.h"
 #include "worker/nn/layer_plan.h"
 #include "worker/nn/step_key.h"
 
@@ -20,19 +22,46 @@ struct Pass {
   // Null when evaluating: dropout is the identity.
   const StepKey* training = nullptr;
   std::span<const double> parameters;  // the whole flat vector
+
+  // Batch jobs, whose loss is a function of the parameters: statistics stand still.
+  bool frozen() const { return training != nullptr && !training->samples.empty(); }
 };
 
 class ReferenceLayer {
  public:
   virtual ~ReferenceLayer() = default;
   // `in` has examples * input, `out` examples * output values.
-  virtual void Forward(const Pass& pass, std::span<const double> in, std::span<double> out) = 0;
+  virtual void Forward(const Pass& pass, std::span<const double> in, std::span<double> out) {
+    CHECK(false);
+  }
   // From dloss/dout to dloss/din (overwritten); adds the layer's parameter
   // gradients to `gradient`, the whole flat vector. `in` and `out` are those
   // of the last Forward.
   virtual void Backward(const Pass& pass, std::span<const double> in, std::span<const double> out,
                         std::span<const double> out_diff, std::span<double> in_diff,
-                        std::span<double> gradient) = 0;
+                        std::span<double> gradient) {
+    CHECK(false);
+  }
+
+  // The same of a layer that takes several values; those above, of one.
+  using Values = std::vector<std::span<const double>>;
+  using Diffs = std::vector<std::span<double>>;
+  virtual void ForwardJoined(const Pass& pass, const Values& in, std::span<double> out) {
+    Forward(pass, in.front(), out);
+  }
+  virtual void BackwardJoined(const Pass& pass, const Values& in, std::span<const double> out,
+                              std::span<const double> out_diff, const Diffs& in_diff,
+                              std::span<double> gradient) {
+    Backward(pass, in.front(), out, out_diff, in_diff.front(), gradient);
+  }
 };
+
+// Each kind's maker; MakeLayer chooses.
+#define MONSOON_REFERENCE_LAYER(kind, proto_case, name, maker) \
+  std::unique_ptr<ReferenceLayer> Make##maker(const LayerPlan& plan);
+MONSOON_LAYER_KINDS(MONSOON_REFERENCE_LAYER)
+#undef MONSOON_REFERENCE_LAYER
+
+std::unique_ptr<ReferenceLayer> MakeLayer(const LayerPlan& plan);
 
 }  // namespace monsoon::reference

@@ -1,44 +1,16 @@
 #include "worker/backend/reference/network.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "worker/backend/reference/activation.h"
-#include "worker/backend/reference/conv2d.h"
-#include "worker/backend/reference/dense.h"
-#include "worker/backend/reference/dropout.h"
-#include "worker/backend/reference/pool2d.h"
-#include "worker/backend/reference/softmax_cross_entropy.h"
+#include "worker/backend/reference/loss.h"
 #include "worker/nn/check_batch.h"
 #include "worker/nn/softmax.h"
 
 namespace monsoon::reference {
-namespace {
-
-std::unique_ptr<ReferenceLayer> MakeLayer(const LayerPlan& plan) {
-  switch (plan.kind) {
-    case LayerKind::kDense:
-      return MakeDense(plan);
-    case LayerKind::kConv2d:
-      return MakeConv2d(plan);
-    case LayerKind::kAveragePool2d:
-    case LayerKind::kMaxPool2d:
-      return MakePool2d(plan);
-    case LayerKind::kRelu:
-    case LayerKind::kSigmoid:
-    case LayerKind::kTanh:
-      return MakeActivation(plan);
-    case LayerKind::kDropout:
-      return MakeDropout(plan);
-    case LayerKind::kFlatten:
-      break;
-  }
-  return nullptr;  // Flattening changes no value in logical order.
-}
-
-}  // namespace
-
 ReferenceNetwork::ReferenceNetwork(NetworkPlan plan)
     : plan_(std::move(plan)), values_(plan_.layers.size() + 1) {
   for (const LayerPlan& layer : plan_.layers) {
@@ -51,15 +23,19 @@ void ReferenceNetwork::SetParameters(std::span<const float> parameters) {
   parameters_ = parameters;
 }
 
+ReferenceLayer::Values ReferenceNetwork::InputsOf(size_t layer) const {
+  ReferenceLayer::Values inputs;
+  for (const ValueIndex input : plan_.layers[layer].inputs) {
+    inputs.push_back(values_[input]);
+  }
+  return inputs;
+}
+
 void ReferenceNetwork::Forward(const Pass& pass, const Batch& batch) {
   values_[0].assign(batch.inputs.data(), batch.inputs.data() + batch.examples * plan_.input.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
-    if (layers_[i] == nullptr) {
-      values_[i + 1] = values_[i];
-      continue;
-    }
     values_[i + 1].assign(batch.examples * plan_.layers[i].output.size(), 0.0);
-    layers_[i]->Forward(pass, values_[i], values_[i + 1]);
+    layers_[i]->ForwardJoined(pass, InputsOf(i), values_[i + 1]);
   }
 }
 
@@ -71,7 +47,7 @@ absl::StatusOr<StepResult> ReferenceNetwork::LossAndGradient(std::span<const dou
   Forward(pass, batch);
   std::vector<double> diff(gradient.empty() ? 0 : values_.back().size());
   const LossSums sums =
-      SoftmaxCrossEntropy(values_.back(), std::span(batch.labels).first(batch.examples), diff);
+      ComputeLoss(plan_.loss, values_.back(), TargetsOf(batch), diff);
   const StepResult result{sums.loss / static_cast<double>(batch.examples), sums.correct,
                           batch.examples};
   if (gradient.empty()) {
@@ -79,13 +55,23 @@ absl::StatusOr<StepResult> ReferenceNetwork::LossAndGradient(std::span<const dou
   }
   CHECK_EQ(gradient.size(), plan_.parameter_floats);
   std::fill(gradient.begin(), gradient.end(), 0.0);
+  std::vector<std::vector<double>> diffs(values_.size());
+  for (size_t i = 0; i < values_.size(); ++i) {
+    diffs[i].assign(values_[i].size(), 0.0);
+  }
+  diffs.back() = std::move(diff);
   for (size_t i = layers_.size(); i-- > 0;) {
-    if (layers_[i] == nullptr) {
-      continue;
+    const ReferenceLayer::Values inputs = InputsOf(i);
+    std::vector<std::vector<double>> parts;
+    for (const std::span<const double> input : inputs) {
+      parts.emplace_back(input.size());
     }
-    std::vector<double> in_diff(values_[i].size());
-    layers_[i]->Backward(pass, values_[i], values_[i + 1], diff, in_diff, gradient);
-    diff = std::move(in_diff);
+    layers_[i]->BackwardJoined(pass, inputs, values_[i + 1], diffs[i + 1],
+                               ReferenceLayer::Diffs(parts.begin(), parts.end()), gradient);
+    for (size_t k = 0; k < parts.size(); ++k) {
+      std::vector<double>& sum = diffs[plan_.layers[i].inputs[k]];
+      std::ranges::transform(sum, parts[k], sum.begin(), std::plus<>());
+    }
   }
   return result;
 }
@@ -105,7 +91,7 @@ absl::StatusOr<EvaluationResult> ReferenceNetwork::Evaluate(const Batch& batch) 
   const std::vector<double> parameters(parameters_.begin(), parameters_.end());
   Forward(Pass{batch.examples, nullptr, parameters}, batch);
   const LossSums sums =
-      SoftmaxCrossEntropy(values_.back(), std::span(batch.labels).first(batch.examples), {});
+      ComputeLoss(plan_.loss, values_.back(), TargetsOf(batch), {});
   return EvaluationResult{sums.loss, sums.correct, batch.examples};
 }
 

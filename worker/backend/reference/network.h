@@ -1,4 +1,4 @@
-// ReferenceNetwork: the whole chain in double. Besides the Network interface
+// ReferenceNetwork: the whole network in double. Besides the Network interface
 // it takes and gives doubles, for finite differences and comparisons.
 #pragma once
 
@@ -27,12 +27,13 @@ class ReferenceNetwork : public Network {
                                              const StepKey& key, std::span<double> gradient);
 
  private:
+  ReferenceLayer::Values InputsOf(size_t layer) const;
   // Leaves the layers' outputs in values_.
   void Forward(const Pass& pass, const Batch& batch);
 
   NetworkPlan plan_;
-  std::vector<std::unique_ptr<ReferenceLayer>> layers_;  // null: flatten
-  std::vector<std::vector<double>> values_;              // layer i reads [i], writes [i + 1]
+  std::vector<std::unique_ptr<ReferenceLayer>> layers_;
+  std::vector<std::vector<double>> values_;  // indexed as LayerPlan.inputs
   std::span<const float> parameters_;
 };
 

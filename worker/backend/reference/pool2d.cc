@@ -1,4 +1,4 @@
-#include "worker/backend/reference/pool2d.h"
+#include "worker/backend/reference/layer.h"
 
 #include <algorithm>
 

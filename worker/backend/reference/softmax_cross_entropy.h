@@ -5,12 +5,9 @@
 #include <cstdint>
 #include <span>
 
-namespace monsoon::reference {
+#include "worker/nn/loss_plan.h"
 
-struct LossSums {
-  double loss = 0;       // summed over the samples
-  uint64_t correct = 0;  // samples whose first largest output is their label's
-};
+namespace monsoon::reference {
 
 // `outputs` is [labels.size(), classes]. Writes the gradient of the MEAN loss
 // to `diff`, of the same shape, unless it is empty.

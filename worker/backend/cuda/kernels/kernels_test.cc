@@ -184,7 +184,7 @@ TEST_F(KernelTest, SoftmaxCrossEntropyEqualsTheReference) {
       }
       const std::vector<double> precise(outputs.begin(), outputs.end());
       std::vector<double> want(outputs.size());
-      const reference::LossSums sums = reference::SoftmaxCrossEntropy(precise, labels, want);
+      const LossSums sums = reference::SoftmaxCrossEntropy(precise, labels, want);
       StepControl control = {};
       control.loss_scale = 1.0f;
       const auto device_outputs = OnDevice(outputs);
@@ -219,7 +219,7 @@ TEST_F(KernelTest, SmallLossesAndGradientsKeepTheirDigits) {
     const std::vector<uint32_t> labels = {3};
     const std::vector<double> precise(outputs.begin(), outputs.end());
     std::vector<double> want(kClasses);
-    const reference::LossSums sums = reference::SoftmaxCrossEntropy(precise, labels, want);
+    const LossSums sums = reference::SoftmaxCrossEntropy(precise, labels, want);
     StepControl control = {};
     control.loss_scale = 1.0f;
     const auto device_outputs = OnDevice(outputs);

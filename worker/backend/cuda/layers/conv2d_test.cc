@@ -1,6 +1,6 @@
 // A convolution in both of its forms and in groups of any size against the reference
 // layer. Built twice: for the GPU, and for the stand-in on the host.
-#include "worker/backend/reference/conv2d.h"
+#include "worker/backend/reference/layer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -19,7 +19,7 @@ std::unique_ptr<DeviceLayer> MakeLayer(const LayerPlan& plan, Precision precisio
       return MakeActivation(plan);
     case LayerKind::kDropout:
       return MakeDropout(plan);
-    case LayerKind::kFlatten:
+    default:
       break;
   }
   return nullptr;

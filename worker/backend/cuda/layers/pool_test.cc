@@ -7,7 +7,7 @@
 #include "worker/backend/cuda/kernels/image_kernels.h"
 #include "worker/backend/cuda/layers/image_shape.h"
 #include "worker/backend/cuda/layers/test_network.h"
-#include "worker/backend/reference/pool2d.h"
+#include "worker/backend/reference/layer.h"
 
 namespace monsoon::cuda {
 namespace {

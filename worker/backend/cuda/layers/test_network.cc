@@ -3,11 +3,7 @@
 #include <cmath>
 
 #include "common/base/random.h"
-#include "worker/backend/reference/activation.h"
-#include "worker/backend/reference/conv2d.h"
-#include "worker/backend/reference/dense.h"
-#include "worker/backend/reference/dropout.h"
-#include "worker/backend/reference/pool2d.h"
+#include "worker/backend/reference/layer.h"
 #include "worker/backend/reference/softmax_cross_entropy.h"
 
 namespace monsoon::cuda::testing {
@@ -208,7 +204,7 @@ Oracle::Result Oracle::Run(std::span<const double> parameters, const Samples& sa
   }
   Result result;
   std::vector<double> diff(key == nullptr ? 0 : values.back().size());
-  const reference::LossSums sums = reference::SoftmaxCrossEntropy(
+  const LossSums sums = reference::SoftmaxCrossEntropy(
       values.back(), std::span(samples.labels, samples.examples), diff);
   result.loss_sum = sums.loss;
   result.correct = sums.correct;

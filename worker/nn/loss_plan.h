@@ -1,0 +1,42 @@
+// LossPlan: what a network is trained and judged by, defaults filled in. Plain C++.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace monsoon {
+
+// Loss of proto/model.proto, which has the equations.
+enum class LossKind {
+  kSoftmaxCrossEntropy,
+  kOneVersusAllLogistic,
+  kBinaryCrossEntropy,
+  kMeanSquaredError,
+};
+
+struct LossPlan {
+  LossKind kind = LossKind::kSoftmaxCrossEntropy;
+  uint64_t outputs = 0;  // at each step
+  uint64_t steps = 1;    // labels of one sample
+  uint64_t classes = 0;  // labels are below; 0: any
+  std::vector<float> class_weights;  // [classes], or empty: 1 each
+  double label_smoothing = 0;
+};
+
+// What a batch's outputs should be; of `examples` samples.
+struct LossTargets {
+  std::span<const uint32_t> labels;  // [examples, steps], or empty
+  std::span<const float> targets;    // [examples, steps * outputs], or empty
+  std::span<const float> weights;    // [examples], or empty: 1 each
+  uint64_t examples = 0;
+};
+
+struct LossSums {
+  double loss = 0;  // summed over the samples
+  // Samples whose largest output is their label's; of sequences the sum of the samples' shares of
+  // such steps, rounded.
+  uint64_t correct = 0;
+};
+
+}  // namespace monsoon
