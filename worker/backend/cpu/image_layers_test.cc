@@ -94,7 +94,7 @@ TEST_P(ImageLayersTest, EqualTheReferenceForAnyBatch) {
   for (const int threads : {1, 2}) {
     SCOPED_TRACE(threads);
     Pair pair(ParseModel(GetParam().model), threads);
-    for (const size_t examples : {2, 3, 17, 48}) {
+    for (const size_t examples : {2, 17, 33}) {
       SCOPED_TRACE(examples);
       const Batch batch = RandomBatch(pair.layout, examples, examples);
       pair.ExpectSameGradient(batch, StepKey{1, 2, examples, {}});
