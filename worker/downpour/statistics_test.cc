@@ -43,9 +43,8 @@ class StatisticsTest : public ::testing::Test {
   // So many rounds of as many batches as there are replicas.
   void Rounds(int rounds, uint32_t replicas = 1) {
     if (runner_ == nullptr) {
-      auto group = ReplicaGroup::Create({0, kLong, &stats_}, replicas, [](uint32_t) {
-        return std::make_unique<FakeNetwork>();
-      });
+      auto group = ReplicaGroup::Create({0, kLong, &stats_}, replicas,
+                                        [](uint32_t) { return std::make_unique<FakeNetwork>(); });
       ASSERT_OK(group.status());
       group_ = *std::move(group);
       const Slice all{0, layout_.size()};
