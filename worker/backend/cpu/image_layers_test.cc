@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
              After(4, R"(layer { name: "a" batch_norm {} } layer { name: "b" relu {} }
                          layer { input: "a" input: "b" add {} })")},
         Case{"GlobalPool",
-             "input_shape: [ 3, 13, 9 ] layer { conv2d { filters: 5 kernel: 2 } } "
+             "input_shape: [ 3, 13, 9 ] layer { conv2d { filters: 5 kernel: 2 no_bias: true } } "
              "layer { global_average_pool {} }"},
         Case{"GlobalPoolFirst",
              "input_shape: [ 3, 5, 4 ] layer { global_average_pool {} } "
