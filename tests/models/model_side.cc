@@ -1,6 +1,6 @@
 // Computes with a model file on the CPU backend what compare.py asks for, a line each:
 //
-//   model_side MODEL.textproto BATCH THREADS FILE.npz
+//   model_side MODEL.textproto BATCH THREADS FILE.npz [SEED]
 //
 // It writes a batch and initial parameters to FILE.npz ("batch/inputs", "batch/labels" or
 // "batch/targets", and the tensors by name), says {"ready":true}, and then answers
@@ -87,7 +87,7 @@ absl::Status WriteStart(const std::string& path, const ParameterLayout& layout,
 }
 
 absl::Status Serve(const std::string& path, size_t examples, int threads,
-                   const std::string& start) {
+                   const std::string& start, uint64_t seed) {
   ASSIGN_OR_RETURN(const Model model, LoadModel(path));
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(model));
   ASSIGN_OR_RETURN(const NetworkPlan plan, NetworkPlan::Create(model, layout));
@@ -95,7 +95,7 @@ absl::Status Serve(const std::string& path, size_t examples, int threads,
       const std::unique_ptr<Network> network,
       CreateNetwork(BackendKind::kCpu, model, layout, NetworkOptions{.threads = threads}));
   AlignedFloats parameters(layout.size());
-  Initialize(layout, kSeed, 0, parameters.span());
+  Initialize(layout, seed, 0, parameters.span());
   AlignedFloats gradient(layout.size());
   const bool regression = plan.loss.kind == LossKind::kMeanSquaredError;
   Batch batch(examples, SampleFormat{.values = plan.input.size(),
@@ -144,12 +144,13 @@ absl::Status Serve(const std::string& path, size_t examples, int threads,
 }  // namespace monsoon
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: model_side MODEL.textproto BATCH THREADS FILE.npz\n");
+  if (argc != 5 && argc != 6) {
+    std::fprintf(stderr, "usage: model_side MODEL.textproto BATCH THREADS FILE.npz [SEED]\n");
     return 2;
   }
+  const uint64_t seed = argc == 6 ? std::strtoull(argv[5], nullptr, 10) : 1;
   const absl::Status status = monsoon::Serve(argv[1], static_cast<size_t>(std::atoi(argv[2])),
-                                             std::atoi(argv[3]), argv[4]);
+                                             std::atoi(argv[3]), argv[4], seed);
   if (!status.ok()) {
     std::fprintf(stderr, "model_side: %s\n", status.ToString().c_str());
     return 1;
