@@ -25,16 +25,23 @@ constexpr size_t kTileRows = 4;
 
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 typedef int IntLanes __attribute__((vector_size(kLanes * sizeof(int))));
-// In any array of floats.
-typedef float Unaligned __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
-typedef float UnalignedFour __attribute__((vector_size(4 * sizeof(float)), aligned(4), may_alias));
+// Parts of any array of floats. Members of structs, as a template's argument loses its attributes.
+struct Wide {
+  typedef float Vector __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
+};
+struct Four {
+  typedef float Vector __attribute__((vector_size(4 * sizeof(float)), aligned(4), may_alias));
+};
+struct One {
+  typedef float Vector;
+};
 
 size_t Least(size_t a, size_t b) { return a < b ? a : b; }
 
 // The first `count` <= kLanes of an array, the others 0.
 Lanes Load(const float* from, size_t count) {
   if (count >= kLanes) {
-    return *reinterpret_cast<const Unaligned*>(from);
+    return *reinterpret_cast<const Wide::Vector*>(from);
   }
   Lanes values = {};
   __builtin_memcpy(&values, from, count * sizeof(float));
@@ -43,7 +50,7 @@ Lanes Load(const float* from, size_t count) {
 
 void Store(float* to, Lanes values, size_t count) {
   if (count >= kLanes) {
-    *reinterpret_cast<Unaligned*>(to) = values;
+    *reinterpret_cast<Wide::Vector*>(to) = values;
   } else {
     __builtin_memcpy(to, &values, count * sizeof(float));
   }
@@ -107,8 +114,9 @@ Lanes Sigmoid(Lanes x) { return 1.0f / (1.0f + Exp(-x)); }
 Lanes Tanh(Lanes x) { return 1.0f - 2.0f / (1.0f + Exp(x + x)); }
 
 // kRows rows and kColumns vectors of columns of a product, from row i and column j.
-template <typename Vector, size_t kRows, size_t kColumns>
+template <typename Width, size_t kRows, size_t kColumns>
 void Tile(const SmallProduct& p, size_t i, size_t j) {
+  using Vector = typename Width::Vector;
   constexpr size_t kWidth = sizeof(Vector) / sizeof(float);
   Vector sums[kRows][kColumns] = {};
   const float* a = p.a + i * p.a_row;
@@ -138,40 +146,40 @@ void Tile(const SmallProduct& p, size_t i, size_t j) {
 }
 
 // All rows of some columns.
-template <typename Vector, size_t kColumns>
+template <typename Width, size_t kColumns>
 void Panel(const SmallProduct& p, size_t j) {
   size_t i = 0;
   for (; i + kTileRows <= p.rows; i += kTileRows) {
-    Tile<Vector, kTileRows, kColumns>(p, i, j);
+    Tile<Width, kTileRows, kColumns>(p, i, j);
   }
   if constexpr (kTileRows > 4) {
     if (i + 4 <= p.rows) {
-      Tile<Vector, 4, kColumns>(p, i, j);
+      Tile<Width, 4, kColumns>(p, i, j);
       i += 4;
     }
   }
   if (i + 2 <= p.rows) {
-    Tile<Vector, 2, kColumns>(p, i, j);
+    Tile<Width, 2, kColumns>(p, i, j);
     i += 2;
   }
   if (i < p.rows) {
-    Tile<Vector, 1, kColumns>(p, i, j);
+    Tile<Width, 1, kColumns>(p, i, j);
   }
 }
 
 void Product(const SmallProduct& p) {
   size_t j = 0;
   for (; j + 2 * kLanes <= p.columns; j += 2 * kLanes) {
-    Panel<Unaligned, 2>(p, j);
+    Panel<Wide, 2>(p, j);
   }
   for (; j + kLanes <= p.columns; j += kLanes) {
-    Panel<Unaligned, 1>(p, j);
+    Panel<Wide, 1>(p, j);
   }
   for (; j + 4 <= p.columns; j += 4) {
-    Panel<UnalignedFour, 1>(p, j);
+    Panel<Four, 1>(p, j);
   }
   for (; j < p.columns; ++j) {
-    Panel<float, 1>(p, j);
+    Panel<One, 1>(p, j);
   }
 }
 
