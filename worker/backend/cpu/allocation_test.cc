@@ -116,10 +116,9 @@ class StepAllocationTest : public ::testing::TestWithParam<int> {};
 TEST_P(StepAllocationTest, StepsAllocateNothingOnceTheBatchSizeWasSeen) {
   const int threads = GetParam();
   using Entry = std::pair<Model, uint32_t>;  // and below what its ids are; 0: it has none
-  for (const auto& [model, ids] :
-       {Entry(testing::Mlp(), 0), Entry(testing::LeNet(), 0),
-        Entry(testing::GptBlock(), testing::kGptIds),
-        Entry(testing::TextClassifier(), testing::kTextIds)}) {
+  for (const auto& [model, ids] : {Entry(testing::Mlp(), 0), Entry(testing::LeNet(), 0),
+                                   Entry(testing::GptBlock(), testing::kGptIds),
+                                   Entry(testing::TextClassifier(), testing::kTextIds)}) {
     const ParameterLayout layout = MakeLayout(model);
     absl::StatusOr<NetworkPlan> plan = NetworkPlan::Create(model, layout);
     ASSERT_OK(plan.status());
