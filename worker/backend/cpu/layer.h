@@ -26,6 +26,7 @@ struct Port {
 // What a layer is made from.
 struct LayerArguments {
   Context& context;
+  int threads = 1;  // of the calls
   const LayerPlan& plan;
   // Its diff is empty where the gradient need not go further; else Backward overwrites it.
   Port input;
