@@ -140,7 +140,7 @@ TEST_F(CliTest, ValidateReadsTheStandardInput) {
 }
 
 // 7 x 300,000 weights and 7 biases: 2,100,007 x 4 bytes are 8.01 MiB.
-TEST_F(CliMessagesTest, ValidateSaysWhatAModelTakes) {
+TEST_F(CliTest, ValidateSaysWhatAModelTakes) {
   const std::string model = Write(
       "model.textproto", "input_shape: [300000] layer { dense { units: 7 } } loss: 0");
   EXPECT_EQ(Run({"validate", model}), 0);
