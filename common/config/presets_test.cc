@@ -54,11 +54,9 @@ std::string CommentsOf(const std::string& text) {
 }
 
 std::string WithCommas(uint64_t number) {
-  std::string text = absl::StrCat(number);
-  for (size_t at = text.size(); at > 3; at -= 3) {
-    text.insert(at - 3, ",");
-  }
-  return text;
+  return number < 1000 ? absl::StrCat(number)
+                       : absl::StrCat(WithCommas(number / 1000), ",",
+                                      absl::Dec(number % 1000, absl::kZeroPad3));
 }
 
 std::set<std::string> NamesIn(const std::string& folder) {

@@ -108,9 +108,9 @@ TEST_F(CliTest, ExportEndsWhenAShardIsKnownToBeLost) {
 
 TEST_F(CliTest, ExportRefusesOtherKindsOfFiles) {
   EXPECT_EQ(Run({"export", "latest", "--out=/tmp/a.b/x.pt"}), 2);
-  EXPECT_THAT(cli_.err(), HasSubstr("--out=/tmp/a.b/x.pt: a model is written as a NumPy archive or "
-                                    "as safetensors; write --out=/tmp/a.b/x.npz or "
-                                    "--out=/tmp/a.b/x.safetensors\n"));
+  EXPECT_THAT(cli_.err(), HasSubstr("--out=/tmp/a.b/x.pt: a model is written as a NumPy archive, "
+                                    "as safetensors or as ONNX; write --out=/tmp/a.b/x.npz or "
+                                    "--out=/tmp/a.b/x.safetensors or --out=/tmp/a.b/x.onnx\n"));
   EXPECT_EQ(Run({"export", "latest", "--out=/tmp/a.b/x"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("write --out=/tmp/a.b/x.npz or"));
   EXPECT_EQ(Run({"export", "latest", "--out=/tmp/a.b/x.pt", "--format=safetensors"}), 2);
@@ -118,7 +118,7 @@ TEST_F(CliTest, ExportRefusesOtherKindsOfFiles) {
   EXPECT_EQ(Run({"export", "latest", "--out=x.npz", "--format=safetensors"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("--format=safetensors, but --out=x.npz is called a npz file"));
   EXPECT_EQ(Run({"export", "latest", "--out=x.npz", "--format=hdf5"}), 2);
-  EXPECT_THAT(cli_.err(), HasSubstr("--format=hdf5: there are npz and safetensors"));
+  EXPECT_THAT(cli_.err(), HasSubstr("--format=hdf5: there are npz, safetensors and onnx"));
   EXPECT_THAT(cli_.coordinator.calls, ElementsAre());
 }
 
