@@ -18,7 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).absolute().parents[1]
 TOKEN = re.compile(r'\s+|#[^\n]*|(?P<token>"(?:[^"\\]|\\.)*"|[\w.+-]+|[{}\[\]:,;])')
 
-ROW, GAP, LEFT, BOX, LANE = 22, 8, 12, 520, 12
+ROW, GAP, LEFT, BOX, LANE = 22, 8, 12, 660, 12
 COLOURS = {"weights": "#cfe2f3", "values": "#eeeeee", "pool": "#d9ead3", "norm": "#fff2cc",
            "join": "#fce5cd", "sequence": "#d9d2e9"}
 GROUPS = {"weights": "dense conv2d locally_connected2d",
@@ -224,7 +224,7 @@ def draw(text):
         out.append(f'<rect x="{LEFT}" y="{y}" width="{BOX}" height="{ROW}" rx="4" '
                    f'fill="{colour}" stroke="#666"/>')
         words = [(LEFT + 8, "start", row.name), (LEFT + 96, "start", row.text()),
-                 (LEFT + BOX - 96, "end", " x ".join(map(str, row.shape)))]
+                 (LEFT + BOX - 120, "end", " x ".join(map(str, row.shape)))]
         if row.parameters:
             words.append((LEFT + BOX - 8, "end", f"{row.parameters:,}"))
         out += [f'<text x="{x}" y="{y + 15}" text-anchor="{anchor}">{html.escape(word)}</text>'
