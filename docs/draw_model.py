@@ -12,11 +12,11 @@ import argparse
 import html
 import math
 import pathlib
-import re
 import sys
 
 ROOT = pathlib.Path(__file__).absolute().parents[1]
-TOKEN = re.compile(r'\s+|#[^\n]*|(?P<token>"(?:[^"\\]|\\.)*"|[\w.+-]+|[{}\[\]:,;])')
+sys.path.insert(0, str(ROOT / "tests/models"))
+import model_text
 
 ROW, GAP, LEFT, BOX, LANE = 22, 8, 12, 660, 12
 COLOURS = {"weights": "#cfe2f3", "values": "#eeeeee", "pool": "#d9ead3", "norm": "#fff2cc",
@@ -34,48 +34,6 @@ LOSSES = {"SOFTMAX_CROSS_ENTROPY": "softmax cross-entropy",
           "ONE_VERSUS_ALL_LOGISTIC": "one-versus-all logistic",
           "BINARY_CROSS_ENTROPY": "binary cross-entropy",
           "MEAN_SQUARED_ERROR": "mean squared error"}
-
-
-def parse(text):
-    """Protobuf text: {field: [values]}, a message as such a dictionary."""
-    tokens, at = [], 0
-    while at < len(text):
-        match = TOKEN.match(text, at)
-        if match is None:
-            raise ValueError(f"what is {text[at:at + 20]!r}?")
-        if match["token"]:
-            tokens.append(match["token"])
-        at = match.end()
-    tokens = iter(tokens)
-
-    def scalar(token):
-        if token.startswith('"'):
-            return token[1:-1]
-        try:
-            return float(token) if re.search(r"[.eE]", token) else int(token)
-        except ValueError:
-            return {"true": True, "false": False}.get(token, token)
-
-    def message(end):
-        fields = {}
-        for name in tokens:
-            if name == end:
-                break
-            if name in ",;":
-                continue
-            token = next(tokens)
-            if token == ":":
-                token = next(tokens)
-            if token == "{":
-                values = [message("}")]
-            elif token == "[":
-                values = [scalar(t) for t in iter(lambda: next(tokens), "]") if t != ","]
-            else:
-                values = [scalar(token)]
-            fields.setdefault(name, []).extend(values)
-        return fields
-
-    return message(None)
 
 
 def one(fields, name, default=0):
@@ -157,7 +115,8 @@ class Layer:
         if window:
             parts.append(f"{window} x {window}")
         for name in ("stride", "padding", "rate", "scale", "offset", "shift", "crop"):
-            if one(s, name) and not (name == "stride" and one(s, name) == 1 and "pool" not in self.kind):
+            said = one(s, name) != 1 if name == "stride" and "conv" in self.kind else one(s, name)
+            if said and one(s, name):
                 parts.append(f"{name} {one(s, name)}")
         parts += [text for name, text in (("bidirectional", "both directions"),
                                           ("sequences", "all steps"), ("causal", "causal"),
@@ -196,7 +155,7 @@ def lanes_of(rows):
 
 
 def draw(text):
-    model = parse(text)
+    model = model_text.parse(text)
     rows, counts = [Sample(model["input_shape"])], {}
     for fields in model["layer"]:
         rows.append(Layer(fields, rows, counts))
