@@ -90,9 +90,9 @@ TEST(Presets, AreAllValid) {
     EXPECT_EQ(file.kind, kinds.at(folder)) << entry.path();
     EXPECT_TRUE(file.warnings.empty()) << entry.path();
     ++seen[folder];
-    const bool has_data =
-        folder != "job" || !OfUsersData().contains(ModelOf(entry.path().stem())) ||
-        absl::EndsWith(std::string(entry.path().stem()), "_synthetic");
+    const bool has_data = folder != "job" ||
+                          !OfUsersData().contains(ModelOf(entry.path().stem())) ||
+                          absl::EndsWith(std::string(entry.path().stem()), "_synthetic");
     for (const Diagnostic& diagnostic : file.diagnostics) {
       // Nothing but that the data are not here.
       EXPECT_TRUE(!has_data && (absl::StartsWith(diagnostic.field, "train") ||
@@ -120,8 +120,8 @@ const std::map<std::string, uint64_t>& Parameters() {
       {"text_classifier", 1280000 + 2 * 256 * 193 + 64 * 129 + 65},
       // Each place's own filters and biases.
       {"local_contrast", 24 * 24 * 8 * 26 + 10 * 10 * 8 * 73 + 4 * 4 * 8 * 33 + 330},
-      {"local_contrast_full", uint64_t{36} * (91 * 91 * 301 + 78 * 78 * 3601 + 65 * 65 * 3601) +
-                                  uint64_t{21000} * 12997},
+      {"local_contrast_full",
+       uint64_t{36} * (91 * 91 * 301 + 78 * 78 * 3601 + 65 * 65 * 3601) + uint64_t{21000} * 12997},
       {"nowcast", 5632 + 18496 + 73856 + 295168 + 590080 + 400 * 16385 + 24576 * 401},
       {"dsn", 256 * (785 + 795 + 805) + 3 * 2570},
       // Four tensors a norm.

@@ -6,8 +6,7 @@
 
 namespace monsoon {
 
-onnx::AttributeProto* NodeBuilder::Add(const char* name,
-                                       onnx::AttributeProto::AttributeType type) {
+onnx::AttributeProto* NodeBuilder::Add(const char* name, onnx::AttributeProto::AttributeType type) {
   onnx::AttributeProto* const attribute = node_->add_attribute();
   attribute->set_name(name);
   attribute->set_type(type);

@@ -40,8 +40,8 @@ absl::Status WriteWeights(const OnnxWeights& weights, std::span<const float> par
   head += FieldHead(onnx::TensorProto::kRawDataFieldNumber, values);
   const std::string initializer =
       FieldHead(onnx::GraphProto::kInitializerFieldNumber, head.size() + values);
-  RETURN_IF_ERROR(file->Write(FieldHead(onnx::ModelProto::kGraphFieldNumber,
-                                        initializer.size() + head.size() + values)));
+  RETURN_IF_ERROR(file->Write(
+      FieldHead(onnx::ModelProto::kGraphFieldNumber, initializer.size() + head.size() + values)));
   RETURN_IF_ERROR(file->Write(initializer));
   RETURN_IF_ERROR(file->Write(head));
   const std::vector<float> zeros(kZerosAtOnce);

@@ -37,7 +37,8 @@ class Converter {
     for (size_t i = 0; i < layout_.layers().size(); ++i) {
       const LayerShape& layer = layout_.layers()[i];
       builder_.SetLayer(layer.name);
-      ASSIGN_OR_RETURN(std::string value, AddLayer(KindOf(model_.layer(static_cast<int>(i))), layer));
+      ASSIGN_OR_RETURN(std::string value,
+                       AddLayer(KindOf(model_.layer(static_cast<int>(i))), layer));
       values_.push_back(std::move(value));
     }
     // A name that people can rely on.
@@ -140,11 +141,10 @@ class Converter {
         return Augment(layer, x);
       case LayerKind::kLocallyConnected2d:
       case LayerKind::kLocalContrastNorm:
-        return absl::InvalidArgumentError(
-            absl::StrCat("layer \"", layer.name, "\": ONNX has no operator for ",
-                         kind == LayerKind::kLocallyConnected2d ? "locally_connected2d"
-                                                                : "local_contrast_norm",
-                         "; export the model as .npz or .safetensors"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "layer \"", layer.name, "\": ONNX has no operator for ",
+            kind == LayerKind::kLocallyConnected2d ? "locally_connected2d" : "local_contrast_norm",
+            "; export the model as .npz or .safetensors"));
     }
     return absl::InternalError("unknown layer");
   }
@@ -195,8 +195,7 @@ class Converter {
   std::string Gelu(const std::string& x) {
     const std::string scaled =
         Binary("Mul", x, builder_.Scalar("root_half", std::numbers::sqrt2_v<float> / 2));
-    const std::string normal =
-        Binary("Add", Unary("Erf", scaled), builder_.Scalar("one", 1.0f));
+    const std::string normal = Binary("Add", Unary("Erf", scaled), builder_.Scalar("one", 1.0f));
     return Binary("Mul", Binary("Mul", x, builder_.Scalar("half", 0.5f)), normal);
   }
 
@@ -269,12 +268,12 @@ class Converter {
     const std::string steps_first = Transpose(x, {1, 0, 2});
     const NodeBuilder node =
         builder_
-            .Node("LSTM",
-                  {steps_first,
-                   builder_.Weights("weight", {directions, 4 * units, features}, weight),
-                   builder_.Weights("recurrent", {directions, 4 * units, units}, recurrent),
-                   builder_.Weights("bias", {directions, 8 * units}, bias)},
-                  2)
+            .Node(
+                "LSTM",
+                {steps_first, builder_.Weights("weight", {directions, 4 * units, features}, weight),
+                 builder_.Weights("recurrent", {directions, 4 * units, units}, recurrent),
+                 builder_.Weights("bias", {directions, 8 * units}, bias)},
+                2)
             .Int("hidden_size", units)
             .String("direction", directions == 2 ? "bidirectional" : "forward");
     // All h: [steps, directions, batch, units]; the last: [directions, batch, units].
@@ -295,8 +294,8 @@ class Converter {
     const std::string k = Transpose(Reshape(parts.out(1), by_heads), {0, 2, 3, 1});
     const std::string v = Transpose(Reshape(parts.out(2), by_heads), {0, 2, 1, 3});
     const double scale = std::sqrt(static_cast<double>(heads) / static_cast<double>(features));
-    std::string scores = Binary("Mul", Binary("MatMul", q, k),
-                                builder_.Scalar("scale", static_cast<float>(scale)));
+    std::string scores =
+        Binary("Mul", Binary("MatMul", q, k), builder_.Scalar("scale", static_cast<float>(scale)));
     if (layer.settings.causal) {
       std::vector<float> mask(static_cast<size_t>(steps * steps));
       for (int64_t row = 0; row < steps; ++row) {
@@ -328,9 +327,9 @@ class Converter {
     const int64_t top = (int64_t{layer.input_shape[1]} - crop) / 2;
     const int64_t left = (int64_t{layer.input_shape[2]} - crop) / 2;
     return builder_
-        .Node("Slice", {x, builder_.Ints("from", {top, left}),
-                        builder_.Ints("to", {top + crop, left + crop}),
-                        builder_.Ints("axes", {2, 3})})
+        .Node("Slice",
+              {x, builder_.Ints("from", {top, left}),
+               builder_.Ints("to", {top + crop, left + crop}), builder_.Ints("axes", {2, 3})})
         .out();
   }
 

@@ -69,12 +69,24 @@ std::vector<std::string> Nodes(const onnx::GraphProto& graph) {
 
 TEST(Onnx, AFileIsTheGraphWithItsWeights) {
   const Model model = Parse(R"pb(
-    name: "tiny" input_shape: 3
-    layer { name: "a" dense { units: 2 } }
+    name: "tiny"
+    input_shape: 3
+    layer {
+      name: "a"
+      dense { units: 2 }
+    }
     layer { relu {} }
     layer { dropout { rate: 0.5 } }
-    layer { name: "b" dense { units: 2 no_bias: true } }
-    layer { name: "sum" input: "relu1" input: "b" add {} })pb");
+    layer {
+      name: "b"
+      dense { units: 2 no_bias: true }
+    }
+    layer {
+      name: "sum"
+      input: "relu1"
+      input: "b"
+      add {}
+    })pb");
   const ParameterLayout layout = *ParameterLayout::Create(model);
   const std::string path = TemporaryFile("tiny.onnx");
   ASSERT_OK(WriteOnnxFile(model, layout, Counting(layout), path));
@@ -102,7 +114,10 @@ TEST(Onnx, AFileIsTheGraphWithItsWeights) {
 TEST(Onnx, TheGatesOfAnLstmAreReordered) {
   const Model model = Parse(R"pb(
     input_shape: [ 2, 1 ]
-    layer { name: "l" lstm { units: 1 bidirectional: true } })pb");
+    layer {
+      name: "l"
+      lstm { units: 1 bidirectional: true }
+    })pb");
   const ParameterLayout layout = *ParameterLayout::Create(model);
   const std::string path = TemporaryFile("lstm.onnx");
   ASSERT_OK(WriteOnnxFile(model, layout, Counting(layout), path));
@@ -122,7 +137,10 @@ TEST(Onnx, TheGatesOfAnLstmAreReordered) {
 TEST(Onnx, ATiedWeightIsThereOnce) {
   const Model model = Parse(R"pb(
     input_shape: 4
-    layer { name: "e" embedding { rows: 5 columns: 3 } }
+    layer {
+      name: "e"
+      embedding { rows: 5 columns: 3 }
+    }
     layer { dense { tied_to: "e" no_bias: true } })pb");
   const OnnxGraph graph = *MakeOnnxGraph(model, *ParameterLayout::Create(model));
   ASSERT_EQ(graph.weights.size(), 1u);
@@ -161,14 +179,15 @@ TEST(Onnx, MoreThanAMessageHoldsIsRefused) {
   const Model model = Parse("input_shape: 32768 layer { dense { units: 16384 no_bias: true } }");
   const ParameterLayout layout = *ParameterLayout::Create(model);
   const size_t bytes = layout.size() * sizeof(float);
-  void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                            -1, 0);
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   const std::string path = TemporaryFile("large.onnx");
-  EXPECT_THAT(WriteOnnxFile(model, layout, {static_cast<const float*>(memory), layout.size()}, path),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("weights take 2048 MiB, and an ONNX file holds less than 2 GiB; "
-                                 "export them as .safetensors")));
+  EXPECT_THAT(
+      WriteOnnxFile(model, layout, {static_cast<const float*>(memory), layout.size()}, path),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("weights take 2048 MiB, and an ONNX file holds less than 2 GiB; "
+                         "export them as .safetensors")));
   EXPECT_FALSE(std::filesystem::exists(path));
   munmap(memory, bytes);
 }

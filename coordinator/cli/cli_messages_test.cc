@@ -141,14 +141,15 @@ TEST_F(CliTest, ValidateReadsTheStandardInput) {
 
 // 7 x 300,000 weights and 7 biases: 2,100,007 x 4 bytes are 8.01 MiB.
 TEST_F(CliTest, ValidateSaysWhatAModelTakes) {
-  const std::string model = Write(
-      "model.textproto", "input_shape: [300000] layer { dense { units: 7 } } loss: 0");
+  const std::string model =
+      Write("model.textproto", "input_shape: [300000] layer { dense { units: 7 } } loss: 0");
   EXPECT_EQ(Run({"validate", model}), 0);
   EXPECT_EQ(cli_.out(),
-            model + ": ok (model)\n  2100007 parameters in 2 tensors: 8.0 MiB in float32; on the "
-                    "shards 16.0 MiB with Adagrad or momentum, 24.0 MiB with Adam;\n  a worker has "
-                    "them and their gradient (16.0 MiB), and about 0.00 MiB a sample between the "
-                    "layers\n");
+            model +
+                ": ok (model)\n  2100007 parameters in 2 tensors: 8.0 MiB in float32; on the "
+                "shards 16.0 MiB with Adagrad or momentum, 24.0 MiB with Adam;\n  a worker has "
+                "them and their gradient (16.0 MiB), and about 0.00 MiB a sample between the "
+                "layers\n");
 }
 
 TEST_F(CliTest, WhatTrainsBadlyIsWarnedOf) {

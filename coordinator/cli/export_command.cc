@@ -168,8 +168,8 @@ absl::StatusOr<ExportedModel> FindModel(const Invocation& call, const ClusterFla
 std::optional<int> CheckFormat(const Invocation& call, const ExportFlags& flags) {
   const std::optional<ModelFormat> wanted = ModelFormatByName(flags.format);
   if (!flags.format.empty() && !wanted.has_value()) {
-    return call.Usage(absl::StrCat("--format=", flags.format, ": there are npz, safetensors and ",
-                                   "onnx"));
+    return call.Usage(
+        absl::StrCat("--format=", flags.format, ": there are npz, safetensors and ", "onnx"));
   }
   const std::optional<ModelFormat> suffix = ModelFormatOf(flags.out);
   if (suffix.has_value() && wanted.has_value() && suffix != wanted) {
@@ -186,8 +186,7 @@ std::optional<int> CheckFormat(const Invocation& call, const ExportFlags& flags)
   std::string choices;
   for (const ModelFormat format : kModelFormats) {
     if (!wanted.has_value() || wanted == format) {
-      absl::StrAppend(&choices, choices.empty() ? "" : " or ", "--out=", stem, ".",
-                      NameOf(format));
+      absl::StrAppend(&choices, choices.empty() ? "" : " or ", "--out=", stem, ".", NameOf(format));
     }
   }
   return call.Usage(absl::StrCat("--out=", flags.out, ": a model is written as a NumPy archive, ",
@@ -233,7 +232,8 @@ int RunExport(Invocation& call) {
   const ClusterFlag cluster(&call);
   call.flags().Add("out", &flags.out,
                    "the .npz, .safetensors or .onnx file to write; replaced at once or not at all");
-  call.flags().Add("format", &flags.format, "npz, safetensors or onnx, as the suffix of --out says");
+  call.flags().Add("format", &flags.format,
+                   "npz, safetensors or onnx, as the suffix of --out says");
   call.flags().Add("from", &flags.from,
                    "do not ask the cluster: a state folder, a job's folder in it, or a part");
   call.flags().Add("best", &flags.best,

@@ -16,7 +16,6 @@
 #include "common/model/parameter_layout.h"
 #include "common/transport/frame/message_budget.h"
 #include "proto/cluster.pb.h"
-#include "proto/model.pb.h"
 
 namespace monsoon {
 namespace {

@@ -100,8 +100,8 @@ Batch Samples(const Model& model, const ParameterLayout& layout, size_t examples
   for (const uint32_t extent : layout.input_shape()) {
     values *= extent;
   }
-  Batch batch(examples, SampleFormat{.values = values,
-                                     .labels = output.size() == 2 ? output[0] : size_t{1}});
+  Batch batch(examples,
+              SampleFormat{.values = values, .labels = output.size() == 2 ? output[0] : size_t{1}});
   batch.examples = examples;
   const PhiloxStream draws(kSeed, StreamKind::kTest);
   for (size_t i = 0; i < examples * values; ++i) {
@@ -143,8 +143,7 @@ absl::Status Write(const Case& one, const std::string& configs, const std::strin
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,
                    CreateNetwork(BackendKind::kCpu, model, layout, {}));
   network->SetParameters(parameters);
-  const std::vector<uint32_t> shape =
-      OfSamples(one.examples, layout.layers().back().output_shape);
+  const std::vector<uint32_t> shape = OfSamples(one.examples, layout.layers().back().output_shape);
   size_t count = 1;
   for (const uint32_t extent : shape) {
     count *= extent;
