@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).absolute().parents[2]
 TOLERANCE = 1e-5
 OPSET = 17
 # Cases with layers that the CPU backend has not got yet.
-UNFINISHED = {"attention", "batchnorm_cnn", "crop", "gpt", "lstm", "norms", "pointwise", "resnet"}
+UNFINISHED = {"attention", "batchnorm_cnn", "crop", "gpt", "lstm", "norms", "resnet"}
 
 
 def centred(x):
