@@ -261,7 +261,8 @@ void CoordinatorCore::CompareWithChance(JobRecord* job, const ReportEvaluationRe
                                         absl::Duration now) {
   const std::vector<TestResult> results = job->procedure()->test_results();
   const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job->plan.job.model());
-  if (results.empty() || !results.back().final || !layout.ok()) {
+  if (results.empty() || !results.back().final || !results.back().has_accuracy() ||
+      !layout.ok()) {
     return;
   }
   const std::string text =

@@ -1,6 +1,7 @@
 #include "worker/nn/network_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -84,7 +85,7 @@ absl::StatusOr<LossPlan> PlanLoss(const Model& model, const Extent& output) {
       break;
     case BINARY_CROSS_ENTROPY:
       plan.kind = LossKind::kBinaryCrossEntropy;
-      plan.classes = 2;
+      plan.classes = plan.outputs == 1 ? 2 : plan.outputs;
       break;
     case MEAN_SQUARED_ERROR:
       plan.kind = LossKind::kMeanSquaredError;
@@ -93,8 +94,17 @@ absl::StatusOr<LossPlan> PlanLoss(const Model& model, const Extent& output) {
     default:
       return absl::InvalidArgumentError("the model's loss is unknown to this build");
   }
-  if (plan.kind != LossKind::kSoftmaxCrossEntropy) {
-    return absl::UnimplementedError("this loss is not built in yet");
+  if (!(plan.label_smoothing >= 0 && plan.label_smoothing < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("loss_settings.label_smoothing is ",
+                                                   plan.label_smoothing,
+                                                   ", it must be at least 0 and below 1"));
+  }
+  if (plan.label_smoothing > 0 && plan.kind != LossKind::kSoftmaxCrossEntropy &&
+      plan.kind != LossKind::kBinaryCrossEntropy) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loss_settings.label_smoothing is of SOFTMAX_CROSS_ENTROPY and "
+                     "BINARY_CROSS_ENTROPY, not of ",
+                     Loss_Name(model.loss())));
   }
   const auto& weights = model.loss_settings().class_weight();
   plan.class_weights.assign(weights.begin(), weights.end());
@@ -102,6 +112,12 @@ absl::StatusOr<LossPlan> PlanLoss(const Model& model, const Extent& output) {
     return absl::InvalidArgumentError(
         absl::StrCat("loss_settings.class_weight has ", plan.class_weights.size(),
                      " values, the loss tells ", plan.classes, " classes apart"));
+  }
+  for (const float weight : plan.class_weights) {
+    if (!(weight >= 0 && std::isfinite(weight))) {
+      return absl::InvalidArgumentError(absl::StrCat("loss_settings.class_weight has ", weight,
+                                                     "; weights are finite and not below 0"));
+    }
   }
   return plan;
 }
