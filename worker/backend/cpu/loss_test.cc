@@ -37,7 +37,7 @@ struct Samples {
 
 // Each loss and slope by itself, however small.
 void ExpectAsReference(const LossPlan& plan, bool with_targets, bool weighted) {
-  for (const float lead : {-20.0f, -3.0f, 0.0f, 2.0f, 20.0f, 60.0f}) {
+  for (const float lead : {-20.0f, -3.0f, 0.0f, 2.0f, 20.0f, 40.0f}) {
     const Samples samples(plan, lead);
     LossTargets targets{.examples = kExamples};
     if (with_targets) {
