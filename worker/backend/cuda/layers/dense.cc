@@ -1,4 +1,4 @@
-// y = W x + b, as three matrix products over the batch; the first adds the bias. A ReLU
+// y = W x + b at each step, as three matrix products over the batch; the first adds the bias. A ReLU
 // that follows stays a kernel: it hands on a NaN, which a step must show, and what
 // cuBLASLt's makes of one is not said. The bias's gradient stays one too: its sum is of
 // float32, also where the products take halves.
@@ -13,20 +13,21 @@ class Dense : public DeviceLayer {
   Dense(const LayerPlan& plan, Precision precision)
       : weight_(plan.weight),
         bias_(plan.bias),
-        inputs_(plan.input.size()),
-        units_(plan.output.size()),
+        inputs_(plan.input.features()),
+        units_(plan.output.features()),
+        steps_(plan.input.steps),
         precision_(precision) {}
 
   uint64_t WorkspaceBytes(uint64_t examples) const override {
     return InputScratch(examples) + DiffScratch(examples) +
-           (bias_.size == 0 ? 0 : ColumnSumBytes(examples, units_));
+           (bias_.size == 0 ? 0 : ColumnSumBytes(Rows(examples), units_));
   }
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
     // out[n, units] = in[n, inputs] W[units, inputs]^T
     RowMajorProduct product;
     product.transpose_b = true;
-    product.m = pass.examples;
+    product.m = Rows(pass.examples);
     product.n = units_;
     product.k = inputs_;
     product.a = InputFactor(pass, in);
@@ -42,29 +43,31 @@ class Dense : public DeviceLayer {
   void Backward(const Pass& pass, const float* in, const float* /*out*/, const float* out_diff,
                 float* in_diff) const override {
     const void* diff =
-        AsFactor(pass, precision_, out_diff, pass.examples * units_,
+        AsFactor(pass, precision_, out_diff, Rows(pass.examples) * units_,
                  reinterpret_cast<uint16_t*>(pass.workspace + InputScratch(pass.examples)));
     // dW[units, inputs] = out_diff[n, units]^T in[n, inputs]
     RowMajorProduct weights;
     weights.transpose_a = true;
     weights.m = units_;
     weights.n = inputs_;
-    weights.k = pass.examples;
+    weights.k = Rows(pass.examples);
     weights.a = diff;
     weights.b = InputFactor(pass, in);
     weights.c = pass.gradient + weight_.offset;
+    weights.accumulate = weight_.shared;
     pass.gemm.Multiply(weights);
     if (bias_.size != 0) {
       SumColumns(
           pass.stream,
-          ColumnSums{out_diff, static_cast<uint32_t>(pass.examples), static_cast<uint32_t>(units_),
+          ColumnSums{out_diff, static_cast<uint32_t>(Rows(pass.examples)),
+                     static_cast<uint32_t>(units_),
                      pass.gradient + bias_.offset,
                      pass.workspace + InputScratch(pass.examples) + DiffScratch(pass.examples)});
     }
     if (in_diff != nullptr) {
       // in_diff[n, inputs] = out_diff[n, units] W[units, inputs]
       RowMajorProduct inputs;
-      inputs.m = pass.examples;
+      inputs.m = Rows(pass.examples);
       inputs.n = inputs_;
       inputs.k = units_;
       inputs.a = diff;
@@ -75,16 +78,18 @@ class Dense : public DeviceLayer {
   }
 
  private:
+  uint64_t Rows(uint64_t examples) const { return examples * steps_; }
+
   uint64_t InputScratch(uint64_t examples) const {
-    return IsHalf(precision_) ? Aligned(examples * inputs_ * 2) : 0;
+    return IsHalf(precision_) ? Aligned(Rows(examples) * inputs_ * 2) : 0;
   }
 
   uint64_t DiffScratch(uint64_t examples) const {
-    return IsHalf(precision_) ? Aligned(examples * units_ * 2) : 0;
+    return IsHalf(precision_) ? Aligned(Rows(examples) * units_ * 2) : 0;
   }
 
   const void* InputFactor(const Pass& pass, const float* in) const {
-    return AsFactor(pass, precision_, in, pass.examples * inputs_,
+    return AsFactor(pass, precision_, in, Rows(pass.examples) * inputs_,
                     reinterpret_cast<uint16_t*>(pass.workspace));
   }
 
@@ -92,6 +97,7 @@ class Dense : public DeviceLayer {
   TensorSlot bias_;
   uint64_t inputs_;
   uint64_t units_;
+  uint64_t steps_;
   Precision precision_;
 };
 

@@ -38,7 +38,7 @@ class Pair {
   explicit Pair(const TestNetwork& network, const EngineOptions& options = {})
       : network(network),
         oracle(network),
-        engine(network.layers(), network.parameter_floats(), options) {
+        engine(network.model(), options) {
     EXPECT_TRUE(engine.errors().ok()) << engine.errors().message();
     Set(network.Parameters(7));
   }
@@ -66,7 +66,7 @@ class Pair {
     }
     std::vector<bool> covered(gradient.size());
     for (const LayerPlan& plan : network.layers()) {
-      for (const TensorSlot& slot : {plan.weight, plan.bias}) {
+      for (const TensorSlot& slot : plan.tensors) {
         double largest = 1e-6;
         double difference = 0;
         for (uint64_t i = slot.offset; i < slot.offset + slot.size; ++i) {
@@ -356,12 +356,14 @@ TEST_F(EngineTest, PageLockedMemoryIsNotCopiedByTheHost) {
   const uint64_t floats = network.parameter_floats();
   uint64_t in_tensors = 0;
   for (const LayerPlan& plan : network.layers()) {
-    in_tensors += plan.weight.size + plan.bias.size;
+    for (const TensorSlot& slot : plan.tensors) {
+      in_tensors += slot.size;
+    }
   }
   const TestData data(network, 8, 3);
   const std::vector<float> first = network.Parameters(1), second = network.Parameters(2);
   for (const EngineOptions& options : {EngineOptions{}, OnStreams()}) {
-    Engine engine(network.layers(), floats, options);
+    Engine engine(network.model(), options);
     testing::LockedFloats parameters(floats), gradient(floats);
     ASSERT_TRUE(parameters.held() && gradient.held());
     const auto step = [&](const std::vector<float>& values, bool locked) {
@@ -416,7 +418,7 @@ TEST_F(EngineTest, NonFiniteParametersGiveANonFiniteLoss) {
 
 TEST_F(EngineTest, TheMemoryLimitIsCheckedBeforeAnythingIsAllocated) {
   const TestNetwork network = testing::Mlp();
-  Engine small(network.layers(), network.parameter_floats(),
+  Engine small(network.model(),
                EngineOptions{.memory_limit_bytes = 1 << 20});
   EXPECT_EQ(small.errors().kind(), ErrorLog::Kind::kOutOfMemory);
   EXPECT_NE(small.errors().message().find("the limit is 1 MiB"), std::string::npos)
@@ -449,7 +451,7 @@ TEST_F(EngineTest, TwoEnginesShareADevice) {
 
 TEST_F(EngineTest, ADeviceThatIsNotThereIsAnError) {
   const TestNetwork network = testing::Mlp();
-  Engine engine(network.layers(), network.parameter_floats(),
+  Engine engine(network.model(),
                 EngineOptions{.device_index = 1'000'000});
   EXPECT_EQ(engine.errors().kind(), ErrorLog::Kind::kNotAvailable) << engine.errors().message();
 }

@@ -59,13 +59,15 @@ class Activation : public DeviceLayer {
   uint64_t values_;
 };
 
-// In training only; when evaluating, the network leaves the layer out.
+// In training only.
 class Dropout : public DeviceLayer {
  public:
   explicit Dropout(const LayerPlan& plan)
       : layer_{kDropoutStream | plan.index, static_cast<uint64_t>(plan.dropout_rate * 0x1p32),
                static_cast<float>(1.0 / (1.0 - plan.dropout_rate))},
         values_(plan.output.size()) {}
+
+  bool PassesOn(PassKind kind) const override { return kind == PassKind::kEvaluate; }
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
     Apply(pass, in, out);
@@ -90,16 +92,21 @@ class Dropout : public DeviceLayer {
 
 }  // namespace
 
-std::unique_ptr<DeviceLayer> MakePool2d(const LayerPlan& plan) {
+std::unique_ptr<DeviceLayer> MakePool2d(const LayerPlan& plan, Precision /*precision*/) {
   return std::make_unique<Pool2d>(plan);
 }
 
-std::unique_ptr<DeviceLayer> MakeActivation(const LayerPlan& plan) {
+std::unique_ptr<DeviceLayer> MakeActivation(const LayerPlan& plan, Precision /*precision*/) {
   return std::make_unique<Activation>(plan);
 }
 
-std::unique_ptr<DeviceLayer> MakeDropout(const LayerPlan& plan) {
+std::unique_ptr<DeviceLayer> MakeDropout(const LayerPlan& plan, Precision /*precision*/) {
   return std::make_unique<Dropout>(plan);
+}
+
+// Changes no value in logical order.
+std::unique_ptr<DeviceLayer> MakeFlatten(const LayerPlan& /*plan*/, Precision /*precision*/) {
+  return nullptr;
 }
 
 }  // namespace monsoon::cuda

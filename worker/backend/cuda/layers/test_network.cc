@@ -1,34 +1,19 @@
 #include "worker/backend/cuda/layers/test_network.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "common/base/random.h"
 #include "worker/backend/reference/layer.h"
-#include "worker/backend/reference/softmax_cross_entropy.h"
+#include "worker/backend/reference/loss.h"
 
 namespace monsoon::cuda::testing {
 namespace {
 
 // Of a tensor in the flat vector, as in ParameterLayout.
 constexpr uint64_t kAlignment = 16;
-
-std::unique_ptr<reference::ReferenceLayer> MakeReference(const LayerPlan& plan) {
-  switch (plan.kind) {
-    case LayerKind::kDense:
-      return reference::MakeDense(plan);
-    case LayerKind::kConv2d:
-      return reference::MakeConv2d(plan);
-    case LayerKind::kAveragePool2d:
-    case LayerKind::kMaxPool2d:
-      return reference::MakePool2d(plan);
-    case LayerKind::kDropout:
-      return reference::MakeDropout(plan);
-    case LayerKind::kFlatten:
-      return nullptr;
-    default:
-      return reference::MakeActivation(plan);
-  }
-}
 
 }  // namespace
 
@@ -37,22 +22,56 @@ LayerPlan& TestNetwork::Add(LayerKind kind, const std::string& name, Extent outp
   plan.kind = kind;
   plan.index = static_cast<uint32_t>(layers_.size());
   plan.name = name + std::to_string(plan.index);
-  plan.input = output_;
+  plan.inputs = taken_;
+  for (const ValueIndex value : taken_) {
+    plan.input_extents.push_back(ExtentOf(value));
+  }
+  plan.input = plan.input_extents.front();
   plan.output = output;
-  output_ = output;
   layers_.push_back(plan);
+  taken_ = {last()};
   return layers_.back();
+}
+
+Extent TestNetwork::ExtentOf(ValueIndex value) const {
+  return value == 0 ? input_ : layers_[value - 1].output;
+}
+
+TestNetwork& TestNetwork::At(ValueIndex value) {
+  taken_ = {value};
+  return *this;
+}
+
+TestNetwork& TestNetwork::Join(LayerKind kind, std::vector<ValueIndex> values) {
+  taken_ = std::move(values);
+  Extent output = ExtentOf(taken_.front());
+  for (size_t k = 1; k < taken_.size() && kind == LayerKind::kConcat; ++k) {
+    output.channels += ExtentOf(taken_[k]).channels;
+  }
+  Add(kind, Name(kind), output);
+  return *this;
+}
+
+EngineModel TestNetwork::model() const {
+  EngineModel model{.layers = layers_, .parameter_floats = floats_};
+  model.loss.outputs = classes();
+  model.loss.steps = steps();
+  model.loss.classes = classes();
+  return model;
 }
 
 TensorSlot TestNetwork::Place(uint64_t size) {
   const TensorSlot slot{floats_, size};
   floats_ = (floats_ + size + kAlignment - 1) / kAlignment * kAlignment;
+  layers_.back().tensors.push_back(slot);
   return slot;
 }
 
 TestNetwork& TestNetwork::Dense(uint64_t units, bool bias) {
-  const uint64_t inputs = output_.size();
-  LayerPlan& plan = Add(LayerKind::kDense, "dense", Extent{units});
+  Extent output = ExtentOf(taken_.front());
+  const uint64_t inputs = output.features();
+  output.channels = units;
+  LayerPlan& plan = Add(LayerKind::kDense, "dense", output);
   plan.weight = Place(units * inputs);
   plan.bias = bias ? Place(units) : TensorSlot{};
   return *this;
@@ -60,7 +79,7 @@ TestNetwork& TestNetwork::Dense(uint64_t units, bool bias) {
 
 TestNetwork& TestNetwork::Conv2d(uint64_t filters, uint64_t kernel, uint64_t stride,
                                  uint64_t padding, bool bias) {
-  const Extent in = output_;
+  const Extent in = ExtentOf(taken_.front());
   LayerPlan& plan = Add(LayerKind::kConv2d, "conv",
                         Extent{filters, (in.height + 2 * padding - kernel) / stride + 1,
                                (in.width + 2 * padding - kernel) / stride + 1});
@@ -75,7 +94,7 @@ TestNetwork& TestNetwork::Conv2d(uint64_t filters, uint64_t kernel, uint64_t str
 TestNetwork& TestNetwork::Pool(LayerKind kind, const std::string& name, uint64_t window,
                                uint64_t stride) {
   stride = stride == 0 ? window : stride;
-  const Extent in = output_;
+  const Extent in = ExtentOf(taken_.front());
   LayerPlan& plan =
       Add(kind, name,
           Extent{in.channels, (in.height - window) / stride + 1, (in.width - window) / stride + 1});
@@ -93,17 +112,29 @@ TestNetwork& TestNetwork::MaxPool(uint64_t window, uint64_t stride) {
 }
 
 TestNetwork& TestNetwork::Simple(LayerKind kind, const std::string& name) {
-  Add(kind, name, output_);
+  Add(kind, name, ExtentOf(taken_.front()));
   return *this;
 }
 
 TestNetwork& TestNetwork::Dropout(double rate) {
-  Add(LayerKind::kDropout, "dropout", output_).dropout_rate = rate;
+  Add(LayerKind::kDropout, "dropout", ExtentOf(taken_.front())).dropout_rate = rate;
   return *this;
 }
 
 TestNetwork& TestNetwork::Flatten() {
-  Add(LayerKind::kFlatten, "flatten", Extent{output_.size()});
+  Add(LayerKind::kFlatten, "flatten", Extent{ExtentOf(taken_.front()).size()});
+  return *this;
+}
+
+TestNetwork& TestNetwork::Rescale(double scale, double offset) {
+  LayerPlan& plan = Add(LayerKind::kRescale, "rescale", ExtentOf(taken_.front()));
+  plan.scale = scale;
+  plan.offset = offset;
+  return *this;
+}
+
+TestNetwork& TestNetwork::GlobalAveragePool() {
+  Add(LayerKind::kGlobalAveragePool, "global_pool", Extent{ExtentOf(taken_.front()).channels});
   return *this;
 }
 
@@ -111,12 +142,12 @@ std::vector<float> TestNetwork::Parameters(uint64_t seed, double scale) const {
   std::vector<float> parameters(floats_);
   const PhiloxStream stream(seed, StreamKind::kTest, 2);
   for (const LayerPlan& plan : layers_) {
-    if (plan.weight.size == 0) {
+    if (plan.tensors.empty()) {
       continue;
     }
-    const double fan_in =
-        static_cast<double>(plan.weight.size) / static_cast<double>(plan.output.channels);
-    for (const TensorSlot& slot : {plan.weight, plan.bias}) {
+    const double fan_in = static_cast<double>(plan.tensors.front().size) /
+                          static_cast<double>(plan.output.channels);
+    for (const TensorSlot& slot : plan.tensors) {
       for (uint64_t i = slot.offset; i < slot.offset + slot.size; ++i) {
         const double uniform = 2.0 * stream.Uniform(i) - 1.0;
         parameters[i] = static_cast<float>(uniform * scale / std::sqrt(fan_in));
@@ -167,25 +198,27 @@ TestNetwork Speech() {
 }
 
 TestData::TestData(const TestNetwork& network, uint64_t examples, uint64_t seed)
-    : values(network.input()), inputs(examples * values), labels(examples) {
+    : values(network.input()),
+      steps(network.steps()),
+      inputs(examples * values),
+      labels(examples * steps) {
   const PhiloxStream normal(seed, StreamKind::kTest);
   for (size_t i = 0; i < inputs.size(); ++i) {
     inputs[i] = normal.Normal(i);
   }
   const PhiloxStream below(seed, StreamKind::kTest, 1);
-  for (size_t i = 0; i < examples; ++i) {
+  for (size_t i = 0; i < labels.size(); ++i) {
     labels[i] = below.Below(i, static_cast<uint32_t>(network.classes()));
   }
 }
 
 Samples TestData::Part(uint64_t first, uint64_t count) const {
-  return Samples{inputs.data() + first * values, labels.data() + first, count};
+  return Samples{inputs.data() + first * values, labels.data() + first * steps, count};
 }
 
-Oracle::Oracle(const TestNetwork& network)
-    : plans_(network.layers()), floats_(network.parameter_floats()) {
-  for (const LayerPlan& plan : plans_) {
-    layers_.push_back(MakeReference(plan));
+Oracle::Oracle(const TestNetwork& network) : model_(network.model()) {
+  for (const LayerPlan& plan : model_.layers) {
+    layers_.push_back(reference::MakeLayer(plan));
   }
 }
 
@@ -193,30 +226,45 @@ Oracle::Result Oracle::Run(std::span<const double> parameters, const Samples& sa
                            const StepKey* key) {
   const reference::Pass pass{samples.examples, key, parameters};
   std::vector<std::vector<double>> values(layers_.size() + 1);
-  values[0].assign(samples.inputs, samples.inputs + samples.examples * plans_[0].input.size());
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    if (layers_[i] == nullptr) {
-      values[i + 1] = values[i];
-      continue;
+  values[0].assign(samples.inputs, samples.inputs + samples.examples * model_.input());
+  const auto inputs_of = [&](size_t layer) {
+    reference::ReferenceLayer::Values inputs;
+    for (const ValueIndex input : model_.layers[layer].inputs) {
+      inputs.push_back(values[input]);
     }
-    values[i + 1].resize(samples.examples * plans_[i].output.size());
-    layers_[i]->Forward(pass, values[i], values[i + 1]);
+    return inputs;
+  };
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    values[i + 1].resize(samples.examples * model_.layers[i].output.size());
+    layers_[i]->ForwardJoined(pass, inputs_of(i), values[i + 1]);
   }
   Result result;
   std::vector<double> diff(key == nullptr ? 0 : values.back().size());
-  const LossSums sums = reference::SoftmaxCrossEntropy(
-      values.back(), std::span(samples.labels, samples.examples), diff);
+  const std::span<const uint32_t> labels(samples.labels, samples.examples * model_.loss.steps);
+  const LossTargets targets{.labels = labels, .examples = samples.examples};
+  const LossSums sums = reference::ComputeLoss(model_.loss, values.back(), targets, diff);
   result.loss_sum = sums.loss;
   result.correct = sums.correct;
   if (key == nullptr) {
     return result;
   }
-  result.gradient.resize(floats_);
+  result.gradient.resize(model_.parameter_floats);
+  std::vector<std::vector<double>> diffs(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    diffs[i].resize(values[i].size());
+  }
+  diffs.back() = std::move(diff);
   for (size_t i = layers_.size(); i-- > 0;) {
-    if (layers_[i] != nullptr) {
-      std::vector<double> in_diff(values[i].size());
-      layers_[i]->Backward(pass, values[i], values[i + 1], diff, in_diff, result.gradient);
-      diff = std::move(in_diff);
+    std::vector<std::vector<double>> parts;
+    for (const Extent& input : model_.layers[i].input_extents) {
+      parts.emplace_back(samples.examples * input.size());
+    }
+    layers_[i]->BackwardJoined(pass, inputs_of(i), values[i + 1], diffs[i + 1],
+                               reference::ReferenceLayer::Diffs(parts.begin(), parts.end()),
+                               result.gradient);
+    for (size_t j = 0; j < parts.size(); ++j) {
+      std::vector<double>& sum = diffs[model_.layers[i].inputs[j]];
+      std::transform(sum.begin(), sum.end(), parts[j].begin(), sum.begin(), std::plus<>());
     }
   }
   return result;
