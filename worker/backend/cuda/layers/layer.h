@@ -97,6 +97,10 @@ const void* AsFactor(const Pass& pass, Precision precision, const float* values,
 // The weights a product takes.
 const void* WeightFactor(const Pass& pass, Precision precision, const TensorSlot& weight);
 
+// Kernels number elements in 32 bits; a count that does not fit is refused at the launch
+// (kMaxElements), and a layer's own sizes are below 2^24 (kMaxLayerExtent).
+inline uint32_t Narrow(uint64_t value) { return static_cast<uint32_t>(value); }
+
 // Sizes of scratch parts are rounded up to this.
 inline uint64_t Aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 

@@ -6,17 +6,11 @@ namespace monsoon::cuda {
   std::unique_ptr<DeviceLayer> Make##maker(const LayerPlan&, Precision) {    \
     return nullptr;                                                          \
   }
-MONSOON_UNFINISHED(Join)
 MONSOON_UNFINISHED(LocallyConnected2d)
 MONSOON_UNFINISHED(LocalContrastNorm)
-MONSOON_UNFINISHED(BatchNorm)
-MONSOON_UNFINISHED(LayerNorm)
 MONSOON_UNFINISHED(Embedding)
-MONSOON_UNFINISHED(PositionEmbedding)
 MONSOON_UNFINISHED(Lstm)
 MONSOON_UNFINISHED(SelfAttention)
-MONSOON_UNFINISHED(GlobalAveragePool)
-MONSOON_UNFINISHED(Rescale)
 MONSOON_UNFINISHED(Augment)
 
 }  // namespace monsoon::cuda
