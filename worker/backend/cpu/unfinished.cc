@@ -2,16 +2,10 @@
 
 namespace monsoon::cpu {
 
-std::unique_ptr<CpuLayer> MakeLocallyConnected2d(const LayerArguments& /*arguments*/) { return nullptr; }
-std::unique_ptr<CpuLayer> MakeLocalContrastNorm(const LayerArguments& /*arguments*/) { return nullptr; }
-std::unique_ptr<CpuLayer> MakeBatchNorm(const LayerArguments& /*arguments*/) { return nullptr; }
 std::unique_ptr<CpuLayer> MakeLayerNorm(const LayerArguments& /*arguments*/) { return nullptr; }
 std::unique_ptr<CpuLayer> MakeEmbedding(const LayerArguments& /*arguments*/) { return nullptr; }
 std::unique_ptr<CpuLayer> MakePositionEmbedding(const LayerArguments& /*arguments*/) { return nullptr; }
 std::unique_ptr<CpuLayer> MakeLstm(const LayerArguments& /*arguments*/) { return nullptr; }
 std::unique_ptr<CpuLayer> MakeSelfAttention(const LayerArguments& /*arguments*/) { return nullptr; }
-std::unique_ptr<CpuLayer> MakeGlobalAveragePool(const LayerArguments& /*arguments*/) { return nullptr; }
-std::unique_ptr<CpuLayer> MakeRescale(const LayerArguments& /*arguments*/) { return nullptr; }
-std::unique_ptr<CpuLayer> MakeAugment(const LayerArguments& /*arguments*/) { return nullptr; }
 
 }  // namespace monsoon::cpu

@@ -2,16 +2,10 @@
 
 namespace monsoon::reference {
 
-std::unique_ptr<ReferenceLayer> MakeLocallyConnected2d(const LayerPlan& /*plan*/) { return nullptr; }
-std::unique_ptr<ReferenceLayer> MakeLocalContrastNorm(const LayerPlan& /*plan*/) { return nullptr; }
-std::unique_ptr<ReferenceLayer> MakeBatchNorm(const LayerPlan& /*plan*/) { return nullptr; }
 std::unique_ptr<ReferenceLayer> MakeLayerNorm(const LayerPlan& /*plan*/) { return nullptr; }
 std::unique_ptr<ReferenceLayer> MakeEmbedding(const LayerPlan& /*plan*/) { return nullptr; }
 std::unique_ptr<ReferenceLayer> MakePositionEmbedding(const LayerPlan& /*plan*/) { return nullptr; }
 std::unique_ptr<ReferenceLayer> MakeLstm(const LayerPlan& /*plan*/) { return nullptr; }
 std::unique_ptr<ReferenceLayer> MakeSelfAttention(const LayerPlan& /*plan*/) { return nullptr; }
-std::unique_ptr<ReferenceLayer> MakeGlobalAveragePool(const LayerPlan& /*plan*/) { return nullptr; }
-std::unique_ptr<ReferenceLayer> MakeRescale(const LayerPlan& /*plan*/) { return nullptr; }
-std::unique_ptr<ReferenceLayer> MakeAugment(const LayerPlan& /*plan*/) { return nullptr; }
 
 }  // namespace monsoon::reference
