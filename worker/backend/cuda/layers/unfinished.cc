@@ -8,9 +8,6 @@ namespace monsoon::cuda {
   }
 MONSOON_UNFINISHED(LocallyConnected2d)
 MONSOON_UNFINISHED(LocalContrastNorm)
-MONSOON_UNFINISHED(Embedding)
-MONSOON_UNFINISHED(Lstm)
-MONSOON_UNFINISHED(SelfAttention)
 MONSOON_UNFINISHED(Augment)
 
 }  // namespace monsoon::cuda
