@@ -25,6 +25,11 @@ cuda::Precision ToCuda(ComputePrecision precision) {
   return cuda::Precision::kFloat32;
 }
 
+// Layers that the CPU has.
+bool IsOfSequences(LayerKind kind) {
+  return kind >= LayerKind::kLayerNorm && kind <= LayerKind::kSelfAttention;
+}
+
 }  // namespace
 
 const char* Name(ComputePrecision precision) {
@@ -50,7 +55,9 @@ absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(BackendKind kind, const M
   }
   ASSIGN_OR_RETURN(NetworkPlan plan, NetworkPlan::Create(model, layout));
   for (const LayerPlan& layer : plan.layers) {
-    const bool is_new = layer.kind >= LayerKind::kLocallyConnected2d || kind == BackendKind::kCuda;
+    const bool is_new =
+        kind == BackendKind::kCuda ||
+        (layer.kind >= LayerKind::kLocallyConnected2d && !IsOfSequences(layer.kind));
     if (is_new && layer.kind >= LayerKind::kAdd && layer.kind != LayerKind::kGelu) {
       return absl::UnimplementedError(
           absl::StrCat("layer ", layer.name, ": ", Name(layer.kind), " is not built in yet"));

@@ -63,7 +63,8 @@ absl::StatusOr<std::unique_ptr<Network>> CpuNetwork::Create(NetworkPlan plan, in
   AlignedFloats parameters = AlignedFloats::NanFilled(network->plan_.parameter_floats);
   AlignedFloats gradient = AlignedFloats::NanFilled(network->plan_.parameter_floats);
   parameters.Fill(0);
-  Batch batch(1, network->plan_.input.size());
+  Batch batch(1, SampleFormat{.values = network->plan_.input.size(),
+                              .labels = network->plan_.loss.steps});
   batch.inputs.Fill(0);
   batch.examples = 1;
   network->SetParameters(parameters.span());

@@ -138,6 +138,116 @@ TestNetwork& TestNetwork::GlobalAveragePool() {
   return *this;
 }
 
+TestNetwork& TestNetwork::BatchNorm(bool scale) {
+  LayerPlan& plan = Add(LayerKind::kBatchNorm, "batch_norm", ExtentOf(taken_.front()));
+  plan.epsilon = 1e-5;
+  plan.momentum = 0.1;
+  plan.weight = scale ? Place(plan.input.channels) : TensorSlot{};
+  plan.bias = scale ? Place(plan.input.channels) : TensorSlot{};
+  Place(plan.input.channels);
+  Place(plan.input.channels);
+  return *this;
+}
+
+TestNetwork& TestNetwork::LayerNorm(bool shift) {
+  LayerPlan& plan = Add(LayerKind::kLayerNorm, "layer_norm", ExtentOf(taken_.front()));
+  plan.epsilon = 1e-5;
+  plan.weight = Place(plan.input.features());
+  plan.bias = shift ? Place(plan.input.features()) : TensorSlot{};
+  return *this;
+}
+
+TestNetwork& TestNetwork::Embedding(uint64_t rows, uint64_t columns) {
+  const uint64_t steps = ExtentOf(taken_.front()).size();
+  LayerPlan& plan =
+      Add(LayerKind::kEmbedding, "embedding", Extent{.channels = columns, .steps = steps});
+  plan.weight = Place(rows * columns);
+  return *this;
+}
+
+TestNetwork& TestNetwork::PositionEmbedding() {
+  LayerPlan& plan = Add(LayerKind::kPositionEmbedding, "position", ExtentOf(taken_.front()));
+  plan.weight = Place(plan.input.size());
+  return *this;
+}
+
+TestNetwork& TestNetwork::Lstm(uint64_t units, bool sequences, bool bidirectional) {
+  const Extent in = ExtentOf(taken_.front());
+  LayerPlan& plan = Add(LayerKind::kLstm, "lstm",
+                        Extent{.channels = units * (bidirectional ? 2 : 1),
+                               .steps = sequences ? in.steps : 1});
+  plan.units = units;
+  plan.sequences = sequences;
+  plan.bidirectional = bidirectional;
+  for (int direction = 0; direction < (bidirectional ? 2 : 1); ++direction) {
+    Place(4 * units * in.features());
+    Place(4 * units * units);
+    Place(4 * units);
+  }
+  plan.weight = plan.tensors[0];
+  plan.bias = plan.tensors[2];
+  return *this;
+}
+
+TestNetwork& TestNetwork::SelfAttention(uint64_t heads, bool causal, bool bias) {
+  const Extent in = ExtentOf(taken_.front());
+  LayerPlan& plan = Add(LayerKind::kSelfAttention, "attention", in);
+  plan.heads = heads;
+  plan.causal = causal;
+  for (const uint64_t units : {3 * in.features(), in.features()}) {
+    Place(units * in.features());
+    if (bias) {
+      Place(units);
+    }
+  }
+  return *this;
+}
+
+TestNetwork& TestNetwork::LocallyConnected2d(uint64_t filters, uint64_t kernel, uint64_t stride,
+                                             uint64_t padding, bool bias) {
+  const Extent in = ExtentOf(taken_.front());
+  LayerPlan& plan = Add(LayerKind::kLocallyConnected2d, "local",
+                        Extent{filters, (in.height + 2 * padding - kernel) / stride + 1,
+                               (in.width + 2 * padding - kernel) / stride + 1});
+  plan.window = kernel;
+  plan.stride = stride;
+  plan.padding = padding;
+  plan.weight = Place(plan.output.size() * in.channels * kernel * kernel);
+  plan.bias = bias ? Place(plan.output.size()) : TensorSlot{};
+  return *this;
+}
+
+TestNetwork& TestNetwork::LocalContrastNorm(uint64_t window, bool subtractive, bool divisive) {
+  LayerPlan& plan = Add(LayerKind::kLocalContrastNorm, "contrast", ExtentOf(taken_.front()));
+  plan.window = window;
+  plan.epsilon = 1e-4;
+  plan.subtractive = subtractive;
+  plan.divisive = divisive;
+  return *this;
+}
+
+TestNetwork& TestNetwork::Augment(uint64_t shift, bool flip, uint64_t crop) {
+  const Extent in = ExtentOf(taken_.front());
+  LayerPlan& plan = Add(LayerKind::kAugment, "augment",
+                        crop == 0 ? in : Extent{in.channels, crop, crop});
+  plan.shift = shift;
+  plan.flip = flip;
+  plan.crop = crop;
+  return *this;
+}
+
+TestNetwork& TestNetwork::DenseTied(ValueIndex value) {
+  TensorSlot& shared = layers_[value - 1].weight;
+  const TensorSlot weight = shared;
+  shared.shared = layers_[value - 1].tensors.front().shared = true;
+  Extent output = ExtentOf(taken_.front());
+  output.channels = weight.size / output.features();
+  LayerPlan& plan = Add(LayerKind::kDense, "dense", output);
+  plan.weight = weight;
+  plan.tensors.push_back(weight);
+  return *this;
+}
+
 std::vector<float> TestNetwork::Parameters(uint64_t seed, double scale) const {
   std::vector<float> parameters(floats_);
   const PhiloxStream stream(seed, StreamKind::kTest, 2);
@@ -151,6 +261,9 @@ std::vector<float> TestNetwork::Parameters(uint64_t seed, double scale) const {
       for (uint64_t i = slot.offset; i < slot.offset + slot.size; ++i) {
         const double uniform = 2.0 * stream.Uniform(i) - 1.0;
         parameters[i] = static_cast<float>(uniform * scale / std::sqrt(fan_in));
+        if (plan.kind == LayerKind::kBatchNorm && slot.offset == plan.tensors.back().offset) {
+          parameters[i] = 0.5f + static_cast<float>(stream.Uniform(i));  // a variance
+        }
       }
     }
   }
@@ -205,6 +318,13 @@ TestData::TestData(const TestNetwork& network, uint64_t examples, uint64_t seed)
   const PhiloxStream normal(seed, StreamKind::kTest);
   for (size_t i = 0; i < inputs.size(); ++i) {
     inputs[i] = normal.Normal(i);
+  }
+  const LayerPlan& first = network.layers().front();
+  if (first.kind == LayerKind::kEmbedding) {
+    const uint64_t rows = first.weight.size / first.output.channels;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = static_cast<float>(normal.Below(i, static_cast<uint32_t>(rows)));
+    }
   }
   const PhiloxStream below(seed, StreamKind::kTest, 1);
   for (size_t i = 0; i < labels.size(); ++i) {

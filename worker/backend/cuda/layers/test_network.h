@@ -39,6 +39,18 @@ class TestNetwork {
   TestNetwork& Flatten();
   TestNetwork& Rescale(double scale, double offset);
   TestNetwork& GlobalAveragePool();
+  TestNetwork& BatchNorm(bool scale = true);
+  TestNetwork& LayerNorm(bool shift = true);
+  TestNetwork& Embedding(uint64_t rows, uint64_t columns);
+  TestNetwork& PositionEmbedding();
+  TestNetwork& Lstm(uint64_t units, bool sequences, bool bidirectional = false);
+  TestNetwork& SelfAttention(uint64_t heads, bool causal, bool bias = true);
+  TestNetwork& LocallyConnected2d(uint64_t filters, uint64_t kernel, uint64_t stride = 1,
+                                  uint64_t padding = 0, bool bias = true);
+  TestNetwork& LocalContrastNorm(uint64_t window, bool subtractive = true, bool divisive = true);
+  TestNetwork& Augment(uint64_t shift, bool flip, uint64_t crop = 0);
+  // With the weight of the layer whose output is `value`.
+  TestNetwork& DenseTied(ValueIndex value);
 
   ValueIndex last() const { return static_cast<ValueIndex>(layers_.size()); }
   EngineModel model() const;
