@@ -22,6 +22,7 @@ void Engine::Stage(const Samples& samples, const StepKey& key) {
   StepControl control = {};
   if (key.samples.empty()) {
     control.dropout_key = DropoutKey(key.seed, kDropoutStream | key.worker, key.step);
+    control.augmentation_key = DropoutKey(key.seed, kAugmentationStream | key.worker, key.step);
   } else {
     control.by_sample = 1;
     uint64_t* keys = reinterpret_cast<uint64_t*>(block + layout.sample_keys);
