@@ -110,7 +110,7 @@ class GlobalAveragePool : public DeviceLayer {
   explicit GlobalAveragePool(const LayerPlan& plan)
       : channels_(plan.input.channels),
         count_(Narrow(plan.input.size() / plan.input.channels)),
-        inner_(plan.input.steps > 1 ? Narrow(plan.input.channels) : 1) {}
+        inner_(plan.input.is_image ? 1 : Narrow(plan.input.channels)) {}
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
     AverageMiddle(pass.stream, MiddleMean(count_, inner_, in, out), pass.examples * channels_);

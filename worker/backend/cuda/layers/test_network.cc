@@ -28,6 +28,7 @@ LayerPlan& TestNetwork::Add(LayerKind kind, const std::string& name, Extent outp
   }
   plan.input = plan.input_extents.front();
   plan.output = output;
+  plan.output.is_image = output.height > 1 || output.width > 1;
   layers_.push_back(plan);
   taken_ = {last()};
   return layers_.back();
