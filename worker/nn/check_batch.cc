@@ -1,13 +1,28 @@
 #include "worker/nn/check_batch.h"
 
+#include <cmath>
 #include <span>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 
 namespace monsoon {
-
 namespace {
+
+absl::Status CheckIds(const NetworkPlan& plan, const Batch& batch) {
+  const auto limit = static_cast<float>(plan.id_limit);  // up to 2^24: exact
+  const std::span<const float> ids = batch.inputs.span().first(batch.examples * batch.values);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const float id = ids[i];
+    // Not where it is NaN.
+    if (!(id >= 0 && id < limit && id == std::trunc(id))) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "sample ", i / batch.values, " of the batch has ", id, " at step ", i % batch.values,
+          "; an id is a whole number from 0 and below the embedding's ", plan.id_limit, " rows"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckTargets(const LossPlan& loss, const Batch& batch) {
   if (loss.kind != LossKind::kBinaryCrossEntropy && loss.kind != LossKind::kMeanSquaredError) {
@@ -41,7 +56,7 @@ absl::Status CheckSamples(const NetworkPlan& plan, const Batch& batch) {
     return absl::InvalidArgumentError(absl::StrCat(
         "samples have ", batch.values, " values, the model's input has ", plan.input.size()));
   }
-  return absl::OkStatus();
+  return plan.id_limit == 0 ? absl::OkStatus() : CheckIds(plan, batch);
 }
 
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch) {

@@ -17,10 +17,13 @@ bool IsMatrix(const Port& port) { return DimsOf(port.value.get_desc()).size() ==
 
 // The layer behind plan.layers[at] that is computed with it, if there is one.
 bool FusesNext(const NetworkPlan& plan, const std::vector<int>& uses, size_t at) {
-  const LayerKind kind = plan.layers[at].kind;
-  return (kind == LayerKind::kDense || kind == LayerKind::kConv2d) &&
-         at + 1 < plan.layers.size() && IsActivation(plan.layers[at + 1].kind) &&
-         plan.layers[at + 1].inputs.front() == at + 1 && uses[at + 1] == 1;
+  if (at + 1 >= plan.layers.size() || plan.layers[at + 1].inputs.front() != at + 1 ||
+      uses[at + 1] != 1) {
+    return false;
+  }
+  const LayerKind kind = plan.layers[at].kind, next = plan.layers[at + 1].kind;
+  return (kind == LayerKind::kBatchNorm && next == LayerKind::kRelu) ||
+         ((kind == LayerKind::kDense || kind == LayerKind::kConv2d) && IsActivation(next));
 }
 
 // Flattening what is flat in memory is nothing to do.
@@ -100,7 +103,7 @@ LayerSequence::Step LayerSequence::MakeStep(const NetworkPlan& plan, const Buffe
                                             size_t& at) {
   Step step;
   const LayerPlan& layer = plan.layers[at];
-  LayerArguments arguments{.context = context_, .plan = layer};
+  LayerArguments arguments{.context = context_, .plan = layer, .threads = threads_};
   for (size_t j = 0; j < layer.inputs.size(); ++j) {
     arguments.inputs.push_back(TakeInput(plan, buffers, at, j, &step));
   }

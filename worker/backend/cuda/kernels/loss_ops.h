@@ -120,12 +120,13 @@ struct BatchSums {
   const double* losses;
   const Largest* largest;
   const uint32_t* labels;
-  uint32_t examples;
+  uint32_t rows;
   StepSums* sums;
+  uint32_t steps;  // rows of a sample, of which each has its share
   MONSOON_PORTABLE LossAndCorrect Partial(uint32_t /*row*/, uint32_t thread,
                                           uint32_t threads) const {
     LossAndCorrect part = {0, 0};
-    for (uint32_t n = thread; n < examples; n += threads) {
+    for (uint32_t n = thread; n < rows; n += threads) {
       part.loss += losses[n];
       part.correct += largest[n].index == labels[n] ? 1 : 0;
     }
@@ -135,7 +136,7 @@ struct BatchSums {
     return {a.loss + b.loss, a.correct + b.correct};
   }
   MONSOON_PORTABLE void Finish(uint32_t /*row*/, LossAndCorrect total) const {
-    *sums = StepSums{total.loss, total.correct, 0, 0};
+    *sums = StepSums{total.loss / steps, (total.correct + steps / 2) / steps, 0, 0};
   }
 };
 
