@@ -74,6 +74,12 @@ std::string MissingMetric(const JobRecord& job, const ReportEvaluationRequest& r
   } else if (best == TEST_LOSS && !has("loss")) {
     lacking = "loss";
   }
+  const Stop& stop = job.plan.job.stop();
+  const char* const watched = stop.early().metric() == TEST_ACCURACY ? "accuracy" : "loss";
+  const bool early = lacking.empty() && stop.has_early() && !has(watched);
+  if (early) {
+    lacking = watched;
+  }
   if (lacking.empty()) {
     return "";
   }
@@ -82,7 +88,9 @@ std::string MissingMetric(const JobRecord& job, const ReportEvaluationRequest& r
         absl::StrAppend(out, "\"", absl::CEscape(metric.name().substr(0, 64)), "\"");
       });
   return absl::StrCat(
-      to_target && lacking == "accuracy" ? "stop.target_accuracy" : "checkpoint.keep_best",
+      early                                ? "stop.early"
+      : to_target && lacking == "accuracy" ? "stop.target_accuracy"
+                                           : "checkpoint.keep_best",
       " needs \"", lacking, "\", and the program's evaluation gives only ", given);
 }
 

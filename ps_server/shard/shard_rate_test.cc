@@ -9,6 +9,7 @@
 namespace monsoon {
 namespace {
 
+using ::testing::_;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
@@ -51,7 +52,7 @@ TEST_F(ShardRateTest, PushesFollowItAndItNeverGoesBack) {
 TEST_F(ShardRateTest, WhoeverMayNotIsRefused) {
   EXPECT_THAT(Reduce(2, "job-2"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("job-2")));
   ASSERT_OK(Reduce(2, "job-1", 5));
-  EXPECT_THAT(Reduce(3, "job-1", 4), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(Reduce(3, "job-1", 4), StatusIs(absl::StatusCode::kFailedPrecondition, _));
   CreateShardJobRequest other = request_;
   other.set_job("plain");
   other.mutable_optimizer()->clear_schedule();
