@@ -163,14 +163,14 @@ const std::vector<BrokenFile>& Cases() {
       {"UnknownLoss",
        "SOFTMAX_CROSS_ENTROPY",
        "CROSS_ENTROPY",
-       {"FILE:9:7: error: loss: expected SOFTMAX_CROSS_ENTROPY, found CROSS_ENTROPY; write "
+       {"FILE:9:7: error: loss: expected one of SOFTMAX_CROSS_ENTROPY, ONE_VERSUS_ALL_LOGISTIC, "
+        "BINARY_CROSS_ENTROPY, MEAN_SQUARED_ERROR, found CROSS_ENTROPY; write "
         "SOFTMAX_CROSS_ENTROPY"}},
       {"LossOfAnotherTask",
        "SOFTMAX_CROSS_ENTROPY",
        "MSE",
-       {"FILE:9:7: error: loss: expected SOFTMAX_CROSS_ENTROPY, found MSE; SOFTMAX_CROSS_ENTROPY "
-        "is "
-        "the only loss: models here tell classes apart"}},
+       {"FILE:9:7: error: loss: expected one of SOFTMAX_CROSS_ENTROPY, ONE_VERSUS_ALL_LOGISTIC, "
+        "BINARY_CROSS_ENTROPY, MEAN_SQUARED_ERROR, found MSE; write MEAN_SQUARED_ERROR"}},
   };
   return *cases;
 }

@@ -34,7 +34,6 @@ class FiguresCheck {
 
   void Run() {
     if (job_.model().layer_size() > 0) {
-      CheckLossSettings();
       CheckAccuracies();
       CheckClassNames("train", job_.train());
       CheckClassNames("test", job_.test());
@@ -48,32 +47,6 @@ class FiguresCheck {
   void Error(const std::string& field, const std::string& message,
              const std::string& suggestion = "") {
     reporter_->Error(field, message, suggestion);
-  }
-
-  void CheckLossSettings() {
-    const std::string settings = "model.loss_settings";
-    const double smoothing = job_.model().loss_settings().label_smoothing();
-    const Loss loss = job_.model().loss();
-    if (!(smoothing >= 0.0 && smoothing < 1.0)) {
-      Error(settings + ".label_smoothing", absl::StrCat(smoothing, " is outside [0, 1)"));
-    } else if (smoothing > 0.0 && loss != SOFTMAX_CROSS_ENTROPY && loss != BINARY_CROSS_ENTROPY) {
-      Error(settings + ".label_smoothing",
-            absl::StrCat("is of SOFTMAX_CROSS_ENTROPY and BINARY_CROSS_ENTROPY, not of ",
-                         Loss_Name(loss)));
-    }
-    const auto& weights = job_.model().loss_settings().class_weight();
-    if (!weights.empty() && classes_ && static_cast<uint64_t>(weights.size()) != *classes_) {
-      Error(settings + ".class_weight",
-            absl::StrCat("has ", weights.size(), weights.size() == 1 ? " value" : " values",
-                         ", the loss tells ", *classes_, " classes apart"));
-    }
-    for (const double weight : weights) {
-      if (!(weight >= 0.0 && std::isfinite(weight))) {
-        Error(settings + ".class_weight",
-              absl::StrCat(weight, " is no weight: they are finite and not below 0"));
-        break;
-      }
-    }
   }
 
   void CheckAccuracies() {

@@ -9,8 +9,8 @@
 
 namespace monsoon {
 
-// LossSettings against the model's outputs and loss; accuracies of a loss that tells none;
-// PlateauSchedule, Stop.early and Dataset.class_name. Without a layout only what needs none.
+// Accuracies of a loss that tells none; PlateauSchedule, Stop.early and Dataset.class_name. Without
+// a layout only what needs none.
 void CheckTestFigures(const Job& job, const std::optional<ParameterLayout>& layout,
                       Reporter* reporter);
 

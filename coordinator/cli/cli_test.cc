@@ -425,28 +425,6 @@ TEST_F(CliTest, EvaluateRunsTheSiblingWorker) {
   EXPECT_EQ(Run({"evaluate", "--model=m.npz", "--job=j.textproto", "--bin_dir=" + folder_}), 0);
   EXPECT_THAT(cli_.ran, ElementsAre(worker, "--evaluate", "--model=m.npz", "--job=j.textproto"));
   EXPECT_EQ(cli_.out(), "test accuracy 0.8750, loss 0.5000, 10000 examples\n");
-  const CapturedRun plain = *cli_.run_result;
-  cli_.run_result = CapturedRun{
-      .output =
-          R"({"schema_version":1,"test_accuracy":0.75,"test_loss":0.5,"examples":4,)"
-          R"("metrics":{"auc":0.875},"classes":[)"
-          R"({"name":"cat","examples":3,"precision":1,"recall":0.6666666},)"
-          R"({"name":null,"examples":1,"precision":0.5,"recall":null}],"confusion":[[2,1],[0,1]]})"
-          "\n"};
-  EXPECT_EQ(Run({"evaluate", "--model=m.npz", "--job=j.textproto", "--bin_dir=" + folder_}), 0);
-  EXPECT_EQ(cli_.out(),
-            "test accuracy 0.7500, loss 0.5000, 4 examples\n"
-            "auc 0.875\n\n"
-            "label      0      1  precision  recall  (columns: predicted)\n"
-            "0 cat      2      1     1.0000  0.6667\n"
-            "1          0      1     0.5000       -\n");
-  cli_.run_result = CapturedRun{
-      .output = R"({"schema_version":1,"test_accuracy":null,"test_loss":0.5,"examples":4,)"
-                R"("metrics":{"mse":0.5},"classes":null,"confusion":null})"
-                "\n"};
-  EXPECT_EQ(Run({"evaluate", "--model=m.npz", "--job=j.textproto", "--bin_dir=" + folder_}), 0);
-  EXPECT_EQ(cli_.out(), "test loss 0.5000, 4 examples\nmse 0.5\n");
-  cli_.run_result = plain;
   EXPECT_EQ(
       Run({"evaluate", "--model=m.npz", "--job=j.textproto", "--bin_dir=" + folder_, "--json"}), 0);
   EXPECT_EQ(cli_.out(), cli_.run_result->output);
