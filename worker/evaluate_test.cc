@@ -46,8 +46,15 @@ TEST_F(EvaluateTest, PrintsTheKnownFigures) {
     EXPECT_THAT(outcome.out,
                 HasSubstr(R"("metrics":{},"classes":[{"name":null,"examples":3,"precision":1,)"));
     EXPECT_THAT(outcome.out, HasSubstr(R"("confusion":[[2,1],[0,1]]})"));
-    EXPECT_NEAR(json.fields().at("classes").list_value().values(0).struct_value().fields()
-                    .at("recall").number_value(), 2.0 / 3, 1e-15);
+    EXPECT_NEAR(json.fields()
+                    .at("classes")
+                    .list_value()
+                    .values(0)
+                    .struct_value()
+                    .fields()
+                    .at("recall")
+                    .number_value(),
+                2.0 / 3, 1e-15);
   }
 }
 

@@ -85,19 +85,17 @@ absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options,
                    CreateNetwork(BackendKind::kCpu, job.model(), model.layout, network_options));
   network->SetParameters(model.parameters);
   ASSIGN_OR_RETURN(const NetworkPlan plan, NetworkPlan::Create(job.model(), model.layout));
-  PredictionCounts counts{.classes = plan.loss.outputs,
-                          .steps = plan.loss.steps,
-                          .kind = PredictionKindOf(plan.loss)};
+  PredictionCounts counts{
+      .classes = plan.loss.outputs, .steps = plan.loss.steps, .kind = PredictionKindOf(plan.loss)};
   for (const auto& source : sources) {
     counts.samples += source->examples();
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<PredictionFile> file,
                    PredictionFile::Create(options.out, counts.samples, plan.loss));
   for (const auto& source : sources) {
-    const absl::Status predicted =
-        PredictAll(network.get(), *source, job.evaluation().batch_size(),
-                   counts.steps * counts.classes,
-                   [&](std::span<const float> predictions) { return file->Add(predictions); });
+    const absl::Status predicted = PredictAll(
+        network.get(), *source, job.evaluation().batch_size(), counts.steps * counts.classes,
+        [&](std::span<const float> predictions) { return file->Add(predictions); });
     if (!predicted.ok()) {
       return absl::IsInvalidArgument(predicted) ? Annotate(predicted, model.name) : predicted;
     }

@@ -60,8 +60,9 @@ TEST_F(PredictTest, WritesTheProbabilitiesOfTheTestSet) {
   WriteIdentity("job", "model.npz", 3);
   const RunOutcome outcome = Predict("p.npy");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, absl::StrCat(R"({"schema_version":1,"out":")", Path("p.npy"),
-                                      R"(","samples":4,"classes":2,"holds":"probabilities"})", "\n"));
+  EXPECT_EQ(outcome.out,
+            absl::StrCat(R"({"schema_version":1,"out":")", Path("p.npy"),
+                         R"(","samples":4,"classes":2,"holds":"probabilities"})", "\n"));
   ExpectFirstClass(Npy("p.npy", {4, 2}), {true, false, true, false});
   // The same, in batches that leave a rest, and by two threads.
   ASSERT_EQ(Predict("q.npy", {"--data=test", "--threads=2"}).code, 0);

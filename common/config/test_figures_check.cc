@@ -60,8 +60,7 @@ class FiguresCheck {
           std::pair("checkpoint.keep_best", job_.checkpoint().keep_best() == TEST_ACCURACY),
           std::pair("downpour.optimizer.schedule.plateau.by_accuracy",
                     schedule.plateau().by_accuracy()),
-          std::pair("sandblaster.target_accuracy",
-                    job_.sandblaster().target_accuracy() != 0.0)}) {
+          std::pair("sandblaster.target_accuracy", job_.sandblaster().target_accuracy() != 0.0)}) {
       if (asked) {
         Error(field, "MEAN_SQUARED_ERROR tells no accuracy", "go by the test loss");
       }
@@ -82,8 +81,8 @@ class FiguresCheck {
     std::set<std::string> seen;
     for (const std::string& name : names) {
       if (name.empty() || !seen.insert(name).second) {
-        Error(set + ".class_name", name.empty() ? "a name is empty"
-                                                : absl::StrCat("\"", name, "\" is there twice"));
+        Error(set + ".class_name",
+              name.empty() ? "a name is empty" : absl::StrCat("\"", name, "\" is there twice"));
         break;
       }
     }

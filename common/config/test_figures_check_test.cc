@@ -19,7 +19,10 @@ Job Valid() {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"pb(
         name: "j"
-        model { input_shape: 4 layer { dense { units: 3 } } }
+        model {
+          input_shape: 4
+          layer { dense { units: 3 } }
+        }
         train { synthetic { examples: 100 classes: 3 } }
         test { synthetic { examples: 100 classes: 3 } }
         batch_size: 10

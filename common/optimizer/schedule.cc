@@ -61,8 +61,8 @@ absl::Status ValidateSchedule(const Schedule& schedule) {
   if (schedule.has_plateau()) {
     const PlateauSchedule& plateau = schedule.plateau();
     if (!(plateau.factor() >= 0.0 && plateau.factor() < 1.0)) {
-      return absl::InvalidArgumentError(absl::StrCat("schedule.plateau.factor is ",
-                                                     plateau.factor(), ", it must be in (0, 1)"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("schedule.plateau.factor is ", plateau.factor(), ", it must be in (0, 1)"));
     }
     if (!(plateau.min_factor() >= 0.0 && plateau.min_factor() < 1.0)) {
       return absl::InvalidArgumentError(absl::StrCat(

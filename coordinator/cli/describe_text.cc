@@ -43,8 +43,8 @@ std::string FiguresOf(const JobDescription::EvaluationResult& result) {
   // Of a network: these two first.
   const bool both = result.metric_size() > 1 && result.metric(0).name() == "accuracy" &&
                     result.metric(1).name() == "loss";
-  std::string text = both ? absl::StrFormat("test accuracy %.4f, loss %.4f",
-                                            result.test_accuracy(), result.test_loss())
+  std::string text = both ? absl::StrFormat("test accuracy %.4f, loss %.4f", result.test_accuracy(),
+                                            result.test_loss())
                           : "";
   for (int i = both ? 2 : 0; i < result.metric_size(); ++i) {
     absl::StrAppendFormat(&text, "%s%s %.6g", text.empty() ? "" : ", ", result.metric(i).name(),

@@ -77,16 +77,15 @@ absl::StatusOr<std::string> ResultText(const std::string& json) {
       "loss", fields.at("test_loss").number_value(), fields.at("examples").number_value());
   if (fields.contains("metrics")) {
     const auto& metrics = fields.at("metrics").struct_value().fields();
-    for (const auto& [name, value] :
-         std::map<std::string, Value>(metrics.begin(), metrics.end())) {
+    for (const auto& [name, value] : std::map<std::string, Value>(metrics.begin(), metrics.end())) {
       absl::StrAppendFormat(&text, "\n%s %.6g", name, value.number_value());
     }
   }
   if (fields.contains("confusion") && fields.at("confusion").has_list_value() &&
       fields.at("confusion").list_value().values_size() <= kMostShownClasses) {
-    absl::StrAppend(&text, "\n\n",
-                    ConfusionText(fields.at("confusion").list_value(),
-                                  fields.at("classes").list_value()));
+    absl::StrAppend(
+        &text, "\n\n",
+        ConfusionText(fields.at("confusion").list_value(), fields.at("classes").list_value()));
   }
   return text;
 }

@@ -26,17 +26,16 @@ class EvaluateCommandTest : public CliTest {
 };
 
 TEST_F(EvaluateCommandTest, ShowsMetricsAndTheConfusionMatrix) {
-  EXPECT_EQ(
-      TextOf(R"({"schema_version":1,"test_accuracy":0.75,"test_loss":0.5,"examples":4,)"
-             R"("metrics":{"auc":0.875},"classes":[)"
-             R"({"name":"cat","examples":3,"precision":1,"recall":0.6666666},)"
-             R"({"name":null,"examples":1,"precision":0.5,"recall":null}],)"
-             R"("confusion":[[2,1],[0,1]]})"),
-      "test accuracy 0.7500, loss 0.5000, 4 examples\n"
-      "auc 0.875\n\n"
-      "label      0      1  precision  recall  (columns: predicted)\n"
-      "0 cat      2      1     1.0000  0.6667\n"
-      "1          0      1     0.5000       -\n");
+  EXPECT_EQ(TextOf(R"({"schema_version":1,"test_accuracy":0.75,"test_loss":0.5,"examples":4,)"
+                   R"("metrics":{"auc":0.875},"classes":[)"
+                   R"({"name":"cat","examples":3,"precision":1,"recall":0.6666666},)"
+                   R"({"name":null,"examples":1,"precision":0.5,"recall":null}],)"
+                   R"("confusion":[[2,1],[0,1]]})"),
+            "test accuracy 0.7500, loss 0.5000, 4 examples\n"
+            "auc 0.875\n\n"
+            "label      0      1  precision  recall  (columns: predicted)\n"
+            "0 cat      2      1     1.0000  0.6667\n"
+            "1          0      1     0.5000       -\n");
 }
 
 TEST_F(EvaluateCommandTest, WithoutAccuracyTheLossIsAll) {

@@ -313,8 +313,7 @@ void CoordinatorCore::TakeCheckpointCommands(absl::Duration now,
       request.set_generation(job->checkpoints.state().ordered());
       *request.mutable_context() = job->checkpoints.state().context();
       *request.mutable_context()->mutable_job() = job->plan.job;
-      request.mutable_context()->mutable_job()->MergeFrom(
-          job->checkpoints.state().context().job());
+      request.mutable_context()->mutable_job()->MergeFrom(job->checkpoints.state().context().job());
       if (job->checkpoints.state().held() == 0) {
         *request.mutable_known_jobs() = Known(jobs_);
       }

@@ -10,8 +10,7 @@
 namespace monsoon {
 
 uint32_t CoordinatorCore::RateReductions(const JobRecord& job) const {
-  if (job.downpour() == nullptr ||
-      !job.plan.job.downpour().optimizer().schedule().has_plateau()) {
+  if (job.downpour() == nullptr || !job.plan.job.downpour().optimizer().schedule().has_plateau()) {
     return 0;
   }
   return job.downpour()->rate_reductions();

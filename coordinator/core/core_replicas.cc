@@ -87,11 +87,10 @@ std::string MissingMetric(const JobRecord& job, const ReportEvaluationRequest& r
       absl::StrJoin(request.metric(), ", ", [](std::string* out, const Metric& metric) {
         absl::StrAppend(out, "\"", absl::CEscape(metric.name().substr(0, 64)), "\"");
       });
-  return absl::StrCat(
-      early                                ? "stop.early"
-      : to_target && lacking == "accuracy" ? "stop.target_accuracy"
-                                           : "checkpoint.keep_best",
-      " needs \"", lacking, "\", and the program's evaluation gives only ", given);
+  return absl::StrCat(early                                ? "stop.early"
+                      : to_target && lacking == "accuracy" ? "stop.target_accuracy"
+                                                           : "checkpoint.keep_best",
+                      " needs \"", lacking, "\", and the program's evaluation gives only ", given);
 }
 
 absl::Status SessionClosed(const SessionKey& session) {
@@ -269,8 +268,7 @@ void CoordinatorCore::CompareWithChance(JobRecord* job, const ReportEvaluationRe
                                         absl::Duration now) {
   const std::vector<TestResult> results = job->procedure()->test_results();
   const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job->plan.job.model());
-  if (results.empty() || !results.back().final || !results.back().has_accuracy() ||
-      !layout.ok()) {
+  if (results.empty() || !results.back().final || !results.back().has_accuracy() || !layout.ok()) {
     return;
   }
   const std::string text =

@@ -26,8 +26,7 @@ DownpourOptions DownpourOptionsOf(const JobRecord& job, std::string* note) {
         ResumeProgress(job.state().resume().context(), options.examples, options.block_examples);
     CHECK_OK(resumed.status());  // Submit has judged it.
     options.resumed = resumed->progress;
-    const Schedule& before =
-        job.state().resume().context().job().downpour().optimizer().schedule();
+    const Schedule& before = job.state().resume().context().job().downpour().optimizer().schedule();
     if (options.plateau && before.has_plateau()) {
       options.plateau->set_reductions(
           std::max(options.plateau->reductions(), before.plateau().reductions()));

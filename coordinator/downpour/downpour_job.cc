@@ -307,10 +307,9 @@ void DownpourJob::FollowTestResults(uint32_t reductions_before) {
     return;
   }
   if (options_.plateau && rate_reductions() > reductions_before) {
-    AddEvent("rate_reduced",
-             absl::StrFormat("the rate is times %.6g from now on: %s",
-                             PlateauFactor(*options_.plateau, rate_reductions()),
-                             Plateau::From(*options_.plateau).Text()));
+    AddEvent("rate_reduced", absl::StrFormat("the rate is times %.6g from now on: %s",
+                                             PlateauFactor(*options_.plateau, rate_reductions()),
+                                             Plateau::From(*options_.plateau).Text()));
   }
   if (options_.stop.has_early()) {
     const Plateau early = Plateau::From(options_.stop.early());

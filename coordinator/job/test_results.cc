@@ -87,8 +87,8 @@ std::string TestResult::Text() const {
     return absl::StrFormat("accuracy %.4f, loss %.4f", accuracy, loss);
   }
   // Of a network: these two first.
-  const bool both = metrics.size() > 1 && metrics[0].first == "accuracy" &&
-                    metrics[1].first == "loss";
+  const bool both =
+      metrics.size() > 1 && metrics[0].first == "accuracy" && metrics[1].first == "loss";
   const std::string first =
       both ? absl::StrFormat("accuracy %.4f, loss %.4f", accuracy, loss) : std::string();
   const auto rest = std::span(metrics).subspan(both ? 2 : 0);

@@ -135,8 +135,8 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
   plan.shape.floats = plan.map.shard(request.shard()).size();
   plan.shape.stripe_floats = plan.map.stripe_floats();
   if (request.optimizer().schedule().has_plateau()) {
-    plan.reductions = std::make_shared<RateReductions>(
-        request.optimizer().schedule().plateau().reductions());
+    plan.reductions =
+        std::make_shared<RateReductions>(request.optimizer().schedule().plateau().reductions());
   }
   ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer(), plan.reductions));
   const uint64_t stripes = plan.map.stripes(request.shard());

@@ -51,7 +51,7 @@ namespace monsoon {
 struct ShardJobPlan {
   ParameterLayout layout;
   ShardMap map;
-  SharedShape shape;  // without the epoch
+  SharedShape shape;                           // without the epoch
   std::shared_ptr<RateReductions> reductions;  // null: no PlateauSchedule
   std::unique_ptr<OptimizerKernel> kernel;
   uint64_t state_bytes = 0;  // of the arena for the optimizer state; 0: there is none

@@ -76,8 +76,8 @@ absl::Status PredictAll(Network* network, const DataSource& source, uint32_t bat
     predictions.resize(batch.examples * values);
     RETURN_IF_ERROR(network->Predict(batch, predictions));
     if (const std::optional<uint64_t> at = FirstNonFinite(predictions)) {
-      return absl::InvalidArgumentError(absl::StrCat("the model's outputs for sample ",
-                                                     first + *at / values, " are not finite"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model's outputs for sample ", first + *at / values, " are not finite"));
     }
     RETURN_IF_ERROR(take(predictions));
   }

@@ -64,9 +64,9 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch) {
   const LossPlan& loss = plan.loss;
   if (batch.targets_per_example > 0) {
     if (batch.targets_per_example != loss.steps * loss.outputs) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("samples have ", batch.targets_per_example, " targets, the model has ",
-                       loss.steps * loss.outputs, " outputs"));
+      return absl::InvalidArgumentError(absl::StrCat("samples have ", batch.targets_per_example,
+                                                     " targets, the model has ",
+                                                     loss.steps * loss.outputs, " outputs"));
     }
     return CheckTargets(loss, batch);
   }

@@ -17,9 +17,9 @@ enum class LossKind {
 
 struct LossPlan {
   LossKind kind = LossKind::kSoftmaxCrossEntropy;
-  uint64_t outputs = 0;  // at each step
-  uint64_t steps = 1;    // labels of one sample
-  uint64_t classes = 0;  // labels are below; 0: any, of a regression
+  uint64_t outputs = 0;              // at each step
+  uint64_t steps = 1;                // labels of one sample
+  uint64_t classes = 0;              // labels are below; 0: any, of a regression
   std::vector<float> class_weights;  // [classes], or empty: 1 each
   double label_smoothing = 0;
 

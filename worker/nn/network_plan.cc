@@ -20,8 +20,7 @@ absl::StatusOr<Extent> ToExtent(const std::string& layer, const std::vector<uint
     case 2:
       return Extent{.channels = shape[1], .steps = shape[0]};
     case 3:
-      return Extent{
-          .channels = shape[0], .height = shape[1], .width = shape[2], .is_image = true};
+      return Extent{.channels = shape[0], .height = shape[1], .width = shape[2], .is_image = true};
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("layer ", layer, " has a shape of ", shape.size(),
@@ -168,9 +167,8 @@ absl::StatusOr<NetworkPlan> NetworkPlan::Create(const Model& model, const Parame
   }
   NetworkPlan plan;
   for (int i = 0; i < model.layer_size(); ++i) {
-    ASSIGN_OR_RETURN(
-        LayerPlan layer,
-        PlanLayer(layout, model.layer(i), layout.layers()[static_cast<size_t>(i)]));
+    ASSIGN_OR_RETURN(LayerPlan layer,
+                     PlanLayer(layout, model.layer(i), layout.layers()[static_cast<size_t>(i)]));
     layer.index = static_cast<uint32_t>(i);
     plan.is_chain = plan.is_chain && layer.inputs == std::vector<ValueIndex>{layer.index};
     plan.layers.push_back(std::move(layer));

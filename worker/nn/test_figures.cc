@@ -36,8 +36,8 @@ template <typename Value>
 Judgement Judge::OfValues(std::span<const Value> outputs, const LossTargets& targets) {
   Judgement judgement;
   if (plan_.kind == LossKind::kMeanSquaredError) {
-    judgement.squared_error = SquaredError(outputs, targets) /
-                              static_cast<double>(plan_.steps * plan_.outputs);
+    judgement.squared_error =
+        SquaredError(outputs, targets) / static_cast<double>(plan_.steps * plan_.outputs);
     return judgement;
   }
   judgement.is_of_bytes = plan_.kind == LossKind::kSoftmaxCrossEntropy && plan_.steps > 1 &&

@@ -109,9 +109,8 @@ TEST(JudgeTest, SequencesOfBytesHaveBits) {
     return figures.Metrics(std::log(256.0), 0.0);
   };
   LossPlan plan = PlanOf(LossKind::kSoftmaxCrossEntropy, 256, 2);
-  EXPECT_THAT(metrics(plan, {}),
-              ElementsAre(Pair("accuracy", 0), Pair("loss", std::log(256.0)),
-                          Pair("bits_per_byte", DoubleEq(8))));
+  EXPECT_THAT(metrics(plan, {}), ElementsAre(Pair("accuracy", 0), Pair("loss", std::log(256.0)),
+                                             Pair("bits_per_byte", DoubleEq(8))));
   EXPECT_THAT(metrics(plan, weights), IsEmpty());
   plan.label_smoothing = 0.1;
   EXPECT_THAT(metrics(plan, {}), IsEmpty());

@@ -125,8 +125,8 @@ LossSums ComputeLoss(const LossPlan& plan, std::span<const float> outputs,
     return {sums.loss_sum / static_cast<double>(plan.steps),
             (sums.correct + plan.steps / 2) / plan.steps};
   }
-  const bool judged = plan.kind != LossKind::kMeanSquaredError &&
-                      (targets.targets.empty() || plan.is_yes_or_no());
+  const bool judged =
+      plan.kind != LossKind::kMeanSquaredError && (targets.targets.empty() || plan.is_yes_or_no());
   const bool means =
       plan.kind == LossKind::kBinaryCrossEntropy || plan.kind == LossKind::kMeanSquaredError;
   const double share = means ? 1.0 / static_cast<double>(plan.outputs) : 1.0;

@@ -104,8 +104,8 @@ TEST(CpuLossTest, PlainSoftmaxKeepsItsBits) {
   const Samples samples(plan, 1);
   std::vector<float> diff(samples.outputs.size()), same(samples.outputs.size());
   const EvaluationResult want = SoftmaxCrossEntropy(samples.outputs, samples.labels, same);
-  const LossSums sums = ComputeLoss(
-      plan, samples.outputs, {.labels = samples.labels, .examples = kExamples}, diff);
+  const LossSums sums =
+      ComputeLoss(plan, samples.outputs, {.labels = samples.labels, .examples = kExamples}, diff);
   EXPECT_EQ(sums.loss, want.loss_sum);
   EXPECT_EQ(sums.correct, want.correct);
   EXPECT_EQ(diff, same);
@@ -123,7 +123,8 @@ TEST(CpuLossTest, NothingThatIsNotFiniteIsHidden) {
       EXPECT_FALSE(std::isfinite(ComputeLoss(plan, std::vector<float>{0, bad}, targets, {}).loss));
       // As of the plain softmax: what is infinitely unlikely costs nothing.
       if (kind != LossKind::kSoftmaxCrossEntropy || bad != -infinity) {
-        EXPECT_FALSE(std::isfinite(ComputeLoss(plan, std::vector<float>{bad, 0}, targets, {}).loss));
+        EXPECT_FALSE(
+            std::isfinite(ComputeLoss(plan, std::vector<float>{bad, 0}, targets, {}).loss));
       }
     }
   }

@@ -53,8 +53,8 @@ TEST(ReferenceLossTest, OneOutputSaysYesOrNo) {
   EXPECT_NEAR(diff[1], 0.75 / 4, 1e-15);
   // With smoothing 0.2 a yes is 0.9.
   plan.label_smoothing = 0.2;
-  sums = ComputeLoss(plan, std::vector<double>{kLn3}, {.labels = std::span(labels).first(1),
-                                                       .examples = 1}, {});
+  sums = ComputeLoss(plan, std::vector<double>{kLn3},
+                     {.labels = std::span(labels).first(1), .examples = 1}, {});
   EXPECT_NEAR(sums.loss, -0.9 * std::log(0.75) - 0.1 * std::log(0.25), 1e-14);
 }
 
@@ -78,8 +78,9 @@ TEST(ReferenceLossTest, SeveralOutputsAreTheMeanOfTheirs) {
 TEST(ReferenceLossTest, SquaredErrorsEqualHandComputedValues) {
   const std::vector<float> numbers = {1, 0, 0, 5};
   std::vector<double> diff(4);
-  LossSums sums = ComputeLoss(PlanOf(LossKind::kMeanSquaredError, 2), std::vector<double>{1, 2, 3, 4},
-                              {.targets = numbers, .examples = 2}, diff);
+  LossSums sums =
+      ComputeLoss(PlanOf(LossKind::kMeanSquaredError, 2), std::vector<double>{1, 2, 3, 4},
+                  {.targets = numbers, .examples = 2}, diff);
   EXPECT_EQ(sums.loss, 4.0 / 2 + 10.0 / 2);
   EXPECT_EQ(sums.unjudged, 2u);
   EXPECT_EQ(diff, std::vector<double>({0, 1, 1.5, -0.5}));
@@ -151,8 +152,10 @@ TEST(ReferenceLossTest, NothingThatIsNotFiniteIsHidden) {
   const std::vector<uint32_t> label = {1};
   for (const LossKind kind : {LossKind::kOneVersusAllLogistic, LossKind::kBinaryCrossEntropy}) {
     for (const double bad : {infinity, -infinity, std::nan("")}) {
-      EXPECT_FALSE(std::isfinite(LossOf(PlanOf(kind, 2), {bad, 0}, {.labels = label, .examples = 1})));
-      EXPECT_FALSE(std::isfinite(LossOf(PlanOf(kind, 2), {0, bad}, {.labels = label, .examples = 1})));
+      EXPECT_FALSE(
+          std::isfinite(LossOf(PlanOf(kind, 2), {bad, 0}, {.labels = label, .examples = 1})));
+      EXPECT_FALSE(
+          std::isfinite(LossOf(PlanOf(kind, 2), {0, bad}, {.labels = label, .examples = 1})));
     }
   }
   const std::vector<float> target = {0};
@@ -200,7 +203,8 @@ TEST_P(LossGradientTest, EqualsFiniteDifferences) {
   const auto mean = [&](std::span<const double> at) {
     return ComputeLoss(plan, at, targets, {}).loss / kExamples;
   };
-  const GradientError error = CheckGradient(mean, outputs, diff, [](size_t) { return true; }, 1e-5);
+  const GradientError error = CheckGradient(
+      mean, outputs, diff, [](size_t) { return true; }, 1e-5);
   EXPECT_LT(error.relative, 1e-6) << "at " << error.index << ": " << error.given << " instead of "
                                   << error.numeric;
 }

@@ -46,8 +46,7 @@ absl::StatusOr<StepResult> ReferenceNetwork::LossAndGradient(std::span<const dou
   const Pass pass{batch.examples, &key, parameters};
   Forward(pass, batch);
   std::vector<double> diff(gradient.empty() ? 0 : values_.back().size());
-  const LossSums sums =
-      ComputeLoss(plan_.loss, values_.back(), TargetsOf(batch), diff);
+  const LossSums sums = ComputeLoss(plan_.loss, values_.back(), TargetsOf(batch), diff);
   const StepResult result{.loss_mean = sums.loss / static_cast<double>(batch.examples),
                           .correct = sums.correct,
                           .examples = batch.examples,

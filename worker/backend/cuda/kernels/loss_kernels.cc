@@ -6,13 +6,12 @@ namespace monsoon::cuda {
 namespace {
 
 LossTerms::Kind TermsOf(LossKind kind) {
-  return kind == LossKind::kOneVersusAllLogistic  ? LossTerms::Kind::kOneVersusAll
+  return kind == LossKind::kOneVersusAllLogistic ? LossTerms::Kind::kOneVersusAll
          : kind == LossKind::kBinaryCrossEntropy ? LossTerms::Kind::kBinary
                                                  : LossTerms::Kind::kSquared;
 }
 
-void SumOfTerms(Stream& stream, const LossPlan& plan, const LossArrays& arrays,
-                uint64_t examples) {
+void SumOfTerms(Stream& stream, const LossPlan& plan, const LossArrays& arrays, uint64_t examples) {
   const uint32_t columns = static_cast<uint32_t>(plan.outputs);
   const uint32_t steps = static_cast<uint32_t>(plan.steps);
   const uint32_t rows = static_cast<uint32_t>(examples * plan.steps);
@@ -23,9 +22,8 @@ void SumOfTerms(Stream& stream, const LossPlan& plan, const LossArrays& arrays,
                            arrays.control,
                            columns,
                            static_cast<float>(plan.label_smoothing)};
-  const double share = plan.kind == LossKind::kOneVersusAllLogistic
-                           ? 1.0
-                           : 1.0 / static_cast<double>(plan.outputs);
+  const double share =
+      plan.kind == LossKind::kOneVersusAllLogistic ? 1.0 : 1.0 / static_cast<double>(plan.outputs);
   const bool by_largest = plan.kind != LossKind::kMeanSquaredError && !plan.is_yes_or_no();
   if (by_largest) {
     ReduceRows(stream, "largest output", rows, RowLargest{arrays.outputs, columns, arrays.largest});
@@ -49,8 +47,7 @@ void Softmax(Stream& stream, const LossArrays& arrays, uint64_t examples, uint64
              uint64_t steps, double smoothing) {
   const uint32_t columns = static_cast<uint32_t>(classes);
   const uint32_t rows = static_cast<uint32_t>(examples * steps);
-  ReduceRows(stream, "largest output", rows,
-             RowLargest{arrays.outputs, columns, arrays.largest});
+  ReduceRows(stream, "largest output", rows, RowLargest{arrays.outputs, columns, arrays.largest});
   ReduceRows(stream, "softmax loss", rows,
              RowLoss{arrays.outputs, arrays.labels, arrays.largest, columns, arrays.row_sums,
                      arrays.losses, smoothing, arrays.weights});

@@ -81,9 +81,8 @@ class LossKernelTest : public KernelTest {
     const std::vector<double> precise(outputs.begin(), outputs.end());
     std::vector<double> want(outputs.size());
     const LossSums sums = reference::ComputeLoss(plan, precise, wanted, want);
-    const Answer got =
-        Compute(plan, outputs, with_targets ? std::vector<uint32_t>(rows) : labels, targets,
-                row_weights, kExamples);
+    const Answer got = Compute(plan, outputs, with_targets ? std::vector<uint32_t>(rows) : labels,
+                               targets, row_weights, kExamples);
     EXPECT_NEAR(got.sums.loss, sums.loss, 1e-5 * sums.loss) << lead;
     EXPECT_EQ(got.sums.correct, sums.correct);
     const double cancels = with_targets || plan.label_smoothing > 0 ? 1e-7 : 1e-36;
@@ -100,15 +99,13 @@ TEST_F(LossKernelTest, EachLossIsTheReferencesWithEachSetting) {
     uint64_t outputs;
     bool targets;
   };
-  for (const Case& each : {Case{LossKind::kSoftmaxCrossEntropy, 300, false},
-                           Case{LossKind::kSoftmaxCrossEntropy, 2, false},
-                           Case{LossKind::kOneVersusAllLogistic, 300, false},
-                           Case{LossKind::kBinaryCrossEntropy, 1, false},
-                           Case{LossKind::kBinaryCrossEntropy, 1, true},
-                           Case{LossKind::kBinaryCrossEntropy, 5, false},
-                           Case{LossKind::kBinaryCrossEntropy, 5, true},
-                           Case{LossKind::kMeanSquaredError, 1, false},
-                           Case{LossKind::kMeanSquaredError, 3, true}}) {
+  for (const Case& each :
+       {Case{LossKind::kSoftmaxCrossEntropy, 300, false},
+        Case{LossKind::kSoftmaxCrossEntropy, 2, false},
+        Case{LossKind::kOneVersusAllLogistic, 300, false},
+        Case{LossKind::kBinaryCrossEntropy, 1, false}, Case{LossKind::kBinaryCrossEntropy, 1, true},
+        Case{LossKind::kBinaryCrossEntropy, 5, false}, Case{LossKind::kBinaryCrossEntropy, 5, true},
+        Case{LossKind::kMeanSquaredError, 1, false}, Case{LossKind::kMeanSquaredError, 3, true}}) {
     SCOPED_TRACE(static_cast<int>(each.kind) * 1000 + static_cast<int>(each.outputs));
     for (const uint64_t steps : {1, 3}) {
       for (const float lead : {-20.0f, 0.0f, 3.0f, 30.0f}) {

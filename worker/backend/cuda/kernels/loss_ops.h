@@ -66,8 +66,8 @@ struct RowLoss {
   const uint32_t* labels;
   const Largest* largest;
   uint32_t classes;
-  RowSums* sums;   // [examples]
-  double* losses;  // [examples]
+  RowSums* sums;                   // [examples]
+  double* losses;                  // [examples]
   double smoothing = 0;            // shared by all classes, and not the label's
   const float* weights = nullptr;  // [examples]; null: 1 each
   MONSOON_PORTABLE RowSums Partial(uint32_t row, uint32_t thread, uint32_t threads) const {
@@ -120,8 +120,8 @@ struct LossGradient {
     const float total = static_cast<float>(1.0 + sums[row].beside);
     float slope = value / total * (per_example * control->loss_scale);
     if (smoothing > 0) {
-      const float target = (c == labels[row] ? smoothing : 0.0f) -
-                           smoothing / static_cast<float>(classes.value());
+      const float target =
+          (c == labels[row] ? smoothing : 0.0f) - smoothing / static_cast<float>(classes.value());
       slope += target * (per_example * control->loss_scale);
     }
     diff[i] = weights == nullptr ? slope : weights[row] * slope;
@@ -132,9 +132,9 @@ struct LossGradient {
 struct LossTerms {
   enum class Kind { kOneVersusAll, kBinary, kSquared };
   Kind kind;
-  const float* outputs;     // [rows, columns]
-  const uint32_t* labels;   // [rows]
-  const float* targets;     // [rows, columns]; of meaning where the control says so
+  const float* outputs;    // [rows, columns]
+  const uint32_t* labels;  // [rows]
+  const float* targets;    // [rows, columns]; of meaning where the control says so
   const StepControl* control;
   uint32_t columns;
   float smoothing;  // of kBinary: shared by yes and no
@@ -161,8 +161,8 @@ struct LossTerms {
       return static_cast<double>(x - target) * (x - target);
     }
     // -t log sigmoid(x) - (1 - t) log sigmoid(-x); x - x shows what is not finite.
-    const double apart = x >= 0.0f ? (1.0f - target) * static_cast<double>(x)
-                                   : -target * static_cast<double>(x);
+    const double apart =
+        x >= 0.0f ? (1.0f - target) * static_cast<double>(x) : -target * static_cast<double>(x);
     return static_cast<double>(log1pf(expf(-fabsf(x)))) + apart + static_cast<double>(x - x);
   }
   MONSOON_PORTABLE float Slope(uint32_t row, uint32_t c) const {
@@ -180,7 +180,7 @@ struct LossTerms {
 struct TermsLoss {
   using Value = double;
   LossTerms terms;
-  double share;  // of each output in its row's loss
+  double share;          // of each output in its row's loss
   const float* weights;  // [rows]; null: 1 each
   double* losses;        // [rows]
   MONSOON_PORTABLE double Partial(uint32_t row, uint32_t thread, uint32_t threads) const {
@@ -205,8 +205,8 @@ struct TermsGradient {
   float* diff;
   MONSOON_PORTABLE void operator()(uint32_t i) const {
     const uint32_t row = columns.Quotient(i);
-    const float slope = terms.Slope(row, i - row * columns.value()) *
-                        (factor * terms.control->loss_scale);
+    const float slope =
+        terms.Slope(row, i - row * columns.value()) * (factor * terms.control->loss_scale);
     diff[i] = weights == nullptr ? slope : weights[row] * slope;
   }
 };
@@ -221,8 +221,8 @@ struct JudgeTerms {
   Largest* largest;
   MONSOON_PORTABLE void operator()(uint32_t row) const {
     const bool yes = terms.outputs[row * terms.columns] > 0.0f;
-    const bool right = terms.kind == LossTerms::Kind::kBinary &&
-                       yes == (terms.Target(row, 0) >= 0.5f);
+    const bool right =
+        terms.kind == LossTerms::Kind::kBinary && yes == (terms.Target(row, 0) >= 0.5f);
     largest[row] = {0.0f, right ? terms.labels[row] : kWrong};
   }
 };
