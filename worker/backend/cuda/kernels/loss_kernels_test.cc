@@ -13,6 +13,7 @@
 namespace monsoon::cuda {
 namespace {
 
+using testing::DeviceArray;
 using testing::KernelTest;
 
 constexpr uint64_t kExamples = 37;
