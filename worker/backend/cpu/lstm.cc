@@ -96,9 +96,9 @@ class Direction {
     dense.bias = arguments.plan.tensors[first + 2];
     dense.tensors = {dense.weight, dense.bias};
     return MakeDense({.context = arguments.context,
-                      .threads = arguments.threads,
                       .plan = dense,
-                      .input = std::move(input)});
+                      .input = std::move(input),
+                      .threads = arguments.threads});
   }
 
   // The step that is read k-th.
