@@ -11,6 +11,7 @@
 #include "absl/strings/substitute.h"
 #include "common/config/job_limits.h"
 #include "common/config/location_map.h"
+#include "proto/model.pb.h"
 
 namespace monsoon {
 namespace {
@@ -76,6 +77,22 @@ constexpr Range kRanges[] = {
     {"Conv2d.kernel", 1, kMaxExtent, kTooMany},
     {"Pool2d.window", 1, kMaxExtent, kTooMany},
     {"Dropout.rate", 0, kBelowOne, "$0 is outside [0, 1)"},
+    {"LocallyConnected2d.filters", 1, kMaxExtent, kTooMany},
+    {"LocallyConnected2d.kernel", 1, kMaxExtent, kTooMany},
+    {"LocalContrastNorm.window", 3, kMaxExtent, "$0 is outside 3 .. $1", true},
+    {"LocalContrastNorm.epsilon", kSmallest, kLargest, kNotPositive, true},
+    {"BatchNorm.momentum", kSmallest, 1, "$0 is outside (0, 1]", true},
+    {"BatchNorm.epsilon", kSmallest, kLargest, kNotPositive, true},
+    {"LayerNorm.epsilon", kSmallest, kLargest, kNotPositive, true},
+    {"Embedding.rows", 1, kMaxExtent, kTooMany},
+    {"Embedding.columns", 1, kMaxExtent, kTooMany},
+    {"Lstm.units", 1, kMaxExtent / 8, kTooMany},
+    {"SelfAttention.heads", 0, kMaxExtent, kTooMany},
+    {"Rescale.scale", -kLargest, kLargest, kNotFloat},
+    {"Rescale.offset", -kLargest, kLargest, kNotFloat},
+    {"Augment.shift", 0, kMaxExtent, kTooMany},
+    {"Augment.crop", 0, kMaxExtent, kTooMany},
+    {"LossSettings.label_smoothing", 0, kBelowOne, "$0 is outside [0, 1)"},
     {"Initializer.constant", -kRoundsToFloat, kRoundsToFloat, kNotFloat},
     {"Initializer.normal", 0, kRoundsToFloat, kNegativeFloat},
     {"Initializer.uniform", 0, kRoundsToFloat, kNegativeFloat},
@@ -177,6 +194,13 @@ void CheckNumber(const FieldDescriptor& field, Number value, const std::string& 
   }
 }
 
+// Whether 0 means that another field tells the number.
+bool ToldElsewhere(const Message& message, const FieldDescriptor& field) {
+  const auto* const dense = google::protobuf::DynamicCastToGenerated<Dense>(&message);
+  return dense != nullptr && field.number() == Dense::kUnitsFieldNumber && dense->units() == 0 &&
+         !dense->tied_to().empty();
+}
+
 }  // namespace
 
 void CheckRanges(const Message& message, const std::string& path, Reporter* reporter) {
@@ -190,6 +214,9 @@ void CheckRanges(const Message& message, const std::string& path, Reporter* repo
         CheckRanges(reflection.GetRepeatedMessage(message, &field, k),
                     absl::StrCat(inner, "[", k, "]"), reporter);
       }
+      continue;
+    }
+    if (ToldElsewhere(message, field)) {
       continue;
     }
     if (field.is_repeated() || (field.has_presence() && !reflection.HasField(message, &field))) {

@@ -59,7 +59,7 @@ ROOMS = {
         "testing",
         "base",
         "codec data json memory metrics model process simd",
-        "config npz optimizer storage",
+        "config npz onnx optimizer storage",
         "safetensors",
         "checkpoint model_file transport",
     ],

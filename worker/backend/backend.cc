@@ -25,23 +25,6 @@ cuda::Precision ToCuda(ComputePrecision precision) {
   return cuda::Precision::kFloat32;
 }
 
-// Layers whose files are still to come.
-bool IsMissing(BackendKind backend, LayerKind layer) {
-  if (backend == BackendKind::kCuda) {
-    return layer >= LayerKind::kAdd && layer != LayerKind::kGelu;
-  }
-  switch (layer) {
-    case LayerKind::kLayerNorm:
-    case LayerKind::kEmbedding:
-    case LayerKind::kPositionEmbedding:
-    case LayerKind::kLstm:
-    case LayerKind::kSelfAttention:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 const char* Name(ComputePrecision precision) {
@@ -66,12 +49,6 @@ absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(BackendKind kind, const M
         absl::StrCat(options.threads, " compute threads; at least 1 is needed"));
   }
   ASSIGN_OR_RETURN(NetworkPlan plan, NetworkPlan::Create(model, layout));
-  for (const LayerPlan& layer : plan.layers) {
-    if (IsMissing(kind, layer.kind)) {
-      return absl::UnimplementedError(
-          absl::StrCat("layer ", layer.name, ": ", Name(layer.kind), " is not built in yet"));
-    }
-  }
   if (kind == BackendKind::kCuda) {
     cuda::NetworkSettings settings;
     settings.device_index = options.device_index;

@@ -148,7 +148,6 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"BatchNormRelu", After(18, "layer { batch_norm {} } layer { relu {} }")},
         Case{"BatchNormWide",
              "input_shape: [ 1, 6, 5 ] layer { conv2d { filters: 70 kernel: 2 no_bias: true } } "
-
              "layer { batch_norm { momentum: 0.5 } } layer { relu {} } "
              "layer { global_average_pool {} } layer { dense { units: 3 } }"},
         Case{"BatchNormNoScale", After(1, "layer { batch_norm { no_scale: true epsilon: 0.2 } }")},
