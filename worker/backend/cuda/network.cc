@@ -40,7 +40,8 @@ class CudaNetwork : public Network {
   CudaNetwork(NetworkPlan plan, const NetworkSettings& settings)
       : plan_(std::move(plan)),
         device_index_(settings.device_index),
-        engine_(EngineModel{plan_.layers, plan_.loss, plan_.parameter_floats}, OptionsFrom(settings)) {}
+        engine_(EngineModel{plan_.layers, plan_.loss, plan_.parameter_floats},
+                OptionsFrom(settings)) {}
 
   ~CudaNetwork() override {
     LOG(INFO) << "GPU " << device_index_ << ": " << steps_ << " steps; of parameters and gradients "
@@ -123,8 +124,8 @@ class CudaNetwork : public Network {
   static Samples ToSamples(const Batch& batch) {
     const LossTargets targets = TargetsOf(batch);
     const auto data = [](const auto& span) { return span.empty() ? nullptr : span.data(); };
-    return Samples{batch.inputs.data(), data(targets.labels), batch.examples,
-                   data(targets.targets), data(targets.weights)};
+    return Samples{batch.inputs.data(), data(targets.labels), batch.examples, data(targets.targets),
+                   data(targets.weights)};
   }
 
   NetworkPlan plan_;

@@ -13,8 +13,7 @@ void SoftmaxCrossEntropy(Stream& stream, const LossArrays& arrays, uint64_t exam
                          uint64_t classes, uint64_t steps) {
   const uint32_t columns = static_cast<uint32_t>(classes);
   const uint32_t rows = static_cast<uint32_t>(examples * steps);
-  ReduceRows(stream, "largest output", rows,
-             RowLargest{arrays.outputs, columns, arrays.largest});
+  ReduceRows(stream, "largest output", rows, RowLargest{arrays.outputs, columns, arrays.largest});
   ReduceRows(stream, "softmax loss", rows,
              RowLoss{arrays.outputs, arrays.labels, arrays.largest, columns, arrays.row_sums,
                      arrays.losses});

@@ -74,8 +74,9 @@ TEST_P(GraphLayersTest, HalfAndTf32ProductsStayNear) {
   }
 }
 
-TestNetwork Image() { return TestNetwork(Extent{.channels = 3, .height = 11, .width = 9,
-                                                .is_image = true}); }
+TestNetwork Image() {
+  return TestNetwork(Extent{.channels = 3, .height = 11, .width = 9, .is_image = true});
+}
 TestNetwork Sequence() { return TestNetwork(Extent{.channels = 7, .steps = 5}); }
 TestNetwork Vector() { return TestNetwork(Extent{17}); }
 
@@ -150,15 +151,14 @@ INSTANTIATE_TEST_SUITE_P(
         LayerCase{"LayerNorm", Vector().Dense(9).LayerNorm().Tanh().Dense(3)},
         LayerCase{"LayerNormOnSequences", Sequence().LayerNorm().Dense(6).LayerNorm(false)},
         LayerCase{"BatchNorm", Vector().Dense(9, false).BatchNorm().Tanh().Dense(3)},
-        LayerCase{"BatchNormOnImages",
-                  Image()
-                      .BatchNorm()
-                      .Tanh()
-                      .Conv2d(4, 3, 1, 0, false)
-                      .BatchNorm(false)
-                      .Tanh()
-                      .Flatten()
-                      .Dense(3)},
+        LayerCase{"BatchNormOnImages", Image()
+                                           .BatchNorm()
+                                           .Tanh()
+                                           .Conv2d(4, 3, 1, 0, false)
+                                           .BatchNorm(false)
+                                           .Tanh()
+                                           .Flatten()
+                                           .Dense(3)},
         LayerCase{"Embedding", TestNetwork(Extent{13}).Embedding(5, 3).Flatten().Dense(4)},
         LayerCase{"PositionEmbedding", Sequence().Dense(4).PositionEmbedding().Dense(3)},
         LayerCase{"Lstm", Sequence().Lstm(6, false).Dense(3)},

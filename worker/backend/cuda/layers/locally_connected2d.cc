@@ -85,10 +85,10 @@ class LocallyConnected2d : public DeviceLayer {
       inputs.c = At<float>(pass, 0);
       inputs.stride_c = group * shape_.patch();
       pass.gemm.Multiply(inputs);
-      FoldFromPatches(pass.stream,
-                      FoldPatches(shape_, Narrow(group), inputs.c,
-                                  in_diff + first * shape_.in_size()),
-                      group * shape_.in_size());
+      FoldFromPatches(
+          pass.stream,
+          FoldPatches(shape_, Narrow(group), inputs.c, in_diff + first * shape_.in_size()),
+          group * shape_.in_size());
     });
   }
 
@@ -145,9 +145,9 @@ class LocallyConnected2d : public DeviceLayer {
     const uint64_t count = group * shape_.patch() * shape_.out_area();
     const uint32_t samples = Narrow(group);
     if (IsHalf(precision_)) {
-      UnfoldToPatches(
-          pass.stream,
-          UnfoldPatches<uint16_t>(shape_, samples, type_, from, At<uint16_t>(pass, 0)), count);
+      UnfoldToPatches(pass.stream,
+                      UnfoldPatches<uint16_t>(shape_, samples, type_, from, At<uint16_t>(pass, 0)),
+                      count);
     } else {
       UnfoldToPatches(pass.stream,
                       UnfoldPatches<float>(shape_, samples, type_, from, At<float>(pass, 0)),
