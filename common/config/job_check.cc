@@ -14,6 +14,7 @@
 #include "common/config/model.h"
 #include "common/config/range_check.h"
 #include "common/config/sandblaster_check.h"
+#include "common/config/test_figures_check.h"
 #include "common/data/dataset_info.h"
 #include "common/data/sample_shape.h"
 #include "common/data/scan_values.h"
@@ -223,6 +224,7 @@ class JobCheck {
     CheckStop();
     CheckEvaluation();
     CheckCheckpoint();
+    CheckTestFigures(job_, layout, reporter_);
     if (!job_.has_train()) {
       Error("train", "the job has no training data", "add train { idx { ... } }");
     }
@@ -284,7 +286,7 @@ class JobCheck {
     const bool other_end = stop.epochs() != 0.0 || stop.steps() != 0 || stop.seconds() != 0.0;
     // Such a job ends with its programs' samples.
     const bool unnumbered = joined() && job_.train().joiners().unnumbered();
-    if (target == 0.0 && !other_end && !unnumbered) {
+    if (target == 0.0 && !other_end && !unnumbered && !stop.has_early()) {
       Error("stop", "the job would never end: it has no stop condition", "add stop { epochs: 10 }");
     }
     if (target > 0.0 && !job_.has_test()) {

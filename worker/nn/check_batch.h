@@ -15,6 +15,9 @@ absl::Status CheckSamples(const NetworkPlan& plan, const Batch& batch);
 // than the loss takes.
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch);
 
+// Of samples that the plan's network takes.
+SampleFormat FormatFor(const NetworkPlan& plan);
+
 // Of the samples that are filled.
 LossTargets TargetsOf(const Batch& batch);
 

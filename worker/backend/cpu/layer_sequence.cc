@@ -49,6 +49,7 @@ LayerSequence::LayerSequence(const NetworkPlan& plan, size_t examples, bool trai
       threads_(threads),
       sample_blocked_(SuitsSampleBlocks(plan, examples, threads)),
       loss_(plan.loss),
+      judge_(plan.loss),
       values_(plan.layers.size() + 1) {
   Port port;
   port.extent = IsView(plan, CountUses(plan.layers), 0) ? Extent{plan.input.size()} : plan.input;
@@ -162,13 +163,21 @@ StepResult LayerSequence::LossAndGradient(const Batch& batch, const StepKey& key
       }
     }
   }
-  return StepResult{sums.loss / static_cast<double>(batch.examples), sums.correct,
-                    batch.examples};
+  return StepResult{.loss_mean = sums.loss / static_cast<double>(batch.examples),
+                    .correct = sums.correct,
+                    .examples = batch.examples,
+                    .unjudged = sums.unjudged};
 }
 
 EvaluationResult LayerSequence::Evaluate(const Batch& batch) {
-  const LossSums sums = ComputeLoss(loss_, Outputs(batch), TargetsOf(batch), {});
-  return {.loss_sum = sums.loss, .correct = sums.correct, .examples = batch.examples};
+  const std::span<const float> outputs = Outputs(batch);
+  const LossTargets targets = TargetsOf(batch);
+  const LossSums sums = ComputeLoss(loss_, outputs, targets, {});
+  return {.loss_sum = sums.loss,
+          .correct = sums.correct,
+          .examples = batch.examples,
+          .unjudged = sums.unjudged,
+          .judgement = judge_.Of(outputs, targets)};
 }
 
 std::span<const float> LayerSequence::Outputs(const Batch& batch) {

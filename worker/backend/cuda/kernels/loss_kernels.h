@@ -15,7 +15,7 @@ struct LossArrays {
   const float* outputs;    // [rows, classes]
   const uint32_t* labels;  // [rows]; zero where samples have none
   const StepControl* control;
-  Largest* largest;   // [rows], scratch
+  Largest* largest;   // [rows], scratch; row_sums of the softmax alone
   RowSums* row_sums;  // [rows], scratch
   double* losses;     // [rows], scratch
   StepSums* sums;     // the answer

@@ -192,6 +192,15 @@ bool Engine::Evaluate(const Samples& samples, EngineResult* result) {
   return Run(StepKind::kEvaluate, samples, {}, {}, result);
 }
 
+bool Engine::CopyOutputs(std::span<float> outputs) {
+  if (!Begin()) {
+    return false;
+  }
+  compute_->CopyToHost(outputs.data(), values_.back(), outputs.size_bytes());
+  compute_->Synchronize();
+  return errors_.ok();
+}
+
 bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
                  std::span<float> gradient, EngineResult* result) {
   if (!Prepare(samples.examples)) {

@@ -94,6 +94,9 @@ class Engine {
   // Forward only, without dropout.
   bool Evaluate(const Samples& samples, EngineResult* result);
 
+  // What the last call of Evaluate has computed, [examples, steps, outputs].
+  bool CopyOutputs(std::span<float> outputs);
+
   // Train without the gradient's way to the host: it stays on the device until the next
   // step.
   bool TrainOnDevice(const Samples& samples, const StepKey& key, EngineResult* result);
