@@ -30,6 +30,20 @@ const std::vector<BrokenFile>& Cases() {
         "search "
         "needs the digits of float32 products; write FLOAT32, or TF32 with a gradient_tolerance of "
         "1e-3 or more"}},
+      {"DropoutIsAnotherFunctionAtEachStep",
+       "batch-model.textproto",
+       "model.textproto",
+       {"DIR/model.textproto:7:9: error: model.layer[4].dropout: Sandblaster minimises one "
+        "function of the parameters, and dropout draws another one at each step; remove the "
+        "layer, or sandblaster { } and train with downpour { } alone"}},
+      {"SoIsAugmentationInAChain",
+       "model_file: \"batch-model.textproto\"",
+       "model { input_shape: [1, 4, 4] layer { augment { flip: true } } layer { flatten {} } "
+       "layer { dense { units: 10 } } } stop { epochs: 1 } "
+       "downpour { optimizer { sgd { rate: 0.1 } } }",
+       {"FILE:2:40: error: model.layer[0].augment: Sandblaster minimises one function of the "
+        "parameters, and augment draws another one at each step; remove the layer, or sandblaster "
+        "{ } and train with downpour { } alone"}},
       {"NegativeL2",
        "l2: 0.01",
        "l2: -0.01",

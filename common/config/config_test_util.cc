@@ -46,6 +46,8 @@ void WriteFixtures(const std::string& folder) {
   WriteFile(folder + "/cut-images.idx", IdxBytes({100, 4, 4}, 256).substr(0, 1000));
   WriteFile(folder + "/not-idx.idx", "\x89PNG\r\n");
   WriteFile(folder + "/model.textproto", ValidModel());
+  WriteFile(folder + "/batch-model.textproto",
+            Replaced(ValidModel(), "layer { dropout { rate: 0.5 } }\n", ""));
   WriteFile(folder + "/broken-model.textproto",
             Replaced(ValidModel(), "units: 10", "units: 10 unit: 3"));
 }
@@ -106,7 +108,7 @@ block_examples: 8
 
 std::string ValidSandblasterJob() {
   return R"(name: "batch"
-model_file: "model.textproto"
+model_file: "batch-model.textproto"
 train { idx { images: "images.idx" labels: "labels.idx" } }
 test { idx { images: "test-images.idx" labels: "test-labels.idx" } scale: 2 }
 batch_size: 4

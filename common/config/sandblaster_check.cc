@@ -96,6 +96,22 @@ void CheckPrecision(const Job& job, Reporter* reporter) {
   }
 }
 
+// F must be one function of the parameters.
+void CheckLayers(const Model& model, Reporter* reporter) {
+  for (int i = 0; i < model.layer_size(); ++i) {
+    const Layer& layer = model.layer(i);
+    if (!layer.has_dropout() && !layer.has_augment()) {
+      continue;
+    }
+    const std::string kind = layer.has_dropout() ? "dropout" : "augment";
+    reporter->Error(
+        absl::StrCat("model.layer[", i, "].", kind),
+        absl::StrCat("Sandblaster minimises one function of the parameters, and ", kind,
+                     " draws another one at each step"),
+        "remove the layer, or sandblaster { } and train with downpour { } alone");
+  }
+}
+
 }  // namespace
 
 void CheckSandblaster(const Job& job, Reporter* reporter) {
@@ -104,6 +120,7 @@ void CheckSandblaster(const Job& job, Reporter* reporter) {
   CheckLineSearch(sandblaster, reporter);
   CheckChunks(job, reporter);
   CheckBeside(job, reporter);
+  CheckLayers(job.model(), reporter);
   if (sandblaster.l2_weights_only() && sandblaster.l2() == 0.0) {
     reporter->Error("sandblaster.l2_weights_only", "means nothing without l2");
   }

@@ -47,7 +47,8 @@ SliceShape ShapeOf(const ShardJobPlan& plan, const CreateShardJobRequest& reques
           slice.size(),
           plan.map.stripe_floats(),
           PaddingOf(plan.layout, slice),
-          BiasRanges(plan.layout, slice)};
+          BiasRanges(plan.layout, slice),
+          StatisticRanges(plan.layout, slice)};
 }
 
 // Of gradients that kernels read where they are.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
+#include "ps_server/vector/slice_parts.h"
 #include "ps_server/vector/split_work.h"
 #include "ps_server/vector/vector_kernels.h"
 
@@ -107,6 +109,7 @@ VectorStore::VectorStore(SliceShape shape, SliceParameters* parameters, MemoryBu
     : shape_(std::move(shape)),
       stripes_(
           static_cast<uint32_t>((shape_.floats + shape_.stripe_floats - 1) / shape_.stripe_floats)),
+      statistics_(Shifted(shape_.statistics, shape_.begin)),
       parameters_(parameters),
       budget_(budget),
       vectors_(shape_.job, shape_.floats, budget),
@@ -250,7 +253,18 @@ absl::StatusOr<VectorReply> VectorStore::SumScalars(size_t count, Work work) con
   for (uint32_t first = 0; first < stripes_; first += held) {
     const uint32_t end = std::min(first + held, stripes_);
     ForStripes(first, end, [&](uint32_t stripe, const Slice& range) {
-      work(stripe, range, std::span(partial).subspan((stripe - first) * count, count));
+      const std::span<double> sum = std::span(partial).subspan((stripe - first) * count, count);
+      const std::vector<Slice> parts = PartsOutside(range, statistics_);
+      if (parts.size() == 1) {
+        work(stripe, parts.front(), sum);
+        return;
+      }
+      std::ranges::fill(sum, 0.0);
+      std::vector<double> of_part(count);
+      for (const Slice& part : parts) {
+        work(stripe, part, of_part);
+        std::ranges::transform(sum, of_part, sum.begin(), std::plus<>());
+      }
     });
     for (uint32_t stripe = first; stripe < end; ++stripe) {
       for (size_t k = 0; k < count; ++k) {
@@ -364,6 +378,9 @@ absl::StatusOr<VectorReply> VectorStore::Combine(const VectorCombine& op) {
                      CombineVectors(factors, PartsOf(in, range), PartsOf(dot_with, range),
                                     Part(out.get(), range), dots);
                    }));
+  for (const Slice& range : statistics_) {
+    CombineVectors(factors, PartsOf(in, range), {}, Part(out.get(), range), {});
+  }
   Zero(shape_.padding, out.get());
   vectors_.Store(op.out(), std::move(out));
   return reply;
@@ -444,6 +461,7 @@ absl::StatusOr<VectorReply> VectorStore::CloseSum(const CloseEvaluation& op) {
         MakeVector(op.out(), [&](uint32_t stripe, const Slice& range, std::span<float> out) {
           sum_.Round(stripe, op.factor(), op.shift(),
                      shift == nullptr ? std::span<const float>() : Part(shift.get(), range), out);
+          ClearInside(range, statistics_, out);
         }));
     if (op.has_gram()) {
       ASSIGN_OR_RETURN(reply, GramOfSum(op));

@@ -37,6 +37,9 @@ struct SliceShape {
   uint64_t stripe_floats = 0;
   std::vector<Slice> padding;  // that lies in the slice, in global indices
   std::vector<Slice> biases;   // likewise
+  // Likewise, ascending: constants of the function that is minimised. Vectors have them as the
+  // parameters do; its gradient is zero there, l2 or not, and no product counts them.
+  std::vector<Slice> statistics;
 };
 
 // The job's parameters, stripe by stripe. Thread safe.
@@ -128,9 +131,9 @@ class VectorStore {
   void ForEachStripe(Work work) const {
     ForStripes(0, stripes_, work);
   }
-  // Calls `work` as ForEachStripe does, with a place for the stripe's `count`
-  // scalars, and sums these up in the order of the stripes. Needs memory for a
-  // part of the stripes at a time.
+  // Calls `work` as ForEachStripe does, but without the statistics, in parts between them, with
+  // a place for the part's `count` scalars, and sums these up in the order of the stripes. Needs
+  // memory for a part of the stripes at a time.
   template <typename Work>
   absl::StatusOr<VectorReply> SumScalars(size_t count, Work work) const;
   absl::StatusOr<std::vector<Input>> FindAll(
@@ -141,6 +144,7 @@ class VectorStore {
 
   const SliceShape shape_;
   const uint32_t stripes_;
+  const std::vector<Slice> statistics_;  // in the slice
   SliceParameters* const parameters_;
   MemoryBudget* const budget_;
   NamedVectors vectors_;

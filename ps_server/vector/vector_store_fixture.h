@@ -33,7 +33,7 @@ class FakeParameters : public SliceParameters {
 };
 
 inline SliceShape Shape(uint64_t begin = kBegin, uint64_t floats = kFloats) {
-  SliceShape shape{"job-1", begin, floats, kStripe, {}, {}};
+  SliceShape shape{"job-1", begin, floats, kStripe, {}, {}, {}};
   if (begin == kBegin) {
     shape.padding.push_back({kBegin + 60, kBegin + 64});
     shape.biases.push_back({kBegin + 50, kBegin + 60});

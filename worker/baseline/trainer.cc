@@ -79,8 +79,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
     return absl::InvalidArgumentError("stop.target_accuracy needs a test set");
   }
   const Slice all{0, t.layout_.size()};
+  t.statistics_ = StatisticRanges(t.layout_, all);
   ASSIGN_OR_RETURN(t.optimizer_, CreateRangeKernel(OptimizerOf(job), BiasRanges(t.layout_, all),
-                                                   StatisticRanges(t.layout_, all), all));
+                                                   t.statistics_, all));
   ASSIGN_OR_RETURN(t.network_, CreateNetwork(options.backend, job.model(), t.layout_,
                                              NetworkOptions{options.threads}));
   Initialize(t.layout_, job.seed(), 0, t.parameters_.span());
@@ -153,7 +154,9 @@ absl::Status Trainer::Push() {
                                            " is not finite at ",
                                            NameFirstNonFinite(layout_, gradient)));
   }
-  ClipGradientNorm(gradient, OptimizerOf(job_).clip_norm());
+  ClipGradientNorm(gradient, OptimizerOf(job_).clip_norm(), statistics_);
+  // Nothing has moved them between the steps: their mean (DownpourRunner).
+  ScaleParts(gradient, statistics_, 1.0 / summed_);
   optimizer_->Apply(pushes_++, parameters_.span(), state_.span(), gradient);
   summed_ = 0;
   return absl::OkStatus();

@@ -88,6 +88,7 @@ class Trainer {
 
   const Job job_;
   const ParameterLayout layout_;
+  std::vector<Slice> statistics_;  // StatisticRanges
   std::shared_ptr<const DataSource> train_;
   std::shared_ptr<const DataSource> test_;  // null: no evaluation
   std::unique_ptr<OptimizerKernel> optimizer_;

@@ -31,6 +31,7 @@ uint64_t Newest(const FetchMarks& marks) {
 void DownpourRunner::MoveToDevice(DeviceTraining* device) {
   absl::Status status = options_.step_clip_norm > 0
                             ? absl::UnimplementedError("the norm of each step's gradient")
+                        : own_statistics_ ? absl::UnimplementedError("means of statistics")
                         : local_ != nullptr ? local_->MoveTo(device)
                                             : absl::OkStatus();
   local_on_device_ = local_ != nullptr && status.ok();
@@ -131,6 +132,13 @@ absl::Status DownpourRunner::ComputeRound() {
   if (!sums_on_device_) {
     ClipGradientNorm(gradient, options_.step_clip_norm, statistics_);
   }
+  if (own_statistics_) {
+    size_t summed = 0;
+    for (size_t i = 0; i < group_->size(); ++i) {
+      summed += group_->dropped(i) ? 0 : 1;
+    }
+    ScaleParts(gradient, statistics_, 1.0 / static_cast<double>(summed));
+  }
   const absl::Duration begin = differences() ? clock_->Now() : absl::ZeroDuration();
   if (local_on_device_) {
     local_->Step(group_->device()->gradient(), group_->device()->parameters());
@@ -143,6 +151,16 @@ absl::Status DownpourRunner::ComputeRound() {
   accumulator_.Add(store_.marks());
   unpushed_ = differences() ? options_.fragments.count() : 0;
   return absl::OkStatus();
+}
+
+void DownpourRunner::ShareStatistics(const Accumulation& accumulation) const {
+  if (!own_statistics_) {
+    return;
+  }
+  // Shards that average take the mean by themselves.
+  const uint32_t workers = options_.rounds ? 1 : control_->replicas();
+  const uint32_t unmoved = local_ != nullptr ? 1 : std::max(1u, accumulation.steps);
+  ScaleParts(accumulation.gradient, statistics_, 1.0 / (static_cast<double>(workers) * unmoved));
 }
 
 }  // namespace monsoon

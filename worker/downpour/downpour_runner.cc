@@ -35,6 +35,7 @@ DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const Param
     : options_(options),
       layout_(layout),
       statistics_(StatisticRanges(*layout, {0, layout->size()})),
+      own_statistics_(!statistics_.empty() && !layout->layers().empty()),
       client_(client),
       group_(group),
       local_(std::move(local)),
@@ -297,6 +298,7 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
     std::ranges::transform(accumulation.gradient, accumulation.gradient.begin(), std::negate<>());
   }
   ClipGradientNorm(accumulation.gradient, options_.clip_norm, statistics_);
+  ShareStatistics(accumulation);
   // Memory that a device writes to is worth keeping as it is.
   const SharedBuffer owner = device_writes_ ? accumulation.memory : nullptr;
   GradientView gradient = accumulation.encoded.empty()

@@ -32,6 +32,11 @@
 // differences only before its own next push: workers may be at different places of their turn,
 // and each waits for a round that needs the others' pushes of that fragment.
 //
+// Statistics, as the running means of batch_norm, are not gradients: a step says what is to be
+// subtracted from them (ModelTensor.STATISTIC). A round counts their mean over its replicas; a
+// push its share of all workers' mean, and where nothing moves them between its rounds, the mean
+// of these, so that no n_push takes them beyond what was seen.
+//
 // Where the group has a device with memory of its own, sums of gradients and local updates
 // stay there, and so many bytes less cross to the host: with n_fetch = n_push = n, one
 // vector each way in n rounds. The host's copy of the parameters is then what was fetched.
@@ -208,6 +213,8 @@ class DownpourRunner {
   // Drops what must not be used, and counts the rest once the round is over.
   absl::Status JudgeRound();
   absl::Status ComputeRound();
+  // What a push brings of them, of what its rounds have added up.
+  void ShareStatistics(const Accumulation& accumulation) const;
   StepResult CountRound(absl::Duration duration);
   // `lands`: what the one before brings lands before it.
   absl::Status PushAccumulation(bool lands = true);
@@ -239,6 +246,7 @@ class DownpourRunner {
   const DownpourRunnerOptions options_;
   const ParameterLayout* const layout_;
   const std::vector<Slice> statistics_;
+  const bool own_statistics_;  // a network's of ours; a program shares its own out
   ParameterClient* const client_;
   ReplicaGroup* const group_;
   const std::unique_ptr<LocalUpdater> local_;

@@ -43,6 +43,14 @@ double ClipGradientNorm(std::span<float> gradient, double limit, std::span<const
   return norm;
 }
 
+void ScaleParts(std::span<float> gradient, std::span<const Slice> parts, double factor) {
+  for (const Slice& part : parts) {
+    for (float& g : gradient.subspan(part.begin, part.size())) {
+      g *= static_cast<float>(factor);
+    }
+  }
+}
+
 std::string NameFirstNonFinite(const ParameterLayout& layout, std::span<const float> values) {
   for (const TensorInfo& tensor : layout.tensors()) {
     for (uint64_t i = 0; i < tensor.size; ++i) {

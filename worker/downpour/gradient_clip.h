@@ -19,6 +19,9 @@ namespace monsoon {
 double ClipGradientNorm(std::span<float> gradient, double limit,
                         std::span<const Slice> left_out = {});
 
+// Multiplies those parts of `gradient`.
+void ScaleParts(std::span<float> gradient, std::span<const Slice> parts, double factor);
+
 // The first tensor of the layout with a value in `values` that is not finite,
 // as "conv1/weight[17]"; empty when there is none.
 std::string NameFirstNonFinite(const ParameterLayout& layout, std::span<const float> values);

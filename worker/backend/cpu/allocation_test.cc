@@ -111,13 +111,30 @@ TEST(AllocationTest, TheCounterCounts) {
   EXPECT_EQ(allocations - before, 2u);
 }
 
+// Each layer of images, behind parameters.
+Model ImageLayers() {
+  return testing::ParseModel(R"pb(
+    input_shape: [ 3, 12, 12 ]
+    layer { name: "rescaled" rescale { scale: 0.5 } }
+    layer { conv2d { filters: 5 kernel: 3 padding: 1 no_bias: true } }
+    layer { augment { shift: 1 flip: true crop: 11 } }
+    layer { batch_norm {} }
+    layer { name: "a" relu {} }
+    layer { locally_connected2d { filters: 5 kernel: 3 padding: 1 } }
+    layer { name: "b" local_contrast_norm { window: 5 } }
+    layer { input: "a" input: "b" add {} }
+    layer { global_average_pool {} }
+    layer { dense { units: 10 } }
+  )pb");
+}
+
 class StepAllocationTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(StepAllocationTest, StepsAllocateNothingOnceTheBatchSizeWasSeen) {
   const int threads = GetParam();
   using Entry = std::pair<Model, uint32_t>;  // and below what its ids are; 0: it has none
   for (const auto& [model, ids] :
-       {Entry(testing::Mlp(), 0), Entry(testing::LeNet(), 0),
+       {Entry(testing::Mlp(), 0), Entry(testing::LeNet(), 0), Entry(ImageLayers(), 0),
         Entry(testing::GptBlock(), testing::kGptIds),
         Entry(testing::TextClassifier(), testing::kTextIds)}) {
     const ParameterLayout layout = MakeLayout(model);

@@ -94,7 +94,7 @@ TEST_P(ImageLayersTest, EqualTheReferenceForAnyBatch) {
   for (const int threads : {1, 2}) {
     SCOPED_TRACE(threads);
     Pair pair(ParseModel(GetParam().model), threads);
-    for (const size_t examples : {2, 3, 17, 48}) {
+    for (const size_t examples : {2, 17, 33}) {
       SCOPED_TRACE(examples);
       const Batch batch = RandomBatch(pair.layout, examples, examples);
       pair.ExpectSameGradient(batch, StepKey{1, 2, examples, {}});
@@ -113,9 +113,10 @@ std::string Image(const std::string& layers) {
          " layer { flatten {} } layer { dense { units: 5 } }";
 }
 
+// Without biases, which normalisations would make the rounding of zero.
 std::string After(int channels, const std::string& layers) {
-  return Image("layer { conv2d { filters: " + std::to_string(channels) + " kernel: 3 } } " +
-               layers);
+  return Image("layer { conv2d { filters: " + std::to_string(channels) +
+               " kernel: 3 no_bias: true } } " + layers);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -144,12 +145,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"BatchNormFirst", Image("layer { batch_norm {} }")},
         Case{"BatchNorm", After(3, "layer { batch_norm {} } layer { tanh {} }")},
         Case{"BatchNormRelu", After(18, "layer { batch_norm {} } layer { relu {} }")},
-        Case{"BatchNormWide", "input_shape: [ 1, 6, 5 ] layer { conv2d { filters: 70 kernel: 2 } } "
+        Case{"BatchNormWide", "input_shape: [ 1, 6, 5 ] layer { conv2d { filters: 70 kernel: 2 no_bias: true } } "
+                             
                               "layer { batch_norm { momentum: 0.5 } } layer { relu {} } "
                               "layer { global_average_pool {} } layer { dense { units: 3 } }"},
         Case{"BatchNormNoScale", After(1, "layer { batch_norm { no_scale: true epsilon: 0.2 } }")},
         Case{"BatchNormOfVectors",
-             "input_shape: 5 layer { dense { units: 37 } } layer { batch_norm { epsilon: 0.1 } } "
+             "input_shape: 5 layer { dense { units: 37 no_bias: true } } layer { batch_norm { epsilon: 0.1 } } "
              "layer { relu {} } layer { dense { units: 3 } }"},
         Case{"BatchNormWhoseValueIsTaken",
              After(4, R"(layer { name: "a" batch_norm {} } layer { name: "b" relu {} }
@@ -185,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
                          layer { input: "in" input: "out" add {} } layer { relu {} })")},
         Case{"MultiplyThree",
              After(2, R"(layer { name: "a" tanh {} }
-                         layer { name: "b" conv2d { filters: 2 kernel: 1 } }
+                         layer { name: "b" conv2d { filters: 2 kernel: 1 no_bias: true } }
                          layer { name: "c" input: "a" conv2d { filters: 2 kernel: 1 } }
                          layer { input: "a" input: "b" input: "c" multiply {} })")},
         Case{"TakenTwice", After(2, R"(layer { name: "a" tanh {} }

@@ -57,12 +57,16 @@ class LocalContrastNorm : public ReferenceLayer {
 
   Image Compute(std::span<const double> in) const {
     Image image{.v = {in.begin(), in.end()}, .epsilon = plan_.epsilon};
-    for (size_t i = 0; i < in.size() && plan_.subtractive; ++i) {
-      ForWindow(i % pixels_, [&](size_t q, double w) {
+    for (size_t p = 0; p < pixels_ && plan_.subtractive; ++p) {
+      double mean = 0;
+      ForWindow(p, [&](size_t q, double w) {
         for (size_t d = 0; d < plan_.input.channels; ++d) {
-          image.v[i] -= w * in[d * pixels_ + q];
+          mean += w * in[d * pixels_ + q];
         }
       });
+      for (size_t c = 0; c < plan_.input.channels; ++c) {
+        image.v[c * pixels_ + p] -= mean;
+      }
     }
     for (size_t p = 0; p < pixels_; ++p) {
       double sum = 0;
@@ -112,10 +116,14 @@ class LocalContrastNorm : public ReferenceLayer {
   // From dloss/dv in `diff` to dloss/dx.
   void SubtractionBackward(std::vector<double>& diff) const {
     const std::vector<double> v_diff = diff;
-    for (size_t i = 0; i < v_diff.size(); ++i) {
-      ForWindow(i % pixels_, [&](size_t q, double w) {
+    for (size_t p = 0; p < pixels_; ++p) {
+      double mean_diff = 0;
+      for (size_t c = 0; c < plan_.input.channels; ++c) {
+        mean_diff -= v_diff[c * pixels_ + p];
+      }
+      ForWindow(p, [&](size_t q, double w) {
         for (size_t d = 0; d < plan_.input.channels; ++d) {
-          diff[d * pixels_ + q] -= w * v_diff[i];
+          diff[d * pixels_ + q] += w * mean_diff;
         }
       });
     }

@@ -1,0 +1,141 @@
+// DownpourRunner: what a push brings of a network's running statistics.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/model/bias_ranges.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+#include "common/testing/status_matchers.h"
+#include "worker/downpour/downpour_runner.h"
+#include "worker/downpour/local_updater.h"
+#include "worker/testing/fakes.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeNetwork;
+using testing::FakeShards;
+
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+// A model of batch_norm and a dense layer. Step s has the gradient s + 1 everywhere.
+class StatisticsTest : public ::testing::Test {
+ protected:
+  StatisticsTest() : layout_(MakeLayout()), shards_(layout_.size()), batch_(1, 4) {
+    batch_.examples = 1;
+    downpour_.set_overlap(NONE);
+    downpour_.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+    control_.TellReplicas(4);
+  }
+
+  static ParameterLayout MakeLayout() {
+    Model model;
+    model.add_input_shape(4);
+    model.add_layer()->mutable_batch_norm()->set_no_scale(true);
+    Dense* const dense = model.add_layer()->mutable_dense();
+    dense->set_units(4);
+    dense->set_no_bias(true);
+    return *ParameterLayout::Create(model);
+  }
+
+  // So many rounds of as many batches as there are replicas.
+  void Rounds(int rounds, uint32_t replicas = 1) {
+    if (runner_ == nullptr) {
+      auto group = ReplicaGroup::Create({0, kLong, &stats_}, replicas, [](uint32_t) {
+        return std::make_unique<FakeNetwork>();
+      });
+      ASSERT_OK(group.status());
+      group_ = *std::move(group);
+      const Slice all{0, layout_.size()};
+      auto local = LocalUpdater::Create(downpour_, *ShardMap::Create(layout_.size(), 1),
+                                        StatisticRanges(layout_, all), BiasRanges(layout_, all));
+      ASSERT_OK(local.status());
+      Job job;
+      *job.mutable_downpour() = downpour_;
+      runner_ = std::make_unique<DownpourRunner>(DownpourRunnerOptions::From(job, 0), &layout_,
+                                                 &shards_, group_.get(), *std::move(local), &stats_,
+                                                 &control_, Clock::Real());
+    }
+    for (int i = 0; i < rounds; ++i) {
+      while (runner_->room() > 0) {
+        batch_.examples = 1;
+        runner_->Add(&batch_, std::nullopt);
+      }
+      ASSERT_OK(runner_->Step());
+    }
+  }
+  // The last push's, of mean, variance and weight.
+  std::vector<float> Pushed() const {
+    std::vector<float> first;
+    for (const TensorInfo& tensor : layout_.tensors()) {
+      first.push_back(shards_.pushed().back()[tensor.offset]);
+    }
+    return first;
+  }
+
+  const ParameterLayout layout_;
+  FakeShards shards_;
+  StatsCollector stats_;
+  SessionControl control_{Clock::Real(), kLong};
+  Batch batch_;
+  Downpour downpour_;
+  std::unique_ptr<ReplicaGroup> group_;
+  std::unique_ptr<DownpourRunner> runner_;
+};
+
+TEST_F(StatisticsTest, AWorkerBringsItsShareOfAllWorkersMean) {
+  Rounds(2);
+  EXPECT_THAT(Pushed(), ElementsAre(0.5f, 0.5f, 2));
+}
+
+TEST_F(StatisticsTest, ARoundBringsTheMeanOverItsReplicas) {
+  Rounds(1, 3);  // gradients 1, 2 and 3
+  EXPECT_THAT(Pushed(), ElementsAre(0.5f, 0.5f, 6));
+}
+
+TEST_F(StatisticsTest, WhereNothingMovesThemTheyAreTheMeanOfThePushesSteps) {
+  downpour_.set_n_push(3);
+  Rounds(3);
+  EXPECT_THAT(Pushed(), ElementsAre(0.5f, 0.5f, 6));
+}
+
+TEST_F(StatisticsTest, WhereStepsMoveThemThePushIsTheirSum) {
+  downpour_.set_n_fetch(3);
+  downpour_.set_n_push(3);
+  downpour_.mutable_local_update()->set_sgd_rate(0.5);
+  Rounds(3);
+  EXPECT_THAT(Pushed(), ElementsAre(1.5f, 1.5f, 6));
+}
+
+TEST_F(StatisticsTest, LocalStepsMoveThemAsTheyAreAndPushTheirShare) {
+  downpour_.set_local_steps(2);
+  downpour_.mutable_inner()->mutable_sgd()->set_rate(2.0);
+  Rounds(2);
+  EXPECT_THAT(Pushed(), ElementsAre(0.75f, 0.75f, 6));
+}
+
+TEST_F(StatisticsTest, LocalStepsOfAGroupMoveThemByTheMean) {
+  downpour_.set_local_steps(2);
+  downpour_.mutable_inner()->mutable_sgd()->set_rate(2.0);
+  Rounds(2, 2);  // 1 and 2, then 3 and 4
+  EXPECT_THAT(Pushed(), ElementsAre(1.25f, 1.25f, 20));
+}
+
+TEST_F(StatisticsTest, ShardsThatAverageTakeTheMeanThemselves) {
+  downpour_.set_local_steps(2);
+  downpour_.mutable_inner()->mutable_sgd()->set_rate(2.0);
+  downpour_.mutable_rounds();
+  Rounds(2);
+  EXPECT_THAT(Pushed(), ElementsAre(3, 3, 6));
+}
+
+TEST_F(StatisticsTest, ClippingNeitherCountsNorChangesThem) {
+  downpour_.mutable_optimizer()->set_clip_norm(2.0);
+  Rounds(1);  // 16 weights of gradient 1
+  EXPECT_THAT(Pushed(), ElementsAre(0.25f, 0.25f, 0.5f));
+}
+
+}  // namespace
+}  // namespace monsoon
