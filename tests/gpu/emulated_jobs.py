@@ -25,6 +25,7 @@ from checks import Checks  # noqa: E402
 
 CONFIGS = local_cluster.ROOT / "configs/job"
 EMULATOR = "tests/gpu/emulator"
+GRAPH = local_cluster.ROOT / "tests/gpu/graph_model.textproto"
 # Samples of the test set; 0.02 of them is twice the deviation of an accuracy near 0.8.
 TEST_SAMPLES = 2000
 
@@ -38,6 +39,10 @@ JOBS = [
     ("downpour in FLOAT16", "mlp_downpour",
      {"train.limit": 6000, "stop.epochs": 2, "compute_precision": "FLOAT16"},
      {"train.limit": 30000, "stop.epochs": 3}, 1, "eager", 0.04),
+    # Layers with several inputs, and statistics that no optimizer moves.
+    ("downpour of a graph", "mlp_downpour",
+     {"model_file": GRAPH, "train.limit": 1600, "stop.epochs": 1, "test.limit": 500},
+     {"train.limit": 20000, "stop.epochs": 3}, 1, "6", 0.04),
     # Sums, local updates and what the GPUs tell each other stay on them.
     ("downpour with local updates on two GPUs", "mlp_downpour",
      {"train.limit": 6000, "stop.epochs": 2, "downpour.n_fetch": 5, "downpour.n_push": 5},

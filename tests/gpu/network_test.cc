@@ -67,6 +67,76 @@ TEST_F(CudaNetworkTest, EqualsTheReferenceOnAChunkOfLeNet) {
   }
 }
 
+// A graph with ids, a label for each step, a tied weight and statistics.
+TEST_F(CudaNetworkTest, EqualsTheReferenceOnAGraph) {
+  const Model sequences = testing::ParseModel(R"pb(
+    input_shape: 6
+    layer {
+      name: "words"
+      embedding { rows: 11 columns: 8 }
+    }
+    layer {
+      name: "x"
+      position_embedding {}
+    }
+    layer { layer_norm {} }
+    layer {
+      name: "attention"
+      self_attention { heads: 2 causal: true }
+    }
+    layer {
+      input: [ "x", "attention" ]
+      add {}
+    }
+    layer { lstm { units: 4 sequences: true bidirectional: true } }
+    layer { dense { tied_to: "words" } }
+  )pb");
+  const Model images = testing::ParseModel(R"pb(
+    input_shape: [ 2, 8, 7 ]
+    layer {
+      name: "x"
+      augment { shift: 1 flip: true }
+    }
+    layer { conv2d { filters: 2 kernel: 3 padding: 1 no_bias: true } }
+    layer {
+      name: "normal"
+      batch_norm {}
+    }
+    layer {
+      input: [ "x", "normal" ]
+      concat {}
+    }
+    layer { local_contrast_norm { window: 3 } }
+    layer { locally_connected2d { filters: 3 kernel: 3 } }
+    layer { global_average_pool {} }
+  )pb");
+  for (const auto& [model, ids] : {std::pair(sequences, 11u), std::pair(images, 0u)}) {
+    const ParameterLayout layout = testing::MakeLayout(model);
+    const std::vector<float> parameters = testing::InitialParameters(layout, 1);
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Network> cuda,
+                         CreateNetwork(BackendKind::kCuda, model, layout, {}));
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Network> oracle,
+                         CreateNetwork(BackendKind::kReference, model, layout, {}));
+    cuda->SetParameters(parameters);
+    oracle->SetParameters(parameters);
+    for (const size_t examples : {4, 4, 3}) {
+      const Batch batch = testing::RandomBatch(layout, examples, examples, ids);
+      std::vector<float> got(layout.size(), NAN), want(layout.size());
+      ASSERT_OK_AND_ASSIGN(const StepResult step, cuda->LossAndGradient(batch, {1, 2, 3}, got));
+      ASSERT_OK_AND_ASSIGN(const StepResult expected,
+                           oracle->LossAndGradient(batch, {1, 2, 3}, want));
+      EXPECT_NEAR(step.loss_mean, expected.loss_mean, 1e-5 * (1 + expected.loss_mean));
+      EXPECT_EQ(step.correct, expected.correct);
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i], want[i], 1e-5 * (1 + std::abs(want[i]))) << i;
+      }
+      ASSERT_OK_AND_ASSIGN(const EvaluationResult evaluation, cuda->Evaluate(batch));
+      ASSERT_OK_AND_ASSIGN(const EvaluationResult expected_evaluation, oracle->Evaluate(batch));
+      EXPECT_NEAR(evaluation.loss_sum, expected_evaluation.loss_sum, 1e-4);
+    }
+  }
+}
+
 TEST_F(CudaNetworkTest, ErrorsAreStatus) {
   const Model model = testing::Mlp();
   const ParameterLayout layout = testing::MakeLayout(model);

@@ -82,8 +82,8 @@ struct ScoreSum {
   MONSOON_PORTABLE double Partial(uint32_t row, uint32_t thread, uint32_t threads) const {
     double sum = 0;
     for (uint32_t s = thread; s < seen(row); s += threads) {
-      sum += static_cast<double>(
-          expf(scale * (scores[row * seen.steps.value() + s] - largest[row])));
+      sum +=
+          static_cast<double>(expf(scale * (scores[row * seen.steps.value() + s] - largest[row])));
     }
     return sum;
   }

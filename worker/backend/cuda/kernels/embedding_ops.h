@@ -32,9 +32,8 @@ struct LookUp {
   MONSOON_PORTABLE void operator()(uint32_t i) const {
     const uint32_t position = columns.Quotient(i);
     const uint32_t c = i - position * columns.value();
-    out[i] = table.Has(position)
-                 ? weight[uint64_t{table.Row(position)} * columns.value() + c]
-                 : NAN;
+    out[i] =
+        table.Has(position) ? weight[uint64_t{table.Row(position)} * columns.value() + c] : NAN;
   }
 };
 

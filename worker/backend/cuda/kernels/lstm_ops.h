@@ -105,10 +105,9 @@ struct LstmBackward {
     const float g = gates[at + 2 * units.value()];
     const float o = gates[at + 3 * units.value()];
     const float squashed = tanhf(c[e]);
-    const float h_diff = (dh == nullptr ? 0.0f : dh[e]) +
-                         (out_diff == nullptr ? 0.0f : out_diff[told.At(n, u)]);
-    const float diff =
-        (dh == nullptr ? 0.0f : dc[e]) + h_diff * o * (1.0f - squashed * squashed);
+    const float h_diff =
+        (dh == nullptr ? 0.0f : dh[e]) + (out_diff == nullptr ? 0.0f : out_diff[told.At(n, u)]);
+    const float diff = (dh == nullptr ? 0.0f : dc[e]) + h_diff * o * (1.0f - squashed * squashed);
     gate_diffs[at] = diff * g * i * (1.0f - i);
     gate_diffs[at + units.value()] =
         c_before == nullptr ? 0.0f : diff * c_before[e] * f * (1.0f - f);

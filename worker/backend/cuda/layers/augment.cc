@@ -34,11 +34,11 @@ class Augment : public DeviceLayer {
   void Backward(const Pass& pass, const float* /*in*/, const float* /*out*/, const float* out_diff,
                 float* in_diff) const override {
     if (in_diff != nullptr) {
-      AugmentGradient(pass.stream,
-                      AugmentBackward{shape_, Pixels(shape_.height, shape_.width),
-                                      reinterpret_cast<const Placement*>(pass.kept), out_diff,
-                                      in_diff},
-                      pass.examples * shape_.in_size());
+      AugmentGradient(
+          pass.stream,
+          AugmentBackward{shape_, Pixels(shape_.height, shape_.width),
+                          reinterpret_cast<const Placement*>(pass.kept), out_diff, in_diff},
+          pass.examples * shape_.in_size());
     }
   }
 

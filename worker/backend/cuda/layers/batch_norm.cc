@@ -62,11 +62,11 @@ class BatchNorm : public DeviceLayer {
     const bool moves = pass.kind == PassKind::kTrain;
     if (in_diff != nullptr) {
       const float share = moves ? 1.0f / Count(pass.examples) : 0.0f;
-      NormaliseBatchGradient(pass.stream,
-                             BatchNormBackward{Channels(), moments, Parameters(pass, scale_),
-                                               diff_sums, product_sums, share, in, out_diff,
-                                               in_diff},
-                             Values(pass.examples));
+      NormaliseBatchGradient(
+          pass.stream,
+          BatchNormBackward{Channels(), moments, Parameters(pass, scale_), diff_sums, product_sums,
+                            share, in, out_diff, in_diff},
+          Values(pass.examples));
     }
     float* const mean_diff = pass.gradient + mean_.offset;
     float* const variance_diff = pass.gradient + variance_.offset;

@@ -1,7 +1,5 @@
 // A convolution in both of its forms and in groups of any size against the reference
 // layer. Built twice: for the GPU, and for the stand-in on the host.
-#include "worker/backend/reference/layer.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,6 +11,7 @@
 #include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/layers/layer.h"
 #include "worker/backend/cuda/layers/test_network.h"
+#include "worker/backend/reference/layer.h"
 
 namespace monsoon::cuda {
 namespace {
@@ -26,6 +25,7 @@ struct Shape {
   Extent input;
   uint64_t filters, kernel, stride, padding;
   bool bias = true;
+  bool local = false;  // of locally_connected2d
 };
 
 constexpr Shape kShapes[] = {
@@ -59,8 +59,12 @@ struct Step {
 class Convolution {
  public:
   explicit Convolution(const Shape& shape)
-      : network_(TestNetwork(shape.input)
-                     .Conv2d(shape.filters, shape.kernel, shape.stride, shape.padding, shape.bias)),
+      : network_(shape.local ? TestNetwork(shape.input)
+                                   .LocallyConnected2d(shape.filters, shape.kernel, shape.stride,
+                                                       shape.padding, shape.bias)
+                             : TestNetwork(shape.input)
+                                   .Conv2d(shape.filters, shape.kernel, shape.stride, shape.padding,
+                                           shape.bias)),
         plan_(network_.layers()[0]),
         parameters_(network_.Parameters(3)) {}
 
@@ -79,7 +83,7 @@ class Convolution {
     const std::vector<double> parameters = precise(parameters_);
     const std::vector<double> in = precise(In(examples)), out_diff = precise(OutDiff(examples));
     std::vector<double> out(out_diff.size()), in_diff(in.size()), gradient(parameters.size());
-    const auto layer = reference::MakeConv2d(plan_);
+    const auto layer = reference::MakeLayer(plan_);
     const reference::Pass pass{examples, nullptr, parameters};
     layer->Forward(pass, in, out);
     layer->Backward(pass, in, out, out_diff, in_diff, gradient);
@@ -95,7 +99,9 @@ class Convolution {
     EXPECT_TRUE(SelectDevice(0, errors));
     Stream stream(errors);
     Gemm gemm(stream, precision);
-    const auto layer = MakeConv2d(plan_, precision, group_bytes);
+    const auto layer = plan_.kind == LayerKind::kConv2d
+                           ? MakeConv2d(plan_, precision, group_bytes)
+                           : MakeLocallyConnected2d(plan_, precision, group_bytes);
     const DeviceArray<float> in(stream, In(examples)), out_diff(stream, OutDiff(examples));
     const DeviceArray<float> out(stream, OutDiff(examples).size()),
         in_diff(stream, In(examples).size());
@@ -194,6 +200,24 @@ TEST_F(Conv2dTest, OtherPrecisions) {
       convolution.ExpectNear(convolution.Run(3, precision, 2 * convolution.SampleBytes()), want,
                              precision == Precision::kBfloat16 ? 6e-2 : 1e-2);
     }
+  }
+}
+
+TEST_F(Conv2dTest, LocallyConnectedInOneGroupAndInSeveral) {
+  const Shape shape{.name = "local",
+                    .input = Extent{2, 7, 6},
+                    .filters = 3,
+                    .kernel = 3,
+                    .stride = 2,
+                    .padding = 1,
+                    .local = true};
+  const Convolution layer(shape);
+  const Step want = layer.Reference(5);
+  for (const uint64_t samples : {1, 2, 5}) {
+    SCOPED_TRACE(samples);
+    const uint64_t bytes = samples * layer.SampleBytes();
+    layer.ExpectNear(layer.Run(5, Precision::kFloat32, bytes), want, 1e-5);
+    layer.ExpectNear(layer.Run(5, Precision::kBfloat16, bytes), want, 6e-2);
   }
 }
 

@@ -44,8 +44,7 @@ class Dense : public DeviceLayer {
   }
 
   const void* InputFactor(const Pass& pass, const float* in) const {
-    return AsFactor(pass, projection_.precision, in,
-                    pass.examples * steps_ * projection_.inputs,
+    return AsFactor(pass, projection_.precision, in, pass.examples * steps_ * projection_.inputs,
                     reinterpret_cast<uint16_t*>(pass.workspace));
   }
 

@@ -76,7 +76,8 @@ Engine::Engine(EngineModel model, const EngineOptions& options)
   gradient_ = Buffer(Buffer::Place::kDevice, bytes, errors_);
   sums_ = Buffer(Buffer::Place::kDevice, sizeof(StepSums), errors_);
   if (IsHalf(options.precision)) {
-    half_parameters_ = Buffer(Buffer::Place::kDevice, parameter_floats_ * sizeof(uint16_t), errors_);
+    half_parameters_ =
+        Buffer(Buffer::Place::kDevice, parameter_floats_ * sizeof(uint16_t), errors_);
   }
   pinned_sums_ = Buffer(Buffer::Place::kPinned, sizeof(StepSums), errors_);
   compute_ = std::make_unique<Stream>(errors_);
@@ -128,8 +129,7 @@ bool Engine::Prepare(uint64_t examples) {
   if (examples <= capacity_) {
     return true;
   }
-  const uint64_t need =
-      PlanMemory(model_, examples, options_.precision).total() + vector_bytes_;
+  const uint64_t need = PlanMemory(model_, examples, options_.precision).total() + vector_bytes_;
   if (options_.memory_limit_bytes != 0 && need > options_.memory_limit_bytes) {
     errors_.Add(ErrorLog::Kind::kOutOfMemory, "memory limit",
                 "a batch of " + std::to_string(examples) + " needs " + Mebibytes(need) +
@@ -157,8 +157,7 @@ bool Engine::Prepare(uint64_t examples) {
   const auto allocate_all = [&](std::vector<Buffer>& buffers, const std::vector<uint64_t>& sizes) {
     buffers.clear();
     for (const uint64_t bytes : sizes) {
-      buffers.push_back(bytes == 0 ? Buffer()
-                                   : Buffer(Buffer::Place::kDevice, bytes, errors_));
+      buffers.push_back(bytes == 0 ? Buffer() : Buffer(Buffer::Place::kDevice, bytes, errors_));
     }
   };
   allocate(staging_, Buffer::Place::kDevice, batch.staging);

@@ -62,9 +62,9 @@ struct EngineOptions {
 
 // The samples of a call, in host memory.
 struct Samples {
-  const float* inputs;     // [examples, input]
-  const uint32_t* labels;  // [examples, steps], each below the classes; null: none
-  uint64_t examples;       // at least 1
+  const float* inputs;             // [examples, input]
+  const uint32_t* labels;          // [examples, steps], each below the classes; null: none
+  uint64_t examples;               // at least 1
   const float* targets = nullptr;  // [examples, steps * outputs]; null: the labels
   const float* weights = nullptr;  // [examples]; null: 1 each
 };
@@ -232,10 +232,10 @@ class Engine {
   std::vector<LateAdd> late_adds_;       // to parameters that are not there yet
   std::unique_ptr<Event> vectors_done_;  // work on vectors since the last step
   bool vectors_pending_ = false;
-  std::unique_ptr<Event> reads_done_;          // copies of vectors to the host
-  bool reads_pending_ = false;                 // vectors must not change before it...
-  bool gradient_read_ = false;                 // ...nor the gradient
-  std::list<CapturedStep> graphs_;             // most recently used first
+  std::unique_ptr<Event> reads_done_;              // copies of vectors to the host
+  bool reads_pending_ = false;                     // vectors must not change before it...
+  bool gradient_read_ = false;                     // ...nor the gradient
+  std::list<CapturedStep> graphs_;                 // most recently used first
   std::list<std::pair<uint64_t, PassKind>> seen_;  // examples and pass, newest first
   std::string graph_failure_;
 };

@@ -22,9 +22,7 @@ inline std::vector<double> Precise(const std::vector<float>& values) {
 class Pair {
  public:
   explicit Pair(const TestNetwork& network, const EngineOptions& options = {})
-      : network(network),
-        oracle(network),
-        engine(network.model(), options) {
+      : network(network), oracle(network), engine(network.model(), options) {
     EXPECT_TRUE(engine.errors().ok()) << engine.errors().message();
     Set(network.Parameters(7));
   }

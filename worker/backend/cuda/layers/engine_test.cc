@@ -349,8 +349,7 @@ TEST_F(EngineTest, NonFiniteParametersGiveANonFiniteLoss) {
 
 TEST_F(EngineTest, TheMemoryLimitIsCheckedBeforeAnythingIsAllocated) {
   const TestNetwork network = testing::Mlp();
-  Engine small(network.model(),
-               EngineOptions{.memory_limit_bytes = 1 << 20});
+  Engine small(network.model(), EngineOptions{.memory_limit_bytes = 1 << 20});
   EXPECT_EQ(small.errors().kind(), ErrorLog::Kind::kOutOfMemory);
   EXPECT_NE(small.errors().message().find("the limit is 1 MiB"), std::string::npos)
       << small.errors().message();
@@ -382,8 +381,7 @@ TEST_F(EngineTest, TwoEnginesShareADevice) {
 
 TEST_F(EngineTest, ADeviceThatIsNotThereIsAnError) {
   const TestNetwork network = testing::Mlp();
-  Engine engine(network.model(),
-                EngineOptions{.device_index = 1'000'000});
+  Engine engine(network.model(), EngineOptions{.device_index = 1'000'000});
   EXPECT_EQ(engine.errors().kind(), ErrorLog::Kind::kNotAvailable) << engine.errors().message();
 }
 

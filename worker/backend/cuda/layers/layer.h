@@ -90,6 +90,8 @@ inline constexpr uint64_t kConvolutionGroupBytes = uint64_t{24} << 20;
 
 std::unique_ptr<DeviceLayer> MakeConv2d(const LayerPlan& plan, Precision precision,
                                         uint64_t group_bytes);
+std::unique_ptr<DeviceLayer> MakeLocallyConnected2d(const LayerPlan& plan, Precision precision,
+                                                    uint64_t group_bytes);
 
 // A product's factor: floats as they are, or cast into `scratch`.
 const void* AsFactor(const Pass& pass, Precision precision, const float* values, uint64_t count,

@@ -14,7 +14,9 @@ class LayerNorm : public DeviceLayer {
         columns_(plan.input.features()),
         epsilon_(static_cast<float>(plan.epsilon)) {}
 
-  uint64_t KeptBytes(uint64_t examples) const override { return Rows(examples) * sizeof(RowMoments); }
+  uint64_t KeptBytes(uint64_t examples) const override {
+    return Rows(examples) * sizeof(RowMoments);
+  }
 
   // dy x^, the means of rows, and what sums of columns need.
   uint64_t WorkspaceBytes(uint64_t examples) const override {
@@ -24,11 +26,11 @@ class LayerNorm : public DeviceLayer {
   void Forward(const Pass& pass, const float* in, float* out) const override {
     const auto moments = reinterpret_cast<RowMoments*>(pass.kept);
     FindRowMoments(pass.stream, in, Narrow(columns_), epsilon_, moments, Rows(pass.examples));
-    NormaliseRows(pass.stream,
-                  LayerNormForward{Divisor(Narrow(columns_)), moments, Scale(pass),
-                                   shift_.size == 0 ? nullptr : pass.parameters + shift_.offset, in,
-                                   out},
-                  Rows(pass.examples) * columns_);
+    NormaliseRows(
+        pass.stream,
+        LayerNormForward{Divisor(Narrow(columns_)), moments, Scale(pass),
+                         shift_.size == 0 ? nullptr : pass.parameters + shift_.offset, in, out},
+        Rows(pass.examples) * columns_);
   }
 
   void Backward(const Pass& pass, const float* in, const float* /*out*/, const float* out_diff,
@@ -63,10 +65,9 @@ class LayerNorm : public DeviceLayer {
   const float* Scale(const Pass& pass) const { return pass.parameters + scale_.offset; }
 
   void Sum(const Pass& pass, const float* matrix, const TensorSlot& slot) const {
-    SumColumns(pass.stream,
-               ColumnSums{matrix, Narrow(Rows(pass.examples)), Narrow(columns_),
-                          pass.gradient + slot.offset, pass.workspace + SumsAt(pass.examples),
-                          slot.shared});
+    SumColumns(pass.stream, ColumnSums{matrix, Narrow(Rows(pass.examples)), Narrow(columns_),
+                                       pass.gradient + slot.offset,
+                                       pass.workspace + SumsAt(pass.examples), slot.shared});
   }
 
   TensorSlot scale_;

@@ -1,4 +1,5 @@
 // Layers and graphs of them in whole networks, against the reference backend in double.
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -7,11 +8,13 @@
 #include "worker/backend/cuda/host/test_device.h"
 #include "worker/backend/cuda/layers/engine.h"
 #include "worker/backend/cuda/layers/engine_pair.h"
+#include "worker/backend/cuda/layers/layer.h"
 #include "worker/backend/cuda/layers/test_network.h"
 
 namespace monsoon::cuda {
 namespace {
 
+using testing::DeviceArray;
 using testing::Pair;
 using testing::TestData;
 using testing::TestNetwork;
@@ -74,8 +77,67 @@ TEST_P(GraphLayersTest, HalfAndTf32ProductsStayNear) {
   }
 }
 
-TestNetwork Image() { return TestNetwork(Extent{.channels = 3, .height = 11, .width = 9,
-                                                .is_image = true}); }
+// With exactly what it asks for, guarded; and what a network has for its largest batch is enough
+// for smaller ones.
+TEST_P(GraphLayersTest, StaysInItsMemory) {
+  constexpr uint64_t kExamples = 5;
+  const TestNetwork& network = GetParam().network;
+  ErrorLog errors;
+  ASSERT_TRUE(SelectDevice(0, errors));
+  Stream stream(errors);
+  const DeviceArray<float> parameters(stream, network.Parameters(3));
+  const DeviceArray<uint16_t> halves(stream,
+                                     std::vector<uint16_t>(network.parameter_floats(), 0x3C00));
+  const DeviceArray<float> gradient(stream, std::vector<float>(network.parameter_floats()));
+  const DeviceArray<StepControl> control(stream, std::vector<StepControl>(1));
+  for (const Precision precision : {Precision::kFloat32, Precision::kFloat16}) {
+    Gemm gemm(stream, precision);
+    for (const LayerPlan& plan : network.layers()) {
+      const auto layer = MakeLayer(plan, precision);
+      if (layer == nullptr) {
+        continue;
+      }
+      SCOPED_TRACE(plan.name);
+      std::vector<std::unique_ptr<DeviceArray<float>>> in, in_diff;
+      std::vector<const float*> inputs;
+      std::vector<float*> diffs;
+      for (const Extent& extent : plan.input_extents) {
+        const std::vector<float> ones(kExamples * extent.size(), 1.0f);
+        in.push_back(std::make_unique<DeviceArray<float>>(stream, ones));
+        in_diff.push_back(std::make_unique<DeviceArray<float>>(stream, ones));
+        inputs.push_back(in.back()->data());
+        diffs.push_back(in_diff.back()->data());
+      }
+      const DeviceArray<float> out(stream, kExamples * plan.output.size());
+      const DeviceArray<float> out_diff(stream,
+                                        std::vector<float>(kExamples * plan.output.size(), 1.0f));
+      const DeviceArray<char> workspace(stream, layer->WorkspaceBytes(kExamples));
+      const DeviceArray<char> kept(stream, layer->KeptBytes(kExamples));
+      const Pass pass{
+          stream,          gemm,           kExamples, parameters.data(), halves.data(),
+          gradient.data(), control.data(), nullptr,   workspace.data(),  PassKind::kTrain,
+          kept.data()};
+      layer->ForwardJoined(pass, inputs, out.data());
+      layer->BackwardJoined(pass, inputs, out.data(), out_diff.data(), diffs);
+      for (const DeviceArray<char>* memory : {&workspace, &kept}) {
+        memory->Get();  // Not written past its end.
+      }
+      out.Get();
+      gradient.Get();
+      for (const auto& diff : in_diff) {
+        diff->Get();
+      }
+      for (uint64_t examples = 1; examples < 40; ++examples) {
+        ASSERT_LE(layer->WorkspaceBytes(examples), layer->WorkspaceBytes(examples + 1));
+        ASSERT_LE(layer->KeptBytes(examples), layer->KeptBytes(examples + 1));
+      }
+    }
+  }
+}
+
+TestNetwork Image() {
+  return TestNetwork(Extent{.channels = 3, .height = 11, .width = 9, .is_image = true});
+}
 TestNetwork Sequence() { return TestNetwork(Extent{.channels = 7, .steps = 5}); }
 TestNetwork Vector() { return TestNetwork(Extent{17}); }
 
@@ -150,15 +212,14 @@ INSTANTIATE_TEST_SUITE_P(
         LayerCase{"LayerNorm", Vector().Dense(9).LayerNorm().Tanh().Dense(3)},
         LayerCase{"LayerNormOnSequences", Sequence().LayerNorm().Dense(6).LayerNorm(false)},
         LayerCase{"BatchNorm", Vector().Dense(9, false).BatchNorm().Tanh().Dense(3)},
-        LayerCase{"BatchNormOnImages",
-                  Image()
-                      .BatchNorm()
-                      .Tanh()
-                      .Conv2d(4, 3, 1, 0, false)
-                      .BatchNorm(false)
-                      .Tanh()
-                      .Flatten()
-                      .Dense(3)},
+        LayerCase{"BatchNormOnImages", Image()
+                                           .BatchNorm()
+                                           .Tanh()
+                                           .Conv2d(4, 3, 1, 0, false)
+                                           .BatchNorm(false)
+                                           .Tanh()
+                                           .Flatten()
+                                           .Dense(3)},
         LayerCase{"Embedding", TestNetwork(Extent{13}).Embedding(5, 3).Flatten().Dense(4)},
         LayerCase{"PositionEmbedding", Sequence().Dense(4).PositionEmbedding().Dense(3)},
         LayerCase{"Lstm", Sequence().Lstm(6, false).Dense(3)},

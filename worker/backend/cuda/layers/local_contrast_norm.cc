@@ -142,10 +142,10 @@ class LocalContrastNorm : public DeviceLayer {
     RunWindow(pass.stream,
               AxisWindow{Divisor(1), columns, half_, rate_, share, adjoint, map, other},
               MapValues(pass));
-    RunWindow(pass.stream,
-              AxisWindow{columns, Divisor(Narrow(height_)), half_, rate_, 1.0f, adjoint, other,
-                         map},
-              MapValues(pass));
+    RunWindow(
+        pass.stream,
+        AxisWindow{columns, Divisor(Narrow(height_)), half_, rate_, 1.0f, adjoint, other, map},
+        MapValues(pass));
   }
 
   uint64_t channels_;
@@ -160,8 +160,7 @@ class LocalContrastNorm : public DeviceLayer {
 
 }  // namespace
 
-std::unique_ptr<DeviceLayer> MakeLocalContrastNorm(const LayerPlan& plan,
-                                                   Precision /*precision*/) {
+std::unique_ptr<DeviceLayer> MakeLocalContrastNorm(const LayerPlan& plan, Precision /*precision*/) {
   return std::make_unique<LocalContrastNorm>(plan);
 }
 

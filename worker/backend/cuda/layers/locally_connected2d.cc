@@ -13,10 +13,11 @@ namespace {
 
 class LocallyConnected2d : public DeviceLayer {
  public:
-  LocallyConnected2d(const LayerPlan& plan, Precision precision)
+  LocallyConnected2d(const LayerPlan& plan, Precision precision, uint64_t group_bytes)
       : shape_(ToImageShape(plan)),
         weight_(plan.weight),
         bias_(plan.bias),
+        group_bytes_(group_bytes),
         precision_(precision),
         type_(HalfOf(precision)) {}
 
@@ -85,10 +86,10 @@ class LocallyConnected2d : public DeviceLayer {
       inputs.c = At<float>(pass, 0);
       inputs.stride_c = group * shape_.patch();
       pass.gemm.Multiply(inputs);
-      FoldFromPatches(pass.stream,
-                      FoldPatches(shape_, Narrow(group), inputs.c,
-                                  in_diff + first * shape_.in_size()),
-                      group * shape_.in_size());
+      FoldFromPatches(
+          pass.stream,
+          FoldPatches(shape_, Narrow(group), inputs.c, in_diff + first * shape_.in_size()),
+          group * shape_.in_size());
     });
   }
 
@@ -116,7 +117,7 @@ class LocallyConnected2d : public DeviceLayer {
 
   uint64_t LargestGroup(uint64_t examples) const {
     const uint64_t one = uint64_t{shape_.patch() + shape_.out_channels} * shape_.out_area();
-    return std::clamp<uint64_t>(kConvolutionGroupBytes / (one * sizeof(float)), 1, examples);
+    return std::clamp<uint64_t>(group_bytes_ / (one * sizeof(float)), 1, examples);
   }
 
   // f(first sample, samples), group by group, all of about the same size.
@@ -145,9 +146,9 @@ class LocallyConnected2d : public DeviceLayer {
     const uint64_t count = group * shape_.patch() * shape_.out_area();
     const uint32_t samples = Narrow(group);
     if (IsHalf(precision_)) {
-      UnfoldToPatches(
-          pass.stream,
-          UnfoldPatches<uint16_t>(shape_, samples, type_, from, At<uint16_t>(pass, 0)), count);
+      UnfoldToPatches(pass.stream,
+                      UnfoldPatches<uint16_t>(shape_, samples, type_, from, At<uint16_t>(pass, 0)),
+                      count);
     } else {
       UnfoldToPatches(pass.stream,
                       UnfoldPatches<float>(shape_, samples, type_, from, At<float>(pass, 0)),
@@ -175,6 +176,7 @@ class LocallyConnected2d : public DeviceLayer {
   ImageShape shape_;
   TensorSlot weight_;
   TensorSlot bias_;
+  uint64_t group_bytes_;
   Precision precision_;
   HalfType type_;
 };
@@ -182,7 +184,12 @@ class LocallyConnected2d : public DeviceLayer {
 }  // namespace
 
 std::unique_ptr<DeviceLayer> MakeLocallyConnected2d(const LayerPlan& plan, Precision precision) {
-  return std::make_unique<LocallyConnected2d>(plan, precision);
+  return MakeLocallyConnected2d(plan, precision, kConvolutionGroupBytes);
+}
+
+std::unique_ptr<DeviceLayer> MakeLocallyConnected2d(const LayerPlan& plan, Precision precision,
+                                                    uint64_t group_bytes) {
+  return std::make_unique<LocallyConnected2d>(plan, precision, group_bytes);
 }
 
 }  // namespace monsoon::cuda

@@ -20,9 +20,9 @@ class Lstm : public DeviceLayer {
         sequences_(plan.sequences),
         precision_(precision) {
     for (size_t first = 0; first < plan.tensors.size(); first += 3) {
-      directions_.push_back({{plan.tensors[first], plan.tensors[first + 2], features_, 4 * units_,
-                              precision},
-                             plan.tensors[first + 1]});
+      directions_.push_back(
+          {{plan.tensors[first], plan.tensors[first + 2], features_, 4 * units_, precision},
+           plan.tensors[first + 1]});
     }
   }
 
@@ -47,8 +47,8 @@ class Lstm : public DeviceLayer {
           product.transpose_b = true;
           product.n = 4 * units_;
           product.k = units_;
-          product.a = AsFactor(pass, precision_, states.h + before * units_,
-                               pass.examples * units_, At<uint16_t>(pass, work.factor));
+          product.a = AsFactor(pass, precision_, states.h + before * units_, pass.examples * units_,
+                               At<uint16_t>(pass, work.factor));
           product.c = gates;
           product.accumulate = true;
           pass.gemm.Multiply(product);
@@ -99,7 +99,7 @@ class Lstm : public DeviceLayer {
 
   // Where the workspace's parts begin.
   struct Work {
-    uint64_t inputs;      // by step; in the end their gradient
+    uint64_t inputs;  // by step; in the end their gradient
     uint64_t gate_diffs;
     uint64_t dh;
     uint64_t dc;
@@ -181,8 +181,7 @@ class Lstm : public DeviceLayer {
       RunCellBack(pass.stream,
                   LstmBackward{Divisor(Narrow(units_)), Told(), states.gates + 4 * k * of_step,
                                k == 0 ? nullptr : states.c + (k - 1) * of_step,
-                               states.c + k * of_step,
-                               Tells(k) ? out_diff + ToldAt(d, k) : nullptr,
+                               states.c + k * of_step, Tells(k) ? out_diff + ToldAt(d, k) : nullptr,
                                k + 1 == steps_ ? nullptr : dh, At<float>(pass, work.dc), diffs},
                   of_step);
       const void* const factor = AsFactor(

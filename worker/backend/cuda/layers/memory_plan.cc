@@ -8,8 +8,8 @@
 namespace monsoon::cuda {
 
 uint64_t TargetFloats(const LossPlan& loss) {
-  const bool takes = loss.kind == LossKind::kBinaryCrossEntropy ||
-                     loss.kind == LossKind::kMeanSquaredError;
+  const bool takes =
+      loss.kind == LossKind::kBinaryCrossEntropy || loss.kind == LossKind::kMeanSquaredError;
   return takes ? loss.steps * loss.outputs : 0;
 }
 

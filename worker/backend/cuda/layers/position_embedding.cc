@@ -15,16 +15,15 @@ class PositionEmbedding : public DeviceLayer {
   }
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
-    AddToRows(pass.stream,
-              AddRow(pass.parameters + weight_.offset, Narrow(weight_.size), in, out),
+    AddToRows(pass.stream, AddRow(pass.parameters + weight_.offset, Narrow(weight_.size), in, out),
               pass.examples * weight_.size);
   }
 
   void Backward(const Pass& pass, const float* /*in*/, const float* /*out*/, const float* out_diff,
                 float* in_diff) const override {
-    SumColumns(pass.stream, ColumnSums{out_diff, Narrow(pass.examples), Narrow(weight_.size),
-                                       pass.gradient + weight_.offset, pass.workspace,
-                                       weight_.shared});
+    SumColumns(pass.stream,
+               ColumnSums{out_diff, Narrow(pass.examples), Narrow(weight_.size),
+                          pass.gradient + weight_.offset, pass.workspace, weight_.shared});
     if (in_diff != nullptr) {
       pass.stream.CopyOnDevice(in_diff, out_diff, pass.examples * weight_.size * sizeof(float));
     }
@@ -36,8 +35,7 @@ class PositionEmbedding : public DeviceLayer {
 
 }  // namespace
 
-std::unique_ptr<DeviceLayer> MakePositionEmbedding(const LayerPlan& plan,
-                                                   Precision /*precision*/) {
+std::unique_ptr<DeviceLayer> MakePositionEmbedding(const LayerPlan& plan, Precision /*precision*/) {
   return std::make_unique<PositionEmbedding>(plan);
 }
 

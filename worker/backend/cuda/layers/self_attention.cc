@@ -41,13 +41,21 @@ class SelfAttention : public DeviceLayer {
     MoveToHeads(pass.stream, SplitHeads{Shape(pass, 3), rows, qkv}, 3 * of.values);
     const void* const factors = Factor(pass, qkv, 3 * of.values, work.wide);
     // scores[step, step] = q[step, width] k[step, width]^T
-    Multiply(pass, {.transpose_b = true, .m = steps_, .n = steps_, .k = width_,
-                    .a = Part(factors, 0, of), .b = Part(factors, 1, of), .c = shares});
+    Multiply(pass, {.transpose_b = true,
+                    .m = steps_,
+                    .n = steps_,
+                    .k = width_,
+                    .a = Part(factors, 0, of),
+                    .b = Part(factors, 1, of),
+                    .c = shares});
     SoftmaxOfSeen(pass.stream, Seen(), scale_, shares, At<float>(pass, work.sums), of.score_rows);
     // heads[step, width] = shares[step, step] v[step, width]
-    Multiply(pass, {.m = steps_, .n = width_, .k = steps_,
+    Multiply(pass, {.m = steps_,
+                    .n = width_,
+                    .k = steps_,
                     .a = Factor(pass, shares, of.scores, work.scores),
-                    .b = Part(factors, 2, of), .c = At<float>(pass, work.heads)});
+                    .b = Part(factors, 2, of),
+                    .c = At<float>(pass, work.heads)});
     MoveFromHeads(pass.stream, JoinHeads{Shape(pass, 1), At<float>(pass, work.heads), mixed},
                   of.values);
     out_.Forward(pass, of.rows, Factor(pass, mixed, of.values, work.narrow), out);
@@ -125,8 +133,8 @@ class SelfAttention : public DeviceLayer {
     work.rows = parts.Floats(3 * of.values);
     work.heads = parts.Floats(3 * of.values);
     work.score_diffs = parts.Floats(of.scores);
-    work.sums = parts.Take(std::max({2 * of.score_rows * sizeof(float), in_.SumBytes(of.rows),
-                                     out_.SumBytes(of.rows)}));
+    work.sums = parts.Take(std::max(
+        {2 * of.score_rows * sizeof(float), in_.SumBytes(of.rows), out_.SumBytes(of.rows)}));
     work.narrow = parts.Halves(precision_, of.values);
     work.wide = parts.Halves(precision_, 3 * of.values);
     work.scores = parts.Halves(precision_, std::max(of.scores, of.values));
@@ -142,7 +150,8 @@ class SelfAttention : public DeviceLayer {
     return reinterpret_cast<float*>(pass.kept + offset);
   }
 
-  const void* Factor(const Pass& pass, const float* values, uint64_t count, uint64_t scratch) const {
+  const void* Factor(const Pass& pass, const float* values, uint64_t count,
+                     uint64_t scratch) const {
     return AsFactor(pass, precision_, values, count, At<uint16_t>(pass, scratch));
   }
   // q, k or v of the factors of all.
@@ -176,19 +185,37 @@ class SelfAttention : public DeviceLayer {
     float* const qkv_diffs = At<float>(pass, work.heads);
     float* const score_diffs = At<float>(pass, work.score_diffs);
     // dv = shares^T dheads; dshares = dheads v^T
-    Multiply(pass, {.transpose_a = true, .m = steps_, .n = width_, .k = steps_,
-                    .a = Factor(pass, shares, of.scores, work.scores), .b = diffs,
+    Multiply(pass, {.transpose_a = true,
+                    .m = steps_,
+                    .n = width_,
+                    .k = steps_,
+                    .a = Factor(pass, shares, of.scores, work.scores),
+                    .b = diffs,
                     .c = qkv_diffs + 2 * of.values});
-    Multiply(pass, {.transpose_b = true, .m = steps_, .n = steps_, .k = width_, .a = diffs,
-                    .b = Part(factors, 2, of), .c = score_diffs});
+    Multiply(pass, {.transpose_b = true,
+                    .m = steps_,
+                    .n = steps_,
+                    .k = width_,
+                    .a = diffs,
+                    .b = Part(factors, 2, of),
+                    .c = score_diffs});
     SoftmaxOfSeenGradient(pass.stream, Narrow(steps_), scale_, shares, score_diffs,
                           At<float>(pass, work.sums), of.score_rows);
     // dq = dscores k; dk = dscores^T q
     const void* const scores = Factor(pass, score_diffs, of.scores, work.scores);
-    Multiply(pass, {.m = steps_, .n = width_, .k = steps_, .a = scores,
-                    .b = Part(factors, 1, of), .c = qkv_diffs});
-    Multiply(pass, {.transpose_a = true, .m = steps_, .n = width_, .k = steps_, .a = scores,
-                    .b = Part(factors, 0, of), .c = qkv_diffs + of.values});
+    Multiply(pass, {.m = steps_,
+                    .n = width_,
+                    .k = steps_,
+                    .a = scores,
+                    .b = Part(factors, 1, of),
+                    .c = qkv_diffs});
+    Multiply(pass, {.transpose_a = true,
+                    .m = steps_,
+                    .n = width_,
+                    .k = steps_,
+                    .a = scores,
+                    .b = Part(factors, 0, of),
+                    .c = qkv_diffs + of.values});
     MoveFromHeads(pass.stream, JoinHeads{Shape(pass, 3), qkv_diffs, rows}, 3 * of.values);
   }
 

@@ -182,8 +182,7 @@ std::unique_ptr<DeviceLayer> MakeRescale(const LayerPlan& plan, Precision /*prec
   return std::make_unique<RescaleLayer>(plan);
 }
 
-std::unique_ptr<DeviceLayer> MakeGlobalAveragePool(const LayerPlan& plan,
-                                                   Precision /*precision*/) {
+std::unique_ptr<DeviceLayer> MakeGlobalAveragePool(const LayerPlan& plan, Precision /*precision*/) {
   return std::make_unique<GlobalAveragePool>(plan);
 }
 

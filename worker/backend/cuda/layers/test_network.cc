@@ -174,9 +174,9 @@ TestNetwork& TestNetwork::PositionEmbedding() {
 
 TestNetwork& TestNetwork::Lstm(uint64_t units, bool sequences, bool bidirectional) {
   const Extent in = ExtentOf(taken_.front());
-  LayerPlan& plan = Add(LayerKind::kLstm, "lstm",
-                        Extent{.channels = units * (bidirectional ? 2 : 1),
-                               .steps = sequences ? in.steps : 1});
+  LayerPlan& plan =
+      Add(LayerKind::kLstm, "lstm",
+          Extent{.channels = units * (bidirectional ? 2 : 1), .steps = sequences ? in.steps : 1});
   plan.units = units;
   plan.sequences = sequences;
   plan.bidirectional = bidirectional;
@@ -229,8 +229,8 @@ TestNetwork& TestNetwork::LocalContrastNorm(uint64_t window, bool subtractive, b
 
 TestNetwork& TestNetwork::Augment(uint64_t shift, bool flip, uint64_t crop) {
   const Extent in = ExtentOf(taken_.front());
-  LayerPlan& plan = Add(LayerKind::kAugment, "augment",
-                        crop == 0 ? in : Extent{in.channels, crop, crop});
+  LayerPlan& plan =
+      Add(LayerKind::kAugment, "augment", crop == 0 ? in : Extent{in.channels, crop, crop});
   plan.shift = shift;
   plan.flip = flip;
   plan.crop = crop;
@@ -256,8 +256,8 @@ std::vector<float> TestNetwork::Parameters(uint64_t seed, double scale) const {
     if (plan.tensors.empty()) {
       continue;
     }
-    const double fan_in = static_cast<double>(plan.tensors.front().size) /
-                          static_cast<double>(plan.output.channels);
+    const double fan_in =
+        static_cast<double>(plan.tensors.front().size) / static_cast<double>(plan.output.channels);
     for (const TensorSlot& slot : plan.tensors) {
       for (uint64_t i = slot.offset; i < slot.offset + slot.size; ++i) {
         const double uniform = 2.0 * stream.Uniform(i) - 1.0;
