@@ -7,11 +7,8 @@ namespace monsoon {
 namespace {
 
 constexpr const SourceKind* kSources[] = {
-    &kIdxSourceKind,
-    &kNpySourceKind,
-    &kNpzSourceKind,
-    &kSyntheticSourceKind,
-    &kJoinersSourceKind,
+    &kIdxSourceKind,  &kNpySourceKind,       &kNpzSourceKind,     &kCifar10SourceKind,
+    &kTextSourceKind, &kSyntheticSourceKind, &kJoinersSourceKind,
 };
 
 }  // namespace

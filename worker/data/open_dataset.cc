@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/data/source_kind.h"
 #include "worker/data/array_reader.h"
+#include "worker/data/content_reader.h"
 #include "worker/data/idx_reader.h"
 #include "worker/data/read_options.h"
 #include "worker/data/synthetic.h"
@@ -28,10 +29,9 @@ struct Reader {
                                                       const ReadOptions& options);
 };
 constexpr Reader kReaders[] = {
-    {Dataset::kIdx, &ReadIdx},
-    {Dataset::kNpy, &ReadArrays},
-    {Dataset::kNpz, &ReadArrays},
-    {Dataset::kSynthetic, &OpenSynthetic},
+    {Dataset::kIdx, &ReadIdx},           {Dataset::kNpy, &ReadArrays},
+    {Dataset::kNpz, &ReadArrays},        {Dataset::kCifar10, &ReadCifar10},
+    {Dataset::kText, &ReadText},         {Dataset::kSynthetic, &OpenSynthetic},
     {Dataset::kJoiners, &RefuseJoiners},
 };
 
