@@ -364,6 +364,16 @@ const std::vector<BrokenFile>& Cases() {
        "scale: 2 layout: NHWC }",
        {"FILE:4:22: error: test.idx.images: samples are [4, 4], and layout: NHWC is for samples of "
         "[height, width, channels]; leave layout out"}},
+      {"LabelsOfStepsForAModelWithoutSteps",
+       "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" }",
+       "text { file: \"images.idx\" window: 16 }",
+       {"FILE:4:15: error: test.text.file: there are 16 labels a sample, the model's output has 1 "
+        "step"}},
+      {"TargetsForALossOfLabels",
+       "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" }",
+       "npy { images: \"floats.npy\" labels: \"targets.npy\" }",
+       {"FILE:4:35: error: test.npy.labels: there are targets (floats), the model's loss wants "
+        "labels (integers); write loss: MEAN_SQUARED_ERROR in model { ... }, or give labels"}},
       {"SyntheticHasNoLayout",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" } scale: 2",
        "synthetic { examples: 10 classes: 10 } layout: NHWC",

@@ -72,7 +72,7 @@ def worker_memory_kib(cluster_path):
             status = (process / "status").read_text()
         except OSError:
             continue
-        if any(b"--task=worker/0" == word for word in line) and any(
+        if line[0].endswith(b"/worker") and any(
                 str(cluster_path).encode() in word for word in line):
             return int(status.split("VmHWM:")[1].split()[0])
     raise RuntimeError("the worker is not there")

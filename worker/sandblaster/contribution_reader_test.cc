@@ -1,5 +1,7 @@
 #include "worker/sandblaster/contribution_reader.h"
 
+#include <algorithm>
+
 #include "common/testing/status_matchers.h"
 #include "worker/testing/fakes.h"
 
@@ -70,6 +72,32 @@ TEST(ContributionReaderTest, ASampleIsAFixedPartOfTheData) {
   const std::span<const uint32_t> all = reader.Next()->samples;
   const std::span<const uint32_t> part = other.Next()->samples;
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 14));
+}
+
+// Sample 9 cannot be read.
+class BrokenSource : public FakeSource {
+ public:
+  using FakeSource::FakeSource;
+  absl::Status Gather(std::span<const uint32_t> indices, Batch* batch) const override {
+    if (std::ranges::count(indices, 9u) > 0) {
+      return absl::DataLossError("images.npy cannot be read at byte 9000");
+    }
+    return FakeSource::Gather(indices, batch);
+  }
+};
+
+TEST(ContributionReaderTest, SamplesThatCannotBeReadAreAnError) {
+  const BrokenSource source(100);
+  ContributionReader reader(&source, MakeJob(4, 4));
+  ASSERT_OK(reader.Append(Range(4, 12)));
+  ASSERT_OK(reader.Next().status());
+  EXPECT_THAT(reader.Next().status(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("images.npy")));
+  // The owner may go on with others.
+  reader.Clear();
+  ASSERT_OK(reader.Append(Range(40, 4)));
+  ASSERT_OK_AND_ASSIGN(const ContributionReader::Piece piece, reader.Next());
+  EXPECT_EQ(piece.batch->inputs.data()[0], 40.0f);
 }
 
 TEST(ContributionReaderTest, RefusesPositionsOutsideTheBatch) {
