@@ -367,12 +367,12 @@ const std::vector<BrokenFile>& Cases() {
       {"LabelsOfStepsForAModelWithoutSteps",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" }",
        "text { file: \"images.idx\" window: 16 }",
-       {"FILE:4:15: error: test.text.file: there are 16 labels a sample, the model's output has 1 "
+       {"FILE:4:21: error: test.text.file: there are 16 labels a sample, the model's output has 1 "
         "step"}},
       {"TargetsForALossOfLabels",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" }",
        "npy { images: \"floats.npy\" labels: \"targets.npy\" }",
-       {"FILE:4:35: error: test.npy.labels: there are targets (floats), the model's loss wants "
+       {"FILE:4:43: error: test.npy.labels: there are targets (floats), the model's loss wants "
         "labels (integers); write loss: MEAN_SQUARED_ERROR in model { ... }, or give labels"}},
       {"SyntheticHasNoLayout",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" } scale: 2",
