@@ -1,6 +1,7 @@
 #include "worker/evaluate.h"
 
 #include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
@@ -9,6 +10,7 @@
 #include "worker/data/job_data.h"
 #include "worker/group/evaluator.h"
 #include "worker/group/replica_group.h"
+#include "worker/nn/network_plan.h"
 
 namespace monsoon {
 
@@ -25,12 +27,54 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const LocalModel& model, int threa
                    CreateNetwork(BackendKind::kCpu, job.model(), model.layout, options));
   ReplicaGroup group({}, network.get());
   network->SetParameters(model.parameters);
+  TestFigures figures;
   ASSIGN_OR_RETURN(const EvaluationResult result,
-                   EvaluateAll(&group, *test, job.evaluation().batch_size()));
+                   EvaluateAll(&group, *test, job.evaluation().batch_size(), nullptr, &figures));
   const double examples = static_cast<double>(result.examples);
-  return ModelEvaluation{static_cast<double>(result.correct) / examples, result.loss_sum / examples,
-                         result.examples};
+  ModelEvaluation evaluation{.test_loss = result.loss_sum / examples,
+                             .examples = result.examples,
+                             .metrics = result.metrics};
+  if (result.unjudged == 0) {
+    evaluation.test_accuracy = static_cast<double>(result.correct) / examples;
+  }
+  std::erase_if(evaluation.metrics, [](const auto& metric) {
+    return metric.first == "accuracy" || metric.first == "loss";
+  });
+  ASSIGN_OR_RETURN(const NetworkPlan plan, NetworkPlan::Create(job.model(), model.layout));
+  if (!figures.predictions().empty() && plan.loss.classes <= kMostConfusedClasses) {
+    evaluation.confusion.emplace(figures.predictions(), plan.loss.classes);
+    const auto& names =
+        job.test().class_name().empty() ? job.train().class_name() : job.test().class_name();
+    evaluation.class_names.assign(names.begin(), names.end());
+  }
+  return evaluation;
 }
+
+namespace {
+
+void WriteConfusion(const ModelEvaluation& evaluation, JsonWriter* json) {
+  const ConfusionMatrix& matrix = *evaluation.confusion;
+  json->Key("classes").BeginArray();
+  for (uint64_t c = 0; c < matrix.classes(); ++c) {
+    const bool named = c < evaluation.class_names.size();
+    json->BeginObject();
+    json->Member("name", named ? std::make_optional(evaluation.class_names[c]) : std::nullopt);
+    json->Member("examples", matrix.samples(c));
+    json->Member("precision", matrix.precision(c)).Member("recall", matrix.recall(c));
+    json->EndObject();
+  }
+  json->EndArray().Key("confusion").BeginArray();
+  for (uint64_t label = 0; label < matrix.classes(); ++label) {
+    json->BeginArray();
+    for (uint64_t predicted = 0; predicted < matrix.classes(); ++predicted) {
+      json->Value(matrix.count(label, predicted));
+    }
+    json->EndArray();
+  }
+  json->EndArray();
+}
+
+}  // namespace
 
 std::string ToJson(const ModelEvaluation& evaluation) {
   JsonWriter json;
@@ -39,6 +83,16 @@ std::string ToJson(const ModelEvaluation& evaluation) {
   json.Member("test_accuracy", evaluation.test_accuracy);
   json.Member("test_loss", evaluation.test_loss);
   json.Member("examples", evaluation.examples);
+  json.Key("metrics").BeginObject();
+  for (const auto& [name, value] : evaluation.metrics) {
+    json.Member(name, value);
+  }
+  json.EndObject();
+  if (evaluation.confusion) {
+    WriteConfusion(evaluation, &json);
+  } else {
+    json.Key("classes").Null().Key("confusion").Null();
+  }
   json.EndObject();
   return json.text();
 }

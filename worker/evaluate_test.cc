@@ -42,7 +42,50 @@ TEST_F(EvaluateTest, PrintsTheKnownFigures) {
     // Logits (3, 0): three times log(1 + e^-3), once log(1 + e^3).
     EXPECT_NEAR(number("test_loss"), (3 * std::log1p(std::exp(-3)) + std::log1p(std::exp(3))) / 4,
                 1e-6);
+    // Labels 0, 1, 0, 0 are taken for 0, 1, 0, 1.
+    EXPECT_THAT(outcome.out,
+                HasSubstr(R"("metrics":{},"classes":[{"name":null,"examples":3,"precision":1,)"));
+    EXPECT_THAT(outcome.out, HasSubstr(R"("confusion":[[2,1],[0,1]]})"));
+    EXPECT_NEAR(json.fields()
+                    .at("classes")
+                    .list_value()
+                    .values(0)
+                    .struct_value()
+                    .fields()
+                    .at("recall")
+                    .number_value(),
+                2.0 / 3, 1e-15);
   }
+}
+
+TEST_F(EvaluateTest, NamesItsClassesAndRegressionHasNone) {
+  WriteJob("named", Model("2"),
+           "test { idx { images: \"images\" labels: \"labels\" } class_name: \"no\" "
+           "class_name: \"yes\" }\n");
+  WriteIdentity("named", "model.npz", 3);
+  EXPECT_THAT(Evaluate("model.npz", "named").out,
+              AllOf(HasSubstr(R"({"name":"no","examples":3)"), HasSubstr(R"({"name":"yes")")));
+
+  // One output that says yes by the difference of its inputs; and the same as a number.
+  const std::string model =
+      "model { name: \"tiny\" input_shape: 2 layer { name: \"out\" dense { units: 1 } } loss: ";
+  const std::string test = "test { idx { images: \"images\" labels: \"labels\" } }\n";
+  WriteJob("binary", model + "BINARY_CROSS_ENTROPY }\n", test);
+  WriteJob("number", model + "MEAN_SQUARED_ERROR }\n", test);
+  ASSERT_OK_AND_ASSIGN(const Job loaded, LoadJob(Path("binary")));
+  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(loaded.model()));
+  std::vector<float> parameters(layout.size());
+  parameters[layout.tensors()[0].offset] = -1;
+  parameters[layout.tensors()[0].offset + 1] = 1;
+  ASSERT_OK(WriteModelFile(layout, parameters, Path("one.npz")));
+  // Outputs -1, 1, -1, 1 for no, yes, no, no: of 3 pairs 2 are won and 1 is equal.
+  const std::string binary = Evaluate("one.npz", "binary").out;
+  EXPECT_THAT(binary, AllOf(HasSubstr(R"("test_accuracy":0.75)"), HasSubstr(R"("auc":0.8333)"),
+                            HasSubstr(R"("confusion":[[2,1],[0,1]])")));
+  // (1 + 0 + 1 + 1) / 4.
+  const std::string number = Evaluate("one.npz", "number").out;
+  EXPECT_THAT(number, AllOf(HasSubstr(R"("test_accuracy":null,"test_loss":0.75)"),
+                            HasSubstr(R"("mse":0.75)"), HasSubstr(R"("confusion":null)")));
 }
 
 TEST_F(EvaluateTest, AModelOfAnotherShapeIsRefusedByTensor) {

@@ -12,6 +12,7 @@
 #include "worker/backend/backend.h"
 #include "worker/data/job_data.h"
 #include "worker/group/evaluator.h"
+#include "worker/nn/network_plan.h"
 #include "worker/prediction_file.h"
 
 namespace monsoon {
@@ -94,16 +95,18 @@ absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options,
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,
                    CreateNetwork(BackendKind::kCpu, job.model(), model.layout, network_options));
   network->SetParameters(model.parameters);
-  PredictionCounts counts{.classes = model.layout.output_units()};
+  ASSIGN_OR_RETURN(const NetworkPlan plan, NetworkPlan::Create(job.model(), model.layout));
+  PredictionCounts counts{
+      .classes = plan.loss.outputs, .steps = plan.loss.steps, .kind = PredictionKindOf(plan.loss)};
   for (const auto& source : sources) {
     counts.samples += source->examples();
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<PredictionFile> file,
-                   PredictionFile::Create(options.out, counts.samples, counts.classes));
+                   PredictionFile::Create(options.out, counts.samples, plan.loss));
   for (const auto& source : sources) {
-    const absl::Status predicted =
-        PredictAll(network.get(), *source, job.evaluation().batch_size(), counts.classes,
-                   [&](std::span<const float> probabilities) { return file->Add(probabilities); });
+    const absl::Status predicted = PredictAll(
+        network.get(), *source, job.evaluation().batch_size(), counts.steps * counts.classes,
+        [&](std::span<const float> predictions) { return file->Add(predictions); });
     if (!predicted.ok()) {
       return absl::IsInvalidArgument(predicted) ? Annotate(predicted, model.name) : predicted;
     }
@@ -116,6 +119,10 @@ std::string ToJson(const PredictOptions& options, const PredictionCounts& counts
   JsonWriter json;
   json.BeginObject().Member("schema_version", 1).Member("out", options.out);
   json.Member("samples", counts.samples).Member("classes", counts.classes);
+  json.Member("holds", Name(counts.kind));
+  if (counts.steps > 1) {
+    json.Member("steps", counts.steps);
+  }
   return json.EndObject().text();
 }
 

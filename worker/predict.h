@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/local_model.h"
+#include "worker/nn/predictions.h"
 
 namespace monsoon {
 
@@ -22,7 +23,9 @@ struct PredictOptions {
 
 struct PredictionCounts {
   uint64_t samples = 0;
-  uint64_t classes = 0;
+  uint64_t classes = 0;  // outputs at each step
+  uint64_t steps = 1;
+  PredictionKind kind = PredictionKind::kProbabilities;
 };
 
 // Whether all of `data` are files: the job's own sets need not be there then, unless
@@ -37,7 +40,8 @@ bool IsOfFilesOnly(const std::vector<std::string>& data);
 absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options,
                                                 const LocalModel& model);
 
-// {"schema_version":1,"out":...,"samples":...,"classes":...}
+// {"schema_version":1,"out":...,"samples":...,"classes":...,"holds":"probabilities"}; of sequences
+// "steps" too. `holds` as in worker/nn/predictions.h
 std::string ToJson(const PredictOptions& options, const PredictionCounts& counts);
 
 }  // namespace monsoon

@@ -61,8 +61,9 @@ TEST_F(PredictTest, WritesTheProbabilitiesOfTheTestSet) {
   WriteIdentity("job", "model.npz", 3);
   const RunOutcome outcome = Predict("p.npy");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, absl::StrCat(R"({"schema_version":1,"out":")", Path("p.npy"),
-                                      R"(","samples":4,"classes":2})", "\n"));
+  EXPECT_EQ(outcome.out,
+            absl::StrCat(R"({"schema_version":1,"out":")", Path("p.npy"),
+                         R"(","samples":4,"classes":2,"holds":"probabilities"})", "\n"));
   ExpectFirstClass(Npy("p.npy", {4, 2}), {true, false, true, false});
   // The same, in batches that leave a rest, and by two threads.
   ASSERT_EQ(Predict("q.npy", {"--data=test", "--threads=2"}).code, 0);
@@ -91,6 +92,63 @@ TEST_F(PredictTest, WritesLabelsAndNumbersThatReadBackAsTheSameFloats) {
     EXPECT_EQ(std::strtof(fields[2].c_str(), nullptr), values[2 * n]);
     EXPECT_EQ(std::strtof(fields[3].c_str(), nullptr), values[2 * n + 1]);
   }
+}
+
+// What the outputs mean is the loss's to say.
+TEST_F(PredictTest, WritesWhatTheLossSays) {
+  const std::string test = "test { idx { images: \"images\" labels: \"labels\" } }\n";
+  const auto of = [](int units, const std::string& loss) {
+    return "model { name: \"tiny\" input_shape: 2 layer { name: \"out\" dense { units: " +
+           std::to_string(units) + " } } loss: " + loss + " }\n";
+  };
+  WriteIdentity("job", "model.npz", 3);
+  WriteJob("all", of(2, "ONE_VERSUS_ALL_LOGISTIC"), test);
+  RunOutcome outcome = Predict("p.csv", {}, "all");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(R"("classes":2,"holds":"independent_probabilities"})"));
+  EXPECT_THAT(Content("p.csv"), StartsWith("index,label_predicted,p_0,p_1\n0,0,0.952574134,0.5\n"));
+
+  WriteJob("values", of(2, "MEAN_SQUARED_ERROR"), "");
+  outcome = Predict("p.csv", {"--data=" + Path("images")}, "values");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(R"("holds":"values"})"));
+  EXPECT_THAT(Content("p.csv"), StartsWith("index,value_0,value_1\n0,3,0\n1,0,3\n"));
+
+  WriteJob("several", of(2, "BINARY_CROSS_ENTROPY"), test);
+  ASSERT_EQ(Predict("p.csv", {}, "several").code, 0);
+  EXPECT_THAT(Content("p.csv"), StartsWith("index,p_0,p_1\n0,0.952574134,0.5\n"));
+
+  WriteJob("yes", of(1, "BINARY_CROSS_ENTROPY"), test);
+  ASSERT_OK_AND_ASSIGN(const Job loaded, LoadJob(Path("yes")));
+  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(loaded.model()));
+  std::vector<float> parameters(layout.size());
+  parameters[layout.tensors()[0].offset] = -3;
+  parameters[layout.tensors()[0].offset + 1] = 3;
+  ASSERT_OK(WriteModelFile(layout, parameters, Path("model.npz")));
+  ASSERT_EQ(Predict("p.csv", {}, "yes").code, 0);
+  EXPECT_THAT(Content("p.csv"),
+              StartsWith("index,label_predicted,p_1\n0,0,0.0474258736\n1,1,0.952574134\n"));
+}
+
+// A dense layer at each of two steps; a pixel each.
+TEST_F(PredictTest, SequencesHaveALineAStep) {
+  const std::string model =
+      "model { name: \"tiny\" input_shape: [ 2, 1 ] layer { name: \"out\" dense { units: 2 } } }\n";
+  WriteJob("steps", model, "");
+  ASSERT_OK_AND_ASSIGN(const Job loaded, LoadJob(Path("steps")));
+  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(loaded.model()));
+  std::vector<float> parameters(layout.size());
+  parameters[layout.tensors()[0].offset] = 3;
+  ASSERT_OK(WriteModelFile(layout, parameters, Path("model.npz")));
+  RunOutcome outcome = Predict("p.csv", {"--data=" + Path("images")}, "steps");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              HasSubstr(R"("samples":4,"classes":2,"holds":"probabilities","steps":2})"));
+  EXPECT_THAT(Content("p.csv"),
+              StartsWith("index,step,label_predicted,p_0,p_1\n0,0,0,0.952574134,0.0474258736\n"
+                         "0,1,0,0.5,0.5\n1,0,0,0.5,0.5\n1,1,0,0.95"));
+  ASSERT_EQ(Predict("p.npy", {"--data=" + Path("images")}, "steps").code, 0);
+  EXPECT_NEAR(Npy("p.npy", {4, 2, 2})[0], kSure, 1e-7);
 }
 
 TEST_F(PredictTest, FilesOfSamplesNeedNoLabelsNorTheJobsOwnData) {

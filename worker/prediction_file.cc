@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "common/base/file_replacement.h"
 #include "common/base/status.h"
 #include "common/npz/npy_header.h"
+#include "worker/nn/predictions.h"
 
 namespace monsoon {
 namespace {
@@ -18,9 +20,9 @@ class NpyPredictions : public PredictionFile {
  public:
   NpyPredictions(FileReplacement file, uint64_t values) : file_(std::move(file)), values_(values) {}
 
-  absl::Status Add(std::span<const float> probabilities) override {
-    added_ += probabilities.size();
-    return file_.Write(std::as_bytes(probabilities));
+  absl::Status Add(std::span<const float> predictions) override {
+    added_ += predictions.size();
+    return file_.Write(std::as_bytes(predictions));
   }
   absl::Status Finish() override {
     CHECK_EQ(added_, values_);  // The head has said how many.
@@ -35,16 +37,32 @@ class NpyPredictions : public PredictionFile {
 
 class CsvPredictions : public PredictionFile {
  public:
-  CsvPredictions(FileReplacement file, size_t classes)
-      : file_(std::move(file)), classes_(classes) {}
+  CsvPredictions(FileReplacement file, const LossPlan& loss)
+      : file_(std::move(file)), loss_(loss) {}
 
-  absl::Status Add(std::span<const float> probabilities) override {
+  static std::string Head(const LossPlan& loss) {
+    std::string head = loss.steps > 1 ? "index,step" : "index";
+    absl::StrAppend(&head, HasLabel(loss) ? ",label_predicted" : "");
+    const bool values = PredictionKindOf(loss) == PredictionKind::kValues;
+    for (size_t c = 0; c < loss.outputs; ++c) {
+      absl::StrAppend(&head, values ? ",value_" : ",p_", loss.is_yes_or_no() ? 1 : c);
+    }
+    return head + "\n";
+  }
+
+  absl::Status Add(std::span<const float> predictions) override {
     std::string lines;
-    for (size_t at = 0; at < probabilities.size(); at += classes_) {
-      const std::span<const float> row = probabilities.subspan(at, classes_);
-      absl::StrAppend(&lines, next_++, ",", std::max_element(row.begin(), row.end()) - row.begin());
-      for (const float probability : row) {
-        absl::StrAppendFormat(&lines, ",%.9g", probability);
+    for (size_t at = 0; at < predictions.size(); at += loss_.outputs, ++next_) {
+      const std::span<const float> row = predictions.subspan(at, loss_.outputs);
+      absl::StrAppend(&lines, next_ / loss_.steps);
+      if (loss_.steps > 1) {
+        absl::StrAppend(&lines, ",", next_ % loss_.steps);
+      }
+      if (HasLabel(loss_)) {
+        absl::StrAppend(&lines, ",", LabelOf(row));
+      }
+      for (const float prediction : row) {
+        absl::StrAppendFormat(&lines, ",%.9g", prediction);
       }
       lines.push_back('\n');
     }
@@ -53,16 +71,25 @@ class CsvPredictions : public PredictionFile {
   absl::Status Finish() override { return file_.Finish(); }
 
  private:
+  static bool HasLabel(const LossPlan& loss) {
+    const bool several = loss.kind == LossKind::kBinaryCrossEntropy && loss.outputs > 1;
+    return PredictionKindOf(loss) != PredictionKind::kValues && !several;
+  }
+  int64_t LabelOf(std::span<const float> row) const {
+    return loss_.is_yes_or_no() ? (row[0] > 0.5f ? 1 : 0)
+                                : std::max_element(row.begin(), row.end()) - row.begin();
+  }
+
   FileReplacement file_;
-  const size_t classes_;
-  uint64_t next_ = 0;  // sample
+  const LossPlan loss_;
+  uint64_t next_ = 0;  // step of all samples
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(const std::string& path,
                                                                        uint64_t samples,
-                                                                       size_t classes) {
+                                                                       const LossPlan& loss) {
   const bool csv = absl::EndsWith(path, ".csv");
   if (!csv && !absl::EndsWith(path, ".npy")) {
     return absl::InvalidArgumentError(
@@ -70,16 +97,15 @@ absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(const std
   }
   ASSIGN_OR_RETURN(FileReplacement file, FileReplacement::Create(path));
   if (!csv) {
-    const uint64_t shape[] = {samples, classes};
+    std::vector<uint64_t> shape = {samples, loss.steps, loss.outputs};
+    if (loss.steps == 1) {
+      shape.erase(shape.begin() + 1);
+    }
     RETURN_IF_ERROR(file.Write(NpyFloatHead(shape)));
-    return std::make_unique<NpyPredictions>(std::move(file), samples * classes);
+    return std::make_unique<NpyPredictions>(std::move(file), samples * loss.steps * loss.outputs);
   }
-  std::string head = "index,label_predicted";
-  for (size_t c = 0; c < classes; ++c) {
-    absl::StrAppend(&head, ",p_", c);
-  }
-  RETURN_IF_ERROR(file.Write(absl::StrCat(head, "\n")));
-  return std::make_unique<CsvPredictions>(std::move(file), classes);
+  RETURN_IF_ERROR(file.Write(CsvPredictions::Head(loss)));
+  return std::make_unique<CsvPredictions>(std::move(file), loss);
 }
 
 }  // namespace monsoon

@@ -1,11 +1,17 @@
-// Files of predictions: the class probabilities of samples, in order.
+// Files of predictions of samples, in order.
 //
-//   .npy  float32 [samples, classes]
+//   .npy  float32 [samples, outputs]; of sequences [samples, steps, outputs]
 //   .csv  index,label_predicted,p_0,p_1,...  a line a sample; each number reads back as
 //         the same float32
 //
-// The label is the class of the largest probability, of equal ones the first. The file
-// replaces another in Finish, or nothing does.
+// Of sequences a line a step, with a column `step` after the index. What p_0, p_1, ... are
+// the model's loss says (worker/nn/predictions.h); of values they are named value_0, value_1, ...
+// and there is no label.
+//
+// The label is the class of the largest probability, of equal ones the first; of the one output
+// of a loss that says yes or no it is 1 where that is above a half. There is none of several
+// outputs of BINARY_CROSS_ENTROPY, each of which may be a yes. The file replaces another in
+// Finish, or nothing does.
 //
 // Thread safety: none. Errors name the file.
 #pragma once
@@ -17,17 +23,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/nn/loss_plan.h"
 
 namespace monsoon {
 
 class PredictionFile {
  public:
-  // By the suffix of `path`; InvalidArgument names both where it is another.
+  // By the suffix of `path`; InvalidArgument names both where it is another. For a model of
+  // this loss.
   static absl::StatusOr<std::unique_ptr<PredictionFile>> Create(const std::string& path,
-                                                                uint64_t samples, size_t classes);
+                                                                uint64_t samples,
+                                                                const LossPlan& loss);
   virtual ~PredictionFile() = default;
-  // Of the next samples: [n, classes].
-  virtual absl::Status Add(std::span<const float> probabilities) = 0;
+  // Of the next samples: [n, steps, outputs].
+  virtual absl::Status Add(std::span<const float> predictions) = 0;
   // All samples were added.
   virtual absl::Status Finish() = 0;
 };

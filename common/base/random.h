@@ -19,6 +19,7 @@ enum class StreamKind : uint32_t {
   kDropout = 3,
   kSynthetic = 4,
   kSampleDropout = 5,
+  kAugmentation = 6,
   kTest = 100,
 };
 

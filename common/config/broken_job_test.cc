@@ -367,13 +367,11 @@ const std::vector<BrokenFile>& Cases() {
       {"LabelsOfStepsForAModelWithoutSteps",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" }",
        "text { file: \"images.idx\" window: 16 }",
-       {"FILE:4:21: error: test.text.file: there are 16 labels a sample, the model's output has 1 "
-        "step"}},
+       {"FILE:4:21: error: test.text.file: there are 16 labels a sample, the model has 1"}},
       {"TargetsForALossOfLabels",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" }",
        "npy { images: \"floats.npy\" labels: \"targets.npy\" }",
-       {"FILE:4:43: error: test.npy.labels: there are targets (floats), the model's loss wants "
-        "labels (integers); write loss: MEAN_SQUARED_ERROR in model { ... }, or give labels"}},
+       {"FILE:4:43: error: test.npy.labels: there are targets, the loss is of labels; give them"}},
       {"SyntheticHasNoLayout",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" } scale: 2",
        "synthetic { examples: 10 classes: 10 } layout: NHWC",

@@ -67,7 +67,8 @@ const std::vector<BrokenFile>& Cases() {
        {"FILE:4:17: error: layer[1].tanh: only one of dense, conv2d, average_pool2d, max_pool2d, "
         "relu, sigmoid, tanh, dropout, flatten, add, multiply, concat, locally_connected2d, "
         "local_contrast_norm, batch_norm, layer_norm, embedding, position_embedding, lstm, "
-        "self_attention, gelu, global_average_pool, rescale, augment may be set, and \"relu\" is on "
+        "self_attention, gelu, global_average_pool, rescale, augment may be set, and \"relu\" is "
+        "on "
         "line 4; keep one of them"}},
       {"InputOfNobody",
        "relu {}",
@@ -82,7 +83,8 @@ const std::vector<BrokenFile>& Cases() {
       {"BranchesOfOtherShapes",
        "relu {}",
        "add {} input: [\"conv1\", \"input\"]",
-       {"FILE:4:1: error: layer[1]: layer \"add1\": inputs of shapes [2, 2, 2] and [1, 4, 4] cannot "
+       {"FILE:4:1: error: layer[1]: layer \"add1\": inputs of shapes [2, 2, 2] and [1, 4, 4] "
+        "cannot "
         "be joined"}},
       {"TooFewClassWeights",
        "loss:",
@@ -163,14 +165,14 @@ const std::vector<BrokenFile>& Cases() {
       {"UnknownLoss",
        "SOFTMAX_CROSS_ENTROPY",
        "CROSS_ENTROPY",
-       {"FILE:9:7: error: loss: expected SOFTMAX_CROSS_ENTROPY, found CROSS_ENTROPY; write "
+       {"FILE:9:7: error: loss: expected one of SOFTMAX_CROSS_ENTROPY, ONE_VERSUS_ALL_LOGISTIC, "
+        "BINARY_CROSS_ENTROPY, MEAN_SQUARED_ERROR, found CROSS_ENTROPY; write "
         "SOFTMAX_CROSS_ENTROPY"}},
       {"LossOfAnotherTask",
        "SOFTMAX_CROSS_ENTROPY",
        "MSE",
-       {"FILE:9:7: error: loss: expected SOFTMAX_CROSS_ENTROPY, found MSE; SOFTMAX_CROSS_ENTROPY "
-        "is "
-        "the only loss: models here tell classes apart"}},
+       {"FILE:9:7: error: loss: expected one of SOFTMAX_CROSS_ENTROPY, ONE_VERSUS_ALL_LOGISTIC, "
+        "BINARY_CROSS_ENTROPY, MEAN_SQUARED_ERROR, found MSE; write MEAN_SQUARED_ERROR"}},
   };
   return *cases;
 }

@@ -15,7 +15,7 @@
 #include "common/config/model.h"
 #include "common/config/range_check.h"
 #include "common/config/sandblaster_check.h"
-#include "common/data/data_context.h"
+#include "common/config/test_figures_check.h"
 #include "common/data/dataset_info.h"
 #include "common/data/sample_shape.h"
 #include "common/data/scan_values.h"
@@ -226,6 +226,7 @@ class JobCheck {
     CheckStop();
     CheckEvaluation();
     CheckCheckpoint();
+    CheckTestFigures(job_, layout, reporter_);
     if (!job_.has_train()) {
       Error("train", "the job has no training data", "add train { idx { ... } }");
     }
@@ -287,7 +288,7 @@ class JobCheck {
     const bool other_end = stop.epochs() != 0.0 || stop.steps() != 0 || stop.seconds() != 0.0;
     // Such a job ends with its programs' samples.
     const bool unnumbered = joined() && job_.train().joiners().unnumbered();
-    if (target == 0.0 && !other_end && !unnumbered) {
+    if (target == 0.0 && !other_end && !unnumbered && !stop.has_early()) {
       Error("stop", "the job would never end: it has no stop condition", "add stop { epochs: 10 }");
     }
     if (target > 0.0 && !job_.has_test()) {
@@ -437,8 +438,7 @@ class JobCheck {
     const Loss loss = job_.model().loss();
     if (info.targets > 0) {
       if (loss != BINARY_CROSS_ENTROPY && loss != MEAN_SQUARED_ERROR) {
-        Error(field, "there are targets (floats), the model's loss wants labels (integers)",
-              "write loss: MEAN_SQUARED_ERROR in model { ... }, or give labels");
+        Error(field, "there are targets, the loss is of labels", "give them");
       } else if (info.targets != steps * outputs) {
         Error(field, absl::StrCat("there are ", info.targets, " targets a sample, the model has ",
                                   steps * outputs, " outputs"));
@@ -447,8 +447,7 @@ class JobCheck {
     }
     if (info.labels != steps) {
       Error(field,
-            absl::StrCat("there are ", info.labels, " labels a sample, the model's output has ",
-                         steps, steps == 1 ? " step" : " steps"));
+            absl::StrCat("there are ", info.labels, " labels a sample, the model has ", steps));
       return;
     }
     const absl::StatusOr<uint64_t> classes = count_classes();

@@ -51,9 +51,12 @@ constexpr KnownName kKnownNames[] = {
     {"Layer", "batch_norm batchnorm layer_norm layernorm lstm gru rnn attention embedding",
      "there are dense, conv2d, average_pool2d, max_pool2d, relu, sigmoid, tanh, dropout and "
      "flatten"},
-    {"Loss", "mse l2 mae l1 mean_squared_error squared_error huber hinge",
-     "SOFTMAX_CROSS_ENTROPY is the only loss: models here tell classes apart"},
-    {"Loss", "cross_entropy crossentropy categorical_crossentropy nll xent softmax log_loss bce",
+    {"Loss", "mse l2 squared_error regression", "write MEAN_SQUARED_ERROR"},
+    {"Loss", "mae l1 huber hinge smooth_l1",
+     "there are SOFTMAX_CROSS_ENTROPY, ONE_VERSUS_ALL_LOGISTIC, BINARY_CROSS_ENTROPY and "
+     "MEAN_SQUARED_ERROR"},
+    {"Loss", "bce log_loss logistic sigmoid bce_with_logits", "write BINARY_CROSS_ENTROPY"},
+    {"Loss", "cross_entropy crossentropy categorical_crossentropy nll xent softmax",
      "write SOFTMAX_CROSS_ENTROPY"},
     {"Device", "gpu nvidia cuda0", "write CUDA"},
     {"Job", "checkpoints checkpoint_every save_every save_interval checkpoint_interval",

@@ -45,10 +45,30 @@ void AdviseNesterov(const Job& job, Reporter* reporter) {
                   "say period: N with N replicas (delayed Nesterov), or divide the rate by N");
 }
 
+// What goes by the test set's figures.
+void AdviseFigures(const Job& job, Reporter* reporter) {
+  if (job.stop().has_early() && job.checkpoint().keep_best() == NO_TEST_METRIC) {
+    reporter->Error("stop.early",
+                    absl::StrFormat("the job ends with its last parameters, %d evaluations after "
+                                    "the best ones",
+                                    job.stop().early().patience()),
+                    absl::StrFormat("keep the best with checkpoint { keep_best: %s }",
+                                    TestMetric_Name(job.stop().early().metric())));
+  }
+  const LocalUpdate& local = job.downpour().local_update();
+  if (job.downpour().optimizer().schedule().has_plateau() &&
+      (local.has_sgd_rate() || local.has_adagrad_rate())) {
+    reporter->Error("downpour.optimizer.schedule.plateau",
+                    "the shards reduce their rate, local_update keeps its own",
+                    "choose the smaller rate for local_update, or another schedule");
+  }
+}
+
 }  // namespace
 
 void AdviseTraining(const Job& job, Reporter* reporter) {
   AdviseNesterov(job, reporter);
+  AdviseFigures(job, reporter);
   const Downpour& downpour = job.downpour();
   const Optimizer& optimizer = downpour.optimizer();
   const uint32_t n_push = std::max(1u, downpour.n_push());

@@ -12,7 +12,8 @@ namespace monsoon {
 // Tells what is known of the valid `job` to the reporter of warnings:
 // - momentum with n_push above 1, a rate that was not divided by it, no clipping and
 //   no local update: a push is the sum of n_push gradients of one point;
-// - Nesterov's momentum above 1/2 at each push, where several replicas may push.
+// - Nesterov's momentum above 1/2 at each push, where several replicas may push;
+// - an early stop that keeps no best parameters, and a plateau's rate beside a local update's.
 void AdviseTraining(const Job& job, Reporter* reporter);
 
 }  // namespace monsoon

@@ -1,5 +1,8 @@
 #include "common/model/bias_ranges.h"
 
+#include <string>
+#include <vector>
+
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "proto/model.pb.h"
@@ -33,6 +36,34 @@ TEST(BiasRangesTest, AreTheBiasesWithinTheRange) {
   EXPECT_EQ(cut[0].begin, 96u);
   EXPECT_EQ(cut[0].end, 100u);
   EXPECT_TRUE(BiasRanges(layout, {0, 80}).empty());
+}
+
+// What weight_decay_weights_only spares: a norm's scale and shift, which are no weights either,
+// and not its running statistics, which no optimizer moves.
+TEST(BiasRangesTest, ScalesAndShiftsOfNormalisationsToo) {
+  Model model;
+  model.add_input_shape(20);
+  model.add_layer()->mutable_dense()->set_units(16);
+  model.add_layer()->mutable_layer_norm();
+  model.add_layer()->mutable_batch_norm();
+  const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(model);
+  ASSERT_OK(layout.status());
+  const std::vector<Slice> spared = BiasRanges(*layout, {0, layout->size()});
+  const auto holds = [&spared](const TensorInfo& tensor) {
+    for (const Slice& slice : spared) {
+      if (slice.begin <= tensor.offset && tensor.offset + tensor.size <= slice.end) {
+        return true;
+      }
+    }
+    return false;
+  };
+  size_t norms = 0;
+  for (const TensorInfo& tensor : layout->tensors()) {
+    const bool weight = tensor.name == "dense1/weight";
+    EXPECT_EQ(holds(tensor), !weight && !tensor.is_statistic) << tensor.name;
+    norms += tensor.name.find("norm") != std::string::npos && !tensor.is_statistic ? 1 : 0;
+  }
+  EXPECT_EQ(norms, 4u);
 }
 
 }  // namespace

@@ -89,7 +89,8 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> WithAverage(
 }
 
 // Without `average`.
-absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& optimizer) {
+absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(
+    const Optimizer& optimizer, const std::shared_ptr<const RateReductions>& reductions) {
   RETURN_IF_ERROR(CheckNotNegative("weight_decay", optimizer.weight_decay()));
   RETURN_IF_ERROR(CheckNotNegative("clip_value", optimizer.clip_value()));
   if (!(optimizer.damping() >= 0.0 && optimizer.damping() <= kMostDamping)) {
@@ -97,11 +98,13 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& op
   }
   RETURN_IF_ERROR(ValidateSchedule(optimizer.schedule()));
   const GradientTransform transform = MakeGradientTransform(optimizer);
+  const auto under_schedule = [&](double rate) {
+    return RateSchedule(rate, optimizer.schedule(), reductions);
+  };
   switch (optimizer.kind_case()) {
     case Optimizer::kSgd: {
       RETURN_IF_ERROR(CheckRate("sgd", optimizer.sgd().rate()));
-      return std::make_unique<SgdKernel>(RateSchedule(optimizer.sgd().rate(), optimizer.schedule()),
-                                         transform);
+      return std::make_unique<SgdKernel>(under_schedule(optimizer.sgd().rate()), transform);
     }
     case Optimizer::kMomentum: {
       const Momentum& momentum = optimizer.momentum();
@@ -109,8 +112,8 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& op
       if (!(momentum.momentum() >= 0.0 && momentum.momentum() < 1.0)) {
         return FieldError("momentum.momentum", momentum.momentum(), "at least 0 and below 1");
       }
-      return std::make_unique<MomentumKernel>(RateSchedule(momentum.rate(), optimizer.schedule()),
-                                              transform, static_cast<float>(momentum.momentum()));
+      return std::make_unique<MomentumKernel>(under_schedule(momentum.rate()), transform,
+                                              static_cast<float>(momentum.momentum()));
     }
     case Optimizer::kAdagrad: {
       const Adagrad& adagrad = optimizer.adagrad();
@@ -119,15 +122,14 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& op
           CheckNotNegative("adagrad.initial_accumulator", adagrad.initial_accumulator()));
       ASSIGN_OR_RETURN(const float epsilon,
                        Epsilon("adagrad.epsilon", adagrad.epsilon(), kDefaultAdagradEpsilon));
-      return std::make_unique<AdagradKernel>(RateSchedule(adagrad.rate(), optimizer.schedule()),
-                                             transform, epsilon,
+      return std::make_unique<AdagradKernel>(under_schedule(adagrad.rate()), transform, epsilon,
                                              static_cast<float>(adagrad.initial_accumulator()));
     }
     case Optimizer::kAdam: {
       AdamKernel::Settings settings;
       ASSIGN_OR_RETURN(settings, AdamSettings("adam", optimizer.adam()));
-      return std::make_unique<AdamKernel>(
-          RateSchedule(optimizer.adam().rate(), optimizer.schedule()), transform, settings);
+      return std::make_unique<AdamKernel>(under_schedule(optimizer.adam().rate()), transform,
+                                          settings);
     }
     case Optimizer::kAdamW: {
       const AdamW& adam_w = optimizer.adam_w();
@@ -139,8 +141,7 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& op
         return absl::InvalidArgumentError(
             "weight_decay with adam_w, which has one of its own: set adam_w.weight_decay");
       }
-      return std::make_unique<AdamKernel>(RateSchedule(adam_w.rate(), optimizer.schedule()),
-                                          transform, settings);
+      return std::make_unique<AdamKernel>(under_schedule(adam_w.rate()), transform, settings);
     }
     case Optimizer::kRmsProp: {
       const RmsProp& rms_prop = optimizer.rms_prop();
@@ -152,8 +153,7 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& op
       settings.momentum = static_cast<float>(rms_prop.momentum());
       ASSIGN_OR_RETURN(settings.epsilon,
                        Epsilon("rms_prop.epsilon", rms_prop.epsilon(), kDefaultRmsPropEpsilon));
-      return std::make_unique<RmsPropKernel>(RateSchedule(rms_prop.rate(), optimizer.schedule()),
-                                             transform, settings);
+      return std::make_unique<RmsPropKernel>(under_schedule(rms_prop.rate()), transform, settings);
     }
     case Optimizer::kNesterov: {
       const Nesterov& nesterov = optimizer.nesterov();
@@ -166,8 +166,7 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateInner(const Optimizer& op
       if (!(settings.share >= 0.0 && settings.share * settings.period <= 1.0)) {
         return FieldError("nesterov.share", settings.share, "at least 0 and at most 1 / period");
       }
-      return std::make_unique<NesterovKernel>(RateSchedule(nesterov.rate(), optimizer.schedule()),
-                                              transform, settings);
+      return std::make_unique<NesterovKernel>(under_schedule(nesterov.rate()), transform, settings);
     }
     case Optimizer::KIND_NOT_SET:
       break;
@@ -197,8 +196,8 @@ double DampingFactor(double damping, int64_t staleness) {
 }
 
 absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
-    const Optimizer& optimizer) {
-  ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> inner, CreateInner(optimizer));
+    const Optimizer& optimizer, std::shared_ptr<const RateReductions> reductions) {
+  ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> inner, CreateInner(optimizer, reductions));
   if (!optimizer.has_average()) {
     return inner;
   }

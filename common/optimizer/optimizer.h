@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "common/optimizer/optimizer_state.h"
 #include "common/optimizer/optimizer_step.h"
+#include "common/optimizer/schedule.h"
 #include "proto/job.pb.h"
 
 namespace monsoon {
@@ -42,8 +43,9 @@ double DampingFactor(double damping, int64_t staleness);
 class OptimizerKernel {
  public:
   // InvalidArgument names the field: no kind set, a rate that is not positive
-  // and finite, a momentum outside [0, 1), ...
-  static absl::StatusOr<std::unique_ptr<OptimizerKernel>> Create(const Optimizer& optimizer);
+  // and finite, a momentum outside [0, 1), ... `reductions` as in RateSchedule.
+  static absl::StatusOr<std::unique_ptr<OptimizerKernel>> Create(
+      const Optimizer& optimizer, std::shared_ptr<const RateReductions> reductions = nullptr);
 
   virtual ~OptimizerKernel() = default;
 

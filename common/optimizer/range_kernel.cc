@@ -118,8 +118,10 @@ std::vector<Piece> Cut(const std::vector<Slice>& biases, const std::vector<Slice
 
 absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
     const Optimizer& optimizer, const std::vector<Slice>& biases,
-    const std::vector<Slice>& statistics, const Slice& range) {
-  ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> weights, OptimizerKernel::Create(optimizer));
+    const std::vector<Slice>& statistics, const Slice& range,
+    const std::shared_ptr<const RateReductions>& reductions) {
+  ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> weights,
+                   OptimizerKernel::Create(optimizer, reductions));
   const bool decays = optimizer.weight_decay() != 0.0 || optimizer.has_adam_w();
   const bool spares_biases = optimizer.weight_decay_weights_only() && decays && !biases.empty();
   if (!spares_biases && statistics.empty()) {
@@ -132,7 +134,7 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
     if (bare.has_adam_w()) {
       bare.mutable_adam_w()->set_weight_decay(0.0);
     }
-    ASSIGN_OR_RETURN(without, OptimizerKernel::Create(bare));
+    ASSIGN_OR_RETURN(without, OptimizerKernel::Create(bare, reductions));
   }
   std::unique_ptr<OptimizerKernel> subtract;
   if (!statistics.empty()) {

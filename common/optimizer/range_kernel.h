@@ -16,9 +16,10 @@ namespace monsoon {
 
 // `biases` (BiasRanges) and `statistics` (StatisticRanges) are each ascending parts of
 // `range`, in global indices, and do not overlap. The kernel is for spans of the whole
-// range only.
+// range only. `reductions` as in RateSchedule.
 absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
     const Optimizer& optimizer, const std::vector<Slice>& biases,
-    const std::vector<Slice>& statistics, const Slice& range);
+    const std::vector<Slice>& statistics, const Slice& range,
+    const std::shared_ptr<const RateReductions>& reductions = nullptr);
 
 }  // namespace monsoon

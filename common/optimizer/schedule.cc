@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kPlateauFactor = 0.5;
 
-double BaseFactor(const Schedule& schedule, uint64_t k) {
+double BaseFactor(const Schedule& schedule, uint64_t k, uint32_t reductions) {
   switch (schedule.kind_case()) {
     case Schedule::kStep: {
       const uint64_t drops = k / schedule.step().every_pushes();
@@ -27,8 +27,7 @@ double BaseFactor(const Schedule& schedule, uint64_t k) {
     case Schedule::kPlateau: {
       const PlateauSchedule& plateau = schedule.plateau();
       const double factor = plateau.factor() == 0 ? kPlateauFactor : plateau.factor();
-      return std::max(plateau.min_factor(),
-                      std::pow(factor, static_cast<double>(plateau.reductions())));
+      return std::max(plateau.min_factor(), std::pow(factor, static_cast<double>(reductions)));
     }
     case Schedule::KIND_NOT_SET:
       break;
@@ -59,11 +58,31 @@ absl::Status ValidateSchedule(const Schedule& schedule) {
           absl::StrCat("schedule.cosine.final is ", final_factor, ", it must be in [0, 1]"));
     }
   }
+  if (schedule.has_plateau()) {
+    const PlateauSchedule& plateau = schedule.plateau();
+    if (!(plateau.factor() >= 0.0 && plateau.factor() < 1.0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("schedule.plateau.factor is ", plateau.factor(), ", it must be in (0, 1)"));
+    }
+    if (!(plateau.min_factor() >= 0.0 && plateau.min_factor() < 1.0)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "schedule.plateau.min_factor is ", plateau.min_factor(), ", it must be in [0, 1)"));
+    }
+    if (!(plateau.min_change() >= 0.0 && std::isfinite(plateau.min_change()))) {
+      return absl::InvalidArgumentError(absl::StrCat("schedule.plateau.min_change is ",
+                                                     plateau.min_change(),
+                                                     ", it must be at least 0 and finite"));
+    }
+  }
   return absl::OkStatus();
 }
 
 double ScheduleFactor(const Schedule& schedule, uint64_t k) {
-  double factor = BaseFactor(schedule, k + schedule.before());
+  return ScheduleFactor(schedule, k, schedule.plateau().reductions());
+}
+
+double ScheduleFactor(const Schedule& schedule, uint64_t k, uint32_t reductions) {
+  double factor = BaseFactor(schedule, k + schedule.before(), reductions);
   if (k < schedule.warm_up_pushes()) {
     factor *= (static_cast<double>(k) + 1.0) / static_cast<double>(schedule.warm_up_pushes());
   }

@@ -2,7 +2,9 @@
 // before. The formulas stand beside Schedule in proto/job.proto.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -16,15 +18,29 @@ absl::Status ValidateSchedule(const Schedule& schedule);
 // What the rate is multiplied with; 1 for an empty schedule. Needs a valid one.
 double ScheduleFactor(const Schedule& schedule, uint64_t k);
 
+// How often a PlateauSchedule has reduced the rate, of kernels that are in use meanwhile.
+using RateReductions = std::atomic<uint32_t>;
+// With that many in place of the schedule's own.
+double ScheduleFactor(const Schedule& schedule, uint64_t k, uint32_t reductions);
+
 // A rate under its schedule, rounded to float32 once.
 class RateSchedule {
  public:
-  RateSchedule(double rate, Schedule schedule) : rate_(rate), schedule_(std::move(schedule)) {}
-  float At(uint64_t k) const { return static_cast<float>(rate_ * ScheduleFactor(schedule_, k)); }
+  // `reductions` count in place of the schedule's own; null: its own do.
+  RateSchedule(double rate, Schedule schedule,
+               std::shared_ptr<const RateReductions> reductions = nullptr)
+      : rate_(rate), schedule_(std::move(schedule)), reductions_(std::move(reductions)) {}
+  float At(uint64_t k) const {
+    const double factor = reductions_ == nullptr
+                              ? ScheduleFactor(schedule_, k)
+                              : ScheduleFactor(schedule_, k, reductions_->load());
+    return static_cast<float>(rate_ * factor);
+  }
 
  private:
   double rate_;
   Schedule schedule_;
+  std::shared_ptr<const RateReductions> reductions_;
 };
 
 }  // namespace monsoon

@@ -1,5 +1,7 @@
 #include "common/optimizer/schedule.h"
 
+#include <memory>
+
 #include "gtest/gtest.h"
 
 namespace monsoon {
@@ -52,6 +54,47 @@ TEST(ScheduleTest, WhatWasDoneBeforeCountsButNotForTheWarmUp) {
   EXPECT_EQ(ScheduleFactor(schedule, 0), 0.25 * 0.5);
   EXPECT_EQ(ScheduleFactor(schedule, 1), 0.5 * 0.25);
   EXPECT_EQ(ScheduleFactor(schedule, 11), 0.125);
+}
+
+TEST(ScheduleTest, APlateauReducesToItsLowerEnd) {
+  Schedule schedule;
+  schedule.mutable_plateau();
+  EXPECT_EQ(ScheduleFactor(schedule, 7), 1.0);
+  schedule.mutable_plateau()->set_reductions(2);
+  EXPECT_EQ(ScheduleFactor(schedule, 7), 0.25);
+  EXPECT_EQ(ScheduleFactor(schedule, 7, 3), 0.125);
+  schedule.mutable_plateau()->set_factor(0.1);
+  EXPECT_DOUBLE_EQ(ScheduleFactor(schedule, 7), 0.01);
+  schedule.mutable_plateau()->set_min_factor(0.05);
+  EXPECT_EQ(ScheduleFactor(schedule, 7), 0.05);
+  schedule.set_warm_up_pushes(10);
+  EXPECT_DOUBLE_EQ(ScheduleFactor(schedule, 7), 0.05 * 0.8);
+}
+
+TEST(ScheduleTest, ARateInUseIsReduced) {
+  Schedule schedule;
+  schedule.mutable_plateau()->set_reductions(9);
+  const auto reductions = std::make_shared<RateReductions>(0);
+  const RateSchedule rate(0.5, schedule, reductions);
+  const RateSchedule copy = rate;
+  EXPECT_EQ(rate.At(3), 0.5f);
+  reductions->store(2);
+  EXPECT_EQ(rate.At(3), 0.125f);
+  EXPECT_EQ(copy.At(3), 0.125f);
+}
+
+TEST(ScheduleTest, APlateausFieldsAreChecked) {
+  Schedule schedule;
+  PlateauSchedule* const plateau = schedule.mutable_plateau();
+  EXPECT_TRUE(ValidateSchedule(schedule).ok());
+  plateau->set_factor(1);
+  EXPECT_FALSE(ValidateSchedule(schedule).ok());
+  plateau->set_factor(0.5);
+  plateau->set_min_factor(-0.1);
+  EXPECT_FALSE(ValidateSchedule(schedule).ok());
+  plateau->set_min_factor(0);
+  plateau->set_min_change(-1);
+  EXPECT_FALSE(ValidateSchedule(schedule).ok());
 }
 
 TEST(ScheduleTest, TheRateIsRoundedOnce) {

@@ -233,6 +233,9 @@ std::string DescribeJson(const JobDescription& description) {
   WriteObject(description.data(), "", &json.Key("data"));
   WriteArray("events", description.event(), &json);
   json.Key("durability").Raw(DurabilityJson(description));
+  json.Member("rate_factor", description.has_rate_factor()
+                                 ? std::make_optional(description.rate_factor())
+                                 : std::nullopt);
   json.Key("sandblaster");
   if (description.has_sandblaster()) {
     WriteSandblaster(description.sandblaster(), &json);

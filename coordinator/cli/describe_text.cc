@@ -40,9 +40,17 @@ std::string FiguresOf(const JobDescription::EvaluationResult& result) {
     return absl::StrFormat("test accuracy %.4f, loss %.4f", result.test_accuracy(),
                            result.test_loss());
   }
-  return absl::StrJoin(result.metric(), ", ", [](std::string* out, const auto& metric) {
-    absl::StrAppendFormat(out, "%s %.6g", metric.name(), metric.value());
-  });
+  // Of a network: these two first.
+  const bool both = result.metric_size() > 1 && result.metric(0).name() == "accuracy" &&
+                    result.metric(1).name() == "loss";
+  std::string text = both ? absl::StrFormat("test accuracy %.4f, loss %.4f", result.test_accuracy(),
+                                            result.test_loss())
+                          : "";
+  for (int i = both ? 2 : 0; i < result.metric_size(); ++i) {
+    absl::StrAppendFormat(&text, "%s%s %.6g", text.empty() ? "" : ", ", result.metric(i).name(),
+                          result.metric(i).value());
+  }
+  return text;
 }
 
 // What the shards tell of rows of tables.
@@ -78,6 +86,9 @@ void AppendProgress(const JobDescription& job, std::string* text) {
                    DecimalOr(progress.has_train_accuracy(), progress.train_accuracy(), 4), ", ",
                    DecimalOr(progress.has_examples_per_s(), progress.examples_per_s(), 0),
                    " examples/s"));
+  if (job.has_rate_factor()) {
+    AppendRow(text, "rate", absl::StrFormat("times %.6g, by the test set", job.rate_factor()));
+  }
   for (const JobDescription::EvaluationResult& result : job.evaluation()) {
     AppendRow(text, "evaluation",
               absl::StrFormat("epoch %.2f, step %d, %.0f s: %s", result.epoch(), result.step(),

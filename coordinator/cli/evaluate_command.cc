@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,7 +15,49 @@
 namespace monsoon {
 namespace {
 
-// {"test_accuracy":..,"test_loss":..,"examples":..} as a sentence.
+using ::google::protobuf::ListValue;
+using ::google::protobuf::Value;
+
+// A wider matrix does not fit a terminal.
+constexpr int kMostShownClasses = 20;
+constexpr size_t kMostNameWidth = 24;
+constexpr int kCountWidth = 6;
+
+std::string ShareText(const Value& share) {
+  return share.kind_case() == Value::kNumberValue ? absl::StrFormat("%.4f", share.number_value())
+                                                  : "-";
+}
+
+// A row a label: its name, how often it was taken for each class, precision and recall.
+std::string ConfusionText(const ListValue& confusion, const ListValue& classes) {
+  std::vector<std::string> names;
+  size_t width = std::string_view("label").size();
+  for (int c = 0; c < classes.values_size(); ++c) {
+    const Value& name = classes.values(c).struct_value().fields().at("name");
+    names.push_back(name.kind_case() == Value::kStringValue
+                        ? absl::StrCat(c, " ", name.string_value().substr(0, kMostNameWidth))
+                        : absl::StrCat(c));
+    width = std::max(width, names.back().size());
+  }
+  std::string text = absl::StrFormat("%-*s", width, "label");
+  for (int c = 0; c < classes.values_size(); ++c) {
+    absl::StrAppendFormat(&text, " %*d", kCountWidth, c);
+  }
+  absl::StrAppend(&text, "  precision  recall  (columns: predicted)");
+  for (int label = 0; label < confusion.values_size(); ++label) {
+    absl::StrAppendFormat(&text, "\n%-*s", width, names[static_cast<size_t>(label)]);
+    for (const Value& count : confusion.values(label).list_value().values()) {
+      absl::StrAppendFormat(&text, " %*.0f", kCountWidth, count.number_value());
+    }
+    const auto& figures = classes.values(label).struct_value().fields();
+    absl::StrAppendFormat(&text, "  %9s  %6s", ShareText(figures.at("precision")),
+                          ShareText(figures.at("recall")));
+  }
+  return text;
+}
+
+// {"test_accuracy":..,"test_loss":..,"examples":..} as a sentence, with metrics and the confusion
+// matrix below it.
 absl::StatusOr<std::string> ResultText(const std::string& json) {
   google::protobuf::Struct result;
   if (!google::protobuf::util::JsonStringToMessage(json, &result).ok()) {
@@ -22,10 +68,26 @@ absl::StatusOr<std::string> ResultText(const std::string& json) {
       return absl::InternalError(absl::StrCat("the worker's answer lacks ", key, ": ", json));
     }
   }
-  return absl::StrFormat("test accuracy %.4f, loss %.4f, %.0f examples",
-                         result.fields().at("test_accuracy").number_value(),
-                         result.fields().at("test_loss").number_value(),
-                         result.fields().at("examples").number_value());
+  const auto& fields = result.fields();
+  const bool judged = fields.at("test_accuracy").kind_case() == Value::kNumberValue;
+  std::string text = absl::StrFormat(
+      "%s%s %.4f, %.0f examples",
+      judged ? absl::StrFormat("test accuracy %.4f, ", fields.at("test_accuracy").number_value())
+             : "test ",
+      "loss", fields.at("test_loss").number_value(), fields.at("examples").number_value());
+  if (fields.contains("metrics")) {
+    const auto& metrics = fields.at("metrics").struct_value().fields();
+    for (const auto& [name, value] : std::map<std::string, Value>(metrics.begin(), metrics.end())) {
+      absl::StrAppendFormat(&text, "\n%s %.6g", name, value.number_value());
+    }
+  }
+  if (fields.contains("confusion") && fields.at("confusion").has_list_value() &&
+      fields.at("confusion").list_value().values_size() <= kMostShownClasses) {
+    absl::StrAppend(
+        &text, "\n\n",
+        ConfusionText(fields.at("confusion").list_value(), fields.at("classes").list_value()));
+  }
+  return text;
 }
 
 }  // namespace

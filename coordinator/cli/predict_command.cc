@@ -21,9 +21,15 @@ absl::StatusOr<std::string> CountsText(const std::string& json) {
       !counts.fields().contains("classes")) {
     return absl::InternalError(absl::StrCat("the worker's answer is not understood: ", json));
   }
-  return absl::StrFormat("%s: %.0f samples, %.0f classes", counts.fields().at("out").string_value(),
-                         counts.fields().at("samples").number_value(),
-                         counts.fields().at("classes").number_value());
+  const auto& fields = counts.fields();
+  const bool values = fields.contains("holds") && fields.at("holds").string_value() == "values";
+  return absl::StrFormat(
+      "%s: %.0f samples, %.0f %s%s", fields.at("out").string_value(),
+      fields.at("samples").number_value(), fields.at("classes").number_value(),
+      values ? "values" : "classes",
+      fields.contains("steps")
+          ? absl::StrFormat(" at each of %.0f steps", fields.at("steps").number_value())
+          : "");
 }
 
 }  // namespace

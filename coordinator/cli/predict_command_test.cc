@@ -39,6 +39,11 @@ TEST_F(PredictCommandTest, RunsTheSiblingWorker) {
   EXPECT_THAT(cli_.ran, ElementsAre(worker_, "--predict", "--model=m.npz", "--job=j", "--out=p.csv",
                                     "--data=train", "--data=x.npy"));
   EXPECT_EQ(cli_.out(), cli_.run_result->output);
+  cli_.run_result = CapturedRun{.output = R"({"schema_version":1,"out":"p.npy","samples":7,)"
+                                          R"("classes":2,"holds":"values","steps":3})"
+                                          "\n"};
+  EXPECT_EQ(Predict({"--model=m.npz", "--job=j", "--out=p.npy"}), 0);
+  EXPECT_EQ(cli_.out(), "p.npy: 7 samples, 2 values at each of 3 steps\n");
 }
 
 TEST_F(PredictCommandTest, MistakesAreToldBeforeAnythingRuns) {

@@ -46,6 +46,25 @@ std::string TestAccuracy(const JobDescription& job) {
   return known ? Fixed(job.evaluation().rbegin()->test_accuracy(), 4) : "-";
 }
 
+// What the newest evaluation tells beside its accuracy, where that is not all: " test_loss=0.5000
+// auc=0.9812", with other signs before and behind the names. Names that would break a line of
+// NAME=VALUE are left out.
+std::string TestMetrics(const JobDescription& job, absl::string_view before,
+                        absl::string_view behind) {
+  std::string text;
+  if (job.evaluation().empty()) {
+    return text;
+  }
+  for (const auto& metric : job.evaluation().rbegin()->metric()) {
+    const auto plain = [](unsigned char c) { return absl::ascii_isalnum(c) || c == '_'; };
+    if (metric.name() != "accuracy" && std::ranges::all_of(metric.name(), plain)) {
+      absl::StrAppend(&text, before, metric.name() == "loss" ? "test_loss" : metric.name(), behind,
+                      Fixed(metric.value(), 4));
+    }
+  }
+  return text;
+}
+
 // "3.20/10", "0.00/0.25"; "3.20/-" for a job that does not stop by data.
 std::string Epochs(const JobDescription::Progress& progress) {
   const double epochs = progress.epochs();
@@ -168,7 +187,7 @@ std::string DownpourFields(const JobDescription& job) {
       " stale_p50=", Quantile(job, 0.5), " stale_p99=", Quantile(job, 0.99),
       " fetch_ms=", FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1),
       " push_ms=", FixedOr(latency.has_push_p50(), latency.push_p50(), 1),
-      " eta_s=", FixedOr(progress.has_eta_s(), progress.eta_s(), 0));
+      " eta_s=", FixedOr(progress.has_eta_s(), progress.eta_s(), 0), TestMetrics(job, " ", "="));
 }
 
 std::string BatchFields(const JobDescription& job) {
@@ -181,7 +200,8 @@ std::string BatchFields(const JobDescription& job) {
       " backup=", batch.chunks_backup(),
       " affinity=", FixedOr(batch.has_affinity(), batch.affinity(), 2),
       " test_acc=", TestAccuracy(job),
-      " ex_s=", FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0));
+      " ex_s=", FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0),
+      TestMetrics(job, " ", "="));
 }
 
 // The bar with what it shows, then the figures.
@@ -193,7 +213,7 @@ std::vector<std::string> DownpourScreen(const JobDescription& job, int columns) 
       absl::StrCat("step ", progress.step(), "  loss ",
                    FixedOr(progress.has_loss(), progress.loss(), 4), "  accuracy ",
                    FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4), "  test ",
-                   TestAccuracy(job), "  examples/s ",
+                   TestAccuracy(job), TestMetrics(job, "  ", " "), "  examples/s ",
                    FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0)),
       absl::StrCat("staleness p50 ", Quantile(job, 0.5), " p99 ", Quantile(job, 0.99), "  fetch ",
                    FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1), " ms  push ",
@@ -210,7 +230,8 @@ std::vector<std::string> BatchScreen(const JobDescription& job, int columns) {
       absl::StrCat("chunks ", batch.chunks_done(), "/", batch.chunks_total(), " done, ",
                    batch.chunks_outstanding(), " outstanding, ", batch.chunks_backup(),
                    " backup  affinity ", FixedOr(batch.has_affinity(), batch.affinity(), 2)),
-      absl::StrCat("test accuracy ", TestAccuracy(job), "  examples/s ",
+      absl::StrCat("test accuracy ", TestAccuracy(job), TestMetrics(job, "  ", " "),
+                   "  examples/s ",
                    FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0))};
   if (!batch.end_reason().empty()) {
     absl::StrAppend(&lines.back(), "  ", batch.end_reason());

@@ -69,6 +69,22 @@ TEST(WatchLinesTest, WhatIsNotMeasuredIsADash) {
             "test_acc=- ex_s=- stale_p50=- stale_p99=- fetch_ms=- push_ms=- eta_s=-");
 }
 
+TEST(WatchLinesTest, MetricsComeLast) {
+  JobDescription job;
+  JobDescription::EvaluationResult* const result = job.add_evaluation();
+  result->set_test_loss(0.25);
+  for (const auto& [name, value] : {std::pair("loss", 0.25), std::pair("auc", 0.98765),
+                                    std::pair("accuracy", 0.5), std::pair("a b", 1.0)}) {
+    result->add_metric()->set_name(name);
+    result->mutable_metric()->rbegin()->set_value(value);
+  }
+  EXPECT_THAT(WatchLines(job, kNowMs), HasSubstr(" eta_s=- test_loss=0.2500 auc=0.9877"));
+  EXPECT_THAT(WatchLines(job, kNowMs), ::testing::Not(HasSubstr("a b")));
+  EXPECT_THAT(WatchScreen(job, kNowMs, {.columns = 80}),
+              ::testing::Contains("step 0  loss -  accuracy -  test -  test_loss 0.2500  auc "
+                                  "0.9877  examples/s -"));
+}
+
 TEST(WatchLinesTest, BrokenEpochsAreRounded) {
   JobDescription job;
   job.mutable_progress()->set_epochs(1.0 / 3);

@@ -286,6 +286,11 @@ class CoordinatorCore {
                     absl::Duration now);
   ShardCommand RestoreCommand(const JobRecord& job, uint32_t shard) const;
   void TakeRestoreCommands(absl::Duration now, std::vector<ShardCommand>* commands);
+
+  // core_rates.cc: of a PlateauSchedule; 0 without one.
+  uint32_t RateReductions(const JobRecord& job) const;
+  void TakeRateCommands(absl::Duration now, std::vector<ShardCommand>* commands);
+  void OnRateReduced(JobRecord* job, const ShardCommand& command, absl::Duration now);
   void OnRestored(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer,
                   absl::Duration now);
   void FinishRestore(JobRecord* job, uint32_t shard, const RestoreShardJobReply& reply,

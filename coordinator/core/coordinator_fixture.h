@@ -84,6 +84,7 @@ class FakeGateway : public ShardGateway {
     generation_ = request.generation();
     return absl::OkStatus();
   }
+  absl::Status ReduceRate(const ReduceRateRequest&) override { return absl::OkStatus(); }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return absl::UnimplementedError("no vectors here");
   }
@@ -145,6 +146,9 @@ class ForwardingGateway : public ShardGateway {
   }
   absl::Status Checkpoint(const CheckpointRequest& request) override {
     return shard_->Checkpoint(request);
+  }
+  absl::Status ReduceRate(const ReduceRateRequest& request) override {
+    return shard_->ReduceRate(request);
   }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return shard_->Vector(request);

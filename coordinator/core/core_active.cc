@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/job.h"
 #include "coordinator/core/coordinator_core.h"
@@ -14,14 +15,18 @@ using Phase = JobProcedure::Phase;
 
 std::string Worker(uint32_t worker) { return absl::StrCat("worker/", worker); }
 
-// What people must know of a job that ends well: that its model guesses.
+// What people must know of a job that ends well: that its model guesses, or why it ended early.
 std::string SuccessReason(const JobRecord& job) {
+  std::string reason;
   for (const JobDescription::Event& event : job.state().event()) {
     if (event.kind() == kAtChance) {
       return event.text();
     }
+    if (event.kind() == "finishing" && absl::StartsWith(event.text(), kStoppedEarly)) {
+      reason = event.text();
+    }
   }
-  return "";
+  return reason;
 }
 
 }  // namespace

@@ -108,6 +108,15 @@ CheckpointContext CoordinatorCore::MakeContext(const JobRecord& job, const std::
   if (job.state().has_best()) {
     *context.mutable_best() = job.state().best();
   }
+  if (const uint32_t reductions = RateReductions(job); reductions > 0) {
+    // Of its job this alone, the rest is the plan's: whoever resumes it goes on with its rate.
+    context.mutable_job()
+        ->mutable_downpour()
+        ->mutable_optimizer()
+        ->mutable_schedule()
+        ->mutable_plateau()
+        ->set_reductions(reductions);
+  }
   context.set_final(SessionsAreClosed(job) && job.end_state() == SUCCEEDED);
   return context;
 }
@@ -304,6 +313,7 @@ void CoordinatorCore::TakeCheckpointCommands(absl::Duration now,
       request.set_generation(job->checkpoints.state().ordered());
       *request.mutable_context() = job->checkpoints.state().context();
       *request.mutable_context()->mutable_job() = job->plan.job;
+      request.mutable_context()->mutable_job()->MergeFrom(job->checkpoints.state().context().job());
       if (job->checkpoints.state().held() == 0) {
         *request.mutable_known_jobs() = Known(jobs_);
       }

@@ -370,6 +370,7 @@ class World {
           answer.status = absl::NotFoundError("no such job");
         }
         break;
+      case ShardCommand::Kind::kReduceRate:
       case ShardCommand::Kind::kOpenSession:
       case ShardCommand::Kind::kCloseSession:
         break;

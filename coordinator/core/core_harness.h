@@ -149,6 +149,9 @@ class CoreHarness {
       status->set_version_min(shard.version);
       status->set_version_max(shard.version);
       status->set_applied(2 * shard.version);
+      if (const auto reduced = shard.reductions.find(job); reduced != shard.reductions.end()) {
+        status->set_rate_reductions(reduced->second);
+      }
       if (const auto held = shard.generation.find(job); held != shard.generation.end()) {
         status->set_generation(held->second);
         status->set_disk_bytes(1000 * held->second);
@@ -256,6 +259,14 @@ class CoreHarness {
       case ShardCommand::Kind::kCheckpoint:
         EXPECT_TRUE(shard.jobs.contains(command.job));
         return Order(command.checkpoint, &shard);
+      case ShardCommand::Kind::kReduceRate:
+        EXPECT_TRUE(shard.jobs.contains(command.job));
+        ++shard.rate_orders;
+        if (shard.rate_error.ok()) {
+          shard.reductions[command.job] =
+              std::max(shard.reductions[command.job], command.reduce.reductions());
+        }
+        return shard.rate_error;
     }
     return absl::InternalError("unknown command");
   }

@@ -74,6 +74,12 @@ std::string MissingMetric(const JobRecord& job, const ReportEvaluationRequest& r
   } else if (best == TEST_LOSS && !has("loss")) {
     lacking = "loss";
   }
+  const Stop& stop = job.plan.job.stop();
+  const char* const watched = stop.early().metric() == TEST_ACCURACY ? "accuracy" : "loss";
+  const bool early = lacking.empty() && stop.has_early() && !has(watched);
+  if (early) {
+    lacking = watched;
+  }
   if (lacking.empty()) {
     return "";
   }
@@ -81,9 +87,10 @@ std::string MissingMetric(const JobRecord& job, const ReportEvaluationRequest& r
       absl::StrJoin(request.metric(), ", ", [](std::string* out, const Metric& metric) {
         absl::StrAppend(out, "\"", absl::CEscape(metric.name().substr(0, 64)), "\"");
       });
-  return absl::StrCat(
-      to_target && lacking == "accuracy" ? "stop.target_accuracy" : "checkpoint.keep_best",
-      " needs \"", lacking, "\", and the program's evaluation gives only ", given);
+  return absl::StrCat(early                                ? "stop.early"
+                      : to_target && lacking == "accuracy" ? "stop.target_accuracy"
+                                                           : "checkpoint.keep_best",
+                      " needs \"", lacking, "\", and the program's evaluation gives only ", given);
 }
 
 absl::Status SessionClosed(const SessionKey& session) {
@@ -261,7 +268,7 @@ void CoordinatorCore::CompareWithChance(JobRecord* job, const ReportEvaluationRe
                                         absl::Duration now) {
   const std::vector<TestResult> results = job->procedure()->test_results();
   const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job->plan.job.model());
-  if (results.empty() || !results.back().final || !layout.ok()) {
+  if (results.empty() || !results.back().final || !results.back().has_accuracy() || !layout.ok()) {
     return;
   }
   const std::string text =

@@ -1,5 +1,7 @@
 // CoordinatorCore: jobs that go on from a checkpoint.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -24,6 +26,11 @@ DownpourOptions DownpourOptionsOf(const JobRecord& job, std::string* note) {
         ResumeProgress(job.state().resume().context(), options.examples, options.block_examples);
     CHECK_OK(resumed.status());  // Submit has judged it.
     options.resumed = resumed->progress;
+    const Schedule& before = job.state().resume().context().job().downpour().optimizer().schedule();
+    if (options.plateau && before.has_plateau()) {
+      options.plateau->set_reductions(
+          std::max(options.plateau->reductions(), before.plateau().reductions()));
+    }
     options.warmstart.Clear();
     *note = resumed->note;
   }

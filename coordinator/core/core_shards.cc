@@ -218,6 +218,9 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& 
       job->checkpoints.OnResult(command.shard, command.checkpoint.generation(),
                                 Excused(*job, command, answer).status, moment.now);
       break;
+    case Kind::kReduceRate:
+      OnRateReduced(job, command, moment.now);
+      break;
     case Kind::kRestoreJob:
       OnRestored(job, command, answer, moment.now);
       break;
@@ -309,6 +312,7 @@ std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
       commands.push_back(std::move(command));
     }
   }
+  TakeRateCommands(moment.now, &commands);
   TakeCheckpointCommands(moment.now, &commands);
   TakeOrphanCommands(moment.now, &commands);
   for (ShardCommand& command : commands) {

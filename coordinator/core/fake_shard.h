@@ -23,6 +23,7 @@ struct FakeShard {
     ++epoch;
     jobs.clear();
     attempt.clear();
+    reductions.clear();
     open.clear();
     ordered.clear();
     checkpoint_error.clear();
@@ -123,6 +124,9 @@ struct FakeShard {
   int restores = 0;             // orders, repeated ones too
   RestoreShardJobRequest restore;
   RestoreShardJobReply restored;
+  std::map<std::string, uint32_t> reductions;  // by job
+  absl::Status rate_error;
+  int rate_orders = 0;
   int strange = 0;  // other commands for jobs that it does not have
 };
 

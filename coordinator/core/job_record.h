@@ -69,6 +69,13 @@ struct SliceRestore {
   std::string waits_for;  // why the newest order was not carried out yet
 };
 
+// What a shard was told of the job's rate last.
+struct RateOrder {
+  bool in_flight = false;
+  uint32_t reductions = 0;
+  absl::Duration not_before = -absl::InfiniteDuration();
+};
+
 class JobRecord {
  public:
   explicit JobRecord(const JobWriter& writer);
@@ -151,6 +158,7 @@ class JobRecord {
   std::optional<absl::Duration> last_checkpoint_since;
   // By shard.
   std::vector<SliceRestore> restores;
+  std::vector<RateOrder> rate_orders;
   // Whose sessions are being closed though they did not leave: nobody else has what they
   // have pushed.
   std::set<uint32_t> lost_workers;

@@ -38,6 +38,9 @@ class ControlGateway : public ShardGateway {
   absl::Status Checkpoint(const CheckpointRequest& request) override {
     return session_->Checkpoint(request).status();
   }
+  absl::Status ReduceRate(const ReduceRateRequest& request) override {
+    return session_->ReduceRate(request).status();
+  }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return job_->Vector(request);
   }
@@ -90,6 +93,9 @@ ShardAnswer CarryOut(const ShardCommand& command, ShardGateway* shard) {
       break;
     case ShardCommand::Kind::kCheckpoint:
       answer.status = shard->Checkpoint(command.checkpoint);
+      break;
+    case ShardCommand::Kind::kReduceRate:
+      answer.status = shard->ReduceRate(command.reduce);
       break;
     case ShardCommand::Kind::kRestoreJob:
       answer.status = Take(shard->RestoreJob(command.restore), &answer.restored);

@@ -40,13 +40,14 @@ class ShardGateway {
                                                          uint64_t term) = 0;
   // Begins to write a generation; GetStatus tells when it is on the disk.
   virtual absl::Status Checkpoint(const CheckpointRequest& request) = 0;
+  virtual absl::Status ReduceRate(const ReduceRateRequest& request) = 0;
   virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request) = 0;
 };
 
 struct ShardGatewayOptions {
   std::string address;
   std::string cluster;
-  // Of GetStatus, of the session calls and Checkpoint, and of CreateJob, RestoreJob,
+  // Of GetStatus, of the session calls, Checkpoint and ReduceRate, and of CreateJob, RestoreJob,
   // DeleteJob and Vector.
   absl::Duration status_deadline;
   absl::Duration session_deadline;

@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/optimizer/schedule.h"
+#include "coordinator/job/plateau.h"
 #include "coordinator/state/sorted_list.h"
 
 namespace monsoon {
@@ -29,6 +31,12 @@ constexpr uint32_t kMaxEpochsAhead = 8;
 // Of samples without numbers: few enough to keep a mark for each, and so many that epochs
 // begin rarely.
 constexpr uint64_t kUnnumberedBlocks = 65536;
+
+double PlateauFactor(const PlateauSchedule& plateau, uint32_t reductions) {
+  Schedule schedule;
+  *schedule.mutable_plateau() = plateau;
+  return ScheduleFactor(schedule, 0, reductions);
+}
 
 DataPlan PlanOf(const DownpourOptions& options) {
   return DataPlan::Make({.examples = options.examples,
@@ -82,6 +90,9 @@ DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
   options.evaluate_every_epochs = job.evaluation().every_epochs();
   if (job.stop().target_accuracy() > 0 && options.evaluate_every_epochs <= 0) {
     options.evaluate_every_epochs = 1;
+  }
+  if (job.downpour().optimizer().schedule().has_plateau()) {
+    options.plateau = job.downpour().optimizer().schedule().plateau();
   }
   options.max_epochs_ahead = kMaxEpochsAhead;
   options.hands_over = job.has_sandblaster();
@@ -269,6 +280,7 @@ bool DownpourJob::Train(uint32_t worker, NextWorkReply* reply) {
 
 absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                            absl::Duration now) {
+  const uint32_t reductions = rate_reductions();
   ASSIGN_OR_RETURN(const TestResult* const record, test_.Report(worker, request));
   if (record == nullptr) {
     return absl::OkStatus();
@@ -279,8 +291,32 @@ absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluati
       record->accuracy >= options_.stop.target_accuracy()) {
     BeginDraining("target accuracy reached");
   }
+  FollowTestResults(reductions);
   Advance(now);
   return absl::OkStatus();
+}
+
+uint32_t DownpourJob::rate_reductions() const {
+  return options_.plateau ? options_.plateau->reductions() +
+                                CountPlateaus(Plateau::From(*options_.plateau), test_.records())
+                          : 0;
+}
+
+void DownpourJob::FollowTestResults(uint32_t reductions_before) {
+  if (!running()) {
+    return;
+  }
+  if (options_.plateau && rate_reductions() > reductions_before) {
+    AddEvent("rate_reduced", absl::StrFormat("the rate is times %.6g from now on: %s",
+                                             PlateauFactor(*options_.plateau, rate_reductions()),
+                                             Plateau::From(*options_.plateau).Text()));
+  }
+  if (options_.stop.has_early()) {
+    const Plateau early = Plateau::From(options_.stop.early());
+    if (CountPlateaus(early, test_.records()) > 0) {
+      BeginDraining(absl::StrCat(kStoppedEarly, early.Text()));
+    }
+  }
 }
 
 void DownpourJob::Tick(absl::Duration now) { Advance(now); }
@@ -291,6 +327,9 @@ void DownpourJob::Describe(JobDescription* description) const {
   data->set_blocks(options_.unnumbered ? 0 : blocks_.blocks_per_epoch());
   data->set_blocks_done(state().blocks_done());
   data->set_blocks_released(state().blocks_released());
+  if (options_.plateau) {
+    description->set_rate_factor(PlateauFactor(*options_.plateau, rate_reductions()));
+  }
 }
 
 void DownpourJob::BeginDraining(const std::string& why) {

@@ -31,6 +31,9 @@
 
 namespace monsoon {
 
+// What an event "finishing" begins with where Stop.early has ended the training.
+inline constexpr char kStoppedEarly[] = "stopped early: ";
+
 struct DownpourOptions {
   uint64_t examples = 0;  // of the training set
   uint64_t block_examples = 0;
@@ -43,6 +46,8 @@ struct DownpourOptions {
   double evaluate_every_epochs = 0;
   bool has_test = false;
   TestMetric keep_best = NO_TEST_METRIC;
+  // With the reductions that were counted before; unset: none.
+  std::optional<PlateauSchedule> plateau;
   uint32_t max_epochs_ahead = 1;
   // Another procedure goes on from here: replicas stay, and the last evaluation
   // is not the job's.
@@ -91,6 +96,8 @@ class DownpourJob : public JobProcedure {
   void Describe(JobDescription* description) const override;
   std::vector<JobEvent> TakeEvents() override;
 
+  // Of a PlateauSchedule, until now; 0 without one.
+  uint32_t rate_reductions() const;
   const BlockDispenser& blocks() const { return blocks_; }
   const DownpourProgress& resumed() const { return options_.resumed; }
 
@@ -107,6 +114,8 @@ class DownpourJob : public JobProcedure {
   // Goes to later phases as far as the state allows.
   void Advance(absl::Duration now);
   void BeginDraining(const std::string& why);
+  // What a new test result has brought about.
+  void FollowTestResults(uint32_t reductions_before);
   void AddEvent(const std::string& kind, const std::string& text);
 
   // What is done by now.

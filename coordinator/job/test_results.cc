@@ -1,6 +1,7 @@
 #include "coordinator/job/test_results.h"
 
 #include <algorithm>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -85,9 +86,16 @@ std::string TestResult::Text() const {
   if (metrics.empty()) {
     return absl::StrFormat("accuracy %.4f, loss %.4f", accuracy, loss);
   }
-  return absl::StrJoin(metrics, ", ", [](std::string* out, const auto& metric) {
-    absl::StrAppendFormat(out, "%s %.6g", metric.first, metric.second);
-  });
+  // Of a network: these two first.
+  const bool both =
+      metrics.size() > 1 && metrics[0].first == "accuracy" && metrics[1].first == "loss";
+  const std::string first =
+      both ? absl::StrFormat("accuracy %.4f, loss %.4f", accuracy, loss) : std::string();
+  const auto rest = std::span(metrics).subspan(both ? 2 : 0);
+  return absl::StrCat(first, both && !rest.empty() ? ", " : "",
+                      absl::StrJoin(rest, ", ", [](std::string* out, const auto& metric) {
+                        absl::StrAppendFormat(out, "%s %.6g", metric.first, metric.second);
+                      }));
 }
 
 void TestResults::RequestFinal() {

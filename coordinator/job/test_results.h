@@ -28,8 +28,8 @@ struct TestResult {
   absl::Duration at;    // since training began
   double loss = 0;      // mean per sample
   double accuracy = 0;  // in [0, 1]
-  // Of a program that evaluates its own model: all that it found, by name; loss and accuracy
-  // are 0 where they are not among them.
+  // All that was found, by name, where that is not loss and accuracy alone: these are 0 where
+  // they are not among it.
   std::vector<std::pair<std::string, double>> metrics;
   bool final = false;
   uint64_t generation = 0;  // that was tested; 0: the parameters of the moment

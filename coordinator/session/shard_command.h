@@ -12,7 +12,15 @@
 namespace monsoon {
 
 struct ShardCommand {
-  enum class Kind { kCreateJob, kDeleteJob, kOpenSession, kCloseSession, kCheckpoint, kRestoreJob };
+  enum class Kind {
+    kCreateJob,
+    kDeleteJob,
+    kOpenSession,
+    kCloseSession,
+    kCheckpoint,
+    kRestoreJob,
+    kReduceRate,
+  };
   Kind kind = Kind::kCreateJob;
   uint32_t shard = 0;
   std::string job;
@@ -25,6 +33,7 @@ struct ShardCommand {
   CreateShardJobRequest create;    // kCreateJob
   CheckpointRequest checkpoint;    // kCheckpoint
   RestoreShardJobRequest restore;  // kRestoreJob
+  ReduceRateRequest reduce;        // kReduceRate
   uint64_t shard_epoch = 0;        // kRestoreJob: the life of the shard that it is meant for
   // kCreateJob: the shard holds a slice of this name and term, perhaps with other
   // parameters than the initial ones. It is deleted first.

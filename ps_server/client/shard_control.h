@@ -58,6 +58,9 @@ class ShardControl {
   // FailedPrecondition from a shard without a state folder, or with a newer one.
   virtual absl::StatusOr<CheckpointReply> Checkpoint(const CheckpointRequest& request) = 0;
 
+  // The job's rate is that of so many reductions from now on (PlateauSchedule).
+  virtual absl::StatusOr<ReduceRateReply> ReduceRate(const ReduceRateRequest& request);
+
   // One operation on a job's vectors, safe to repeat under its op_id. ABORTED:
   // the shard was started anew and has lost them.
   virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request);

@@ -88,6 +88,10 @@ class GrpcShardControl final : public ShardControl {
     return Call<CheckpointReply>(&ParameterServer::Stub::Checkpoint, request);
   }
 
+  absl::StatusOr<ReduceRateReply> ReduceRate(const ReduceRateRequest& request) override {
+    return Call<ReduceRateReply>(&ParameterServer::Stub::ReduceRate, request);
+  }
+
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return Call<VectorReply>(&ParameterServer::Stub::Vector, request);
   }
@@ -128,6 +132,10 @@ class GrpcShardControl final : public ShardControl {
 
 absl::StatusOr<RestoreShardJobReply> ShardControl::RestoreJob(const RestoreShardJobRequest&) {
   return absl::UnimplementedError("this shard control restores nothing");
+}
+
+absl::StatusOr<ReduceRateReply> ShardControl::ReduceRate(const ReduceRateRequest&) {
+  return absl::UnimplementedError("this shard control reduces no rate");
 }
 
 absl::StatusOr<VectorReply> ShardControl::Vector(const VectorRequest&) {

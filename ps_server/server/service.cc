@@ -48,6 +48,8 @@ class GrpcService final : public ParameterServerService, public ParameterServer:
                             CloseSessionReply* reply) override;
   grpc::Status Checkpoint(grpc::ServerContext* context, const CheckpointRequest* request,
                           CheckpointReply* reply) override;
+  grpc::Status ReduceRate(grpc::ServerContext* context, const ReduceRateRequest* request,
+                          ReduceRateReply* reply) override;
   grpc::Status Vector(grpc::ServerContext* context, const VectorRequest* request,
                       VectorReply* reply) override;
 
@@ -181,6 +183,11 @@ grpc::Status GrpcService::CloseSession(grpc::ServerContext*, const CloseSessionR
     }
     return result.status();
   });
+}
+
+grpc::Status GrpcService::ReduceRate(grpc::ServerContext*, const ReduceRateRequest* request,
+                                     ReduceRateReply*) {
+  return Control([&] { return shard_->ReduceRate(*request); });
 }
 
 grpc::Status GrpcService::Vector(grpc::ServerContext*, const VectorRequest* request,

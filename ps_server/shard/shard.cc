@@ -367,6 +367,14 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartCheckpoint(const Checkpoin
   return job;
 }
 
+absl::Status Shard::ReduceRate(const ReduceRateRequest& request) {
+  RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(request.term()));
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
+                   FindKnown(request.job(), request.job_term()));
+  return job->ReduceRate(request.reductions());
+}
+
 absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(request.term()));

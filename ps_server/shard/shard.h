@@ -99,6 +99,10 @@ class Shard {
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0);
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term = 0);
 
+  // NotFound; FailedPrecondition for a call of an earlier term, or a job without a
+  // PlateauSchedule.
+  absl::Status ReduceRate(const ReduceRateRequest& request);
+
   // The job that `request` is to be cut from; the caller does that. NotFound,
   // FailedPrecondition for a call of an earlier term or while the slice cannot be read
   // (CheckReadable), and Unavailable until it has all again that an earlier life had

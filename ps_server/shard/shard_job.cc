@@ -134,7 +134,11 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
       plan.map, ShardMap::Create(plan.layout.size(), request.shards(), request.max_stripe_bytes()));
   plan.shape.floats = plan.map.shard(request.shard()).size();
   plan.shape.stripe_floats = plan.map.stripe_floats();
-  ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer()));
+  if (request.optimizer().schedule().has_plateau()) {
+    plan.reductions =
+        std::make_shared<RateReductions>(request.optimizer().schedule().plateau().reductions());
+  }
+  ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer(), plan.reductions));
   const uint64_t stripes = plan.map.stripes(request.shard());
   const StateBehind behind = StateBehind::Of(request);
   if (plan.kernel->state_slots() > 0 || behind.slots() > 0) {
@@ -166,6 +170,7 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
     : request_(request),
       memory_(std::move(memory)),
       budget_(budget),
+      reductions_(std::move(plan.reductions)),
       kernel_(std::move(plan.kernel)),
       facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), shard_epoch},
       tables_(plan.layout.tables().empty()
@@ -238,9 +243,20 @@ const OptimizerKernel* ShardJob::KernelOf(const ParameterLayout& layout, const S
     return kernel_.get();
   }
   absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel =
-      CreateRangeKernel(request_.optimizer(), biases, statistics, stripe);
+      CreateRangeKernel(request_.optimizer(), biases, statistics, stripe, reductions_);
   CHECK_OK(kernel.status());  // PlanJob has made the same one
   return stripe_kernels_.emplace_back(*std::move(kernel)).get();
+}
+
+absl::Status ShardJob::ReduceRate(uint32_t reductions) {
+  if (reductions_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", facts_.job, " has no optimizer.schedule.plateau"));
+  }
+  uint32_t known = reductions_->load();
+  while (known < reductions && !reductions_->compare_exchange_weak(known, reductions)) {
+  }
+  return absl::OkStatus();
 }
 
 CreateShardJobReply ShardJob::Describe() const {
@@ -293,6 +309,9 @@ ShardJobStatus ShardJob::GetStatus() const {
   status.set_bytes_pushed(bytes_pushed_.load());
   if (tables_ != nullptr) {
     tables_->AddTo(&status);
+  }
+  if (reductions_ != nullptr) {
+    status.set_rate_reductions(reductions_->load());
   }
   return status;
 }

@@ -51,7 +51,8 @@ namespace monsoon {
 struct ShardJobPlan {
   ParameterLayout layout;
   ShardMap map;
-  SharedShape shape;  // without the epoch
+  SharedShape shape;                           // without the epoch
+  std::shared_ptr<RateReductions> reductions;  // null: no PlateauSchedule
   std::unique_ptr<OptimizerKernel> kernel;
   uint64_t state_bytes = 0;  // of the arena for the optimizer state; 0: there is none
   // Parameters and optimizer state of the slice, and what the shard keeps beside
@@ -91,6 +92,10 @@ class ShardJob final : private SliceParameters {
   uint64_t shard_epoch() const { return facts_.shard_epoch; }
   CreateShardJobReply Describe() const;
   ShardJobStatus GetStatus() const;
+
+  // From now on pushes are applied with that many; a smaller number than before does nothing.
+  // FailedPrecondition without a PlateauSchedule.
+  absl::Status ReduceRate(uint32_t reductions);
 
   // The records that it has applied here, where it was open before.
   // ResourceExhausted when the budget has no room for its windows.
@@ -300,6 +305,7 @@ class ShardJob final : private SliceParameters {
   const CreateShardJobRequest request_;
   const MemoryBudget::Reservation memory_;
   MemoryBudget* const budget_;
+  const std::shared_ptr<RateReductions> reductions_;  // null: no PlateauSchedule
   const std::unique_ptr<OptimizerKernel> kernel_;
   std::vector<std::unique_ptr<OptimizerKernel>> stripe_kernels_;  // see KernelOf
   const JobFacts facts_;

@@ -194,7 +194,7 @@ void PrintEstimate(double step_ms, const roofline::Estimate& estimate) {
 }
 
 void ReportTransfers(const Case& c, const roofline::Gpu& gpu, const Effort& effort) {
-  Engine engine(c.network.layers(), c.network.parameter_floats(),
+  Engine engine(c.network.model(),
                 EngineOptions{.device_index = effort.device, .precision = c.precision});
   Check(engine, true);
   const std::vector<float> parameters = c.network.Parameters(1);

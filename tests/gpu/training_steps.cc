@@ -16,7 +16,7 @@ TrainingSteps::TrainingSteps(const TestNetwork& network, const EngineOptions& op
     : way_(way),
       data_(network, examples, 2),
       floats_(network.parameter_floats()),
-      engine_(network.layers(), floats_, options),
+      engine_(network.model(), options),
       vectors_(&engine_) {
   for (size_t i = 0; i < paged_.size(); ++i) {
     if (locked) {

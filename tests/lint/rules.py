@@ -59,7 +59,7 @@ ROOMS = {
         "testing",
         "base",
         "codec json memory metrics model npz process simd",
-        "data optimizer storage",
+        "data onnx optimizer storage",
         "config",
         "safetensors",
         "checkpoint model_file transport",

@@ -49,13 +49,6 @@ absl::StatusOr<std::unique_ptr<Network>> CreateNetwork(BackendKind kind, const M
         absl::StrCat(options.threads, " compute threads; at least 1 is needed"));
   }
   ASSIGN_OR_RETURN(NetworkPlan plan, NetworkPlan::Create(model, layout));
-  for (const LayerPlan& layer : plan.layers) {
-    const bool is_new = layer.kind >= LayerKind::kLocallyConnected2d || kind == BackendKind::kCuda;
-    if (is_new && layer.kind >= LayerKind::kAdd && layer.kind != LayerKind::kGelu) {
-      return absl::UnimplementedError(
-          absl::StrCat("layer ", layer.name, ": ", Name(layer.kind), " is not built in yet"));
-    }
-  }
   if (kind == BackendKind::kCuda) {
     cuda::NetworkSettings settings;
     settings.device_index = options.device_index;

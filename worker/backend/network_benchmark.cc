@@ -8,7 +8,8 @@
 namespace monsoon {
 namespace {
 
-void Run(benchmark::State& state, const Model& model, bool training) {
+// `ids`: below what the samples' are; 0: they are none.
+void Run(benchmark::State& state, const Model& model, bool training, uint32_t ids = 0) {
   const ParameterLayout layout = testing::MakeLayout(model);
   auto network = CreateNetwork(BackendKind::kCpu, model, layout,
                                NetworkOptions{static_cast<int>(state.range(1))});
@@ -17,7 +18,7 @@ void Run(benchmark::State& state, const Model& model, bool training) {
     return;
   }
   const std::vector<float> parameters = testing::InitialParameters(layout, 1);
-  const Batch batch = testing::RandomBatch(layout, static_cast<size_t>(state.range(0)), 2);
+  const Batch batch = testing::RandomBatch(layout, static_cast<size_t>(state.range(0)), 2, ids);
   AlignedFloats gradient = AlignedFloats::NanFilled(layout.size());
   uint64_t step = 0;
   for (auto unused : state) {
@@ -36,11 +37,19 @@ void Run(benchmark::State& state, const Model& model, bool training) {
 
 void LeNetTraining(benchmark::State& state) { Run(state, testing::LeNet(), true); }
 void MlpTraining(benchmark::State& state) { Run(state, testing::Mlp(), true); }
+void GptBlockTraining(benchmark::State& state) {
+  Run(state, testing::GptBlock(), true, testing::kGptIds);
+}
+void TextClassifierTraining(benchmark::State& state) {
+  Run(state, testing::TextClassifier(), true, testing::kTextIds);
+}
 void LeNetEvaluation(benchmark::State& state) { Run(state, testing::LeNet(), false); }
 void MlpEvaluation(benchmark::State& state) { Run(state, testing::Mlp(), false); }
 
 BENCHMARK(LeNetTraining)->ArgsProduct({{64, 128, 256}, {1, 2}})->UseRealTime();
 BENCHMARK(MlpTraining)->ArgsProduct({{64, 128, 256}, {1, 2}})->UseRealTime();
+BENCHMARK(GptBlockTraining)->ArgsProduct({{12}, {1, 2}})->UseRealTime();
+BENCHMARK(TextClassifierTraining)->ArgsProduct({{32}, {1, 2}})->UseRealTime();
 BENCHMARK(LeNetEvaluation)->ArgsProduct({{500}, {1}})->UseRealTime();
 BENCHMARK(MlpEvaluation)->ArgsProduct({{500}, {1}})->UseRealTime();
 

@@ -31,10 +31,13 @@ absl::Status GatherNext(const DataSource& source, uint64_t first, std::vector<ui
 
 absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSource& source,
                                              uint32_t batch_size,
-                                             const std::function<bool()>& stopped) {
+                                             const std::function<bool()>& stopped,
+                                             TestFigures* figures) {
   Batch batch(Capacity(batch_size, source), source.format());
   std::vector<uint32_t> indices;
   EvaluationResult total;
+  TestFigures own;
+  TestFigures& all = figures == nullptr ? own : *figures;
   uint64_t first = 0;
   while (first < source.examples()) {
     if (stopped && stopped()) {
@@ -51,26 +54,33 @@ absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSour
       total.loss_sum += part.loss_sum;
       total.correct += part.correct;
       total.examples += part.examples;
+      total.unjudged += part.unjudged;
+      all.Add(part.judgement, part.examples);
     }
   }
+  const auto examples = static_cast<double>(total.examples);
+  total.metrics = all.Metrics(
+      total.loss_sum / examples,
+      total.unjudged > 0 ? std::nullopt
+                         : std::make_optional(static_cast<double>(total.correct) / examples));
   return total;
 }
 
 absl::Status PredictAll(Network* network, const DataSource& source, uint32_t batch_size,
-                        size_t classes,
+                        size_t values,
                         const std::function<absl::Status(std::span<const float>)>& take) {
   Batch batch(Capacity(batch_size, source), source.format());
   std::vector<uint32_t> indices;
-  std::vector<float> probabilities;
+  std::vector<float> predictions;
   for (uint64_t first = 0; first < source.examples(); first += batch.examples) {
     RETURN_IF_ERROR(GatherNext(source, first, &indices, &batch));
-    probabilities.resize(batch.examples * classes);
-    RETURN_IF_ERROR(network->Predict(batch, probabilities));
-    if (const std::optional<uint64_t> at = FirstNonFinite(probabilities)) {
-      return absl::InvalidArgumentError(absl::StrCat("the model's outputs for sample ",
-                                                     first + *at / classes, " are not finite"));
+    predictions.resize(batch.examples * values);
+    RETURN_IF_ERROR(network->Predict(batch, predictions));
+    if (const std::optional<uint64_t> at = FirstNonFinite(predictions)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model's outputs for sample ", first + *at / values, " are not finite"));
     }
-    RETURN_IF_ERROR(take(probabilities));
+    RETURN_IF_ERROR(take(predictions));
   }
   return absl::OkStatus();
 }

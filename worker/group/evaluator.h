@@ -10,6 +10,7 @@
 #include "worker/data/data_source.h"
 #include "worker/group/replica_group.h"
 #include "worker/nn/network.h"
+#include "worker/nn/test_figures.h"
 
 namespace monsoon {
 
@@ -18,17 +19,19 @@ namespace monsoon {
 inline constexpr uint32_t kDefaultEvaluationBatch = 500;
 
 // Sums over all samples with the parameters that `group` has, the batches shared
-// by its replicas and added in order. `stopped` is asked between rounds: true ends
-// it with CANCELLED; may be null.
+// by its replicas and added in order; and metrics, where loss and accuracy are not all.
+// `stopped` is asked between rounds: true ends it with CANCELLED; may be null. `figures`, if it
+// is there, gets all that is known of single samples.
 absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSource& source,
                                              uint32_t batch_size,
-                                             const std::function<bool()>& stopped = nullptr);
+                                             const std::function<bool()>& stopped = nullptr,
+                                             TestFigures* figures = nullptr);
 
-// The class probabilities of all samples, in order: `take` gets those of a batch,
-// [n, classes]; its error ends it. InvalidArgument names the first sample for which the
-// network's outputs are not finite.
+// The predictions for all samples, in order, `values` for each: `take` gets those of a batch;
+// its error ends it. InvalidArgument names the first sample for which the network's outputs are
+// not finite.
 absl::Status PredictAll(Network* network, const DataSource& source, uint32_t batch_size,
-                        size_t classes,
+                        size_t values,
                         const std::function<absl::Status(std::span<const float>)>& take);
 
 }  // namespace monsoon

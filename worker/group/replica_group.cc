@@ -401,6 +401,9 @@ void ReplicaGroup::StartWork(Kind kind, Replica& replica, const std::shared_ptr<
       absl::StatusOr<EvaluationResult> evaluation = network.Evaluate(*work->batch);
       work->status = evaluation.status();
       work->evaluation = evaluation.value_or(EvaluationResult());
+      const auto& predictions = work->evaluation.judgement.predictions;
+      work->predictions.assign(predictions.begin(), predictions.end());
+      work->evaluation.judgement.predictions = work->predictions;
     }
     progress->Done(call, Clock::Real()->Now() - begin);
   });

@@ -49,6 +49,7 @@
 #include "worker/nn/device_training.h"
 #include "worker/nn/network.h"
 #include "worker/nn/step_key.h"
+#include "worker/nn/test_figures.h"
 #include "worker/session/replica_stats.h"
 
 namespace monsoon {
@@ -163,6 +164,7 @@ class ReplicaGroup {
     std::unique_ptr<PlacedFloats> aside;
     StepResult result;
     EvaluationResult evaluation;
+    std::vector<Prediction> predictions;  // evaluation's: the network may compute another batch
     absl::Status status;
     bool dropped = false;
   };

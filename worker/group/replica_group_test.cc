@@ -61,7 +61,10 @@ class ReplicaNetwork : public Network {
   }
   absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override {
     if (hook_) RETURN_IF_ERROR(hook_(replica_, batch.inputs.data()[0]));
-    return EvaluationResult{1.0, 0, batch.examples};
+    seen_.label = static_cast<uint32_t>(batch.inputs.data()[0]);
+    EvaluationResult result{.loss_sum = 1.0, .examples = batch.examples};
+    result.judgement.predictions = {&seen_, 1};
+    return result;
   }
   std::string Fingerprint() const override { return fingerprint; }
 
@@ -72,6 +75,7 @@ class ReplicaNetwork : public Network {
   const Hook hook_;
   Counter* const destroyed_;
   std::span<const float> parameters_;
+  Prediction seen_;  // of its last evaluation
 };
 
 class ReplicaGroupTest : public ::testing::Test {
@@ -185,6 +189,21 @@ TEST_F(ReplicaGroupTest, AFailedMemberLeavesAndItsBatchIsComputedByAnother) {
   ASSERT_OK(group_->ComputeGradients({}));
   EXPECT_EQ(Sum(), 7.0f);
   EXPECT_EQ(calls_of_1, 2);
+}
+
+TEST_F(ReplicaGroupTest, WhatANetworkToldOfABatchOutlivesItsNextOne) {
+  std::atomic<int> calls_of_1{0};
+  Make(3, [&](uint32_t replica, float) {
+    return replica == 1 && ++calls_of_1 == 1 ? absl::InternalError("an illegal address in relu1")
+                                             : absl::OkStatus();
+  });
+  Add({5, 6, 7});
+  ASSERT_OK(group_->Evaluate());  // one of the others did two of them
+  for (uint32_t i = 0; i < 3; ++i) {
+    const Judgement& judgement = group_->evaluation(i).judgement;
+    ASSERT_EQ(judgement.predictions.size(), 1u);
+    EXPECT_EQ(judgement.predictions[0].label, 5 + i);
+  }
 }
 
 TEST_F(ReplicaGroupTest, WithTheLastReplicaTheGroupFailsByName) {

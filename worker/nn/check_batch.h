@@ -7,12 +7,16 @@
 
 namespace monsoon {
 
-// InvalidArgument for an empty batch and another sample size than the plan's input.
+// InvalidArgument for an empty batch, another sample size than the plan's input, and a value that
+// is no id where the plan wants ids.
 absl::Status CheckSamples(const NetworkPlan& plan, const Batch& batch);
 
 // That, and InvalidArgument for labels outside the classes, and other numbers of labels or targets
 // than the loss takes.
 absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch);
+
+// Of samples that the plan's network takes.
+SampleFormat FormatFor(const NetworkPlan& plan);
 
 // Of the samples that are filled.
 LossTargets TargetsOf(const Batch& batch);

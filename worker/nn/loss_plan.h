@@ -17,11 +17,14 @@ enum class LossKind {
 
 struct LossPlan {
   LossKind kind = LossKind::kSoftmaxCrossEntropy;
-  uint64_t outputs = 0;  // at each step
-  uint64_t steps = 1;    // labels of one sample
-  uint64_t classes = 0;  // labels are below; 0: any
+  uint64_t outputs = 0;              // at each step
+  uint64_t steps = 1;                // labels of one sample
+  uint64_t classes = 0;              // labels are below; 0: any, of a regression
   std::vector<float> class_weights;  // [classes], or empty: 1 each
   double label_smoothing = 0;
+
+  // Whether a label is yes or no, and the one output's sign tells it.
+  bool is_yes_or_no() const { return kind == LossKind::kBinaryCrossEntropy && outputs == 1; }
 };
 
 // What a batch's outputs should be; of `examples` samples.
@@ -34,9 +37,10 @@ struct LossTargets {
 
 struct LossSums {
   double loss = 0;  // summed over the samples
-  // Samples whose largest output is their label's; of sequences the sum of the samples' shares of
-  // such steps, rounded.
+  // Samples whose largest output is their label's, or whose one output has its sign; of sequences
+  // the sum of the samples' shares of such steps, rounded.
   uint64_t correct = 0;
+  uint64_t unjudged = 0;  // samples of which nobody can say that: they have targets
 };
 
 }  // namespace monsoon

@@ -20,6 +20,7 @@
 #include "worker/nn/batch.h"
 #include "worker/nn/step_key.h"
 #include "worker/nn/step_result.h"
+#include "worker/nn/test_figures.h"
 
 namespace monsoon {
 
@@ -29,8 +30,11 @@ struct EvaluationResult {
   double loss_sum = 0;  // over the batch
   uint64_t correct = 0;
   uint64_t examples = 0;
-  // Of a program's own evaluation, by name (ReportEvaluationRequest); the figures above then
-  // have no meaning.
+  uint64_t unjudged = 0;  // of the examples, as in StepResult
+  // Of a batch; its samples until the network's next call.
+  Judgement judgement;
+  // Of a whole test set where loss and accuracy are not all, or of a program's own evaluation, by
+  // name (ReportEvaluationRequest).
   std::vector<std::pair<std::string, double>> metrics;
 };
 
@@ -47,19 +51,18 @@ class Network {
   // One training step: writes the gradient of the batch's MEAN loss to
   // `gradient` (layout.size() floats, all overwritten, padding with zero).
   // Dropout masks follow `key`. InvalidArgument for an empty batch, a batch of
-  // another sample size and a label outside the classes.
+  // another sample size, a label outside the classes and a value that is no id of an embedding.
   virtual absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                                      std::span<float> gradient) = 0;
 
   // Forward only, without dropout. Errors as above.
   virtual absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) = 0;
 
-  // What Evaluate judges, as probabilities: softmax of the last outputs, without
-  // dropout, [batch.examples, classes] floats, of which NaN where outputs are not
-  // finite. Labels are not looked at. Errors as above; Unimplemented where a backend
-  // only trains and evaluates.
-  virtual absl::Status Predict(const Batch& batch, std::span<float> probabilities) {
-    return absl::UnimplementedError("this backend tells no probabilities");
+  // What Evaluate judges, as PredictionsOf the last outputs, without dropout: [batch.examples,
+  // steps, outputs] floats, of which NaN where outputs are not finite. Labels are not
+  // looked at. Errors as above; Unimplemented where a backend only trains and evaluates.
+  virtual absl::Status Predict(const Batch& batch, std::span<float> predictions) {
+    return absl::UnimplementedError("this backend tells no predictions");
   }
 
   // Lets the network's device read parameters from `memory` and write gradients there

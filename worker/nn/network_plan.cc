@@ -1,6 +1,7 @@
 #include "worker/nn/network_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -19,8 +20,7 @@ absl::StatusOr<Extent> ToExtent(const std::string& layer, const std::vector<uint
     case 2:
       return Extent{.channels = shape[1], .steps = shape[0]};
     case 3:
-      return Extent{
-          .channels = shape[0], .height = shape[1], .width = shape[2], .is_image = true};
+      return Extent{.channels = shape[0], .height = shape[1], .width = shape[2], .is_image = true};
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("layer ", layer, " has a shape of ", shape.size(),
@@ -84,7 +84,7 @@ absl::StatusOr<LossPlan> PlanLoss(const Model& model, const Extent& output) {
       break;
     case BINARY_CROSS_ENTROPY:
       plan.kind = LossKind::kBinaryCrossEntropy;
-      plan.classes = 2;
+      plan.classes = plan.outputs == 1 ? 2 : plan.outputs;
       break;
     case MEAN_SQUARED_ERROR:
       plan.kind = LossKind::kMeanSquaredError;
@@ -93,8 +93,17 @@ absl::StatusOr<LossPlan> PlanLoss(const Model& model, const Extent& output) {
     default:
       return absl::InvalidArgumentError("the model's loss is unknown to this build");
   }
-  if (plan.kind != LossKind::kSoftmaxCrossEntropy) {
-    return absl::UnimplementedError("this loss is not built in yet");
+  if (!(plan.label_smoothing >= 0 && plan.label_smoothing < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("loss_settings.label_smoothing is ",
+                                                   plan.label_smoothing,
+                                                   ", it must be at least 0 and below 1"));
+  }
+  if (plan.label_smoothing > 0 && plan.kind != LossKind::kSoftmaxCrossEntropy &&
+      plan.kind != LossKind::kBinaryCrossEntropy) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loss_settings.label_smoothing is of SOFTMAX_CROSS_ENTROPY and "
+                     "BINARY_CROSS_ENTROPY, not of ",
+                     Loss_Name(model.loss())));
   }
   const auto& weights = model.loss_settings().class_weight();
   plan.class_weights.assign(weights.begin(), weights.end());
@@ -103,7 +112,31 @@ absl::StatusOr<LossPlan> PlanLoss(const Model& model, const Extent& output) {
         absl::StrCat("loss_settings.class_weight has ", plan.class_weights.size(),
                      " values, the loss tells ", plan.classes, " classes apart"));
   }
+  for (const float weight : plan.class_weights) {
+    if (!(weight >= 0 && std::isfinite(weight))) {
+      return absl::InvalidArgumentError(absl::StrCat("loss_settings.class_weight has ", weight,
+                                                     "; weights are finite and not below 0"));
+    }
+  }
   return plan;
+}
+
+// NetworkPlan.id_limit.
+absl::StatusOr<uint64_t> FindIdLimit(const std::vector<LayerPlan>& layers) {
+  uint64_t limit = 0;
+  for (const LayerPlan& layer : layers) {
+    if (layer.kind != LayerKind::kEmbedding) {
+      continue;
+    }
+    if (layer.inputs.front() != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layer ", layer.name, ": an embedding reads the sample's ids; let its input be \"",
+          kInputName, "\""));
+    }
+    const uint64_t rows = layer.weight.size / layer.output.features();
+    limit = limit == 0 ? rows : std::min(limit, rows);
+  }
+  return limit;
 }
 
 std::vector<Slice> FindGaps(const ParameterLayout& layout) {
@@ -134,14 +167,14 @@ absl::StatusOr<NetworkPlan> NetworkPlan::Create(const Model& model, const Parame
   }
   NetworkPlan plan;
   for (int i = 0; i < model.layer_size(); ++i) {
-    ASSIGN_OR_RETURN(
-        LayerPlan layer,
-        PlanLayer(layout, model.layer(i), layout.layers()[static_cast<size_t>(i)]));
+    ASSIGN_OR_RETURN(LayerPlan layer,
+                     PlanLayer(layout, model.layer(i), layout.layers()[static_cast<size_t>(i)]));
     layer.index = static_cast<uint32_t>(i);
     plan.is_chain = plan.is_chain && layer.inputs == std::vector<ValueIndex>{layer.index};
     plan.layers.push_back(std::move(layer));
   }
   MarkShared(&plan.layers);
+  ASSIGN_OR_RETURN(plan.id_limit, FindIdLimit(plan.layers));
   ASSIGN_OR_RETURN(plan.input, ToExtent("input", layout.input_shape()));
   ASSIGN_OR_RETURN(plan.loss, PlanLoss(model, plan.layers.back().output));
   plan.classes = plan.loss.outputs;

@@ -26,6 +26,9 @@ struct NetworkPlan {
   bool is_chain = true;           // each layer takes the one before it alone
   std::vector<Slice> gaps;  // padding of the flat vector: zero in every gradient
   Extent input;
+  // Of a model with embeddings: the sample's values are ids, whole numbers below this, the rows
+  // of the smallest one. 0: any values.
+  uint64_t id_limit = 0;
   uint64_t classes = 0;           // outputs at each step, loss.outputs
   uint64_t parameter_floats = 0;  // length of the flat vector
 };

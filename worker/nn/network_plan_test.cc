@@ -46,15 +46,58 @@ TEST(NetworkPlanTest, TensorsAndGapsCoverTheVectorOnce) {
   EXPECT_FALSE(plan.gaps.empty());
 }
 
-TEST(NetworkPlanTest, RefusesADropoutRateOfOne) {
-  Model model = testing::ParseModel(R"pb(
+TEST(NetworkPlanTest, IdsLieBelowTheSmallestEmbeddingsRows) {
+  const Model model = testing::ParseModel(R"pb(
+    input_shape: 3
+    layer {
+      name: "a"
+      input: "input"
+      embedding { rows: 9 columns: 2 }
+    }
+    layer {
+      name: "b"
+      input: "input"
+      embedding { rows: 5 columns: 2 }
+    }
+    layer {
+      name: "c"
+      input: "input"
+      embedding { rows: 7 columns: 2 }
+    }
+    layer {
+      input: [ "a", "b", "c" ]
+      add {}
+    }
+  )pb");
+  ASSERT_OK_AND_ASSIGN(const NetworkPlan plan,
+                       NetworkPlan::Create(model, testing::MakeLayout(model)));
+  EXPECT_EQ(plan.id_limit, 5u);
+  ASSERT_OK_AND_ASSIGN(const NetworkPlan none,
+                       NetworkPlan::Create(testing::Mlp(), testing::MakeLayout(testing::Mlp())));
+  EXPECT_EQ(none.id_limit, 0u);
+}
+
+TEST(NetworkPlanTest, RefusesAnEmbeddingOfComputedValues) {
+  const Model model = testing::ParseModel(R"pb(
+    input_shape: 3
+    layer { relu {} }
+    layer {
+      name: "table"
+      embedding { rows: 9 columns: 2 }
+    }
+  )pb");
+  EXPECT_THAT(NetworkPlan::Create(model, testing::MakeLayout(model)).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("layer table: an embedding reads the sample's ids")));
+}
+
+TEST(NetworkPlanTest, NoLayoutHasADropoutRateOfOne) {
+  const Model model = testing::ParseModel(R"pb(
     input_shape: 4
-    layer { dropout { rate: 0.5 } }
+    layer { dropout { rate: 1.0 } }
     layer { dense { units: 2 } }
   )pb");
-  const ParameterLayout layout = testing::MakeLayout(model);
-  model.mutable_layer(0)->mutable_dropout()->set_rate(1.0);
-  EXPECT_THAT(NetworkPlan::Create(model, layout).status(),
+  EXPECT_THAT(ParameterLayout::Create(model).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dropout1")));
 }
 

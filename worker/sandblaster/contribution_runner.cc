@@ -179,6 +179,7 @@ absl::Status ContributionRunner::Take(const Computed& computed, absl::Duration d
     const StepResult& result = group_->result(*computed.slot);
     current_->loss_sum += result.loss_mean * static_cast<double>(result.examples);
     current_->correct += result.correct;
+    current_->unjudged += result.unjudged;
     current_->finite = std::isfinite(current_->loss_sum);
     sum_.Add(*computed.slot, result.examples);
   }
@@ -210,11 +211,12 @@ absl::Status ContributionRunner::Finish() {
     current_->finite = !FirstNonFinite(sender_.buffer()).has_value();
   }
   ContributionResult result = MakeResult(queue_.front());
+  const uint64_t unjudged = current_->unjudged;
   queue_.pop_front();
   current_.reset();
   if (result.finite()) {
     MONSOON_FAIL_POINT("contribution.computed");
-    sender_.Send(std::move(result));
+    sender_.Send(std::move(result), unjudged);
   } else {
     LOG(INFO) << "contribution " << result.contribution() << " of evaluation " << evaluation_
               << " is not finite: loss " << result.loss_sum();

@@ -53,6 +53,7 @@ struct ContributionRunnerOptions {
 struct ContributionTotals {
   double loss_sum = 0;
   uint64_t correct = 0;
+  uint64_t unjudged = 0;
   uint64_t examples = 0;
   bool finite = true;
   absl::Duration compute;

@@ -39,7 +39,7 @@ absl::Status ContributionSender::status() const {
   return status_;
 }
 
-void ContributionSender::Send(ContributionResult result) {
+void ContributionSender::Send(ContributionResult result, uint64_t unjudged) {
   {
     MutexLock lock(&mutex_);
     CHECK(!in_flight_);
@@ -48,8 +48,8 @@ void ContributionSender::Send(ContributionResult result) {
   // The last call has ended but for its return.
   while (call_.busy() && !call_.WaitTake(kWaitSlice).has_value()) {
   }
-  call_.Start([this, result = std::move(result)] {
-    const absl::Status status = SendNow(result);
+  call_.Start([this, result = std::move(result), unjudged] {
+    const absl::Status status = SendNow(result, unjudged);
     {
       MutexLock lock(&mutex_);
       in_flight_ = false;
@@ -62,7 +62,7 @@ void ContributionSender::Send(ContributionResult result) {
   });
 }
 
-absl::Status ContributionSender::SendNow(ContributionResult result) {
+absl::Status ContributionSender::SendNow(ContributionResult result, uint64_t unjudged) {
   const absl::Duration begin = clock_->Now();
   absl::StatusOr<ParameterClient::ContributeResult> sent;
   while (true) {
@@ -89,6 +89,7 @@ absl::Status ContributionSender::SendNow(ContributionResult result) {
     step.loss_mean = result.loss_sum() / static_cast<double>(result.examples());
     step.correct = result.correct();
     step.examples = result.examples();
+    step.unjudged = unjudged;
     stats_->AddStep(step, absl::Seconds(result.compute_s()));
   }
   AddResult(std::move(result));

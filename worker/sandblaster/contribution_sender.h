@@ -44,9 +44,9 @@ class ContributionSender {
   std::span<float> buffer() { return buffer_.span(); }
   AlignedFloats* memory() { return &buffer_; }  // of buffer()
 
-  // Sends buffer() as the contribution that `result` names. Nothing may be in
-  // flight.
-  void Send(ContributionResult result);
+  // Sends buffer() as the contribution that `result` names; of its samples `unjudged` are neither
+  // right nor wrong. Nothing may be in flight.
+  void Send(ContributionResult result, uint64_t unjudged = 0);
 
   // A result of which nothing is sent.
   void AddResult(ContributionResult result);
@@ -61,7 +61,7 @@ class ContributionSender {
   uint64_t closed_evaluation() const;
 
  private:
-  absl::Status SendNow(ContributionResult result);
+  absl::Status SendNow(ContributionResult result, uint64_t unjudged);
 
   ParameterClient* const client_;
   StatsCollector* const stats_;

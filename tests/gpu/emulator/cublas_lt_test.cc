@@ -30,7 +30,7 @@ class CublasLtTest : public ::testing::Test {
     EngineOptions options;
     options.precision = precision;
     options.fuse_bias = fuse_bias;
-    Engine engine(network.layers(), network.parameter_floats(), options);
+    Engine engine(network.model(), options);
     engine.SetParameters(parameters);
     Answers answers;
     for (const uint64_t examples : {3, 3, 3, 8, 8, 3}) {

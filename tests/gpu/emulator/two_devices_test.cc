@@ -18,7 +18,7 @@ class TwoDevicesTest : public ::testing::Test {
   std::unique_ptr<Engine> Make(uint32_t device) {
     EngineOptions options;
     options.device_index = device;
-    auto engine = std::make_unique<Engine>(network_.layers(), network_.parameter_floats(), options);
+    auto engine = std::make_unique<Engine>(network_.model(), options);
     engine->SetParameters(parameters_);
     return engine;
   }

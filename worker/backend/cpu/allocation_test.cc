@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
@@ -114,7 +115,10 @@ class StepAllocationTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(StepAllocationTest, StepsAllocateNothingOnceTheBatchSizeWasSeen) {
   const int threads = GetParam();
-  for (const Model& model : {testing::Mlp(), testing::LeNet()}) {
+  using Entry = std::pair<Model, uint32_t>;  // and below what its ids are; 0: it has none
+  for (const auto& [model, ids] : {Entry(testing::Mlp(), 0), Entry(testing::LeNet(), 0),
+                                   Entry(testing::GptBlock(), testing::kGptIds),
+                                   Entry(testing::TextClassifier(), testing::kTextIds)}) {
     const ParameterLayout layout = MakeLayout(model);
     absl::StatusOr<NetworkPlan> plan = NetworkPlan::Create(model, layout);
     ASSERT_OK(plan.status());
@@ -124,8 +128,8 @@ TEST_P(StepAllocationTest, StepsAllocateNothingOnceTheBatchSizeWasSeen) {
     std::vector<float> gradient(layout.size());
     // One that fills blocks of samples, and a tail.
     std::vector<Batch> batches;
-    batches.push_back(RandomBatch(layout, 32, 1));
-    batches.push_back(RandomBatch(layout, 5, 2));
+    batches.push_back(RandomBatch(layout, 32, 1, ids));
+    batches.push_back(RandomBatch(layout, 5, 2, ids));
     uint64_t before = 0;
     for (uint64_t step = 0; step < 6; ++step) {
       if (step == 2) {

@@ -36,6 +36,7 @@ struct LayerArguments {
   // Where the output goes (BufferPlan); kNoBuffer: memory of its own.
   int value_buffer = kNoBuffer;
   int diff_buffer = kNoBuffer;
+  int threads = 1;  // that loops of its own may be shared by (parallel.h)
 };
 
 class CpuLayer {

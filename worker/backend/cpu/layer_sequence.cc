@@ -17,10 +17,13 @@ bool IsMatrix(const Port& port) { return DimsOf(port.value.get_desc()).size() ==
 
 // The layer behind plan.layers[at] that is computed with it, if there is one.
 bool FusesNext(const NetworkPlan& plan, const std::vector<int>& uses, size_t at) {
-  const LayerKind kind = plan.layers[at].kind;
-  return (kind == LayerKind::kDense || kind == LayerKind::kConv2d) &&
-         at + 1 < plan.layers.size() && IsActivation(plan.layers[at + 1].kind) &&
-         plan.layers[at + 1].inputs.front() == at + 1 && uses[at + 1] == 1;
+  if (at + 1 >= plan.layers.size() || plan.layers[at + 1].inputs.front() != at + 1 ||
+      uses[at + 1] != 1) {
+    return false;
+  }
+  const LayerKind kind = plan.layers[at].kind, next = plan.layers[at + 1].kind;
+  return (kind == LayerKind::kBatchNorm && next == LayerKind::kRelu) ||
+         ((kind == LayerKind::kDense || kind == LayerKind::kConv2d) && IsActivation(next));
 }
 
 // Flattening what is flat in memory is nothing to do.
@@ -46,6 +49,7 @@ LayerSequence::LayerSequence(const NetworkPlan& plan, size_t examples, bool trai
       threads_(threads),
       sample_blocked_(SuitsSampleBlocks(plan, examples, threads)),
       loss_(plan.loss),
+      judge_(plan.loss),
       values_(plan.layers.size() + 1) {
   Port port;
   port.extent = IsView(plan, CountUses(plan.layers), 0) ? Extent{plan.input.size()} : plan.input;
@@ -99,7 +103,7 @@ LayerSequence::Step LayerSequence::MakeStep(const NetworkPlan& plan, const Buffe
                                             size_t& at) {
   Step step;
   const LayerPlan& layer = plan.layers[at];
-  LayerArguments arguments{.context = context_, .plan = layer};
+  LayerArguments arguments{.context = context_, .plan = layer, .threads = threads_};
   for (size_t j = 0; j < layer.inputs.size(); ++j) {
     arguments.inputs.push_back(TakeInput(plan, buffers, at, j, &step));
   }
@@ -159,13 +163,21 @@ StepResult LayerSequence::LossAndGradient(const Batch& batch, const StepKey& key
       }
     }
   }
-  return StepResult{sums.loss / static_cast<double>(batch.examples), sums.correct,
-                    batch.examples};
+  return StepResult{.loss_mean = sums.loss / static_cast<double>(batch.examples),
+                    .correct = sums.correct,
+                    .examples = batch.examples,
+                    .unjudged = sums.unjudged};
 }
 
 EvaluationResult LayerSequence::Evaluate(const Batch& batch) {
-  const LossSums sums = ComputeLoss(loss_, Outputs(batch), TargetsOf(batch), {});
-  return {.loss_sum = sums.loss, .correct = sums.correct, .examples = batch.examples};
+  const std::span<const float> outputs = Outputs(batch);
+  const LossTargets targets = TargetsOf(batch);
+  const LossSums sums = ComputeLoss(loss_, outputs, targets, {});
+  return {.loss_sum = sums.loss,
+          .correct = sums.correct,
+          .examples = batch.examples,
+          .unjudged = sums.unjudged,
+          .judgement = judge_.Of(outputs, targets)};
 }
 
 std::span<const float> LayerSequence::Outputs(const Batch& batch) {

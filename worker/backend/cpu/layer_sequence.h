@@ -20,6 +20,7 @@
 #include "worker/backend/cpu/layer.h"
 #include "worker/nn/network.h"
 #include "worker/nn/network_plan.h"
+#include "worker/nn/test_figures.h"
 
 namespace monsoon::cpu {
 
@@ -34,7 +35,7 @@ class LayerSequence {
   // the flat vector, of which the sequence writes the tensors, not the gaps.
   StepResult LossAndGradient(const Batch& batch, const StepKey& key, std::span<float> gradient);
   EvaluationResult Evaluate(const Batch& batch);
-  // The last outputs, [examples, classes], until the next call. Forward only.
+  // The last outputs, [examples, steps, outputs], until the next call. Forward only.
   std::span<const float> Outputs(const Batch& batch);
 
  private:
@@ -63,6 +64,7 @@ class LayerSequence {
   dnnl::memory input_;         // of the caller's batch
   Call repack_input_;          // to the images' order, where that is another
   LossPlan loss_;
+  Judge judge_;
   std::vector<Port> values_;  // as LayerPlan.inputs
   std::vector<Step> steps_;
   size_t outputs_ = 0;  // values of the last one

@@ -10,7 +10,7 @@
 #include "worker/backend/cpu/parallel.h"
 #include "worker/nn/batch.h"
 #include "worker/nn/check_batch.h"
-#include "worker/nn/softmax.h"
+#include "worker/nn/predictions.h"
 #include "worker/nn/step_key.h"
 
 namespace monsoon::cpu {
@@ -63,8 +63,9 @@ absl::StatusOr<std::unique_ptr<Network>> CpuNetwork::Create(NetworkPlan plan, in
   AlignedFloats parameters = AlignedFloats::NanFilled(network->plan_.parameter_floats);
   AlignedFloats gradient = AlignedFloats::NanFilled(network->plan_.parameter_floats);
   parameters.Fill(0);
-  Batch batch(1, network->plan_.input.size());
+  Batch batch(1, FormatFor(network->plan_));
   batch.inputs.Fill(0);
+  batch.targets.Fill(0);
   batch.examples = 1;
   network->SetParameters(parameters.span());
   RETURN_IF_ERROR(network->LossAndGradient(batch, StepKey(), gradient.span()).status());
@@ -130,11 +131,10 @@ absl::StatusOr<EvaluationResult> CpuNetwork::Evaluate(const Batch& batch) {
   return sequence->Evaluate(batch);
 }
 
-absl::Status CpuNetwork::Predict(const Batch& batch, std::span<float> probabilities) {
+absl::Status CpuNetwork::Predict(const Batch& batch, std::span<float> predictions) {
   RETURN_IF_ERROR(CheckSamples(plan_, batch));
-  CHECK_EQ(probabilities.size(), batch.examples * plan_.classes);
   ASSIGN_OR_RETURN(LayerSequence * sequence, Prepare(batch, false));
-  Softmax(sequence->Outputs(batch), plan_.classes, probabilities);
+  PredictionsOf(plan_.loss, sequence->Outputs(batch), predictions);
   return absl::OkStatus();
 }
 

@@ -1,6 +1,7 @@
 #include "worker/backend/cpu/weighted_layer.h"
 
 #include "worker/backend/cpu/activation.h"
+#include "worker/backend/cpu/active_loops.h"
 
 namespace monsoon::cpu {
 
@@ -9,7 +10,11 @@ using dnnl::memory;
 WeightedLayer::WeightedLayer(const LayerArguments& arguments, memory::dims weight_dims)
     : weight_slot_(arguments.plan.weight),
       bias_slot_(arguments.plan.bias),
-      weight_dims_(std::move(weight_dims)) {}
+      weight_dims_(std::move(weight_dims)) {
+  if (weight_slot_.shared) {
+    shared_diff_ = AlignedFloats::NanFilled(weight_slot_.size);
+  }
+}
 
 void WeightedLayer::SetParameters(const float* parameters) {
   weight_.Pack(parameters + weight_slot_.offset);
@@ -23,12 +28,17 @@ void WeightedLayer::SetParameters(const float* parameters) {
 
 void WeightedLayer::Backward(float* gradient) {
   activation_backward_.Run();
-  weight_diff_.BindOutput(gradient + weight_slot_.offset);
+  float* const weights = weight_slot_.shared ? shared_diff_.data() : gradient + weight_slot_.offset;
+  weight_diff_.BindOutput(weights);
   if (has_bias()) {
     bias_diff_.BindOutput(gradient + bias_slot_.offset);
   }
   backward_weights_.Run();
-  weight_diff_.Unpack(gradient + weight_slot_.offset);
+  weight_diff_.Unpack(weights);
+  if (weight_slot_.shared) {
+    float* const sum = gradient + weight_slot_.offset;
+    ActiveSequenceLoops().add(weight_slot_.size, sum, weights, sum);
+  }
   if (has_bias()) {
     bias_diff_.Unpack(gradient + bias_slot_.offset);
   }

@@ -46,6 +46,7 @@ class WeightedLayer : public CpuLayer {
   const TensorSlot bias_slot_;
   const dnnl::memory::dims weight_dims_;
   bool has_input_diff_ = false;
+  AlignedFloats shared_diff_;  // of weights whose gradient is added (TensorSlot.shared)
   PackedTensor weight_;
   PackedTensor backward_weight_;  // the backward pass may want another format
   PackedTensor bias_;

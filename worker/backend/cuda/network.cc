@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -14,6 +15,7 @@
 #include "worker/backend/cuda/runtime/device_query.h"
 #include "worker/backend/cuda/training.h"
 #include "worker/nn/check_batch.h"
+#include "worker/nn/test_figures.h"
 
 namespace monsoon::cuda {
 namespace {
@@ -40,7 +42,9 @@ class CudaNetwork : public Network {
   CudaNetwork(NetworkPlan plan, const NetworkSettings& settings)
       : plan_(std::move(plan)),
         device_index_(settings.device_index),
-        engine_(plan_.layers, plan_.parameter_floats, OptionsFrom(settings)) {}
+        judge_(plan_.loss),
+        engine_(EngineModel{plan_.layers, plan_.loss, plan_.parameter_floats},
+                OptionsFrom(settings)) {}
 
   ~CudaNetwork() override {
     LOG(INFO) << "GPU " << device_index_ << ": " << steps_ << " steps; of parameters and gradients "
@@ -74,7 +78,18 @@ class CudaNetwork : public Network {
     if (!engine_.Evaluate(ToSamples(batch), &result)) {
       return status();
     }
-    return EvaluationResult{result.loss_sum, result.correct, batch.examples};
+    EvaluationResult evaluation{.loss_sum = result.loss_sum,
+                                .correct = result.correct,
+                                .examples = batch.examples,
+                                .unjudged = Unjudged(batch)};
+    // Of sequences nothing is told that needs their outputs, which are many.
+    const bool looks = plan_.loss.steps == 1 || plan_.loss.kind == LossKind::kMeanSquaredError;
+    outputs_.resize(looks ? batch.examples * plan_.loss.steps * plan_.loss.outputs : 0);
+    if (looks && !engine_.CopyOutputs(outputs_)) {
+      return status();
+    }
+    evaluation.judgement = judge_.Of(std::span<const float>(outputs_), TargetsOf(batch));
+    return evaluation;
   }
 
   std::shared_ptr<void> LockPages(std::span<float> memory) override {
@@ -116,12 +131,23 @@ class CudaNetwork : public Network {
       LOG(WARNING) << "GPU " << device_index_ << ": " << why
                    << "; biases of dense layers are added by a kernel after the product";
     }
-    return StepResult{result.loss_sum / static_cast<double>(batch.examples), result.correct,
-                      batch.examples};
+    return StepResult{.loss_mean = result.loss_sum / static_cast<double>(batch.examples),
+                      .correct = result.correct,
+                      .examples = batch.examples,
+                      .unjudged = Unjudged(batch)};
+  }
+
+  uint64_t Unjudged(const Batch& batch) const {
+    const bool judged = plan_.loss.kind != LossKind::kMeanSquaredError &&
+                        (batch.targets_per_example == 0 || plan_.loss.is_yes_or_no());
+    return judged ? 0 : batch.examples;
   }
 
   static Samples ToSamples(const Batch& batch) {
-    return Samples{batch.inputs.data(), batch.labels.data(), batch.examples};
+    const LossTargets targets = TargetsOf(batch);
+    const auto data = [](const auto& span) { return span.empty() ? nullptr : span.data(); };
+    return Samples{batch.inputs.data(), data(targets.labels), batch.examples, data(targets.targets),
+                   data(targets.weights)};
   }
 
   NetworkPlan plan_;
@@ -130,6 +156,8 @@ class CudaNetwork : public Network {
   bool told_ = false;  // that steps are no graphs
   bool told_of_fusion_ = false;
   uint64_t steps_ = 0;
+  Judge judge_;
+  std::vector<float> outputs_;  // of an evaluation
   Engine engine_;
   std::unique_ptr<EngineTraining> training_;
 };

@@ -6,11 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "common/base/check.h"
 #include "common/model/layer_kinds.h"
 #include "worker/nn/layer_plan.h"
 #include "worker/nn/step_key.h"
@@ -32,7 +32,7 @@ class ReferenceLayer {
   virtual ~ReferenceLayer() = default;
   // `in` has examples * input, `out` examples * output values.
   virtual void Forward(const Pass& pass, std::span<const double> in, std::span<double> out) {
-    CHECK(false);
+    std::abort();
   }
   // From dloss/dout to dloss/din (overwritten); adds the layer's parameter
   // gradients to `gradient`, the whole flat vector. `in` and `out` are those
@@ -40,7 +40,7 @@ class ReferenceLayer {
   virtual void Backward(const Pass& pass, std::span<const double> in, std::span<const double> out,
                         std::span<const double> out_diff, std::span<double> in_diff,
                         std::span<double> gradient) {
-    CHECK(false);
+    std::abort();
   }
 
   // The same of a layer that takes several values; those above, of one.

@@ -8,11 +8,11 @@
 #include "common/base/status.h"
 #include "worker/backend/reference/loss.h"
 #include "worker/nn/check_batch.h"
-#include "worker/nn/softmax.h"
+#include "worker/nn/predictions.h"
 
 namespace monsoon::reference {
 ReferenceNetwork::ReferenceNetwork(NetworkPlan plan)
-    : plan_(std::move(plan)), values_(plan_.layers.size() + 1) {
+    : plan_(std::move(plan)), values_(plan_.layers.size() + 1), judge_(plan_.loss) {
   for (const LayerPlan& layer : plan_.layers) {
     layers_.push_back(MakeLayer(layer));
   }
@@ -46,10 +46,11 @@ absl::StatusOr<StepResult> ReferenceNetwork::LossAndGradient(std::span<const dou
   const Pass pass{batch.examples, &key, parameters};
   Forward(pass, batch);
   std::vector<double> diff(gradient.empty() ? 0 : values_.back().size());
-  const LossSums sums =
-      ComputeLoss(plan_.loss, values_.back(), TargetsOf(batch), diff);
-  const StepResult result{sums.loss / static_cast<double>(batch.examples), sums.correct,
-                          batch.examples};
+  const LossSums sums = ComputeLoss(plan_.loss, values_.back(), TargetsOf(batch), diff);
+  const StepResult result{.loss_mean = sums.loss / static_cast<double>(batch.examples),
+                          .correct = sums.correct,
+                          .examples = batch.examples,
+                          .unjudged = sums.unjudged};
   if (gradient.empty()) {
     return result;
   }
@@ -90,16 +91,20 @@ absl::StatusOr<EvaluationResult> ReferenceNetwork::Evaluate(const Batch& batch) 
   RETURN_IF_ERROR(CheckBatch(plan_, batch));
   const std::vector<double> parameters(parameters_.begin(), parameters_.end());
   Forward(Pass{batch.examples, nullptr, parameters}, batch);
-  const LossSums sums =
-      ComputeLoss(plan_.loss, values_.back(), TargetsOf(batch), {});
-  return EvaluationResult{sums.loss, sums.correct, batch.examples};
+  const LossTargets targets = TargetsOf(batch);
+  const LossSums sums = ComputeLoss(plan_.loss, values_.back(), targets, {});
+  return EvaluationResult{.loss_sum = sums.loss,
+                          .correct = sums.correct,
+                          .examples = batch.examples,
+                          .unjudged = sums.unjudged,
+                          .judgement = judge_.Of(std::span<const double>(values_.back()), targets)};
 }
 
-absl::Status ReferenceNetwork::Predict(const Batch& batch, std::span<float> probabilities) {
+absl::Status ReferenceNetwork::Predict(const Batch& batch, std::span<float> predictions) {
   RETURN_IF_ERROR(CheckSamples(plan_, batch));
   const std::vector<double> parameters(parameters_.begin(), parameters_.end());
   Forward(Pass{batch.examples, nullptr, parameters}, batch);
-  Softmax(values_.back(), plan_.classes, probabilities);
+  PredictionsOf(plan_.loss, values_.back(), predictions);
   return absl::OkStatus();
 }
 

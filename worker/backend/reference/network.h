@@ -8,6 +8,7 @@
 #include "worker/backend/reference/layer.h"
 #include "worker/nn/network.h"
 #include "worker/nn/network_plan.h"
+#include "worker/nn/test_figures.h"
 
 namespace monsoon::reference {
 
@@ -19,7 +20,7 @@ class ReferenceNetwork : public Network {
   absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                              std::span<float> gradient) override;
   absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override;
-  absl::Status Predict(const Batch& batch, std::span<float> probabilities) override;
+  absl::Status Predict(const Batch& batch, std::span<float> predictions) override;
   std::string Fingerprint() const override;
 
   // As above with all the digits; `gradient` may be empty: loss only.
@@ -35,6 +36,7 @@ class ReferenceNetwork : public Network {
   std::vector<std::unique_ptr<ReferenceLayer>> layers_;
   std::vector<std::vector<double>> values_;  // indexed as LayerPlan.inputs
   std::span<const float> parameters_;
+  Judge judge_;
 };
 
 }  // namespace monsoon::reference

@@ -19,6 +19,8 @@ struct StepControl {
   uint32_t by_sample;        // masks follow sample_keys
   float loss_scale;          // the gradient is computed times this...
   float inverse_loss_scale;  // ...and multiplied by this at the end
+  uint32_t has_targets;      // the samples came with targets, not with labels alone
+  uint64_t augmentation_key;
 };
 
 enum class ActivationKind { kRelu, kSigmoid, kTanh };

@@ -31,11 +31,12 @@ MONSOON_PORTABLE PhiloxBlock Philox(uint64_t key, uint64_t counter_high, uint64_
   return c;
 }
 
-// StreamKind::kDropout and kSampleDropout, in the high half of a stream.
+// StreamKind::kDropout, kSampleDropout and kAugmentation, in the high half of a stream.
 inline constexpr uint64_t kDropoutStream = uint64_t{3} << 32;
 inline constexpr uint64_t kSampleDropoutStream = uint64_t{5} << 32;
+inline constexpr uint64_t kAugmentationStream = uint64_t{6} << 32;
 
-// The key of a step's masks, or of one sample's.
+// The key of a step's masks or augmentations, or of one sample's masks.
 MONSOON_PORTABLE uint64_t DropoutKey(uint64_t seed, uint64_t high, uint64_t low) {
   const PhiloxBlock bits = Philox(seed, high, low);
   return (static_cast<uint64_t>(bits.word[1]) << 32) | bits.word[0];

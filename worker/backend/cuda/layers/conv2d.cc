@@ -229,6 +229,10 @@ class Conv2d : public DeviceLayer {
 
 }  // namespace
 
+std::unique_ptr<DeviceLayer> MakeConv2d(const LayerPlan& plan, Precision precision) {
+  return MakeConv2d(plan, precision, kConvolutionGroupBytes);
+}
+
 std::unique_ptr<DeviceLayer> MakeConv2d(const LayerPlan& plan, Precision precision,
                                         uint64_t group_bytes) {
   return std::make_unique<Conv2d>(plan, precision, group_bytes);

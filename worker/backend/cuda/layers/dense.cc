@@ -1,9 +1,8 @@
-// y = W x + b, as three matrix products over the batch; the first adds the bias. A ReLU
-// that follows stays a kernel: it hands on a NaN, which a step must show, and what
+// y = W x + b at each step, as three matrix products over the batch; the first adds the bias. A
+// ReLU that follows stays a kernel: it hands on a NaN, which a step must show, and what
 // cuBLASLt's makes of one is not said. The bias's gradient stays one too: its sum is of
 // float32, also where the products take halves.
-#include "worker/backend/cuda/kernels/column_sum_kernels.h"
-#include "worker/backend/cuda/layers/layer.h"
+#include "worker/backend/cuda/layers/projection.h"
 
 namespace monsoon::cuda {
 namespace {
@@ -11,88 +10,47 @@ namespace {
 class Dense : public DeviceLayer {
  public:
   Dense(const LayerPlan& plan, Precision precision)
-      : weight_(plan.weight),
-        bias_(plan.bias),
-        inputs_(plan.input.size()),
-        units_(plan.output.size()),
-        precision_(precision) {}
+      : projection_{plan.weight, plan.bias, plan.input.features(), plan.output.features(),
+                    precision},
+        steps_(plan.input.steps) {}
 
   uint64_t WorkspaceBytes(uint64_t examples) const override {
-    return InputScratch(examples) + DiffScratch(examples) +
-           (bias_.size == 0 ? 0 : ColumnSumBytes(examples, units_));
+    return Scratch(examples, projection_.inputs) + Scratch(examples, projection_.units) +
+           projection_.SumBytes(examples * steps_);
   }
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
-    // out[n, units] = in[n, inputs] W[units, inputs]^T
-    RowMajorProduct product;
-    product.transpose_b = true;
-    product.m = pass.examples;
-    product.n = units_;
-    product.k = inputs_;
-    product.a = InputFactor(pass, in);
-    product.b = WeightFactor(pass, precision_, weight_);
-    product.c = out;
-    if (bias_.size == 0) {
-      pass.gemm.Multiply(product);
-    } else {
-      pass.gemm.MultiplyAndAddBias(product, pass.parameters + bias_.offset);
-    }
+    projection_.Forward(pass, pass.examples * steps_, InputFactor(pass, in), out);
   }
 
   void Backward(const Pass& pass, const float* in, const float* /*out*/, const float* out_diff,
                 float* in_diff) const override {
-    const void* diff =
-        AsFactor(pass, precision_, out_diff, pass.examples * units_,
-                 reinterpret_cast<uint16_t*>(pass.workspace + InputScratch(pass.examples)));
-    // dW[units, inputs] = out_diff[n, units]^T in[n, inputs]
-    RowMajorProduct weights;
-    weights.transpose_a = true;
-    weights.m = units_;
-    weights.n = inputs_;
-    weights.k = pass.examples;
-    weights.a = diff;
-    weights.b = InputFactor(pass, in);
-    weights.c = pass.gradient + weight_.offset;
-    pass.gemm.Multiply(weights);
-    if (bias_.size != 0) {
-      SumColumns(
-          pass.stream,
-          ColumnSums{out_diff, static_cast<uint32_t>(pass.examples), static_cast<uint32_t>(units_),
-                     pass.gradient + bias_.offset,
-                     pass.workspace + InputScratch(pass.examples) + DiffScratch(pass.examples)});
-    }
+    const uint64_t rows = pass.examples * steps_;
+    char* const after_input = pass.workspace + Scratch(pass.examples, projection_.inputs);
+    const void* diff = AsFactor(pass, projection_.precision, out_diff, rows * projection_.units,
+                                reinterpret_cast<uint16_t*>(after_input));
+    projection_.WeightGradient(pass, rows, InputFactor(pass, in), diff);
+    projection_.BiasGradient(pass, rows, out_diff,
+                             after_input + Scratch(pass.examples, projection_.units));
     if (in_diff != nullptr) {
-      // in_diff[n, inputs] = out_diff[n, units] W[units, inputs]
-      RowMajorProduct inputs;
-      inputs.m = pass.examples;
-      inputs.n = inputs_;
-      inputs.k = units_;
-      inputs.a = diff;
-      inputs.b = WeightFactor(pass, precision_, weight_);
-      inputs.c = in_diff;
-      pass.gemm.Multiply(inputs);
+      projection_.InputGradient(pass, rows, diff, in_diff);
     }
   }
 
  private:
-  uint64_t InputScratch(uint64_t examples) const {
-    return IsHalf(precision_) ? Aligned(examples * inputs_ * 2) : 0;
-  }
-
-  uint64_t DiffScratch(uint64_t examples) const {
-    return IsHalf(precision_) ? Aligned(examples * units_ * 2) : 0;
+  // Of so many values at each step, as halves.
+  uint64_t Scratch(uint64_t examples, uint64_t values) const {
+    return IsHalf(projection_.precision) ? Aligned(examples * steps_ * values * 2) : 0;
   }
 
   const void* InputFactor(const Pass& pass, const float* in) const {
-    return AsFactor(pass, precision_, in, pass.examples * inputs_,
+    return AsFactor(pass, projection_.precision, in,
+                    pass.examples * steps_ * projection_.inputs,
                     reinterpret_cast<uint16_t*>(pass.workspace));
   }
 
-  TensorSlot weight_;
-  TensorSlot bias_;
-  uint64_t inputs_;
-  uint64_t units_;
-  Precision precision_;
+  Projection projection_;
+  uint64_t steps_;
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ Samples Spoil(Samples samples, std::vector<uint32_t>& labels) {
 
 TEST_F(DeviceErrorTest, IsToldAndStays) {
   const testing::TestNetwork network = testing::Mlp();
-  Engine engine(network.layers(), network.parameter_floats(), {});
+  Engine engine(network.model(), {});
   const std::vector<float> parameters = network.Parameters(1);
   engine.SetParameters(parameters);
   const testing::TestData data(network, 4, 1);

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "worker/backend/cuda/kernels/elementwise_kernels.h"
 #include "worker/backend/cuda/kernels/launch_limits.h"
 #include "worker/backend/cuda/kernels/loss_kernels.h"
-#include "worker/backend/cuda/layers/memory_plan.h"
+#include "worker/backend/cuda/kernels/vector_kernels.h"
 
 namespace monsoon::cuda {
 namespace {
@@ -20,11 +22,7 @@ std::string Mebibytes(uint64_t bytes) { return std::to_string((bytes + (1 << 20)
 std::vector<TensorSlot> FindGaps(const std::vector<LayerPlan>& layers, uint64_t floats) {
   std::vector<TensorSlot> used;
   for (const LayerPlan& layer : layers) {
-    for (const TensorSlot& slot : {layer.weight, layer.bias}) {
-      if (slot.size > 0) {
-        used.push_back(slot);
-      }
-    }
+    used.insert(used.end(), layer.tensors.begin(), layer.tensors.end());
   }
   used.push_back(TensorSlot{floats, 0});
   std::sort(used.begin(), used.end(),
@@ -40,17 +38,29 @@ std::vector<TensorSlot> FindGaps(const std::vector<LayerPlan>& layers, uint64_t 
   return gaps;
 }
 
+std::vector<std::vector<TensorSlot>> FindOwnSlots(const std::vector<LayerPlan>& layers) {
+  std::set<uint64_t> seen;
+  std::vector<std::vector<TensorSlot>> own;
+  for (const LayerPlan& layer : layers) {
+    std::vector<TensorSlot>& slots = own.emplace_back();
+    std::copy_if(layer.tensors.begin(), layer.tensors.end(), std::back_inserter(slots),
+                 [&](const TensorSlot& slot) { return seen.insert(slot.offset).second; });
+  }
+  return own;
+}
+
 }  // namespace
 
-Engine::Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats,
-               const EngineOptions& options)
-    : plans_(std::move(layers)),
+Engine::Engine(EngineModel model, const EngineOptions& options)
+    : model_(std::move(model)),
+      plans_(model_.layers),
+      buffers_(PlanBuffers(plans_, FindViews(plans_))),
       options_(options),
-      parameter_floats_(parameter_floats),
-      classes_(plans_.back().output.size()),
-      gaps_(FindGaps(plans_, parameter_floats)),
-      inputs_of_(plans_.size() + 1) {
-  const uint64_t need = PlanMemory(plans_, parameter_floats, 1, options.precision).total();
+      parameter_floats_(model_.parameter_floats),
+      own_slots_(FindOwnSlots(plans_)),
+      gaps_(FindGaps(plans_, parameter_floats_)),
+      values_(plans_.size() + 1) {
+  const uint64_t need = PlanMemory(model_, 1, options.precision).total();
   if (options.memory_limit_bytes != 0 && need > options.memory_limit_bytes) {
     errors_.Add(
         ErrorLog::Kind::kOutOfMemory, "memory limit",
@@ -61,16 +71,12 @@ Engine::Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats,
   if (!SelectDevice(options.device_index, errors_)) {
     return;
   }
-  first_trained_ = plans_.size();
-  for (size_t i = plans_.size(); i-- > 0;) {
-    first_trained_ = plans_[i].weight.size > 0 ? i : first_trained_;
-  }
-  const uint64_t bytes = parameter_floats * sizeof(float);
+  const uint64_t bytes = parameter_floats_ * sizeof(float);
   parameters_ = Buffer(Buffer::Place::kDevice, bytes, errors_);
   gradient_ = Buffer(Buffer::Place::kDevice, bytes, errors_);
   sums_ = Buffer(Buffer::Place::kDevice, sizeof(StepSums), errors_);
   if (IsHalf(options.precision)) {
-    half_parameters_ = Buffer(Buffer::Place::kDevice, parameter_floats * sizeof(uint16_t), errors_);
+    half_parameters_ = Buffer(Buffer::Place::kDevice, parameter_floats_ * sizeof(uint16_t), errors_);
   }
   pinned_sums_ = Buffer(Buffer::Place::kPinned, sizeof(StepSums), errors_);
   compute_ = std::make_unique<Stream>(errors_);
@@ -96,8 +102,8 @@ Engine::~Engine() {
   SelectDevice(options_.device_index, ignored);
 }
 
-bool Engine::Skips(size_t layer, bool training) const {
-  return layers_[layer] == nullptr || (!training && plans_[layer].kind == LayerKind::kDropout);
+bool Engine::PassesOn(size_t layer, PassKind kind) const {
+  return layers_[layer] == nullptr || layers_[layer]->PassesOn(kind);
 }
 
 bool Engine::Begin() {
@@ -123,7 +129,7 @@ bool Engine::Prepare(uint64_t examples) {
     return true;
   }
   const uint64_t need =
-      PlanMemory(plans_, parameter_floats_, examples, options_.precision).total() + vector_bytes_;
+      PlanMemory(model_, examples, options_.precision).total() + vector_bytes_;
   if (options_.memory_limit_bytes != 0 && need > options_.memory_limit_bytes) {
     errors_.Add(ErrorLog::Kind::kOutOfMemory, "memory limit",
                 "a batch of " + std::to_string(examples) + " needs " + Mebibytes(need) +
@@ -143,30 +149,28 @@ bool Engine::Prepare(uint64_t examples) {
   graphs_.clear();
   seen_.clear();
   capacity_ = 0;
-  outputs_.clear();
+  const BatchBuffers batch(model_, buffers_, layers_, examples);
   const auto allocate = [&](Buffer& buffer, Buffer::Place place, uint64_t bytes) {
     buffer = Buffer();
     buffer = Buffer(place, bytes, errors_);
   };
-  const StagingLayout staging(examples, plans_.front().input.size());
-  uint64_t workspace = 0;
-  for (const auto& layer : layers_) {
-    workspace = std::max(workspace, layer == nullptr ? 0 : layer->WorkspaceBytes(examples));
-  }
-  allocate(staging_, Buffer::Place::kDevice, staging.bytes);
-  allocate(pinned_staging_, Buffer::Place::kPinned, staging.bytes);
-  allocate(workspace_, Buffer::Place::kDevice, workspace);
-  allocate(diffs_[0], Buffer::Place::kDevice, examples * widest * sizeof(float));
-  allocate(diffs_[1], Buffer::Place::kDevice, examples * widest * sizeof(float));
-  allocate(largest_, Buffer::Place::kDevice, examples * sizeof(Largest));
-  allocate(row_sums_, Buffer::Place::kDevice, examples * sizeof(RowSums));
-  allocate(losses_, Buffer::Place::kDevice, examples * sizeof(double));
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    outputs_.push_back(layers_[i] == nullptr
-                           ? Buffer()
-                           : Buffer(Buffer::Place::kDevice,
-                                    examples * plans_[i].output.size() * sizeof(float), errors_));
-  }
+  const auto allocate_all = [&](std::vector<Buffer>& buffers, const std::vector<uint64_t>& sizes) {
+    buffers.clear();
+    for (const uint64_t bytes : sizes) {
+      buffers.push_back(bytes == 0 ? Buffer()
+                                   : Buffer(Buffer::Place::kDevice, bytes, errors_));
+    }
+  };
+  allocate(staging_, Buffer::Place::kDevice, batch.staging);
+  allocate(pinned_staging_, Buffer::Place::kPinned, batch.staging);
+  allocate(workspace_, Buffer::Place::kDevice, batch.workspace);
+  allocate(added_, Buffer::Place::kDevice, batch.added);
+  allocate(largest_, Buffer::Place::kDevice, batch.rows * sizeof(Largest));
+  allocate(row_sums_, Buffer::Place::kDevice, batch.rows * sizeof(RowSums));
+  allocate(losses_, Buffer::Place::kDevice, batch.rows * sizeof(double));
+  allocate_all(gradients_, batch.gradients);
+  allocate_all(outputs_, batch.outputs);
+  allocate_all(kept_, batch.kept);
   if (errors_.ok()) {
     capacity_ = examples;
   }
@@ -189,6 +193,15 @@ bool Engine::Evaluate(const Samples& samples, EngineResult* result) {
   return Run(StepKind::kEvaluate, samples, {}, {}, result);
 }
 
+bool Engine::CopyOutputs(std::span<float> outputs) {
+  if (!Begin()) {
+    return false;
+  }
+  compute_->CopyToHost(outputs.data(), values_.back(), outputs.size_bytes());
+  compute_->Synchronize();
+  return errors_.ok();
+}
+
 bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
                  std::span<float> gradient, EngineResult* result) {
   if (!Prepare(samples.examples)) {
@@ -201,6 +214,9 @@ bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
                        : WholeVector(pinned_gradient_);
   }
   const bool scaled = kind != StepKind::kEvaluate && options_.precision == Precision::kFloat16;
+  const PassKind pass = kind == StepKind::kEvaluate ? PassKind::kEvaluate
+                        : key.samples.empty()       ? PassKind::kTrain
+                                                    : PassKind::kTrainFrozen;
   Stage(samples, key);
   if (kind != StepKind::kEvaluate && std::exchange(gradient_read_, false)) {
     compute_->Wait(*reads_done_);
@@ -211,10 +227,10 @@ bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
   while (true) {
     control.loss_scale = scale;
     control.inverse_loss_scale = 1.0f / scale;
-    if (const CapturedStep* const step = FindGraph(kind, samples.examples)) {
+    if (const CapturedStep* const step = FindGraph(kind, pass, samples.examples)) {
       RunAsGraph(kind, *step);
     } else {
-      RunOnStreams(kind, samples.examples);
+      RunOnStreams(kind, pass, samples.examples);
     }
     if (!errors_.ok()) {
       // What is in flight may be the caller's memory.
@@ -232,27 +248,8 @@ bool Engine::Run(StepKind kind, const Samples& samples, const StepKey& key,
   return true;
 }
 
-void Engine::Stage(const Samples& samples, const StepKey& key) {
-  const uint64_t input = plans_.front().input.size();
-  const StagingLayout layout(samples.examples, input);
-  char* block = pinned_staging_.as<char>();
-  StepControl control = {};
-  if (key.samples.empty()) {
-    control.dropout_key = DropoutKey(key.seed, kDropoutStream | key.worker, key.step);
-  } else {
-    control.by_sample = 1;
-    uint64_t* keys = reinterpret_cast<uint64_t*>(block + layout.sample_keys);
-    for (size_t n = 0; n < key.samples.size(); ++n) {
-      keys[n] = DropoutKey(key.seed, kSampleDropoutStream, key.samples[n]);
-    }
-  }
-  std::memcpy(block, &control, sizeof(control));
-  std::memcpy(block + layout.labels, samples.labels, samples.examples * sizeof(uint32_t));
-  std::memcpy(block + layout.inputs, samples.inputs, samples.examples * input * sizeof(float));
-}
-
-Pass Engine::MakePass(uint64_t examples) {
-  const StagingLayout layout(examples, plans_.front().input.size());
+Pass Engine::MakePass(uint64_t examples, PassKind kind) {
+  const StagingLayout layout(model_, examples);
   char* block = staging_.as<char>();
   return Pass{*compute_,
               *gemm_,
@@ -262,68 +259,121 @@ Pass Engine::MakePass(uint64_t examples) {
               gradient_.as<float>(),
               reinterpret_cast<StepControl*>(block),
               reinterpret_cast<uint64_t*>(block + layout.sample_keys),
-              workspace_.as<char>()};
+              workspace_.as<char>(),
+              kind};
 }
 
-void Engine::EnqueueForward(uint64_t examples, bool training, bool overlap) {
-  const StagingLayout layout(examples, plans_.front().input.size());
+void Engine::SetInputs(size_t layer) {
+  inputs_.clear();
+  for (const ValueIndex input : plans_[layer].inputs) {
+    inputs_.push_back(values_[input]);
+  }
+}
+
+float* Engine::GradientOf(ValueIndex value) const {
+  const int buffer = buffers_.gradient[value];
+  return buffer == kNoBuffer ? nullptr : gradients_[static_cast<size_t>(buffer)].as<float>();
+}
+
+void Engine::EnqueueForward(uint64_t examples, PassKind kind, bool overlap) {
+  const StagingLayout layout(model_, examples);
   compute_->CopyToDevice(staging_.as<void>(), pinned_staging_.as<void>(), layout.bytes);
-  const Pass pass = MakePass(examples);
-  inputs_of_[0] = reinterpret_cast<const float*>(staging_.as<char>() + layout.inputs);
+  Pass pass = MakePass(examples, kind);
+  values_[0] = reinterpret_cast<const float*>(staging_.as<char>() + layout.inputs);
   for (size_t i = 0; i < layers_.size(); ++i) {
-    inputs_of_[i + 1] = inputs_of_[i];
-    if (Skips(i, training)) {
+    if (PassesOn(i, kind)) {
+      values_[i + 1] = values_[plans_[i].inputs.front()];
       continue;
     }
     errors_.SetLayer(&plans_[i].name);
-    if (overlap && plans_[i].weight.size > 0) {
+    if (overlap && !plans_[i].tensors.empty()) {
       // The host copies it while the device computes the layers before.
       UploadLayer(i);
       compute_->Wait(transfers_[i].uploaded);
     }
-    layers_[i]->Forward(pass, inputs_of_[i], outputs_[i].as<float>());
-    inputs_of_[i + 1] = outputs_[i].as<float>();
+    SetInputs(i);
+    pass.kept = kept_[i].as<char>();
+    layers_[i]->ForwardJoined(pass, inputs_, outputs_[i].as<float>());
+    values_[i + 1] = outputs_[i].as<float>();
   }
   errors_.SetLayer(nullptr);
-  const LossArrays loss = {inputs_of_.back(),
-                           reinterpret_cast<uint32_t*>(staging_.as<char>() + layout.labels),
-                           pass.control,
-                           largest_.as<Largest>(),
-                           row_sums_.as<RowSums>(),
-                           losses_.as<double>(),
-                           sums_.as<StepSums>(),
-                           training ? diffs_[0].as<float>() : nullptr};
-  SoftmaxCrossEntropy(*compute_, loss, examples, classes_);
+  EnqueueLoss(pass);
 }
 
-void Engine::EnqueueBackward(uint64_t examples, bool download) {
-  const Pass pass = MakePass(examples);
-  int current = 0;
-  for (size_t i = layers_.size(); i-- > first_trained_;) {
-    if (Skips(i, true)) {
+void Engine::EnqueueLoss(const Pass& pass) {
+  const StagingLayout layout(model_, pass.examples);
+  char* const block = staging_.as<char>();
+  const ValueIndex last = static_cast<ValueIndex>(plans_.size());
+  const LossArrays arrays = {values_.back(),
+                             reinterpret_cast<uint32_t*>(block + layout.labels),
+                             pass.control,
+                             largest_.as<Largest>(),
+                             row_sums_.as<RowSums>(),
+                             losses_.as<double>(),
+                             sums_.as<StepSums>(),
+                             pass.kind == PassKind::kEvaluate ? nullptr : GradientOf(last),
+                             reinterpret_cast<float*>(block + layout.targets),
+                             reinterpret_cast<float*>(block + layout.weights)};
+  ComputeLoss(*compute_, model_.loss, arrays, pass.examples);
+}
+
+void Engine::EnqueueBackward(uint64_t examples, PassKind kind, bool download) {
+  Pass pass = MakePass(examples, kind);
+  for (size_t i = layers_.size(); i-- > 0;) {
+    // Nobody asks for the gradient of what lies before the first parameters.
+    if (GradientOf(static_cast<ValueIndex>(i + 1)) == nullptr) {
       continue;
     }
     errors_.SetLayer(&plans_[i].name);
-    // Nobody asks for the gradient of what lies before the first parameters.
-    float* in_diff = i == first_trained_ ? nullptr : diffs_[1 - current].as<float>();
-    layers_[i]->Backward(pass, inputs_of_[i], outputs_[i].as<float>(), diffs_[current].as<float>(),
-                         in_diff);
+    pass.kept = kept_[i].as<char>();
+    EnqueueLayerBackward(pass, i);
     EnqueueGradientEnd(i, download);
-    current = 1 - current;
   }
   errors_.SetLayer(nullptr);
 }
 
-void Engine::RunOnStreams(StepKind kind, uint64_t examples) {
+void Engine::EnqueueLayerBackward(const Pass& pass, size_t layer) {
+  const LayerPlan& plan = plans_[layer];
+  const std::vector<bool>& adds = buffers_.adds[layer];
+  const float* const out_diff = GradientOf(static_cast<ValueIndex>(layer + 1));
+  const auto values = [&](size_t input) {
+    return pass.examples * plan.input_extents[input].size();
+  };
+  if (PassesOn(layer, pass.kind)) {
+    float* const in_diff = GradientOf(plan.inputs.front());
+    if (adds.front()) {
+      Add(*compute_, AddVector{out_diff, in_diff}, values(0));
+    } else if (in_diff != nullptr && in_diff != out_diff) {
+      compute_->CopyOnDevice(in_diff, out_diff, values(0) * sizeof(float));
+    }
+    return;
+  }
+  SetInputs(layer);
+  input_diffs_.clear();
+  char* added = added_.as<char>();
+  for (size_t j = 0; j < adds.size(); ++j) {
+    input_diffs_.push_back(adds[j] ? reinterpret_cast<float*>(added) : GradientOf(plan.inputs[j]));
+    added += adds[j] ? Aligned(values(j) * sizeof(float)) : 0;
+  }
+  layers_[layer]->BackwardJoined(pass, inputs_, outputs_[layer].as<float>(), out_diff,
+                                 input_diffs_);
+  for (size_t j = 0; j < adds.size(); ++j) {
+    if (adds[j]) {
+      Add(*compute_, AddVector{input_diffs_[j], GradientOf(plan.inputs[j])}, values(j));
+    }
+  }
+}
+
+void Engine::RunOnStreams(StepKind kind, PassKind pass, uint64_t examples) {
   const bool download = kind == StepKind::kTrain;
-  EnqueueForward(examples, kind != StepKind::kEvaluate, true);
-  if (kind != StepKind::kEvaluate) {
-    EnqueueBackward(examples, download);
+  EnqueueForward(examples, pass, true);
+  if (pass != PassKind::kEvaluate) {
+    EnqueueBackward(examples, pass, download);
   }
   compute_->CopyToHost(pinned_sums_.as<void>(), sums_.as<void>(), sizeof(StepSums));
   // The last layer's gradient comes first.
-  for (size_t i = plans_.size(); download && i-- > first_trained_;) {
-    if (plans_[i].weight.size > 0) {
+  for (size_t i = plans_.size(); download && i-- > 0;) {
+    if (!SlotsOf(i).empty()) {
       transfers_[i].downloaded.Synchronize();
       if (!errors_.ok()) {
         return;
@@ -334,15 +384,14 @@ void Engine::RunOnStreams(StepKind kind, uint64_t examples) {
   compute_->Synchronize();
 }
 
-Engine::CapturedStep* Engine::FindGraph(StepKind kind, uint64_t examples) {
-  const bool training = kind != StepKind::kEvaluate;
+Engine::CapturedStep* Engine::FindGraph(StepKind kind, PassKind pass, uint64_t examples) {
   const bool crosses = kind == StepKind::kTrain || outdated();
   if (!options_.graphs || !graph_failure_.empty() ||
       (crosses && parameter_floats_ > options_.graph_parameters)) {
     return nullptr;
   }
   const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const CapturedStep& step) {
-    return step.examples == examples && step.training == training;
+    return step.examples == examples && step.pass == pass;
   });
   if (found != graphs_.end()) {
     graphs_.splice(graphs_.begin(), graphs_, found);
@@ -350,7 +399,7 @@ Engine::CapturedStep* Engine::FindGraph(StepKind kind, uint64_t examples) {
   }
   // First as it is: what CUDA loads at a first launch must not fall into the capture,
   // and a size that comes once is not worth one.
-  const std::pair<uint64_t, bool> size(examples, training);
+  const std::pair<uint64_t, PassKind> size(examples, pass);
   if (std::find(seen_.begin(), seen_.end(), size) == seen_.end()) {
     seen_.push_front(size);
     if (seen_.size() > kMaxSeen) {
@@ -358,15 +407,15 @@ Engine::CapturedStep* Engine::FindGraph(StepKind kind, uint64_t examples) {
     }
     return nullptr;
   }
-  return Capture(training, examples);
+  return Capture(pass, examples);
 }
 
-Engine::CapturedStep* Engine::Capture(bool training, uint64_t examples) {
+Engine::CapturedStep* Engine::Capture(PassKind pass, uint64_t examples) {
   const std::lock_guard<std::mutex> alone(CaptureMutex());
   compute_->BeginCapture();
-  EnqueueForward(examples, training, false);
-  if (training) {
-    EnqueueBackward(examples, false);
+  EnqueueForward(examples, pass, false);
+  if (pass != PassKind::kEvaluate) {
+    EnqueueBackward(examples, pass, false);
   }
   compute_->CopyToHost(pinned_sums_.as<void>(), sums_.as<void>(), sizeof(StepSums));
   Graph graph = compute_->EndCapture();
@@ -375,7 +424,7 @@ Engine::CapturedStep* Engine::Capture(bool training, uint64_t examples) {
     graphs_.clear();
     return nullptr;
   }
-  graphs_.push_front(CapturedStep{examples, training, std::move(graph)});
+  graphs_.push_front(CapturedStep{examples, pass, std::move(graph)});
   if (graphs_.size() > kMaxGraphs) {
     graphs_.pop_back();
   }

@@ -40,8 +40,10 @@
 #include "worker/backend/cuda/kernels/loss_ops.h"
 #include "worker/backend/cuda/kernels/precision.h"
 #include "worker/backend/cuda/layers/layer.h"
+#include "worker/backend/cuda/layers/memory_plan.h"
 #include "worker/backend/cuda/runtime/error_log.h"
 #include "worker/backend/cuda/runtime/runtime.h"
+#include "worker/nn/buffer_plan.h"
 #include "worker/nn/layer_plan.h"
 #include "worker/nn/step_key.h"
 
@@ -61,8 +63,10 @@ struct EngineOptions {
 // The samples of a call, in host memory.
 struct Samples {
   const float* inputs;     // [examples, input]
-  const uint32_t* labels;  // [examples], each below the classes
+  const uint32_t* labels;  // [examples, steps], each below the classes; null: none
   uint64_t examples;       // at least 1
+  const float* targets = nullptr;  // [examples, steps * outputs]; null: the labels
+  const float* weights = nullptr;  // [examples]; null: 1 each
 };
 
 struct EngineResult {
@@ -72,9 +76,8 @@ struct EngineResult {
 
 class Engine {
  public:
-  // Errors show in errors(); the object is of no use then. At least one layer;
-  // `layers` lie without overlap in a flat vector of `parameter_floats`.
-  Engine(std::vector<LayerPlan> layers, uint64_t parameter_floats, const EngineOptions& options);
+  // Errors show in errors(); the object is of no use then. At least one layer.
+  Engine(EngineModel model, const EngineOptions& options);
   ~Engine();
 
   const ErrorLog& errors() const { return errors_; }
@@ -90,6 +93,9 @@ class Engine {
              EngineResult* result);
   // Forward only, without dropout.
   bool Evaluate(const Samples& samples, EngineResult* result);
+
+  // What the last call of Evaluate has computed, [examples, steps, outputs].
+  bool CopyOutputs(std::span<float> outputs);
 
   // Train without the gradient's way to the host: it stays on the device until the next
   // step.
@@ -123,7 +129,7 @@ class Engine {
   enum class StepKind { kEvaluate, kTrain, kTrainOnDevice };
   struct CapturedStep {
     uint64_t examples;
-    bool training;
+    PassKind pass;
     Graph graph;
   };
   // A layer's way between host and device.
@@ -147,24 +153,34 @@ class Engine {
   bool Run(StepKind kind, const Samples& samples, const StepKey& key, std::span<float> gradient,
            EngineResult* result);
   void Stage(const Samples& samples, const StepKey& key);
+  // What the loss is told of them, into the staged block.
+  void StageLoss(const Samples& samples, const StagingLayout& layout, char* block) const;
   // The graph of such a step; null, the first time, and where it cannot be captured.
-  CapturedStep* FindGraph(StepKind kind, uint64_t examples);
-  CapturedStep* Capture(bool training, uint64_t examples);
+  CapturedStep* FindGraph(StepKind kind, PassKind pass, uint64_t examples);
+  CapturedStep* Capture(PassKind pass, uint64_t examples);
   void RunAsGraph(StepKind kind, const CapturedStep& step);
-  void RunOnStreams(StepKind kind, uint64_t examples);
+  void RunOnStreams(StepKind kind, PassKind pass, uint64_t examples);
   // Waits for all streams, after an error too.
   void Drain();
   // `buffer`, pinned, with room for the whole vector; made when first needed.
   float* WholeVector(Buffer& buffer);
 
   // Enqueue on compute_; with `overlap`, layer by layer with the transfers.
-  void EnqueueForward(uint64_t examples, bool training, bool overlap);
-  // `download` sends each layer's gradient to the host once it is there.
-  void EnqueueBackward(uint64_t examples, bool download);
+  void EnqueueForward(uint64_t examples, PassKind kind, bool overlap);
+  void EnqueueLoss(const Pass& pass);
+  // `download` sends each tensor's gradient to the host once it is there.
+  void EnqueueBackward(uint64_t examples, PassKind kind, bool download);
+  void EnqueueLayerBackward(const Pass& pass, size_t layer);
   void EnqueueGradientEnd(size_t layer, bool download);
-  Pass MakePass(uint64_t examples);
-  bool Skips(size_t layer, bool training) const;
-  std::vector<TensorSlot> SlotsOf(size_t layer) const;
+  Pass MakePass(uint64_t examples, PassKind kind);
+  // The layer's output is its input.
+  bool PassesOn(size_t layer, PassKind kind) const;
+  // The loss's gradient of a value; null: nobody needs it.
+  float* GradientOf(ValueIndex value) const;
+  void SetInputs(size_t layer);
+  // Those that no layer before it has: it comes with them first, and last in a backward pass,
+  // when what they share is complete.
+  const std::vector<TensorSlot>& SlotsOf(size_t layer) const { return own_slots_[layer]; }
   bool outdated() const;
   void UploadTensor(const TensorSlot& slot);
   // All layers' at once.
@@ -182,7 +198,9 @@ class Engine {
 
   ErrorLog errors_;    // first: all else refers to it
   bool made_ = false;  // the constructor had all it needs
-  std::vector<LayerPlan> plans_;
+  const EngineModel model_;
+  const std::vector<LayerPlan>& plans_;  // the model's
+  const BufferPlan buffers_;
   const float* new_parameters_ = nullptr;
   bool parameters_locked_ = false;  // the device reads them where they are
   float* gradient_out_ = nullptr;   // the caller's, of the current step
@@ -192,8 +210,7 @@ class Engine {
   uint64_t vector_bytes_ = 0;  // what EngineVectors holds of the device
   EngineOptions options_;
   uint64_t parameter_floats_;
-  uint64_t classes_;
-  size_t first_trained_ = 0;                          // the first layer with parameters
+  std::vector<std::vector<TensorSlot>> own_slots_;    // of each layer
   std::vector<TensorSlot> gaps_;                      // of the flat vector
   std::vector<std::unique_ptr<DeviceLayer>> layers_;  // null: flatten
   uint64_t repeated_steps_ = 0;
@@ -202,9 +219,12 @@ class Engine {
   Buffer parameters_, half_parameters_, gradient_, sums_;
   Buffer pinned_parameters_, pinned_gradient_, pinned_sums_;
   uint64_t capacity_ = 0;  // examples that the next ones have room for
-  Buffer staging_, pinned_staging_, workspace_, diffs_[2], largest_, row_sums_, losses_;
-  std::vector<Buffer> outputs_;
-  std::vector<const float*> inputs_of_;  // of each layer in the current pass
+  Buffer staging_, pinned_staging_, workspace_, added_, largest_, row_sums_, losses_;
+  std::vector<Buffer> outputs_, kept_;  // of each layer
+  std::vector<Buffer> gradients_;       // of BufferPlan.gradient
+  std::vector<const float*> values_;    // of the current pass, numbered as LayerPlan.inputs
+  std::vector<const float*> inputs_;    // of the current layer
+  std::vector<float*> input_diffs_;
 
   std::unique_ptr<Stream> compute_, upload_, download_;
   std::unique_ptr<Gemm> gemm_;
@@ -216,7 +236,7 @@ class Engine {
   bool reads_pending_ = false;                 // vectors must not change before it...
   bool gradient_read_ = false;                 // ...nor the gradient
   std::list<CapturedStep> graphs_;             // most recently used first
-  std::list<std::pair<uint64_t, bool>> seen_;  // examples and training, newest first
+  std::list<std::pair<uint64_t, PassKind>> seen_;  // examples and pass, newest first
   std::string graph_failure_;
 };
 

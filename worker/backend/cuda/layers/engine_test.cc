@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "worker/backend/cuda/host/test_device.h"
+#include "worker/backend/cuda/layers/engine_pair.h"
 #include "worker/backend/cuda/layers/test_network.h"
 
 #ifdef MONSOON_HOST_STAND_IN
@@ -21,84 +22,14 @@
 namespace monsoon::cuda {
 namespace {
 
+using testing::kFloat32Tolerance;
 using testing::Oracle;
+using testing::Pair;
+using testing::Precise;
 using testing::TestData;
 using testing::TestNetwork;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr double kFloat32Tolerance = 3e-5;  // the oneDNN backend's
-
-std::vector<double> Precise(const std::vector<float>& values) {
-  return std::vector<double>(values.begin(), values.end());
-}
-
-// An engine beside the oracle.
-class Pair {
- public:
-  explicit Pair(const TestNetwork& network, const EngineOptions& options = {})
-      : network(network),
-        oracle(network),
-        engine(network.layers(), network.parameter_floats(), options) {
-    EXPECT_TRUE(engine.errors().ok()) << engine.errors().message();
-    Set(network.Parameters(7));
-  }
-
-  void Set(std::vector<float> values) {
-    parameters = std::move(values);
-    engine.SetParameters(parameters);
-  }
-
-  std::vector<float> Gradient(const Samples& samples, const StepKey& key, EngineResult* result) {
-    std::vector<float> gradient(network.parameter_floats(), kNan);
-    EXPECT_TRUE(engine.Train(samples, key, gradient, result)) << engine.errors().message();
-    return gradient;
-  }
-
-  // Largest difference relative to the largest value of the tensor it is in.
-  void ExpectSameStep(const Samples& samples, const StepKey& key, double tolerance) {
-    EngineResult got;
-    const std::vector<float> gradient = Gradient(samples, key, &got);
-    const Oracle::Result want = oracle.Run(Precise(parameters), samples, &key);
-    const double examples = static_cast<double>(samples.examples);
-    EXPECT_NEAR(got.loss_sum, want.loss_sum, tolerance * (examples + want.loss_sum));
-    if (tolerance <= kFloat32Tolerance) {
-      EXPECT_EQ(got.correct, want.correct);
-    }
-    std::vector<bool> covered(gradient.size());
-    for (const LayerPlan& plan : network.layers()) {
-      for (const TensorSlot& slot : {plan.weight, plan.bias}) {
-        double largest = 1e-6;
-        double difference = 0;
-        for (uint64_t i = slot.offset; i < slot.offset + slot.size; ++i) {
-          ASSERT_TRUE(std::isfinite(gradient[i])) << plan.name << " at " << i - slot.offset;
-          largest = std::max(largest, std::abs(want.gradient[i]));
-          difference = std::max(difference, std::abs(gradient[i] - want.gradient[i]));
-          covered[i] = true;
-        }
-        EXPECT_LT(difference / largest, tolerance) << plan.name;
-      }
-    }
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      ASSERT_TRUE(covered[i] || gradient[i] == 0.0f) << "padding at " << i;
-    }
-  }
-
-  void ExpectSameEvaluation(const Samples& samples, double tolerance) {
-    EngineResult got;
-    ASSERT_TRUE(engine.Evaluate(samples, &got)) << engine.errors().message();
-    const Oracle::Result want = oracle.Run(Precise(parameters), samples, nullptr);
-    EXPECT_NEAR(got.loss_sum, want.loss_sum,
-                tolerance * (static_cast<double>(samples.examples) + want.loss_sum));
-    if (tolerance <= kFloat32Tolerance) {
-      EXPECT_EQ(got.correct, want.correct);
-    }
-  }
-
-  TestNetwork network;
-  Oracle oracle;
-  Engine engine;
-  std::vector<float> parameters;
-};
 
 EngineOptions OnStreams() { return EngineOptions{.graphs = false}; }
 
@@ -356,12 +287,14 @@ TEST_F(EngineTest, PageLockedMemoryIsNotCopiedByTheHost) {
   const uint64_t floats = network.parameter_floats();
   uint64_t in_tensors = 0;
   for (const LayerPlan& plan : network.layers()) {
-    in_tensors += plan.weight.size + plan.bias.size;
+    for (const TensorSlot& slot : plan.tensors) {
+      in_tensors += slot.size;
+    }
   }
   const TestData data(network, 8, 3);
   const std::vector<float> first = network.Parameters(1), second = network.Parameters(2);
   for (const EngineOptions& options : {EngineOptions{}, OnStreams()}) {
-    Engine engine(network.layers(), floats, options);
+    Engine engine(network.model(), options);
     testing::LockedFloats parameters(floats), gradient(floats);
     ASSERT_TRUE(parameters.held() && gradient.held());
     const auto step = [&](const std::vector<float>& values, bool locked) {
@@ -416,7 +349,7 @@ TEST_F(EngineTest, NonFiniteParametersGiveANonFiniteLoss) {
 
 TEST_F(EngineTest, TheMemoryLimitIsCheckedBeforeAnythingIsAllocated) {
   const TestNetwork network = testing::Mlp();
-  Engine small(network.layers(), network.parameter_floats(),
+  Engine small(network.model(),
                EngineOptions{.memory_limit_bytes = 1 << 20});
   EXPECT_EQ(small.errors().kind(), ErrorLog::Kind::kOutOfMemory);
   EXPECT_NE(small.errors().message().find("the limit is 1 MiB"), std::string::npos)
@@ -449,7 +382,7 @@ TEST_F(EngineTest, TwoEnginesShareADevice) {
 
 TEST_F(EngineTest, ADeviceThatIsNotThereIsAnError) {
   const TestNetwork network = testing::Mlp();
-  Engine engine(network.layers(), network.parameter_floats(),
+  Engine engine(network.model(),
                 EngineOptions{.device_index = 1'000'000});
   EXPECT_EQ(engine.errors().kind(), ErrorLog::Kind::kNotAvailable) << engine.errors().message();
 }

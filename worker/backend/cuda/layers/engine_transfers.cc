@@ -1,4 +1,4 @@
-// Engine's part that takes parameters to the device and gradients from it.
+// Engine's part that takes samples and parameters to the device and gradients from it.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -16,14 +16,48 @@ constexpr uint64_t kUploadFloats = uint64_t{1} << 20;
 
 }  // namespace
 
-std::vector<TensorSlot> Engine::SlotsOf(size_t layer) const {
-  std::vector<TensorSlot> slots;
-  for (const TensorSlot& slot : {plans_[layer].weight, plans_[layer].bias}) {
-    if (slot.size > 0) {
-      slots.push_back(slot);
+void Engine::Stage(const Samples& samples, const StepKey& key) {
+  const StagingLayout layout(model_, samples.examples);
+  char* block = pinned_staging_.as<char>();
+  StepControl control = {};
+  if (key.samples.empty()) {
+    control.dropout_key = DropoutKey(key.seed, kDropoutStream | key.worker, key.step);
+    control.augmentation_key = DropoutKey(key.seed, kAugmentationStream | key.worker, key.step);
+  } else {
+    control.by_sample = 1;
+    uint64_t* keys = reinterpret_cast<uint64_t*>(block + layout.sample_keys);
+    for (size_t n = 0; n < key.samples.size(); ++n) {
+      keys[n] = DropoutKey(key.seed, kSampleDropoutStream, key.samples[n]);
     }
   }
-  return slots;
+  control.has_targets = samples.targets != nullptr ? 1 : 0;
+  std::memcpy(block, &control, sizeof(control));
+  StageLoss(samples, layout, block);
+  std::memcpy(block + layout.inputs, samples.inputs,
+              samples.examples * model_.input() * sizeof(float));
+}
+
+void Engine::StageLoss(const Samples& samples, const StagingLayout& layout, char* block) const {
+  const LossPlan& loss = model_.loss;
+  const uint64_t rows = samples.examples * loss.steps;
+  const auto labels = reinterpret_cast<uint32_t*>(block + layout.labels);
+  const auto weights = reinterpret_cast<float*>(block + layout.weights);
+  const auto targets = reinterpret_cast<float*>(block + layout.targets);
+  for (uint64_t r = 0; r < rows; ++r) {
+    labels[r] = samples.labels == nullptr ? 0 : samples.labels[r];
+    weights[r] = samples.weights == nullptr ? 1.0f : samples.weights[r / loss.steps];
+    if (samples.labels != nullptr && labels[r] < loss.class_weights.size()) {
+      weights[r] *= loss.class_weights[labels[r]];
+    }
+  }
+  const uint64_t count = samples.examples * TargetFloats(loss);
+  if (samples.targets != nullptr && count > 0) {
+    std::memcpy(targets, samples.targets, count * sizeof(float));
+  } else {
+    for (uint64_t i = 0; i < count; ++i) {
+      targets[i] = i % loss.outputs == 0 ? static_cast<float>(labels[i / loss.outputs]) : 0.0f;
+    }
+  }
 }
 
 float* Engine::WholeVector(Buffer& buffer) {
@@ -132,7 +166,7 @@ void Engine::EnqueueGradientEnd(size_t layer, bool download) {
                       slot.size);
     }
   }
-  if (!download || plans_[layer].weight.size == 0) {
+  if (!download || SlotsOf(layer).empty()) {
     return;
   }
   compute_->Record(transfers_[layer].gradient_ready);

@@ -43,8 +43,8 @@ std::unique_ptr<EngineVectors::Memory> EngineVectors::Allocate(uint64_t floats, 
   const uint64_t bytes = floats * sizeof(float);
   const uint64_t limit = engine_->options_.memory_limit_bytes;
   const uint64_t need =
-      PlanMemory(engine_->plans_, engine_->parameter_floats_,
-                 engine_->capacity_ == 0 ? 1 : engine_->capacity_, engine_->options_.precision)
+      PlanMemory(engine_->model_, engine_->capacity_ == 0 ? 1 : engine_->capacity_,
+                 engine_->options_.precision)
           .total() +
       engine_->vector_bytes_ + bytes;
   if (limit != 0 && need > limit) {

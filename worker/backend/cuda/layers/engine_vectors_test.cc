@@ -36,7 +36,7 @@ TestNetwork Net() {
 struct Device {
   explicit Device(const EngineOptions& options, const TestNetwork& network = Net())
       : network(network),
-        engine(network.layers(), network.parameter_floats(), options),
+        engine(network.model(), options),
         vectors(&engine),
         parameters(network.parameter_floats()) {
     Set(network.Parameters(7));

@@ -6,21 +6,11 @@ namespace monsoon::cuda {
 
 std::unique_ptr<DeviceLayer> MakeLayer(const LayerPlan& plan, Precision precision) {
   switch (plan.kind) {
-    case LayerKind::kDense:
-      return MakeDense(plan, precision);
-    case LayerKind::kConv2d:
-      return MakeConv2d(plan, precision);
-    case LayerKind::kAveragePool2d:
-    case LayerKind::kMaxPool2d:
-      return MakePool2d(plan);
-    case LayerKind::kRelu:
-    case LayerKind::kSigmoid:
-    case LayerKind::kTanh:
-      return MakeActivation(plan);
-    case LayerKind::kDropout:
-      return MakeDropout(plan);
-    default:
-      break;
+#define MONSOON_DEVICE_LAYER(kind, proto_case, name, maker) \
+  case LayerKind::k##kind:                                  \
+    return Make##maker(plan, precision);
+    MONSOON_LAYER_KINDS(MONSOON_DEVICE_LAYER)
+#undef MONSOON_DEVICE_LAYER
   }
   return nullptr;
 }

@@ -3,12 +3,15 @@
 //
 // Values are float32, sample-major in logical order (n, c, h, w), in device
 // memory. Every call enqueues on the pass's stream and returns; errors go to the
-// stream's ErrorLog. A layer holds no state between passes and owns no memory.
+// stream's ErrorLog. A layer owns no memory; what it keeps from a forward pass for the
+// backward one lies where the pass says.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
+#include "common/model/layer_kinds.h"
 #include "worker/backend/cuda/kernels/elementwise.h"
 #include "worker/backend/cuda/kernels/gemm.h"
 #include "worker/backend/cuda/kernels/precision.h"
@@ -16,6 +19,10 @@
 #include "worker/nn/layer_plan.h"
 
 namespace monsoon::cuda {
+
+// Frozen: of a batch job, whose loss is a function of the parameters: statistics stand still,
+// and samples are as they are.
+enum class PassKind { kEvaluate, kTrain, kTrainFrozen };
 
 // What the layers of one pass share.
 struct Pass {
@@ -30,25 +37,49 @@ struct Pass {
   // Scratch of WorkspaceBytes, at a multiple of 256 bytes; nothing stays in it
   // from one call to the next.
   char* workspace;
+  PassKind kind = PassKind::kTrain;
+  // Of KeptBytes, aligned likewise: the layer's own, from its Forward to its Backward.
+  char* kept = nullptr;
 };
 
 class DeviceLayer {
  public:
   virtual ~DeviceLayer() = default;
 
+  // Neither falls with the examples.
   virtual uint64_t WorkspaceBytes(uint64_t /*examples*/) const { return 0; }
+  virtual uint64_t KeptBytes(uint64_t /*examples*/) const { return 0; }
+
+  // Its output is its input: the pass goes by.
+  virtual bool PassesOn(PassKind /*kind*/) const { return false; }
 
   // `in` has examples * input, `out` examples * output values, all overwritten.
-  virtual void Forward(const Pass& pass, const float* in, float* out) const = 0;
+  virtual void Forward(const Pass& /*pass*/, const float* /*in*/, float* /*out*/) const {}
 
   // From dloss/dout to dloss/din, overwritten, unless in_diff is null: nobody
-  // needs it. Overwrites the layer's parts of pass.gradient. `in` and `out` are
-  // those of the Forward before.
-  virtual void Backward(const Pass& pass, const float* in, const float* out, const float* out_diff,
-                        float* in_diff) const = 0;
+  // needs it. Overwrites the layer's parts of pass.gradient, and adds to those that are
+  // shared (TensorSlot). `in` and `out` are those of the Forward before.
+  virtual void Backward(const Pass& /*pass*/, const float* /*in*/, const float* /*out*/,
+                        const float* /*out_diff*/, float* /*in_diff*/) const {}
+
+  // The same of a layer that takes several values; those above, of one.
+  using Values = std::span<const float* const>;
+  using Diffs = std::span<float* const>;
+  virtual void ForwardJoined(const Pass& pass, const Values& in, float* out) const {
+    Forward(pass, in.front(), out);
+  }
+  virtual void BackwardJoined(const Pass& pass, const Values& in, const float* out,
+                              const float* out_diff, const Diffs& in_diff) const {
+    Backward(pass, in.front(), out, out_diff, in_diff.front());
+  }
 };
 
-// Null for flatten, which changes no value in logical order.
+// Each kind's maker; MakeLayer chooses.
+#define MONSOON_DEVICE_LAYER(kind, proto_case, name, maker) \
+  std::unique_ptr<DeviceLayer> Make##maker(const LayerPlan& plan, Precision precision);
+MONSOON_LAYER_KINDS(MONSOON_DEVICE_LAYER)
+#undef MONSOON_DEVICE_LAYER
+
 std::unique_ptr<DeviceLayer> MakeLayer(const LayerPlan& plan, Precision precision);
 
 // A convolution's columns and products of so many bytes are computed at a time, so that
@@ -57,19 +88,18 @@ std::unique_ptr<DeviceLayer> MakeLayer(const LayerPlan& plan, Precision precisio
 // small for its multiprocessors; it reads its memory.
 inline constexpr uint64_t kConvolutionGroupBytes = uint64_t{24} << 20;
 
-// Each kind's maker; MakeLayer chooses.
-std::unique_ptr<DeviceLayer> MakeDense(const LayerPlan& plan, Precision precision);
 std::unique_ptr<DeviceLayer> MakeConv2d(const LayerPlan& plan, Precision precision,
-                                        uint64_t group_bytes = kConvolutionGroupBytes);
-std::unique_ptr<DeviceLayer> MakePool2d(const LayerPlan& plan);
-std::unique_ptr<DeviceLayer> MakeActivation(const LayerPlan& plan);
-std::unique_ptr<DeviceLayer> MakeDropout(const LayerPlan& plan);
+                                        uint64_t group_bytes);
 
 // A product's factor: floats as they are, or cast into `scratch`.
 const void* AsFactor(const Pass& pass, Precision precision, const float* values, uint64_t count,
                      uint16_t* scratch);
 // The weights a product takes.
 const void* WeightFactor(const Pass& pass, Precision precision, const TensorSlot& weight);
+
+// Kernels number elements in 32 bits; a count that does not fit is refused at the launch
+// (kMaxElements), and a layer's own sizes are below 2^24 (kMaxLayerExtent).
+inline uint32_t Narrow(uint64_t value) { return static_cast<uint32_t>(value); }
 
 // Sizes of scratch parts are rounded up to this.
 inline uint64_t Aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }

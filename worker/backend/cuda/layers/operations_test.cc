@@ -177,9 +177,11 @@ TEST(ProductTest, StridesFollowTheirFactors) {
 
 TEST(MemoryPlanTest, StagingPartsDoNotOverlap) {
   for (const uint64_t examples : {1, 3, 64, 1000}) {
-    const StagingLayout layout(examples, 7);
+    const StagingLayout layout(TestNetwork(Extent{7}).Dense(3).model(), examples);
     EXPECT_GE(layout.labels, sizeof(StepControl));
-    EXPECT_GE(layout.sample_keys, layout.labels + 4 * examples);
+    EXPECT_GE(layout.weights, layout.labels + 4 * examples);
+    EXPECT_GE(layout.targets, layout.weights + 4 * examples);
+    EXPECT_GE(layout.sample_keys, layout.targets);
     EXPECT_GE(layout.inputs, layout.sample_keys + 8 * examples);
     EXPECT_GE(layout.bytes, layout.inputs + 4 * 7 * examples);
     EXPECT_EQ(layout.sample_keys % 256, 0u);
@@ -190,7 +192,7 @@ TEST(MemoryPlanTest, StagingPartsDoNotOverlap) {
 TEST(MemoryPlanTest, GrowsWithTheBatchAndTheParameters) {
   const TestNetwork network = testing::LeNet();
   const auto plan = [&](uint64_t examples, Precision precision) {
-    return PlanMemory(network.layers(), network.parameter_floats(), examples, precision);
+    return PlanMemory(network.model(), examples, precision);
   };
   const MemoryPlan one = plan(1, Precision::kFloat32);
   const MemoryPlan many = plan(256, Precision::kFloat32);

@@ -1,0 +1,56 @@
+// CoordinatorCore: rates that follow the test set (PlateauSchedule). How often a rate is reduced
+// follows from the job's durable test results; what a shard applies it tells with its status. So a
+// shard that was started anew, and a new life of the coordinator, need no memory of what was said.
+
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/coordinator_core.h"
+
+namespace monsoon {
+
+uint32_t CoordinatorCore::RateReductions(const JobRecord& job) const {
+  if (job.downpour() == nullptr || !job.plan.job.downpour().optimizer().schedule().has_plateau()) {
+    return 0;
+  }
+  return job.downpour()->rate_reductions();
+}
+
+void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
+  for (JobRecord* const job : active_) {
+    const uint32_t wanted = RateReductions(*job);
+    job->rate_orders.resize(shards_.size());
+    for (uint32_t shard = 0; shard < shards_.size() && wanted > 0; ++shard) {
+      RateOrder& order = job->rate_orders[shard];
+      const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
+      const bool needs = job->sandblaster() == nullptr && status != nullptr &&
+                         shards_.shard(shard).state == ShardView::State::kUp &&
+                         !AwaitsRestore(*job, shard) && status->rate_reductions() < wanted;
+      // One that was just carried out shows in the next status; a larger number does not wait.
+      if (!needs || order.in_flight || (now < order.not_before && order.reductions >= wanted)) {
+        continue;
+      }
+      order = {.in_flight = true, .reductions = wanted};
+      ShardCommand command;
+      command.kind = ShardCommand::Kind::kReduceRate;
+      command.shard = shard;
+      command.job = job->id();
+      command.job_term = job->state().term();
+      command.reduce.set_job(job->id());
+      command.reduce.set_job_term(job->state().term());
+      command.reduce.set_term(term());
+      command.reduce.set_reductions(wanted);
+      commands->push_back(std::move(command));
+    }
+  }
+}
+
+void CoordinatorCore::OnRateReduced(JobRecord* job, const ShardCommand& command,
+                                    absl::Duration now) {
+  if (command.shard < job->rate_orders.size()) {
+    job->rate_orders[command.shard].in_flight = false;
+    job->rate_orders[command.shard].not_before = now + kCommandRetry;
+  }
+}
+
+}  // namespace monsoon
