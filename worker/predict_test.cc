@@ -5,7 +5,8 @@
 #include <iterator>
 
 #include "absl/strings/str_split.h"
-#include "common/data/npy_header.h"
+#include "common/data/npy_file.h"
+#include "common/npz/npz_writer.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -163,6 +164,13 @@ TEST_F(PredictTest, FilesOfSamplesNeedNoLabelsNorTheJobsOwnData) {
       Predict("p.npy", {"--data=" + Path("samples.npy"), "--data=" + Path("images")}, "gone");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   ExpectFirstClass(Npy("p.npy", {7, 2}), {true, false, false, false, true, false, true});
+  // An archive with the samples alone.
+  ASSERT_OK_AND_ASSIGN(NpzWriter archive, NpzWriter::Create(Path("samples.npz")));
+  ASSERT_OK(archive.Add("images", std::vector<uint32_t>{3, 2}, samples));
+  ASSERT_OK(archive.Finish());
+  const RunOutcome of_archive = Predict("p.npy", {"--data=" + Path("samples.npz")}, "gone");
+  ASSERT_EQ(of_archive.code, 0) << of_archive.err;
+  ExpectFirstClass(Npy("p.npy", {3, 2}), {true, false, false});
 }
 
 TEST_F(PredictTest, StandardisesAsTheJobDoes) {
