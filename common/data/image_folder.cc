@@ -151,6 +151,27 @@ absl::StatusOr<ImageFolder> ListImages(const ImageFolderSource& source,
   return result;
 }
 
+absl::StatusOr<ImageFolder> ListUnlabelledImages(const std::string& path, uint64_t limit) {
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(path));
+  ImageFolder result;
+  for (const Entry& entry : entries) {
+    const std::string file = path + "/" + entry.name;
+    if (entry.is_folder) {
+      RETURN_IF_ERROR(AddClass({}, file, 0, &result));
+    } else if (IsImageName(entry.name)) {
+      result.files.push_back(file);
+    }
+  }
+  if (result.files.empty()) {
+    return InvalidPath(path, "there are no images, called .png, .jpg or .jpeg");
+  }
+  if (limit != 0 && limit < result.files.size()) {
+    result.files.resize(limit);
+  }
+  result.labels.assign(result.files.size(), 0);
+  return result;
+}
+
 absl::StatusOr<std::vector<uint8_t>> ReadWholeFile(const std::string& path) {
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {

@@ -25,6 +25,10 @@ struct ImageFolder {
 absl::StatusOr<ImageFolder> ListImages(const ImageFolderSource& source,
                                        std::span<const std::string> class_names, uint64_t limit);
 
+// Images whose classes nobody knows, labels 0: those in the folder and in its folders, in the order
+// of their names. Errors as above.
+absl::StatusOr<ImageFolder> ListUnlabelledImages(const std::string& path, uint64_t limit);
+
 // The content of a file. Blocks on the disk.
 absl::StatusOr<std::vector<uint8_t>> ReadWholeFile(const std::string& path);
 

@@ -93,6 +93,19 @@ TEST_F(ImageFolderTest, PartsAndTheRestAreTheWhole) {
   EXPECT_THAT(List(), StatusIs(kInvalid, HasSubstr("mean nothing without parts")));
 }
 
+TEST_F(ImageFolderTest, ImagesWithoutClassesLieAnywhere) {
+  Write("b.png");
+  Write("a/z.png");
+  Write("notes.txt");
+  ASSERT_OK_AND_ASSIGN(const ImageFolder folder, ListUnlabelledImages(root_, 0));
+  EXPECT_THAT(Names(folder), ElementsAre("a/z.png", "b.png"));
+  EXPECT_THAT(folder.labels, ElementsAre(0, 0));
+  EXPECT_THAT(Names(*ListUnlabelledImages(root_, 1)), ElementsAre("a/z.png"));
+  fs::create_directories(root_ / "empty");
+  EXPECT_THAT(ListUnlabelledImages(root_ / "empty", 0),
+              StatusIs(kInvalid, HasSubstr("there are no images")));
+}
+
 TEST_F(ImageFolderTest, NamesWhatDoesNotBelong) {
   EXPECT_THAT(List(), StatusIs(kInvalid, HasSubstr("there are no folders")));
   Write("a/x.gif");
