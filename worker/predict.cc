@@ -52,12 +52,13 @@ absl::StatusOr<std::vector<std::shared_ptr<const DataSource>>> OpenAll(
   if (names.empty()) {
     names = {kTest};
   }
-  const DatasetOpener open = OpenerFor(job.model());
+  const DatasetOpener open = OpenerFor();
   std::vector<std::shared_ptr<const DataSource>> sources;
   Job with = job;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(*with.mutable_test(), DatasetOf(job, name));
-    absl::StatusOr<std::shared_ptr<const DataSource>> source = OpenTestData(with, open);
+    absl::StatusOr<std::shared_ptr<const DataSource>> source =
+        OpenTestData(with, open, /*unlabelled=*/name != kTest && name != kTrain);
     if (!source.ok()) {
       return Annotate(source.status(), absl::StrCat("--data=", name));
     }

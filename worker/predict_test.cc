@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "absl/strings/str_split.h"
-#include "common/data/npy_header.h"
+#include "common/data/npy_file.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -53,7 +53,10 @@ const std::vector<BrokenFile>& Cases() {
        "relu {}",
        "wavelet {}",
        {"FILE:4:9: error: layer[1].wavelet: Layer has no field \"wavelet\"; its fields are name, "
-        "dense, conv2d, average_pool2d, max_pool2d, relu, sigmoid, tanh, dropout, flatten"}},
+        "dense, conv2d, average_pool2d, max_pool2d, relu, sigmoid, tanh, dropout, flatten, add, "
+        "multiply, concat, locally_connected2d, local_contrast_norm, batch_norm, layer_norm, "
+        "embedding, position_embedding, lstm, self_attention, gelu, global_average_pool, rescale, "
+        "augment, input"}},
       {"EmptyLayer",
        "relu {}",
        "",
@@ -62,8 +65,35 @@ const std::vector<BrokenFile>& Cases() {
        "relu {}",
        "relu {} tanh {}",
        {"FILE:4:17: error: layer[1].tanh: only one of dense, conv2d, average_pool2d, max_pool2d, "
-        "relu, sigmoid, tanh, dropout, flatten may be set, and \"relu\" is on line 4; keep one of "
-        "them"}},
+        "relu, sigmoid, tanh, dropout, flatten, add, multiply, concat, locally_connected2d, "
+        "local_contrast_norm, batch_norm, layer_norm, embedding, position_embedding, lstm, "
+        "self_attention, gelu, global_average_pool, rescale, augment may be set, and \"relu\" is on "
+        "line 4; keep one of them"}},
+      {"InputOfNobody",
+       "relu {}",
+       "relu {} input: \"conv2\"",
+       {"FILE:4:1: error: layer[1]: layer \"relu1\": input: no layer before it has the name "
+        "\"conv2\""}},
+      {"OutputOfNobody",
+       "relu {}",
+       "relu {} input: \"input\"",
+       {"FILE:3:1: error: layer[0]: layer \"conv1\": no layer takes its output; the last layer's "
+        "goes to the loss"}},
+      {"BranchesOfOtherShapes",
+       "relu {}",
+       "add {} input: [\"conv1\", \"input\"]",
+       {"FILE:4:1: error: layer[1]: layer \"add1\": inputs of shapes [2, 2, 2] and [1, 4, 4] cannot "
+        "be joined"}},
+      {"TooFewClassWeights",
+       "loss:",
+       "loss_settings { class_weight: [1, 2, 3, 4] } loss:",
+       {"FILE:9:17: error: loss_settings.class_weight: 4 weights for 10 classes; give one for each "
+        "class"}},
+      {"SmoothingOfALossWithout",
+       "loss: SOFTMAX_CROSS_ENTROPY",
+       "loss: MEAN_SQUARED_ERROR loss_settings { label_smoothing: 0.1 }",
+       {"FILE:9:44: error: loss_settings.label_smoothing: means nothing for MEAN_SQUARED_ERROR; "
+        "leave it out"}},
       {"DuplicateLayerName",
        "\"dense1\"",
        "\"conv1\"",

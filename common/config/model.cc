@@ -1,6 +1,7 @@
 #include "common/config/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/config/load_text.h"
 #include "common/config/range_check.h"
+#include "common/model/layer_design.h"
 #include "common/model/table_info.h"
 
 namespace monsoon {
@@ -69,6 +71,9 @@ class ModelCheck {
     // The chain of shapes needs a first link.
     if (ParameterLayout::CheckInput(model).ok()) {
       std::optional<ParameterLayout> layout = CheckChain(model);
+      if (layout.has_value()) {
+        CheckLoss(model, *layout);
+      }
       return reporter_->errors() == errors_before ? std::move(layout) : std::nullopt;
     }
     if (reporter_->errors() == errors_before) {
@@ -109,6 +114,32 @@ class ModelCheck {
     }
   }
 
+  void CheckLoss(const Model& model, const ParameterLayout& layout) {
+    const LossSettings& settings = model.loss_settings();
+    const bool binary = model.loss() == BINARY_CROSS_ENTROPY;
+    if (settings.label_smoothing() != 0 && !binary && model.loss() != SOFTMAX_CROSS_ENTROPY) {
+      Error("loss_settings.label_smoothing",
+            absl::StrCat("means nothing for ", Loss_Name(model.loss())), "leave it out");
+    }
+    for (int i = 0; i < settings.class_weight_size(); ++i) {
+      if (!(settings.class_weight(i) >= 0) || !std::isfinite(settings.class_weight(i))) {
+        Error(absl::StrCat("loss_settings.class_weight[", i, "]"),
+              absl::StrCat(settings.class_weight(i), " is not a finite number of at least 0"));
+      }
+    }
+    const int classes = binary ? 2 : static_cast<int>(layout.output_units());
+    if (settings.class_weight_size() == 0) {
+      return;
+    }
+    if (model.loss() == MEAN_SQUARED_ERROR || (binary && layout.output_units() > 1)) {
+      Error("loss_settings.class_weight", "means nothing for targets", "leave it out");
+    } else if (settings.class_weight_size() != classes) {
+      Error("loss_settings.class_weight",
+            absl::StrCat(settings.class_weight_size(), " weights for ", classes, " classes"),
+            "give one for each class");
+    }
+  }
+
   // ParameterLayout tells the first layer that does not fit. Each such layer is
   // mended as little as it takes, so that those behind it are judged too.
   std::optional<ParameterLayout> CheckChain(const Model& model) {
@@ -119,8 +150,14 @@ class ModelCheck {
     const int errors_before = reporter_->errors();
     Model prefix;
     *prefix.mutable_input_shape() = model.input_shape();
+    std::map<Layer::KindCase, int> count_of_kind;
     for (int i = 0; i < std::min(model.layer_size(), kMaxLayers); ++i) {
-      const Layer& layer = model.layer(i);
+      Layer layer = model.layer(i);
+      const int number = ++count_of_kind[layer.kind_case()];
+      if (layer.name().empty() && layer.kind_case() != Layer::KIND_NOT_SET) {
+        // What stands for it may be of another kind.
+        layer.set_name(absl::StrCat(Name(KindOf(layer)), number));
+      }
       if (layer.kind_case() == Layer::KIND_NOT_SET ||
           reporter_->Refused(JoinPath(path_, absl::StrCat("layer[", i, "]")))) {
         return std::nullopt;  // told; what comes out of it is anybody's guess
@@ -141,22 +178,23 @@ class ModelCheck {
 
   // Whether `layer` fits behind `model`, and if so puts it there.
   static absl::Status Append(const Layer& layer, Model* model) {
-    Model closed = *model;  // ends as every model must
-    *closed.add_layer() = layer;
-    closed.add_layer()->mutable_flatten();
-    closed.add_layer()->mutable_dense()->set_units(1);
-    closed.mutable_layer(closed.layer_size() - 2)->set_name("monsoon flatten");
-    closed.mutable_layer(closed.layer_size() - 1)->set_name("monsoon dense");
-    RETURN_IF_ERROR(ParameterLayout::Create(closed).status());
     *model->add_layer() = layer;
-    return absl::OkStatus();
+    const absl::Status status = ParameterLayout::CheckLayers(*model);
+    if (!status.ok()) {
+      model->mutable_layer()->RemoveLast();
+    }
+    return status;
   }
 
+  // What stands for a layer that does not fit: one of its name that does, as much like it as may be.
   static void AppendMended(const Layer& layer, int index, Model* model) {
     Layer mended = layer;
-    // Its own may be the name of another one.
-    mended.set_name(absl::StrCat("monsoon ", index));
+    const auto same_name = [&](const Layer& other) { return other.name() == layer.name(); };
+    if (std::ranges::any_of(model->layer(), same_name)) {
+      mended.set_name(absl::StrCat("monsoon ", index));
+    }
     if (mended.has_dense()) {
+      mended.mutable_dense()->Clear();
       mended.mutable_dense()->set_units(std::clamp(layer.dense().units(), 1u, kSafeExtent));
     } else if (mended.has_conv2d()) {
       mended.mutable_conv2d()->Clear();
@@ -168,17 +206,20 @@ class ModelCheck {
     } else if (mended.has_max_pool2d()) {
       mended.mutable_max_pool2d()->Clear();
       mended.mutable_max_pool2d()->set_window(1);
-    } else if (mended.has_dropout()) {
+    } else {
       mended.mutable_dropout()->set_rate(0);
     }
-    if (Append(mended, model).ok()) {
+    Layer chained = mended;
+    chained.clear_input();
+    if (Append(mended, model).ok() || Append(chained, model).ok()) {
       return;
     }
     Layer flatten;
     flatten.set_name(absl::StrCat("monsoon flatten ", index));
+    *flatten.mutable_input() = mended.input();
     flatten.mutable_flatten();
     Model flat = *model;
-    if (Append(flatten, &flat).ok() && Append(mended, &flat).ok()) {
+    if (Append(flatten, &flat).ok() && Append(chained, &flat).ok()) {
       *model = flat;
     }
     // Else an image's layer behind a flat one: those behind it see the flat one.

@@ -11,6 +11,8 @@
 namespace monsoon {
 namespace {
 
+constexpr char kOnDisk[] = "images are decoded once, and then kept in memory";
+
 DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problems* problems) {
   DatasetInfo info;
   const absl::StatusOr<std::vector<uint32_t>> shape = ImageShape(context.input_shape);
@@ -20,6 +22,9 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
   if (dataset.image_folder().path().empty()) {
     problems->Add("image_folder.path", absl::InvalidArgumentError("no folder is named"));
     return info;
+  }
+  if (dataset.residence() == Dataset::ON_DISK) {
+    problems->Add("residence", absl::InvalidArgumentError(kOnDisk));
   }
   absl::StatusOr<ImageFolder> folder = ListImages(dataset, context);
   if (!folder.ok()) {

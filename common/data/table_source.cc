@@ -27,6 +27,9 @@ std::optional<DatasetError> WrongField(const Dataset& dataset, const DataContext
   const auto error = [](const std::string& field, absl::string_view message) {
     return DatasetError{field, absl::InvalidArgumentError(message)};
   };
+  if (dataset.residence() == Dataset::ON_DISK) {
+    return error("residence", "text does not say where a sample begins: it is kept in memory");
+  }
   if (dataset.has_libsvm()) {
     if (dataset.libsvm().file().empty()) {
       return error("libsvm.file", "no file is named");

@@ -156,12 +156,36 @@ absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
   RETURN_IF_ERROR(CheckInput(model));
   ParameterLayout layout;
   LayoutHasher hasher;
+  RETURN_IF_ERROR(layout.AddLayers(model, hasher));
+  if (layout.tensors_.empty()) {
+    return absl::InvalidArgumentError("the model has no layer with parameters");
+  }
+  RETURN_IF_ERROR(layout.CheckUses());
+  const LayerShape& last = layout.layers_.back();
+  if (last.output_shape.size() > 2) {
+    return LayerError(last.name, absl::StrCat("the loss needs a flat output, got ",
+                                              LayerShapeText(last.output_shape),
+                                              "; end with flatten or dense"));
+  }
+  hasher.Add(static_cast<uint64_t>(model.loss()));
+  layout.hash_ = hasher.hash();
+  return layout;
+}
+
+absl::Status ParameterLayout::CheckLayers(const Model& model) {
+  RETURN_IF_ERROR(CheckInput(model));
+  ParameterLayout layout;
+  LayoutHasher hasher;
+  return layout.AddLayers(model, hasher);
+}
+
+absl::Status ParameterLayout::AddLayers(const Model& model, LayoutHasher& hasher) {
   std::map<Layer::KindCase, int> count_of_kind;
   std::map<std::string, int> values = {{kInputName, kSampleInput}};
-  layout.input_shape_ = Shape(model.input_shape().begin(), model.input_shape().end());
-  hasher.Add(layout.input_shape_);
+  input_shape_ = Shape(model.input_shape().begin(), model.input_shape().end());
+  hasher.Add(input_shape_);
   for (const Layer& layer : model.layer()) {
-    const int index = static_cast<int>(layout.layers_.size());
+    const int index = static_cast<int>(layers_.size());
     const int number = ++count_of_kind[layer.kind_case()];
     LayerShape entry;
     entry.name = layer.name();
@@ -190,21 +214,9 @@ absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
     for (size_t i = 0; i < entry.inputs.size() && !is_chained; ++i) {
       hasher.Add(~static_cast<uint64_t>(entry.inputs[i] + 1));
     }
-    RETURN_IF_ERROR(layout.AddLayer(layer, std::move(entry), hasher));
+    RETURN_IF_ERROR(AddLayer(layer, std::move(entry), hasher));
   }
-  if (layout.tensors_.empty()) {
-    return absl::InvalidArgumentError("the model has no layer with parameters");
-  }
-  RETURN_IF_ERROR(layout.CheckUses());
-  const LayerShape& last = layout.layers_.back();
-  if (last.output_shape.size() > 2) {
-    return LayerError(last.name, absl::StrCat("the loss needs a flat output, got ",
-                                              LayerShapeText(last.output_shape),
-                                              "; end with flatten or dense"));
-  }
-  hasher.Add(static_cast<uint64_t>(model.loss()));
-  layout.hash_ = hasher.hash();
-  return layout;
+  return absl::OkStatus();
 }
 
 absl::Status ParameterLayout::CheckUses() const {

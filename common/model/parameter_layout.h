@@ -63,6 +63,9 @@ class ParameterLayout {
   // What of Create's judgement is about the input alone: its shape, and that there
   // is a layer.
   static absl::Status CheckInput(const Model& model);
+  // What of it is about the layers one by one: each fits what it takes. The last one need not fit
+  // the loss, and values need not be taken.
+  static absl::Status CheckLayers(const Model& model);
   // Infers shapes from the input on. Errors name the layer and both shapes, or the tensor.
   static absl::StatusOr<ParameterLayout> Create(const Model& model);
 
@@ -93,6 +96,8 @@ class ParameterLayout {
  private:
   class LayoutHasher;
 
+  // Of a model without tensors and tables, and with a good input.
+  absl::Status AddLayers(const Model& model, LayoutHasher& hasher);
   // `entry` has its name and inputs.
   absl::Status AddLayer(const Layer& layer, LayerShape entry, LayoutHasher& hasher);
   absl::Status CheckUses() const;

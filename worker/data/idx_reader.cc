@@ -32,8 +32,9 @@ absl::StatusOr<std::vector<uint32_t>> ReadLabels(const IdxSource& source, uint64
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source,
+absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const Dataset& dataset,
                                                     const ReadOptions& options) {
+  const IdxSource& source = dataset.idx();
   ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(source.images()));
   if (images.shape.size() < 2) {
     return absl::InvalidArgumentError(
@@ -41,14 +42,14 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source,
   }
   const uint64_t all = images.shape[0];
   ASSIGN_OR_RETURN(std::vector<uint32_t> labels, ReadLabels(source, all));
-  const std::vector<uint64_t> shape(images.shape.begin(), images.shape.end());
+  const std::vector<uint64_t> shape(images.shape.begin() + 1, images.shape.end());
   RETURN_IF_ERROR(CheckOrder(source.images(), shape, options));
   ASSIGN_OR_RETURN(std::vector<uint8_t> pixels,
                    ReadDataFile(source.images(), images.data_offset, images.data_bytes));
-  const uint64_t examples = options.limit == 0 ? all : std::min(options.limit, all);
+  const uint64_t examples = options.Kept(all);
   pixels.resize(pixels.size() / all * examples);
   labels.resize(examples);
-  ToModelOrder(shape, options, &pixels);
+  ToModelOrder(shape, options, std::span(pixels));
   return std::unique_ptr<DataSource>(
       new InMemoryDataset(std::move(pixels), {}, std::move(labels), options.normalisation));
 }

@@ -11,7 +11,6 @@
 #include "common/base/status.h"
 #include "common/data/image_folder_source.h"
 #include "worker/data/in_memory_dataset.h"
-#include "worker/data/residence.h"
 
 namespace monsoon {
 namespace {
@@ -23,8 +22,6 @@ constexpr absl::Duration kProgress = absl::Seconds(10);
 absl::StatusOr<std::unique_ptr<DataSource>> ReadImageFolder(const Dataset& dataset,
                                                             const ReadOptions& options) {
   const std::string& path = dataset.image_folder().path();
-  RETURN_IF_ERROR(
-      IsKept(options.residence, 0, 1, path, "images are decoded once, not at each use").status());
   ASSIGN_OR_RETURN(const std::vector<uint32_t> shape, ImageShape(options.context.input_shape));
   ASSIGN_OR_RETURN(ImageFolder folder, ListImages(dataset, options.context));
   const size_t values = options.context.input_values();

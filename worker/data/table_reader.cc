@@ -7,15 +7,12 @@
 #include "common/base/status.h"
 #include "common/data/table_source.h"
 #include "worker/data/in_memory_dataset.h"
-#include "worker/data/residence.h"
 
 namespace monsoon {
 
 absl::StatusOr<std::unique_ptr<DataSource>> ReadTableSource(const Dataset& dataset,
                                                             const ReadOptions& options) {
   const std::string& path = dataset.has_csv() ? dataset.csv().file() : dataset.libsvm().file();
-  RETURN_IF_ERROR(IsKept(options.residence, 0, 1, path, "text does not say where a sample begins")
-                      .status());
   ASSIGN_OR_RETURN(Table table, ReadTable(dataset, options.context, /*keep_values=*/true));
   const std::vector<uint64_t> shape = {table.features};
   RETURN_IF_ERROR(CheckOrder(path, shape, options));

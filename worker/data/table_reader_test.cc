@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
+#include "common/base/check.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/testing/status_matchers.h"
@@ -139,7 +141,7 @@ TEST_F(TableReaderTest, SaysWhatIsMissing) {
       {"csv { label: 'y' }", "csv.file: no file is named"},
       {"csv { file: '@t.csv' label: 'y' target: 'x' }", "csv.target: there is a label too"},
       {"csv { file: '@t.csv' label: 'y' delimiter: ', ' }", "csv.delimiter: must be one character"},
-      {"csv { file: '@t.csv' label: 'y' } residence: ON_DISK", "cannot be read with residence"},
+      {"csv { file: '@t.csv' label: 'y' } residence: ON_DISK", "residence: text does not say"},
       {"csv { file: '@*.none' label: 'y' }", "*.none"},
       {"csv { file: '@t.csv' label: 'y' }", "(1 values), the model's input_shape is [2]"},
       {"libsvm { }", "libsvm.file: no file is named"},

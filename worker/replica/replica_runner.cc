@@ -11,6 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/data/data_context.h"
+#include "common/data/dataset_info.h"
+#include "common/data/file_pattern.h"
 #include "common/memory/aligned_floats.h"
 #include "common/model/bias_ranges.h"
 #include "worker/backend/backend.h"
@@ -72,28 +75,25 @@ absl::Status NoNetwork(const absl::Status& status) {
   return absl::IsInternal(status) ? DeviceError(message) : absl::ResourceExhaustedError(message);
 }
 
-std::vector<std::string> Files(const Dataset& dataset) {
-  switch (dataset.source_case()) {
-    case Dataset::kIdx:
-      return {dataset.idx().images(), dataset.idx().labels()};
-    case Dataset::kNpy:
-      return {dataset.npy().images(), dataset.npy().labels()};
-    default:
-      return {};
-  }
+// Differs for another description, and for a file that was replaced or written.
+std::string FilesKey(Dataset dataset) {
+  std::string key = absl::StrCat(":", dataset.SerializeAsString());
+  VisitPaths(&dataset, [&](std::string* path) {
+    // Whoever opens them tells the errors.
+    const absl::StatusOr<std::vector<std::string>> files = FilesOf(*path);
+    for (const std::string& file : files.ok() ? *files : std::vector<std::string>()) {
+      struct stat info {};
+      stat(file.c_str(), &info);
+      absl::StrAppend(&key, ":", info.st_dev, ":", info.st_ino, ":", info.st_size, ":",
+                      info.st_mtim.tv_sec, ":", info.st_mtim.tv_nsec);
+    }
+  });
+  return key;
 }
 
-// Differs for another description, and for a file that was replaced or written.
-std::string DatasetKey(const Dataset& dataset, const Model& model) {
-  std::string key =
-      absl::StrCat(absl::StrJoin(model.input_shape(), ","), ":", dataset.SerializeAsString());
-  for (const std::string& file : Files(dataset)) {
-    struct stat info {};
-    stat(file.c_str(), &info);  // Whoever opens it tells the errors.
-    absl::StrAppend(&key, ":", info.st_dev, ":", info.st_ino, ":", info.st_size, ":",
-                    info.st_mtim.tv_sec, ":", info.st_mtim.tv_nsec);
-  }
-  return key;
+std::string DatasetKey(const Dataset& dataset, const DataContext& context) {
+  return absl::StrCat(absl::StrJoin(context.input_shape, ","), FilesKey(dataset),
+                      context.training ? FilesKey(*context.training) : "");
 }
 
 }  // namespace
@@ -102,11 +102,11 @@ ReplicaRunner::ReplicaRunner(const Options& options, ReplicaClient* coordinator)
     : options_(options), coordinator_(coordinator) {}
 
 absl::StatusOr<std::shared_ptr<const DataSource>> ReplicaRunner::Open(const Dataset& dataset,
-                                                                      const Model& model) {
-  const std::string key = DatasetKey(dataset, model);
+                                                                      const DataContext& context) {
+  const std::string key = DatasetKey(dataset, context);
   std::shared_ptr<const DataSource>& source = opened_[key];
   if (source == nullptr) {
-    absl::StatusOr<std::shared_ptr<const DataSource>> opened = OpenerFor(model)(dataset);
+    absl::StatusOr<std::shared_ptr<const DataSource>> opened = OpenerFor()(dataset, context);
     if (!opened.ok()) {
       opened_.erase(key);
       return absl::DataLossError(absl::StrCat("worker/", worker_, ": ", opened.status().message()));
@@ -134,8 +134,8 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
   }
-  ASSIGN_OR_RETURN(resources->data, OpenJobData(job, [&](const Dataset& dataset) {
-                     return Open(dataset, job.model());
+  ASSIGN_OR_RETURN(resources->data, OpenJobData(job, [&](const Dataset& dataset, const DataContext& context) {
+                     return Open(dataset, context);
                    }));
   RETURN_IF_ERROR(MakeGroup(stats, resources));
   ParameterClientOptions client = SessionClientOptions(resources->joined, options_.rpc_deadline,

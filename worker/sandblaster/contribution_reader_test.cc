@@ -35,7 +35,7 @@ TEST(ContributionReaderTest, CutsChunksIntoBatches) {
   std::vector<size_t> sizes, chunk_ends, contribution_ends;
   uint32_t position = 20;
   while (reader.pieces_left() > 0) {
-    const ContributionReader::Piece piece = reader.Next();
+    ASSERT_OK_AND_ASSIGN(const ContributionReader::Piece piece, reader.Next());
     if (contribution_ends.size() == 1) position = 99;
     sizes.push_back(piece.batch->examples);
     ASSERT_EQ(piece.samples.size(), piece.batch->examples);
@@ -57,7 +57,7 @@ TEST(ContributionReaderTest, AChunkIsABatchUnlessTheJobSays) {
   ContributionReader reader(&source, MakeJob(8, 0));
   ASSERT_OK(reader.Append(Range(0, 20)));
   EXPECT_EQ(reader.pieces_left(), 3u);
-  EXPECT_TRUE(reader.Next().ends_chunk);
+  EXPECT_TRUE(reader.Next()->ends_chunk);
 }
 
 TEST(ContributionReaderTest, ASampleIsAFixedPartOfTheData) {
@@ -67,8 +67,8 @@ TEST(ContributionReaderTest, ASampleIsAFixedPartOfTheData) {
   EXPECT_EQ(reader.examples(), 30u);
   ASSERT_OK(reader.Append(Range(0, 30)));
   ASSERT_OK(other.Append(Range(14, 7)));
-  const std::span<const uint32_t> all = reader.Next().samples;
-  const std::span<const uint32_t> part = other.Next().samples;
+  const std::span<const uint32_t> all = reader.Next()->samples;
+  const std::span<const uint32_t> part = other.Next()->samples;
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 14));
 }
 
@@ -86,11 +86,11 @@ TEST(ContributionReaderTest, ClearForgetsTheRest) {
   const FakeSource source(100);
   ContributionReader reader(&source, MakeJob(4, 4));
   ASSERT_OK(reader.Append(Range(0, 12)));
-  EXPECT_EQ(reader.Next().samples[0], 0u);
+  EXPECT_EQ(reader.Next()->samples[0], 0u);
   reader.Clear();
   EXPECT_EQ(reader.pieces_left(), 0u);
   ASSERT_OK(reader.Append(Range(40, 4)));
-  EXPECT_EQ(reader.Next().samples[0], 40u);
+  EXPECT_EQ(reader.Next()->samples[0], 40u);
 }
 
 }  // namespace

@@ -14,13 +14,25 @@ namespace monsoon {
 
 inline constexpr size_t kNpyMaxHeaderBytes = 1 << 16;
 
-enum class NpyType { kUint8, kInt8, kUint16, kInt16, kUint32, kInt32, kUint64, kInt64, kFloat32 };
+enum class NpyType {
+  kUint8,
+  kInt8,
+  kUint16,
+  kInt16,
+  kUint32,
+  kInt32,
+  kUint64,
+  kInt64,
+  kFloat32,
+  kFloat64,
+};
 
 // Bytes of one element.
 uint64_t NpyTypeBytes(NpyType type);
 // As NumPy writes it: "float32".
 const char* NpyTypeName(NpyType type);
 bool IsIntegerNpyType(NpyType type);
+bool IsSignedNpyType(NpyType type);
 
 struct NpyHeader {
   NpyType type = NpyType::kUint8;
@@ -33,10 +45,6 @@ struct NpyHeader {
 // (of two dimensions or more) and types outside NpyType; errors name `path`
 // and what was found.
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::span<const uint8_t> bytes, const std::string& path);
-
-// Reads the header and checks that the file is as long as it promises. Does
-// not read the elements.
-absl::StatusOr<NpyHeader> ReadNpyHeader(const std::string& path);
 
 // What a .npy file of float32 of that shape (C order, little-endian) begins with: its
 // elements follow at a multiple of 64 bytes, as NumPy writes it.

@@ -1,4 +1,4 @@
-#include "common/data/npy_header.h"
+#include "common/npz/npy_header.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +13,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
-#include "common/data/file_prefix.h"
 
 namespace monsoon {
 namespace {
@@ -36,7 +35,7 @@ constexpr TypeRow kTypes[] = {
     {NpyType::kUint16, "u2", "uint16", 2},   {NpyType::kInt16, "i2", "int16", 2},
     {NpyType::kUint32, "u4", "uint32", 4},   {NpyType::kInt32, "i4", "int32", 4},
     {NpyType::kUint64, "u8", "uint64", 8},   {NpyType::kInt64, "i8", "int64", 8},
-    {NpyType::kFloat32, "f4", "float32", 4},
+    {NpyType::kFloat32, "f4", "float32", 4}, {NpyType::kFloat64, "f8", "float64", 8},
 };
 
 const TypeRow& Row(NpyType type) { return kTypes[static_cast<size_t>(type)]; }
@@ -113,7 +112,10 @@ absl::Status ParseShape(absl::string_view tuple, const std::string& path, NpyHea
 
 uint64_t NpyTypeBytes(NpyType type) { return Row(type).bytes; }
 const char* NpyTypeName(NpyType type) { return Row(type).name; }
-bool IsIntegerNpyType(NpyType type) { return type != NpyType::kFloat32; }
+bool IsIntegerNpyType(NpyType type) {
+  return type != NpyType::kFloat32 && type != NpyType::kFloat64;
+}
+bool IsSignedNpyType(NpyType type) { return Row(type).code[0] == 'i'; }
 
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::span<const uint8_t> bytes, const std::string& path) {
   if (bytes.size() < kMagicBytes || std::memcmp(bytes.data(), kMagic, kMagicBytes) != 0) {
@@ -157,18 +159,6 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::span<const uint8_t> bytes, const s
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is in Fortran order; save it with numpy.ascontiguousarray"));
   }
-  return header;
-}
-
-absl::StatusOr<NpyHeader> ReadNpyHeader(const std::string& path) {
-  ASSIGN_OR_RETURN(const FilePrefix prefix, ReadFilePrefix(path, kNpyMaxHeaderBytes + 12));
-  if (prefix.compressed) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is compressed; gunzip it first"));
-  }
-  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(prefix.bytes.data()),
-                                       prefix.bytes.size());
-  ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(bytes, path));
-  RETURN_IF_ERROR(CheckFileSize(path, prefix, header.data_offset + header.data_bytes));
   return header;
 }
 
