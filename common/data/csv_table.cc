@@ -53,7 +53,7 @@ class CsvTableReader {
                         : ErrorAt(path, "the file is empty; its first line names the columns");
   }
 
-  absl::StatusOr<Table> Finish() &&;
+  absl::StatusOr<SampleTable> Finish() &&;
 
  private:
   std::string Place(uint64_t line) const { return absl::StrCat(path_, ":", line); }
@@ -81,7 +81,7 @@ class CsvTableReader {
   absl::flat_hash_map<std::string, size_t> column_of_;
   std::vector<std::string> use_;  // of each column that is taken, or ""
   Columns columns_;
-  Table table_;
+  SampleTable table_;
   ClassWords words_;
   std::vector<uint64_t> missing_;  // places in the values
   std::vector<double> sums_;       // of each feature's values that are there
@@ -281,7 +281,7 @@ absl::Status CsvTableReader::FillMissing() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Table> CsvTableReader::Finish() && {
+absl::StatusOr<SampleTable> CsvTableReader::Finish() && {
   if (table_.examples == 0) {
     return ErrorAt(first_place_, "no row follows the header");
   }
@@ -301,7 +301,7 @@ absl::StatusOr<Table> CsvTableReader::Finish() && {
 
 }  // namespace
 
-absl::StatusOr<Table> ReadCsvTable(const CsvSource& source, const std::vector<std::string>& files,
+absl::StatusOr<SampleTable> ReadCsvTable(const CsvSource& source, const std::vector<std::string>& files,
                                    const TableOptions& options) {
   CsvTableReader reader(source, options);
   for (const std::string& file : files) {

@@ -28,7 +28,7 @@ class CsvTableTest : public ::testing::Test {
     return path;
   }
 
-  absl::StatusOr<Table> Read(const std::string& text) {
+  absl::StatusOr<SampleTable> Read(const std::string& text) {
     return ReadCsvTable(source_, {Write(text)}, options_);
   }
 
@@ -43,7 +43,7 @@ class CsvTableTest : public ::testing::Test {
 TEST_F(CsvTableTest, ReadsAllOtherColumnsAsFeatures) {
   source_.set_label("kind");
   source_.set_weight("w");
-  ASSERT_OK_AND_ASSIGN(const Table table, Read("\xef\xbb\xbf"
+  ASSERT_OK_AND_ASSIGN(const SampleTable table, Read("\xef\xbb\xbf"
                                                "b,kind,a,w\r\n"
                                                "1,2,0.5,1\r\n"
                                                "-1,0,\" 3e1\",0.25\r\n"
@@ -64,7 +64,7 @@ TEST_F(CsvTableTest, ReadsNamedFeaturesAndTargetsInTheirOrder) {
   source_.add_feature("c");
   source_.add_feature("a");
   source_.set_delimiter(";");
-  ASSERT_OK_AND_ASSIGN(const Table table, Read("a;b;c;x;y\n1;text;3;4;5\n6;;8;9;10"));
+  ASSERT_OK_AND_ASSIGN(const SampleTable table, Read("a;b;c;x;y\n1;text;3;4;5\n6;;8;9;10"));
   EXPECT_THAT(table.values, ElementsAre(3.0f, 1.0f, 8.0f, 6.0f));
   EXPECT_THAT(table.targets, ElementsAre(5.0f, 4.0f, 10.0f, 9.0f));
   EXPECT_EQ(table.targets_per_example, 2u);
@@ -74,7 +74,7 @@ TEST_F(CsvTableTest, ReadsNamedFeaturesAndTargetsInTheirOrder) {
 
 TEST_F(CsvTableTest, NumbersWordsInTheOrderOfTheirBytes) {
   source_.set_label("kind");
-  ASSERT_OK_AND_ASSIGN(const Table table, Read("a,kind\n1,pear\n2,Zebra\n3,apple\n4,pear\n5,10\n"));
+  ASSERT_OK_AND_ASSIGN(const SampleTable table, Read("a,kind\n1,pear\n2,Zebra\n3,apple\n4,pear\n5,10\n"));
   EXPECT_THAT(table.facts.class_names, ElementsAre("10", "Zebra", "apple", "pear"));
   EXPECT_THAT(table.labels, ElementsAre(3, 1, 2, 3, 0));
   EXPECT_EQ(table.classes, 4u);
@@ -83,7 +83,7 @@ TEST_F(CsvTableTest, NumbersWordsInTheOrderOfTheirBytes) {
 TEST_F(CsvTableTest, ClassNamesNumberWords) {
   source_.set_label("kind");
   options_.class_names = {"pear", "apple", "plum"};
-  ASSERT_OK_AND_ASSIGN(const Table table, Read("a,kind\n1,apple\n2,pear\n3,2\n"));
+  ASSERT_OK_AND_ASSIGN(const SampleTable table, Read("a,kind\n1,apple\n2,pear\n3,2\n"));
   EXPECT_THAT(table.labels, ElementsAre(1, 0, 2));  // names are no numbers, so 2 is a class
   EXPECT_EQ(table.classes, 3u);
   ExpectError("a,kind\n1,apple\n2,pea\n",
@@ -97,11 +97,11 @@ TEST_F(CsvTableTest, ClassNamesNumberWords) {
 TEST_F(CsvTableTest, ATestSetIsReadByItsTrainingSet) {
   source_.set_label("kind");
   source_.set_missing_mean(true);
-  ASSERT_OK_AND_ASSIGN(const Table train, Read("a,b,kind\n1,,no\n3,6,yes\n,2,no\n"));
+  ASSERT_OK_AND_ASSIGN(const SampleTable train, Read("a,b,kind\n1,,no\n3,6,yes\n,2,no\n"));
   EXPECT_THAT(train.values, ElementsAre(1, 4, 3, 6, 2, 2));
   EXPECT_THAT(train.facts.means, ElementsAre(2.0, 4.0));
   options_.train = &train.facts;
-  ASSERT_OK_AND_ASSIGN(const Table test, Read("kind,more,b,a\nyes,x,,100\nyes,y,50,\n"));
+  ASSERT_OK_AND_ASSIGN(const SampleTable test, Read("kind,more,b,a\nyes,x,,100\nyes,y,50,\n"));
   EXPECT_THAT(test.values, ElementsAre(100, 4, 2, 50));
   EXPECT_THAT(test.labels, ElementsAre(1, 1));
   EXPECT_THAT(test.facts.class_names, ElementsAre("no", "yes"));
@@ -114,7 +114,7 @@ TEST_F(CsvTableTest, ATestSetIsReadByItsTrainingSet) {
 
 TEST_F(CsvTableTest, ATestSetOfNumberedClassesHasNoWords) {
   source_.set_label("kind");
-  ASSERT_OK_AND_ASSIGN(const Table train, Read("a,kind\n1,0\n3,2\n"));
+  ASSERT_OK_AND_ASSIGN(const SampleTable train, Read("a,kind\n1,0\n3,2\n"));
   options_.train = &train.facts;
   EXPECT_THAT(Read("a,kind\n1,1\n")->labels, ElementsAre(1));
   ExpectError("a,kind\n1,1\n1,two\n", ":3: column \"kind\": \"two\" is no class");
@@ -134,7 +134,7 @@ TEST_F(CsvTableTest, LimitAndFilesInTheirOrder) {
   const std::string one = Write("a,k\n1,0\n2,1\n", "one.csv");
   const std::string two = Write("a,k\n3,5\n4,1\n", "two.csv");
   options_.limit = 3;
-  ASSERT_OK_AND_ASSIGN(Table table, ReadCsvTable(source_, {one, two}, options_));
+  ASSERT_OK_AND_ASSIGN(SampleTable table, ReadCsvTable(source_, {one, two}, options_));
   EXPECT_THAT(table.values, ElementsAre(1, 2, 3));
   EXPECT_EQ(table.classes, 6u);
   const std::string other = Write("k,a\n3,5\n", "other.csv");

@@ -67,7 +67,7 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
                                       " images cannot be read, the first"));
 }
 
-void VisitPaths(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {
+void VisitFolder(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {
   visit(dataset->mutable_image_folder()->mutable_path());
 }
 
@@ -94,6 +94,6 @@ const SourceKind kImageFolderSourceKind = {.source = Dataset::kImageFolder,
                                            .describe = &Describe,
                                            .count_classes = &CountFolders,
                                            .scan = &Scan,
-                                           .visit_paths = &VisitPaths};
+                                           .visit_paths = &VisitFolder};
 
 }  // namespace monsoon

@@ -32,7 +32,7 @@ class LibsvmTableReader {
     return parser.Finish(visit);
   }
 
-  absl::StatusOr<Table> Finish() && {
+  absl::StatusOr<SampleTable> Finish() && {
     if (table_.examples == 0) {
       return absl::InvalidArgumentError(absl::StrCat(path_, ": there are no samples"));
     }
@@ -101,7 +101,7 @@ class LibsvmTableReader {
   const LibsvmSource& source_;
   const TableOptions& options_;
   std::string path_;
-  Table table_;
+  SampleTable table_;
   uint64_t minus_line_ = 0;  // of the first label of -1
   std::string minus_path_;
   uint64_t other_line_ = 0;  // of the first that is neither -1 nor 1
@@ -110,7 +110,7 @@ class LibsvmTableReader {
 
 }  // namespace
 
-absl::StatusOr<Table> ReadLibsvmTable(const LibsvmSource& source,
+absl::StatusOr<SampleTable> ReadLibsvmTable(const LibsvmSource& source,
                                       const std::vector<std::string>& files,
                                       const TableOptions& options) {
   LibsvmTableReader reader(source, options);

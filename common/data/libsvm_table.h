@@ -13,7 +13,7 @@ namespace monsoon {
 // Reads `files` one after another; `source.file()` is not looked at. source.features() is not 0;
 // class names and a training set count for nothing. InvalidArgument, NotFound or DataLoss that
 // names file and line. Blocks on the disk.
-absl::StatusOr<Table> ReadLibsvmTable(const LibsvmSource& source,
+absl::StatusOr<SampleTable> ReadLibsvmTable(const LibsvmSource& source,
                                       const std::vector<std::string>& files,
                                       const TableOptions& options);
 

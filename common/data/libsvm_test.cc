@@ -73,7 +73,7 @@ TEST(LibsvmParserTest, NamesTheLineOfWhatIsWrong) {
 
 class LibsvmTableTest : public ::testing::Test {
  protected:
-  absl::StatusOr<Table> Read(const std::string& text) {
+  absl::StatusOr<SampleTable> Read(const std::string& text) {
     const std::string path = std::filesystem::path(::testing::TempDir()) / "t.svm";
     std::ofstream(path) << text;
     source_.set_features(3);
@@ -85,7 +85,7 @@ class LibsvmTableTest : public ::testing::Test {
 };
 
 TEST_F(LibsvmTableTest, SparseLinesBecomeRows) {
-  ASSERT_OK_AND_ASSIGN(const Table table, Read("2 3:5\n0\n1 1:1 2:-2\n"));
+  ASSERT_OK_AND_ASSIGN(const SampleTable table, Read("2 3:5\n0\n1 1:1 2:-2\n"));
   EXPECT_THAT(table.values, ElementsAre(0, 0, 5, 0, 0, 0, 1, -2, 0));
   EXPECT_THAT(table.labels, ElementsAre(2, 0, 1));
   EXPECT_EQ(table.classes, 3u);
@@ -103,7 +103,7 @@ TEST_F(LibsvmTableTest, MinusAndPlusOneAreTwoClasses) {
 
 TEST_F(LibsvmTableTest, LabelsAreTargetsOfARegression) {
   source_.set_regression(true);
-  ASSERT_OK_AND_ASSIGN(const Table table, Read("2.5 3:5\n-7\n"));
+  ASSERT_OK_AND_ASSIGN(const SampleTable table, Read("2.5 3:5\n-7\n"));
   EXPECT_THAT(table.targets, ElementsAre(2.5f, -7.0f));
   EXPECT_EQ(table.targets_per_example, 1u);
   EXPECT_THAT(table.labels, IsEmpty());

@@ -1,4 +1,4 @@
-// Table: the samples of a text file, whatever its format.
+// SampleTable: the samples of a text file, whatever its format.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct TableFacts {
   std::vector<double> means;          // of the features' values that are there
 };
 
-struct Table {
+struct SampleTable {
   uint64_t examples = 0;
   size_t features = 0;
   size_t targets_per_example = 0;

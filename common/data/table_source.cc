@@ -57,14 +57,14 @@ std::optional<DatasetError> WrongField(const Dataset& dataset, const DataContext
   return std::nullopt;
 }
 
-absl::StatusOr<Table> ReadCsv(const Dataset& dataset, const DataContext& context,
+absl::StatusOr<SampleTable> ReadCsv(const Dataset& dataset, const DataContext& context,
                               TableOptions options) {
   std::optional<TableFacts> train;
   if (context.training && context.training->has_csv()) {
     DataContext of_training = context;
     of_training.training.reset();
     of_training.unlabelled = false;
-    ASSIGN_OR_RETURN(Table table, ReadTable(*context.training, of_training, /*keep_values=*/false));
+    ASSIGN_OR_RETURN(SampleTable table, ReadTable(*context.training, of_training, /*keep_values=*/false));
     train = std::move(table.facts);
     options.train = &*train;
   }
@@ -78,7 +78,7 @@ absl::StatusOr<Table> ReadCsv(const Dataset& dataset, const DataContext& context
   return ReadCsvTable(source, files, options);
 }
 
-absl::StatusOr<Table> ReadLibsvm(const Dataset& dataset, const DataContext& context,
+absl::StatusOr<SampleTable> ReadLibsvm(const Dataset& dataset, const DataContext& context,
                                  const TableOptions& options) {
   LibsvmSource source = dataset.libsvm();
   if (source.features() == 0) {
@@ -89,7 +89,7 @@ absl::StatusOr<Table> ReadLibsvm(const Dataset& dataset, const DataContext& cont
     source.set_regression(true);
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(source.file()));
-  ASSIGN_OR_RETURN(Table table, ReadLibsvmTable(source, files, options));
+  ASSIGN_OR_RETURN(SampleTable table, ReadLibsvmTable(source, files, options));
   if (context.unlabelled) {
     table.targets.clear();
     table.targets_per_example = 0;
@@ -103,7 +103,7 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
     problems->Add(wrong->field, wrong->status);
     return info;
   }
-  const absl::StatusOr<Table> table = ReadTable(dataset, context, /*keep_values=*/false);
+  const absl::StatusOr<SampleTable> table = ReadTable(dataset, context, /*keep_values=*/false);
   if (!table.ok()) {
     problems->Add(dataset.has_csv() ? "csv.file" : "libsvm.file", table.status());
     return info;
@@ -121,7 +121,7 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
 }
 
 absl::StatusOr<uint64_t> CountTableClasses(const Dataset& dataset, const DataContext& context) {
-  ASSIGN_OR_RETURN(const Table table, ReadTable(dataset, context, /*keep_values=*/false));
+  ASSIGN_OR_RETURN(const SampleTable table, ReadTable(dataset, context, /*keep_values=*/false));
   return table.classes;
 }
 
@@ -135,7 +135,7 @@ void VisitLibsvm(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) 
 
 }  // namespace
 
-absl::StatusOr<Table> ReadTable(const Dataset& dataset, const DataContext& context,
+absl::StatusOr<SampleTable> ReadTable(const Dataset& dataset, const DataContext& context,
                                 bool keep_values) {
   if (const std::optional<DatasetError> wrong = WrongField(dataset, context)) {
     return absl::InvalidArgumentError(

@@ -11,7 +11,7 @@ namespace monsoon {
 // Reads the table of `dataset`, whose source is one of the two. Of a test set beside a CSV
 // training set that is read too: its words and columns count. Errors as of ReadCsvTable and
 // ReadLibsvmTable. Blocks on the disk.
-absl::StatusOr<Table> ReadTable(const Dataset& dataset, const DataContext& context,
+absl::StatusOr<SampleTable> ReadTable(const Dataset& dataset, const DataContext& context,
                                 bool keep_values);
 
 }  // namespace monsoon

@@ -13,7 +13,7 @@ namespace monsoon {
 absl::StatusOr<std::unique_ptr<DataSource>> ReadTableSource(const Dataset& dataset,
                                                             const ReadOptions& options) {
   const std::string& path = dataset.has_csv() ? dataset.csv().file() : dataset.libsvm().file();
-  ASSIGN_OR_RETURN(Table table, ReadTable(dataset, options.context, /*keep_values=*/true));
+  ASSIGN_OR_RETURN(SampleTable table, ReadTable(dataset, options.context, /*keep_values=*/true));
   const std::vector<uint64_t> shape = {table.features};
   RETURN_IF_ERROR(CheckOrder(path, shape, options));
   Answers answers(std::move(table.labels));

@@ -38,7 +38,7 @@ class TableReaderTest : public ::testing::Test {
       text.replace(at, 1, folder_.string() + "/");
     }
     Job job;
-    CHECK(google::protobuf::TextFormat::ParseFromString(text, &job)) << text;
+    CHECK(google::protobuf::TextFormat::ParseFromString(text, &job));
     return job;
   }
 
