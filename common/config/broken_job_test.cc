@@ -312,7 +312,8 @@ const std::vector<BrokenFile>& Cases() {
       {"NoSource",
        "idx { images: \"images.idx\" labels: \"labels.idx\" }",
        "",
-       {"FILE:3:1: error: train: names no source: set one of idx, npy, npz, cifar10, text, synthetic"}},
+       {"FILE:3:1: error: train: names no source: set one of idx, npy, npz, cifar10, text, "
+        "synthetic"}},
       {"MissingDataFile",
        "\"images.idx\"",
        "\"imges.idx\"",

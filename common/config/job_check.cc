@@ -339,8 +339,8 @@ class JobCheck {
           std::pair<std::string, const Dataset*>{"test", &job_.test()}}) {
       const SourceKind* const kind = FindSource(data->source_case());
       if (kind != nullptr && !kind->takes_layout && data->layout() != Dataset::MODEL_ORDER) {
-        Error(field + ".layout",
-              absl::StrCat(kind->name, " samples are made in the model's order"), "leave it out");
+        Error(field + ".layout", absl::StrCat(kind->name, " samples are made in the model's order"),
+              "leave it out");
       }
     }
   }
@@ -422,9 +422,8 @@ class JobCheck {
               SampleShapeHint(info->sample_shape, data.layout(), input));
       }
     }
-    CheckAnswers(absl::StrCat(field, ".", kind.name, ".", kind.labels), *info, *layout, [&] {
-      return CountClasses(data, ContextOf(field));
-    });
+    CheckAnswers(absl::StrCat(field, ".", kind.name, ".", kind.labels), *info, *layout,
+                 [&] { return CountClasses(data, ContextOf(field)); });
     return info;
   }
 
@@ -447,8 +446,9 @@ class JobCheck {
       return;
     }
     if (info.labels != steps) {
-      Error(field, absl::StrCat("there are ", info.labels, " labels a sample, the model's output has ",
-                                steps, steps == 1 ? " step" : " steps"));
+      Error(field,
+            absl::StrCat("there are ", info.labels, " labels a sample, the model's output has ",
+                         steps, steps == 1 ? " step" : " steps"));
       return;
     }
     const absl::StatusOr<uint64_t> classes = count_classes();

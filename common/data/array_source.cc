@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "common/data/non_finite.h"
 #include "common/data/source_files.h"
@@ -75,8 +76,7 @@ bool IsFloat(const JoinedArray& array) { return !IsIntegerNpyType(array.type); }
 
 void CheckImages(const std::string& field, const JoinedArray& images, Problems* problems) {
   if (images.type == NpyType::kFloat64) {
-    problems->Add(field, NotExpected(images, "float32",
-                                     "; write samples.astype(numpy.float32)"));
+    problems->Add(field, NotExpected(images, "float32", "; write samples.astype(numpy.float32)"));
   } else if (images.shape.size() < 2) {
     problems->Add(field, NotExpected(images, "samples [n, ...] of bytes, float32 or integers"));
   } else if (images.rows() == 0 || images.row_elements() == 0) {
@@ -107,8 +107,9 @@ SampleArrays OpenArrays(const Dataset& dataset, const DataContext& context, Prob
   }
   if (labels && (labels->shape.size() > 2 || labels->row_elements() == 0)) {
     problems->Add(names.labels_field,
-                  NotExpected(*labels, "integer labels [n] or [n, steps], or targets [n] or "
-                                       "[n, targets] of floats"));
+                  NotExpected(*labels,
+                              "integer labels [n] or [n, steps], or targets [n] or "
+                              "[n, targets] of floats"));
   }
   if (images) {
     CheckImages(names.images_field, *images, problems);
@@ -153,7 +154,7 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
   info.examples = images.rows();
   info.sample_shape = images.row_shape();
   info.bytes = images.rows() * images.row_bytes();
-  info.type = images.type == NpyType::kFloat32 ? ElementType::kFloat32
+  info.type = images.type == NpyType::kFloat32                   ? ElementType::kFloat32
               : images.type == NpyType::kUint8 && !dataset.raw() ? ElementType::kUint8
                                                                  : ElementType::kInteger;
   info.labels = arrays.labels_per_sample();
@@ -204,15 +205,14 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
     }));
     RETURN_IF_ERROR(found.ToStatus(images.name, info.sample_shape));
   } else if (images.type == NpyType::kUint8) {
-    RETURN_IF_ERROR(
-        StreamArray(images, [](std::span<const uint8_t>) { return absl::OkStatus(); }));
+    RETURN_IF_ERROR(StreamArray(images, [](std::span<const uint8_t>) { return absl::OkStatus(); }));
   } else {
     RETURN_IF_ERROR(ForEachElement(images, [&](double value, uint64_t sample) {
       return sample < considered ? CheckInteger(images, value, sample) : absl::OkStatus();
     }));
   }
-  for (const auto& [array, check] : {std::pair(&arrays.targets, &CheckTarget),
-                                     std::pair(&arrays.weights, &CheckWeight)}) {
+  for (const auto& [array, check] :
+       {std::pair(&arrays.targets, &CheckTarget), std::pair(&arrays.weights, &CheckWeight)}) {
     if (array->has_value()) {
       RETURN_IF_ERROR(ForEachElement(**array, [&](double value, uint64_t sample) {
         return sample < considered ? check(**array, value, sample) : absl::OkStatus();
@@ -225,7 +225,7 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
 absl::Status WrongValue(const JoinedArray& array, absl::string_view what, double value,
                         uint64_t sample, absl::string_view why) {
   return absl::InvalidArgumentError(
-      absl::StrCat(array.name, ": ", what, " ", value, " of sample ", sample, " ", why));
+      absl::StrFormat("%s: %s %.15g of sample %d %s", array.name, what, value, sample, why));
 }
 
 void VisitNpy(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {

@@ -32,7 +32,8 @@ struct DataContext {
 // Of the job's training set.
 inline DataContext TrainingContext(const Job& job) {
   const auto& shape = job.model().input_shape();
-  return {.input_shape = {shape.begin(), shape.end()}, .training = std::nullopt, .unlabelled = false};
+  return {
+      .input_shape = {shape.begin(), shape.end()}, .training = std::nullopt, .unlabelled = false};
 }
 // Of any other set that is used beside it.
 inline DataContext TestContext(const Job& job) {

@@ -193,7 +193,8 @@ TEST_F(DataTest, DescribesNpyAndSynthetic) {
   EXPECT_EQ(classes, 0x0101u + 1);
   dataset.mutable_npy()->set_labels(
       Write("n", Npy(Dictionary("<i2", "(2,)"), 2) + std::string("\xff\xff")));
-  EXPECT_THAT(CountClasses(dataset, {}), StatusIs(kInvalid, HasSubstr("n: label -1 of sample 1 is not a class number")));
+  EXPECT_THAT(CountClasses(dataset, {}),
+              StatusIs(kInvalid, HasSubstr("n: label -1 of sample 1 is not a class number")));
   dataset.mutable_synthetic()->set_examples(7);
   dataset.mutable_synthetic()->set_classes(3);
   ASSERT_OK_AND_ASSIGN(info, DescribeDataset(dataset, {}));
@@ -266,8 +267,10 @@ TEST_F(DataTest, TellsEveryWrongFile) {
   errors.clear();
   EXPECT_FALSE(DescribeDataset(dataset, {}, &errors).ok());
   ASSERT_EQ(errors.size(), 2u);
-  EXPECT_THAT(errors[0].status, StatusIs(kInvalid, HasSubstr("int32 [2, 1, 1], not integer labels")));
-  EXPECT_THAT(errors[1].status, StatusIs(kInvalid, HasSubstr("float64 [2, 3], not float32; write")));
+  EXPECT_THAT(errors[0].status,
+              StatusIs(kInvalid, HasSubstr("int32 [2, 1, 1], not integer labels")));
+  EXPECT_THAT(errors[1].status,
+              StatusIs(kInvalid, HasSubstr("float64 [2, 3], not float32; write")));
 }
 
 // Random bytes and damaged headers end in a header or an error.

@@ -11,8 +11,7 @@ namespace {
 
 absl::StatusOr<const SourceKind*> KindOf(const Dataset& dataset) {
   if (dataset.source_case() == Dataset::SOURCE_NOT_SET) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("names no source: set one of ", SourceNames()));
+    return absl::InvalidArgumentError(absl::StrCat("names no source: set one of ", SourceNames()));
   }
   const SourceKind* const kind = FindSource(dataset.source_case());
   if (kind == nullptr) {

@@ -8,8 +8,8 @@
 
 namespace monsoon {
 
-// `path` itself; or of a pattern (*, ? and [...] as in a shell) what it matches, sorted by bytes: at
-// least one, else NotFound that names the pattern. A file that has the pattern as its name is
+// `path` itself; or of a pattern (*, ? and [...] as in a shell) what it matches, sorted by bytes:
+// at least one, else NotFound that names the pattern. A file that has the pattern as its name is
 // taken as that file. Blocks on the disk.
 absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path);
 

@@ -48,11 +48,11 @@ absl::StatusOr<uint64_t> CountLabels(const Dataset& dataset, const DataContext&)
   const std::string& path = dataset.idx().labels();
   ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(path));
   uint8_t largest = 0;
-  RETURN_IF_ERROR(StreamFile(path, header.data_offset, header.data_bytes,
-                             [&](std::span<const uint8_t> labels) {
-                               largest = std::max(largest, *std::ranges::max_element(labels));
-                               return absl::OkStatus();
-                             }));
+  RETURN_IF_ERROR(
+      StreamFile(path, header.data_offset, header.data_bytes, [&](std::span<const uint8_t> labels) {
+        largest = std::max(largest, *std::ranges::max_element(labels));
+        return absl::OkStatus();
+      }));
   return uint64_t{largest} + 1;
 }
 

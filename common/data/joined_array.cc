@@ -49,10 +49,10 @@ absl::StatusOr<JoinedArray> Open(const std::string& pattern, const std::string& 
       array.shape[0] = 0;
     } else if (header.type != array.type || header.shape.size() != array.shape.size() ||
                !std::equal(header.shape.begin() + 1, header.shape.end(), array.shape.begin() + 1)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          WhereText(path, member), " holds ", found, ", but ", array.parts[0].path, " has rows of ",
-          NpyTypeName(array.type), " ", ShapeText(array.row_shape()),
-          ": all files of a pattern have one type and shape"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(WhereText(path, member), " holds ", found, ", but ", array.parts[0].path,
+                       " has rows of ", NpyTypeName(array.type), " ", ShapeText(array.row_shape()),
+                       ": all files of a pattern have one type and shape"));
     }
     array.shape[0] += header.shape[0];
     array.parts.push_back(
@@ -92,8 +92,7 @@ absl::Status StreamArray(const JoinedArray& array,
                          absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look) {
   for (const JoinedArray::Part& part : array.parts) {
     if (array.member.empty()) {
-      RETURN_IF_ERROR(
-          StreamFile(part.path, part.data_offset, part.rows * array.row_bytes(), look));
+      RETURN_IF_ERROR(StreamFile(part.path, part.data_offset, part.rows * array.row_bytes(), look));
       continue;
     }
     ASSIGN_OR_RETURN(const NpzReader reader, NpzReader::Open(part.path));

@@ -28,6 +28,7 @@ struct JoinedArray {
   NpyType type = NpyType::kUint8;
   std::vector<uint64_t> shape;  // of all parts: [rows, ...]
   std::vector<Part> parts;      // at least one
+  bool compressed = false;      // a part is a gzip file
 
   uint64_t rows() const { return shape[0]; }
   // The dimensions behind the first.

@@ -42,10 +42,9 @@ class NonFinite {
       values *= extent;
     }
     const uint64_t samples = seen_ / values;
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": sample ", rest, " has ", value_, at, "; ", count_,
-                     " of the values of ", samples, samples == 1 ? " sample is" : " samples are",
-                     " not finite"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": sample ", rest, " has ", value_, at, "; ", count_, " of the values of ", samples,
+        samples == 1 ? " sample is" : " samples are", " not finite"));
   }
 
  private:

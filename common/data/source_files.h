@@ -32,9 +32,9 @@ inline void CheckCounts(const std::string& field, const std::string& samples_pat
                         const std::string& path, uint64_t count, absl::string_view what,
                         Problems* problems) {
   if (samples != count) {
-    problems->Add(field, absl::InvalidArgumentError(
-                             absl::StrCat(samples_path, " has ", samples, " samples, but ", path,
-                                          " has ", count, " ", what)));
+    problems->Add(field, absl::InvalidArgumentError(absl::StrCat(samples_path, " has ", samples,
+                                                                 " samples, but ", path, " has ",
+                                                                 count, " ", what)));
   }
 }
 

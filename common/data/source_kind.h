@@ -46,11 +46,11 @@ struct SourceKind {
   bool takes_layout = false;
 
   // From headers. What is wrong goes to `problems`; the answer counts only if nothing is.
-  DatasetInfo (*describe)(const Dataset& dataset, const DataContext& context, Problems* problems) =
-      nullptr;
+  DatasetInfo (*describe)(const Dataset& dataset, const DataContext& context,
+                          Problems* problems) = nullptr;
   // Largest label + 1, by reading labels alone; 0: it has targets.
-  absl::StatusOr<uint64_t> (*count_classes)(const Dataset& dataset, const DataContext& context) =
-      nullptr;
+  absl::StatusOr<uint64_t> (*count_classes)(const Dataset& dataset,
+                                            const DataContext& context) = nullptr;
   // ScanValues (scan_values.h). Null: there is nothing that could be wrong.
   absl::Status (*scan)(const Dataset& dataset, const DataContext& context,
                        const DatasetInfo& info) = nullptr;
@@ -70,6 +70,8 @@ extern const SourceKind kNpzSourceKind;
 extern const SourceKind kCsvSourceKind;
 extern const SourceKind kLibsvmSourceKind;
 extern const SourceKind kImageFolderSourceKind;
+extern const SourceKind kCifar10SourceKind;
+extern const SourceKind kTextSourceKind;
 extern const SourceKind kSyntheticSourceKind;
 extern const SourceKind kJoinersSourceKind;
 

@@ -7,13 +7,9 @@ namespace monsoon {
 namespace {
 
 constexpr const SourceKind* kSources[] = {
-    &kIdxSourceKind,
-    &kNpySourceKind,
-    &kNpzSourceKind,
-    &kCsvSourceKind,
-    &kLibsvmSourceKind,
-    &kImageFolderSourceKind,
-    &kSyntheticSourceKind,
+    &kIdxSourceKind,         &kNpySourceKind,       &kNpzSourceKind,
+    &kCifar10SourceKind,     &kTextSourceKind,      &kCsvSourceKind,
+    &kLibsvmSourceKind,      &kImageFolderSourceKind, &kSyntheticSourceKind,
     &kJoinersSourceKind,
 };
 

@@ -247,7 +247,10 @@ absl::StatusOr<uint64_t> NpzReader::DataOffset(const std::string& name,
 class NpzReader::MemberStream {
  public:
   MemberStream(const NpzReader* reader, const Member& member, uint64_t data_offset)
-      : reader_(reader), at_(data_offset), stored_left_(member.stored), left_(member.bytes),
+      : reader_(reader),
+        at_(data_offset),
+        stored_left_(member.stored),
+        left_(member.bytes),
         crc_(member.crc) {
     if (member.deflated) {
       inflater_ = std::make_unique<z_stream>();
@@ -307,8 +310,7 @@ class NpzReader::MemberStream {
       inflater_->avail_out = static_cast<unsigned>(want);
       const int code = inflate(inflater_.get(), Z_NO_FLUSH);
       done += want - inflater_->avail_out;
-      if (done < out.size() &&
-          (code != Z_OK || (inflater_->avail_in == 0 && stored_left_ == 0))) {
+      if (done < out.size() && (code != Z_OK || (inflater_->avail_in == 0 && stored_left_ == 0))) {
         return reader_->Malformed("its compressed data is cut or damaged");
       }
     }
@@ -366,8 +368,7 @@ absl::StatusOr<NpyHeader> NpzReader::Header(const std::string& name) const {
 }
 
 absl::Status NpzReader::Stream(
-    const std::string& name,
-    absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look) const {
+    const std::string& name, absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look) const {
   ASSIGN_OR_RETURN(const Member* const member, Find(name));
   ASSIGN_OR_RETURN(const uint64_t offset, DataOffset(name, *member));
   MemberStream stream(this, *member, offset);
@@ -392,8 +393,8 @@ absl::Status NpzReader::Stream(
     RETURN_IF_ERROR(stream.Read(piece));
   }
   return stream.IsWhole() ? absl::OkStatus()
-                          : absl::DataLossError(absl::StrCat(
-                                Where(name), " is damaged: its CRC does not match"));
+                          : absl::DataLossError(
+                                absl::StrCat(Where(name), " is damaged: its CRC does not match"));
 }
 
 absl::StatusOr<NpzReader::Array> NpzReader::Read(const std::string& name) const {

@@ -68,8 +68,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
   t.test_ = std::move(data.test);
   if (job.has_test()) {
     const uint32_t batch = job.evaluation().batch_size();
-    t.evaluation_batch_ =
-        Batch(batch == 0 ? kDefaultEvaluationBatch : batch, t.test_->format());
+    t.evaluation_batch_ = Batch(batch == 0 ? kDefaultEvaluationBatch : batch, t.test_->format());
   } else if (job.stop().target_accuracy() > 0) {
     return absl::InvalidArgumentError("stop.target_accuracy needs a test set");
   }

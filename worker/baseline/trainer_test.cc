@@ -67,7 +67,8 @@ std::vector<float> PlainSgd(const Job& job, uint64_t steps, uint32_t n_fetch, ui
         seen = w;
       }
       network->SetParameters(seen);
-      EXPECT_OK(source->Gather(std::span(order).subspan(begin, std::min<size_t>(16, 500 - begin)), &batch));
+      EXPECT_OK(source->Gather(std::span(order).subspan(begin, std::min<size_t>(16, 500 - begin)),
+                               &batch));
       EXPECT_OK(network->LossAndGradient(batch, StepKey{job.seed(), 0, step}, gradient).status());
       for (size_t i = 0; i < w.size(); ++i) {
         sum[i] += gradient[i];

@@ -1,4 +1,4 @@
-// Reads a data set of two IDX files into memory; of one where nobody knows labels.
+// Reads a data set of two IDX files; of one where nobody knows labels.
 #pragma once
 
 #include <memory>

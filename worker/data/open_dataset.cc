@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/data/source_kind.h"
 #include "worker/data/array_reader.h"
+#include "worker/data/content_reader.h"
 #include "worker/data/idx_reader.h"
 #include "worker/data/image_folder_reader.h"
 #include "worker/data/read_options.h"
@@ -33,6 +34,8 @@ constexpr Reader kReaders[] = {
     {Dataset::kIdx, &ReadIdx},
     {Dataset::kNpy, &ReadArrays},
     {Dataset::kNpz, &ReadArrays},
+    {Dataset::kCifar10, &ReadCifar10},
+    {Dataset::kText, &ReadText},
     {Dataset::kCsv, &ReadTableSource},
     {Dataset::kLibsvm, &ReadTableSource},
     {Dataset::kImageFolder, &ReadImageFolder},

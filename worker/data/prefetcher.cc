@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<PrefetchedBatch>> Prefetcher::Next(absl::Duration
   MutexLock lock(&mutex_);
   changed_.WaitFor(&mutex_, timeout, [this] {
     mutex_.AssertHeld();
-    return stopped_ || !ready_.empty() || !error_.ok() || (finished_ && blocks_.empty() && !gathering_);
+    return stopped_ || !ready_.empty() || !error_.ok() ||
+           (finished_ && blocks_.empty() && !gathering_);
   });
   if (stopped_) {
     return absl::CancelledError("the prefetcher was stopped");
@@ -126,8 +127,8 @@ absl::Status Prefetcher::GatherBlock(const BlockKey& block) {
     if (batch == nullptr) {
       return absl::OkStatus();
     }
-    RETURN_IF_ERROR(source_->Gather(layout_.Batch(permutation, block.block, i, block.granted),
-                                    &batch->batch));
+    RETURN_IF_ERROR(
+        source_->Gather(layout_.Batch(permutation, block.block, i, block.granted), &batch->batch));
     batch->block = block;
     batch->last_of_block = i + 1 == batches;
     MutexLock lock(&mutex_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct ReadOptions {
   Dataset::Layout layout = Dataset::MODEL_ORDER;
   Dataset::Residence residence = Dataset::AUTOMATIC;
   DataContext context;
+  // In place of what is measured (FreeMemoryBytes).
+  std::optional<uint64_t> free_bytes = std::nullopt;
 
   static ReadOptions Of(const Dataset& dataset, const DataContext& context);
   // Of `all` samples, those that `limit` keeps.

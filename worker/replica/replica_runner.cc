@@ -160,7 +160,8 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
   }
-  ASSIGN_OR_RETURN(resources->data, OpenJobData(job, [&](const Dataset& dataset, const DataContext& context) {
+  ASSIGN_OR_RETURN(resources->data,
+                   OpenJobData(job, [&](const Dataset& dataset, const DataContext& context) {
                      return Open(dataset, context);
                    }));
   RETURN_IF_ERROR(MakeGroup(stats, resources));
