@@ -83,8 +83,7 @@ absl::StatusOr<std::vector<uint32_t>> ClassWords::ByNames(
       number_of[i] = number;
     } else {
       return absl::InvalidArgumentError(absl::StrCat(words_[i].place, ": ", Quoted(words_[i].text),
-                                                     " is none of the classes ",
-                                                     NamesText(names)));
+                                                     " is none of the classes ", NamesText(names)));
     }
   }
   return number_of;

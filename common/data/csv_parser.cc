@@ -113,7 +113,8 @@ absl::Status CsvParser::Append(const char* text, size_t size) {
   if (text_.size() + size > kMaxRowBytes) {
     return state_ == State::kQuoted
                ? Error(quote_line_, absl::StrCat("the quote that begins a field here is not closed "
-                                                 "within ", kMaxRowBytes, " bytes"))
+                                                 "within ",
+                                                 kMaxRowBytes, " bytes"))
                : Error(row_line_, absl::StrCat("a row of more than ", kMaxRowBytes, " bytes"));
   }
   text_.append(text, size);

@@ -18,8 +18,8 @@ namespace monsoon {
 class CsvParser {
  public:
   // A row, and the line of the file that it begins in, from 1. An error ends the parse.
-  using Visitor = absl::FunctionRef<absl::Status(std::span<const absl::string_view> fields,
-                                                 uint64_t line)>;
+  using Visitor =
+      absl::FunctionRef<absl::Status(std::span<const absl::string_view> fields, uint64_t line)>;
 
   // `path` is for messages. The delimiter is no quote and no line break.
   CsvParser(std::string path, char delimiter) : path_(std::move(path)), delimiter_(delimiter) {}
@@ -44,7 +44,7 @@ class CsvParser {
   State state_ = State::kRowStart;
   uint64_t line_ = 1;
   uint64_t row_line_ = 1;
-  uint64_t quote_line_ = 1;  // of the open quote
+  uint64_t quote_line_ = 1;   // of the open quote
   std::string text_;          // of the row's fields, end to end
   std::vector<size_t> ends_;  // of its finished fields
   std::vector<absl::string_view> fields_;

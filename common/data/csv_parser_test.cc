@@ -1,10 +1,9 @@
 #include "common/data/csv_parser.h"
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-
 #include "common/base/status.h"
 #include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 
 namespace monsoon {
 namespace {
@@ -76,8 +75,8 @@ TEST(CsvParserTest, NamesTheLineOfWhatIsWrong) {
   };
   for (const Case& c : cases) {
     for (const size_t piece : {1, 100}) {
-      EXPECT_THAT(ParseAll(c.text, piece), StatusIs(absl::StatusCode::kInvalidArgument,
-                                                    HasSubstr(c.message)));
+      EXPECT_THAT(ParseAll(c.text, piece),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
     }
   }
 }

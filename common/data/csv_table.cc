@@ -46,8 +46,8 @@ class CsvTableReader {
     have_header_ = false;
     CsvParser parser(path, source_.delimiter().empty() ? ',' : source_.delimiter()[0]);
     const auto visit = [this](Fields fields, uint64_t line) { return Row(fields, line); };
-    RETURN_IF_ERROR(ReadTextPieces(
-        path, [&](absl::string_view piece) { return parser.Parse(piece, visit); }));
+    RETURN_IF_ERROR(
+        ReadTextPieces(path, [&](absl::string_view piece) { return parser.Parse(piece, visit); }));
     RETURN_IF_ERROR(parser.Finish(visit));
     return have_header_ ? absl::OkStatus()
                         : ErrorAt(path, "the file is empty; its first line names the columns");
@@ -97,9 +97,9 @@ absl::Status CsvTableReader::Row(Fields fields, uint64_t line) {
     return absl::OkStatus();  // an empty line, as often at the end
   }
   if (fields.size() != header_.size()) {
-    return ErrorAt(Place(line), absl::StrCat("the row has ", fields.size(), fields.size() == 1
-                                             ? " field" : " fields", ", the header ",
-                                             header_.size()));
+    return ErrorAt(Place(line), absl::StrCat("the row has ", fields.size(),
+                                             fields.size() == 1 ? " field" : " fields",
+                                             ", the header ", header_.size()));
   }
   if (options_.limit != 0 && table_.examples == options_.limit) {
     return absl::OkStatus();
@@ -124,10 +124,9 @@ absl::Status CsvTableReader::Row(Fields fields, uint64_t line) {
 absl::Status CsvTableReader::Header(Fields fields, uint64_t line) {
   if (!header_.empty()) {
     if (!std::equal(fields.begin(), fields.end(), header_.begin(), header_.end())) {
-      return ErrorAt(Place(line),
-                     absl::StrCat("the header is not that of ", first_place_, ": ",
-                                  Quoted(absl::StrJoin(fields, ",")), " and ",
-                                  Quoted(absl::StrJoin(header_, ","))));
+      return ErrorAt(Place(line), absl::StrCat("the header is not that of ", first_place_, ": ",
+                                               Quoted(absl::StrJoin(fields, ",")), " and ",
+                                               Quoted(absl::StrJoin(header_, ","))));
     }
     return absl::OkStatus();
   }
@@ -172,7 +171,8 @@ absl::Status CsvTableReader::Resolve(const std::string& place) {
       continue;
     }
     if (header_[i].empty()) {
-      return ErrorAt(place, absl::StrCat("column ", i + 1, " has no name; leave it out (pandas: "
+      return ErrorAt(place, absl::StrCat("column ", i + 1,
+                                         " has no name; leave it out (pandas: "
                                          "index=False), or list the features: feature: [...]"));
     }
     columns_.features.push_back(i);
@@ -196,9 +196,9 @@ absl::StatusOr<size_t> CsvTableReader::Column(const std::string& place, const st
   if (found == column_of_.end()) {
     constexpr size_t kShown = 200;
     const std::string all = absl::StrJoin(header_, ", ");
-    return ErrorAt(place, absl::StrCat("no column is called ", Quoted(name), " (", use,
-                                       "); there are ", all.substr(0, kShown),
-                                       all.size() > kShown ? "..." : ""));
+    return ErrorAt(place,
+                   absl::StrCat("no column is called ", Quoted(name), " (", use, "); there are ",
+                                all.substr(0, kShown), all.size() > kShown ? "..." : ""));
   }
   std::string& other = use_[found->second];
   if (!other.empty()) {
@@ -269,9 +269,9 @@ absl::Status CsvTableReader::FillMissing() {
   }
   if (options_.train != nullptr) {
     if (options_.train->means.size() != table_.features) {
-      return ErrorAt(first_place_, absl::StrCat("there are ", table_.features,
-                                                " features, the training set has ",
-                                                options_.train->means.size()));
+      return ErrorAt(first_place_,
+                     absl::StrCat("there are ", table_.features, " features, the training set has ",
+                                  options_.train->means.size()));
     }
     means = options_.train->means;
   }
@@ -301,8 +301,9 @@ absl::StatusOr<SampleTable> CsvTableReader::Finish() && {
 
 }  // namespace
 
-absl::StatusOr<SampleTable> ReadCsvTable(const CsvSource& source, const std::vector<std::string>& files,
-                                   const TableOptions& options) {
+absl::StatusOr<SampleTable> ReadCsvTable(const CsvSource& source,
+                                         const std::vector<std::string>& files,
+                                         const TableOptions& options) {
   CsvTableReader reader(source, options);
   for (const std::string& file : files) {
     RETURN_IF_ERROR(reader.Read(file));

@@ -17,7 +17,8 @@ namespace monsoon {
 // word that is none of its classes is an error.
 //
 // InvalidArgument, NotFound or DataLoss that names file, line and column. Blocks on the disk.
-absl::StatusOr<SampleTable> ReadCsvTable(const CsvSource& source, const std::vector<std::string>& files,
-                                   const TableOptions& options);
+absl::StatusOr<SampleTable> ReadCsvTable(const CsvSource& source,
+                                         const std::vector<std::string>& files,
+                                         const TableOptions& options);
 
 }  // namespace monsoon

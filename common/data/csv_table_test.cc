@@ -44,10 +44,10 @@ TEST_F(CsvTableTest, ReadsAllOtherColumnsAsFeatures) {
   source_.set_label("kind");
   source_.set_weight("w");
   ASSERT_OK_AND_ASSIGN(const SampleTable table, Read("\xef\xbb\xbf"
-                                               "b,kind,a,w\r\n"
-                                               "1,2,0.5,1\r\n"
-                                               "-1,0,\" 3e1\",0.25\r\n"
-                                               "\r\n"));
+                                                     "b,kind,a,w\r\n"
+                                                     "1,2,0.5,1\r\n"
+                                                     "-1,0,\" 3e1\",0.25\r\n"
+                                                     "\r\n"));
   EXPECT_EQ(table.examples, 2u);
   EXPECT_EQ(table.features, 2u);
   EXPECT_EQ(table.classes, 3u);
@@ -74,7 +74,8 @@ TEST_F(CsvTableTest, ReadsNamedFeaturesAndTargetsInTheirOrder) {
 
 TEST_F(CsvTableTest, NumbersWordsInTheOrderOfTheirBytes) {
   source_.set_label("kind");
-  ASSERT_OK_AND_ASSIGN(const SampleTable table, Read("a,kind\n1,pear\n2,Zebra\n3,apple\n4,pear\n5,10\n"));
+  ASSERT_OK_AND_ASSIGN(const SampleTable table,
+                       Read("a,kind\n1,pear\n2,Zebra\n3,apple\n4,pear\n5,10\n"));
   EXPECT_THAT(table.facts.class_names, ElementsAre("10", "Zebra", "apple", "pear"));
   EXPECT_THAT(table.labels, ElementsAre(3, 1, 2, 3, 0));
   EXPECT_EQ(table.classes, 4u);

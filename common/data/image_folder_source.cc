@@ -63,8 +63,8 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
   if (wrong < 2) {
     return first;
   }
-  return Annotate(first, absl::StrCat(wrong, " of ", folder.files.size(),
-                                      " images cannot be read, the first"));
+  return Annotate(
+      first, absl::StrCat(wrong, " of ", folder.files.size(), " images cannot be read, the first"));
 }
 
 void VisitFolder(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {

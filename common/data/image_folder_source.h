@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/data/data_context.h"
-#include "common/data/image_folder.h"
+#include "common/data/image/image_folder.h"
 #include "proto/dataset.pb.h"
 
 namespace monsoon {

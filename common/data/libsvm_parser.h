@@ -26,8 +26,7 @@ class LibsvmParser {
       absl::string_view label, std::span<const LibsvmValue> values, uint64_t line)>;
 
   // `path` is for messages. Indices are at most `features`.
-  LibsvmParser(std::string path, uint32_t features)
-      : path_(std::move(path)), features_(features) {}
+  LibsvmParser(std::string path, uint32_t features) : path_(std::move(path)), features_(features) {}
 
   // The next bytes of the file, cut anywhere; visits the lines that end in them, but those that
   // are blank or a comment. InvalidArgument with path and line, `visit`'s errors as they are.

@@ -27,8 +27,8 @@ class LibsvmTableReader {
     LibsvmParser parser(path, source_.features());
     const auto visit = [this](absl::string_view label, std::span<const LibsvmValue> values,
                               uint64_t line) { return Sample(label, values, line); };
-    RETURN_IF_ERROR(ReadTextPieces(
-        path, [&](absl::string_view piece) { return parser.Parse(piece, visit); }));
+    RETURN_IF_ERROR(
+        ReadTextPieces(path, [&](absl::string_view piece) { return parser.Parse(piece, visit); }));
     return parser.Finish(visit);
   }
 
@@ -74,7 +74,8 @@ class LibsvmTableReader {
     // A float32 tells all whole numbers up to there apart.
     constexpr float kEnd = 1 << 24;
     if (*number != std::floor(*number) || *number < -1 || *number >= kEnd) {
-      return Error(line, absl::StrCat("label ", Quoted(text), " is no class: -1, or a whole number "
+      return Error(line, absl::StrCat("label ", Quoted(text),
+                                      " is no class: -1, or a whole number "
                                       "from 0 (regression: true takes any)"));
     }
     const bool negative = *number == -1;
@@ -111,8 +112,8 @@ class LibsvmTableReader {
 }  // namespace
 
 absl::StatusOr<SampleTable> ReadLibsvmTable(const LibsvmSource& source,
-                                      const std::vector<std::string>& files,
-                                      const TableOptions& options) {
+                                            const std::vector<std::string>& files,
+                                            const TableOptions& options) {
   LibsvmTableReader reader(source, options);
   for (const std::string& file : files) {
     RETURN_IF_ERROR(reader.Read(file));

@@ -14,7 +14,7 @@ namespace monsoon {
 // class names and a training set count for nothing. InvalidArgument, NotFound or DataLoss that
 // names file and line. Blocks on the disk.
 absl::StatusOr<SampleTable> ReadLibsvmTable(const LibsvmSource& source,
-                                      const std::vector<std::string>& files,
-                                      const TableOptions& options);
+                                            const std::vector<std::string>& files,
+                                            const TableOptions& options);
 
 }  // namespace monsoon

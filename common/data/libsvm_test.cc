@@ -110,7 +110,8 @@ TEST_F(LibsvmTableTest, LabelsAreTargetsOfARegression) {
 }
 
 TEST_F(LibsvmTableTest, RefusesLabelsThatAreNoClass) {
-  EXPECT_THAT(Read("1\n2.5\n"), StatusIs(kInvalid, HasSubstr("t.svm:2: label \"2.5\" is no class")));
+  EXPECT_THAT(Read("1\n2.5\n"),
+              StatusIs(kInvalid, HasSubstr("t.svm:2: label \"2.5\" is no class")));
   EXPECT_THAT(Read("-2\n"), StatusIs(kInvalid, HasSubstr("label \"-2\" is no class")));
   EXPECT_THAT(Read("1,2 1:1\n"), StatusIs(kInvalid, HasSubstr("(one label a sample)")));
   EXPECT_THAT(Read("# nothing\n"), StatusIs(kInvalid, HasSubstr("there are no samples")));

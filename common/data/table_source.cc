@@ -51,20 +51,22 @@ std::optional<DatasetError> WrongField(const Dataset& dataset, const DataContext
     return error("csv.target", "there is a label too: a sample has a class or targets");
   }
   if (csv.label().empty() && csv.target_size() == 0 && !context.unlabelled) {
-    return error("csv.label", "is not set: name the class's column in label, or columns of "
-                              "numbers in target");
+    return error("csv.label",
+                 "is not set: name the class's column in label, or columns of "
+                 "numbers in target");
   }
   return std::nullopt;
 }
 
 absl::StatusOr<SampleTable> ReadCsv(const Dataset& dataset, const DataContext& context,
-                              TableOptions options) {
+                                    TableOptions options) {
   std::optional<TableFacts> train;
   if (context.training && context.training->has_csv()) {
     DataContext of_training = context;
     of_training.training.reset();
     of_training.unlabelled = false;
-    ASSIGN_OR_RETURN(SampleTable table, ReadTable(*context.training, of_training, /*keep_values=*/false));
+    ASSIGN_OR_RETURN(SampleTable table,
+                     ReadTable(*context.training, of_training, /*keep_values=*/false));
     train = std::move(table.facts);
     options.train = &*train;
   }
@@ -79,7 +81,7 @@ absl::StatusOr<SampleTable> ReadCsv(const Dataset& dataset, const DataContext& c
 }
 
 absl::StatusOr<SampleTable> ReadLibsvm(const Dataset& dataset, const DataContext& context,
-                                 const TableOptions& options) {
+                                       const TableOptions& options) {
   LibsvmSource source = dataset.libsvm();
   if (source.features() == 0) {
     source.set_features(static_cast<uint32_t>(context.input_values()));
@@ -136,10 +138,9 @@ void VisitLibsvm(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) 
 }  // namespace
 
 absl::StatusOr<SampleTable> ReadTable(const Dataset& dataset, const DataContext& context,
-                                bool keep_values) {
+                                      bool keep_values) {
   if (const std::optional<DatasetError> wrong = WrongField(dataset, context)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(wrong->field, ": ", wrong->status.message()));
+    return absl::InvalidArgumentError(absl::StrCat(wrong->field, ": ", wrong->status.message()));
   }
   TableOptions options = OptionsOf(dataset);
   options.keep_values = keep_values;

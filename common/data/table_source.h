@@ -12,6 +12,6 @@ namespace monsoon {
 // training set that is read too: its words and columns count. Errors as of ReadCsvTable and
 // ReadLibsvmTable. Blocks on the disk.
 absl::StatusOr<SampleTable> ReadTable(const Dataset& dataset, const DataContext& context,
-                                bool keep_values);
+                                      bool keep_values);
 
 }  // namespace monsoon

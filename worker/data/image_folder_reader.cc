@@ -28,15 +28,15 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadImageFolder(const Dataset& datas
   std::vector<uint8_t> pixels(folder.files.size() * values);
   absl::Time told = absl::Now();
   for (size_t i = 0; i < folder.files.size(); ++i) {
-    RETURN_IF_ERROR(ReadImage(folder.files[i], shape,
-                              std::span(pixels).subspan(i * values, values)));
+    RETURN_IF_ERROR(
+        ReadImage(folder.files[i], shape, std::span(pixels).subspan(i * values, values)));
     if (absl::Now() - told >= kProgress) {
       told = absl::Now();
       LOG(INFO) << path << ": " << i + 1 << " of " << folder.files.size() << " images are decoded";
     }
   }
-  return std::unique_ptr<DataSource>(new InMemoryDataset(
-      std::move(pixels), {}, std::move(folder.labels), options.normalisation));
+  return std::unique_ptr<DataSource>(
+      new InMemoryDataset(std::move(pixels), {}, std::move(folder.labels), options.normalisation));
 }
 
 }  // namespace monsoon

@@ -7,7 +7,7 @@
 
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
-#include "common/data/image_test_files.h"
+#include "common/data/image/image_test_files.h"
 #include "common/data/scan_values.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
@@ -49,8 +49,7 @@ class ImageFolderReaderTest : public ::testing::Test {
 };
 
 const std::string& TwoPixels() {
-  static const auto* const file =
-      new std::string(PngFile(2, 1, 3, {10, 20, 30, 40, 50, 60}));
+  static const auto* const file = new std::string(PngFile(2, 1, 3, {10, 20, 30, 40, 50, 60}));
   return *file;
 }
 
@@ -71,8 +70,8 @@ TEST_F(ImageFolderReaderTest, ReadsBytesOfTheModelsSize) {
 }
 
 TEST_F(ImageFolderReaderTest, TheTestSetHasTheTrainingSetsClasses) {
-  for (const char* const name : {"train/a/1.png", "train/b/1.png", "train/c/1.png",
-                                 "test/c/1.png"}) {
+  for (const char* const name :
+       {"train/a/1.png", "train/b/1.png", "train/c/1.png", "test/c/1.png"}) {
     Write(name, TwoPixels());
   }
   context_.training = Folder("train");

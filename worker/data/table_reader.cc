@@ -25,8 +25,8 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadTableSource(const Dataset& datas
     answers.labels.assign(table.examples, 0);
   }
   answers.weights = std::move(table.weights);
-  return std::unique_ptr<DataSource>(new InMemoryDataset(
-      {}, std::move(table.values), std::move(answers), options.normalisation));
+  return std::unique_ptr<DataSource>(
+      new InMemoryDataset({}, std::move(table.values), std::move(answers), options.normalisation));
 }
 
 }  // namespace monsoon

@@ -104,8 +104,9 @@ TEST_F(TableReaderTest, TargetsAndWeights) {
 
 TEST_F(TableReaderTest, LibsvmOfARegressionHasATarget) {
   Write("t.svm", "-1.5 2:4\n");
-  const Job job = Parse("model { input_shape: 3 } train { libsvm { file: '@t.svm' "
-                        "regression: true } }");
+  const Job job = Parse(
+      "model { input_shape: 3 } train { libsvm { file: '@t.svm' "
+      "regression: true } }");
   ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(job.train(), TrainingContext(job)));
   EXPECT_THAT(Values(*source, &batch_), ElementsAre(0, 4, 0));
   EXPECT_THAT(batch_.targets.span(), ElementsAre(-1.5f));
@@ -114,8 +115,9 @@ TEST_F(TableReaderTest, LibsvmOfARegressionHasATarget) {
 TEST_F(TableReaderTest, SamplesToPredictForNeedNoLabel) {
   Write("train.csv", "x,kind\n1,a\n3,b\n");
   Write("new.csv", "x\n7\n");
-  const Job job = Parse("model { input_shape: 1 } train { csv { file: '@train.csv' label: 'kind' } }"
-                        "test { csv { file: '@new.csv' label: 'kind' } }");
+  const Job job = Parse(
+      "model { input_shape: 1 } train { csv { file: '@train.csv' label: 'kind' } }"
+      "test { csv { file: '@new.csv' label: 'kind' } }");
   EXPECT_FALSE(OpenTestData(job, OpenerFor()).ok());
   ASSERT_OK_AND_ASSIGN(const auto source, OpenTestData(job, OpenerFor(), /*unlabelled=*/true));
   EXPECT_THAT(Values(*source, &batch_), ElementsAre(7));
@@ -125,8 +127,7 @@ TEST_F(TableReaderTest, SamplesToPredictForNeedNoLabel) {
 TEST_F(TableReaderTest, DescribesWithoutKeepingValues) {
   Write("t.csv", "x,y,kind\n1,2,no\n3,4,yes\n5,6,no\n");
   const Job job = Parse("model { input_shape: 2 } train { csv { file: '@t.csv' label: 'kind' } }");
-  ASSERT_OK_AND_ASSIGN(const DatasetInfo info,
-                       DescribeDataset(job.train(), TrainingContext(job)));
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, DescribeDataset(job.train(), TrainingContext(job)));
   EXPECT_EQ(info.examples, 3u);
   EXPECT_THAT(info.sample_shape, ElementsAre(2));
   EXPECT_EQ(info.classes, 2u);

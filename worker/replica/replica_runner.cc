@@ -83,10 +83,10 @@ uint64_t StampOfFile(const std::string& file) {
   stat(file.c_str(), &info);  // Whoever opens it tells the errors.
   Fingerprinter stamp;
   stamp.Add(file);
-  for (const auto number : {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
-                            static_cast<int64_t>(info.st_size),
-                            static_cast<int64_t>(info.st_mtim.tv_sec),
-                            static_cast<int64_t>(info.st_mtim.tv_nsec)}) {
+  for (const auto number :
+       {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
+        static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mtim.tv_sec),
+        static_cast<int64_t>(info.st_mtim.tv_nsec)}) {
     stamp.Add(static_cast<uint64_t>(number));
   }
   return stamp.value();

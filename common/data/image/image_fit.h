@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/data/image_decoder.h"
+#include "common/data/image/image_decoder.h"
 
 namespace monsoon {
 

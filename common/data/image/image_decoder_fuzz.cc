@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/data/image_decoder.h"
-#include "common/data/image_fit.h"
+#include "common/data/image/image_decoder.h"
+#include "common/data/image/image_fit.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto image = monsoon::DecodeImage(std::span(data, size), "fuzz");

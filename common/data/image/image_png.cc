@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/data/image_decoder.h"
+#include "common/data/image/image_decoder.h"
 
 namespace monsoon {
 namespace {
@@ -103,8 +103,8 @@ absl::StatusOr<Image> DecodePng(std::span<const uint8_t> file, const std::string
     return absl::ResourceExhaustedError(absl::StrCat(path, ": libpng has no memory"));
   }
   const auto damaged = [&] {
-    return absl::DataLossError(absl::StrCat(path, ": not a whole PNG file: ", reader.error,
-                                            " (byte ", reader.at, ")"));
+    return absl::DataLossError(
+        absl::StrCat(path, ": not a whole PNG file: ", reader.error, " (byte ", reader.at, ")"));
   };
   if (!ReadInfo(state.png, state.info, &reader)) {
     return damaged();

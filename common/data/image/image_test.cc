@@ -1,9 +1,9 @@
 // Decoding and fitting of images.
 #include <cstring>
 
-#include "common/data/image_decoder.h"
-#include "common/data/image_fit.h"
-#include "common/data/image_test_files.h"
+#include "common/data/image/image_decoder.h"
+#include "common/data/image/image_fit.h"
+#include "common/data/image/image_test_files.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -159,7 +159,8 @@ TEST(ImageFitTest, AveragesAreas) {
   EXPECT_THAT(Fit({4, 2, 1, {10, 20, 30, 40, 50, 61, 70, 80}}, 1, 1, 2), ElementsAre(35, 55));
   // Two of three: each covers one and a half.
   // (10 * 1 + 20 * 0.5) / 1.5 = 13.33, (20 * 0.5 + 40) / 1.5 = 33.33.
-  EXPECT_THAT(Fit({3, 2, 1, {10, 20, 40, 10, 20, 40}}, 1, 2, 3), ElementsAre(10, 20, 40, 10, 20, 40));
+  EXPECT_THAT(Fit({3, 2, 1, {10, 20, 40, 10, 20, 40}}, 1, 2, 3),
+              ElementsAre(10, 20, 40, 10, 20, 40));
   EXPECT_THAT(Fit({3, 3, 1, {10, 20, 40, 10, 20, 40, 10, 20, 40}}, 1, 2, 2),
               ElementsAre(13, 33, 13, 33));
   // Larger: pixels are parts of one pixel, the middle one of two halves: 15.

@@ -1,4 +1,4 @@
-#include "common/data/image_folder.h"
+#include "common/data/image/image_folder.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
-#include "common/data/image_decoder.h"
-#include "common/data/image_fit.h"
+#include "common/data/image/image_decoder.h"
+#include "common/data/image/image_fit.h"
 
 namespace monsoon {
 namespace {
@@ -85,9 +85,9 @@ absl::Status CheckParts(const ImageFolderSource& source) {
                : absl::InvalidArgumentError("first and rest mean nothing without parts");
   }
   if (source.first() == 0 || source.first() >= source.parts()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("first is ", source.first(), " of ", source.parts(),
-                     " parts; it must be from 1 to ", source.parts() - 1));
+    return absl::InvalidArgumentError(absl::StrCat("first is ", source.first(), " of ",
+                                                   source.parts(), " parts; it must be from 1 to ",
+                                                   source.parts() - 1));
   }
   return absl::OkStatus();
 }

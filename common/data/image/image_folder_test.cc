@@ -1,9 +1,9 @@
-#include "common/data/image_folder.h"
+#include "common/data/image/image_folder.h"
 
 #include <filesystem>
 #include <fstream>
 
-#include "common/data/image_test_files.h"
+#include "common/data/image/image_test_files.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -75,14 +75,14 @@ TEST_F(ImageFolderTest, ClassNamesSayTheOrder) {
 }
 
 TEST_F(ImageFolderTest, PartsAndTheRestAreTheWhole) {
-  for (const char* const name : {"a/0.png", "a/1.png", "a/2.png", "a/3.png", "a/4.png", "b/0.png",
-                                 "b/1.png"}) {
+  for (const char* const name :
+       {"a/0.png", "a/1.png", "a/2.png", "a/3.png", "a/4.png", "b/0.png", "b/1.png"}) {
     Write(name);
   }
   source_.set_parts(3);
   source_.set_first(2);
-  EXPECT_THAT(Names(*List()), ElementsAre("a/0.png", "a/1.png", "a/3.png", "a/4.png", "b/0.png",
-                                          "b/1.png"));
+  EXPECT_THAT(Names(*List()),
+              ElementsAre("a/0.png", "a/1.png", "a/3.png", "a/4.png", "b/0.png", "b/1.png"));
   source_.set_rest(true);
   ASSERT_OK_AND_ASSIGN(const ImageFolder rest, List());
   EXPECT_THAT(Names(rest), ElementsAre("a/2.png"));

@@ -1,11 +1,14 @@
-#include "common/data/image_test_files.h"
+#include "common/data/image/image_test_files.h"
+
+// jpeglib.h uses FILE, so the standard's header comes first.
+// clang-format off
+#include <cstdio>
+#include <jpeglib.h>
+// clang-format on
 
 #include <png.h>
 
-#include <cstdio>
 #include <cstdlib>
-
-#include <jpeglib.h>
 
 #include "common/base/check.h"
 

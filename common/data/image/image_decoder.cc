@@ -1,4 +1,4 @@
-#include "common/data/image_decoder.h"
+#include "common/data/image/image_decoder.h"
 
 #include <algorithm>
 
@@ -24,7 +24,7 @@ absl::StatusOr<Image> DecodeImage(std::span<const uint8_t> file, const std::stri
     return DecodeJpeg(file, path);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ", file.empty() ? "the file is empty" : "its first bytes are", 
+      absl::StrCat(path, ": ", file.empty() ? "the file is empty" : "its first bytes are",
                    file.empty() ? "" : " neither PNG's nor JPEG's"));
 }
 

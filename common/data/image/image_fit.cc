@@ -1,4 +1,4 @@
-#include "common/data/image_fit.h"
+#include "common/data/image/image_fit.h"
 
 #include <algorithm>
 #include <vector>
@@ -39,9 +39,9 @@ uint8_t Value(const Image& image, size_t pixel, uint32_t channel, uint32_t chann
   if (channels == image.channels) {
     return at[channel];
   }
-  return channels == 3 ? at[0]
-                       : static_cast<uint8_t>((299 * at[0] + 587 * at[1] + 114 * at[2] + 500) /
-                                              1000);
+  return channels == 3
+             ? at[0]
+             : static_cast<uint8_t>((299 * at[0] + 587 * at[1] + 114 * at[2] + 500) / 1000);
 }
 
 }  // namespace
@@ -73,8 +73,8 @@ void FitImage(const Image& image, uint32_t channels, uint32_t height, uint32_t w
         for (uint32_t u = 0; u < width; ++u) {
           const Cover columns(u, width, x.size);
           for (uint64_t column = columns.first; column <= columns.last; ++column) {
-            sums[u] += Overlap(column, u, width, x.size) *
-                       Value(image, begin + column, c, channels);
+            sums[u] +=
+                Overlap(column, u, width, x.size) * Value(image, begin + column, c, channels);
           }
         }
         const uint64_t share = Overlap(row, v, height, y.size);

@@ -1,15 +1,17 @@
-// The standard's own headers have to come first: jpeglib.h uses FILE.
-#include <csetjmp>
+// jpeglib.h uses FILE, so the standard's header comes first.
+// clang-format off
 #include <cstdio>
-#include <string>
-
 #include <jpeglib.h>
+// clang-format on
 
 #include <jerror.h>
 
+#include <csetjmp>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/data/image_decoder.h"
+#include "common/data/image/image_decoder.h"
 
 namespace monsoon {
 namespace {
@@ -98,8 +100,7 @@ bool ReadPixels(Jpeg* jpeg, uint8_t* out, size_t row_bytes) {
 absl::StatusOr<Image> DecodeJpeg(std::span<const uint8_t> file, const std::string& path) {
   Jpeg jpeg;
   const auto damaged = [&] {
-    return absl::DataLossError(
-        absl::StrCat(path, ": not a whole JPEG file: ", jpeg.errors.text));
+    return absl::DataLossError(absl::StrCat(path, ": not a whole JPEG file: ", jpeg.errors.text));
   };
   if (!ReadHeader(&jpeg, file.data(), file.size())) {
     return damaged();
@@ -107,8 +108,8 @@ absl::StatusOr<Image> DecodeJpeg(std::span<const uint8_t> file, const std::strin
   jpeg_decompress_struct& state = jpeg.state;
   RETURN_IF_ERROR(CheckImageSize(state.image_width, state.image_height, path));
   if (state.jpeg_color_space == JCS_CMYK || state.jpeg_color_space == JCS_YCCK) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": a JPEG file of CMYK, the colours of printers: write it as RGB"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a JPEG file of CMYK, the colours of printers: write it as RGB"));
   }
   const bool grey = state.jpeg_color_space == JCS_GRAYSCALE;
   if (!grey && state.num_components != 3) {
@@ -116,9 +117,7 @@ absl::StatusOr<Image> DecodeJpeg(std::span<const uint8_t> file, const std::strin
         absl::StrCat(path, ": a JPEG file of ", state.num_components, " colour components"));
   }
   state.out_color_space = grey ? JCS_GRAYSCALE : JCS_RGB;
-  Image image{.width = state.image_width,
-              .height = state.image_height,
-              .channels = grey ? 1u : 3u};
+  Image image{.width = state.image_width, .height = state.image_height, .channels = grey ? 1u : 3u};
   const size_t row_bytes = size_t{image.width} * image.channels;
   image.pixels.resize(row_bytes * image.height);
   if (!ReadPixels(&jpeg, image.pixels.data(), row_bytes)) {
