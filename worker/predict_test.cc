@@ -190,6 +190,30 @@ TEST_F(PredictTest, StandardisesAsTheJobDoes) {
   }
 }
 
+TEST_F(PredictTest, TakesTablesOfTheTrainingSetsColumns) {
+  const auto write = [&](const std::string& name, const std::string& text) {
+    Write(name, std::vector<char>(text.begin(), text.end()));
+  };
+  write("train.csv", "a,b,kind\n1,0,no\n0,1,yes\n");
+  write("test.csv", "kind,b,a\nno,0,1\nyes,0,1\n");
+  write("new.csv", "b,note,a\n1,x,0\n");
+  std::ofstream(Path("table")) << Model("2")
+                               << "train { csv { file: \"train.csv\" label: \"kind\" } }\n"
+                                  "test { csv { file: \"test.csv\" label: \"kind\" } }\n"
+                                  "batch_size: 1\ndownpour { optimizer { sgd { rate: 0.1 } } }\n"
+                                  "stop { epochs: 1 }\n";
+  WriteIdentity("table", "model.npz", 3);
+  ASSERT_EQ(Predict("p.npy", {"--data=test", "--data=" + Path("new.csv")}, "table").code, 0);
+  ExpectFirstClass(Npy("p.npy", {3, 2}), {true, true, false});
+  const RunOutcome evaluated = Run("--evaluate", "model.npz", "table", {"--json"});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_THAT(evaluated.out, HasSubstr("\"test_accuracy\":0.5"));
+  write("new.csv", "b\n1\n");
+  const RunOutcome lacking = Predict("q.npy", {"--data=" + Path("new.csv")}, "table");
+  EXPECT_EQ(lacking.code, 2);
+  EXPECT_THAT(lacking.err, HasSubstr("new.csv:1: no column is called \"a\" (feature)"));
+}
+
 TEST_F(PredictTest, ErrorsNameFileAndFieldAndLeaveNothing) {
   WriteIdentity("job", "model.npz", 3);
   const auto expect = [&](const RunOutcome& outcome, int code, const auto& message) {

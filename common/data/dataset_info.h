@@ -30,6 +30,8 @@ struct DatasetInfo {
   uint64_t labels = 1;   // of a sequence one for each step; 0: targets alone
   uint64_t targets = 0;  // numbers that a model is to tell
   bool weighted = false;
+  // In the order of the labels; empty: Dataset.class_name, or nothing, tells them.
+  std::vector<std::string> class_names;
 
   // Values of one sample; 0 when sample_shape is empty.
   uint64_t sample_elements() const;

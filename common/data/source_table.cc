@@ -7,8 +7,9 @@ namespace monsoon {
 namespace {
 
 constexpr const SourceKind* kSources[] = {
-    &kIdxSourceKind,  &kNpySourceKind,       &kNpzSourceKind,     &kCifar10SourceKind,
-    &kTextSourceKind, &kSyntheticSourceKind, &kJoinersSourceKind,
+    &kIdxSourceKind,       &kNpySourceKind,     &kNpzSourceKind,    &kCifar10SourceKind,
+    &kTextSourceKind,      &kCsvSourceKind,     &kLibsvmSourceKind, &kImageFolderSourceKind,
+    &kSyntheticSourceKind, &kJoinersSourceKind,
 };
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include "worker/data/array_reader.h"
 #include "worker/data/content_reader.h"
 #include "worker/data/idx_reader.h"
+#include "worker/data/image_folder_reader.h"
 #include "worker/data/read_options.h"
 #include "worker/data/synthetic.h"
+#include "worker/data/table_reader.h"
 
 namespace monsoon {
 namespace {
@@ -29,9 +31,15 @@ struct Reader {
                                                       const ReadOptions& options);
 };
 constexpr Reader kReaders[] = {
-    {Dataset::kIdx, &ReadIdx},           {Dataset::kNpy, &ReadArrays},
-    {Dataset::kNpz, &ReadArrays},        {Dataset::kCifar10, &ReadCifar10},
-    {Dataset::kText, &ReadText},         {Dataset::kSynthetic, &OpenSynthetic},
+    {Dataset::kIdx, &ReadIdx},
+    {Dataset::kNpy, &ReadArrays},
+    {Dataset::kNpz, &ReadArrays},
+    {Dataset::kCifar10, &ReadCifar10},
+    {Dataset::kText, &ReadText},
+    {Dataset::kCsv, &ReadTableSource},
+    {Dataset::kLibsvm, &ReadTableSource},
+    {Dataset::kImageFolder, &ReadImageFolder},
+    {Dataset::kSynthetic, &OpenSynthetic},
     {Dataset::kJoiners, &RefuseJoiners},
 };
 

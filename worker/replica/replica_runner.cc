@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "common/memory/aligned_floats.h"
 #include "common/model/bias_ranges.h"
 #include "worker/backend/backend.h"
+#include "worker/data/fingerprint.h"
 #include "worker/data/job_data.h"
 #include "worker/downpour/local_updater.h"
 #include "worker/group/breaking_network.h"
@@ -75,17 +78,40 @@ absl::Status NoNetwork(const absl::Status& status) {
   return absl::IsInternal(status) ? DeviceError(message) : absl::ResourceExhaustedError(message);
 }
 
+uint64_t StampOfFile(const std::string& file) {
+  struct stat info {};
+  stat(file.c_str(), &info);  // Whoever opens it tells the errors.
+  Fingerprinter stamp;
+  stamp.Add(file);
+  for (const auto number :
+       {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
+        static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mtim.tv_sec),
+        static_cast<int64_t>(info.st_mtim.tv_nsec)}) {
+    stamp.Add(static_cast<uint64_t>(number));
+  }
+  return stamp.value();
+}
+
+// Of a folder: with all that lies in it, whose order is chance.
+uint64_t StampOf(const std::string& path) {
+  uint64_t stamp = StampOfFile(path);
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator
+           at(path, std::filesystem::directory_options::follow_directory_symlink, error),
+       end;
+       !error && at != end; at.increment(error)) {
+    stamp += StampOfFile(at->path());
+  }
+  return stamp;
+}
+
 // Differs for another description, and for a file that was replaced or written.
 std::string FilesKey(Dataset dataset) {
   std::string key = absl::StrCat(":", dataset.SerializeAsString());
   VisitPaths(&dataset, [&](std::string* path) {
-    // Whoever opens them tells the errors.
     const absl::StatusOr<std::vector<std::string>> files = FilesOf(*path);
     for (const std::string& file : files.ok() ? *files : std::vector<std::string>()) {
-      struct stat info {};
-      stat(file.c_str(), &info);
-      absl::StrAppend(&key, ":", info.st_dev, ":", info.st_ino, ":", info.st_size, ":",
-                      info.st_mtim.tv_sec, ":", info.st_mtim.tv_nsec);
+      absl::StrAppend(&key, ":", StampOf(file));
     }
   });
   return key;
