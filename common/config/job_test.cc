@@ -175,8 +175,7 @@ TEST(LoadJob, AChainHasBothParts) {
   EXPECT_EQ(job.sandblaster().history(), 10u);
   EXPECT_EQ(job.stop().epochs(), 2.0);
   // An override of one of its fields makes a chain of a Downpour job too.
-  ASSERT_OK_AND_ASSIGN(job,
-                       LoadJob(WriteJob(downpour), {.overrides = {"sandblaster.l2=0.5"}}));
+  ASSERT_OK_AND_ASSIGN(job, LoadJob(WriteJob(downpour), {.overrides = {"sandblaster.l2=0.5"}}));
   EXPECT_TRUE(job.has_downpour());
   EXPECT_EQ(job.sandblaster().l2(), 0.5);
 }

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "worker/backend/cpu/context.h"
 #include "common/model/layer_kinds.h"
+#include "worker/backend/cpu/context.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/step_key.h"
 
