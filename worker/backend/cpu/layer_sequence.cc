@@ -102,7 +102,7 @@ LayerSequence::Step LayerSequence::MakeStep(const NetworkPlan& plan, const Buffe
                                             size_t& at) {
   Step step;
   const LayerPlan& layer = plan.layers[at];
-  LayerArguments arguments{.context = context_, .threads = threads_, .plan = layer};
+  LayerArguments arguments{.context = context_, .plan = layer, .threads = threads_};
   for (size_t j = 0; j < layer.inputs.size(); ++j) {
     arguments.inputs.push_back(TakeInput(plan, buffers, at, j, &step));
   }
