@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/data/dataset_info.h"
 #include "common/json/json_writer.h"
 #include "worker/backend/backend.h"
 #include "worker/data/job_data.h"
@@ -37,11 +38,20 @@ absl::StatusOr<Dataset> DatasetOf(const Job& job, const std::string& data) {
   Dataset dataset = job.has_test() ? job.test() : job.train();
   dataset.clear_limit();
   if (absl::EndsWith(data, ".npy")) {
+    dataset.mutable_npy()->Clear();
     dataset.mutable_npy()->set_images(data);
-    dataset.mutable_npy()->clear_labels();
-  } else {
+  } else if (absl::EndsWith(data, ".npz")) {
+    NpzSource* const source = dataset.mutable_npz();
+    source->set_file(data);
+    source->clear_labels();
+    source->clear_weights();
+  } else if (dataset.has_idx() || dataset.has_npy() || dataset.has_npz() ||
+             dataset.has_synthetic()) {
+    dataset.mutable_idx()->Clear();
     dataset.mutable_idx()->set_images(data);
-    dataset.mutable_idx()->clear_labels();
+  } else {
+    // Of a source that one path names: another file of the same kind.
+    VisitPaths(&dataset, [&](std::string* path) { *path = data; });
   }
   return dataset;
 }
@@ -53,12 +63,13 @@ absl::StatusOr<std::vector<std::shared_ptr<const DataSource>>> OpenAll(
   if (names.empty()) {
     names = {kTest};
   }
-  const DatasetOpener open = OpenerFor(job.model());
+  const DatasetOpener open = OpenerFor();
   std::vector<std::shared_ptr<const DataSource>> sources;
   Job with = job;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(*with.mutable_test(), DatasetOf(job, name));
-    absl::StatusOr<std::shared_ptr<const DataSource>> source = OpenTestData(with, open);
+    absl::StatusOr<std::shared_ptr<const DataSource>> source =
+        OpenTestData(with, open, /*unlabelled=*/name != kTest && name != kTrain);
     if (!source.ok()) {
       return Annotate(source.status(), absl::StrCat("--data=", name));
     }

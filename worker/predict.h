@@ -14,7 +14,8 @@ namespace monsoon {
 
 struct PredictOptions {
   // Each "test" or "train", the job's own sets, or the path of a file of samples
-  // without labels: .npy, else IDX. In order; none: the test set.
+  // without labels: .npy, .npz (with the job's name for images), else as the job's own sets are;
+  // IDX where those are arrays. In order; none: the test set.
   std::vector<std::string> data;
   std::string out;  // prediction_file.h
   int threads = 1;

@@ -5,7 +5,8 @@
 #include <iterator>
 
 #include "absl/strings/str_split.h"
-#include "common/data/npy_header.h"
+#include "common/data/npy_file.h"
+#include "common/npz/npz_writer.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -163,6 +164,13 @@ TEST_F(PredictTest, FilesOfSamplesNeedNoLabelsNorTheJobsOwnData) {
       Predict("p.npy", {"--data=" + Path("samples.npy"), "--data=" + Path("images")}, "gone");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   ExpectFirstClass(Npy("p.npy", {7, 2}), {true, false, false, false, true, false, true});
+  // An archive with the samples alone.
+  ASSERT_OK_AND_ASSIGN(NpzWriter archive, NpzWriter::Create(Path("samples.npz")));
+  ASSERT_OK(archive.Add("images", std::vector<uint32_t>{3, 2}, samples));
+  ASSERT_OK(archive.Finish());
+  const RunOutcome of_archive = Predict("p.npy", {"--data=" + Path("samples.npz")}, "gone");
+  ASSERT_EQ(of_archive.code, 0) << of_archive.err;
+  ExpectFirstClass(Npy("p.npy", {3, 2}), {true, false, false});
 }
 
 TEST_F(PredictTest, StandardisesAsTheJobDoes) {
@@ -180,6 +188,30 @@ TEST_F(PredictTest, StandardisesAsTheJobDoes) {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     ExpectFirstClass(Npy("p.npy", {4, 2}), {true, false, true, false});
   }
+}
+
+TEST_F(PredictTest, TakesTablesOfTheTrainingSetsColumns) {
+  const auto write = [&](const std::string& name, const std::string& text) {
+    Write(name, std::vector<char>(text.begin(), text.end()));
+  };
+  write("train.csv", "a,b,kind\n1,0,no\n0,1,yes\n");
+  write("test.csv", "kind,b,a\nno,0,1\nyes,0,1\n");
+  write("new.csv", "b,note,a\n1,x,0\n");
+  std::ofstream(Path("table")) << Model("2")
+                               << "train { csv { file: \"train.csv\" label: \"kind\" } }\n"
+                                  "test { csv { file: \"test.csv\" label: \"kind\" } }\n"
+                                  "batch_size: 1\ndownpour { optimizer { sgd { rate: 0.1 } } }\n"
+                                  "stop { epochs: 1 }\n";
+  WriteIdentity("table", "model.npz", 3);
+  ASSERT_EQ(Predict("p.npy", {"--data=test", "--data=" + Path("new.csv")}, "table").code, 0);
+  ExpectFirstClass(Npy("p.npy", {3, 2}), {true, true, false});
+  const RunOutcome evaluated = Run("--evaluate", "model.npz", "table", {"--json"});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_THAT(evaluated.out, HasSubstr("\"test_accuracy\":0.5"));
+  write("new.csv", "b\n1\n");
+  const RunOutcome lacking = Predict("q.npy", {"--data=" + Path("new.csv")}, "table");
+  EXPECT_EQ(lacking.code, 2);
+  EXPECT_THAT(lacking.err, HasSubstr("new.csv:1: no column is called \"a\" (feature)"));
 }
 
 TEST_F(PredictTest, ErrorsNameFileAndFieldAndLeaveNothing) {

@@ -10,7 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/file_replacement.h"
 #include "common/base/status.h"
-#include "common/data/npy_header.h"
+#include "common/npz/npy_header.h"
 #include "worker/nn/predictions.h"
 
 namespace monsoon {

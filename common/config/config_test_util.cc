@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "absl/strings/str_replace.h"
+#include "common/npz/npy_header.h"
 #include "gtest/gtest.h"
 
 namespace monsoon::testing {
@@ -44,6 +45,9 @@ void WriteFixtures(const std::string& folder) {
   WriteFile(folder + "/wide-images.idx", IdxBytes({20, 5, 5}, 256));
   WriteFile(folder + "/last-images.idx", IdxBytes({20, 4, 2, 2}, 256));
   WriteFile(folder + "/cut-images.idx", IdxBytes({100, 4, 4}, 256).substr(0, 1000));
+  const std::vector<uint64_t> floats = {20, 16}, targets = {20};
+  WriteFile(folder + "/floats.npy", NpyFloatHead(floats) + std::string(20 * 16 * 4, '\0'));
+  WriteFile(folder + "/targets.npy", NpyFloatHead(targets) + std::string(20 * 4, '\0'));
   WriteFile(folder + "/not-idx.idx", "\x89PNG\r\n");
   WriteFile(folder + "/model.textproto", ValidModel());
   WriteFile(folder + "/batch-model.textproto",

@@ -19,6 +19,7 @@
 #include "common/config/text_parser.h"
 #include "common/config/text_tokens.h"
 #include "common/config/training_advice.h"
+#include "common/data/dataset_info.h"
 #include "common/model/fragment_map.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
@@ -64,13 +65,7 @@ std::string Resolved(const std::string& path, const std::string& file) {
 }
 
 void ResolveDataset(const std::string& file, Dataset* data) {
-  if (data->has_idx()) {
-    data->mutable_idx()->set_images(Resolved(data->idx().images(), file));
-    data->mutable_idx()->set_labels(Resolved(data->idx().labels(), file));
-  } else if (data->has_npy()) {
-    data->mutable_npy()->set_images(Resolved(data->npy().images(), file));
-    data->mutable_npy()->set_labels(Resolved(data->npy().labels(), file));
-  }
+  VisitPaths(data, [&](std::string* path) { *path = Resolved(*path, file); });
 }
 
 class JobLoader {

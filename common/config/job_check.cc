@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/joined_check.h"
 #include "common/config/location_map.h"
@@ -18,6 +19,7 @@
 #include "common/data/dataset_info.h"
 #include "common/data/sample_shape.h"
 #include "common/data/scan_values.h"
+#include "common/data/source_kind.h"
 #include "common/model/parameter_layout.h"
 
 namespace monsoon {
@@ -336,8 +338,10 @@ class JobCheck {
     for (const auto& [field, data] :
          {std::pair<std::string, const Dataset*>{"train", &job_.train()},
           std::pair<std::string, const Dataset*>{"test", &job_.test()}}) {
-      if (data->has_synthetic() && data->layout() != Dataset::MODEL_ORDER) {
-        Error(field + ".layout", "synthetic samples are made in the model's order", "leave it out");
+      const SourceKind* const kind = FindSource(data->source_case());
+      if (kind != nullptr && !kind->takes_layout && data->layout() != Dataset::MODEL_ORDER) {
+        Error(field + ".layout", absl::StrCat(kind->name, " samples are made in the model's order"),
+              "leave it out");
       }
     }
   }
@@ -355,9 +359,13 @@ class JobCheck {
     }
   }
 
+  DataContext ContextOf(const std::string& field) const {
+    return field == "train" ? TrainingContext(job_) : TestContext(job_);
+  }
+
   std::optional<DatasetInfo> Describe(const std::string& field, const Dataset& data) {
     std::vector<DatasetError> errors;
-    absl::StatusOr<DatasetInfo> info = DescribeDataset(data, &errors);
+    absl::StatusOr<DatasetInfo> info = DescribeDataset(data, ContextOf(field), &errors);
     for (const DatasetError& error : errors) {
       Error(error.field.empty() ? field : JoinPath(field, error.field),
             std::string(error.status.message()));
@@ -395,13 +403,12 @@ class JobCheck {
     if (!info || data.has_joiners() || joined()) {
       return info;
     }
-    const std::string source = data.source_case() == Dataset::kIdx   ? ".idx"
-                               : data.source_case() == Dataset::kNpy ? ".npy"
-                                                                     : ".synthetic";
+    const SourceKind& kind = *FindSource(data.source_case());
+    const std::string samples = absl::StrCat(field, ".", kind.name, ".", kind.samples);
     if (data_check_ == DataCheck::kValues) {
-      const absl::Status scanned = ScanValues(data, *info);
+      const absl::Status scanned = ScanValues(data, ContextOf(field), *info);
       if (!scanned.ok()) {
-        Error(absl::StrCat(field, source, ".images"), std::string(scanned.message()));
+        Error(samples, std::string(scanned.message()));
       }
     }
     if (!layout) {
@@ -412,20 +419,47 @@ class JobCheck {
       const absl::Status shape = CheckSampleShape(info->sample_shape, data.layout(), input);
       *fits = shape.ok();
       if (!shape.ok()) {
-        Error(absl::StrCat(field, source, ".images"), std::string(shape.message()),
+        Error(samples, std::string(shape.message()),
               SampleShapeHint(info->sample_shape, data.layout(), input));
       }
     }
-    const bool synthetic = data.source_case() == Dataset::kSynthetic;
-    const std::string labels = absl::StrCat(field, source, synthetic ? ".classes" : ".labels");
-    const absl::StatusOr<uint64_t> classes = CountClasses(data);
-    if (!classes.ok()) {
-      Error(labels, std::string(classes.status().message()));
-    } else if (*classes > layout->output_units()) {
-      Error(labels, absl::StrCat("there are ", *classes, " classes (labels 0 .. ", *classes - 1,
-                                 "), the model has ", layout->output_units(), " outputs"));
-    }
+    CheckAnswers(absl::StrCat(field, ".", kind.name, ".", kind.labels), *info, *layout,
+                 [&] { return CountClasses(data, ContextOf(field)); });
     return info;
+  }
+
+  // Labels or targets, as the model's loss and outputs want them.
+  void CheckAnswers(const std::string& field, const DatasetInfo& info,
+                    const ParameterLayout& layout,
+                    absl::FunctionRef<absl::StatusOr<uint64_t>()> count_classes) {
+    const std::vector<uint32_t>& output = layout.layers().back().output_shape;
+    const uint64_t steps = output.size() == 2 ? output[0] : 1;
+    const uint64_t outputs = layout.output_units();
+    const Loss loss = job_.model().loss();
+    if (info.targets > 0) {
+      if (loss != BINARY_CROSS_ENTROPY && loss != MEAN_SQUARED_ERROR) {
+        Error(field, "there are targets, the loss is of labels", "give them");
+      } else if (info.targets != steps * outputs) {
+        Error(field, absl::StrCat("there are ", info.targets, " targets a sample, the model has ",
+                                  steps * outputs, " outputs"));
+      }
+      return;
+    }
+    if (info.labels != steps) {
+      Error(field,
+            absl::StrCat("there are ", info.labels, " labels a sample, the model has ", steps));
+      return;
+    }
+    const absl::StatusOr<uint64_t> classes = count_classes();
+    if (!classes.ok()) {
+      Error(field, std::string(classes.status().message()));
+      return;
+    }
+    const uint64_t told_apart = loss == BINARY_CROSS_ENTROPY && outputs == 1 ? 2 : outputs;
+    if (loss != MEAN_SQUARED_ERROR && *classes > told_apart) {
+      Error(field, absl::StrCat("there are ", *classes, " classes (labels 0 .. ", *classes - 1,
+                                "), the model has ", outputs, " outputs"));
+    }
   }
 
   const Job& job_;

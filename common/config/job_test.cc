@@ -166,15 +166,16 @@ TEST(LoadJob, FillsInWhenCheckpointsAreMade) {
 }
 
 TEST(LoadJob, AChainHasBothParts) {
-  const std::string text = testing::ValidJob() + "sandblaster { max_iterations: 10 }\n";
+  const std::string downpour =
+      testing::Replaced(testing::ValidJob(), "model.textproto", "batch-model.textproto");
+  const std::string text = downpour + "sandblaster { max_iterations: 10 }\n";
   ASSERT_OK_AND_ASSIGN(Job job, LoadJob(WriteJob(text)));
   EXPECT_TRUE(job.has_downpour());
   EXPECT_EQ(job.sandblaster().max_iterations(), 10u);
   EXPECT_EQ(job.sandblaster().history(), 10u);
   EXPECT_EQ(job.stop().epochs(), 2.0);
   // An override of one of its fields makes a chain of a Downpour job too.
-  ASSERT_OK_AND_ASSIGN(
-      job, LoadJob(WriteJob(testing::ValidJob()), {.overrides = {"sandblaster.l2=0.5"}}));
+  ASSERT_OK_AND_ASSIGN(job, LoadJob(WriteJob(downpour), {.overrides = {"sandblaster.l2=0.5"}}));
   EXPECT_TRUE(job.has_downpour());
   EXPECT_EQ(job.sandblaster().l2(), 0.5);
 }

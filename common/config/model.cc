@@ -186,7 +186,8 @@ class ModelCheck {
     return status;
   }
 
-  // What stands for a layer that does not fit: one of its name that does, as much like it as may be.
+  // What stands for a layer that does not fit: one of its name that does, as much like it as may
+  // be.
   static void AppendMended(const Layer& layer, int index, Model* model) {
     Layer mended = layer;
     const auto same_name = [&](const Layer& other) { return other.name() == layer.name(); };

@@ -11,6 +11,7 @@
 #include "absl/strings/substitute.h"
 #include "common/config/job_limits.h"
 #include "common/config/location_map.h"
+#include "proto/model.pb.h"
 
 namespace monsoon {
 namespace {
@@ -193,6 +194,13 @@ void CheckNumber(const FieldDescriptor& field, Number value, const std::string& 
   }
 }
 
+// Whether 0 means that another field tells the number.
+bool ToldElsewhere(const Message& message, const FieldDescriptor& field) {
+  const auto* const dense = google::protobuf::DynamicCastToGenerated<Dense>(&message);
+  return dense != nullptr && field.number() == Dense::kUnitsFieldNumber && dense->units() == 0 &&
+         !dense->tied_to().empty();
+}
+
 }  // namespace
 
 void CheckRanges(const Message& message, const std::string& path, Reporter* reporter) {
@@ -206,6 +214,9 @@ void CheckRanges(const Message& message, const std::string& path, Reporter* repo
         CheckRanges(reflection.GetRepeatedMessage(message, &field, k),
                     absl::StrCat(inner, "[", k, "]"), reporter);
       }
+      continue;
+    }
+    if (ToldElsewhere(message, field)) {
       continue;
     }
     if (field.is_repeated() || (field.has_presence() && !reflection.HasField(message, &field))) {

@@ -104,11 +104,10 @@ void CheckLayers(const Model& model, Reporter* reporter) {
       continue;
     }
     const std::string kind = layer.has_dropout() ? "dropout" : "augment";
-    reporter->Error(
-        absl::StrCat("model.layer[", i, "].", kind),
-        absl::StrCat("Sandblaster minimises one function of the parameters, and ", kind,
-                     " draws another one at each step"),
-        "remove the layer, or sandblaster { } and train with downpour { } alone");
+    reporter->Error(absl::StrCat("model.layer[", i, "].", kind),
+                    absl::StrCat("Sandblaster minimises one function of the parameters, and ", kind,
+                                 " draws another one at each step"),
+                    "remove the layer, or sandblaster { } and train with downpour { } alone");
   }
 }
 

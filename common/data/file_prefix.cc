@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/status.h"
 
 namespace monsoon {
@@ -63,6 +64,26 @@ absl::Status DamagedError(const std::string& path) {
   return absl::DataLossError(absl::StrCat(path, ": the gzip data is cut short or damaged"));
 }
 
+absl::Status ReadPieces(const std::string& path, size_t bytes,
+                        absl::FunctionRef<absl::Status(absl::string_view)> visit) {
+  RETURN_IF_ERROR(RegularFileSize(path).status());
+  ASSIGN_OR_RETURN(GzHandle file, Open(path));
+  std::vector<char> buffer(bytes);
+  while (true) {
+    const int got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
+    if (got < 0) {
+      return DamagedError(path);
+    }
+    if (got == 0) {
+      break;
+    }
+    RETURN_IF_ERROR(visit({buffer.data(), static_cast<size_t>(got)}));
+  }
+  int error = Z_OK;
+  gzerror(file.get(), &error);
+  return error == Z_OK ? absl::OkStatus() : DamagedError(path);
+}
+
 // The last four bytes of a gzip file: its length modulo 2^32, little-endian.
 absl::StatusOr<uint64_t> GzipTrailerSize(const std::string& path) {
   std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rb"));
@@ -96,26 +117,24 @@ absl::StatusOr<FilePrefix> ReadFilePrefix(const std::string& path, size_t max_by
 }
 
 absl::StatusOr<uint64_t> CountBytes(const std::string& path) {
-  RETURN_IF_ERROR(RegularFileSize(path).status());
-  ASSIGN_OR_RETURN(GzHandle file, Open(path));
-  std::vector<char> buffer(1 << 16);
   uint64_t total = 0;
-  while (true) {
-    const int got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
-    if (got < 0) {
-      return DamagedError(path);
-    }
-    if (got == 0) {
-      break;
-    }
-    total += static_cast<uint64_t>(got);
-  }
-  int error = Z_OK;
-  gzerror(file.get(), &error);
-  if (error != Z_OK) {
-    return DamagedError(path);
-  }
+  RETURN_IF_ERROR(ReadPieces(path, 1 << 16, [&](absl::string_view piece) {
+    total += piece.size();
+    return absl::OkStatus();
+  }));
   return total;
+}
+
+absl::Status ReadTextPieces(const std::string& path,
+                            absl::FunctionRef<absl::Status(absl::string_view)> visit) {
+  bool first = true;
+  return ReadPieces(path, kTextPiece, [&](absl::string_view piece) {
+    if (first) {
+      absl::ConsumePrefix(&piece, "\xef\xbb\xbf");
+      first = false;
+    }
+    return visit(piece);
+  });
 }
 
 absl::Status CheckFileSize(const std::string& path, const FilePrefix& prefix, uint64_t expected) {

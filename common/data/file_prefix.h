@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace monsoon {
 
@@ -26,6 +28,14 @@ absl::StatusOr<FilePrefix> ReadFilePrefix(const std::string& path, size_t max_by
 // The exact uncompressed length, by inflating the whole file. DataLoss when
 // the compressed stream is cut or damaged.
 absl::StatusOr<uint64_t> CountBytes(const std::string& path);
+
+inline constexpr size_t kTextPiece = 1 << 18;
+
+// Calls `visit` with the uncompressed content of a text file, piece by piece, each but the last of
+// kTextPiece bytes, without UTF-8's byte-order mark; until the end, or an error of `visit`, which
+// is returned. Errors as of ReadFilePrefix; DataLoss as of CountBytes.
+absl::Status ReadTextPieces(const std::string& path,
+                            absl::FunctionRef<absl::Status(absl::string_view)> visit);
 
 // OK when `path` holds exactly `expected` uncompressed bytes. A gzip file is
 // inflated only if its trailer disagrees (it may have several members).

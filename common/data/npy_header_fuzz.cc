@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/check.h"
-#include "common/data/npy_header.h"
+#include "common/data/npy_file.h"
 #include "common/testing/fuzz/fuzz_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

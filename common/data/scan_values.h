@@ -3,6 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "proto/dataset.pb.h"
 
@@ -13,6 +14,7 @@ namespace monsoon {
 // keeps; DataLoss where the file is cut short or damaged (gzip's CRC). Takes
 // some KiB of memory and blocks on the disk. `info` is what DescribeDataset
 // said; synthetic data are always right.
-absl::Status ScanValues(const Dataset& dataset, const DatasetInfo& info);
+absl::Status ScanValues(const Dataset& dataset, const DataContext& context,
+                        const DatasetInfo& info);
 
 }  // namespace monsoon

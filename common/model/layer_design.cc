@@ -25,9 +25,8 @@ absl::StatusOr<LayerDesign> DesignLayer(const Layer& layer, const LayerInputs& i
   if (layer.kind_case() == Layer::KIND_NOT_SET) {
     return absl::InvalidArgumentError("no kind is set; write for example dense { units: 10 }");
   }
-  const bool joins =
-      layer.kind_case() == Layer::kAdd || layer.kind_case() == Layer::kMultiply ||
-      layer.kind_case() == Layer::kConcat;
+  const bool joins = layer.kind_case() == Layer::kAdd || layer.kind_case() == Layer::kMultiply ||
+                     layer.kind_case() == Layer::kConcat;
   if (!joins && inputs.shapes.size() != 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("it takes one input, ", inputs.shapes.size(),

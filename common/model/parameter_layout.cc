@@ -73,7 +73,8 @@ absl::Status ParameterLayout::CheckInput(const Model& model) {
           absl::StrCat("each extent of input_shape must lie in 1 .. ", kMaxLayerExtent));
     }
   }
-  if (ElementCount(Shape(model.input_shape().begin(), model.input_shape().end())) > kMaxLayerExtent) {
+  if (ElementCount(Shape(model.input_shape().begin(), model.input_shape().end())) >
+      kMaxLayerExtent) {
     return absl::InvalidArgumentError(
         absl::StrCat("input_shape has more than ", kMaxLayerExtent, " elements"));
   }
@@ -95,8 +96,7 @@ bool ParameterLayout::Append(TensorInfo tensor) {
   return size_ <= kMaxLayoutFloats;
 }
 
-absl::Status ParameterLayout::AddLayer(const Layer& layer, LayerShape entry,
-                                       LayoutHasher& hasher) {
+absl::Status ParameterLayout::AddLayer(const Layer& layer, LayerShape entry, LayoutHasher& hasher) {
   LayerInputs inputs;
   for (const int input : entry.inputs) {
     inputs.shapes.push_back(ShapeOf(input));
@@ -163,9 +163,9 @@ absl::StatusOr<ParameterLayout> ParameterLayout::Create(const Model& model) {
   RETURN_IF_ERROR(layout.CheckUses());
   const LayerShape& last = layout.layers_.back();
   if (last.output_shape.size() > 2) {
-    return LayerError(last.name, absl::StrCat("the loss needs a flat output, got ",
-                                              LayerShapeText(last.output_shape),
-                                              "; end with flatten or dense"));
+    return LayerError(
+        last.name, absl::StrCat("the loss needs a flat output, got ",
+                                LayerShapeText(last.output_shape), "; end with flatten or dense"));
   }
   hasher.Add(static_cast<uint64_t>(model.loss()));
   layout.hash_ = hasher.hash();
@@ -195,20 +195,19 @@ absl::Status ParameterLayout::AddLayers(const Model& model, LayoutHasher& hasher
     for (const std::string& input : layer.input()) {
       const auto found = values.find(input);
       if (found == values.end()) {
-        return LayerError(entry.name, absl::StrCat("input: no layer before it has the name \"",
-                                                   input, "\""));
+        return LayerError(entry.name,
+                          absl::StrCat("input: no layer before it has the name \"", input, "\""));
       }
       entry.inputs.push_back(found->second);
     }
-    const bool is_chained = entry.inputs.empty() || (entry.inputs.size() == 1 &&
-                                                     entry.inputs[0] == index - 1);
+    const bool is_chained =
+        entry.inputs.empty() || (entry.inputs.size() == 1 && entry.inputs[0] == index - 1);
     if (entry.inputs.empty()) {
       entry.inputs.push_back(index - 1);
     }
     if (!values.emplace(entry.name, index).second) {
-      return LayerError(entry.name, entry.name == kInputName
-                                        ? "the name is the sample's"
-                                        : "the name is used twice");
+      return LayerError(entry.name, entry.name == kInputName ? "the name is the sample's"
+                                                             : "the name is used twice");
     }
     // A chain's hash is what it was before there were graphs.
     for (size_t i = 0; i < entry.inputs.size() && !is_chained; ++i) {

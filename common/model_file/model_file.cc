@@ -105,6 +105,10 @@ class SafetensorsFile final : public TensorFile {
 };
 
 absl::StatusOr<std::unique_ptr<TensorFile>> Open(const std::string& path) {
+  if (ModelFormatOf(path) == ModelFormat::kOnnx) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ONNX files are for other programs; export the job as .npz too"));
+  }
   if (ModelFormatOf(path) == ModelFormat::kSafetensors) {
     ASSIGN_OR_RETURN(SafetensorsReader reader, SafetensorsReader::Open(PosixStorage(), path));
     if (reader.Find(kPartOfACheckpoint) != nullptr) {
@@ -195,11 +199,19 @@ absl::Status WriteSafetensors(const ParameterLayout& layout, std::span<const flo
 }  // namespace
 
 const char* NameOf(ModelFormat format) {
-  return format == ModelFormat::kNpz ? "npz" : "safetensors";
+  switch (format) {
+    case ModelFormat::kNpz:
+      return "npz";
+    case ModelFormat::kSafetensors:
+      return "safetensors";
+    case ModelFormat::kOnnx:
+      return "onnx";
+  }
+  return "";
 }
 
 std::optional<ModelFormat> ModelFormatByName(absl::string_view name) {
-  for (const ModelFormat format : {ModelFormat::kNpz, ModelFormat::kSafetensors}) {
+  for (const ModelFormat format : kModelFormats) {
     if (name == NameOf(format)) {
       return format;
     }
@@ -217,9 +229,9 @@ absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float
   CHECK_EQ(parameters.size(), layout.size());
   CHECK(layout.tables().empty() || tables != nullptr);
   const std::optional<ModelFormat> format = ModelFormatOf(path);
-  if (!format.has_value()) {
+  if (!format.has_value() || *format == ModelFormat::kOnnx) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a model is written as a .npz or a .safetensors file"));
+        absl::StrCat(path, ": tensors are written as a .npz or a .safetensors file"));
   }
   return *format == ModelFormat::kNpz ? WriteNpz(layout, parameters, path, tables)
                                       : WriteSafetensors(layout, parameters, path, tables);

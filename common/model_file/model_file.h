@@ -4,6 +4,8 @@
 //   .npz          a NumPy archive, one member a tensor ("conv1/weight.npy")
 //   .safetensors  F32 tensors ("conv1/weight"); metadata {"format": "pt"}, since
 //                 weights are OIHW and [out, in]
+//   .onnx         the network with its parameters; written elsewhere (common/onnx), and
+//                 not read
 //
 // Thread safety: pure functions. They block on the disk.
 #pragma once
@@ -23,9 +25,11 @@
 
 namespace monsoon {
 
-enum class ModelFormat { kNpz, kSafetensors };
+enum class ModelFormat { kNpz, kSafetensors, kOnnx };
+inline constexpr ModelFormat kModelFormats[] = {ModelFormat::kNpz, ModelFormat::kSafetensors,
+                                                ModelFormat::kOnnx};
 
-// "npz", "safetensors": of the suffix too, and how people name it.
+// "npz", "safetensors", "onnx": of the suffix too, and how people name it.
 const char* NameOf(ModelFormat format);
 // By its name, or by the suffix of a path; nothing for others.
 std::optional<ModelFormat> ModelFormatByName(absl::string_view name);

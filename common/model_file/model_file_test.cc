@@ -97,10 +97,15 @@ TEST_F(ModelFileTest, TheSuffixSaysTheFormat) {
   EXPECT_EQ(ModelFormatByName("safetensors"), ModelFormat::kSafetensors);
   EXPECT_EQ(ModelFormatByName(".npz"), std::nullopt);
   EXPECT_STREQ(NameOf(ModelFormat::kNpz), "npz");
+  EXPECT_EQ(ModelFormatOf("b.onnx"), ModelFormat::kOnnx);
   const ParameterLayout layout = TinyLayout();
   EXPECT_THAT(WriteModelFile(layout, Flat(layout), folder_ + "/b.pt"),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("b.pt"), HasSubstr(".npz or a .safetensors"))));
+  EXPECT_THAT(WriteModelFile(layout, Flat(layout), folder_ + "/b.onnx"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(".npz or a .safetensors")));
+  EXPECT_THAT(ReadModelFile(layout, folder_ + "/b.onnx"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("export the job as .npz")));
   EXPECT_EQ(FilesIn(folder_), 0u);
 }
 

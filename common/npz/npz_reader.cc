@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/status.h"
-#include "common/data/npy_header.h"
+#include "common/npz/npy_header.h"
 #include "common/npz/zip_format.h"
 
 namespace monsoon {
@@ -21,6 +23,10 @@ namespace {
 constexpr uint64_t kMaxComment = 0xffff;
 // A directory entry is under 200 bytes; no model has a million tensors.
 constexpr uint64_t kMaxDirectoryBytes = 128 << 20;
+constexpr size_t kNamesTold = 8;
+constexpr uint64_t kMaxDeflateRatio = 1032;
+// A multiple of every element's size.
+constexpr size_t kPiece = 1 << 16;
 
 // Takes the 64-bit value for a field that says "look here", in the order the
 // format fixes.
@@ -191,9 +197,18 @@ absl::Status NpzReader::AddMember(std::span<const uint8_t> entry, size_t name_by
   if (zip::Read16(entry.data() + 8) & zip::kEncryptedFlag) {
     return Malformed(absl::StrCat("member ", file, " is encrypted"));
   }
-  if (zip::Read16(entry.data() + 10) != zip::kStored || stored != member.bytes) {
-    return Malformed(absl::StrCat("member ", file,
-                                  " is compressed; save with numpy.savez, not savez_compressed"));
+  const uint16_t method = zip::Read16(entry.data() + 10);
+  member.stored = stored;
+  member.deflated = method == zip::kDeflated;
+  if ((method != zip::kStored && !member.deflated) ||
+      (method == zip::kStored && stored != member.bytes)) {
+    return Malformed(absl::StrCat("member ", file, " is compressed by method ", method,
+                                  "; numpy.savez and savez_compressed write 0 and 8"));
+  }
+  // More is impossible (RFC 1951: 258 bytes from two bits), and would be memory for nothing.
+  if (member.deflated && member.bytes / kMaxDeflateRatio > stored) {
+    return Malformed(absl::StrCat("member ", file, " claims ", member.bytes, " bytes from ", stored,
+                                  " compressed ones"));
   }
   absl::string_view name = file;
   if (!absl::ConsumeSuffix(&name, ".npy") || name.empty()) {
@@ -222,43 +237,179 @@ absl::StatusOr<uint64_t> NpzReader::DataOffset(const std::string& name,
   }
   const uint64_t offset =
       member.offset + zip::kLocalBytes + zip::Read16(local + 26) + zip::Read16(local + 28);
-  if (offset > bytes_ || member.bytes > bytes_ - offset) {
+  if (offset > bytes_ || member.stored > bytes_ - offset) {
     return Malformed(absl::StrCat("member ", name, " is longer than the file"));
   }
   return offset;
 }
 
-absl::StatusOr<NpzReader::Array> NpzReader::Read(const std::string& name) const {
+// The uncompressed bytes of one member, in order.
+class NpzReader::MemberStream {
+ public:
+  MemberStream(const NpzReader* reader, const Member& member, uint64_t data_offset)
+      : reader_(reader),
+        at_(data_offset),
+        stored_left_(member.stored),
+        left_(member.bytes),
+        crc_(member.crc) {
+    if (member.deflated) {
+      inflater_ = std::make_unique<z_stream>();
+      compressed_.resize(kPiece);
+    }
+  }
+  ~MemberStream() {
+    if (begun_) {
+      inflateEnd(inflater_.get());
+    }
+  }
+  MemberStream(const MemberStream&) = delete;
+  MemberStream& operator=(const MemberStream&) = delete;
+
+  uint64_t left() const { return left_; }
+
+  // Fills `out`, of at most left() bytes.
+  absl::Status Read(std::span<uint8_t> out) {
+    if (inflater_ == nullptr) {
+      RETURN_IF_ERROR(reader_->ReadAt(at_, out));
+      at_ += out.size();
+    } else {
+      RETURN_IF_ERROR(Inflate(out));
+    }
+    left_ -= out.size();
+    if (!out.empty()) {
+      seen_ = crc32_z(seen_, out.data(), out.size());
+    }
+    return absl::OkStatus();
+  }
+
+  // All was read.
+  bool IsWhole() const { return seen_ == crc_; }
+
+ private:
+  absl::Status Inflate(std::span<uint8_t> out) {
+    if (!begun_) {
+      // Raw: the zip records stand in for zlib's header.
+      if (inflateInit2(inflater_.get(), -MAX_WBITS) != Z_OK) {
+        return absl::ResourceExhaustedError("no memory to inflate");
+      }
+      begun_ = true;
+    }
+    size_t done = 0;
+    while (done < out.size()) {
+      if (inflater_->avail_in == 0 && stored_left_ > 0) {
+        const std::span<uint8_t> piece =
+            std::span(compressed_).first(std::min<uint64_t>(kPiece, stored_left_));
+        RETURN_IF_ERROR(reader_->ReadAt(at_, piece));
+        at_ += piece.size();
+        stored_left_ -= piece.size();
+        inflater_->next_in = piece.data();
+        inflater_->avail_in = static_cast<unsigned>(piece.size());
+      }
+      const size_t want = std::min(out.size() - done, kPiece);
+      inflater_->next_out = out.data() + done;
+      inflater_->avail_out = static_cast<unsigned>(want);
+      const int code = inflate(inflater_.get(), Z_NO_FLUSH);
+      done += want - inflater_->avail_out;
+      if (done < out.size() && (code != Z_OK || (inflater_->avail_in == 0 && stored_left_ == 0))) {
+        return reader_->Malformed("its compressed data is cut or damaged");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const NpzReader* const reader_;
+  uint64_t at_;
+  uint64_t stored_left_;
+  uint64_t left_;
+  const uint32_t crc_;
+  uLong seen_ = 0;
+  bool begun_ = false;
+  std::unique_ptr<z_stream> inflater_;  // null: stored
+  std::vector<uint8_t> compressed_;
+};
+
+absl::StatusOr<const NpzReader::Member*> NpzReader::Find(const std::string& name) const {
   const auto found = members_.find(name);
   if (found == members_.end()) {
-    return absl::NotFoundError(absl::StrCat(path_, " has no member ", name, ".npy"));
+    std::vector<std::string> names = Names();
+    names.resize(std::min<size_t>(names.size(), kNamesTold));
+    return absl::NotFoundError(absl::StrCat(path_, " has no member ", name, ".npy; it has ",
+                                            absl::StrJoin(names, ", "),
+                                            names.size() < members_.size() ? ", ..." : ""));
   }
-  const Member& member = found->second;
-  ASSIGN_OR_RETURN(const uint64_t offset, DataOffset(name, member));
-  std::vector<uint8_t> prefix(std::min<uint64_t>(member.bytes, kNpyMaxHeaderBytes + 12));
-  RETURN_IF_ERROR(ReadAt(offset, prefix));
-  const std::string where = absl::StrCat(path_, ": member ", name, ".npy");
-  ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(prefix, where));
+  return &found->second;
+}
+
+std::string NpzReader::Where(const std::string& name) const {
+  return absl::StrCat(path_, ": member ", name, ".npy");
+}
+
+absl::StatusOr<NpyHeader> NpzReader::BeginMember(const std::string& name, MemberStream* stream,
+                                                 std::vector<uint8_t>* prefix) const {
+  const std::string where = Where(name);
+  const uint64_t bytes = stream->left();
+  prefix->resize(std::min<uint64_t>(bytes, kNpyMaxHeaderBytes + 12));
+  RETURN_IF_ERROR(stream->Read(*prefix));
+  ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(*prefix, where));
+  if (header.data_offset + header.data_bytes != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(where, " has ", bytes - header.data_offset,
+                                                   " bytes of data, its shape needs ",
+                                                   header.data_bytes));
+  }
+  return header;
+}
+
+absl::StatusOr<NpyHeader> NpzReader::Header(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Member* const member, Find(name));
+  ASSIGN_OR_RETURN(const uint64_t offset, DataOffset(name, *member));
+  MemberStream stream(this, *member, offset);
+  std::vector<uint8_t> prefix;
+  return BeginMember(name, &stream, &prefix);
+}
+
+absl::Status NpzReader::Stream(
+    const std::string& name, absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look) const {
+  ASSIGN_OR_RETURN(const Member* const member, Find(name));
+  ASSIGN_OR_RETURN(const uint64_t offset, DataOffset(name, *member));
+  MemberStream stream(this, *member, offset);
+  std::vector<uint8_t> piece;
+  ASSIGN_OR_RETURN(const NpyHeader header, BeginMember(name, &stream, &piece));
+  piece.erase(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(header.data_offset));
+  const uint64_t width = NpyTypeBytes(header.type);
+  while (true) {
+    // The first piece is what came with the header, and need not end with an element.
+    const size_t rest = piece.size() % width;
+    const size_t more = std::min<uint64_t>(stream.left(), rest == 0 ? 0 : width - rest);
+    const size_t had = piece.size();
+    piece.resize(had + more);
+    RETURN_IF_ERROR(stream.Read(std::span(piece).subspan(had)));
+    if (!piece.empty()) {
+      RETURN_IF_ERROR(look(piece));
+    }
+    if (stream.left() == 0) {
+      break;
+    }
+    piece.resize(std::min<uint64_t>(kPiece, stream.left()));
+    RETURN_IF_ERROR(stream.Read(piece));
+  }
+  return stream.IsWhole() ? absl::OkStatus()
+                          : absl::DataLossError(
+                                absl::StrCat(Where(name), " is damaged: its CRC does not match"));
+}
+
+absl::StatusOr<NpzReader::Array> NpzReader::Read(const std::string& name) const {
+  ASSIGN_OR_RETURN(NpyHeader header, Header(name));
   if (header.type != NpyType::kFloat32) {
     return absl::InvalidArgumentError(
-        absl::StrCat(where, " is ", NpyTypeName(header.type), ", expected float32"));
-  }
-  if (header.data_offset + header.data_bytes != member.bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, " has ", member.bytes - header.data_offset,
-                     " bytes of data, its shape needs ", header.data_bytes));
+        absl::StrCat(Where(name), " is ", NpyTypeName(header.type), ", expected float32"));
   }
   Array array{.shape = std::move(header.shape)};
   array.values.resize(header.data_bytes / sizeof(float));
-  const std::span<uint8_t> data(reinterpret_cast<uint8_t*>(array.values.data()), header.data_bytes);
-  RETURN_IF_ERROR(ReadAt(offset + header.data_offset, data));
-  uLong crc = crc32_z(0, prefix.data(), header.data_offset);
-  if (!data.empty()) {
-    crc = crc32_z(crc, data.data(), data.size());
-  }
-  if (crc != member.crc) {
-    return absl::DataLossError(absl::StrCat(where, " is damaged: its CRC does not match"));
-  }
+  auto* at = reinterpret_cast<uint8_t*>(array.values.data());
+  RETURN_IF_ERROR(Stream(name, [&](std::span<const uint8_t> bytes) {
+    at = std::copy(bytes.begin(), bytes.end(), at);
+    return absl::OkStatus();
+  }));
   return array;
 }
 

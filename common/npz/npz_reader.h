@@ -1,8 +1,8 @@
-// NpzReader: reads float32 members of an uncompressed NumPy .npz file, zip64
-// included. The content is not trusted: every offset and length is checked
-// against the file, and each member against its CRC.
+// NpzReader: reads the arrays of a NumPy .npz file, as numpy.savez (stored) and
+// savez_compressed (deflated) write it, zip64 included. The content is not trusted: every
+// offset and length is checked against the file, and each member against its CRC.
 //
-// Thread safety: Read may run concurrently.
+// Thread safety: const calls may run concurrently.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/npz/npy_header.h"
 
 namespace monsoon {
 
@@ -24,7 +26,7 @@ class NpzReader {
   };
 
   // Reads the directory. NotFound when there is no such file, InvalidArgument
-  // when it is no archive of uncompressed .npy members; errors name `path`.
+  // when it is no archive of .npy members; errors name `path`.
   static absl::StatusOr<NpzReader> Open(const std::string& path);
 
   NpzReader(NpzReader&& other) noexcept;
@@ -39,12 +41,23 @@ class NpzReader {
   // name the file and the member.
   absl::StatusOr<Array> Read(const std::string& name) const;
 
+  // What an array is, of any type of NpyType. Errors as of Read.
+  absl::StatusOr<NpyHeader> Header(const std::string& name) const;
+
+  // Calls `look` with the bytes of an array's elements, piece by piece, whole elements each. Its
+  // error ends it. The CRC is judged at the end. Takes some KiB of memory.
+  absl::Status Stream(const std::string& name,
+                      absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look) const;
+
  private:
   struct Member {
     uint64_t offset = 0;  // of the local header
-    uint64_t bytes = 0;
+    uint64_t bytes = 0;   // uncompressed
+    uint64_t stored = 0;
     uint32_t crc = 0;
+    bool deflated = false;
   };
+  class MemberStream;
   struct Directory {
     uint64_t offset = 0;
     uint64_t bytes = 0;
@@ -60,6 +73,12 @@ class NpzReader {
   absl::Status ReadDirectory(const Directory& directory);
   absl::Status AddMember(std::span<const uint8_t> entry, size_t name_bytes, size_t extra_bytes);
   absl::StatusOr<uint64_t> DataOffset(const std::string& name, const Member& member) const;
+  absl::StatusOr<const Member*> Find(const std::string& name) const;
+  // "model.npz: member w.npy".
+  std::string Where(const std::string& name) const;
+  // The elements follow in `stream`; begins with the `prefix` that was read with the header.
+  absl::StatusOr<NpyHeader> BeginMember(const std::string& name, MemberStream* stream,
+                                        std::vector<uint8_t>* prefix) const;
 
   std::string path_;
   int fd_;

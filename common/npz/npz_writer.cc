@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/data/npy_header.h"
+#include "common/npz/npy_header.h"
 #include "common/npz/zip_format.h"
 
 namespace monsoon {

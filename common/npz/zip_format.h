@@ -22,6 +22,7 @@ inline constexpr uint64_t kLocator64Bytes = 20;
 
 inline constexpr uint16_t kZip64Extra = 1;
 inline constexpr uint16_t kStored = 0;
+inline constexpr uint16_t kDeflated = 8;
 inline constexpr uint16_t kEncryptedFlag = 1;
 inline constexpr uint64_t kVersion = 20;
 inline constexpr uint64_t kVersionZip64 = 45;

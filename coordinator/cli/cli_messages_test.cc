@@ -108,9 +108,9 @@ TEST_F(CliTest, ExportEndsWhenAShardIsKnownToBeLost) {
 
 TEST_F(CliTest, ExportRefusesOtherKindsOfFiles) {
   EXPECT_EQ(Run({"export", "latest", "--out=/tmp/a.b/x.pt"}), 2);
-  EXPECT_THAT(cli_.err(), HasSubstr("--out=/tmp/a.b/x.pt: a model is written as a NumPy archive or "
-                                    "as safetensors; write --out=/tmp/a.b/x.npz or "
-                                    "--out=/tmp/a.b/x.safetensors\n"));
+  EXPECT_THAT(cli_.err(), HasSubstr("--out=/tmp/a.b/x.pt: a model is written as a NumPy archive, "
+                                    "as safetensors or as ONNX; write --out=/tmp/a.b/x.npz or "
+                                    "--out=/tmp/a.b/x.safetensors or --out=/tmp/a.b/x.onnx\n"));
   EXPECT_EQ(Run({"export", "latest", "--out=/tmp/a.b/x"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("write --out=/tmp/a.b/x.npz or"));
   EXPECT_EQ(Run({"export", "latest", "--out=/tmp/a.b/x.pt", "--format=safetensors"}), 2);
@@ -118,7 +118,7 @@ TEST_F(CliTest, ExportRefusesOtherKindsOfFiles) {
   EXPECT_EQ(Run({"export", "latest", "--out=x.npz", "--format=safetensors"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("--format=safetensors, but --out=x.npz is called a npz file"));
   EXPECT_EQ(Run({"export", "latest", "--out=x.npz", "--format=hdf5"}), 2);
-  EXPECT_THAT(cli_.err(), HasSubstr("--format=hdf5: there are npz and safetensors"));
+  EXPECT_THAT(cli_.err(), HasSubstr("--format=hdf5: there are npz, safetensors and onnx"));
   EXPECT_THAT(cli_.coordinator.calls, ElementsAre());
 }
 
@@ -137,6 +137,19 @@ TEST_F(CliTest, ValidateReadsTheStandardInput) {
   EXPECT_EQ(cli_.out(), "<stdin>: ok (job)\n");
   EXPECT_EQ(Run({"validate", "-", "-"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("(-) can be one file only"));
+}
+
+// 7 x 300,000 weights and 7 biases: 2,100,007 x 4 bytes are 8.01 MiB.
+TEST_F(CliTest, ValidateSaysWhatAModelTakes) {
+  const std::string model =
+      Write("model.textproto", "input_shape: [300000] layer { dense { units: 7 } } loss: 0");
+  EXPECT_EQ(Run({"validate", model}), 0);
+  EXPECT_EQ(cli_.out(),
+            model +
+                ": ok (model)\n  2100007 parameters in 2 tensors: 8.0 MiB in float32; on the "
+                "shards 16.0 MiB with Adagrad or momentum, 24.0 MiB with Adam;\n  a worker has "
+                "them and their gradient (16.0 MiB), and about 0.00 MiB a sample between the "
+                "layers\n");
 }
 
 TEST_F(CliTest, WhatTrainsBadlyIsWarnedOf) {

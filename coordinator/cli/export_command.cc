@@ -10,6 +10,7 @@
 #include "common/checkpoint/stored_rows.h"
 #include "common/json/json_writer.h"
 #include "common/model_file/model_file.h"
+#include "common/onnx/onnx_file.h"
 #include "coordinator/cli/checkpoint_lookup.h"
 #include "coordinator/cli/checkpoint_text.h"
 #include "coordinator/cli/model_commands.h"
@@ -28,6 +29,7 @@ struct ExportFlags {
 
 struct ExportedModel {
   std::string job;
+  Model model;
   ParameterLayout layout;
   std::vector<float> parameters;
   // Of a model with tables: where their rows come from.
@@ -53,7 +55,10 @@ absl::StatusOr<ExportedModel> FetchModel(JobClient* client, ModelTransfer* trans
     return client->Info().ok() ? located : absl::OkStatus();
   };
   ASSIGN_OR_RETURN(std::vector<float> parameters, transfer->Fetch(location, layout, still_there));
-  ExportedModel model{.job = location.job(), .layout = layout, .parameters = std::move(parameters)};
+  ExportedModel model{.job = location.job(),
+                      .model = location.model(),
+                      .layout = layout,
+                      .parameters = std::move(parameters)};
   model.rows = [transfer, location, layout, still_there](uint32_t table, TakeRowRun take) {
     return transfer->FetchTable(location, layout, table, take, still_there);
   };
@@ -115,6 +120,7 @@ absl::StatusOr<ExportedModel> ReadFromDisk(const Invocation& call,
     call.Note(absl::StrCat("passed over: ", line));
   }
   ExportedModel model{.job = content.create().job(),
+                      .model = content.create().model(),
                       .layout = checkpoint.layout,
                       .parameters = std::move(checkpoint.parameters),
                       .folder = place->folder,
@@ -162,9 +168,8 @@ absl::StatusOr<ExportedModel> FindModel(const Invocation& call, const ClusterFla
 std::optional<int> CheckFormat(const Invocation& call, const ExportFlags& flags) {
   const std::optional<ModelFormat> wanted = ModelFormatByName(flags.format);
   if (!flags.format.empty() && !wanted.has_value()) {
-    return call.Usage(absl::StrCat("--format=", flags.format, ": there are ",
-                                   NameOf(ModelFormat::kNpz), " and ",
-                                   NameOf(ModelFormat::kSafetensors)));
+    return call.Usage(
+        absl::StrCat("--format=", flags.format, ": there are npz, safetensors and ", "onnx"));
   }
   const std::optional<ModelFormat> suffix = ModelFormatOf(flags.out);
   if (suffix.has_value() && wanted.has_value() && suffix != wanted) {
@@ -178,19 +183,20 @@ std::optional<int> CheckFormat(const Invocation& call, const ExportFlags& flags)
   const size_t dot = flags.out.rfind('.');
   const bool has_suffix = dot != std::string::npos && (slash == std::string::npos || dot > slash);
   const std::string stem = has_suffix ? flags.out.substr(0, dot) : flags.out;
-  const auto with = [&](ModelFormat format) {
-    return !wanted.has_value() || wanted == format
-               ? absl::StrCat("--out=", stem, ".", NameOf(format))
-               : "";
-  };
-  const std::string npz = with(ModelFormat::kNpz);
-  const std::string safetensors = with(ModelFormat::kSafetensors);
-  return call.Usage(absl::StrCat("--out=", flags.out, ": a model is written as a NumPy archive or ",
-                                 "as safetensors; write ", npz,
-                                 npz.empty() || safetensors.empty() ? "" : " or ", safetensors));
+  std::string choices;
+  for (const ModelFormat format : kModelFormats) {
+    if (!wanted.has_value() || wanted == format) {
+      absl::StrAppend(&choices, choices.empty() ? "" : " or ", "--out=", stem, ".", NameOf(format));
+    }
+  }
+  return call.Usage(absl::StrCat("--out=", flags.out, ": a model is written as a NumPy archive, ",
+                                 "as safetensors or as ONNX; write ", choices));
 }
 
 absl::Status WriteModel(const ExportedModel& model, const std::string& path) {
+  if (ModelFormatOf(path) == ModelFormat::kOnnx) {
+    return WriteOnnxFile(model.model, model.layout, model.parameters, path);
+  }
   return WriteModelFile(
       model.layout, model.parameters, path,
       [&](uint32_t table, absl::FunctionRef<absl::Status(std::span<const float>)> take) {
@@ -225,8 +231,9 @@ int RunExport(Invocation& call) {
   ExportFlags flags;
   const ClusterFlag cluster(&call);
   call.flags().Add("out", &flags.out,
-                   "the .npz or .safetensors file to write; replaced at once or not at all");
-  call.flags().Add("format", &flags.format, "npz or safetensors, as the suffix of --out says");
+                   "the .npz, .safetensors or .onnx file to write; replaced at once or not at all");
+  call.flags().Add("format", &flags.format,
+                   "npz, safetensors or onnx, as the suffix of --out says");
   call.flags().Add("from", &flags.from,
                    "do not ask the cluster: a state folder, a job's folder in it, or a part");
   call.flags().Add("best", &flags.best,

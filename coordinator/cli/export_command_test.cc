@@ -1,6 +1,9 @@
 // Export from the disk, and in both formats; from the cluster: cli_test.
 #include <unistd.h>
 
+#include <cstring>
+#include <fstream>
+
 #include "common/model/table_info.h"
 #include "common/model_file/model_file.h"
 #include "common/npz/npz_reader.h"
@@ -8,6 +11,7 @@
 #include "common/storage/storage.h"
 #include "coordinator/cli/checkpoint_fixture.h"
 #include "gmock/gmock.h"
+#include "proto/onnx.pb.h"
 
 namespace monsoon {
 namespace {
@@ -38,6 +42,25 @@ TEST_F(ExportTest, TheClustersAnswerComesFirst) {
     EXPECT_EQ(Exported(out), Parameters(500));
     EXPECT_EQ(cli_.err(), "");
     EXPECT_EQ(cli_.out(), out + ": tiny-1, 2 tensors, 8 parameters\n");
+  }
+}
+
+TEST_F(ExportTest, AsOnnxFromTheShardsAndFromTheDisk) {
+  Keep({});
+  const ParameterLayout layout = Layout();
+  cli_.transfer.parameters = Parameters(500);
+  const std::string live = folder_ + "/live.onnx", kept = folder_ + "/kept.onnx";
+  EXPECT_EQ(Run({"export", "tiny-1", "--out=" + live, "--format=onnx"}), 0) << cli_.err();
+  EXPECT_EQ(cli_.out(), live + ": tiny-1, 2 tensors, 8 parameters\n");
+  EXPECT_EQ(Run({"export", "--from=" + Folder(), "--out=" + kept}), 0) << cli_.err();
+  for (const auto& [path, parameters] :
+       {std::pair(live, Parameters(500)), std::pair(kept, Parameters())}) {
+    std::ifstream file(path, std::ios::binary);
+    onnx::ModelProto model;
+    ASSERT_TRUE(model.ParseFromIstream(&file));
+    ASSERT_EQ(model.graph().initializer_size(), 2);
+    const std::string& values = model.graph().initializer(0).raw_data();
+    EXPECT_EQ(0, memcmp(values.data(), parameters.data(), values.size())) << path;
   }
 }
 

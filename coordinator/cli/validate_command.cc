@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/config/config_file.h"
 #include "common/config/diagnostics.h"
 #include "common/config/text_tokens.h"
 #include "common/json/json_writer.h"
+#include "common/model/layer_design.h"
+#include "common/model/parameter_layout.h"
 #include "common/transport/frame/message_budget.h"
 #include "proto/cluster.pb.h"
 
@@ -70,6 +73,27 @@ std::string WorkersText(const ConfigFile& file, const Cluster& cluster) {
   return text;
 }
 
+// What a model takes, of which nothing is trained yet: "N parameters in M tensors ...".
+std::string FiguresText(const Model& model) {
+  constexpr double kMib = 1 << 20;
+  const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(model);
+  if (!layout.ok()) {
+    return "";  // told as a mistake of the file
+  }
+  // Every layer's output once forward and once backward: no less is kept of a sample.
+  uint64_t between = 0;
+  for (const LayerShape& layer : layout->layers()) {
+    between += ElementCount(layer.output_shape);
+  }
+  const double parameters = 4.0 * static_cast<double>(layout->size()) / kMib;
+  return absl::StrFormat(
+      "  %d parameters in %d tensors: %.1f MiB in float32; on the shards %.1f MiB with Adagrad or "
+      "momentum, %.1f MiB with Adam;\n  a worker has them and their gradient (%.1f MiB), and about "
+      "%.2f MiB a sample between the layers",
+      layout->parameters(), layout->tensors().size(), parameters, 2 * parameters, 3 * parameters,
+      2 * parameters, 8.0 * static_cast<double>(between) / kMib);
+}
+
 }  // namespace
 
 int RunValidate(Invocation& call) {
@@ -104,6 +128,10 @@ int RunValidate(Invocation& call) {
   for (const ConfigFile& file : files) {
     if (file.ok() && !json) {
       call.Print(absl::StrCat(file.path, ": ok (", ConfigKindName(*file.kind), ")"));
+    }
+    if (const Model* model = std::get_if<Model>(&file.contents);
+        model != nullptr && file.ok() && !json) {
+      call.Print(FiguresText(*model));
     }
     if (const Cluster* cluster = std::get_if<Cluster>(&file.contents);
         cluster != nullptr && !json) {

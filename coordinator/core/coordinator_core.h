@@ -290,7 +290,8 @@ class CoordinatorCore {
   // core_rates.cc: of a PlateauSchedule; 0 without one.
   uint32_t RateReductions(const JobRecord& job) const;
   void TakeRateCommands(absl::Duration now, std::vector<ShardCommand>* commands);
-  void OnRateReduced(JobRecord* job, const ShardCommand& command, absl::Duration now);
+  void OnRateReduced(JobRecord* job, const ShardCommand& command, const absl::Status& status,
+                     absl::Duration now);
   void OnRestored(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer,
                   absl::Duration now);
   void FinishRestore(JobRecord* job, uint32_t shard, const RestoreShardJobReply& reply,

@@ -1,6 +1,6 @@
 // CoordinatorCore: rates that follow the test set (PlateauSchedule). How often a rate is reduced
-// follows from the job's durable test results; what a shard applies it tells with its status. So a
-// shard that was started anew, and a new life of the coordinator, need no memory of what was said.
+// follows from the job's durable test results; what a shard applies it tells with its status. So
+// nothing of what was said need be remembered when a shard or the coordinator is started anew.
 
 #include <utility>
 #include <vector>
@@ -22,12 +22,15 @@ void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardComm
     job->rate_orders.resize(shards_.size());
     for (uint32_t shard = 0; shard < shards_.size() && wanted > 0; ++shard) {
       RateOrder& order = job->rate_orders[shard];
+      const uint64_t epoch = shards_.shard(shard).status.shard_epoch();
       const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
-      const bool needs = job->sandblaster() == nullptr && status != nullptr &&
-                         shards_.shard(shard).state == ShardView::State::kUp &&
-                         !AwaitsRestore(*job, shard) && status->rate_reductions() < wanted;
-      // One that was just carried out shows in the next status; a larger number does not wait.
-      if (!needs || order.in_flight || (now < order.not_before && order.reductions >= wanted)) {
+      // What it has taken shows in its next status only.
+      const bool has = (order.taken_by == epoch && order.reductions >= wanted) ||
+                       (status != nullptr && status->rate_reductions() >= wanted);
+      const bool may = job->sandblaster() == nullptr &&
+                       shards_.shard(shard).state == ShardView::State::kUp &&
+                       !AwaitsRestore(*job, shard);
+      if (has || !may || order.in_flight || now < order.not_before) {
         continue;
       }
       order = {.in_flight = true, .reductions = wanted};
@@ -36,6 +39,7 @@ void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardComm
       command.shard = shard;
       command.job = job->id();
       command.job_term = job->state().term();
+      command.shard_epoch = epoch;
       command.reduce.set_job(job->id());
       command.reduce.set_job_term(job->state().term());
       command.reduce.set_term(term());
@@ -46,10 +50,16 @@ void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardComm
 }
 
 void CoordinatorCore::OnRateReduced(JobRecord* job, const ShardCommand& command,
-                                    absl::Duration now) {
-  if (command.shard < job->rate_orders.size()) {
-    job->rate_orders[command.shard].in_flight = false;
-    job->rate_orders[command.shard].not_before = now + kCommandRetry;
+                                    const absl::Status& status, absl::Duration now) {
+  if (command.shard >= job->rate_orders.size()) {
+    return;
+  }
+  RateOrder& order = job->rate_orders[command.shard];
+  order.in_flight = false;
+  if (status.ok()) {
+    order.taken_by = command.shard_epoch;
+  } else {
+    order.not_before = now + kCommandRetry;
   }
 }
 

@@ -219,7 +219,7 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& 
                                 Excused(*job, command, answer).status, moment.now);
       break;
     case Kind::kReduceRate:
-      OnRateReduced(job, command, moment.now);
+      OnRateReduced(job, command, status, moment.now);
       break;
     case Kind::kRestoreJob:
       OnRestored(job, command, answer, moment.now);

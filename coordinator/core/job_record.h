@@ -73,6 +73,7 @@ struct SliceRestore {
 struct RateOrder {
   bool in_flight = false;
   uint32_t reductions = 0;
+  uint64_t taken_by = 0;  // the life of the shard that has taken them; 0: none has
   absl::Duration not_before = -absl::InfiniteDuration();
 };
 

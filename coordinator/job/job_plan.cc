@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/config/job.h"
+#include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
@@ -25,7 +26,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const ShardMap map,
                    ShardMap::Create(layout.size(), shards, plan.max_stripe_bytes));
   ASSIGN_OR_RETURN(plan.shard_bytes, BytesOfShards(plan.job, layout, map));
-  absl::StatusOr<DatasetInfo> train = DescribeDataset(plan.job.train());
+  absl::StatusOr<DatasetInfo> train = DescribeDataset(plan.job.train(), TrainingContext(plan.job));
   if (!train.ok()) {
     return Annotate(train.status(), "train");
   }
@@ -35,7 +36,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   }
   RETURN_IF_ERROR(ValidateJobOnData(plan.job, plan.examples));
   if (plan.job.has_test()) {
-    absl::StatusOr<DatasetInfo> test = DescribeDataset(plan.job.test());
+    absl::StatusOr<DatasetInfo> test = DescribeDataset(plan.job.test(), TestContext(plan.job));
     if (!test.ok()) {
       return Annotate(test.status(), "test");
     }

@@ -34,7 +34,7 @@ struct ShardCommand {
   CheckpointRequest checkpoint;    // kCheckpoint
   RestoreShardJobRequest restore;  // kRestoreJob
   ReduceRateRequest reduce;        // kReduceRate
-  uint64_t shard_epoch = 0;        // kRestoreJob: the life of the shard that it is meant for
+  uint64_t shard_epoch = 0;        // kRestoreJob, kReduceRate: the life of the shard that it is for
   // kCreateJob: the shard holds a slice of this name and term, perhaps with other
   // parameters than the initial ones. It is deleted first.
   bool replace = false;

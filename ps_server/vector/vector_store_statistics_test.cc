@@ -14,8 +14,8 @@ namespace monsoon {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using testing::FakeParameters;
+using ::testing::IsEmpty;
 using testing::kBegin;
 using testing::kFloats;
 using testing::kStripe;

@@ -107,11 +107,12 @@ absl::StatusOr<Samples> Load(const Problem& problem) {
   data.mutable_npy()->set_images(absl::StrCat(kData, problem.data, "-values.npy"));
   data.mutable_npy()->set_labels(absl::StrCat(kData, problem.data, "-labels.npy"));
   data.set_scale(problem.data == "digits" ? 255.0 : 1.0);  // bytes are divided by 255
-  ASSIGN_OR_RETURN(const auto source, OpenDataset(data, {static_cast<uint32_t>(samples.features)}));
+  ASSIGN_OR_RETURN(const auto source,
+                   OpenDataset(data, {{static_cast<uint32_t>(samples.features)}}));
   std::vector<uint32_t> all(source->examples());
   std::iota(all.begin(), all.end(), 0u);
   Batch batch(all.size(), samples.features);
-  source->Gather(all, &batch);
+  RETURN_IF_ERROR(source->Gather(all, &batch));
   const auto inputs = batch.inputs.span();
   const size_t width = samples.features;
   samples.features += problem.constant.has_value() ? 1 : 0;

@@ -30,12 +30,12 @@ constexpr char kPreset[] = "configs/job/sandblaster_softmax.textproto";
 constexpr uint32_t kFeatures = 784;
 
 absl::StatusOr<std::unique_ptr<SoftmaxRegression>> Objective(const Job& job) {
-  ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), {kFeatures}));
+  ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), {{kFeatures}}));
   const size_t examples = source->examples();
   Batch batch(examples, kFeatures);
   std::vector<uint32_t> all(examples);
   std::iota(all.begin(), all.end(), 0u);
-  source->Gather(all, &batch);
+  RETURN_IF_ERROR(source->Gather(all, &batch));
   const auto values = batch.inputs.span();
   return std::make_unique<SoftmaxRegression>(std::vector<float>(values.begin(), values.end()),
                                              batch.labels, kFeatures, job.sandblaster().l2());

@@ -58,8 +58,9 @@ ROOMS = {
     "common": [
         "testing",
         "base",
-        "codec data json memory metrics model process simd",
-        "config npz optimizer storage",
+        "codec json memory metrics model npz process simd",
+        "data onnx optimizer storage",
+        "config",
         "safetensors",
         "checkpoint model_file transport",
     ],

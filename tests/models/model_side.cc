@@ -1,6 +1,6 @@
 // Computes with a model file on the CPU backend what compare.py asks for, a line each:
 //
-//   model_side MODEL.textproto BATCH THREADS FILE.npz
+//   model_side MODEL.textproto BATCH THREADS FILE.npz [SEED]
 //
 // It writes a batch and initial parameters to FILE.npz ("batch/inputs", "batch/labels" or
 // "batch/targets", and the tensors by name), says {"ready":true}, and then answers
@@ -71,23 +71,22 @@ absl::Status WriteStart(const std::string& path, const ParameterLayout& layout,
   RETURN_IF_ERROR(file.Add("batch/inputs", shape, batch.inputs.span()));
   const uint32_t examples = shape[0];
   if (batch.targets_per_example > 0) {
-    RETURN_IF_ERROR(file.Add("batch/targets",
-                             std::vector<uint32_t>{
-                                 examples, static_cast<uint32_t>(batch.targets_per_example)},
-                             batch.targets.span()));
+    RETURN_IF_ERROR(
+        file.Add("batch/targets",
+                 std::vector<uint32_t>{examples, static_cast<uint32_t>(batch.targets_per_example)},
+                 batch.targets.span()));
   } else {
     const std::vector<float> labels(batch.labels.begin(), batch.labels.end());
-    RETURN_IF_ERROR(file.Add("batch/labels",
-                             std::vector<uint32_t>{
-                                 examples, static_cast<uint32_t>(batch.labels_per_example)},
-                             labels));
+    RETURN_IF_ERROR(file.Add(
+        "batch/labels",
+        std::vector<uint32_t>{examples, static_cast<uint32_t>(batch.labels_per_example)}, labels));
   }
   RETURN_IF_ERROR(WriteTensors(layout, parameters, &file));
   return file.Finish();
 }
 
-absl::Status Serve(const std::string& path, size_t examples, int threads,
-                   const std::string& start) {
+absl::Status Serve(const std::string& path, size_t examples, int threads, const std::string& start,
+                   uint64_t seed) {
   ASSIGN_OR_RETURN(const Model model, LoadModel(path));
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(model));
   ASSIGN_OR_RETURN(const NetworkPlan plan, NetworkPlan::Create(model, layout));
@@ -95,13 +94,13 @@ absl::Status Serve(const std::string& path, size_t examples, int threads,
       const std::unique_ptr<Network> network,
       CreateNetwork(BackendKind::kCpu, model, layout, NetworkOptions{.threads = threads}));
   AlignedFloats parameters(layout.size());
-  Initialize(layout, kSeed, 0, parameters.span());
+  Initialize(layout, seed, 0, parameters.span());
   AlignedFloats gradient(layout.size());
   const bool regression = plan.loss.kind == LossKind::kMeanSquaredError;
-  Batch batch(examples, SampleFormat{.values = plan.input.size(),
-                                     .labels = regression ? 0 : plan.loss.steps,
-                                     .targets = regression ? plan.loss.steps * plan.loss.outputs
-                                                           : 0});
+  Batch batch(examples,
+              SampleFormat{.values = plan.input.size(),
+                           .labels = regression ? 0 : plan.loss.steps,
+                           .targets = regression ? plan.loss.steps * plan.loss.outputs : 0});
   batch.examples = examples;
   FillInputs(model, &batch);
   FillGoals(plan.loss, &batch);
@@ -114,8 +113,8 @@ absl::Status Serve(const std::string& path, size_t examples, int threads,
     words >> what >> argument;
     if (what == "check") {
       network->SetParameters(parameters.span());
-      ASSIGN_OR_RETURN(const StepResult result, network->LossAndGradient(batch, StepKey{kSeed, 0, 0},
-                                                                         gradient.span()));
+      ASSIGN_OR_RETURN(const StepResult result,
+                       network->LossAndGradient(batch, StepKey{kSeed, 0, 0}, gradient.span()));
       ASSIGN_OR_RETURN(NpzWriter file, NpzWriter::Create(argument));
       RETURN_IF_ERROR(WriteTensors(layout, gradient.span(), &file));
       RETURN_IF_ERROR(file.Finish());
@@ -144,12 +143,13 @@ absl::Status Serve(const std::string& path, size_t examples, int threads,
 }  // namespace monsoon
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: model_side MODEL.textproto BATCH THREADS FILE.npz\n");
+  if (argc != 5 && argc != 6) {
+    std::fprintf(stderr, "usage: model_side MODEL.textproto BATCH THREADS FILE.npz [SEED]\n");
     return 2;
   }
+  const uint64_t seed = argc == 6 ? std::strtoull(argv[5], nullptr, 10) : 1;
   const absl::Status status = monsoon::Serve(argv[1], static_cast<size_t>(std::atoi(argv[2])),
-                                             std::atoi(argv[3]), argv[4]);
+                                             std::atoi(argv[3]), argv[4], seed);
   if (!status.ok()) {
     std::fprintf(stderr, "model_side: %s\n", status.ToString().c_str());
     return 1;

@@ -22,7 +22,7 @@ namespace monsoon {
 namespace {
 
 constexpr uint32_t kDefaultEvaluationBatch = 500;
-// Gathering one batch from memory takes far less.
+// Gathering one batch from memory or a disk takes far less.
 constexpr absl::Duration kBatchTimeout = absl::Seconds(60);
 
 absl::Duration Now() { return Clock::Real()->Now(); }
@@ -32,11 +32,6 @@ uint32_t AtLeastOne(uint32_t value) { return std::max(value, 1u); }
 // Who moves the parameters where there is one process.
 const Optimizer& OptimizerOf(const Job& job) {
   return job.downpour().has_inner() ? job.downpour().inner() : job.downpour().optimizer();
-}
-
-size_t InputSize(const ParameterLayout& layout) {
-  const std::vector<uint32_t>& shape = layout.layers().front().input_shape;
-  return std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies<>());
 }
 
 absl::Status CheckJob(const Job& job) {
@@ -68,13 +63,12 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
   ASSIGN_OR_RETURN(ParameterLayout layout, ParameterLayout::Create(job.model()));
   std::unique_ptr<Trainer> trainer(new Trainer(job, std::move(layout)));
   Trainer& t = *trainer;
-  const size_t values = InputSize(t.layout_);
-  ASSIGN_OR_RETURN(JobData data, OpenJobData(job, OpenerFor(job.model())));
+  ASSIGN_OR_RETURN(JobData data, OpenJobData(job, OpenerFor()));
   t.train_ = std::move(data.train);
   t.test_ = std::move(data.test);
   if (job.has_test()) {
     const uint32_t batch = job.evaluation().batch_size();
-    t.evaluation_batch_ = Batch(batch == 0 ? kDefaultEvaluationBatch : batch, values);
+    t.evaluation_batch_ = Batch(batch == 0 ? kDefaultEvaluationBatch : batch, t.test_->format());
   } else if (job.stop().target_accuracy() > 0) {
     return absl::InvalidArgumentError("stop.target_accuracy needs a test set");
   }
@@ -187,7 +181,7 @@ absl::Status Trainer::Evaluate(TrainingReport& report) {
   for (uint64_t begin = 0; begin < test_->examples(); begin += indices.size()) {
     indices.resize(std::min<uint64_t>(evaluation_batch_.capacity(), test_->examples() - begin));
     std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(begin));
-    test_->Gather(indices, &evaluation_batch_);
+    RETURN_IF_ERROR(test_->Gather(indices, &evaluation_batch_));
     ASSIGN_OR_RETURN(const EvaluationResult result, network_->Evaluate(evaluation_batch_));
     loss += result.loss_sum;
     correct += result.correct;

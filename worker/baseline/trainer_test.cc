@@ -52,7 +52,7 @@ std::vector<TrainingReport> Train(Trainer& trainer) {
 std::vector<float> PlainSgd(const Job& job, uint64_t steps, uint32_t n_fetch, uint32_t n_push) {
   const ParameterLayout layout = *ParameterLayout::Create(job.model());
   const auto network = *CreateNetwork(BackendKind::kCpu, job.model(), layout, NetworkOptions{});
-  const auto source = *OpenDataset(job.train(), {12});
+  const auto source = *OpenDataset(job.train(), {{12}});
   std::vector<float> w(layout.size());
   Initialize(layout, job.seed(), 0, w);
   std::vector<float> seen;
@@ -67,7 +67,8 @@ std::vector<float> PlainSgd(const Job& job, uint64_t steps, uint32_t n_fetch, ui
         seen = w;
       }
       network->SetParameters(seen);
-      source->Gather(std::span(order).subspan(begin, std::min<size_t>(16, 500 - begin)), &batch);
+      EXPECT_OK(source->Gather(std::span(order).subspan(begin, std::min<size_t>(16, 500 - begin)),
+                               &batch));
       EXPECT_OK(network->LossAndGradient(batch, StepKey{job.seed(), 0, step}, gradient).status());
       for (size_t i = 0; i < w.size(); ++i) {
         sum[i] += gradient[i];

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/status/status.h"
 #include "worker/nn/batch.h"
 
 namespace monsoon {
@@ -22,8 +23,9 @@ class DataSource {
   size_t values_per_example() const { return format().values; }
 
   // Copies the samples `indices`, normalised, with labels, targets and weights to the front of
-  // `batch`, whose capacity and format must fit. Does not block on I/O.
-  virtual void Gather(std::span<const uint32_t> indices, Batch* batch) const = 0;
+  // `batch`, whose capacity and format must fit. Blocks on the disk where samples are not kept in
+  // memory; DataLoss names the file and the place that cannot be read.
+  virtual absl::Status Gather(std::span<const uint32_t> indices, Batch* batch) const = 0;
 
   // A hash of the shape, the normalisation and all samples (CRC-32 of the
   // content): equal where two processes would train on the same values.

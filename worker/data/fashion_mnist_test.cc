@@ -21,12 +21,12 @@ Dataset FashionMnist(const std::string& part) {
 TEST(FashionMnistTest, HasItsPublishedSizesClassesAndMean) {
   for (const auto& [part, examples] :
        std::vector<std::pair<std::string, uint64_t>>{{"train", 60'000}, {"t10k", 10'000}}) {
-    ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(FashionMnist(part), {784}));
+    ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(FashionMnist(part), {{784}}));
     ASSERT_EQ(source->examples(), examples);
     Batch batch(examples, 784);
     std::vector<uint32_t> all(examples);
     std::iota(all.begin(), all.end(), 0u);
-    source->Gather(all, &batch);
+    EXPECT_OK(source->Gather(all, &batch));
     std::vector<uint64_t> classes(10);
     for (const uint32_t label : batch.labels) {
       ++classes.at(label);

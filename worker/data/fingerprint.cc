@@ -6,6 +6,13 @@
 
 namespace monsoon {
 
+void ContentHash::Append(std::span<const uint8_t> content) {
+  if (!content.empty()) {
+    crc_ = crc32_z(crc_, content.data(), content.size());
+    bytes_ += content.size();
+  }
+}
+
 void Fingerprinter::Add(uint64_t value) {
   for (int shift = 0; shift < 64; shift += 8) {
     hash_ = (hash_ ^ ((value >> shift) & 0xff)) * 0x100000001b3;
@@ -21,9 +28,9 @@ void Fingerprinter::Add(absl::string_view text) {
   }
 }
 
-void Fingerprinter::AddContent(std::span<const uint8_t> content) {
-  Add(static_cast<uint64_t>(content.size()));
-  Add(static_cast<uint64_t>(crc32_z(0, content.data(), content.size())));
+void Fingerprinter::Add(const ContentHash& content) {
+  Add(content.bytes());
+  Add(content.crc());
 }
 
 }  // namespace monsoon

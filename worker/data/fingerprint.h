@@ -8,14 +8,25 @@
 
 namespace monsoon {
 
+// The length and the CRC-32 of bytes that come in pieces.
+class ContentHash {
+ public:
+  void Append(std::span<const uint8_t> content);
+  uint64_t bytes() const { return bytes_; }
+  uint64_t crc() const { return crc_; }
+
+ private:
+  uint64_t bytes_ = 0;
+  uint64_t crc_ = 0;
+};
+
 // FNV-1a of 64 bits over the fields in the order they are added.
 class Fingerprinter {
  public:
   void Add(uint64_t value);
   void Add(double value);
   void Add(absl::string_view text);
-  // The length and the CRC-32 of `content`.
-  void AddContent(std::span<const uint8_t> content);
+  void Add(const ContentHash& content);
 
   uint64_t value() const { return hash_; }
 

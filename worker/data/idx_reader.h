@@ -1,4 +1,4 @@
-// Reads a data set of two IDX files into memory; of one where nobody knows labels.
+// Reads a data set of two IDX files; of one where nobody knows labels.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace monsoon {
 
 // Without a file of labels they are 0. InvalidArgument or DataLoss name the file:
 // headers that do not fit each other or the model, cut or damaged content.
-absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const IdxSource& source,
+absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const Dataset& dataset,
                                                     const ReadOptions& options);
 
 }  // namespace monsoon

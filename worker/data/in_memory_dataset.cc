@@ -57,42 +57,85 @@ void UseHugePages(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
+uint64_t Answers::examples() const {
+  return labels_per_example > 0    ? labels.size() / labels_per_example
+         : targets_per_example > 0 ? targets.size() / targets_per_example
+                                   : 0;
+}
+
+SampleFormat Answers::FormatOf(size_t values) const {
+  return {.values = values,
+          .labels = labels_per_example,
+          .targets = targets_per_example,
+          .weighted = !weights.empty()};
+}
+
+void Answers::CopyTo(size_t index, size_t n, Batch* batch) const {
+  std::copy_n(labels.data() + index * labels_per_example, labels_per_example,
+              batch->labels.data() + n * labels_per_example);
+  std::copy_n(targets.data() + index * targets_per_example, targets_per_example,
+              batch->targets.data() + n * targets_per_example);
+  if (!weights.empty()) {
+    batch->weights.data()[n] = weights[index];
+  }
+}
+
+uint64_t FingerprintOf(uint64_t examples, const SampleFormat& format,
+                       const Normalisation& normalisation, const ContentHashes& content) {
+  Fingerprinter fingerprint;
+  fingerprint.Add(examples);
+  for (const size_t count : {format.values, format.labels, format.targets}) {
+    fingerprint.Add(static_cast<uint64_t>(count));
+  }
+  fingerprint.Add(normalisation.mean);
+  fingerprint.Add(normalisation.scale);
+  fingerprint.Add(static_cast<uint64_t>(normalisation.raw));
+  fingerprint.Add(static_cast<uint64_t>(content.bytes));
+  for (const ContentHash* const part :
+       {&content.values, &content.labels, &content.targets, &content.weights}) {
+    fingerprint.Add(*part);
+  }
+  return fingerprint.value();
+}
+
 InMemoryDataset::InMemoryDataset(std::vector<uint8_t> bytes, std::vector<float> floats,
-                                 std::vector<uint32_t> labels, Normalisation normalisation)
+                                 Answers answers, Normalisation normalisation)
     : bytes_(std::move(bytes)),
       floats_(std::move(floats)),
-      labels_(std::move(labels)),
+      answers_(std::move(answers)),
+      examples_(answers_.examples()),
       normalisation_(normalisation) {
-  CHECK(!labels_.empty());
+  CHECK_GT(examples_, 0u);
   CHECK_NE(bytes_.empty(), floats_.empty());
   const size_t stored = bytes_.size() + floats_.size();
-  CHECK_EQ(stored % labels_.size(), 0u);
-  values_ = stored / labels_.size();
-  Fingerprinter fingerprint;
-  fingerprint.Add(static_cast<uint64_t>(labels_.size()));
-  fingerprint.Add(static_cast<uint64_t>(values_));
-  fingerprint.Add(normalisation_.mean);
-  fingerprint.Add(normalisation_.scale);
-  fingerprint.AddContent(bytes_);
-  fingerprint.AddContent(Bytes(floats_));
-  fingerprint.AddContent(Bytes(labels_));
-  fingerprint_ = fingerprint.value();
+  CHECK_EQ(stored % examples_, 0u);
+  CHECK_EQ(answers_.labels.size(), examples_ * answers_.labels_per_example);
+  CHECK_EQ(answers_.targets.size(), examples_ * answers_.targets_per_example);
+  CHECK_EQ(answers_.weights.size() % examples_, 0u);
+  values_ = stored / examples_;
+  ContentHashes content{.bytes = !bytes_.empty()};
+  content.values.Append(bytes_);
+  content.values.Append(Bytes(floats_));
+  content.labels.Append(Bytes(answers_.labels));
+  content.targets.Append(Bytes(answers_.targets));
+  content.weights.Append(Bytes(answers_.weights));
+  fingerprint_ = FingerprintOf(examples_, format(), normalisation_, content);
   UseHugePages(bytes_);
   UseHugePages(Bytes(floats_));
 }
 
-void InMemoryDataset::Gather(std::span<const uint32_t> indices, Batch* batch) const {
+absl::Status InMemoryDataset::Gather(std::span<const uint32_t> indices, Batch* batch) const {
   CHECK_LE(indices.size(), batch->capacity());
-  CHECK_EQ(batch->values, values_);
+  CHECK(batch->format() == format());
   const NormaliseLoops& loops = Loops();
-  const double unit = bytes_.empty() ? 1.0 : 1.0 / 255.0;
+  const double unit = bytes_.empty() || normalisation_.raw ? 1.0 : 1.0 / 255.0;
   const auto factor = static_cast<float>(normalisation_.scale * unit);
   const auto offset = static_cast<float>(-normalisation_.mean * normalisation_.scale);
   for (size_t i = 0; i < std::min(kAhead, indices.size()); ++i) {
     PrefetchSample(indices[i]);
   }
   for (size_t i = 0; i < indices.size(); ++i) {
-    CHECK_LT(indices[i], labels_.size());
+    CHECK_LT(indices[i], examples_);
     if (i + kAhead < indices.size()) {
       PrefetchSample(indices[i + kAhead]);
     }
@@ -102,13 +145,14 @@ void InMemoryDataset::Gather(std::span<const uint32_t> indices, Batch* batch) co
     } else {
       loops.bytes(values_, factor, offset, bytes_.data() + indices[i] * values_, out);
     }
-    batch->labels[i] = labels_[indices[i]];
+    answers_.CopyTo(indices[i], i, batch);
   }
   batch->examples = indices.size();
+  return absl::OkStatus();
 }
 
 void InMemoryDataset::PrefetchSample(size_t index) const {
-  if (index >= labels_.size()) {
+  if (index >= examples_) {
     return;
   }
   if (bytes_.empty()) {
@@ -116,7 +160,9 @@ void InMemoryDataset::PrefetchSample(size_t index) const {
   } else {
     Prefetch(bytes_.data() + index * values_, values_);
   }
-  Prefetch(&labels_[index], 1);
+  if (answers_.labels_per_example > 0) {
+    Prefetch(answers_.labels.data() + index * answers_.labels_per_example, 1);
+  }
 }
 
 }  // namespace monsoon

@@ -10,23 +10,19 @@
 
 namespace monsoon {
 
-DatasetOpener OpenerFor(const Model& model) {
-  const std::vector<uint32_t> input_shape(model.input_shape().begin(), model.input_shape().end());
-  return
-      [input_shape](const Dataset& dataset) -> absl::StatusOr<std::shared_ptr<const DataSource>> {
-        ASSIGN_OR_RETURN(std::unique_ptr<DataSource> source, OpenDataset(dataset, input_shape));
-        return std::shared_ptr<const DataSource>(std::move(source));
-      };
-}
+namespace {
 
-absl::StatusOr<JobData> OpenJobData(const Job& job, const DatasetOpener& open) {
+absl::StatusOr<JobData> Open(const Job& job, const DatasetOpener& open, bool unlabelled) {
   JobData data;
-  ASSIGN_OR_RETURN(data.train, open(job.train()));
+  ASSIGN_OR_RETURN(data.train, open(job.train(), TrainingContext(job)));
   if (job.has_test()) {
-    ASSIGN_OR_RETURN(data.test, open(job.test()));
+    DataContext context = TestContext(job);
+    context.unlabelled = unlabelled;
+    ASSIGN_OR_RETURN(data.test, open(job.test(), context));
   }
   if (job.standardise()) {
-    const auto scaling = std::make_shared<const FeatureScaling>(MeasureFeatures(*data.train));
+    ASSIGN_OR_RETURN(FeatureScaling measured, MeasureFeatures(*data.train));
+    const auto scaling = std::make_shared<const FeatureScaling>(std::move(measured));
     data.train = std::make_shared<StandardisedDataset>(std::move(data.train), scaling);
     if (data.test != nullptr) {
       data.test = std::make_shared<StandardisedDataset>(std::move(data.test), scaling);
@@ -35,12 +31,29 @@ absl::StatusOr<JobData> OpenJobData(const Job& job, const DatasetOpener& open) {
   return data;
 }
 
+}  // namespace
+
+DatasetOpener OpenerFor() {
+  return [](const Dataset& dataset,
+            const DataContext& context) -> absl::StatusOr<std::shared_ptr<const DataSource>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<DataSource> source, OpenDataset(dataset, context));
+    return std::shared_ptr<const DataSource>(std::move(source));
+  };
+}
+
+absl::StatusOr<JobData> OpenJobData(const Job& job, const DatasetOpener& open) {
+  return Open(job, open, /*unlabelled=*/false);
+}
+
 absl::StatusOr<std::shared_ptr<const DataSource>> OpenTestData(const Job& job,
-                                                               const DatasetOpener& open) {
+                                                               const DatasetOpener& open,
+                                                               bool unlabelled) {
   if (!job.standardise()) {
-    return open(job.test());
+    DataContext context = TestContext(job);
+    context.unlabelled = unlabelled;
+    return open(job.test(), context);
   }
-  ASSIGN_OR_RETURN(JobData data, OpenJobData(job, open));
+  ASSIGN_OR_RETURN(JobData data, Open(job, open, unlabelled));
   return std::move(data.test);
 }
 

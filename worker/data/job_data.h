@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/data/data_context.h"
 #include "proto/dataset.pb.h"
 #include "proto/job.pb.h"
-#include "proto/model.pb.h"
 #include "worker/data/data_source.h"
 
 namespace monsoon {
@@ -18,17 +18,18 @@ struct JobData {
   std::shared_ptr<const DataSource> test;  // null: the job has none
 };
 
-// OpenDataset for the job's model, or a cache of it.
-using DatasetOpener =
-    std::function<absl::StatusOr<std::shared_ptr<const DataSource>>(const Dataset& dataset)>;
-DatasetOpener OpenerFor(const Model& model);
+// OpenDataset, or a cache of it.
+using DatasetOpener = std::function<absl::StatusOr<std::shared_ptr<const DataSource>>(
+    const Dataset& dataset, const DataContext& context)>;
+DatasetOpener OpenerFor();
 
 // Blocks on the disk; errors are the opener's.
 absl::StatusOr<JobData> OpenJobData(const Job& job, const DatasetOpener& open);
 
 // The test set alone. Reads the training set only where the job standardises.
-// The job has a test set.
+// The job has a test set, of which `unlabelled` says that nobody knows labels.
 absl::StatusOr<std::shared_ptr<const DataSource>> OpenTestData(const Job& job,
-                                                               const DatasetOpener& open);
+                                                               const DatasetOpener& open,
+                                                               bool unlabelled = false);
 
 }  // namespace monsoon

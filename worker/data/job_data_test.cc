@@ -49,7 +49,7 @@ std::vector<float> Read(const DataSource& source) {
   for (uint32_t i = 0; i < all.size(); ++i) {
     all[i] = i;
   }
-  source.Gather(all, &batch);
+  EXPECT_OK(source.Gather(all, &batch));
   return {batch.inputs.data(), batch.inputs.data() + all.size() * batch.values};
 }
 
@@ -73,7 +73,7 @@ Job StandardisedJob() {
 
 TEST(JobDataTest, StandardisesWithTheNumbersOfTheTrainingSet) {
   const Job job = StandardisedJob();
-  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor(job.model())));
+  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor()));
   const std::vector<float> train = Read(*data.train);
   const std::vector<float> test = Read(*data.test);
   for (size_t feature = 0; feature < 2; ++feature) {
@@ -101,9 +101,9 @@ TEST(JobDataTest, StandardisesWithTheNumbersOfTheTrainingSet) {
 
 TEST(JobDataTest, WithoutTheSettingValuesStayAsTheyAre) {
   Job job = StandardisedJob();
-  ASSERT_OK_AND_ASSIGN(const JobData with, OpenJobData(job, OpenerFor(job.model())));
+  ASSERT_OK_AND_ASSIGN(const JobData with, OpenJobData(job, OpenerFor()));
   job.set_standardise(false);
-  ASSERT_OK_AND_ASSIGN(const JobData without, OpenJobData(job, OpenerFor(job.model())));
+  ASSERT_OK_AND_ASSIGN(const JobData without, OpenJobData(job, OpenerFor()));
   EXPECT_EQ(Read(*without.train)[9], 9.0f);
   EXPECT_EQ(Read(*without.test)[5], 77.0f);
   EXPECT_NE(with.train->Fingerprint(), without.train->Fingerprint());
@@ -113,22 +113,22 @@ TEST(JobDataTest, WithoutTheSettingValuesStayAsTheyAre) {
 // set is other data.
 TEST(JobDataTest, TheFingerprintOfTheTestSetTellsTheTrainingSet) {
   Job job = StandardisedJob();
-  ASSERT_OK_AND_ASSIGN(const auto test, OpenTestData(job, OpenerFor(job.model())));
-  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor(job.model())));
+  ASSERT_OK_AND_ASSIGN(const auto test, OpenTestData(job, OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor()));
   EXPECT_EQ(test->Fingerprint(), data.test->Fingerprint());
   EXPECT_EQ(Read(*test), Read(*data.test));
   job.mutable_train()->set_limit(4);
-  ASSERT_OK_AND_ASSIGN(const auto other, OpenTestData(job, OpenerFor(job.model())));
+  ASSERT_OK_AND_ASSIGN(const auto other, OpenTestData(job, OpenerFor()));
   EXPECT_NE(test->Fingerprint(), other->Fingerprint());
 }
 
 TEST(JobDataTest, AMissingTrainingSetIsNamedWhereItsNumbersAreNeeded) {
   Job job = StandardisedJob();
   job.mutable_train()->mutable_npy()->set_images("/nowhere/train.npy");
-  EXPECT_THAT(OpenTestData(job, OpenerFor(job.model())).status(),
+  EXPECT_THAT(OpenTestData(job, OpenerFor()).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/train.npy")));
   job.set_standardise(false);
-  EXPECT_OK(OpenTestData(job, OpenerFor(job.model())));
+  EXPECT_OK(OpenTestData(job, OpenerFor()));
 }
 
 }  // namespace

@@ -111,10 +111,10 @@ TEST_F(OpenDatasetTest, IdxPlainAndCompressedGiveTheSameSamples) {
   uint64_t fingerprints[2];
   int i = 0;
   for (const Dataset& dataset : {plain, compressed}) {
-    ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(dataset, {6}));
+    ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(dataset, {{6}}));
     EXPECT_EQ(source->examples(), 5u);
     Batch batch(3, 6);
-    source->Gather(std::vector<uint32_t>{4, 1}, &batch);
+    EXPECT_OK(source->Gather(std::vector<uint32_t>{4, 1}, &batch));
     EXPECT_EQ(batch.examples, 2u);
     EXPECT_EQ(batch.labels[0], 1u);
     EXPECT_EQ(batch.labels[1], 1u);
@@ -127,24 +127,24 @@ TEST_F(OpenDatasetTest, IdxPlainAndCompressedGiveTheSameSamples) {
 
 TEST_F(OpenDatasetTest, LimitAndNormalisation) {
   Dataset dataset = Idx(Write("i", IdxImages(5)), Write("l", IdxLabels(5)));
-  ASSERT_OK_AND_ASSIGN(const auto all, OpenDataset(dataset, {6}));
+  ASSERT_OK_AND_ASSIGN(const auto all, OpenDataset(dataset, {{6}}));
   dataset.set_limit(2);
   dataset.set_mean(0.5);
   dataset.set_scale(2);
-  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(dataset, {6}));
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(dataset, {{6}}));
   EXPECT_EQ(source->examples(), 2u);
   EXPECT_NE(source->Fingerprint(), all->Fingerprint());
   Batch batch(1, 6);
-  source->Gather(std::vector<uint32_t>{1}, &batch);
+  EXPECT_OK(source->Gather(std::vector<uint32_t>{1}, &batch));
   EXPECT_NEAR(batch.inputs.data()[2], (8 * 7 / 255.0 - 0.5) * 2, 1e-6);
 }
 
 TEST_F(OpenDatasetTest, TheFingerprintSeesOneChangedByte) {
   const std::string labels = Write("l", IdxLabels(5));
   std::string bytes = IdxImages(5);
-  ASSERT_OK_AND_ASSIGN(const auto one, OpenDataset(Idx(Write("i", bytes), labels), {6}));
+  ASSERT_OK_AND_ASSIGN(const auto one, OpenDataset(Idx(Write("i", bytes), labels), {{6}}));
   bytes.back() ^= 1;
-  ASSERT_OK_AND_ASSIGN(const auto two, OpenDataset(Idx(Write("j", bytes), labels), {6}));
+  ASSERT_OK_AND_ASSIGN(const auto two, OpenDataset(Idx(Write("j", bytes), labels), {{6}}));
   EXPECT_NE(one->Fingerprint(), two->Fingerprint());
 }
 
@@ -153,14 +153,14 @@ TEST_F(OpenDatasetTest, NpyFloatsAndBytesWithAnyIntegerLabels) {
   const std::string bytes = Write("b.npy", Npy("|u1", "2, 3", Raw<uint8_t>({0, 51, 255, 1, 2, 3})));
   const std::string wide = Write("w.npy", Npy("<i8", "2,", Raw<int64_t>({7, 2})));
   const std::string narrow = Write("n.npy", Npy("|u1", "2,", Raw<uint8_t>({7, 200})));
-  ASSERT_OK_AND_ASSIGN(const auto one, OpenDataset(NpyFiles(floats, wide), {3}));
-  ASSERT_OK_AND_ASSIGN(const auto two, OpenDataset(NpyFiles(bytes, narrow), {3}));
+  ASSERT_OK_AND_ASSIGN(const auto one, OpenDataset(NpyFiles(floats, wide), {{3}}));
+  ASSERT_OK_AND_ASSIGN(const auto two, OpenDataset(NpyFiles(bytes, narrow), {{3}}));
   Batch batch(2, 3);
-  one->Gather(std::vector<uint32_t>{1, 0}, &batch);
+  EXPECT_OK(one->Gather(std::vector<uint32_t>{1, 0}, &batch));
   EXPECT_EQ(std::vector<float>(batch.inputs.data(), batch.inputs.data() + 6),
             (std::vector<float>{4, 5, 6, 1, 2, 3}));
   EXPECT_EQ(batch.labels, (std::vector<uint32_t>{2, 7}));
-  two->Gather(std::vector<uint32_t>{0, 1}, &batch);
+  EXPECT_OK(two->Gather(std::vector<uint32_t>{0, 1}, &batch));
   EXPECT_FLOAT_EQ(batch.inputs.data()[1], 0.2f);
   EXPECT_EQ(batch.labels, (std::vector<uint32_t>{7, 200}));
 }
@@ -191,17 +191,17 @@ TEST_F(OpenDatasetTest, ChannelsLastImagesComeAsTheModelHasThem) {
   Dataset floats = NpyFiles(Write("f.npy", Npy("<f4", "2, 3, 4, 2", Raw(last))), labels);
   Dataset bytes = NpyFiles(Write("b.npy", Npy("|u1", "2, 3, 4, 2", Raw(last_bytes))), labels);
   const std::vector<uint32_t> input = {2, 3, 4};
-  EXPECT_THAT(OpenDataset(floats, input).status(),
+  EXPECT_THAT(OpenDataset(floats, {input}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("f.npy"), HasSubstr("[3, 4, 2]"), HasSubstr("[2, 3, 4]"),
                              HasSubstr("layout: NHWC"))));
   floats.set_layout(Dataset::NHWC);
   bytes.set_layout(Dataset::NHWC);
-  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(floats, input));
-  ASSERT_OK_AND_ASSIGN(const auto byte_source, OpenDataset(bytes, input));
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(floats, {input}));
+  ASSERT_OK_AND_ASSIGN(const auto byte_source, OpenDataset(bytes, {input}));
   Batch batch(2, 24), byte_batch(2, 24);
-  source->Gather(std::vector<uint32_t>{0, 1}, &batch);
-  byte_source->Gather(std::vector<uint32_t>{0, 1}, &byte_batch);
+  EXPECT_OK(source->Gather(std::vector<uint32_t>{0, 1}, &batch));
+  EXPECT_OK(byte_source->Gather(std::vector<uint32_t>{0, 1}, &byte_batch));
   for (size_t i = 0; i < 48; ++i) {
     EXPECT_EQ(batch.inputs.data()[i], first[i]) << i;
     const int in_byte = static_cast<int>(first[i]) % 1000 + static_cast<int>(first[i]) / 1000;
@@ -215,13 +215,13 @@ TEST_F(OpenDatasetTest, NpyErrorsNameTheFileAndTheValue) {
   const std::string good = Write("good.npy", Npy("<f4", "2, 2", Raw<float>({1, 2, 3, 4})));
   const std::string labels = Write("l.npy", Npy("<i4", "2,", Raw<int32_t>({0, 1})));
   const std::string negative = Write("neg.npy", Npy("<i4", "2,", Raw<int32_t>({0, -1})));
-  EXPECT_THAT(OpenDataset(NpyFiles(bad, labels), {2}).status(),
+  EXPECT_THAT(OpenDataset(NpyFiles(bad, labels), {{2}}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr(bad), HasSubstr("sample 1"), HasSubstr("not finite"))));
-  EXPECT_THAT(OpenDataset(NpyFiles(good, negative), {2}).status(),
+  EXPECT_THAT(OpenDataset(NpyFiles(good, negative), {{2}}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr(negative), HasSubstr("label -1 of sample 1"))));
-  EXPECT_THAT(OpenDataset(NpyFiles(labels, good), {2}).status(),
+  EXPECT_THAT(OpenDataset(NpyFiles(labels, good), {{2}}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(labels)));
 }
 
@@ -243,7 +243,7 @@ TEST_F(OpenDatasetTest, DamagedFilesAreNamed) {
   const std::string plain_long = Write("plain_long", IdxImages(2000) + "x");
   for (const std::string& path :
        {cut, flipped, wrong_crc, garbage, text, plain_cut, plain_long, folder_ + "/missing"}) {
-    const absl::Status status = OpenDataset(Idx(path, labels), {6}).status();
+    const absl::Status status = OpenDataset(Idx(path, labels), {{6}}).status();
     EXPECT_FALSE(status.ok()) << path;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path));
   }
@@ -251,14 +251,14 @@ TEST_F(OpenDatasetTest, DamagedFilesAreNamed) {
 
 TEST_F(OpenDatasetTest, RefusesWhatDoesNotFit) {
   const std::string images = Write("i", IdxImages(5));
-  EXPECT_THAT(OpenDataset(Idx(images, Write("l4", IdxLabels(4))), {6}).status(),
+  EXPECT_THAT(OpenDataset(Idx(images, Write("l4", IdxLabels(4))), {{6}}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("l4")));
-  EXPECT_THAT(OpenDataset(Idx(images, images), {6}).status(),
+  EXPECT_THAT(OpenDataset(Idx(images, images), {{6}}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("label")));
   EXPECT_THAT(
-      OpenDataset(Idx(images, Write("l", IdxLabels(5))), {784}).status(),
+      OpenDataset(Idx(images, Write("l", IdxLabels(5))), {{784}}).status(),
       StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("6 values"), HasSubstr("784"))));
-  EXPECT_THAT(OpenDataset(Dataset(), {6}).status(),
+  EXPECT_THAT(OpenDataset(Dataset(), {{6}}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no source")));
 }
 

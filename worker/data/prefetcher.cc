@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "common/process/background_thread.h"
 
 namespace monsoon {
@@ -57,7 +58,8 @@ absl::StatusOr<std::unique_ptr<PrefetchedBatch>> Prefetcher::Next(absl::Duration
   MutexLock lock(&mutex_);
   changed_.WaitFor(&mutex_, timeout, [this] {
     mutex_.AssertHeld();
-    return stopped_ || !ready_.empty() || (finished_ && blocks_.empty() && !gathering_);
+    return stopped_ || !ready_.empty() || !error_.ok() ||
+           (finished_ && blocks_.empty() && !gathering_);
   });
   if (stopped_) {
     return absl::CancelledError("the prefetcher was stopped");
@@ -67,6 +69,9 @@ absl::StatusOr<std::unique_ptr<PrefetchedBatch>> Prefetcher::Next(absl::Duration
     ready_.pop_front();
     changed_.NotifyAll();
     return batch;
+  }
+  if (!error_.ok()) {
+    return error_;
   }
   if (finished_ && blocks_.empty() && !gathering_) {
     return absl::OutOfRangeError("all blocks were served");
@@ -104,25 +109,33 @@ void Prefetcher::Run() {
       blocks_.pop_front();
       gathering_ = true;
     }
-    GatherBlock(block);
+    const absl::Status gathered = GatherBlock(block);
+    if (!gathered.ok()) {
+      MutexLock lock(&mutex_);
+      error_ = gathered;
+      changed_.NotifyAll();
+      return;
+    }
   }
 }
 
-void Prefetcher::GatherBlock(const BlockKey& block) {
+absl::Status Prefetcher::GatherBlock(const BlockKey& block) {
   const std::vector<uint32_t>& permutation = Permutation(block.epoch);
   const uint64_t batches = layout_.batches(block.block, block.granted);
   for (uint64_t i = 0; i < batches; ++i) {
     std::unique_ptr<PrefetchedBatch> batch = WaitForRoom();
     if (batch == nullptr) {
-      return;
+      return absl::OkStatus();
     }
-    source_->Gather(layout_.Batch(permutation, block.block, i, block.granted), &batch->batch);
+    RETURN_IF_ERROR(
+        source_->Gather(layout_.Batch(permutation, block.block, i, block.granted), &batch->batch));
     batch->block = block;
     batch->last_of_block = i + 1 == batches;
     MutexLock lock(&mutex_);
     ready_.push_back(std::move(batch));
     changed_.NotifyAll();
   }
+  return absl::OkStatus();
 }
 
 std::unique_ptr<PrefetchedBatch> Prefetcher::WaitForRoom() {

@@ -61,7 +61,8 @@ class Prefetcher {
   void Finish();
 
   // The next batch, waiting at most `timeout`. kDeadlineExceeded: nothing
-  // came, try again or add blocks; kOutOfRange: finished; kCancelled: stopped.
+  // came, try again or add blocks; kOutOfRange: finished; kCancelled: stopped; the
+  // source's error, once the batches before it were given: nothing comes after it.
   absl::StatusOr<std::unique_ptr<PrefetchedBatch>> Next(absl::Duration timeout);
   // Gives a batch back, so that its memory is used again.
   void Recycle(std::unique_ptr<PrefetchedBatch> batch);
@@ -80,7 +81,7 @@ class Prefetcher {
   static constexpr size_t kMaxPermutations = 2;
 
   void Run();
-  void GatherBlock(const BlockKey& block);
+  absl::Status GatherBlock(const BlockKey& block);
   const std::vector<uint32_t>& Permutation(uint32_t epoch);
   // Waits for room, null when stopped.
   std::unique_ptr<PrefetchedBatch> WaitForRoom();
@@ -95,6 +96,7 @@ class Prefetcher {
   std::deque<BlockKey> blocks_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::unique_ptr<PrefetchedBatch>> ready_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<PrefetchedBatch>> free_ ABSL_GUARDED_BY(mutex_);
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
   bool gathering_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

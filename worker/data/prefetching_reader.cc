@@ -9,7 +9,8 @@
 namespace monsoon {
 namespace {
 
-// Gathering a batch copies memory: so long means that the machine stands still.
+// Gathering a batch copies memory or reads some samples: so long means that the machine or
+// its disk stands still.
 constexpr absl::Duration kGatherLimit = absl::Seconds(60);
 
 Prefetcher::Options OptionsOf(const Job& job, uint32_t batches) {

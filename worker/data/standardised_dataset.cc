@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "worker/data/fingerprint.h"
 
 namespace monsoon {
@@ -17,23 +18,24 @@ constexpr double kRounding = 1e-7;
 
 // Calls `visit` with each sample's values, in order.
 template <typename Visit>
-void ForEachSample(const DataSource& source, Visit visit) {
+absl::Status ForEachSample(const DataSource& source, Visit visit) {
   const uint64_t examples = source.examples();
   Batch batch(std::min<uint64_t>(kBatch, examples), source.format());
   std::vector<uint32_t> indices(batch.capacity());
   for (uint64_t begin = 0; begin < examples; begin += indices.size()) {
     indices.resize(std::min<uint64_t>(indices.size(), examples - begin));
     std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(begin));
-    source.Gather(indices, &batch);
+    RETURN_IF_ERROR(source.Gather(indices, &batch));
     for (size_t n = 0; n < indices.size(); ++n) {
       visit(std::span<const float>(batch.inputs.data() + n * batch.values, batch.values));
     }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-FeatureScaling MeasureFeatures(const DataSource& train) {
+absl::StatusOr<FeatureScaling> MeasureFeatures(const DataSource& train) {
   const size_t values = train.values_per_example();
   const auto count = static_cast<double>(train.examples());
   FeatureScaling scaling;
@@ -43,7 +45,7 @@ FeatureScaling MeasureFeatures(const DataSource& train) {
   // Measured from the first sample, so that constant features have exactly their
   // value as the mean, and large means cost no digits.
   std::vector<double> origin;
-  ForEachSample(train, [&](std::span<const float> sample) {
+  const absl::Status summed = ForEachSample(train, [&](std::span<const float> sample) {
     if (origin.empty()) {
       origin.assign(sample.begin(), sample.end());
     }
@@ -51,16 +53,18 @@ FeatureScaling MeasureFeatures(const DataSource& train) {
       scaling.mean[i] += static_cast<double>(sample[i]) - origin[i];
     }
   });
+  RETURN_IF_ERROR(summed);
   for (size_t i = 0; i < values; ++i) {
     scaling.mean[i] = origin[i] + scaling.mean[i] / count;
   }
   std::vector<double> squares(values, 0.0);
-  ForEachSample(train, [&](std::span<const float> sample) {
+  const absl::Status squared = ForEachSample(train, [&](std::span<const float> sample) {
     for (size_t i = 0; i < values; ++i) {
       const double from_mean = static_cast<double>(sample[i]) - scaling.mean[i];
       squares[i] += from_mean * from_mean;
     }
   });
+  RETURN_IF_ERROR(squared);
   for (size_t i = 0; i < values; ++i) {
     const double deviation = std::sqrt(squares[i] / count);
     if (deviation > kRounding * std::abs(scaling.mean[i])) {
@@ -82,8 +86,8 @@ StandardisedDataset::StandardisedDataset(std::shared_ptr<const DataSource> raw,
   fingerprint_ = fingerprint.value();
 }
 
-void StandardisedDataset::Gather(std::span<const uint32_t> indices, Batch* batch) const {
-  raw_->Gather(indices, batch);
+absl::Status StandardisedDataset::Gather(std::span<const uint32_t> indices, Batch* batch) const {
+  RETURN_IF_ERROR(raw_->Gather(indices, batch));
   const size_t values = batch->values;
   const double* const mean = scaling_->mean.data();
   const double* const factor = scaling_->factor.data();
@@ -93,6 +97,7 @@ void StandardisedDataset::Gather(std::span<const uint32_t> indices, Batch* batch
       sample[i] = static_cast<float>((static_cast<double>(sample[i]) - mean[i]) * factor[i]);
     }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace monsoon

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "worker/data/data_source.h"
 
 namespace monsoon {
@@ -21,8 +22,8 @@ struct FeatureScaling {
   uint64_t train_fingerprint = 0;  // of the set they were measured on
 };
 
-// Reads the whole set twice, in the calling thread.
-FeatureScaling MeasureFeatures(const DataSource& train);
+// Reads the whole set twice, in the calling thread; the error is its own.
+absl::StatusOr<FeatureScaling> MeasureFeatures(const DataSource& train);
 
 // A data set seen through a scaling. Computed in double, rounded once.
 class StandardisedDataset : public DataSource {
@@ -33,7 +34,7 @@ class StandardisedDataset : public DataSource {
 
   uint64_t examples() const override { return raw_->examples(); }
   SampleFormat format() const override { return raw_->format(); }
-  void Gather(std::span<const uint32_t> indices, Batch* batch) const override;
+  absl::Status Gather(std::span<const uint32_t> indices, Batch* batch) const override;
   uint64_t Fingerprint() const override { return fingerprint_; }
 
  private:

@@ -47,7 +47,7 @@ class SyntheticDataset : public DataSource {
     }
   }
 
-  void Gather(std::span<const uint32_t> indices, Batch* batch) const override {
+  absl::Status Gather(std::span<const uint32_t> indices, Batch* batch) const override {
     CHECK_LE(indices.size(), batch->capacity());
     CHECK_EQ(batch->values, values_);
     const auto scale = static_cast<float>(normalisation_.scale);
@@ -61,6 +61,7 @@ class SyntheticDataset : public DataSource {
       batch->labels[n] = Label(indices[n]);
     }
     batch->examples = indices.size();
+    return absl::OkStatus();
   }
 
   uint64_t Fingerprint() const override {

@@ -24,7 +24,7 @@ SyntheticSource Source(uint64_t examples, uint64_t seed) {
 
 std::vector<float> Values(const DataSource& source, const std::vector<uint32_t>& indices) {
   Batch batch(indices.size(), source.values_per_example());
-  source.Gather(indices, &batch);
+  EXPECT_OK(source.Gather(indices, &batch));
   return {batch.inputs.data(), batch.inputs.data() + batch.inputs.size()};
 }
 
@@ -48,7 +48,7 @@ TEST(SyntheticTest, SetsOfOneCenterSeedShareTheirCentres) {
       class_one.push_back(i);
     }
     Batch batch(class_one.size(), 4);
-    source->Gather(class_one, &batch);
+    EXPECT_OK(source->Gather(class_one, &batch));
     std::vector<double> mean(4);
     for (size_t i = 0; i < class_one.size(); ++i) {
       EXPECT_EQ(batch.labels[i], 1u);

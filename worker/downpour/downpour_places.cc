@@ -31,7 +31,7 @@ uint64_t Newest(const FetchMarks& marks) {
 void DownpourRunner::MoveToDevice(DeviceTraining* device) {
   absl::Status status = options_.step_clip_norm > 0
                             ? absl::UnimplementedError("the norm of each step's gradient")
-                        : own_statistics_ ? absl::UnimplementedError("means of statistics")
+                        : own_statistics_   ? absl::UnimplementedError("means of statistics")
                         : local_ != nullptr ? local_->MoveTo(device)
                                             : absl::OkStatus();
   local_on_device_ = local_ != nullptr && status.ok();

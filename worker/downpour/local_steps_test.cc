@@ -269,7 +269,7 @@ TEST(LocalStepsBitsTest, OneLocalStepIsDownpour) {
     for (uint32_t step = 0; step < 100; ++step) {
       std::vector<uint32_t> indices(8);
       for (uint32_t i = 0; i < 8; ++i) indices[i] = step * 8 + i;
-      data->Gather(indices, &batch);
+      EXPECT_OK(data->Gather(indices, &batch));
       batch.examples = 8;
       runner.Add(&batch, std::nullopt);
       EXPECT_OK(runner.Step().status());

@@ -139,7 +139,7 @@ class OnDeviceTest : public ::testing::Test {
       for (; runner.room() > 0 && next < batches; ++next) {
         std::vector<uint32_t> indices(kBatch);
         for (uint32_t i = 0; i < kBatch; ++i) indices[i] = (next * kBatch + i) % 400;
-        data_->Gather(indices, &batch);
+        EXPECT_OK(data_->Gather(indices, &batch));
         batch.examples = kBatch;
         runner.Add(&batch, std::nullopt);
       }

@@ -18,12 +18,13 @@ uint64_t Capacity(uint32_t batch_size, const DataSource& source) {
 }
 
 // The samples from `first` on, as many as fit.
-void GatherNext(const DataSource& source, uint64_t first, std::vector<uint32_t>* indices,
-                Batch* batch) {
+absl::Status GatherNext(const DataSource& source, uint64_t first, std::vector<uint32_t>* indices,
+                        Batch* batch) {
   indices->resize(std::min<uint64_t>(batch->capacity(), source.examples() - first));
   std::iota(indices->begin(), indices->end(), static_cast<uint32_t>(first));
-  source.Gather(*indices, batch);
+  RETURN_IF_ERROR(source.Gather(*indices, batch));
   batch->examples = indices->size();
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -43,7 +44,7 @@ absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSour
       return absl::CancelledError("evaluation was stopped");
     }
     while (first < source.examples() && group->room() > 0) {
-      GatherNext(source, first, &indices, &batch);
+      RETURN_IF_ERROR(GatherNext(source, first, &indices, &batch));
       group->Add(&batch, StepKey());
       first += indices.size();
     }
@@ -72,7 +73,7 @@ absl::Status PredictAll(Network* network, const DataSource& source, uint32_t bat
   std::vector<uint32_t> indices;
   std::vector<float> predictions;
   for (uint64_t first = 0; first < source.examples(); first += batch.examples) {
-    GatherNext(source, first, &indices, &batch);
+    RETURN_IF_ERROR(GatherNext(source, first, &indices, &batch));
     predictions.resize(batch.examples * values);
     RETURN_IF_ERROR(network->Predict(batch, predictions));
     if (const std::optional<uint64_t> at = FirstNonFinite(predictions)) {

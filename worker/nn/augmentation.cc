@@ -21,8 +21,7 @@ Augmentation DrawAugmentation(const LayerPlan& layer, const StepKey* key, size_t
   // (worker, step) and (layer, sample) need more bits than a stream's `sub` has: a first block
   // turns the former into a key, as for dropout masks.
   constexpr uint64_t kKind = static_cast<uint64_t>(StreamKind::kAugmentation) << 32;
-  const std::array<uint32_t, 4> derived =
-      Philox4x32(key->seed, kKind | key->worker, key->step);
+  const std::array<uint32_t, 4> derived = Philox4x32(key->seed, kKind | key->worker, key->step);
   const uint64_t stream_key = (static_cast<uint64_t>(derived[1]) << 32) | derived[0];
   const std::array<uint32_t, 4> bits = Philox4x32(stream_key, kKind | layer.index, 2 * sample);
   const std::array<uint32_t, 4> more = Philox4x32(stream_key, kKind | layer.index, 2 * sample + 1);

@@ -81,9 +81,12 @@ TEST(AugmentationTest, SeedWorkerStepLayerAndSampleEachDrawAnew) {
   };
   const auto first = draw(1, 0, 0, 0, 0);
   EXPECT_EQ(draw(1, 0, 0, 0, 0), first);
-  const std::set<std::tuple<int64_t, int64_t, bool>> all = {
-      first, draw(2, 0, 0, 0, 0), draw(1, 1, 0, 0, 0), draw(1, 0, 1, 0, 0), draw(1, 0, 0, 1, 0),
-      draw(1, 0, 0, 0, 1)};
+  const std::set<std::tuple<int64_t, int64_t, bool>> all = {first,
+                                                            draw(2, 0, 0, 0, 0),
+                                                            draw(1, 1, 0, 0, 0),
+                                                            draw(1, 0, 1, 0, 0),
+                                                            draw(1, 0, 0, 1, 0),
+                                                            draw(1, 0, 0, 0, 1)};
   EXPECT_EQ(all.size(), 6u);
 }
 

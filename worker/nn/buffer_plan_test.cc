@@ -36,8 +36,7 @@ TEST(BufferPlanTest, NobodyNeedsGradientsBeforeTheFirstParameters) {
 
 // A residual block: value 1 goes to layer 1 and, past it, to layer 2.
 TEST(BufferPlanTest, AValueOfTwoLayersStaysUntilBothHadItAndTheSecondGradientIsAdded) {
-  const BufferPlan plan =
-      PlanBuffers({Takes({0}), Takes({1}), Takes({2, 1}, false), Takes({3})});
+  const BufferPlan plan = PlanBuffers({Takes({0}), Takes({1}), Takes({2, 1}, false), Takes({3})});
   EXPECT_THAT(plan.value, ElementsAre(kNoBuffer, 0, 1, 2, 0));
   // Backwards layer 2 gives the first gradient of value 1, layer 1 adds its own.
   EXPECT_THAT(plan.adds[1], ElementsAre(true));

@@ -51,7 +51,7 @@ class Network {
   // One training step: writes the gradient of the batch's MEAN loss to
   // `gradient` (layout.size() floats, all overwritten, padding with zero).
   // Dropout masks follow `key`. InvalidArgument for an empty batch, a batch of
-  // another sample size and a label outside the classes.
+  // another sample size, a label outside the classes and a value that is no id of an embedding.
   virtual absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                                      std::span<float> gradient) = 0;
 

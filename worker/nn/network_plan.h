@@ -23,7 +23,7 @@ struct NetworkPlan {
   std::vector<LayerPlan> layers;  // each behind those that it takes
   BufferPlan buffers;
   LossPlan loss;
-  bool is_chain = true;           // each layer takes the one before it alone
+  bool is_chain = true;     // each layer takes the one before it alone
   std::vector<Slice> gaps;  // padding of the flat vector: zero in every gradient
   Extent input;
   // Of a model with embeddings: the sample's values are ids, whole numbers below this, the rows

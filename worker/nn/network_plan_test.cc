@@ -49,10 +49,25 @@ TEST(NetworkPlanTest, TensorsAndGapsCoverTheVectorOnce) {
 TEST(NetworkPlanTest, IdsLieBelowTheSmallestEmbeddingsRows) {
   const Model model = testing::ParseModel(R"pb(
     input_shape: 3
-    layer { name: "a" input: "input" embedding { rows: 9 columns: 2 } }
-    layer { name: "b" input: "input" embedding { rows: 5 columns: 2 } }
-    layer { name: "c" input: "input" embedding { rows: 7 columns: 2 } }
-    layer { input: [ "a", "b", "c" ] add {} }
+    layer {
+      name: "a"
+      input: "input"
+      embedding { rows: 9 columns: 2 }
+    }
+    layer {
+      name: "b"
+      input: "input"
+      embedding { rows: 5 columns: 2 }
+    }
+    layer {
+      name: "c"
+      input: "input"
+      embedding { rows: 7 columns: 2 }
+    }
+    layer {
+      input: [ "a", "b", "c" ]
+      add {}
+    }
   )pb");
   ASSERT_OK_AND_ASSIGN(const NetworkPlan plan,
                        NetworkPlan::Create(model, testing::MakeLayout(model)));
@@ -66,7 +81,10 @@ TEST(NetworkPlanTest, RefusesAnEmbeddingOfComputedValues) {
   const Model model = testing::ParseModel(R"pb(
     input_shape: 3
     layer { relu {} }
-    layer { name: "table" embedding { rows: 9 columns: 2 } }
+    layer {
+      name: "table"
+      embedding { rows: 9 columns: 2 }
+    }
   )pb");
   EXPECT_THAT(NetworkPlan::Create(model, testing::MakeLayout(model)).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,

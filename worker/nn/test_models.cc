@@ -50,16 +50,38 @@ Model GptBlock() {
   return ParseModel(R"pb(
     name: "gpt_block"
     input_shape: 64
-    layer { embedding { rows: 256 columns: 128 weight_initializer { normal: 0.02 } } }
-    layer { name: "x0" position_embedding {} }
+    layer {
+      embedding {
+        rows: 256
+        columns: 128
+        weight_initializer { normal: 0.02 }
+      }
+    }
+    layer {
+      name: "x0"
+      position_embedding {}
+    }
     layer { layer_norm {} }
-    layer { name: "attention" self_attention { heads: 4 causal: true } }
-    layer { name: "x1" input: [ "x0", "attention" ] add {} }
+    layer {
+      name: "attention"
+      self_attention { heads: 4 causal: true }
+    }
+    layer {
+      name: "x1"
+      input: [ "x0", "attention" ]
+      add {}
+    }
     layer { layer_norm {} }
     layer { dense { units: 512 } }
     layer { gelu {} }
-    layer { name: "back" dense { units: 128 } }
-    layer { input: [ "x1", "back" ] add {} }
+    layer {
+      name: "back"
+      dense { units: 128 }
+    }
+    layer {
+      input: [ "x1", "back" ]
+      add {}
+    }
     layer { layer_norm {} }
     layer { dense { units: 256 } }
   )pb");

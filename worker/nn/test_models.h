@@ -21,8 +21,8 @@ Model LeNet();
 // 784-128-10 with ReLU.
 Model Mlp();
 
-// Bytes [64] to the next ones': embedding of 128 and positions, one block of a GPT with 4 heads, and
-// 256 outputs a step. Its ids lie below kGptIds.
+// Bytes [64] to the next ones': embedding of 128 and positions, one block of a GPT with 4 heads,
+// and 256 outputs a step. Its ids lie below kGptIds.
 Model GptBlock();
 inline constexpr uint32_t kGptIds = 256;
 // Words [50] of kTextIds: embedding of 128, bidirectional LSTM 2 x 64, dense 64, ReLU, dense 2.

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -11,9 +13,13 @@
 #include "absl/strings/str_join.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/data/data_context.h"
+#include "common/data/dataset_info.h"
+#include "common/data/file_pattern.h"
 #include "common/memory/aligned_floats.h"
 #include "common/model/bias_ranges.h"
 #include "worker/backend/backend.h"
+#include "worker/data/fingerprint.h"
 #include "worker/data/job_data.h"
 #include "worker/downpour/local_updater.h"
 #include "worker/group/breaking_network.h"
@@ -72,28 +78,48 @@ absl::Status NoNetwork(const absl::Status& status) {
   return absl::IsInternal(status) ? DeviceError(message) : absl::ResourceExhaustedError(message);
 }
 
-std::vector<std::string> Files(const Dataset& dataset) {
-  switch (dataset.source_case()) {
-    case Dataset::kIdx:
-      return {dataset.idx().images(), dataset.idx().labels()};
-    case Dataset::kNpy:
-      return {dataset.npy().images(), dataset.npy().labels()};
-    default:
-      return {};
+uint64_t StampOfFile(const std::string& file) {
+  struct stat info {};
+  stat(file.c_str(), &info);  // Whoever opens it tells the errors.
+  Fingerprinter stamp;
+  stamp.Add(file);
+  for (const auto number :
+       {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
+        static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mtim.tv_sec),
+        static_cast<int64_t>(info.st_mtim.tv_nsec)}) {
+    stamp.Add(static_cast<uint64_t>(number));
   }
+  return stamp.value();
+}
+
+// Of a folder: with all that lies in it, whose order is chance.
+uint64_t StampOf(const std::string& path) {
+  uint64_t stamp = StampOfFile(path);
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator
+           at(path, std::filesystem::directory_options::follow_directory_symlink, error),
+       end;
+       !error && at != end; at.increment(error)) {
+    stamp += StampOfFile(at->path());
+  }
+  return stamp;
 }
 
 // Differs for another description, and for a file that was replaced or written.
-std::string DatasetKey(const Dataset& dataset, const Model& model) {
-  std::string key =
-      absl::StrCat(absl::StrJoin(model.input_shape(), ","), ":", dataset.SerializeAsString());
-  for (const std::string& file : Files(dataset)) {
-    struct stat info {};
-    stat(file.c_str(), &info);  // Whoever opens it tells the errors.
-    absl::StrAppend(&key, ":", info.st_dev, ":", info.st_ino, ":", info.st_size, ":",
-                    info.st_mtim.tv_sec, ":", info.st_mtim.tv_nsec);
-  }
+std::string FilesKey(Dataset dataset) {
+  std::string key = absl::StrCat(":", dataset.SerializeAsString());
+  VisitPaths(&dataset, [&](std::string* path) {
+    const absl::StatusOr<std::vector<std::string>> files = FilesOf(*path);
+    for (const std::string& file : files.ok() ? *files : std::vector<std::string>()) {
+      absl::StrAppend(&key, ":", StampOf(file));
+    }
+  });
   return key;
+}
+
+std::string DatasetKey(const Dataset& dataset, const DataContext& context) {
+  return absl::StrCat(absl::StrJoin(context.input_shape, ","), FilesKey(dataset),
+                      context.training ? FilesKey(*context.training) : "");
 }
 
 }  // namespace
@@ -102,11 +128,11 @@ ReplicaRunner::ReplicaRunner(const Options& options, ReplicaClient* coordinator)
     : options_(options), coordinator_(coordinator) {}
 
 absl::StatusOr<std::shared_ptr<const DataSource>> ReplicaRunner::Open(const Dataset& dataset,
-                                                                      const Model& model) {
-  const std::string key = DatasetKey(dataset, model);
+                                                                      const DataContext& context) {
+  const std::string key = DatasetKey(dataset, context);
   std::shared_ptr<const DataSource>& source = opened_[key];
   if (source == nullptr) {
-    absl::StatusOr<std::shared_ptr<const DataSource>> opened = OpenerFor(model)(dataset);
+    absl::StatusOr<std::shared_ptr<const DataSource>> opened = OpenerFor()(dataset, context);
     if (!opened.ok()) {
       opened_.erase(key);
       return absl::DataLossError(absl::StrCat("worker/", worker_, ": ", opened.status().message()));
@@ -134,8 +160,9 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
   }
-  ASSIGN_OR_RETURN(resources->data, OpenJobData(job, [&](const Dataset& dataset) {
-                     return Open(dataset, job.model());
+  ASSIGN_OR_RETURN(resources->data,
+                   OpenJobData(job, [&](const Dataset& dataset, const DataContext& context) {
+                     return Open(dataset, context);
                    }));
   RETURN_IF_ERROR(MakeGroup(stats, resources));
   ParameterClientOptions client = SessionClientOptions(resources->joined, options_.rpc_deadline,

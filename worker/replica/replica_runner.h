@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/data/data_context.h"
 #include "common/transport/frame/fault.h"
 #include "coordinator/client/join_job.h"
 #include "coordinator/client/replica_client.h"
@@ -80,7 +81,7 @@ class ReplicaRunner : public SessionRunner {
                            SessionResources* resources);
   void AddSandblaster(StatsCollector* stats, SessionControl* control, SessionResources* resources);
   absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset,
-                                                         const Model& model);
+                                                         const DataContext& context);
   // FailedPrecondition when the coordinator knows another fingerprint.
   absl::Status CheckData(const Dataset& dataset, uint64_t expected, const DataSource& found) const;
   SessionEnd RunPrepared(SessionResources& resources, StatsCollector* stats,

@@ -1,10 +1,12 @@
 #include "worker/sandblaster/contribution_reader.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "worker/data/permutation.h"
 
 namespace monsoon {
@@ -64,22 +66,26 @@ void ContributionReader::GatherAhead() {
   }
   gatherer_.Start([this, samples = std::move(samples)] {
     for (size_t i = 0; i < samples.size(); ++i) {
-      source_->Gather(samples[i], &next_[i]);
+      RETURN_IF_ERROR(source_->Gather(samples[i], &next_[i]));
       next_[i].examples = samples[i].size();
     }
-    return true;
+    return absl::OkStatus();
   });
 }
 
-void ContributionReader::AwaitGathered() {
-  while (gatherer_.busy() && !gatherer_.WaitTake(kWaitSlice).has_value()) {
+absl::Status ContributionReader::AwaitGathered() {
+  while (gatherer_.busy()) {
+    if (std::optional<absl::Status> gathered = gatherer_.WaitTake(kWaitSlice)) {
+      return *std::move(gathered);
+    }
   }
+  return absl::OkStatus();
 }
 
-ContributionReader::Piece ContributionReader::Next() {
+absl::StatusOr<ContributionReader::Piece> ContributionReader::Next() {
   CHECK(!cuts_.empty());
   if (ready_ == 0) {
-    AwaitGathered();
+    RETURN_IF_ERROR(AwaitGathered());
     std::swap(current_, next_);
     given_ = 0;
     ready_ = std::exchange(ahead_, 0);
@@ -89,11 +95,12 @@ ContributionReader::Piece ContributionReader::Next() {
   const Cut cut = cuts_.front();
   cuts_.pop_front();
   GatherAhead();
-  return {batch, cut.samples, cut.ends_chunk, cut.ends_contribution};
+  return Piece{batch, cut.samples, cut.ends_chunk, cut.ends_contribution};
 }
 
 void ContributionReader::Clear() {
-  AwaitGathered();
+  // What could not be read is not wanted any more.
+  AwaitGathered().IgnoreError();
   ahead_ = 0;
   ready_ = 0;
   cuts_.clear();

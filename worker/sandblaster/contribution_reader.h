@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "proto/coordinator.pb.h"
 #include "proto/job.pb.h"
 #include "worker/data/data_source.h"
@@ -48,8 +49,9 @@ class ContributionReader {
   // Pieces that Next did not give yet.
   size_t pieces_left() const { return cuts_.size(); }
 
-  // The next batch; only when pieces_left() > 0. Blocks until it is gathered.
-  Piece Next();
+  // The next batch; only when pieces_left() > 0. Blocks until it is gathered. The data set's
+  // error where it cannot be; nothing but Clear may follow.
+  absl::StatusOr<Piece> Next();
 
   // Forgets all that Next did not give.
   void Clear();
@@ -65,7 +67,7 @@ class ContributionReader {
   };
 
   void GatherAhead();
-  void AwaitGathered();
+  absl::Status AwaitGathered();
 
   const DataSource* const source_;
   const uint32_t batch_size_;
@@ -78,7 +80,7 @@ class ContributionReader {
   size_t ready_ = 0;  // in current_ behind those: of the first cuts
   size_t ahead_ = 0;  // in next_, filled or being filled: of the cuts after those
   // Last: its thread uses the ones above.
-  BackgroundCall<bool> gatherer_;
+  BackgroundCall<absl::Status> gatherer_;
 };
 
 }  // namespace monsoon

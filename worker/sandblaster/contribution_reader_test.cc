@@ -1,5 +1,7 @@
 #include "worker/sandblaster/contribution_reader.h"
 
+#include <algorithm>
+
 #include "common/testing/status_matchers.h"
 #include "worker/testing/fakes.h"
 
@@ -35,7 +37,7 @@ TEST(ContributionReaderTest, CutsChunksIntoBatches) {
   std::vector<size_t> sizes, chunk_ends, contribution_ends;
   uint32_t position = 20;
   while (reader.pieces_left() > 0) {
-    const ContributionReader::Piece piece = reader.Next();
+    ASSERT_OK_AND_ASSIGN(const ContributionReader::Piece piece, reader.Next());
     if (contribution_ends.size() == 1) position = 99;
     sizes.push_back(piece.batch->examples);
     ASSERT_EQ(piece.samples.size(), piece.batch->examples);
@@ -57,7 +59,7 @@ TEST(ContributionReaderTest, AChunkIsABatchUnlessTheJobSays) {
   ContributionReader reader(&source, MakeJob(8, 0));
   ASSERT_OK(reader.Append(Range(0, 20)));
   EXPECT_EQ(reader.pieces_left(), 3u);
-  EXPECT_TRUE(reader.Next().ends_chunk);
+  EXPECT_TRUE(reader.Next()->ends_chunk);
 }
 
 TEST(ContributionReaderTest, ASampleIsAFixedPartOfTheData) {
@@ -67,9 +69,35 @@ TEST(ContributionReaderTest, ASampleIsAFixedPartOfTheData) {
   EXPECT_EQ(reader.examples(), 30u);
   ASSERT_OK(reader.Append(Range(0, 30)));
   ASSERT_OK(other.Append(Range(14, 7)));
-  const std::span<const uint32_t> all = reader.Next().samples;
-  const std::span<const uint32_t> part = other.Next().samples;
+  const std::span<const uint32_t> all = reader.Next()->samples;
+  const std::span<const uint32_t> part = other.Next()->samples;
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 14));
+}
+
+// Sample 9 cannot be read.
+class BrokenSource : public FakeSource {
+ public:
+  using FakeSource::FakeSource;
+  absl::Status Gather(std::span<const uint32_t> indices, Batch* batch) const override {
+    if (std::ranges::count(indices, 9u) > 0) {
+      return absl::DataLossError("images.npy cannot be read at byte 9000");
+    }
+    return FakeSource::Gather(indices, batch);
+  }
+};
+
+TEST(ContributionReaderTest, SamplesThatCannotBeReadAreAnError) {
+  const BrokenSource source(100);
+  ContributionReader reader(&source, MakeJob(4, 4));
+  ASSERT_OK(reader.Append(Range(4, 12)));
+  ASSERT_OK(reader.Next().status());
+  EXPECT_THAT(reader.Next().status(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("images.npy")));
+  // The owner may go on with others.
+  reader.Clear();
+  ASSERT_OK(reader.Append(Range(40, 4)));
+  ASSERT_OK_AND_ASSIGN(const ContributionReader::Piece piece, reader.Next());
+  EXPECT_EQ(piece.batch->inputs.data()[0], 40.0f);
 }
 
 TEST(ContributionReaderTest, RefusesPositionsOutsideTheBatch) {
@@ -86,11 +114,11 @@ TEST(ContributionReaderTest, ClearForgetsTheRest) {
   const FakeSource source(100);
   ContributionReader reader(&source, MakeJob(4, 4));
   ASSERT_OK(reader.Append(Range(0, 12)));
-  EXPECT_EQ(reader.Next().samples[0], 0u);
+  EXPECT_EQ(reader.Next()->samples[0], 0u);
   reader.Clear();
   EXPECT_EQ(reader.pieces_left(), 0u);
   ASSERT_OK(reader.Append(Range(40, 4)));
-  EXPECT_EQ(reader.Next().samples[0], 40u);
+  EXPECT_EQ(reader.Next()->samples[0], 40u);
 }
 
 }  // namespace

@@ -135,7 +135,11 @@ absl::Status ContributionRunner::ComputeRound() {
   bool ends_chunk = false;
   bool of_current = true;
   while (group_->room() > 0 && reader_->pieces_left() > 0) {
-    const ContributionReader::Piece piece = reader_->Next();
+    const absl::StatusOr<ContributionReader::Piece> next = reader_->Next();
+    if (!next.ok()) {
+      return absl::DataLossError(absl::StrCat("reading the batch: ", next.status().message()));
+    }
+    const ContributionReader::Piece& piece = *next;
     Computed computed{piece.ends_contribution, piece.batch->examples, {}};
     if (!of_current || current_->finite) {
       computed.slot = added++;

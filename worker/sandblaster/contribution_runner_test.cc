@@ -137,7 +137,7 @@ TEST_F(ContributionBitsTest, SumsEqualTheReferencesFullBatch) {
   std::vector<uint32_t> all(kExamples);
   std::iota(all.begin(), all.end(), 0u);
   Batch batch(kExamples, 6);
-  data_->Gather(all, &batch);
+  EXPECT_OK(data_->Gather(all, &batch));
   batch.examples = kExamples;
   ASSERT_OK_AND_ASSIGN(const auto oracle,
                        CreateNetwork(BackendKind::kReference, model_, layout_, NetworkOptions{}));

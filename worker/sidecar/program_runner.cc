@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/bias_ranges.h"
 #include "worker/downpour/downpour_runner.h"
@@ -65,7 +66,7 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   ProgramFigures figures(worker, sessions_, joined.client_options.fragments.count(), stats, control,
                          options_.clock);
 
-  ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train()));
+  ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train(), TrainingContext(job)));
   LeasedBatches batches(job, data.examples);
   ProgramNetwork network(program_, &batches, control, options_.clock, joined.layout.tables());
   ReplicaGroup::Options group_options;

@@ -304,12 +304,13 @@ class FakeSource : public DataSource {
   explicit FakeSource(uint64_t examples) : examples_(examples) {}
   uint64_t examples() const override { return examples_; }
   SampleFormat format() const override { return {.values = 4}; }
-  void Gather(std::span<const uint32_t> indices, Batch* batch) const override {
+  absl::Status Gather(std::span<const uint32_t> indices, Batch* batch) const override {
     if (on_gather) on_gather(indices);
     for (size_t n = 0; n < indices.size(); ++n) {
       std::fill_n(batch->inputs.data() + n * 4, 4, static_cast<float>(indices[n]));
       batch->labels[n] = 0;
     }
+    return absl::OkStatus();
   }
   uint64_t Fingerprint() const override { return 1; }
 

@@ -49,8 +49,8 @@ absl::StatusOr<LayerDesign> DesignConv2d(const Layer& layer, const LayerInputs& 
   const Conv2d& conv = layer.conv2d();
   const LayerTensorShape& input = inputs.first();
   RETURN_IF_ERROR(CheckImage("conv2d", input));
-  if (conv.filters() == 0 || conv.filters() > kMaxLayerExtent ||
-      conv.kernel() > kMaxLayerExtent || conv.padding() > kMaxLayerExtent) {
+  if (conv.filters() == 0 || conv.filters() > kMaxLayerExtent || conv.kernel() > kMaxLayerExtent ||
+      conv.padding() > kMaxLayerExtent) {
     return absl::InvalidArgumentError("filters must be at least 1, and no setting over 2^24");
   }
   const uint32_t stride = OrDefault(conv.stride(), 1);
@@ -141,8 +141,7 @@ absl::StatusOr<LayerDesign> DesignGlobalAveragePool(const Layer& /*layer*/,
   return design;
 }
 
-absl::StatusOr<LayerDesign> DesignLocalContrastNorm(const Layer& layer,
-                                                    const LayerInputs& inputs) {
+absl::StatusOr<LayerDesign> DesignLocalContrastNorm(const Layer& layer, const LayerInputs& inputs) {
   constexpr uint32_t kWindow = 9;
   constexpr double kEpsilon = 1e-4;
   const LocalContrastNorm& norm = layer.local_contrast_norm();
@@ -174,9 +173,8 @@ absl::StatusOr<LayerDesign> DesignAugment(const Layer& layer, const LayerInputs&
   design.settings.flip = augment.flip();
   design.settings.crop = augment.crop();
   if (augment.crop() > std::min(input[1], input[2])) {
-    return absl::InvalidArgumentError(absl::StrCat("crop: ", augment.crop(),
-                                                   " pixels do not fit an input ",
-                                                   LayerShapeText(input)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "crop: ", augment.crop(), " pixels do not fit an input ", LayerShapeText(input)));
   }
   if (augment.shift() >= std::min(input[1], input[2])) {
     return absl::InvalidArgumentError(absl::StrCat(

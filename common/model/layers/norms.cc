@@ -29,8 +29,8 @@ absl::StatusOr<LayerDesign> DesignBatchNorm(const Layer& layer, const LayerInput
   const BatchNorm& norm = layer.batch_norm();
   const LayerTensorShape& input = inputs.first();
   if (input.size() == 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "batch_norm needs an image or a vector, got ", LayerShapeText(input), "; use layer_norm"));
+    return absl::InvalidArgumentError(absl::StrCat("batch_norm needs an image or a vector, got ",
+                                                   LayerShapeText(input), "; use layer_norm"));
   }
   LayerDesign design;
   design.output = input;
@@ -53,9 +53,9 @@ absl::StatusOr<LayerDesign> DesignLayerNorm(const Layer& layer, const LayerInput
   const LayerNorm& norm = layer.layer_norm();
   const LayerTensorShape& input = inputs.first();
   if (input.size() == 3) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "layer_norm needs a vector or a sequence, got ", LayerShapeText(input),
-        "; use batch_norm or local_contrast_norm"));
+    return absl::InvalidArgumentError(absl::StrCat("layer_norm needs a vector or a sequence, got ",
+                                                   LayerShapeText(input),
+                                                   "; use batch_norm or local_contrast_norm"));
   }
   LayerDesign design;
   design.output = input;

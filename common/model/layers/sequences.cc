@@ -53,8 +53,7 @@ absl::StatusOr<LayerDesign> DesignEmbedding(const Layer& layer, const LayerInput
   return design;
 }
 
-absl::StatusOr<LayerDesign> DesignPositionEmbedding(const Layer& layer,
-                                                    const LayerInputs& inputs) {
+absl::StatusOr<LayerDesign> DesignPositionEmbedding(const Layer& layer, const LayerInputs& inputs) {
   constexpr double kDeviation = 0.02;
   const PositionEmbedding& position = layer.position_embedding();
   const LayerTensorShape& input = inputs.first();

@@ -1,7 +1,7 @@
-#include "worker/backend/cpu/layer.h"
 #include "worker/backend/cpu/activation.h"
 
 #include "common/base/check.h"
+#include "worker/backend/cpu/layer.h"
 #include "worker/backend/cpu/onednn_api.h"
 
 namespace monsoon::cpu {

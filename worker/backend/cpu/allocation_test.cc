@@ -115,14 +115,27 @@ TEST(AllocationTest, TheCounterCounts) {
 Model ImageLayers() {
   return testing::ParseModel(R"pb(
     input_shape: [ 3, 12, 12 ]
-    layer { name: "rescaled" rescale { scale: 0.5 } }
+    layer {
+      name: "rescaled"
+      rescale { scale: 0.5 }
+    }
     layer { conv2d { filters: 5 kernel: 3 padding: 1 no_bias: true } }
     layer { augment { shift: 1 flip: true crop: 11 } }
     layer { batch_norm {} }
-    layer { name: "a" relu {} }
+    layer {
+      name: "a"
+      relu {}
+    }
     layer { locally_connected2d { filters: 5 kernel: 3 padding: 1 } }
-    layer { name: "b" local_contrast_norm { window: 5 } }
-    layer { input: "a" input: "b" add {} }
+    layer {
+      name: "b"
+      local_contrast_norm { window: 5 }
+    }
+    layer {
+      input: "a"
+      input: "b"
+      add {}
+    }
     layer { global_average_pool {} }
     layer { dense { units: 10 } }
   )pb");

@@ -73,8 +73,8 @@ class BatchNorm : public CpuLayer {
       JudgeBatch();
     }
     for (size_t c = 0; c < channels_; ++c) {
-      const double variance = by_batch_ ? channel_[c].squares / channel_[c].count
-                                        : parameters_[running_variance() + c];
+      const double variance =
+          by_batch_ ? channel_[c].squares / channel_[c].count : parameters_[running_variance() + c];
       const double mean = by_batch_ ? channel_[c].mean : parameters_[running_mean() + c];
       const double inverse = 1 / std::sqrt(variance + plan_.epsilon);
       tile(kMean)[c] = static_cast<float>(mean);
@@ -205,8 +205,8 @@ class BatchNorm : public CpuLayer {
     gradient[running_mean() + c] = gradient[running_variance() + c] = 0;
     if (by_batch_) {
       const double unbiased = channel_[c].squares / std::max(1.0, channel_[c].count - 1);
-      gradient[running_mean() + c] = static_cast<float>(
-          plan_.momentum * (parameters_[running_mean() + c] - channel_[c].mean));
+      gradient[running_mean() + c] =
+          static_cast<float>(plan_.momentum * (parameters_[running_mean() + c] - channel_[c].mean));
       gradient[running_variance() + c] =
           static_cast<float>(plan_.momentum * (parameters_[running_variance() + c] - unbiased));
     }
@@ -222,12 +222,12 @@ class BatchNorm : public CpuLayer {
   const ColumnLoops& loops_;
   size_t parts_ = 1;
   const float* parameters_ = nullptr;
-  bool by_batch_ = false;          // in the last Forward
-  std::vector<float> tiles_;       // [tile][column]
-  std::vector<float> sums_;        // of a block: [part][2][column]
-  std::vector<Moments> moments_;   // [part][column]
-  std::vector<Moments> channel_;   // of the batch
-  std::vector<double> first_;      // [part][column]
+  bool by_batch_ = false;         // in the last Forward
+  std::vector<float> tiles_;      // [tile][column]
+  std::vector<float> sums_;       // of a block: [part][2][column]
+  std::vector<Moments> moments_;  // [part][column]
+  std::vector<Moments> channel_;  // of the batch
+  std::vector<double> first_;     // [part][column]
   std::vector<double> second_;
 };
 

@@ -22,9 +22,7 @@ class Embedding : public CpuLayer {
                    arguments.plan.output);
   }
 
-  void SetParameters(const float* parameters) override {
-    weights_ = parameters + weight_.offset;
-  }
+  void SetParameters(const float* parameters) override { weights_ = parameters + weight_.offset; }
 
   void Forward(const StepKey* /*key*/) override {
     const float* const ids = Data(input_.value);
@@ -81,9 +79,7 @@ class PositionEmbedding : public CpuLayer {
     AllocateOutput(arguments, MatrixDesc(examples_, arguments.plan.output), arguments.plan.output);
   }
 
-  void SetParameters(const float* parameters) override {
-    weights_ = parameters + weight_.offset;
-  }
+  void SetParameters(const float* parameters) override { weights_ = parameters + weight_.offset; }
 
   void Forward(const StepKey* /*key*/) override {
     const SequenceLoops& loops = ActiveSequenceLoops();

@@ -128,8 +128,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"LocalStride",
              After(3, "layer { locally_connected2d { filters: 2 kernel: 3 stride: 2 } }")},
         Case{"LocalPadding",
-             After(1, "layer { locally_connected2d { filters: 9 kernel: 3 stride: 2 padding: 1 } "
-                      "}")},
+             After(1,
+                   "layer { locally_connected2d { filters: 9 kernel: 3 stride: 2 padding: 1 } "
+                   "}")},
         Case{"LocalNoBias",
              After(2, "layer { locally_connected2d { filters: 1 kernel: 1 no_bias: true } }")},
         Case{"ContrastFirst", Image("layer { local_contrast_norm { window: 5 } } "
@@ -145,30 +146,34 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"BatchNormFirst", Image("layer { batch_norm {} }")},
         Case{"BatchNorm", After(3, "layer { batch_norm {} } layer { tanh {} }")},
         Case{"BatchNormRelu", After(18, "layer { batch_norm {} } layer { relu {} }")},
-        Case{"BatchNormWide", "input_shape: [ 1, 6, 5 ] layer { conv2d { filters: 70 kernel: 2 no_bias: true } } "
-                             
-                              "layer { batch_norm { momentum: 0.5 } } layer { relu {} } "
-                              "layer { global_average_pool {} } layer { dense { units: 3 } }"},
+        Case{"BatchNormWide",
+             "input_shape: [ 1, 6, 5 ] layer { conv2d { filters: 70 kernel: 2 no_bias: true } } "
+             "layer { batch_norm { momentum: 0.5 } } layer { relu {} } "
+             "layer { global_average_pool {} } layer { dense { units: 3 } }"},
         Case{"BatchNormNoScale", After(1, "layer { batch_norm { no_scale: true epsilon: 0.2 } }")},
         Case{"BatchNormOfVectors",
-             "input_shape: 5 layer { dense { units: 37 no_bias: true } } layer { batch_norm { epsilon: 0.1 } } "
+             "input_shape: 5 layer { dense { units: 37 no_bias: true } } layer { batch_norm { "
+             "epsilon: 0.1 } } "
              "layer { relu {} } layer { dense { units: 3 } }"},
         Case{"BatchNormWhoseValueIsTaken",
              After(4, R"(layer { name: "a" batch_norm {} } layer { name: "b" relu {} }
                          layer { input: "a" input: "b" add {} })")},
-        Case{"GlobalPool", "input_shape: [ 3, 13, 9 ] layer { conv2d { filters: 5 kernel: 2 } } "
-                           "layer { global_average_pool {} }"},
-        Case{"GlobalPoolFirst", "input_shape: [ 3, 5, 4 ] layer { global_average_pool {} } "
-                                "layer { dense { units: 4 } }"},
-        Case{"GlobalPoolOfSteps", "input_shape: [ 70, 3 ] layer { dense { units: 4 } } "
-                                  "layer { tanh {} } layer { global_average_pool {} }"},
-        Case{"Rescale", After(3, "layer { rescale { scale: -1.5 offset: 0.3 } } layer { tanh {} }")},
+        Case{"GlobalPool",
+             "input_shape: [ 3, 13, 9 ] layer { conv2d { filters: 5 kernel: 2 no_bias: true } } "
+             "layer { global_average_pool {} }"},
+        Case{"GlobalPoolFirst",
+             "input_shape: [ 3, 5, 4 ] layer { global_average_pool {} } "
+             "layer { dense { units: 4 } }"},
+        Case{"GlobalPoolOfSteps",
+             "input_shape: [ 70, 3 ] layer { dense { units: 4 } } "
+             "layer { tanh {} } layer { global_average_pool {} }"},
+        Case{"Rescale",
+             After(3, "layer { rescale { scale: -1.5 offset: 0.3 } } layer { tanh {} }")},
         Case{"RescaleFirst", Image("layer { rescale { scale: 0.5 } }")},
         Case{"Augment", After(3, "layer { augment { shift: 2 flip: true crop: 5 } }")},
         Case{"AugmentShift", After(1, "layer { augment { shift: 6 } }")},
-        Case{"AugmentFirst",
-             Image("layer { augment { shift: 1 flip: true } } "
-                   "layer { conv2d { filters: 4 kernel: 2 } } layer { relu {} }")}),
+        Case{"AugmentFirst", Image("layer { augment { shift: 1 flip: true } } "
+                                   "layer { conv2d { filters: 4 kernel: 2 } } layer { relu {} }")}),
     [](const auto& test) { return test.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -178,15 +183,13 @@ INSTANTIATE_TEST_SUITE_P(
                                 layer { relu {} }
                                 layer { name: "b" conv2d { filters: 5 kernel: 3 padding: 1 } }
                                 layer { input: "a" input: "b" add {} } layer { relu {} })")},
-        Case{"Residual",
-             After(4, R"(layer { name: "in" relu {} }
+        Case{"Residual", After(4, R"(layer { name: "in" relu {} }
                          layer { conv2d { filters: 4 kernel: 3 padding: 1 no_bias: true } }
                          layer { batch_norm {} } layer { relu {} }
                          layer { conv2d { filters: 4 kernel: 3 padding: 1 no_bias: true } }
                          layer { name: "out" batch_norm {} }
                          layer { input: "in" input: "out" add {} } layer { relu {} })")},
-        Case{"MultiplyThree",
-             After(2, R"(layer { name: "a" tanh {} }
+        Case{"MultiplyThree", After(2, R"(layer { name: "a" tanh {} }
                          layer { name: "b" conv2d { filters: 2 kernel: 1 no_bias: true } }
                          layer { name: "c" input: "a" conv2d { filters: 2 kernel: 1 } }
                          layer { input: "a" input: "b" input: "c" multiply {} })")},
@@ -249,8 +252,9 @@ TEST(ImageLayersOfSizeTest, ContrastAndLocalLayersEqualTheReferenceAtEachSimdLev
 
 // What a step subtracts moves the running ones; an evaluation then takes them.
 TEST(ImageLayersOfSizeTest, RunningStatisticsComeToThoseOfTheData) {
-  Pair pair(ParseModel("input_shape: 2 layer { batch_norm { momentum: 0.2 } } "
-                       "layer { dense { units: 2 } }"));
+  Pair pair(
+      ParseModel("input_shape: 2 layer { batch_norm { momentum: 0.2 } } "
+                 "layer { dense { units: 2 } }"));
   std::vector<float> gradient(pair.layout.size());
   const Batch batch = RandomBatch(pair.layout, 50, 5);
   for (uint64_t step = 0; step < 100; ++step) {
@@ -278,7 +282,8 @@ TEST(ImageLayersOfSizeTest, RunningStatisticsComeToThoseOfTheData) {
 TEST(ImageLayersOfSizeTest, NonFiniteValuesAreNotHidden) {
   for (const char* layer : {"batch_norm {}", "local_contrast_norm {}", "augment { flip: true }"}) {
     SCOPED_TRACE(layer);
-    Pair pair(ParseModel(Image("layer { " + std::string(layer) + " } layer { conv2d { filters: 2 "
+    Pair pair(ParseModel(Image("layer { " + std::string(layer) +
+                               " } layer { conv2d { filters: 2 "
                                "kernel: 2 } }")));
     Batch batch = RandomBatch(pair.layout, 4, 1);
     batch.inputs.data()[13] = kNan;

@@ -36,9 +36,9 @@ void AddSquares(size_t rows, size_t columns, const float* __restrict x,
   }
 }
 
-void Normalise(size_t rows, size_t columns, const float* __restrict x,
-               const float* __restrict mean, const float* __restrict scale,
-               const float* __restrict shift, bool relu, float* __restrict y) {
+void Normalise(size_t rows, size_t columns, const float* __restrict x, const float* __restrict mean,
+               const float* __restrict scale, const float* __restrict shift, bool relu,
+               float* __restrict y) {
   for (size_t r = 0; r < rows; ++r, x += columns, y += columns) {
     if (relu) {
       for (size_t j = 0; j < columns; ++j) {
@@ -60,8 +60,8 @@ void Mask(size_t floats, const float* __restrict y, float* __restrict diff) {
 }
 
 void AddProducts(size_t rows, size_t columns, const float* __restrict x,
-                 const float* __restrict mean, const float* __restrict diff,
-                 float* __restrict sums, float* __restrict products) {
+                 const float* __restrict mean, const float* __restrict diff, float* __restrict sums,
+                 float* __restrict products) {
   size_t r = 0;
   for (; r + 2 <= rows; r += 2, x += 2 * columns, diff += 2 * columns) {
     for (size_t j = 0; j < columns; ++j) {

@@ -23,8 +23,8 @@ struct ColumnLoops {
                        const float* diff, float* sums, float* products);
   // in_diff = diff scale + (x - mean) slope + shift.
   void (*denormalise)(size_t rows, size_t columns, const float* x, const float* mean,
-                      const float* diff, const float* scale, const float* slope,
-                      const float* shift, float* in_diff);
+                      const float* diff, const float* scale, const float* slope, const float* shift,
+                      float* in_diff);
 };
 
 // Images [pixels, channels], and one value for each pixel of what is named after one.

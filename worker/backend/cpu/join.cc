@@ -15,10 +15,10 @@ class Join : public CpuLayer {
     const size_t examples = arguments.context.examples();
     rows_ = examples * extent.steps * extent.height * extent.width;
     floats_ = examples * extent.size();
-    AllocateOutput(arguments,
-                   extent.is_image ? ChannelsLastDesc(examples, extent)
-                                   : MatrixDesc(examples, extent),
-                   extent);
+    AllocateOutput(
+        arguments,
+        extent.is_image ? ChannelsLastDesc(examples, extent) : MatrixDesc(examples, extent),
+        extent);
   }
 
   void Forward(const StepKey* /*key*/) override {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "worker/backend/cpu/context.h"
 #include "common/model/layer_kinds.h"
+#include "worker/backend/cpu/context.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/step_key.h"
 
@@ -26,7 +26,6 @@ struct Port {
 // What a layer is made from.
 struct LayerArguments {
   Context& context;
-  int threads = 1;  // that loops of its own may be shared by (parallel.h)
   const LayerPlan& plan;
   // Its diff is empty where the gradient need not go further; else Backward overwrites it.
   Port input;
@@ -37,6 +36,7 @@ struct LayerArguments {
   // Where the output goes (BufferPlan); kNoBuffer: memory of its own.
   int value_buffer = kNoBuffer;
   int diff_buffer = kNoBuffer;
+  int threads = 1;  // that loops of its own may be shared by (parallel.h)
 };
 
 class CpuLayer {

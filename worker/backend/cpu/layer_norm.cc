@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "worker/backend/cpu/active_loops.h"
 #include "worker/backend/cpu/layer.h"
 #include "worker/backend/cpu/parallel.h"
-#include "worker/backend/cpu/active_loops.h"
 
 namespace monsoon::cpu {
 namespace {

@@ -30,8 +30,7 @@ bool FusesNext(const NetworkPlan& plan, const std::vector<int>& uses, size_t at)
 bool IsView(const NetworkPlan& plan, const std::vector<int>& uses, size_t at) {
   const LayerPlan& layer = plan.layers[at];
   return layer.kind == LayerKind::kFlatten && uses[layer.inputs.front()] == 1 &&
-         ((!layer.input.is_image && layer.input.steps == 1) ||
-          (at == 0 && layer.input.is_image));
+         ((!layer.input.is_image && layer.input.steps == 1) || (at == 0 && layer.input.is_image));
 }
 
 std::vector<bool> FindInPlace(const NetworkPlan& plan, const std::vector<int>& uses) {
@@ -53,9 +52,9 @@ LayerSequence::LayerSequence(const NetworkPlan& plan, size_t examples, bool trai
       values_(plan.layers.size() + 1) {
   Port port;
   port.extent = IsView(plan, CountUses(plan.layers), 0) ? Extent{plan.input.size()} : plan.input;
-  port.value = dnnl::memory(port.extent.is_image ? ImageDesc(examples, port.extent)
-                                                 : MatrixDesc(examples, port.extent),
-                            context_.engine(), DNNL_MEMORY_NONE);
+  port.value = dnnl::memory(
+      port.extent.is_image ? ImageDesc(examples, port.extent) : MatrixDesc(examples, port.extent),
+      context_.engine(), DNNL_MEMORY_NONE);
   input_ = port.value;
   if (sample_blocked_ || (!IsMatrix(port) && plan.input.channels > 1)) {
     port.value = context_.Allocate(sample_blocked_ ? SampleBlockedDesc(examples, plan.input)
@@ -103,7 +102,7 @@ LayerSequence::Step LayerSequence::MakeStep(const NetworkPlan& plan, const Buffe
                                             size_t& at) {
   Step step;
   const LayerPlan& layer = plan.layers[at];
-  LayerArguments arguments{.context = context_, .threads = threads_, .plan = layer};
+  LayerArguments arguments{.context = context_, .plan = layer, .threads = threads_};
   for (size_t j = 0; j < layer.inputs.size(); ++j) {
     arguments.inputs.push_back(TakeInput(plan, buffers, at, j, &step));
   }

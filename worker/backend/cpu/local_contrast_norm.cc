@@ -33,11 +33,12 @@ class LocalContrastNorm : public CpuLayer {
       const double away = static_cast<double>(i) - static_cast<double>(half_);
       weights_.push_back(static_cast<float>(std::exp(-away * away / (2 * deviation * deviation))));
     }
-    const std::vector<double> rows = Inside(plan_.input.height), columns = Inside(plan_.input.width);
+    const std::vector<double> rows = Inside(plan_.input.height),
+                              columns = Inside(plan_.input.width);
     for (const double row : rows) {
       for (const double column : columns) {
-        share_.push_back(static_cast<float>(
-            1 / (row * column * static_cast<double>(plan_.input.channels))));
+        share_.push_back(
+            static_cast<float>(1 / (row * column * static_cast<double>(plan_.input.channels))));
       }
     }
     const size_t kept = is_training_ ? examples_ : parts_;
@@ -168,12 +169,10 @@ class LocalContrastNorm : public CpuLayer {
       of_mean += own ? 0.0 : slope;
       scratch.one[p] = own ? slope : 0;
     }
-    const float share =
-        is_mean ? static_cast<float>(of_mean / static_cast<double>(pixels_)) : 0.0f;
+    const float share = is_mean ? static_cast<float>(of_mean / static_cast<double>(pixels_)) : 0.0f;
     for (size_t p = 0; p < pixels_; ++p) {
       const float deviation = deviations_[n * pixels_ + p];
-      scratch.one[p] =
-          deviation == 0 ? 0 : (scratch.one[p] + share) / deviation * share_[p];
+      scratch.one[p] = deviation == 0 ? 0 : (scratch.one[p] + share) / deviation * share_[p];
     }
     Blur(scratch, scratch.one);
     for (size_t p = 0; p < pixels_; ++p) {

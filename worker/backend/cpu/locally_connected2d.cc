@@ -91,8 +91,8 @@ class LocallyConnected2d : public CpuLayer {
         gradient[BiasAt(pixel, f)] = static_cast<float>(sum);
       }
       Multiply(filters_, patch_, examples_, {diff, examples_},
-               {Gather(part, pixel), examples_, true}, 0.0f,
-               gradient + WeightsOffset(pixel), patch_);
+               {Gather(part, pixel), examples_, true}, 0.0f, gradient + WeightsOffset(pixel),
+               patch_);
     });
     if (has_input_diff_) {
       BackwardData();
@@ -189,8 +189,8 @@ class LocallyConnected2d : public CpuLayer {
   const size_t patch_;   // weights of a filter
   const bool has_input_diff_;
   const float* parameters_ = nullptr;
-  memory in_;       // with the samples side by side, as the others
-  memory out_;      // values, and in the backward pass their gradient
+  memory in_;   // with the samples side by side, as the others
+  memory out_;  // values, and in the backward pass their gradient
   memory in_diff_;
   Call turn_in_;
   Call turn_out_;

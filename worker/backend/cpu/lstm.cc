@@ -75,8 +75,7 @@ class Direction {
     }
     // Each step's gates took the h of the step before, which is a step away in memory.
     const size_t away = examples_;
-    const float* const diffs =
-        Data(gates_->output().diff) + (backward_ ? 0 : away * 4 * units_);
+    const float* const diffs = Data(gates_->output().diff) + (backward_ ? 0 : away * 4 * units_);
     const float* const h = h_.data() + (backward_ ? away * units_ : 0);
     const auto u = static_cast<dnnl_dim_t>(units_);
     const dnnl_status_t status = dnnl_sgemm('T', 'N', 4 * u, u, static_cast<dnnl_dim_t>(rows), 1.0f,
@@ -97,9 +96,9 @@ class Direction {
     dense.bias = arguments.plan.tensors[first + 2];
     dense.tensors = {dense.weight, dense.bias};
     return MakeDense({.context = arguments.context,
-                      .threads = arguments.threads,
                       .plan = dense,
-                      .input = std::move(input)});
+                      .input = std::move(input),
+                      .threads = arguments.threads});
   }
 
   // The step that is read k-th.

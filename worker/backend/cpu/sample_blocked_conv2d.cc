@@ -257,8 +257,8 @@ void SampleBlockedConv2d::BackwardData(Part& part, size_t block) {
 
 bool SuitsSampleBlocks(const NetworkPlan& plan, size_t examples, int threads) {
   const size_t empty = Blocks(examples) * kBlockSamples - examples;
-  if (static_cast<size_t>(threads) > Blocks(examples) || empty > examples / 4 ||
-      !plan.is_chain || plan.layers.front().kind != LayerKind::kConv2d) {
+  if (static_cast<size_t>(threads) > Blocks(examples) || empty > examples / 4 || !plan.is_chain ||
+      plan.layers.front().kind != LayerKind::kConv2d) {
     return false;
   }
   for (size_t at = 0; at < plan.layers.size();) {

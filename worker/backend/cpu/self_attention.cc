@@ -226,19 +226,19 @@ class SelfAttention : public CpuLayer {
   static std::unique_ptr<CpuLayer> MakeIn(const LayerArguments& arguments) {
     const LayerPlan plan = DensePlan(arguments.plan, 0, 3 * arguments.plan.input.features());
     return MakeDense({.context = arguments.context,
-                      .threads = arguments.threads,
                       .plan = plan,
-                      .input = arguments.input});
+                      .input = arguments.input,
+                      .threads = arguments.threads});
   }
   std::unique_ptr<CpuLayer> MakeOut(const LayerArguments& arguments) const {
     const LayerPlan plan = DensePlan(arguments.plan, arguments.plan.tensors.size() / 2,
                                      arguments.plan.output.features());
     return MakeDense({.context = arguments.context,
-                      .threads = arguments.threads,
                       .plan = plan,
                       .input = heads_.output(),
                       .value_buffer = arguments.value_buffer,
-                      .diff_buffer = arguments.diff_buffer});
+                      .diff_buffer = arguments.diff_buffer,
+                      .threads = arguments.threads});
   }
 
   const std::unique_ptr<CpuLayer> in_;

@@ -72,8 +72,8 @@ void ExpectAlike(const ParameterLayout& layout, const Results& got, const Result
       is_padding[i] = false;
       ASSERT_TRUE(std::isfinite(got.gradient[i])) << tensor.name << " at " << i - tensor.offset;
       largest = std::max(largest, std::abs(static_cast<double>(want.gradient[i])));
-      difference = std::max(
-          difference, std::abs(static_cast<double>(got.gradient[i]) - want.gradient[i]));
+      difference =
+          std::max(difference, std::abs(static_cast<double>(got.gradient[i]) - want.gradient[i]));
     }
     EXPECT_LT(difference / largest, kTolerance) << tensor.name;
   }
@@ -85,9 +85,9 @@ void ExpectAlike(const ParameterLayout& layout, const Results& got, const Result
 void ExpectSameBits(const Results& one, const Results& other) {
   EXPECT_EQ(one.step.loss_mean, other.step.loss_mean);
   EXPECT_EQ(one.evaluation.loss_sum, other.evaluation.loss_sum);
-  EXPECT_EQ(std::memcmp(one.gradient.data(), other.gradient.data(),
-                        one.gradient.size() * sizeof(float)),
-            0);
+  EXPECT_EQ(
+      std::memcmp(one.gradient.data(), other.gradient.data(), one.gradient.size() * sizeof(float)),
+      0);
 }
 
 struct Case {
@@ -142,8 +142,8 @@ TEST_P(CpuSequenceTest, EqualsTheReferenceAtEachSimdLevel) {
 
 // Behind a dense layer, so that what the layers pass back is judged.
 std::string Steps(int steps, int features, const std::string& layers) {
-  return "input_shape: [ " + std::to_string(steps) + ", 4 ] layer { dense { units: " +
-         std::to_string(features) + " } } " + layers;
+  return "input_shape: [ " + std::to_string(steps) +
+         ", 4 ] layer { dense { units: " + std::to_string(features) + " } } " + layers;
 }
 
 constexpr char kDense[] = " layer { dense { units: 4 } }";
@@ -156,8 +156,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"LayerNorm16", Steps(1, 16, "layer { layer_norm { no_shift: true } }") + kDense},
         Case{"LayerNorm37", Steps(5, 37, "layer { layer_norm { epsilon: 0.1 } }") + kDense},
         Case{"LayerNormFirst", "input_shape: [ 3, 20 ] layer { layer_norm {} }"},
-        Case{"LayerNormVector", "input_shape: 35 layer { layer_norm {} } layer { dense { units: 4 "
-                                "} }"},
+        Case{"LayerNormVector",
+             "input_shape: 35 layer { layer_norm {} } layer { dense { units: 4 "
+             "} }"},
         Case{"Embedding", "input_shape: 7 layer { embedding { rows: 5 columns: 3 } }", 5},
         Case{"EmbeddingTied",
              "input_shape: 5 layer { name: \"e\" embedding { rows: 50 columns: 17 } } "
@@ -185,16 +186,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Attention1", Steps(1, 3, "layer { self_attention {} }")},
         Case{"Attention", Steps(5, 3, "layer { self_attention { heads: 3 } }")},
         Case{"AttentionCausal", Steps(7, 3, "layer { self_attention { causal: true } }")},
-        Case{"AttentionNoBias",
-             Steps(9, 6, "layer { self_attention { heads: 2 no_bias: true } }")},
-        Case{"AttentionSixteens", Steps(16, 32, "layer { self_attention { heads: 2 causal: true } "
-                                                "}")},
+        Case{"AttentionNoBias", Steps(9, 6, "layer { self_attention { heads: 2 no_bias: true } }")},
+        Case{"AttentionSixteens", Steps(16, 32,
+                                        "layer { self_attention { heads: 2 causal: true } "
+                                        "}")},
         Case{"AttentionLong",
              Steps(37, 57, "layer { self_attention { heads: 3 causal: true } }") + kDense},
         Case{"AttentionLongAll", Steps(37, 20, "layer { self_attention { heads: 1 } }") + kDense},
         Case{"AttentionTwice",
-             Steps(21, 12, "layer { self_attention { heads: 3 causal: true } } layer { tanh {} } "
-                           "layer { self_attention { heads: 4 } }")}),
+             Steps(21, 12,
+                   "layer { self_attention { heads: 3 causal: true } } layer { tanh {} } "
+                   "layer { self_attention { heads: 4 } }")}),
     [](const auto& test) { return test.param.name; });
 
 TEST(CpuSequenceModelsTest, AGptBlockAndAClassifierEqualTheReference) {

@@ -272,8 +272,7 @@ void LstmBackward(const LstmBackwardRow& row) {
     const Lanes before = row.c_before == nullptr ? Lanes{} : Load(row.c_before + u, count);
     Lanes h_diff = row.h_diff == nullptr ? Lanes{} : Load(row.h_diff + u, count);
     h_diff += row.out_diff == nullptr ? Lanes{} : Load(row.out_diff + u, count);
-    const Lanes c_diff =
-        Load(row.c_diff + u, count) + h_diff * o * (1.0f - tanh_c * tanh_c);
+    const Lanes c_diff = Load(row.c_diff + u, count) + h_diff * o * (1.0f - tanh_c * tanh_c);
     float* const diff = row.gates_diff + u;
     Store(diff, c_diff * g * i * (1.0f - i), count);
     Store(diff + units, c_diff * before * f * (1.0f - f), count);

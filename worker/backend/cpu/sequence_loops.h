@@ -31,7 +31,7 @@ struct SmallProduct {
 // One example's units at one step.
 struct LstmForwardRow {
   size_t units;
-  float* gates;          // [4 units]: i, f, g, o before their functions; after them
+  float* gates;           // [4 units]: i, f, g, o before their functions; after them
   const float* c_before;  // null: 0
   float* c;
   float* tanh_c;

@@ -28,8 +28,7 @@ void WeightedLayer::SetParameters(const float* parameters) {
 
 void WeightedLayer::Backward(float* gradient) {
   activation_backward_.Run();
-  float* const weights =
-      weight_slot_.shared ? shared_diff_.data() : gradient + weight_slot_.offset;
+  float* const weights = weight_slot_.shared ? shared_diff_.data() : gradient + weight_slot_.offset;
   weight_diff_.BindOutput(weights);
   if (has_bias()) {
     bias_diff_.BindOutput(gradient + bias_slot_.offset);

@@ -1,7 +1,7 @@
-#include "worker/backend/reference/layer.h"
-
 #include <cmath>
 #include <numbers>
+
+#include "worker/backend/reference/layer.h"
 
 namespace monsoon::reference {
 namespace {

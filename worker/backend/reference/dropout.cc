@@ -1,7 +1,6 @@
-#include "worker/backend/reference/layer.h"
-
 #include <algorithm>
 
+#include "worker/backend/reference/layer.h"
 #include "worker/nn/dropout_mask.h"
 
 namespace monsoon::reference {

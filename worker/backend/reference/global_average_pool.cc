@@ -26,9 +26,7 @@ class GlobalAveragePool : public ReferenceLayer {
   }
 
  private:
-  double Count() const {
-    return static_cast<double>(plan_.input.size() / plan_.input.channels);
-  }
+  double Count() const { return static_cast<double>(plan_.input.size() / plan_.input.channels); }
 
   // [n, channels, height, width], or [n, steps, features].
   size_t OutputOf(size_t i) const {

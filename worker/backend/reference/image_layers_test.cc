@@ -61,8 +61,8 @@ TEST_P(ImageLayerGradientTest, EqualsFiniteDifferences) {
     const auto loss = [&](std::span<const double> at) {
       return network.LossAndGradient(at, batch, key, std::span<double>())->loss_mean;
     };
-    const GradientError error = CheckGradient(loss, parameters, gradient,
-                                              [&](size_t i) { return !is_statistic[i]; });
+    const GradientError error =
+        CheckGradient(loss, parameters, gradient, [&](size_t i) { return !is_statistic[i]; });
     EXPECT_LT(error.relative, 1e-6)
         << "at " << error.index << ": " << error.given << " instead of " << error.numeric;
     double size = 0;
@@ -75,7 +75,8 @@ TEST_P(ImageLayerGradientTest, EqualsFiniteDifferences) {
 }
 
 std::string Image(const std::string& layers) {
-  return "input_shape: [ 2, 7, 6 ] " + layers + " layer { flatten {} } layer { dense { units: 4 } }";
+  return "input_shape: [ 2, 7, 6 ] " + layers +
+         " layer { flatten {} } layer { dense { units: 4 } }";
 }
 
 // Behind so many channels.
@@ -91,8 +92,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"LocalStride",
              After(3, "layer { locally_connected2d { filters: 2 kernel: 3 stride: 2 } }")},
         Case{"LocalPadding",
-             After(1, "layer { locally_connected2d { filters: 2 kernel: 3 stride: 3 padding: 2 } "
-                      "}")},
+             After(1,
+                   "layer { locally_connected2d { filters: 2 kernel: 3 stride: 3 padding: 2 } "
+                   "}")},
         Case{"LocalNoBias",
              After(1, "layer { locally_connected2d { filters: 1 kernel: 1 no_bias: true } }")},
         Case{"Contrast", After(3, "layer { local_contrast_norm { window: 3 } }")},
@@ -108,11 +110,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"BatchNormOfVectors",
              "input_shape: 5 layer { dense { units: 7 } } layer { batch_norm { epsilon: 0.1 } } "
              "layer { tanh {} } layer { dense { units: 3 } }"},
-        Case{"GlobalPool", "input_shape: [ 2, 5, 4 ] layer { conv2d { filters: 3 kernel: 2 } } "
-                           "layer { global_average_pool {} } layer { dense { units: 4 } }"},
-        Case{"GlobalPoolOfSteps", "input_shape: [ 5, 3 ] layer { dense { units: 4 } } "
-                                  "layer { tanh {} } layer { global_average_pool {} }"},
-        Case{"Rescale", After(3, "layer { rescale { scale: -1.5 offset: 0.3 } } layer { tanh {} }")},
+        Case{"GlobalPool",
+             "input_shape: [ 2, 5, 4 ] layer { conv2d { filters: 3 kernel: 2 } } "
+             "layer { global_average_pool {} } layer { dense { units: 4 } }"},
+        Case{"GlobalPoolOfSteps",
+             "input_shape: [ 5, 3 ] layer { dense { units: 4 } } "
+             "layer { tanh {} } layer { global_average_pool {} }"},
+        Case{"Rescale",
+             After(3, "layer { rescale { scale: -1.5 offset: 0.3 } } layer { tanh {} }")},
         Case{"Augment", After(3, "layer { augment { shift: 2 flip: true crop: 4 } }")},
         Case{"AugmentFirst",
              Image("layer { augment { shift: 1 flip: true } } "
@@ -126,8 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
                                 layer { relu {} }
                                 layer { name: "b" conv2d { filters: 3 kernel: 3 padding: 1 } }
                                 layer { input: "a" input: "b" add {} })")},
-        Case{"MultiplyThree",
-             After(2, R"(layer { name: "a" tanh {} }
+        Case{"MultiplyThree", After(2, R"(layer { name: "a" tanh {} }
                          layer { name: "b" conv2d { filters: 2 kernel: 1 } }
                          layer { name: "c" input: "a" conv2d { filters: 2 kernel: 1 } }
                          layer { input: "a" input: "b" input: "c" multiply {} })")},

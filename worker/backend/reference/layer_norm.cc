@@ -1,6 +1,6 @@
-#include "worker/backend/reference/layer.h"
-
 #include <cmath>
+
+#include "worker/backend/reference/layer.h"
 
 namespace monsoon::reference {
 namespace {

@@ -142,8 +142,7 @@ class LocalContrastNorm : public ReferenceLayer {
     for (int64_t qy = std::max<int64_t>(0, y - half); qy <= std::min(height - 1, y + half); ++qy) {
       for (int64_t qx = std::max<int64_t>(0, x - half); qx <= std::min(width - 1, x + half); ++qx) {
         const auto squared = static_cast<double>((qy - y) * (qy - y) + (qx - x) * (qx - x));
-        neighbours.emplace_back(qy * width + qx,
-                                std::exp(-squared / (2 * deviation * deviation)));
+        neighbours.emplace_back(qy * width + qx, std::exp(-squared / (2 * deviation * deviation)));
         sum += neighbours.back().second * static_cast<double>(plan_.input.channels);
       }
     }

@@ -12,9 +12,8 @@ class LocallyConnected2d : public ReferenceLayer {
   void Forward(const Pass& pass, std::span<const double> in, std::span<double> out) override {
     // The biases have the shape of the output.
     for (size_t o = 0; o < out.size(); ++o) {
-      out[o] = plan_.bias.size == 0
-                   ? 0.0
-                   : pass.parameters[plan_.bias.offset + o % plan_.output.size()];
+      out[o] =
+          plan_.bias.size == 0 ? 0.0 : pass.parameters[plan_.bias.offset + o % plan_.output.size()];
     }
     ForEachProduct(pass.examples,
                    [&](size_t o, size_t i, size_t w) { out[o] += pass.parameters[w] * in[i]; });

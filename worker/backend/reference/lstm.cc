@@ -62,8 +62,8 @@ class Direction {
 
   // `dh` has dloss/dh of each step in the order of reading, as far as the layer's output goes.
   // Adds to `dx` and `gradient`.
-  void Backward(std::span<const double> parameters, std::span<const double> x,
-                const States& states, std::vector<std::vector<double>> dh, std::span<double> dx,
+  void Backward(std::span<const double> parameters, std::span<const double> x, const States& states,
+                std::vector<std::vector<double>> dh, std::span<double> dx,
                 std::span<double> gradient) const {
     std::vector<double> dc(units_, 0.0);
     for (size_t k = steps_; k-- > 0;) {

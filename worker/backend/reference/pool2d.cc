@@ -1,6 +1,6 @@
-#include "worker/backend/reference/layer.h"
-
 #include <algorithm>
+
+#include "worker/backend/reference/layer.h"
 
 namespace monsoon::reference {
 namespace {

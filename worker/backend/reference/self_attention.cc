@@ -64,7 +64,9 @@ class SelfAttention : public ReferenceLayer {
         width_(features_ / heads_),
         causal_(plan.causal) {
     const bool with_bias = plan.tensors.size() == 4;
-    const auto slot = [&](size_t i) { return i < plan.tensors.size() ? plan.tensors[i] : TensorSlot(); };
+    const auto slot = [&](size_t i) {
+      return i < plan.tensors.size() ? plan.tensors[i] : TensorSlot();
+    };
     in_ = {slot(0), with_bias ? slot(1) : TensorSlot(), 3 * features_};
     out_ = {slot(with_bias ? 2 : 1), with_bias ? slot(3) : TensorSlot(), features_};
   }
@@ -92,8 +94,7 @@ class SelfAttention : public ReferenceLayer {
       for (size_t head = 0; head < heads_; ++head) {
         Mix(qkv, Probabilities(qkv, head), head, &mixed);
       }
-      const Matrix dmixed =
-          out_.Backward(pass.parameters, mixed, Sample(out_diff, n), gradient);
+      const Matrix dmixed = out_.Backward(pass.parameters, mixed, Sample(out_diff, n), gradient);
       Matrix dqkv{steps_, 3 * features_};
       for (size_t head = 0; head < heads_; ++head) {
         MixBackward(qkv, Probabilities(qkv, head), head, dmixed, &dqkv);

@@ -71,8 +71,7 @@ TEST_P(SequenceGradientTest, EqualsFiniteDifferences) {
 
 // Behind a dense layer, so that what the layers pass back is judged.
 std::string Steps(int steps, const std::string& layers) {
-  return "input_shape: [ " + std::to_string(steps) +
-         ", 4 ] layer { dense { units: 3 } } " + layers;
+  return "input_shape: [ " + std::to_string(steps) + ", 4 ] layer { dense { units: 3 } } " + layers;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -80,8 +79,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Case{"DenseGelu", Steps(5, "layer { gelu {} } layer { dense { units: 4 } }")},
         Case{"LayerNorm", Steps(7, "layer { layer_norm {} } layer { dense { units: 4 } }")},
-        Case{"LayerNormNoShift", Steps(1, "layer { layer_norm { no_shift: true epsilon: 0.1 } } "
-                                          "layer { dense { units: 4 } }")},
+        Case{"LayerNormNoShift", Steps(1,
+                                       "layer { layer_norm { no_shift: true epsilon: 0.1 } } "
+                                       "layer { dense { units: 4 } }")},
         Case{"LayerNormVector",
              "input_shape: 5 layer { dense { units: 3 } } layer { layer_norm {} } "
              "layer { dense { units: 4 } }"},
@@ -100,8 +100,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Lstm5", Steps(5, "layer { lstm { units: 5 } } layer { dense { units: 4 } }")},
         Case{"LstmSequences", Steps(7, "layer { lstm { units: 5 sequences: true } }")},
         Case{"LstmBidirectional",
-             Steps(5, "layer { lstm { units: 5 bidirectional: true } } layer { dense { units: 4 } "
-                      "}")},
+             Steps(5,
+                   "layer { lstm { units: 5 bidirectional: true } } layer { dense { units: 4 } "
+                   "}")},
         Case{"LstmBidirectionalSequences",
              Steps(7, "layer { lstm { units: 5 bidirectional: true sequences: true } }")},
         Case{"Attention1", Steps(1, "layer { self_attention {} }")},
@@ -109,8 +110,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"AttentionCausal", Steps(7, "layer { self_attention { causal: true } }")},
         Case{"AttentionCausalHeads",
              Steps(5, "layer { self_attention { causal: true heads: 3 no_bias: true } }")},
-        Case{"AttentionWide", "input_shape: [ 5, 3 ] layer { dense { units: 6 } } "
-                              "layer { self_attention { heads: 3 causal: true } }"}),
+        Case{"AttentionWide",
+             "input_shape: [ 5, 3 ] layer { dense { units: 6 } } "
+             "layer { self_attention { heads: 3 causal: true } }"}),
     [](const auto& test) { return test.param.name; });
 
 // The loss of one sample with outputs `a` and `b` of which `a` is right.
@@ -209,16 +211,35 @@ constexpr size_t kExamples = 3;
 constexpr std::pair<const char*, const char*> kTorchCases[] = {
     {"gpt", R"pb(
        input_shape: 5
-       layer { name: "table" embedding { rows: 7 columns: 6 } }
-       layer { name: "x0" position_embedding {} }
+       layer {
+         name: "table"
+         embedding { rows: 7 columns: 6 }
+       }
+       layer {
+         name: "x0"
+         position_embedding {}
+       }
        layer { layer_norm {} }
-       layer { name: "attention" self_attention { heads: 3 causal: true } }
-       layer { name: "x1" input: [ "x0", "attention" ] add {} }
+       layer {
+         name: "attention"
+         self_attention { heads: 3 causal: true }
+       }
+       layer {
+         name: "x1"
+         input: [ "x0", "attention" ]
+         add {}
+       }
        layer { layer_norm { epsilon: 1e-3 } }
        layer { dense { units: 8 } }
        layer { gelu {} }
-       layer { name: "back" dense { units: 6 } }
-       layer { input: [ "x1", "back" ] add {} }
+       layer {
+         name: "back"
+         dense { units: 6 }
+       }
+       layer {
+         input: [ "x1", "back" ]
+         add {}
+       }
        layer { dense { tied_to: "table" } }
      )pb"},
     {"lstms", R"pb(
@@ -270,8 +291,8 @@ TEST(SequenceLayersTest, LossAndGradientsAreThoseOfTorch) {
     Batch batch = RandomBatch(layout, kExamples, 1, ids ? 7 : 0);
     for (size_t i = 0; i < kExamples * batch.values; ++i) {
       const auto number = static_cast<int>((i * 11 + i * i) % 31);
-      batch.inputs.data()[i] = ids ? static_cast<float>((i * 5 + i * i) % 7)
-                                   : static_cast<float>(number - 15) / 8.0f;
+      batch.inputs.data()[i] =
+          ids ? static_cast<float>((i * 5 + i * i) % 7) : static_cast<float>(number - 15) / 8.0f;
     }
     for (size_t i = 0; i < batch.labels.size(); ++i) {
       batch.labels[i] = static_cast<uint32_t>((i * 3 + 1) % layout.output_units());

@@ -1,0 +1,92 @@
+#include "common/data/class_words.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/data/number_text.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint32_t kMaxLabel = std::numeric_limits<uint32_t>::max() - 1;
+
+bool IsLabel(absl::string_view word, uint32_t* label) {
+  return ParseWholeNumber(word, label) && *label <= kMaxLabel;
+}
+
+// At most a few of `names`.
+std::string NamesText(std::span<const std::string> names) {
+  constexpr size_t kShown = 8;
+  const std::string text = absl::StrJoin(names.first(std::min(names.size(), kShown)), ", ");
+  return names.size() > kShown ? absl::StrCat(text, ", ... (", names.size(), " classes)") : text;
+}
+
+}  // namespace
+
+absl::StatusOr<ClassWords::Numbered> ClassWords::Number(std::span<const std::string> names,
+                                                        bool numbers) && {
+  Numbered result;
+  std::vector<uint32_t> number_of(words_.size());
+  if (!names.empty()) {
+    ASSIGN_OR_RETURN(number_of, ByNames(names));
+    result.names.assign(names.begin(), names.end());
+    result.classes = static_cast<uint32_t>(names.size());
+  } else {
+    const auto not_a_label = std::find_if(words_.begin(), words_.end(), [](const Word& word) {
+      uint32_t label = 0;
+      return !IsLabel(word.text, &label);
+    });
+    if (not_a_label == words_.end()) {
+      for (size_t i = 0; i < words_.size(); ++i) {
+        IsLabel(words_[i].text, &number_of[i]);
+        result.classes = std::max(result.classes, number_of[i] + 1);
+      }
+    } else if (numbers) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(not_a_label->place, ": ", Quoted(not_a_label->text),
+                       " is no class: the training set's labels are whole numbers"));
+    } else {
+      std::vector<uint32_t> order(words_.size());
+      std::iota(order.begin(), order.end(), 0u);
+      std::sort(order.begin(), order.end(),
+                [&](uint32_t a, uint32_t b) { return words_[a].text < words_[b].text; });
+      for (size_t i = 0; i < order.size(); ++i) {
+        number_of[order[i]] = static_cast<uint32_t>(i);
+        result.names.push_back(words_[order[i]].text);
+      }
+      result.classes = static_cast<uint32_t>(order.size());
+    }
+  }
+  for (uint32_t& label : labels_) {
+    label = number_of[label];
+  }
+  result.labels = std::move(labels_);
+  return result;
+}
+
+absl::StatusOr<std::vector<uint32_t>> ClassWords::ByNames(
+    std::span<const std::string> names) const {
+  uint32_t number = 0;
+  const bool a_name_is_a_number = std::any_of(
+      names.begin(), names.end(), [&](const std::string& name) { return IsLabel(name, &number); });
+  std::vector<uint32_t> number_of(words_.size());
+  for (size_t i = 0; i < words_.size(); ++i) {
+    const auto found = std::find(names.begin(), names.end(), words_[i].text);
+    if (found != names.end()) {
+      number_of[i] = static_cast<uint32_t>(found - names.begin());
+    } else if (!a_name_is_a_number && IsLabel(words_[i].text, &number) && number < names.size()) {
+      number_of[i] = number;
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(words_[i].place, ": ", Quoted(words_[i].text),
+                                                     " is none of the classes ", NamesText(names)));
+    }
+  }
+  return number_of;
+}
+
+}  // namespace monsoon

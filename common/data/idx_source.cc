@@ -1,0 +1,84 @@
+// The MNIST family's files as a source.
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status.h"
+#include "common/data/idx_header.h"
+#include "common/data/source_files.h"
+#include "common/data/source_kind.h"
+#include "common/data/stream_file.h"
+
+namespace monsoon {
+namespace {
+
+DatasetInfo Describe(const Dataset& dataset, const DataContext&, Problems* problems) {
+  const IdxSource& source = dataset.idx();
+  DatasetInfo info;
+  const absl::StatusOr<IdxHeader> images =
+      ReadNamed("idx.images", source.images(), &ReadIdxHeader, problems);
+  const absl::StatusOr<IdxHeader> labels =
+      ReadNamed("idx.labels", source.labels(), &ReadIdxHeader, problems);
+  if (labels.ok() && labels->shape.size() != 1) {
+    problems->Add("idx.labels",
+                  absl::InvalidArgumentError(absl::StrCat(
+                      source.labels(), " holds ", labels->shape.size(), "-dimensional data [",
+                      absl::StrJoin(labels->shape, ", "), "] (magic 0000080", labels->shape.size(),
+                      "), not labels (magic 00000801)")));
+  }
+  if (images.ok() && images->shape.size() < 2) {
+    problems->Add("idx.images", absl::InvalidArgumentError(
+                                    absl::StrCat(source.images(),
+                                                 " holds labels (magic 00000801), not images "
+                                                 "(magic 00000803)")));
+  }
+  if (!problems->first().ok()) {
+    return info;
+  }
+  CheckCounts("idx.labels", source.images(), images->shape[0], source.labels(), labels->shape[0],
+              "labels", problems);
+  info.examples = images->shape[0];
+  info.sample_shape.assign(images->shape.begin() + 1, images->shape.end());
+  info.bytes = images->data_bytes;
+  return info;
+}
+
+absl::StatusOr<uint64_t> CountLabels(const Dataset& dataset, const DataContext&) {
+  const std::string& path = dataset.idx().labels();
+  ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(path));
+  uint8_t largest = 0;
+  RETURN_IF_ERROR(
+      StreamFile(path, header.data_offset, header.data_bytes, [&](std::span<const uint8_t> labels) {
+        largest = std::max(largest, *std::ranges::max_element(labels));
+        return absl::OkStatus();
+      }));
+  return uint64_t{largest} + 1;
+}
+
+// Bytes are always right: what can be wrong is the file.
+absl::Status Scan(const Dataset& dataset, const DataContext&, const DatasetInfo&) {
+  const std::string& path = dataset.idx().images();
+  ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(path));
+  return StreamFile(path, header.data_offset, header.data_bytes,
+                    [](std::span<const uint8_t>) { return absl::OkStatus(); });
+}
+
+void VisitFiles(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {
+  visit(dataset->mutable_idx()->mutable_images());
+  visit(dataset->mutable_idx()->mutable_labels());
+}
+
+}  // namespace
+
+const SourceKind kIdxSourceKind = {.source = Dataset::kIdx,
+                                   .name = "idx",
+                                   .samples = "images",
+                                   .labels = "labels",
+                                   .takes_layout = true,
+                                   .describe = &Describe,
+                                   .count_classes = &CountLabels,
+                                   .scan = &Scan,
+                                   .visit_paths = &VisitFiles};
+
+}  // namespace monsoon

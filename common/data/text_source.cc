@@ -1,0 +1,55 @@
+// Text as bytes: a sample's values are the ids of a window, its labels the bytes behind each.
+#include "common/base/status.h"
+#include "common/data/source_kind.h"
+#include "common/data/text_plan.h"
+
+namespace monsoon {
+namespace {
+
+constexpr uint32_t kByteClasses = 256;
+
+DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problems* problems) {
+  DatasetInfo info;
+  if (dataset.text().file().empty()) {
+    problems->Add("text.file", absl::InvalidArgumentError("no file is named"));
+    return info;
+  }
+  const absl::StatusOr<TextPlan> plan = PlanText(dataset.text(), context);
+  if (!plan.ok()) {
+    problems->Add("text.file", plan.status());
+    return info;
+  }
+  info.examples = plan->samples;
+  info.sample_shape = {plan->window};
+  info.classes = kByteClasses;
+  info.bytes = plan->bytes();
+  info.type = ElementType::kInteger;
+  info.labels = plan->window;
+  return info;
+}
+
+absl::StatusOr<uint64_t> CountLabels(const Dataset&, const DataContext&) { return kByteClasses; }
+
+// Bytes are always right: what can be wrong is a compressed file.
+absl::Status Scan(const Dataset& dataset, const DataContext& context, const DatasetInfo&) {
+  ASSIGN_OR_RETURN(const TextPlan plan, PlanText(dataset.text(), context));
+  return StreamContent(plan.files, plan.begin, plan.end,
+                       [](std::span<const uint8_t>) { return absl::OkStatus(); });
+}
+
+void VisitFiles(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {
+  visit(dataset->mutable_text()->mutable_file());
+}
+
+}  // namespace
+
+const SourceKind kTextSourceKind = {.source = Dataset::kText,
+                                    .name = "text",
+                                    .samples = "file",
+                                    .labels = "file",
+                                    .describe = &Describe,
+                                    .count_classes = &CountLabels,
+                                    .scan = &Scan,
+                                    .visit_paths = &VisitFiles};
+
+}  // namespace monsoon
