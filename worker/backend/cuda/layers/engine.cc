@@ -196,8 +196,24 @@ bool Engine::CopyOutputs(std::span<float> outputs) {
   if (!Begin()) {
     return false;
   }
-  compute_->CopyToHost(outputs.data(), values_.back(), outputs.size_bytes());
+  // values_ may be of another pass: that of an evaluation may have been a graph's.
+  size_t last = plans_.size();
+  while (last > 0 && PassesOn(last - 1, PassKind::kEvaluate)) {
+    last = plans_[last - 1].inputs.front();
+  }
+  if (pinned_outputs_.bytes() < outputs.size_bytes()) {
+    pinned_outputs_ = Buffer(Buffer::Place::kPinned, outputs.size_bytes(), errors_);
+  }
+  if (!errors_.ok()) {
+    return false;
+  }
+  compute_->CopyToHost(pinned_outputs_.as<void>(),
+                       last == 0 ? values_[0] : outputs_[last - 1].as<float>(),
+                       outputs.size_bytes());
   compute_->Synchronize();
+  if (errors_.ok()) {
+    std::memcpy(outputs.data(), pinned_outputs_.as<void>(), outputs.size_bytes());
+  }
   return errors_.ok();
 }
 

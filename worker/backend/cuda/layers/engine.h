@@ -217,7 +217,7 @@ class Engine {
 
   // Buffers come before the streams, which are drained when they go.
   Buffer parameters_, half_parameters_, gradient_, sums_;
-  Buffer pinned_parameters_, pinned_gradient_, pinned_sums_;
+  Buffer pinned_parameters_, pinned_gradient_, pinned_sums_, pinned_outputs_;
   uint64_t capacity_ = 0;  // examples that the next ones have room for
   Buffer staging_, pinned_staging_, workspace_, added_, largest_, row_sums_, losses_;
   std::vector<Buffer> outputs_, kept_;  // of each layer
