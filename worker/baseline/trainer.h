@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "common/memory/aligned_floats.h"
 #include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
 #include "common/optimizer/optimizer.h"
 #include "proto/job.pb.h"
 #include "worker/backend/backend.h"
