@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/data/data_context.h"
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "tests/cluster/batch_jobs.h"
@@ -50,11 +51,11 @@ struct Moments {
 
 absl::StatusOr<Moments> MomentsOf(const Job& job) {
   const size_t features = job.model().input_shape(0);
-  ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), {static_cast<uint32_t>(features)}));
+  ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), TrainingContext(job)));
   std::vector<uint32_t> all(source->examples());
   std::iota(all.begin(), all.end(), 0u);
   Batch batch(all.size(), features);
-  source->Gather(all, &batch);
+  RETURN_IF_ERROR(source->Gather(all, &batch));
   const double count = static_cast<double>(all.size());
   Moments moments{std::vector<double>(features), std::vector<double>(features)};
   for (size_t i = 0; i < all.size() * features; ++i) {
