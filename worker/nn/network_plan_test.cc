@@ -91,15 +91,13 @@ TEST(NetworkPlanTest, RefusesAnEmbeddingOfComputedValues) {
                        HasSubstr("layer table: an embedding reads the sample's ids")));
 }
 
-TEST(NetworkPlanTest, RefusesADropoutRateOfOne) {
-  Model model = testing::ParseModel(R"pb(
+TEST(NetworkPlanTest, NoLayoutHasADropoutRateOfOne) {
+  const Model model = testing::ParseModel(R"pb(
     input_shape: 4
-    layer { dropout { rate: 0.5 } }
+    layer { dropout { rate: 1.0 } }
     layer { dense { units: 2 } }
   )pb");
-  const ParameterLayout layout = testing::MakeLayout(model);
-  model.mutable_layer(0)->mutable_dropout()->set_rate(1.0);
-  EXPECT_THAT(NetworkPlan::Create(model, layout).status(),
+  EXPECT_THAT(ParameterLayout::Create(model).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dropout1")));
 }
 

@@ -1,6 +1,7 @@
 #include "common/model/layers/images.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
@@ -159,7 +160,8 @@ absl::StatusOr<LayerDesign> DesignLocalContrastNorm(const Layer& layer, const La
   }
   design.settings.subtractive = norm.mode() != LocalContrastNorm::DIVISIVE;
   design.settings.divisive = norm.mode() != LocalContrastNorm::SUBTRACTIVE;
-  design.hashed = {design.settings.window, static_cast<uint64_t>(norm.mode())};
+  design.hashed = {design.settings.window, static_cast<uint64_t>(norm.mode()),
+                   std::bit_cast<uint64_t>(design.settings.epsilon)};
   return design;
 }
 

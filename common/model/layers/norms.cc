@@ -1,3 +1,5 @@
+#include <bit>
+
 #include "absl/strings/str_cat.h"
 #include "common/model/layer_design.h"
 
@@ -40,6 +42,8 @@ absl::StatusOr<LayerDesign> DesignBatchNorm(const Layer& layer, const LayerInput
       !(design.settings.momentum <= 1)) {
     return absl::InvalidArgumentError("epsilon must be above 0, momentum in (0, 1]");
   }
+  design.hashed = {std::bit_cast<uint64_t>(design.settings.epsilon),
+                   std::bit_cast<uint64_t>(design.settings.momentum)};
   if (!norm.no_scale()) {
     design.tensors.push_back(Wanted("weight", input[0], 1, WantedTensor::Role::kBias));
     design.tensors.push_back(Wanted("bias", input[0], 0, WantedTensor::Role::kBias));
@@ -63,6 +67,7 @@ absl::StatusOr<LayerDesign> DesignLayerNorm(const Layer& layer, const LayerInput
   if (!(design.settings.epsilon > 0)) {
     return absl::InvalidArgumentError("epsilon must be above 0");
   }
+  design.hashed = {std::bit_cast<uint64_t>(design.settings.epsilon)};
   design.tensors.push_back(Wanted("weight", input.back(), 1, WantedTensor::Role::kBias));
   if (!norm.no_shift()) {
     design.tensors.push_back(Wanted("bias", input.back(), 0, WantedTensor::Role::kBias));

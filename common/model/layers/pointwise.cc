@@ -1,4 +1,5 @@
 // Layers that take values one by one, and those that only move them.
+#include <bit>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +37,8 @@ absl::StatusOr<LayerDesign> DesignRescale(const Layer& layer, const LayerInputs&
   design.output = inputs.first();
   design.settings.scale = rescale.scale() == 0 ? 1 : rescale.scale();
   design.settings.offset = rescale.offset();
+  design.hashed = {std::bit_cast<uint64_t>(design.settings.scale),
+                   std::bit_cast<uint64_t>(design.settings.offset)};
   if (!std::isfinite(design.settings.scale) || !std::isfinite(design.settings.offset)) {
     return absl::InvalidArgumentError("scale and offset must be finite");
   }
