@@ -52,10 +52,11 @@ class LocalRunTest : public ::testing::Test {
   void Write(const std::string& name, const std::vector<char>& bytes) {
     std::ofstream(Path(name), std::ios::binary).write(bytes.data(), std::ssize(bytes));
   }
-  void WriteJob(const std::string& name, const std::string& model, const std::string& test) {
+  void WriteJob(const std::string& name, const std::string& model, const std::string& test,
+                const std::string& train = "synthetic { examples: 8 classes: 2 }") {
     std::ofstream(Path(name))
-        << model << test
-        << "train { synthetic { examples: 8 classes: 2 } }\nbatch_size: 4\n"
+        << model << test << "train { " << train
+        << " }\nbatch_size: 4\n"
            "downpour { optimizer { sgd { rate: 0.1 } } }\nstop { epochs: 1 }\n";
   }
   // `scale` times the identity, [out, in], no bias.

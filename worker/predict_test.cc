@@ -130,25 +130,26 @@ TEST_F(PredictTest, WritesWhatTheLossSays) {
               StartsWith("index,label_predicted,p_1\n0,0,0.0474258736\n1,1,0.952574134\n"));
 }
 
-// A dense layer at each of two steps; a pixel each.
+// A dense layer at each of two steps; a byte each: 0, 0; 8, 3; and so on.
 TEST_F(PredictTest, SequencesHaveALineAStep) {
   const std::string model =
       "model { name: \"tiny\" input_shape: [ 2, 1 ] layer { name: \"out\" dense { units: 2 } } }\n";
-  WriteJob("steps", model, "");
+  WriteJob("steps", model, "test { text { file: \"images\" } limit: 3 }\n",
+           "text { file: \"images\" }");
   ASSERT_OK_AND_ASSIGN(const Job loaded, LoadJob(Path("steps")));
   ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(loaded.model()));
   std::vector<float> parameters(layout.size());
   parameters[layout.tensors()[0].offset] = 3;
   ASSERT_OK(WriteModelFile(layout, parameters, Path("model.npz")));
-  RunOutcome outcome = Predict("p.csv", {"--data=" + Path("images")}, "steps");
+  RunOutcome outcome = Predict("p.csv", {}, "steps");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
-              HasSubstr(R"("samples":4,"classes":2,"holds":"probabilities","steps":2})"));
+              HasSubstr(R"("samples":3,"classes":2,"holds":"probabilities","steps":2})"));
   EXPECT_THAT(Content("p.csv"),
-              StartsWith("index,step,label_predicted,p_0,p_1\n0,0,0,0.952574134,0.0474258736\n"
-                         "0,1,0,0.5,0.5\n1,0,0,0.5,0.5\n1,1,0,0.95"));
-  ASSERT_EQ(Predict("p.npy", {"--data=" + Path("images")}, "steps").code, 0);
-  EXPECT_NEAR(Npy("p.npy", {4, 2, 2})[0], kSure, 1e-7);
+              StartsWith("index,step,label_predicted,p_0,p_1\n0,0,0,0.5,0.5\n0,1,0,0.5,0.5\n"
+                         "1,0,0,1,3.77513454e-11\n1,1,0,0.9998766"));
+  ASSERT_EQ(Predict("p.npy", {}, "steps").code, 0);
+  EXPECT_NEAR(Npy("p.npy", {3, 2, 2})[6], 0.9998766, 1e-6);
 }
 
 TEST_F(PredictTest, FilesOfSamplesNeedNoLabelsNorTheJobsOwnData) {

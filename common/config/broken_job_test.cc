@@ -313,7 +313,7 @@ const std::vector<BrokenFile>& Cases() {
        "idx { images: \"images.idx\" labels: \"labels.idx\" }",
        "",
        {"FILE:3:1: error: train: names no source: set one of idx, npy, npz, cifar10, text, "
-        "synthetic"}},
+        "csv, libsvm, image_folder, synthetic"}},
       {"MissingDataFile",
        "\"images.idx\"",
        "\"imges.idx\"",

@@ -170,8 +170,14 @@ class ModelCheck {
       }
     }
     if (reporter_->errors() == errors_before && wrong_.empty()) {
-      const std::string last = absl::StrCat("layer[", model.layer_size() - 1, "]");
-      Error(model.layer_size() > 0 ? last : "layer", std::string(layout.status().message()));
+      // Each layer fits: the whole does not, for what it names a layer of.
+      int at = model.layer_size() - 1;
+      for (int i = 0; i < prefix.layer_size(); ++i) {
+        const std::string begin = absl::StrCat("layer \"", prefix.layer(i).name(), "\":");
+        at = layout.status().message().rfind(begin, 0) == 0 ? i : at;
+      }
+      Error(at >= 0 ? absl::StrCat("layer[", at, "]") : "layer",
+            std::string(layout.status().message()));
     }
     return std::nullopt;
   }

@@ -157,6 +157,10 @@ absl::Status SimulatedPs::Checkpoint(const CheckpointRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status SimulatedPs::ReduceRate(const ReduceRateRequest& request) {
+  return shard_->ReduceRate(request);
+}
+
 void SimulatedPs::Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order) {
   if (die_in_write_.has_value()) {
     storage_->FailAfter(*die_in_write_ + 1, absl::UnavailableError("the process dies"));

@@ -55,6 +55,7 @@ class SimulatedPs : public ShardGateway {
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term) override;
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term) override;
   absl::Status Checkpoint(const CheckpointRequest& request) override;
+  absl::Status ReduceRate(const ReduceRateRequest& request) override;
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override;
 
   // What workers send.

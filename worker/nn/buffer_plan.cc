@@ -86,7 +86,7 @@ void PlanGradients(const std::vector<LayerPlan>& layers, const std::vector<bool>
     }
     for (size_t j = 0; j < layers[i].inputs.size(); ++j) {
       const ValueIndex input = layers[i].inputs[j];
-      if (!needed[input] || !needed[i + 1]) {
+      if (!needed[input] || plan->gradient[i + 1] == kNoBuffer) {
         continue;
       }
       if (plan->gradient[input] == kNoBuffer) {
