@@ -133,7 +133,8 @@ TEST_F(PredictTest, WritesWhatTheLossSays) {
 // A dense layer at each of two steps; a byte each: 0, 0; 8, 3; and so on.
 TEST_F(PredictTest, SequencesHaveALineAStep) {
   const std::string model =
-      "model { name: \"tiny\" input_shape: [ 2, 1 ] layer { name: \"out\" dense { units: 2 } } }\n";
+      "model { name: \"tiny\" input_shape: [ 2, 1 ] layer { name: \"out\" dense { units: 256 } } "
+      "}\n";
   WriteJob("steps", model, "test { text { file: \"images\" } limit: 3 }\n",
            "text { file: \"images\" }");
   ASSERT_OK_AND_ASSIGN(const Job loaded, LoadJob(Path("steps")));
@@ -144,12 +145,13 @@ TEST_F(PredictTest, SequencesHaveALineAStep) {
   RunOutcome outcome = Predict("p.csv", {}, "steps");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
-              HasSubstr(R"("samples":3,"classes":2,"holds":"probabilities","steps":2})"));
-  EXPECT_THAT(Content("p.csv"),
-              StartsWith("index,step,label_predicted,p_0,p_1\n0,0,0,0.5,0.5\n0,1,0,0.5,0.5\n"
-                         "1,0,0,1,3.77513454e-11\n1,1,0,0.9998766"));
+              HasSubstr(R"("samples":3,"classes":256,"holds":"probabilities","steps":2})"));
+  const std::string csv = Content("p.csv");
+  EXPECT_THAT(csv, StartsWith("index,step,label_predicted,p_0,p_1,"));
+  EXPECT_THAT(csv, HasSubstr("\n0,0,0,0.00390625,"));
+  EXPECT_THAT(csv, HasSubstr("\n1,1,0,0.96949"));
   ASSERT_EQ(Predict("p.npy", {}, "steps").code, 0);
-  EXPECT_NEAR(Npy("p.npy", {3, 2, 2})[6], 0.9998766, 1e-6);
+  EXPECT_NEAR(Npy("p.npy", {3, 2, 256})[3 * 256], 0.96949, 1e-5);  // e^9 / (e^9 + 255)
 }
 
 TEST_F(PredictTest, FilesOfSamplesNeedNoLabelsNorTheJobsOwnData) {
