@@ -4,6 +4,7 @@ answers {"loss": l, "difference": d, "tensor": name}: the largest difference of 
 gradients, over the tensor's largest value."""
 
 import json
+import re
 import sys
 import time
 
@@ -16,6 +17,10 @@ from torch_model import TorchModel
 
 def main(path, threads, start):
     torch.set_num_threads(int(threads))
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        if not re.search("openblas|mkl|blis", maps.read()):
+            sys.exit("this PyTorch runs on the reference BLAS, which is no match "
+                     "(Debian: libopenblas0)")
     arrays = dict(numpy.load(start))
     inputs = torch.from_numpy(arrays.pop("batch/inputs"))
     labels, targets = arrays.pop("batch/labels", None), arrays.pop("batch/targets", None)
