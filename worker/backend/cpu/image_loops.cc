@@ -89,22 +89,23 @@ void Denormalise(size_t rows, size_t columns, const float* __restrict x,
 }
 
 constexpr size_t kLanes = 8;
-// May be part of any array of floats.
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float)), may_alias, aligned(4)));
+typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
+// Part of any array of floats; nowhere else, since clang forgets the alignment of references.
+typedef float Part __attribute__((vector_size(kLanes * sizeof(float)), may_alias, aligned(4)));
 
 float SumOf(const Lanes& lanes) {
   return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
          ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
 }
 
-const Lanes& At(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
+const Part* At(const float* x) { return reinterpret_cast<const Part*>(x); }
 
 void Sum(size_t pixels, size_t channels, const float* __restrict x, float* __restrict sums) {
   for (size_t p = 0; p < pixels; ++p, x += channels) {
     Lanes lanes = {};
     size_t c = 0;
     for (; c + kLanes <= channels; c += kLanes) {
-      lanes += At(x + c);
+      lanes += *At(x + c);
     }
     float sum = c > 0 ? SumOf(lanes) : 0;
     for (; c < channels; ++c) {
@@ -120,7 +121,7 @@ void Dot(size_t pixels, size_t channels, const float* __restrict x, const float*
     Lanes lanes = {};
     size_t c = 0;
     for (; c + kLanes <= channels; c += kLanes) {
-      lanes += At(x + c) * At(y + c);
+      lanes += *At(x + c) * *At(y + c);
     }
     float sum = c > 0 ? SumOf(lanes) : 0;
     for (; c < channels; ++c) {
@@ -137,8 +138,8 @@ void Subtract(size_t pixels, size_t channels, const float* __restrict x,
     Lanes lanes = {};
     size_t c = 0;
     for (; c + kLanes <= channels; c += kLanes) {
-      const Lanes values = At(x + c) - of_pixel;
-      *reinterpret_cast<Lanes*>(v + c) = values;
+      const Lanes values = *At(x + c) - of_pixel;
+      *reinterpret_cast<Part*>(v + c) = values;
       lanes += values * values;
     }
     float sum = c > 0 ? SumOf(lanes) : 0;
