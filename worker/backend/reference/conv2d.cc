@@ -5,14 +5,14 @@
 namespace monsoon::reference {
 namespace {
 
+// A convolution, or with `local` filters and biases of each pixel's own.
 class Conv2d : public ReferenceLayer {
  public:
-  explicit Conv2d(const LayerPlan& plan) : plan_(plan) {}
+  Conv2d(const LayerPlan& plan, bool local) : plan_(plan), local_(local) {}
 
   void Forward(const Pass& pass, std::span<const double> in, std::span<double> out) override {
     for (size_t o = 0; o < out.size(); ++o) {
-      const size_t filter = o / (plan_.output.height * plan_.output.width) % plan_.output.channels;
-      out[o] = plan_.bias.size == 0 ? 0.0 : pass.parameters[plan_.bias.offset + filter];
+      out[o] = plan_.bias.size == 0 ? 0.0 : pass.parameters[BiasOf(o)];
     }
     ForEachProduct(pass.examples,
                    [&](size_t o, size_t i, size_t w) { out[o] += pass.parameters[w] * in[i]; });
@@ -24,9 +24,7 @@ class Conv2d : public ReferenceLayer {
     std::fill(in_diff.begin(), in_diff.end(), 0.0);
     if (plan_.bias.size != 0) {
       for (size_t o = 0; o < out_diff.size(); ++o) {
-        const size_t filter =
-            o / (plan_.output.height * plan_.output.width) % plan_.output.channels;
-        gradient[plan_.bias.offset + filter] += out_diff[o];
+        gradient[BiasOf(o)] += out_diff[o];
       }
     }
     ForEachProduct(pass.examples, [&](size_t o, size_t i, size_t w) {
@@ -36,6 +34,13 @@ class Conv2d : public ReferenceLayer {
   }
 
  private:
+  // The flat index of output o's bias; local ones have the output's shape.
+  size_t BiasOf(size_t o) const {
+    const Extent& out = plan_.output;
+    return plan_.bias.offset +
+           (local_ ? o % out.size() : o / (out.height * out.width) % out.channels);
+  }
+
   // f(output index, input index, flat weight index) for each product that the
   // definition sums; positions in the zero border are left out.
   template <typename F>
@@ -55,20 +60,27 @@ class Conv2d : public ReferenceLayer {
                   if (iy >= in.height || ix >= in.width) {
                     continue;
                   }
+                  // Local: [height, width, filters, channels, kernel, kernel].
+                  const size_t filter = local_ ? (y * out.width + x) * out.channels + k : k;
                   f(((n * out.channels + k) * out.height + y) * out.width + x,
                     ((n * in.channels + c) * in.height + iy) * in.width + ix,
                     plan_.weight.offset +
-                        ((k * in.channels + c) * plan_.window + dy) * plan_.window + dx);
+                        ((filter * in.channels + c) * plan_.window + dy) * plan_.window + dx);
                 }
   }
 
-  LayerPlan plan_;
+  const LayerPlan plan_;
+  const bool local_;
 };
 
 }  // namespace
 
 std::unique_ptr<ReferenceLayer> MakeConv2d(const LayerPlan& plan) {
-  return std::make_unique<Conv2d>(plan);
+  return std::make_unique<Conv2d>(plan, false);
+}
+
+std::unique_ptr<ReferenceLayer> MakeLocallyConnected2d(const LayerPlan& plan) {
+  return std::make_unique<Conv2d>(plan, true);
 }
 
 }  // namespace monsoon::reference
