@@ -19,6 +19,7 @@
 #include "worker/backend/cuda/kernels/image_kernels.h"
 #include "worker/backend/cuda/layers/image_shape.h"
 #include "worker/backend/cuda/layers/layer.h"
+#include "worker/backend/cuda/layers/sample_groups.h"
 
 namespace monsoon::cuda {
 namespace {
@@ -40,7 +41,7 @@ class Conv2d : public DeviceLayer {
   }
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
-    ForEachGroup(pass, [&](uint64_t first, uint64_t group) {
+    ForEachGroup(pass.examples, GroupSize(pass.examples), [&](uint64_t first, uint64_t group) {
       float* const out_group = out + first * shape_.out_size();
       // [k, area of a sample or of the group] = W[k, patch] columns[patch, the same]
       RowMajorProduct product = OfForm(group);
@@ -73,7 +74,7 @@ class Conv2d : public DeviceLayer {
       SumChannels(pass.stream, ChannelSums{shape_, static_cast<uint32_t>(pass.examples), out_diff,
                                            pass.gradient + bias_.offset, pass.workspace});
     }
-    ForEachGroup(pass, [&](uint64_t first, uint64_t group) {
+    ForEachGroup(pass.examples, GroupSize(pass.examples), [&](uint64_t first, uint64_t group) {
       const void* columns = Unfold(pass, in, first, group);
       const void* rows = DiffRows(pass, out_diff + first * shape_.out_size(), group);
       WeightGradient(pass, columns, rows, first, group);
@@ -109,7 +110,7 @@ class Conv2d : public DeviceLayer {
   };
 
   Scratch Parts(uint64_t examples) const {
-    const uint64_t group = LargestGroup(examples);
+    const uint64_t group = GroupSize(examples);
     Scratch scratch = {};
     scratch.rows = Aligned(group * shape_.patch() * shape_.out_area() * sizeof(float));
     if (!by_sample_) {
@@ -128,20 +129,8 @@ class Conv2d : public DeviceLayer {
     return reinterpret_cast<T*>(pass.workspace + offset);
   }
 
-  uint64_t LargestGroup(uint64_t examples) const {
-    const uint64_t one = uint64_t{shape_.patch() + shape_.out_channels} * shape_.out_area();
-    return std::clamp<uint64_t>(group_bytes_ / (one * sizeof(float)), 1, examples);
-  }
-
-  // f(first sample, samples), group by group, all of about the same size.
-  template <typename F>
-  void ForEachGroup(const Pass& pass, F f) const {
-    const uint64_t largest = LargestGroup(pass.examples);
-    const uint64_t groups = (pass.examples + largest - 1) / largest;
-    for (uint64_t i = 0; i < groups; ++i) {
-      const uint64_t first = i * pass.examples / groups;
-      f(first, (i + 1) * pass.examples / groups - first);
-    }
+  uint64_t GroupSize(uint64_t examples) const {
+    return LargestGroup(shape_, group_bytes_, examples);
   }
 
   // The batch of a product in the layer's form; W is the same for all.

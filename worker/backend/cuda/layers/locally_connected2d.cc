@@ -7,6 +7,7 @@
 #include "worker/backend/cuda/layers/image_shape.h"
 #include "worker/backend/cuda/layers/layer.h"
 #include "worker/backend/cuda/layers/parts.h"
+#include "worker/backend/cuda/layers/sample_groups.h"
 
 namespace monsoon::cuda {
 namespace {
@@ -24,7 +25,7 @@ class LocallyConnected2d : public DeviceLayer {
   uint64_t WorkspaceBytes(uint64_t examples) const override { return WorkOf(examples).bytes; }
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
-    ForEachGroup(pass, [&](uint64_t first, uint64_t group) {
+    ForEachGroup(pass.examples, GroupSize(pass.examples), [&](uint64_t first, uint64_t group) {
       // [p][group, filters] = columns[p][group, patch] W[p][filters, patch]^T
       RowMajorProduct product = OfPositions();
       product.transpose_b = true;
@@ -54,7 +55,7 @@ class LocallyConnected2d : public DeviceLayer {
                  ColumnSums{out_diff, Narrow(pass.examples), shape_.out_size(),
                             pass.gradient + bias_.offset, pass.workspace, bias_.shared});
     }
-    ForEachGroup(pass, [&](uint64_t first, uint64_t group) {
+    ForEachGroup(pass.examples, GroupSize(pass.examples), [&](uint64_t first, uint64_t group) {
       const void* rows = DiffRows(pass, out_diff + first * shape_.out_size(), group);
       // dW[p][filters, patch] (+)= rows[p][group, filters]^T columns[p][group, patch]
       RowMajorProduct weights = OfPositions();
@@ -100,7 +101,7 @@ class LocallyConnected2d : public DeviceLayer {
   };
 
   Work WorkOf(uint64_t examples) const {
-    const uint64_t group = LargestGroup(examples);
+    const uint64_t group = GroupSize(examples);
     Parts parts;
     Work work = {};
     parts.Floats(group * shape_.patch() * shape_.out_area());
@@ -115,20 +116,8 @@ class LocallyConnected2d : public DeviceLayer {
     return reinterpret_cast<T*>(pass.workspace + offset);
   }
 
-  uint64_t LargestGroup(uint64_t examples) const {
-    const uint64_t one = uint64_t{shape_.patch() + shape_.out_channels} * shape_.out_area();
-    return std::clamp<uint64_t>(group_bytes_ / (one * sizeof(float)), 1, examples);
-  }
-
-  // f(first sample, samples), group by group, all of about the same size.
-  template <typename F>
-  void ForEachGroup(const Pass& pass, F f) const {
-    const uint64_t largest = LargestGroup(pass.examples);
-    const uint64_t groups = (pass.examples + largest - 1) / largest;
-    for (uint64_t i = 0; i < groups; ++i) {
-      const uint64_t first = i * pass.examples / groups;
-      f(first, (i + 1) * pass.examples / groups - first);
-    }
+  uint64_t GroupSize(uint64_t examples) const {
+    return LargestGroup(shape_, group_bytes_, examples);
   }
 
   RowMajorProduct OfPositions() const {
