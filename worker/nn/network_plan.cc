@@ -180,7 +180,6 @@ absl::StatusOr<NetworkPlan> NetworkPlan::Create(const Model& model, const Parame
   plan.classes = plan.loss.outputs;
   plan.parameter_floats = layout.size();
   plan.gaps = FindGaps(layout);
-  plan.buffers = PlanBuffers(plan.layers);
   return plan;
 }
 

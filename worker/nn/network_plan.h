@@ -1,5 +1,5 @@
 // NetworkPlan: a Model resolved against its ParameterLayout into a plain list
-// of layers with all shapes, flat offsets and lifetimes filled in; what every backend
+// of layers with all shapes and flat offsets filled in; what every backend
 // builds from. Knows no compute. Thread safety: immutable after Create.
 #pragma once
 
@@ -10,7 +10,6 @@
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "proto/model.pb.h"
-#include "worker/nn/buffer_plan.h"
 #include "worker/nn/layer_plan.h"
 #include "worker/nn/loss_plan.h"
 
@@ -21,7 +20,6 @@ struct NetworkPlan {
   static absl::StatusOr<NetworkPlan> Create(const Model& model, const ParameterLayout& layout);
 
   std::vector<LayerPlan> layers;  // each behind those that it takes
-  BufferPlan buffers;
   LossPlan loss;
   bool is_chain = true;     // each layer takes the one before it alone
   std::vector<Slice> gaps;  // padding of the flat vector: zero in every gradient

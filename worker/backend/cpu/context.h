@@ -12,6 +12,7 @@
 
 #include "common/memory/aligned_floats.h"
 #include "oneapi/dnnl/dnnl.hpp"
+#include "worker/nn/buffer_plan.h"
 #include "worker/nn/network_plan.h"
 
 namespace monsoon::cpu {

@@ -10,6 +10,7 @@
 
 #include "common/model/layer_kinds.h"
 #include "worker/backend/cpu/context.h"
+#include "worker/nn/buffer_plan.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/step_key.h"
 

@@ -51,7 +51,8 @@ LayerSequence::LayerSequence(const NetworkPlan& plan, size_t examples, bool trai
       judge_(plan.loss),
       values_(plan.layers.size() + 1) {
   Port port;
-  port.extent = IsView(plan, CountUses(plan.layers), 0) ? Extent{plan.input.size()} : plan.input;
+  const std::vector<int> uses = CountUses(plan.layers);
+  port.extent = IsView(plan, uses, 0) ? Extent{plan.input.size()} : plan.input;
   port.value = dnnl::memory(
       port.extent.is_image ? ImageDesc(examples, port.extent) : MatrixDesc(examples, port.extent),
       context_.engine(), DNNL_MEMORY_NONE);
@@ -62,14 +63,13 @@ LayerSequence::LayerSequence(const NetworkPlan& plan, size_t examples, bool trai
     repack_input_ = MakeReorder(context_, input_, port.value);
   }
   values_.front() = port;
-  MakeSteps(plan);
+  MakeSteps(plan, uses);
   CHECK(IsMatrix(values_.back()));  // ParameterLayout: the loss takes no image.
   outputs_ = examples * plan.layers.back().output.size();
   context_.FinishSharing();
 }
 
-void LayerSequence::MakeSteps(const NetworkPlan& plan) {
-  const std::vector<int> uses = CountUses(plan.layers);
+void LayerSequence::MakeSteps(const NetworkPlan& plan, const std::vector<int>& uses) {
   const BufferPlan buffers = PlanBuffers(plan.layers, FindInPlace(plan, uses));
   for (size_t at = 0; at < plan.layers.size();) {
     const LayerPlan& layer = plan.layers[at];
@@ -78,7 +78,7 @@ void LayerSequence::MakeSteps(const NetworkPlan& plan) {
       values_[++at].extent = layer.output;
       continue;
     }
-    steps_.push_back(MakeStep(plan, buffers, at));
+    steps_.push_back(MakeStep(plan, buffers, uses, at));
     values_[at] = steps_.back().layer->output();
   }
 }
@@ -99,7 +99,7 @@ Port LayerSequence::TakeInput(const NetworkPlan& plan, const BufferPlan& buffers
 }
 
 LayerSequence::Step LayerSequence::MakeStep(const NetworkPlan& plan, const BufferPlan& buffers,
-                                            size_t& at) {
+                                            const std::vector<int>& uses, size_t& at) {
   Step step;
   const LayerPlan& layer = plan.layers[at];
   LayerArguments arguments{.context = context_, .plan = layer, .threads = threads_};
@@ -111,7 +111,7 @@ LayerSequence::Step LayerSequence::MakeStep(const NetworkPlan& plan, const Buffe
     step.layer = MakeSampleBlockedConv2d(arguments, threads_, plan, at);
     return step;
   }
-  if (FusesNext(plan, CountUses(plan.layers), at)) {
+  if (FusesNext(plan, uses, at)) {
     arguments.activation = plan.layers[++at].kind;
   }
   ++at;

@@ -49,9 +49,11 @@ class LayerSequence {
     std::vector<Addition> additions;  // after its Backward
   };
 
-  void MakeSteps(const NetworkPlan& plan);
+  // `uses`: CountUses.
+  void MakeSteps(const NetworkPlan& plan, const std::vector<int>& uses);
   // The one at plan.layers[at] and, fused, what is behind it; moves `at`.
-  Step MakeStep(const NetworkPlan& plan, const BufferPlan& buffers, size_t& at);
+  Step MakeStep(const NetworkPlan& plan, const BufferPlan& buffers, const std::vector<int>& uses,
+                size_t& at);
   // What the layer takes as its input j, and the memory that its gradient goes to.
   Port TakeInput(const NetworkPlan& plan, const BufferPlan& buffers, size_t layer, size_t j,
                  Step* step);
