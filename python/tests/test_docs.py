@@ -71,7 +71,7 @@ def test_files_are_short():
 
 
 def test_the_import_is_quick():
-    code = "import time; t = time.monotonic(); import monsoon; print(time.monotonic() - t)"
+    code = "import time; t = time.process_time(); import monsoon; print(time.process_time() - t)"
     told = min(float(subprocess.run([sys.executable, "-c", code], check=True, text=True,
                                     stdout=subprocess.PIPE,
                                     env={"PYTHONPATH": ":".join(sys.path)}).stdout)

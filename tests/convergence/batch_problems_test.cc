@@ -257,6 +257,9 @@ class BatchProblemsTest : public ::testing::Test {
         batch.end_detail().c_str());
     // What the job tells is F of what it leaves.
     EXPECT_NEAR(batch.f(), ours, 1e-5 * ours);
+    if (problem.standardised) {
+      EXPECT_THAT(batch.end_reason(), ::testing::AnyOf("converged", "float32_precision"));
+    }
     if (batch.end_reason() == "converged" || batch.end_reason() == "float32_precision") {
       EXPECT_LE(above, kConverged);
     } else if (batch.end_reason() == "stalled") {

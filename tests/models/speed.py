@@ -21,8 +21,8 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 PRESETS = HERE.parents[1] / "configs" / "model"
 # What a step takes by default; others 64.
-BATCHES = {"gpt": 12, "text_classifier": 32, "image_cnn": 16, "nowcast_cnn": 2, "speech": 128,
-           "local_image": 32}
+BATCHES = {"gpt": 12, "text_classifier": 32, "image_cnn": 16, "nowcast": 2, "speech": 128,
+           "local_contrast": 32}
 # Gradients of one in float32 against the other's; a tensor's largest value is 1.
 TOLERANCE = 1e-3
 

@@ -238,10 +238,10 @@ void Replica::NoteBase() {
 }
 
 void Replica::WriteDifferences() {
-  const float replicas = static_cast<float>(std::max(1u, figures_.replicas));
+  const uint32_t sharing = shards_average_ ? 1 : std::max(1u, figures_.replicas);
   float* base = base_.data();
   for (const Range& range : differences_) {
-    const float share = range.is_statistic ? 1.0f / replicas : 1.0f;
+    const float share = range.is_statistic ? 1.0f / static_cast<float>(sharing) : 1.0f;
     const float* const now = parameters() + range.begin;
     float* const out = gradient() + range.begin;
     for (size_t i = 0; i < range.size; ++i) {

@@ -170,6 +170,7 @@ absl::Status Sidecar::Join() {
   fields.String(enter_->reply().job());
   const Downpour& downpour = enter_->reply().config().downpour();
   fields.Number(uint32_t{downpour.local_steps() / std::max(1u, downpour.fragments().count())});
+  fields.Number(uint8_t{downpour.has_rounds()});
   fields.Number(uint64_t{layout.size()});
   fields.Number(uint64_t{memory->stride()});
   fields.Number(static_cast<uint32_t>(layout.tensors().size()));

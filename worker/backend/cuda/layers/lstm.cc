@@ -27,7 +27,7 @@ class Lstm : public DeviceLayer {
   }
 
   uint64_t KeptBytes(uint64_t examples) const override {
-    return directions_.size() * StatesOf(examples).bytes;
+    return directions_.size() * StatePartsOf(examples).bytes;
   }
   uint64_t WorkspaceBytes(uint64_t examples) const override { return WorkOf(examples).bytes; }
 
@@ -94,6 +94,13 @@ class Lstm : public DeviceLayer {
     float* gates;
     float* c;
     float* h;
+  };
+
+  // Where the parts of a direction's states begin.
+  struct StateParts {
+    uint64_t gates;
+    uint64_t c;
+    uint64_t h;
     uint64_t bytes;
   };
 
@@ -111,15 +118,22 @@ class Lstm : public DeviceLayer {
 
   uint64_t Rows(uint64_t examples) const { return examples * steps_; }
 
-  States StatesOf(uint64_t examples, size_t direction = 0, char* kept = nullptr) const {
+  StateParts StatePartsOf(uint64_t examples) const {
     Parts parts;
-    const uint64_t gates = parts.Floats(Rows(examples) * 4 * units_);
-    const uint64_t c = parts.Floats(Rows(examples) * units_);
-    const uint64_t h = parts.Floats(Rows(examples) * units_);
-    char* const of_direction = kept + direction * parts.bytes();
-    return {reinterpret_cast<float*>(of_direction + gates),
-            reinterpret_cast<float*>(of_direction + c), reinterpret_cast<float*>(of_direction + h),
-            parts.bytes()};
+    StateParts states = {};
+    states.gates = parts.Floats(Rows(examples) * 4 * units_);
+    states.c = parts.Floats(Rows(examples) * units_);
+    states.h = parts.Floats(Rows(examples) * units_);
+    states.bytes = parts.bytes();
+    return states;
+  }
+
+  States StatesOf(uint64_t examples, size_t direction, char* kept) const {
+    const StateParts parts = StatePartsOf(examples);
+    char* const of_direction = kept + direction * parts.bytes;
+    return {reinterpret_cast<float*>(of_direction + parts.gates),
+            reinterpret_cast<float*>(of_direction + parts.c),
+            reinterpret_cast<float*>(of_direction + parts.h)};
   }
 
   Work WorkOf(uint64_t examples) const {
