@@ -69,6 +69,10 @@ class FragmentShards : public ParameterClient {
     MutexLock lock(&mutex_);
     refuse_ = true;
   }
+  uint64_t fetches() const {
+    MutexLock lock(&mutex_);
+    return fetches_;
+  }
   std::string log() const {
     MutexLock lock(&mutex_);
     return log_;
@@ -103,6 +107,7 @@ class FragmentShards : public ParameterClient {
       return absl::UnavailableError("the round waits for others");
     }
     log_ += fragment.has_value() ? absl::StrCat("fetch", *fragment, " ") : "fetch ";
+    fetches_ += fragment.has_value() ? 1 : 0;
     marks->shard = {{StripeMark(), StripeMark()}};
     for (uint32_t stripe = 0; stripe < 2; ++stripe) {
       if (fragment.value_or(stripe) == stripe) {
@@ -119,6 +124,7 @@ class FragmentShards : public ParameterClient {
   float w_[2] ABSL_GUARDED_BY(mutex_) = {0, 0};
   uint64_t version_[2] ABSL_GUARDED_BY(mutex_) = {0, 0};
   uint64_t pushes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t fetches_ ABSL_GUARDED_BY(mutex_) = 0;  // of fragments
   bool refuse_ ABSL_GUARDED_BY(mutex_) = false;
   std::string log_ ABSL_GUARDED_BY(mutex_);
   std::vector<float> pushed_ ABSL_GUARDED_BY(mutex_);
@@ -272,6 +278,15 @@ TEST_F(FragmentsTest, ALandingComesSoManyStepsLaterNoSoonerAndNoLater) {
     network_.saw.clear();
     shards_ = std::make_unique<FragmentShards>(fragments_);
     shards_->foreign = 0.5f;
+    uint64_t step = 0;
+    // What could land is there in the step behind its push.
+    network_.before_step = [&](uint64_t) {
+      const absl::Duration end = Clock::Real()->Now() + kLong;
+      while (shards_->fetches() < step / 4 && Clock::Real()->Now() < end) {
+        ASSERT_OK(Runner().Advance());
+      }
+      ++step;
+    };
     Steps(24);
     ASSERT_OK(Runner().Flush());
     ExpectOracle(24, 4, static_cast<int>(landing), 0);
