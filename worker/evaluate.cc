@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/data/data_context.h"
+#include "common/data/dataset_info.h"
 #include "common/json/json_writer.h"
 #include "worker/backend/backend.h"
 #include "worker/data/job_data.h"
@@ -46,6 +48,10 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const LocalModel& model, int threa
     const auto& names =
         job.test().class_name().empty() ? job.train().class_name() : job.test().class_name();
     evaluation.class_names.assign(names.begin(), names.end());
+    if (names.empty()) {
+      ASSIGN_OR_RETURN(DatasetInfo info, DescribeDataset(job.test(), TestContext(job)));
+      evaluation.class_names = std::move(info.class_names);
+    }
   }
   return evaluation;
 }

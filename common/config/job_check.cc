@@ -14,6 +14,7 @@
 #include "common/config/location_map.h"
 #include "common/config/model.h"
 #include "common/config/range_check.h"
+#include "common/config/sample_check.h"
 #include "common/config/sandblaster_check.h"
 #include "common/config/test_figures_check.h"
 #include "common/data/dataset_info.h"
@@ -423,43 +424,11 @@ class JobCheck {
               SampleShapeHint(info->sample_shape, data.layout(), input));
       }
     }
-    CheckAnswers(absl::StrCat(field, ".", kind.name, ".", kind.labels), *info, *layout,
-                 [&] { return CountClasses(data, ContextOf(field)); });
+    const SampleCheck check(job_, *layout, reporter_);
+    check.CheckIds(field, samples, data, *info);
+    check.CheckAnswers(absl::StrCat(field, ".", kind.name, ".", kind.labels), *info,
+                       [&] { return CountClasses(data, ContextOf(field)); });
     return info;
-  }
-
-  // Labels or targets, as the model's loss and outputs want them.
-  void CheckAnswers(const std::string& field, const DatasetInfo& info,
-                    const ParameterLayout& layout,
-                    absl::FunctionRef<absl::StatusOr<uint64_t>()> count_classes) {
-    const std::vector<uint32_t>& output = layout.layers().back().output_shape;
-    const uint64_t steps = output.size() == 2 ? output[0] : 1;
-    const uint64_t outputs = layout.output_units();
-    const Loss loss = job_.model().loss();
-    if (info.targets > 0) {
-      if (loss != BINARY_CROSS_ENTROPY && loss != MEAN_SQUARED_ERROR) {
-        Error(field, "there are targets, the loss is of labels", "give them");
-      } else if (info.targets != steps * outputs) {
-        Error(field, absl::StrCat("there are ", info.targets, " targets a sample, the model has ",
-                                  steps * outputs, " outputs"));
-      }
-      return;
-    }
-    if (info.labels != steps) {
-      Error(field,
-            absl::StrCat("there are ", info.labels, " labels a sample, the model has ", steps));
-      return;
-    }
-    const absl::StatusOr<uint64_t> classes = count_classes();
-    if (!classes.ok()) {
-      Error(field, std::string(classes.status().message()));
-      return;
-    }
-    const uint64_t told_apart = loss == BINARY_CROSS_ENTROPY && outputs == 1 ? 2 : outputs;
-    if (loss != MEAN_SQUARED_ERROR && *classes > told_apart) {
-      Error(field, absl::StrCat("there are ", *classes, " classes (labels 0 .. ", *classes - 1,
-                                "), the model has ", outputs, " outputs"));
-    }
   }
 
   const Job& job_;

@@ -48,9 +48,10 @@ constexpr KnownName kKnownNames[] = {
      "write it inside the optimizer, as in downpour { optimizer { sgd { rate: 0.1 } } }"},
     {"Layer", "linear fc fully_connected inner_product", "write dense { units: N }"},
     {"Layer", "softmax log_softmax", "leave it out: the loss applies it to the last layer"},
-    {"Layer", "batch_norm batchnorm layer_norm layernorm lstm gru rnn attention embedding",
-     "there are dense, conv2d, average_pool2d, max_pool2d, relu, sigmoid, tanh, dropout and "
-     "flatten"},
+    {"Layer", "batchnorm bn batch_normalization", "write batch_norm { }"},
+    {"Layer", "layernorm ln layer_normalization", "write layer_norm { }"},
+    {"Layer", "attention mha multi_head_attention", "write self_attention { heads: N }"},
+    {"Layer", "gru rnn", "write lstm { units: N }"},
     {"Loss", "mse l2 squared_error regression", "write MEAN_SQUARED_ERROR"},
     {"Loss", "mae l1 huber hinge smooth_l1",
      "there are SOFTMAX_CROSS_ENTROPY, ONE_VERSUS_ALL_LOGISTIC, BINARY_CROSS_ENTROPY and "

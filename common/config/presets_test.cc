@@ -101,8 +101,7 @@ TEST(Presets, AreAllValid) {
                           !OfUsersData().contains(ModelOf(entry.path().stem())) ||
                           absl::EndsWith(std::string(entry.path().stem()), "_synthetic");
     for (const Diagnostic& diagnostic : file.diagnostics) {
-      EXPECT_TRUE(!has_data && SaysThatDataAreNotHere(diagnostic))
-          << FormatDiagnostic(diagnostic);
+      EXPECT_TRUE(!has_data && SaysThatDataAreNotHere(diagnostic)) << FormatDiagnostic(diagnostic);
     }
   }
   EXPECT_GE(seen["chaos"], 1);

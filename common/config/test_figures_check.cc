@@ -34,7 +34,9 @@ class FiguresCheck {
 
   void Run() {
     if (job_.model().layer_size() > 0) {
-      CheckAccuracies();
+      if (job_.model().loss() == MEAN_SQUARED_ERROR) {
+        RefuseAccuracies(job_, "MEAN_SQUARED_ERROR tells no accuracy", reporter_);
+      }
       CheckClassNames("train", job_.train());
       CheckClassNames("test", job_.test());
       CheckSameNames();
@@ -47,24 +49,6 @@ class FiguresCheck {
   void Error(const std::string& field, const std::string& message,
              const std::string& suggestion = "") {
     reporter_->Error(field, message, suggestion);
-  }
-
-  void CheckAccuracies() {
-    if (job_.model().loss() != MEAN_SQUARED_ERROR) {
-      return;
-    }
-    const Schedule& schedule = job_.downpour().optimizer().schedule();
-    for (const auto& [field, asked] :
-         {std::pair("stop.target_accuracy", job_.stop().target_accuracy() != 0.0),
-          std::pair("stop.early.metric", job_.stop().early().metric() == TEST_ACCURACY),
-          std::pair("checkpoint.keep_best", job_.checkpoint().keep_best() == TEST_ACCURACY),
-          std::pair("downpour.optimizer.schedule.plateau.by_accuracy",
-                    schedule.plateau().by_accuracy()),
-          std::pair("sandblaster.target_accuracy", job_.sandblaster().target_accuracy() != 0.0)}) {
-      if (asked) {
-        Error(field, "MEAN_SQUARED_ERROR tells no accuracy", "go by the test loss");
-      }
-    }
   }
 
   void CheckClassNames(const std::string& set, const Dataset& data) {
@@ -102,7 +86,7 @@ class FiguresCheck {
   void CheckRuns(const std::string& field) {
     if (!job_.has_test()) {
       Error(field, "it needs test data to go by", "add test { idx { ... } }");
-    } else if (job_.evaluation().every_epochs() == 0.0) {
+    } else if (job_.evaluation().every_epochs() == 0.0 && job_.stop().target_accuracy() == 0.0) {
       Error(field, "it never takes effect: evaluation is only at the end",
             "add evaluation { every_epochs: 1 }");
     }
@@ -156,6 +140,21 @@ class FiguresCheck {
 };
 
 }  // namespace
+
+void RefuseAccuracies(const Job& job, absl::string_view why, Reporter* reporter) {
+  const Schedule& schedule = job.downpour().optimizer().schedule();
+  for (const auto& [field, asked] :
+       {std::pair("stop.target_accuracy", job.stop().target_accuracy() != 0.0),
+        std::pair("stop.early.metric", job.stop().early().metric() == TEST_ACCURACY),
+        std::pair("checkpoint.keep_best", job.checkpoint().keep_best() == TEST_ACCURACY),
+        std::pair("downpour.optimizer.schedule.plateau.by_accuracy",
+                  schedule.plateau().by_accuracy()),
+        std::pair("sandblaster.target_accuracy", job.sandblaster().target_accuracy() != 0.0)}) {
+    if (asked) {
+      reporter->Error(field, std::string(why), "go by the test loss");
+    }
+  }
+}
 
 void CheckTestFigures(const Job& job, const std::optional<ParameterLayout>& layout,
                       Reporter* reporter) {

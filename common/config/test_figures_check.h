@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "absl/strings/string_view.h"
 #include "common/config/reporter.h"
 #include "common/model/parameter_layout.h"
 #include "proto/job.pb.h"
@@ -13,5 +14,8 @@ namespace monsoon {
 // a layout only what needs none.
 void CheckTestFigures(const Job& job, const std::optional<ParameterLayout>& layout,
                       Reporter* reporter);
+
+// An error for each setting that goes by the test set's accuracy, where there is none: `why`.
+void RefuseAccuracies(const Job& job, absl::string_view why, Reporter* reporter);
 
 }  // namespace monsoon

@@ -67,6 +67,10 @@ TEST(TestFiguresCheckTest, EarlyStop) {
   EXPECT_OK(ValidateJob(with([](Job*) {})));
   ExpectError(with([](Job* job) { job->clear_evaluation(); }),
               "stop.early: it never takes effect: evaluation is only at the end");
+  EXPECT_OK(ValidateJob(with([](Job* job) {
+    job->clear_evaluation();
+    job->mutable_stop()->set_target_accuracy(0.9);
+  }))) << "that is looked at each epoch";
   ExpectError(with([](Job* job) { job->clear_test(); }), "stop.early: it needs test data");
   ExpectError(with([](Job* job) { job->mutable_stop()->mutable_early()->clear_patience(); }),
               "stop.early.patience: must be at least 1");

@@ -63,9 +63,9 @@ class ParameterLayout::LayoutHasher {
 };
 
 absl::Status ParameterLayout::CheckInput(const Model& model) {
-  if (model.input_shape_size() == 0 || model.input_shape_size() > 4) {
+  if (model.input_shape_size() == 0 || model.input_shape_size() > 3) {
     return absl::InvalidArgumentError(
-        "input_shape needs 1 to 4 extents, as in input_shape: [1, 28, 28]");
+        "input_shape needs 1 to 3 extents, as in input_shape: [1, 28, 28]");
   }
   for (uint32_t extent : model.input_shape()) {
     if (extent == 0 || extent > kMaxLayerExtent) {
@@ -106,6 +106,9 @@ absl::Status ParameterLayout::AddLayer(const Layer& layer, LayerShape entry, Lay
     return tensor == nullptr ? Shape() : tensor->shape;
   };
   entry.input_shape = inputs.first();
+  if (layer.has_embedding() && entry.inputs.front() != kSampleInput) {
+    return LayerError(entry.name, "an embedding reads the sample's ids: write input: \"input\"");
+  }
   absl::StatusOr<LayerDesign> design = DesignLayer(layer, inputs);
   if (!design.ok()) {
     return LayerError(entry.name, std::string(design.status().message()));

@@ -158,7 +158,7 @@ struct BadModel {
 TEST(ParameterLayoutTest, ErrorsNameTheLayerAndWhatToDo) {
   const std::vector<BadModel> cases = {
       {"layer { dense { units: 4 } }", {"input_shape"}},
-      {"input_shape: [1,1,1,1,1] layer { flatten {} }", {"input_shape", "1 to 4"}},
+      {"input_shape: [1,1,1,1] layer { flatten {} }", {"input_shape", "1 to 3"}},
       {"input_shape: [1,0] layer { flatten {} }", {"input_shape", "1 .. "}},
       {"input_shape: [16777217] layer { dense { units: 4 } }", {"input_shape"}},
       {"input_shape: [16777216, 16777216] layer { flatten {} }", {"more than 16777216"}},
@@ -166,6 +166,9 @@ TEST(ParameterLayoutTest, ErrorsNameTheLayerAndWhatToDo) {
       {"input_shape: [4] layer {}", {"no kind"}},
       {"input_shape: [4] layer { relu {} }", {"no layer with parameters"}},
       {"input_shape: [1,4,4] layer { dense { units: 4 } }", {"\"dense1\"", "[1, 4, 4]", "flatten"}},
+      {"input_shape: [3] layer { relu {} } layer { name: 'table' embedding { rows: 9 columns: 2 } "
+       "}",
+       {"\"table\"", "the sample's ids", "\"input\""}},
       {"input_shape: [4] layer { name: 'head' dense {} }", {"\"head\"", "units"}},
       {"input_shape: [4] layer { conv2d { filters: 1 kernel: 1 } }",
        {"\"conv1\"", "[channels, height, width]", "[4]"}},

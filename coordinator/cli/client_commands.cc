@@ -51,7 +51,8 @@ constexpr Command kCommands[] = {
      RunChaos},
     {"delete", "JOB [flags]", "free the memory that an ended job holds on the shards",
      "  coordinator delete lenet-1\n", RunDelete},
-    {"export", "[JOB] --out=FILE [flags]", "write a job's model to a .npz, .safetensors or .onnx file",
+    {"export", "[JOB] --out=FILE [flags]",
+     "write a job's model to a .npz, .safetensors or .onnx file",
      "  coordinator export lenet-1 --out=lenet.npz\n"
      "  coordinator export latest --out=lenet.safetensors\n"
      "  python3 -c 'import numpy; print(numpy.load(\"lenet.npz\").files)'\n",

@@ -22,8 +22,8 @@ std::string SuccessReason(const JobRecord& job) {
     if (event.kind() == kAtChance) {
       return event.text();
     }
-    if (event.kind() == "finishing" && absl::StartsWith(event.text(), kStoppedEarly)) {
-      reason = event.text();
+    if (event.kind() == "finishing") {  // a chain finishes each of its parts
+      reason = absl::StartsWith(event.text(), kStoppedEarly) ? event.text() : "";
     }
   }
   return reason;

@@ -345,6 +345,15 @@ TEST_F(CoreMetricsTest, TheBestIsByTheFigureThatIsAskedFor) {
   EXPECT_THAT(h_.Reason(), HasSubstr("checkpoint.keep_best needs \"loss\""));
 }
 
+TEST_F(CoreMetricsTest, APlateauNeedsItsFigure) {
+  ReachATest([](Job* job) {
+    job->mutable_downpour()->mutable_optimizer()->mutable_schedule()->mutable_plateau();
+  });
+  ASSERT_OK(Report({{"bleu", 2}}));
+  h_.Settle();
+  EXPECT_THAT(h_.Reason(), HasSubstr("downpour.optimizer.schedule.plateau needs \"loss\""));
+}
+
 TEST_F(CoreMetricsTest, AnEvaluationWithoutFiguresEndsTheJobByName) {
   ReachATest();
   ASSERT_OK(Report({}));

@@ -80,6 +80,12 @@ std::string MissingMetric(const JobRecord& job, const ReportEvaluationRequest& r
   if (early) {
     lacking = watched;
   }
+  const Schedule& schedule = job.plan.job.downpour().optimizer().schedule();
+  const char* const followed = schedule.plateau().by_accuracy() ? "accuracy" : "loss";
+  const bool plateau = lacking.empty() && schedule.has_plateau() && !has(followed);
+  if (plateau) {
+    lacking = followed;
+  }
   if (lacking.empty()) {
     return "";
   }
@@ -87,7 +93,8 @@ std::string MissingMetric(const JobRecord& job, const ReportEvaluationRequest& r
       absl::StrJoin(request.metric(), ", ", [](std::string* out, const Metric& metric) {
         absl::StrAppend(out, "\"", absl::CEscape(metric.name().substr(0, 64)), "\"");
       });
-  return absl::StrCat(early                                ? "stop.early"
+  return absl::StrCat(plateau                              ? "downpour.optimizer.schedule.plateau"
+                      : early                              ? "stop.early"
                       : to_target && lacking == "accuracy" ? "stop.target_accuracy"
                                                            : "checkpoint.keep_best",
                       " needs \"", lacking, "\", and the program's evaluation gives only ", given);

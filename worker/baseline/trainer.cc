@@ -42,6 +42,11 @@ absl::Status CheckJob(const Job& job) {
     return absl::InvalidArgumentError("batch_size must be at least 1");
   }
   const Stop& stop = job.stop();
+  if (stop.has_early() || OptimizerOf(job).schedule().has_plateau()) {
+    return absl::InvalidArgumentError(
+        "the one-process trainer does not follow the test set's figures: leave out stop.early and "
+        "the schedule's plateau");
+  }
   if (stop.epochs() <= 0 && stop.steps() == 0 && stop.seconds() <= 0 &&
       stop.target_accuracy() <= 0) {
     return absl::InvalidArgumentError("stop: set epochs, steps, seconds or target_accuracy");

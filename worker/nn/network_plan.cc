@@ -122,16 +122,11 @@ absl::StatusOr<LossPlan> PlanLoss(const Model& model, const Extent& output) {
 }
 
 // NetworkPlan.id_limit.
-absl::StatusOr<uint64_t> FindIdLimit(const std::vector<LayerPlan>& layers) {
+uint64_t FindIdLimit(const std::vector<LayerPlan>& layers) {
   uint64_t limit = 0;
   for (const LayerPlan& layer : layers) {
     if (layer.kind != LayerKind::kEmbedding) {
       continue;
-    }
-    if (layer.inputs.front() != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "layer ", layer.name, ": an embedding reads the sample's ids; let its input be \"",
-          kInputName, "\""));
     }
     const uint64_t rows = layer.weight.size / layer.output.features();
     limit = limit == 0 ? rows : std::min(limit, rows);
@@ -174,7 +169,7 @@ absl::StatusOr<NetworkPlan> NetworkPlan::Create(const Model& model, const Parame
     plan.layers.push_back(std::move(layer));
   }
   MarkShared(&plan.layers);
-  ASSIGN_OR_RETURN(plan.id_limit, FindIdLimit(plan.layers));
+  plan.id_limit = FindIdLimit(plan.layers);
   ASSIGN_OR_RETURN(plan.input, ToExtent("input", layout.input_shape()));
   ASSIGN_OR_RETURN(plan.loss, PlanLoss(model, plan.layers.back().output));
   plan.classes = plan.loss.outputs;

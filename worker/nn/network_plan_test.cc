@@ -77,20 +77,6 @@ TEST(NetworkPlanTest, IdsLieBelowTheSmallestEmbeddingsRows) {
   EXPECT_EQ(none.id_limit, 0u);
 }
 
-TEST(NetworkPlanTest, RefusesAnEmbeddingOfComputedValues) {
-  const Model model = testing::ParseModel(R"pb(
-    input_shape: 3
-    layer { relu {} }
-    layer {
-      name: "table"
-      embedding { rows: 9 columns: 2 }
-    }
-  )pb");
-  EXPECT_THAT(NetworkPlan::Create(model, testing::MakeLayout(model)).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("layer table: an embedding reads the sample's ids")));
-}
-
 TEST(NetworkPlanTest, NoLayoutHasADropoutRateOfOne) {
   const Model model = testing::ParseModel(R"pb(
     input_shape: 4
