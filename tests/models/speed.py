@@ -23,8 +23,12 @@ PRESETS = HERE.parents[1] / "configs" / "model"
 # What a step takes by default; others 64.
 BATCHES = {"gpt": 12, "text_classifier": 32, "image_cnn": 16, "nowcast": 2, "speech": 128,
            "local_contrast": 32}
-# Gradients of one in float32 against the other's; a tensor's largest value is 1.
-TOLERANCE = 1e-3
+TOO_LARGE = {"local_contrast_full"}
+# Gradients of one in float32 against the other's; a tensor's largest value is 1. Seen: 1.3e-5.
+TOLERANCE = 1e-4
+# Samples whose gradient is compared. Of millions of pooled values some are so near to the second
+# largest that rounding decides, and each moves a pixel's whole share of the gradient.
+CHECKED = 4
 
 
 class Side:
@@ -49,10 +53,8 @@ class Side:
         self._process.wait()
 
 
-def compare(options, path, folder):
-    """(our seconds a step, theirs), medians."""
-    name = pathlib.Path(path).stem
-    batch = options.batch or BATCHES.get(name, 64)
+def begin(options, path, folder, batch):
+    """Ours and theirs, with the same parameters and batch; what both say of them."""
     start, gradient = os.path.join(folder, "start.npz"), os.path.join(folder, "gradient.npz")
     ours = Side([f"{options.bin}/tests/models/model_side", str(path), str(batch),
                  str(options.threads), start])
@@ -60,8 +62,20 @@ def compare(options, path, folder):
                    start])
     loss = ours.ask(f"check {gradient}")["loss"]
     check = theirs.ask(f"check {gradient}")
-    right = (check["difference"] < TOLERANCE and
-             abs(loss - check["loss"]) < TOLERANCE * max(1e-3, abs(loss)))
+    right = abs(loss - check["loss"]) < TOLERANCE * max(1e-3, abs(loss))
+    return ours, theirs, right, check
+
+
+def compare(options, path, folder):
+    """How many times as fast, and whether both compute the same."""
+    name = pathlib.Path(path).stem
+    batch = options.batch or BATCHES.get(name, 64)
+    *sides, right, check = begin(options, path, folder, min(batch, CHECKED))
+    for side in sides:
+        side.close()
+    right = right and check["difference"] < TOLERANCE
+    ours, theirs, same_loss, _ = begin(options, path, folder, batch)
+    right = right and same_loss
     steps = []
     for side in (ours, theirs):
         side.ask("steps 2")
@@ -79,7 +93,7 @@ def compare(options, path, folder):
     print(f"{name:24} batch {batch:4}  ours {medians[0] * 1e3:9.2f} ms  PyTorch "
           f"{medians[1] * 1e3:9.2f} ms  {ratio:5.2f} times ({ratios[0]:.2f} to {ratios[-1]:.2f})  "
           f"gradients differ by {check['difference']:.1e} ({check['tensor']})"
-          f"{'' if right else '  NOT THE SAME: losses %g and %g' % (loss, check['loss'])}",
+          f"{'' if right else '  NOT THE SAME'}",
           flush=True)
     return ratio, right
 
@@ -95,7 +109,8 @@ def main():
     parser.add_argument("--python", default="/usr/bin/python3", help="one that has PyTorch")
     parser.add_argument("models", nargs="*")
     options = parser.parse_args()
-    models = options.models or sorted(PRESETS.glob("*.textproto"))
+    models = options.models or sorted(path for path in PRESETS.glob("*.textproto")
+                                      if path.stem not in TOO_LARGE)
     ratios = []
     with tempfile.TemporaryDirectory() as folder:
         for path in models:
