@@ -163,6 +163,12 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
   return info;
 }
 
+absl::Status WrongValue(const JoinedArray& array, absl::string_view what, double value,
+                        uint64_t sample, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: %s %.15g of sample %d %s", array.name, what, value, sample, why));
+}
+
 // Calls `look` with each element and its row.
 template <typename Look>
 absl::Status ForEachElement(const JoinedArray& array, Look look) {
@@ -195,7 +201,18 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
   ASSIGN_OR_RETURN(const SampleArrays arrays, OpenSampleArrays(dataset, context));
   const JoinedArray& images = arrays.images;
   const uint64_t considered = info.examples;  // beyond: only that they can be read
-  if (images.type == NpyType::kFloat32) {
+  if (context.id_limit > 0) {
+    RETURN_IF_ERROR(ForEachElement(images, [&](double value, uint64_t sample) {
+      const bool is_id =
+          value >= 0 && value < static_cast<double>(context.id_limit) && value == std::trunc(value);
+      return is_id || sample >= considered
+                 ? absl::OkStatus()
+                 : WrongValue(
+                       images, "id", value, sample,
+                       absl::StrCat("is not a whole number from 0 and below the embedding's ",
+                                    context.id_limit, " rows"));
+    }));
+  } else if (images.type == NpyType::kFloat32) {
     NonFinite found;
     RETURN_IF_ERROR(ForEachElement(images, [&](double value, uint64_t sample) {
       if (sample < considered) {
@@ -211,8 +228,9 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
       return sample < considered ? CheckInteger(images, value, sample) : absl::OkStatus();
     }));
   }
+  const auto check_target = context.targets_are_shares ? &CheckShare : &CheckTarget;
   for (const auto& [array, check] :
-       {std::pair(&arrays.targets, &CheckTarget), std::pair(&arrays.weights, &CheckWeight)}) {
+       {std::pair(&arrays.targets, check_target), std::pair(&arrays.weights, &CheckWeight)}) {
     if (array->has_value()) {
       RETURN_IF_ERROR(ForEachElement(**array, [&](double value, uint64_t sample) {
         return sample < considered ? check(**array, value, sample) : absl::OkStatus();
@@ -220,12 +238,6 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
     }
   }
   return absl::OkStatus();
-}
-
-absl::Status WrongValue(const JoinedArray& array, absl::string_view what, double value,
-                        uint64_t sample, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: %s %.15g of sample %d %s", array.name, what, value, sample, why));
 }
 
 void VisitNpy(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {
@@ -257,6 +269,13 @@ absl::Status CheckTarget(const JoinedArray& array, double value, uint64_t sample
   return std::isfinite(static_cast<float>(value))
              ? absl::OkStatus()
              : WrongValue(array, "target", value, sample, "is not finite");
+}
+
+absl::Status CheckShare(const JoinedArray& array, double value, uint64_t sample) {
+  return value >= 0 && value <= 1
+             ? absl::OkStatus()
+             : WrongValue(array, "target", value, sample,
+                          "is outside [0, 1], which BINARY_CROSS_ENTROPY needs");
 }
 
 absl::Status CheckWeight(const JoinedArray& array, double value, uint64_t sample) {

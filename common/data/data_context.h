@@ -8,6 +8,7 @@
 
 #include "proto/dataset.pb.h"
 #include "proto/job.pb.h"
+#include "proto/model.pb.h"
 
 namespace monsoon {
 
@@ -19,6 +20,10 @@ struct DataContext {
   std::optional<Dataset> training = std::nullopt;
   // Nobody knows labels, and none are needed: samples to predict for.
   bool unlabelled = false;
+  // What a scan of all values looks for beside NaN. Rows of the smallest embedding that reads the
+  // samples, 0: none does; and whether the loss needs targets in [0, 1].
+  uint64_t id_limit = 0;
+  bool targets_are_shares = false;
 
   uint64_t input_values() const {
     uint64_t values = input_shape.empty() ? 0 : 1;
@@ -32,8 +37,16 @@ struct DataContext {
 // Of the job's training set.
 inline DataContext TrainingContext(const Job& job) {
   const auto& shape = job.model().input_shape();
-  return {
-      .input_shape = {shape.begin(), shape.end()}, .training = std::nullopt, .unlabelled = false};
+  DataContext context;
+  context.input_shape = {shape.begin(), shape.end()};
+  context.targets_are_shares = job.model().loss() == BINARY_CROSS_ENTROPY;
+  for (const Layer& layer : job.model().layer()) {
+    const uint64_t rows = layer.embedding().rows();
+    if (layer.has_embedding() && (context.id_limit == 0 || rows < context.id_limit)) {
+      context.id_limit = rows;
+    }
+  }
+  return context;
 }
 // Of any other set that is used beside it.
 inline DataContext TestContext(const Job& job) {

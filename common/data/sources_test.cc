@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "common/data/content_files.h"
+#include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/data/file_pattern.h"
 #include "common/data/scan_values.h"
@@ -11,6 +12,7 @@
 #include "common/npz/npz_writer.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {
@@ -120,6 +122,34 @@ TEST_F(SourcesTest, AScanFindsWhatIsNoNumber) {
   // Samples that are left out may have anything.
   EXPECT_OK(scan(Npy(images, targets), 1));
   EXPECT_OK(scan(Npy(images, labels, weights), 1));
+}
+
+TEST_F(SourcesTest, AScanFindsWhatTheModelCannotTake) {
+  const std::string ids =
+      folder_.Write("ids.npy", NpyBytes("<i4", "2, 2", Raw<int32_t>({0, 8, 3, 9})));
+  const std::string halves =
+      folder_.Write("halves.npy", NpyBytes("<f4", "2, 2", Raw<float>({0, 1, 0.5, kNan})));
+  const std::string targets = folder_.Write("t.npy", NpyBytes("<f4", "2,", Raw<float>({1, 1.5})));
+  Job job;
+  job.mutable_model()->add_input_shape(2);
+  const auto scan = [&job](const Dataset& dataset) {
+    const absl::StatusOr<DatasetInfo> info = DescribeDataset(dataset, {});
+    return info.ok() ? ScanValues(dataset, TrainingContext(job), *info) : info.status();
+  };
+  job.mutable_model()->set_loss(MEAN_SQUARED_ERROR);
+  EXPECT_OK(scan(Npy(ids, targets)));
+  job.mutable_model()->set_loss(BINARY_CROSS_ENTROPY);
+  EXPECT_THAT(scan(Npy(ids, targets)),
+              StatusIs(kInvalid, HasSubstr("t.npy: target 1.5 of sample 1 is outside [0, 1]")));
+  job.mutable_model()->set_loss(MEAN_SQUARED_ERROR);
+  job.mutable_model()->add_layer()->mutable_embedding()->set_rows(20);
+  EXPECT_OK(scan(Npy(ids, targets)));
+  job.mutable_model()->add_layer()->mutable_embedding()->set_rows(9);
+  EXPECT_THAT(scan(Npy(ids, targets)),
+              StatusIs(kInvalid, HasSubstr("ids.npy: id 9 of sample 1 is not a whole number from "
+                                           "0 and below the embedding's 9 rows")));
+  EXPECT_THAT(scan(Npy(halves, targets)),
+              StatusIs(kInvalid, HasSubstr("halves.npy: id 0.5 of sample 1")));
 }
 
 TEST_F(SourcesTest, FilesOfAPatternFollowOneAnother) {
