@@ -93,7 +93,7 @@ bool ParameterLayout::Append(TensorInfo tensor) {
   parameters_ += tensor.size;
   size_ += (tensor.size + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats;
   tensors_.push_back(std::move(tensor));
-  return size_ <= kMaxLayoutFloats;
+  return size_ < kMaxLayoutFloats;
 }
 
 absl::Status ParameterLayout::AddLayer(const Layer& layer, LayerShape entry, LayoutHasher& hasher) {

@@ -258,8 +258,9 @@ void ReplicaGroup::Add(Batch* batch, const StepKey& key) {
   }
   work.samples.assign(key.samples.begin(), key.samples.end());
   work.key.samples = work.samples;
-  if (work.own == nullptr || work.lent || work.own->capacity() != batch->capacity()) {
-    work.own = std::make_shared<Batch>(batch->capacity(), batch->values);
+  if (work.own == nullptr || work.lent || work.own->capacity() != batch->capacity() ||
+      work.own->format() != batch->format()) {
+    work.own = std::make_shared<Batch>(batch->capacity(), batch->format());
     work.lent = false;
   }
   std::swap(*work.own, *batch);

@@ -143,6 +143,24 @@ TEST_F(ReplicaGroupTest, SumsInTheOrderOfTheBatchesWhateverTheTiming) {
   }
 }
 
+// It is filled again with samples of the same data set.
+TEST_F(ReplicaGroupTest, WhoAddsABatchGetsOneOfItsFormatBack) {
+  Make(2);
+  const SampleFormat sequence{.values = 3, .labels = 2};
+  const SampleFormat targets{.values = 3, .labels = 0, .targets = 5, .weighted = true};
+  for (const SampleFormat& format : {targets, sequence, targets}) {
+    for (int replica = 0; replica < 2; ++replica) {
+      Batch& batch = batches_.emplace_back(4, format);
+      batch.inputs.Fill(1.0f);
+      batch.examples = 4;
+      group_->Add(&batch, StepKey{0, 2, next_step_++, {}});
+      EXPECT_EQ(batch.format(), format);
+      EXPECT_EQ(batch.capacity(), 4u);
+    }
+    ASSERT_OK(group_->ComputeGradients({}));
+  }
+}
+
 TEST_F(ReplicaGroupTest, EachMemberHasItsBatchAndAllTheSameParameters) {
   Make(3);
   parameters_->Fill(10.0f);

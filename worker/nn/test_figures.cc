@@ -10,12 +10,14 @@ namespace {
 constexpr uint64_t kBest = 5;
 constexpr uint64_t kBytes = 256;
 
-// How many outputs come before the label's; of equal ones the first comes first.
+// How many outputs come before the label's; of equal ones the first comes first, and
+// NaN, whosever it is, before the label.
 template <typename Value>
 uint64_t RankOf(std::span<const Value> row, size_t label) {
   uint64_t before = 0;
   for (size_t c = 0; c < row.size(); ++c) {
-    before += row[c] > row[label] || (row[c] == row[label] && c < label) ? 1 : 0;
+    before +=
+        c != label && (!(row[c] <= row[label]) || (row[c] == row[label] && c < label)) ? 1 : 0;
   }
   return before;
 }

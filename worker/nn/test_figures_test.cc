@@ -56,6 +56,16 @@ TEST(JudgeTest, TheFiveLargestOfEqualOnesTheFirst) {
               ElementsAre(Pair("accuracy", 0.25), Pair("loss", 1.5), Pair("top5", 0.6)));
 }
 
+TEST(JudgeTest, WhatIsNoNumberIsNotAmongTheFiveLargest) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  Judge judge(PlanOf(LossKind::kSoftmaxCrossEntropy, 6));
+  // All outputs, the label's alone, the others' alone, one other.
+  const std::vector<float> outputs = {kNan, kNan, kNan, kNan, kNan, kNan, kNan, 5, 4, 3, 2, 1,
+                                      6,    kNan, kNan, kNan, kNan, kNan, kNan, 5, 4, 3, 2, 1};
+  const std::vector<uint32_t> labels = {0, 0, 0, 1};
+  EXPECT_EQ(judge.Of(outputs, {.labels = labels, .examples = 4}).top5, 1u);
+}
+
 TEST(JudgeTest, FourClassesHaveLossAndAccuracyAlone) {
   Judge judge(PlanOf(LossKind::kOneVersusAllLogistic, 4));
   const std::vector<float> outputs = {0, 1, 3, 2};

@@ -25,6 +25,9 @@ uint64_t WidestLayer(const std::vector<LayerPlan>& layers) {
   uint64_t widest = 0;
   for (const LayerPlan& layer : layers) {
     widest = std::max(widest, layer.output.size());
+    if (layer.kind == LayerKind::kLstm) {  // its gates
+      widest = std::max(widest, layer.input.steps * 4 * layer.units);
+    }
     for (const Extent& input : layer.input_extents) {
       widest = std::max(widest, input.size());
     }
