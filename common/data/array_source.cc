@@ -121,7 +121,10 @@ SampleArrays OpenArrays(const Dataset& dataset, const DataContext& context, Prob
     absl::StatusOr<JoinedArray> found = Open(names, "weights");
     if (found.ok()) {
       weights = *std::move(found);
-    } else if (!absl::IsNotFound(found.status())) {
+    } else if (!absl::IsNotFound(found.status()) ||
+               std::any_of(images->parts.begin(), images->parts.end(), [](const auto& part) {
+                 return OpenNpzArray(part.path, "weights").ok();
+               })) {  // some files of a pattern have them
       problems->Add(names.weights_field, found.status());
     }
   }
@@ -150,6 +153,7 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
   if (!problems->first().ok()) {
     return info;
   }
+  CheckResidence(dataset, dataset.npz().file(), dataset.has_npz(), problems);
   const JoinedArray& images = arrays.images;
   info.examples = images.rows();
   info.sample_shape = images.row_shape();

@@ -17,6 +17,9 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext&, Problems* probl
     problems->Add("cifar10.file", files.status());
     return info;
   }
+  for (const ContentFile& file : *files) {
+    CheckResidence(dataset, file.path, file.compressed, problems);
+  }
   info.examples = ContentBytes(*files) / kCifar10RecordBytes;
   info.sample_shape = {3, 32, 32};
   info.bytes = info.examples * kCifar10Values;

@@ -29,11 +29,11 @@ std::string NamesText(std::span<const std::string> names) {
 }  // namespace
 
 absl::StatusOr<ClassWords::Numbered> ClassWords::Number(std::span<const std::string> names,
-                                                        bool numbers) && {
+                                                        Numbering numbering) && {
   Numbered result;
   std::vector<uint32_t> number_of(words_.size());
   if (!names.empty()) {
-    ASSIGN_OR_RETURN(number_of, ByNames(names));
+    ASSIGN_OR_RETURN(number_of, ByNames(names, numbering.take_numbers));
     result.names.assign(names.begin(), names.end());
     result.classes = static_cast<uint32_t>(names.size());
   } else {
@@ -46,7 +46,7 @@ absl::StatusOr<ClassWords::Numbered> ClassWords::Number(std::span<const std::str
         IsLabel(words_[i].text, &number_of[i]);
         result.classes = std::max(result.classes, number_of[i] + 1);
       }
-    } else if (numbers) {
+    } else if (numbering.only_numbers) {
       return absl::InvalidArgumentError(
           absl::StrCat(not_a_label->place, ": ", Quoted(not_a_label->text),
                        " is no class: the training set's labels are whole numbers"));
@@ -69,8 +69,8 @@ absl::StatusOr<ClassWords::Numbered> ClassWords::Number(std::span<const std::str
   return result;
 }
 
-absl::StatusOr<std::vector<uint32_t>> ClassWords::ByNames(
-    std::span<const std::string> names) const {
+absl::StatusOr<std::vector<uint32_t>> ClassWords::ByNames(std::span<const std::string> names,
+                                                          bool take_numbers) const {
   uint32_t number = 0;
   const bool a_name_is_a_number = std::any_of(
       names.begin(), names.end(), [&](const std::string& name) { return IsLabel(name, &number); });
@@ -79,7 +79,8 @@ absl::StatusOr<std::vector<uint32_t>> ClassWords::ByNames(
     const auto found = std::find(names.begin(), names.end(), words_[i].text);
     if (found != names.end()) {
       number_of[i] = static_cast<uint32_t>(found - names.begin());
-    } else if (!a_name_is_a_number && IsLabel(words_[i].text, &number) && number < names.size()) {
+    } else if (take_numbers && !a_name_is_a_number && IsLabel(words_[i].text, &number) &&
+               number < names.size()) {
       number_of[i] = number;
     } else {
       return absl::InvalidArgumentError(absl::StrCat(words_[i].place, ": ", Quoted(words_[i].text),

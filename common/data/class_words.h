@@ -32,11 +32,15 @@ class ClassWords {
     uint32_t classes = 0;
   };
 
+  struct Numbering {
+    bool take_numbers = true;
+    bool only_numbers = false;
+  };
   // By `names`, if there are any: words that are none of them are refused with their place, but
-  // whole numbers below names.size() are taken as they are where no name is a number. Otherwise
-  // whole numbers stay what they are if all words are, or `numbers` says that they must be; else
-  // words are numbered in the order of their bytes.
-  absl::StatusOr<Numbered> Number(std::span<const std::string> names, bool numbers) &&;
+  // with `take_numbers` whole numbers below names.size() are taken as they are where no name is a
+  // number. Otherwise whole numbers stay what they are if all words are, or `only_numbers` says
+  // that they must be; else words are numbered in the order of their bytes.
+  absl::StatusOr<Numbered> Number(std::span<const std::string> names, Numbering numbering) &&;
 
  private:
   struct Word {
@@ -44,7 +48,8 @@ class ClassWords {
     std::string place;
   };
 
-  absl::StatusOr<std::vector<uint32_t>> ByNames(std::span<const std::string> names) const;
+  absl::StatusOr<std::vector<uint32_t>> ByNames(std::span<const std::string> names,
+                                                bool take_numbers) const;
 
   absl::flat_hash_map<std::string, uint32_t> ids_;
   std::vector<Word> words_;

@@ -10,6 +10,7 @@ namespace {
 
 // Nobody's row is longer; a quote that nobody closes makes one of the rest of the file.
 constexpr size_t kMaxRowBytes = 64 << 20;
+constexpr size_t kMaxFields = 1 << 22;
 
 }  // namespace
 
@@ -87,6 +88,9 @@ absl::Status CsvParser::Take(char c, Visitor visit) {
       break;
   }
   if (c == delimiter_) {
+    if (ends_.size() >= kMaxFields) {
+      return Error(row_line_, absl::StrCat("a row of more than ", kMaxFields, " fields"));
+    }
     ends_.push_back(text_.size());
     state_ = State::kFieldStart;
     return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
@@ -162,6 +163,11 @@ absl::Status CsvTableReader::Resolve(const std::string& place) {
   if (names.empty() && options_.train != nullptr) {
     names = options_.train->features;
   }
+  if (options_.train != nullptr && names != options_.train->features) {
+    return ErrorAt(place,
+                   absl::StrCat("feature differs from the training set's columns ",
+                                absl::StrJoin(options_.train->features, ", "), "; leave it out"));
+  }
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const size_t column, Column(place, name, "feature"));
     columns_.features.push_back(column);
@@ -239,7 +245,7 @@ absl::Status CsvTableReader::Feature(Fields fields, uint64_t line, size_t featur
 }
 
 absl::Status CsvTableReader::Label(Fields fields, uint64_t line) {
-  const absl::string_view word = fields[*columns_.label];
+  const absl::string_view word = absl::StripAsciiWhitespace(fields[*columns_.label]);
   if (IsBlank(word)) {
     return ErrorAt(Place(line, *columns_.label), "the label is empty");
   }
@@ -268,11 +274,6 @@ absl::Status CsvTableReader::FillMissing() {
                                     : sums_[i] / static_cast<double>(counts_[i]));
   }
   if (options_.train != nullptr) {
-    if (options_.train->means.size() != table_.features) {
-      return ErrorAt(first_place_,
-                     absl::StrCat("there are ", table_.features, " features, the training set has ",
-                                  options_.train->means.size()));
-    }
     means = options_.train->means;
   }
   for (const uint64_t at : missing_) {
@@ -287,11 +288,20 @@ absl::StatusOr<SampleTable> CsvTableReader::Finish() && {
   }
   RETURN_IF_ERROR(FillMissing());
   if (columns_.label) {
-    const bool of_train = options_.train != nullptr && options_.class_names.empty();
+    const std::vector<std::string> none;
+    const std::vector<std::string>& of_train =
+        options_.train != nullptr ? options_.train->class_names : none;
+    if (!of_train.empty() && !options_.class_names.empty() && options_.class_names != of_train) {
+      return ErrorAt(
+          first_place_,
+          absl::StrCat("class_name differs from the training set's classes ",
+                       absl::StrJoin(of_train, ", "), "; leave it out, or give it to train too"));
+    }
     ASSIGN_OR_RETURN(
         ClassWords::Numbered numbered,
-        std::move(words_).Number(of_train ? options_.train->class_names : options_.class_names,
-                                 /*numbers=*/of_train));
+        std::move(words_).Number(of_train.empty() ? options_.class_names : of_train,
+                                 {.take_numbers = of_train.empty() || options_.names_are_given,
+                                  .only_numbers = options_.train != nullptr}));
     table_.labels = std::move(numbered.labels);
     table_.classes = numbered.classes;
     table_.facts.class_names = std::move(numbered.names);

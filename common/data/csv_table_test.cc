@@ -113,6 +113,26 @@ TEST_F(CsvTableTest, ATestSetIsReadByItsTrainingSet) {
   EXPECT_THAT(Read("a,b\n1,2\n")->labels, IsEmpty());
 }
 
+TEST_F(CsvTableTest, ATestSetIsNotReadInAnotherWayThanItsTrainingSet) {
+  source_.set_label("kind");
+  ASSERT_OK_AND_ASSIGN(const SampleTable train, Read("a,b,kind\n1,2,no\n3,4,yes\n"));
+  options_.train = &train.facts;
+  // Spaces around a word are none of its letters.
+  EXPECT_THAT(Read("a,b,kind\n1,2, yes\n1,2,no \n")->labels, ElementsAre(1, 0));
+  // Its words have no numbers that a file could know, unless a job gave them.
+  ExpectError("a,b,kind\n1,2,0\n", ":2: column \"kind\": \"0\" is none of the classes no, yes");
+  options_.names_are_given = true;
+  EXPECT_THAT(Read("a,b,kind\n1,2,0\n")->labels, ElementsAre(0));
+  options_.class_names = {"no", "yes"};
+  EXPECT_OK(Read("a,b,kind\n1,2,yes\n").status());
+  options_.class_names = {"yes", "no"};
+  ExpectError("a,b,kind\n1,2,yes\n",
+              ":1: class_name differs from the training set's classes no, yes; leave it out");
+  options_.class_names.clear();
+  for (const char* name : {"b", "a"}) source_.add_feature(name);
+  ExpectError("a,b,kind\n1,2,yes\n", ":1: feature differs from the training set's columns a, b");
+}
+
 TEST_F(CsvTableTest, ATestSetOfNumberedClassesHasNoWords) {
   source_.set_label("kind");
   ASSERT_OK_AND_ASSIGN(const SampleTable train, Read("a,kind\n1,0\n3,2\n"));

@@ -72,7 +72,9 @@ absl::Status ReadPieces(const std::string& path, size_t bytes,
   while (true) {
     const int got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()));
     if (got < 0) {
-      return DamagedError(path);
+      int error = Z_OK;
+      gzerror(file.get(), &error);
+      return error == Z_ERRNO ? SystemError(path, errno) : DamagedError(path);
     }
     if (got == 0) {
       break;

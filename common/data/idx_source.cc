@@ -36,6 +36,7 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext&, Problems* probl
   if (!problems->first().ok()) {
     return info;
   }
+  CheckResidence(dataset, source.images(), images->compressed, problems);
   CheckCounts("idx.labels", source.images(), images->shape[0], source.labels(), labels->shape[0],
               "labels", problems);
   info.examples = images->shape[0];

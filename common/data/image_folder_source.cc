@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/data/source_kind.h"
 
@@ -78,10 +79,15 @@ absl::StatusOr<ImageFolder> ListImages(const Dataset& dataset, const DataContext
     return ListUnlabelledImages(dataset.image_folder().path(), dataset.limit());
   }
   std::vector<std::string> names(dataset.class_name().begin(), dataset.class_name().end());
-  if (names.empty() && context.training && context.training->has_image_folder()) {
+  if (context.training && context.training->has_image_folder()) {
     DataContext of_training = context;
     of_training.training.reset();
     ASSIGN_OR_RETURN(ImageFolder folder, ListImages(*context.training, of_training));
+    if (!names.empty() && names != folder.class_names) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          dataset.image_folder().path(), ": class_name differs from the training set's classes ",
+          absl::StrJoin(folder.class_names, ", "), "; leave it out, or give it to train too"));
+    }
     names = std::move(folder.class_names);
   }
   return ListImages(dataset.image_folder(), names, dataset.limit());

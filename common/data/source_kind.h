@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "proto/dataset.pb.h"
@@ -36,6 +37,18 @@ class Problems {
   std::vector<DatasetError>* errors_;
   absl::Status first_;
 };
+
+// Where the Dataset asks for ON_DISK and the file `path` `has_no_places`: is compressed or an
+// archive, so that nobody can tell where a sample begins.
+inline void CheckResidence(const Dataset& dataset, const std::string& path, bool has_no_places,
+                           Problems* problems) {
+  if (has_no_places && dataset.residence() == Dataset::ON_DISK) {
+    problems->Add("residence", absl::InvalidArgumentError(
+                                   absl::StrCat(path,
+                                                " cannot be read with residence: ON_DISK: it is "
+                                                "compressed or an archive")));
+  }
+}
 
 struct SourceKind {
   Dataset::SourceCase source = Dataset::SOURCE_NOT_SET;

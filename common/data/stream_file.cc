@@ -87,7 +87,7 @@ absl::Status StreamFile(const std::string& path, uint64_t offset, uint64_t bytes
   ASSIGN_OR_RETURN(const size_t beyond, Read(path, file.get(), at, buffer.data(), 1));
   if (beyond != 0) {
     return absl::DataLossError(
-        absl::StrCat(path, " goes on after the ", bytes, " bytes that its header promises"));
+        absl::StrCat(path, " goes on after the ", bytes, " bytes that it should have"));
   }
   return absl::OkStatus();
 }

@@ -34,6 +34,8 @@ struct TableOptions {
   std::vector<std::string> class_names;
   // Of a test set's training set, or null.
   const TableFacts* train = nullptr;
+  // The training set's class_name, not its words, are the names.
+  bool names_are_given = false;
   // False: all is checked and counted, but `values` stays empty.
   bool keep_values = true;
 };

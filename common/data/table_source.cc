@@ -69,6 +69,7 @@ absl::StatusOr<SampleTable> ReadCsv(const Dataset& dataset, const DataContext& c
                      ReadTable(*context.training, of_training, /*keep_values=*/false));
     train = std::move(table.facts);
     options.train = &*train;
+    options.names_are_given = context.training->class_name_size() > 0;
   }
   CsvSource source = dataset.csv();
   if (context.unlabelled) {

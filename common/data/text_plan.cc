@@ -26,8 +26,9 @@ absl::StatusOr<TextPlan> PlanText(const TextFiles& source, const DataContext& co
     return absl::InvalidArgumentError(
         absl::StrCat("a window of ", plan.window, " bytes; it must be 1 to ", kMaxWindow));
   }
-  const double first = source.begin();
-  const double last = source.end() == 0 ? 1 : source.end();
+  // A file to predict for is no training set's neighbour: all of it counts.
+  const double first = context.unlabelled ? 0 : source.begin();
+  const double last = context.unlabelled || source.end() == 0 ? 1 : source.end();
   if (!(first >= 0 && first < last && last <= 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat("begin ", first, " and end ", last, " are not a part of [0, 1]"));

@@ -19,6 +19,9 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
     problems->Add("text.file", plan.status());
     return info;
   }
+  for (const ContentFile& file : plan->files) {
+    CheckResidence(dataset, file.path, file.compressed, problems);
+  }
   info.examples = plan->samples;
   info.sample_shape = {plan->window};
   info.classes = kByteClasses;

@@ -310,7 +310,8 @@ class NpzReader::MemberStream {
       inflater_->avail_out = static_cast<unsigned>(want);
       const int code = inflate(inflater_.get(), Z_NO_FLUSH);
       done += want - inflater_->avail_out;
-      if (done < out.size() && (code != Z_OK || (inflater_->avail_in == 0 && stored_left_ == 0))) {
+      // With all of its input taken zlib may still have output; Z_BUF_ERROR says that it has none.
+      if (done < out.size() && code != Z_OK) {
         return reader_->Malformed("its compressed data is cut or damaged");
       }
     }

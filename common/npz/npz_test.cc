@@ -225,6 +225,27 @@ TEST(NpzTest, ReadsDeflatedMembers) {
               StatusIs(absl::StatusCode::kAborted, "enough"));
 }
 
+// Sizes at which zlib has taken the last input of a member while it still holds output of it.
+TEST(NpzTest, ReadsDeflatedMembersThatEndWithinZlib) {
+  const std::string path = TestPath("a.npz");
+  ASSERT_EQ(RunPython("import sys, numpy\n"
+                      "numpy.savez_compressed(sys.argv[1], **{f'z{n}': numpy.zeros(n, '|u1')\n"
+                      "    for n in range(65390, 65440)})\n",
+                      path),
+            0);
+  ASSERT_OK_AND_ASSIGN(const NpzReader reader, NpzReader::Open(path));
+  for (size_t n = 65390; n < 65440; ++n) {
+    size_t seen = 0;
+    const std::string name = absl::StrCat("z", n);
+    EXPECT_OK(reader.Header(name).status());
+    EXPECT_OK(reader.Stream(name, [&](std::span<const uint8_t> bytes) {
+      seen += bytes.size();
+      return absl::OkStatus();
+    })) << name;
+    EXPECT_EQ(seen, n);
+  }
+}
+
 TEST(NpzTest, DamageInADeflatedMemberIsFound) {
   const std::string path = TestPath("a.npz");
   ASSERT_EQ(RunPython("import sys, numpy\n"

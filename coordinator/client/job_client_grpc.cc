@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,9 @@ namespace monsoon {
 namespace {
 
 using Stub = JobService::Stub;
+
+// The coordinator reads what describes the data, of tables all of it, before it answers.
+constexpr absl::Duration kSubmitDeadline = absl::Seconds(60);
 
 JobRequest Named(const std::string& job) {
   JobRequest request;
@@ -26,7 +30,8 @@ class GrpcJobClient : public JobClient {
         stub_(JobService::NewStub(channel_)) {}
 
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) override {
-    return UnaryCall(channel_, stub_.get(), &Stub::Submit, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Submit, request,
+                     std::max(deadline_, kSubmitDeadline), address_);
   }
   absl::StatusOr<JobSummary> Start(const std::string& job) override {
     return UnaryCall(channel_, stub_.get(), &Stub::Start, Named(job), deadline_, address_);

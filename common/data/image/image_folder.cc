@@ -21,6 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::streamoff kMaxImageFileBytes = 1 << 30;
+
 absl::Status InvalidPath(const std::string& path, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", message));
 }
@@ -44,7 +46,11 @@ absl::StatusOr<std::vector<Entry>> List(const std::string& path) {
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (!absl::StartsWith(name, ".")) {
-      entries.push_back({name, at->is_directory(error)});
+      const bool is_folder = at->is_directory(error);
+      if (error) {  // increment() would forget it
+        return SystemError(at->path().string(), error);
+      }
+      entries.push_back({name, is_folder});
     }
   }
   if (error) {
@@ -182,9 +188,17 @@ absl::StatusOr<std::vector<uint8_t>> ReadWholeFile(const std::string& path) {
   if (!in) {
     return SystemError(path, std::error_code(errno, std::generic_category()));
   }
-  std::vector<uint8_t> bytes(static_cast<size_t>(in.tellg()));
+  const std::streamoff size = in.tellg();
+  if (size < 0 || size > kMaxImageFileBytes) {
+    return InvalidPath(path, absl::StrCat("a file of ", size, " bytes; an image has at most ",
+                                          kMaxImageFileBytes));
+  }
+  std::vector<uint8_t> bytes(static_cast<size_t>(size));
   in.seekg(0);
-  if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()))) {
+  if (!in.read(reinterpret_cast<char*>(bytes.data()), size)) {
+    if (errno == 0) {
+      return absl::DataLossError(absl::StrCat(path, ": the file ended while it was read"));
+    }
     return SystemError(path, std::error_code(errno, std::generic_category()));
   }
   return bytes;
