@@ -2,9 +2,11 @@
 // follows from the job's durable test results; what a shard applies it tells with its status. So
 // nothing of what was said need be remembered when a shard or the coordinator is started anew.
 
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/core/coordinator_core.h"
 
 namespace monsoon {
@@ -33,7 +35,9 @@ void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardComm
       if (has || !may || order.in_flight || now < order.not_before) {
         continue;
       }
-      order = {.in_flight = true, .reductions = wanted};
+      order.in_flight = true;
+      order.reductions = wanted;
+      order.taken_by = 0;
       ShardCommand command;
       command.kind = ShardCommand::Kind::kReduceRate;
       command.shard = shard;
@@ -60,6 +64,10 @@ void CoordinatorCore::OnRateReduced(JobRecord* job, const ShardCommand& command,
     order.taken_by = command.shard_epoch;
   } else {
     order.not_before = now + kCommandRetry;
+    if (order.told != status.message()) {
+      order.told = std::string(status.message());
+      job->AddEvent(now, "rate_not_reduced", absl::StrCat("ps/", command.shard), order.told);
+    }
   }
 }
 

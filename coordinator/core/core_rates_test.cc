@@ -1,4 +1,8 @@
 // Rates that follow the test set: what shards are told of them, and when.
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "common/testing/status_matchers.h"
 #include "coordinator/core/core_checkpoints_fixture.h"
 #include "gmock/gmock.h"
@@ -58,6 +62,10 @@ TEST_F(CoreRatesTest, AShardThatDidNotTakeItIsToldAgain) {
   Evaluate(2);
   EXPECT_EQ(h_.shard(0).reductions["j-1"], 1u);
   EXPECT_EQ(h_.shard(1).reductions["j-1"], 0u);
+  EXPECT_THAT(h_.Events(), Contains("rate_not_reduced"));
+  Pass(5);
+  const std::vector<std::string> events = h_.Events();
+  EXPECT_EQ(std::ranges::count(events, "rate_not_reduced"), 1) << "told once";
   h_.shard(1).rate_error = absl::OkStatus();
   Pass(3);
   EXPECT_EQ(h_.shard(1).reductions["j-1"], 1u);

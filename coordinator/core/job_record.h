@@ -75,6 +75,7 @@ struct RateOrder {
   uint32_t reductions = 0;
   uint64_t taken_by = 0;  // the life of the shard that has taken them; 0: none has
   absl::Duration not_before = -absl::InfiniteDuration();
+  std::string told;  // the last refusal, which an event has told
 };
 
 class JobRecord {

@@ -13,6 +13,7 @@ the last test loss, and how much memory a worker and a ps took at most. Last lin
 
 import argparse
 import gzip
+import os
 import pathlib
 import re
 import struct
@@ -29,7 +30,9 @@ from checks import Checks  # noqa: E402
 
 CONFIGS = local_cluster.ROOT / "configs"
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
-WORKERS = 2
+# One worker of one replica, and one of two.
+WORKERS = 1
+PAIR = 'worker { address: "unix-abstract:monsoon-pair-%d" device: CPU replicas: 2 threads: 1 }'
 
 # A job's settings beside what all have: samples to train with and to test with, steps of
 # Downpour, iterations of Sandblaster. Of more than five million parameters: 20 and 2.
@@ -150,7 +153,8 @@ class Presets:
 
     def _job(self, job, settings, limit, what):
         file = CONFIGS / "job" / f"{job}.textproto"
-        with local_cluster.LocalCluster(ps=2, workers=WORKERS, bin_dir=self._bin) as cluster:
+        with local_cluster.LocalCluster(ps=2, workers=WORKERS, bin_dir=self._bin,
+                                        settings=[PAIR % os.getpid()]) as cluster:
             losses = []
             try:
                 if what == "steps":  # Where it starts: what one step leaves.
