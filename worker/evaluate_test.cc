@@ -1,6 +1,7 @@
 // `worker --evaluate` as a process: figures, messages and exit codes.
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +66,12 @@ TEST_F(EvaluateTest, NamesItsClassesAndRegressionHasNone) {
   WriteIdentity("named", "model.npz", 3);
   EXPECT_THAT(Evaluate("model.npz", "named").out,
               AllOf(HasSubstr(R"({"name":"no","examples":3)"), HasSubstr(R"({"name":"yes")")));
+
+  // Else the data's own words.
+  std::ofstream(Path("words.csv")) << "a,b,kind\n1,0,cat\n0,1,dog\n";
+  WriteJob("words", Model("2"), "test { csv { file: \"words.csv\" label: \"kind\" } }\n");
+  EXPECT_THAT(Evaluate("model.npz", "words").out,
+              AllOf(HasSubstr(R"({"name":"cat","examples":1)"), HasSubstr(R"({"name":"dog")")));
 
   // One output that says yes by the difference of its inputs; and the same as a number.
   const std::string model =
