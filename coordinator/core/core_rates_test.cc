@@ -62,10 +62,10 @@ TEST_F(CoreRatesTest, AShardThatDidNotTakeItIsToldAgain) {
   Evaluate(2);
   EXPECT_EQ(h_.shard(0).reductions["j-1"], 1u);
   EXPECT_EQ(h_.shard(1).reductions["j-1"], 0u);
-  EXPECT_THAT(h_.Events(), Contains("rate_not_reduced"));
+  EXPECT_THAT(h_.Events(), Contains("rate_not_reduced ps/1"));
   Pass(5);
   const std::vector<std::string> events = h_.Events();
-  EXPECT_EQ(std::ranges::count(events, "rate_not_reduced"), 1) << "told once";
+  EXPECT_EQ(std::ranges::count(events, "rate_not_reduced ps/1"), 1) << "told once";
   h_.shard(1).rate_error = absl::OkStatus();
   Pass(3);
   EXPECT_EQ(h_.shard(1).reductions["j-1"], 1u);
