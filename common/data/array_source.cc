@@ -169,8 +169,8 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
 
 absl::Status WrongValue(const JoinedArray& array, absl::string_view what, double value,
                         uint64_t sample, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: %s %.15g of sample %d %s", array.name, what, value, sample, why));
+  return absl::InvalidArgumentError(absl::StrFormat("%s: %s %.15g of %s %s", array.name, what,
+                                                    value, array.SampleText(sample), why));
 }
 
 // Calls `look` with each element and its row.
@@ -224,7 +224,7 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
       }
       return absl::OkStatus();
     }));
-    RETURN_IF_ERROR(found.ToStatus(images.name, info.sample_shape));
+    RETURN_IF_ERROR(found.ToStatus(images, info.sample_shape));
   } else if (images.type == NpyType::kUint8) {
     RETURN_IF_ERROR(StreamArray(images, [](std::span<const uint8_t>) { return absl::OkStatus(); }));
   } else {

@@ -29,9 +29,14 @@ absl::Status Cifar10Labels::Look(std::span<const uint8_t> bytes) {
   for (uint64_t record = first; record * kCifar10RecordBytes < end; ++record) {
     const uint64_t label = bytes[record * kCifar10RecordBytes - at_];
     if (label >= kCifar10Classes) {
+      size_t file = 0;
+      uint64_t before = 0;
+      while (record * kCifar10RecordBytes >= before + files_[file].bytes) {
+        before += files_[file++].bytes;
+      }
       return absl::InvalidArgumentError(absl::StrCat(
-          name_, ": record ", record, " begins with ", label,
-          ", which is no label of CIFAR-10 (0 .. 9); CIFAR-100's files are other ones"));
+          files_[file].path, ": record ", record - before / kCifar10RecordBytes, " begins with ",
+          label, ", which is no label of CIFAR-10 (0 .. 9); CIFAR-100's files are other ones"));
     }
     classes_ = std::max(classes_, label + 1);
   }

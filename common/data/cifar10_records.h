@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,16 +23,17 @@ absl::StatusOr<std::vector<ContentFile>> OpenCifar10(const Cifar10Source& source
 // Looks at the labels of records that pass by.
 class Cifar10Labels {
  public:
-  explicit Cifar10Labels(std::string name) : name_(std::move(name)) {}
+  // `files` must outlive this.
+  explicit Cifar10Labels(std::span<const ContentFile> files) : files_(files) {}
 
-  // The next bytes of the content. InvalidArgument, naming the record, for a label that is not
+  // The next bytes of the content. InvalidArgument, naming file and record, for a label that is not
   // below 10: the files are something else (CIFAR-100's records have two labels).
   absl::Status Look(std::span<const uint8_t> bytes);
   // Largest label + 1.
   uint64_t classes() const { return classes_; }
 
  private:
-  const std::string name_;
+  const std::span<const ContentFile> files_;
   uint64_t at_ = 0;
   uint64_t classes_ = 0;
 };

@@ -30,7 +30,7 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext&, Problems* probl
 // Reads the files to the end.
 absl::StatusOr<uint64_t> CountLabels(const Dataset& dataset, const DataContext&) {
   ASSIGN_OR_RETURN(const std::vector<ContentFile> files, OpenCifar10(dataset.cifar10()));
-  Cifar10Labels labels(dataset.cifar10().file());
+  Cifar10Labels labels(files);
   RETURN_IF_ERROR(StreamContent(files, 0, ContentBytes(files), [&](std::span<const uint8_t> bytes) {
     return labels.Look(bytes);
   }));

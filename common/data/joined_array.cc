@@ -82,6 +82,19 @@ std::string JoinedArray::Text() const {
   return absl::StrCat(NpyTypeName(type), " ", ShapeText(shape));
 }
 
+std::string JoinedArray::SampleText(uint64_t row) const {
+  std::string text = absl::StrCat("sample ", row);
+  if (parts.size() > 1) {
+    for (const Part& part : parts) {
+      if (row < part.rows) {
+        return absl::StrCat(text, " (sample ", row, " of ", part.path, ")");
+      }
+      row -= part.rows;
+    }
+  }
+  return text;
+}
+
 absl::StatusOr<JoinedArray> OpenNpyArray(const std::string& pattern) { return Open(pattern, ""); }
 
 absl::StatusOr<JoinedArray> OpenNpzArray(const std::string& pattern, const std::string& member) {

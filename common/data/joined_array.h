@@ -37,6 +37,9 @@ struct JoinedArray {
   uint64_t row_bytes() const { return row_elements() * NpyTypeBytes(type); }
   // "float32 [1000, 28, 28]".
   std::string Text() const;
+  // For messages, row `row` as a sample: "sample 12", or "sample 1012 (sample 12 of b.npy)" where
+  // a pattern has several files.
+  std::string SampleText(uint64_t row) const;
 };
 
 // InvalidArgument, naming the file and the array, where a header is not one, an array has no

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/data/joined_array.h"
 
 namespace monsoon {
 
@@ -23,9 +24,9 @@ class NonFinite {
     ++seen_;
   }
 
-  // InvalidArgument that names the first one's sample and place, where there was one; samples are
-  // of `shape`, [] for one number each.
-  absl::Status ToStatus(const std::string& path, const std::vector<uint64_t>& shape) const {
+  // InvalidArgument that names the first one's sample and place, where there was one. The values
+  // were those of `array`; samples are of `shape`, [] for one number each.
+  absl::Status ToStatus(const JoinedArray& array, const std::vector<uint64_t>& shape) const {
     if (count_ == 0) {
       return absl::OkStatus();
     }
@@ -42,9 +43,10 @@ class NonFinite {
       values *= extent;
     }
     const uint64_t samples = seen_ / values;
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": sample ", rest, " has ", value_, at, "; ", count_, " of the values of ", samples,
-        samples == 1 ? " sample is" : " samples are", " not finite"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(array.name, ": ", array.SampleText(rest), " has ", value_, at, "; ", count_,
+                     " of the values of ", samples, samples == 1 ? " sample is" : " samples are",
+                     " not finite"));
   }
 
  private:

@@ -162,10 +162,14 @@ TEST_F(SourcesTest, FilesOfAPatternFollowOneAnother) {
   EXPECT_EQ(info.examples, 3u);
   ASSERT_OK_AND_ASSIGN(const uint64_t classes, CountClasses(dataset, {}));
   EXPECT_EQ(classes, 4u);
-  EXPECT_THAT(
-      ScanValues(dataset, {}, info),
-      StatusIs(kInvalid, AllOf(HasSubstr("part-*.npy"), HasSubstr("sample 1 has nan at [1]"),
-                               HasSubstr("of 3 samples"))));
+  EXPECT_THAT(ScanValues(dataset, {}, info),
+              StatusIs(kInvalid,
+                       AllOf(HasSubstr("part-*.npy"), HasSubstr("sample 1 (sample 1 of "),
+                             HasSubstr("part-1.npy) has nan at [1]"), HasSubstr("of 3 samples"))));
+  folder_.Write("labels-2.npy", NpyBytes("<i4", "1,", Raw<int32_t>({-4})));
+  EXPECT_THAT(CountClasses(dataset, {}),
+              StatusIs(kInvalid, AllOf(HasSubstr("label -4 of sample 2 (sample 0 of "),
+                                       HasSubstr("labels-2.npy) is not a class number"))));
   EXPECT_THAT(DescribeDataset(Npy(folder_.Path("none-*.npy"), folder_.Path("labels-?.npy")), {}),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no file is named like")));
   folder_.Write("part-3.npy", NpyBytes("<f4", "1, 3", Raw<float>({5, 6, 7})));
@@ -218,7 +222,11 @@ TEST_F(SourcesTest, Cifar10IsWholeRecordsWithLabelsBelowTen) {
   }
   EXPECT_THAT(CountClasses(Cifar10(folder_.Write("many.bin", many)), {}),
               StatusIs(kInvalid, HasSubstr("many.bin: record 41 begins with 10")));
+  folder_.Write("many-2.bin", std::string(many.begin() + 40 * 3073, many.end()));
   many[41 * 3073] = 6;
+  folder_.Write("many-1.bin", many);
+  EXPECT_THAT(CountClasses(Cifar10(folder_.Path("many-?.bin")), {}),
+              StatusIs(kInvalid, HasSubstr("many-2.bin: record 1 begins with 10")));
   ASSERT_OK_AND_ASSIGN(const uint64_t seven,
                        CountClasses(Cifar10(folder_.Write("m.bin", many)), {}));
   EXPECT_EQ(seven, 7u);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -189,6 +190,17 @@ void Coordinator::CommandLoop(uint32_t index) {
 }
 
 absl::StatusOr<SubmitReply> Coordinator::Submit(const SubmitRequest& request) {
+  uint64_t ticket = 0;
+  const std::optional<SubmitReply> known = WithCore(
+      [&](Moment) {
+        mutex_.AssertHeld();
+        return core_.FindSubmission(request.client_id());
+      },
+      &ticket);
+  if (known) {
+    RETURN_IF_ERROR(AwaitJournal(ticket));
+    return *known;  // whatever became of its files since
+  }
   // Reads files: not under the mutex.
   ASSIGN_OR_RETURN(const JobPlan plan, JobPlan::Make(request.job(), cluster_));
   JobTable::Submission submission{.client_id = request.client_id(), .init = request.init()};

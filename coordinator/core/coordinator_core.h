@@ -111,6 +111,8 @@ class CoordinatorCore {
                   CoordinatorState state = CoordinatorState());
 
   // ---- for people ----
+  // The answer to an earlier submission with this client id.
+  std::optional<SubmitReply> FindSubmission(const std::string& client_id) const;
   // A submission whose client id is known gives its job again, and makes none.
   // INVALID_ARGUMENT for a resume point that does not fit the job. submission.unix_ms is
   // filled in here.

@@ -107,6 +107,19 @@ TEST_F(CoordinatorJournalTest, NothingIsToldBeforeItIsOnTheDisk) {
   EXPECT_EQ(coordinator_->List()->job_size(), 1);
 }
 
+TEST_F(CoordinatorJournalTest, ARepeatedSubmissionDoesNotReadItsData) {
+  SubmitRequest request;
+  *request.mutable_job() = SmallJob();
+  request.set_client_id("drawn");
+  ASSERT_OK(coordinator_->Submit(request));
+  request.mutable_job()->mutable_train()->mutable_libsvm()->set_file("/removed since");
+  ASSERT_OK_AND_ASSIGN(const SubmitReply again, coordinator_->Submit(request));
+  EXPECT_EQ(again.job(), "small-1");
+  request.set_client_id("another");
+  EXPECT_THAT(coordinator_->Submit(request).status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/removed since")));
+}
+
 TEST_F(CoordinatorJournalTest, AReportThatWasNotOnTheDiskIsRepeated) {
   Submit();
   HeartbeatReply beat;

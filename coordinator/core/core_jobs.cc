@@ -1,5 +1,6 @@
 // CoordinatorCore: what people ask for.
 
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -28,14 +29,22 @@ const char* ShardStateName(ShardView::State state) {
 
 }  // namespace
 
+std::optional<SubmitReply> CoordinatorCore::FindSubmission(const std::string& client_id) const {
+  const JobRecord* const job = jobs_.FindClient(client_id);
+  if (job == nullptr) {
+    return std::nullopt;
+  }
+  SubmitReply reply;
+  reply.set_job(job->id());
+  reply.set_state(job->job_state());
+  return reply;
+}
+
 absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
                                                     JobTable::Submission submission,
                                                     Moment moment) {
-  if (const JobRecord* const known = jobs_.FindClient(submission.client_id)) {
-    SubmitReply reply;
-    reply.set_job(known->id());
-    reply.set_state(known->job_state());
-    return reply;
+  if (const std::optional<SubmitReply> known = FindSubmission(submission.client_id)) {
+    return *known;
   }
   if (!superseded_.empty()) {
     return absl::FailedPreconditionError(superseded_);

@@ -83,10 +83,10 @@ absl::Status CheckFinite(const JoinedArray& array, std::span<const float> values
   if (wrong == values.end()) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(array.name, ": value ", *wrong, " in sample ",
-                   first + static_cast<uint64_t>(wrong - values.begin()) / array.row_elements(),
-                   " is not finite"));
+  const uint64_t sample =
+      first + static_cast<uint64_t>(wrong - values.begin()) / array.row_elements();
+  return absl::InvalidArgumentError(absl::StrCat(array.name, ": value ", *wrong, " in ",
+                                                 array.SampleText(sample), " is not finite"));
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> Keep(const SampleArrays& arrays,

@@ -103,7 +103,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadCifar10(const Dataset& dataset,
                   .values = kCifar10Values,
                   .labels_at = 0,
                   .labels = 1};
-  Cifar10Labels labels(name);
+  Cifar10Labels labels(files);
   const uint64_t bytes = parts.examples * kCifar10RecordBytes;
   return Open(name, files, 0, bytes, options, std::move(parts),
               [&](std::span<const uint8_t> piece) { return labels.Look(piece); });

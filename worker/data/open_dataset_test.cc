@@ -1,7 +1,5 @@
 #include "worker/data/open_dataset.h"
 
-#include <zlib.h>
-
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/data/test_files.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 
@@ -41,41 +40,13 @@ std::string IdxLabels(uint32_t count) {
   return bytes;
 }
 
-std::string Npy(const std::string& type, const std::string& shape, const std::string& data) {
-  std::string header =
-      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  header.resize(64 * ((10 + header.size() + 64) / 64) - 11, ' ');
-  header.push_back('\n');
-  std::string bytes("\x93NUMPY\x01\x00", 8);
-  bytes.push_back(static_cast<char>(header.size() & 0xff));
-  bytes.push_back(static_cast<char>(header.size() >> 8));
-  return bytes + header + data;
-}
-
-template <typename T>
-std::string Raw(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
 class OpenDatasetTest : public ::testing::Test {
  protected:
-  OpenDatasetTest() : folder_(::testing::TempDir() + "/open_dataset_test") {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    return folder_.Write(name, bytes);
   }
-
-  std::string Write(const std::string& name, const std::string& bytes) {
-    const std::string path = folder_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << bytes;
-    return path;
-  }
-
-  std::string WriteGz(const std::string& name, const std::string& bytes) {
-    const std::string path = folder_ + "/" + name;
-    gzFile file = gzopen(path.c_str(), "wb");
-    gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
-    gzclose(file);
-    return path;
+  std::string WriteGz(const std::string& name, const std::string& bytes) const {
+    return folder_.WriteGz(name, bytes);
   }
 
   // Cuts or changes a written file.
@@ -102,7 +73,7 @@ class OpenDatasetTest : public ::testing::Test {
     return dataset;
   }
 
-  const std::string folder_;
+  const DataFolder folder_;
 };
 
 TEST_F(OpenDatasetTest, IdxPlainAndCompressedGiveTheSameSamples) {
@@ -149,10 +120,12 @@ TEST_F(OpenDatasetTest, TheFingerprintSeesOneChangedByte) {
 }
 
 TEST_F(OpenDatasetTest, NpyFloatsAndBytesWithAnyIntegerLabels) {
-  const std::string floats = Write("f.npy", Npy("<f4", "2, 3", Raw<float>({1, 2, 3, 4, 5, 6})));
-  const std::string bytes = Write("b.npy", Npy("|u1", "2, 3", Raw<uint8_t>({0, 51, 255, 1, 2, 3})));
-  const std::string wide = Write("w.npy", Npy("<i8", "2,", Raw<int64_t>({7, 2})));
-  const std::string narrow = Write("n.npy", Npy("|u1", "2,", Raw<uint8_t>({7, 200})));
+  const std::string floats =
+      Write("f.npy", NpyBytes("<f4", "2, 3", Raw<float>({1, 2, 3, 4, 5, 6})));
+  const std::string bytes =
+      Write("b.npy", NpyBytes("|u1", "2, 3", Raw<uint8_t>({0, 51, 255, 1, 2, 3})));
+  const std::string wide = Write("w.npy", NpyBytes("<i8", "2,", Raw<int64_t>({7, 2})));
+  const std::string narrow = Write("n.npy", NpyBytes("|u1", "2,", Raw<uint8_t>({7, 200})));
   ASSERT_OK_AND_ASSIGN(const auto one, OpenDataset(NpyFiles(floats, wide), {{3}}));
   ASSERT_OK_AND_ASSIGN(const auto two, OpenDataset(NpyFiles(bytes, narrow), {{3}}));
   Batch batch(2, 3);
@@ -187,9 +160,9 @@ TEST_F(OpenDatasetTest, ChannelsLastImagesComeAsTheModelHasThem) {
       }
     }
   }
-  const std::string labels = Write("l.npy", Npy("|u1", "2,", Raw<uint8_t>({0, 1})));
-  Dataset floats = NpyFiles(Write("f.npy", Npy("<f4", "2, 3, 4, 2", Raw(last))), labels);
-  Dataset bytes = NpyFiles(Write("b.npy", Npy("|u1", "2, 3, 4, 2", Raw(last_bytes))), labels);
+  const std::string labels = Write("l.npy", NpyBytes("|u1", "2,", Raw<uint8_t>({0, 1})));
+  Dataset floats = NpyFiles(Write("f.npy", NpyBytes("<f4", "2, 3, 4, 2", Raw(last))), labels);
+  Dataset bytes = NpyFiles(Write("b.npy", NpyBytes("|u1", "2, 3, 4, 2", Raw(last_bytes))), labels);
   const std::vector<uint32_t> input = {2, 3, 4};
   EXPECT_THAT(OpenDataset(floats, {input}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -211,10 +184,10 @@ TEST_F(OpenDatasetTest, ChannelsLastImagesComeAsTheModelHasThem) {
 
 TEST_F(OpenDatasetTest, NpyErrorsNameTheFileAndTheValue) {
   const float nan = std::nanf("");
-  const std::string bad = Write("nan.npy", Npy("<f4", "2, 2", Raw<float>({1, 2, 3, nan})));
-  const std::string good = Write("good.npy", Npy("<f4", "2, 2", Raw<float>({1, 2, 3, 4})));
-  const std::string labels = Write("l.npy", Npy("<i4", "2,", Raw<int32_t>({0, 1})));
-  const std::string negative = Write("neg.npy", Npy("<i4", "2,", Raw<int32_t>({0, -1})));
+  const std::string bad = Write("nan.npy", NpyBytes("<f4", "2, 2", Raw<float>({1, 2, 3, nan})));
+  const std::string good = Write("good.npy", NpyBytes("<f4", "2, 2", Raw<float>({1, 2, 3, 4})));
+  const std::string labels = Write("l.npy", NpyBytes("<i4", "2,", Raw<int32_t>({0, 1})));
+  const std::string negative = Write("neg.npy", NpyBytes("<i4", "2,", Raw<int32_t>({0, -1})));
   EXPECT_THAT(OpenDataset(NpyFiles(bad, labels), {{2}}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr(bad), HasSubstr("sample 1"), HasSubstr("not finite"))));
@@ -242,7 +215,7 @@ TEST_F(OpenDatasetTest, DamagedFilesAreNamed) {
   const std::string plain_cut = Write("plain_cut", IdxImages(2000).substr(0, 5000));
   const std::string plain_long = Write("plain_long", IdxImages(2000) + "x");
   for (const std::string& path :
-       {cut, flipped, wrong_crc, garbage, text, plain_cut, plain_long, folder_ + "/missing"}) {
+       {cut, flipped, wrong_crc, garbage, text, plain_cut, plain_long, folder_.Path("missing")}) {
     const absl::Status status = OpenDataset(Idx(path, labels), {{6}}).status();
     EXPECT_FALSE(status.ok()) << path;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path));

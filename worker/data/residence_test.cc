@@ -160,8 +160,9 @@ TEST_F(ResidenceTest, Cifar10Records) {
   EXPECT_FLOAT_EQ(batch_.inputs.data()[3072 + 250], ((7 + 250) % 251) / 255.0f);
   // What lies behind the limit is not looked at.
   folder_.Write("b3.bin", Cifar10Record(77, 100));
-  EXPECT_THAT(OpenDataset(dataset, {{3, 32, 32}}).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("record 3 begins with 77")));
+  EXPECT_THAT(
+      OpenDataset(dataset, {{3, 32, 32}}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("b3.bin: record 0 begins with 77")));
   dataset.set_limit(3);
   EXPECT_OK(OpenDataset(dataset, {{3, 32, 32}}));
   EXPECT_THAT(

@@ -75,6 +75,8 @@ void EngineVectors::FinishUploads() {
   if (engine_->outdated()) {
     engine_->UploadAll();
     engine_->compute_->Wait(engine_->transfers_.back().uploaded);
+    // The host may change its values once the caller has returned.
+    engine_->upload_->Synchronize();
   }
   if (std::exchange(engine_->reads_pending_, false)) {
     engine_->compute_->Wait(*engine_->reads_done_);

@@ -5,7 +5,8 @@
 //
 // Addresses are the device's. Every call but the ones that say so only enqueues; an error
 // shows in the engine's errors(), and no later call does anything then. What a call
-// enqueues runs after the engine's last step and before its next one.
+// enqueues runs after the engine's last step and before its next one. Where
+// Engine::SetParameters' values have not gone to the device yet, it waits until they have.
 //
 // Thread safety: none; calls and the engine's come one at a time.
 #pragma once

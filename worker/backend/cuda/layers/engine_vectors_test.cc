@@ -2,7 +2,9 @@
 // for the GPU, and for the stand-in on the host.
 #include "worker/backend/cuda/layers/engine_vectors.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -145,6 +147,19 @@ TEST_P(EngineVectorsTest, AddsToParametersAsTheyArrive) {
     device.Set(moved);
     EXPECT_EQ(got, device.Gradient(data.All())) << "round " << round;
   }
+}
+
+TEST_P(EngineVectorsTest, NothingReadsTheHostsValuesOnceItHasReturned) {
+  Device device(GetParam().options);
+  const TestData data(device.network, 3, 3);
+  const Memory vector = device.New();
+  const std::vector<float> values = device.network.Parameters(3);
+  device.Set(values);
+  const std::vector<float> want = device.Gradient(data.All());
+  device.Set(values);
+  device.vectors.Fill(vector->data(), device.floats(), 1.0f);
+  std::ranges::fill(device.parameters.span(), std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(device.Gradient(data.All()), want);
 }
 
 // The optimizers' formulas anew: how far a parameter goes back, and its state after that.
