@@ -371,7 +371,8 @@ const std::vector<BrokenFile>& Cases() {
       {"TargetsForALossOfLabels",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" }",
        "npy { images: \"floats.npy\" labels: \"targets.npy\" }",
-       {"FILE:4:43: error: test.npy.labels: there are targets, the loss is of labels; give them"}},
+       {"FILE:4:43: error: test.npy.labels: there are targets, the loss is of labels; floats are "
+        "targets; write labels as integers, labels.astype(numpy.int64)"}},
       {"SyntheticHasNoLayout",
        "idx { images: \"test-images.idx\" labels: \"test-labels.idx\" } scale: 2",
        "synthetic { examples: 10 classes: 10 } layout: NHWC",
@@ -404,9 +405,9 @@ const std::vector<BrokenFile>& Cases() {
        "model_file: \"model.textproto\"",
        "model { input_shape: 16 layer { dense { units: 9 } } }",
        {"FILE:3:44: error: train.idx.labels: there are 10 classes (labels 0 .. 9), the model has 9 "
-        "outputs",
+        "outputs; give the last layer 10 outputs, or subtract 1 from labels that begin with 1",
         "FILE:4:48: error: test.idx.labels: there are 10 classes (labels 0 .. 9), the model has 9 "
-        "outputs"}},
+        "outputs; give the last layer 10 outputs, or subtract 1 from labels that begin with 1"}},
       {"InputShapeDoesNotFitData",
        "model_file: \"model.textproto\"",
        "model { input_shape: [1, 5, 5] layer { flatten {} } layer { dense { units: 10 } } }",

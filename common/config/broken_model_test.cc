@@ -76,6 +76,21 @@ const std::vector<BrokenFile>& Cases() {
        "relu {} input: \"input\"",
        {"FILE:3:1: error: layer[0]: layer \"conv1\": no layer takes its output; the last layer's "
         "goes to the loss"}},
+      {"BehindAnImagesLayerOfNoImage",
+       "[1, 4, 4]",
+       "[4, 4]",
+       {"FILE:3:1: error: layer[0]: layer \"conv1\": conv2d needs an input [channels, height, "
+        "width], got [4, 4]; images of one channel are [1, height, width]",
+        "FILE:5:1: error: layer[2]: layer \"average_pool1\": pooling needs an input "
+        "[channels, height, width], got [16]"}},
+      {"AnInputThatIsWrongItself",
+       "[1, 4, 4]\nlayer { name: \"conv1\" conv2d { filters: 2 kernel: 3 } }\nlayer { relu {} }",
+       "[4, 4]\nlayer { name: \"conv1\" conv2d { filters: 2 kernel: 3 } }\n"
+       "layer { input: \"conv1\" relu {} }",
+       {"FILE:3:1: error: layer[0]: layer \"conv1\": conv2d needs an input [channels, height, "
+        "width], got [4, 4]; images of one channel are [1, height, width]",
+        "FILE:5:1: error: layer[2]: layer \"average_pool1\": pooling needs an input "
+        "[channels, height, width], got [16]"}},
       {"BranchesOfOtherShapes",
        "relu {}",
        "add {} input: [\"conv1\", \"input\"]",

@@ -218,5 +218,26 @@ TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
                         "rounds; leave period out"));
 }
 
+TEST(ConfigFileTest, WarnsOfStatisticsThatNobodyFinds) {
+  const std::string folder = testing::MakeFolder("statistics");
+  testing::WriteFixtures(folder);
+  const auto warnings = [&](const std::string& job, const std::string& more) {
+    testing::WriteFile(folder + "/batch-model.textproto",
+                       testing::Replaced(testing::ValidModel(), "dropout { rate: 0.5 }", more));
+    testing::WriteFile(folder + "/job", job);
+    const ConfigFile file = ValidateConfigFile(folder + "/job");
+    EXPECT_TRUE(file.ok());
+    return file.warnings;
+  };
+  EXPECT_TRUE(warnings(testing::ValidSandblasterJob(), "layer_norm {}").empty());
+  const auto found = warnings(testing::ValidSandblasterJob(), "batch_norm {}");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].field, "sandblaster");
+  EXPECT_THAT(found[0].message, HasSubstr("batch_norm's running means and variances stay"));
+  const std::string chain = testing::ValidSandblasterJob() +
+                            "downpour { optimizer { sgd { rate: 0.1 } } } stop { epochs: 1 }\n";
+  EXPECT_TRUE(warnings(chain, "batch_norm {}").empty());
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -381,7 +381,8 @@ class JobCheck {
     if (job_.has_train()) {
       train = CheckOne("train", job_.train(), layout, &train_fits);
     }
-    if (job_.has_test()) {
+    // A test table is read as its training table is, which must be one.
+    if (job_.has_test() && (train || !job_.has_train() || !job_.test().has_csv())) {
       test = CheckOne("test", job_.test(), layout, &test_fits);
     }
     if (train) {
@@ -415,16 +416,8 @@ class JobCheck {
     if (!layout) {
       return info;
     }
-    const std::vector<uint32_t>& input = layout->layers().front().input_shape;
-    if (info->sample_elements() != 0) {
-      const absl::Status shape = CheckSampleShape(info->sample_shape, data.layout(), input);
-      *fits = shape.ok();
-      if (!shape.ok()) {
-        Error(samples, std::string(shape.message()),
-              SampleShapeHint(info->sample_shape, data.layout(), input));
-      }
-    }
     const SampleCheck check(job_, *layout, reporter_);
+    *fits = check.CheckShape(samples, data, *info);
     check.CheckIds(field, samples, data, *info);
     check.CheckAnswers(absl::StrCat(field, ".", kind.name, ".", kind.labels), *info,
                        [&] { return CountClasses(data, ContextOf(field)); });

@@ -228,8 +228,11 @@ class ModelCheck {
     Model flat = *model;
     if (Append(flatten, &flat).ok() && Append(chained, &flat).ok()) {
       *model = flat;
+      return;
     }
-    // Else an image's layer behind a flat one: those behind it see the flat one.
+    // An image's layer of what is none: those behind it see that, flat, by the layer's name.
+    flatten.set_name(mended.name());
+    Append(flatten, model).IgnoreError();
   }
 
   const std::string path_;

@@ -157,6 +157,9 @@ class Override {
     for (Diagnostic& error : errors) {
       error.line = error.column = 0;
       error.field = path;
+      if (is_message && absl::ascii_isalpha(static_cast<unsigned char>(text[0]))) {
+        error.suggestion = absl::StrCat("write --set='", path, "={ ", text, " }'");
+      }
       diagnostics_->push_back(error);
     }
     if (!errors.empty()) {

@@ -62,6 +62,9 @@ TEST(ApplyOverride, NamesThePathAndSuggests) {
            {"downpour.n_fech=4",
             "downpour.n_fech: Downpour has no field \"n_fech\"; did you mean "
             "\"downpour.n_fetch\"?"},
+           {"downpour.optimizer=sgd { rate: 1 }",
+            "downpour.optimizer: expected a message, found sgd; write "
+            "--set='downpour.optimizer={ sgd { rate: 1 } }'"},
            {"sed=3", "sed: Job has no field \"sed\"; did you mean \"seed\"?"},
            {"seed", "expected PATH=VALUE, as in downpour.n_fetch=4"},
            {"=3", "expected PATH=VALUE, as in downpour.n_fetch=4"},

@@ -4,9 +4,48 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/config/test_figures_check.h"
+#include "common/data/number_text.h"
+#include "common/data/sample_shape.h"
 
 namespace monsoon {
+namespace {
+
+// How answers of the source that `field` names come to be labels.
+std::string LabelsAdvice(const std::string& field) {
+  if (absl::StrContains(field, ".npy.") || absl::StrContains(field, ".npz.")) {
+    return "floats are targets; write labels as integers, labels.astype(numpy.int64)";
+  }
+  if (absl::StrContains(field, ".csv.")) {
+    return "name the class's column in label, not in target";
+  }
+  return absl::StrContains(field, ".libsvm.") ? "leave out regression" : "give labels";
+}
+
+}  // namespace
+
+bool SampleCheck::CheckShape(const std::string& samples, const Dataset& data,
+                             const DatasetInfo& info) const {
+  const std::vector<uint32_t>& input = layout_.layers().front().input_shape;
+  if (info.sample_elements() == 0) {
+    return true;  // as the model asks
+  }
+  const absl::Status shape = CheckSampleShape(info.sample_shape, data.layout(), input);
+  if (shape.ok()) {
+    return true;
+  }
+  constexpr size_t kShown = 200;
+  std::string hint = SampleShapeHint(info.sample_shape, data.layout(), input);
+  if (!info.feature_names.empty()) {
+    const std::string names = absl::StrJoin(info.feature_names, ", ");
+    hint = absl::StrCat("the features are the columns ", names.substr(0, kShown),
+                        names.size() > kShown ? "..." : "",
+                        "; list those that are meant: feature: [...]");
+  }
+  Error(samples, std::string(shape.message()), hint);
+  return false;
+}
 
 void SampleCheck::CheckIds(const std::string& set, const std::string& samples, const Dataset& data,
                            const DatasetInfo& info) const {
@@ -44,6 +83,16 @@ void SampleCheck::CheckAnswers(const std::string& field, const DatasetInfo& info
                               " outputs needs as many targets a sample"));
     return;
   }
+  const auto is_number = [](const std::string& word) { return ParseFloat(word).ok(); };
+  const auto number = std::ranges::find_if(info.class_names, is_number);
+  if (loss == MEAN_SQUARED_ERROR && job_.train().class_name_size() == 0 &&
+      number != info.class_names.end()) {
+    Error(field,
+          absl::StrCat("labels such as ", *number,
+                       " are no class numbers, and so words that are numbered in their order"),
+          "for MEAN_SQUARED_ERROR of numbers name their column in target");
+    return;
+  }
   const absl::StatusOr<uint64_t> classes = count_classes();
   if (!classes.ok()) {
     Error(field, std::string(classes.status().message()));
@@ -51,8 +100,12 @@ void SampleCheck::CheckAnswers(const std::string& field, const DatasetInfo& info
   }
   const uint64_t told_apart = loss == BINARY_CROSS_ENTROPY && outputs == 1 ? 2 : outputs;
   if (loss != MEAN_SQUARED_ERROR && *classes > told_apart) {
-    Error(field, absl::StrCat("there are ", *classes, " classes (labels 0 .. ", *classes - 1,
-                              "), the model has ", outputs, " outputs"));
+    Error(field,
+          absl::StrCat("there are ", *classes, " classes (labels 0 .. ", *classes - 1,
+                       "), the model has ", outputs, outputs == 1 ? " output" : " outputs"),
+          absl::StrCat(
+              "give the last layer ", *classes, " outputs",
+              *classes == told_apart + 1 ? ", or subtract 1 from labels that begin with 1" : ""));
   }
 }
 
@@ -60,7 +113,7 @@ void SampleCheck::CheckTargets(const std::string& field, const DatasetInfo& info
                                uint64_t wanted) const {
   const Loss loss = job_.model().loss();
   if (loss != BINARY_CROSS_ENTROPY && loss != MEAN_SQUARED_ERROR) {
-    Error(field, "there are targets, the loss is of labels", "give them");
+    Error(field, "there are targets, the loss is of labels", LabelsAdvice(field));
   } else if (info.targets != wanted) {
     Error(field, absl::StrCat("there are ", info.targets, " targets a sample, the model has ",
                               wanted, " outputs"));

@@ -19,8 +19,11 @@ class SampleCheck {
   SampleCheck(const Job& job, const ParameterLayout& layout, Reporter* reporter)
       : job_(job), layout_(layout), reporter_(reporter) {}
 
-  // What an embedding reads must come as whole numbers. `set` is "train" or "test", `samples`
-  // the field that names the files.
+  // Whether the samples have the model's input_shape, in its order. `samples` is the field that
+  // names the files.
+  bool CheckShape(const std::string& samples, const Dataset& data, const DatasetInfo& info) const;
+
+  // What an embedding reads must come as whole numbers. `set` is "train" or "test".
   void CheckIds(const std::string& set, const std::string& samples, const Dataset& data,
                 const DatasetInfo& info) const;
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -33,6 +34,7 @@ class SampleCheckTest : public ::testing::Test {
     std::vector<std::string> errors;
     for (const Diagnostic& diagnostic : found) {
       errors.push_back(diagnostic.field + ": " + diagnostic.message);
+      suggestion_ = diagnostic.suggestion;
     }
     return errors;
   }
@@ -55,6 +57,7 @@ class SampleCheckTest : public ::testing::Test {
   DatasetInfo info_;
   LocationMap locations_;
   bool counted_ = false;
+  std::string suggestion_;  // of the last error
 };
 
 TEST_F(SampleCheckTest, AnEmbeddingReadsWholeNumbers) {
@@ -94,6 +97,52 @@ TEST_F(SampleCheckTest, SquaresOfSeveralOutputsNeedTargets) {
   EXPECT_FALSE(counted_);
   SetModel("input_shape: 5 layer { dense { units: 1 } } loss: MEAN_SQUARED_ERROR");
   EXPECT_THAT(AnswerErrors(), IsEmpty()) << "a label is a number";
+  info_.class_names = {"cat", "dog"};
+  EXPECT_THAT(AnswerErrors(), IsEmpty()) << "classes 0 and 1";
+  info_.class_names = {"-1.5", "12.25"};
+  EXPECT_THAT(AnswerErrors("train.csv.file"),
+              ElementsAre("train.csv.file: labels such as -1.5 are no class numbers, and so words "
+                          "that are numbered in their order"));
+  job_.mutable_train()->add_class_name("-1.5");
+  EXPECT_THAT(AnswerErrors(), IsEmpty()) << "meant so";
+}
+
+TEST_F(SampleCheckTest, TellsHowAnswersBecomeLabels) {
+  SetModel("input_shape: 5 layer { dense { units: 3 } }");
+  info_.targets = 1;
+  for (const auto& [field, advice] : {
+           std::pair("train.npy.labels",
+                     "floats are targets; write labels as integers, "
+                     "labels.astype(numpy.int64)"),
+           std::pair("train.csv.file", "name the class's column in label, not in target"),
+           std::pair("train.libsvm.file", "leave out regression"),
+       }) {
+    EXPECT_THAT(AnswerErrors(field),
+                ElementsAre(std::string(field) + ": there are targets, the loss is of labels"));
+    EXPECT_EQ(suggestion_, advice);
+  }
+  job_.mutable_model()->Clear();
+  SetModel("input_shape: 5 layer { dense { units: 1 } }");
+  info_.targets = 0;
+  EXPECT_THAT(AnswerErrors(),
+              ElementsAre("test.npy.labels: there are 2 classes (labels 0 .. 1), the model has 1 "
+                          "output"));
+  EXPECT_EQ(suggestion_,
+            "give the last layer 2 outputs, or subtract 1 from labels that begin with 1");
+}
+
+TEST_F(SampleCheckTest, NamesTheColumnsOfATableOfAnotherShape) {
+  SetModel("input_shape: 2 layer { dense { units: 2 } }");
+  data_.mutable_csv();
+  info_.sample_shape = {3};
+  info_.feature_names = {"a", "b", "weight"};
+  EXPECT_THAT(Errors([this](const SampleCheck& check) {
+                EXPECT_FALSE(check.CheckShape("train.csv.file", data_, info_));
+              }),
+              ElementsAre("train.csv.file: samples are [3] (3 values), the model's input_shape is "
+                          "[2] (2)"));
+  EXPECT_EQ(suggestion_,
+            "the features are the columns a, b, weight; list those that are meant: feature: [...]");
 }
 
 TEST_F(SampleCheckTest, ClassesHaveWeightsTargetsHaveNone) {

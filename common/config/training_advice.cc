@@ -64,11 +64,23 @@ void AdviseFigures(const Job& job, Reporter* reporter) {
   }
 }
 
+// Batch normalisation's running values do not move in a batch job.
+void AdviseStatistics(const Job& job, Reporter* reporter) {
+  if (job.has_sandblaster() && !job.has_downpour() &&
+      std::ranges::any_of(job.model().layer(), &Layer::has_batch_norm)) {
+    reporter->Error("sandblaster",
+                    "batch_norm's running means and variances stay what they begin as, 0 and 1: "
+                    "it is Downpour SGD that finds them",
+                    "add a downpour { } part, which goes first, or resume from such a job");
+  }
+}
+
 }  // namespace
 
 void AdviseTraining(const Job& job, Reporter* reporter) {
   AdviseNesterov(job, reporter);
   AdviseFigures(job, reporter);
+  AdviseStatistics(job, reporter);
   const Downpour& downpour = job.downpour();
   const Optimizer& optimizer = downpour.optimizer();
   const uint32_t n_push = std::max(1u, downpour.n_push());

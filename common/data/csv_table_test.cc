@@ -191,6 +191,9 @@ TEST_F(CsvTableTest, NamesFileLineAndColumnOfWhatIsWrong) {
   ExpectError("a,k\n1,\n", "t.csv:2: column \"k\": the label is empty");
   ExpectError("1.5,0\n2.5,1\n", "t.csv:1: these are numbers; the first line names the columns");
   ExpectError("a,b\n1,2\n", "t.csv:1: no column is called \"k\" (label); there are a, b");
+  ExpectError("a;k\n1;2\n",
+              "no column is called \"k\" (label); there are a;k; is the delimiter another one, "
+              "\";\"?");
   ExpectError("a,a,k\n1,2,0\n", "t.csv:1: two columns are called \"a\"");
   ExpectError(",a,k\n0,1,0\n", "t.csv:1: column 1 has no name; leave it out");
   ExpectError("k\n1\n", "t.csv:1: no column is left for the features");

@@ -32,6 +32,8 @@ struct DatasetInfo {
   bool weighted = false;
   // In the order of the labels; empty: Dataset.class_name, or nothing, tells them.
   std::vector<std::string> class_names;
+  // Of a sample's values; empty: they have none.
+  std::vector<std::string> feature_names;
 
   // Values of one sample; 0 when sample_shape is empty.
   uint64_t sample_elements() const;

@@ -256,6 +256,13 @@ TEST_F(SourcesTest, ATextsSamplesAreCounted) {
   EXPECT_THAT(Refusal(Text(folder_.Write("short", "0123")), context),
               HasSubstr("short: 4 bytes of text, a sample of a window of 4 needs 5"));
   EXPECT_THAT(Refusal(Text(ten)), HasSubstr("a window of 0 bytes"));
+  DataContext unlabelled = context;
+  unlabelled.unlabelled = true;  // no byte behind the window is needed
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo one,
+                       DescribeDataset(Text(folder_.Path("short")), unlabelled));
+  EXPECT_EQ(one.examples, 1u);
+  EXPECT_THAT(Refusal(Text(folder_.Write("shorter", "012")), unlabelled),
+              HasSubstr("shorter: 3 bytes of text, a sample of a window of 4 needs 4"));
 
   folder_.WriteGz("ten.gz", "0123456789");
   ASSERT_OK_AND_ASSIGN(const DatasetInfo both,

@@ -115,6 +115,7 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
   info.sample_shape = {table->features};
   info.classes = table->classes;
   info.class_names = table->facts.class_names;
+  info.feature_names = table->facts.features;
   info.bytes = table->examples * table->features * sizeof(float);
   info.type = ElementType::kFloat32;
   info.labels = table->targets_per_example > 0 ? 0 : 1;

@@ -37,12 +37,13 @@ absl::StatusOr<TextPlan> PlanText(const TextFiles& source, const DataContext& co
   const uint64_t bytes = ContentBytes(plan.files);
   plan.begin = ShareOf(bytes, first);
   plan.end = last == 1 ? bytes : ShareOf(bytes, last);
-  if (plan.bytes() < plan.window + 1) {
+  plan.sample_bytes = plan.window + (context.unlabelled ? 0 : 1);
+  if (plan.bytes() < plan.sample_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         source.file(), ": ", plan.bytes(), plan.bytes() == bytes ? "" : absl::StrCat(" of ", bytes),
-        " bytes of text, a sample of a window of ", plan.window, " needs ", plan.window + 1));
+        " bytes of text, a sample of a window of ", plan.window, " needs ", plan.sample_bytes));
   }
-  plan.samples = (plan.bytes() - 1 - plan.window) / plan.stride + 1;
+  plan.samples = (plan.bytes() - plan.sample_bytes) / plan.stride + 1;
   if (plan.samples > std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat(source.file(), ": ", plan.samples,
                                                    " samples; there must be fewer than 2^32: "

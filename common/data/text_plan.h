@@ -16,8 +16,9 @@ struct TextPlan {
   // Of all files' bytes: [begin, end).
   uint64_t begin = 0;
   uint64_t end = 0;
-  uint64_t window = 0;  // ids of a sample; the labels are the bytes behind each
-  uint64_t stride = 0;  // sample i begins at begin + i * stride
+  uint64_t window = 0;        // ids of a sample; the labels are the bytes behind each
+  uint64_t sample_bytes = 0;  // both: window + 1, or window where nobody knows labels
+  uint64_t stride = 0;        // sample i begins at begin + i * stride
   uint64_t samples = 0;
 
   uint64_t bytes() const { return end - begin; }

@@ -310,9 +310,9 @@ std::string DescribeText(const JobDescription& job) {
     AppendRow(&text, "reason", job.summary().reason());
   }
   AppendRow(&text, "mode", job.mode());
-  AppendRow(
-      &text, "model",
-      absl::StrCat(job.model_name(), ", ", job.parameters(), " parameters, seed ", job.seed()));
+  AppendRow(&text, "model",
+            absl::StrCat(job.model_name(), job.model_name().empty() ? "" : ", ", job.parameters(),
+                         " parameters, seed ", job.seed()));
   AppendTables(job, &text);
   AppendRow(&text, "elapsed", absl::StrFormat("%.1f s", job.summary().elapsed_s()));
   AppendProgress(job, &text);

@@ -23,10 +23,12 @@ absl::StatusOr<std::string> CountsText(const std::string& json) {
   }
   const auto& fields = counts.fields();
   const bool values = fields.contains("holds") && fields.at("holds").string_value() == "values";
+  const double count = fields.at("classes").number_value();
+  const char* const what = count == 1 ? (values ? "value" : "probability, that of class 1")
+                                      : (values ? "values" : "classes");
   return absl::StrFormat(
       "%s: %.0f samples, %.0f %s%s", fields.at("out").string_value(),
-      fields.at("samples").number_value(), fields.at("classes").number_value(),
-      values ? "values" : "classes",
+      fields.at("samples").number_value(), count, what,
       fields.contains("steps")
           ? absl::StrFormat(" at each of %.0f steps", fields.at("steps").number_value())
           : "");
@@ -39,8 +41,9 @@ int RunPredict(Invocation& call) {
   std::vector<std::string> data;
   const LocalRun prediction(&call);
   call.flags().Add("data", &data,
-                   "test (the default) or train, the job's own sets, or a file of samples without "
-                   "labels (.npy, else IDX); may be repeated");
+                   "test (the default) or train, the job's own sets, or samples of the kind that "
+                   "the job reads (a file, a pattern or a folder), whose labels nobody looks at; "
+                   "may be repeated");
   call.flags().Add("out", &out, "the .npy or .csv file to write; replaced at once or not at all");
   if (const std::optional<int> code = call.Parse(0, 0)) {
     return *code;

@@ -44,6 +44,10 @@ TEST_F(PredictCommandTest, RunsTheSiblingWorker) {
                                           "\n"};
   EXPECT_EQ(Predict({"--model=m.npz", "--job=j", "--out=p.npy"}), 0);
   EXPECT_EQ(cli_.out(), "p.npy: 7 samples, 2 values at each of 3 steps\n");
+  cli_.run_result =
+      CapturedRun{.output = R"({"schema_version":1,"out":"p.npy","samples":7,"classes":1})"};
+  EXPECT_EQ(Predict({"--model=m.npz", "--job=j", "--out=p.npy"}), 0);
+  EXPECT_EQ(cli_.out(), "p.npy: 7 samples, 1 probability, that of class 1\n");
 }
 
 TEST_F(PredictCommandTest, MistakesAreToldBeforeAnythingRuns) {

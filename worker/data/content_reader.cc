@@ -119,12 +119,13 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadText(const Dataset& dataset,
   parts.examples = options.Kept(plan.samples);
   parts.normalisation = options.normalisation;
   parts.normalisation.raw = true;  // ids
+  // Without labels a sample's own bytes stand for them.
   parts.format = {.stride = plan.stride,
                   .values_at = 0,
                   .values = plan.window,
-                  .labels_at = 1,
+                  .labels_at = plan.sample_bytes - plan.window,
                   .labels = plan.window};
-  const uint64_t end = plan.begin + (parts.examples - 1) * plan.stride + plan.window + 1;
+  const uint64_t end = plan.begin + (parts.examples - 1) * plan.stride + plan.sample_bytes;
   return Open(name, plan.files, plan.begin, end, options, std::move(parts),
               [](std::span<const uint8_t>) { return absl::OkStatus(); });
 }

@@ -235,5 +235,19 @@ TEST_F(OpenDatasetTest, RefusesWhatDoesNotFit) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no source")));
 }
 
+TEST_F(OpenDatasetTest, ATextToPredictForNeedsNoByteBehindItsLastWindow) {
+  Dataset dataset;
+  dataset.mutable_text()->set_file(Write("t", "abcdefgh"));
+  DataContext context = {{4}};
+  ASSERT_OK_AND_ASSIGN(const auto labelled, OpenDataset(dataset, context));
+  EXPECT_EQ(labelled->examples(), 1u);
+  context.unlabelled = true;
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(dataset, context));
+  ASSERT_EQ(source->examples(), 2u);
+  Batch batch(1, source->format());
+  EXPECT_OK(source->Gather(std::vector<uint32_t>{1}, &batch));
+  EXPECT_EQ(std::string(batch.inputs.data(), batch.inputs.data() + 4), "efgh");
+}
+
 }  // namespace
 }  // namespace monsoon

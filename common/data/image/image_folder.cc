@@ -28,7 +28,10 @@ absl::Status InvalidPath(const std::string& path, absl::string_view message) {
 }
 
 absl::Status SystemError(const std::string& path, const std::error_code& error) {
-  const std::string message = absl::StrCat("cannot read ", path, ": ", error.message());
+  const std::string message = absl::StrCat("cannot read ", path, ": ", error.message(),
+                                           error == std::errc::not_a_directory
+                                               ? "; the path of an image folder is that of a folder"
+                                               : "");
   return error == std::errc::no_such_file_or_directory ? absl::NotFoundError(message)
          : error == std::errc::permission_denied       ? absl::PermissionDeniedError(message)
                                                        : absl::InvalidArgumentError(message);

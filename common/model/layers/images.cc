@@ -27,8 +27,9 @@ absl::StatusOr<LayerDesign> DesignPool(const Pool2d& pool, const LayerTensorShap
 
 absl::Status CheckImage(const char* what, const LayerTensorShape& input) {
   if (input.size() != 3) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        what, " needs an input [channels, height, width], got ", LayerShapeText(input)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " needs an input [channels, height, width], got ", LayerShapeText(input),
+                     input.size() == 2 ? "; images of one channel are [1, height, width]" : ""));
   }
   return absl::OkStatus();
 }
