@@ -189,6 +189,15 @@ void OptimizerKernel::ApplyScaled(uint64_t k, std::span<float> w, OptimizerState
   }
 }
 
+void OptimizerKernel::ApplyPush(uint64_t k, std::span<float> w, OptimizerState state,
+                                std::span<const float> g, float scale, float /*share*/) const {
+  if (scale == 1.0f) {
+    Apply(k, w, state, g);
+  } else {
+    ApplyScaled(k, w, state, g, scale);
+  }
+}
+
 double DampingFactor(double damping, int64_t staleness) {
   return damping == 0.0 || staleness <= 0
              ? 1.0

@@ -64,6 +64,11 @@ class OptimizerKernel {
   virtual void ApplyScaled(uint64_t k, std::span<float> w, OptimizerState state,
                            std::span<const float> g, float scale) const;
 
+  // A replica's push: Apply, of scale * g. Of statistics g holds the values that the replica has,
+  // and w goes towards them by `share`, in (0, 1].
+  virtual void ApplyPush(uint64_t k, std::span<float> w, OptimizerState state,
+                         std::span<const float> g, float scale, float share) const;
+
   // Apply, in the same pass telling how far each w moved: `moved`, of the same
   // length, is set to that if `fresh` and what it held is not read; else that is
   // added to it.

@@ -54,6 +54,20 @@ class RangeKernel final : public OptimizerKernel {
                  });
   }
 
+  void ApplyPush(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+                 float scale, float share) const override {
+    ForEachPiece(w, state,
+                 [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
+                     OptimizerState part_state) {
+                   const std::span<const float> part_g = g.subspan(piece.begin, piece.size());
+                   if (&kernel == statistics_.get()) {
+                     MoveTowards(part_g, share, part);
+                   } else {
+                     kernel.ApplyPush(k, part, part_state, part_g, scale, share);
+                   }
+                 });
+  }
+
   void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
                     std::span<float> moved, bool fresh) const override {
     ForEachPiece(w, state,
@@ -65,6 +79,13 @@ class RangeKernel final : public OptimizerKernel {
   }
 
  private:
+  // A mean of both: never beyond either.
+  static void MoveTowards(std::span<const float> values, float share, std::span<float> w) {
+    for (size_t i = 0; i < w.size(); ++i) {
+      w[i] = share * values[i] + (1.0f - share) * w[i];
+    }
+  }
+
   const OptimizerKernel& KernelOf(Part part) const {
     return part == Part::kWeights ? *weights_ : part == Part::kBiases ? *biases_ : *statistics_;
   }

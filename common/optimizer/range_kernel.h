@@ -1,7 +1,8 @@
 // The kernel of a job for one range of its parameter vector. As
 // OptimizerKernel::Create, but with weight_decay_weights_only seen to, biases in the range
-// are updated without weight decay; and with statistics: what is pushed for them is
-// subtracted as it is, without decay, clip_value, rate or optimizer, and their state stays.
+// are updated without weight decay; and with statistics: their g is subtracted as it is, without
+// decay, clip_value, rate or optimizer (ApplyPush: is a value to go towards), and their state
+// stays.
 #pragma once
 
 #include <memory>

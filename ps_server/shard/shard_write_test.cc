@@ -226,8 +226,8 @@ TEST_F(ShardWriteTest, ASealIsSafeToRepeatAlsoAfterTheFirstPush) {
   EXPECT_OK(Seal(1, Values(1)));
 }
 
-// They are replicas' differences: no optimizer, decay, clip or rate.
-TEST_F(ShardWriteTest, StatisticsAreSubtractedAsTheyArePushed) {
+// They are replicas' values: no optimizer, decay, clip or rate.
+TEST_F(ShardWriteTest, StatisticsGoTowardsWhatIsPushed) {
   create_.set_job("gpt-2");
   create_.mutable_model()->Clear();
   ModelTensor* const weight = create_.mutable_model()->add_tensor();
@@ -252,6 +252,7 @@ TEST_F(ShardWriteTest, StatisticsAreSubtractedAsTheyArePushed) {
   record->set_shard_epoch(77);
   record->set_length(kStripe * sizeof(float));
   const Vector pushed(kStripe, 3.0f);
+  record->set_base_shard_epoch(77);
   for (uint64_t sequence = 1; sequence <= 2; ++sequence) {
     record->set_sequence(sequence);
     const std::vector<ByteChunk> chunks = {std::as_bytes(std::span(pushed))};
@@ -266,7 +267,7 @@ TEST_F(ShardWriteTest, StatisticsAreSubtractedAsTheyArePushed) {
   EXPECT_FLOAT_EQ(state[0], 0.0625f + 0.04f);
   EXPECT_FLOAT_EQ(w[0], -0.1f - 0.5f * 0.2f / (std::sqrt(0.1025f) + 1));
   for (size_t i = 16; i < kStripe; ++i) {
-    EXPECT_EQ(w[i], -6.0f);
+    EXPECT_EQ(w[i], 3.0f);
     EXPECT_EQ(state[i], 0.0f);
   }
 }

@@ -116,7 +116,13 @@ PushVerdict Stripe::Apply(Push push) {
   const double damping = DampingFactor(options_.damping, staleness);
   if (!round_.has_value()) {
     const StripeWriteScope write(header_);
-    Step(push.gradient, damping * push.weight);
+    // As many pushes as came since its base was fetched, and this one, count alike. One that was
+    // under way for long, or whose base nobody knows, does not take statistics back to old values.
+    const uint64_t count = staleness < 0 ? windows_.size() : static_cast<uint64_t>(staleness);
+    kernel_->ApplyPush(version_, parameters_, kernel_state(), push.gradient,
+                       static_cast<float>(damping * push.weight),
+                       1.0f / static_cast<float>(count + 1));
+    AdvanceVersion();
     window.RecordApplied(push.sequence);
     ShareMarks(session);
   } else {
@@ -155,12 +161,7 @@ PushVerdict Stripe::Refuse(Session* session, Push* push, std::string why, PushVe
   return verdict;
 }
 
-void Stripe::Step(std::span<const float> g, double factor) {
-  if (factor == 1.0) {
-    kernel_->Apply(version_, parameters_, kernel_state(), g);
-  } else {
-    kernel_->ApplyScaled(version_, parameters_, kernel_state(), g, static_cast<float>(factor));
-  }
+void Stripe::AdvanceVersion() {
   ++version_;
   header_->version.store(version_, std::memory_order_relaxed);
 }
@@ -198,7 +199,8 @@ void Stripe::CloseRoundIfOver() {
   AlignedFloats mean = AlignedFloats::Uninitialized(size_);
   round_->Close(parameters_, mean.span());
   const StripeWriteScope write(header_);
-  Step(mean.span(), 1.0);
+  kernel_->Apply(version_, parameters_, kernel_state(), mean.span());
+  AdvanceVersion();
 }
 
 std::optional<std::vector<SessionId>> Stripe::AwaitedBy(SessionId session) {

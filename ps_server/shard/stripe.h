@@ -176,8 +176,8 @@ class Stripe {
   // `before`: the last sequence of each session that the older generation holds.
   void RestoreSessions(const StripeRecord& cut, const std::map<SessionId, uint64_t>& before)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `g` is a gradient: version_ grows by one. Within a StripeWriteScope.
-  void Step(std::span<const float> g, double factor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The kernel was applied. Within a StripeWriteScope.
+  void AdvanceVersion() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Its verdict, where it was not refused, is filled in by the caller.
   absl::Status JoinRound(const Push& push, double damping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PushVerdict Refuse(Session* session, Push* push, std::string why, PushVerdict verdict)

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/optimizer/range_kernel.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
@@ -63,6 +64,34 @@ TEST(StripeTest, CopiesAreNeverTornAndVersionsNeverGoBack) {
     }
   } while (!last_round);
   EXPECT_EQ(last_version, kWriters * kPushes);
+}
+
+TEST(StripeTest, StatisticsTakeLessOfWhatWasUnderWayForLong) {
+  Optimizer optimizer;
+  optimizer.mutable_adagrad()->set_rate(1.0);
+  const auto kernel = *CreateRangeKernel(optimizer, {}, {{0, 16}}, {0, 16});
+  SharedSlice slice = OneStripe(16);
+  Stripe stripe(&slice, 0, kernel.get(), /*shard_epoch=*/5);
+  stripe.OpenSession({0, 1});
+  uint64_t sequence = 0;
+  const auto push = [&](float value, uint64_t base_epoch, uint64_t base) {
+    const std::vector<float> values(16, value);
+    Stripe::Push push;
+    push.session = {0, 1};
+    push.sequence = ++sequence;
+    push.base_shard_epoch = base_epoch;
+    push.base_version = base;
+    push.gradient = values;
+    EXPECT_EQ(stripe.Apply(std::move(push)).verdict(), APPLIED);
+    std::vector<float> copy(16);
+    EXPECT_TRUE(stripe.Copy(std::nullopt, copy).has_value());
+    return copy[3];
+  };
+  EXPECT_EQ(push(8, 5, 0), 8);
+  EXPECT_EQ(push(0, 5, 0), 4) << "one came between";
+  EXPECT_EQ(push(2, 5, 2), 2);
+  EXPECT_EQ(push(10, 5, 0), 4) << "three came between";
+  EXPECT_EQ(push(6, 4, 4), 5) << "nobody knows, of one session";
 }
 
 TEST(StripeTest, NothingIsAppliedAfterCloseReturns) {

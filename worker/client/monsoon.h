@@ -84,7 +84,7 @@ typedef struct monsoon_replica monsoon_replica;
 
 typedef enum monsoon_kind {
   MONSOON_TRAINED = 0,  /* moved by the optimizer */
-  MONSOON_STATISTIC = 1 /* kept by the program, as running means: travels as a difference */
+  MONSOON_STATISTIC = 1 /* kept by the program, as running means: travels as its value */
 } monsoon_kind;
 
 typedef struct monsoon_tensor {

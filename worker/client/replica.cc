@@ -238,14 +238,14 @@ void Replica::NoteBase() {
 }
 
 void Replica::WriteDifferences() {
-  const uint32_t sharing = shards_average_ ? 1 : std::max(1u, figures_.replicas);
   float* base = base_.data();
   for (const Range& range : differences_) {
-    const float share = range.is_statistic ? 1.0f / static_cast<float>(sharing) : 1.0f;
+    // Shards take statistics as the values that they are, but where they average differences.
+    const bool is_value = range.is_statistic && !shards_average_;
     const float* const now = parameters() + range.begin;
     float* const out = gradient() + range.begin;
     for (size_t i = 0; i < range.size; ++i) {
-      out[i] = (base[i] - now[i]) * share;
+      out[i] = is_value ? now[i] : base[i] - now[i];
       base[i] = now[i];
     }
     base += range.size;

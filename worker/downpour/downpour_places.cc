@@ -148,19 +148,27 @@ absl::Status DownpourRunner::ComputeRound() {
     group_->SetParameters(store_.front_buffer());
   }
   stepping_ = differences() ? clock_->Now() - begin : absl::ZeroDuration();
+  if (PushesValues() && local_ == nullptr) {
+    WriteValuesOfRound(gradient);
+  }
   accumulator_.Add(store_.marks());
   unpushed_ = differences() ? options_.fragments.count() : 0;
   return absl::OkStatus();
 }
 
-void DownpourRunner::ShareStatistics(const Accumulation& accumulation) const {
-  if (!own_statistics_) {
-    return;
+void DownpourRunner::WriteValues(std::span<float> gradient) const {
+  for (const Slice& part : statistics_) {
+    std::ranges::copy(store_.front().subspan(part.begin, part.size()),
+                      gradient.subspan(part.begin).begin());
   }
-  // Shards that average take the mean by themselves.
-  const uint32_t workers = options_.rounds ? 1 : control_->replicas();
-  const uint32_t unmoved = local_ != nullptr ? 1 : std::max(1u, accumulation.steps);
-  ScaleParts(accumulation.gradient, statistics_, 1.0 / (static_cast<double>(workers) * unmoved));
+}
+
+void DownpourRunner::WriteValuesOfRound(std::span<float> gradient) const {
+  for (const Slice& part : statistics_) {
+    for (uint64_t i = part.begin; i < part.end; ++i) {
+      gradient[i] = store_.front()[i] - gradient[i];
+    }
+  }
 }
 
 }  // namespace monsoon

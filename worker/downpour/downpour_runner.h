@@ -33,9 +33,10 @@
 // and each waits for a round that needs the others' pushes of that fragment.
 //
 // Statistics, as the running means of batch_norm, are not gradients: a step says what is to be
-// subtracted from them (ModelTensor.STATISTIC). A round counts their mean over its replicas; a
-// push its share of all workers' mean, and where nothing moves them between its rounds, the mean
-// of these, so that no n_push takes them beyond what was seen.
+// subtracted from them (ModelTensor.STATISTIC). A round counts their mean over its replicas. A
+// push brings values: those that this replica has where steps move its parameters, else the mean
+// of those that its rounds would come to. Where the shards average differences they are
+// differences like others.
 //
 // Where the group has a device with memory of its own, sums of gradients and local updates
 // stay there, and so many bytes less cross to the host: with n_fetch = n_push = n, one
@@ -213,8 +214,10 @@ class DownpourRunner {
   // Drops what must not be used, and counts the rest once the round is over.
   absl::Status JudgeRound();
   absl::Status ComputeRound();
-  // What a push brings of them, of what its rounds have added up.
-  void ShareStatistics(const Accumulation& accumulation) const;
+  // Whether pushes bring values of statistics, which this replica knows of.
+  bool PushesValues() const { return own_statistics_ && !options_.rounds; }
+  void WriteValues(std::span<float> gradient) const;
+  void WriteValuesOfRound(std::span<float> gradient) const;
   StepResult CountRound(absl::Duration duration);
   // `lands`: what the one before brings lands before it.
   absl::Status PushAccumulation(bool lands = true);

@@ -85,45 +85,53 @@ class StatisticsTest : public ::testing::Test {
   std::unique_ptr<DownpourRunner> runner_;
 };
 
-TEST_F(StatisticsTest, AWorkerBringsItsShareOfAllWorkersMean) {
-  Rounds(2);
-  EXPECT_THAT(Pushed(), ElementsAre(0.5f, 0.5f, 2));
+TEST_F(StatisticsTest, APushBringsWhatAStepMadeOfTheFetched) {
+  Rounds(2);  // 0 - 1, which these shards subtract; then 1 - 2
+  EXPECT_THAT(Pushed(), ElementsAre(-1, -1, 2));
 }
 
 TEST_F(StatisticsTest, ARoundBringsTheMeanOverItsReplicas) {
   Rounds(1, 3);  // gradients 1, 2 and 3
-  EXPECT_THAT(Pushed(), ElementsAre(0.5f, 0.5f, 6));
+  EXPECT_THAT(Pushed(), ElementsAre(-2, -2, 6));
 }
 
 TEST_F(StatisticsTest, WhereNothingMovesThemTheyAreTheMeanOfThePushesSteps) {
   downpour_.set_n_push(3);
   Rounds(3);
-  EXPECT_THAT(Pushed(), ElementsAre(0.5f, 0.5f, 6));
+  EXPECT_THAT(Pushed(), ElementsAre(-2, -2, 6));
 }
 
-TEST_F(StatisticsTest, WhereStepsMoveThemThePushIsTheirSum) {
+// Each push of those before the next fetch begins at the same values.
+TEST_F(StatisticsTest, PushesOfOneFetchDoNotAddUp) {
+  downpour_.set_n_fetch(5);
+  Rounds(5);
+  EXPECT_THAT(Pushed(), ElementsAre(-5, -5, 5));
+  EXPECT_EQ(shards_.pushed().size(), 5u);
+}
+
+TEST_F(StatisticsTest, WhereStepsMoveThemThePushHasTheReplicasOwn) {
   downpour_.set_n_fetch(3);
   downpour_.set_n_push(3);
   downpour_.mutable_local_update()->set_sgd_rate(0.5);
   Rounds(3);
-  EXPECT_THAT(Pushed(), ElementsAre(1.5f, 1.5f, 6));
+  EXPECT_THAT(Pushed(), ElementsAre(-6, -6, 6));
 }
 
-TEST_F(StatisticsTest, LocalStepsMoveThemAsTheyAreAndPushTheirShare) {
+TEST_F(StatisticsTest, LocalStepsMoveThemAsTheyAreAndPushTheReplicasOwn) {
   downpour_.set_local_steps(2);
   downpour_.mutable_inner()->mutable_sgd()->set_rate(2.0);
   Rounds(2);
-  EXPECT_THAT(Pushed(), ElementsAre(0.75f, 0.75f, 6));
+  EXPECT_THAT(Pushed(), ElementsAre(-3, -3, 6));
 }
 
 TEST_F(StatisticsTest, LocalStepsOfAGroupMoveThemByTheMean) {
   downpour_.set_local_steps(2);
   downpour_.mutable_inner()->mutable_sgd()->set_rate(2.0);
   Rounds(2, 2);  // 1 and 2, then 3 and 4
-  EXPECT_THAT(Pushed(), ElementsAre(1.25f, 1.25f, 20));
+  EXPECT_THAT(Pushed(), ElementsAre(-5, -5, 20));
 }
 
-TEST_F(StatisticsTest, ShardsThatAverageTakeTheMeanThemselves) {
+TEST_F(StatisticsTest, ShardsThatAverageTakeDifferences) {
   downpour_.set_local_steps(2);
   downpour_.mutable_inner()->mutable_sgd()->set_rate(2.0);
   downpour_.mutable_rounds();
@@ -135,7 +143,7 @@ TEST_F(StatisticsTest, ClippingNeitherCountsNorChangesThem) {
   downpour_.mutable_optimizer()->set_clip_norm(2.0);
   Rounds(1);
   // 16 weights and 24 floats of padding, which this network fills too, of gradient 1.
-  EXPECT_THAT(Pushed(), ElementsAre(0.25f, 0.25f, ::testing::FloatEq(2.0f / std::sqrt(40.0f))));
+  EXPECT_THAT(Pushed(), ElementsAre(-1, -1, ::testing::FloatEq(2.0f / std::sqrt(40.0f))));
 }
 
 }  // namespace
