@@ -1,5 +1,8 @@
 #include "worker/data/residence.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -41,15 +44,34 @@ uint64_t LeftToGroup() {
   return limit - std::min(limit, busy);
 }
 
+// Of the address space (ulimit -v).
+uint64_t LeftToProcess() {
+  rlimit limit = {};
+  const uint64_t pages = NumberIn("/proc/self/statm", "");
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || pages == kUnknown) {
+    return kUnknown;
+  }
+  const uint64_t used = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, used);
+}
+
 }  // namespace
 
 uint64_t FreeMemoryBytes() {
   const uint64_t kib = NumberIn("/proc/meminfo", "MemAvailable:");
-  return std::min(kib == kUnknown ? kUnknown : kib << 10, LeftToGroup());
+  return std::min({kib == kUnknown ? kUnknown : kib << 10, LeftToGroup(), LeftToProcess()});
 }
 
 absl::StatusOr<bool> IsKept(Dataset::Residence residence, uint64_t bytes, uint64_t free,
                             const std::string& path, const std::string& why_not) {
+  const bool must =
+      residence == Dataset::IN_MEMORY || (residence != Dataset::ON_DISK && !why_not.empty());
+  if (must && bytes > free) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        path, " is to be kept in memory, ", bytes >> 20, " MiB, and ", free >> 20, " MiB are free",
+        why_not.empty() ? "; residence: ON_DISK reads it in place"
+                        : absl::StrCat("; it is not read in place: ", why_not)));
+  }
   switch (residence) {
     case Dataset::IN_MEMORY:
       return true;

@@ -10,11 +10,12 @@
 namespace monsoon {
 
 // What this process could still take without others being swapped out or killed: the machine's
-// available memory, or what is left to its control group if that is less.
+// available memory, or what is left to its control group or its limit of addresses if less.
 uint64_t FreeMemoryBytes();
 
 // True: kept. AUTOMATIC keeps up to a quarter of `free`. InvalidArgument names `path` where
-// ON_DISK is asked of what cannot be read in place: `why_not` says why, "" that it can.
+// ON_DISK is asked of what cannot be read in place: `why_not` says why, "" that it can;
+// ResourceExhausted, with both numbers, where what must be kept is more than `free`.
 absl::StatusOr<bool> IsKept(Dataset::Residence residence, uint64_t bytes, uint64_t free,
                             const std::string& path, const std::string& why_not);
 

@@ -277,6 +277,20 @@ TEST_F(ResidenceTest, AutomaticKeepsAQuarterOfWhatIsFree) {
   EXPECT_GT(FreeMemoryBytes(), 0u);
 }
 
+TEST_F(ResidenceTest, WhatMustBeKeptMustFit) {
+  constexpr uint64_t kMib = 1 << 20;
+  EXPECT_TRUE(*IsKept(Dataset::IN_MEMORY, 3 * kMib, 3 * kMib, "x.npy", ""));
+  EXPECT_THAT(IsKept(Dataset::IN_MEMORY, 3 * kMib, 2 * kMib, "x.npy", "").status(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("x.npy is to be kept in memory, 3 MiB, and 2 MiB are free; "
+                                 "residence: ON_DISK reads it in place")));
+  EXPECT_THAT(IsKept(Dataset::AUTOMATIC, 3 * kMib, 2 * kMib, "x.gz", "gunzip it").status(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("2 MiB are free; it is not read in place: gunzip it")));
+  EXPECT_FALSE(*IsKept(Dataset::AUTOMATIC, 3 * kMib, 2 * kMib, "x.npy", ""));
+  EXPECT_FALSE(*IsKept(Dataset::ON_DISK, 3 * kMib, 2 * kMib, "x.npy", ""));
+}
+
 TEST_F(ResidenceTest, OneChangedByteChangesTheFingerprint) {
   std::string text = "the quick brown fox jumps";
   Dataset dataset;

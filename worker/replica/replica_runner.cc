@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
+#include <new>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/finite.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/data/data_context.h"
@@ -266,6 +269,10 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
     absl::StatusOr<EvaluationResult> result =
         EvaluateAll(resources.group.get(), *resources.data.test, job.evaluation().batch_size(),
                     [&] { return control->state() == SessionControl::State::kStop; });
+    if (result.ok() && !AllFinite(evaluated->span())) {
+      // A ReLU may have made 0 of NaN, and the loss look like any other.
+      result->loss_sum = std::numeric_limits<double>::quiet_NaN();
+    }
     resources.group->Reclaim(&evaluated);
     return result;
   };
@@ -280,8 +287,15 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
 SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stats,
                               SessionControl* control) {
   SessionResources resources;  // the parts point at each other: it stays where it is
-  if (absl::Status status = Prepare(assignment, stats, control, &resources); !status.ok()) {
-    return NotBegun(status);
+  absl::Status prepared;
+  try {
+    prepared = Prepare(assignment, stats, control, &resources);
+  } catch (const std::bad_alloc&) {
+    prepared = absl::ResourceExhaustedError(
+        "data, network and parameters do not fit into this machine's memory");
+  }
+  if (!prepared.ok()) {
+    return NotBegun(prepared);
   }
   const JoinedJob& joined = resources.joined;
   const Job& job = joined.job;

@@ -1,6 +1,7 @@
 #include "worker/backend/cpu/network.h"
 
 #include <algorithm>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -96,6 +97,10 @@ absl::StatusOr<CpuNetwork::Entry*> CpuNetwork::FindOrMake(size_t examples, bool 
   } catch (const dnnl::error& error) {
     return absl::UnimplementedError(absl::StrCat("oneDNN cannot run this model with a batch of ",
                                                  examples, ": ", error.what()));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("what the model keeps of a batch of ", examples,
+                     " does not fit into this machine's memory; use a smaller batch_size"));
   }
   entries_.push_front(std::move(entry));
   if (entries_.size() > kMaxSequences) {
