@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
+
 namespace monsoon {
 namespace {
 
@@ -40,6 +42,17 @@ size_t FindInvalidUtf8(absl::string_view text, size_t start) {
     start += length;
   }
   return absl::string_view::npos;
+}
+
+std::string ValidUtf8(absl::string_view text) {
+  std::string valid;
+  size_t start = 0;
+  for (size_t at; (at = FindInvalidUtf8(text, start)) != absl::string_view::npos; start = at + 1) {
+    absl::StrAppend(&valid, text.substr(start, at - start), "\\x",
+                    absl::Hex(static_cast<uint8_t>(text[at]), absl::kZeroPad2));
+  }
+  absl::StrAppend(&valid, text.substr(start));
+  return valid;
 }
 
 }  // namespace monsoon

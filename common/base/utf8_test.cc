@@ -17,5 +17,12 @@ TEST(FindInvalidUtf8, FollowsRfc3629) {
   EXPECT_EQ(FindInvalidUtf8("ab\xe2\x82"), 2u);        // cut off
 }
 
+TEST(ValidUtf8, WritesOutWhatIsNone) {
+  EXPECT_EQ(ValidUtf8("plain \xc3\xa9"), "plain \xc3\xa9");
+  EXPECT_EQ(ValidUtf8("caf\xe9.png: \xe2\x82"), "caf\\xe9.png: \\xe2\\x82");
+  EXPECT_EQ(ValidUtf8("\x07\xff"), "\x07\\xff");
+  EXPECT_EQ(ValidUtf8(""), "");
+}
+
 }  // namespace
 }  // namespace monsoon

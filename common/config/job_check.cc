@@ -381,8 +381,9 @@ class JobCheck {
     if (job_.has_train()) {
       train = CheckOne("train", job_.train(), layout, &train_fits);
     }
-    // A test table is read as its training table is, which must be one.
-    if (job_.has_test() && (train || !job_.has_train() || !job_.test().has_csv())) {
+    // Some are read as the training set is, of which errors would be told twice.
+    const bool by_train = job_.test().has_csv() || job_.test().has_image_folder();
+    if (job_.has_test() && (train || !job_.has_train() || !by_train)) {
       test = CheckOne("test", job_.test(), layout, &test_fits);
     }
     if (train) {

@@ -301,11 +301,11 @@ absl::StatusOr<SampleTable> CsvTableReader::Finish() && {
           absl::StrCat("class_name differs from the training set's classes ",
                        absl::StrJoin(of_train, ", "), "; leave it out, or give it to train too"));
     }
-    ASSIGN_OR_RETURN(
-        ClassWords::Numbered numbered,
-        std::move(words_).Number(of_train.empty() ? options_.class_names : of_train,
-                                 {.take_numbers = of_train.empty() || options_.names_are_given,
-                                  .only_numbers = options_.train != nullptr}));
+    ASSIGN_OR_RETURN(ClassWords::Numbered numbered,
+                     std::move(words_).Number(
+                         of_train.empty() ? options_.class_names : of_train,
+                         {.take_numbers = of_train.empty() || options_.names_are_given,
+                          .only_numbers = options_.only_numbers || options_.train != nullptr}));
     table_.labels = std::move(numbered.labels);
     table_.classes = numbered.classes;
     table_.facts.class_names = std::move(numbered.names);

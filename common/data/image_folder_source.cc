@@ -1,5 +1,6 @@
 #include "common/data/image_folder_source.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/data/source_kind.h"
+#include "common/data/training_classes.h"
 
 namespace monsoon {
 namespace {
@@ -89,6 +91,19 @@ absl::StatusOr<ImageFolder> ListImages(const Dataset& dataset, const DataContext
           absl::StrJoin(folder.class_names, ", "), "; leave it out, or give it to train too"));
     }
     names = std::move(folder.class_names);
+  }
+  absl::StatusOr<std::optional<std::vector<std::string>>> classes =
+      TrainingClasses(dataset, context);
+  if (!classes.ok()) {
+    return Annotate(classes.status(), dataset.image_folder().path());
+  }
+  if (classes->has_value() && !(*classes)->empty()) {
+    names = *std::move(*classes);
+  } else if (classes->has_value() && names.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dataset.image_folder().path(),
+                     ": its folders are classes by name, the training set's labels are numbers; "
+                     "class_name: [...] of train says which is which"));
   }
   return ListImages(dataset.image_folder(), names, dataset.limit());
 }

@@ -7,6 +7,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/shorten.h"
+#include "common/base/utf8.h"
 
 namespace monsoon {
 namespace {
@@ -41,8 +43,7 @@ bool ParseWholeNumber(absl::string_view text, uint32_t* number) {
 
 std::string Quoted(absl::string_view text) {
   constexpr size_t kShown = 40;
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(text.substr(0, kShown)),
-                      text.size() > kShown ? "..." : "", "\"");
+  return absl::StrCat("\"", ValidUtf8(absl::Utf8SafeCEscape(Shorten(text, kShown))), "\"");
 }
 
 }  // namespace monsoon

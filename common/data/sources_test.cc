@@ -264,6 +264,14 @@ TEST_F(SourcesTest, ATextsSamplesAreCounted) {
   EXPECT_THAT(Refusal(Text(folder_.Write("shorter", "012")), unlabelled),
               HasSubstr("shorter: 3 bytes of text, a sample of a window of 4 needs 4"));
 
+  // '0' is 48.
+  DataContext rows = context;
+  rows.id_limit = 57;
+  EXPECT_THAT(ScanValues(Text(ten), rows, one),
+              StatusIs(kInvalid, HasSubstr("ten: byte 9 is 57, and the embedding has 57 rows")));
+  rows.id_limit = 58;
+  EXPECT_OK(ScanValues(Text(ten), rows, one));
+
   folder_.WriteGz("ten.gz", "0123456789");
   ASSERT_OK_AND_ASSIGN(const DatasetInfo both,
                        DescribeDataset(Text(folder_.Path("ten*")), context));

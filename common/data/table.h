@@ -36,6 +36,8 @@ struct TableOptions {
   const TableFacts* train = nullptr;
   // The training set's class_name, not its words, are the names.
   bool names_are_given = false;
+  // Without names words are refused: the training set's labels are numbers.
+  bool only_numbers = false;
   // False: all is checked and counted, but `values` stays empty.
   bool keep_values = true;
 };

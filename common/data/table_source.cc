@@ -1,5 +1,6 @@
 #include "common/data/table_source.h"
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "common/data/file_pattern.h"
 #include "common/data/libsvm_table.h"
 #include "common/data/source_kind.h"
+#include "common/data/training_classes.h"
 
 namespace monsoon {
 namespace {
@@ -71,6 +73,13 @@ absl::StatusOr<SampleTable> ReadCsv(const Dataset& dataset, const DataContext& c
     options.train = &*train;
     options.names_are_given = context.training->class_name_size() > 0;
   }
+  if (!context.unlabelled && !dataset.csv().label().empty()) {
+    ASSIGN_OR_RETURN(const auto classes, TrainingClasses(dataset, context));
+    if (classes && !classes->empty()) {
+      options.class_names = *classes;
+    }
+    options.only_numbers = classes.has_value();
+  }
   CsvSource source = dataset.csv();
   if (context.unlabelled) {
     source.clear_label();
@@ -124,6 +133,32 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
   return info;
 }
 
+// Values that are numbers may be none that the model reads or its loss judges.
+absl::Status Scan(const Dataset& dataset, const DataContext& context, const DatasetInfo&) {
+  if (context.id_limit == 0 && !context.targets_are_shares) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const SampleTable table, ReadTable(dataset, context, /*keep_values=*/true));
+  const std::string& file = dataset.has_csv() ? dataset.csv().file() : dataset.libsvm().file();
+  for (size_t i = 0; context.id_limit != 0 && i < table.values.size(); ++i) {
+    const float value = table.values[i];
+    if (!(value >= 0 && value < static_cast<float>(context.id_limit) &&
+          value == std::trunc(value))) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          file, ": feature ", i % table.features, " of sample ", i / table.features, " is ", value,
+          ", no whole number from 0 and below the embedding's ", context.id_limit, " rows"));
+    }
+  }
+  for (size_t i = 0; context.targets_are_shares && i < table.targets.size(); ++i) {
+    if (!(table.targets[i] >= 0 && table.targets[i] <= 1)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          file, ": target ", table.targets[i], " of sample ", i / table.targets_per_example,
+          " is outside [0, 1], which BINARY_CROSS_ENTROPY needs"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<uint64_t> CountTableClasses(const Dataset& dataset, const DataContext& context) {
   ASSIGN_OR_RETURN(const SampleTable table, ReadTable(dataset, context, /*keep_values=*/false));
   return table.classes;
@@ -150,13 +185,13 @@ absl::StatusOr<SampleTable> ReadTable(const Dataset& dataset, const DataContext&
                            : ReadLibsvm(dataset, context, options);
 }
 
-// Describing reads all: nothing is left to a scan.
 const SourceKind kCsvSourceKind = {.source = Dataset::kCsv,
                                    .name = "csv",
                                    .samples = "file",
                                    .labels = "file",
                                    .describe = &Describe,
                                    .count_classes = &CountTableClasses,
+                                   .scan = &Scan,
                                    .visit_paths = &VisitCsv};
 
 const SourceKind kLibsvmSourceKind = {.source = Dataset::kLibsvm,
@@ -165,6 +200,7 @@ const SourceKind kLibsvmSourceKind = {.source = Dataset::kLibsvm,
                                       .labels = "file",
                                       .describe = &Describe,
                                       .count_classes = &CountTableClasses,
+                                      .scan = &Scan,
                                       .visit_paths = &VisitLibsvm};
 
 }  // namespace monsoon

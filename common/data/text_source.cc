@@ -1,4 +1,7 @@
 // Text as bytes: a sample's values are the ids of a window, its labels the bytes behind each.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/data/source_kind.h"
 #include "common/data/text_plan.h"
@@ -33,11 +36,23 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
 
 absl::StatusOr<uint64_t> CountLabels(const Dataset&, const DataContext&) { return kByteClasses; }
 
-// Bytes are always right: what can be wrong is a compressed file.
+// What can be wrong is a compressed file, or a byte for which an embedding has no row.
 absl::Status Scan(const Dataset& dataset, const DataContext& context, const DatasetInfo&) {
   ASSIGN_OR_RETURN(const TextPlan plan, PlanText(dataset.text(), context));
-  return StreamContent(plan.files, plan.begin, plan.end,
-                       [](std::span<const uint8_t>) { return absl::OkStatus(); });
+  const uint64_t rows = context.id_limit;
+  uint64_t at = plan.begin;
+  return StreamContent(
+      plan.files, plan.begin, plan.end, [&](std::span<const uint8_t> bytes) -> absl::Status {
+        const auto wrong =
+            std::ranges::find_if(bytes, [rows](uint8_t byte) { return rows != 0 && byte >= rows; });
+        if (wrong != bytes.end()) {
+          return absl::InvalidArgumentError(absl::StrCat(
+              dataset.text().file(), ": byte ", at + static_cast<uint64_t>(wrong - bytes.begin()),
+              " is ", *wrong, ", and the embedding has ", rows, " rows"));
+        }
+        at += bytes.size();
+        return absl::OkStatus();
+      });
 }
 
 void VisitFiles(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {

@@ -59,7 +59,8 @@ std::span<const uint8_t> FindZip64Extra(std::span<const uint8_t> extra) {
 }  // namespace
 
 absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Of a pipe the open would wait for a writer.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot open"));
   }

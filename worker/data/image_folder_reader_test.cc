@@ -53,6 +53,20 @@ const std::string& TwoPixels() {
   return *file;
 }
 
+TEST_F(ImageFolderReaderTest, ATestFoldersClassesAreTheTrainingSetsNames) {
+  Write("test/cat/1.png", TwoPixels());
+  Write("test/horse/1.png", TwoPixels());
+  const Dataset test = Folder("test");
+  context_.training.emplace().mutable_cifar10()->set_file("t.bin");
+  EXPECT_THAT(OpenDataset(test, context_).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("class_name: [...] of train says which is which")));
+  context_.training->add_class_name("horse");
+  context_.training->add_class_name("cat");
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, DescribeDataset(test, context_));
+  EXPECT_THAT(info.class_names, ElementsAre("horse", "cat"));
+}
+
 TEST_F(ImageFolderReaderTest, ReadsBytesOfTheModelsSize) {
   Write("train/b/1.png", TwoPixels());
   Write("train/a/1.jpg", JpegFile(16, 8, 1, std::vector<uint8_t>(128, 90)));

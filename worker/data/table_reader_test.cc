@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
+#include "common/data/scan_values.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -87,6 +88,50 @@ TEST_F(TableReaderTest, TheTestSetHasTheTrainingSetsClassesColumnsAndMeans) {
   Write("test.csv", "kind,y,x\npear,1,5\nplum,7,1\n");
   EXPECT_THAT(OpenJobData(Parse(text), OpenerFor()),
               StatusIs(kInvalid, HasSubstr("test.csv:3: column \"kind\": \"plum\" is none of")));
+}
+
+// Whatever source the training set is of.
+TEST_F(TableReaderTest, WordsOfATestSetAreNumberedByTheTrainingSetsNames) {
+  Write("train.svm", "0 1:1\n1 1:2\n");
+  Write("test.csv", "x,kind\n1,horse\n2,cat\n");
+  const std::string test = "test { csv { file: '@test.csv' label: 'kind' } }";
+  const Job named = Parse(
+      "model { input_shape: 1 } train { libsvm { file: '@train.svm' } "
+      "class_name: 'horse' class_name: 'cat' } " +
+      test);
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenTestData(named, OpenerFor()));
+  Values(*source, &batch_);
+  EXPECT_THAT(batch_.labels, ElementsAre(0, 1));
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, DescribeDataset(named.test(), TestContext(named)));
+  EXPECT_THAT(info.class_names, ElementsAre("horse", "cat"));
+  // Nobody says which number a word is.
+  const Job bare =
+      Parse("model { input_shape: 1 } train { libsvm { file: '@train.svm' } } " + test);
+  EXPECT_THAT(OpenTestData(bare, OpenerFor()),
+              StatusIs(kInvalid, HasSubstr("\"horse\" is no class: the training set's labels are "
+                                           "whole numbers")));
+  Job other = named;
+  other.mutable_test()->add_class_name("cat");
+  other.mutable_test()->add_class_name("horse");
+  EXPECT_THAT(OpenTestData(other, OpenerFor()),
+              StatusIs(kInvalid, HasSubstr("class_name differs from the training set's classes "
+                                           "horse, cat")));
+}
+
+TEST_F(TableReaderTest, AScanFindsWhatIsNoIdAndNoShare) {
+  Write("t.csv", "x,y\n3,0.5\n1,1\n");
+  const Job job = Parse("train { csv { file: '@t.csv' target: 'y' } }");
+  const auto scan = [&](const DataContext& context) {
+    const absl::StatusOr<DatasetInfo> info = DescribeDataset(job.train(), context);
+    return info.ok() ? ScanValues(job.train(), context, *info) : info.status();
+  };
+  EXPECT_OK(scan({{1}}));
+  EXPECT_OK(scan({.input_shape = {1}, .id_limit = 4, .targets_are_shares = true}));
+  EXPECT_THAT(scan({.input_shape = {1}, .id_limit = 3}),
+              StatusIs(kInvalid, HasSubstr("t.csv: feature 0 of sample 0 is 3, no whole number")));
+  Write("t.csv", "x,y\n3,0.5\n1,1.5\n");
+  EXPECT_THAT(scan({.input_shape = {1}, .targets_are_shares = true}),
+              StatusIs(kInvalid, HasSubstr("t.csv: target 1.5 of sample 1 is outside [0, 1]")));
 }
 
 TEST_F(TableReaderTest, TargetsAndWeights) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/logging.h"
+#include "common/base/utf8.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/work_source.h"
 
@@ -143,9 +144,12 @@ void SessionHost::ReportFailure(const SessionKey& session, const SessionEnd& end
   ReportFailureRequest request;
   *request.mutable_session() = session;
   request.set_kind(end.failure);
-  request.set_message(end.message);
+  request.set_message(ValidUtf8(end.message));
   for (int i = 0; i < kReportTries && !winding(); ++i) {
     const absl::Status status = work_->ReportFailure(request).status();
+    if (!status.ok() && !IsTransient(status)) {
+      LOG(ERROR) << "the coordinator does not take the report: " << status.message();
+    }
     if (status.ok() || !IsTransient(status)) {
       return;
     }

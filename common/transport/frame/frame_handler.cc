@@ -4,6 +4,7 @@
 
 #include "common/base/check.h"
 #include "common/base/shorten.h"
+#include "common/base/utf8.h"
 
 namespace monsoon {
 namespace {
@@ -20,7 +21,7 @@ FrameAnswer ErrorAnswer(const absl::Status& status, Verdict verdict) {
   FrameAnswer answer;
   DataError* const error = answer.header.mutable_error();
   error->set_code(status.raw_code());
-  error->set_message(Shorten(status.message(), kLongestMessage));
+  error->set_message(Shorten(ValidUtf8(status.message()), kLongestMessage));
   error->set_verdict(verdict);
   return answer;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status.h"
+#include "common/base/utf8.h"
 
 namespace monsoon {
 namespace {
@@ -79,8 +80,8 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   }
   // A google.rpc.Status with nothing but its code, as the details should be one.
   const std::string details = {'\x08', static_cast<char>(status.raw_code())};
-  return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()),
-                      std::string(status.message()), details);
+  return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()), ValidUtf8(status.message()),
+                      details);
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
