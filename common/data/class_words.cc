@@ -74,11 +74,17 @@ absl::StatusOr<std::vector<uint32_t>> ClassWords::ByNames(std::span<const std::s
   uint32_t number = 0;
   const bool a_name_is_a_number = std::any_of(
       names.begin(), names.end(), [&](const std::string& name) { return IsLabel(name, &number); });
+  // There may be as many names as samples.
+  absl::flat_hash_map<absl::string_view, uint32_t> number_by_name;
+  number_by_name.reserve(names.size());
+  for (size_t c = 0; c < names.size(); ++c) {
+    number_by_name.try_emplace(names[c], static_cast<uint32_t>(c));
+  }
   std::vector<uint32_t> number_of(words_.size());
   for (size_t i = 0; i < words_.size(); ++i) {
-    const auto found = std::find(names.begin(), names.end(), words_[i].text);
-    if (found != names.end()) {
-      number_of[i] = static_cast<uint32_t>(found - names.begin());
+    const auto found = number_by_name.find(words_[i].text);
+    if (found != number_by_name.end()) {
+      number_of[i] = found->second;
     } else if (take_numbers && !a_name_is_a_number && IsLabel(words_[i].text, &number) &&
                number < names.size()) {
       number_of[i] = number;

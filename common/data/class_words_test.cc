@@ -1,0 +1,62 @@
+#include "common/data/class_words.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::StatusIs;
+
+ClassWords Of(const std::vector<std::string>& words) {
+  ClassWords result;
+  for (size_t i = 0; i < words.size(); ++i) {
+    result.Add(words[i], [i] { return absl::StrCat("a.csv:", i + 2); });
+  }
+  return result;
+}
+
+TEST(ClassWordsTest, NumbersByNames) {
+  const std::vector<std::string> names = {"dog", "cat", "owl"};
+  ASSERT_OK_AND_ASSIGN(const ClassWords::Numbered numbered,
+                       Of({"owl", "dog", "1", "owl"}).Number(names, {}));
+  EXPECT_THAT(numbered.labels, ElementsAre(2, 0, 1, 2));
+  EXPECT_EQ(numbered.names, names);
+  EXPECT_EQ(numbered.classes, 3u);
+  EXPECT_THAT(Of({"owl", "1"}).Number(names, {.take_numbers = false}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("a.csv:3: \"1\" is none of the classes dog, cat, owl")));
+}
+
+TEST(ClassWordsTest, WholeNumbersStayWhatTheyAre) {
+  ASSERT_OK_AND_ASSIGN(const ClassWords::Numbered numbered, Of({"3", "0"}).Number({}, {}));
+  EXPECT_THAT(numbered.labels, ElementsAre(3, 0));
+  EXPECT_THAT(numbered.names, IsEmpty());
+  EXPECT_EQ(numbered.classes, 4u);
+}
+
+// A search of all names for each word would outlast the test.
+TEST(ClassWordsTest, TakesAsManyClassesAsSamples) {
+  constexpr uint32_t kClasses = 500'000;
+  std::vector<std::string> words;
+  for (uint32_t i = kClasses; i > 0; --i) {
+    words.push_back(absl::StrCat("user_", 1'000'000 + i));
+  }
+  ASSERT_OK_AND_ASSIGN(const ClassWords::Numbered first, Of(words).Number({}, {}));
+  ASSERT_OK_AND_ASSIGN(const ClassWords::Numbered again, Of(words).Number(first.names, {}));
+  EXPECT_EQ(again.labels, first.labels);
+  EXPECT_EQ(again.labels.front(), kClasses - 1);
+  EXPECT_EQ(again.labels.back(), 0u);
+}
+
+}  // namespace
+}  // namespace monsoon
