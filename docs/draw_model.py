@@ -5,7 +5,8 @@ what skips rows.
     draw_model.py [--check] [--out=docs/models] [MODEL.textproto ...]
 
 Without files: each of configs/model, into docs/models/NAME.svg. --check writes nothing, and
-exits with 1 if a picture is not what it would write, or is of no model.
+exits with 1 if a picture is not what it would write, or is of no model. Exits with 2 at a file
+that is no model; `coordinator validate` judges one more closely.
 """
 
 import argparse
@@ -30,6 +31,8 @@ NAMES = {"conv2d": "conv", "average_pool2d": "average_pool", "max_pool2d": "max_
          "locally_connected2d": "local", "local_contrast_norm": "contrast",
          "position_embedding": "position", "self_attention": "attention",
          "global_average_pool": "global_pool"}
+KINDS = {kind for kinds in GROUPS.values() for kind in kinds.split()} | set(
+    "relu gelu tanh sigmoid dropout flatten rescale augment".split())
 LOSSES = {"SOFTMAX_CROSS_ENTROPY": "softmax cross-entropy",
           "ONE_VERSUS_ALL_LOGISTIC": "one-versus-all logistic",
           "BINARY_CROSS_ENTROPY": "binary cross-entropy",
@@ -40,25 +43,44 @@ def one(fields, name, default=0):
     return fields.get(name, [default])[0]
 
 
+def is_shape(extents):
+    return bool(extents) and all(isinstance(n, int) and n > 0 for n in extents)
+
+
 class Layer:
     """With its kind, settings, inputs (rows; 0 is the sample), output's shape and parameters."""
 
     def __init__(self, fields, rows, counts):
-        self.kind = next(k for k in fields if k not in ("name", "input"))
+        if not isinstance(fields, dict):
+            raise ValueError("is no layer { ... }")
+        kinds = [field for field in fields if field not in ("name", "input")]
+        if len(kinds) != 1 or kinds[0] not in KINDS:
+            raise ValueError(f"has {' and '.join(kinds) or 'nothing'} for its kind")
+        self.kind = kinds[0]
         self.settings = fields[self.kind][0]
         counts[self.kind] = counts.get(self.kind, 0) + 1
         usual = NAMES.get(self.kind, self.kind) + str(counts[self.kind])
-        self.name = one(fields, "name", usual)
+        self.name = str(one(fields, "name", usual))
         names = [row.name for row in rows]
+        unknown = [name for name in fields.get("input", []) if name not in names]
+        if unknown:
+            raise ValueError(f"has the input {unknown[0]}, which is no layer before it")
         self.inputs = [names.index(name) for name in fields.get("input", [names[-1]])]
-        self.shape, self.parameters = self.design([rows[i].shape for i in self.inputs], rows)
+        shapes = [rows[i].shape for i in self.inputs]
+        try:
+            self.shape, self.parameters = self.design(shapes, rows)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            self.shape = []
+        if not is_shape(self.shape):
+            raise ValueError(f"does not fit an input of {' and '.join(map(str, shapes))}")
 
     def extents(self, shape):
         """Of a window that moves over an image."""
         window = one(self.settings, "window") or one(self.settings, "kernel")
         stride = one(self.settings, "stride") or (window if "pool" in self.kind else 1)
+        _, height, width = shape
         return window, [(n + 2 * one(self.settings, "padding") - window) // stride + 1
-                        for n in shape[1:]]
+                        for n in (height, width)]
 
     def design(self, shapes, rows):
         s, kind, shape = self.settings, self.kind, shapes[0]
@@ -156,9 +178,19 @@ def lanes_of(rows):
 
 def draw(text):
     model = model_text.parse(text)
+    if not is_shape(model.get("input_shape")):
+        raise ValueError("there is no input_shape, of numbers of at least 1")
     rows, counts = [Sample(model["input_shape"])], {}
-    for fields in model["layer"]:
-        rows.append(Layer(fields, rows, counts))
+    for number, fields in enumerate(model.get("layer", [])):
+        try:
+            rows.append(Layer(fields, rows, counts))
+        except ValueError as error:
+            raise ValueError(f"layer[{number}] {error}") from None
+    if len(rows) == 1:
+        raise ValueError("there is no layer")
+    loss = one(model, "loss", "SOFTMAX_CROSS_ENTROPY")
+    if loss not in LOSSES:
+        raise ValueError(f"{loss} is no loss")
     edges = lanes_of(rows)
     lanes = max((lane + 1 for _, _, lane in edges), default=0)
     width = 2 * LEFT + BOX + (lanes + 1) * LANE * (lanes > 0)
@@ -171,7 +203,7 @@ def draw(text):
            'markerHeight="6" orient="auto"><path d="M0 0 L6 3 L0 6 z"/></marker></defs>',
            f'<rect width="{width}" height="{height}" fill="white"/>',
            f'<text x="{LEFT}" y="22" font-size="14"><tspan font-weight="bold">'
-           f'{html.escape(one(model, "name", "model"))}</tspan>: {total:,} parameters</text>']
+           f'{html.escape(str(one(model, "name", "model")))}</tspan>: {total:,} parameters</text>']
 
     def top(row):
         return 40 + row * (ROW + GAP)
@@ -195,10 +227,14 @@ def draw(text):
         x = LEFT + BOX + (lane + 1) * LANE
         out.append(f'<path d="M{LEFT + BOX} {top(source) + 14} H{x} V{top(to) + 8} '
                    f'H{LEFT + BOX}" fill="none" stroke="black" marker-end="url(#a)"/>')
-    loss = one(model, "loss", "SOFTMAX_CROSS_ENTROPY")
     out.append(f'<text x="{middle}" y="{top(len(rows)) + 8}" text-anchor="middle">'
                f'{LOSSES[loss]}</text>')
     return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def refuse(path, why):
+    print(f"draw_model.py: {path}: {why}", file=sys.stderr)
+    sys.exit(2)
 
 
 def main():
@@ -213,9 +249,17 @@ def main():
     wrong = []
     for model in models:
         picture = options.out / f"{model.stem}.svg"
-        drawn = draw(model.read_text(encoding="utf-8"))
+        try:
+            drawn = draw(model.read_text(encoding="utf-8"))
+        except OSError as error:
+            refuse(model, error.strerror)
+        except (ValueError, RecursionError) as error:
+            refuse(model, error)
         if not options.check:
-            picture.write_text(drawn, encoding="utf-8")
+            try:
+                picture.write_text(drawn, encoding="utf-8")
+            except OSError as error:
+                refuse(picture, error.strerror)
         elif not picture.exists() or picture.read_text(encoding="utf-8") != drawn:
             wrong.append(f"{picture.name} is not what docs/draw_model.py draws; run it")
     if options.check and not options.models:

@@ -104,9 +104,9 @@ absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options,
   ASSIGN_OR_RETURN(const std::unique_ptr<PredictionFile> file,
                    PredictionFile::Create(options.out, counts.samples, plan.loss));
   for (const auto& source : sources) {
-    const absl::Status predicted = PredictAll(
-        network.get(), *source, job.evaluation().batch_size(), counts.steps * counts.classes,
-        [&](std::span<const float> predictions) { return file->Add(predictions); });
+    const absl::Status predicted =
+        PredictAll(network.get(), plan.loss, *source, job.evaluation().batch_size(),
+                   [&](const PredictionSpans& predictions) { return file->Add(predictions); });
     if (!predicted.ok()) {
       return absl::IsInvalidArgument(predicted) ? Annotate(predicted, model.name) : predicted;
     }

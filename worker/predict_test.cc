@@ -130,6 +130,20 @@ TEST_F(PredictTest, WritesWhatTheLossSays) {
               StartsWith("index,label_predicted,p_1\n0,0,0.0474258736\n1,1,0.952574134\n"));
 }
 
+// Of probabilities that are rounded to the same number too.
+TEST_F(PredictTest, SaysTheLabelThatAnEvaluationCounts) {
+  Write("images", {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 20, 30});
+  Write("labels", {0, 0, 8, 1, 0, 0, 0, 1, 1});
+  WriteJob("sure",
+           "model { name: \"tiny\" input_shape: 2 layer { name: \"out\" dense { units: 2 } } loss: "
+           "ONE_VERSUS_ALL_LOGISTIC }\n",
+           "test { idx { images: \"images\" labels: \"labels\" } }\n");
+  WriteIdentity("sure", "model.npz", 255);
+  ASSERT_EQ(Predict("p.csv", {}, "sure").code, 0);
+  EXPECT_EQ(Content("p.csv"), "index,label_predicted,p_0,p_1\n0,1,1,1\n");
+  EXPECT_THAT(Run("--evaluate", "model.npz", "sure").out, HasSubstr("\"test_accuracy\":1,"));
+}
+
 // A dense layer at each of two steps; a byte each: 0, 0; 8, 3; and so on.
 TEST_F(PredictTest, SequencesHaveALineAStep) {
   const std::string model =

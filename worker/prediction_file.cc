@@ -1,6 +1,6 @@
 #include "worker/prediction_file.h"
 
-#include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -11,7 +11,6 @@
 #include "common/base/file_replacement.h"
 #include "common/base/status.h"
 #include "common/npz/npy_header.h"
-#include "worker/nn/predictions.h"
 
 namespace monsoon {
 namespace {
@@ -20,9 +19,9 @@ class NpyPredictions : public PredictionFile {
  public:
   NpyPredictions(FileReplacement file, uint64_t values) : file_(std::move(file)), values_(values) {}
 
-  absl::Status Add(std::span<const float> predictions) override {
-    added_ += predictions.size();
-    return file_.Write(std::as_bytes(predictions));
+  absl::Status Add(const PredictionSpans& predictions) override {
+    added_ += predictions.values.size();
+    return file_.Write(std::as_bytes(predictions.values));
   }
   absl::Status Finish() override {
     CHECK_EQ(added_, values_);  // The head has said how many.
@@ -50,16 +49,17 @@ class CsvPredictions : public PredictionFile {
     return head + "\n";
   }
 
-  absl::Status Add(std::span<const float> predictions) override {
+  absl::Status Add(const PredictionSpans& predictions) override {
+    CHECK_EQ(predictions.labels.size() * loss_.outputs, predictions.values.size());
     std::string lines;
-    for (size_t at = 0; at < predictions.size(); at += loss_.outputs, ++next_) {
-      const std::span<const float> row = predictions.subspan(at, loss_.outputs);
+    for (size_t i = 0; i < predictions.labels.size(); ++i, ++next_) {
+      const auto row = predictions.values.subspan(i * loss_.outputs, loss_.outputs);
       absl::StrAppend(&lines, next_ / loss_.steps);
       if (loss_.steps > 1) {
         absl::StrAppend(&lines, ",", next_ % loss_.steps);
       }
       if (HasLabel(loss_)) {
-        absl::StrAppend(&lines, ",", LabelOf(row));
+        absl::StrAppend(&lines, ",", predictions.labels[i]);
       }
       for (const float prediction : row) {
         absl::StrAppendFormat(&lines, ",%.9g", prediction);
@@ -74,10 +74,6 @@ class CsvPredictions : public PredictionFile {
   static bool HasLabel(const LossPlan& loss) {
     const bool several = loss.kind == LossKind::kBinaryCrossEntropy && loss.outputs > 1;
     return PredictionKindOf(loss) != PredictionKind::kValues && !several;
-  }
-  int64_t LabelOf(std::span<const float> row) const {
-    return loss_.is_yes_or_no() ? (row[0] > 0.5f ? 1 : 0)
-                                : std::max_element(row.begin(), row.end()) - row.begin();
   }
 
   FileReplacement file_;

@@ -8,8 +8,8 @@
 // the model's loss says (worker/nn/predictions.h); of values they are named value_0, value_1, ...
 // and there is no label.
 //
-// The label is the class of the largest probability, of equal ones the first; of the one output
-// of a loss that says yes or no it is 1 where that is above a half. There is none of several
+// The label is PredictedLabel's, as an evaluation counts it, so of probabilities that are the same
+// once rounded it may be the second. There is none of several
 // outputs of BINARY_CROSS_ENTROPY, each of which may be a yes. The file replaces another in
 // Finish, or nothing does.
 //
@@ -18,12 +18,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/nn/loss_plan.h"
+#include "worker/nn/predictions.h"
 
 namespace monsoon {
 
@@ -35,8 +35,8 @@ class PredictionFile {
                                                                 uint64_t samples,
                                                                 const LossPlan& loss);
   virtual ~PredictionFile() = default;
-  // Of the next samples: [n, steps, outputs].
-  virtual absl::Status Add(std::span<const float> predictions) = 0;
+  // Of the next samples: n * steps steps, labels too.
+  virtual absl::Status Add(const PredictionSpans& predictions) = 0;
   // All samples were added.
   virtual absl::Status Finish() = 0;
 };

@@ -46,6 +46,10 @@ absl::StatusOr<CheckpointPlace> PlaceOf(const Storage* storage, const std::strin
     return absl::InvalidArgumentError(absl::StrCat(
         path, " is no checkpoint: name a job's folder, or the manifest of a part in it"));
   }
+  if (absl::IsInvalidArgument(names.status())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is neither a model's file nor the folder of a checkpoint"));
+  }
   if (!names.ok()) {
     return absl::IsNotFound(names.status())
                ? absl::NotFoundError(absl::StrCat(path, ": there is no such file or folder"))

@@ -1,10 +1,13 @@
 #include "common/checkpoint/checkpoint_place.h"
 
+#include <sys/stat.h>
+
 #include <string>
 #include <vector>
 
 #include "common/checkpoint/test_parts.h"
 #include "common/storage/simulated_storage.h"
+#include "common/storage/storage.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -96,6 +99,14 @@ TEST_F(CheckpointPlaceTest, SaysWhatIsThereInstead) {
   ASSERT_OK(storage_.WriteAll("/empty/m.npz", "x"));
   EXPECT_THAT(PlaceOf(&storage_, "/empty/m.npz").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is no checkpoint")));
+}
+
+TEST_F(CheckpointPlaceTest, WhatIsNeitherFileNorFolderIsNoCheckpoint) {
+  const std::string path = ::testing::TempDir() + "/fifo";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(PlaceOf(PosixStorage(), path).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("fifo is neither a model's file nor the folder of a checkpoint")));
 }
 
 }  // namespace

@@ -102,6 +102,32 @@ const std::vector<BrokenFile>& Cases() {
        "loss_settings { class_weight: [1, 2, 3, 4] } loss:",
        {"FILE:9:17: error: loss_settings.class_weight: 4 weights for 10 classes; give one for each "
         "class"}},
+      {"ClassWeightThatNoWorkerCanHold",
+       "loss:",
+       "loss_settings { class_weight: [1e300, 2, 3, 4, 5, 6, 7, 8, 9, -1] } loss:",
+       {"FILE:9:32: error: loss_settings.class_weight[0]: 1e+300 is not a finite float32 of at "
+        "least 0",
+        "FILE:9:63: error: loss_settings.class_weight[9]: -1 is not a finite float32 of at least "
+        "0"}},
+      {"ClassWeightOfSeveralQuestions",
+       "loss: SOFTMAX_CROSS_ENTROPY",
+       "loss_settings { class_weight: [1, 2] } loss: BINARY_CROSS_ENTROPY",
+       {"FILE:9:17: error: loss_settings.class_weight: means nothing for BINARY_CROSS_ENTROPY of "
+        "10 outputs: each output is a yes or no of its own in every sample, whatever its label; "
+        "leave it out, or take SOFTMAX_CROSS_ENTROPY or ONE_VERSUS_ALL_LOGISTIC"}},
+      {"ClassWeightOfTargets",
+       "loss: SOFTMAX_CROSS_ENTROPY",
+       "loss_settings { class_weight: [1, 2] } loss: MEAN_SQUARED_ERROR",
+       {"FILE:9:17: error: loss_settings.class_weight: means nothing for MEAN_SQUARED_ERROR; leave "
+        "it out"}},
+      {"StrideThatNoBackendCanTake",
+       "kernel: 3",
+       "kernel: 3 stride: 4294967295",
+       {"FILE:3:61: error: layer[0].conv2d.stride: 4294967295 is more than 16777216"}},
+      {"PoolsStrideThatNoBackendCanTake",
+       "window: 2",
+       "window: 2 stride: 16777217",
+       {"FILE:5:44: error: layer[2].average_pool2d.stride: 16777217 is more than 16777216"}},
       {"SmoothingOfALossWithout",
        "loss: SOFTMAX_CROSS_ENTROPY",
        "loss: MEAN_SQUARED_ERROR loss_settings { label_smoothing: 0.1 }",

@@ -122,6 +122,14 @@ TEST(ValidateJob, JudgesWhatCameOverTheWire) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("model_file")));
 }
 
+TEST(ValidateJob, WhatFillsEmptyFieldsIsAFloat) {
+  ASSERT_OK_AND_ASSIGN(Job job, LoadJob(WriteJob(testing::ValidJob())));
+  job.mutable_train()->mutable_csv()->set_missing_value(1e300);
+  EXPECT_THAT(ValidateJob(job),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("train.csv.missing_value: 1e+300 is not a finite float32")));
+}
+
 TEST(LoadJob, FillsInSandblasterDefaults) {
   std::string text = testing::ValidSandblasterJob();
   const size_t begin = text.find("sandblaster {");

@@ -1,7 +1,7 @@
 #include "common/config/model.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -122,17 +122,24 @@ class ModelCheck {
             absl::StrCat("means nothing for ", Loss_Name(model.loss())), "leave it out");
     }
     for (int i = 0; i < settings.class_weight_size(); ++i) {
-      if (!(settings.class_weight(i) >= 0) || !std::isfinite(settings.class_weight(i))) {
+      if (!(settings.class_weight(i) >= 0 &&
+            settings.class_weight(i) <= std::numeric_limits<float>::max())) {
         Error(absl::StrCat("loss_settings.class_weight[", i, "]"),
-              absl::StrCat(settings.class_weight(i), " is not a finite number of at least 0"));
+              absl::StrCat(settings.class_weight(i), " is not a finite float32 of at least 0"));
       }
     }
     const int classes = binary ? 2 : static_cast<int>(layout.output_units());
     if (settings.class_weight_size() == 0) {
       return;
     }
-    if (model.loss() == MEAN_SQUARED_ERROR || (binary && layout.output_units() > 1)) {
-      Error("loss_settings.class_weight", "means nothing for targets", "leave it out");
+    if (model.loss() == MEAN_SQUARED_ERROR) {
+      Error("loss_settings.class_weight", "means nothing for MEAN_SQUARED_ERROR", "leave it out");
+    } else if (binary && layout.output_units() > 1) {
+      Error("loss_settings.class_weight",
+            absl::StrCat("means nothing for BINARY_CROSS_ENTROPY of ", layout.output_units(),
+                         " outputs: each output is a yes or no of its own in every sample, "
+                         "whatever its label"),
+            "leave it out, or take SOFTMAX_CROSS_ENTROPY or ONE_VERSUS_ALL_LOGISTIC");
     } else if (settings.class_weight_size() != classes) {
       Error("loss_settings.class_weight",
             absl::StrCat(settings.class_weight_size(), " weights for ", classes, " classes"),

@@ -201,6 +201,12 @@ TEST_F(DataTest, DescribesNpyAndSynthetic) {
   EXPECT_EQ(info.examples, 7u);
   EXPECT_EQ(info.classes, 3u);
   EXPECT_TRUE(info.sample_shape.empty());
+  dataset.mutable_synthetic()->set_examples(uint64_t{1} << 32);
+  EXPECT_THAT(DescribeDataset(dataset, {}),
+              StatusIs(kInvalid, HasSubstr("4294967296 samples; there must be fewer than 2^32")));
+  dataset.set_limit(7);
+  ASSERT_OK_AND_ASSIGN(info, DescribeDataset(dataset, {}));
+  EXPECT_EQ(info.examples, 7u);
 }
 
 TEST_F(DataTest, DescribesWhatOnlyProgramsHave) {

@@ -1,4 +1,8 @@
 // Sources without files: what is made from a seed, and what only programs have.
+#include <cstdint>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
 #include "common/data/source_kind.h"
 
 namespace monsoon {
@@ -8,6 +12,13 @@ DatasetInfo DescribeSynthetic(const Dataset& dataset, const DataContext&, Proble
   const SyntheticSource& source = dataset.synthetic();
   if (source.examples() == 0) {
     problems->Add("synthetic.examples", absl::InvalidArgumentError("must be at least 1"));
+  }
+  constexpr uint64_t kMaxExamples = std::numeric_limits<uint32_t>::max();
+  if (source.examples() > kMaxExamples &&
+      (dataset.limit() == 0 || dataset.limit() > kMaxExamples)) {
+    problems->Add("synthetic.examples",
+                  absl::InvalidArgumentError(
+                      absl::StrCat(source.examples(), " samples; there must be fewer than 2^32")));
   }
   if (source.classes() == 0) {
     problems->Add("synthetic.classes", absl::InvalidArgumentError("must be at least 1"));

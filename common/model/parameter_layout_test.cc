@@ -176,6 +176,8 @@ TEST(ParameterLayoutTest, ErrorsNameTheLayerAndWhatToDo) {
       {"input_shape: [1,4,4] layer { conv2d { filters: 1 } }", {"\"conv1\"", "window"}},
       {"input_shape: [1,4,4] layer { conv2d { filters: 1 kernel: 7 padding: 1 } }",
        {"\"conv1\"", "7", "6 (padding included)"}},
+      {"input_shape: [1,4,4] layer { conv2d { filters: 1 kernel: 2 stride: 16777217 } }",
+       {"\"conv1\"", "a stride of 16777217 is over 2^24"}},
       {"input_shape: [1,4,9] layer { max_pool2d { window: 5 } }", {"5", "4"}},
       {"input_shape: [4] layer { average_pool2d { window: 2 } }", {"[4]"}},
       {"input_shape: [1,4,4] layer { average_pool2d {} }", {"at least 1"}},

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
+#include "common/base/finite.h"
 #include "common/base/status.h"
 #include "common/npz/npz_reader.h"
 #include "common/npz/npz_writer.h"
@@ -265,6 +266,27 @@ absl::StatusOr<std::vector<float>> ReadModelFile(const ParameterLayout& layout,
         absl::StrCat(path, " does not fit the model: ", absl::StrJoin(problems, "; ")));
   }
   return parameters;
+}
+
+absl::Status CheckModelFinite(const ParameterLayout& layout, std::span<const float> parameters,
+                              const std::string& path) {
+  for (const TensorInfo& tensor : layout.tensors()) {
+    const std::span<const float> values = parameters.subspan(tensor.offset, tensor.size);
+    const std::optional<uint64_t> at = FirstNonFinite(values);
+    if (!at.has_value()) {
+      continue;
+    }
+    std::vector<uint64_t> index(tensor.shape.size());
+    uint64_t rest = *at;
+    for (size_t i = index.size(); i > 0; --i) {
+      index[i - 1] = rest % tensor.shape[i - 1];
+      rest /= tensor.shape[i - 1];
+    }
+    return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", tensor.name, " has ",
+                                                   values[*at], " at [", absl::StrJoin(index, ", "),
+                                                   "]; a job begins with finite numbers"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace monsoon

@@ -54,4 +54,9 @@ absl::Status WriteModelFile(const ParameterLayout& layout, std::span<const float
 absl::StatusOr<std::vector<float>> ReadModelFile(const ParameterLayout& layout,
                                                  const std::string& path);
 
+// InvalidArgument names the file, the tensor and the place in it of the first of these values,
+// read from `path`, that is not finite: a model may hold such, but no job can begin with it.
+absl::Status CheckModelFinite(const ParameterLayout& layout, std::span<const float> parameters,
+                              const std::string& path);
+
 }  // namespace monsoon

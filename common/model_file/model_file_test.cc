@@ -1,9 +1,11 @@
 #include "common/model_file/model_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -290,6 +292,22 @@ TEST_F(ModelFileTest, WhatIsNoModelIsNamed) {
   EXPECT_THAT(ReadModelFile(layout, part).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr(part), HasSubstr("part of a checkpoint"))));
+}
+
+TEST_F(ModelFileTest, WhatIsNotFiniteIsNamed) {
+  const ParameterLayout layout = TinyLayout();
+  std::vector<float> flat = Flat(layout);
+  EXPECT_OK(CheckModelFinite(layout, flat, "m.npz"));
+  flat[layout.tensors()[0].offset + 4] = std::nanf("");
+  flat[layout.tensors()[3].offset + 2] = -std::numeric_limits<float>::infinity();
+  EXPECT_THAT(CheckModelFinite(layout, flat, "m.npz"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("m.npz: tensor a/weight has nan at [1, 1]; a job begins with "
+                                 "finite numbers")));
+  flat[layout.tensors()[0].offset + 4] = 0;
+  EXPECT_THAT(CheckModelFinite(layout, flat, "m.npz"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("m.npz: tensor b/bias has -inf at [2];")));
 }
 
 }  // namespace

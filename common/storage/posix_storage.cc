@@ -208,7 +208,9 @@ class PosixStorageImpl : public Storage {
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override {
     const std::unique_ptr<DIR, FolderCloser> folder(opendir(path.c_str()));
     if (folder == nullptr) {
-      return SystemError(errno, "list", path);
+      const int error = errno;
+      const absl::Status status = SystemError(error, "list", path);
+      return error == ENOTDIR ? absl::InvalidArgumentError(status.message()) : status;
     }
     std::vector<std::string> names;
     while (true) {

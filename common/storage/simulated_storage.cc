@@ -402,7 +402,9 @@ absl::Status SimulatedStorage::SyncFolder(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> SimulatedStorage::List(const std::string& path) const {
   const MutexLock lock(&mutex_);
   if (!IsFolder(path)) {
-    return Find(path) == nullptr ? Missing("list", path) : Refused("list", path, "Not a directory");
+    return Find(path) == nullptr
+               ? Missing("list", path)
+               : absl::InvalidArgumentError(absl::StrCat("list ", path, ": Not a directory"));
   }
   std::vector<std::string> names;
   for (const auto& [name, node] : names_) {

@@ -6,7 +6,8 @@
 // cut any part of what was not synced may be there.
 //
 // Errors name the operation, the path and the system's reason: NotFound for a missing
-// file, ResourceExhausted for a full disk or quota, PermissionDenied, else Unavailable.
+// file, ResourceExhausted for a full disk or quota, PermissionDenied, else Unavailable, unless
+// an operation says otherwise.
 //
 // Thread safety: a Storage may be used by several threads, a file by one at a time.
 #pragma once
@@ -61,7 +62,8 @@ class Storage {
   // it returns.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
   virtual absl::Status SyncFolder(const std::string& path) = 0;
-  // Names in the folder, sorted; folders end with '/'. NotFound where it is missing.
+  // Names in the folder, sorted; folders end with '/'. NotFound where it is missing,
+  // InvalidArgument where it is no folder.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) const = 0;
   // Bytes that files may still take.
   virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path) const = 0;

@@ -114,7 +114,8 @@ TEST_P(StorageTest, AFolderIsNoFile) {
   EXPECT_THAT(storage_->Remove(Path("folder")), refused("Is a directory"));
   EXPECT_THAT(storage_->Rename(Path("file"), Path("folder")), refused("Is a directory"));
   EXPECT_THAT(storage_->RemoveFolder(Path("file")), refused("Not a directory"));
-  EXPECT_THAT(storage_->List(Path("file")).status(), refused("Not a directory"));
+  EXPECT_THAT(storage_->List(Path("file")).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Not a directory")));
   EXPECT_THAT(storage_->SyncFolder(Path("file")), refused("Not a directory"));
   EXPECT_THAT(storage_->MakeFolder(Path("file")), refused("File exists"));
 }

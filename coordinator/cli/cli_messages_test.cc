@@ -1,7 +1,10 @@
 // What the commands tell people: hints, warnings, refusals, the live view; and drain.
 #include <unistd.h>
 
+#include <cmath>
+
 #include "absl/strings/str_replace.h"
+#include "common/model_file/model_file.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
 #include "gmock/gmock.h"
@@ -119,6 +122,17 @@ TEST_F(CliTest, ExportRefusesOtherKindsOfFiles) {
   EXPECT_THAT(cli_.err(), HasSubstr("--format=safetensors, but --out=x.npz is called a npz file"));
   EXPECT_EQ(Run({"export", "latest", "--out=x.npz", "--format=hdf5"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("--format=hdf5: there are npz, safetensors and onnx"));
+  EXPECT_THAT(cli_.coordinator.calls, ElementsAre());
+}
+
+TEST_F(CliTest, SubmitInitNamesWhatIsNotFinite) {
+  const ParameterLayout layout = Layout();
+  std::vector<float> parameters(layout.size(), 0.0f);
+  parameters[layout.tensors()[0].offset + layout.tensors()[0].size - 1] = std::nanf("");
+  ASSERT_OK(WriteModelFile(layout, parameters, model_));
+  EXPECT_EQ(Run({"submit", job_, "--init=" + model_}), 2);
+  EXPECT_THAT(cli_.err(),
+              HasSubstr(model_ + ": tensor " + layout.tensors()[0].name + " has nan at ["));
   EXPECT_THAT(cli_.coordinator.calls, ElementsAre());
 }
 

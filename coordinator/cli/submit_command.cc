@@ -201,6 +201,7 @@ absl::StatusOr<Submission> LoadSubmission(const Invocation& call, const ClusterF
     submission.resume = std::move(source.point);
   } else if (!flags.init.empty()) {
     ASSIGN_OR_RETURN(std::vector<float> parameters, ReadModelFile(submission.layout, flags.init));
+    RETURN_IF_ERROR(CheckModelFinite(submission.layout, parameters, flags.init));
     submission.values = InitialValues{.parameters = std::move(parameters)};
   }
   return submission;

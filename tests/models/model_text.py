@@ -1,5 +1,6 @@
 """Reads protobuf text, as model and job files have it, into dicts: what the tests' peers need of
-it. A field is a list of its values; see one() and of(). Knows no schema."""
+it. A field is a list of its values; see one() and of(). Knows no schema. ValueError for what is no
+protobuf text."""
 
 import re
 
@@ -17,7 +18,10 @@ def parse(text):
         if match.lastgroup:
             tokens.append((match.lastgroup, match.group(match.lastgroup)))
         at = match.end()
-    message, at = _message(tokens, 0)
+    try:
+        message, at = _message(tokens, 0)
+    except IndexError:
+        raise ValueError("protobuf text: it ends within a field") from None
     if at != len(tokens):
         raise ValueError("protobuf text: '}' without '{'")
     return message
@@ -42,7 +46,9 @@ def one(message, field, otherwise=None):
 def _message(tokens, at):
     message = {}
     while at < len(tokens) and tokens[at][1] not in ("}", ">"):
-        name = tokens[at][1]
+        kind, name = tokens[at]
+        if kind != "word":
+            raise ValueError(f"protobuf text: a field's name, not {name!r}, belongs here")
         at += 1
         if tokens[at][1] == ":":
             at += 1
@@ -71,7 +77,11 @@ def _value(tokens, at):
     kind, text = tokens[at]
     if text in ("{", "<"):
         message, at = _message(tokens, at + 1)
+        if at == len(tokens):
+            raise ValueError("protobuf text: '{' without '}'")
         return message, at + 1
+    if kind == "mark":
+        raise ValueError(f"protobuf text: a value, not {text!r}, belongs here")
     if kind == "string":
         parts = []
         while at < len(tokens) and tokens[at][0] == "string":
@@ -81,6 +91,13 @@ def _value(tokens, at):
     if text in ("true", "false"):
         return text == "true", at + 1
     try:
-        return (float(text) if re.search(r"[.eEn]", text) else int(text, 0)), at + 1
+        return _number(text), at + 1
     except ValueError:
         return text, at + 1
+
+
+def _number(text):
+    if re.fullmatch(r"[-+]?0\d+", text):
+        return int(text, 8)
+    hexadecimal = re.match(r"[-+]?0[xX]", text)
+    return float(text) if not hexadecimal and re.search(r"[.eEn]", text) else int(text, 0)

@@ -150,7 +150,7 @@ absl::Status Write(const Case& one, const std::string& configs, const std::strin
     count *= extent;
   }
   std::vector<float> probabilities(count);
-  RETURN_IF_ERROR(network->Predict(batch, probabilities));
+  RETURN_IF_ERROR(network->Predict(batch, {probabilities}));
   return WriteArray(path + ".outputs.npz", "probabilities", shape, probabilities);
 }
 

@@ -66,21 +66,25 @@ absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSour
   return total;
 }
 
-absl::Status PredictAll(Network* network, const DataSource& source, uint32_t batch_size,
-                        size_t values,
-                        const std::function<absl::Status(std::span<const float>)>& take) {
+absl::Status PredictAll(Network* network, const LossPlan& loss, const DataSource& source,
+                        uint32_t batch_size,
+                        const std::function<absl::Status(const PredictionSpans&)>& take) {
   Batch batch(Capacity(batch_size, source), source.format());
   std::vector<uint32_t> indices;
+  const size_t values = loss.steps * loss.outputs;
   std::vector<float> predictions;
+  std::vector<uint32_t> labels;
   for (uint64_t first = 0; first < source.examples(); first += batch.examples) {
     RETURN_IF_ERROR(GatherNext(source, first, &indices, &batch));
     predictions.resize(batch.examples * values);
-    RETURN_IF_ERROR(network->Predict(batch, predictions));
+    labels.resize(batch.examples * loss.steps);
+    const PredictionSpans spans{predictions, labels};
+    RETURN_IF_ERROR(network->Predict(batch, spans));
     if (const std::optional<uint64_t> at = FirstNonFinite(predictions)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the model's outputs for sample ", first + *at / values, " are not finite"));
     }
-    RETURN_IF_ERROR(take(predictions));
+    RETURN_IF_ERROR(take(spans));
   }
   return absl::OkStatus();
 }

@@ -9,7 +9,9 @@
 #include "absl/status/statusor.h"
 #include "worker/data/data_source.h"
 #include "worker/group/replica_group.h"
+#include "worker/nn/loss_plan.h"
 #include "worker/nn/network.h"
+#include "worker/nn/predictions.h"
 #include "worker/nn/test_figures.h"
 
 namespace monsoon {
@@ -27,11 +29,11 @@ absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSour
                                              const std::function<bool()>& stopped = nullptr,
                                              TestFigures* figures = nullptr);
 
-// The predictions for all samples, in order, `values` for each: `take` gets those of a batch;
-// its error ends it. InvalidArgument names the first sample for which the network's outputs are
-// not finite.
-absl::Status PredictAll(Network* network, const DataSource& source, uint32_t batch_size,
-                        size_t values,
-                        const std::function<absl::Status(std::span<const float>)>& take);
+// The predictions of a network of `loss` for all samples, in order: `take` gets those of a batch,
+// labels too; its error ends it. InvalidArgument names the first sample for which the network's
+// outputs are not finite.
+absl::Status PredictAll(Network* network, const LossPlan& loss, const DataSource& source,
+                        uint32_t batch_size,
+                        const std::function<absl::Status(const PredictionSpans&)>& take);
 
 }  // namespace monsoon

@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/nn/batch.h"
+#include "worker/nn/predictions.h"
 #include "worker/nn/step_key.h"
 #include "worker/nn/step_result.h"
 #include "worker/nn/test_figures.h"
@@ -58,10 +59,10 @@ class Network {
   // Forward only, without dropout. Errors as above.
   virtual absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) = 0;
 
-  // What Evaluate judges, as PredictionsOf the last outputs, without dropout: [batch.examples,
-  // steps, outputs] floats, of which NaN where outputs are not finite. Labels are not
+  // What Evaluate judges, as PredictionsOf the last outputs, without dropout: of
+  // batch.examples * steps steps; NaN where outputs are not finite. The batch's labels are not
   // looked at. Errors as above; Unimplemented where a backend only trains and evaluates.
-  virtual absl::Status Predict(const Batch& batch, std::span<float> predictions) {
+  virtual absl::Status Predict(const Batch& batch, const PredictionSpans& predictions) {
     return absl::UnimplementedError("this backend tells no predictions");
   }
 

@@ -16,7 +16,16 @@ double Sigmoid(double x) {
 }
 
 template <typename Value>
-void Convert(const LossPlan& plan, std::span<const Value> outputs, std::span<float> predictions) {
+uint32_t LabelOf(const LossPlan& plan, std::span<const Value> row) {
+  if (plan.is_yes_or_no()) {
+    return row[0] > 0 ? 1 : 0;
+  }
+  return static_cast<uint32_t>(std::ranges::max_element(row) - row.begin());
+}
+
+template <typename Value>
+void ConvertValues(const LossPlan& plan, std::span<const Value> outputs,
+                   std::span<float> predictions) {
   CHECK_EQ(outputs.size(), predictions.size());
   const PredictionKind kind = PredictionKindOf(plan);
   if (kind == PredictionKind::kProbabilities) {
@@ -29,6 +38,19 @@ void Convert(const LossPlan& plan, std::span<const Value> outputs, std::span<flo
     }
     return static_cast<float>(kind == PredictionKind::kValues ? output : Sigmoid(output));
   });
+}
+
+template <typename Value>
+void Convert(const LossPlan& plan, std::span<const Value> outputs,
+             const PredictionSpans& predictions) {
+  ConvertValues(plan, outputs, predictions.values);
+  if (predictions.labels.empty()) {
+    return;
+  }
+  CHECK_EQ(predictions.labels.size() * plan.outputs, outputs.size());
+  for (size_t i = 0; i < predictions.labels.size(); ++i) {
+    predictions.labels[i] = LabelOf(plan, outputs.subspan(i * plan.outputs, plan.outputs));
+  }
 }
 
 }  // namespace
@@ -58,13 +80,21 @@ const char* Name(PredictionKind kind) {
   return "values";
 }
 
+uint32_t PredictedLabel(const LossPlan& plan, std::span<const float> row) {
+  return LabelOf(plan, row);
+}
+
+uint32_t PredictedLabel(const LossPlan& plan, std::span<const double> row) {
+  return LabelOf(plan, row);
+}
+
 void PredictionsOf(const LossPlan& plan, std::span<const float> outputs,
-                   std::span<float> predictions) {
+                   const PredictionSpans& predictions) {
   Convert(plan, outputs, predictions);
 }
 
 void PredictionsOf(const LossPlan& plan, std::span<const double> outputs,
-                   std::span<float> predictions) {
+                   const PredictionSpans& predictions) {
   Convert(plan, outputs, predictions);
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "worker/nn/predictions.h"
+
 namespace monsoon {
 namespace {
 
@@ -59,12 +61,11 @@ Judgement Judge::OfValues(std::span<const Value> outputs, const LossTargets& tar
     if (yes_or_no) {
       const uint32_t label =
           targets.targets.empty() ? targets.labels[n] : (targets.targets[n] >= 0.5f ? 1 : 0);
-      predictions_.push_back({label, row[0] > 0 ? 1u : 0u, static_cast<float>(row[0])});
+      predictions_.push_back({label, PredictedLabel(plan_, row), static_cast<float>(row[0])});
       continue;
     }
     const uint32_t label = targets.labels[n];
-    const auto top = std::max_element(row.begin(), row.end()) - row.begin();
-    predictions_.push_back({label, static_cast<uint32_t>(top), 0});
+    predictions_.push_back({label, PredictedLabel(plan_, row), 0});
     if (judgement.top5) {
       *judgement.top5 += RankOf(row, label) < kBest ? 1 : 0;
     }

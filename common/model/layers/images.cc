@@ -39,6 +39,9 @@ absl::StatusOr<uint32_t> WindowedExtent(uint32_t extent, uint32_t window, uint32
   if (window == 0) {
     return absl::InvalidArgumentError("the window must be at least 1");
   }
+  if (stride > kMaxLayerExtent) {
+    return absl::InvalidArgumentError(absl::StrCat("a stride of ", stride, " is over 2^24"));
+  }
   const uint64_t padded = uint64_t{extent} + 2 * uint64_t{padding};
   if (window > padded) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "worker/backend/cpu/softmax_cross_entropy.h"
+#include "worker/nn/predictions.h"
 
 namespace monsoon::cpu {
 namespace {
@@ -107,12 +108,9 @@ double RowLoss(const LossPlan& plan, const Row& row) {
 }
 
 bool IsRight(const LossPlan& plan, const Row& row) {
-  if (plan.is_yes_or_no()) {
-    const float target = row.targets.empty() ? static_cast<float>(row.label) : row.targets[0];
-    return (row.outputs[0] > 0) == (target >= 0.5f);
-  }
-  const auto top = std::max_element(row.outputs.begin(), row.outputs.end());
-  return static_cast<size_t>(top - row.outputs.begin()) == row.label;
+  const bool by_target = plan.is_yes_or_no() && !row.targets.empty();
+  const size_t label = by_target ? (row.targets[0] >= 0.5f ? 1 : 0) : row.label;
+  return PredictedLabel(plan, row.outputs) == label;
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ absl::StatusOr<EvaluationResult> CpuNetwork::Evaluate(const Batch& batch) {
   return sequence->Evaluate(batch);
 }
 
-absl::Status CpuNetwork::Predict(const Batch& batch, std::span<float> predictions) {
+absl::Status CpuNetwork::Predict(const Batch& batch, const PredictionSpans& predictions) {
   RETURN_IF_ERROR(CheckSamples(plan_, batch));
   ASSIGN_OR_RETURN(LayerSequence * sequence, Prepare(batch, false));
   PredictionsOf(plan_.loss, sequence->Outputs(batch), predictions);

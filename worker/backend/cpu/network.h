@@ -23,7 +23,7 @@ class CpuNetwork : public Network {
   absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                              std::span<float> gradient) override;
   absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override;
-  absl::Status Predict(const Batch& batch, std::span<float> predictions) override;
+  absl::Status Predict(const Batch& batch, const PredictionSpans& predictions) override;
   std::string Fingerprint() const override;
 
  private:

@@ -70,8 +70,8 @@ class Pair {
     const size_t classes = layout.output_units();
     std::vector<float> got(batch.examples * classes, kNan);
     std::vector<float> want(got.size());
-    ASSERT_OK(cpu->Predict(batch, got));
-    ASSERT_OK(oracle->Predict(batch, want));
+    ASSERT_OK(cpu->Predict(batch, {got}));
+    ASSERT_OK(oracle->Predict(batch, {want}));
     double loss = 0;
     for (size_t i = 0; i < got.size(); ++i) {
       ASSERT_NEAR(got[i], want[i], 1e-5) << i;
@@ -80,7 +80,7 @@ class Pair {
     EXPECT_NEAR(loss, loss_sum, 1e-4 * (1 + loss_sum));
     std::fill(batch.labels.begin(), batch.labels.end(), UINT32_MAX);
     std::vector<float> again(got.size());
-    ASSERT_OK(cpu->Predict(batch, again));
+    ASSERT_OK(cpu->Predict(batch, {again}));
     EXPECT_EQ(again, got);
   }
 
@@ -180,6 +180,13 @@ INSTANTIATE_TEST_SUITE_P(
              AfterConv("layer { sigmoid {} } layer { conv2d { filters: 5 kernel: 2 } }")},
         Case{"AveragePool", AfterConv("layer { relu {} } layer { average_pool2d { window: 2 } }")},
         Case{"AveragePoolRest", AfterConv("layer { average_pool2d { window: 4 } }")},
+        // The largest that is accepted.
+        Case{"ConvStrideOverAll",
+             AfterConv("layer { conv2d { filters: 5 kernel: 3 stride: 16777216 } }")},
+        Case{"MaxPoolStrideOverAll",
+             AfterConv("layer { max_pool2d { window: 2 stride: 16777216 } }")},
+        Case{"AveragePoolStrideOverAll",
+             AfterConv("layer { average_pool2d { window: 2 stride: 16777216 } }")},
         Case{"AveragePoolOverlap", AfterConv("layer { average_pool2d { window: 3 stride: 1 } }")},
         Case{"AveragePoolSparse", AfterConv("layer { average_pool2d { window: 2 stride: 3 } }")},
         Case{"MaxPool", AfterConv("layer { max_pool2d { window: 2 } } layer { relu {} }")},
@@ -347,7 +354,7 @@ TEST(CpuNetworkModelsTest, RefusesBatchesThatDoNotFit) {
   EXPECT_THAT(pair.cpu->Evaluate(narrow).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 values")));
   std::vector<float> probabilities(10);
-  EXPECT_THAT(pair.cpu->Predict(narrow, probabilities),
+  EXPECT_THAT(pair.cpu->Predict(narrow, {probabilities}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 values")));
 }
 

@@ -275,7 +275,7 @@ TEST(CpuSequenceModelsTest, WhatIsNoIdIsRefused) {
   EXPECT_THAT(network->Evaluate(batch).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("4 rows")));
   std::vector<float> probabilities(4);
-  EXPECT_THAT(network->Predict(batch, probabilities),
+  EXPECT_THAT(network->Predict(batch, {probabilities}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has -0.5")));
 }
 

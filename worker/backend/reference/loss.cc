@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "worker/backend/reference/softmax_cross_entropy.h"
+#include "worker/nn/predictions.h"
 
 namespace monsoon::reference {
 namespace {
@@ -99,10 +100,8 @@ bool IsJudged(const LossPlan& plan, const LossTargets& targets) {
 }
 
 bool IsRight(const LossPlan& plan, const Row& row) {
-  if (plan.is_yes_or_no()) {
-    return (row.outputs[0] > 0) == (row.TargetOf(plan, 0) >= 0.5);
-  }
-  return std::ranges::max_element(row.outputs) - row.outputs.begin() == row.label;
+  const uint32_t label = plan.is_yes_or_no() ? (row.TargetOf(plan, 0) >= 0.5 ? 1 : 0) : row.label;
+  return PredictedLabel(plan, row.outputs) == label;
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ absl::StatusOr<EvaluationResult> ReferenceNetwork::Evaluate(const Batch& batch) 
                           .judgement = judge_.Of(std::span<const double>(values_.back()), targets)};
 }
 
-absl::Status ReferenceNetwork::Predict(const Batch& batch, std::span<float> predictions) {
+absl::Status ReferenceNetwork::Predict(const Batch& batch, const PredictionSpans& predictions) {
   RETURN_IF_ERROR(CheckSamples(plan_, batch));
   const std::vector<double> parameters(parameters_.begin(), parameters_.end());
   Forward(Pass{batch.examples, nullptr, parameters}, batch);
