@@ -69,7 +69,8 @@ TEST_F(EvaluateTest, NamesItsClassesAndRegressionHasNone) {
 
   // Else the data's own words.
   std::ofstream(Path("words.csv")) << "a,b,kind\n1,0,cat\n0,1,dog\n";
-  WriteJob("words", Model("2"), "test { csv { file: \"words.csv\" label: \"kind\" } }\n");
+  const std::string words = "csv { file: \"words.csv\" label: \"kind\" }";
+  WriteJob("words", Model("2"), "test { " + words + " }\n", words);
   EXPECT_THAT(Evaluate("model.npz", "words").out,
               AllOf(HasSubstr(R"({"name":"cat","examples":1)"), HasSubstr(R"({"name":"dog")")));
 

@@ -7,9 +7,8 @@ namespace monsoon::testing {
 namespace {
 
 std::string ModeText() {
-  const std::string job = ValidJob();
-  const size_t begin = job.find("downpour {");
-  return job.substr(begin, job.find("stop {") - begin);
+  const size_t begin = ValidJob().find("downpour {");
+  return ValidJob().substr(begin, ValidJob().find("stop {") - begin);
 }
 
 const std::vector<BrokenFile>& Cases() {

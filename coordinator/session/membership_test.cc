@@ -113,7 +113,7 @@ TEST_F(MembershipTest, StrangersAreRefusedByName) {
   HeartbeatRequest request = Request(0, 0, 50);
   request.set_protocol_version(kProtocolVersion + 1);
   EXPECT_THAT(membership_.Heartbeat(request, absl::ZeroDuration(), 0).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("protocol version 2")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("protocol version 3")));
   request = Request(0, 0, 50);
   request.set_cluster("other");
   EXPECT_THAT(membership_.Heartbeat(request, absl::ZeroDuration(), 0).status(),
