@@ -68,11 +68,11 @@ TEST_F(EvaluateTest, NamesItsClassesAndRegressionHasNone) {
               AllOf(HasSubstr(R"({"name":"no","examples":3)"), HasSubstr(R"({"name":"yes")")));
 
   // Else the data's own words.
-  std::ofstream(Path("words.csv")) << "a,b,kind\n1,0,cat\n0,1,dog\n";
+  std::ofstream(Path("words.csv")) << "a,b,kind\n1,0,cat\n0,1,dog\n1,0,cat\n0,1,dog\n";
   const std::string words = "csv { file: \"words.csv\" label: \"kind\" }";
   WriteJob("words", Model("2"), "test { " + words + " }\n", words);
   EXPECT_THAT(Evaluate("model.npz", "words").out,
-              AllOf(HasSubstr(R"({"name":"cat","examples":1)"), HasSubstr(R"({"name":"dog")")));
+              AllOf(HasSubstr(R"({"name":"cat","examples":2)"), HasSubstr(R"({"name":"dog")")));
 
   // One output that says yes by the difference of its inputs; and the same as a number.
   const std::string model =
