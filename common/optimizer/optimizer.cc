@@ -190,7 +190,8 @@ void OptimizerKernel::ApplyScaled(uint64_t k, std::span<float> w, OptimizerState
 }
 
 void OptimizerKernel::ApplyPush(uint64_t k, std::span<float> w, OptimizerState state,
-                                std::span<const float> g, float scale, float /*share*/) const {
+                                std::span<const float> g, float scale,
+                                const StatisticsPush& /*statistics*/) const {
   if (scale == 1.0f) {
     Apply(k, w, state, g);
   } else {

@@ -65,9 +65,15 @@ class OptimizerKernel {
                            std::span<const float> g, float scale) const;
 
   // A replica's push: Apply, of scale * g. Of statistics g holds the values that the replica has,
-  // and w goes towards them by `share`, in (0, 1].
+  // and w goes towards them by `share`, in (0, 1]; else, unless `values`, what is to be subtracted
+  // from them, of which w loses that share.
+  struct StatisticsPush {
+    float share = 1;
+    bool values = true;
+  };
   virtual void ApplyPush(uint64_t k, std::span<float> w, OptimizerState state,
-                         std::span<const float> g, float scale, float share) const;
+                         std::span<const float> g, float scale,
+                         const StatisticsPush& statistics) const;
 
   // Apply, in the same pass telling how far each w moved: `moved`, of the same
   // length, is set to that if `fresh` and what it held is not read; else that is

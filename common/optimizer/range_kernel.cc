@@ -55,15 +55,15 @@ class RangeKernel final : public OptimizerKernel {
   }
 
   void ApplyPush(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
-                 float scale, float share) const override {
+                 float scale, const StatisticsPush& statistics) const override {
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
                      OptimizerState part_state) {
                    const std::span<const float> part_g = g.subspan(piece.begin, piece.size());
                    if (&kernel == statistics_.get()) {
-                     MoveTowards(part_g, share, part);
+                     MoveStatistics(part_g, statistics, part);
                    } else {
-                     kernel.ApplyPush(k, part, part_state, part_g, scale, share);
+                     kernel.ApplyPush(k, part, part_state, part_g, scale, statistics);
                    }
                  });
   }
@@ -79,10 +79,12 @@ class RangeKernel final : public OptimizerKernel {
   }
 
  private:
-  // A mean of both: never beyond either.
-  static void MoveTowards(std::span<const float> values, float share, std::span<float> w) {
+  static void MoveStatistics(std::span<const float> g, const StatisticsPush& push,
+                             std::span<float> w) {
+    const float share = push.share;
     for (size_t i = 0; i < w.size(); ++i) {
-      w[i] = share * values[i] + (1.0f - share) * w[i];
+      // Of values a mean of both: never beyond either.
+      w[i] = push.values ? share * g[i] + (1.0f - share) * w[i] : w[i] - share * g[i];
     }
   }
 

@@ -121,7 +121,7 @@ PushVerdict Stripe::Apply(Push push) {
     const uint64_t count = staleness < 0 ? windows_.size() : static_cast<uint64_t>(staleness);
     kernel_->ApplyPush(version_, parameters_, kernel_state(), push.gradient,
                        static_cast<float>(damping * push.weight),
-                       1.0f / static_cast<float>(count + 1));
+                       {1.0f / static_cast<float>(count + 1), push.statistic_values});
     AdvanceVersion();
     window.RecordApplied(push.sequence);
     ShareMarks(session);

@@ -82,6 +82,8 @@ class Stripe {
     std::span<const float> gradient;
     // As PushRequest.weight, finite and above 0.
     float weight = 1;
+    // What the gradient has of statistics: values, or what is to be subtracted from them.
+    bool statistic_values = true;
     // Set: validation refused the content, and why. Consumes the sequence, and
     // is remembered in memory of `refusal_memory`.
     std::optional<std::string> invalid;

@@ -240,8 +240,7 @@ void Replica::NoteBase() {
 void Replica::WriteDifferences() {
   float* base = base_.data();
   for (const Range& range : differences_) {
-    // Shards take statistics as the values that they are, but where they average differences.
-    const bool is_value = range.is_statistic && !shards_average_;
+    const bool is_value = range.is_statistic && pushes_values_;
     const float* const now = parameters() + range.begin;
     float* const out = gradient() + range.begin;
     for (size_t i = 0; i < range.size; ++i) {

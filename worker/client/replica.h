@@ -143,7 +143,7 @@ class Replica {
 
   std::string job_;
   uint32_t local_steps_ = 0;
-  bool shards_average_ = false;  // rounds: they take means of statistics too
+  bool pushes_values_ = true;  // of statistics; else what they have moved
   // Of the difference under way: as many, or fewer where the sidecar says so.
   uint32_t steps_due_ = 0;
   size_t floats_ = 0;

@@ -162,7 +162,7 @@ Result Replica::TakeJoined(const Message& joined) {
   job_ = fields.String();
   local_steps_ = fields.Number<uint32_t>();
   steps_due_ = local_steps_;
-  shards_average_ = fields.Number<uint8_t>() != 0;
+  pushes_values_ = fields.Number<uint8_t>() != 0;
   floats_ = fields.Number<uint64_t>();
   stride_ = fields.Number<uint64_t>();
   const auto tensors = fields.Number<uint32_t>();

@@ -298,7 +298,7 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
     std::ranges::transform(accumulation.gradient, accumulation.gradient.begin(), std::negate<>());
   }
   ClipGradientNorm(accumulation.gradient, options_.clip_norm, statistics_);
-  if (PushesValues() && local_ == nullptr && accumulation.steps > 1) {
+  if (own_statistics_ && local_ == nullptr && accumulation.steps > 1) {
     ScaleParts(accumulation.gradient, statistics_, 1.0 / accumulation.steps);
   }
   // Memory that a device writes to is worth keeping as it is.

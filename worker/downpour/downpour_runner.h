@@ -35,8 +35,8 @@
 // Statistics, as the running means of batch_norm, are not gradients: a step says what is to be
 // subtracted from them (ModelTensor.STATISTIC). A round counts their mean over its replicas. A
 // push brings values: those that this replica has where steps move its parameters, else the mean
-// of those that its rounds would come to. Where the shards average differences they are
-// differences like others.
+// of those that its rounds would come to. Where the shards average differences, or pushes leave
+// values out, they are differences: of rounds that nothing moves them between the mean.
 //
 // Where the group has a device with memory of its own, sums of gradients and local updates
 // stay there, and so many bytes less cross to the host: with n_fetch = n_push = n, one
@@ -53,6 +53,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/codec/tensor_codec.h"
 #include "common/model/fragment_map.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
@@ -215,7 +216,10 @@ class DownpourRunner {
   absl::Status JudgeRound();
   absl::Status ComputeRound();
   // Whether pushes bring values of statistics, which this replica knows of.
-  bool PushesValues() const { return own_statistics_ && !options_.rounds; }
+  bool PushesValues() const {
+    return own_statistics_ && !options_.rounds &&
+           TensorCodec::CarriesParameters(options_.push_format);
+  }
   void WriteValues(std::span<float> gradient) const;
   void WriteValuesOfRound(std::span<float> gradient) const;
   StepResult CountRound(absl::Duration duration);

@@ -139,6 +139,14 @@ TEST_F(StatisticsTest, ShardsThatAverageTakeDifferences) {
   EXPECT_THAT(Pushed(), ElementsAre(3, 3, 6));
 }
 
+// A value that is left out would be taken for 0.
+TEST_F(StatisticsTest, PushesThatLeaveValuesOutBringWhatIsToBeSubtracted) {
+  downpour_.set_push_format(TOP_K);
+  downpour_.set_n_push(3);
+  Rounds(3);
+  EXPECT_THAT(Pushed(), ElementsAre(2, 2, 6));
+}
+
 TEST_F(StatisticsTest, ClippingNeitherCountsNorChangesThem) {
   downpour_.mutable_optimizer()->set_clip_norm(2.0);
   Rounds(1);
