@@ -40,6 +40,7 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext&, Problems* probl
   CheckCounts("idx.labels", source.images(), images->shape[0], source.labels(), labels->shape[0],
               "labels", problems);
   info.examples = images->shape[0];
+  info.type = dataset.raw() ? ElementType::kInteger : ElementType::kUint8;
   info.sample_shape.assign(images->shape.begin() + 1, images->shape.end());
   info.bytes = images->data_bytes;
   return info;

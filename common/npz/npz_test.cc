@@ -176,6 +176,10 @@ TEST(NpzTest, ErrorsNameTheFile) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such/folder/a.npz")));
   EXPECT_THAT(NpzReader::Open("/no/such/a.npz").status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such/a.npz")));
+  const std::string pipe = TestPath("pipe.npz");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(NpzReader::Open(pipe).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a regular file")));
   EXPECT_THAT(NpzReader::Open("/tmp").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a regular file")));
 }
