@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/shorten.h"
 #include "common/config/test_figures_check.h"
 #include "common/data/number_text.h"
 #include "common/data/sample_shape.h"
@@ -35,12 +36,11 @@ bool SampleCheck::CheckShape(const std::string& samples, const Dataset& data,
   if (shape.ok()) {
     return true;
   }
-  constexpr size_t kShown = 200;
   std::string hint = SampleShapeHint(info.sample_shape, data.layout(), input);
   if (!info.feature_names.empty()) {
-    const std::string names = absl::StrJoin(info.feature_names, ", ");
-    hint = absl::StrCat("the features are the columns ", names.substr(0, kShown),
-                        names.size() > kShown ? "..." : "",
+    constexpr size_t kShown = 200;
+    hint = absl::StrCat("the features are the columns ",
+                        Shorten(absl::StrJoin(info.feature_names, ", "), kShown),
                         "; list those that are meant: feature: [...]");
   }
   Error(samples, std::string(shape.message()), hint);
@@ -83,15 +83,16 @@ void SampleCheck::CheckAnswers(const std::string& field, const DatasetInfo& info
                               " outputs needs as many targets a sample"));
     return;
   }
-  const auto is_number = [](const std::string& word) { return ParseFloat(word).ok(); };
-  const auto number = std::ranges::find_if(info.class_names, is_number);
-  if (loss == MEAN_SQUARED_ERROR && job_.train().class_name_size() == 0 &&
-      number != info.class_names.end()) {
-    Error(field,
-          absl::StrCat("labels such as ", *number,
-                       " are no class numbers, and so words that are numbered in their order"),
-          "for MEAN_SQUARED_ERROR of numbers name their column in target");
-    return;
+  if (loss == MEAN_SQUARED_ERROR && job_.train().class_name_size() == 0) {
+    const auto is_number = [](const std::string& word) { return ParseFloat(word).ok(); };
+    const auto number = std::ranges::find_if(info.class_names, is_number);
+    if (number != info.class_names.end()) {
+      Error(field,
+            absl::StrCat("labels such as ", *number,
+                         " are no class numbers, and so words that are numbered in their order"),
+            "for MEAN_SQUARED_ERROR of numbers name their column in target");
+      return;
+    }
   }
   const absl::StatusOr<uint64_t> classes = count_classes();
   if (!classes.ok()) {

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/data/class_words.h"
 #include "common/data/csv_parser.h"
@@ -203,12 +204,11 @@ absl::StatusOr<size_t> CsvTableReader::Column(const std::string& place, const st
     constexpr size_t kShown = 200;
     const std::string all = absl::StrJoin(header_, ", ");
     const size_t other = header_.size() == 1 ? all.find_first_of(",;\t|") : all.npos;
-    return ErrorAt(place,
-                   absl::StrCat("no column is called ", Quoted(name), " (", use, "); there are ",
-                                all.substr(0, kShown), all.size() > kShown ? "..." : "",
-                                other == all.npos ? "" : "; is the delimiter another one, ",
-                                other == all.npos ? "" : Quoted(all.substr(other, 1)),
-                                other == all.npos ? "" : "?"));
+    return ErrorAt(place, absl::StrCat("no column is called ", Quoted(name), " (", use,
+                                       "); there are ", Shorten(all, kShown),
+                                       other == all.npos ? "" : "; is the delimiter another one, ",
+                                       other == all.npos ? "" : Quoted(all.substr(other, 1)),
+                                       other == all.npos ? "" : "?"));
   }
   std::string& other = use_[found->second];
   if (!other.empty()) {

@@ -147,10 +147,11 @@ void SessionHost::ReportFailure(const SessionKey& session, const SessionEnd& end
   request.set_message(ValidUtf8(end.message));
   for (int i = 0; i < kReportTries && !winding(); ++i) {
     const absl::Status status = work_->ReportFailure(request).status();
-    if (!status.ok() && !IsTransient(status)) {
-      LOG(ERROR) << "the coordinator does not take the report: " << status.message();
+    if (status.ok()) {
+      return;
     }
-    if (status.ok() || !IsTransient(status)) {
+    if (!IsTransient(status)) {
+      LOG(ERROR) << "the coordinator does not take the report: " << status.message();
       return;
     }
     MutexLock lock(&mutex_);
