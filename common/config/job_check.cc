@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/utf8.h"
 #include "common/config/joined_check.h"
 #include "common/config/location_map.h"
 #include "common/config/model.h"
@@ -347,8 +348,23 @@ class JobCheck {
     }
   }
 
+  // Workers are told of them in messages, which hold UTF-8 alone.
+  void CheckPaths() {
+    for (const auto& [field, data] : {std::pair<std::string, Dataset>{"train", job_.train()},
+                                      std::pair<std::string, Dataset>{"test", job_.test()}}) {
+      Dataset visited = data;
+      VisitPaths(&visited, [&, &field = field](std::string* path) {
+        if (FindInvalidUtf8(*path) != std::string::npos) {
+          Error(field, absl::StrCat("the path ", ValidUtf8(*path), " is not UTF-8"),
+                "rename its folders and files, or reach them by a link with another name");
+        }
+      });
+    }
+  }
+
   // What can be said of the data sets without their files.
   void CheckSources() {
+    CheckPaths();
     CheckLayouts();
     for (const auto& [field, has, data] :
          {std::tuple<std::string, bool, const Dataset*>{"train", job_.has_train(), &job_.train()},
@@ -377,6 +393,7 @@ class JobCheck {
   void CheckData(const std::optional<ParameterLayout>& layout) {
     std::optional<DatasetInfo> train, test;
     bool train_fits = true, test_fits = true;
+    CheckPaths();
     CheckLayouts();
     if (job_.has_train()) {
       train = CheckOne("train", job_.train(), layout, &train_fits);

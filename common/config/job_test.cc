@@ -69,6 +69,17 @@ TEST(LoadJob, RelativePathsFollowTheJobFileNotTheWorkingFolder) {
   EXPECT_TRUE(std::filesystem::path(job->train().idx().images()).is_absolute());
 }
 
+TEST(LoadJob, RefusesPathsThatAreNotUtf8) {
+  const std::string folder = testing::MakeFolder("caf\xe9");
+  testing::WriteFixtures(folder);
+  testing::WriteFile(folder + "/job.textproto", testing::ValidJob());
+  for (const bool check_data_files : {false, true}) {
+    EXPECT_THAT(LoadJob(folder + "/job.textproto", {.check_data_files = check_data_files}).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("caf\\xe9/images.idx is not UTF-8")));
+  }
+}
+
 TEST(LoadJob, AppliesOverridesAlsoToTheInlinedModel) {
   const std::string path = WriteJob(testing::ValidJob());
   ASSERT_OK_AND_ASSIGN(const Job job,

@@ -258,6 +258,18 @@ TEST_F(DataTest, FindsDamageBehindTheHeader) {
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("i.gz cannot be read beyond byte")));
 }
 
+TEST_F(DataTest, ImagesOfIdsAreBelowTheEmbeddingsRows) {
+  Dataset dataset;
+  dataset.mutable_idx()->set_images(Write("i", Idx(8, {3, 2, 2}, 12)));  // 0 to 9, 0, 1
+  dataset.mutable_idx()->set_labels(Write("l", Idx(8, {3}, 3)));
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, DescribeDataset(dataset, {}));
+  EXPECT_OK(ScanValues(dataset, {.id_limit = 10}, info));
+  EXPECT_OK(ScanValues(dataset, {.id_limit = 300}, info));
+  EXPECT_THAT(ScanValues(dataset, {.id_limit = 9}, info),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("i: byte 25 is 9, not an id below the embedding's 9 rows")));
+}
+
 TEST_F(DataTest, TellsEveryWrongFile) {
   Dataset dataset;
   EXPECT_THAT(DescribeDataset(dataset, {}), StatusIs(kInvalid, HasSubstr("names no source")));

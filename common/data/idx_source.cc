@@ -58,12 +58,24 @@ absl::StatusOr<uint64_t> CountLabels(const Dataset& dataset, const DataContext&)
   return uint64_t{largest} + 1;
 }
 
-// Bytes are always right: what can be wrong is the file.
-absl::Status Scan(const Dataset& dataset, const DataContext&, const DatasetInfo&) {
+// Bytes are always right, unless they are ids: what can be wrong is the file.
+absl::Status Scan(const Dataset& dataset, const DataContext& context, const DatasetInfo&) {
   const std::string& path = dataset.idx().images();
   ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(path));
-  return StreamFile(path, header.data_offset, header.data_bytes,
-                    [](std::span<const uint8_t>) { return absl::OkStatus(); });
+  const uint64_t largest = context.id_limit == 0 ? UINT8_MAX : context.id_limit - 1;
+  uint64_t at = header.data_offset;
+  return StreamFile(
+      path, header.data_offset, header.data_bytes,
+      [&](std::span<const uint8_t> bytes) -> absl::Status {
+        const auto found = std::ranges::find_if(bytes, [&](uint8_t id) { return id > largest; });
+        if (found == bytes.end()) {
+          at += bytes.size();
+          return absl::OkStatus();
+        }
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, ": byte ", at + static_cast<uint64_t>(found - bytes.begin()), " is ",
+                         *found, ", not an id below the embedding's ", context.id_limit, " rows"));
+      });
 }
 
 void VisitFiles(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {

@@ -24,8 +24,8 @@ constexpr size_t kSliceFloats = 16;
 
 // The same for any network: the model, the job or the data is at fault, or it was told to leave.
 bool AnyNetworkWould(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
-         absl::IsCancelled(status);
+  return absl::IsInvalidArgument(status) || absl::IsDataLoss(status) ||
+         absl::IsUnimplemented(status) || absl::IsCancelled(status);
 }
 
 // What the loss of the last replica comes to. Want of memory breaks no device.

@@ -325,11 +325,17 @@ TEST_F(ReplicaGroupTest, AGroupOfWhichAllHangAtOnceEnds) {
 
 TEST_F(ReplicaGroupTest, WhatAnyNetworkRefusesLosesNobody) {
   Make(3, [](uint32_t, float value) {
-    return value == 2 ? absl::InvalidArgumentError("label 12 of 10 classes") : absl::OkStatus();
+    return value == 2   ? absl::InvalidArgumentError("1 label for 2 steps")
+           : value == 5 ? absl::DataLossError("label 12 of 10 classes")
+                        : absl::OkStatus();
   });
   Add({1, 2, 3});
   EXPECT_THAT(group_->ComputeGradients({}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("label 12")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1 label")));
+  EXPECT_EQ(group_->live(), 3u);
+  Add({1, 5, 3});
+  EXPECT_THAT(group_->ComputeGradients({}),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("label 12")));
   EXPECT_EQ(group_->live(), 3u);
   Add({1, 4, 3});
   ASSERT_OK(group_->ComputeGradients({}));

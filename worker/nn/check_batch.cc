@@ -16,7 +16,7 @@ absl::Status CheckIds(const NetworkPlan& plan, const Batch& batch) {
     const float id = ids[i];
     // Not where it is NaN.
     if (!(id >= 0 && id < limit && id == std::trunc(id))) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return absl::DataLossError(absl::StrCat(
           "sample ", i / batch.values, " of the batch has ", id, " at step ", i % batch.values,
           "; an id is a whole number from 0 and below the embedding's ", plan.id_limit, " rows"));
     }
@@ -38,7 +38,7 @@ absl::Status CheckTargets(const LossPlan& loss, const Batch& batch) {
       batch.targets.span().first(batch.examples * batch.targets_per_example);
   for (size_t i = 0; i < targets.size() && loss.kind == LossKind::kBinaryCrossEntropy; ++i) {
     if (!(targets[i] >= 0 && targets[i] <= 1)) {
-      return absl::InvalidArgumentError(
+      return absl::DataLossError(
           absl::StrCat("target ", targets[i], " of sample ", i / batch.targets_per_example,
                        " of the batch; BINARY_CROSS_ENTROPY needs them in [0, 1]"));
     }
@@ -83,7 +83,7 @@ absl::Status CheckBatch(const NetworkPlan& plan, const Batch& batch) {
   const size_t labels = batch.examples * batch.labels_per_example;
   for (size_t i = 0; i < labels && loss.classes > 0; ++i) {
     if (batch.labels[i] >= loss.classes) {
-      return absl::InvalidArgumentError(
+      return absl::DataLossError(
           absl::StrCat("label ", batch.labels[i], " of sample ", i / batch.labels_per_example,
                        " of the batch; the model has ", loss.classes,
                        loss.is_yes_or_no() ? " classes, no and yes" : " outputs"));

@@ -219,6 +219,11 @@ TEST(StatusConversionTest, WhatGrpcSaysComesInPlainWords) {
   EXPECT_EQ(words(grpc::StatusCode::UNAVAILABLE,
                   "DNS resolution failed for nowhere:1: C-ares status is not ARES_SUCCESS"),
             "its host name is not known");
+  EXPECT_THAT(words(grpc::StatusCode::INTERNAL, ""), HasSubstr("cannot read the request"));
+}
+
+TEST(StatusConversionTest, WhatIsSentIsUtf8) {
+  EXPECT_EQ(ToGrpcStatus(absl::DataLossError("caf\xe9.png")).error_message(), "caf\\xe9.png");
 }
 
 TEST(StatusConversionTest, APeersOwnWordsStay) {

@@ -61,6 +61,11 @@ std::string InPlainWords(const grpc::Status& status) {
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
     return "what listens there does not know this call: another kind of task, or another version";
   }
+  if (status.error_code() == grpc::StatusCode::INTERNAL && status.error_message().empty()) {
+    return "what listens there cannot read the request: a text in it is not UTF-8, or it is "
+           "another "
+           "version";
+  }
   const std::string lower = absl::AsciiStrToLower(status.error_message());
   for (const Words& words : kWords) {
     if (absl::StrContains(lower, words.raw)) {

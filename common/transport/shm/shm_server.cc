@@ -16,6 +16,7 @@
 #include "common/base/logging.h"
 #include "common/base/random_id.h"
 #include "common/base/status.h"
+#include "common/base/utf8.h"
 #include "common/process/unique_fd.h"
 #include "common/transport/frame/frame_handler.h"
 #include "common/transport/frame/message_budget.h"
@@ -152,7 +153,7 @@ bool SocketServer::Handle(Client* client) {
   const absl::Status status = Answer(client, *std::move(message), &reply, &fd, &owner);
   reply.set_protocol_version(kProtocolVersion);
   reply.set_code(status.raw_code());
-  reply.set_message(std::string(status.message()));
+  reply.set_message(ValidUtf8(status.message()));
   const bool sent = SendSocketMessage(client->socket.get(), reply.SerializeAsString(),
                                       {&fd, status.ok() ? size_t{1} : 0})
                         .ok();

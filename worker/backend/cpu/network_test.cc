@@ -345,7 +345,7 @@ TEST(CpuNetworkModelsTest, RefusesBatchesThatDoNotFit) {
   Batch batch = RandomBatch(pair.layout, 4, 1);
   batch.labels[2] = 10;
   EXPECT_THAT(pair.cpu->LossAndGradient(batch, {}, gradient).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("label 10 of sample 2")));
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("label 10 of sample 2")));
   batch.examples = 0;
   EXPECT_THAT(pair.cpu->Evaluate(batch).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("empty")));

@@ -268,15 +268,15 @@ TEST(CpuSequenceModelsTest, WhatIsNoIdIsRefused) {
   std::vector<float> gradient(layout.size());
   Batch batch = RandomBatch(layout, 2, 1, 4);
   batch.inputs.data()[4] = 4;
-  EXPECT_THAT(network->LossAndGradient(batch, {}, gradient).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("sample 1 of the batch has 4 at step 1;")));
+  EXPECT_THAT(
+      network->LossAndGradient(batch, {}, gradient).status(),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("sample 1 of the batch has 4 at step 1;")));
   batch.inputs.data()[4] = -0.5;
   EXPECT_THAT(network->Evaluate(batch).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("4 rows")));
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("4 rows")));
   std::vector<float> probabilities(4);
   EXPECT_THAT(network->Predict(batch, {probabilities}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has -0.5")));
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("has -0.5")));
 }
 
 }  // namespace

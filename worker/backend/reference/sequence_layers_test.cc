@@ -200,9 +200,9 @@ TEST(SequenceLayersTest, WhatIsNoIdIsRefused) {
     std::ostringstream text;
     text << "sample 1 of the batch has " << id << " at step 2;";
     EXPECT_THAT(network.Evaluate(batch).status(),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text.str())));
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr(text.str())));
     EXPECT_THAT(network.Evaluate(batch).status(),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("4 rows")));
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("4 rows")));
   }
 }
 
