@@ -31,6 +31,14 @@ uint64_t ContentBytes(std::span<const ContentFile> files) {
   return bytes;
 }
 
+std::string ContentPlace(std::span<const ContentFile> files, uint64_t at) {
+  while (files.size() > 1 && at >= files.front().bytes) {
+    at -= files.front().bytes;
+    files = files.subspan(1);
+  }
+  return absl::StrCat(files.front().path, ": byte ", at);
+}
+
 absl::Status StreamContent(std::span<const ContentFile> files, uint64_t begin, uint64_t end,
                            absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look) {
   uint64_t at = 0;

@@ -25,6 +25,9 @@ absl::StatusOr<std::vector<ContentFile>> OpenContentFiles(const std::string& pat
 
 uint64_t ContentBytes(std::span<const ContentFile> files);
 
+// "PATH: byte N", of byte `at` of them all; of the last file where `at` is beyond.
+std::string ContentPlace(std::span<const ContentFile> files, uint64_t at);
+
 // Calls `look` with the bytes [begin, end) of them all, piece by piece. Its error ends it. Reads
 // each file that it begins to its end (StreamFile).
 absl::Status StreamContent(std::span<const ContentFile> files, uint64_t begin, uint64_t end,

@@ -111,6 +111,9 @@ absl::Status CsvTableReader::Row(Fields fields, uint64_t line) {
   }
   for (const size_t column : columns_.targets) {
     ASSIGN_OR_RETURN(const float target, Number(fields, line, column));
+    if (const absl::Status status = options_.CheckTarget(target); !status.ok()) {
+      return ErrorAt(Place(line, column), status.message());
+    }
     table_.targets.push_back(target);
   }
   if (columns_.label) {
@@ -239,8 +242,13 @@ absl::Status CsvTableReader::Feature(Fields fields, uint64_t line, size_t featur
   } else if (!source_.missing_mean()) {
     return ErrorAt(Place(line, column),
                    "the field is empty; missing_value: 0 or missing_mean: true would fill it");
+  } else if (options_.id_limit != 0) {
+    return ErrorAt(Place(line, column), "the field is empty, and a mean is no id");
   } else if (options_.keep_values) {
     missing_.push_back(table_.values.size());
+  }
+  if (const absl::Status status = options_.CheckFeature(value); !status.ok()) {
+    return ErrorAt(Place(line, column), status.message());
   }
   if (options_.keep_values) {
     table_.values.push_back(value);

@@ -45,6 +45,11 @@ class LibsvmTableReader {
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(Label(label, line));
+    for (const LibsvmValue& value : values) {
+      if (const absl::Status status = options_.CheckFeature(value.value); !status.ok()) {
+        return Error(line, absl::StrCat("feature ", value.index + 1, ": ", status.message()));
+      }
+    }
     if (options_.keep_values) {
       const size_t begin = table_.values.size();
       table_.values.resize(begin + table_.features);
@@ -68,6 +73,9 @@ class LibsvmTableReader {
                                       absl::StrContains(text, ",") ? " (one label a sample)" : ""));
     }
     if (source_.regression()) {
+      if (const absl::Status status = options_.CheckTarget(*number); !status.ok()) {
+        return Error(line, absl::StrCat("target ", status.message()));
+      }
       table_.targets.push_back(*number);
       return absl::OkStatus();
     }

@@ -20,6 +20,7 @@ namespace {
 using ::monsoon::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
@@ -280,6 +281,13 @@ TEST_F(SourcesTest, ATextsSamplesAreCounted) {
   EXPECT_EQ(both.labels, 4u);
   ASSERT_OK_AND_ASSIGN(const std::vector<ContentFile> files,
                        OpenContentFiles(folder_.Path("ten*")));
+  EXPECT_THAT(ContentPlace(files, 9), EndsWith("/ten: byte 9"));
+  EXPECT_THAT(ContentPlace(files, 10), EndsWith("/ten.gz: byte 0"));
+  EXPECT_THAT(ContentPlace(files, 20), EndsWith("/ten.gz: byte 10"));
+  folder_.Write("ten2", "01234x");
+  rows.id_limit = 58;
+  EXPECT_THAT(ScanValues(Text(folder_.Path("ten*")), rows, both),
+              StatusIs(kInvalid, HasSubstr("ten2: byte 5 is 120, and the embedding has 58 rows")));
   std::string content;
   ASSERT_OK(StreamContent(files, 7, 13, [&](std::span<const uint8_t> bytes) {
     content.append(bytes.begin(), bytes.end());

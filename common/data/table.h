@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace monsoon {
 
 // What a test set has to know of its training set, so that words and columns mean the same there.
@@ -40,6 +42,13 @@ struct TableOptions {
   bool only_numbers = false;
   // False: all is checked and counted, but `values` stays empty.
   bool keep_values = true;
+  // DataContext: what the model's embeddings and loss can take.
+  uint64_t id_limit = 0;
+  bool targets_are_shares = false;
+
+  // InvalidArgument, without the place.
+  absl::Status CheckFeature(float value) const;
+  absl::Status CheckTarget(float target) const;
 };
 
 }  // namespace monsoon

@@ -1,6 +1,5 @@
 #include "common/data/table_source.h"
 
-#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,8 +16,10 @@
 namespace monsoon {
 namespace {
 
-TableOptions OptionsOf(const Dataset& dataset) {
+TableOptions OptionsOf(const Dataset& dataset, const DataContext& context) {
   TableOptions options;
+  options.id_limit = context.id_limit;
+  options.targets_are_shares = context.targets_are_shares && !context.unlabelled;
   options.limit = dataset.limit();
   options.class_names.assign(dataset.class_name().begin(), dataset.class_name().end());
   return options;
@@ -133,32 +134,6 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
   return info;
 }
 
-// Values that are numbers may be none that the model reads or its loss judges.
-absl::Status Scan(const Dataset& dataset, const DataContext& context, const DatasetInfo&) {
-  if (context.id_limit == 0 && !context.targets_are_shares) {
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const SampleTable table, ReadTable(dataset, context, /*keep_values=*/true));
-  const std::string& file = dataset.has_csv() ? dataset.csv().file() : dataset.libsvm().file();
-  for (size_t i = 0; context.id_limit != 0 && i < table.values.size(); ++i) {
-    const float value = table.values[i];
-    if (!(value >= 0 && value < static_cast<float>(context.id_limit) &&
-          value == std::trunc(value))) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          file, ": feature ", i % table.features, " of sample ", i / table.features, " is ", value,
-          ", no whole number from 0 and below the embedding's ", context.id_limit, " rows"));
-    }
-  }
-  for (size_t i = 0; context.targets_are_shares && i < table.targets.size(); ++i) {
-    if (!(table.targets[i] >= 0 && table.targets[i] <= 1)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          file, ": target ", table.targets[i], " of sample ", i / table.targets_per_example,
-          " is outside [0, 1], which BINARY_CROSS_ENTROPY needs"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<uint64_t> CountTableClasses(const Dataset& dataset, const DataContext& context) {
   ASSIGN_OR_RETURN(const SampleTable table, ReadTable(dataset, context, /*keep_values=*/false));
   return table.classes;
@@ -179,7 +154,7 @@ absl::StatusOr<SampleTable> ReadTable(const Dataset& dataset, const DataContext&
   if (const std::optional<DatasetError> wrong = WrongField(dataset, context)) {
     return absl::InvalidArgumentError(absl::StrCat(wrong->field, ": ", wrong->status.message()));
   }
-  TableOptions options = OptionsOf(dataset);
+  TableOptions options = OptionsOf(dataset, context);
   options.keep_values = keep_values;
   return dataset.has_csv() ? ReadCsv(dataset, context, options)
                            : ReadLibsvm(dataset, context, options);
@@ -191,7 +166,6 @@ const SourceKind kCsvSourceKind = {.source = Dataset::kCsv,
                                    .labels = "file",
                                    .describe = &Describe,
                                    .count_classes = &CountTableClasses,
-                                   .scan = &Scan,
                                    .visit_paths = &VisitCsv};
 
 const SourceKind kLibsvmSourceKind = {.source = Dataset::kLibsvm,
@@ -200,7 +174,6 @@ const SourceKind kLibsvmSourceKind = {.source = Dataset::kLibsvm,
                                       .labels = "file",
                                       .describe = &Describe,
                                       .count_classes = &CountTableClasses,
-                                      .scan = &Scan,
                                       .visit_paths = &VisitLibsvm};
 
 }  // namespace monsoon

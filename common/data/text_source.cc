@@ -47,8 +47,8 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
             std::ranges::find_if(bytes, [rows](uint8_t byte) { return rows != 0 && byte >= rows; });
         if (wrong != bytes.end()) {
           return absl::InvalidArgumentError(absl::StrCat(
-              dataset.text().file(), ": byte ", at + static_cast<uint64_t>(wrong - bytes.begin()),
-              " is ", *wrong, ", and the embedding has ", rows, " rows"));
+              ContentPlace(plan.files, at + static_cast<uint64_t>(wrong - bytes.begin())), " is ",
+              *wrong, ", and the embedding has ", rows, " rows"));
         }
         at += bytes.size();
         return absl::OkStatus();

@@ -118,20 +118,43 @@ TEST_F(TableReaderTest, WordsOfATestSetAreNumberedByTheTrainingSetsNames) {
                                            "horse, cat")));
 }
 
-TEST_F(TableReaderTest, AScanFindsWhatIsNoIdAndNoShare) {
+TEST_F(TableReaderTest, WhatIsNoIdAndNoShareIsToldByItsLine) {
   Write("t.csv", "x,y\n3,0.5\n1,1\n");
   const Job job = Parse("train { csv { file: '@t.csv' target: 'y' } }");
-  const auto scan = [&](const DataContext& context) {
-    const absl::StatusOr<DatasetInfo> info = DescribeDataset(job.train(), context);
-    return info.ok() ? ScanValues(job.train(), context, *info) : info.status();
+  const Job sparse = Parse("train { libsvm { file: '@t.svm' regression: true } }");
+  const DataContext any = {.input_shape = {1}};
+  const DataContext ids = {.input_shape = {1}, .id_limit = 3};
+  const DataContext shares = {.input_shape = {1}, .id_limit = 4, .targets_are_shares = true};
+  const auto describe = [](const Job& of, const DataContext& context) {
+    return DescribeDataset(of.train(), context).status();
   };
-  EXPECT_OK(scan({{1}}));
-  EXPECT_OK(scan({.input_shape = {1}, .id_limit = 4, .targets_are_shares = true}));
-  EXPECT_THAT(scan({.input_shape = {1}, .id_limit = 3}),
-              StatusIs(kInvalid, HasSubstr("t.csv: feature 0 of sample 0 is 3, no whole number")));
+  EXPECT_OK(describe(job, any));
+  EXPECT_OK(describe(job, shares));
+  EXPECT_THAT(describe(job, ids),
+              StatusIs(kInvalid, HasSubstr("t.csv:2: column \"x\": 3 is not a whole number from 0 "
+                                           "and below the embedding's 3 rows")));
   Write("t.csv", "x,y\n3,0.5\n1,1.5\n");
-  EXPECT_THAT(scan({.input_shape = {1}, .targets_are_shares = true}),
-              StatusIs(kInvalid, HasSubstr("t.csv: target 1.5 of sample 1 is outside [0, 1]")));
+  EXPECT_OK(describe(job, any));
+  EXPECT_THAT(describe(job, shares),
+              StatusIs(kInvalid, HasSubstr("t.csv:3: column \"y\": 1.5 is outside [0, 1]")));
+  Write("t.svm", "0.5 1:3\n1.5 1:2\n");
+  EXPECT_OK(describe(sparse, any));
+  EXPECT_THAT(describe(sparse, ids),
+              StatusIs(kInvalid, HasSubstr("t.svm:1: feature 1: 3 is not a whole number")));
+  EXPECT_THAT(describe(sparse, shares),
+              StatusIs(kInvalid, HasSubstr("t.svm:2: target 1.5 is outside [0, 1]")));
+  DataContext unlabelled = shares;
+  unlabelled.unlabelled = true;
+  EXPECT_OK(describe(sparse, unlabelled));
+  // What stands in for an empty field is an id too.
+  Write("t.csv", "x,y\n3,0.5\n,1\n");
+  Job filled = Parse("train { csv { file: '@t.csv' target: 'y' missing_mean: true } }");
+  EXPECT_THAT(describe(filled, shares),
+              StatusIs(kInvalid, HasSubstr("t.csv:3: column \"x\": the field is empty, and a mean "
+                                           "is no id")));
+  filled = Parse("train { csv { file: '@t.csv' target: 'y' missing_value: 9 } }");
+  EXPECT_THAT(describe(filled, shares),
+              StatusIs(kInvalid, HasSubstr("t.csv:3: column \"x\": 9 is not a whole number")));
 }
 
 TEST_F(TableReaderTest, TargetsAndWeights) {
