@@ -155,7 +155,7 @@ TEST_F(CudaNetworkTest, ErrorsAreStatus) {
   Batch batch = testing::RandomBatch(layout, 4, 1);
   batch.labels[2] = 10;
   EXPECT_THAT(network->Evaluate(batch).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("label 10 of sample 2")));
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("label 10 of sample 2")));
 }
 
 // Runs everywhere: without a GPU the factory refuses, and says why.
