@@ -80,6 +80,10 @@ bool TensorCodec::CarriesParameters(WireFormat format) {
   return Find(format) != nullptr && format != TOP_K && format != INT4 && format != TOP_K_2BIT;
 }
 
+bool TensorCodec::CarriesStatistics(WireFormat format) {
+  return format == FLOAT32 || format == BFLOAT16 || format == FLOAT16;
+}
+
 bool TensorCodec::CarriesChanges(WireFormat format) {
   return Find(format) != nullptr && format != FLOAT32 && format != TOP_K && format != TOP_K_2BIT;
 }

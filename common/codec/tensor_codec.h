@@ -44,9 +44,11 @@ class TensorCodec {
 
   // Whether parameters can be fetched in it. They have no error feedback: not in TOP_K or
   // TOP_K_2BIT, which leave values out, nor in INT4, whose errors are too large to train
-  // with. So do pushes the values of statistics (ModelTensor.STATISTIC), and in the other formats
-  // what is to be subtracted from them.
+  // with.
   static bool CarriesParameters(WireFormat format);
+  // Whether pushes bring the values of statistics (ModelTensor.STATISTIC) in it: where each float
+  // is rounded by itself. In the others, what is to be subtracted from them.
+  static bool CarriesStatistics(WireFormat format);
   // Whether changes of a copy can be: what it rounds away comes with the next one. Not in
   // FLOAT32, which would be the copy whole.
   static bool CarriesChanges(WireFormat format);

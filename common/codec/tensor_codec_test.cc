@@ -415,6 +415,15 @@ TEST(TensorCodecTest, ParametersTravelInWhatNeedsNoFeedback) {
   }
 }
 
+TEST(TensorCodecTest, StatisticsTravelWhereEachValueIsRoundedByItself) {
+  for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16}) {
+    EXPECT_TRUE(TensorCodec::CarriesStatistics(format)) << WireFormat_Name(format);
+  }
+  for (const WireFormat format : {INT8, TOP_K, INT4, TOP_K_2BIT, static_cast<WireFormat>(17)}) {
+    EXPECT_FALSE(TensorCodec::CarriesStatistics(format)) << format;
+  }
+}
+
 TEST(TensorCodecTest, Float32IsTheSameBits) {
   const std::vector<float> in = Wild(1000, 3);
   EXPECT_EQ(RoundTrip(FLOAT32, in), in);

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
+#include "common/codec/tensor_codec.h"
+#include "common/model/bias_ranges.h"
 #include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
 #include "common/model/table_info.h"
@@ -74,6 +76,9 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   }
   client.rounds = downpour.has_rounds();
   client.push_format = downpour.push_format();
+  if (!client.rounds && TensorCodec::CarriesStatistics(client.push_format)) {
+    client.values = StatisticRanges(joined.layout, {0, joined.layout.size()});
+  }
   client.fetch_format = downpour.fetch_format();
   client.fetch_changes = downpour.fetch_changes();
   client.top_k_share = downpour.top_k_share();

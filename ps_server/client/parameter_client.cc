@@ -44,7 +44,8 @@ class ShardedParameterClient final : public ParameterClient {
         left_(options_.map.shards()),
         epochs_(HeldEpochs(options_)),
         push_requests_(&options_),
-        encoder_(options_.map, options_.fragments, options_.push_format, std::move(push_codec)) {
+        encoder_(options_.map, options_.fragments, options_.push_format, std::move(push_codec),
+                 options_.values) {
     std::unique_ptr<ChoosingTransport> transport = MakeClientTransport(options_, &report_);
     // Faults are of frames, so there every fetch is one.
     reader_ = options_.fault.enabled() ? nullptr : transport.get();

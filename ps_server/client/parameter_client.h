@@ -107,6 +107,7 @@ struct ParameterClientOptions {
   // The shards average pushes in rounds: a fetch waits for those of the session's pushes.
   bool rounds = false;
   WireFormat push_format = FLOAT32;
+  std::vector<Slice> values;  // parts of which pushes bring values (PushEncoder)
   WireFormat fetch_format = FLOAT32;
   WireFormat fetch_changes = FLOAT32;  // else Fetch brings changes of the public copy, in that
   double top_k_share = 0;              // TOP_K and TOP_K_2BIT only

@@ -9,11 +9,12 @@
 namespace monsoon {
 
 PushEncoder::PushEncoder(const ShardMap& map, const FragmentMap& fragments, WireFormat format,
-                         std::unique_ptr<TensorCodec> codec)
+                         std::unique_ptr<TensorCodec> codec, std::vector<Slice> values)
     : map_(map),
       fragments_(fragments),
       format_(format),
       codec_(std::move(codec)),
+      values_(std::move(values)),
       place_(map.shards()),
       shard_place_(fragments.count()) {
   std::vector<size_t> end(fragments_.count(), 0);
@@ -71,6 +72,15 @@ void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient) {
       }
     }
   }
+  ForgetValues();
+}
+
+void PushEncoder::ForgetValues() {
+  for (const Slice& part : values_) {
+    if (!residual_.empty()) {
+      std::ranges::fill(std::span(residual_).subspan(part.begin, part.size()), 0.0f);
+    }
+  }
 }
 
 void PushEncoder::UseEncoded(std::span<const std::byte> bytes) {
@@ -110,6 +120,7 @@ void PushEncoder::Refused(uint32_t shard, uint32_t stripe) {
   if (FirstNonFinite(residual).has_value()) {
     std::ranges::fill(residual, 0.0f);
   }
+  ForgetValues();
 }
 
 }  // namespace monsoon

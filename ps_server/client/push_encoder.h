@@ -27,9 +27,10 @@ namespace monsoon {
 
 class PushEncoder {
  public:
-  // `codec` is that of `format`; `fragments` are of the map.
+  // `codec` is that of `format`; `fragments` are of the map. Parts in `values` are no gradients but
+  // what is to be reached: what a push leaves of them has no place in the next one.
   PushEncoder(const ShardMap& map, const FragmentMap& fragments, WireFormat format,
-              std::unique_ptr<TensorCodec> codec);
+              std::unique_ptr<TensorCodec> codec, std::vector<Slice> values = {});
 
   WireFormat format() const { return format_; }
 
@@ -55,7 +56,7 @@ class PushEncoder {
   std::span<const std::byte> ShardBytes(uint32_t shard) const;
   size_t StripeBytes(uint32_t shard, uint32_t stripe) const { return place_[shard][stripe].size(); }
 
-  // The shard refused that stripe of the last push: its content leaves with the
+  // The shard refused that stripe of the last push: its content, but for values, leaves with the
   // next one. One that is not finite is given up, and the stripe's residual
   // with it.
   void Refused(uint32_t shard, uint32_t stripe);
@@ -64,11 +65,13 @@ class PushEncoder {
   // Of the fragment, encoded.
   std::span<const std::byte> all() const;
   void EncodeStripe(std::span<const float> gradient, uint32_t shard, uint32_t stripe);
+  void ForgetValues();
 
   const ShardMap map_;
   const FragmentMap fragments_;
   const WireFormat format_;
   const std::unique_ptr<TensorCodec> codec_;
+  const std::vector<Slice> values_;
   std::vector<std::vector<Slice>> place_;        // [shard][stripe], in the bytes of its fragment
   std::vector<std::vector<Slice>> shard_place_;  // [fragment][shard]
   uint64_t sequence_ = 0;

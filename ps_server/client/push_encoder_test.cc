@@ -35,6 +35,22 @@ TEST(PushEncoderTest, Float32IsTheGradientItself) {
   EXPECT_EQ(bytes.data(), std::as_bytes(std::span(gradient)).data() + 256);
 }
 
+TEST(PushEncoderTest, OfValuesNothingLeavesWithTheNextPush) {
+  PushEncoder encoder(Map(), FragmentMap::Whole(Map()), BFLOAT16,
+                      *TensorCodec::Create(BFLOAT16, 0.25), {{32, 34}});
+  encoder.Encode(1, std::vector<float>(128, 1.003f));
+  EXPECT_THAT(Content(encoder, 0, 1), Each(1.0f));
+  encoder.Encode(2, std::vector<float>(128, 1.003f));  // to 1.0078, with what was left
+  std::vector<float> content = Content(encoder, 0, 1);
+  EXPECT_EQ(content[1], 1.0f);
+  EXPECT_GT(content[2], 1.0f);
+  encoder.Refused(0, 1);
+  encoder.Encode(3, std::vector<float>(128, 1.0f));
+  content = Content(encoder, 0, 1);
+  EXPECT_EQ(content[1], 1.0f);
+  EXPECT_GT(content[2], 1.9f);
+}
+
 TEST(PushEncoderTest, WhatIsLeftOutLeavesWithALaterPush) {
   for (const WireFormat format : {TOP_K, TOP_K_2BIT}) {
     PushEncoder encoder = Encoder(format);

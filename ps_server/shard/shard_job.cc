@@ -396,7 +396,7 @@ PushVerdict ShardJob::PushRecordOf(const PushRequest& request, const PushRecord&
                     record.base_version(),
                     content.values,
                     request.weight() == 0 ? 1.0f : request.weight(),
-                    TensorCodec::CarriesParameters(record.format()),
+                    TensorCodec::CarriesStatistics(record.format()),
                     std::nullopt,
                     {}};
   if (check.verdict == REFUSED_INVALID) {

@@ -13,7 +13,7 @@ from . import _programs
 from ._version import __version__
 from .errors import LibraryNotFound, VersionsDiffer
 
-ABI = 2
+ABI = 3
 INTERRUPTED = 100
 
 

@@ -168,7 +168,7 @@ def test_sparse_gradients_are_refused_by_name(library):
     assert library.replicas[0].left
 
 
-def test_statistics_travel_as_values_and_counters_stay(library):
+def test_statistics_travel_and_counters_stay(library):
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
     with join(model, epochs=1) as job:
         for ids in job.blocks(20, batch=5):

@@ -52,7 +52,7 @@ extern "C" {
 #endif
 
 /* Grows with each change that a program built before would not survive. */
-#define MONSOON_ABI 2
+#define MONSOON_ABI 3
 
 /* The library's MONSOON_ABI, and what `coordinator version` prints of its build. */
 MONSOON_API uint32_t monsoon_abi(void);
@@ -84,7 +84,7 @@ typedef struct monsoon_replica monsoon_replica;
 
 typedef enum monsoon_kind {
   MONSOON_TRAINED = 0,  /* moved by the optimizer */
-  MONSOON_STATISTIC = 1 /* kept by the program, as running means: travels as its value */
+  MONSOON_STATISTIC = 1 /* kept by the program, as running means: not a gradient's to move */
 } monsoon_kind;
 
 typedef struct monsoon_tensor {

@@ -240,11 +240,10 @@ void Replica::NoteBase() {
 void Replica::WriteDifferences() {
   float* base = base_.data();
   for (const Range& range : differences_) {
-    const bool is_value = range.is_statistic && pushes_values_;
     const float* const now = parameters() + range.begin;
     float* const out = gradient() + range.begin;
     for (size_t i = 0; i < range.size; ++i) {
-      out[i] = is_value ? now[i] : base[i] - now[i];
+      out[i] = base[i] - now[i];
       base[i] = now[i];
     }
     base += range.size;

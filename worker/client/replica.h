@@ -143,7 +143,6 @@ class Replica {
 
   std::string job_;
   uint32_t local_steps_ = 0;
-  bool pushes_values_ = true;  // of statistics; else what they have moved
   // Of the difference under way: as many, or fewer where the sidecar says so.
   uint32_t steps_due_ = 0;
   size_t floats_ = 0;
@@ -166,7 +165,6 @@ class Replica {
   struct Range {
     size_t begin = 0;
     size_t size = 0;
-    bool is_statistic = false;
   };
   std::vector<Range> differences_;
   std::vector<float> base_;

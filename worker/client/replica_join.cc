@@ -130,9 +130,8 @@ Result Replica::Join(const monsoon_join_options& options, std::unique_ptr<Replic
       for (size_t d = 0; d < options.tensors[i].dimensions; ++d) {
         count *= options.tensors[i].shape[d];
       }
-      const bool is_statistic = options.tensors[i].kind == MONSOON_STATISTIC;
-      if (is_statistic || made->local_steps_ > 0) {
-        made->differences_.push_back({begin, count, is_statistic});
+      if (options.tensors[i].kind == MONSOON_STATISTIC || made->local_steps_ > 0) {
+        made->differences_.push_back({begin, count});
       }
     }
     size_t floats = 0;
@@ -162,7 +161,6 @@ Result Replica::TakeJoined(const Message& joined) {
   job_ = fields.String();
   local_steps_ = fields.Number<uint32_t>();
   steps_due_ = local_steps_;
-  pushes_values_ = fields.Number<uint8_t>() != 0;
   floats_ = fields.Number<uint64_t>();
   stride_ = fields.Number<uint64_t>();
   const auto tensors = fields.Number<uint32_t>();

@@ -91,7 +91,9 @@ absl::Status DownpourRunner::LandFetch(Fetched fetched) {
     return OfDevice(group_->ShareParameters());
   }
   if (local_ != nullptr) {
+    const std::vector<float> fetched = Statistics(store_.front());
     local_->Rebase(*store_.marks(), store_.mutable_front(), local);
+    LandStatistics(fetched, local, store_.mutable_front());
   }
   group_->SetParameters(store_.front_buffer());
   return absl::OkStatus();
@@ -148,12 +150,47 @@ absl::Status DownpourRunner::ComputeRound() {
     group_->SetParameters(store_.front_buffer());
   }
   stepping_ = differences() ? clock_->Now() - begin : absl::ZeroDuration();
-  if (PushesValues() && local_ == nullptr) {
+  if (PushesValues() && !StatisticsMove()) {
     WriteValuesOfRound(gradient);
+  } else if (PushesValues() && local_ == nullptr) {
+    MoveStatistics(gradient);
   }
   accumulator_.Add(store_.marks());
   unpushed_ = differences() ? options_.fragments.count() : 0;
   return absl::OkStatus();
+}
+
+void DownpourRunner::MoveStatistics(std::span<const float> gradient) {
+  const std::span<float> front = store_.mutable_front();
+  for (const Slice& part : statistics_) {
+    for (uint64_t i = part.begin; i < part.end; ++i) {
+      front[i] -= gradient[i];
+    }
+  }
+}
+
+std::vector<float> DownpourRunner::Statistics(std::span<const float> w) const {
+  std::vector<float> values;
+  for (const Slice& part : statistics_) {
+    const std::span<const float> of_part = w.subspan(part.begin, part.size());
+    values.insert(values.end(), of_part.begin(), of_part.end());
+  }
+  return values;
+}
+
+void DownpourRunner::LandStatistics(std::span<const float> fetched, std::span<const float> local,
+                                    std::span<float> w) const {
+  if (!PushesValues()) {
+    return;
+  }
+  size_t at = 0;
+  for (const Slice& part : statistics_) {
+    for (uint64_t i = part.begin; i < part.end; ++i, ++at) {
+      if (w[i] != fetched[at]) {
+        w[i] = local.empty() ? fetched[at] : 0.5f * fetched[at] + 0.5f * local[i];
+      }
+    }
+  }
 }
 
 void DownpourRunner::WriteValues(std::span<float> gradient) const {

@@ -298,7 +298,7 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
     std::ranges::transform(accumulation.gradient, accumulation.gradient.begin(), std::negate<>());
   }
   ClipGradientNorm(accumulation.gradient, options_.clip_norm, statistics_);
-  if (own_statistics_ && local_ == nullptr && accumulation.steps > 1) {
+  if (!StatisticsMove() && accumulation.steps > 1) {
     ScaleParts(accumulation.gradient, statistics_, 1.0 / accumulation.steps);
   }
   // Memory that a device writes to is worth keeping as it is.
@@ -351,7 +351,7 @@ absl::Status DownpourRunner::PushAccumulation(bool lands) {
       accumulator_.Seal(differences() ? local_->moved() : std::span<const float>());
   RETURN_IF_ERROR(OfDevice(sealed.status()));
   in_flight_ = *std::move(sealed);
-  if (PushesValues() && local_ != nullptr) {
+  if (PushesValues() && StatisticsMove()) {
     WriteValues(in_flight_->gradient);
   }
   in_flight_->weight = weigher_.Take(fragment);

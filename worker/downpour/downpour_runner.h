@@ -217,11 +217,22 @@ class DownpourRunner {
   absl::Status ComputeRound();
   // Whether pushes bring values of statistics, which this replica knows of.
   bool PushesValues() const {
-    return own_statistics_ && !options_.rounds &&
-           TensorCodec::CarriesParameters(options_.push_format);
+    return !statistics_.empty() && !options_.rounds &&
+           TensorCodec::CarriesStatistics(options_.push_format);
   }
+  // Whether the front's statistics are those of the last step: a program's, or where steps move
+  // the parameters. Else all steps make theirs of the fetched ones.
+  bool StatisticsMove() const { return local_ != nullptr || !own_statistics_; }
+  // A step of a program has subtracted this from its own.
+  void MoveStatistics(std::span<const float> gradient);
   void WriteValues(std::span<float> gradient) const;
   void WriteValuesOfRound(std::span<float> gradient) const;
+  // The statistics of `w`, one after another.
+  std::vector<float> Statistics(std::span<const float> w) const;
+  // Rebase has added what this replica has moved since to `fetched` (Statistics): the sum may be
+  // beyond what either has. Means of both and of `local`, what the replica had, are not.
+  void LandStatistics(std::span<const float> fetched, std::span<const float> local,
+                      std::span<float> w) const;
   StepResult CountRound(absl::Duration duration);
   // `lands`: what the one before brings lands before it.
   absl::Status PushAccumulation(bool lands = true);
@@ -253,7 +264,7 @@ class DownpourRunner {
   const DownpourRunnerOptions options_;
   const ParameterLayout* const layout_;
   const std::vector<Slice> statistics_;
-  const bool own_statistics_;  // a network's of ours; a program shares its own out
+  const bool own_statistics_;  // a network's of ours; a program moves its own
   ParameterClient* const client_;
   ReplicaGroup* const group_;
   const std::unique_ptr<LocalUpdater> local_;

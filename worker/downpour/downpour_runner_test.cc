@@ -264,7 +264,7 @@ TEST_F(DownpourRunnerTest, StatisticsAreNotClipped) {
   mean->set_kind(ModelTensor::STATISTIC);
   layout_ = *ParameterLayout::Create(model);
   Steps(1);
-  EXPECT_EQ(shards_.pushed()[0][0], 1.0f);
+  EXPECT_EQ(shards_.pushed()[0][0], -1.0f);  // the value, of 0 and a gradient of 1
 }
 
 TEST_F(DownpourRunnerTest, NonFiniteLossNamesWorkerStepAndTensor) {

@@ -93,7 +93,6 @@ class ScriptedSidecar {
       CHECK(words_ >> word);
     }
     joined.Number(local_steps);
-    joined.Number(uint8_t{1});  // values of statistics
     joined.Number(kFloats);
     joined.Number(uint64_t{(*memory)->stride()});
     joined.Number(uint32_t{1});

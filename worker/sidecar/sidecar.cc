@@ -13,7 +13,6 @@
 #include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
-#include "common/codec/tensor_codec.h"
 #include "common/model/parameter_layout.h"
 #include "common/process/host_name.h"
 #include "google/protobuf/text_format.h"
@@ -171,8 +170,6 @@ absl::Status Sidecar::Join() {
   fields.String(enter_->reply().job());
   const Downpour& downpour = enter_->reply().config().downpour();
   fields.Number(uint32_t{downpour.local_steps() / std::max(1u, downpour.fragments().count())});
-  fields.Number(
-      uint8_t{!downpour.has_rounds() && TensorCodec::CarriesParameters(downpour.push_format())});
   fields.Number(uint64_t{layout.size()});
   fields.Number(uint64_t{memory->stride()});
   fields.Number(static_cast<uint32_t>(layout.tensors().size()));
