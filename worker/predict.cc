@@ -103,13 +103,16 @@ absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options,
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<PredictionFile> file,
                    PredictionFile::Create(options.out, counts.samples, plan.loss));
-  for (const auto& source : sources) {
+  for (size_t i = 0; i < sources.size(); ++i) {
     const absl::Status predicted =
-        PredictAll(network.get(), plan.loss, *source, job.evaluation().batch_size(),
+        PredictAll(network.get(), plan.loss, *sources[i], job.evaluation().batch_size(),
                    [&](const PredictionSpans& predictions) { return file->Add(predictions); });
-    if (!predicted.ok()) {
-      return absl::IsInvalidArgument(predicted) ? Annotate(predicted, model.name) : predicted;
+    if (absl::IsInvalidArgument(predicted) || absl::IsDataLoss(predicted)) {
+      return Annotate(
+          predicted,
+          absl::StrCat(model.name, ", --data=", options.data.empty() ? kTest : options.data[i]));
     }
+    RETURN_IF_ERROR(predicted);
   }
   RETURN_IF_ERROR(file->Finish());
   return counts;

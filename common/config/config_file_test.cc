@@ -237,6 +237,17 @@ TEST(ConfigFileTest, WarnsOfStatisticsThatNobodyFinds) {
   const std::string chain = testing::ValidSandblasterJob() +
                             "downpour { optimizer { sgd { rate: 0.1 } } } stop { epochs: 1 }\n";
   EXPECT_TRUE(warnings(chain, "batch_norm {}").empty());
+  const auto in_format = [&](const std::string& format, const std::string& more) {
+    return warnings(
+        testing::Replaced(chain, "downpour {", absl::StrCat("downpour { push_format: ", format)),
+        more);
+  };
+  EXPECT_TRUE(in_format("BFLOAT16", "batch_norm {}").empty());
+  EXPECT_TRUE(in_format("INT8", "layer_norm {}").empty());
+  const auto lossy = in_format("INT8", "batch_norm {}");
+  ASSERT_EQ(lossy.size(), 1u);
+  EXPECT_EQ(lossy[0].field, "downpour.push_format");
+  EXPECT_THAT(lossy[0].message, HasSubstr("INT8 brings changes of batch_norm's running means"));
 }
 
 }  // namespace

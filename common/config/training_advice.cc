@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/codec/tensor_codec.h"
 
 namespace monsoon {
 namespace {
@@ -64,14 +66,24 @@ void AdviseFigures(const Job& job, Reporter* reporter) {
   }
 }
 
-// Batch normalisation's running values do not move in a batch job.
+// Batch normalisation's running values do not move in a batch job, nor travel as such in every
+// format.
 void AdviseStatistics(const Job& job, Reporter* reporter) {
-  if (job.has_sandblaster() && !job.has_downpour() &&
-      std::ranges::any_of(job.model().layer(), &Layer::has_batch_norm)) {
+  const bool has_some = std::ranges::any_of(job.model().layer(), &Layer::has_batch_norm);
+  if (has_some && job.has_sandblaster() && !job.has_downpour()) {
     reporter->Error("sandblaster",
                     "batch_norm's running means and variances stay what they begin as, 0 and 1: "
                     "it is Downpour SGD that finds them",
                     "add a downpour { } part, which goes first, or resume from such a job");
+  }
+  const Downpour& downpour = job.downpour();
+  if (has_some && !downpour.has_rounds() && TensorCodec::Find(downpour.push_format()) != nullptr &&
+      !TensorCodec::CarriesStatistics(downpour.push_format())) {
+    reporter->Error("downpour.push_format",
+                    absl::StrCat(WireFormat_Name(downpour.push_format()),
+                                 " brings changes of batch_norm's running means and variances, "
+                                 "not their values: a push of old ones may take them too far"),
+                    "BFLOAT16 and FLOAT16 bring values");
   }
 }
 

@@ -20,8 +20,9 @@ struct DataContext {
   std::optional<Dataset> training = std::nullopt;
   // Nobody knows labels, and none are needed: samples to predict for.
   bool unlabelled = false;
-  // What a scan of all values looks for beside NaN. Rows of the smallest embedding that reads the
-  // samples, 0: none does; and whether the loss needs targets in [0, 1].
+  // What values are judged by beside NaN, of tables as they are read, else by a scan. Rows of the
+  // smallest embedding that reads the samples, 0: none does; and whether the loss needs targets in
+  // [0, 1].
   uint64_t id_limit = 0;
   bool targets_are_shares = false;
 

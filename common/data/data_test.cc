@@ -268,6 +268,9 @@ TEST_F(DataTest, ImagesOfIdsAreBelowTheEmbeddingsRows) {
   EXPECT_THAT(ScanValues(dataset, {.id_limit = 9}, info),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("i: byte 25 is 9, not an id below the embedding's 9 rows")));
+  dataset.set_limit(2);  // the third sample begins at byte 24
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo two, DescribeDataset(dataset, {}));
+  EXPECT_OK(ScanValues(dataset, {.id_limit = 8}, two));
 }
 
 TEST_F(DataTest, TellsEveryWrongFile) {

@@ -265,13 +265,24 @@ TEST_F(SourcesTest, ATextsSamplesAreCounted) {
   EXPECT_THAT(Refusal(Text(folder_.Write("shorter", "012")), unlabelled),
               HasSubstr("shorter: 3 bytes of text, a sample of a window of 4 needs 4"));
 
-  // '0' is 48.
+  // '0' is 48. The ids of the two samples of ten are its bytes 0 to 7, bytes that are
+  // a label or in no window may be anything.
   DataContext rows = context;
-  rows.id_limit = 57;
-  EXPECT_THAT(ScanValues(Text(ten), rows, one),
-              StatusIs(kInvalid, HasSubstr("ten: byte 9 is 57, and the embedding has 57 rows")));
-  rows.id_limit = 58;
-  EXPECT_OK(ScanValues(Text(ten), rows, one));
+  rows.id_limit = 55;
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo two, DescribeDataset(Text(ten), rows));
+  EXPECT_EQ(two.examples, 2u);
+  EXPECT_THAT(ScanValues(Text(ten), rows, two),
+              StatusIs(kInvalid, HasSubstr("ten: byte 7 is 55, and the embedding has 55 rows")));
+  rows.id_limit = 56;
+  EXPECT_OK(ScanValues(Text(ten), rows, two));
+  Dataset apart = Text(folder_.Write("apart", "01xx01xx01"));
+  apart.mutable_text()->set_window(2);
+  apart.mutable_text()->set_stride(4);
+  ASSERT_OK_AND_ASSIGN(DatasetInfo gaps, DescribeDataset(apart, rows));
+  EXPECT_OK(ScanValues(apart, rows, gaps));
+  apart.mutable_text()->set_stride(3);
+  ASSERT_OK_AND_ASSIGN(gaps, DescribeDataset(apart, rows));
+  EXPECT_THAT(ScanValues(apart, rows, gaps), StatusIs(kInvalid, HasSubstr("apart: byte 3 is 120")));
 
   folder_.WriteGz("ten.gz", "0123456789");
   ASSERT_OK_AND_ASSIGN(const DatasetInfo both,
@@ -284,10 +295,11 @@ TEST_F(SourcesTest, ATextsSamplesAreCounted) {
   EXPECT_THAT(ContentPlace(files, 9), EndsWith("/ten: byte 9"));
   EXPECT_THAT(ContentPlace(files, 10), EndsWith("/ten.gz: byte 0"));
   EXPECT_THAT(ContentPlace(files, 20), EndsWith("/ten.gz: byte 10"));
-  folder_.Write("ten2", "01234x");
+  folder_.Write("ten2", "0x2345");
   rows.id_limit = 58;
-  EXPECT_THAT(ScanValues(Text(folder_.Path("ten*")), rows, both),
-              StatusIs(kInvalid, HasSubstr("ten2: byte 5 is 120, and the embedding has 58 rows")));
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo three, DescribeDataset(Text(folder_.Path("ten*")), rows));
+  EXPECT_THAT(ScanValues(Text(folder_.Path("ten*")), rows, three),
+              StatusIs(kInvalid, HasSubstr("ten2: byte 1 is 120, and the embedding has 58 rows")));
   std::string content;
   ASSERT_OK(StreamContent(files, 7, 13, [&](std::span<const uint8_t> bytes) {
     content.append(bytes.begin(), bytes.end());

@@ -1,6 +1,4 @@
 // Text as bytes: a sample's values are the ids of a window, its labels the bytes behind each.
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/data/source_kind.h"
@@ -37,18 +35,23 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
 absl::StatusOr<uint64_t> CountLabels(const Dataset&, const DataContext&) { return kByteClasses; }
 
 // What can be wrong is a compressed file, or a byte for which an embedding has no row.
-absl::Status Scan(const Dataset& dataset, const DataContext& context, const DatasetInfo&) {
+absl::Status Scan(const Dataset& dataset, const DataContext& context, const DatasetInfo& info) {
   ASSIGN_OR_RETURN(const TextPlan plan, PlanText(dataset.text(), context));
   const uint64_t rows = context.id_limit;
+  // Some are in no window, or behind the last that counts: labels, or nothing.
+  const uint64_t end = plan.begin + (info.examples - 1) * plan.stride + plan.window;
+  const auto is_id = [&](uint64_t place) {
+    return place < end && (place - plan.begin) % plan.stride < plan.window;
+  };
   uint64_t at = plan.begin;
   return StreamContent(
       plan.files, plan.begin, plan.end, [&](std::span<const uint8_t> bytes) -> absl::Status {
-        const auto wrong =
-            std::ranges::find_if(bytes, [rows](uint8_t byte) { return rows != 0 && byte >= rows; });
-        if (wrong != bytes.end()) {
-          return absl::InvalidArgumentError(absl::StrCat(
-              ContentPlace(plan.files, at + static_cast<uint64_t>(wrong - bytes.begin())), " is ",
-              *wrong, ", and the embedding has ", rows, " rows"));
+        for (size_t i = 0; rows != 0 && i < bytes.size(); ++i) {
+          if (bytes[i] >= rows && is_id(at + i)) {
+            return absl::InvalidArgumentError(absl::StrCat(ContentPlace(plan.files, at + i), " is ",
+                                                           bytes[i], ", and the embedding has ",
+                                                           rows, " rows"));
+          }
         }
         at += bytes.size();
         return absl::OkStatus();

@@ -38,7 +38,7 @@ struct TensorInfo {
   uint64_t fan_in = 0;
   uint64_t fan_out = 0;
   Initializer initializer;
-  // Pushed as differences and subtracted as they are (ModelTensor.STATISTIC).
+  // Pushed as ModelTensor.STATISTIC says.
   bool is_statistic = false;
   // What decay may leave out: biases, and scales and shifts of normalisations.
   bool is_bias = false;

@@ -79,7 +79,9 @@ absl::Status PredictAll(Network* network, const LossPlan& loss, const DataSource
     predictions.resize(batch.examples * values);
     labels.resize(batch.examples * loss.steps);
     const PredictionSpans spans{predictions, labels};
-    RETURN_IF_ERROR(network->Predict(batch, spans));
+    if (const absl::Status status = network->Predict(batch, spans); !status.ok()) {
+      return Annotate(status, absl::StrCat("samples from ", first, " on"));
+    }
     if (const std::optional<uint64_t> at = FirstNonFinite(predictions)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the model's outputs for sample ", first + *at / values, " are not finite"));

@@ -121,7 +121,8 @@ std::string FilesKey(Dataset dataset) {
 }
 
 std::string DatasetKey(const Dataset& dataset, const DataContext& context) {
-  return absl::StrCat(absl::StrJoin(context.input_shape, ","), FilesKey(dataset),
+  return absl::StrCat(absl::StrJoin(context.input_shape, ","), ":", context.id_limit, ":",
+                      context.targets_are_shares, FilesKey(dataset),
                       context.training ? FilesKey(*context.training) : "");
 }
 
@@ -138,7 +139,10 @@ absl::StatusOr<std::shared_ptr<const DataSource>> ReplicaRunner::Open(const Data
     absl::StatusOr<std::shared_ptr<const DataSource>> opened = OpenerFor()(dataset, context);
     if (!opened.ok()) {
       opened_.erase(key);
-      return absl::DataLossError(absl::StrCat("worker/", worker_, ": ", opened.status().message()));
+      const std::string why = absl::StrCat("worker/", worker_, ": ", opened.status().message());
+      // Want of memory is this machine's, not the data's.
+      return absl::IsResourceExhausted(opened.status()) ? absl::ResourceExhaustedError(why)
+                                                        : absl::DataLossError(why);
     }
     source = *std::move(opened);
   }

@@ -62,9 +62,8 @@ std::string InPlainWords(const grpc::Status& status) {
     return "what listens there does not know this call: another kind of task, or another version";
   }
   if (status.error_code() == grpc::StatusCode::INTERNAL && status.error_message().empty()) {
-    return "what listens there cannot read the request: a text in it is not UTF-8, or it is "
-           "another "
-           "version";
+    return "what listens there cannot read the request: it is another version, or a text is not "
+           "UTF-8";
   }
   const std::string lower = absl::AsciiStrToLower(status.error_message());
   for (const Words& words : kWords) {
