@@ -1,6 +1,5 @@
 #include "ps_server/client/parameter_client.h"
 
-#include <algorithm>
 #include <atomic>
 #include <numeric>
 #include <optional>
