@@ -130,7 +130,7 @@ class FakeLibrary:
         return 0
 
     def monsoon_abi(self):
-        return 2
+        return 3
 
     def monsoon_version(self):
         return self.version.encode() + b" (fake)"
