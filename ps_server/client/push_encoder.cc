@@ -107,8 +107,8 @@ std::span<const std::byte> PushEncoder::ShardBytes(uint32_t shard) const {
 }
 
 void PushEncoder::Refused(uint32_t shard, uint32_t stripe) {
-  if (as_it_is()) {
-    return;
+  if (as_it_is() || residual_.empty()) {
+    return;  // FLOAT32 keeps nothing
   }
   const Slice slice = map_.stripe(shard, stripe);
   const std::span<float> content = std::span(scratch_).first(slice.size());

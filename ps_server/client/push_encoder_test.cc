@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 
 namespace monsoon {
@@ -49,6 +50,25 @@ TEST(PushEncoderTest, OfValuesNothingLeavesWithTheNextPush) {
   content = Content(encoder, 0, 1);
   EXPECT_EQ(content[1], 1.0f);
   EXPECT_GT(content[2], 1.9f);
+}
+
+TEST(PushEncoderTest, OfARefusedFloat32FragmentNothingIsKept) {
+  Fragments halves;
+  halves.set_count(2);
+  halves.set_order(Fragments::BY_STRIPE);
+  Model model;
+  ModelTensor* const tensor = model.add_tensor();
+  tensor->set_name("w");
+  tensor->add_shape(128);
+  const FragmentMap fragments =
+      *FragmentMap::Create(halves, *ParameterLayout::Create(model), Map());
+  PushEncoder encoder(Map(), fragments, FLOAT32, *TensorCodec::Create(FLOAT32, 0));
+  encoder.Encode(1, std::vector<float>(128, 3.0f));
+  const uint32_t first = fragments.Of(0, 0) == encoder.fragment() ? 0 : 1;
+  encoder.Refused(0, first);
+  encoder.Encode(2, std::vector<float>(128, 0.0f));
+  encoder.Encode(3, std::vector<float>(128, 1.0f));
+  EXPECT_THAT(Content(encoder, 0, first), Each(1.0f));
 }
 
 TEST(PushEncoderTest, WhatIsLeftOutLeavesWithALaterPush) {

@@ -92,7 +92,7 @@ void DownpourRunner::LandFragment(uint32_t fragment, const FetchMarks& marks) {
   const std::span<float> front = store_.mutable_front();
   const std::vector<float> fetched = Statistics(store_.back());
   local_->Rebase(*all, store_.back(), front, fragment);
-  LandStatistics(fetched, front, store_.back());
+  LandStatistics(fetched, front, /*all=*/false, store_.back());
   for (const Slice& slice : fragments.Slices(fragment)) {
     std::ranges::copy(store_.back().subspan(slice.begin, slice.size()),
                       front.begin() + static_cast<ptrdiff_t>(slice.begin));

@@ -93,7 +93,9 @@ absl::Status DownpourRunner::LandFetch(Fetched fetched) {
   if (local_ != nullptr) {
     const std::vector<float> fetched = Statistics(store_.front());
     local_->Rebase(*store_.marks(), store_.mutable_front(), local);
-    LandStatistics(fetched, local, store_.mutable_front());
+    LandStatistics(fetched, local, /*all=*/false, store_.mutable_front());
+  } else if (StatisticsMove() && !accumulator_.empty()) {  // a program's, not pushed yet
+    LandStatistics(Statistics(store_.front()), local, /*all=*/true, store_.mutable_front());
   }
   group_->SetParameters(store_.front_buffer());
   return absl::OkStatus();
@@ -179,24 +181,24 @@ std::vector<float> DownpourRunner::Statistics(std::span<const float> w) const {
 }
 
 void DownpourRunner::LandStatistics(std::span<const float> fetched, std::span<const float> local,
-                                    std::span<float> w) const {
+                                    bool all, std::span<float> w) const {
   if (!PushesValues()) {
     return;
   }
   size_t at = 0;
   for (const Slice& part : statistics_) {
     for (uint64_t i = part.begin; i < part.end; ++i, ++at) {
-      if (w[i] != fetched[at]) {
+      if (all || w[i] != fetched[at]) {
         w[i] = local.empty() ? fetched[at] : 0.5f * fetched[at] + 0.5f * local[i];
       }
     }
   }
 }
 
-void DownpourRunner::WriteValues(std::span<float> gradient) const {
+void DownpourRunner::WriteValues(std::span<const float> values, std::span<float> gradient) const {
   for (const Slice& part : statistics_) {
-    std::ranges::copy(store_.front().subspan(part.begin, part.size()),
-                      gradient.subspan(part.begin).begin());
+    std::ranges::copy(values.first(part.size()), gradient.subspan(part.begin).begin());
+    values = values.subspan(part.size());
   }
 }
 

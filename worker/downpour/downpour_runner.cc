@@ -334,6 +334,11 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
 }
 
 absl::Status DownpourRunner::PushAccumulation(bool lands) {
+  // What lands now is not of the steps that are pushed. Local updates have these on top of it.
+  std::vector<float> values;
+  if (PushesValues() && local_ == nullptr) {
+    values = Statistics(store_.front());
+  }
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
   const bool fetches = fetch_due_ || (fetcher_ != nullptr && fetcher_->busy());
   const uint32_t fragment = options_.fragments.OfPush(last_sequence_ + 1);
@@ -352,7 +357,7 @@ absl::Status DownpourRunner::PushAccumulation(bool lands) {
   RETURN_IF_ERROR(OfDevice(sealed.status()));
   in_flight_ = *std::move(sealed);
   if (PushesValues() && StatisticsMove()) {
-    WriteValues(in_flight_->gradient);
+    WriteValues(local_ == nullptr ? values : Statistics(store_.front()), in_flight_->gradient);
   }
   in_flight_->weight = weigher_.Take(fragment);
   in_flight_->rows = std::exchange(rows_, nullptr);

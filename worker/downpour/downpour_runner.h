@@ -225,13 +225,15 @@ class DownpourRunner {
   bool StatisticsMove() const { return local_ != nullptr || !own_statistics_; }
   // A step of a program has subtracted this from its own.
   void MoveStatistics(std::span<const float> gradient);
-  void WriteValues(std::span<float> gradient) const;
+  // `values`: Statistics.
+  void WriteValues(std::span<const float> values, std::span<float> gradient) const;
   void WriteValuesOfRound(std::span<float> gradient) const;
   // The statistics of `w`, one after another.
   std::vector<float> Statistics(std::span<const float> w) const;
   // Rebase has added what this replica has moved since to `fetched` (Statistics): the sum may be
-  // beyond what either has. Means of both and of `local`, what the replica had, are not.
-  void LandStatistics(std::span<const float> fetched, std::span<const float> local,
+  // beyond what either has. Means of `fetched` and of `local`, what the replica had, are not.
+  // `all`: of all statistics, not of those alone that Rebase has changed.
+  void LandStatistics(std::span<const float> fetched, std::span<const float> local, bool all,
                       std::span<float> w) const;
   StepResult CountRound(absl::Duration duration);
   // `lands`: what the one before brings lands before it.

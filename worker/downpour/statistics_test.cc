@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <semaphore>
 #include <utility>
 #include <vector>
 
@@ -221,6 +222,38 @@ TEST_F(ProgramStatisticsTest, OfLocalStepsToo) {
   SetLocalSteps(1);
   Rounds(2);  // The shards have subtracted -1; the next begins there.
   EXPECT_THAT(Pushed(), ElementsAre(-1, -1, 2));
+}
+
+// The parameters come with the acknowledgement, while the next step computes.
+TEST_F(ProgramStatisticsTest, WhatLandsBeforeAPushIsNotPushedBack) {
+  downpour_.set_overlap(ASYNC);
+  shards_.combined = true;
+  std::counting_semaphore<> computing{0};
+  shards_.before_push = [&] {
+    computing.acquire();
+    return absl::OkStatus();
+  };
+  make_network_ = [&](uint32_t) {
+    auto network = std::make_unique<FakeNetwork>();
+    network->before_step = [&](uint64_t step) { step > 0 ? computing.release() : void(); };
+    return network;
+  };
+  Rounds(3);
+  computing.release();
+  ASSERT_OK(runner_->Flush());
+  std::vector<float> means;
+  for (const std::vector<float>& push : shards_.pushed()) {
+    means.push_back(push[layout_.tensors()[0].offset]);
+  }
+  // 0 - 1, - 2; then (1 - 3) / 2 - 3, for these shards have subtracted the -1.
+  EXPECT_THAT(means, ElementsAre(-1, -3, -4));
+}
+
+// Each of the three begins at what was fetched: a mean with what is not pushed yet.
+TEST_F(ProgramStatisticsTest, AFetchBetweenTheStepsOfAPushComesToAMean) {
+  downpour_.set_n_push(3);
+  Rounds(3);  // -1; (0 - 1) / 2 - 2; (0 - 2.5) / 2 - 3
+  EXPECT_THAT(Pushed(), ElementsAre(-4.25f, -4.25f, 6));
 }
 
 TEST_F(ProgramStatisticsTest, ShardsThatAverageTakeDifferences) {
