@@ -350,9 +350,10 @@ class JobCheck {
 
   // Workers are told of them in messages, which hold UTF-8 alone.
   void CheckPaths() {
-    for (const auto& [field, data] : {std::pair<std::string, Dataset>{"train", job_.train()},
-                                      std::pair<std::string, Dataset>{"test", job_.test()}}) {
-      Dataset visited = data;
+    for (const auto& [field, data] :
+         {std::pair<std::string, const Dataset*>{"train", &job_.train()},
+          std::pair<std::string, const Dataset*>{"test", &job_.test()}}) {
+      Dataset visited = *data;
       VisitPaths(&visited, [&, &field = field](std::string* path) {
         if (FindInvalidUtf8(*path) != std::string::npos) {
           Error(field, absl::StrCat("the path ", ValidUtf8(*path), " is not UTF-8"),

@@ -336,7 +336,7 @@ DownpourRunner::Pushed DownpourRunner::Push(const Accumulation& accumulation,
 absl::Status DownpourRunner::PushAccumulation(bool lands) {
   // What lands now is not of the steps that are pushed. Local updates have these on top of it.
   std::vector<float> values;
-  if (PushesValues() && local_ == nullptr) {
+  if (PushesValues() && StatisticsMove() && local_ == nullptr) {
     values = Statistics(store_.front());
   }
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
