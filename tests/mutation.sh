@@ -1,5 +1,5 @@
 #!/bin/bash
-# Plants the bugs of tests/mutations.txt, one at a time, into a copy of what is
+# Plants the bugs of tests/mutations/*.txt, one at a time, into a copy of what is
 # committed at HEAD and demands that the named tests notice.
 #
 #   tests/mutation.sh [--part=K/N] [PATTERN]
@@ -46,10 +46,10 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-mapfile -t bugs < <(grep -vE '^ *(#|$)' tests/mutations.txt | grep -E -- "$pattern" |
+mapfile -t bugs < <(grep -hvE '^ *(#|$)' tests/mutations/*.txt | grep -E -- "$pattern" |
   awk -v part="$part" -v parts="$parts" '(NR - part) % parts == 0' || true)
 if [[ ${#bugs[@]} -eq 0 ]]; then
-  echo "mutation.sh: no line of tests/mutations.txt matches '$pattern'" >&2
+  echo "mutation.sh: no line of tests/mutations/*.txt matches '$pattern'" >&2
   echo "mutation: 0 passed, 1 failed"
   exit 1
 fi
