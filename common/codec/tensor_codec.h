@@ -34,23 +34,19 @@ namespace monsoon {
 
 class TensorCodec {
  public:
-  // `top_k_share` in (0, 0.5] is for TOP_K and TOP_K_2BIT. InvalidArgument for an unknown
-  // format or a share outside.
+  // `top_k_share` in (0, kMaxTopKShare] is for formats that take one. InvalidArgument for an
+  // unknown format or a share outside.
   static absl::StatusOr<std::unique_ptr<TensorCodec>> Create(WireFormat format, double top_k_share);
 
   // For Decode, CheckLength and, in formats without a share, Encode; nullptr for an
   // unknown format. Lives forever.
   static const TensorCodec* Find(WireFormat format);
 
-  // Whether parameters can be fetched in it. They have no error feedback: not in TOP_K or
-  // TOP_K_2BIT, which leave values out, nor in INT4, whose errors are too large to train
-  // with.
+  // Whether parameters can be fetched in it, pushes bring the values of statistics in it, and
+  // changes of a copy can be in it: FormatTraits (wire_formats.h) says why not. False for an
+  // unknown format.
   static bool CarriesParameters(WireFormat format);
-  // Whether pushes bring the values of statistics (ModelTensor.STATISTIC) in it: where each float
-  // is rounded by itself. In the others, what is to be subtracted from them.
   static bool CarriesStatistics(WireFormat format);
-  // Whether changes of a copy can be: what it rounds away comes with the next one. Not in
-  // FLOAT32, which would be the copy whole.
   static bool CarriesChanges(WireFormat format);
 
   virtual ~TensorCodec() = default;

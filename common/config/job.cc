@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/codec/wire_formats.h"
 #include "common/config/cluster.h"
 #include "common/config/defaults.h"
 #include "common/config/job_check.h"
@@ -24,6 +25,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/model/table_info.h"
+#include "common/optimizer/optimizer_kinds.h"
 
 namespace monsoon {
 namespace {
@@ -33,14 +35,6 @@ constexpr uint32_t kDefaultStripeKib = 1024;
 // A stripe is of one layer alone.
 constexpr uint32_t kDefaultStripeKibOfFragments = 64;
 constexpr uint32_t kDefaultMaxRefused = 10;
-constexpr double kDefaultEpsilon = 1e-8;
-constexpr double kDefaultBeta1 = 0.9;
-constexpr double kDefaultBeta2 = 0.999;
-constexpr double kDefaultAdamWDecay = 0.01;
-constexpr double kDefaultAlpha = 0.99;
-constexpr double kDefaultAverageShare = 0.9;
-constexpr double kDefaultAveragePower = 2.0;
-constexpr double kDefaultTopKShare = 0.01;
 // The sum of a round is an int64 of each parameter.
 constexpr int kFloatsOfASum = 2;
 // The public copy, and its newest changes, which are fewer bytes than that.
@@ -174,37 +168,6 @@ void FillDatasetDefaults(Dataset* data) {
   }
 }
 
-template <typename Config>
-void FillAdamDefaults(Config* adam) {
-  adam->set_beta1(adam->has_beta1() ? adam->beta1() : kDefaultBeta1);
-  adam->set_beta2(adam->has_beta2() ? adam->beta2() : kDefaultBeta2);
-  SetDefaults({{"epsilon", kDefaultEpsilon}}, adam);
-}
-
-void FillOptimizerDefaults(Optimizer* optimizer) {
-  if (optimizer->has_adagrad()) {
-    SetDefaults({{"epsilon", kDefaultEpsilon}}, optimizer->mutable_adagrad());
-  } else if (optimizer->has_adam()) {
-    FillAdamDefaults(optimizer->mutable_adam());
-  } else if (optimizer->has_adam_w()) {
-    AdamW* const adam_w = optimizer->mutable_adam_w();
-    FillAdamDefaults(adam_w);
-    adam_w->set_weight_decay(adam_w->has_weight_decay() ? adam_w->weight_decay()
-                                                        : kDefaultAdamWDecay);
-  } else if (optimizer->has_rms_prop()) {
-    RmsProp* const rms_prop = optimizer->mutable_rms_prop();
-    rms_prop->set_alpha(rms_prop->has_alpha() ? rms_prop->alpha() : kDefaultAlpha);
-    SetDefaults({{"epsilon", kDefaultEpsilon}}, rms_prop);
-  } else if (optimizer->has_nesterov()) {
-    SetDefaults({{"period", 1}}, optimizer->mutable_nesterov());
-  }
-  if (optimizer->has_average()) {
-    Average* const average = optimizer->mutable_average();
-    SetDefaults({{"share", kDefaultAverageShare}}, average);
-    average->set_power(average->has_power() ? average->power() : kDefaultAveragePower);
-  }
-}
-
 void FillDownpourDefaults(Downpour* downpour) {
   if (downpour->local_steps() != 0 &&
       downpour->optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
@@ -214,7 +177,7 @@ void FillDownpourDefaults(Downpour* downpour) {
   if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
     downpour->mutable_local_update()->mutable_none();
   }
-  if (downpour->push_format() == TOP_K || downpour->push_format() == TOP_K_2BIT) {
+  if (TakesShare(downpour->push_format())) {
     SetDefaults({{"top_k_share", kDefaultTopKShare}}, downpour);
   }
   FillOptimizerDefaults(downpour->mutable_optimizer());
@@ -258,26 +221,6 @@ std::string MemoryParts(const Job& job) {
     absl::StrAppend(&parts, ", ", SandblasterVectors(job.sandblaster()), " vectors, exact sums");
   }
   return parts;
-}
-
-// Of the optimizer without its average.
-int SlotsInside(const Optimizer& optimizer) {
-  switch (optimizer.kind_case()) {
-    case Optimizer::kAdam:
-    case Optimizer::kAdamW:
-      return 2;
-    case Optimizer::kNesterov:
-      return optimizer.nesterov().period() > 1 ? 2 : 1;
-    case Optimizer::kRmsProp:
-      return optimizer.rms_prop().momentum() > 0.0 ? 2 : 1;
-    case Optimizer::kMomentum:
-    case Optimizer::kAdagrad:
-      return 1;
-    case Optimizer::kSgd:
-    case Optimizer::KIND_NOT_SET:
-      break;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -334,11 +277,6 @@ absl::Status ValidateJob(const Job& job) {
     }
     CheckJob(job, DataCheck::kNothing, reporter);
   });
-}
-
-int OptimizerStateSlots(const Optimizer& optimizer) {
-  const int average = optimizer.has_average() ? 1 : 0;
-  return SlotsInside(optimizer) + average;
 }
 
 int FloatsBesideOptimizer(const Downpour& downpour) {

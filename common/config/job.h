@@ -59,11 +59,8 @@ inline bool IsJoined(const Job& job) { return job.model().tensor_size() > 0; }
 // is left as it is.
 void FillJobDefaults(Job* job);
 
-// float32 values of optimizer state kept for each parameter.
-int OptimizerStateSlots(const Optimizer& optimizer);
-
-// float32 values beside those, for each parameter: 2 with rounds for their sums, at most 2 with
-// fetch_changes for the public copy and the changes that are kept.
+// float32 values beside the optimizer's state, for each parameter: 2 with rounds for their sums, at
+// most 2 with fetch_changes for the public copy and the changes that are kept.
 int FloatsBesideOptimizer(const Downpour& downpour);
 
 // Vectors beside the parameters that a Sandblaster job keeps on the shards at

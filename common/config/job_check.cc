@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/utf8.h"
+#include "common/codec/wire_formats.h"
 #include "common/config/joined_check.h"
 #include "common/config/location_map.h"
 #include "common/config/model.h"
@@ -23,35 +24,34 @@
 #include "common/data/scan_values.h"
 #include "common/data/source_kind.h"
 #include "common/model/parameter_layout.h"
+#include "common/optimizer/optimizer_kinds.h"
 
 namespace monsoon {
 namespace {
 
 // `path` is where the optimizer stands.
-void CheckWeightDecay(const Optimizer& optimizer, const std::string& path, Reporter* reporter) {
-  if (optimizer.has_adam_w() && optimizer.weight_decay() != 0.0) {
-    reporter->Error(JoinPath(path, "weight_decay"), "adam_w has a weight_decay of its own",
-                    "as in adam_w { rate: 0.001 weight_decay: 0.01 }");
-  }
-  if (optimizer.weight_decay_weights_only() && optimizer.weight_decay() == 0.0 &&
-      !optimizer.has_adam_w()) {
+void CheckOptimizerAt(const Optimizer& optimizer, const std::string& path, Reporter* reporter) {
+  if (optimizer.weight_decay_weights_only() && !Decays(optimizer)) {
     reporter->Error(JoinPath(path, "weight_decay_weights_only"),
                     "means nothing without weight_decay");
   }
-}
-
-void CheckNesterov(const Nesterov& nesterov, const std::string& path, Reporter* reporter) {
-  const double period = std::max(1u, nesterov.period());
-  if (!(nesterov.share() >= 0.0 && nesterov.share() * period <= 1.0)) {
-    reporter->Error(JoinPath(path, "nesterov.share"),
-                    absl::StrCat(nesterov.share(), " is outside [0, 1 / period]"),
-                    absl::StrCat("at most ", 1.0 / period, " here"));
+  const OptimizerKind* const kind = FindKind(optimizer);
+  if (kind == nullptr) {
+    return;
   }
-}
-
-void CheckAverage(const Optimizer& optimizer, Reporter* reporter) {
-  if (optimizer.has_average() && optimizer.adagrad().initial_accumulator() != 0.0) {
-    reporter->Error("downpour.optimizer.average", "is not for adagrad with an initial_accumulator",
+  const std::string name(kind->name());
+  if (kind->own_decay != nullptr && optimizer.weight_decay() != 0.0) {
+    reporter->Error(JoinPath(path, "weight_decay"),
+                    absl::StrCat(name, " has a weight_decay of its own"),
+                    absl::StrCat("as in ", kind->own_decay));
+  }
+  if (const auto problem = kind->check == nullptr ? std::nullopt : kind->check(optimizer)) {
+    reporter->Error(JoinPath(path, absl::StrCat(name, ".", problem->field)), problem->message,
+                    problem->suggestion);
+  }
+  if (optimizer.has_average() && InitialState(optimizer) != 0.0f) {
+    reporter->Error(JoinPath(path, "average"),
+                    absl::StrCat("is not for ", name, " with an ", kind->initial_state),
                     "leave one of them out");
   }
 }
@@ -144,11 +144,11 @@ void CheckChanges(const Downpour& downpour, Reporter* reporter) {
                     "as in local_steps: 100; of parameters that are fetched at each step say "
                     "fetch_format");
   }
-  if (downpour.fetch_changes() == TOP_K || downpour.fetch_changes() == TOP_K_2BIT) {
-    reporter->Error(
-        "downpour.fetch_changes",
-        absl::StrCat(WireFormat_Name(downpour.fetch_changes()), " leaves most of a change out"),
-        "INT4, INT8, BFLOAT16 or FLOAT16");
+  const FormatTraits* const format = FindFormat(downpour.fetch_changes());
+  if (format != nullptr && format->no_changes != nullptr) {
+    reporter->Error("downpour.fetch_changes", absl::StrCat(format->name(), format->no_changes),
+                    FormatNames([](const FormatTraits& traits) { return !traits.no_changes; }, "or",
+                                /*smallest_first=*/true));
   }
   if (downpour.fetch_format() != FLOAT32) {
     reporter->Error("downpour.fetch_format",
@@ -157,29 +157,30 @@ void CheckChanges(const Downpour& downpour, Reporter* reporter) {
   }
 }
 
-void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
-  if (downpour.fetch_format() == TOP_K || downpour.fetch_format() == TOP_K_2BIT) {
-    reporter->Error("downpour.fetch_format",
-                    absl::StrCat(WireFormat_Name(downpour.fetch_format()),
-                                 " sends a part of a gradient, not parameters"),
-                    "FLOAT32, BFLOAT16, FLOAT16 or INT8");
-  }
-  if (downpour.fetch_format() == INT4) {
-    reporter->Error("downpour.fetch_format",
-                    "INT4: parameters rounded anew at each fetch to 4 bits do not train",
-                    "INT8 or wider; push_format may be INT4");
+// An unknown format is told of as a value of its enum.
+void CheckFormats(const Downpour& downpour, Reporter* reporter) {
+  const FormatTraits* const fetch = FindFormat(downpour.fetch_format());
+  if (fetch != nullptr && fetch->no_parameters != nullptr) {
+    const auto carries = [](const FormatTraits& traits) { return !traits.no_parameters; };
+    reporter->Error("downpour.fetch_format", absl::StrCat(fetch->name(), fetch->no_parameters),
+                    fetch->parameters_instead != nullptr ? fetch->parameters_instead
+                                                         : FormatNames(carries, "or"));
   }
   const double share = downpour.top_k_share();
-  const bool takes_share = downpour.push_format() == TOP_K || downpour.push_format() == TOP_K_2BIT;
-  if (!takes_share && share != 0.0) {
+  const FormatTraits* const push = FindFormat(downpour.push_format());
+  if (share != 0.0 && !TakesShare(downpour.push_format())) {
+    const auto takes_share = [](const FormatTraits& traits) { return traits.takes_share; };
+    reporter->Error("downpour.top_k_share", absl::StrCat("means nothing without push_format: ",
+                                                         FormatNames(takes_share, "or")));
+  } else if (!(share >= 0.0 && share <= kMaxTopKShare)) {
     reporter->Error("downpour.top_k_share",
-                    "means nothing without push_format: TOP_K or TOP_K_2BIT");
-  } else if (!(share >= 0.0 && share <= 0.5)) {
-    reporter->Error(
-        "downpour.top_k_share",
-        absl::StrCat(share, " is outside (0, 0.5]; ",
-                     downpour.push_format() == TOP_K_2BIT ? "INT4" : "FLOAT32", " is smaller"));
+                    absl::StrCat(share, " is outside (0, ", kMaxTopKShare, "]; ",
+                                 WireFormat_Name(push->smaller), " is smaller"));
   }
+}
+
+void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
+  CheckFormats(downpour, reporter);
   if (downpour.has_warmstart() && downpour.warmstart().steps() == 0 &&
       downpour.warmstart().seconds() == 0.0) {
     reporter->Error("downpour.warmstart", "neither steps nor seconds is set",
@@ -188,17 +189,14 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   for (const auto& [path, optimizer] :
        {std::pair<std::string, const Optimizer*>{"downpour.optimizer", &downpour.optimizer()},
         std::pair<std::string, const Optimizer*>{"downpour.inner", &downpour.inner()}}) {
-    CheckWeightDecay(*optimizer, path, reporter);
-    CheckNesterov(optimizer->nesterov(), path, reporter);
+    CheckOptimizerAt(*optimizer, path, reporter);
   }
-  CheckAverage(downpour.optimizer(), reporter);
   CheckDifferences(downpour, reporter);
   CheckChanges(downpour, reporter);
   const bool chosen = downpour.local_steps() != 0;  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",
-                    "no optimizer is chosen: sgd, momentum, nesterov, adagrad, adam, adam_w "
-                    "or rms_prop",
+                    absl::StrCat("no optimizer is chosen: ", OptimizerNames("or")),
                     "as in optimizer { adagrad { rate: 0.03 } }");
   }
 }

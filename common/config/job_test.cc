@@ -381,6 +381,20 @@ TEST_F(OnCluster, DefaultsOfTheOptimizersAreFilledIn) {
   EXPECT_EQ(job_.downpour().optimizer().average().power(), 0.0);
 }
 
+TEST_F(OnCluster, WhatIsOneInFloat32IsNotBelowOne) {
+  for (const auto& [setting, field] :
+       {std::pair{"optimizer={ momentum { rate: 1 momentum: 0.99999999999 } }",
+                  "optimizer.momentum.momentum"},
+        std::pair{"optimizer={ nesterov { rate: 1 momentum: 0.99999999999 } }",
+                  "optimizer.nesterov.momentum"},
+        std::pair{"mixing=0.99999999999", "mixing"}}) {
+    EXPECT_THAT(
+        LoadJob(WriteJob(testing::ValidJob()), {.overrides = {std::string("downpour.") + setting}}),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 HasSubstr(std::string("downpour.") + field + ": 1 is outside [0, 1)")));
+  }
+}
+
 // 131,072 floats beside 2 x 2 + 7 vectors, int64 sums and 10 bytes a line; one stripe.
 TEST_F(OnCluster, VectorsAndSumsMustFitTheMemoryLimit) {
   ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidSandblasterJob())));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/location_map.h"
+#include "common/optimizer/optimizer_kinds.h"
 
 namespace monsoon {
 namespace {
@@ -88,7 +89,7 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
                     absl::StrCat(downpour.local_steps(), " is more than ", kMaxLocalSteps));
   }
   // What FillJobDefaults fills in says the same.
-  const auto beside = [&](bool is_other, const char* name, const char* why) {
+  const auto beside = [&](bool is_other, const std::string& name, const char* why) {
     if (is_other) {
       reporter->Error(JoinPath("downpour", name), why, "leave it out");
     }
@@ -102,7 +103,9 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
       "with local_steps the outer optimizer gets differences, which are no gradients to decay "
       "or to clip";
   beside(outer.weight_decay() != 0.0, "optimizer.weight_decay", kNotOfDifferences);
-  beside(outer.has_adam_w(), "optimizer.adam_w", kNotOfDifferences);
+  if (const OptimizerKind* const kind = FindKind(outer); kind != nullptr) {
+    beside(kind->own_decay != nullptr, absl::StrCat("optimizer.", kind->name()), kNotOfDifferences);
+  }
   beside(outer.clip_value() != 0.0, "optimizer.clip_value", kNotOfDifferences);
   // Of a network's difference it is a guard.
   beside(outer.clip_norm() != 0.0 && !downpour.has_inner(), "optimizer.clip_norm",

@@ -1,11 +1,19 @@
 #include "common/config/known_names.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/codec/wire_formats.h"
+#include "common/optimizer/optimizer_kinds.h"
 
 namespace monsoon {
 namespace {
+
+// Of other frameworks, and nowhere here.
+constexpr absl::string_view kNoOptimizers = "adamax nadam adadelta lion lamb";
+constexpr absl::string_view kRates = "lr eta step_size";
 
 struct KnownName {
   absl::string_view type;
@@ -18,24 +26,9 @@ constexpr char kWriteWorkers[] =
     "file (worker { replicas: N })";
 
 constexpr KnownName kKnownNames[] = {
-    {"Optimizer", "adamw", "write adam_w"},
-    {"Optimizer", "rmsprop", "write rms_prop"},
-    {"Optimizer", "adamax nadam adadelta lion lamb",
-     "there are sgd, momentum, nesterov, adagrad, adam, adam_w and rms_prop"},
     {"Optimizer", "lbfgs", "that is batch training: a job with sandblaster { }"},
     {"Optimizer", "rate lr learning_rate eta",
      "write it inside the optimizer's kind, as in sgd { rate: 0.1 }"},
-    {"Sgd", "lr eta step_size", "write rate"},
-    {"Momentum", "lr eta step_size", "write rate"},
-    {"Momentum", "beta mu beta1", "write momentum"},
-    {"Adagrad", "lr eta step_size", "write rate"},
-    {"Adam", "lr eta step_size", "write rate"},
-    {"AdamW", "lr eta step_size", "write rate"},
-    {"RmsProp", "lr eta step_size", "write rate"},
-    {"Nesterov", "lr eta step_size", "write rate"},
-    {"Nesterov", "beta mu beta1", "write momentum"},
-    {"Nesterov", "c", "write share"},
-    {"Nesterov", "n delay every replicas", "write period: pushes, as many as there are replicas"},
     {"Downpour", "replicas num_replicas num_workers", kWriteWorkers},
     {"Sandblaster", "replicas num_replicas num_workers", kWriteWorkers},
     {"Downpour", "quorum grace grace_seconds", "write rounds { quorum: 1 grace_seconds: 2 }"},
@@ -88,26 +81,56 @@ constexpr KnownName kKnownNames[] = {
     {"Kind", "sigterm term quit drain", "write TERMINATE"},
     {"Kind", "sigstop pause freeze hang", "write STOP"},
     {"Kind", "throttle delay", "write SLOW"},
-    {"WireFormat", "fp32 float single f32", "write FLOAT32"},
-    {"WireFormat", "fp16 half f16", "write FLOAT16"},
-    {"WireFormat", "bf16", "write BFLOAT16"},
 };
+
+bool IsOneOf(absl::string_view name, absl::string_view names) {
+  return !names.empty() && absl::c_linear_search(absl::StrSplit(names, ' '), name);
+}
+
+// Of optimizers, which stand in their table.
+std::string HintForOptimizer(absl::string_view type, absl::string_view name) {
+  const bool of_all = type == Optimizer::descriptor()->name();
+  if (of_all && IsOneOf(name, kNoOptimizers)) {
+    return absl::StrCat("there are ", OptimizerNames("and"));
+  }
+  for (const OptimizerKind& kind : Optimizers()) {
+    if (of_all && IsOneOf(name, kind.other_names)) {
+      return absl::StrCat("write ", kind.name());
+    }
+    if (kind.message() != type) {
+      continue;
+    }
+    for (const OtherNames& field : kind.other_fields) {
+      if (IsOneOf(name, field.names)) {
+        return field.hint;
+      }
+    }
+    return IsOneOf(name, kRates) ? "write rate" : "";
+  }
+  return "";
+}
+
+// Of wire formats, the same.
+std::string HintForFormat(absl::string_view name) {
+  for (const FormatTraits& traits : WireFormats()) {
+    if (IsOneOf(name, traits.other_names)) {
+      return absl::StrCat("write ", traits.name());
+    }
+  }
+  return "";
+}
 
 }  // namespace
 
 std::string HintForName(const std::string& type, const std::string& name) {
   const std::string lower = absl::AsciiStrToLower(name);
   for (const KnownName& known : kKnownNames) {
-    if (known.type != type) {
-      continue;
-    }
-    for (const absl::string_view one : absl::StrSplit(known.names, ' ')) {
-      if (one == lower) {
-        return known.hint;
-      }
+    if (known.type == type && IsOneOf(lower, known.names)) {
+      return known.hint;
     }
   }
-  return "";
+  return type == WireFormat_descriptor()->name() ? HintForFormat(lower)
+                                                 : HintForOptimizer(type, lower);
 }
 
 }  // namespace monsoon

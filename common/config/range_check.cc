@@ -3,14 +3,15 @@
 #include <google/protobuf/descriptor.h>
 
 #include <limits>
-#include <type_traits>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/strings/substitute.h"
+#include "common/base/number_rule.h"
 #include "common/config/job_limits.h"
 #include "common/config/location_map.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "proto/model.pb.h"
 
 namespace monsoon {
@@ -19,15 +20,11 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-constexpr double kLargest = std::numeric_limits<float>::max();
-// Rates must survive the rounding to float32, or nothing would ever change.
-constexpr double kSmallest = std::numeric_limits<float>::min();
+constexpr double kLargest = kLargestFloat;
+constexpr double kSmallest = kSmallestFloat;
 // The largest that is finite once rounded to float32.
 constexpr double kRoundsToFloat = 0x1.fffffefffffffp127;
 constexpr double kAboveZero = std::numeric_limits<double>::denorm_min();
-constexpr double kBelowOne = 0x1.fffffffffffffp-1;
-// The largest that is below 1 once rounded to float32.
-constexpr double kBelowOneFloat = 0x1.fffffefffffffp-1;
 // Seconds and epochs that no job reaches; catches slipped units and infinities.
 constexpr double kMaxAmount = 1e9;
 // A model fetched or a gradient pushed less often than this has lost touch.
@@ -45,24 +42,14 @@ constexpr double kDaySeconds = 24 * kHourSeconds;
 // Shorter than it takes to write anything; catches slipped units.
 constexpr double kLeastCheckpointSeconds = 0.1;
 
-constexpr char kTooMany[] = "$0 is more than $1";
-constexpr char kNotPositive[] = "$0 is not positive and finite";
-constexpr char kNegative[] = "$0 is not a finite number of at least 0";
 constexpr char kNotFloat[] = "$0 is not a finite float32";
 constexpr char kNegativeFloat[] = "$0 is not a finite float32 of at least 0";
 constexpr char kNoAmount[] = "$0 is outside 0 .. 1e+09";
 constexpr char kOverAnHour[] = "$0 ms is more than an hour";
 constexpr char kNoSeconds[] = "$0 is outside 0 .. $1 seconds";
 
-struct Range {
-  absl::string_view field;
-  double least;
-  double most;
-  const char* complaint;  // $0: the value, $1: the most
-  bool zero_is_unset = false;
-};
-
-constexpr Range kRanges[] = {
+// But for those of optimizers, which stand in their table.
+constexpr NumberRule kRanges[] = {
     {"WorkerTask.threads", 0, 1024, "$0 threads are more than $1"},
     {"WorkerTask.replicas", 0, 64, "$0 replicas are more than $1"},
     {"WorkerTask.device_index", 0, 1023, "$0 is no device; GPUs count from 0"},
@@ -78,7 +65,7 @@ constexpr Range kRanges[] = {
     {"Conv2d.stride", 0, kMaxExtent, kTooMany},
     {"Pool2d.window", 1, kMaxExtent, kTooMany},
     {"Pool2d.stride", 0, kMaxExtent, kTooMany},
-    {"Dropout.rate", 0, kBelowOne, "$0 is outside [0, 1)"},
+    {"Dropout.rate", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
     {"LocallyConnected2d.filters", 1, kMaxExtent, kTooMany},
     {"LocallyConnected2d.kernel", 1, kMaxExtent, kTooMany},
     {"LocallyConnected2d.stride", 0, kMaxExtent, kTooMany},
@@ -95,7 +82,7 @@ constexpr Range kRanges[] = {
     {"Rescale.offset", -kLargest, kLargest, kNotFloat},
     {"Augment.shift", 0, kMaxExtent, kTooMany},
     {"Augment.crop", 0, kMaxExtent, kTooMany},
-    {"LossSettings.label_smoothing", 0, kBelowOne, "$0 is outside [0, 1)"},
+    {"LossSettings.label_smoothing", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
     {"Initializer.constant", -kRoundsToFloat, kRoundsToFloat, kNotFloat},
     {"Initializer.normal", 0, kRoundsToFloat, kNegativeFloat},
     {"Initializer.uniform", 0, kRoundsToFloat, kNegativeFloat},
@@ -115,45 +102,13 @@ constexpr Range kRanges[] = {
     {"Downpour.n_push", 0, kMaxSteps, kTooMany},
     {"Downpour.workers", 0, kMaxWorkers, kTooMany},
     {"Downpour.weight_reference", 0, kLargest, kNegative},
-    {"Downpour.mixing", 0, kBelowOne, "$0 is outside [0, 1)"},
+    {"Downpour.mixing", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
     {"Fragments.count", 2, kMaxFragments, "$0 is outside 2 .. $1"},
     {"Rounds.quorum", 0, kMaxQuorum, kTooMany},
     {"Rounds.grace_seconds", 0, kHourSeconds, kNoSeconds},
     {"LocalUpdate.sgd_rate", kSmallest, kLargest, kNotPositive},
     {"LocalUpdate.adagrad_rate", kSmallest, kLargest, kNotPositive},
     {"Warmstart.seconds", 0, kLargest, kNegative},
-    {"Optimizer.weight_decay", 0, kLargest, kNegative},
-    {"Optimizer.clip_value", 0, kLargest, kNegative},
-    {"Optimizer.clip_norm", 0, kLargest, kNegative},
-    {"Optimizer.damping", 0, 4, "$0 is outside [0, $1]"},
-    {"Sgd.rate", kSmallest, kLargest, kNotPositive},
-    {"Momentum.rate", kSmallest, kLargest, kNotPositive},
-    {"Momentum.momentum", 0, kBelowOne, "$0 is outside [0, 1)"},
-    {"Adagrad.rate", kSmallest, kLargest, kNotPositive},
-    {"Adagrad.initial_accumulator", 0, kLargest, kNegative},
-    // In float32 a smaller one is zero, and untouched parameters become 0 / 0.
-    {"Adagrad.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
-    {"Adam.rate", kSmallest, kLargest, kNotPositive},
-    {"Adam.beta1", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
-    {"Adam.beta2", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
-    {"Adam.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
-    {"AdamW.rate", kSmallest, kLargest, kNotPositive},
-    {"AdamW.beta1", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
-    {"AdamW.beta2", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
-    {"AdamW.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
-    {"AdamW.weight_decay", 0, kLargest, kNegative},
-    {"RmsProp.rate", kSmallest, kLargest, kNotPositive},
-    {"RmsProp.alpha", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
-    {"RmsProp.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
-    {"RmsProp.momentum", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
-    {"Nesterov.rate", kSmallest, kLargest, kNotPositive},
-    {"Nesterov.momentum", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
-    {"Nesterov.period", 0, kMaxSteps, kTooMany},
-    {"Average.share", kSmallest, 1, "$0 is outside (0, 1]", true},
-    {"Average.power", 0, 1000, "$0 is outside 0 .. $1"},
-    {"RowAdagrad.learning_rate", kSmallest, kLargest, kNotPositive, true},
-    {"RowAdagrad.epsilon", kSmallest, 1, "$0 is outside [1.2e-38, 1]", true},
-    {"RowAdagrad.initial_sum", 0, kLargest, kNegative},
     {"StepSchedule.every_pushes", 1, kRoundsToFloat, kTooMany},
     {"StepSchedule.factor", kAboveZero, 1, "$0 is outside (0, 1]"},
     {"CosineSchedule.pushes", 1, kRoundsToFloat, kTooMany},
@@ -174,7 +129,7 @@ constexpr Range kRanges[] = {
     {"ChaosPlan.checkpoint_within_s", 0, kDaySeconds, kNoSeconds},
     {"ChaosPlan.Span.min", 0, kDaySeconds, kNoSeconds},
     {"ChaosPlan.Span.max", 0, kDaySeconds, kNoSeconds},
-    {"ChaosPlan.Fault.share", 0, kBelowOne, "$0 is outside [0, 1)"},
+    {"ChaosPlan.Fault.share", 0, kBelowOneFloat, "$0 is outside [0, 1)"},
     // A signal takes some ten microseconds, and who waits for the end wakes a little late.
     {"ChaosPlan.Fault.period_s", 0.01, 10, "$0 is outside 0.01 .. $1 seconds", true},
     {"ChaosPlan.Fault.times", 0, 100000, kTooMany},
@@ -184,18 +139,16 @@ constexpr Range kRanges[] = {
 template <typename Number>
 void CheckNumber(const FieldDescriptor& field, Number value, const std::string& path,
                  Reporter* reporter) {
-  const absl::string_view name = absl::StripPrefix(field.full_name(), "monsoon.");
-  for (const Range& range : kRanges) {
-    // The comparisons are false for NaN.
-    if (range.field != name || (range.zero_is_unset && value == 0) ||
-        (value >= range.least && value <= range.most)) {
-      continue;
+  const auto check = [&](std::span<const NumberRule> rules, absl::string_view name) {
+    for (const NumberRule& rule : rules) {
+      const std::string complaint = rule.field == name ? NumberComplaint(rule, value) : "";
+      if (!complaint.empty()) {
+        reporter->Error(path, complaint);
+      }
     }
-    const bool too_few = std::is_integral_v<Number> && value < range.least;
-    reporter->Error(
-        path, too_few ? absl::StrCat("must be at least ", static_cast<Number>(range.least))
-                      : absl::Substitute(range.complaint, value, static_cast<Number>(range.most)));
-  }
+  };
+  check(kRanges, absl::StripPrefix(field.full_name(), "monsoon."));
+  check(OptimizerNumbers(*field.containing_type()), field.name());
 }
 
 // Whether 0 means that another field tells the number.
@@ -228,7 +181,7 @@ void CheckRanges(const Message& message, const std::string& path, Reporter* repo
     }
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_UINT32:
-        CheckNumber(field, reflection.GetUInt32(message, &field), inner, reporter);
+        CheckNumber(field, uint64_t{reflection.GetUInt32(message, &field)}, inner, reporter);
         break;
       case FieldDescriptor::CPPTYPE_UINT64:
         CheckNumber(field, reflection.GetUInt64(message, &field), inner, reporter);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/codec/tensor_codec.h"
+#include "common/codec/wire_formats.h"
 
 namespace monsoon {
 namespace {
@@ -77,13 +77,16 @@ void AdviseStatistics(const Job& job, Reporter* reporter) {
                     "add a downpour { } part, which goes first, or resume from such a job");
   }
   const Downpour& downpour = job.downpour();
-  if (has_some && !downpour.has_rounds() && TensorCodec::Find(downpour.push_format()) != nullptr &&
-      !TensorCodec::CarriesStatistics(downpour.push_format())) {
+  const FormatTraits* const format = FindFormat(downpour.push_format());
+  if (has_some && !downpour.has_rounds() && format != nullptr && !format->carries_statistics) {
+    const auto small = [](const FormatTraits& traits) {
+      return traits.carries_statistics && traits.format != FLOAT32;
+    };
     reporter->Error("downpour.push_format",
-                    absl::StrCat(WireFormat_Name(downpour.push_format()),
+                    absl::StrCat(format->name(),
                                  " brings changes of batch_norm's running means and variances, "
                                  "not their values: a push of old ones may take them too far"),
-                    "BFLOAT16 and FLOAT16 bring values");
+                    absl::StrCat(FormatNames(small, "and"), " bring values"));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/optimizer/gradient_transform.h"
+#include "common/optimizer/active_loops.h"
 
 namespace monsoon {
 namespace {

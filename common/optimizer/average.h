@@ -20,9 +20,6 @@
 
 namespace monsoon {
 
-inline constexpr double kDefaultAverageShare = 0.9;
-inline constexpr double kDefaultAveragePower = 2.0;
-
 class AverageKernel : public OptimizerKernel {
  public:
   // `inner` has a state that begins at 0 and a free slot; share in (0, 1], power at least 0.

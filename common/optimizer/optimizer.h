@@ -2,14 +2,11 @@
 // apply pushes with it, and the one-process trainer applies its own gradients,
 // so both have the same arithmetic.
 //
-// All parameters of the range are updated independently in float32:
+// All parameters of the range are updated independently in float32, by
 //   g' = clamp(g, -clip_value, clip_value) + weight_decay * w
-//   sgd:      w -= rate(k) * g'
-//   momentum: v = momentum * v + g';   w -= rate(k) * v
-//   adagrad:  h += g' * g';            w -= rate(k) * g' / (sqrt(h) + epsilon)
-//   adam, adam_w: adam.h; rms_prop: rms_prop.h; nesterov: nesterov.h; with average: average.h
-// with rate(k) = rate * ScheduleFactor(k) (Duchi et al. 2011; Dean et al. 2012,
-// section 4.1). Padding stays zero: w = g = 0 gives w = 0.
+// and what the optimizer's rule makes of g' (optimizer_rules.h), with the rate at push k,
+// rate(k) = rate * ScheduleFactor(k); average.h is about an average of that. optimizer_kinds.h
+// has the table of all kinds. Padding stays zero: w = g = 0 gives w = 0.
 //
 // The loops run with the SIMD instructions of the machine (simd_level.h). The
 // result's bits depend neither on these, nor on how a vector is cut into
@@ -33,9 +30,6 @@
 #include "proto/job.pb.h"
 
 namespace monsoon {
-
-// Of Optimizer.damping.
-inline constexpr double kMostDamping = 4.0;
 
 // What a push counts whose base was so many versions old, below 0: not known.
 double DampingFactor(double damping, int64_t staleness);

@@ -15,7 +15,7 @@ namespace {
 using ::monsoon::testing::Make;
 using Vector = std::vector<float>;
 
-// The same procedures in double, written from the formulas of job.proto and
+// The same procedures in double, written from the formulas of optimizer.proto and
 // sharing nothing with the kernels.
 struct Reference {
   double w = 0.0;

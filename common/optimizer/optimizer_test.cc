@@ -4,10 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/optimizer/example_optimizers.h"
 #include "common/optimizer/make_kernel.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -15,6 +18,7 @@
 namespace monsoon {
 namespace {
 
+using ::monsoon::testing::ExampleOptimizers;
 using ::monsoon::testing::Make;
 using ::monsoon::testing::Parse;
 using ::monsoon::testing::StatusIs;
@@ -278,6 +282,7 @@ TEST(OptimizerTest, TheScheduleScalesTheRate) {
 TEST(BitsTest, DoNotDependOnSplitOrAlignment) {
   constexpr size_t kFloats = 1003;
   const PhiloxStream random(5, StreamKind::kTest);
+  std::vector<std::string> texts = ExampleOptimizers();
   for (const char* text :
        {"sgd { rate: 0.1 }", "sgd { rate: 0.1 } clip_value: 0.7 weight_decay: 0.01",
         "momentum { rate: 0.1 momentum: 0.9 }",
@@ -287,6 +292,9 @@ TEST(BitsTest, DoNotDependOnSplitOrAlignment) {
         "rms_prop { rate: 0.1 momentum: 0.9 }", "nesterov { rate: 0.1 momentum: 0.9 }",
         "nesterov { rate: 0.1 momentum: 0.9 period: 2 } weight_decay: 0.1",
         "adagrad { rate: 0.1 } weight_decay: 0.1 average { share: 0.8 }"}) {
+    texts.push_back(text);
+  }
+  for (const std::string& text : texts) {
     auto kernel = Make(text);
     const size_t slots = kernel->state_slots();
     Vector start(kFloats), g(kFloats);
@@ -370,11 +378,11 @@ TEST(OptimizerTest, RefusesBadSettingsByName) {
 TEST(OptimizerTest, AScaledPushIsAPushOfTheScaledGradient) {
   constexpr size_t kFloats = 5003;  // more than are scaled at once
   constexpr float kScale = 0.3f;
-  for (const std::string kind :
-       {"sgd { rate: 0.5 }", "momentum { rate: 0.5 momentum: 0.9 }", "adagrad { rate: 0.5 }",
-        "adam { rate: 0.5 }", "rms_prop { rate: 0.5 momentum: 0.9 }",
-        "nesterov { rate: 0.7 momentum: 0.9 period: 2 }", "sgd { rate: 0.5 } average { }"}) {
-    const auto kernel = Make(kind + " clip_value: 0.5 weight_decay: 0.1");
+  std::vector<std::string> kinds = ExampleOptimizers();
+  kinds.push_back("sgd { rate: 0.5 } average { }");
+  for (const std::string& kind : kinds) {
+    const bool decays = FindKind(Parse(kind))->own_decay != nullptr;
+    const auto kernel = Make(kind + " clip_value: 0.5" + (decays ? "" : " weight_decay: 0.1"));
     const size_t slots = static_cast<size_t>(kernel->state_slots());
     std::vector<float> w(kFloats), g(kFloats), scaled(kFloats);
     for (size_t i = 0; i < kFloats; ++i) {

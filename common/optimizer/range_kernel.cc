@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/optimizer/optimizer_kinds.h"
 
 namespace monsoon {
 namespace {
@@ -145,19 +146,14 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
     const std::shared_ptr<const RateReductions>& reductions) {
   ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> weights,
                    OptimizerKernel::Create(optimizer, reductions));
-  const bool decays = optimizer.weight_decay() != 0.0 || optimizer.has_adam_w();
-  const bool spares_biases = optimizer.weight_decay_weights_only() && decays && !biases.empty();
+  const bool spares_biases =
+      optimizer.weight_decay_weights_only() && Decays(optimizer) && !biases.empty();
   if (!spares_biases && statistics.empty()) {
     return weights;
   }
   std::unique_ptr<OptimizerKernel> without;
   if (spares_biases) {
-    Optimizer bare = optimizer;
-    bare.clear_weight_decay();
-    if (bare.has_adam_w()) {
-      bare.mutable_adam_w()->set_weight_decay(0.0);
-    }
-    ASSIGN_OR_RETURN(without, OptimizerKernel::Create(bare, reductions));
+    ASSIGN_OR_RETURN(without, OptimizerKernel::Create(WithoutDecay(optimizer), reductions));
   }
   std::unique_ptr<OptimizerKernel> subtract;
   if (!statistics.empty()) {

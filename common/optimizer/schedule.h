@@ -1,5 +1,5 @@
 // Learning-rate schedules: pure functions of the number k of pushes applied
-// before. The formulas stand beside Schedule in proto/job.proto.
+// before. The formulas stand beside Schedule in proto/optimizer.proto.
 #pragma once
 
 #include <atomic>

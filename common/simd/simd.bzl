@@ -39,7 +39,7 @@ def simd_library(name, srcs, hdrs, deps = [], fused = False, testonly = False, v
     compiler built-ins instead of <cmath> and <algorithm>, and keep helpers in
     an unnamed namespace.
 
-    `deps`: of the headers; they define no functions either.
+    `deps`: of headers; they define no functions either, but such as are inlined always.
 
     `fused`: products and sums may be one instruction, so AVX2 and AVX-512 may give other bits
     than the baseline.

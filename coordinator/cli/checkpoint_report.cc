@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/json/json_writer.h"
 #include "common/model/table_info.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "coordinator/cli/checkpoint_text.h"
 
 namespace monsoon {

@@ -52,33 +52,6 @@ std::string AgeText(absl::Duration age) {
                                : absl::StrFormat("%.1f days", seconds / 86400);
 }
 
-std::string OptimizerName(const Optimizer& optimizer) {
-  if (optimizer.has_average()) {
-    Optimizer inside = optimizer;
-    inside.clear_average();
-    return absl::StrCat(OptimizerName(inside), " with average");
-  }
-  switch (optimizer.kind_case()) {
-    case Optimizer::kSgd:
-      return "sgd";
-    case Optimizer::kMomentum:
-      return "momentum";
-    case Optimizer::kAdagrad:
-      return "adagrad";
-    case Optimizer::kAdam:
-      return "adam";
-    case Optimizer::kAdamW:
-      return "adam_w";
-    case Optimizer::kRmsProp:
-      return "rms_prop";
-    case Optimizer::kNesterov:
-      return "nesterov";
-    case Optimizer::KIND_NOT_SET:
-      break;
-  }
-  return "none";
-}
-
 std::string SizeText(uint64_t bytes) {
   const auto size = static_cast<double>(bytes);
   return bytes < 1024      ? absl::StrFormat("%d bytes", bytes)

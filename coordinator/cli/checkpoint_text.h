@@ -21,8 +21,6 @@ std::string ProgressText(const CheckpointContext& context);
 double EpochsOf(const DownpourProgress& progress);
 // "12 s", "3.5 min", "2.0 h", "9.1 days".
 std::string AgeText(absl::Duration age);
-// "sgd", "momentum", "adagrad", "adagrad with average"; "none" of a batch job.
-std::string OptimizerName(const Optimizer& optimizer);
 // "512 bytes", "1.7 MiB".
 std::string SizeText(uint64_t bytes);
 

@@ -9,6 +9,7 @@
 #include "common/checkpoint/stored_rows.h"
 #include "common/config/job.h"
 #include "common/model/layout_difference.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "coordinator/cli/checkpoint_text.h"
 
 namespace monsoon {

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/job.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "coordinator/core/coordinator_core.h"
 
 namespace monsoon {

@@ -4,6 +4,7 @@
 #include "common/config/job.h"
 #include "common/model/shard_map.h"
 #include "common/model/table_map.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/finite.h"
+#include "common/codec/wire_formats.h"
 
 namespace monsoon {
 
@@ -84,7 +85,7 @@ void PushEncoder::ForgetValues() {
 }
 
 void PushEncoder::UseEncoded(std::span<const std::byte> bytes) {
-  CHECK(format_ == BFLOAT16 || format_ == FLOAT16);
+  CHECK(IsHalf(format_));
   CHECK(fragments_.whole());
   CHECK_EQ(bytes.size(), shard_place_[0].back().end);
   given_ = bytes;

@@ -13,6 +13,7 @@ docs/python.md tells all of it. torch is imported only where a torch model is gi
 """
 
 from ._version import __version__
+from . import optimizers
 from .client import Client
 from .cluster import LocalCluster, local_cluster
 from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled, JobFailed,
@@ -21,8 +22,7 @@ from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled,
 from .job import Job
 from .join import join
 from .local import Fragments, Local, Rounds
-from .optimizers import (SGD, Adagrad, Adam, AdamW, Average, DelayedNesterov, Momentum,
-                         Nesterov, RMSProp)
+from .optimizers import *  # noqa: F403
 from .progress import show
 from .sampler import Sampler
 from .schedules import CosineSchedule, StepSchedule, WarmUp
@@ -31,14 +31,14 @@ from .stats import Stats
 from .tables import Table
 
 __all__ = [
-    "Adagrad", "Adam", "AdamW", "Average", "Checkpoint", "Client", "CosineSchedule",
-    "DataError", "DelayedNesterov", "Forked", "Fragments", "Internal", "InvalidArgument", "Job",
-    "JobCancelled", "JobFailed", "JobNotFound", "LibraryNotFound", "Local", "LocalCluster",
-    "Momentum", "MonsoonError", "Nesterov", "NotNow", "OutOfResources", "RMSProp", "Rounds",
-    "SGD", "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "Table", "TimedOut", "Unreachable",
+    "Checkpoint", "Client", "CosineSchedule", "DataError", "Forked", "Fragments", "Internal",
+    "InvalidArgument", "Job", "JobCancelled", "JobFailed", "JobNotFound", "LibraryNotFound",
+    "Local", "LocalCluster", "MonsoonError", "NotNow", "OutOfResources", "Rounds", "Sampler",
+    "SettingsDiffer", "Stats", "StepSchedule", "Table", "TimedOut", "Unreachable",
     "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__", "join", "local_cluster",
     "show",
 ]
+__all__ += optimizers.__all__
 
 
 def __getattr__(name: str) -> object:

@@ -38,7 +38,7 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
       it runs, else a new one; "gpt-3" is that one.
     model: a torch module, or a dict of names to arrays (NumPy, JAX). Its initial values are
       the job's, if the job begins with this program; else it gets the job's.
-    optimizer: of the shards (SGD, Momentum, Adagrad, Adam, AdamW, RMSProp), or Local(...).
+    optimizer: of the shards (SGD and those beside it in monsoon.optimizers), or Local(...).
     epochs, max_steps (of all programs together), max_seconds, target_accuracy (in (0, 1],
       needs evaluate): the job ends at the first of those that are given; at least one is
       needed, but for steps(), which has no epochs.

@@ -1,6 +1,6 @@
 """Optimizers of the shards (local.py has those of this process).
 
-Names and formulas are those of proto/job.proto, keywords those of torch.optim. An optimizer
+Names and formulas are those of proto/optimizer.proto, keywords those of torch.optim. An optimizer
 of the shards sees each pushed gradient once, in the order in which pushes arrive.
 """
 
@@ -10,6 +10,9 @@ from typing import Any, Dict, Optional, Tuple
 
 from .errors import InvalidArgument
 from .schedules import Schedule
+
+__all__ = ["SGD", "Momentum", "Nesterov", "DelayedNesterov", "Adagrad", "Adam", "AdamW", "RMSProp",
+           "Average"]
 
 
 def _within(name: str, value: float, least: float, below: Optional[float] = None,

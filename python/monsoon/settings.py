@@ -11,7 +11,7 @@ from .local import Local, Optimizer
 from .optimizers import ShardOptimizer
 
 _FORMATS = {"float32": None, "bfloat16": "BFLOAT16", "float16": "FLOAT16", "int8": "INT8",
-            "int4": "INT4", "top_k": "TOP_K", "top_k_2bit": "TOP_K_2BIT"}
+            "top_k": "TOP_K", "int4": "INT4", "top_k_2bit": "TOP_K_2BIT"}
 _MEASURES = {None: None, "accuracy": "TEST_ACCURACY", "loss": "TEST_LOSS"}
 
 

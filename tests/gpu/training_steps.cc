@@ -84,7 +84,7 @@ void TrainingSteps::RunOnDevice() {
     }
     if (way_.local_update) {
       OptimizerStep adagrad;
-      adagrad.kind = OptimizerStep::Kind::kAdagrad;
+      adagrad.rule = OptimizerRule::kAdagrad;
       adagrad.rate = kRate;
       adagrad.epsilon = kEpsilon;
       vectors_.Update(adagrad, state_->data(), 1, moved, i == 0);

@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/codec/wire_formats.h"
 
 namespace monsoon {
 
@@ -27,7 +28,7 @@ absl::Status Accumulator::MoveTo(DeviceTraining* device, WireFormat format) {
   if (gradients && n_push_ > 1) {
     ASSIGN_OR_RETURN(sum, device->Allocate(floats_, 0.0f));
   }
-  if (gradients && (format == BFLOAT16 || format == FLOAT16)) {
+  if (gradients && (IsHalf(format))) {
     CHECK_EQ(floats_ % 2, 0u);
     ASSIGN_OR_RETURN(residual, device->Allocate(floats_, 0.0f));
     ASSIGN_OR_RETURN(encoded, device->Allocate(floats_ / 2, 0.0f));

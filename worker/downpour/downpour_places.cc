@@ -9,6 +9,7 @@
 #include "common/base/finite.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/codec/wire_formats.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/downpour/gradient_clip.h"
 #include "worker/session/session_status.h"
@@ -38,8 +39,8 @@ void DownpourRunner::MoveToDevice(DeviceTraining* device) {
   // The host clips floats by their norm.
   const WireFormat format = options_.clip_norm > 0 ? FLOAT32 : options_.push_format;
   // One replica's gradient of one step goes to the host while the step still computes.
-  const bool direct = options_.n_push == 1 && group_->replicas() == 1 && format != BFLOAT16 &&
-                      format != FLOAT16 && !differences();
+  const bool direct =
+      options_.n_push == 1 && group_->replicas() == 1 && !IsHalf(format) && !differences();
   if (status.ok() && !direct) {
     status = accumulator_.MoveTo(device, format);
     sums_on_device_ = status.ok();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "common/optimizer/optimizer_rules.h"
 #include "common/optimizer/optimizer_step.h"
 #include "worker/backend/cuda/kernels/half.h"
 #include "worker/backend/cuda/kernels/portable.h"
@@ -69,8 +70,8 @@ struct EncodeHalf {
   }
 };
 
-// One step of the optimizer, and how far each parameter moved: the formulas of
-// common/optimizer/optimizer.h, the operations in the order of its loops.
+// One step of the optimizer, and how far each parameter moved: the formulas that the host's loops
+// have too.
 struct UpdateParameters {
   OptimizerStep step;
   const float* gradient;
@@ -86,76 +87,9 @@ struct UpdateParameters {
     g = g > step.clip ? step.clip : g;  // so that a NaN stays one
     g = g < -step.clip ? -step.clip : g;
     g += step.weight_decay * w;
-    float by = 0.0f;
-    switch (step.kind) {
-      case OptimizerStep::Kind::kSgd:
-        by = step.rate * g;
-        break;
-      case OptimizerStep::Kind::kMomentum: {
-        const float v = step.momentum * state[i] + g;
-        state[i] = v;
-        by = step.rate * v;
-        break;
-      }
-      case OptimizerStep::Kind::kAdagrad: {
-        const float h = state[i] + g * g;
-        state[i] = h;
-        by = step.rate * g / (sqrtf(h) + step.epsilon);
-        break;
-      }
-      case OptimizerStep::Kind::kAdam:
-        by = Adam(i, w, g);
-        break;
-      case OptimizerStep::Kind::kRmsProp:
-        by = RmsProp(i, g);
-        break;
-      case OptimizerStep::Kind::kNesterov:
-        by = Nesterov(i, g);
-        break;
-    }
+    const float by = BackByRule(step, i, w, g, state, second);
     parameters[i] = w - by;
     moved[i] = fresh ? -by : moved[i] - by;
-  }
-
-  // These update the state, and return what w goes back by.
-  MONSOON_PORTABLE float Adam(uint32_t i, float w, float g) const {
-    const AdamStep& adam = step.adam;
-    const float m = adam.beta1 * state[i] + adam.rest1 * g;
-    const float v = adam.beta2 * second[i] + adam.rest2 * (g * g);
-    state[i] = m;
-    second[i] = v;
-    const float root = sqrtf(v) * adam.root_scale;
-    return adam.decay * w + adam.rate * m / (root + adam.epsilon);
-  }
-
-  MONSOON_PORTABLE float RmsProp(uint32_t i, float g) const {
-    const RmsPropStep& rms_prop = step.rms_prop;
-    const float v = rms_prop.alpha * state[i] + rms_prop.rest * (g * g);
-    state[i] = v;
-    const float root = sqrtf(v) + rms_prop.epsilon;
-    if (second == nullptr) {
-      return rms_prop.rate * g / root;
-    }
-    const float b = rms_prop.momentum * second[i] + g / root;
-    second[i] = b;
-    return rms_prop.rate * b;
-  }
-
-  MONSOON_PORTABLE float Nesterov(uint32_t i, float g) const {
-    const NesterovStep& nesterov = step.nesterov;
-    float b = state[i];
-    if (second == nullptr) {
-      b = nesterov.momentum * b + g;
-      state[i] = b;
-      return nesterov.rate * (g + nesterov.ahead * b);
-    }
-    const float sum = second[i] + g;
-    if (nesterov.closes) {
-      b = nesterov.momentum * b + nesterov.part * sum;
-      state[i] = b;
-    }
-    second[i] = nesterov.closes ? 0.0f : sum;
-    return nesterov.rate * (nesterov.part * g + nesterov.ahead * b);
   }
 };
 

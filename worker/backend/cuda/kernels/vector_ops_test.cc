@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/optimizer/example_optimizers.h"
 #include "common/optimizer/optimizer.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "common/testing/status_matchers.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -18,17 +20,6 @@
 namespace monsoon::cuda {
 namespace {
 
-constexpr const char* kOptimizers[] = {
-    "sgd { rate: 0.05 }",
-    "momentum { rate: 0.05 momentum: 0.9 }",
-    "adagrad { rate: 0.05 initial_accumulator: 0.1 }",
-    "adam { rate: 0.05 beta1: 0.8 beta2: 0.95 }",
-    "adam_w { rate: 0.05 weight_decay: 0.1 }",
-    "rms_prop { rate: 0.05 }",
-    "rms_prop { rate: 0.05 momentum: 0.9 }",
-    "nesterov { rate: 0.05 momentum: 0.9 }",
-    "nesterov { rate: 0.05 momentum: 0.9 period: 3 share: 0.1 }",
-};
 constexpr uint64_t kSteps = 7;
 
 struct Vectors {
@@ -58,10 +49,14 @@ std::vector<float> Gradient(size_t size, uint64_t k) {
   return g;
 }
 
-void ExpectSameBits(const std::string& text) {
+Optimizer Parse(const std::string& text) {
   Optimizer optimizer;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &optimizer));
-  ASSERT_OK_AND_ASSIGN(const auto kernel, OptimizerKernel::Create(optimizer));
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &optimizer)) << text;
+  return optimizer;
+}
+
+void ExpectSameBits(const std::string& text) {
+  ASSERT_OK_AND_ASSIGN(const auto kernel, OptimizerKernel::Create(Parse(text)));
   const auto slots = static_cast<size_t>(kernel->state_slots());
   for (const size_t size : {1u, 17u, 1003u}) {
     Vectors host{Gradient(size, 100), std::vector<float>(size * slots, kernel->initial_state()),
@@ -81,9 +76,9 @@ void ExpectSameBits(const std::string& text) {
 }
 
 TEST(UpdateParametersTest, HasTheBitsOfTheOptimizers) {
-  for (const std::string kind : kOptimizers) {
-    // AdamW has a decay of its own.
-    const std::string decay = kind.starts_with("adam_w") ? "" : " weight_decay: 0.125";
+  for (const std::string& kind : monsoon::testing::ExampleOptimizers()) {
+    const bool decays = FindKind(Parse(kind))->own_decay != nullptr;
+    const std::string decay = decays ? "" : " weight_decay: 0.125";
     for (const std::string& more : {std::string(), " clip_value: 0.5" + decay}) {
       const std::string text = kind + " schedule { warm_up_pushes: 3 }" + more;
       SCOPED_TRACE(text);

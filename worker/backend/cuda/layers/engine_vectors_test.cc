@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/optimizer/optimizer_rules.h"
+#include "common/optimizer/optimizer_step.h"
 #include "gtest/gtest.h"
 #include "worker/backend/cuda/host/test_device.h"
 #include "worker/backend/cuda/layers/test_network.h"
@@ -163,80 +165,62 @@ TEST_P(EngineVectorsTest, NothingReadsTheHostsValuesOnceItHasReturned) {
 }
 
 // The optimizers' formulas anew: how far a parameter goes back, and its state after that.
-float Distance(const OptimizerStep& step, int slots, float w, float g, float* first,
-               float* second) {
-  const AdamStep& adam = step.adam;
-  const RmsPropStep& rms_prop = step.rms_prop;
-  const NesterovStep& nesterov = step.nesterov;
-  switch (step.kind) {
-    case OptimizerStep::Kind::kSgd:
+float Distance(const OptimizerStep& step, float w, float g, float* first, float* second) {
+  switch (step.rule) {
+    case OptimizerRule::kSgd:
       return step.rate * g;
-    case OptimizerStep::Kind::kMomentum:
+    case OptimizerRule::kMomentum:
       *first = step.momentum * *first + g;
       return step.rate * *first;
-    case OptimizerStep::Kind::kAdagrad:
+    case OptimizerRule::kAdagrad:
       *first += g * g;
       return step.rate * g / (std::sqrt(*first) + step.epsilon);
-    case OptimizerStep::Kind::kAdam:
-      *first = adam.beta1 * *first + adam.rest1 * g;
-      *second = adam.beta2 * *second + adam.rest2 * g * g;
-      return adam.decay * w +
-             adam.rate * *first / (adam.root_scale * std::sqrt(*second) + adam.epsilon);
-    case OptimizerStep::Kind::kRmsProp:
-      *first = rms_prop.alpha * *first + rms_prop.rest * g * g;
-      g /= std::sqrt(*first) + rms_prop.epsilon;
-      if (slots > 1) {
-        *second = rms_prop.momentum * *second + g;
-      }
-      return rms_prop.rate * (slots > 1 ? *second : g);
-    case OptimizerStep::Kind::kNesterov:
-      if (slots == 1) {
-        *first = nesterov.momentum * *first + g;
-        return nesterov.rate * (g + nesterov.ahead * *first);
-      }
+    case OptimizerRule::kAdam:
+      *first = step.beta1 * *first + step.rest1 * g;
+      *second = step.beta2 * *second + step.rest2 * g * g;
+      return step.decay * w +
+             step.rate * *first / (step.root_scale * std::sqrt(*second) + step.epsilon);
+    case OptimizerRule::kRmsProp:
+      *first = step.beta2 * *first + step.rest2 * g * g;
+      return step.rate * g / (std::sqrt(*first) + step.epsilon);
+    case OptimizerRule::kRmsPropMomentum:
+      *first = step.beta2 * *first + step.rest2 * g * g;
+      *second = step.momentum * *second + g / (std::sqrt(*first) + step.epsilon);
+      return step.rate * *second;
+    case OptimizerRule::kNesterov:
+      *first = step.momentum * *first + g;
+      return step.rate * (g + step.ahead * *first);
+    case OptimizerRule::kDelayedNesterov:
       *second += g;
-      if (nesterov.closes) {
-        *first = nesterov.momentum * *first + nesterov.part * *second;
-        *second = 0.0f;
-      }
-      return nesterov.rate * (nesterov.part * g + nesterov.ahead * *first);
+      return step.rate * (step.part * g + step.ahead * *first);
+    case OptimizerRule::kClosingNesterov:
+      *first = step.momentum * *first + step.part * (*second + g);
+      *second = 0.0f;
+      return step.rate * (step.part * g + step.ahead * *first);
   }
-  return 0.0f;
+  return std::nanf("");
 }
 
 TEST_P(EngineVectorsTest, UpdatesParametersLikeTheOptimizers) {
-  using Kind = OptimizerStep::Kind;
-  // With the slots of their state.
-  for (const auto& [kind, slots] : {std::pair{Kind::kSgd, 0},
-                                    {Kind::kMomentum, 1},
-                                    {Kind::kAdagrad, 1},
-                                    {Kind::kAdam, 2},
-                                    {Kind::kRmsProp, 1},
-                                    {Kind::kRmsProp, 2},
-                                    {Kind::kNesterov, 1},
-                                    {Kind::kNesterov, 2}}) {
-    SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + ", slots: " + std::to_string(slots));
+  for (int rule = 0; rule < kOptimizerRules; ++rule) {
+    SCOPED_TRACE(rule);
     Device device(GetParam().options);
     const TestData data(device.network, 3, 3);
-    OptimizerStep step{
-        .kind = kind,
-        .rate = 0.05f,
-        .momentum = 0.5f,
-        .epsilon = 0.01f,
-        .clip = 0.2f,
-        .weight_decay = 0.125f,
-        .adam = {.beta1 = 0.75f,
-                 .rest1 = 0.25f,
-                 .beta2 = 0.875f,
-                 .rest2 = 0.125f,
-                 .rate = 0.05f,
-                 .root_scale = 1.5f,
-                 .epsilon = 0.01f,
-                 .decay = 0.01f},
-        .rms_prop =
-            {.alpha = 0.75f, .rest = 0.25f, .rate = 0.05f, .epsilon = 0.01f, .momentum = 0.5f},
-        .nesterov = {
-            .closes = false, .rate = 0.05f, .momentum = 0.5f, .part = 0.5f, .ahead = 0.25f}};
+    const OptimizerStep step{.rule = static_cast<OptimizerRule>(rule),
+                             .clip = 0.2f,
+                             .weight_decay = 0.125f,
+                             .rate = 0.05f,
+                             .momentum = 0.5f,
+                             .epsilon = 0.01f,
+                             .decay = 0.01f,
+                             .beta1 = 0.75f,
+                             .rest1 = 0.25f,
+                             .beta2 = 0.875f,
+                             .rest2 = 0.125f,
+                             .root_scale = 1.5f,
+                             .part = 0.5f,
+                             .ahead = 0.25f};
+    const int slots = RuleSlots(step.rule);
     // What is no slot of the optimizer's stays.
     const Memory state = device.New(0.25f, 2);
     const Memory moved = device.New(std::nanf(""));
@@ -245,13 +229,12 @@ TEST_P(EngineVectorsTest, UpdatesParametersLikeTheOptimizers) {
     std::vector<float> second(w.size(), 0.25f);
     std::vector<float> m(w.size(), 0.0f);
     for (int i = 0; i < 3; ++i) {
-      step.nesterov.closes = i == 1;
       device.Step(data.All());
       const std::vector<float> g = device.Get(device.vectors.gradient());
       device.vectors.Update(step, state->data(), slots, moved->data(), i == 0);
       for (size_t j = 0; j < w.size(); ++j) {
         const float gj = std::max(-0.2f, std::min(0.2f, g[j])) + 0.125f * w[j];
-        const float by = Distance(step, slots, w[j], gj, &first[j], &second[j]);
+        const float by = Distance(step, w[j], gj, &first[j], &second[j]);
         w[j] -= by;
         m[j] -= by;
       }

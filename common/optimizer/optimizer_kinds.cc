@@ -1,0 +1,382 @@
+#include "common/optimizer/optimizer_kinds.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "proto/model.pb.h"
+
+namespace monsoon {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// A model fetched or a gradient pushed less often than this has lost touch.
+constexpr double kMaxPeriod = 65536;
+
+constexpr NumberRule kRate = {"rate", kSmallestFloat, kLargestFloat, kNotPositive};
+
+constexpr NumberRule AtLeastZero(absl::string_view field, double unset = 0) {
+  return {field, 0, kLargestFloat, kNegative, false, unset};
+}
+constexpr NumberRule Share(absl::string_view field, double unset = 0) {
+  return {field, 0, kBelowOneFloat, kNoShare, false, unset};
+}
+constexpr NumberRule Epsilon(double unset) {
+  return {"epsilon", kSmallestFloat, 1, kNoEpsilon, true, unset};
+}
+
+constexpr NumberRule kSgdNumbers[] = {kRate};
+constexpr NumberRule kMomentumNumbers[] = {kRate, Share("momentum")};
+constexpr NumberRule kNesterovNumbers[] = {kRate,
+                                           Share("momentum"),
+                                           {"period", 1, kMaxPeriod, kTooMany, true, 1},
+                                           {"share", 0, 1, "$0 is outside [0, 1 / period]"}};
+constexpr NumberRule kAdagradNumbers[] = {kRate, AtLeastZero("initial_accumulator"), Epsilon(1e-8)};
+constexpr NumberRule kAdamNumbers[] = {kRate, Share("beta1", 0.9), Share("beta2", 0.999),
+                                       Epsilon(1e-8)};
+constexpr NumberRule kAdamWNumbers[] = {kRate, Share("beta1", 0.9), Share("beta2", 0.999),
+                                        Epsilon(1e-8), AtLeastZero("weight_decay", 0.01)};
+constexpr NumberRule kRmsPropNumbers[] = {kRate, Share("alpha", 0.99), Epsilon(1e-8),
+                                          Share("momentum")};
+
+constexpr OtherNames kMomentumFields[] = {{"beta mu beta1", "write momentum"}};
+constexpr OtherNames kNesterovFields[] = {
+    {"beta mu beta1", "write momentum"},
+    {"c", "write share"},
+    {"n delay every replicas", "write period: pushes, as many as there are replicas"}};
+
+int NoSlot(const Optimizer&) { return 0; }
+int OneSlot(const Optimizer&) { return 1; }
+int TwoSlots(const Optimizer&) { return 2; }
+
+void SgdStep(const Optimizer&, uint64_t, OptimizerStep* step) { step->rule = OptimizerRule::kSgd; }
+
+void MomentumStep(const Optimizer& optimizer, uint64_t, OptimizerStep* step) {
+  step->rule = OptimizerRule::kMomentum;
+  step->momentum = static_cast<float>(optimizer.momentum().momentum());
+}
+
+int NesterovSlots(const Optimizer& optimizer) { return optimizer.nesterov().period() > 1 ? 2 : 1; }
+
+std::optional<FieldProblem> CheckNesterov(const Optimizer& optimizer) {
+  const Nesterov& nesterov = optimizer.nesterov();
+  const double period = std::max(1u, nesterov.period());
+  // Beyond that it is outside its own range.
+  if (!(nesterov.share() <= 1.0 && nesterov.share() * period > 1.0)) {
+    return std::nullopt;
+  }
+  return FieldProblem{"share", absl::StrCat(nesterov.share(), " is outside [0, 1 / period]"),
+                      absl::StrCat("at most ", 1.0 / period, " here")};
+}
+
+void NesterovStep(const Optimizer& optimizer, uint64_t k, OptimizerStep* step) {
+  const Nesterov& nesterov = optimizer.nesterov();
+  const auto period = static_cast<double>(nesterov.period());
+  const bool closes = (k + 1) % nesterov.period() == 0;
+  step->rule = nesterov.period() == 1 ? OptimizerRule::kNesterov
+               : closes               ? OptimizerRule::kClosingNesterov
+                                      : OptimizerRule::kDelayedNesterov;
+  step->momentum = static_cast<float>(nesterov.momentum());
+  step->part = static_cast<float>(1.0 / period);
+  const double share =
+      closes ? 1.0 - nesterov.share() * period + nesterov.share() : nesterov.share();
+  step->ahead = static_cast<float>(share * nesterov.momentum());
+}
+
+void AdagradStep(const Optimizer& optimizer, uint64_t, OptimizerStep* step) {
+  step->rule = OptimizerRule::kAdagrad;
+  step->epsilon = static_cast<float>(optimizer.adagrad().epsilon());
+}
+
+// The corrections of the bias are computed in double, once per push, the first of which has
+// t = 1.
+template <typename Config>
+void AdamStep(const Config& config, double decay, uint64_t k, OptimizerStep* step) {
+  const double t = static_cast<double>(k) + 1.0;
+  const double rate = step->rate;
+  step->rule = OptimizerRule::kAdam;
+  step->beta1 = static_cast<float>(config.beta1());
+  step->rest1 = static_cast<float>(1.0 - config.beta1());
+  step->beta2 = static_cast<float>(config.beta2());
+  step->rest2 = static_cast<float>(1.0 - config.beta2());
+  step->rate = static_cast<float>(rate / (1.0 - std::pow(config.beta1(), t)));
+  step->root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(config.beta2(), t)));
+  step->epsilon = static_cast<float>(config.epsilon());
+  step->decay = static_cast<float>(rate * decay);
+}
+
+void AdamStepOf(const Optimizer& optimizer, uint64_t k, OptimizerStep* step) {
+  AdamStep(optimizer.adam(), 0.0, k, step);
+}
+
+void AdamWStepOf(const Optimizer& optimizer, uint64_t k, OptimizerStep* step) {
+  AdamStep(optimizer.adam_w(), optimizer.adam_w().weight_decay(), k, step);
+}
+
+bool RmsPropHasMomentum(const RmsProp& rms_prop) {
+  return static_cast<float>(rms_prop.momentum()) > 0.0f;
+}
+
+int RmsPropSlots(const Optimizer& optimizer) {
+  return RmsPropHasMomentum(optimizer.rms_prop()) ? 2 : 1;
+}
+
+void RmsPropStep(const Optimizer& optimizer, uint64_t, OptimizerStep* step) {
+  const RmsProp& rms_prop = optimizer.rms_prop();
+  step->rule =
+      RmsPropHasMomentum(rms_prop) ? OptimizerRule::kRmsPropMomentum : OptimizerRule::kRmsProp;
+  step->beta2 = static_cast<float>(rms_prop.alpha());
+  step->rest2 = static_cast<float>(1.0 - rms_prop.alpha());
+  step->epsilon = static_cast<float>(rms_prop.epsilon());
+  step->momentum = static_cast<float>(rms_prop.momentum());
+}
+
+constexpr OptimizerKind kOptimizers[] = {
+    {.kind = Optimizer::kSgd,
+     .title = "SGD",
+     .numbers = kSgdNumbers,
+     .slots = NoSlot,
+     .step = SgdStep},
+    {.kind = Optimizer::kMomentum,
+     .title = "momentum",
+     .numbers = kMomentumNumbers,
+     .slots = OneSlot,
+     .step = MomentumStep,
+     .other_fields = kMomentumFields},
+    {.kind = Optimizer::kNesterov,
+     .title = "Nesterov",
+     .numbers = kNesterovNumbers,
+     .check = CheckNesterov,
+     .slots = NesterovSlots,
+     .step = NesterovStep,
+     .other_fields = kNesterovFields},
+    {.kind = Optimizer::kAdagrad,
+     .title = "Adagrad",
+     .numbers = kAdagradNumbers,
+     .slots = OneSlot,
+     .initial_state = "initial_accumulator",
+     .step = AdagradStep},
+    {.kind = Optimizer::kAdam,
+     .title = "Adam",
+     .numbers = kAdamNumbers,
+     .slots = TwoSlots,
+     .step = AdamStepOf},
+    {.kind = Optimizer::kAdamW,
+     .title = "AdamW",
+     .numbers = kAdamWNumbers,
+     .slots = TwoSlots,
+     .step = AdamWStepOf,
+     .own_decay = "adam_w { rate: 0.001 weight_decay: 0.01 }",
+     .other_names = "adamw"},
+    {.kind = Optimizer::kRmsProp,
+     .title = "RMSProp",
+     .numbers = kRmsPropNumbers,
+     .slots = RmsPropSlots,
+     .step = RmsPropStep,
+     .other_names = "rmsprop"},
+};
+
+// What all kinds have, and what is no kind.
+constexpr NumberRule kCommonNumbers[] = {AtLeastZero("weight_decay"),
+                                         AtLeastZero("clip_value"),
+                                         AtLeastZero("clip_norm"),
+                                         {"damping", 0, 4, "$0 is outside [0, $1]"}};
+constexpr NumberRule kAverageNumbers[] = {
+    {"share", kSmallestFloat, 1, "$0 is outside (0, 1]", true, 0.9},
+    {"power", 0, 1000, "$0 is outside 0 .. $1", false, 2}};
+// As common/model fills them in, for whom this is out of reach.
+constexpr NumberRule kRowNumbers[] = {
+    {"learning_rate", kSmallestFloat, kLargestFloat, kNotPositive, true, 0.01},
+    Epsilon(1e-8),
+    AtLeastZero("initial_sum")};
+
+const FieldDescriptor& FieldOf(const OptimizerKind& kind) {
+  return *Optimizer::descriptor()->FindFieldByNumber(kind.kind);
+}
+
+// The message of a kind that is set.
+const Message& KindMessage(const Optimizer& optimizer) {
+  const OptimizerKind* const kind = FindKind(optimizer);
+  CHECK(kind != nullptr);
+  return optimizer.GetReflection()->GetMessage(optimizer, &FieldOf(*kind));
+}
+
+Message* MutableKindMessage(Optimizer* optimizer) {
+  const OptimizerKind* const kind = FindKind(*optimizer);
+  CHECK(kind != nullptr);
+  return optimizer->GetReflection()->MutableMessage(optimizer, &FieldOf(*kind));
+}
+
+const FieldDescriptor& FieldOf(const Message& message, absl::string_view name) {
+  const FieldDescriptor* const field = message.GetDescriptor()->FindFieldByName(std::string(name));
+  CHECK(field != nullptr);
+  return *field;
+}
+
+double NumberOf(const Message& message, absl::string_view field) {
+  return message.GetReflection()->GetDouble(message, &FieldOf(message, field));
+}
+
+void FillUnset(std::span<const NumberRule> rules, Message* message) {
+  const google::protobuf::Reflection& reflection = *message->GetReflection();
+  for (const NumberRule& rule : rules) {
+    const FieldDescriptor& field = FieldOf(*message, rule.field);
+    const bool is_double = field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
+    const bool is_set = field.has_presence() ? reflection.HasField(*message, &field)
+                        : is_double          ? reflection.GetDouble(*message, &field) != 0
+                                             : reflection.GetUInt32(*message, &field) != 0;
+    if (rule.unset == 0 || is_set) {
+      continue;
+    }
+    if (is_double) {
+      reflection.SetDouble(message, &field, rule.unset);
+    } else {
+      reflection.SetUInt32(message, &field, static_cast<uint32_t>(rule.unset));
+    }
+  }
+}
+
+// `path` is where `message` stands in an Optimizer: "adam.", or "".
+absl::Status CheckNumbers(std::span<const NumberRule> rules, const Message& message,
+                          absl::string_view path) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  for (const NumberRule& rule : rules) {
+    const FieldDescriptor& field = FieldOf(message, rule.field);
+    const std::string complaint =
+        field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE
+            ? NumberComplaint(rule, reflection.GetDouble(message, &field))
+            : NumberComplaint(rule, uint64_t{reflection.GetUInt32(message, &field)});
+    if (!complaint.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("optimizer.", path, rule.field, ": ", complaint));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::string_view OptimizerKind::name() const { return FieldOf(*this).name(); }
+
+absl::string_view OptimizerKind::message() const { return FieldOf(*this).message_type()->name(); }
+
+std::span<const OptimizerKind> Optimizers() { return kOptimizers; }
+
+const OptimizerKind* FindKind(const Optimizer& optimizer) {
+  const auto* const found =
+      std::ranges::find(kOptimizers, optimizer.kind_case(), &OptimizerKind::kind);
+  return found == std::end(kOptimizers) ? nullptr : found;
+}
+
+std::string OptimizerNames(absl::string_view last) {
+  std::vector<absl::string_view> names;
+  for (const OptimizerKind& kind : kOptimizers) {
+    names.push_back(kind.name());
+  }
+  const absl::string_view end = names.back();
+  names.pop_back();
+  return absl::StrCat(absl::StrJoin(names, ", "), " ", last, " ", end);
+}
+
+std::string OptimizerName(const Optimizer& optimizer) {
+  const OptimizerKind* const kind = FindKind(optimizer);
+  return absl::StrCat(kind == nullptr ? "none" : kind->name(),
+                      optimizer.has_average() ? " with average" : "");
+}
+
+std::span<const NumberRule> OptimizerNumbers(const Descriptor& type) {
+  if (&type == Optimizer::descriptor()) {
+    return kCommonNumbers;
+  }
+  if (&type == Average::descriptor()) {
+    return kAverageNumbers;
+  }
+  if (&type == RowAdagrad::descriptor()) {
+    return kRowNumbers;
+  }
+  for (const OptimizerKind& kind : kOptimizers) {
+    if (&type == FieldOf(kind).message_type()) {
+      return kind.numbers;
+    }
+  }
+  return {};
+}
+
+void FillOptimizerDefaults(Optimizer* optimizer) {
+  if (const OptimizerKind* const kind = FindKind(*optimizer); kind != nullptr) {
+    FillUnset(kind->numbers, MutableKindMessage(optimizer));
+  }
+  if (optimizer->has_average()) {
+    FillUnset(kAverageNumbers, optimizer->mutable_average());
+  }
+}
+
+absl::Status CheckOptimizer(const Optimizer& optimizer) {
+  const OptimizerKind* const kind = FindKind(optimizer);
+  if (kind == nullptr) {
+    return absl::InvalidArgumentError(
+        "optimizer has no kind; write for example adagrad { rate: 0.03 }");
+  }
+  RETURN_IF_ERROR(CheckNumbers(kCommonNumbers, optimizer, ""));
+  const std::string path = absl::StrCat(kind->name(), ".");
+  RETURN_IF_ERROR(CheckNumbers(kind->numbers, KindMessage(optimizer), path));
+  if (const auto problem = kind->check == nullptr ? std::nullopt : kind->check(optimizer)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.", path, problem->field, ": ", problem->message));
+  }
+  if (kind->own_decay != nullptr && optimizer.weight_decay() != 0.0) {
+    return absl::InvalidArgumentError(absl::StrCat("weight_decay with ", kind->name(),
+                                                   ", which has one of its own: set ", path,
+                                                   "weight_decay"));
+  }
+  if (!optimizer.has_average()) {
+    return absl::OkStatus();
+  }
+  if (InitialState(optimizer) != 0.0f) {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer.average with ", path,
+                                                   kind->initial_state, ": leave one of them out"));
+  }
+  return CheckNumbers(kAverageNumbers, optimizer.average(), "average.");
+}
+
+int OptimizerStateSlots(const Optimizer& optimizer) {
+  const OptimizerKind* const kind = FindKind(optimizer);
+  const int average = optimizer.has_average() ? 1 : 0;
+  return (kind == nullptr ? 0 : kind->slots(optimizer)) + average;
+}
+
+float InitialState(const Optimizer& optimizer) {
+  const OptimizerKind* const kind = FindKind(optimizer);
+  return kind == nullptr || kind->initial_state == nullptr
+             ? 0.0f
+             : static_cast<float>(NumberOf(KindMessage(optimizer), kind->initial_state));
+}
+
+bool Decays(const Optimizer& optimizer) {
+  const OptimizerKind* const kind = FindKind(optimizer);
+  return optimizer.weight_decay() != 0.0 || (kind != nullptr && kind->own_decay != nullptr);
+}
+
+Optimizer WithoutDecay(const Optimizer& optimizer) {
+  Optimizer bare = optimizer;
+  bare.clear_weight_decay();
+  if (Decays(bare)) {
+    Message* const message = MutableKindMessage(&bare);
+    message->GetReflection()->SetDouble(message, &FieldOf(*message, "weight_decay"), 0.0);
+  }
+  return bare;
+}
+
+double RateOf(const Optimizer& optimizer) { return NumberOf(KindMessage(optimizer), kRate.field); }
+
+}  // namespace monsoon
