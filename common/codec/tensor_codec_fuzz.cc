@@ -7,12 +7,15 @@
 
 #include "common/base/check.h"
 #include "common/codec/tensor_codec.h"
+#include "common/codec/wire_formats.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 3) {
     return 0;
   }
-  const auto format = static_cast<monsoon::WireFormat>(data[0] % 8);
+  // Those that are known, and one that is not.
+  const size_t formats = monsoon::WireFormats().size() + 1;
+  const auto format = static_cast<monsoon::WireFormat>(data[0] % formats);
   const size_t floats = 1 + data[1] + 256 * (data[2] % 16);
   const monsoon::TensorCodec* const codec = monsoon::TensorCodec::Find(format);
   if (codec == nullptr) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/codec/wire_formats.h"
 #include "common/testing/status_matchers.h"
 
 namespace monsoon {
@@ -433,7 +434,8 @@ TEST(TensorCodecTest, Float32IsTheSameBits) {
 TEST(TensorCodecTest, FeedbackLosesNothing) {
   constexpr size_t kFloats = 700;
   constexpr int kPushes = 50;
-  for (const WireFormat format : {FLOAT32, BFLOAT16, FLOAT16, INT8, TOP_K, INT4, TOP_K_2BIT}) {
+  for (const FormatTraits& traits : WireFormats()) {
+    const WireFormat format = traits.format;
     const auto codec = Codec(format, 0.05);
     std::vector<float> residual(kFloats, 0.0f), scratch(kFloats);
     std::vector<double> in(kFloats, 0.0), arrived(kFloats, 0.0);
@@ -456,7 +458,7 @@ TEST(TensorCodecTest, FeedbackLosesNothing) {
     }
     if (format == FLOAT32) {
       EXPECT_EQ(left_out, 0);
-    } else if (format == TOP_K || format == TOP_K_2BIT) {
+    } else if (traits.takes_share) {
       EXPECT_GT(left_out, 0.1);  // something was really left out
     }
   }

@@ -18,9 +18,7 @@ void RowStripe::Make() {
 
 bool RowStripe::Apply(SessionId session, uint64_t push, std::span<const uint32_t> rows,
                       uint32_t base, const float* gradients) {
-  const RowAdagradConstants constants{
-      .learning_rate = static_cast<float>(place_.table->optimizer.learning_rate()),
-      .epsilon = static_cast<float>(place_.table->optimizer.epsilon())};
+  const auto constants = RowAdagradConstants::Of(place_.table->optimizer);
   const size_t columns = place_.table->columns;
   MutexLock lock(&mutex_);
   auto last = std::ranges::find(last_, session, &std::pair<SessionId, uint64_t>::first);

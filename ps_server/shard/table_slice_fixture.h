@@ -94,9 +94,7 @@ class RowOracle {
 
   void Apply(const RowFrame& frame) {
     for (const RowPart& part : frame.parts) {
-      const RowAdagrad& optimizer = tables_[part.table].optimizer;
-      const RowAdagradConstants constants{static_cast<float>(optimizer.learning_rate()),
-                                          static_cast<float>(optimizer.epsilon())};
+      const auto constants = RowAdagradConstants::Of(tables_[part.table].optimizer);
       std::vector<float> gradient(tables_[part.table].columns);
       for (const uint32_t row : part.rows) {
         for (uint32_t j = 0; j < gradient.size(); ++j) gradient[j] = part.At(row, j);
