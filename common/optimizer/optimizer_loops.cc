@@ -37,7 +37,7 @@ void Update(size_t n, OptimizerStep step, float* __restrict w, float* __restrict
             float* __restrict second, const float* __restrict g, float* __restrict moved) {
   for (size_t i = 0; i < n; ++i) {
     const float gi = Transformed<kTransform>(step, g[i], w[i]);
-    Move<kRecord>(Rule<rule>::Back(step, i, w[i], gi, first, second), i, w, moved);
+    Move<kRecord>(Rule<rule>::Back(step, {i, w[i], gi, first, second}), i, w, moved);
   }
 }
 

@@ -1,12 +1,10 @@
 // The formulas of the optimizers, each once: Rule<rule>::Back moves the state of one parameter,
-// w with its gradient g (clipped and decayed), and returns how far w goes back. The loops of all
-// SIMD levels and the GPU's operation compute them in this order, without a fused product and
-// sum, and so to the same bits. What they mean stands beside each optimizer in
-// proto/optimizer.proto.
+// and returns how far that goes back. The loops of all SIMD levels and the GPU's operation
+// compute them in this order, without a fused product and sum, and so to the same bits. What they
+// mean stands beside each optimizer in proto/optimizer.proto.
 //
-// `first` and `second` are the slots of the state, kSlots of them, null where there is none. All is
-// inlined always: no copy of a function that was compiled for AVX-512 may be the one that a linker
-// keeps (common/simd/simd.bzl).
+// All is inlined always: no copy of a function that was compiled for AVX-512 may be the one that
+// a linker keeps (common/simd/simd.bzl).
 #pragma once
 
 #include <cstddef>
@@ -23,25 +21,32 @@
 
 namespace monsoon {
 
+struct Parameter {
+  size_t i;
+  float w;
+  float g;  // its gradient, clipped and decayed
+  // The slots of the state, kSlots of them; null where there is none. This parameter's is [i].
+  float* first;
+  float* second;
+};
+
 template <OptimizerRule rule>
 struct Rule;
 
 template <>
 struct Rule<OptimizerRule::kSgd> {
   static constexpr int kSlots = 0;
-  static MONSOON_RULE float Back(const OptimizerStep& step, size_t i, float w, float g,
-                                 float* first, float* second) {
-    return step.rate * g;
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    return step.rate * at.g;
   }
 };
 
 template <>
 struct Rule<OptimizerRule::kMomentum> {
   static constexpr int kSlots = 1;
-  static MONSOON_RULE float Back(const OptimizerStep& step, size_t i, float w, float g,
-                                 float* first, float* second) {
-    const float v = step.momentum * first[i] + g;
-    first[i] = v;
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    const float v = step.momentum * at.first[at.i] + at.g;
+    at.first[at.i] = v;
     return step.rate * v;
   }
 };
@@ -51,48 +56,44 @@ struct Rule<OptimizerRule::kMomentum> {
 template <>
 struct Rule<OptimizerRule::kAdagrad> {
   static constexpr int kSlots = 1;
-  static MONSOON_RULE float Back(const OptimizerStep& step, size_t i, float w, float g,
-                                 float* first, float* second) {
-    const float h = first[i] + g * g;
-    first[i] = h;
-    return step.rate * g / (MONSOON_ROOT(h) + step.epsilon);
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    const float h = at.first[at.i] + at.g * at.g;
+    at.first[at.i] = h;
+    return step.rate * at.g / (MONSOON_ROOT(h) + step.epsilon);
   }
 };
 
 template <>
 struct Rule<OptimizerRule::kAdam> {
   static constexpr int kSlots = 2;
-  static MONSOON_RULE float Back(const OptimizerStep& step, size_t i, float w, float g,
-                                 float* first, float* second) {
-    const float m = step.beta1 * first[i] + step.rest1 * g;
-    const float v = step.beta2 * second[i] + step.rest2 * (g * g);
-    first[i] = m;
-    second[i] = v;
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    const float m = step.beta1 * at.first[at.i] + step.rest1 * at.g;
+    const float v = step.beta2 * at.second[at.i] + step.rest2 * (at.g * at.g);
+    at.first[at.i] = m;
+    at.second[at.i] = v;
     const float root = MONSOON_ROOT(v) * step.root_scale;
-    return step.decay * w + step.rate * m / (root + step.epsilon);
+    return step.decay * at.w + step.rate * m / (root + step.epsilon);
   }
 };
 
 template <>
 struct Rule<OptimizerRule::kRmsProp> {
   static constexpr int kSlots = 1;
-  static MONSOON_RULE float Back(const OptimizerStep& step, size_t i, float w, float g,
-                                 float* first, float* second) {
-    const float v = step.beta2 * first[i] + step.rest2 * (g * g);
-    first[i] = v;
-    return step.rate * g / (MONSOON_ROOT(v) + step.epsilon);
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    const float v = step.beta2 * at.first[at.i] + step.rest2 * (at.g * at.g);
+    at.first[at.i] = v;
+    return step.rate * at.g / (MONSOON_ROOT(v) + step.epsilon);
   }
 };
 
 template <>
 struct Rule<OptimizerRule::kRmsPropMomentum> {
   static constexpr int kSlots = 2;
-  static MONSOON_RULE float Back(const OptimizerStep& step, size_t i, float w, float g,
-                                 float* first, float* second) {
-    const float v = step.beta2 * first[i] + step.rest2 * (g * g);
-    const float b = step.momentum * second[i] + g / (MONSOON_ROOT(v) + step.epsilon);
-    first[i] = v;
-    second[i] = b;
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    const float v = step.beta2 * at.first[at.i] + step.rest2 * (at.g * at.g);
+    const float b = step.momentum * at.second[at.i] + at.g / (MONSOON_ROOT(v) + step.epsilon);
+    at.first[at.i] = v;
+    at.second[at.i] = b;
     return step.rate * b;
   }
 };
@@ -100,47 +101,43 @@ struct Rule<OptimizerRule::kRmsPropMomentum> {
 template <>
 struct Rule<OptimizerRule::kNesterov> {
   static constexpr int kSlots = 1;
-  static MONSOON_RULE float Back(const OptimizerStep& step, size_t i, float w, float g,
-                                 float* first, float* second) {
-    const float b = step.momentum * first[i] + g;
-    first[i] = b;
-    return step.rate * (g + step.ahead * b);
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    const float b = step.momentum * at.first[at.i] + at.g;
+    at.first[at.i] = b;
+    return step.rate * (at.g + step.ahead * b);
   }
 };
 
 template <>
 struct Rule<OptimizerRule::kDelayedNesterov> {
   static constexpr int kSlots = 2;
-  static MONSOON_RULE float Back(const OptimizerStep& step, size_t i, float w, float g,
-                                 float* first, float* second) {
-    second[i] = second[i] + g;
-    return step.rate * (step.part * g + step.ahead * first[i]);
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    at.second[at.i] = at.second[at.i] + at.g;
+    return step.rate * (step.part * at.g + step.ahead * at.first[at.i]);
   }
 };
 
 template <>
 struct Rule<OptimizerRule::kClosingNesterov> {
   static constexpr int kSlots = 2;
-  static MONSOON_RULE float Back(const OptimizerStep& step, size_t i, float w, float g,
-                                 float* first, float* second) {
-    const float sum = second[i] + g;
-    const float b = step.momentum * first[i] + step.part * sum;
-    first[i] = b;
-    second[i] = 0.0f;
-    return step.rate * (step.part * g + step.ahead * b);
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    const float sum = at.second[at.i] + at.g;
+    const float b = step.momentum * at.first[at.i] + step.part * sum;
+    at.first[at.i] = b;
+    at.second[at.i] = 0.0f;
+    return step.rate * (step.part * at.g + step.ahead * b);
   }
 };
 
 // That of step.rule, which must be one of kOptimizerRules.
 template <int rule = 0>
-MONSOON_RULE float BackByRule(const OptimizerStep& step, size_t i, float w, float g, float* first,
-                              float* second) {
+MONSOON_RULE float BackByRule(const OptimizerStep& step, const Parameter& at) {
   if constexpr (rule + 1 < kOptimizerRules) {
     if (static_cast<int>(step.rule) != rule) {
-      return BackByRule<rule + 1>(step, i, w, g, first, second);
+      return BackByRule<rule + 1>(step, at);
     }
   }
-  return Rule<static_cast<OptimizerRule>(rule)>::Back(step, i, w, g, first, second);
+  return Rule<static_cast<OptimizerRule>(rule)>::Back(step, at);
 }
 
 // kSlots of `of`, one of kOptimizerRules.

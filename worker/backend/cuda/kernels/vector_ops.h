@@ -87,7 +87,7 @@ struct UpdateParameters {
     g = g > step.clip ? step.clip : g;  // so that a NaN stays one
     g = g < -step.clip ? -step.clip : g;
     g += step.weight_decay * w;
-    const float by = BackByRule(step, i, w, g, state, second);
+    const float by = BackByRule(step, {i, w, g, state, second});
     parameters[i] = w - by;
     moved[i] = fresh ? -by : moved[i] - by;
   }
