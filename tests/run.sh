@@ -204,7 +204,7 @@ killed_programs=(/usr/bin/python3 tests/program/killed_programs.py --bin="$bin")
   --coordinator_kills=5 --writer_kills=20)
 run_check killed_programs "${killed_programs[@]}"
 [[ $full -eq 0 ]] || run_check presets /usr/bin/python3 tests/models/presets.py --bin="$bin"
-run_check cut_links /usr/bin/python3 tests/link/cut_links.py --bin="$bin"
+run_check cut_links /usr/bin/python3 tests/slow_network/cut_links.py --bin="$bin"
 [[ $full -eq 0 ]] || run_check uneven_speeds /usr/bin/python3 tests/program/uneven_speeds.py \
   --bin="$bin"
 # Their programs take the place of those without fail points, which come back from the
