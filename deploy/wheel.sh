@@ -50,7 +50,7 @@ if [[ -z "${SOURCE_DATE_EPOCH:-}" ]]; then
   SOURCE_DATE_EPOCH="$(git log -1 --format=%ct 2>/dev/null || echo 0)"
 fi
 export SOURCE_DATE_EPOCH
-mapfile -t wheels < <(/usr/bin/python3 -B deploy/wheel/build.py --bin="$bin" \
+mapfile -t wheels < <(/usr/bin/python3 -B -m deploy.wheel.build --bin="$bin" \
   --out="$out")
 wait $! || fail "no wheel"
 

@@ -4,8 +4,9 @@
 #   tests/run.sh [--full] [--only=//package:test] [--no-setup]
 #
 # Stages: setup; the optimised g++ build of everything; unit, cluster and
-# convergence tests; the command blocks of the documentation; the Python package's tests
-# and its wheels (on Debian 12, for which they are); the unit tests under clang with
+# convergence tests; the command blocks of the documentation; checks of the real processes
+# (tests/process), the Python package's tests and its wheels (on Debian 12, for which they
+# are) among them; the unit tests under clang with
 # AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety and layering_check; lint.
 # --full      adds ThreadSanitizer, the long tests (tag `full`) and the planted
 #             bugs of tests/mutation.sh.
@@ -172,41 +173,16 @@ MONSOON_DOCS_BAZEL_OPTIONS="--disk_cache=$cache --jobs=$jobs --symlink_prefix=$l
   run_check docs /usr/bin/python3 tests/docs/run_blocks.py --bin="$bin" \
   --bazel="bazel ${bazel_startup[*]}"
 run_check selftest /usr/bin/python3 tests/docs/run_blocks_selftest.py
-emulated_jobs=(/usr/bin/python3 tests/gpu/emulated_jobs.py --bin="$bin")
-[[ $full -eq 0 ]] || emulated_jobs+=(--full)
-run_check emulated_jobs "${emulated_jobs[@]}"
-run_check first_run /usr/bin/python3 tests/gpu/first_run.py --bin="$bin" \
-  --worker="$bin/tests/gpu/emulator/worker"
-targets=90
-[[ $full -eq 0 ]] || targets=all
-run_check kernel_resources /usr/bin/python3 tests/gpu/kernel_resources.py --arch="$targets"
-run_check kept /usr/bin/python3 tests/cluster/kept_models.py --bin="$bin"
-run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin"
-run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --transport=grpc
-run_check batch_deaths /usr/bin/python3 tests/cluster/batch_deaths.py --bin="$bin"
-run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --job=rounds --kills=2 \
-  --coordinator_kills=1 --stops=0 --new_starts=0 --drains=0
-run_check deaths /usr/bin/python3 tests/cluster/deaths.py --bin="$bin" --job=streaming --kills=2 \
-  --coordinator_kills=1 --stops=0 --new_starts=0 --drains=1
-run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin"
-few=(--ps_kills=2 --coordinator_kills=1 --stops=0 --long_stops=0 --full_disks=0)
-[[ $full -eq 0 ]] || few=(--ps_kills=8 --coordinator_kills=4)
-run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin" --job=rounds \
-  --worker_kills=2 "${few[@]}"
-run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin" --job=nesterov \
-  --worker_kills=0 "${few[@]}"
-run_check ledger /usr/bin/python3 tests/cluster/ledger.py --bin="$bin" --job=rows \
-  --worker_kills=2 "${few[@]}"
-run_check chaos /usr/bin/python3 tests/cluster/chaos_demo.py --bin="$bin"
-run_check python /usr/bin/python3 tests/program/python_tests.py --bin="$bin"
-killed_programs=(/usr/bin/python3 tests/program/killed_programs.py --bin="$bin")
-[[ $full -eq 0 ]] || killed_programs+=(--kills=50 --sidecar_kills=20 --ps_kills=5
-  --coordinator_kills=5 --writer_kills=20)
-run_check killed_programs "${killed_programs[@]}"
-[[ $full -eq 0 ]] || run_check presets /usr/bin/python3 tests/models/presets.py --bin="$bin"
-run_check cut_links /usr/bin/python3 tests/slow_network/cut_links.py --bin="$bin"
-[[ $full -eq 0 ]] || run_check uneven_speeds /usr/bin/python3 tests/program/uneven_speeds.py \
-  --bin="$bin"
+end
+
+# check_processes STAGE BIN: the checks of tests/process/table.py for those programs.
+check_processes() {
+  local options=(--stage="$1" --bin="$2")
+  [[ $full -eq 0 ]] || options+=(--full)
+  run_check "$1" /usr/bin/python3 -m tests.process "${options[@]}"
+}
+begin "processes"
+check_processes process "$bin"
 # Their programs take the place of those without fail points, which come back from the
 # cache at once.
 programs=(coordinator:coordinator ps_server:ps_server worker:worker
@@ -216,16 +192,14 @@ if run_bazel build --config=opt --config=failpoints "${programs[@]}"; then
   for program in "${programs[@]#//}"; do
     install -D -m 755 "$bin/${program/://}" "$work/failpoints/${program/://}"
   done
-  run_check kill_points /usr/bin/python3 tests/cluster/kill_points.py --bin="$work/failpoints"
-  run_check killed_programs /usr/bin/python3 tests/program/killed_programs.py \
-    --bin="$work/failpoints" --points
+  check_processes failpoints "$work/failpoints"
 else
   fail_stage "build (fail points)"
 fi
 if [[ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" == bookworm ]]; then
   mapfile -t carried < <(/usr/bin/python3 -B deploy/wheel/contents.py)
   if run_bazel build --config=opt --config=wheel "${carried[@]}"; then
-    run_check wheel /usr/bin/python3 tests/wheel/wheel_test.py --bin="$bin"
+    check_processes wheel "$bin"
   else
     fail_stage "build (wheels)"
   fi
@@ -244,6 +218,7 @@ begin lint
 run_check lint /usr/bin/python3 tests/lint/lint.py
 run_check selftest /usr/bin/python3 tests/lint/lint_selftest.py
 run_check selftest /usr/bin/python3 tests/count_results_selftest.py
+run_check selftest /usr/bin/python3 -m tests.process.selftest
 run_check selftest /usr/bin/python3 deploy/demo_report_selftest.py
 run_check selftest /usr/bin/python3 tests/benchmarks/measure_selftest.py
 run_check selftest /usr/bin/python3 tests/benchmarks/compare_selftest.py

@@ -18,9 +18,7 @@ import tempfile
 import time
 import zipfile
 
-import contents
-import licenses
-import linked
+from deploy.wheel import contents, licenses, linked
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TAG = "py3-none-manylinux_2_36_x86_64"

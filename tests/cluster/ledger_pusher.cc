@@ -1,7 +1,7 @@
 // A replica of a Downpour job that computes nothing: it pushes -1 at one place of every
 // stripe, again and again, and keeps in a mapped file what it has sent and what all shards
 // have acknowledged. With SGD of rate 1 the place then holds how many of its pushes the
-// stripe has applied, whoever died meanwhile: tests/cluster/ledger.py compares.
+// stripe has applied, whoever died meanwhile: tests/process/ledger.py compares.
 //
 //   ledger_pusher --cluster=FILE --place=N --ledger=FILE [--pause_us=N] [--every_us=N]
 //                 [--burst=N] [--window_mib=N] [--common=N] [--waits] [--light=N]

@@ -3,18 +3,15 @@ machines of their own: `coordinator up` starts only what others cannot reach."""
 
 import pathlib
 import subprocess
-import sys
-import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import local_cluster  # noqa: E402
-from shaped_link import HUB  # noqa: E402
+from tests.slow_network.shaped_link import HUB
+from tests.tools.local_cluster import LocalCluster, end
 
 # Nobody else is in the script's network namespace.
 _FIRST_PORT = 2221
 
 
-class HubCluster(local_cluster.LocalCluster):
+class HubCluster(LocalCluster):
     """As LocalCluster; stop() and start() again are not for it."""
 
     def __init__(self, bin_dir, ps=1, settings=()):
@@ -36,22 +33,11 @@ class HubCluster(local_cluster.LocalCluster):
                                   f"--cluster={self.path}"], stdout=log, stderr=log,
                                  stdin=subprocess.DEVNULL, env=self._environment)
                 for command in self._commands]
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            if any(task.poll() is not None for task in self._tasks):
-                break
-            if self.command("jobs", "--json", check=False).returncode == 0:
-                return
-            time.sleep(0.1)
-        self.stop()
-        raise RuntimeError(f"the cluster did not come up:\n{self.log_path.read_text()}")
+        try:
+            self._await_answer(self._tasks)
+        except RuntimeError:
+            self.stop()
+            raise
 
     def stop(self):
-        for task in reversed(self._tasks):
-            task.terminate()
-        for task in self._tasks:
-            try:
-                task.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                task.kill()
-                task.wait()
+        end(*reversed(self._tasks))

@@ -1,8 +1,8 @@
-#!/usr/bin/python3
 """How busy replicas are behind slow links, and what their links carry.
 
-    link_benchmark.py --way=WAY [--bin=DIR] [--parameters=N] [--every=H] [--replicas=N]
-                      [--step_s=S] [--cycles=N] [--mbit=R] [--delay_ms=D] [--ps=N] [--result=FILE]
+    python3 -m tests.slow_network.link_benchmark --way=WAY [--bin=DIR] [--parameters=N]
+        [--every=H] [--replicas=N] [--step_s=S] [--cycles=N] [--mbit=R] [--delay_ms=D] [--ps=N]
+        [--result=FILE]
 
 Programs (linked_program.py) whose steps take S seconds run each behind a link of its own
 (shaped_link.py: R Mbit/s each way, D ms each way), coordinator and servers at the hub, over gRPC.
@@ -18,66 +18,16 @@ import json
 import os
 import pathlib
 import platform
-import subprocess
 import sys
-import threading
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "tools"), str(ROOT / "python")]
-import hub_cluster  # noqa: E402
-import local_cluster  # noqa: E402
-import shaped_link  # noqa: E402
-import ways  # noqa: E402
+from tests.slow_network import shaped_link, ways
+from tests.slow_network.hub_cluster import HubCluster
+from tests.slow_network.linked import Program
+from tests.tools.local_cluster import BIN
 
 TENSORS = 24
 # An exchange of the whole model has to end within rpc_deadline_ms, and by default that is 10 s.
 SETTINGS = ["rpc_deadline_ms: 120000", "lost_after_ms: 15000"]
-
-
-class Program:
-    """One behind a link; what it tells is kept with the link's count at that moment."""
-
-    def __init__(self, links, number, arguments, cluster, settings):
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"),
-                       "MONSOON_BIN": str(arguments.bin), "MONSOON_TRANSPORT": "grpc"}
-        self._links, self._number = links, number
-        self.told = {}
-        self.seen = threading.Condition()
-        self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *links.inside(number), sys.executable,
-             str(HERE / "linked_program.py"), cluster.address, "link", arguments.way,
-             json.dumps(settings)],
-            stdout=subprocess.PIPE, text=True, env=environment)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            told = json.loads(line)
-            with self.seen:
-                self.told[told["at"]] = {**told, "link": self._links.count(self._number)}
-                self.seen.notify_all()
-        with self.seen:
-            self.told["closed"] = {}
-            self.seen.notify_all()
-
-    def await_told(self, what, timeout_s):
-        with self.seen:
-            self.seen.wait_for(lambda: what in self.told or "closed" in self.told, timeout_s)
-            if what not in self.told:
-                raise RuntimeError(f"program {self._number} does not get to {what!r}; it told "
-                                   f"{list(self.told)}")
-            return self.told[what]
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
 
 
 def marks_of(arguments):
@@ -114,10 +64,10 @@ def run(arguments):
                 "marks": marks, "examples": 100 * marks[1] * arguments.replicas,
                 "block": max(4, arguments.every // 4)}
     with shaped_link.ShapedLinks(arguments.replicas, arguments.mbit, arguments.delay_ms) as links, \
-            hub_cluster.HubCluster(arguments.bin, arguments.ps, SETTINGS) as cluster:
+            HubCluster(arguments.bin, arguments.ps, SETTINGS) as cluster:
         programs = []
         try:
-            programs = [Program(links, i, arguments, cluster, settings)
+            programs = [Program(links, i, arguments.bin, cluster, arguments.way, settings)
                         for i in range(arguments.replicas)]
             for mark in ("in", *marks):
                 for program in programs:
@@ -145,7 +95,7 @@ def run(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--way", choices=ways.WAYS, required=True)
-    parser.add_argument("--bin", type=pathlib.Path, default=local_cluster.BIN)
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--parameters", type=int, default=25_000_000 // TENSORS * TENSORS)
     parser.add_argument("--every", type=int, default=224)
     parser.add_argument("--replicas", type=int, default=4)

@@ -1,11 +1,11 @@
-#!/usr/bin/python3
-"""A program behind a slow link, for link_benchmark.py and cut_links.py: its steps only take time.
+"""A program behind a slow link, for linked.Program: its steps only take time.
 
     linked_program.py COORDINATOR JOB WAY SETTINGS
 
 WAY is one of ways.py, SETTINGS is JSON: parameters, tensors, step_s, every, replicas, examples,
 marks: after so many steps of its own it prints a line of JSON with what it has done until then,
-and where its time went. The last line is one of these too. It ends with the job, or when the job is cancelled.
+and where its time went. The last line is one of these too. It ends with the job, or when the job
+is cancelled.
 """
 
 import json
@@ -20,6 +20,29 @@ import ways
 
 # The steps of a model are of this length, so that they do not cost a core.
 _MOVED = 1 << 16
+
+
+def settings_of(way, every, replicas):
+    """Keywords of monsoon.join()."""
+    mean = ms.SGD(1 / replicas)
+    if way == "downpour":
+        return {"optimizer": ms.SGD(0.1 / replicas)}
+    if way == "whole":
+        return {"optimizer": ms.Local(None, every=every, outer=mean)}
+    if way == "whole_int4":
+        return {"optimizer": ms.Local(None, every=every, outer=mean, changes="int4"),
+                "push_format": "int4"}
+    if way == "streaming":
+        return {"optimizer": ms.Local(None, every=every, outer=mean, changes="int4",
+                                      fragments=ms.Fragments(ways.FRAGMENTS)),
+                "push_format": "int4"}
+    if way == "streaming_float32":
+        return {"optimizer": ms.Local(None, every=every, outer=mean,
+                                      fragments=ms.Fragments(ways.FRAGMENTS))}
+    if way == "rounds":
+        return {"optimizer": ms.Local(None, every=every, outer=ms.Nesterov(0.7, 0.9),
+                                      rounds=ms.Rounds(), changes="int4"), "push_format": "int4"}
+    raise ValueError(f"way {way!r}: there are {', '.join(ways.WAYS)}")
 
 
 def cpu_s(pid):
@@ -52,7 +75,7 @@ def main():
         with ms.join(coordinator, job=job_name, model=model, epochs=1, batch=1,
                      examples=settings["examples"], checkpoint=ms.Checkpoint(every_seconds=30),
                      block_examples=settings["block"], connect_timeout_s=60,
-                     **ways.settings_of(way, settings["every"], settings["replicas"])) as job:
+                     **settings_of(way, settings["every"], settings["replicas"])) as job:
             told(job, "in", 0, spent)
             local = way != "downpour"
             left = time.monotonic()

@@ -56,7 +56,7 @@ def enter_own_network():
     """Runs this script again from its beginning, in a new network namespace. The same process."""
     if os.environ.get(_ENTERED) != str(os.getpid()):
         os.environ[_ENTERED] = str(os.getpid())
-        command = [*_unshare(), sys.executable, *sys.argv]
+        command = [*_unshare(), sys.executable, *sys.orig_argv[1:]]
         os.execvp(command[0], command)
     _ip("link", "set", "lo", "up")
     _ip("address", "add", f"{HUB}/32", "dev", "lo")

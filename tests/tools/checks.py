@@ -1,6 +1,10 @@
 """Checks of a script that runs the real programs."""
 
 
+class Unusable(Exception):
+    """What a check was given does not do for it: other programs, an option without a meaning."""
+
+
 class Checks:
     """Counts what holds and what does not, and says the latter at once."""
 

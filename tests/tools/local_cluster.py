@@ -3,6 +3,8 @@
     with LocalCluster(ps=1, workers=3) as cluster:
         description = cluster.run("configs/job/mlp_downpour.textproto", {"stop.epochs": 1})
 
+Scripts of tests/benchmarks import this file by itself, so it needs nothing of this folder.
+
 Tasks listen on abstract Unix sockets named after this process, so that two
 runs never meet. Everything is stopped when the block is left, and when this
 process ends: `coordinator up` is tied to its life, and its children to `up`'s.
@@ -22,6 +24,34 @@ BIN = pathlib.Path(os.environ.get("MONSOON_BIN") or ROOT / "bazel-bin")
 # Below that folder.
 COORDINATOR = "coordinator/coordinator"
 BASELINE = "worker/baseline/baseline"
+# Exit codes of the coordinator's commands (coordinator/cli/exit_code.h): an unknown job, among
+# others; nobody answers.
+UNKNOWN, UNREACHABLE = 2, 3
+PATIENCE_S = 60
+
+
+def poll(look, timeout_s=PATIENCE_S, every_s=0.02):
+    """What look() gives as soon as that is true, or when the time is over."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        late = time.monotonic() > deadline
+        seen = look()
+        if seen or late:
+            return seen
+        time.sleep(every_s)
+
+
+def end(*processes, timeout_s=30, number=signal.SIGTERM):
+    """Ends Popens by a signal, and those by SIGKILL that have not ended in time."""
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(number)
+    for process in processes:
+        try:
+            process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def training_seconds(description):
@@ -40,8 +70,9 @@ class LocalCluster:
         one is named."""
         LocalCluster._count += 1
         prefix = f"unix-abstract:monsoon-{os.getpid()}-{LocalCluster._count}"
+        self.address = f"{prefix}-coordinator"
         lines = [f'name: "local-{os.getpid()}"',
-                 f'coordinator {{ address: "{prefix}-coordinator" }}']
+                 f'coordinator {{ address: "{self.address}" }}']
         lines += [f'ps {{ address: "{prefix}-ps{i}" }}' for i in range(ps)]
         lines += [f'worker {{ address: "{prefix}-worker{i}" threads: {threads} device: CPU }}'
                   for i in range(workers)]
@@ -72,36 +103,29 @@ class LocalCluster:
                  f"--cluster={self.path}", *self._flags],
                 stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 env=self._environment)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            if self._up.poll() is not None:
-                raise RuntimeError(f"coordinator up ended:\n{self.log_path.read_text()}")
-            if self.command("jobs", "--json", check=False).returncode == 0:
-                return
-            time.sleep(0.1)
-        raise RuntimeError(f"the cluster did not come up:\n{self.log_path.read_text()}")
+        self._await_answer([self._up])
+
+    def _await_answer(self, processes):
+        """Of the coordinator; raises when one of `processes` ends before."""
+        def ended():
+            return any(process.poll() is not None for process in processes)
+
+        # One that has ended need not be waited for.
+        seen = poll(lambda: ended() or self._answers(), timeout_s=30, every_s=0.1)
+        if ended() or not seen:
+            raise RuntimeError(f"the cluster did not come up:\n{self.log_path.read_text()}")
+
+    def _answers(self):
+        return self.command("jobs", "--json", check=False).returncode == 0
 
     def _stop_workers(self):
-        for worker in self._workers:
-            worker.terminate()
-        for worker in self._workers:
-            try:
-                worker.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+        end(*self._workers)
         self._workers = []
 
     def stop(self):
         """Ends `up` in order. What it has kept on the disk stays until the block is left."""
         self._stop_workers()
-        if self._up.poll() is None:
-            self._up.send_signal(signal.SIGTERM)
-            try:
-                self._up.wait(timeout=40)  # its stop takes 30 s at most
-            except subprocess.TimeoutExpired:
-                self._up.kill()
-                self._up.wait()
+        end(self._up, timeout_s=40)  # its stop takes 30 s at most
 
     def interrupt(self):
         """Ctrl-C; returns when all has ended."""
@@ -147,6 +171,24 @@ class LocalCluster:
 
     def describe(self, job):
         return json.loads(self.command("describe", job, "--json").stdout)
+
+    def try_describe(self, job, but_for=(UNREACHABLE,)):
+        """None where the command ends with one of these exit codes."""
+        answer = self.command("describe", job, "--json", check=False)
+        if answer.returncode in but_for:
+            return None
+        if answer.returncode != 0:
+            raise RuntimeError(f"describe {job} gave {answer.returncode}: {answer.stderr}")
+        return json.loads(answer.stdout)
+
+    def coordinator_pid(self):
+        """Of the one that runs, or ran last."""
+        return int((self.state_dir / "coordinator" / "lock").read_text())
+
+    def end_of_log(self, lines=60):
+        """Without what a worker tells of its steps."""
+        told = self.log_path.read_text().splitlines()
+        return "\n".join([line for line in told if "At step" not in line][-lines:])
 
     def run(self, job, settings=None, timeout=3600, flags=()):
         """Submits a job, waits for its end, returns its description."""

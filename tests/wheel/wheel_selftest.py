@@ -12,13 +12,7 @@ import tempfile
 import unittest
 import zipfile
 
-ROOT = pathlib.Path(os.path.abspath(__file__)).parents[2]
-sys.path.insert(0, str(ROOT / "deploy/wheel"))
-sys.dont_write_bytecode = True
-import build  # noqa: E402
-import contents  # noqa: E402
-import licenses  # noqa: E402
-import linked  # noqa: E402
+from deploy.wheel import build, contents, licenses, linked
 
 SOURCE = "#include <zlib.h>\nint main() { return crc32(0, 0, 0) != 0; }\n"
 

@@ -1,46 +1,30 @@
-#!/usr/bin/python3
 """Kills a parameter server, a worker and the coordinator in turn under a batch job, and
 stops the whole cluster and starts it again, with the real programs as a user calls them:
 the job goes on by itself and ends with the same bits as one that nobody disturbed.
 
-    batch_deaths.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--rounds=N]
-
 A round kills each parameter server, a worker and the coordinator once, and starts the
-cluster anew. Last line: `batch_deaths: N passed, N failed, N skipped`; exit 1 if any
-failed or none ran.
+cluster anew.
 """
 
-import argparse
 import os
 import pathlib
 import signal
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import local_cluster  # noqa: E402
-from checks import Checks  # noqa: E402
-from deaths import (  # noqa: E402
-    PATIENCE_S, SHARDS, await_progress, kill, kill_coordinator, start_anew)
+from tests.process.deaths import SHARDS, await_progress, kill, kill_coordinator, start_anew
+from tests.process.options import add_transport
+from tests.tools.local_cluster import PATIENCE_S, LocalCluster
+from tests.tools.printing import print_times
+from tests.tools.tiny_job import tiny_job
 
 WORKERS = 2
-JOB = """
-model {
-  name: "tiny"
-  input_shape: 60
-  layer { dense { units: 100 } }
-  layer { tanh {} }
-  layer { dense { units: 8 } }
-}
-train { synthetic { examples: 4000 classes: 8 seed: 1 center_seed: 9 noise: 6 } }
-test { synthetic { examples: 300 classes: 8 seed: 2 center_seed: 9 noise: 6 } }
-seed: 5
+JOB = tiny_job(units=100, activation="tanh", classes=8, noise=6, more="""
 batch_size: 100
 stripe_kib: 4
 sandblaster { l2: 1e-4 }
 checkpoint { every_seconds: 0.3 }
-"""
+""")
 # The job has so many for each fault, far more than pass until it is over: each worker
 # takes so long for its half of the 40 chunks on any machine.
 ITERATIONS_EACH = 50
@@ -96,14 +80,18 @@ def export(cluster, job, folder, name):
     return path.read_bytes()
 
 
-def run(checks, arguments):
-    faults = plan(arguments.rounds)
+def add_options(parser):
+    add_transport(parser)
+    parser.add_argument("--rounds", type=int, default=1)
+
+
+def run(checks, options):
+    faults = plan(options.rounds)
     iterations = {"sandblaster.max_iterations": ITERATIONS_EACH * (len(faults) + 1)}
 
     def new_cluster(*flags):
-        return local_cluster.LocalCluster(
-            ps=SHARDS, workers=WORKERS, bin_dir=arguments.bin, extra_flags=flags,
-            environment={"MONSOON_TRANSPORT": arguments.transport})
+        return LocalCluster(ps=SHARDS, workers=WORKERS, bin_dir=options.bin, extra_flags=flags,
+                            environment={"MONSOON_TRANSPORT": options.transport})
 
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder:
         job_file = pathlib.Path(folder) / "tiny.textproto"
@@ -143,22 +131,4 @@ def disturbed(checks, cluster, job_file, iterations, faults, quiet, expected):
     check("the same bits", export(cluster, job, job_file.parent, "disturbed") == expected)
     print(f"{len(faults)} faults, {kinds.count('batch_returned')} returns, "
           f"{len(trace(described))} iterations; until the batch was beyond where it was:")
-    for name, values in seconds.items():
-        values.sort()
-        print(f"  {name}: {values[len(values) // 2]:.2f} s (median), {values[-1]:.2f} s "
-              "(longest)")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", default=str(local_cluster.BIN))
-    parser.add_argument("--transport", default="auto")
-    parser.add_argument("--rounds", type=int, default=1)
-    arguments = parser.parse_args()
-    checks = Checks("batch_deaths")
-    run(checks, arguments)
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print_times(seconds)

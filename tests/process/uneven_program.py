@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """A program for uneven_speeds.py: its steps only take time.
 
     uneven_program.py COORDINATOR JOB STEP_SECONDS EXAMPLES BATCH EPOCHS EVERY

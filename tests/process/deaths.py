@@ -1,11 +1,6 @@
-#!/usr/bin/python3
 """Kills and stops parameter servers and the coordinator under a job, and stops the whole
 cluster and starts it again, with the real programs as a user calls them: `coordinator up`
 starts what has died, and nothing is lost or counted twice.
-
-    deaths.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--kills=N] [--stops=N]
-              [--coordinator_kills=N] [--new_starts=N] [--drains=N]
-              [--job=adagrad|nesterov|rounds|streaming]
 
 --job: nesterov is delayed Nesterov, and of rounds each has one difference of five local steps
 (quorum: 1), so that versions are pushes as well. streaming sends two fragments in turn, 4 bits up
@@ -13,47 +8,34 @@ and changes of 8 bits down.
 
 A drained worker leaves and is started again by hand.
 
-Every stripe must have applied exactly as many pushes as the workers made. Last line:
-`deaths: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
+Every stripe must have applied exactly as many pushes as the workers made.
 """
 
-import argparse
-import json
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import local_cluster  # noqa: E402
-from checks import Checks  # noqa: E402
+from tests.process.options import add_transport
+from tests.tools.local_cluster import PATIENCE_S, LocalCluster, poll
+from tests.tools.printing import print_times
+from tests.tools.tiny_job import tiny_job
 
-JOB = """
-model {
-  name: "tiny"
-  input_shape: 60
-  layer { dense { units: 200 } }
-  layer { relu {} }
-  layer { dense { units: 3 } }
-}
-train { synthetic { examples: 4000 classes: 3 seed: 1 center_seed: 9 noise: 3 } }
-test { synthetic { examples: 300 classes: 3 seed: 2 center_seed: 9 noise: 3 } }
-seed: 5
+JOB = tiny_job(units=200, more="""
 batch_size: 10
 stripe_kib: 4
 downpour { optimizer { adagrad { rate: 0.02 } } }
 checkpoint { every_seconds: 1 }
-"""
+""")
 OPTIMIZER = "optimizer { adagrad { rate: 0.02 } }"
 DOWNPOUR = {
     "adagrad": OPTIMIZER,
     "nesterov": "optimizer { nesterov { rate: 0.02 momentum: 0.9 period: 2 } }",
     "rounds": "local_steps: 5 inner { sgd { rate: 0.02 } } rounds { quorum: 1 } weight: TOKENS "
               "optimizer { nesterov { rate: 0.7 momentum: 0.5 } }",
-    "streaming": "local_steps: 4 inner { sgd { rate: 0.02 } } fragments { count: 2 order: BY_STRIPE } "
+    "streaming": "local_steps: 4 inner { sgd { rate: 0.02 } } "
+                 "fragments { count: 2 order: BY_STRIPE } "
                  "push_format: INT4 fetch_changes: INT8 mixing: 0.25 "
                  "optimizer { nesterov { rate: 0.35 momentum: 0.5 period: 2 } }",
 }
@@ -61,29 +43,27 @@ DOWNPOUR = {
 STEPS_BETWEEN = 300
 # Of the job for each fault: far more than pass until it is over.
 STEPS_EACH = 10000
-PATIENCE_S = 60
 SHARDS = 2
+GOES_ON = ("PENDING", "WARMSTART", "RUNNING")
 
 
 def await_progress(cluster, job, what, reached):
     """The description once `reached(description)`; all shards answer then."""
-    deadline = time.monotonic() + PATIENCE_S
-    described = None
-    while time.monotonic() < deadline:
-        answer = cluster.command("describe", job, "--json", check=False)
-        if answer.returncode == 3:  # the coordinator is being started
-            time.sleep(0.02)
-            continue
-        described = json.loads(answer.stdout)
-        if described["state"] not in ("PENDING", "WARMSTART", "RUNNING"):
-            break
-        if len(described["shards"]) == SHARDS and reached(described):
-            return described
-        time.sleep(0.02)
-    log = [line for line in cluster.log_path.read_text().splitlines() if "At step" not in line]
+    def look():
+        """The description, when it is that or the job has ended."""
+        now = cluster.try_describe(job)  # None: the coordinator is being started
+        if now and (now["state"] not in GOES_ON or
+                    (len(now["shards"]) == SHARDS and reached(now))):
+            return now
+        return None
+
+    described = poll(look)
+    if described and described["state"] in GOES_ON:
+        return described
+    described = described or cluster.try_describe(job)
     seen = "the coordinator does not answer" if described is None else [
         described[key] for key in ("state", "progress", "durability", "reason")]
-    raise RuntimeError(f"{job} does not get to {what}: {seen}\n" + "\n".join(log[-40:]))
+    raise RuntimeError(f"{job} does not get to {what}: {seen}\n{cluster.end_of_log(40)}")
 
 
 def kill(cluster, described, shard):
@@ -99,7 +79,7 @@ def stop(cluster, described, shard):
 
 
 def kill_coordinator(cluster, described, number):
-    os.kill(int((cluster.state_dir / "coordinator" / "lock").read_text()), signal.SIGKILL)
+    os.kill(cluster.coordinator_pid(), signal.SIGKILL)
 
 
 def drain(cluster, described, number):
@@ -115,26 +95,35 @@ def start_anew(cluster, described, number):
     cluster.start()
 
 
-def plan(arguments):
+def plan(options):
     """The faults, of each kind in turn."""
-    left = [[kill] * arguments.kills, [kill_coordinator] * arguments.coordinator_kills,
-            [stop] * arguments.stops, [drain] * arguments.drains,
-            [start_anew] * arguments.new_starts]
+    left = [[kill] * options.kills, [kill_coordinator] * options.coordinator_kills,
+            [stop] * options.stops, [drain] * options.drains,
+            [start_anew] * options.new_starts]
     faults = []
     while any(left):
         faults += [kind.pop() for kind in left if kind]
     return faults
 
 
-def run(checks, arguments):
-    environment = {"MONSOON_TRANSPORT": arguments.transport}
+def add_options(parser):
+    add_transport(parser)
+    parser.add_argument("--kills", type=int, default=4)
+    parser.add_argument("--stops", type=int, default=1)
+    parser.add_argument("--coordinator_kills", type=int, default=3)
+    parser.add_argument("--new_starts", type=int, default=1)
+    parser.add_argument("--drains", type=int, default=1)
+    parser.add_argument("--job", choices=DOWNPOUR, default="adagrad")
+
+
+def run(checks, options):
+    environment = {"MONSOON_TRANSPORT": options.transport}
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
-            local_cluster.LocalCluster(ps=SHARDS, workers=2, bin_dir=arguments.bin,
-                                       environment=environment,
-                                       extra_flags=["--restart_backoff=0.1"]) as cluster:
+            LocalCluster(ps=SHARDS, workers=2, bin_dir=options.bin, environment=environment,
+                         extra_flags=["--restart_backoff=0.1"]) as cluster:
         job_file = pathlib.Path(folder) / "tiny.textproto"
-        job_file.write_text(JOB.replace(OPTIMIZER, DOWNPOUR[arguments.job]))
-        faults = plan(arguments)
+        job_file.write_text(JOB.replace(OPTIMIZER, DOWNPOUR[options.job]))
+        faults = plan(options)
         job = cluster.submit(job_file, {"stop.steps": STEPS_EACH * (len(faults) + 1)})
         watch = cluster.start_command("watch", job)
         recoveries = {}
@@ -158,52 +147,29 @@ def run(checks, arguments):
         checks.check("watch sees it all and ends with the job's code", watch.returncode == 0,
                      watch.returncode)
         described = cluster.describe(job)
-        check_description(checks, described, kills, arguments)
+        check_description(checks, described, kills, options)
         print(f"{len(faults)} faults, {described['counts']['pushes']} pushes; until all was back:")
-        for name, seconds in recoveries.items():
-            seconds.sort()
-            print(f"  {name}: {seconds[len(seconds) // 2]:.2f} s (median), "
-                  f"{seconds[-1]:.2f} s (longest)")
+        print_times(recoveries)
 
 
-def check_description(checks, described, kills, arguments):
+def check_description(checks, described, kills, options):
     check = checks.check
     kinds = [event["kind"] for event in described["events"]]
     check("promise", described["durability"]["promise"] == "exactly_once", described["durability"])
     check("nothing is lost", not described["durability"].get("lost"), described["durability"])
     check("each restore is told", kinds.count("shard_restored") == kills, kinds)
     check("each new life of the coordinator is told", kinds.count("coordinator_restarted") ==
-          arguments.coordinator_kills + arguments.new_starts, kinds)
-    check("each worker that was drained left", kinds.count("worker_left") >= arguments.drains,
+          options.coordinator_kills + options.new_starts, kinds)
+    check("each worker that was drained left", kinds.count("worker_left") >= options.drains,
           kinds)
     check("no worker was lost for it", "worker_lost" not in kinds and
           "session_refused" not in kinds, kinds)
     check("what was lost is sent again", described["durability"]["replayed"] > 0 or
-          not arguments.kills, described["durability"])
+          not options.kills, described["durability"])
     check("the job succeeds", described["state"] == "SUCCEEDED", described["reason"])
     for shard in described["shards"]:
         pushes, least, most = (described["counts"]["pushes"], shard["version_min"],
                                shard["version_max"])
         # Each push is of one of two fragments, whose stripes all have the same version.
-        right = least + most == pushes if arguments.job == "streaming" else least == most == pushes
+        right = least + most == pushes if options.job == "streaming" else least == most == pushes
         check(f"ps/{shard['task']} has each push once", right, (least, most, pushes))
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", default=str(local_cluster.BIN))
-    parser.add_argument("--transport", default="auto")
-    parser.add_argument("--kills", type=int, default=4)
-    parser.add_argument("--stops", type=int, default=1)
-    parser.add_argument("--coordinator_kills", type=int, default=3)
-    parser.add_argument("--new_starts", type=int, default=1)
-    parser.add_argument("--drains", type=int, default=1)
-    parser.add_argument("--job", choices=DOWNPOUR, default="adagrad")
-    arguments = parser.parse_args()
-    checks = Checks("deaths")
-    run(checks, arguments)
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,12 @@
-#!/usr/bin/python3
 """The models of configs/model as the jobs of configs/job, Downpour and Sandblaster, on a cluster
 of real processes: each for a short while, and its test loss must fall.
-
-    presets.py [--bin=DIR] [--dictionaries=/usr/share/dictd] [MODEL]...
 
 Where a job file names data that a user has, they are made here in the format it reads: pictures
 of Fashion-MNIST as CIFAR-10's files and as folders of PNG files, showers, articles. Without
 dictionaries the text jobs are skipped. Prints for each job steps or iterations, the first and
-the last test loss, and how much memory a worker and a ps took at most. Last line:
-`presets: N passed, N failed, N skipped`.
+the last test loss, and how much memory a worker and a ps took at most.
 """
 
-import argparse
 import gzip
 import os
 import pathlib
@@ -24,11 +19,10 @@ import zlib
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import local_cluster  # noqa: E402
-from checks import Checks  # noqa: E402
+from tests.tools.checks import Unusable
+from tests.tools.local_cluster import ROOT, LocalCluster
 
-CONFIGS = local_cluster.ROOT / "configs"
+CONFIGS = ROOT / "configs"
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 # One worker of one replica, and one of two.
 WORKERS = 1
@@ -91,10 +85,10 @@ def make(script, *arguments):
 
 
 class Presets:
-    def __init__(self, checks, arguments, folder):
+    def __init__(self, checks, options, folder):
         self._checks = checks
-        self._bin = arguments.bin
-        self._dictionaries = pathlib.Path(arguments.dictionaries)
+        self._bin = options.bin
+        self._dictionaries = options.dictionaries
         self._folder = folder
         self._made = {}
 
@@ -139,7 +133,8 @@ class Presets:
         if suffix:
             common = {"train.synthetic.examples": train, "test.synthetic.examples": test}
         self._job(f"{model}_downpour{suffix}", {
-            **common, "stop.epochs": 0, "stop.steps": steps, "evaluation.every_epochs": 0}, steps, "steps")
+            **common, "stop.epochs": 0, "stop.steps": steps,
+            "evaluation.every_epochs": 0}, steps, "steps")
         settings = {**common, "sandblaster.max_iterations": iterations,
                     "sandblaster.evaluate_every_iterations": 1}
         if model in LARGE:
@@ -153,8 +148,8 @@ class Presets:
 
     def _job(self, job, settings, limit, what):
         file = CONFIGS / "job" / f"{job}.textproto"
-        with local_cluster.LocalCluster(ps=2, workers=WORKERS, bin_dir=self._bin,
-                                        settings=[PAIR % os.getpid()]) as cluster:
+        with LocalCluster(ps=2, workers=WORKERS, bin_dir=self._bin,
+                          settings=[PAIR % os.getpid()]) as cluster:
             losses = []
             try:
                 if what == "steps":  # Where it starts: what one step leaves.
@@ -182,27 +177,20 @@ def peaks(tasks):
         yield int(re.search(r"VmHWM:\s+(\d+)", status).group(1)) >> 10
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default=str(local_cluster.BIN))
-    parser.add_argument("--dictionaries", default="/usr/share/dictd")
-    parser.add_argument("models", nargs="*")
-    arguments = parser.parse_args()
-    unknown = set(arguments.models) - set(SIZES)
+def add_options(parser):
+    parser.add_argument("--dictionaries", type=pathlib.Path, default="/usr/share/dictd")
+    parser.add_argument("models", nargs="*", help="default: all")
+
+
+def run(checks, options):
+    unknown = set(options.models) - set(SIZES)
     if unknown:
-        parser.error(f"no such models: {', '.join(sorted(unknown))}; there are {', '.join(SIZES)}")
-    checks = Checks("presets")
+        raise Unusable(f"no such models: {', '.join(sorted(unknown))}; there are "
+                       f"{', '.join(SIZES)}")
     with tempfile.TemporaryDirectory(prefix="monsoon-presets-") as folder:
-        presets = Presets(checks, arguments, pathlib.Path(folder))
-        for model in arguments.models or SIZES:
-            if model in TEXT and not (pathlib.Path(arguments.dictionaries) /
-                                      "gcide.dict.dz").exists():
-                checks.skip(model, f"no dict-gcide in {arguments.dictionaries}")
+        presets = Presets(checks, options, pathlib.Path(folder))
+        for model in options.models or SIZES:
+            if model in TEXT and not (options.dictionaries / "gcide.dict.dz").exists():
+                checks.skip(model, f"no dict-gcide in {options.dictionaries}")
                 continue
             presets.run(model)
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,4 @@
-#!/usr/bin/python3
 """Trains on a .npy file of 4 GiB and says what memory a worker takes and how fast it reads.
-
-    tests/data/large_set.py [--gib=4] [--folder=/tmp] [--steps=20000] [--limit-mib=512]
 
 By hand: it writes the file first (with as much free space in the folder, removed at the end) and
 takes some minutes. The programs must have been built. The same Downpour job of a softmax layer,
@@ -13,20 +10,17 @@ one worker, batches of 64 drawn by the epoch's permutation, runs three times:
 
 One line each: samples a second while it trains, and the worker's VmHWM, the most memory that it
 ever had resident, of whatever kind (Linux counts no page of the file in it: it is read, not
-mapped). Exit 1 if an ON_DISK worker took --limit-mib or more.
+mapped). An ON_DISK worker must take less than --limit-mib.
 """
 
-import argparse
 import os
 import pathlib
-import sys
 import tempfile
 import threading
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-from local_cluster import LocalCluster, training_seconds  # noqa: E402
+from tests.tools.local_cluster import LocalCluster, training_seconds
 
 SHAPE = (3, 32, 32)
 VALUES = 3 * 32 * 32
@@ -86,46 +80,43 @@ def throw_out(path, stop):
     os.close(descriptor)
 
 
-def run(folder, images, residence, cold, steps):
+def train(options, folder, images, residence, cold):
     """Samples a second, and KiB."""
     job = folder / "job.textproto"
     job.write_text(JOB.format(images=images, labels=folder / "labels.npy", residence=residence,
-                              steps=steps))
+                              steps=options.steps))
     stop = threading.Event()
     thread = threading.Thread(target=throw_out, args=(images, stop))
     if cold:
         thread.start()
     try:
-        with LocalCluster(ps=1, workers=1) as cluster:
+        with LocalCluster(ps=1, workers=1, bin_dir=options.bin) as cluster:
             description = cluster.run(job)
             memory = worker_memory_kib(cluster.path)
     finally:
         stop.set()
         if cold:
             thread.join()
-    return steps * BATCH / training_seconds(description), memory
+    return options.steps * BATCH / training_seconds(description), memory
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def add_options(parser):
     parser.add_argument("--gib", type=float, default=4)
     parser.add_argument("--folder", default="/tmp")
     parser.add_argument("--steps", type=int, default=20000)
     parser.add_argument("--limit-mib", type=float, default=512)
-    options = parser.parse_args()
+
+
+def run(checks, options):
     samples = int(options.gib * (1 << 30)) // VALUES
-    wrong = 0
     with tempfile.TemporaryDirectory(prefix="large-set-", dir=options.folder) as name:
         folder = pathlib.Path(name)
         images = write_set(folder, samples)
         print(f"{samples} samples, {images.stat().st_size} bytes", flush=True)
         for residence, cold in (("ON_DISK", True), ("ON_DISK", False), ("IN_MEMORY", False)):
-            rate, kib = run(folder, images, residence, cold, options.steps)
+            rate, kib = train(options, folder, images, residence, cold)
             print(f"{residence}{', cold' if cold else ''}: {rate:.0f} samples/s, "
                   f"worker's VmHWM {kib / 1024:.0f} MiB", flush=True)
-            wrong += residence == "ON_DISK" and kib / 1024 >= options.limit_mib
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            if residence == "ON_DISK":
+                checks.check(f"less than {options.limit_mib:g} MiB{', cold' if cold else ''}",
+                             kib / 1024 < options.limit_mib, kib / 1024)

@@ -1,31 +1,18 @@
-#!/usr/bin/python3
 """Two programs behind slow links of 100 Mbit/s and 100 ms there and back (shaped_link.py), in
 rounds of all with 4 bits both ways: the links do what they say, a round has the bytes that
 docs/low_communication.md says, and a link that is cut for three seconds costs its time and
-nothing else.
-
-    cut_links.py [--bin=DIR]
-
-Last line: `cut_links: N passed, N failed, N skipped`; exit 1 if any failed. Skipped where this
-machine makes no network namespaces for us.
+nothing else. Skipped where this machine makes no network namespaces for us.
 """
 
-import argparse
-import pathlib
 import struct
 import subprocess
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "tools"), str(ROOT / "python")]
-import hub_cluster  # noqa: E402
-import local_cluster  # noqa: E402
-import shaped_link  # noqa: E402
-import ways  # noqa: E402
-from checks import Checks  # noqa: E402
-from link_benchmark import Program  # noqa: E402
+from tests.slow_network import shaped_link, ways
+from tests.slow_network.hub_cluster import HubCluster
+from tests.slow_network.linked import Program
+from tests.tools.local_cluster import PATIENCE_S
 
 REPLICAS = 2
 PARAMETERS, TENSORS = 200_000, 4
@@ -34,7 +21,6 @@ EVERY, ROUNDS, STEP_S = 20, 12, 0.02
 MEASURED = (EVERY + EVERY // 2, 5 * EVERY + EVERY // 2)
 AFTER_CUT = 8 * EVERY + EVERY // 2
 CUT_S = 3.0
-PATIENCE_S = 60
 # Ethernet, IP and TCP headers are 66 of 1514 bytes; acknowledgements, HTTP/2, heartbeats and
 # leases weigh more here than beside a large model.
 HEADERS = 1.12
@@ -78,14 +64,15 @@ def check_link(checks, links):
     checks.check("each byte is counted with its headers", size <= headers < 1.01 * size, link)
 
 
-def run(checks, arguments, links):
+def train(checks, options, links):
     settings = {"parameters": PARAMETERS, "tensors": TENSORS, "replicas": REPLICAS,
                 "step_s": STEP_S, "every": EVERY, "marks": [*MEASURED, AFTER_CUT],
                 "examples": ROUNDS * EVERY * REPLICAS, "block": EVERY // 4}
-    with hub_cluster.HubCluster(arguments.bin, ps=2, settings=["lost_after_ms: 15000"]) as cluster:
+    with HubCluster(options.bin, ps=2, settings=["lost_after_ms: 15000"]) as cluster:
         programs = []
         try:
-            programs = [Program(links, i, arguments, cluster, settings) for i in range(REPLICAS)]
+            programs = [Program(links, i, options.bin, cluster, "rounds", settings)
+                        for i in range(REPLICAS)]
             for program in programs:
                 program.await_told(MEASURED[1], PATIENCE_S)
             before = links.count(0)
@@ -129,23 +116,13 @@ def run(checks, arguments, links):
           f"of {CUT_S:g} s lost {cut.lost} packets, and took {stood:.1f} s with three rounds")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", type=pathlib.Path, default=local_cluster.BIN)
-    arguments = parser.parse_args()
-    arguments.bin, arguments.way = arguments.bin.resolve(), "rounds"
-    checks = Checks("cut_links")
+def run(checks, options):
     if why := shaped_link.refusal():
         check_frames(checks)
         checks.skip("the links", why)
-        return checks.summary()
+        return
     shaped_link.enter_own_network()
     check_frames(checks)
     with shaped_link.ShapedLinks(REPLICAS, mbit=100, delay_ms=50) as links:
         check_link(checks, links)
-        run(checks, arguments, links)
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        train(checks, options, links)

@@ -1,31 +1,23 @@
-#!/usr/bin/python3
 """Whole jobs on emulated GPUs: the shipped worker, relinked with the emulator, in a cluster
 of real processes.
-
-    emulated_jobs.py [--bin=DIR] [--full]
 
 Each job runs on the CPU and then on the emulator. It must end SUCCEEDED with the CPU's
 accuracy within a tolerance, kernels must have run on each GPU's behalf, and the emulator
 must report nothing. --full: more samples and epochs, without the emulator's checks of
-memory. Without CUDA in the build all is skipped. Last line: `emulated_jobs: N passed,
-N failed, N skipped`.
+memory. Without CUDA in the build all is skipped.
 """
 
-import argparse
 import json
 import pathlib
 import re
 import shutil
-import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import local_cluster  # noqa: E402
-from checks import Checks  # noqa: E402
+from tests.tools.local_cluster import ROOT, LocalCluster
 
-CONFIGS = local_cluster.ROOT / "configs/job"
+CONFIGS = ROOT / "configs/job"
 EMULATOR = "tests/gpu/emulator"
-GRAPH = local_cluster.ROOT / "tests/gpu/graph_model.textproto"
+GRAPH = ROOT / "tests/gpu/graph_model.textproto"
 # Samples of the test set; 0.02 of them is twice the deviation of an accuracy near 0.8.
 TEST_SAMPLES = 2000
 
@@ -70,17 +62,17 @@ def make_programs(folder, binaries):
 
 
 class Jobs:
-    def __init__(self, checks, arguments, folder):
+    def __init__(self, checks, options, folder):
         self.check = checks.check
-        self.full = arguments.full
+        self.full = options.full
         self.folder = folder
-        self.programs = make_programs(folder, pathlib.Path(arguments.bin))
+        self.programs = make_programs(folder, options.bin)
 
     def accuracy(self, job, settings, device, replicas, environment):
         worker = (f'worker {{ address: "unix-abstract:monsoon-{self.folder.name}-{device}" '
                   f'device: {device} replicas: {replicas} }}')
-        with local_cluster.LocalCluster(ps=1, workers=0, bin_dir=self.programs,
-                                        environment=environment, settings=[worker]) as cluster:
+        with LocalCluster(ps=1, workers=0, bin_dir=self.programs, environment=environment,
+                          settings=[worker]) as cluster:
             described = cluster.run(CONFIGS / f"{job}.textproto", settings, timeout=900)
             cluster.stop()
             return described["final"]["test_accuracy"], cluster.log_path.read_text()
@@ -117,23 +109,13 @@ class Jobs:
               flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--bin", default=str(local_cluster.BIN))
-    parser.add_argument("--full", action="store_true")
-    arguments = parser.parse_args()
-    checks = Checks("emulated_jobs")
-    if not (pathlib.Path(arguments.bin) / EMULATOR / "libcublas.so.13").exists():
+def run(checks, options):
+    if not (options.bin / EMULATOR / "libcublas.so.13").exists():
         checks.skip("all jobs", "CUDA is not built in")
-        return checks.summary()
+        return
     for job in JOBS:
         with tempfile.TemporaryDirectory(prefix="monsoon-jobs-") as folder:
             try:
-                Jobs(checks, arguments, pathlib.Path(folder)).run(*job)
+                Jobs(checks, options, pathlib.Path(folder)).run(*job)
             except RuntimeError as error:
                 checks.check(job[0], False, error)
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

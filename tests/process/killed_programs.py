@@ -1,12 +1,6 @@
-#!/usr/bin/python3
 """Kills Python programs that train a model of their own, their sidecars, the parameter
 servers and the coordinator, and compares what the shards have counted with the programs'
 books.
-
-    killed_programs.py [--bin=DIR] [--kills=N] [--sidecar_kills=N] [--ps_kills=N]
-                       [--coordinator_kills=N] [--writer_kills=N] [--seed=N]
-                       [--transport=auto|grpc|shared_memory]
-    killed_programs.py --points[=BEGIN,...] --bin=DIR   # of --config=failpoints
 
 Three programs (counting_program.py) push without a pause, most of their time is in a push;
 only when half of the data are used up before all kills are made do they pause after each.
@@ -28,13 +22,10 @@ random moment of it; the next one writes them all again.
 --points, and nothing else: at each fail point of the writing of initial parameters
 (common/base/fail_point.h) the writer's sidecar dies, or a parameter server that is written
 to, and one that has applied rows; the job must begin all the same, and its counts be as above.
-
-Last line: `killed_programs: N passed, N failed, N skipped`; exit 1 if any failed.
+It takes programs of --config=failpoints.
 """
 
-import argparse
 import bisect
-import json
 import os
 import pathlib
 import random
@@ -46,18 +37,18 @@ import tempfile
 import time
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "tools"))
-import local_cluster  # noqa: E402
-from checks import Checks  # noqa: E402
+from tests.process.options import add_transport
+from tests.tools import fail_points
+from tests.tools.checks import Unusable
+from tests.tools.local_cluster import PATIENCE_S, UNKNOWN, UNREACHABLE, LocalCluster, poll
+from tests.tools.printing import print_events
+from tests.tools.programs import children_of, program_environment
 
-sys.path.insert(0, str(ROOT / "tests" / "cluster"))
-from kill_points import OF_PROGRAMS, family_of, known_points  # noqa: E402
+PROGRAM = pathlib.Path(__file__).with_name("counting_program.py")
 
 EXAMPLES, BATCH = 65536, 64
 PROGRAMS = 3
 SHARDS = 2
-PATIENCE_S = 60
 SETTINGS = ["heartbeat_ms: 100", "lost_after_ms: 2000"]
 
 
@@ -69,8 +60,8 @@ class Program:
         run.books.append(self.path)
         self.errors = open(pathlib.Path(run.folder) / f"errors-{self.number}", "w+")
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests/program/counting_program.py"), run.address, name,
-             str(self.path), str(EXAMPLES), str(BATCH), str(epochs)],
+            [sys.executable, str(PROGRAM), run.cluster.address, name, str(self.path),
+             str(EXAMPLES), str(BATCH), str(epochs)],
             stdout=subprocess.PIPE, stderr=self.errors, env=run.environment, text=True)
 
     def await_in(self):
@@ -79,10 +70,7 @@ class Program:
 
     def sidecar(self):
         """Its pid, once there is one."""
-        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True,
-                               text=True)
-        pids = [int(word) for word in found.stdout.split()]
-        return pids[0] if pids else None
+        return next(iter(children_of(self.process.pid)), None)
 
     def kill(self, both):
         if both:
@@ -104,23 +92,19 @@ class Program:
 
 
 class Run:
-    def __init__(self, arguments, checks, cluster, folder):
+    def __init__(self, options, checks, cluster, folder):
         self.checks, self.check, self.cluster, self.folder = checks, checks.check, cluster, folder
-        self.arguments = arguments
-        self.random = random.Random(arguments.seed)
-        self.address = next(line.split('"')[1] for line in cluster.path.read_text().splitlines()
-                            if line.startswith("coordinator"))
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"),
-                            "MONSOON_BIN": str(arguments.bin),
-                            "MONSOON_TRANSPORT": arguments.transport}
+        self.options = options
+        self.random = random.Random(options.seed)
+        self.environment = program_environment(options.bin, MONSOON_TRANSPORT=options.transport)
         self.books = []
         self.died = None  # the kind of task whose death may still cost pushes, if the other dies
         self.died_ms = 0
         self.slow = pathlib.Path(folder) / "slow"
 
     def describe(self, job):
-        answer = self.cluster.command("describe", job, "--json", check=False)
-        return json.loads(answer.stdout) if answer.returncode == 0 else None
+        """None while the coordinator does not answer, or no program has entered the job yet."""
+        return self.cluster.try_describe(job, but_for=(UNREACHABLE, UNKNOWN))
 
     def counts(self, job):
         """What the shards hold, and (sent, acknowledged) of all programs."""
@@ -176,24 +160,26 @@ class Run:
             print(f"{len(wrong)} rows differ from their counts", flush=True)
 
     def await_end(self, job):
-        deadline = time.monotonic() + 10 * PATIENCE_S
-        while time.monotonic() < deadline:
+        def look():
             described = self.describe(job)
-            if described and described["state"] in ("SUCCEEDED", "FAILED", "CANCELLED"):
-                return described
-            time.sleep(0.2)  # between two looks
-        raise SystemExit(f"{job} did not end: {self.describe(job)}")
+            ended = described and described["state"] in ("SUCCEEDED", "FAILED", "CANCELLED")
+            return described if ended else None
+
+        described = poll(look, timeout_s=10 * PATIENCE_S, every_s=0.2)
+        if described is None:
+            raise RuntimeError(f"{job} did not end: {self.describe(job)}")
+        return described
 
     # ---- the parts ---------------------------------------------------------------
 
     def kill_programs(self):
-        arguments = self.arguments
-        others = [("ps/0", "ps_server")] * arguments.ps_kills
-        others += [("coordinator/0", "coordinator")] * arguments.coordinator_kills
-        faults = ["program"] * arguments.kills + ["sidecar"] * arguments.sidecar_kills + others
+        options = self.options
+        others = [("ps/0", "ps_server")] * options.ps_kills
+        others += [("coordinator/0", "coordinator")] * options.coordinator_kills
+        faults = ["program"] * options.kills + ["sidecar"] * options.sidecar_kills + others
         self.random.shuffle(faults)
         # About 0.7 s each, and enough data for all.
-        epochs = max(3, int(len(faults) * arguments.epochs_per_kill))
+        epochs = max(3, int(len(faults) * options.epochs_per_kill))
         programs = [Program(self, "count", epochs) for _ in range(PROGRAMS)]
         for program in programs:
             self.check(f"program {program.number} is in", program.await_in(),
@@ -238,16 +224,17 @@ class Run:
                    described["reason"])
         self.check("nothing is reported lost", not described["durability"].get("lost"),
                    described["durability"])
-        self.check("all planned kills were made", killed == arguments.kills,
-                   (killed, arguments.kills))
-        self.check("sidecars were killed", sidecars == arguments.sidecar_kills,
-                   (sidecars, arguments.sidecar_kills))
+        self.check("all planned kills were made", killed == options.kills,
+                   (killed, options.kills))
+        self.check("sidecars were killed", sidecars == options.sidecar_kills,
+                   (sidecars, options.sidecar_kills))
         # A shard's death may end sessions whose steps are then computed again.
         total, unknown = self.compare("counts", "count-1", epochs,
                                       killed + sidecars + restarts * PROGRAMS, deaths + sidecars)
-        print(f"{killed} programs killed, {sidecars} sidecars, {restarts} servers; {int(total) // BATCH} pushes on the "
-              f"shards, {unknown // BATCH} of them interrupted; "
-              f"{described['data']['blocks_released']} blocks leased again", flush=True)
+        print(f"{killed} programs killed, {sidecars} sidecars, {restarts} servers; "
+              f"{int(total) // BATCH} pushes on the shards, {unknown // BATCH} of them "
+              f"interrupted; {described['data']['blocks_released']} blocks leased again",
+              flush=True)
 
     def note_death(self, kind):
         if kind in ("sidecar", "ps_server"):
@@ -261,51 +248,54 @@ class Run:
         if kind not in ("sidecar", "ps_server") or self.died in (None, kind):
             return
         generation = None
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
+
+        def look():
+            """"settled", "ended", or None while two generations have not followed."""
+            nonlocal generation
             described = self.describe("count-1")
-            if described and described["state"] not in ("RUNNING", "PENDING"):
-                return
+            if not described:
+                return None
+            if described["state"] not in ("RUNNING", "PENDING"):
+                return "ended"
             # One that was heard since is not the one that died.
-            if described and generation is None and len(described["shards"]) == SHARDS and all(
+            if generation is None and len(described["shards"]) == SHARDS and all(
                     worker["state"] in ("LOST", "LEFT") or worker["last_seen_ms"] > self.died_ms
                     for worker in described["workers"]):
                 generation = described["durability"]["generation"]
-            if generation is not None and described and (
-                    described["durability"]["generation"] >= generation + 2):
-                self.died = None
-                self.random_pause()
-                return
-            time.sleep(0.02)
-        raise SystemExit(f"no two generations after the death of a {self.died}: {described}")
+            followed = (generation is not None and
+                        described["durability"]["generation"] >= generation + 2)
+            return "settled" if followed else None
+
+        seen = poll(look)
+        if seen is None:
+            raise RuntimeError(f"no two generations after the death of a {self.died}: "
+                               f"{self.describe('count-1')}")
+        if seen == "settled":
+            self.died = None
+            self.random_pause()
 
     def random_pause(self):
         time.sleep(self.random.uniform(0.05, 0.8))  # a random moment is the point
 
     def await_shard(self, other_than=0):
         """Its pid, which is not known while a coordinator recovers or the shard comes back."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
+        def look():
             described = self.describe("count-1")
-            if described and described["shards"]:
-                pid = described["shards"][0]["pid"]
-                if pid not in (0, other_than):
-                    return pid
-            time.sleep(0.05)
-        raise SystemExit(f"the shard did not come back: {self.describe('count-1')}")
+            pid = described["shards"][0]["pid"] if described and described["shards"] else 0
+            return pid if pid != other_than else 0
+
+        pid = poll(look, every_s=0.05)
+        if not pid:
+            raise RuntimeError(f"the shard did not come back: {self.describe('count-1')}")
+        return pid
 
     def kill_task(self, task):
-        if task.startswith("ps"):
-            pid = self.await_shard()
-        else:
-            found = subprocess.run(["pgrep", "-f", f"coordinator serve.*{self.cluster.path}"],
-                                   capture_output=True, text=True)
-            pid = int(found.stdout.split()[0])
+        pid = self.await_shard() if task.startswith("ps") else self.cluster.coordinator_pid()
         os.kill(pid, signal.SIGKILL)
         self.await_shard(other_than=pid)
 
     def kill_writers(self):
-        for i in range(self.arguments.writer_kills):
+        for i in range(self.options.writer_kills):
             name = f"init{i}"
             writer = Program(self, name, 1)
             time.sleep(self.random.uniform(0.0, 0.5))  # from its start to its first step
@@ -314,28 +304,27 @@ class Run:
             self.check(f"{name}: another one is in", heir.await_in(), heir.text_of_errors())
             out = heir.process.wait(timeout=PATIENCE_S)
             self.check(f"{name}: it ends by itself", out == 0, (out, heir.text_of_errors()[-2000:]))
-        if self.arguments.writer_kills:
-            print(f"{self.arguments.writer_kills} programs killed while their job began",
+        if self.options.writer_kills:
+            print(f"{self.options.writer_kills} programs killed while their job began",
                   flush=True)
 
 
 class PointRun(Run):
     """A job for each point, on a cluster in which each kills once, when its token lies there."""
 
-    def __init__(self, arguments, checks, cluster, folder, tokens):
-        super().__init__(arguments, checks, cluster, folder)
-        self.tokens = tokens
-        self.environment.update(cluster.fail_points)
+    def __init__(self, options, checks, cluster, folder, kills):
+        super().__init__(options, checks, cluster, folder)
+        self.kills = kills
+        self.environment.update(kills.environment)
 
     def kill_at(self, point, number):
         failed = self.checks.failed
         name = point.replace(".", "-").replace("_", "-")
         self.books = []
-        (self.tokens / point).touch()
+        self.kills.arm(point)
         began = time.monotonic()
         writer = Program(self, name, 1)
-        taken = self.await_kill(point)
-        self.check(f"{point}: it kills", taken)
+        self.check(f"{point}: it kills", poll(lambda: not self.kills.is_armed(point)))
         self.check(f"{point}: a program is in", writer.await_in(), writer.text_of_errors())
         out = writer.process.wait(timeout=PATIENCE_S)
         self.check(f"{point}: it ends by itself", out == 0, (out, writer.text_of_errors()[-2000:]))
@@ -345,53 +334,36 @@ class PointRun(Run):
                    described["reason"])
         self.compare(point, job, 1, 0, 0)
         writers = sum(event["kind"] == "initializing" for event in described["events"])
-        expected = 1 if family_of(point) == "rows" else 2
+        expected = 1 if fail_points.family_of(point) == "rows" else 2
         self.check(f"{point}: its parameters were written {expected} times", writers == expected,
                    writers)
         print(f"  {time.monotonic() - began:5.1f} s, {point}: {writers} writers", flush=True)
         if self.checks.failed > failed:
-            for event in described["events"]:
-                print(f"    {event['elapsed_s']:.3f} {event['kind']} {event['task']} "
-                      f"{event['text']}")
-
-    def await_kill(self, point):
-        deadline = time.monotonic() + PATIENCE_S
-        while (self.tokens / point).exists():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.02)
-        return True
+            print_events(described)
 
 
-def kill_at_points(arguments, checks):
-    """False: the programs have no fail points, or none of the names that were asked for."""
-    begins = tuple(arguments.points.split(","))
-    points = [point for point in known_points(arguments.bin)
-              if family_of(point) in OF_PROGRAMS and point.startswith(begins)]
+def kill_at_points(checks, options):
+    begins = tuple(options.points.split(","))
+    points = [point for point in fail_points.known_points(options.bin)
+              if fail_points.family_of(point) in fail_points.OF_PROGRAMS and
+              point.startswith(begins)]
     if not points:
-        print(f"killed_programs.py: the programs in {arguments.bin} have no such fail points: "
-              "build them with --config=opt --config=failpoints", file=sys.stderr)
-        return False
+        raise Unusable(f"the programs in {options.bin} have no such fail points: "
+                       f"{fail_points.BUILD}")
     with tempfile.TemporaryDirectory(prefix="monsoon-programs-") as folder:
-        tokens = pathlib.Path(folder) / "tokens"
-        tokens.mkdir()
-        environment = {"MONSOON_FAIL_POINTS": ",".join(f"{point}=kill" for point in points),
-                       "MONSOON_FAIL_POINTS_TOKENS": str(tokens),
-                       "MONSOON_TRANSPORT": arguments.transport}
-        with local_cluster.LocalCluster(
-                ps=SHARDS, workers=0, bin_dir=arguments.bin, settings=SETTINGS,
+        kills = fail_points.Kills(folder, {point: 1 for point in points})
+        with LocalCluster(
+                ps=SHARDS, workers=0, bin_dir=options.bin, settings=SETTINGS,
                 extra_flags=["--restart_backoff=0.05", "--restart_limit=0"],
-                environment=environment) as cluster:
-            cluster.fail_points = environment
-            run = PointRun(arguments, checks, cluster, folder, tokens)
+                environment={"MONSOON_TRANSPORT": options.transport,
+                             **kills.environment}) as cluster:
+            deaths = PointRun(options, checks, cluster, folder, kills)
             for number, point in enumerate(points, start=1):
-                run.kill_at(point, number)
-    return True
+                deaths.kill_at(point, number)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", type=pathlib.Path, default=local_cluster.BIN)
+def add_options(parser):
+    add_transport(parser)
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--sidecar_kills", type=int, default=4)
     parser.add_argument("--ps_kills", type=int, default=1)
@@ -399,22 +371,16 @@ def main():
     parser.add_argument("--writer_kills", type=int, default=4)
     parser.add_argument("--epochs_per_kill", type=float, default=2.5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--transport", default="auto")
     parser.add_argument("--points", nargs="?", const="",
                         help="kill at fail points; only those whose names begin so")
-    arguments = parser.parse_args()
-    arguments.bin = arguments.bin.resolve()
-    checks = Checks("killed_programs")
-    if arguments.points is not None:
-        return checks.summary() if kill_at_points(arguments, checks) else 2
-    with tempfile.TemporaryDirectory(prefix="monsoon-programs-") as folder:
-        with local_cluster.LocalCluster(ps=SHARDS, workers=0, bin_dir=arguments.bin,
-                                        settings=SETTINGS) as cluster:
-            run = Run(arguments, checks, cluster, folder)
-            run.kill_programs()
-            run.kill_writers()
-    return checks.summary()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(checks, options):
+    if options.points is not None:
+        kill_at_points(checks, options)
+        return
+    with tempfile.TemporaryDirectory(prefix="monsoon-programs-") as folder, \
+            LocalCluster(ps=SHARDS, workers=0, bin_dir=options.bin, settings=SETTINGS) as cluster:
+        deaths = Run(options, checks, cluster, folder)
+        deaths.kill_programs()
+        deaths.kill_writers()

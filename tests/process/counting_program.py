@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """A program for killed_programs.py: its model is a count for each sample, and each step adds
 1 to those of its batch, so the shards hold how often each sample was counted. And, but for
 local steps, its table has a row for each sample, which the same steps push, and which so many

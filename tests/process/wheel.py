@@ -1,49 +1,26 @@
-#!/usr/bin/python3
 """Builds the wheels, installs them, and trains with what was installed.
 
-    wheel_test.py --bin=DIR
-
-DIR is a bazel-bin built with --config=opt --config=wheel. Needs no network but for
-auditwheel, the first time; without it that check is skipped. Last line: `wheel: N passed,
-N failed, N skipped`; exit 1 if any failed or none ran.
+--bin is a bazel-bin built with --config=opt --config=wheel. Needs no network but for
+auditwheel, the first time; without it that check is skipped.
 """
 
-import argparse
 import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
-import sys
 import tempfile
-import time
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/tools"), str(ROOT / "deploy/wheel")]
-sys.dont_write_bytecode = True
-import build  # noqa: E402
-import contents  # noqa: E402
-import licenses  # noqa: E402
-import linked  # noqa: E402
-from checks import Checks  # noqa: E402
+from deploy.wheel import build, contents, licenses, linked
+from tests.tools.local_cluster import ROOT, end, poll
+from tests.tools.tiny_job import tiny_job
 
-JOB = """
-model {
-  name: "tiny"
-  input_shape: 60
-  layer { dense { units: 50 } }
-  layer { relu {} }
-  layer { dense { units: 3 } }
-}
-train { synthetic { examples: 2000 classes: 3 seed: 1 center_seed: 9 noise: 3 } }
-test { synthetic { examples: 300 classes: 3 seed: 2 center_seed: 9 noise: 3 } }
-seed: 5
+JOB = tiny_job(units=50, examples=2000, more="""
 batch_size: 10
 downpour { optimizer { adagrad { rate: 0.02 } } }
 stop { epochs: 2 }
-"""
+""")
 # A replica without torch, on a cluster that the package starts by itself.
 PROGRAM = """
 import sys
@@ -68,7 +45,7 @@ print(ms.__file__, len(losses), losses[0], losses[-1])
 DEADLINE = 60  # seconds, for what takes one or two
 
 
-def run(command, **more):
+def call(command, **more):
     return subprocess.run([str(part) for part in command], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                           timeout=300, check=False, **more)
@@ -86,19 +63,19 @@ class Installed:
         home.mkdir()
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
         # Debian's NumPy; all else of Debian is the same as without.
-        run(["/usr/bin/python3", "-m", "venv", "--system-site-packages",
+        call(["/usr/bin/python3", "-m", "venv", "--system-site-packages",
              self.venv]).check_returncode()
         self.site = next(self.venv.glob("lib/python3*/site-packages"))
 
     def install(self, *wheels):
-        return run([self.venv / "bin/python", "-m", "pip", "install", "--no-index", "--no-deps",
+        return call([self.venv / "bin/python", "-m", "pip", "install", "--no-index", "--no-deps",
                     "--disable-pip-version-check", *wheels])
 
     def command(self, *arguments, name="monsoon"):
-        return run([self.venv / "bin" / name, *arguments], cwd=self.work, env=self.environment)
+        return call([self.venv / "bin" / name, *arguments], cwd=self.work, env=self.environment)
 
     def python(self, text):
-        return run([self.venv / "bin/python", "-c", text], cwd=self.work, env=self.environment)
+        return call([self.venv / "bin/python", "-c", text], cwd=self.work, env=self.environment)
 
     def cluster_file(self):
         """The one that `monsoon` takes, of those that the wheels have brought."""
@@ -122,24 +99,20 @@ class Installed:
             ["setpriv", "--pdeathsig", "TERM", str(self.venv / "bin/monsoon"), "up"],
             cwd=self.work, env=self.environment, stdout=log, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL)
-        deadline = time.monotonic() + DEADLINE
-        while time.monotonic() < deadline and process.poll() is None:
-            if self.command("jobs", "--json").returncode == 0:
-                return process
-            time.sleep(0.1)
+        seen = poll(lambda: process.poll() is not None or self.answers(), DEADLINE, every_s=0.1)
+        if seen and process.poll() is None:
+            return process
         stop(process)
         raise RuntimeError("monsoon up does not answer:\n" + pathlib.Path(log.name).read_text())
+
+    def answers(self):
+        return self.command("jobs", "--json").returncode == 0
 
 
 def stop(process):
     """Ends `up`; its exit code."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        return process.wait(timeout=DEADLINE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+    end(process, timeout_s=DEADLINE)
+    return process.returncode
 
 
 def processes_of(folder):
@@ -159,7 +132,7 @@ def build_twice(checks, options, folder):
     built = []
     for number, zone, mask in (1, "UTC", 0o022), (2, "Asia/Tokyo", 0o077):
         out = folder / f"dist{number}"
-        result = run([ROOT / "deploy/wheel.sh", f"--bin={options.bin}", f"--out={out}",
+        result = call([ROOT / "deploy/wheel.sh", f"--bin={options.bin}", f"--out={out}",
                       "--no-check"],
                      env={**os.environ, "TZ": zone, "SOURCE_DATE_EPOCH": "1700000000"},
                      preexec_fn=lambda mask=mask: os.umask(mask) and None)
@@ -173,7 +146,7 @@ def build_twice(checks, options, folder):
 
 
 def check_platform(checks, options, folder):
-    result = run([ROOT / "deploy/wheel.sh", f"--bin={options.bin}", f"--out={folder / 'checked'}"])
+    result = call([ROOT / "deploy/wheel.sh", f"--bin={options.bin}", f"--out={folder / 'checked'}"])
     if "PyPI does not give" in result.stderr:
         checks.skip("auditwheel", result.stderr.strip())
     else:
@@ -283,7 +256,7 @@ def check_training(checks, installed, wheel):
     result = installed.command("--help", name="monsoon-worker")
     checks.check("monsoon-worker --help", result.returncode == 0 and "worker" in
                  result.stdout + result.stderr, result.stdout + result.stderr)
-    loaded = run(["ldd", installed.site / "monsoon/worker/worker"]).stdout
+    loaded = call(["ldd", installed.site / "monsoon/worker/worker"]).stdout
     carried = [line for line in loaded.splitlines() if re.search(r"dnnl|gomp|OpenCL", line)]
     checks.check("the worker loads the wheel's libraries", len(carried) == 3 and all(
         f"=> {installed.site}/monsoon/worker/" in line for line in carried), loaded)
@@ -298,18 +271,14 @@ def check_training(checks, installed, wheel):
         workers = [line for line in processes_of(installed.site) if "/worker " in line]
         checks.check("on three workers", len(workers) == 3, workers)
         checks.check("up ends", stop(up) in (0, 143), (installed.folder / "up.log").read_text())
-    result = run([installed.venv / "bin/python", "-m", "pip", "uninstall", "--yes", "monsoon",
+    result = call([installed.venv / "bin/python", "-m", "pip", "uninstall", "--yes", "monsoon",
                   "monsoon-worker"])
     left = [str(path) for path in installed.site.rglob("*")
             if "monsoon" in path.name and path.is_file()]
     checks.check("pip uninstall leaves no file", result.returncode == 0 and not left, left)
 
 
-def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--bin", required=True)
-    options = parser.parse_args()
-    checks = Checks("wheel")
+def run(checks, options):
     with tempfile.TemporaryDirectory(prefix="monsoon-wheel-") as name:
         folder = pathlib.Path(name)
         wheels = build_twice(checks, options, folder)
@@ -321,8 +290,3 @@ def main():
             check_program(checks, installed)
             check_training(checks, installed, wheels["monsoon_worker"])
             check_platform(checks, options, folder)
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,27 +1,18 @@
-#!/usr/bin/python3
 """Runs `coordinator chaos` against a small cluster as a user does: its plan kills a parameter
 server, the coordinator and a worker once each and stops a parameter server once; the report
 says so, and the job ends with nothing lost or counted twice. Before that two runs are cut
 short, one by Ctrl-C and one by SIGKILL: what they had stopped goes on.
-
-    chaos_demo.py [--bin=DIR] [--transport=auto|grpc|shared_memory]
-
-Last line: `chaos: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
 """
 
-import argparse
 import json
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
-import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import local_cluster  # noqa: E402
-from checks import Checks  # noqa: E402
-from deaths import JOB, PATIENCE_S, SHARDS, await_progress  # noqa: E402
+from tests.process.deaths import JOB, SHARDS, await_progress
+from tests.process.options import add_transport
+from tests.tools.local_cluster import PATIENCE_S, LocalCluster, poll
 
 # The worker's death comes last: pushes that only a dead worker could send again are lost
 # with a shard that dies before two generations hold them.
@@ -47,12 +38,7 @@ def state_of(pid):
 
 def await_state(pid, stopped):
     """Whether it came to that."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (state_of(pid) == "T") != stopped:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+    return poll(lambda: (state_of(pid) == "T") == stopped, every_s=0.01)
 
 
 def check_cut(checks, cluster, folder, pid, number):
@@ -130,12 +116,15 @@ def check_refusal(checks, cluster, folder):
                  and result.stdout == "", (result.returncode, result.stderr))
 
 
-def run(checks, arguments):
-    environment = {"MONSOON_TRANSPORT": arguments.transport}
+def add_options(parser):
+    add_transport(parser)
+
+
+def run(checks, options):
+    environment = {"MONSOON_TRANSPORT": options.transport}
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
-            local_cluster.LocalCluster(ps=SHARDS, workers=2, bin_dir=arguments.bin,
-                                       environment=environment,
-                                       extra_flags=["--restart_backoff=0.1"]) as cluster:
+            LocalCluster(ps=SHARDS, workers=2, bin_dir=options.bin, environment=environment,
+                         extra_flags=["--restart_backoff=0.1"]) as cluster:
         job_file = pathlib.Path(folder) / "tiny.textproto"
         job_file.write_text(JOB)
         plan = pathlib.Path(folder) / "plan.textproto"
@@ -155,17 +144,3 @@ def run(checks, arguments):
         described = cluster.describe(job)
         check_report(checks, result, before, described)
         check_job(checks, described)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", default=str(local_cluster.BIN))
-    parser.add_argument("--transport", default="auto")
-    arguments = parser.parse_args()
-    checks = Checks("chaos")
-    run(checks, arguments)
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

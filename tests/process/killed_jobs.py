@@ -2,11 +2,9 @@
 under which processes have died."""
 
 import json
-import time
 
-import batch_deaths
-import deaths
-from deaths import PATIENCE_S
+from tests.process import batch_deaths, deaths
+from tests.tools.local_cluster import poll
 
 
 class Jobs:
@@ -157,13 +155,12 @@ class BatchJobs(Jobs):
         return draw.randint(1, self.ITERATIONS - 1)
 
     def await_moment(self, job, moment):
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
+        def came():
             described = self._cluster.describe(job)
             iteration = (described["sandblaster"] or {}).get("iteration", 0)  # or not begun
-            if described["state"] not in ("PENDING", "RUNNING") or iteration >= moment:
-                return
-            time.sleep(0.02)
+            return described["state"] not in ("PENDING", "RUNNING") or iteration >= moment
+
+        poll(came)
 
     def _bits(self, job):
         path = self._cluster.path.parent / f"{job}.safetensors"

@@ -1,44 +1,27 @@
-#!/usr/bin/python3
 """Keeps models and reuses them, with the real programs as a user calls them.
-
-    kept_models.py [--bin=DIR]
 
 Trains a small job on two shards, ends the cluster, and without it inspects, exports,
 evaluates and predicts from the disk; then goes on with the checkpoint on three shards,
 from theirs on one, where nothing is left to train: parameters, optimizer state and
-versions must be the same to the last bit. Last line: `kept: N passed, N failed, N
-skipped`; exit 1 if any failed or none ran.
+versions must be the same to the last bit.
 """
 
-import argparse
 import json
 import pathlib
 import struct
-import sys
 import tempfile
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import local_cluster  # noqa: E402
-from checks import Checks  # noqa: E402
+from tests.tools.local_cluster import LocalCluster
+from tests.tools.tiny_job import tiny_job
 
-JOB = """
-model {
-  name: "tiny"
-  input_shape: 60
-  layer { dense { units: 50 } }
-  layer { relu {} }
-  layer { dense { units: 3 } }
-}
-train { synthetic { examples: 4000 classes: 3 seed: 1 center_seed: 9 noise: 3 } }
-test { synthetic { examples: 300 classes: 3 seed: 2 center_seed: 9 noise: 3 } }
-seed: 5
+JOB = tiny_job(units=50, more="""
 batch_size: 10
 stripe_kib: 1
 downpour { optimizer { adagrad { rate: 0.02 } } }
 stop { epochs: 2 }
-"""
+""")
 EPOCHS = 2
 
 
@@ -93,9 +76,8 @@ class Kept:
         self.job.write_text(JOB)
 
     def cluster(self, ps, workers):
-        return local_cluster.LocalCluster(
-            ps=ps, workers=workers, bin_dir=self.binaries,
-            environment={"MONSOON_STATE_DIR": str(self.folder / f"state_of_{ps}")})
+        return LocalCluster(ps=ps, workers=workers, bin_dir=self.binaries,
+                            state_dir=self.folder / f"state_of_{ps}")
 
     def export(self, cluster, job, name, *flags):
         path = self.folder / name
@@ -168,7 +150,7 @@ class Kept:
         with self.cluster(ps=shards, workers=1) as cluster:
             result = cluster.command("submit", f"--resume={source}", "--name=again", "--watch",
                                      timeout=300)
-            check(f"{shards} shards: says what it resumes", f" generation " in result.stdout and
+            check(f"{shards} shards: says what it resumes", " generation " in result.stdout and
                   f"(epoch {EPOCHS}.0, {described['progress']['step']} steps) as again-1\n"
                   in result.stdout, result.stdout)
             check(f"{shards} shards: says that it is at its stop",
@@ -233,11 +215,7 @@ class Kept:
                   abs(result["test_loss"] - best["loss"]) < 1e-6, (result, best))
 
 
-def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--bin", default=local_cluster.BIN, help="what bazel-bin is")
-    options = parser.parse_args()
-    checks = Checks("kept")
+def run(checks, options):
     with tempfile.TemporaryDirectory(prefix="monsoon-kept-") as folder:
         kept = Kept(checks, folder, options.bin)
         trained = kept.train()
@@ -247,8 +225,3 @@ def main():
         on_one = kept.resume(on_three, shards=1, trained=trained)
         kept.train_on(on_one, trained[0])
         kept.keep_best()
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

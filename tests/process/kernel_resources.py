@@ -1,29 +1,17 @@
-#!/usr/bin/python3
 """Registers, stack and spills of each kernel as ptxas tells them. Spills fail.
-
-    kernel_resources.py [--arch=90[,75...]|all] [--table]
-
---arch   the targets; `all`: those that the build has machine code for and nvcc knows.
---table  also prints the table, registers by kernel and target.
 
 Compiles worker/backend/cuda/kernels/*_kernels.cc with the build's options, a source and
 target at a time; needs nvcc, where third_party/cuda looks for it, else all is skipped. No
-list of kernels. Last line: `kernel_resources: N passed, N failed, N skipped`, a kernel and
-target each.
+list of kernels. It counts a kernel and target each.
 """
 
-import argparse
 import concurrent.futures
 import os
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/tools"))
-from checks import Checks  # noqa: E402
+from tests.tools.local_cluster import ROOT
 
 KERNELS = ROOT / "worker/backend/cuda/kernels"
 COMPILERS = 2
@@ -86,16 +74,18 @@ def print_table(kernels, targets):
         print(f"| `{name}` | " + " | ".join(row) + " |")
 
 
-def main():
-    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
-    parser.add_argument("--arch", default="90")
-    parser.add_argument("--table", action="store_true")
-    options = parser.parse_args()
-    checks = Checks("kernel_resources")
+def add_options(parser):
+    parser.add_argument("--arch", default="90", help="the targets, with commas between; all: "
+                        "those that the build has machine code for and nvcc knows")
+    parser.add_argument("--table", action="store_true",
+                        help="also prints a table, registers by kernel and target")
+
+
+def run(checks, options):
     nvcc = find_nvcc()
     if nvcc is None:
         checks.skip("all", "there is no nvcc")
-        return checks.summary()
+        return
     targets = known_targets(nvcc) if options.arch == "all" else options.arch.split(",")
     work = [(nvcc, source, target) for source in sorted(KERNELS.glob("*_kernels.cc"))
             for target in targets]
@@ -115,8 +105,3 @@ def main():
               f"({short_names([most['name']])[most['name']]}, {most['target']})")
     if options.table:
         print_table(kernels, targets)
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,11 +1,5 @@
-#!/usr/bin/python3
 """Kills, stops and pauses the processes of a cluster under load, and then compares, stripe
 by stripe, what the shards have applied with the books of those who pushed.
-
-    ledger.py [--bin=DIR] [--transport=auto|grpc|shared_memory] [--seed=N] [--pushers=N]
-              [--ps_kills=N] [--stops=N] [--long_stops=N] [--worker_kills=N]
-              [--coordinator_kills=N] [--full_disks=N] [--double=SHARE] [--pause_us=N]
-              [--limit_s=N] [--job=sgd|rounds|nesterov|rows]
 
 Each pusher (ledger_pusher.cc) adds 1 at a place of its own in every stripe, so the place
 holds how many of its pushes the stripe has applied. It must hold at least what was
@@ -35,30 +29,25 @@ one checkpoint of each other, and then exactly by what `describe` reports as los
             one in each stripe, which must have counted as many pushes as the places
 
 --limit_s: no fault is begun after so many seconds; what was not done is told.
-
-Last line: `ledger: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
 """
 
-import argparse
 import array
 import collections
-import json
 import os
 import pathlib
 import random
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import zipfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import local_cluster  # noqa: E402
-from checks import Checks  # noqa: E402
-from pusher import PROGRAM, Pusher  # noqa: E402
-from small_disk import SmallDisk  # noqa: E402
+from tests.process.options import add_transport
+from tests.tools.local_cluster import PATIENCE_S, UNKNOWN, UNREACHABLE, LocalCluster
+from tests.tools.printing import print_times
+from tests.tools.pusher import PROGRAM, Pusher
+from tests.tools.small_disk import SmallDisk
 
 SHARDS = 2
 STRIPE = 1024  # floats
@@ -107,7 +96,6 @@ DOWNPOUR = {
 LIGHT = 40  # weights of 2^-LIGHT: 2^(LIGHT - 25) of them beside one of 1 are none to a float
 COMMON = STRIPE - 1  # the place where all push, of nesterov
 SETTINGS = ["open: true", "heartbeat_ms: 100", "lost_after_ms: 2000"]
-PATIENCE_S = 60
 DISK_MIB = 128
 # Each pusher must have pushed so often between two faults; in rounds they wait for looks.
 PUSHES_BETWEEN = {"sgd": 200, "rounds": 50, "nesterov": 200, "rows": 200}
@@ -130,14 +118,14 @@ def nesterov_counts(pushes):
 
 
 class Run:
-    def __init__(self, checks, arguments, cluster, disk, folder):
+    def __init__(self, checks, options, cluster, disk, folder):
         self.disk = disk
         self.check = checks.check
-        self.arguments = arguments
+        self.options = options
         self.cluster = cluster
         self.folder = folder
-        self.random = random.Random(arguments.seed)
-        self.environment = {**os.environ, "MONSOON_TRANSPORT": arguments.transport}
+        self.random = random.Random(options.seed)
+        self.environment = {**os.environ, "MONSOON_TRANSPORT": options.transport}
         self.pushers = []  # the live ones
         self.all = []
         self.restores = 0
@@ -146,10 +134,10 @@ class Run:
         self.done = collections.Counter()
         self.recoveries = collections.defaultdict(list)
         job_file = pathlib.Path(folder) / "places.textproto"
-        text = ROWS_JOB if arguments.job == "rows" else JOB
-        job_file.write_text(text.replace("DOWNPOUR", DOWNPOUR[arguments.job]))
+        text = ROWS_JOB if options.job == "rows" else JOB
+        job_file.write_text(text.replace("DOWNPOUR", DOWNPOUR[options.job]))
         self.job_file = job_file
-        self.job = "places-1" if arguments.job == "rows" else cluster.submit(job_file)
+        self.job = "places-1" if options.job == "rows" else cluster.submit(job_file)
 
     # ---- the cluster -------------------------------------------------------------
 
@@ -160,16 +148,15 @@ class Run:
         light = [f"--light={LIGHT}", "--every_us=20000"]
         flags = {"sgd": [], "rounds": light if self.all else ["--waits"],
                  "nesterov": [f"--common={COMMON}"],
-                 "rows": [f"--settings={self.job_file}"]}[self.arguments.job]
-        pusher = Pusher(self.arguments.bin, self.cluster, self.folder, len(self.all),
-                        [f"--pause_us={self.arguments.pause_us}", *flags], self.environment)
+                 "rows": [f"--settings={self.job_file}"]}[self.options.job]
+        pusher = Pusher(self.options.bin, self.cluster, self.folder, len(self.all),
+                        [f"--pause_us={self.options.pause_us}", *flags], self.environment)
         self.all.append(pusher)
         self.pushers.append(pusher)
 
     def describe(self):
-        """None while the coordinator does not answer."""
-        answer = self.cluster.command("describe", self.job, "--json", check=False)
-        return json.loads(answer.stdout) if answer.returncode == 0 else None
+        """None while the coordinator does not answer, or no pusher has entered the job yet."""
+        return self.cluster.try_describe(self.job, but_for=(UNREACHABLE, UNKNOWN))
 
     def await_all(self, what, reached, pushes=0):
         """Until `reached(description)` and each pusher has pushed so often from now on."""
@@ -215,9 +202,9 @@ class Run:
         self.stop(described, 2.5, 5.0)
 
     def worker_kill(self, described):
-        first = 1 if self.arguments.job == "rounds" else 0
+        first = 1 if self.options.job == "rounds" else 0
         victim = self.pushers.pop(self.random.randrange(first, len(self.pushers)))
-        if self.random.random() < self.arguments.double:
+        if self.random.random() < self.options.double:
             self.doubles += 1
             if self.random.random() < 0.5:
                 self.ps_kill(described)
@@ -230,8 +217,7 @@ class Run:
         self.join()
 
     def coordinator_kill(self, described):
-        os.kill(int((self.cluster.state_dir / "coordinator" / "lock").read_text()),
-                signal.SIGKILL)
+        os.kill(self.cluster.coordinator_pid(), signal.SIGKILL)
 
     def full_disk(self, _):
         try:
@@ -244,7 +230,7 @@ class Run:
         faults = []
         for fault in (self.ps_kill, self.stop, self.long_stop, self.worker_kill,
                       self.coordinator_kill, self.full_disk):
-            times = getattr(self.arguments, f"{fault.__name__}s")
+            times = getattr(self.options, f"{fault.__name__}s")
             if fault == self.full_disk and not self.disk.usable:
                 self.skipped = times
                 continue
@@ -253,15 +239,15 @@ class Run:
         return faults
 
     def run(self):
-        between = PUSHES_BETWEEN[self.arguments.job]
-        for number in range(self.arguments.pushers):
+        between = PUSHES_BETWEEN[self.options.job]
+        for number in range(self.options.pushers):
             self.join()
             if number == 0:  # in rounds the others would push without it
                 self.await_all("the first pusher", lambda now: True, 1)
         generation = 0
         begun = time.monotonic()
         for number, fault in enumerate(self.plan()):
-            if time.monotonic() - begun > self.arguments.limit_s:
+            if time.monotonic() - begun > self.options.limit_s:
                 break
             # Two generations: what a dead worker had pushed is durable on every shard, so
             # that only faults that are meant as double ones are.
@@ -278,7 +264,7 @@ class Run:
             self.recoveries[fault.__name__].append(time.monotonic() - before)
         self.await_all("the end", lambda now: now["durability"]["generation"] >= generation + 2,
                        between)
-        if self.arguments.job == "rounds":
+        if self.options.job == "rounds":
             # The first one ends the rounds that the others have left open.
             self.leave(self.pushers[1:])
             self.pushers = self.pushers[:1]
@@ -303,7 +289,7 @@ class Run:
         self.cluster.command("export", self.job, f"--out={out}")
         with zipfile.ZipFile(out) as archive:
             name, *tables = archive.namelist()  # in the model's order; tables behind the tensors
-            assert len(tables) == (self.arguments.job == "rows")
+            assert len(tables) == (self.options.job == "rows")
             data = archive.read(name)
         header, = struct.unpack("<H", data[8:10])
         floats = array.array("f", data[10 + header:])
@@ -317,7 +303,7 @@ class Run:
             part = applied[shard["task"] * each:(shard["task"] + 1) * each]
             seen = (shard["version_min"], shard["version_max"])
             what = f"ps/{shard['task']}: versions {seen}"
-            if self.arguments.job == "rounds":
+            if self.options.job == "rounds":
                 pushes = self.all[0].books().acknowledged
                 self.check(f"{what} are the rounds of the first pusher, {pushes}",
                            seen == (pushes, pushes))
@@ -340,13 +326,13 @@ class Run:
 
     def compare(self, described):
         applied = self.applied()
-        if self.arguments.job in ("rounds", "nesterov"):
+        if self.options.job in ("rounds", "nesterov"):
             self.compare_versions(described, applied)
-        if self.arguments.job == "nesterov":
+        if self.options.job == "nesterov":
             return sum(pusher.books().acknowledged for pusher in self.all)
         lost = {(entry["worker"], entry["incarnation"], entry["shard"]): entry
                 for entry in described["durability"]["lost"]}
-        if self.arguments.job == "rows":
+        if self.options.job == "rows":
             self.compare_rows(lost)
         self.check("nobody's places are 0",
                    not any(any(stripe[len(self.all):]) for stripe in applied))
@@ -366,7 +352,7 @@ class Run:
         return total
 
     def compare_rows(self, lost):
-        program = pathlib.Path(self.arguments.bin) / PROGRAM
+        program = pathlib.Path(self.options.bin) / PROGRAM
         answer = subprocess.run([program, f"--cluster={self.cluster.path}", f"--job={self.job}",
                                  f"--read={len(self.all) + 1}"],
                                 capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -410,10 +396,8 @@ class Run:
                    books.acknowledged <= report["to"] <= books.sent)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bin", default=str(local_cluster.BIN))
-    parser.add_argument("--transport", default="auto")
+def add_options(parser):
+    add_transport(parser)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pushers", type=int, default=3)
     parser.add_argument("--ps_kills", type=int, default=3)
@@ -426,32 +410,26 @@ def main():
     parser.add_argument("--pause_us", type=int, default=200)
     parser.add_argument("--job", choices=DOWNPOUR, default="sgd")
     parser.add_argument("--limit_s", type=float, default=1e9)
-    arguments = parser.parse_args()
-    checks = Checks("ledger")
+
+
+def run(checks, options):
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
             SmallDisk(pathlib.Path(folder) / "state", DISK_MIB) as disk, \
-            local_cluster.LocalCluster(ps=SHARDS, workers=0, bin_dir=arguments.bin,
-                                       environment={"MONSOON_TRANSPORT": arguments.transport},
-                                       extra_flags=["--restart_backoff=0.1", "--restart_limit=0"],
-                                       settings=SETTINGS, state_dir=disk.path) as cluster:
-        run = Run(checks, arguments, cluster, disk, folder)
-        described = run.run()
-        pushes = run.compare(described)
+            LocalCluster(ps=SHARDS, workers=0, bin_dir=options.bin,
+                         environment={"MONSOON_TRANSPORT": options.transport},
+                         extra_flags=["--restart_backoff=0.1", "--restart_limit=0"],
+                         settings=SETTINGS, state_dir=disk.path) as cluster:
+        faults = Run(checks, options, cluster, disk, folder)
+        described = faults.run()
+        pushes = faults.compare(described)
         lost = described["durability"]["lost"]
-        print(f"{arguments.job}, seed {arguments.seed}, {arguments.transport}: {dict(run.done)}, "
-              f"{run.doubles} of the worker kills beside a shard's; "
-              f"{len(run.all)} pushers, {pushes} pushes acknowledged; reported lost: "
+        print(f"{options.job}, seed {options.seed}, {options.transport}: {dict(faults.done)}, "
+              f"{faults.doubles} of the worker kills beside a shard's; "
+              f"{len(faults.all)} pushers, {pushes} pushes acknowledged; reported lost: "
               f"{sum(entry['records'] for entry in lost)} records and rows of "
               f"{sum(entry['row_pushes'] for entry in lost)} pushes in "
               f"{len(lost)} ranges; replayed {described['durability']['replayed']}")
-        for name, seconds in sorted(run.recoveries.items()):
-            seconds.sort()
-            print(f"  {name}: {seconds[len(seconds) // 2]:.2f} s (median), {seconds[-1]:.2f} s "
-                  f"(longest) until all push again")
-    for _ in range(run.skipped):
+        print("until all push again:")
+        print_times(dict(sorted(faults.recoveries.items())))
+    for _ in range(faults.skipped):
         checks.skip("a full disk", "a tmpfs cannot be mounted")
-    sys.exit(checks.summary())
-
-
-if __name__ == "__main__":
-    main()

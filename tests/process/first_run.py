@@ -1,51 +1,29 @@
-#!/usr/bin/python3
 """What a first run on a GPU meets: no code for it, an old driver or none, no cuBLAS, a
 precision that it lacks, too little memory, a device that is lost. Each message, exit code
 and the job's fate as the table of docs/gpu.md, Messages, has them, with the real programs
 and a worker on the emulated device.
 
-    first_run.py --worker=PATH [--bin=DIR] [--only=PATTERN]
-
---worker=PATH  a worker linked with tests/gpu/emulator, its libcublas.so and
-               libcublasLt.so beside it.
---bin=DIR      the coordinator and the parameter server; default bazel-bin.
---only=TEXT    the rows with TEXT in their name.
-
-Nothing may hang: a job that does not end within a minute fails its row. Last line:
-`first_run: N passed, N failed, N skipped`; exit 1 if any failed or none ran.
+Nothing may hang: a job that does not end within a minute fails its row.
 """
 
-import argparse
 import os
 import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
-import local_cluster  # noqa: E402
-from checks import Checks  # noqa: E402
+from tests.tools.local_cluster import PATIENCE_S, LocalCluster
+from tests.tools.tiny_job import tiny_job
 
-JOB = """
-model {
-  name: "tiny"
-  input_shape: 60
-  layer { dense { units: UNITS } }
-  layer { relu {} }
-  layer { dense { units: 3 } }
-}
-train { synthetic { examples: 400 classes: 3 seed: 1 center_seed: 9 noise: 3 } }
-test { synthetic { examples: 300 classes: 3 seed: 2 center_seed: 9 noise: 3 } }
-seed: 5
+EMULATOR = "tests/gpu/emulator"
+MORE = """
 batch_size: 10
 downpour { optimizer { adagrad { rate: 0.02 } } }
 stop { epochs: 1 }
 evaluation { batch_size: 10 }
 """
-PATIENCE_S = 60
 # Few for speed; many for rows where a larger batch needs more memory than a small one.
 FEW, MANY = 32, 4000
 # A job that no worker can compute ends at once, not after the cluster's worker_wait_ms.
@@ -75,14 +53,14 @@ class Rows:
     def _cluster(self, environment, worker, settings=(), bin_dir=None):
         """A ps and one worker; `worker` is more of its line in the cluster file."""
         name = f"unix-abstract:monsoon-first-{os.getpid()}-{time.monotonic_ns()}"
-        return local_cluster.LocalCluster(
+        return LocalCluster(
             ps=1, workers=0, bin_dir=bin_dir or self._bin, environment=environment,
             settings=[f'worker {{ address: "{name}" threads: 1 {worker} }}', *settings])
 
     def _run(self, cluster, settings=None, units=FEW, limit=PATIENCE_S):
         """The job's description when it has ended, or after `limit` seconds, and those."""
         path = self._work / "job.textproto"
-        path.write_text(JOB.replace("UNITS", str(units)))
+        path.write_text(tiny_job(units, MORE, examples=400))
         began = time.monotonic()
         job = cluster.submit(path, settings)
         try:
@@ -222,7 +200,7 @@ def has_gpu():
         (d / "vendor").read_text().strip() == "0x10de" for d in devices.iterdir())
 
 
-def run(rows, bin_dir, work):
+def run_rows(rows, bin_dir, work):
     quiet = "WARNING" if has_gpu() else "INFO"
     empty, search = without_cublas(bin_dir, work)
     for name, environment, message, more in [
@@ -269,7 +247,8 @@ def run(rows, bin_dir, work):
                           larger_later, worker="device_memory_limit_mib: 40", units=MANY)
     for name, message, settings in [
             ("cuBLASLt knows no algorithm",
-             r"cuBLASLt advises nothing for a product of 10 x 32 x 60 with a bias: cuBLAS status 15",
+             r"cuBLASLt advises nothing for a product of 10 x 32 x 60 with a bias: "
+             r"cuBLAS status 15",
              {"MONSOON_EMULATOR_CUBLASLT": "no_algorithm"}),
             ("cuBLASLt is off", "", {"MONSOON_EMULATOR_CUBLASLT": "no_algorithm",
                                      "MONSOON_CUBLASLT": "off"})]:
@@ -283,14 +262,15 @@ def run(rows, bin_dir, work):
             rows.device_is_lost(name, after)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--worker", type=pathlib.Path, required=True)
-    parser.add_argument("--bin", type=pathlib.Path, default=local_cluster.BIN)
-    parser.add_argument("--only", default="")
-    arguments = parser.parse_args()
-    checks = Checks("first_run")
+def add_options(parser):
+    parser.add_argument("--worker", type=pathlib.Path,
+                        help="a worker linked with the emulator, its libcublas.so and "
+                        f"libcublasLt.so beside it; default {EMULATOR}/worker of --bin")
+    parser.add_argument("--only", default="", help="the rows with this in their name")
+
+
+def run(checks, options):
+    worker = options.worker or options.bin / EMULATOR / "worker"
     with tempfile.TemporaryDirectory(prefix="monsoon-first-run-") as folder:
         work = pathlib.Path(folder)
         bin_dir = work / "bin"
@@ -298,12 +278,7 @@ def main():
         for name in ("coordinator", "ps_server"):
             # `up` finds the other programs beside its own, where it really is.
             (bin_dir / name).mkdir()
-            shutil.copy(arguments.bin / name / name, bin_dir / name / name)
+            shutil.copy(options.bin / name / name, bin_dir / name / name)
         (bin_dir / "worker").mkdir()
-        (bin_dir / "worker" / "worker").symlink_to(arguments.worker.resolve())
-        run(Rows(checks, bin_dir, arguments.only, work), bin_dir, work)
-    return checks.summary()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        (bin_dir / "worker" / "worker").symlink_to(worker.resolve())
+        run_rows(Rows(checks, bin_dir, options.only, work), bin_dir, work)

@@ -1,0 +1,95 @@
+"""The checks, in the order in which a stage runs them, and what each is run with.
+
+A module may stand in several rows, each with a name of its own.
+"""
+
+from typing import NamedTuple
+
+# A stage is what one set of built programs serves; tests/run.sh calls each.
+STAGES = {
+    "process": "programs of --config=opt",
+    "failpoints": "programs of --config=opt --config=failpoints",
+    "wheel": "programs of --config=opt --config=wheel, on Debian 12",
+    "by_hand": "what no stage of tests/run.sh runs",
+}
+
+TAGS = {
+    "deaths": "kills or stops processes",
+    "full": "left out of a stage that runs without --full",
+    "gpu": "of GPUs, which are emulated here",
+    "python": "of the Python package",
+    "timing": "has limits of time, which a machine with other work may miss",
+}
+
+
+class Row(NamedTuple):
+    name: str
+    module: str  # of this package
+    arguments: tuple = ()
+    with_full: tuple = ()  # in place of `arguments`; none: as without --full
+    stage: str = "process"
+    tags: frozenset = frozenset()
+    limit_s: int = 1800
+
+    def arguments_of(self, full):
+        return self.with_full if full and self.with_full else self.arguments
+
+
+def row(name, *tags, module="", **fields):
+    return Row(name, module or name, tags=frozenset(tags), **fields)
+
+
+# Of deaths with jobs in which each push is of several steps.
+_FEW_DEATHS = ("--kills=2", "--coordinator_kills=1", "--stops=0", "--new_starts=0")
+# Of the ledger: what its first row does with all faults, the others do with these.
+_FEW_FAULTS = ("--ps_kills=2", "--coordinator_kills=1", "--stops=0", "--long_stops=0",
+               "--full_disks=0")
+_MORE_FAULTS = ("--ps_kills=8", "--coordinator_kills=4")
+
+
+def _ledger(job, worker_kills):
+    given = (f"--job={job}", f"--worker_kills={worker_kills}")
+    return row(f"ledger_{job}", "deaths", module="ledger", arguments=given + _FEW_FAULTS,
+               with_full=given + _MORE_FAULTS)
+
+
+TABLE = (
+    row("emulated_jobs", "gpu"),
+    row("first_run", "gpu", "timing"),
+    row("kernel_resources", "gpu", arguments=("--arch=90",), with_full=("--arch=all",)),
+    row("kept_models"),
+    row("deaths", "deaths"),
+    row("deaths_grpc", "deaths", module="deaths", arguments=("--transport=grpc",)),
+    row("batch_deaths", "deaths"),
+    row("deaths_rounds", "deaths", module="deaths",
+        arguments=("--job=rounds", *_FEW_DEATHS, "--drains=0")),
+    row("deaths_streaming", "deaths", module="deaths",
+        arguments=("--job=streaming", *_FEW_DEATHS, "--drains=1")),
+    row("ledger", "deaths"),
+    _ledger("rounds", worker_kills=2),
+    _ledger("nesterov", worker_kills=0),
+    _ledger("rows", worker_kills=2),
+    row("chaos_demo", "deaths", "timing"),
+    row("python_tests", "python"),
+    row("killed_programs", "deaths", "python",
+        with_full=("--kills=50", "--sidecar_kills=20", "--ps_kills=5", "--coordinator_kills=5",
+                   "--writer_kills=20"), limit_s=3600),
+    row("presets", "full", limit_s=3 * 3600),
+    row("cut_links", "python", "timing"),
+    row("uneven_speeds", "full", "python", "timing"),
+    row("kill_points", "deaths", stage="failpoints", limit_s=3600),
+    row("killed_at_points", "deaths", "python", module="killed_programs",
+        arguments=("--points",), stage="failpoints"),
+    row("wheel", "python", stage="wheel"),
+    row("large_set", stage="by_hand", limit_s=3600),
+)
+
+
+def named(name):
+    """The row; None: there is none of that name."""
+    return next((found for found in TABLE if found.name == name), None)
+
+
+def of_stage(stage, full, tag=""):
+    return [found for found in TABLE if found.stage == stage and
+            (full or "full" not in found.tags) and (not tag or tag in found.tags)]
