@@ -11,9 +11,9 @@ A line is the case's name, "loss" and the loss, or the case's name, a tensor's n
 order of the layout, and its gradient in C order.
 """
 
-import argparse
 import sys
 
+import kept_table
 import torch
 from torch.nn import functional
 
@@ -131,30 +131,5 @@ def lines():
             yield " ".join([case.__name__, str(number)] + [f"{value:.12g}" for value in values])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("table")
-    arguments = parser.parse_args()
-    new = list(lines())
-    if arguments.write:
-        with open(arguments.table, "w", encoding="ascii") as file:
-            file.write("\n".join(new) + "\n")
-        return 0
-    with open(arguments.table, encoding="ascii") as file:
-        old = file.read().splitlines()
-    worst = 0.0 if len(old) == len(new) else float("inf")
-    for a, b in zip(old, new):
-        if a.split()[:2] != b.split()[:2] or len(a.split()) != len(b.split()):
-            worst = float("inf")
-            break
-        for x, y in zip(a.split()[2:], b.split()[2:]):
-            worst = max(worst, abs(float(x) - float(y)))
-    same = worst <= 1e-11
-    print(f"torch {torch.__version__}: {len(new)} lines, largest difference {worst:.3g}: "
-          f"{'as in the table' if same else 'DIFFERENT'}")
-    return 0 if same else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(kept_table.main(__doc__, lines(), 1e-11))
