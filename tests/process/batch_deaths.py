@@ -12,13 +12,13 @@ import signal
 import tempfile
 import time
 
-from tests.process.deaths import SHARDS, await_progress, kill, kill_coordinator, start_anew
+from tests.process.deaths import (
+    SHARDS, WORKERS, await_progress, kill, kill_coordinator, new_cluster, start_anew)
 from tests.process.options import add_transport
-from tests.tools.local_cluster import PATIENCE_S, LocalCluster
+from tests.tools.local_cluster import PATIENCE_S
 from tests.tools.printing import print_times
 from tests.tools.tiny_job import tiny_job
 
-WORKERS = 2
 JOB = tiny_job(units=100, activation="tanh", classes=8, noise=6, more="""
 batch_size: 100
 stripe_kib: 4
@@ -89,17 +89,13 @@ def run(checks, options):
     faults = plan(options.rounds)
     iterations = {"sandblaster.max_iterations": ITERATIONS_EACH * (len(faults) + 1)}
 
-    def new_cluster(*flags):
-        return LocalCluster(ps=SHARDS, workers=WORKERS, bin_dir=options.bin, extra_flags=flags,
-                            environment={"MONSOON_TRANSPORT": options.transport})
-
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder:
         job_file = pathlib.Path(folder) / "tiny.textproto"
         job_file.write_text(JOB)
-        with new_cluster() as cluster:
+        with new_cluster(options) as cluster:
             quiet = cluster.run(job_file, iterations)
             expected = export(cluster, quiet["job"], folder, "quiet")
-        with new_cluster("--restart_backoff=0.1", DELAY) as cluster:
+        with new_cluster(options, "--restart_backoff=0.1", DELAY) as cluster:
             disturbed(checks, cluster, job_file, iterations, faults, quiet, expected)
 
 

@@ -10,9 +10,9 @@ import signal
 import subprocess
 import tempfile
 
-from tests.process.deaths import JOB, SHARDS, await_progress
+from tests.process.deaths import JOB, await_progress, new_cluster
 from tests.process.options import add_transport
-from tests.tools.local_cluster import PATIENCE_S, LocalCluster, poll
+from tests.tools.local_cluster import PATIENCE_S, poll
 
 # The worker's death comes last: pushes that only a dead worker could send again are lost
 # with a shard that dies before two generations hold them.
@@ -121,10 +121,8 @@ def add_options(parser):
 
 
 def run(checks, options):
-    environment = {"MONSOON_TRANSPORT": options.transport}
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
-            LocalCluster(ps=SHARDS, workers=2, bin_dir=options.bin, environment=environment,
-                         extra_flags=["--restart_backoff=0.1"]) as cluster:
+            new_cluster(options, "--restart_backoff=0.1") as cluster:
         job_file = pathlib.Path(folder) / "tiny.textproto"
         job_file.write_text(JOB)
         plan = pathlib.Path(folder) / "plan.textproto"

@@ -43,8 +43,14 @@ DOWNPOUR = {
 STEPS_BETWEEN = 300
 # Of the job for each fault: far more than pass until it is over.
 STEPS_EACH = 10000
-SHARDS = 2
+SHARDS, WORKERS = 2, 2
 GOES_ON = ("PENDING", "WARMSTART", "RUNNING")
+
+
+def new_cluster(options, *flags):
+    """Of the shards and two workers; `flags` of `coordinator up`."""
+    return LocalCluster(ps=SHARDS, workers=WORKERS, bin_dir=options.bin, extra_flags=flags,
+                        environment={"MONSOON_TRANSPORT": options.transport})
 
 
 def await_progress(cluster, job, what, reached):
@@ -84,7 +90,7 @@ def kill_coordinator(cluster, described, number):
 
 def drain(cluster, described, number):
     """Lets a worker leave, and starts it again as a person would."""
-    task = number % 2
+    task = number % WORKERS
     cluster.command("drain", f"worker/{task}", "--wait", "--timeout=30")
     cluster.start_worker(task)
 
@@ -117,10 +123,8 @@ def add_options(parser):
 
 
 def run(checks, options):
-    environment = {"MONSOON_TRANSPORT": options.transport}
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder, \
-            LocalCluster(ps=SHARDS, workers=2, bin_dir=options.bin, environment=environment,
-                         extra_flags=["--restart_backoff=0.1"]) as cluster:
+            new_cluster(options, "--restart_backoff=0.1") as cluster:
         job_file = pathlib.Path(folder) / "tiny.textproto"
         job_file.write_text(JOB.replace(OPTIMIZER, DOWNPOUR[options.job]))
         faults = plan(options)
