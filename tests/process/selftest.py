@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """The runner with planted checks, and the table with the checks that it names.
 
     python3 -m tests.process.selftest
