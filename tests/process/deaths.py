@@ -18,7 +18,7 @@ import tempfile
 import time
 
 from tests.process.options import add_transport
-from tests.tools.local_cluster import PATIENCE_S, LocalCluster, poll
+from tests.tools.local_cluster import PATIENCE_S, UNREACHABLE, LocalCluster, poll
 from tests.tools.printing import print_times
 from tests.tools.tiny_job import tiny_job
 
@@ -53,11 +53,16 @@ def new_cluster(options, *flags):
                         environment={"MONSOON_TRANSPORT": options.transport})
 
 
+def try_describe(cluster, job):
+    """None while the coordinator is being started."""
+    return cluster.try_describe(job, may_give=(UNREACHABLE,))
+
+
 def await_progress(cluster, job, what, reached):
     """The description once `reached(description)`; all shards answer then."""
     def look():
         """The description, when it is that or the job has ended."""
-        now = cluster.try_describe(job)  # None: the coordinator is being started
+        now = try_describe(cluster, job)
         if now and (now["state"] not in GOES_ON or
                     (len(now["shards"]) == SHARDS and reached(now))):
             return now
@@ -66,7 +71,7 @@ def await_progress(cluster, job, what, reached):
     described = poll(look)
     if described and described["state"] in GOES_ON:
         return described
-    described = described or cluster.try_describe(job)
+    described = described or try_describe(cluster, job)
     seen = "the coordinator does not answer" if described is None else [
         described[key] for key in ("state", "progress", "durability", "reason")]
     raise RuntimeError(f"{job} does not get to {what}: {seen}\n{cluster.end_of_log(40)}")

@@ -40,7 +40,7 @@ import zipfile
 from tests.process.options import add_transport
 from tests.tools import fail_points
 from tests.tools.checks import Unusable
-from tests.tools.local_cluster import PATIENCE_S, UNKNOWN, UNREACHABLE, LocalCluster, poll
+from tests.tools.local_cluster import PATIENCE_S, LocalCluster, poll
 from tests.tools.printing import print_events
 from tests.tools.programs import children_of, program_environment
 
@@ -104,7 +104,7 @@ class Run:
 
     def describe(self, job):
         """None while the coordinator does not answer, or no program has entered the job yet."""
-        return self.cluster.try_describe(job, but_for=(UNREACHABLE, UNKNOWN))
+        return self.cluster.try_describe(job)
 
     def counts(self, job):
         """What the shards hold, and (sent, acknowledged) of all programs."""

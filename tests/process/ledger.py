@@ -44,7 +44,7 @@ import time
 import zipfile
 
 from tests.process.options import add_transport
-from tests.tools.local_cluster import PATIENCE_S, UNKNOWN, UNREACHABLE, LocalCluster
+from tests.tools.local_cluster import PATIENCE_S, LocalCluster
 from tests.tools.printing import print_times
 from tests.tools.pusher import PROGRAM, Pusher
 from tests.tools.small_disk import SmallDisk
@@ -156,7 +156,7 @@ class Run:
 
     def describe(self):
         """None while the coordinator does not answer, or no pusher has entered the job yet."""
-        return self.cluster.try_describe(self.job, but_for=(UNREACHABLE, UNKNOWN))
+        return self.cluster.try_describe(self.job)
 
     def await_all(self, what, reached, pushes=0):
         """Until `reached(description)` and each pusher has pushed so often from now on."""

@@ -24,9 +24,7 @@ BIN = pathlib.Path(os.environ.get("MONSOON_BIN") or ROOT / "bazel-bin")
 # Below that folder.
 COORDINATOR = "coordinator/coordinator"
 BASELINE = "worker/baseline/baseline"
-# Exit codes of the coordinator's commands (coordinator/cli/exit_code.h): an unknown job, among
-# others; nobody answers.
-UNKNOWN, UNREACHABLE = 2, 3
+UNREACHABLE = 3  # the exit code of commands (coordinator/cli/exit_code.h)
 PATIENCE_S = 60
 
 
@@ -172,14 +170,14 @@ class LocalCluster:
     def describe(self, job):
         return json.loads(self.command("describe", job, "--json").stdout)
 
-    def try_describe(self, job, but_for=(UNREACHABLE,)):
-        """None where the command ends with one of these exit codes."""
+    def try_describe(self, job, may_give=None):
+        """None where the command fails, with one of the exit codes `may_give` if there are any."""
         answer = self.command("describe", job, "--json", check=False)
-        if answer.returncode in but_for:
-            return None
-        if answer.returncode != 0:
+        if answer.returncode == 0:
+            return json.loads(answer.stdout)
+        if may_give and answer.returncode not in may_give:
             raise RuntimeError(f"describe {job} gave {answer.returncode}: {answer.stderr}")
-        return json.loads(answer.stdout)
+        return None
 
     def coordinator_pid(self):
         """Of the one that runs, or ran last."""
