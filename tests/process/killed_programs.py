@@ -26,6 +26,7 @@ It takes programs of --config=failpoints.
 """
 
 import bisect
+import collections
 import os
 import pathlib
 import random
@@ -174,47 +175,57 @@ class Run:
 
     def kill_programs(self):
         options = self.options
-        others = [("ps/0", "ps_server")] * options.ps_kills
-        others += [("coordinator/0", "coordinator")] * options.coordinator_kills
-        faults = ["program"] * options.kills + ["sidecar"] * options.sidecar_kills + others
+        servers = [("ps/0", "ps_server")] * options.ps_kills
+        servers += [("coordinator/0", "coordinator")] * options.coordinator_kills
+        faults = ["program"] * options.kills + ["sidecar"] * options.sidecar_kills + servers
         self.random.shuffle(faults)
         # About 0.7 s each, and enough data for all.
         epochs = max(3, int(len(faults) * options.epochs_per_kill))
         programs = [Program(self, "count", epochs) for _ in range(PROGRAMS)]
         for program in programs:
-            self.check(f"program {program.number} is in", program.await_in(),
-                       program.text_of_errors())
-        killed = sidecars = restarts = deaths = 0
-        for i, fault in enumerate(faults):
+            self.check_is_in(program)
+        killed = collections.Counter()
+        for fault in faults:
             self.random_pause()
             described = self.describe("count-1")
             if described and described["state"] not in ("RUNNING", "PENDING"):
                 break
             if described and 2 * described["data"]["blocks_done"] > epochs * EXAMPLES // BATCH:
                 self.slow.touch()
-            both = fault == "program" and killed % 2 == 1
-            if both or fault == "sidecar":
-                self.settle("sidecar")
-            elif fault in others:
-                self.settle(fault[1])
             if fault == "program":
-                place = self.random.randrange(PROGRAMS)
-                programs[place].kill(both)
-                if both:
-                    self.note_death("sidecar")
-                    deaths += 1
-                killed += 1
-                programs[place] = Program(self, "count", epochs)
-                self.check(f"program {programs[place].number} is in", programs[place].await_in(),
-                           programs[place].text_of_errors())
+                self.kill_program(programs, epochs, killed)
             elif fault == "sidecar":
-                sidecars += self.random.choice(programs).kill_sidecar()
+                self.settle("sidecar")
+                killed["sidecars"] += self.random.choice(programs).kill_sidecar()
                 self.note_death("sidecar")
             else:
+                self.settle(fault[1])
                 self.kill_task(fault[0])
                 self.note_death(fault[1])
-                restarts += 1
+                killed["servers"] += 1
         self.slow.unlink(missing_ok=True)
+        self.check_end(programs, epochs, killed)
+
+    def kill_program(self, programs, epochs, killed):
+        """One of `programs`, every second time with its sidecar; another one takes its place."""
+        both = killed["programs"] % 2 == 1
+        if both:
+            self.settle("sidecar")
+        place = self.random.randrange(PROGRAMS)
+        programs[place].kill(both)
+        if both:
+            self.note_death("sidecar")
+            killed["both"] += 1
+        killed["programs"] += 1
+        programs[place] = Program(self, "count", epochs)
+        self.check_is_in(programs[place])
+
+    def check_is_in(self, program):
+        self.check(f"program {program.number} is in", program.await_in(),
+                   program.text_of_errors())
+
+    def check_end(self, programs, epochs, killed):
+        options = self.options
         described = self.await_end("count-1")
         for program in programs:
             out = program.process.wait(timeout=PATIENCE_S)
@@ -224,17 +235,19 @@ class Run:
                    described["reason"])
         self.check("nothing is reported lost", not described["durability"].get("lost"),
                    described["durability"])
-        self.check("all planned kills were made", killed == options.kills,
+        self.check("all planned kills were made", killed["programs"] == options.kills,
                    (killed, options.kills))
-        self.check("sidecars were killed", sidecars == options.sidecar_kills,
-                   (sidecars, options.sidecar_kills))
+        self.check("sidecars were killed", killed["sidecars"] == options.sidecar_kills,
+                   (killed, options.sidecar_kills))
         # A shard's death may end sessions whose steps are then computed again.
-        total, unknown = self.compare("counts", "count-1", epochs,
-                                      killed + sidecars + restarts * PROGRAMS, deaths + sidecars)
-        print(f"{killed} programs killed, {sidecars} sidecars, {restarts} servers; "
-              f"{int(total) // BATCH} pushes on the shards, {unknown // BATCH} of them "
-              f"interrupted; {described['data']['blocks_released']} blocks leased again",
-              flush=True)
+        total, unknown = self.compare(
+            "counts", "count-1", epochs,
+            killed["programs"] + killed["sidecars"] + killed["servers"] * PROGRAMS,
+            killed["both"] + killed["sidecars"])
+        print(f"{killed['programs']} programs killed, {killed['sidecars']} sidecars, "
+              f"{killed['servers']} servers; {int(total) // BATCH} pushes on the shards, "
+              f"{unknown // BATCH} of them interrupted; {described['data']['blocks_released']} "
+              "blocks leased again", flush=True)
 
     def note_death(self, kind):
         if kind in ("sidecar", "ps_server"):
