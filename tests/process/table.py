@@ -29,7 +29,7 @@ class Row(NamedTuple):
     with_full: tuple = ()  # in place of `arguments`; none: as without --full
     stage: str = "process"
     tags: frozenset = frozenset()
-    limit_s: int = 1800
+    limit_s: int = 3600
 
     def arguments_of(self, full):
         return self.with_full if full and self.with_full else self.arguments
@@ -39,6 +39,8 @@ def row(name, *tags, module="", **fields):
     return Row(name, module or name, tags=frozenset(tags), **fields)
 
 
+# With --full, of those that train for long.
+_HOURS = 4 * 3600
 # Of deaths with jobs in which each push is of several steps.
 _FEW_DEATHS = ("--kills=2", "--coordinator_kills=1", "--stops=0", "--new_starts=0")
 # Of the ledger: what its first row does with all faults, the others do with these.
@@ -54,7 +56,7 @@ def _ledger(job, worker_kills):
 
 
 TABLE = (
-    row("emulated_jobs", "gpu"),
+    row("emulated_jobs", "gpu", limit_s=_HOURS),
     row("first_run", "gpu", "timing"),
     row("kernel_resources", "gpu", arguments=("--arch=90",), with_full=("--arch=all",)),
     row("kept_models"),
@@ -73,15 +75,15 @@ TABLE = (
     row("python_tests", "python"),
     row("killed_programs", "deaths", "python",
         with_full=("--kills=50", "--sidecar_kills=20", "--ps_kills=5", "--coordinator_kills=5",
-                   "--writer_kills=20"), limit_s=3600),
-    row("presets", "full", limit_s=3 * 3600),
+                   "--writer_kills=20")),
+    row("presets", "full", limit_s=_HOURS),
     row("cut_links", "python", "timing"),
     row("uneven_speeds", "full", "python", "timing"),
-    row("kill_points", "deaths", stage="failpoints", limit_s=3600),
+    row("kill_points", "deaths", stage="failpoints"),
     row("killed_at_points", "deaths", "python", module="killed_programs",
         arguments=("--points",), stage="failpoints"),
     row("wheel", "python", stage="wheel"),
-    row("large_set", stage="by_hand", limit_s=3600),
+    row("large_set", stage="by_hand"),
 )
 
 
