@@ -217,6 +217,7 @@ run_tests "unit tests (clang, ASan and UBSan)" "${clang_configs[@]}" --build_tes
 begin lint
 run_check lint /usr/bin/python3 tests/lint/lint.py
 run_check selftest /usr/bin/python3 tests/lint/lint_selftest.py
+run_check selftest /usr/bin/python3 tests/lint/house_selftest.py
 run_check selftest /usr/bin/python3 tests/count_results_selftest.py
 run_check selftest /usr/bin/python3 -m tests.process.selftest
 run_check selftest /usr/bin/python3 deploy/demo_report_selftest.py
