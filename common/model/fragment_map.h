@@ -1,5 +1,5 @@
-// FragmentMap: which stripes of a model leave together (job.proto, Fragments), and what the
-// sequences of a session's pushes mean then. Computed the same way by every process.
+// FragmentMap: which stripes of a model leave together (downpour.proto, Fragments), and what
+// the sequences of a session's pushes mean then. Computed the same way by every process.
 //
 // Push g of a session, from 1, is of fragment (g - 1) mod count, and is push
 // (g - 1) / count + 1 of that fragment's stripes. Without fragments all is one.

@@ -25,7 +25,7 @@ ExitCode ExitCodeOf(const absl::Status& status);
 bool WasNotReached(const absl::Status& status);
 
 // For a job that has ended; a reason that begins with "data: " is a data error
-// (proto/coordinator.proto, JobSummary).
+// (proto/job_description.proto, JobSummary).
 ExitCode ExitCodeOf(const JobSummary& ended);
 
 // Whether the job has ended, in any way.

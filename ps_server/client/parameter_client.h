@@ -102,7 +102,7 @@ struct ParameterClientOptions {
   uint64_t keep_bytes = 0;
   bool read_only = false;  // no session: only fetches, and Write before the first session
   FaultOptions fault;
-  // How gradients and parameters travel (job.proto, Downpour). Vectors and
+  // How gradients and parameters travel (downpour.proto, Downpour). Vectors and
   // contributions of batch jobs are always FLOAT32.
   // The shards average pushes in rounds: a fetch waits for those of the session's pushes.
   bool rounds = false;

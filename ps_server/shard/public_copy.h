@@ -1,4 +1,4 @@
-// PublicCopy: what a stripe has told of its parameters, the same for all replicas (job.proto,
+// PublicCopy: what a stripe has told of its parameters, the same for all replicas (downpour.proto,
 // Downpour.fetch_changes). Each publication adds Q(parameters - copy) to it, Q being what the
 // job's format makes of it; what that rounds away stays in parameters - copy, and so is part of
 // the next one. Who has the copy of some version gets the steps from there.

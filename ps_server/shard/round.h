@@ -1,4 +1,4 @@
-// Round: the differences that a stripe takes together (job.proto, Rounds): synchronous DiLoCo
+// Round: the differences that a stripe takes together (downpour.proto, Rounds): synchronous DiLoCo
 // (Douillard et al. 2023, arXiv 2311.08105) where all learners are waited for, Decoupled DiLoCo
 // (arXiv 2604.21428) with a quorum and a grace.
 //

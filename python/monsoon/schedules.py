@@ -1,5 +1,5 @@
 """What multiplies the rate of an optimizer of the shards. k is the number of pushes that a
-shard has applied before this one (Schedule in proto/job.proto)."""
+shard has applied before this one (Schedule in proto/optimizer.proto)."""
 
 from __future__ import annotations
 

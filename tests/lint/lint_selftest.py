@@ -5,7 +5,9 @@ import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
+import include_checks
 import lint
 import rules
 
@@ -27,6 +29,9 @@ CLEAN = {
                                     '    srcs = ["service.cc"],\n)\n',
     "ps_server/BUILD.bazel": 'cc_test(\n    name = "shard_test",\n    srcs = ["shard_test.cc"],\n'
                              '    tags = ["unit"],\n)\n',
+    "proto/a.proto": "message Other {}\n",
+    "proto/b.proto": "message Second {}\n",
+    "proto/c.proto": "message Message {}\n",
     "deploy/go.sh": "#!/bin/bash\nset -euo pipefail\ntrue\n",
 }
 
@@ -34,6 +39,25 @@ CLEAN = {
 def monsoon(text):
     """`text` in the project's namespace."""
     return f"namespace monsoon {{\n\n{text}\n}}  // namespace monsoon\n"
+
+
+def class_of(methods=0, members=0, kind="class", name="Wide"):
+    """A class with so many of each, as clang-format leaves it."""
+    lines = [f"  int Get{i}() const;\n" for i in range(methods)]
+    lines += [f"  std::map<int, int> m{i}_;\n" for i in range(members)]
+    return "#pragma once\n\n" + monsoon(f"{kind} {name} {{\n public:\n" + "".join(lines) + "};\n")
+
+
+# A class in two files that call each other.
+CIRCLE = {
+    "common/base/ring.h": "#pragma once\n\n" + monsoon("class Ring {\n public:\n  void Go();\n"
+                                                     "  void Come();\n};\n"),
+    "common/base/ring_go.cc": monsoon("void Ring::Go() {\n  Come();\n}\n"),
+    "common/base/ring_come.cc": monsoon("void Ring::Come() {\n  this->Go();\n}\n"),
+}
+
+# A planted bug of common/base, but for its end.
+BUG = "it is another :: common/base/status.cc :: s/status/state/"
 
 
 # (check, file that must be named, its content). A source file is put into a
@@ -86,6 +110,26 @@ PLANTED = [
     ("sleeps", "common/a_test.cc", "void F() { usleep(10); }\n"),
     ("pragma_once", "common/a.h", "int x;\n"),
     ("format", "common/a.cc", "int   x ;\n"),
+    ("width", "common/a.h", class_of(methods=rules.MAX_METHODS + 1)),
+    ("width", "common/a.h", class_of(members=rules.MAX_MEMBERS + 1)),
+    ("functions", "common/a.cc", "void F() {\n" + "  G();\n" * rules.MAX_FUNCTION_LINES + "}\n"),
+    ("functions", "tests/a.py", "def f():\n" + "    g()\n" * rules.MAX_FUNCTION_LINES),
+    ("pointers", "common/a.cc", "// As lost.h says it.\n"),
+    ("pointers", "common/a.cc", "int x;  // common/lost/status.h\n"),
+    ("pointers", "common/a.cc", "/* As in\n * lost.proto. */\n"),
+    ("pointers", "proto/a.proto", "message Other {}\n// (proto/b.proto, Message)\n"),
+    ("pointers", "common/a.cc", "// Its formulas stand beside Message in\n// b.proto.\n"),
+    ("pointers", "tests/a.py", '"""As lost.py does."""\n'),
+    ("pointers", "deploy/go.sh", "#!/bin/bash\nset -euo pipefail\n# As lost.sh does.\n"),
+    ("planted_bugs", "tests/mutations/common_base.txt", BUG + "\n"),
+    ("planted_bugs", "tests/mutations/common_base.txt", BUG + " :: //ps_server:lost_test\n"),
+    ("planted_bugs", "tests/mutations/common_base.txt",
+     BUG.replace("s/status", "s/no such") + " :: //ps_server:shard_test\n"),
+    ("planted_bugs", "tests/mutations/common_base.txt",
+     BUG.replace("s/status", "y/status") + " :: //ps_server:shard_test\n"),
+    ("planted_bugs", "tests/mutations/common_base.txt",
+     BUG.replace("base/status", "base/lost") + " :: //ps_server:shard_test\n"),
+    ("planted_bugs", "tests/mutations/common_codec.txt", BUG + " :: //ps_server:shard_test\n"),
 ]
 
 
@@ -110,7 +154,7 @@ class LintTest(unittest.TestCase):
         self.assertEqual({name: [] for name in lint.CHECKS}, results)
 
     def test_each_check_has_a_planted_violation(self):
-        self.assertEqual(set(lint.CHECKS), {check for check, _, _ in PLANTED})
+        self.assertEqual(set(lint.CHECKS), {check for check, _, _ in PLANTED} | {"circles"})
 
     def test_comprehensions_and_globs_own_files(self):
         build = ('load("//a.bzl", "rule")\n[cc_library(\n    name = n,\n    srcs = [n + ".cc"],\n'
@@ -120,6 +164,65 @@ class LintTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             self.tree(root, {"common/x/BUILD.bazel": build, **files})
             self.assertEqual(lint.run(root, ["targets"])["targets"], [])
+
+    def test_macros_make_rules(self):
+        macro = ('def unit(name, srcs):\n    native.cc_test(name = name + "_test", srcs = srcs)\n')
+        build = 'load("//common:unit.bzl", "unit")\nunit(\n    name = "x",\n    srcs = ["x.cc"],\n)\n'
+        with tempfile.TemporaryDirectory() as root:
+            self.tree(root, {"common/unit.bzl": macro, "common/x/BUILD.bazel": build,
+                             "common/x/x.cc": "int x;\n"})
+            results = lint.run(root, ["targets", "test_tags"])
+        self.assertEqual(results["targets"], [])
+        self.assertEqual([line.split(" has")[0] for line in results["test_tags"]],
+                         ["common/x/BUILD.bazel:2: test_tags: x_test"])
+
+    def test_a_circle_by_calls_is_named(self):
+        with tempfile.TemporaryDirectory() as root:
+            found = lint.run(self.tree(root, CIRCLE), ["circles"])["circles"]
+            self.assertEqual(len(found), 1, found)
+            self.assertIn("ring.h:5: circles: Ring has 2 files", found[0])
+            write(root, "common/base/ring_come.cc", monsoon("void Ring::Come() {\n  other.Go();\n}\n"))
+            self.assertEqual(lint.run(root, ["circles"])["circles"], [])
+
+    def test_a_ceiling_is_where_the_count_is(self):
+        wide = rules.MAX_METHODS + 5
+        ends = {wide: [], wide - 1: ["over its ceiling"], wide + 1: ["lower its ceiling"]}
+        with tempfile.TemporaryDirectory() as root:
+            self.tree(root, {"common/a.h": class_of(methods=wide)})
+            for ceiling, words in ends.items():
+                with mock.patch.object(rules, "WIDE_CLASSES", {"Wide": {"methods": ceiling}}):
+                    found = lint.run(root, ["width"])["width"]
+                self.assertEqual(len(found), len(words), found)
+                self.assertTrue(all(word in line for word, line in zip(words, found)), found)
+            write(root, "common/a.h", class_of(methods=1))
+            with mock.patch.object(rules, "WIDE_CLASSES", {"Wide": {"methods": wide}}):
+                self.assertIn("take its ceiling out", lint.run(root, ["width"])["width"][0])
+
+    def test_what_is_not_wide(self):
+        texts = (class_of(rules.MAX_METHODS, rules.MAX_MEMBERS),
+                 class_of(members=rules.MAX_MEMBERS + 1, kind="struct"),
+                 class_of(methods=rules.MAX_METHODS).replace(
+                     " public:", " public:\n  Wide() = default;\n  ~Wide();\n  using A = int;"))
+        for text in texts:
+            with tempfile.TemporaryDirectory() as root:
+                self.tree(root, {"common/a.h": text})
+                self.assertEqual(lint.run(root, ["width"])["width"], [], text)
+
+    def test_what_is_no_stale_pointer(self):
+        texts = ("// As status.h, common/base/status.h and common/status_test.h.in say.\n",
+                 "// Message of c.proto, and (proto/c.proto, Message).\n",
+                 "// NAME_source.h, OUT.cc and a.pb.h; foo/*.h, too.\n",
+                 '// As jpeglib.h.\n#include "jpeglib.h"\n', 'const char x[] = "lost.h";\n')
+        for text in texts:
+            with tempfile.TemporaryDirectory() as root:
+                self.tree(root, {"common/a.cc": text})
+                self.assertEqual(lint.run(root, ["pointers"])["pointers"], [], text)
+
+    def test_a_bug_that_changes_its_file_passes(self):
+        with tempfile.TemporaryDirectory() as root:
+            self.tree(root, {"tests/mutations/common_base.txt": BUG + " :: //ps_server:shard_test "
+                             "//ps_server:all //ps_server/...\n"})
+            self.assertEqual(lint.run(root, ["planted_bugs"])["planted_bugs"], [])
 
     def test_a_circle_is_named_arrow_by_arrow(self):
         # tests/ has no order; the circle is one of three folders.
@@ -135,7 +238,7 @@ class LintTest(unittest.TestCase):
 
     def test_a_long_circle_that_shares_an_arrow_is_not_told(self):
         arrows = {"a": {"b"}, "b": {"a", "c"}, "c": {"a"}, "d": {"a"}}
-        self.assertEqual(list(lint.circles(arrows)), [["a", "b", "a"]])
+        self.assertEqual(list(include_checks.circles(arrows)), [["a", "b", "a"]])
 
     def test_rooms_may_include_what_is_below(self):
         files = {"coordinator/core/a.cc": '#include "coordinator/job/job_plan.h"\n',

@@ -1,4 +1,4 @@
-// Kernels over vectors of a model's size (vector_ops.h); as those of kernels.h.
+// Kernels over vectors of a model's size (vector_ops.h); as those of elementwise_kernels.h.
 #pragma once
 
 #include <cstdint>

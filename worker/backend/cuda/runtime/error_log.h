@@ -1,5 +1,5 @@
 // ErrorLog: the first error of a network's CUDA calls, with what failed and in
-// which layer. Every call of runtime.h, gemm.h and kernels.h notes its return
+// which layer. Every call of runtime.h, gemm.h and the kernels' headers notes its return
 // code here and does nothing once an error is there, so that layer code reads
 // straight on and the network asks once, at the end of a step.
 //
