@@ -18,14 +18,13 @@ bazel "${startup[@]}" aquery --config=opt --symlink_prefix=/ --output=jsonproto 
   /usr/bin/python3 -c '
 import json, sys
 root, target = sys.argv[1:]
-commands = []
+commands = {}  # by source: one that is compiled in several ways needs one of them here
 for action in json.load(sys.stdin).get("actions", []):
     arguments = action["arguments"]
     source = arguments[arguments.index("-c") + 1]
     if not source.startswith(("bazel-out/", "external/")):
-        commands.append({"directory": root, "file": source, "arguments": arguments})
-commands.sort(key=lambda command: command["file"])
+        commands[source] = {"directory": root, "file": source, "arguments": arguments}
 with open(target, "w") as out:
-    json.dump(commands, out, indent=1)
+    json.dump([commands[source] for source in sorted(commands)], out, indent=1)
 print(f"compile_commands.json: {len(commands)} sources")
 ' "$root" compile_commands.json
