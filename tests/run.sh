@@ -3,21 +3,24 @@
 #
 #   tests/run.sh [--full] [--only=//package:test] [--no-setup]
 #
-# Stages: setup; the optimised g++ build of everything; unit, cluster and
+# Stages: setup; lint; the optimised g++ build of everything; unit, cluster and
 # convergence tests; the command blocks of the documentation; checks of the real processes
-# (tests/process), the Python package's tests and its wheels (on Debian 12, for which they
-# are) among them; the unit tests under clang with
-# AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety and layering_check; lint.
-# --full      adds ThreadSanitizer, the long tests (tag `full`) and the planted
-#             bugs of tests/mutation.sh.
+# (tests/process), which kill, stop and cut off what the programs are made of, those of the
+# Python package and of the emulated GPU among them; the unit tests under clang with
+# AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety and layering_check.
+# --full      adds ThreadSanitizer, the long tests (tag `full`), longer lists for the
+#             checks that have them, the Python package's wheels (on Debian 12, for which
+#             they are), clang-tidy of what changed, and the planted bugs of
+#             tests/mutation.sh.
+#             CONTRIBUTING.md has the rule by which a check belongs there.
 # --only=T    setup, then builds and runs that one test (or pattern) with g++.
 # --no-setup  does not look for missing packages.
 #
-# The last line is `N passed, N failed, N skipped`: GoogleTest cases (one that
-# runs in two builds counts twice), and one per lint check. Exit 0 only when
-# none failed and some passed. Environment: MONSOON_BAZEL_CACHE (default
-# ~/.cache/monsoon-bazel, shared by clones), MONSOON_BAZEL_OUTPUT_BASE and
-# MONSOON_JOBS (default: the cores).
+# At the end stand the seconds of each stage and check. The last line is
+# `N passed, N failed, N skipped`: GoogleTest cases (one that runs in two builds
+# counts twice), and one per lint check. Exit 0 only when none failed and some
+# passed. Environment: MONSOON_BAZEL_CACHE (default ~/.cache/monsoon-bazel, shared
+# by clones), MONSOON_BAZEL_OUTPUT_BASE and MONSOON_JOBS (default: the cores).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -56,13 +59,19 @@ finish() {
   if command -v bazel >/dev/null; then
     bazel "${bazel_startup[@]}" shutdown >/dev/null 2>&1 </dev/null || true
   fi
-  rm -rf "$work"
   if [[ $status -ne 0 && $failed -eq 0 ]]; then
     failed=1  # Interrupted, or a stage that could not even start.
   fi
   if [[ $failed -gt 0 || $passed -eq 0 ]] && [[ $status -eq 0 ]]; then
     status=1
   fi
+  [[ ! -f "$work/check_times" ]] || cat "$work/check_times" >>"$work/times"
+  if [[ -s "$work/times" ]]; then
+    echo
+    echo "== seconds"
+    awk -F'\t' '{ printf "%6d  %s\n", $1, $2 }' "$work/times"
+  fi
+  rm -rf "$work"
   echo "$passed passed, $failed failed, $skipped skipped"
   exit "$status"
 }
@@ -78,7 +87,14 @@ begin() {
   echo
   echo "== $stage_name"
 }
-end() { echo "== $stage_name: $((SECONDS - stage_began)) s"; }
+end() {
+  local seconds=$((SECONDS - stage_began))
+  echo "== $stage_name: $seconds s"
+  printf '%d\t%s\n' "$seconds" "$stage_name" >>"$work/times"
+  # The checks of the stage stand below it.
+  [[ ! -f "$work/check_times" ]] || cat "$work/check_times" >>"$work/times"
+  rm -f "$work/check_times"
+}
 
 fail_stage() {
   echo "FAILED $*"
@@ -117,11 +133,18 @@ run_tests() {
 }
 
 # Counts what a Python or shell check prints as `NAME: N passed, N failed`, with
-# or without `, N skipped`.
+# or without `, N skipped`. Its time stands under its name and what it was told beside.
 run_check() {
-  local name="$1" code=0 summary
+  local name="$1" code=0 began=$SECONDS label="" summary argument
   shift
+  for argument in "$@"; do
+    case "$argument" in
+      /usr/bin/python3 | --bin=* | --bazel=* | --worker=*) ;;  # the same for all
+      *) label+=" $argument" ;;
+    esac
+  done
   "$@" 2>&1 </dev/null | tee "$work/check.log" || code=$?
+  printf '%d\t %s\n' "$((SECONDS - began))" "$label" >>"$work/check_times"
   summary="$(grep -E "^$name: [0-9]+ passed, [0-9]+ failed" "$work/check.log" | tail -1 || true)"
   if [[ -z "$summary" ]]; then
     fail_stage "$name: no result (exit $code)"
@@ -155,6 +178,17 @@ if [[ -n "$only" ]]; then
   exit 0
 fi
 
+begin lint
+run_check lint tests/lint/lint.py
+for selftest in tests/lint/lint tests/lint/house tests/count_results deploy/demo_report \
+  tests/docs/run_blocks tests/docs/links tests/benchmarks/measure tests/benchmarks/compare \
+  tests/benchmarks/peers tests/gpu/emulator/translate/translate; do
+  run_check selftest /usr/bin/python3 "${selftest}_selftest.py"
+done
+run_check selftest /usr/bin/python3 -m tests.process.selftest
+[[ $full -eq 0 ]] || run_check tidy tests/tidy.sh
+end
+
 begin "build (g++, optimised)"
 if ! run_bazel build --config=opt --keep_going //...; then
   fail_stage "build (g++, optimised)"
@@ -167,27 +201,34 @@ run_tests "cluster tests" --config=opt --build_tests_only --local_test_jobs=1 \
 run_tests "convergence tests" --config=opt --build_tests_only --local_test_jobs=1 \
   --nocache_test_results --test_tag_filters=convergence,-full //...
 
-begin docs
 bin="$(bazel "${bazel_startup[@]}" info --config=opt bazel-bin 2>/dev/null </dev/null)"
+python=(/usr/bin/python3)
+
+begin docs
 MONSOON_DOCS_BAZEL_OPTIONS="--disk_cache=$cache --jobs=$jobs --symlink_prefix=$links" \
-  run_check docs /usr/bin/python3 tests/docs/run_blocks.py --bin="$bin" \
+  run_check docs "${python[@]}" tests/docs/run_blocks.py --bin="$bin" \
   --bazel="bazel ${bazel_startup[*]}"
-run_check selftest /usr/bin/python3 tests/docs/run_blocks_selftest.py
+run_check links "${python[@]}" tests/docs/links.py
 end
 
 # check_processes STAGE BIN: the checks of tests/process/table.py for those programs.
 check_processes() {
   local options=(--stage="$1" --bin="$2")
   [[ $full -eq 0 ]] || options+=(--full)
-  run_check "$1" /usr/bin/python3 -m tests.process "${options[@]}"
+  run_check "$1" "${python[@]}" -m tests.process "${options[@]}"
 }
-begin "processes"
+
+begin "process checks"
 check_processes process "$bin"
-# Their programs take the place of those without fail points, which come back from the
+end
+
+# The programs of other builds take the place of the optimised ones, which come back from the
 # cache at once.
 programs=(coordinator:coordinator ps_server:ps_server worker:worker
   worker/sidecar:monsoon_sidecar worker/client:libmonsoon.so)
 programs=("${programs[@]/#///}")
+
+begin "fail points"
 if run_bazel build --config=opt --config=failpoints "${programs[@]}"; then
   for program in "${programs[@]#//}"; do
     install -D -m 755 "$bin/${program/://}" "$work/failpoints/${program/://}"
@@ -196,16 +237,19 @@ if run_bazel build --config=opt --config=failpoints "${programs[@]}"; then
 else
   fail_stage "build (fail points)"
 fi
-if [[ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" == bookworm ]]; then
-  mapfile -t carried < <(/usr/bin/python3 -B deploy/wheel/contents.py)
+end
+
+if [[ $full -eq 1 && "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" == bookworm ]]; then
+  begin wheels
+  mapfile -t carried < <("${python[@]}" -B deploy/wheel/contents.py)
   if run_bazel build --config=opt --config=wheel "${carried[@]}"; then
     check_processes wheel "$bin"
   else
     fail_stage "build (wheels)"
   fi
+  end
 fi
 run_bazel build --config=opt "${programs[@]}" || fail_stage "build (g++, optimised)"
-end
 
 clang_configs=(--config=asan)
 if ! command -v clang-16 >/dev/null && command -v clang-19 >/dev/null; then
@@ -213,19 +257,6 @@ if ! command -v clang-16 >/dev/null && command -v clang-19 >/dev/null; then
 fi
 run_tests "unit tests (clang, ASan and UBSan)" "${clang_configs[@]}" --build_tests_only \
   --test_tag_filters=unit,-full,-noasan //...
-
-begin lint
-run_check lint /usr/bin/python3 tests/lint/lint.py
-run_check selftest /usr/bin/python3 tests/lint/lint_selftest.py
-run_check selftest /usr/bin/python3 tests/lint/house_selftest.py
-run_check selftest /usr/bin/python3 tests/count_results_selftest.py
-run_check selftest /usr/bin/python3 -m tests.process.selftest
-run_check selftest /usr/bin/python3 deploy/demo_report_selftest.py
-run_check selftest /usr/bin/python3 tests/benchmarks/measure_selftest.py
-run_check selftest /usr/bin/python3 tests/benchmarks/compare_selftest.py
-run_check selftest /usr/bin/python3 tests/benchmarks/peers_selftest.py
-run_check selftest /usr/bin/python3 tests/gpu/emulator/translate/translate_selftest.py
-end
 
 if [[ $full -eq 1 ]]; then
   run_tests "tests with threads (clang, TSan)" "${clang_configs[@]/asan/tsan}" --build_tests_only \

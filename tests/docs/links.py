@@ -142,7 +142,7 @@ def main():
     findings = list(pages.dead_links()) + list(pages.unlisted())
     for finding in findings:
         print(finding)
-    print(f"links: {len(pages.names)} pages, {len(findings)} findings")
+    print(f"links: {len(pages.names)} passed, {len(findings)} failed")
     return 1 if findings or not pages.names else 0
 
 

@@ -76,8 +76,11 @@ class Links(unittest.TestCase):
         self.check({**pages, "docs/decisions/001.md": "# One\n"}, 0)
 
     def test_no_page_is_a_failure(self):
-        self.assertIn("links: 0 pages", self.check({"docs/none.txt": ""}, 1))
+        self.assertIn("links: 0 passed", self.check({"docs/none.txt": ""}, 1))
 
 
 if __name__ == "__main__":
-    unittest.main()
+    result = unittest.main(exit=False, verbosity=0).result
+    bad = len(result.failures) + len(result.errors)
+    print(f"selftest: {result.testsRun - bad} passed, {bad} failed")
+    sys.exit(1 if bad else 0)
