@@ -171,7 +171,7 @@ class Simulation:
         self._leave(replica)
 
     def _steps_of_next(self, replica):
-        """As DownpourRunner::PaceDifference."""
+        """As Differences::BeginRound."""
         steps, fragments = self.plan.local_steps, self.lab.fragments
         if self.method.dynamic and replica.steps > 0:
             steps = self.lab.local_steps(replica.number, 1000 / replica.speed)

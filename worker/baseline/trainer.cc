@@ -154,7 +154,7 @@ absl::Status Trainer::Push() {
                                            NameFirstNonFinite(layout_, gradient)));
   }
   ClipGradientNorm(gradient, OptimizerOf(job_).clip_norm(), statistics_);
-  // Nothing has moved them between the steps: their mean (DownpourRunner).
+  // Nothing has moved them between the steps: their mean (StatisticsKeeper).
   ScaleParts(gradient, statistics_, 1.0 / summed_);
   optimizer_->Apply(pushes_++, parameters_.span(), state_.span(), gradient);
   summed_ = 0;

@@ -11,6 +11,16 @@
 
 namespace monsoon {
 
+absl::Status Accumulation::Await() const {
+  if (reading != nullptr) {
+    RETURN_IF_ERROR(reading->Await());
+  }
+  if (negated) {
+    std::ranges::transform(gradient, gradient.begin(), std::negate<>());
+  }
+  return absl::OkStatus();
+}
+
 Accumulator::Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer, Kind kind)
     : floats_(floats), kind_(kind), n_push_(n_push), on_buffer_(std::move(on_buffer)) {
   CHECK_GE(n_push, 1u);

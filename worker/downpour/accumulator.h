@@ -6,8 +6,8 @@
 // its first step's parameters: the oldest fetch that contributed, since marks
 // only grow within a session.
 //
-// Where a replica pushes differences (local_steps), its steps' gradients are not added up: a
-// push is what they moved the parameters by.
+// Where a replica pushes differences, its steps' gradients are not added up: a push is what they
+// moved the parameters by.
 //
 // With a device the gradients are added up there, and only their sum comes to the host:
 // where pushes travel as halves, half as many bytes, with error feedback on the device.
@@ -49,6 +49,10 @@ struct Accumulation {
   std::shared_ptr<DeviceTraining::Reading> reading;
   // What comes from there is to be negated.
   bool negated = false;
+
+  // Waits for what comes from a device. Once, by whoever sends it; `gradient` is then there.
+  absl::Status Await() const;
+
   std::shared_ptr<const RowSums> rows;  // of tables; null: none
 };
 

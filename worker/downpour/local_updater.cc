@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,29 +16,43 @@ namespace {
 
 constexpr int kPlannedPushes = 2;
 
+// Whose steps move the replica's own copy; nothing where none do.
+std::optional<Optimizer> OwnOptimizer(const Downpour& downpour) {
+  Optimizer optimizer;
+  if (downpour.has_inner()) {
+    return downpour.inner();
+  }
+  if (downpour.local_steps() > 0) {
+    optimizer.mutable_sgd()->set_rate(1.0);
+    return optimizer;
+  }
+  *optimizer.mutable_schedule() = downpour.optimizer().schedule();
+  switch (downpour.local_update().kind_case()) {
+    case LocalUpdate::kSgdRate:
+      optimizer.mutable_sgd()->set_rate(downpour.local_update().sgd_rate());
+      return optimizer;
+    case LocalUpdate::kAdagradRate:
+      optimizer.mutable_adagrad()->set_rate(downpour.local_update().adagrad_rate());
+      return optimizer;
+    case LocalUpdate::kNone:
+    case LocalUpdate::KIND_NOT_SET:
+      break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(
     const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics,
     const std::vector<Slice>& biases, const FragmentMap& fragments) {
-  Optimizer optimizer = downpour.inner();
-  if (!downpour.has_inner()) {
-    const LocalUpdate& update = downpour.local_update();
-    *optimizer.mutable_schedule() = downpour.optimizer().schedule();
-    switch (update.kind_case()) {
-      case LocalUpdate::kSgdRate:
-        optimizer.mutable_sgd()->set_rate(update.sgd_rate());
-        break;
-      case LocalUpdate::kAdagradRate:
-        optimizer.mutable_adagrad()->set_rate(update.adagrad_rate());
-        break;
-      case LocalUpdate::kNone:
-      case LocalUpdate::KIND_NOT_SET:
-        return nullptr;
-    }
+  std::optional<Optimizer> own = OwnOptimizer(downpour);
+  if (!own.has_value()) {
+    return nullptr;
   }
   const bool inner = downpour.has_inner();
-  const MakeKernel make = [=, size = map.size()](uint64_t steps_before) mutable {
+  const MakeKernel make = [=, size = map.size(),
+                           optimizer = *std::move(own)](uint64_t steps_before) mutable {
     if (inner) {
       optimizer.mutable_schedule()->set_before(steps_before);
     }

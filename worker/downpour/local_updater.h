@@ -12,7 +12,7 @@
 // the displacements of later pushes, and of the steps not pushed yet, are added
 // to it. So no own gradient is missed or counted twice, and h sees each once.
 //
-// With `inner` (local_steps) the step is that of any optimizer, whose state and whose k
+// With `inner` the step is that of any optimizer, whose state and whose k
 // count the replica's own steps, and what a push carries is the displacement itself, the
 // other way round: base - local of the steps since the last push (Douillard et al. 2023,
 // arXiv 2311.08105). A fetch lands as local = landed + (local - snapshot), or with mixing as
@@ -50,11 +50,12 @@ namespace monsoon {
 
 class LocalUpdater {
  public:
-  // Null without `local_update` and `inner`. InvalidArgument for a rate that is not
-  // positive and finite. Of `statistics` (StatisticRanges) a step subtracts the gradient as
-  // it is, as the shards do; with some the place must be the host's. `biases` (BiasRanges)
-  // are those of an inner optimizer that spares them its decay. `fragments` are of the map; of one
-  // that is empty all is one.
+  // Null where nothing moves the replica's own copy. A program's local_steps, which have no
+  // `inner`, have been taken already: its step is what they moved it by, with a rate of 1 and no
+  // schedule. InvalidArgument for a rate that is not positive and finite. Of `statistics`
+  // (StatisticRanges) a step subtracts the gradient as it is, as the shards do; with some the place
+  // must be the host's. `biases` (BiasRanges) are those of an inner optimizer that spares them its
+  // decay. `fragments` are of the map; of one that is empty all is one.
   static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(
       const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics = {},
       const std::vector<Slice>& biases = {}, const FragmentMap& fragments = {});

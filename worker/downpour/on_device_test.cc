@@ -98,7 +98,10 @@ class OnDeviceTest : public ::testing::Test {
     options.overlap = NONE;
     options.n_fetch = run.n_fetch;
     options.n_push = run.n_push;
-    options.local_steps = run.local_steps;
+    if (run.local_steps > 0) {
+      options.exchange = ExchangeKind::kDifferences;
+      options.turn_steps = run.local_steps;
+    }
     options.step_clip_norm = run.inner.clip_norm();
     options.push_format = shards.push_format = run.push_format;
     options.divergence.set_action(run.action);

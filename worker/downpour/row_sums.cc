@@ -61,4 +61,17 @@ std::vector<RowGradient> RowSums::View() const {
   return view;
 }
 
+void PushRows::EndStep(bool dropped) {
+  if (step_.empty()) {
+    return;
+  }
+  if (!dropped) {
+    if (push_ == nullptr) {
+      push_ = std::make_shared<RowSums>();
+    }
+    push_->Add(step_);
+  }
+  step_.Clear();
+}
+
 }  // namespace monsoon

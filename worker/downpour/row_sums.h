@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ps_server/client/row_gradient.h"
@@ -30,6 +32,21 @@ class RowSums {
     std::vector<float> values;
   };
   std::map<uint32_t, Table> tables_;
+};
+
+// The rows of the steps that one push takes.
+class PushRows {
+ public:
+  // Of the step under way.
+  void Add(const RowSums& rows) { step_.Add(rows); }
+  // The step is over, and was dropped or not.
+  void EndStep(bool dropped);
+  // Of the steps since the last call; null: none.
+  std::shared_ptr<const RowSums> Take() { return std::exchange(push_, nullptr); }
+
+ private:
+  RowSums step_;
+  std::shared_ptr<RowSums> push_;
 };
 
 }  // namespace monsoon

@@ -19,22 +19,6 @@
 #include "worker/sidecar/program_network.h"
 
 namespace monsoon {
-namespace {
-
-// With local steps what the program has moved is pushed once, and stays in its own copy
-// until a fetch brings it.
-void MeanLocalSteps(Job* job) {
-  Downpour* const downpour = job->mutable_downpour();
-  if (downpour->local_steps() > 0) {
-    downpour->set_n_fetch(1);
-    downpour->set_n_push(1);
-    downpour->mutable_local_update()->set_sgd_rate(1.0);
-    downpour->mutable_optimizer()->clear_schedule();  // the outer optimizer's alone
-    downpour->clear_dynamic_local_steps();            // the program counts them by itself
-  }
-}
-
-}  // namespace
 
 SessionEnd ProgramRunner::Run(const Assignment& assignment, StatsCollector* stats,
                               SessionControl* control) {
@@ -47,7 +31,6 @@ SessionEnd ProgramRunner::Run(const Assignment& assignment, StatsCollector* stat
     program_->Discard();
   }
   ++sessions_;
-  MeanLocalSteps(&joined->job);
   joined_ = *joined;
   const absl::StatusOr<SessionEnd> end = RunJoined(*joined, stats, control);
   return end.ok() ? *end

@@ -1,0 +1,63 @@
+#include "worker/downpour/downpour_options.h"
+
+#include <algorithm>
+
+namespace monsoon {
+namespace {
+
+constexpr uint32_t kDefaultMaxRefused = 10;
+constexpr uint32_t kDefaultAwaySteps = 100;
+
+// With an optimizer of the replica's own, which steps at each gradient.
+void SetNetworksDifferences(const Downpour& downpour, DownpourRunnerOptions* options) {
+  options->exchange = ExchangeKind::kDifferences;
+  options->turn_steps = std::max(1u, downpour.local_steps());
+  options->paced = downpour.dynamic_local_steps();
+  options->step_clip_norm = downpour.inner().clip_norm();
+  options->landing_steps = downpour.landing_steps();
+}
+
+// A program takes its local steps between two calls. What a call tells is pushed as a gradient
+// is, at once and whole; only where a part of it stays behind, other fragments or a share
+// (mixing), does the replica itself know what has been moved and not pushed.
+void SetProgramsDifferences(const Downpour& downpour, const FragmentMap& fragments,
+                            DownpourRunnerOptions* options) {
+  options->n_fetch = options->n_push = 1;
+  if (downpour.has_fragments() || downpour.mixing() > 0) {
+    options->exchange = ExchangeKind::kDifferences;
+    options->turn_steps = fragments.count();
+  }
+  if (downpour.has_rounds() && !downpour.has_fragments()) {
+    options->overlap = NONE;  // a program goes on from what its round made
+  }
+}
+
+}  // namespace
+
+DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worker,
+                                                  const FragmentMap& fragments) {
+  DownpourRunnerOptions options;
+  const Downpour& downpour = job.downpour();
+  options.away_steps = downpour.away_steps() > 0 ? downpour.away_steps() : kDefaultAwaySteps;
+  options.overlap = downpour.overlap();
+  options.clip_norm = downpour.optimizer().clip_norm();
+  options.n_fetch = std::max(1u, downpour.n_fetch());
+  options.n_push = std::max(1u, downpour.n_push());
+  options.fragments = fragments;
+  if (downpour.has_inner()) {
+    SetNetworksDifferences(downpour, &options);
+  } else if (downpour.local_steps() > 0) {
+    SetProgramsDifferences(downpour, fragments, &options);
+  }
+  options.push_format = downpour.push_format();
+  options.rounds = downpour.has_rounds();
+  options.divergence = job.divergence();
+  if (options.divergence.max_refused() == 0) {
+    options.divergence.set_max_refused(kDefaultMaxRefused);
+  }
+  options.seed = job.seed();
+  options.worker = worker;
+  return options;
+}
+
+}  // namespace monsoon

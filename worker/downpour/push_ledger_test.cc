@@ -1,0 +1,91 @@
+#include "worker/downpour/push_ledger.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "common/testing/status_matchers.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<BlockId> Blocks(std::vector<uint64_t> numbers) {
+  std::vector<BlockId> blocks;
+  for (const uint64_t number : numbers) {
+    blocks.emplace_back().set_block(number);
+  }
+  return blocks;
+}
+
+std::vector<uint64_t> Done(PushLedger* ledger) {
+  std::vector<uint64_t> done;
+  for (const BlockId& block : ledger->TakeDone()) {
+    done.push_back(block.block());
+  }
+  return done;
+}
+
+// A push that was sent, with these blocks.
+void Push(PushLedger* ledger, std::vector<uint64_t> blocks, bool refused = false) {
+  const uint64_t sequence = ledger->next();
+  ledger->Sent();
+  ledger->Over(sequence, refused, Blocks(std::move(blocks)));
+}
+
+TEST(PushLedgerTest, BlocksAreDoneOnceAllShardsHaveTheirPush) {
+  PushLedger ledger(1);
+  Push(&ledger, {1, 2});
+  Push(&ledger, {3});
+  EXPECT_EQ(ledger.last(), 2u);
+  EXPECT_THAT(ledger.Acknowledge(0), IsEmpty());
+  EXPECT_THAT(Done(&ledger), IsEmpty());
+  EXPECT_THAT(ledger.Acknowledge(1), ElementsAre(1));
+  EXPECT_THAT(Done(&ledger), ElementsAre(1, 2));
+  EXPECT_THAT(ledger.Acknowledge(UINT64_MAX), ElementsAre(2));
+  EXPECT_THAT(Done(&ledger), ElementsAre(3));
+  EXPECT_THAT(ledger.Acknowledge(2), IsEmpty());  // no news
+  EXPECT_THAT(Done(&ledger), IsEmpty());
+}
+
+TEST(PushLedgerTest, ABlockIsDoneWhenEachFragmentHasLeftSince) {
+  PushLedger ledger(3);
+  Push(&ledger, {1});
+  Push(&ledger, {2});
+  EXPECT_THAT(ledger.Acknowledge(2), ElementsAre(1, 2));
+  EXPECT_THAT(Done(&ledger), IsEmpty());
+  Push(&ledger, {});
+  EXPECT_THAT(ledger.Acknowledge(3), ElementsAre(3));
+  EXPECT_THAT(Done(&ledger), ElementsAre(1));
+  Push(&ledger, {});
+  EXPECT_THAT(ledger.Acknowledge(4), ElementsAre(4));
+  EXPECT_THAT(Done(&ledger), ElementsAre(2));
+}
+
+TEST(PushLedgerTest, ARefusedPushIsNoNewsButItsBlocksAreVisited) {
+  PushLedger ledger(1);
+  Push(&ledger, {1}, /*refused=*/true);
+  EXPECT_THAT(ledger.Acknowledge(1), IsEmpty());
+  EXPECT_THAT(Done(&ledger), ElementsAre(1));
+}
+
+TEST(PushLedgerTest, APushThatWasNotSentLeavesItsSequenceToTheNext) {
+  PushLedger ledger(1);
+  ledger.Over(ledger.next(), /*refused=*/true, Blocks({1}));
+  EXPECT_THAT(ledger.Acknowledge(UINT64_MAX), IsEmpty());
+  EXPECT_THAT(Done(&ledger), IsEmpty());
+  EXPECT_EQ(ledger.next(), 1u);
+  Push(&ledger, {2});
+  EXPECT_THAT(ledger.Acknowledge(UINT64_MAX), ElementsAre(1));
+  EXPECT_THAT(Done(&ledger), ElementsAre(1, 2));
+}
+
+TEST(PushLedgerTest, BlocksThatWaitForNoPushAreDoneAtOnce) {
+  PushLedger ledger(1);
+  ledger.Finish(Blocks({7}));
+  EXPECT_THAT(Done(&ledger), ElementsAre(7));
+}
+
+}  // namespace
+}  // namespace monsoon

@@ -1,0 +1,78 @@
+#include "worker/downpour/round_judge.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/testing/status_matchers.h"
+#include "worker/session/session_status.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RoundJudgeTest : public ::testing::Test {
+ protected:
+  RoundJudgeTest() {
+    Model model;
+    ModelTensor* const tensor = model.add_tensor();
+    tensor->set_name("w");
+    tensor->add_shape(16);
+    layout_ = *ParameterLayout::Create(model);
+    good_.assign(layout_.size(), 1.0f);
+    bad_ = good_;
+    bad_[3] = std::numeric_limits<float>::infinity();
+  }
+  RoundJudge Make(DivergencePolicy::Action action) {
+    DivergencePolicy policy;
+    policy.set_action(action);
+    policy.set_max_refused(2);
+    return RoundJudge(policy, &layout_);
+  }
+
+  ParameterLayout layout_;
+  std::vector<float> good_;
+  std::vector<float> bad_;
+};
+
+TEST_F(RoundJudgeTest, ALossThatIsNoNumberNamesTheFirstTensor) {
+  const RoundJudge judge = Make(DivergencePolicy::REJECT);
+  const auto message = [&](std::vector<float> gradient, const std::vector<float>& parameters) {
+    const absl::Status status = judge.NonFiniteLoss("here", std::nan(""), gradient, parameters);
+    EXPECT_TRUE(IsDivergedError(status));
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message(bad_, good_), HasSubstr("here: loss is nan"));
+  EXPECT_THAT(message(bad_, good_), HasSubstr("w[3]"));
+  EXPECT_THAT(message(good_, bad_), HasSubstr("w[3]"));
+  EXPECT_THAT(message(good_, good_), HasSubstr("all tensors are finite"));
+  EXPECT_THAT(message({}, bad_), HasSubstr("w[3]"));  // a device that does not answer
+}
+
+TEST_F(RoundJudgeTest, AStepIsDroppedWhereTheJobSaysSo) {
+  EXPECT_OK(Make(DivergencePolicy::SKIP).NonFiniteLoss("here", std::nan(""), bad_, good_));
+}
+
+TEST_F(RoundJudgeTest, RefusalsAreCountedInARow) {
+  RoundJudge judge = Make(DivergencePolicy::REJECT);
+  EXPECT_OK(judge.Refused("here", "no", good_));
+  judge.Accepted();
+  EXPECT_OK(judge.Refused("here", "no", good_));
+  const absl::Status status = judge.Refused("here", "no", bad_);
+  EXPECT_TRUE(IsDivergedError(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("2 pushes refused in a row"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tensor w[3]: no"));
+}
+
+TEST_F(RoundJudgeTest, TheFirstRefusalHaltsWhereTheJobSaysSo) {
+  EXPECT_TRUE(IsDivergedError(Make(DivergencePolicy::HALT).Refused("here", "no", {})));
+  RoundJudge skips = Make(DivergencePolicy::SKIP);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_OK(skips.Refused("here", "no", {}));
+  }
+}
+
+}  // namespace
+}  // namespace monsoon
