@@ -2,7 +2,9 @@
 #include <atomic>
 
 #include "common/testing/status_matchers.h"
+#include "worker/replica/contribution_work.h"
 #include "worker/replica/replica_session.h"
+#include "worker/replica/training_work.h"
 #include "worker/testing/fakes.h"
 #include "worker/testing/replies.h"
 
@@ -49,21 +51,20 @@ class ContributionSessionTest : public ::testing::Test {
     options.overlap = NONE;
     DownpourRunner downpour(options, &layout_, &shards_, &group_, nullptr, &stats_, &control_,
                             Clock::Real());
+    TrainingWork training(&downpour, &blocks_, NONE, /*worker=*/0, Clock::Real());
+    ContributionWork contributing(&runner, Clock::Real());
     ReplicaSession::Parts parts;
-    parts.overlap = NONE;
     parts.coordinator = &coordinator_;
     if (with_downpour) {
-      parts.downpour = &downpour;
-      parts.reader = &blocks_;
+      parts.work.push_back(&training);
     }
-    parts.contributions = &runner;
+    parts.work.push_back(&contributing);
     parts.evaluate = [this](const std::string&) -> absl::StatusOr<EvaluationResult> {
       network_.SetParameters(evaluated_);
       return EvaluationResult{2, 3, 4};
     };
     parts.stats = &stats_;
     parts.control = &control_;
-    parts.clock = Clock::Real();
     return ReplicaSession(parts).Run();
   }
   std::vector<std::string> Reported() const {

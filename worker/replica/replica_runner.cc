@@ -27,7 +27,9 @@
 #include "worker/downpour/local_updater.h"
 #include "worker/group/breaking_network.h"
 #include "worker/group/evaluator.h"
+#include "worker/replica/contribution_work.h"
 #include "worker/replica/session_wires.h"
+#include "worker/replica/training_work.h"
 #include "worker/session/session_status.h"
 
 namespace monsoon {
@@ -250,14 +252,22 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
   SharedBuffer evaluated;
   ReplicaSession::Parts parts;
   parts.session = resources.joined.session;
-  parts.overlap = job.downpour().overlap();
   parts.coordinator = coordinator_;
-  parts.downpour = resources.downpour.get();
-  parts.reader = resources.reader.get();
-  parts.contributions = resources.contributions.get();
+  std::vector<std::unique_ptr<SessionWork>> kinds;
+  if (resources.downpour != nullptr) {
+    kinds.push_back(std::make_unique<TrainingWork>(resources.downpour.get(), resources.reader.get(),
+                                                   job.downpour().overlap(), worker_,
+                                                   options_.clock));
+  }
+  if (resources.contributions != nullptr) {
+    kinds.push_back(
+        std::make_unique<ContributionWork>(resources.contributions.get(), options_.clock));
+  }
+  for (const std::unique_ptr<SessionWork>& kind : kinds) {
+    parts.work.push_back(kind.get());
+  }
   parts.stats = stats;
   parts.control = control;
-  parts.clock = options_.clock;
   parts.evaluate = [&](const std::string& vector) -> absl::StatusOr<EvaluationResult> {
     if (resources.data.test == nullptr) {
       return absl::InvalidArgumentError("an evaluation was asked for, but the job has no test set");

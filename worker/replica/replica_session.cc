@@ -14,21 +14,16 @@
 namespace monsoon {
 namespace {
 
-// Steps between two log lines.
-constexpr uint64_t kLogSteps = 100;
 constexpr absl::Duration kWaitSlice = absl::Seconds(1);
 constexpr absl::Duration kReportPause = absl::Milliseconds(100);
 // A worker that leaves stays so long until its pushes are durable.
 constexpr absl::Duration kDurablePatience = absl::Seconds(10);
-// What the coordinator asks for when it says nothing.
-constexpr uint32_t kDefaultRetryMs = 50;
 
 }  // namespace
 
 ReplicaSession::ReplicaSession(Parts parts)
     : parts_(std::move(parts)),
-      source_(parts_.coordinator, parts_.session, parts_.stats, parts_.control),
-      logged_at_(parts_.clock->Now()) {}
+      source_(parts_.coordinator, parts_.session, parts_.stats, parts_.control) {}
 
 SessionEnd ReplicaSession::Run() {
   while (true) {
@@ -40,14 +35,14 @@ SessionEnd ReplicaSession::Run() {
       case SessionControl::State::kRunning:
         break;
     }
-    if (training() || contributing()) {
+    if (Current() != nullptr) {
       if (absl::Status status = ComputeOneStep(); !status.ok()) {
         return EndAfter(status);
       }
       continue;
     }
     if (std::exchange(flush_, false)) {
-      if (absl::Status status = FlushTraining(); !status.ok()) {
+      if (absl::Status status = Flush(); !status.ok()) {
         return Classify(status);
       }
     }
@@ -68,38 +63,19 @@ SessionEnd ReplicaSession::Run() {
   }
 }
 
+SessionWork* ReplicaSession::Current() const {
+  for (SessionWork* const work : parts_.work) {
+    if (work->left()) {
+      return work;
+    }
+  }
+  return nullptr;
+}
+
 absl::Status ReplicaSession::ComputeOneStep() {
   RETURN_IF_ERROR(AskAhead());
-  return training() ? TrainOneStep() : parts_.contributions->Step();
-}
-
-absl::Status ReplicaSession::TrainOneStep() {
-  while (parts_.downpour->room() > 0 && parts_.reader->blocks_left() > 0) {
-    absl::StatusOr<BlockReader::Piece> piece = parts_.reader->Next();
-    if (!piece.ok()) {
-      return absl::DataLossError(absl::StrCat("reading training data: ", piece.status().message()));
-    }
-    parts_.downpour->Add(piece->batch, piece->last_of);
-  }
-  ASSIGN_OR_RETURN(const StepResult result, parts_.downpour->Step());
-  LogProgress(result);
-  return absl::OkStatus();
-}
-
-void ReplicaSession::LogProgress(const StepResult& result) {
-  const uint64_t steps = parts_.downpour->steps();
-  if (steps / kLogSteps == logged_steps_ / kLogSteps) {
-    return;
-  }
-  const absl::Duration now = parts_.clock->Now();
-  const double mean_ms =
-      absl::ToDoubleMilliseconds(now - logged_at_) / static_cast<double>(steps - logged_steps_);
-  const auto known = [](std::optional<double> value) { return value ? absl::StrCat(*value) : "-"; };
-  LOG(INFO) << "Worker " << parts_.session.worker() << ", At step " << steps << ", Cost: "
-            << known(result.has_loss ? std::optional<double>(result.loss_mean) : std::nullopt)
-            << ", Accuracy: " << known(result.accuracy()) << ", AvgTime: " << mean_ms << " ms";
-  logged_steps_ = steps;
-  logged_at_ = now;
+  SessionWork* const work = Current();
+  return work == nullptr ? absl::OkStatus() : work->Step();  // an answer may have ended it
 }
 
 // ---- asking ----------------------------------------------------------------
@@ -121,8 +97,9 @@ absl::Status ReplicaSession::AskAhead() {
   if (std::optional<Reply> reply = asker_.TryTake()) {
     RETURN_IF_ERROR(TakeAhead(*std::move(reply)));
   }
-  if (!held_.has_value() && !asker_.busy() && WantsMore()) {
-    asker_.Start([this, blocks = TakeBlocks()] { return Ask(blocks); });
+  const SessionWork* const work = Current();
+  if (!held_.has_value() && !asker_.busy() && work != nullptr && work->WantsMore()) {
+    asker_.Start([this, done = TakeDone()] { return Ask(done); });
   }
   return absl::OkStatus();
 }
@@ -131,42 +108,33 @@ absl::Status ReplicaSession::TakeAhead(Reply reply) {
   if (reply.ok() && (reply->has_train() || reply->has_contribute())) {
     return Act(*reply).status();
   }
-  if (reply.ok() && reply->has_wait() && contributing()) {
-    Wait(reply->wait().retry_ms());
-    return absl::OkStatus();
+  bool taken = false;
+  for (SessionWork* const work : parts_.work) {
+    taken = (reply.ok() && work->left() && work->Take(*reply)) || taken;
   }
-  if (reply.ok() && contributing()) {
-    // The batch was completed by copies elsewhere: what is left is of no use.
-    parts_.contributions->Abandon();
+  if (!taken) {
+    held_ = std::move(reply);
   }
-  held_ = std::move(reply);
   return absl::OkStatus();
 }
 
-bool ReplicaSession::WantsMore() const {
-  if (training()) {
-    return parts_.overlap == ASYNC && parts_.reader->wants_more(parts_.downpour->room());
+FinishedWork ReplicaSession::TakeDone() {
+  FinishedWork done;
+  for (SessionWork* const work : parts_.work) {
+    work->TakeDone(&done);
   }
-  return contributing() &&
-         (parts_.contributions->unreported() ||
-          (parts_.contributions->wants_more() && parts_.clock->Now() >= ask_after_));
+  return done;
 }
 
-std::vector<BlockId> ReplicaSession::TakeBlocks() {
-  return parts_.downpour == nullptr ? std::vector<BlockId>() : parts_.downpour->TakeDone();
-}
-
-ReplicaSession::Reply ReplicaSession::Ask(std::vector<BlockId> blocks) {
-  FinishedWork done{std::move(blocks), {}};
+ReplicaSession::Reply ReplicaSession::Ask(FinishedWork done) {
   if (!done.blocks.empty()) {
     MONSOON_FAIL_POINT("worker.before_report");
   }
-  if (parts_.contributions != nullptr) {
-    RETURN_IF_ERROR(parts_.contributions->AwaitSent());
-    done.contributions = parts_.contributions->TakeResults();
-    if (!done.contributions.empty()) {
-      MONSOON_FAIL_POINT("contribution.before_report");
-    }
+  for (SessionWork* const work : parts_.work) {
+    RETURN_IF_ERROR(work->AwaitDone(&done));
+  }
+  if (!done.contributions.empty()) {
+    MONSOON_FAIL_POINT("contribution.before_report");
   }
   return source_.Next(std::move(done));
 }
@@ -176,7 +144,7 @@ ReplicaSession::Reply ReplicaSession::AwaitWork() {
     return *std::exchange(held_, std::nullopt);
   }
   if (!asker_.busy()) {
-    return Ask(TakeBlocks());
+    return Ask(TakeDone());
   }
   while (true) {
     if (std::optional<Reply> reply = asker_.WaitTake(kWaitSlice)) {
@@ -190,24 +158,22 @@ ReplicaSession::Reply ReplicaSession::AwaitWork() {
 absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
   switch (reply.work_case()) {
     case NextWorkReply::kTrain:
-      RETURN_IF_ERROR(Train(reply.train()));
-      return true;
     case NextWorkReply::kContribute:
-      RETURN_IF_ERROR(Contribute(reply.contribute()));
+      RETURN_IF_ERROR(Append(reply));
       return true;
     case NextWorkReply::kWait:
       RETURN_IF_ERROR(Idle());
-      Wait(reply.wait().retry_ms());
+      Wait(WaitOf(reply));
       return true;
     case NextWorkReply::kFlush:
-      RETURN_IF_ERROR(FlushTraining());
+      RETURN_IF_ERROR(Flush());
       return true;
     case NextWorkReply::kEvaluate:
       RETURN_IF_ERROR(Idle());
       RETURN_IF_ERROR(EvaluateAndReport(reply.evaluate()));
       return true;
     case NextWorkReply::kFinish:
-      RETURN_IF_ERROR(FlushTraining());
+      RETURN_IF_ERROR(Flush());
       AwaitDurable();
       return false;
     case NextWorkReply::WORK_NOT_SET:
@@ -216,65 +182,53 @@ absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
   return absl::InternalError("the coordinator's answer names no work");
 }
 
-absl::Status ReplicaSession::Train(const NextWorkReply::Train& work) {
-  if (parts_.reader == nullptr) {
-    return absl::InternalError("the coordinator leased blocks of a job without downpour");
+absl::Status ReplicaSession::Append(const NextWorkReply& reply) {
+  for (SessionWork* const work : parts_.work) {
+    if (work->lease() == reply.work_case()) {
+      return work->Append(reply);
+    }
   }
-  for (const BlockId& block : work.block()) {
-    LOG(DEBUG) << "block " << block.block() << " of epoch " << block.epoch();
-    RETURN_IF_ERROR(parts_.reader->Append(block));
+  return absl::InternalError("the coordinator leased work of a kind that the job does not have");
+}
+
+void ReplicaSession::Wait(absl::Duration pause) {
+  // A result that became ready since the question is reported at once.
+  if (std::ranges::none_of(parts_.work, [](SessionWork* work) { return work->unreported(); })) {
+    parts_.control->Sleep(pause);
+  }
+}
+
+absl::Status ReplicaSession::Idle() {
+  for (SessionWork* const work : parts_.work) {
+    RETURN_IF_ERROR(work->Idle());
   }
   return absl::OkStatus();
 }
 
-absl::Status ReplicaSession::Contribute(const NextWorkReply::Contribute& work) {
-  if (parts_.contributions == nullptr) {
-    return absl::InternalError("the coordinator leased contributions of a job without sandblaster");
+absl::Status ReplicaSession::Flush() {
+  for (SessionWork* const work : parts_.work) {
+    RETURN_IF_ERROR(work->Flush());
   }
-  ask_after_ = absl::ZeroDuration();
-  return parts_.contributions->Append(work);
-}
-
-void ReplicaSession::Wait(uint32_t retry_ms) {
-  const absl::Duration pause = absl::Milliseconds(retry_ms > 0 ? retry_ms : kDefaultRetryMs);
-  if (contributing()) {
-    ask_after_ = parts_.clock->Now() + pause;
-  } else if (parts_.contributions == nullptr || !parts_.contributions->unreported()) {
-    parts_.control->Sleep(pause);
-  }  // else a result became ready since the question: it is reported at once
-}
-
-absl::Status ReplicaSession::Idle() {
-  return parts_.downpour == nullptr ? absl::OkStatus() : parts_.downpour->Idle();
-}
-
-absl::Status ReplicaSession::FlushTraining() {
-  return parts_.downpour == nullptr ? absl::OkStatus() : parts_.downpour->Flush();
+  return absl::OkStatus();
 }
 
 void ReplicaSession::AwaitDurable() {
-  // A batch has written over what was pushed before it.
-  if (parts_.downpour == nullptr || parts_.contributions != nullptr) {
-    return;
-  }
-  // The coordinator has ordered it, and keeps the session until then.
+  // Of the last phase alone: a batch has written over what was pushed before it. The
+  // coordinator has ordered it, and keeps the session until then.
   absl::Status status = absl::DeadlineExceededError("");
   while (absl::IsDeadlineExceeded(status) &&
          parts_.control->state() == SessionControl::State::kRunning) {
-    status = parts_.downpour->AwaitDurable(kWaitSlice);
+    status = parts_.work.back()->AwaitDurable(kWaitSlice);
   }
 }
 
 absl::Status ReplicaSession::EvaluateAndReport(const NextWorkReply::Evaluate& work) {
-  if (parts_.downpour != nullptr) {
-    RETURN_IF_ERROR(parts_.downpour->BringParameters());
+  for (SessionWork* const lender : parts_.work) {
+    RETURN_IF_ERROR(lender->Lend());
   }
   absl::StatusOr<EvaluationResult> result = parts_.evaluate(work.vector());
-  if (parts_.downpour != nullptr) {
-    parts_.downpour->RestoreParameters();
-  }
-  if (parts_.contributions != nullptr) {
-    parts_.contributions->RestoreParameters();
+  for (SessionWork* const lender : parts_.work) {
+    lender->TakeBack();
   }
   ReportEvaluationRequest request;
   *request.mutable_session() = parts_.session;
@@ -311,11 +265,6 @@ absl::Status ReplicaSession::EvaluateAndReport(const NextWorkReply::Evaluate& wo
 
 // ---- ending ----------------------------------------------------------------
 
-absl::Status ReplicaSession::FinishWork() {
-  RETURN_IF_ERROR(FlushTraining());
-  return parts_.contributions == nullptr ? absl::OkStatus() : parts_.contributions->FinishCurrent();
-}
-
 SessionEnd ReplicaSession::EndAfter(const absl::Status& status) {
   // A network that can be told to leave gives up what it was at.
   const bool gives_up =
@@ -324,24 +273,28 @@ SessionEnd ReplicaSession::EndAfter(const absl::Status& status) {
 }
 
 SessionEnd ReplicaSession::Drain() {
-  if (absl::Status status = FinishWork(); !status.ok()) {
-    return Classify(status);
+  for (SessionWork* const work : parts_.work) {
+    if (absl::Status status = work->Finish(); !status.ok()) {
+      return Classify(status);
+    }
   }
   if (asker_.busy()) {
     AwaitWork().IgnoreError();  // the work it brings goes back when the worker leaves
   }
-  FinishedWork done{TakeBlocks(), {}};
-  if (parts_.contributions != nullptr) {
-    done.contributions = parts_.contributions->TakeResults();
+  FinishedWork done = TakeDone();
+  for (SessionWork* const work : parts_.work) {
+    if (absl::Status status = work->AwaitDone(&done); !status.ok()) {
+      return Classify(status);
+    }
   }
   if (!done.empty()) {
     if (absl::Status status = source_.ReportLast(std::move(done)); !status.ok()) {
       LOG(WARNING) << "finished work was not reported: " << std::string(status.message());
     }
   }
-  if (parts_.downpour != nullptr) {
-    // Nobody could send them again to a shard that dies.
-    if (absl::Status status = parts_.downpour->AwaitDurable(kDurablePatience); !status.ok()) {
+  // Nobody could send what was pushed again to a shard that dies.
+  for (SessionWork* const work : parts_.work) {
+    if (absl::Status status = work->AwaitDurable(kDurablePatience); !status.ok()) {
       LOG(WARNING) << "leaves before its pushes are durable: " << std::string(status.message());
     }
   }

@@ -1,11 +1,9 @@
 // ReplicaSession: one replica's part in one job, from the first work to the
-// end: asks for work, does it (blocks to train on, contributions to a batch
-// gradient, evaluations), and reports blocks and contributions only after all
+// end: asks for work, does it (SessionWork: blocks to train on, contributions to a batch
+// gradient; evaluations), and reports blocks and contributions only after all
 // shards have acknowledged what came of them.
 //
-// The next work is asked for while the last one is being computed; with overlap
-// NONE training asks strictly in turn. A contribution is reported as soon as it
-// is acknowledged, since the whole batch waits for it.
+// The next work is asked for while the last one is being computed, as its kind says.
 //
 // Thread safety: none; Run belongs to one thread. Others act on it through the
 // SessionControl.
@@ -17,13 +15,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/base/clock.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
-#include "worker/data/block_reader.h"
-#include "worker/downpour/downpour_runner.h"
 #include "worker/nn/network.h"
-#include "worker/sandblaster/contribution_runner.h"
+#include "worker/replica/session_work.h"
 #include "worker/session/background_call.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
@@ -41,17 +36,12 @@ class ReplicaSession {
   // Everything pointed to must outlive the session.
   struct Parts {
     SessionKey session;
-    Overlap overlap = ASYNC;
     ReplicaClient* coordinator = nullptr;
-    // What trains; both null in a job without Downpour SGD.
-    DownpourRunner* downpour = nullptr;
-    BlockReader* reader = nullptr;
-    // Null in a job without Sandblaster.
-    ContributionRunner* contributions = nullptr;
+    // Of the job, in the order of its phases; at least one.
+    std::vector<SessionWork*> work;
     Evaluate evaluate;
     StatsCollector* stats = nullptr;
     SessionControl* control = nullptr;
-    const Clock* clock = nullptr;
   };
 
   explicit ReplicaSession(Parts parts);
@@ -72,29 +62,24 @@ class ReplicaSession {
  private:
   using Reply = absl::StatusOr<NextWorkReply>;
 
-  bool training() const { return parts_.reader != nullptr && parts_.reader->blocks_left() > 0; }
-  bool contributing() const {
-    return parts_.contributions != nullptr && parts_.contributions->left() > 0;
-  }
+  // What is computed next; null: nothing is left.
+  SessionWork* Current() const;
   // One step of training, or one batch of a contribution.
   absl::Status ComputeOneStep();
-  absl::Status TrainOneStep();
-  void LogProgress(const StepResult& result);
 
   // Takes what was asked for, and asks for more when the last work is at hand.
   absl::Status AskAhead();
   absl::Status TakeAhead(Reply reply);
-  bool WantsMore() const;
-  std::vector<BlockId> TakeBlocks();
-  // Reports and asks; waits for the contribution in flight before. Any thread.
-  Reply Ask(std::vector<BlockId> blocks);
+  FinishedWork TakeDone();
+  // Reports `done`, and what is under way to the shards, which it waits for, and asks. Any
+  // thread.
+  Reply Ask(FinishedWork done);
   Reply AwaitWork();
   // True: the session goes on.
   absl::StatusOr<bool> Act(const NextWorkReply& reply);
-  absl::Status Train(const NextWorkReply::Train& work);
-  absl::Status Contribute(const NextWorkReply::Contribute& work);
-  void Wait(uint32_t retry_ms);
-  absl::Status FlushTraining();
+  absl::Status Append(const NextWorkReply& reply);
+  void Wait(absl::Duration pause);
+  absl::Status Flush();
   absl::Status Idle();
   // Of a session that is over: nobody else could send its pushes again.
   void AwaitDurable();
@@ -102,18 +87,13 @@ class ReplicaSession {
   // Of what was computed, not of what was asked for.
   SessionEnd EndAfter(const absl::Status& status);
   SessionEnd Drain();
-  absl::Status FinishWork();
   SessionEnd Classify(const absl::Status& status) const;
 
   const Parts parts_;
   WorkSource source_;
-  uint64_t logged_steps_ = 0;
-  absl::Duration logged_at_;
   // An answer that is no more of the work at hand waits here until that is done.
   std::optional<Reply> held_;
   bool flush_ = false;  // before the next question
-  // The coordinator had nothing: not to be asked before, but to report.
-  absl::Duration ask_after_;
   // Last: its thread uses the ones above.
   BackgroundCall<Reply> asker_;
 };

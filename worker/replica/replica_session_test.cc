@@ -1,6 +1,7 @@
 #include "worker/replica/replica_session.h"
 
 #include "common/testing/status_matchers.h"
+#include "worker/replica/training_work.h"
 #include "worker/testing/fakes.h"
 #include "worker/testing/replies.h"
 
@@ -30,18 +31,16 @@ class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
   SessionEnd Run() {
     DownpourRunner runner(options_, &layout_, &shards_, &group_, nullptr, &stats_, &control_,
                           &clock_);
+    TrainingWork training(&runner, &reader_, GetParam(), /*worker=*/0, &clock_);
     ReplicaSession::Parts parts;
-    parts.overlap = GetParam();
     parts.coordinator = &coordinator_;
-    parts.downpour = &runner;
-    parts.reader = &reader_;
+    parts.work = {&training};
     parts.evaluate = [this](const std::string&) -> absl::StatusOr<EvaluationResult> {
       ++evaluated_;
       return EvaluationResult{2.0, 3, 4};
     };
     parts.stats = &stats_;
     parts.control = &control_;
-    parts.clock = &clock_;
     return ReplicaSession(parts).Run();
   }
   void Script(std::vector<NextWorkReply> replies) {

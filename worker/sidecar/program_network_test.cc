@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/client/monsoon.h"
+#include "worker/replica/training_work.h"
 #include "worker/sidecar/fake_program.h"
 #include "worker/testing/fakes.h"
 #include "worker/testing/replies.h"
@@ -132,15 +133,13 @@ class ProgramNetworkTest : public ::testing::Test {
   SessionEnd Run(const std::function<void()>& program) {
     DownpourRunner runner(options_, &layout_, &shards_, &group_, nullptr, &stats_, &control_,
                           &clock_);
+    TrainingWork training(&runner, &batches_, options_.overlap, /*worker=*/0, &clock_);
     ReplicaSession::Parts parts;
-    parts.overlap = options_.overlap;
     parts.coordinator = &coordinator_;
-    parts.downpour = &runner;
-    parts.reader = &batches_;
+    parts.work = {&training};
     parts.evaluate = [this](const std::string&) { return network_.AskToEvaluate(); };
     parts.stats = &stats_;
     parts.control = &control_;
-    parts.clock = &clock_;
     ReplicaSession session(std::move(parts));
     network_.Connect(&runner, &session);
     std::thread thread(program);

@@ -14,6 +14,7 @@
 #include "worker/group/replica_group.h"
 #include "worker/replica/replica_session.h"
 #include "worker/replica/session_wires.h"
+#include "worker/replica/training_work.h"
 #include "worker/sidecar/leased_batches.h"
 #include "worker/sidecar/program_figures.h"
 #include "worker/sidecar/program_network.h"
@@ -63,15 +64,13 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   DownpourRunner downpour(DownpourRunnerOptions::From(job, worker, joined.client_options.fragments),
                           &joined.layout, client.get(), &group, std::move(local), stats, control,
                           options_.clock, DifferenceWeigher(job, /*replicas=*/1));
+  TrainingWork training(&downpour, &batches, job.downpour().overlap(), worker, options_.clock);
   ReplicaSession::Parts parts;
   parts.session = joined.session;
-  parts.overlap = job.downpour().overlap();
   parts.coordinator = coordinator_;
-  parts.downpour = &downpour;
-  parts.reader = &batches;
+  parts.work = {&training};
   parts.stats = stats;
   parts.control = control;
-  parts.clock = options_.clock;
   parts.evaluate = [&](const std::string& vector) -> absl::StatusOr<EvaluationResult> {
     RETURN_IF_ERROR(
         FetchForEvaluation(client.get(), control, vector, program_->memory().evaluated(), stats));
