@@ -218,6 +218,14 @@ check_processes() {
   run_check "$1" "${python[@]}" -m tests.process "${options[@]}"
 }
 
+begin "python package"
+check_processes python "$bin"
+end
+
+begin "emulated GPU"
+check_processes gpu "$bin"
+end
+
 begin "process checks"
 check_processes process "$bin"
 end

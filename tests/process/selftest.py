@@ -178,8 +178,10 @@ class Table(unittest.TestCase):
         everything = table.of_stage("process", full=True)
         self.assertEqual([row.name for row in everything if row not in without],
                          ["presets", "uneven_speeds"])
-        for row in table.of_stage("process", full=True, tag="gpu"):
-            self.assertIn("gpu", row.tags)
+        deaths = table.of_stage("process", full=False, tag="deaths")
+        self.assertEqual([row for row in without if "deaths" in row.tags], deaths)
+        self.assertLess(0, len(deaths))
+        self.assertLess(len(deaths), len(without))
         self.assertEqual([row.name for row in table.of_stage("failpoints", full=False)],
                          ["kill_points", "killed_at_points"])
 

@@ -5,19 +5,20 @@ A module may stand in several rows, each with a name of its own.
 
 from typing import NamedTuple
 
-# A stage is what one set of built programs serves; tests/run.sh calls each.
+# tests/run.sh calls each but the last.
 STAGES = {
+    "python": "the Python package's own tests, with programs of --config=opt",
+    "gpu": "GPUs, which are emulated, and kernels, with programs of --config=opt",
     "process": "programs of --config=opt",
     "failpoints": "programs of --config=opt --config=failpoints",
     "wheel": "programs of --config=opt --config=wheel, on Debian 12",
-    "by_hand": "what no stage of tests/run.sh runs",
+    "by_hand": "programs of --config=opt",
 }
 
 TAGS = {
     "deaths": "kills or stops processes",
     "full": "left out of a stage that runs without --full",
-    "gpu": "of GPUs, which are emulated here",
-    "python": "of the Python package",
+    "python": "of Python programs that join a job",
     "timing": "has limits of time, which a machine with other work may miss",
 }
 
@@ -56,9 +57,10 @@ def _ledger(job, worker_kills):
 
 
 TABLE = (
-    row("emulated_jobs", "gpu", limit_s=_HOURS),
-    row("first_run", "gpu", "timing"),
-    row("kernel_resources", "gpu", arguments=("--arch=90",), with_full=("--arch=all",)),
+    row("python_tests", stage="python"),
+    row("emulated_jobs", stage="gpu", limit_s=_HOURS),
+    row("first_run", "timing", stage="gpu"),
+    row("kernel_resources", stage="gpu", arguments=("--arch=90",), with_full=("--arch=all",)),
     row("kept_models"),
     row("deaths", "deaths"),
     row("deaths_grpc", "deaths", module="deaths", arguments=("--transport=grpc",)),
@@ -72,7 +74,6 @@ TABLE = (
     _ledger("nesterov", worker_kills=0),
     _ledger("rows", worker_kills=2),
     row("chaos_demo", "deaths", "timing"),
-    row("python_tests", "python"),
     row("killed_programs", "deaths", "python",
         with_full=("--kills=50", "--sidecar_kills=20", "--ps_kills=5", "--coordinator_kills=5",
                    "--writer_kills=20")),
