@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Packs the wheels from what Bazel has built; deploy/wheel.sh calls it.
 
-    deploy/wheel/build.py --bin=BAZEL_BIN --out=DIR [--only=WHEEL]
+    python3 -m deploy.wheel.build --bin=BAZEL_BIN --out=DIR [--only=WHEEL]
 
 The same input makes the same bytes: files in order, of one time (SOURCE_DATE_EPOCH), of one
 mode. Exit 0: written; 1: something does not fit, which the message names.
