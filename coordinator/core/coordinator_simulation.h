@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core_harness.h"
 #include "coordinator/downpour/block_dispenser.h"
-#include "coordinator/session/shard_command.h"
+#include "coordinator/shards/shard_command.h"
 #include "gtest/gtest.h"
 
 namespace monsoon::testing {

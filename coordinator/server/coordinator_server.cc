@@ -12,11 +12,11 @@
 #include "common/process/file_lock.h"
 #include "common/storage/storage.h"
 #include "common/transport/grpc/rpc_server.h"
-#include "coordinator/core/coordinator.h"
-#include "coordinator/core/shard_gateway.h"
 #include "coordinator/journal/sqlite_journal.h"
+#include "coordinator/server/coordinator.h"
 #include "coordinator/server/job_service.h"
 #include "coordinator/server/replica_service.h"
+#include "coordinator/shards/shard_gateway.h"
 
 namespace monsoon {
 namespace {

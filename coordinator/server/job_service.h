@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "common/transport/frame/fault.h"
-#include "coordinator/core/coordinator.h"
+#include "coordinator/server/coordinator.h"
 #include "grpcpp/impl/service_type.h"
 
 namespace monsoon {

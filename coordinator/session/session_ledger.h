@@ -14,8 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "coordinator/session/shard_command.h"
-#include "coordinator/session/shard_fanout.h"
+#include "coordinator/shards/shard_command.h"
+#include "coordinator/shards/shard_fanout.h"
 #include "coordinator/state/state_writer.h"
 #include "proto/tensor.pb.h"
 

@@ -68,8 +68,8 @@ ROOMS = {
     "ps_server": ["vector", "shard", "checkpoint client", "server", "testing", "."],
     "coordinator": [
         "client lbfgs state",
-        "journal session job",
-        "status",
+        "journal shards",
+        "session job",
         "downpour sandblaster",
         "core",
         "chaos server launcher",

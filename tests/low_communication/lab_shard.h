@@ -23,7 +23,7 @@
 #include "common/model/fragment_map.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
-#include "coordinator/downpour/step_pace.h"
+#include "coordinator/session/step_pace.h"
 #include "proto/downpour.pb.h"
 #include "proto/model.pb.h"
 #include "ps_server/client/push_encoder.h"

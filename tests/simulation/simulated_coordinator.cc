@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/testing/status_matchers.h"
-#include "coordinator/core/shard_gateway.h"
+#include "coordinator/shards/shard_gateway.h"
 #include "coordinator/state/coordinator_state.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/simulated_ps.h"

@@ -1,4 +1,4 @@
-// SimulatedCoordinator: the real CoordinatorCore with what coordinator/core/coordinator.cc
+// SimulatedCoordinator: the real CoordinatorCore with what coordinator/server/coordinator.cc
 // and coordinator/journal do around it, in virtual time: calls are committed together, what
 // leaves waits for that, and a process that dies keeps what was committed and perhaps what
 // was being so.
@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/core/coordinator_core.h"
-#include "coordinator/session/shard_command.h"
+#include "coordinator/shards/shard_command.h"
 #include "proto/coordinator_state.pb.h"
 #include "tests/simulation/world.h"
 

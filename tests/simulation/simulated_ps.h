@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/storage/simulated_storage.h"
-#include "coordinator/core/shard_gateway.h"
+#include "coordinator/shards/shard_gateway.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
 #include "ps_server/shard/shard.h"
 #include "tests/simulation/applied_log.h"

@@ -1,4 +1,4 @@
-#include "coordinator/core/coordinator.h"
+#include "coordinator/server/coordinator.h"
 
 #include <unistd.h>
 

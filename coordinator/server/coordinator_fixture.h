@@ -15,7 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/protocol.h"
-#include "coordinator/core/coordinator.h"
+#include "coordinator/server/coordinator.h"
 #include "gtest/gtest.h"
 
 namespace monsoon::testing {

@@ -1,4 +1,4 @@
-#include "coordinator/downpour/step_pace.h"
+#include "coordinator/session/step_pace.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "coordinator/status/replica_totals.h"
+#include "coordinator/session/replica_totals.h"
 
 #include "coordinator/state/add_figures.h"
 

@@ -27,9 +27,9 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "coordinator/core/coordinator_core.h"
-#include "coordinator/core/shard_gateway.h"
 #include "coordinator/journal/committer.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/shards/shard_gateway.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
 

@@ -1,9 +1,9 @@
 // The driver: threads, deadlines and order, against shards that hang and fail.
-#include "coordinator/core/coordinator.h"
+#include "coordinator/server/coordinator.h"
 
 #include <set>
 
-#include "coordinator/core/coordinator_fixture.h"
+#include "coordinator/server/coordinator_fixture.h"
 #include "gmock/gmock.h"
 
 namespace monsoon {

@@ -8,9 +8,9 @@
 #include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
-#include "coordinator/core/coordinator.h"
 #include "coordinator/sandblaster/batch_run.h"
 #include "coordinator/sandblaster/vector_shards.h"
+#include "coordinator/server/coordinator.h"
 
 namespace monsoon {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/session/shard_fanout.h"
+#include "coordinator/shards/shard_fanout.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-#include "coordinator/status/shard_monitor.h"
+#include "coordinator/shards/shard_monitor.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,8 +2,8 @@
 #include <set>
 #include <utility>
 
-#include "coordinator/core/coordinator_fixture.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/server/coordinator_fixture.h"
 #include "coordinator/state/state_writer.h"
 #include "gmock/gmock.h"
 

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/transport/frame/fault.h"
-#include "coordinator/session/shard_command.h"
+#include "coordinator/shards/shard_command.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/tensor.pb.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/core/shard_gateway.h"
+#include "coordinator/shards/shard_gateway.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "coordinator/status/shard_monitor.h"
+#include "coordinator/shards/shard_monitor.h"
 
 #include "common/base/status.h"
 #include "gmock/gmock.h"

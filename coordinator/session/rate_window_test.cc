@@ -1,4 +1,4 @@
-#include "coordinator/status/rate_window.h"
+#include "coordinator/session/rate_window.h"
 
 #include "gtest/gtest.h"
 
