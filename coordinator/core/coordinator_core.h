@@ -37,10 +37,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/config/job.h"
-#include "coordinator/core/job_table.h"
+#include "coordinator/downpour/downpour_job.h"
 #include "coordinator/job/checkpoint_schedule.h"
+#include "coordinator/job/job_table.h"
 #include "coordinator/lbfgs/minimizer.h"
 #include "coordinator/sandblaster/batch_evaluator.h"
+#include "coordinator/sandblaster/sandblaster_job.h"
 #include "coordinator/session/membership.h"
 #include "coordinator/shards/shard_command.h"
 #include "coordinator/shards/shard_fanout.h"
@@ -79,9 +81,6 @@ struct BatchTask {
   BatchFigures figures;        // of earlier runs
   std::optional<MinimizerState> from;
 };
-
-// Where a minimiser stands; empty: that is not asked for.
-using MinimizerStateFunction = std::function<MinimizerState()>;
 
 // How long the client of submit --init may take to write the parameters.
 inline constexpr absl::Duration kInitTimeout = absl::Hours(1);
@@ -289,8 +288,7 @@ class CoordinatorCore {
   ShardCommand RestoreCommand(const JobRecord& job, uint32_t shard) const;
   void TakeRestoreCommands(absl::Duration now, std::vector<ShardCommand>* commands);
 
-  // core_rates.cc: of a PlateauSchedule; 0 without one.
-  uint32_t RateReductions(const JobRecord& job) const;
+  // core_rates.cc
   void TakeRateCommands(absl::Duration now, std::vector<ShardCommand>* commands);
   void OnRateReduced(JobRecord* job, const ShardCommand& command, const absl::Status& status,
                      absl::Duration now);
@@ -370,11 +368,6 @@ class CoordinatorCore {
   void BeginBatch(JobRecord* job, absl::Duration now);
   // Null unless the job's batch phase is under way, in this attempt.
   JobRecord* RunningBatch(const BatchKey& batch) const;
-  // Of a batch that is under way, beside NoteIteration.
-  CheckpointSchedule::Activity BatchActivity(const JobRecord& job) const;
-  // Orders a generation of one, and notes what the minimiser goes on from there.
-  void OrderBatchCheckpoint(JobRecord* job, const MinimizerStateFunction& state,
-                            CheckpointContext context, absl::Duration now);
   // The batch is over once its last point is held.
   void FinishBatch(JobRecord* job, absl::Duration now);
   // The batch stands still until a generation is on the disks.

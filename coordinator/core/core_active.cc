@@ -107,8 +107,7 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
     if (released > 0 && job->stage() == JOB_ACTIVE) {
       job->AddEvent(
           now, "blocks_released", Worker(worker),
-          absl::StrCat(released, job->sandblaster() != nullptr ? " contributions" : " blocks",
-                       " go to other replicas"));
+          absl::StrCat(released, " ", job->procedure()->work_name(), " go to other replicas"));
     }
     CheckpointAfterLoss(job, worker);
   }

@@ -14,10 +14,6 @@ absl::Status Ended(const BatchKey& batch) {
   return absl::CancelledError(absl::StrCat("job ", batch.job, " has ended, or has returned"));
 }
 
-bool IsUnderWay(const JobRecord& job) {
-  return job.stage() == JOB_ACTIVE && job.sandblaster() != nullptr && !job.sandblaster()->trained();
-}
-
 }  // namespace
 
 SandblasterOptions CoordinatorCore::BatchOptionsOf(const JobRecord& job) const {
@@ -29,12 +25,13 @@ SandblasterOptions CoordinatorCore::BatchOptionsOf(const JobRecord& job) const {
 }
 
 void CoordinatorCore::BeginBatch(JobRecord* job, absl::Duration now) {
-  job->BeginSandblaster(BatchOptionsOf(*job));
-  if (job->downpour() == nullptr) {
+  const JobProcedure* const before = job->procedure();
+  BeginSandblaster(BatchOptionsOf(*job), job);
+  if (before == nullptr) {
     TellOfResume(job, "its parameters alone", now);
   } else {
-    for (const uint32_t worker : job->downpour()->replicas()) {
-      job->sandblaster()->AddReplica(worker, now);
+    for (const uint32_t worker : before->replicas()) {
+      job->procedure()->AddReplica(worker, now);
     }
     job->AddEvent(now, "sandblaster", "", "goes on from the parameters of Downpour SGD");
   }
@@ -45,40 +42,17 @@ void CoordinatorCore::BeginBatch(JobRecord* job, absl::Duration now) {
 
 JobRecord* CoordinatorCore::RunningBatch(const BatchKey& batch) const {
   JobRecord* const job = ActiveOfQueue();
-  const bool runs = job != nullptr && job->id() == batch.job && IsUnderWay(*job) &&
-                    job->state().sandblaster().attempt() == batch.attempt && !job->batch_end;
+  const bool runs = job != nullptr && job->id() == batch.job && job->batch_under_way() &&
+                    job->state().sandblaster().attempt() == batch.attempt &&
+                    !BatchOf(*job)->driver().end;
   return runs ? job : nullptr;
-}
-
-CheckpointSchedule::Activity CoordinatorCore::BatchActivity(const JobRecord& job) const {
-  const BatchSnapshot* const held = HeldSnapshot(job.state());
-  // Before it begins, and at its end; what it goes on from is held already.
-  const bool still = held == nullptr || job.batch_end;
-  return still ? CheckpointSchedule::Activity::kStill : CheckpointSchedule::Activity::kBusy;
-}
-
-void CoordinatorCore::OrderBatchCheckpoint(JobRecord* job, const MinimizerStateFunction& state,
-                                           CheckpointContext context, absl::Duration now) {
-  BatchSnapshot snapshot;
-  if (state) {
-    *snapshot.mutable_minimizer() = state();
-    for (std::string& name : VectorsOf(snapshot.minimizer())) {
-      context.add_vector(std::move(name));
-    }
-  } else if (job->batch_end) {
-    snapshot.mutable_end()->set_reason(job->batch_end->reason);
-    snapshot.mutable_end()->set_detail(job->batch_end->detail);
-  } else {
-    snapshot.set_start(true);
-  }
-  job->checkpoints.Order(std::move(context), /*at_end=*/false, now);
-  snapshot.set_generation(job->checkpoints.state().ordered());
-  job->Make([&](StateUpdate* update) { *update->mutable_batch_snapshot() = std::move(snapshot); });
 }
 
 std::optional<BatchTask> CoordinatorCore::TakeBatch() {
   JobRecord* const job = ActiveOfQueue();
-  if (job == nullptr || job->batch_driver || job->batch_end || !IsUnderWay(*job)) {
+  SandblasterJob* const procedure =
+      job != nullptr && job->batch_under_way() ? BatchOf(*job) : nullptr;
+  if (procedure == nullptr || procedure->driver().there || procedure->driver().end) {
     return std::nullopt;
   }
   const BatchSnapshot* const held = HeldSnapshot(job->state());
@@ -89,15 +63,15 @@ std::optional<BatchTask> CoordinatorCore::TakeBatch() {
     }
   }
   const SandblasterState& state = job->state().sandblaster();
-  job->batch_driver = true;
-  job->batch_taken = state.attempt();
+  procedure->driver().there = true;
+  procedure->driver().taken = state.attempt();
   BatchTask task;
   task.batch = {job->id(), state.attempt()};
   task.job_term = job->state().term();
   task.term = term();
   task.config = job->plan.job;
   task.shard_epochs.assign(job->state().shard_epoch().begin(), job->state().shard_epoch().end());
-  task.contributions = job->sandblaster()->contributions(false);
+  task.contributions = procedure->contributions(false);
   task.figures = state.figures();
   if (held != nullptr && held->has_minimizer()) {
     task.from = held->minimizer();
@@ -116,7 +90,7 @@ absl::Status CoordinatorCore::StartEvaluation(const BatchKey& batch, uint64_t ev
   if (job == nullptr) {
     return Ended(batch);
   }
-  job->sandblaster()->StartEvaluation(evaluation, w, probe, moment.now);
+  BatchOf(*job)->StartEvaluation(evaluation, w, probe, moment.now);
   return absl::OkStatus();
 }
 
@@ -126,7 +100,7 @@ absl::StatusOr<std::optional<BatchResult>> CoordinatorCore::FinishedEvaluation(
   if (job == nullptr) {
     return Ended(batch);
   }
-  const auto result = job->sandblaster()->FinishedEvaluation();
+  const auto result = BatchOf(*job)->FinishedEvaluation();
   if (!result) {
     return std::optional<BatchResult>();
   }
@@ -142,24 +116,26 @@ absl::StatusOr<bool> CoordinatorCore::NoteIteration(const BatchKey& batch,
   if (job == nullptr) {
     return Ended(batch);
   }
-  job->sandblaster()->NoteFigures(figures);
-  job->sandblaster()->NoteIteration(iteration, moment.now);
+  BatchOf(*job)->NoteFigures(figures);
+  BatchOf(*job)->NoteIteration(iteration, moment.now);
   OrderCheckpoint(job, CheckpointSchedule::Activity::kBatch, moment, state);
-  return !job->sandblaster()->target_reached();
+  return !BatchOf(*job)->target_reached();
 }
 
 void CoordinatorCore::EndBatch(const BatchKey& batch, const absl::StatusOr<BatchEnd>& end,
                                Moment moment) {
   if (JobRecord* const known = jobs_.Lookup(batch.job)) {
-    known->batch_driver = false;
+    if (SandblasterJob* const procedure = BatchOf(*known)) {
+      procedure->driver().there = false;
+    }
   }
   JobRecord* const job = RunningBatch(batch);
   if (job != nullptr && end.ok()) {
     if (IsDurable(*job)) {
-      job->batch_end = *end;
+      BatchOf(*job)->driver().end = *end;
       job->checkpoints.Request(/*over=*/false, "the batch has ended");
     } else {
-      job->sandblaster()->DriverDone(*end, moment.now);
+      BatchOf(*job)->DriverDone(*end, moment.now);
     }
   } else if (job != nullptr && absl::IsAborted(end.status()) && CanReturn(*job)) {
     // A shard was started anew, as the next poll will tell.
@@ -172,7 +148,7 @@ void CoordinatorCore::EndBatch(const BatchKey& batch, const absl::StatusOr<Batch
 }
 
 void CoordinatorCore::FinishBatch(JobRecord* job, absl::Duration now) {
-  if (!IsUnderWay(*job)) {
+  if (!job->batch_under_way()) {
     return;
   }
   const BatchSnapshot* const held = HeldSnapshot(job->state());
@@ -180,29 +156,28 @@ void CoordinatorCore::FinishBatch(JobRecord* job, absl::Duration now) {
   if (held != nullptr && held->has_end()) {
     end = BatchEnd{held->end().reason(), held->end().detail()};
   } else if (!IsDurable(*job)) {
-    end = job->batch_end;  // It was to be held first, which was given up.
+    end = BatchOf(*job)->driver().end;  // It was to be held first, which was given up.
   }
   if (end) {
-    job->batch_end.reset();
-    job->sandblaster()->DriverDone(*end, now);
+    BatchOf(*job)->driver().end.reset();
+    BatchOf(*job)->DriverDone(*end, now);
   }
 }
 
 bool CoordinatorCore::BatchWaitsForDisk(const JobRecord& job) const {
-  return IsUnderWay(job) && job.checkpoints.under_way();
+  return job.batch_under_way() && job.checkpoints.under_way();
 }
 
 // ---- returning ---------------------------------------------------------------
 
 bool CoordinatorCore::CanReturn(const JobRecord& job) const {
   const BatchSnapshot* const held = HeldSnapshot(job.state());
-  return IsUnderWay(job) && held != nullptr && !held->has_end() && IsDurable(job);
+  return job.batch_under_way() && held != nullptr && !held->has_end() && IsDurable(job);
 }
 
 void CoordinatorCore::ReturnIfBegun(JobRecord* job, absl::string_view why, absl::Duration now) {
   // Where no minimiser has had this attempt, the shards still have what it begins from.
-  const bool begun = job->batch_taken == job->state().sandblaster().attempt();
-  if (CanReturn(*job) && begun) {
+  if (CanReturn(*job) && BatchOf(*job)->driver().taken == job->state().sandblaster().attempt()) {
     ReturnBatch(job, why, now);
   }
 }
@@ -213,8 +188,8 @@ void CoordinatorCore::ReturnBatch(JobRecord* job, absl::string_view why, absl::D
   job->checkpoints.Abandon();
   const uint64_t attempt = job->state().sandblaster().attempt() + 1;
   job->Make([&](StateUpdate* update) { update->mutable_batch_returned()->set_attempt(attempt); });
-  job->batch_end.reset();
-  job->sandblaster()->Return();
+  BatchOf(*job)->driver().end.reset();
+  BatchOf(*job)->Return();
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
     job->checkpoints.ForgetShard(shard);
     SliceRestore& restore = job->restores[shard];

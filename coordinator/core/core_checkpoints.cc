@@ -21,12 +21,13 @@ std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
 bool HasParameters(const JobRecord& job) {
   return job.stage() >= JOB_ACTIVE && job.stage() != JOB_DELETING && job.state().slices_ready() &&
          !job.state().slices_lost() &&
-         (job.started().has_value() || job.state().init() || job.sandblaster() != nullptr);
+         (job.started().has_value() || job.state().init() ||
+          (job.procedure() != nullptr && !job.procedure()->pushes()));
 }
 
 // Pushes change the parameters, and nothing but pushes.
 bool IsPushedTo(const JobRecord& job) {
-  return job.stage() == JOB_ACTIVE && job.downpour() != nullptr && job.sandblaster() == nullptr;
+  return job.stage() == JOB_ACTIVE && job.procedure() != nullptr && job.procedure()->pushes();
 }
 
 bool SessionsAreClosed(const JobRecord& job) {
@@ -70,9 +71,10 @@ Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
   if (!HasParameters(job)) {
     return Activity::kBusy;
   }
-  const SandblasterJob* const batch = job.sandblaster();
-  if (batch != nullptr && !batch->trained() && (job.stage() == JOB_ACTIVE || job.batch_driver)) {
-    return BatchActivity(job);
+  const JobProcedure* const procedure = job.procedure();
+  if (procedure != nullptr && !procedure->pushes() && !procedure->trained() &&
+      (job.stage() == JOB_ACTIVE || procedure->driven())) {
+    return procedure->stands_still() ? Activity::kStill : Activity::kBusy;
   }
   if (job.stage() == JOB_ENDED) {
     return Activity::kStill;
@@ -80,8 +82,8 @@ Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
   if (job.stage() == JOB_ENDING) {
     return SessionsAreClosed(job) ? Activity::kOver : Activity::kBusy;
   }
-  const Phase phase = job.procedure()->phase();
-  const bool trains = batch == nullptr && phase > Phase::kIdle && phase <= Phase::kDraining;
+  const Phase phase = procedure->phase();
+  const bool trains = procedure->pushes() && phase > Phase::kIdle && phase <= Phase::kDraining;
   return trains ? Activity::kTrains : Activity::kStill;
 }
 
@@ -108,7 +110,7 @@ CheckpointContext CoordinatorCore::MakeContext(const JobRecord& job, const std::
   if (job.state().has_best()) {
     *context.mutable_best() = job.state().best();
   }
-  if (const uint32_t reductions = RateReductions(job); reductions > 0) {
+  if (const uint32_t reductions = job.rate_reductions(); reductions > 0) {
     // Of its job this alone, the rest is the plan's: whoever resumes it goes on with its rate.
     context.mutable_job()
         ->mutable_downpour()
@@ -239,9 +241,12 @@ void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment 
   }
   CheckpointContext context = MakeContext(*job, *reason, moment);
   context.set_to_be_tested(to_be_tested);
-  if (job->stage() == JOB_ACTIVE && job->sandblaster() != nullptr &&
-      !job->sandblaster()->trained()) {
-    OrderBatchCheckpoint(job, state, std::move(context), moment.now);
+  if (job->batch_under_way()) {
+    BatchSnapshot snapshot = job->procedure()->MakeSnapshot(state, &context);
+    job->checkpoints.Order(std::move(context), /*at_end=*/false, moment.now);
+    snapshot.set_generation(job->checkpoints.state().ordered());
+    job->Make(
+        [&](StateUpdate* update) { *update->mutable_batch_snapshot() = std::move(snapshot); });
   } else {
     job->checkpoints.Order(std::move(context), SessionsAreClosed(*job), moment.now);
   }

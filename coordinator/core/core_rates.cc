@@ -11,16 +11,9 @@
 
 namespace monsoon {
 
-uint32_t CoordinatorCore::RateReductions(const JobRecord& job) const {
-  if (job.downpour() == nullptr || !job.plan.job.downpour().optimizer().schedule().has_plateau()) {
-    return 0;
-  }
-  return job.downpour()->rate_reductions();
-}
-
 void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
   for (JobRecord* const job : active_) {
-    const uint32_t wanted = RateReductions(*job);
+    const uint32_t wanted = job->rate_reductions();
     job->rate_orders.resize(shards_.size());
     for (uint32_t shard = 0; shard < shards_.size() && wanted > 0; ++shard) {
       RateOrder& order = job->rate_orders[shard];
@@ -29,7 +22,7 @@ void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardComm
       // What it has taken shows in its next status only.
       const bool has = (order.taken_by == epoch && order.reductions >= wanted) ||
                        (status != nullptr && status->rate_reductions() >= wanted);
-      const bool may = job->sandblaster() == nullptr &&
+      const bool may = job->procedure()->pushes() &&
                        shards_.shard(shard).state == ShardView::State::kUp &&
                        !AwaitsRestore(*job, shard);
       if (has || !may || order.in_flight || now < order.not_before) {

@@ -44,8 +44,7 @@ std::string CoordinatorCore::WaitReason(const JobRecord& job, Moment moment) con
   if (const std::string shards = ShardReason(job, moment.now); !shards.empty()) {
     return absl::StrCat("waits for ", shards);
   }
-  if (job.stage() == JOB_ACTIVE && job.sandblaster() != nullptr && !job.sandblaster()->trained() &&
-      job.checkpoints.under_way()) {
+  if (BatchWaitsForDisk(job)) {
     return CheckpointReason(job, "a checkpoint", moment.now);
   }
   if (WaitsForTestGeneration(job)) {

@@ -75,10 +75,10 @@ void CoordinatorCore::RecoverJob(JobRecord* job, absl::Duration now) {
     std::string note;
     DownpourOptions options = DownpourOptionsOf(*job, &note);
     options.keep_best = BestOf(*job);
-    job->ContinueDownpour(options);
+    ContinueDownpour(options, job);
   }
   if (state.has_sandblaster()) {
-    job->ContinueSandblaster(BatchOptionsOf(*job));
+    ContinueSandblaster(BatchOptionsOf(*job), job);
   }
   for (const WorkerFigures& closed : state.closed()) {
     job->figures.totals.Record(closed.worker(), /*incarnation=*/0, closed.stats());
@@ -125,8 +125,7 @@ void CoordinatorCore::RecoverJob(JobRecord* job, absl::Duration now) {
 }
 
 void CoordinatorCore::RecoverBatch(JobRecord* job, absl::Duration now) {
-  if (job->sandblaster() == nullptr || job->sandblaster()->trained() ||
-      job->stage() != JOB_ACTIVE) {
+  if (!job->batch_under_way()) {
     return;
   }
   // What the minimiser knew died with its process.

@@ -133,7 +133,7 @@ ShardCommand CoordinatorCore::RestoreCommand(const JobRecord& job, uint32_t shar
   // all have left there is one, whether the coordinator has heard of it or not; and the
   // second part of a chain begins when one is held.
   const uint64_t held = job.checkpoints.state().held();
-  const bool pushed_to = job.stage() == JOB_ACTIVE && job.sandblaster() == nullptr;
+  const bool pushed_to = job.stage() == JOB_ACTIVE && job.procedure()->pushes();
   const uint64_t newest = job.stage() == JOB_ACTIVE ? held : std::max<uint64_t>(held, 1);
   request.set_least_generation(pushed_to ? std::min<uint64_t>(held, 1) : newest);
   if (AwaitsFirstGeneration(job)) {
@@ -164,7 +164,9 @@ void CoordinatorCore::TakeRestoreCommands(absl::Duration now, std::vector<ShardC
         active_, [&](const JobRecord* job) { return AwaitsRestore(*job, shard); });
     for (const auto& job : jobs_.jobs()) {
       // A minimiser that was called off may still be at the slices.
-      if ((urgent && !job->active()) || job->batch_driver || !AwaitsRestore(*job, shard)) {
+      if ((urgent && !job->active()) ||
+          (job->procedure() != nullptr && job->procedure()->driven()) ||
+          !AwaitsRestore(*job, shard)) {
         continue;
       }
       SliceRestore& restore = job->restores[shard];
@@ -285,7 +287,7 @@ void CoordinatorCore::NoteLostPushes(JobRecord* job, const LostPushes& lost, abs
 // ---- what is lost for good ---------------------------------------------------
 
 std::string CoordinatorCore::ResumeHint(const JobRecord& job) const {
-  if (job.sandblaster() == nullptr || !IsDurable(job)) {
+  if (job.procedure() == nullptr || job.procedure()->pushes() || !IsDurable(job)) {
     return "";
   }
   const uint64_t held = job.checkpoints.state().held();

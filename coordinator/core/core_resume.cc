@@ -81,7 +81,7 @@ void CoordinatorCore::BeginDownpour(JobRecord* job, absl::Duration now) {
   std::string note;
   DownpourOptions options = DownpourOptionsOf(*job, &note);
   options.keep_best = BestOf(*job);
-  job->BeginDownpour(options);
+  monsoon::BeginDownpour(options, job);
   TellOfResume(
       job,
       absl::StrCat(options.resumed.epochs_done(), " epochs and ", options.resumed.blocks_done(),

@@ -278,12 +278,9 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
   // Of samples without numbers nobody knows how many there are.
   data->set_examples(job.plan.job.train().joiners().unnumbered() ? 0 : job.plan.examples);
   // In a chain the figures of both.
-  for (const JobProcedure* procedure : {static_cast<const JobProcedure*>(job.downpour()),
-                                        static_cast<const JobProcedure*>(job.sandblaster())}) {
-    if (procedure != nullptr) {
-      procedure->Describe(&description);
-      FillTestResults(*procedure, &description);
-    }
+  for (const auto& procedure : job.procedures()) {
+    procedure->Describe(&description);
+    FillTestResults(*procedure, &description);
   }
   description.set_mode(ModeName(job.plan.job));
   *description.mutable_event() = job.state().event();

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/time/time.h"
-#include "coordinator/core/job_record.h"
+#include "coordinator/job/job_record.h"
 #include "coordinator/session/membership.h"
 #include "proto/coordinator.pb.h"
 

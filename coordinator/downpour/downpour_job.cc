@@ -1,6 +1,7 @@
 #include "coordinator/downpour/downpour_job.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -100,10 +101,13 @@ DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
 }
 
 DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer)
-    : options_(options),
+    : ProcedureBase(writer, DOWNPOUR,
+                    {.has_test = options.has_test,
+                     .every = options.evaluate_every_epochs,
+                     .ends_job = !options.hands_over,
+                     .best = options.keep_best}),
+      options_(options),
       plan_(PlanOf(options)),
-      job_(writer),
-      procedure_(writer, DOWNPOUR),
       blocks_({.examples = options.examples,
                .block_examples = options.block_examples,
                .total_blocks = plan_.blocks,
@@ -111,10 +115,7 @@ DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer
                .max_epochs_ahead = options.max_epochs_ahead,
                .first_epoch = state().epochs_done(),
                .done = BlocksDone(state()),
-               .held = BlocksHeld(state())}),
-      test_(options.has_test, options.evaluate_every_epochs, !options.hands_over, options.keep_best,
-            procedure_),
-      replicas_(procedure_) {
+               .held = BlocksHeld(state())}) {
   CHECK(options.batch_size > 0);
   blocks_.SetReplicas(replicas_.live());
   if (state().stopped()) {
@@ -132,10 +133,10 @@ void DownpourJob::AddReplica(uint32_t worker, absl::Duration now) {
   if (options_.warmstart.steps() > 0 || options_.warmstart.seconds() > 0) {
     procedure_.Started(ProcedureState::WARMSTART, now);
     SetWarmReplica(worker);
-    AddEvent("warmstart", absl::StrCat(WorkerName(worker), " trains alone"));
+    AddEvent("warmstart", "", absl::StrCat(WorkerName(worker), " trains alone"));
   } else {
     procedure_.Started(ProcedureState::RUNNING, now);
-    AddEvent("running", absl::StrCat(WorkerName(worker), " trains"));
+    AddEvent("running", "", absl::StrCat(WorkerName(worker), " trains"));
   }
 }
 
@@ -157,28 +158,15 @@ uint64_t DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
   return released;
 }
 
-absl::StatusOr<NextWorkReply> DownpourJob::NextWork(uint32_t worker, const NextWorkRequest& request,
-                                                    absl::Duration now, OnWait on_wait) {
-  ASSIGN_OR_RETURN(const std::optional<NextWorkReply> known,
-                   replicas_.KnownReply(worker, request.request()));
-  if (known) {
-    return *known;
-  }
+absl::Status DownpourJob::TakeReport(uint32_t worker, const NextWorkRequest& request,
+                                     absl::Duration) {
   for (const BlockId& done : request.done()) {
     BlockIsDone(worker, BlockRef{done.epoch(), done.block()});
   }
   if (options_.unnumbered && request.no_more_samples() && !IsOut(worker)) {
     job_.Make([&](StateUpdate* update) { update->mutable_samples_over()->set_worker(worker); });
   }
-  Advance(now);
-  NextWorkReply reply;
-  reply.set_request(request.request());
-  Decide(worker, now, &reply);
-  if (!reply.has_wait() || on_wait == OnWait::kTell) {
-    replicas_.Replied(worker, reply);
-  }
-  Advance(now);
-  return reply;
+  return absl::OkStatus();
 }
 
 void DownpourJob::BlockIsDone(uint32_t worker, BlockRef block) {
@@ -285,8 +273,8 @@ absl::Status DownpourJob::ReportEvaluation(uint32_t worker, const ReportEvaluati
   if (record == nullptr) {
     return absl::OkStatus();
   }
-  events_.push_back({"evaluation", WorkerName(worker),
-                     absl::StrFormat("epoch %.2f: %s", record->epoch, record->Text())});
+  AddEvent("evaluation", WorkerName(worker),
+           absl::StrFormat("epoch %.2f: %s", record->epoch, record->Text()));
   if (running() && options_.stop.target_accuracy() > 0 &&
       record->accuracy >= options_.stop.target_accuracy()) {
     BeginDraining("target accuracy reached");
@@ -307,9 +295,10 @@ void DownpourJob::FollowTestResults(uint32_t reductions_before) {
     return;
   }
   if (options_.plateau && rate_reductions() > reductions_before) {
-    AddEvent("rate_reduced", absl::StrFormat("the rate is times %.6g from now on: %s",
-                                             PlateauFactor(*options_.plateau, rate_reductions()),
-                                             Plateau::From(*options_.plateau).Text()));
+    AddEvent("rate_reduced", "",
+             absl::StrFormat("the rate is times %.6g from now on: %s",
+                             PlateauFactor(*options_.plateau, rate_reductions()),
+                             Plateau::From(*options_.plateau).Text()));
   }
   if (options_.stop.has_early()) {
     const Plateau early = Plateau::From(options_.stop.early());
@@ -318,8 +307,6 @@ void DownpourJob::FollowTestResults(uint32_t reductions_before) {
     }
   }
 }
-
-void DownpourJob::Tick(absl::Duration now) { Advance(now); }
 
 void DownpourJob::Describe(JobDescription* description) const {
   description->set_mode("downpour");
@@ -337,7 +324,7 @@ void DownpourJob::BeginDraining(const std::string& why) {
   job_.Make([](StateUpdate* update) { update->mutable_blocks_stopped(); });
   test_.DropDue();
   procedure_.ChangePhase(ProcedureState::DRAINING);
-  AddEvent("finishing", why);
+  AddEvent("finishing", "", why);
 }
 
 void DownpourJob::Advance(absl::Duration now) {
@@ -349,11 +336,12 @@ void DownpourJob::Advance(absl::Duration now) {
           (warmstart.seconds() > 0 && seconds >= warmstart.seconds()) ||
           (state().has_warm_replica() && IsOut(state().warm_replica()))) {
         procedure_.ChangePhase(ProcedureState::RUNNING);
-        AddEvent("full", absl::StrFormat("all replicas train after %d steps, %.1f s",
-                                         state().steps(), seconds));
+        AddEvent(
+            "full", "",
+            absl::StrFormat("all replicas train after %d steps, %.1f s", state().steps(), seconds));
       } else if (!state().has_warm_replica() && !replicas_.live().empty()) {
         SetWarmReplica(*replicas_.live().begin());
-        AddEvent("warmstart",
+        AddEvent("warmstart", "",
                  absl::StrCat(WorkerName(state().warm_replica()), " takes over, alone"));
       }
     }
@@ -374,27 +362,12 @@ void DownpourJob::Advance(absl::Duration now) {
     procedure_.Trained(ProcedureState::FINAL_EVALUATION, now);
     test_.RequestFinal();
   }
-  if (phase() == Phase::kFinalEvaluation && test_.finished()) {
-    procedure_.ChangePhase(options_.hands_over ? ProcedureState::DONE : ProcedureState::LEAVING);
-    replicas_.BeginLeaving(now);
-  }
-  if (phase() == Phase::kLeaving && replicas_.Gone(now)) {
-    procedure_.ChangePhase(ProcedureState::DONE);
-  }
+  AdvanceToEnd(/*stay=*/options_.hands_over, now);
 }
 
-std::string DownpourJob::ReplicaState(uint32_t worker) const {
-  if (!replicas_.contains(worker)) {
-    return "WAITING";
-  }
-  if (replicas_.left(worker) || phase() == Phase::kDone) {
-    return "DONE";
-  }
-  if (test_.assigned_worker() == worker) {
-    return "EVALUATING";
-  }
+bool DownpourJob::Works(uint32_t worker) const {
   const NextWorkReply* const told = replicas_.last_reply(worker);
-  return told != nullptr && (told->has_train() || told->has_flush()) ? "RUNNING" : "WAITING";
+  return told != nullptr && (told->has_train() || told->has_flush());
 }
 
 double DownpourJob::epoch() const {
@@ -434,10 +407,19 @@ double DownpourJob::fraction(absl::Duration now) const {
   return std::min(fraction, 1.0);
 }
 
-std::vector<DownpourJob::JobEvent> DownpourJob::TakeEvents() { return std::exchange(events_, {}); }
+void BeginDownpour(const DownpourOptions& options, JobRecord* job) {
+  job->Make([&](StateUpdate* update) {
+    update->set_procedure(DOWNPOUR);
+    ProcedureBegun* const begun = update->mutable_procedure_begun();
+    if (job->state().has_resume()) {
+      *begun->mutable_resumed() = options.resumed;
+    }
+  });
+  ContinueDownpour(options, job);
+}
 
-void DownpourJob::AddEvent(const std::string& kind, const std::string& text) {
-  events_.push_back({kind, "", text});
+void ContinueDownpour(const DownpourOptions& options, JobRecord* job) {
+  job->AddProcedure(std::make_unique<DownpourJob>(options, job->writer()));
 }
 
 }  // namespace monsoon

@@ -22,9 +22,8 @@
 #include "absl/time/time.h"
 #include "coordinator/downpour/block_dispenser.h"
 #include "coordinator/downpour/data_plan.h"
-#include "coordinator/job/job_procedure.h"
-#include "coordinator/job/replica_set.h"
-#include "coordinator/job/test_results.h"
+#include "coordinator/job/job_record.h"
+#include "coordinator/job/procedure_base.h"
 #include "coordinator/state/state_writer.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator.pb.h"
@@ -59,34 +58,23 @@ struct DownpourOptions {
   static DownpourOptions FromJob(const Job& job, uint64_t examples);
 };
 
-class DownpourJob : public JobProcedure {
+class DownpourJob : public ProcedureBase {
  public:
   // `writer`'s job has begun DOWNPOUR with options.resumed, and has come as far as its
   // state says: an earlier life of the coordinator may have brought it there.
   DownpourJob(const DownpourOptions& options, const JobWriter& writer);
 
+  Procedure kind() const override { return DOWNPOUR; }
+  bool pushes() const override { return true; }
+  const char* work_name() const override { return "blocks"; }
+
   void AddReplica(uint32_t worker, absl::Duration now) override;
   uint64_t RemoveReplica(uint32_t worker, absl::Duration now) override;
-  absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
-                                         absl::Duration now,
-                                         OnWait on_wait = OnWait::kTell) override;
   bool WorkIsNear(uint32_t) const override { return false; }
   absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                 absl::Duration now) override;
   void NoteSteps(uint64_t steps) override;
-  void Tick(absl::Duration now) override;
 
-  Phase phase() const override { return static_cast<Phase>(procedure_.state().phase()); }
-  std::optional<absl::Duration> started() const override { return procedure_.started(); }
-  std::optional<absl::Duration> trained() const override { return procedure_.trained(); }
-  const std::set<uint32_t>& replicas() const override { return replicas_.live(); }
-  std::vector<TestResult> test_results() const override { return test_.records(); }
-  bool WantsTestGeneration() const override { return test_.WantsGeneration(); }
-  void UseTestGeneration(uint64_t generation, absl::Duration now) override {
-    test_.UseGeneration(generation, AsOf(now));
-  }
-  void NoteHeldGeneration(uint64_t generation) override { test_.NoteHeld(generation); }
-  std::string ReplicaState(uint32_t worker) const override;
   uint64_t work_done_by(uint32_t worker) const override;
   uint64_t examples_done() const override { return state().examples_done(); }
   double epoch() const override;
@@ -94,15 +82,18 @@ class DownpourJob : public JobProcedure {
   std::optional<uint64_t> planned_examples() const override;
   double fraction(absl::Duration now) const override;
   void Describe(JobDescription* description) const override;
-  std::vector<JobEvent> TakeEvents() override;
 
-  // Of a PlateauSchedule, until now; 0 without one.
-  uint32_t rate_reductions() const;
+  uint32_t rate_reductions() const override;
   const BlockDispenser& blocks() const { return blocks_; }
-  const DownpourProgress& resumed() const { return options_.resumed; }
+  DownpourProgress resumed() const override { return options_.resumed; }
 
  private:
-  void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply);
+  absl::Status TakeReport(uint32_t worker, const NextWorkRequest& request,
+                          absl::Duration now) override;
+  void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) override;
+  void Advance(absl::Duration now) override;
+  bool Works(uint32_t worker) const override;
+  uint64_t steps_done() const override { return state().steps(); }
   // All gradients of the block are acknowledged.
   void BlockIsDone(uint32_t worker, BlockRef block);
   // It has said that it has no more samples.
@@ -111,17 +102,9 @@ class DownpourJob : public JobProcedure {
   bool AllAreOut() const;
   // Leases blocks into `reply`; false when there is none for `worker`.
   bool Train(uint32_t worker, NextWorkReply* reply);
-  // Goes to later phases as far as the state allows.
-  void Advance(absl::Duration now);
   void BeginDraining(const std::string& why);
   // What a new test result has brought about.
   void FollowTestResults(uint32_t reductions_before);
-  void AddEvent(const std::string& kind, const std::string& text);
-
-  // What is done by now.
-  TestResult AsOf(absl::Duration now) const {
-    return {.step = state().steps(), .epoch = epoch(), .at = now - *started()};
-  }
   const DownpourState& state() const { return job_.job().downpour(); }
   // The only replica that trains during the warmstart; nothing: nobody yet.
   void SetWarmReplica(std::optional<uint32_t> worker);
@@ -131,12 +114,12 @@ class DownpourJob : public JobProcedure {
 
   const DownpourOptions options_;
   const DataPlan plan_;
-  const JobWriter job_;
-  const ProcedureWriter procedure_;
   BlockDispenser blocks_;  // leases; what is done stands in the state too
-  TestResults test_;
-  ReplicaSet replicas_;
-  std::vector<JobEvent> events_;
 };
+
+// The job, JOB_ACTIVE, begins to train so, with nothing done but what it resumes.
+void BeginDownpour(const DownpourOptions& options, JobRecord* job);
+// It goes on with what it has begun, in an earlier life of the coordinator.
+void ContinueDownpour(const DownpourOptions& options, JobRecord* job);
 
 }  // namespace monsoon

@@ -47,6 +47,17 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   return plan;
 }
 
+std::vector<Procedure> JobPlan::procedures() const {
+  std::vector<Procedure> procedures;
+  if (job.has_downpour()) {
+    procedures.push_back(DOWNPOUR);
+  }
+  if (job.has_sandblaster()) {
+    procedures.push_back(SANDBLASTER);
+  }
+  return procedures;
+}
+
 StoredJobPlan JobPlan::ToStored() const {
   StoredJobPlan stored;
   *stored.mutable_job() = job;

@@ -32,6 +32,9 @@ struct JobPlan {
   // DescribeDataset and ValidateJobOnData.
   static absl::StatusOr<JobPlan> Make(const Job& job, const Cluster& cluster);
 
+  // How it trains, one after the other.
+  std::vector<Procedure> procedures() const;
+
   // As the durable state keeps it.
   StoredJobPlan ToStored() const;
   static JobPlan FromStored(const StoredJobPlan& stored);

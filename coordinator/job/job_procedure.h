@@ -1,6 +1,7 @@
-// JobProcedure: how a job trains, as CoordinatorCore sees it: what each replica
-// does next, when runs over the test set are due, and when the job is done. Downpour
-// SGD and Sandblaster implement it.
+// JobProcedure: how a job trains, as the controllers see it: what each replica
+// does next, when runs over the test set are due, when the job is done, and what changes its
+// parameters. Downpour SGD and Sandblaster implement it, on ProcedureBase; a chain is a job
+// with both, one after the other.
 //
 //   kIdle -> [kWarmstart ->] kRunning -> [kDraining ->] kFinalEvaluation
 //         -> kLeaving -> kDone
@@ -14,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,10 +25,15 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/job/test_results.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/coordinator.pb.h"
 #include "proto/coordinator_state.pb.h"
+#include "proto/minimizer.pb.h"
 
 namespace monsoon {
+
+// Where a minimiser stands; empty: that is not asked for.
+using MinimizerStateFunction = std::function<MinimizerState()>;
 
 class JobProcedure {
  public:
@@ -51,6 +58,15 @@ class JobProcedure {
 
   virtual ~JobProcedure() = default;
 
+  // ---- what it is ----
+  // As in the durable state.
+  virtual Procedure kind() const = 0;
+  // Pushes change the parameters, and nothing but pushes; else a minimiser does.
+  virtual bool pushes() const = 0;
+  // What others do in the place of a replica that is gone, for people.
+  virtual const char* work_name() const = 0;
+
+  // ---- replicas ----
   virtual void AddReplica(uint32_t worker, absl::Duration now) = 0;
   // Returns how many blocks or contributions others will do in its place.
   virtual uint64_t RemoveReplica(uint32_t worker, absl::Duration now) = 0;
@@ -69,9 +85,10 @@ class JobProcedure {
   virtual absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                         absl::Duration now) = 0;
   // Total steps of all replicas, lost ones included. Never goes back.
-  virtual void NoteSteps(uint64_t steps) = 0;
+  virtual void NoteSteps(uint64_t) {}
   virtual void Tick(absl::Duration now) = 0;
 
+  // ---- how far it is ----
   virtual Phase phase() const = 0;
   bool running() const { return phase() == Phase::kWarmstart || phase() == Phase::kRunning; }
   // Training began; nothing before the first replica.
@@ -84,16 +101,34 @@ class JobProcedure {
   virtual bool WantsTestGeneration() const = 0;
   virtual void UseTestGeneration(uint64_t generation, absl::Duration now) = 0;
   virtual void NoteHeldGeneration(uint64_t generation) = 0;
+
+  // ---- its parameters ----
+  // How often the rates of a PlateauSchedule are reduced by now; 0 without one.
+  virtual uint32_t rate_reductions() const { return 0; }
+  // A thread of this process may be at the job's slices.
+  virtual bool driven() const { return false; }
+  // Of one with a minimiser that is not trained yet: nobody changes the parameters now.
+  virtual bool stands_still() const { return false; }
+  // What goes on from the generation that is ordered now, of one with a minimiser; `context`
+  // gets the vectors that it is to hold besides. `state`: as the minimiser stands; empty: it
+  // has not begun, or has ended.
+  virtual BatchSnapshot MakeSnapshot(const MinimizerStateFunction&, CheckpointContext*) const {
+    return BatchSnapshot();
+  }
+
+  // ---- what people see ----
+  // What was done before, by a job that this one resumes; nothing: empty.
+  virtual DownpourProgress resumed() const { return DownpourProgress(); }
   // "WAITING", "RUNNING", "EVALUATING" or "DONE".
   virtual std::string ReplicaState(uint32_t worker) const = 0;
   // Blocks or contributions of `worker` that have counted.
   virtual uint64_t work_done_by(uint32_t worker) const = 0;
 
   virtual uint64_t examples_done() const = 0;
-  virtual double epoch() const = 0;           // data that is done, in epochs
-  virtual double planned_epochs() const = 0;  // 0: no limit in epochs
+  virtual double epoch() const = 0;                    // data that is done, in epochs
+  virtual double planned_epochs() const { return 0; }  // 0: no limit in epochs
   // Samples until the limit in data; nothing without one.
-  virtual std::optional<uint64_t> planned_examples() const = 0;
+  virtual std::optional<uint64_t> planned_examples() const { return std::nullopt; }
   // Share of the nearest limit that is reached, in [0, 1].
   virtual double fraction(absl::Duration now) const = 0;
   // Sets `mode` and what only this procedure knows (`data` blocks, `sandblaster`).

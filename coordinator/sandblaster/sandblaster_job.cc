@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/config/job_limits.h"
+#include "coordinator/lbfgs/minimizer.h"
 
 namespace monsoon {
 namespace {
@@ -50,13 +52,13 @@ absl::StatusOr<SandblasterOptions> SandblasterOptions::FromJob(const Job& job, u
 }
 
 SandblasterJob::SandblasterJob(const SandblasterOptions& options, const JobWriter& writer)
-    : options_(options),
-      job_(writer),
-      procedure_(writer, SANDBLASTER),
-      scheduler_(options.backup_copies),
-      test_(options.has_test, options.evaluate_every_iterations, /*ends_job=*/true,
-            options.keep_best, procedure_),
-      replicas_(procedure_) {
+    : ProcedureBase(writer, SANDBLASTER,
+                    {.has_test = options.has_test,
+                     .every = static_cast<double>(options.evaluate_every_iterations),
+                     .ends_job = true,
+                     .best = options.keep_best}),
+      options_(options),
+      scheduler_(options.backup_copies) {
   for (const uint32_t worker : replicas_.live()) {
     scheduler_.AddReplica(worker);
   }
@@ -155,14 +157,8 @@ uint64_t SandblasterJob::RemoveReplica(uint32_t worker, absl::Duration now) {
   return again;
 }
 
-absl::StatusOr<NextWorkReply> SandblasterJob::NextWork(uint32_t worker,
-                                                       const NextWorkRequest& request,
-                                                       absl::Duration now, OnWait on_wait) {
-  ASSIGN_OR_RETURN(const std::optional<NextWorkReply> known,
-                   replicas_.KnownReply(worker, request.request()));
-  if (known) {
-    return *known;
-  }
+absl::Status SandblasterJob::TakeReport(uint32_t worker, const NextWorkRequest& request,
+                                        absl::Duration now) {
   for (const ContributionResult& result : request.contribution()) {
     RETURN_IF_ERROR(Validate(worker, result));
   }
@@ -172,15 +168,7 @@ absl::StatusOr<NextWorkReply> SandblasterJob::NextWork(uint32_t worker,
   for (const ContributionResult& result : request.contribution()) {
     Take(worker, result, now);
   }
-  Advance(now);
-  NextWorkReply reply;
-  reply.set_request(request.request());
-  Decide(worker, now, &reply);
-  if (!reply.has_wait() || on_wait == OnWait::kTell) {
-    replicas_.Replied(worker, reply);
-  }
-  Advance(now);
-  return reply;
+  return absl::OkStatus();
 }
 
 bool SandblasterJob::WorkIsNear(uint32_t worker) const {
@@ -308,30 +296,31 @@ absl::Status SandblasterJob::ReportEvaluation(uint32_t worker,
   return absl::OkStatus();
 }
 
-void SandblasterJob::Advance(absl::Duration now) {
-  if (phase() == Phase::kFinalEvaluation && test_.finished()) {
-    procedure_.ChangePhase(ProcedureState::LEAVING);
-    replicas_.BeginLeaving(now);
+// ---- its parameters ----------------------------------------------------------
+
+bool SandblasterJob::stands_still() const {
+  // Before it begins, and at its end; what it goes on from is held already.
+  return HeldSnapshot(job_.job()) == nullptr || driver_.end.has_value();
+}
+
+BatchSnapshot SandblasterJob::MakeSnapshot(const MinimizerStateFunction& state,
+                                           CheckpointContext* context) const {
+  BatchSnapshot snapshot;
+  if (state) {
+    *snapshot.mutable_minimizer() = state();
+    for (std::string& name : VectorsOf(snapshot.minimizer())) {
+      context->add_vector(std::move(name));
+    }
+  } else if (driver_.end) {
+    snapshot.mutable_end()->set_reason(driver_.end->reason);
+    snapshot.mutable_end()->set_detail(driver_.end->detail);
+  } else {
+    snapshot.set_start(true);
   }
-  if (phase() == Phase::kLeaving && replicas_.Gone(now)) {
-    procedure_.ChangePhase(ProcedureState::DONE);
-  }
+  return snapshot;
 }
 
 // ---- what people see ---------------------------------------------------------
-
-std::string SandblasterJob::ReplicaState(uint32_t worker) const {
-  if (!replicas_.contains(worker)) {
-    return "WAITING";
-  }
-  if (replicas_.left(worker) || phase() == Phase::kDone) {
-    return "DONE";
-  }
-  if (test_.assigned_worker() == worker) {
-    return "EVALUATING";
-  }
-  return scheduler_.held(worker) > 0 ? "RUNNING" : "WAITING";
-}
 
 double SandblasterJob::epoch() const {
   return options_.examples == 0
@@ -373,19 +362,32 @@ void SandblasterJob::Describe(JobDescription* description) const {
     out->set_affinity(static_cast<double>(statistics.continuing_leases) /
                       static_cast<double>(statistics.leases));
   }
-  out->set_end_reason(end_reason());
+  out->set_end_reason(state().end_reason());
   out->set_end_detail(state().end_detail());
   out->set_reproducibility(reproducibility());
   *out->mutable_trace() = state().iteration();
 }
 
-std::vector<SandblasterJob::JobEvent> SandblasterJob::TakeEvents() {
-  return std::exchange(events_, {});
+void BeginSandblaster(const SandblasterOptions& options, JobRecord* job) {
+  job->Make([&](StateUpdate* update) {
+    update->set_procedure(SANDBLASTER);
+    StoredContributionPlan* const stored = update->mutable_procedure_begun()->mutable_plan();
+    stored->set_examples(options.plan.examples());
+    stored->set_contribution_examples(options.plan.contribution_examples());
+    stored->set_chunks_per_contribution(options.plan.chunks_per_contribution());
+  });
+  ContinueSandblaster(options, job);
 }
 
-void SandblasterJob::AddEvent(const std::string& kind, const std::string& task,
-                              const std::string& text) {
-  events_.push_back({kind, task, text});
+void ContinueSandblaster(const SandblasterOptions& options, JobRecord* job) {
+  job->AddProcedure(std::make_unique<SandblasterJob>(options, job->writer()));
+}
+
+SandblasterJob* BatchOf(const JobRecord& job) {
+  JobProcedure* const procedure = job.procedure();
+  return procedure != nullptr && procedure->kind() == SANDBLASTER
+             ? static_cast<SandblasterJob*>(procedure)
+             : nullptr;
 }
 
 }  // namespace monsoon

@@ -25,9 +25,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "coordinator/job/job_procedure.h"
-#include "coordinator/job/replica_set.h"
-#include "coordinator/job/test_results.h"
+#include "coordinator/job/job_record.h"
+#include "coordinator/job/procedure_base.h"
 #include "coordinator/sandblaster/batch_evaluator.h"
 #include "coordinator/sandblaster/chunk_planner.h"
 #include "coordinator/sandblaster/contribution_scheduler.h"
@@ -54,7 +53,7 @@ struct SandblasterOptions {
                                                     uint32_t replicas);
 };
 
-class SandblasterJob : public JobProcedure {
+class SandblasterJob : public ProcedureBase {
  public:
   struct EvaluationResult {
     uint64_t evaluation = 0;
@@ -96,79 +95,78 @@ class SandblasterJob : public JobProcedure {
   // Training ends: drops what is open and begins the final test-set evaluation
   // of the published parameters.
   void DriverDone(const BatchEnd& end, absl::Duration now);
-  const std::string& end_reason() const { return state().end_reason(); }
 
-  // ---- for the core: JobProcedure says more ----
+  // Who drives it; a thread of this process, in one attempt after another.
+  struct Driver {
+    bool there = false;
+    // The attempt for which a thread was given it last.
+    std::optional<uint64_t> taken;
+    // The minimiser has ended so, and its last point is not held yet.
+    std::optional<BatchEnd> end;
+  };
+  Driver& driver() { return driver_; }
+  const Driver& driver() const { return driver_; }
+
+  // ---- for the controllers: JobProcedure says more ----
+
+  Procedure kind() const override { return SANDBLASTER; }
+  bool pushes() const override { return false; }
+  const char* work_name() const override { return "contributions"; }
 
   void AddReplica(uint32_t worker, absl::Duration now) override;
   uint64_t RemoveReplica(uint32_t worker, absl::Duration now) override;
-  // INVALID_ARGUMENT, and no change, for a result that cannot be.
-  absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
-                                         absl::Duration now,
-                                         OnWait on_wait = OnWait::kTell) override;
   bool WorkIsNear(uint32_t worker) const override;
   absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                 absl::Duration now) override;
-  void NoteSteps(uint64_t) override {}
-  void Tick(absl::Duration now) override { Advance(now); }
 
-  Phase phase() const override { return static_cast<Phase>(procedure_.state().phase()); }
-  std::optional<absl::Duration> started() const override { return procedure_.started(); }
-  std::optional<absl::Duration> trained() const override { return procedure_.trained(); }
-  const std::set<uint32_t>& replicas() const override { return replicas_.live(); }
-  std::vector<TestResult> test_results() const override { return test_.records(); }
-  bool WantsTestGeneration() const override { return test_.WantsGeneration(); }
-  void UseTestGeneration(uint64_t generation, absl::Duration now) override {
-    test_.UseGeneration(generation, AsOf(now));
-  }
-  void NoteHeldGeneration(uint64_t generation) override { test_.NoteHeld(generation); }
-  std::string ReplicaState(uint32_t worker) const override;
+  bool driven() const override { return driver_.there; }
+  bool stands_still() const override;
+  BatchSnapshot MakeSnapshot(const MinimizerStateFunction& state,
+                             CheckpointContext* context) const override;
+
   uint64_t work_done_by(uint32_t worker) const override { return scheduler_.counted_by(worker); }
   uint64_t examples_done() const override { return examples_done_; }
   double epoch() const override;
-  double planned_epochs() const override { return 0; }
-  std::optional<uint64_t> planned_examples() const override { return std::nullopt; }
   double fraction(absl::Duration now) const override;
   void Describe(JobDescription* description) const override;
-  std::vector<JobEvent> TakeEvents() override;
 
   // "same bits", or "once" when replicas of different backends took part.
   const char* reproducibility() const { return state().backend_size() > 1 ? "once" : "same bits"; }
   const ContributionScheduler& scheduler() const { return scheduler_; }
 
  private:
+  // INVALID_ARGUMENT for a result that cannot be.
+  absl::Status TakeReport(uint32_t worker, const NextWorkRequest& request,
+                          absl::Duration now) override;
+  void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) override;
+  void Advance(absl::Duration now) override { AdvanceToEnd(/*stay=*/false, now); }
+  bool Works(uint32_t worker) const override { return scheduler_.held(worker) > 0; }
+  uint64_t steps_done() const override { return last_iteration(); }
   void Begin(const std::string& text, absl::Duration now);
   // OK for results that are late.
   absl::Status Validate(uint32_t worker, const ContributionResult& result) const;
   void Take(uint32_t worker, const ContributionResult& result, absl::Duration now);
   void Finish(absl::Duration now);
   void NoteBackend(uint32_t worker, const std::string& fingerprint);
-  void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply);
   void Wait(NextWorkReply* reply) const;
-  // Goes to later phases as far as the state allows.
-  void Advance(absl::Duration now);
-  void AddEvent(const std::string& kind, const std::string& task, const std::string& text);
-
-  // What is done by now.
-  TestResult AsOf(absl::Duration now) const {
-    return {.step = last_iteration(), .epoch = epoch(), .at = now - *started()};
-  }
   const SandblasterState& state() const { return job_.job().sandblaster(); }
   uint32_t last_iteration() const;  // 0: none has ended
 
   const SandblasterOptions options_;
-  const JobWriter job_;
-  const ProcedureWriter procedure_;
+  Driver driver_;
   ContributionScheduler scheduler_;
   LossLedger ledger_;
   std::string vector_;
   absl::Duration evaluation_began_;
   std::optional<EvaluationResult> finished_;
   uint64_t examples_done_ = 0;  // of finished evaluations and the open one
-
-  TestResults test_;
-  ReplicaSet replicas_;
-  std::vector<JobEvent> events_;
 };
+
+// The job, JOB_ACTIVE, begins to train so.
+void BeginSandblaster(const SandblasterOptions& options, JobRecord* job);
+// It goes on with what it has begun, in an earlier life of the coordinator.
+void ContinueSandblaster(const SandblasterOptions& options, JobRecord* job);
+// What is under way; null unless that is a batch.
+SandblasterJob* BatchOf(const JobRecord& job);
 
 }  // namespace monsoon

@@ -69,7 +69,8 @@ ROOMS = {
     "coordinator": [
         "client lbfgs state",
         "journal shards",
-        "session job",
+        "session",
+        "job",
         "downpour sandblaster",
         "core",
         "chaos server launcher",

@@ -1,4 +1,4 @@
-#include "coordinator/core/job_table.h"
+#include "coordinator/job/job_table.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "coordinator/core/job_record.h"
+#include "coordinator/job/job_record.h"
 
 #include <algorithm>
 #include <utility>
@@ -28,20 +28,13 @@ bool JobRecord::excluded(uint32_t worker) const {
 }
 
 std::optional<absl::Duration> JobRecord::started() const {
-  if (downpour_ != nullptr) {
-    return downpour_->started();
-  }
-  return sandblaster_ != nullptr ? sandblaster_->started() : std::nullopt;
+  return procedures_.empty() ? std::nullopt : procedures_.front()->started();
 }
 
 void JobRecord::ChangeStage(JobStage stage, absl::Duration now) {
   if (stage == JOB_QUEUED) {
-    downpour_.reset();
-    sandblaster_.reset();
+    procedures_.clear();
     ledger_.reset();
-    batch_driver = false;
-    batch_taken.reset();
-    batch_end.reset();
     checkpoints.ForgetShards();
     restores.assign(restores.size(), SliceRestore());
     lost_workers.clear();
@@ -87,36 +80,6 @@ void JobRecord::AddEvent(absl::Duration now, const std::string& kind, const std:
 }
 
 // ---- what works on it --------------------------------------------------------
-
-void JobRecord::BeginDownpour(const DownpourOptions& options) {
-  Make([&](StateUpdate* update) {
-    update->set_procedure(DOWNPOUR);
-    ProcedureBegun* const begun = update->mutable_procedure_begun();
-    if (state().has_resume()) {
-      *begun->mutable_resumed() = options.resumed;
-    }
-  });
-  ContinueDownpour(options);
-}
-
-void JobRecord::ContinueDownpour(const DownpourOptions& options) {
-  downpour_ = std::make_unique<DownpourJob>(options, writer_);
-}
-
-void JobRecord::BeginSandblaster(const SandblasterOptions& options) {
-  Make([&](StateUpdate* update) {
-    update->set_procedure(SANDBLASTER);
-    StoredContributionPlan* const stored = update->mutable_procedure_begun()->mutable_plan();
-    stored->set_examples(options.plan.examples());
-    stored->set_contribution_examples(options.plan.contribution_examples());
-    stored->set_chunks_per_contribution(options.plan.chunks_per_contribution());
-  });
-  ContinueSandblaster(options);
-}
-
-void JobRecord::ContinueSandblaster(const SandblasterOptions& options) {
-  sandblaster_ = std::make_unique<SandblasterJob>(options, writer_);
-}
 
 void JobRecord::BeginSessions() {
   ledger_ =
@@ -167,11 +130,10 @@ double JobRecord::fraction(absl::Duration now) const {
   if (procedure() == nullptr) {
     return 0.0;
   }
+  // Each part of a chain counts alike.
+  const auto before = static_cast<double>(procedures_.size() - 1);
   const double fraction = procedure()->fraction(ended().value_or(now));
-  if (!plan.job.has_downpour() || !plan.job.has_sandblaster()) {
-    return fraction;
-  }
-  return sandblaster_ == nullptr ? fraction / 2 : (1 + fraction) / 2;
+  return (before + fraction) / static_cast<double>(plan.procedures().size());
 }
 
 }  // namespace monsoon

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "coordinator/core/job_record.h"
+#include "coordinator/job/job_record.h"
 #include "coordinator/state/state_writer.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/cluster.pb.h"

@@ -1,4 +1,4 @@
-#include "coordinator/core/job_table.h"
+#include "coordinator/job/job_table.h"
 
 #include "common/testing/status_matchers.h"
 #include "coordinator/state/replayed_state.h"

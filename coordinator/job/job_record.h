@@ -19,16 +19,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/config/job.h"
-#include "coordinator/downpour/downpour_job.h"
 #include "coordinator/job/checkpoint_schedule.h"
 #include "coordinator/job/job_plan.h"
 #include "coordinator/job/job_procedure.h"
-#include "coordinator/sandblaster/batch_evaluator.h"
-#include "coordinator/sandblaster/sandblaster_job.h"
 #include "coordinator/session/rate_window.h"
 #include "coordinator/session/replica_totals.h"
 #include "coordinator/session/session_ledger.h"
@@ -108,33 +106,40 @@ class JobRecord {
   void End(JobState state, const std::string& reason, absl::Duration now);
   void AddEvent(absl::Duration now, const std::string& kind, const std::string& task,
                 const std::string& text);
+  const JobWriter& writer() const { return writer_; }
   template <typename Fill>
   void Make(Fill fill) {
     writer_.Make(fill);
   }
 
   // ---- what works on it ----
-  // Begins to train, with nothing done; the job is JOB_ACTIVE.
-  void BeginDownpour(const DownpourOptions& options);
-  void BeginSandblaster(const SandblasterOptions& options);
-  // Goes on with one that has begun, in an earlier life of the coordinator.
-  void ContinueDownpour(const DownpourOptions& options);
-  void ContinueSandblaster(const SandblasterOptions& options);
-  void BeginSessions();
-  // What its Downpour SGD took over of the job that it resumes; nothing: empty.
-  DownpourProgress resumed() const {
-    return downpour_ != nullptr ? downpour_->resumed() : DownpourProgress();
+  // The next procedure of its plan; it has begun, in the durable state.
+  void AddProcedure(std::unique_ptr<JobProcedure> procedure) {
+    procedures_.push_back(std::move(procedure));
   }
-  DownpourJob* downpour() const { return downpour_.get(); }
-  SandblasterJob* sandblaster() const { return sandblaster_.get(); }
-  SessionLedger* ledger() const { return ledger_.get(); }
+  // In their order; of a chain the first part stays beside the second, for people.
+  const std::vector<std::unique_ptr<JobProcedure>>& procedures() const { return procedures_; }
   // What is under way, or was last; null before JOB_ACTIVE.
   JobProcedure* procedure() const {
-    return sandblaster_ != nullptr ? static_cast<JobProcedure*>(sandblaster_.get())
-                                   : downpour_.get();
+    return procedures_.empty() ? nullptr : procedures_.back().get();
   }
   // Another procedure follows the one under way.
-  bool hands_over() const { return sandblaster_ == nullptr && plan.job.has_sandblaster(); }
+  bool hands_over() const { return procedures_.size() < plan.procedures().size(); }
+  // A minimiser changes its parameters, and has not come to its end.
+  bool batch_under_way() const {
+    return stage() == JOB_ACTIVE && procedure() != nullptr && !procedure()->pushes() &&
+           !procedure()->trained();
+  }
+  // How often its shards are to have reduced their rates by now.
+  uint32_t rate_reductions() const {
+    return procedures_.empty() ? 0 : procedures_.front()->rate_reductions();
+  }
+  void BeginSessions();
+  // What was done by the job that it resumes; nothing: empty.
+  DownpourProgress resumed() const {
+    return procedures_.empty() ? DownpourProgress() : procedures_.front()->resumed();
+  }
+  SessionLedger* ledger() const { return ledger_.get(); }
 
   JobState job_state() const;
   // Share of the work that is done, in [0, 1]; each part of a chain counts half.
@@ -150,11 +155,6 @@ class JobRecord {
   uint64_t fanout_after = 0;
   // The poll round under way when the last shard had made its slice: later ones show it.
   uint64_t ready_round = 0;
-  bool batch_driver = false;  // a thread drives the sandblaster
-  // The attempt for which a thread was given it last.
-  std::optional<uint64_t> batch_taken;
-  // The minimiser has ended so, and its last point is not held yet.
-  std::optional<BatchEnd> batch_end;
   CheckpointSchedule checkpoints;
   // Since when an ending job, whose sessions are closed, waits for its last checkpoint.
   std::optional<absl::Duration> last_checkpoint_since;
@@ -181,8 +181,7 @@ class JobRecord {
 
  private:
   const JobWriter writer_;
-  std::unique_ptr<DownpourJob> downpour_;
-  std::unique_ptr<SandblasterJob> sandblaster_;
+  std::vector<std::unique_ptr<JobProcedure>> procedures_;
   std::unique_ptr<SessionLedger> ledger_;
 };
 
