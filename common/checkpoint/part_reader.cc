@@ -12,6 +12,7 @@
 #include "common/base/xxh3.h"
 #include "common/checkpoint/manifest.h"
 #include "common/checkpoint/part_plan.h"
+#include "common/config/earlier_job.h"
 #include "common/safetensors/safetensors_file.h"
 #include "common/storage/file_path.h"
 
@@ -182,6 +183,7 @@ class PartReaderImpl : public PartReader {
     if (!content_.ParseFromString(record)) {
       return Damaged("its shard's record cannot be read");
     }
+    TakeOverEarlierJobs(&content_);
     CheckpointManifest expected = ManifestOf(content_);
     expected.set_format_version(manifest_.format_version());
     expected.set_written_ms(manifest_.written_ms());

@@ -168,64 +168,70 @@ const std::vector<BrokenFile>& Cases() {
        {"FILE:9:40: error: downpour.top_k_share: 0.6 is outside (0, 0.5]; INT4 is smaller"}},
       {"DynamicLocalStepsAlone",
        "overlap: NONE",
-       "dynamic_local_steps: true",
-       {"FILE:9:24: error: downpour.dynamic_local_steps: means nothing without local_steps; as in "
-        "local_steps: 100, which the fastest takes"}},
+       "local { dynamic: true }",
+       {"FILE:9:3: error: downpour.local.steps: says nothing of how many steps a difference has; "
+        "as "
+        "in local { steps: 50 }"}},
       {"FragmentsAlone",
        "n_fetch: 2",
-       "fragments { count: 4 }",
-       {"FILE:8:3: error: downpour.fragments: means nothing without local_steps; as in "
-        "local_steps: 100; a fragment is pushed every so many steps"}},
+       "local { fragments { count: 4 } }",
+       {"FILE:8:3: error: downpour.local.steps: says nothing of how many steps a difference has; "
+        "as "
+        "in local { steps: 50 }"}},
       {"OneFragment",
        "n_fetch: 2",
-       "local_steps: 8 inner { sgd { rate: 1 } } fragments { count: 1 }",
-       {"FILE:8:63: error: downpour.fragments.count: must be at least 2"}},
+       "local { steps: 8 inner { sgd { rate: 1 } } fragments { count: 1 } }",
+       {"FILE:8:65: error: downpour.local.fragments.count: must be at least 2"}},
       {"MoreFragmentsThanSteps",
        "n_fetch: 2",
-       "local_steps: 8 inner { sgd { rate: 1 } } fragments { count: 9 }",
-       {"FILE:8:63: error: downpour.fragments.count: 9 is more than local_steps (8), in which each "
-        "fragment is pushed once; at most 8 here"}},
+       "local { steps: 8 inner { sgd { rate: 1 } } fragments { count: 9 } }",
+       {"FILE:8:65: error: downpour.local.fragments.count: 9 is more than local.steps (8), in "
+        "which "
+        "each fragment is pushed once; at most 8 here"}},
       {"LandingWithoutOverlap",
        "n_fetch: 2",
-       "local_steps: 8 inner { sgd { rate: 1 } } landing_steps: 2",
-       {"FILE:8:59: error: downpour.landing_steps: with overlap NONE what is fetched lands at "
-        "once; leave one of them out"}},
+       "local { steps: 8 inner { sgd { rate: 1 } } landing_steps: 2 }",
+       {"FILE:8:61: error: downpour.local.landing_steps: with overlap NONE what is fetched lands "
+        "at once; leave one of them out"}},
       {"RoundsOfFragmentsInTurn",
        "n_fetch: 2",
-       "local_steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } rounds { }",
+       "local { steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } } rounds { }",
        {"FILE:9:12: error: downpour.overlap: NONE: workers that are at different fragments would "
         "wait for each other's rounds; leave it out: fragments of rounds land when their round is "
         "over"}},
       {"LandingOfRounds",
        "n_fetch: 2\n  overlap: NONE",
-       "local_steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } rounds { } landing_steps: "
-       "2",
-       {"FILE:8:93: error: downpour.landing_steps: with rounds a fragment lands when its round is "
+       "local { steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } landing_steps: 2 } "
+       "rounds { "
+       "}",
+       {"FILE:8:84: error: downpour.local.landing_steps: with rounds a fragment lands when its "
+        "round is "
         "over; leave it out"}},
       {"LateLanding",
        "n_fetch: 2\n  overlap: NONE",
-       "local_steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } landing_steps: 5",
-       {"FILE:8:82: error: downpour.landing_steps: 5 is more than the 4 steps between two pushes; "
+       "local { steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } landing_steps: 5 }",
+       {"FILE:8:84: error: downpour.local.landing_steps: 5 is more than the 4 steps between two "
+        "pushes; "
         "at most 4 here"}},
       {"ChangesAlone",
        "n_fetch: 2",
        "fetch_changes: INT4",
-       {"FILE:8:18: error: downpour.fetch_changes: means nothing without local_steps; as in "
-        "local_steps: 100; of parameters that are fetched at each step say fetch_format"}},
+       {"FILE:8:18: error: downpour.fetch_changes: means nothing without local steps; as in "
+        "local { steps: 100 }; of parameters that are fetched at each step say fetch_format"}},
       {"ChangesOfTopK",
        "n_fetch: 2",
-       "local_steps: 8 inner { sgd { rate: 1 } } fetch_changes: TOP_K",
-       {"FILE:8:59: error: downpour.fetch_changes: TOP_K leaves most of a change out; INT4, INT8, "
+       "local { steps: 8 inner { sgd { rate: 1 } } } fetch_changes: TOP_K",
+       {"FILE:8:63: error: downpour.fetch_changes: TOP_K leaves most of a change out; INT4, INT8, "
         "BFLOAT16 or FLOAT16"}},
       {"ChangesAndAFormat",
        "n_fetch: 2",
-       "local_steps: 8 inner { sgd { rate: 1 } } fetch_changes: INT4 fetch_format: INT8",
-       {"FILE:8:78: error: downpour.fetch_format: with fetch_changes parameters travel as changes, "
+       "local { steps: 8 inner { sgd { rate: 1 } } } fetch_changes: INT4 fetch_format: INT8",
+       {"FILE:8:82: error: downpour.fetch_format: with fetch_changes parameters travel as changes, "
         "and whole only as they are; leave one of them out"}},
       {"MixingOfOne",
        "n_fetch: 2",
-       "local_steps: 8 inner { sgd { rate: 1 } } mixing: 1",
-       {"FILE:8:52: error: downpour.mixing: 1 is outside [0, 1)"}},
+       "local { steps: 8 inner { sgd { rate: 1 } } mixing: 1 }",
+       {"FILE:8:54: error: downpour.local.mixing: 1 is outside [0, 1)"}},
       {"UnknownFormat",
        "overlap: NONE",
        "push_format: INT2",

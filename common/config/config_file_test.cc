@@ -208,7 +208,7 @@ TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
   const auto in_rounds = [&](const std::string& nesterov) {
     return warnings(
         "n_fetch: 2\n  overlap: NONE\n  optimizer {\n    momentum { rate: 0.1 momentum: 0.9 }",
-        "local_steps: 5 inner { sgd { rate: 0.1 } } rounds { } optimizer { " + nesterov);
+        "local { steps: 5 inner { sgd { rate: 0.1 } } } rounds { } optimizer { " + nesterov);
   };
   EXPECT_EQ(in_rounds("nesterov { rate: 0.7 momentum: 0.9 }"), "");
   EXPECT_EQ(in_rounds("nesterov { rate: 0.7 momentum: 0.9 period: 1 }"), "");

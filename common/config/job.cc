@@ -169,8 +169,7 @@ void FillDatasetDefaults(Dataset* data) {
 }
 
 void FillDownpourDefaults(Downpour* downpour) {
-  if (downpour->local_steps() != 0 &&
-      downpour->optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
+  if (downpour->has_local() && downpour->optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     downpour->mutable_optimizer()->mutable_sgd()->set_rate(1.0);
   }
   SetDefaults({{"n_fetch", 1}, {"n_push", 1}}, downpour);
@@ -181,8 +180,8 @@ void FillDownpourDefaults(Downpour* downpour) {
     SetDefaults({{"top_k_share", kDefaultTopKShare}}, downpour);
   }
   FillOptimizerDefaults(downpour->mutable_optimizer());
-  if (downpour->has_inner()) {
-    FillOptimizerDefaults(downpour->mutable_inner());
+  if (downpour->local().has_inner()) {
+    FillOptimizerDefaults(downpour->mutable_local()->mutable_inner());
   }
 }
 
@@ -198,7 +197,7 @@ void FillSandblasterDefaults(uint32_t batch_size, Sandblaster* sandblaster) {
 
 uint64_t StripeBytes(const Job& job) {
   const uint32_t unset =
-      job.downpour().has_fragments() ? kDefaultStripeKibOfFragments : kDefaultStripeKib;
+      job.downpour().local().has_fragments() ? kDefaultStripeKibOfFragments : kDefaultStripeKib;
   return 1024 * uint64_t{job.stripe_kib() == 0 ? unset : job.stripe_kib()};
 }
 
@@ -335,11 +334,11 @@ absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
   if (!map.ok()) {
     return Annotate(map.status(), absl::StrCat("job \"", job.name(), "\""));
   }
-  if (job.downpour().has_fragments()) {
-    const auto fragments = FragmentMap::Create(job.downpour().fragments(), layout, *map);
+  if (job.downpour().local().has_fragments()) {
+    const auto fragments = FragmentMap::Create(job.downpour().local().fragments(), layout, *map);
     if (!fragments.ok()) {
       return Annotate(fragments.status(),
-                      absl::StrCat("job \"", job.name(), "\": downpour.fragments"));
+                      absl::StrCat("job \"", job.name(), "\": downpour.local.fragments"));
     }
   }
   const absl::StatusOr<std::vector<uint64_t>> bytes = BytesOfShards(job, layout, *map);

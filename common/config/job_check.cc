@@ -58,33 +58,34 @@ void CheckOptimizerAt(const Optimizer& optimizer, const std::string& path, Repor
 
 // How differences leave, and what comes back lands.
 void CheckLanding(const Downpour& downpour, Reporter* reporter) {
-  const uint32_t fragments = std::max(1u, downpour.fragments().count());
-  const uint32_t between = downpour.local_steps() / fragments;
+  const LocalSteps& local = downpour.local();
+  const uint32_t fragments = std::max(1u, local.fragments().count());
+  const uint32_t between = local.steps() / fragments;
   if (between == 0) {
-    reporter->Error("downpour.fragments.count",
-                    absl::StrCat(fragments, " is more than local_steps (", downpour.local_steps(),
+    reporter->Error("downpour.local.fragments.count",
+                    absl::StrCat(fragments, " is more than local.steps (", local.steps(),
                                  "), in which each fragment is pushed once"),
-                    absl::StrCat("at most ", downpour.local_steps(), " here"));
+                    absl::StrCat("at most ", local.steps(), " here"));
     return;
   }
-  if (downpour.has_fragments() && downpour.has_rounds() && downpour.overlap() == NONE) {
+  if (local.has_fragments() && downpour.has_rounds() && downpour.overlap() == NONE) {
     reporter->Error("downpour.overlap",
                     "NONE: workers that are at different fragments would wait for each other's "
                     "rounds",
                     "leave it out: fragments of rounds land when their round is over");
   }
-  if (downpour.landing_steps() == 0) {
+  if (local.landing_steps() == 0) {
     return;
   }
-  if (downpour.has_fragments() && downpour.has_rounds()) {
-    reporter->Error("downpour.landing_steps", "with rounds a fragment lands when its round is over",
-                    "leave it out");
+  if (local.has_fragments() && downpour.has_rounds()) {
+    reporter->Error("downpour.local.landing_steps",
+                    "with rounds a fragment lands when its round is over", "leave it out");
   } else if (downpour.overlap() == NONE) {
-    reporter->Error("downpour.landing_steps", "with overlap NONE what is fetched lands at once",
-                    "leave one of them out");
-  } else if (downpour.landing_steps() > between) {
-    reporter->Error("downpour.landing_steps",
-                    absl::StrCat(downpour.landing_steps(), " is more than the ", between,
+    reporter->Error("downpour.local.landing_steps",
+                    "with overlap NONE what is fetched lands at once", "leave one of them out");
+  } else if (local.landing_steps() > between) {
+    reporter->Error("downpour.local.landing_steps",
+                    absl::StrCat(local.landing_steps(), " is more than the ", between,
                                  " steps between two pushes"),
                     absl::StrCat("at most ", between, " here"));
   }
@@ -92,27 +93,17 @@ void CheckLanding(const Downpour& downpour, Reporter* reporter) {
 
 // What becomes of differences.
 void CheckDifferences(const Downpour& downpour, Reporter* reporter) {
-  if (downpour.local_steps() == 0) {
-    const auto meaningless = [&](bool is_set, const char* field, const char* example) {
-      if (is_set) {
-        reporter->Error(field, "means nothing without local_steps", example);
-      }
-    };
-    meaningless(downpour.dynamic_local_steps(), "downpour.dynamic_local_steps",
-                "as in local_steps: 100, which the fastest takes");
-    meaningless(downpour.has_rounds(), "downpour.rounds",
-                "as in local_steps: 100; a round averages the differences that they make");
-    meaningless(downpour.weight() != DEFAULT_WEIGHT, "downpour.weight",
-                "as in local_steps: 100; a weight is of the difference that they make");
-    meaningless(downpour.weight_reference() != 0.0, "downpour.weight_reference",
-                "as in local_steps: 100; a weight is of the difference that they make");
-    meaningless(downpour.has_fragments(), "downpour.fragments",
-                "as in local_steps: 100; a fragment is pushed every so many steps");
-    meaningless(downpour.landing_steps() != 0, "downpour.landing_steps",
-                "as in local_steps: 100; what is fetched after them lands so much later");
-    meaningless(downpour.mixing() != 0.0, "downpour.mixing",
-                "as in local_steps: 100; what is fetched after them is mixed with what they made");
+  const LocalSteps& local = downpour.local();
+  if (!downpour.has_local()) {
+    if (downpour.has_rounds()) {
+      reporter->Error("downpour.rounds", "means nothing without local steps",
+                      "as in local { steps: 100 }; a round averages the differences that they "
+                      "make");
+    }
     return;
+  }
+  if (local.steps() == 0) {
+    return;  // CheckLocalSteps has said so.
   }
   CheckLanding(downpour, reporter);
   const Rounds& rounds = downpour.rounds();
@@ -128,9 +119,9 @@ void CheckDifferences(const Downpour& downpour, Reporter* reporter) {
                     "as in rounds { quorum: 1 grace_seconds: 2 }");
   }
   // In rounds unset is STEPS.
-  if (downpour.weight_reference() != 0.0 && downpour.weight() == DEFAULT_WEIGHT &&
+  if (local.weight_reference() != 0.0 && local.weight() == DEFAULT_WEIGHT &&
       !downpour.has_rounds()) {
-    reporter->Error("downpour.weight_reference", "means nothing without weight",
+    reporter->Error("downpour.local.weight_reference", "means nothing without weight",
                     "as in weight: STEPS");
   }
 }
@@ -139,9 +130,9 @@ void CheckChanges(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_changes() == FLOAT32) {
     return;
   }
-  if (downpour.local_steps() == 0) {
-    reporter->Error("downpour.fetch_changes", "means nothing without local_steps",
-                    "as in local_steps: 100; of parameters that are fetched at each step say "
+  if (!downpour.has_local()) {
+    reporter->Error("downpour.fetch_changes", "means nothing without local steps",
+                    "as in local { steps: 100 }; of parameters that are fetched at each step say "
                     "fetch_format");
   }
   const FormatTraits* const format = FindFormat(downpour.fetch_changes());
@@ -188,12 +179,13 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   }
   for (const auto& [path, optimizer] :
        {std::pair<std::string, const Optimizer*>{"downpour.optimizer", &downpour.optimizer()},
-        std::pair<std::string, const Optimizer*>{"downpour.inner", &downpour.inner()}}) {
+        std::pair<std::string, const Optimizer*>{"downpour.local.inner",
+                                                   &downpour.local().inner()}}) {
     CheckOptimizerAt(*optimizer, path, reporter);
   }
   CheckDifferences(downpour, reporter);
   CheckChanges(downpour, reporter);
-  const bool chosen = downpour.local_steps() != 0;  // unset: differences are subtracted
+  const bool chosen = downpour.has_local();  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",
                     absl::StrCat("no optimizer is chosen: ", OptimizerNames("or")),

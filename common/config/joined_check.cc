@@ -81,12 +81,15 @@ void CheckTrain(const Job& job, Reporter* reporter) {
 }
 
 void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
-  if (downpour.local_steps() == 0) {
+  if (!downpour.has_local()) {
     return;
   }
-  if (downpour.local_steps() > kMaxLocalSteps) {
-    reporter->Error("downpour.local_steps",
-                    absl::StrCat(downpour.local_steps(), " is more than ", kMaxLocalSteps));
+  const uint32_t steps = downpour.local().steps();
+  if (steps == 0) {
+    reporter->Error("downpour.local.steps", "says nothing of how many steps a difference has",
+                    "as in local { steps: 50 }");
+  } else if (steps > kMaxLocalSteps) {
+    reporter->Error("downpour.local.steps", absl::StrCat(steps, " is more than ", kMaxLocalSteps));
   }
   // What FillJobDefaults fills in says the same.
   const auto beside = [&](bool is_other, const std::string& name, const char* why) {
@@ -94,13 +97,13 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
       reporter->Error(JoinPath("downpour", name), why, "leave it out");
     }
   };
-  beside(downpour.n_fetch() > 1, "n_fetch", "with local_steps each difference is one fetch");
-  beside(downpour.n_push() > 1, "n_push", "with local_steps each difference is one push");
+  beside(downpour.n_fetch() > 1, "n_fetch", "with local steps each difference is one fetch");
+  beside(downpour.n_push() > 1, "n_push", "with local steps each difference is one push");
   beside(downpour.local_update().has_sgd_rate() || downpour.local_update().has_adagrad_rate(),
-         "local_update", "with local_steps a replica moves its parameters by its own optimizer");
+         "local_update", "with local steps a replica moves its parameters by its own optimizer");
   const Optimizer& outer = downpour.optimizer();
   constexpr char kNotOfDifferences[] =
-      "with local_steps the outer optimizer gets differences, which are no gradients to decay "
+      "with local steps the outer optimizer gets differences, which are no gradients to decay "
       "or to clip";
   beside(outer.weight_decay() != 0.0, "optimizer.weight_decay", kNotOfDifferences);
   if (const OptimizerKind* const kind = FindKind(outer); kind != nullptr) {
@@ -108,23 +111,24 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
   }
   beside(outer.clip_value() != 0.0, "optimizer.clip_value", kNotOfDifferences);
   // Of a network's difference it is a guard.
-  beside(outer.clip_norm() != 0.0 && !downpour.has_inner(), "optimizer.clip_norm",
+  beside(outer.clip_norm() != 0.0 && !downpour.local().has_inner(), "optimizer.clip_norm",
          kNotOfDifferences);
 }
 
 // Of programs, which each take all their steps between two pushes at once.
 void CheckProgramSteps(const Downpour& downpour, Reporter* reporter) {
-  if (downpour.landing_steps() != 0) {
-    reporter->Error("downpour.landing_steps",
+  if (downpour.local().landing_steps() != 0) {
+    reporter->Error("downpour.local.landing_steps",
                     "with programs what is fetched lands before their next step", "leave it out");
   }
-  const uint32_t fragments = std::max(1u, downpour.fragments().count());
-  if (downpour.local_steps() % fragments != 0) {
+  const uint32_t fragments = std::max(1u, downpour.local().fragments().count());
+  const uint32_t steps = downpour.local().steps();
+  if (steps % fragments != 0) {
     reporter->Error(
-        "downpour.local_steps",
-        absl::StrCat(downpour.local_steps(), " is no multiple of the ", fragments,
+        "downpour.local.steps",
+        absl::StrCat(steps, " is no multiple of the ", fragments,
                      " fragments; programs push each after equally many steps"),
-        absl::StrCat("as in local_steps: ", (downpour.local_steps() / fragments + 1) * fragments));
+        absl::StrCat("as in local { steps: ", (steps / fragments + 1) * fragments, " }"));
   }
 }
 
@@ -140,11 +144,12 @@ void CheckTables(const Job& job, Reporter* reporter) {
                       "leave it out, or make the tables tensors of the model");
     }
   };
-  not_with_tables(downpour.local_steps() != 0, "local_steps",
+  not_with_tables(downpour.has_local(), "local",
                   "rows are pushed as gradients, not as differences of many steps");
   not_with_tables(downpour.has_rounds(), "rounds",
                   "rows move with each push, and no round averages them");
-  not_with_tables(downpour.has_fragments(), "fragments", "rows are pushed with the whole model");
+  not_with_tables(downpour.local().has_fragments(), "local.fragments",
+                  "rows are pushed with the whole model");
   not_with_tables(downpour.fetch_changes() != FLOAT32, "fetch_changes",
                   "rows are fetched as they are, and have no public copy");
   not_with_tables(downpour.optimizer().damping() != 0.0, "optimizer.damping",
@@ -153,25 +158,21 @@ void CheckTables(const Job& job, Reporter* reporter) {
 
 // Of a network, which has no program to bring one.
 void CheckInner(const Downpour& downpour, Reporter* reporter) {
-  const Optimizer& inner = downpour.inner();
-  if (downpour.local_steps() == 0) {
-    if (downpour.has_inner()) {
-      reporter->Error("downpour.inner", "means nothing without local_steps",
-                      "as in local_steps: 50");
-    }
+  const Optimizer& inner = downpour.local().inner();
+  if (!downpour.has_local()) {
     return;
   }
-  if (!downpour.has_inner() || inner.kind_case() == Optimizer::KIND_NOT_SET) {
-    reporter->Error("downpour.inner",
-                    "local_steps of a network are by an optimizer of the replica's",
+  if (!downpour.local().has_inner() || inner.kind_case() == Optimizer::KIND_NOT_SET) {
+    reporter->Error("downpour.local.inner",
+                    "local steps of a network are by an optimizer of the replica's",
                     "as in inner { adam_w { rate: 0.001 } }");
   }
   if (inner.has_average()) {
-    reporter->Error("downpour.inner.average", "is the shards' affair",
+    reporter->Error("downpour.local.inner.average", "is the shards' affair",
                     "say it of downpour.optimizer");
   }
   if (inner.damping() != 0.0) {
-    reporter->Error("downpour.inner.damping", "is the shards' affair",
+    reporter->Error("downpour.local.inner.damping", "is the shards' affair",
                     "say it of downpour.optimizer");
   }
 }
@@ -180,7 +181,7 @@ void CheckInner(const Downpour& downpour, Reporter* reporter) {
 
 uint32_t DefaultBlockBatches(const Job& job) {
   uint64_t batches =
-      std::min(job.downpour().local_steps() / kBlocksOfLocalSteps, kMaxDefaultBlockBatches);
+      std::min(job.downpour().local().steps() / kBlocksOfLocalSteps, kMaxDefaultBlockBatches);
   if (const uint64_t examples = job.train().joiners().examples(); examples > 0) {
     const uint64_t block = uint64_t{kLeastBlocks} * std::max(1u, job.batch_size());
     batches = std::min(batches, examples / block);
@@ -218,9 +219,9 @@ void CheckJoined(const Job& job, Reporter* reporter) {
   CheckLocalSteps(job.downpour(), reporter);
   CheckProgramSteps(job.downpour(), reporter);
   CheckTables(job, reporter);
-  if (job.downpour().has_inner()) {
-    reporter->Error("downpour.inner", absl::StrCat("the optimizer of local steps ", kItsPrograms),
-                    "leave it out");
+  if (job.downpour().local().has_inner()) {
+    reporter->Error("downpour.local.inner",
+                    absl::StrCat("the optimizer of local steps ", kItsPrograms), "leave it out");
   }
 }
 

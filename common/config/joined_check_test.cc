@@ -45,7 +45,7 @@ TEST(JoinedCheckTest, AJobOfTensorsAndJoinersIsValidWithItsDefaultsToo) {
 TEST(JoinedCheckTest, LocalStepsSubtractDifferences) {
   Job job = Joined();
   job.mutable_downpour()->clear_optimizer();
-  job.mutable_downpour()->set_local_steps(500);
+  job.mutable_downpour()->mutable_local()->set_steps(500);
   EXPECT_OK(ValidateJob(job));
   FillJobDefaults(&job);
   EXPECT_EQ(job.downpour().optimizer().sgd().rate(), 1.0);
@@ -54,7 +54,7 @@ TEST(JoinedCheckTest, LocalStepsSubtractDifferences) {
 
 TEST(JoinedCheckTest, AnOuterOptimizerTakesDifferences) {
   Job job = Joined();
-  job.mutable_downpour()->set_local_steps(500);
+  job.mutable_downpour()->mutable_local()->set_steps(500);
   Nesterov* const nesterov = job.mutable_downpour()->mutable_optimizer()->mutable_nesterov();
   nesterov->set_rate(0.7);
   nesterov->set_momentum(0.9);
@@ -73,7 +73,7 @@ TEST(JoinedCheckTest, BlocksAreLargerWhereStepsAreLocal) {
                         Case{500, 1000000, 64}, Case{500, 10000, 31}, Case{500, 100, 8}}) {
     Job job = Joined();
     job.mutable_downpour()->clear_optimizer();
-    job.mutable_downpour()->set_local_steps(c.local_steps);
+    job.mutable_downpour()->mutable_local()->set_steps(c.local_steps);
     job.mutable_train()->mutable_joiners()->set_examples(c.examples);
     FillJobDefaults(&job);
     EXPECT_EQ(job.block_examples(), c.batches * 10) << c.local_steps << ", " << c.examples;
@@ -125,50 +125,51 @@ TEST(JoinedCheckTest, ErrorsNameTheFieldAndWhatToDo) {
       {"limit", [](Job* job) { job->mutable_train()->set_limit(5); }, "train.limit"},
       {"mean", [](Job* job) { job->mutable_train()->set_mean(5); }, "train.mean"},
       {"a batch over the data", [](Job* job) { job->set_batch_size(0); }, "batch_size"},
-      {"many local steps", [](Job* job) { job->mutable_downpour()->set_local_steps(1048577); },
-       "downpour.local_steps: 1048577 is more than 1048576"},
+      {"many local steps",
+       [](Job* job) { job->mutable_downpour()->mutable_local()->set_steps(1048577); },
+       "downpour.local.steps: 1048577 is more than 1048576"},
       {"a landing",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(8);
-         job->mutable_downpour()->set_landing_steps(2);
+         job->mutable_downpour()->mutable_local()->set_steps(8);
+         job->mutable_downpour()->mutable_local()->set_landing_steps(2);
        },
-       "downpour.landing_steps: with programs what is fetched lands before their next step"},
+       "downpour.local.landing_steps: with programs what is fetched lands before their next step"},
       {"fragments of unequal steps",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(9);
-         job->mutable_downpour()->mutable_fragments()->set_count(2);
+         job->mutable_downpour()->mutable_local()->set_steps(9);
+         job->mutable_downpour()->mutable_local()->mutable_fragments()->set_count(2);
        },
-       "downpour.local_steps: 9 is no multiple of the 2 fragments"},
+       "downpour.local.steps: 9 is no multiple of the 2 fragments"},
       {"local steps and decay",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(5);
+         job->mutable_downpour()->mutable_local()->set_steps(5);
          job->mutable_downpour()->mutable_optimizer()->set_weight_decay(0.1);
        },
-       "downpour.optimizer.weight_decay: with local_steps the outer optimizer gets differences"},
+       "downpour.optimizer.weight_decay: with local steps the outer optimizer gets differences"},
       {"local steps and AdamW",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(5);
+         job->mutable_downpour()->mutable_local()->set_steps(5);
          job->mutable_downpour()->mutable_optimizer()->mutable_adam_w()->set_rate(1);
        },
-       "downpour.optimizer.adam_w: with local_steps"},
+       "downpour.optimizer.adam_w: with local steps"},
       {"local steps and clipping",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(5);
+         job->mutable_downpour()->mutable_local()->set_steps(5);
          job->mutable_downpour()->mutable_optimizer()->set_clip_norm(0.1);
        },
-       "downpour.optimizer.clip_norm: with local_steps"},
+       "downpour.optimizer.clip_norm: with local steps"},
       {"local steps and n_fetch",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(5);
+         job->mutable_downpour()->mutable_local()->set_steps(5);
          job->mutable_downpour()->set_n_fetch(5);
        },
-       "downpour.n_fetch: with local_steps each difference is one fetch"},
+       "downpour.n_fetch: with local steps each difference is one fetch"},
       {"an inner optimizer",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(5);
-         job->mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(1);
+         job->mutable_downpour()->mutable_local()->set_steps(5);
+         job->mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1);
        },
-       "downpour.inner: the optimizer of local steps is the affair of the programs"},
+       "downpour.local.inner: the optimizer of local steps is the affair of the programs"},
       {"two tensors of a name",
        [](Job* job) { *job->mutable_model()->add_tensor() = job->model().tensor(0); },
        "model.tensor: tensor \"wte.weight\": the name is used twice"},
@@ -204,23 +205,23 @@ TEST(JoinedCheckTest, TablesStandBesideTensors) {
 TEST(JoinedCheckTest, TablesMoveByGradientsAlone) {
   constexpr char kWhatToDo[] = "leave it out, or make the tables tensors of the model";
   const std::vector<Wrong> wrong = {
-      {"local steps", [](Job* job) { job->mutable_downpour()->set_local_steps(50); },
-       "downpour.local_steps: not with tables: rows are pushed as gradients"},
+      {"local steps", [](Job* job) { job->mutable_downpour()->mutable_local()->set_steps(50); },
+       "downpour.local: not with tables: rows are pushed as gradients"},
       {"rounds",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(50);
+         job->mutable_downpour()->mutable_local()->set_steps(50);
          job->mutable_downpour()->mutable_rounds();
        },
        "downpour.rounds: not with tables: "},
       {"fragments",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(50);
-         job->mutable_downpour()->mutable_fragments()->set_count(2);
+         job->mutable_downpour()->mutable_local()->set_steps(50);
+         job->mutable_downpour()->mutable_local()->mutable_fragments()->set_count(2);
        },
-       "downpour.fragments: not with tables: "},
+       "downpour.local.fragments: not with tables: "},
       {"changes",
        [](Job* job) {
-         job->mutable_downpour()->set_local_steps(50);
+         job->mutable_downpour()->mutable_local()->set_steps(50);
          job->mutable_downpour()->set_fetch_changes(INT8);
        },
        "downpour.fetch_changes: not with tables: "},
@@ -300,29 +301,29 @@ TEST(JoinedCheckTest, RoundsAndWeightsAreOfDifferences) {
     EXPECT_THAT(std::string(ValidateJob(job).message()), Not(HasSubstr("\n")));  // that alone
   };
   downpour->mutable_rounds();
-  refused("downpour.rounds: means nothing without local_steps");
+  refused("downpour.rounds: means nothing without local steps");
   downpour->clear_rounds();
-  downpour->set_weight(TOKENS);
-  refused("downpour.weight: means nothing without local_steps");
-  downpour->set_weight(DEFAULT_WEIGHT);
-  downpour->set_weight_reference(50);
-  refused("downpour.weight_reference: means nothing without local_steps");
+  downpour->mutable_local()->set_weight(TOKENS);
+  refused("downpour.local.steps: says nothing of how many");
+  downpour->mutable_local()->set_weight(DEFAULT_WEIGHT);
+  downpour->mutable_local()->set_weight_reference(50);
+  refused("downpour.local.steps: says nothing of how many");
 
-  downpour->set_local_steps(50);
-  refused("downpour.weight_reference: means nothing without weight");
-  downpour->set_weight(STEPS);
+  downpour->mutable_local()->set_steps(50);
+  refused("downpour.local.weight_reference: means nothing without weight");
+  downpour->mutable_local()->set_weight(STEPS);
   EXPECT_OK(ValidateJob(job));
-  downpour->set_weight(DEFAULT_WEIGHT);
+  downpour->mutable_local()->set_weight(DEFAULT_WEIGHT);
   downpour->mutable_rounds();  // where it is STEPS
   EXPECT_OK(ValidateJob(job));
   for (const double reference : {-1.0, std::nan(""), HUGE_VAL}) {
-    downpour->set_weight_reference(reference);
-    refused("downpour.weight_reference: ");
+    downpour->mutable_local()->set_weight_reference(reference);
+    refused("downpour.local.weight_reference: ");
   }
-  downpour->clear_weight_reference();
-  downpour->set_weight(static_cast<DifferenceWeight>(4));
-  refused("downpour.weight: unknown weight");
-  downpour->set_weight(TOKENS_SQUARED_PER_STEP);
+  downpour->mutable_local()->clear_weight_reference();
+  downpour->mutable_local()->set_weight(static_cast<DifferenceWeight>(4));
+  refused("downpour.local.weight: unknown weight");
+  downpour->mutable_local()->set_weight(TOKENS_SQUARED_PER_STEP);
   EXPECT_OK(ValidateJob(job));
   downpour->mutable_optimizer()->set_damping(0.5);  // both at once
   EXPECT_OK(ValidateJob(job));
@@ -333,7 +334,7 @@ TEST(JoinedCheckTest, RoundsAndWeightsAreOfDifferences) {
 
 TEST(JoinedCheckTest, ARoundHasAQuorumAndAGrace) {
   Job job = Joined();
-  job.mutable_downpour()->set_local_steps(50);
+  job.mutable_downpour()->mutable_local()->set_steps(50);
   Rounds* const rounds = job.mutable_downpour()->mutable_rounds();
   const auto check = [&](uint32_t quorum, double grace) {
     rounds->set_quorum(quorum);
@@ -360,7 +361,7 @@ TEST(JoinedCheckTest, ARoundHasAQuorumAndAGrace) {
   job.mutable_model()->add_layer()->mutable_dense()->set_units(2);
   job.mutable_train()->mutable_synthetic()->set_examples(100);
   job.mutable_train()->mutable_synthetic()->set_classes(2);
-  job.mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(0.1);
+  job.mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(0.1);
   EXPECT_OK(check(5, 0));
   job.mutable_downpour()->set_workers(4);
   EXPECT_OK(check(4, 2));
@@ -381,28 +382,28 @@ TEST(JoinedCheckTest, OneOfLayersHasNoJoinersAndAnInnerOptimizerForItsLocalSteps
     EXPECT_THAT(ValidateJob(job), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   };
   Downpour* const downpour = job.mutable_downpour();
-  downpour->set_local_steps(50);
-  refused("downpour.inner: local_steps of a network are by an optimizer of the replica's");
-  Optimizer* const inner = downpour->mutable_inner();
-  refused("downpour.inner: local_steps of a network");
+  downpour->mutable_local()->set_steps(50);
+  refused("downpour.local.inner: local steps of a network are by an optimizer of the replica's");
+  Optimizer* const inner = downpour->mutable_local()->mutable_inner();
+  refused("downpour.local.inner: local steps of a network");
   inner->mutable_adam_w()->set_rate(0.001);
   downpour->mutable_optimizer()->set_clip_norm(1.0);
   EXPECT_OK(ValidateJob(job));
   Job filled = job;
   FillJobDefaults(&filled);
-  EXPECT_EQ(filled.downpour().inner().adam_w().beta2(), 0.999);
+  EXPECT_EQ(filled.downpour().local().inner().adam_w().beta2(), 0.999);
   EXPECT_OK(ValidateJob(filled));
   inner->set_damping(1.0);
-  refused("downpour.inner.damping: is the shards' affair");
+  refused("downpour.local.inner.damping: is the shards' affair");
   inner->clear_damping();
   inner->mutable_average();
-  refused("downpour.inner.average: is the shards' affair");
+  refused("downpour.local.inner.average: is the shards' affair");
   inner->clear_average();
   inner->set_weight_decay(0.1);
-  refused("downpour.inner.weight_decay: adam_w has a weight_decay of its own");
+  refused("downpour.local.inner.weight_decay: adam_w has a weight_decay of its own");
   inner->clear_weight_decay();
-  downpour->set_local_steps(0);
-  refused("downpour.inner: means nothing without local_steps");
+  downpour->mutable_local()->set_steps(0);
+  refused("downpour.local.steps: says nothing of how many");
 }
 
 TEST(JoinedCheckTest, NoFileIsOne) {

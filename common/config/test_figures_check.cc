@@ -99,8 +99,8 @@ class FiguresCheck {
   }
 
   void CheckPlateau() {
-    if (job_.downpour().inner().schedule().has_plateau()) {
-      Error("downpour.inner.schedule.plateau",
+    if (job_.downpour().local().inner().schedule().has_plateau()) {
+      Error("downpour.local.inner.schedule.plateau",
             "replicas do not see the test set's figures; it is of downpour.optimizer alone");
     }
     if (!job_.downpour().optimizer().schedule().has_plateau()) {

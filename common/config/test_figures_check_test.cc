@@ -103,12 +103,17 @@ TEST(TestFiguresCheckTest, Plateau) {
                 job->mutable_model()->set_loss(MEAN_SQUARED_ERROR);
               }),
               field + ".by_accuracy: MEAN_SQUARED_ERROR tells no accuracy");
-  ExpectError(with([](Job* job, PlateauSchedule*) {
-                job->mutable_downpour()->set_local_steps(8);
-                job->mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(0.1);
-                job->mutable_downpour()->mutable_inner()->mutable_schedule()->mutable_plateau();
-              }),
-              "downpour.inner.schedule.plateau: replicas do not see");
+  ExpectError(
+      with([](Job* job, PlateauSchedule*) {
+        job->mutable_downpour()->mutable_local()->set_steps(8);
+        job->mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(0.1);
+        job->mutable_downpour()
+            ->mutable_local()
+            ->mutable_inner()
+            ->mutable_schedule()
+            ->mutable_plateau();
+      }),
+      "downpour.local.inner.schedule.plateau: replicas do not see");
 }
 
 TEST(TestFiguresCheckTest, ClassNames) {

@@ -190,8 +190,8 @@ class ResumeOfRounds : public ResumeTest {
   void SetUp() override {
     ResumeTest::SetUp();
     Downpour* const downpour = stored_.mutable_downpour();
-    downpour->set_local_steps(5);
-    downpour->mutable_inner()->mutable_sgd()->set_rate(0.1);
+    downpour->mutable_local()->set_steps(5);
+    downpour->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(0.1);
     downpour->mutable_rounds();
     downpour->clear_n_fetch();
     downpour->clear_n_push();

@@ -70,9 +70,9 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   client.shard_epochs = {assignment.shard_epoch().begin(), assignment.shard_epoch().end()};
   const Downpour& downpour = joined.job.downpour();
   ASSIGN_OR_RETURN(client.tables, TableMaps(joined.layout.tables(), client.map.shards()));
-  if (downpour.has_fragments()) {
+  if (downpour.local().has_fragments()) {
     ASSIGN_OR_RETURN(client.fragments,
-                     FragmentMap::Create(downpour.fragments(), joined.layout, client.map));
+                     FragmentMap::Create(downpour.local().fragments(), joined.layout, client.map));
   }
   client.rounds = downpour.has_rounds();
   client.push_format = downpour.push_format();

@@ -85,11 +85,12 @@ void CoordinatorCore::AdvanceActive(JobRecord* job, absl::Duration now) {
   for (const uint32_t worker : changes.opened) {
     const bool again = !job->figures.worker_rate.try_emplace(worker).second;
     job->procedure()->AddReplica(worker, now);
-    job->AddEvent(now, again ? "worker_rejoined" : "worker_joined", Worker(worker),
-                  absl::StrCat("pid ", membership_.member(worker).pid,
-                               again && OptimizerStateSlots(job->plan.job.downpour().inner()) > 0
-                                   ? "; the state of its inner optimizer begins anew"
-                                   : ""));
+    job->AddEvent(
+        now, again ? "worker_rejoined" : "worker_joined", Worker(worker),
+        absl::StrCat("pid ", membership_.member(worker).pid,
+                     again && OptimizerStateSlots(job->plan.job.downpour().local().inner()) > 0
+                         ? "; the state of its inner optimizer begins anew"
+                         : ""));
   }
   for (const auto& [worker, status] : changes.refused) {
     job->AddEvent(now, "session_refused", Worker(worker), std::string(status.message()));

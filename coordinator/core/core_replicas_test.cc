@@ -365,8 +365,8 @@ TEST_F(CoordinatorReplicasTest, AReplicaThatWaitsForAShardSaysWhy) {
 
 TEST_F(CoordinatorReplicasTest, ARejoinSaysThatTheInnerOptimizerBeginsAnew) {
   JobPlan plan = h_.Plan(/*epochs=*/5);
-  plan.job.mutable_downpour()->set_local_steps(10);
-  plan.job.mutable_downpour()->mutable_inner()->mutable_adam_w()->set_rate(0.001);
+  plan.job.mutable_downpour()->mutable_local()->set_steps(10);
+  plan.job.mutable_downpour()->mutable_local()->mutable_inner()->mutable_adam_w()->set_rate(0.001);
   h_.Submit(plan);
   h_.Poll();
   h_.Settle();
@@ -394,8 +394,8 @@ TEST_F(CoordinatorReplicasTest, ARejoinSaysThatTheInnerOptimizerBeginsAnew) {
 
 TEST_F(CoordinatorReplicasTest, SlowerWorkersAreToldFewerLocalSteps) {
   JobPlan plan = h_.Plan(/*epochs=*/5);
-  plan.job.mutable_downpour()->set_local_steps(100);
-  plan.job.mutable_downpour()->set_dynamic_local_steps(true);
+  plan.job.mutable_downpour()->mutable_local()->set_steps(100);
+  plan.job.mutable_downpour()->mutable_local()->set_dynamic(true);
   h_.Submit(plan);
   h_.Poll();
   h_.Settle();
@@ -438,7 +438,7 @@ TEST_F(CoordinatorReplicasTest, SlowerWorkersAreToldFewerLocalSteps) {
 
 TEST_F(CoordinatorReplicasTest, LocalStepsThatAreNotDynamicAreNotTold) {
   JobPlan plan = h_.Plan(/*epochs=*/1);
-  plan.job.mutable_downpour()->set_local_steps(100);
+  plan.job.mutable_downpour()->mutable_local()->set_steps(100);
   h_.Submit(plan);
   h_.Poll();
   h_.Settle();

@@ -73,7 +73,7 @@ constexpr std::array<const char*, 10> kSubmissions = {
     "patience: 1 } } } } }",
     "job { evaluation { every_epochs: 1 } stop { epochs: 9 early { metric: TEST_LOSS "
     "patience: 1 } } }",
-    "job { downpour { warmstart { steps: 4 } local_steps: 8 dynamic_local_steps: true } }",
+    "job { downpour { warmstart { steps: 4 } local { steps: 8 dynamic: true } } }",
     "client_id: \"one\" job { stop { seconds: 20 } }",
 };
 constexpr std::array<const char*, 6> kBeats = {

@@ -87,7 +87,7 @@ TEST(JobPlanTest, RoundsGoToTheShardsAndTakeMemory) {
   ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(JoinedJob(), TestCluster(2)));
   EXPECT_FALSE(plan.CreateRequest("j-1", 0, false).has_rounds());
   Job job = JoinedJob();
-  job.mutable_downpour()->set_local_steps(50);
+  job.mutable_downpour()->mutable_local()->set_steps(50);
   job.mutable_downpour()->mutable_rounds();  // of all workers
   ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(job, TestCluster(2)));
   EXPECT_TRUE(plan.CreateRequest("j-1", 0, false).has_rounds());
@@ -106,7 +106,7 @@ TEST(JobPlanTest, ChangesGoToTheShardsAndTakeMemory) {
   Job job = JoinedJob();
   ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(job, TestCluster(2)));
   EXPECT_EQ(plan.CreateRequest("j-1", 0, false).fetch_changes(), FLOAT32);
-  job.mutable_downpour()->set_local_steps(50);
+  job.mutable_downpour()->mutable_local()->set_steps(50);
   job.mutable_downpour()->set_fetch_changes(INT4);
   ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(job, TestCluster(2)));
   EXPECT_EQ(JobPlan::FromStored(plan.ToStored()).CreateRequest("j-1", 1, false).fetch_changes(),

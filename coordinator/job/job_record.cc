@@ -12,8 +12,8 @@ JobRecord::JobRecord(const JobWriter& writer)
       figures(plan.shard_bytes.size()),
       writer_(writer) {
   const Downpour& downpour = plan.job.downpour();
-  if (downpour.dynamic_local_steps() && downpour.local_steps() > 0) {
-    figures.pace.emplace(downpour.local_steps());
+  if (downpour.local().dynamic() && downpour.local().steps() > 0) {
+    figures.pace.emplace(downpour.local().steps());
   }
 }
 

@@ -47,7 +47,7 @@ struct JobFigures {
   RateWindow rate;
   std::map<uint32_t, RateWindow> worker_rate;
   std::map<uint32_t, absl::Duration> wait_told;  // when a worker's wait became an event
-  // Of the open sessions, where the job has dynamic_local_steps.
+  // Of the open sessions, where the job has local.dynamic.
   std::optional<StepPace> pace;
   std::vector<std::optional<ShardJobStatus>> shard_status;
   std::vector<uint32_t> shard_pid;

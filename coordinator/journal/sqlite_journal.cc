@@ -12,6 +12,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/base/xxh3.h"
+#include "common/config/earlier_job.h"
 
 namespace monsoon {
 namespace {
@@ -243,6 +244,7 @@ class SqliteJournal : public Journal {
           if (!snapshot.ParseFromString(row.bytes)) {
             return database_.Damaged("its snapshot is no state of a coordinator");
           }
+          TakeOverEarlierJobs(&snapshot);
           state_ = CoordinatorState(std::move(snapshot));
           seq_ = row.seq;
           at_ns_ = row.at_ns;
@@ -265,6 +267,7 @@ class SqliteJournal : public Journal {
     if (!updates.ParseFromString(row.bytes)) {
       return database_.Damaged(absl::StrCat("row ", row.seq, " holds no updates"));
     }
+    TakeOverEarlierJobs(&updates);
     for (const StateUpdate& update : updates.update()) {
       if (const absl::Status status = state_.Apply(update); !status.ok()) {
         return database_.Damaged(absl::StrCat("row ", row.seq, ": ", status.message()));

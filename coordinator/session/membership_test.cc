@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/state/replayed_state.h"
@@ -113,7 +114,8 @@ TEST_F(MembershipTest, StrangersAreRefusedByName) {
   HeartbeatRequest request = Request(0, 0, 50);
   request.set_protocol_version(kProtocolVersion + 1);
   EXPECT_THAT(membership_.Heartbeat(request, absl::ZeroDuration(), 0).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("protocol version 3")));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr(absl::StrCat("protocol version ", kProtocolVersion + 1))));
   request = Request(0, 0, 50);
   request.set_cluster("other");
   EXPECT_THAT(membership_.Heartbeat(request, absl::ZeroDuration(), 0).status(),

@@ -3,7 +3,7 @@
 //
 //   H_i = max(1, round(H v_i / v_max))
 //
-// H is Downpour.local_steps, v_i the steps per second that worker i makes while it computes,
+// H is LocalSteps.steps, v_i the steps per second that worker i makes while it computes,
 // and v_max the largest of the workers with an open session. So the fastest, and one that is
 // alone, takes H.
 //

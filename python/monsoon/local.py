@@ -113,7 +113,7 @@ class Local:
 
     >>> from monsoon import Local
     >>> Local(None, every=10).text()
-    {'local_steps': 10}
+    {'local': {'steps': 10}}
     """
 
     def __init__(self, optimizer: Any, every: int = 100, *, scaler: Any = None,
@@ -162,19 +162,26 @@ class Local:
 
     def text(self) -> Dict[str, Any]:
         """What it adds to the `downpour` of the job file."""
-        dynamic = {"dynamic_local_steps": True} if self.dynamic else {}
-        outer = {} if self.outer is None else {"optimizer": self.outer.text()}
-        averaged = {} if self.rounds is None else {"rounds": self.rounds.text()}
+        local: Dict[str, Any] = {"steps": self.every}
+        if self.fragments is not None:
+            local["fragments"] = self.fragments.text()
+        if self.mixing:
+            local["mixing"] = self.mixing
+        if self.dynamic:
+            local["dynamic"] = True
         weight = _WEIGHTS[self.weight]
-        counted: Dict[str, Any] = {} if weight is None else {"weight": _text.Token(weight)}
+        if weight is not None:
+            local["weight"] = _text.Token(weight)
         if self.weight_reference:
-            counted["weight_reference"] = self.weight_reference
-        parts = {} if self.fragments is None else {"fragments": self.fragments.text()}
-        mixed: Dict[str, Any] = {"mixing": self.mixing} if self.mixing else {}
+            local["weight_reference"] = self.weight_reference
+        text: Dict[str, Any] = {"local": local}
+        if self.rounds is not None:
+            text["rounds"] = self.rounds.text()
         if self.changes is not None:
-            mixed["fetch_changes"] = _text.Token(self.changes.upper())
-        return {"local_steps": self.every, **dynamic, **averaged, **counted, **parts, **mixed,
-                **outer}
+            text["fetch_changes"] = _text.Token(self.changes.upper())
+        if self.outer is not None:
+            text["optimizer"] = self.outer.text()
+        return text
 
     def step(self) -> None:
         """One step of the optimizer, its gradients zeroed after it."""

@@ -87,7 +87,7 @@ def test_the_job_may_ask_for_fewer_local_steps(library):
             for name, value in gradient(model, ids).items():
                 model[name] -= numpy.float32(0.1) * value
             job.step()
-    assert "dynamic_local_steps: true" in library.jobs["line"].text
+    assert "dynamic: true" in library.jobs["line"].text
     assert library.differences == [2, 1, 3]
     assert seen == [2, 2, 1, 3, 3, 3]
     for name, value in expected().items():

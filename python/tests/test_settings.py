@@ -54,7 +54,7 @@ def test_optimizers_of_the_shards(optimizer, expected):
 
 def test_local_steps_with_an_outer_optimizer():
     local = ms.Local(None, every=50, outer=ms.DelayedNesterov(period=3))
-    assert flat("""downpour { local_steps: 50
+    assert flat("""downpour { local { steps: 50 }
         optimizer { nesterov { rate: 0.7 momentum: 0.9 period: 3 } } }""") in flat(
             text(optimizer=local))
     assert repr(local) == (
@@ -63,41 +63,41 @@ def test_local_steps_with_an_outer_optimizer():
 
 def test_local_steps_in_proportion_to_speed():
     local = ms.Local(None, every=50, outer=ms.SGD(0.5), dynamic=True)
-    assert flat("""downpour { local_steps: 50 dynamic_local_steps: true
+    assert flat("""downpour { local { steps: 50 dynamic: true }
         optimizer { sgd { rate: 0.5 } } }""") in flat(text(optimizer=local))
     assert repr(local) == "Local(NoneType, every=50, outer=SGD(lr=0.5), dynamic=True)"
 
 
 def test_rounds_of_all_programs():
     local = ms.Local(None, every=50, outer=ms.Nesterov(), rounds=ms.Rounds())
-    assert flat("""downpour { local_steps: 50 rounds { }
+    assert flat("""downpour { local { steps: 50 } rounds { }
         optimizer { nesterov { rate: 0.7 momentum: 0.9 } } }""") in flat(text(optimizer=local))
     assert repr(local) == ("Local(NoneType, every=50, outer=Nesterov(lr=0.7, momentum=0.9), "
                            "rounds=Rounds(quorum=0, grace=0.0))")
 
 
 @pytest.mark.parametrize("rounds, weight, reference, expected", [
-    (ms.Rounds(quorum=1, grace=2), None, None, "rounds { quorum: 1 grace_seconds: 2.0 }"),
-    (ms.Rounds(quorum=3), "tokens", None, "rounds { quorum: 3 } weight: TOKENS"),
-    (ms.Rounds(), None, 5, "rounds { } weight_reference: 5.0"),
-    (None, "steps", 100, "weight: STEPS weight_reference: 100.0"),
-    (None, "tokens_squared_per_step", None, "weight: TOKENS_SQUARED_PER_STEP"),
+    (ms.Rounds(quorum=1, grace=2), None, None, "} rounds { quorum: 1 grace_seconds: 2.0 }"),
+    (ms.Rounds(quorum=3), "tokens", None, "weight: TOKENS } rounds { quorum: 3 }"),
+    (ms.Rounds(), None, 5, "weight_reference: 5.0 } rounds { }"),
+    (None, "steps", 100, "weight: STEPS weight_reference: 100.0 }"),
+    (None, "tokens_squared_per_step", None, "weight: TOKENS_SQUARED_PER_STEP }"),
 ])
 def test_rounds_and_weights(rounds, weight, reference, expected):
     local = ms.Local(None, every=50, rounds=rounds, weight=weight, weight_reference=reference)
-    assert f"downpour {{ local_steps: 50 {expected} }}" in flat(text(optimizer=local))
+    assert f"downpour {{ local {{ steps: 50 {expected} }}" in flat(text(optimizer=local))
 
 
 @pytest.mark.parametrize("given, expected", [
-    ({"fragments": ms.Fragments(5)}, "fragments { count: 5 }"),
+    ({"fragments": ms.Fragments(5)}, "fragments { count: 5 } }"),
     ({"fragments": ms.Fragments(2, order="stripe"), "mixing": 0.25},
-     "fragments { count: 2 order: BY_STRIPE } mixing: 0.25"),
+     "fragments { count: 2 order: BY_STRIPE } mixing: 0.25 }"),
     ({"fragments": ms.Fragments(5), "changes": "int4"},
-     "fragments { count: 5 } fetch_changes: INT4"),
+     "fragments { count: 5 } } fetch_changes: INT4"),
 ])
 def test_fragments_and_mixing(given, expected):
     local = ms.Local(None, every=50, **given)
-    assert f"downpour {{ local_steps: 50 {expected} }}" in flat(text(optimizer=local))
+    assert f"downpour {{ local {{ steps: 50 {expected} }}" in flat(text(optimizer=local))
     assert repr(local).startswith("Local(NoneType, every=50, fragments=Fragments(")
 
 

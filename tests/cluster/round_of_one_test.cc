@@ -43,8 +43,8 @@ std::vector<float> Train(const Model& model, std::optional<Rounds> rounds, uint6
   job.set_batch_size(8);
   if (rounds.has_value()) {
     *job.mutable_downpour()->mutable_rounds() = *rounds;
-    job.mutable_downpour()->set_local_steps(1);
-    job.mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(1.0);
+    job.mutable_downpour()->mutable_local()->set_steps(1);
+    job.mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1.0);
   }
   auto local = LocalUpdater::Create(job.downpour(), test_job.map);
   EXPECT_OK(local.status());

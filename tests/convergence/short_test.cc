@@ -34,7 +34,7 @@ TEST(ConvergenceTest, ThreeReplicasTrainTheMlpByLocalSteps) {
   ASSERT_OK_AND_ASSIGN(
       const Job job,
       Preset("mlp", {"stop.epochs=3",
-                     "downpour={ local_steps: 20 inner { adam_w { rate: 0.001 } } optimizer { "
+                     "downpour={ local { steps: 20 inner { adam_w { rate: 0.001 } } } optimizer { "
                      "nesterov { rate: 0.7 momentum: 0.9 period: 3 } damping: 0.25 } }"}));
   ASSERT_OK_AND_ASSIGN(const JobDescription end, TrainOnCluster(job, 3, absl::Seconds(120)));
   ASSERT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();

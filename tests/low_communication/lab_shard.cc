@@ -27,8 +27,8 @@ absl::StatusOr<std::unique_ptr<LabShard>> LabShard::Create(const LabOptions& opt
   ASSIGN_OR_RETURN(ParameterLayout layout, ParameterLayout::Create(options.model));
   ASSIGN_OR_RETURN(const ShardMap map, ShardMap::Create(layout.size(), 1, options.stripe_bytes));
   FragmentMap fragments = FragmentMap::Whole(map);
-  if (downpour.has_fragments()) {
-    ASSIGN_OR_RETURN(fragments, FragmentMap::Create(downpour.fragments(), layout, map));
+  if (downpour.local().has_fragments()) {
+    ASSIGN_OR_RETURN(fragments, FragmentMap::Create(downpour.local().fragments(), layout, map));
   }
   if (initial.size() != layout.size()) {
     return absl::InvalidArgumentError(absl::StrCat("initial parameters of ", initial.size(),
@@ -49,7 +49,7 @@ LabShard::LabShard(const LabOptions& options, ParameterLayout layout, ShardMap m
       layout_(std::move(layout)),
       map_(map),
       fragments_(std::move(fragments)),
-      pace_(std::max(1u, options.downpour.local_steps())),
+      pace_(std::max(1u, options.downpour.local().steps())),
       scratch_(kMaxFramePayloadBytes / sizeof(float)),
       frame_(kMaxFramePayloadBytes / sizeof(float)) {}
 

@@ -21,19 +21,19 @@ using Vector = std::vector<float>;
 
 constexpr size_t kFloats = 64;  // four stripes of a line
 
-LabOptions Options(const std::string& downpour) {
+LabOptions Options(const std::string& downpour, const std::string& local = "") {
   LabOptions options;
   EXPECT_TRUE(TextFormat::ParseFromString(
       "name: \"m\" tensor { name: \"a.0.w\" shape: 32 } tensor { name: \"a.1.w\" shape: 32 }",
       &options.model));
-  EXPECT_TRUE(
-      TextFormat::ParseFromString("workers: 2 local_steps: 8 " + downpour, &options.downpour));
+  EXPECT_TRUE(TextFormat::ParseFromString("workers: 2 local { steps: 8 " + local + " } " + downpour,
+                                          &options.downpour));
   options.stripe_bytes = 64;
   return options;
 }
 
-std::unique_ptr<LabShard> Make(const std::string& downpour) {
-  auto lab = LabShard::Create(Options(downpour), Vector(kFloats, 1.0f));
+std::unique_ptr<LabShard> Make(const std::string& downpour, const std::string& local = "") {
+  auto lab = LabShard::Create(Options(downpour, local), Vector(kFloats, 1.0f));
   EXPECT_OK(lab.status());
   return *std::move(lab);
 }
@@ -85,7 +85,7 @@ TEST(LabShardTest, AGraceEndsAtVirtualTime) {
 }
 
 TEST(LabShardTest, FragmentsLeaveInTurn) {
-  auto lab = Make("optimizer { sgd { rate: 1 } } fragments { count: 2 } push_format: INT4");
+  auto lab = Make("optimizer { sgd { rate: 1 } } push_format: INT4", "fragments { count: 2 }");
   Vector w(kFloats, 9.0f);
   ASSERT_OK_AND_ASSIGN(const auto first, lab->Push(0, Vector(kFloats, 0.5f), 1));
   EXPECT_EQ(first.fragment, 0u);

@@ -47,10 +47,12 @@ GRACE_OF_FASTEST = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """rate: its key in the rates. downpour: text format, with $rate; None: one process."""
+    """rate: its key in the rates. downpour: text format, with $rate; None: one process. local:
+    what `local` has beside its steps."""
     title: str
     rate: str
     downpour: str = None
+    local: str = ""
     divide_rate: int = 1
     gradients: bool = False  # Downpour itself
     waits: bool = False      # overlap NONE: for what it pushed
@@ -65,8 +67,8 @@ _NESTEROV = f"nesterov {{ rate: $rate momentum: {MOMENTUM} }}"
 _DELAYED = f"nesterov {{ rate: $rate momentum: {MOMENTUM} period: {len(SPEEDS)} }}"
 _ADAGRAD = ("adagrad { rate: $rate } "
             "schedule { cosine { pushes: $steps final: 0.1 } warm_up_pushes: $warm_up }")
-_STREAMING = (f"optimizer {{ {_NESTEROV} }} rounds {{ }} fragments {{ count: {FRAGMENTS} }} "
-              f"landing_steps: $landing mixing: {MIXING}")
+_STREAMING = f"optimizer {{ {_NESTEROV} }} rounds {{ }}"
+_IN_FRAGMENTS = f"fragments {{ count: {FRAGMENTS} }} landing_steps: $landing mixing: {MIXING}"
 
 METHODS = {
     "sync": Method("synchronous DiLoCo", "sync", f"optimizer {{ {_NESTEROV} }} rounds {{ }}",
@@ -75,14 +77,15 @@ METHODS = {
     "naive_small": Method("asynchronous Nesterov, rate / replicas", "sync",
                           f"optimizer {{ {_NESTEROV} }}", divide_rate=len(SPEEDS)),
     "delayed": Method("delayed Nesterov, dynamic steps", "delayed",
-                      f"optimizer {{ {_DELAYED} }} dynamic_local_steps: true", dynamic=True),
-    "streaming": Method("streaming, float32", "streaming", _STREAMING, rounds=True,
-                        lands_late=True, mixing=MIXING),
+                      f"optimizer {{ {_DELAYED} }}", local="dynamic: true", dynamic=True),
+    "streaming": Method("streaming, float32", "streaming", _STREAMING, local=_IN_FRAGMENTS,
+                        rounds=True, lands_late=True, mixing=MIXING),
     "streaming_int4": Method("streaming, 4 bits", "streaming", _STREAMING + " push_format: INT4",
-                             rounds=True, lands_late=True, mixing=MIXING),
+                             local=_IN_FRAGMENTS, rounds=True, lands_late=True, mixing=MIXING),
     "decoupled": Method("decoupled, quorum 1", "decoupled",
-                        f"optimizer {{ {_NESTEROV} }} weight: TOKENS "
-                        "rounds { quorum: 1 grace_seconds: $grace }", rounds=True, grace=True),
+                        f"optimizer {{ {_NESTEROV} }} "
+                        "rounds { quorum: 1 grace_seconds: $grace }", local="weight: TOKENS",
+                        rounds=True, grace=True),
     "downpour": Method("Downpour, Adagrad, n = 1", "downpour", f"optimizer {{ {_ADAGRAD} }}",
                        gradients=True),
     "alone": Method("one process", "alone"),
@@ -95,8 +98,8 @@ def grace(plan):
 
 def downpour_text(method, plan, rate):
     """The job's Downpour settings."""
-    settings = string.Template(method.downpour).substitute(
+    local = "" if method.gradients else f"local {{ steps: {plan.local_steps} {method.local} }} "
+    settings = string.Template(local + method.downpour).substitute(
         rate=rate / method.divide_rate, grace=grace(plan), landing=plan.landing_steps,
         steps=plan.steps, warm_up=plan.warm_up)
-    local = "" if method.gradients else f"local_steps: {plan.local_steps} "
-    return f"workers: {len(SPEEDS)} {local}{settings}"
+    return f"workers: {len(SPEEDS)} {settings}"

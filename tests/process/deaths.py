@@ -32,11 +32,10 @@ OPTIMIZER = "optimizer { adagrad { rate: 0.02 } }"
 DOWNPOUR = {
     "adagrad": OPTIMIZER,
     "nesterov": "optimizer { nesterov { rate: 0.02 momentum: 0.9 period: 2 } }",
-    "rounds": "local_steps: 5 inner { sgd { rate: 0.02 } } rounds { quorum: 1 } weight: TOKENS "
+    "rounds": "local { steps: 5 inner { sgd { rate: 0.02 } } weight: TOKENS } rounds { quorum: 1 } "
               "optimizer { nesterov { rate: 0.7 momentum: 0.5 } }",
-    "streaming": "local_steps: 4 inner { sgd { rate: 0.02 } } "
-                 "fragments { count: 2 order: BY_STRIPE } "
-                 "push_format: INT4 fetch_changes: INT8 mixing: 0.25 "
+    "streaming": "local { steps: 4 inner { sgd { rate: 0.02 } } mixing: 0.25 "
+                 "fragments { count: 2 order: BY_STRIPE } } push_format: INT4 fetch_changes: INT8 "
                  "optimizer { nesterov { rate: 0.35 momentum: 0.5 period: 2 } }",
 }
 # Steps between two faults: the job must have gone on by itself.

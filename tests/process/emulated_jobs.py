@@ -42,7 +42,7 @@ JOBS = [
     # Adam's moments stay there too, and a difference is what the device has moved.
     ("local steps by AdamW on two GPUs", "mlp_downpour",
      {"train.limit": 6000, "stop.epochs": 2,
-      "downpour": "{ local_steps: 10 inner { adam_w { rate: 0.002 } } }"},
+      "downpour": "{ local { steps: 10 inner { adam_w { rate: 0.002 } } } }"},
      {"train.limit": 30000, "stop.epochs": 3}, 2, "5", 0.04),
     ("sandblaster on two GPUs", "sandblaster_mlp",
      {"train.limit": 2000, "sandblaster.max_iterations": 12},

@@ -89,8 +89,8 @@ checkpoint {{ every_seconds: 0.5 }}
 DOWNPOUR = {
     "rows": "overlap: NONE optimizer { sgd { rate: 1 } }",
     "sgd": "optimizer { sgd { rate: 1 } }",
-    "rounds": "local_steps: 1 inner { sgd { rate: 1 } } rounds { } optimizer { sgd { rate: 1 } } "
-              "fetch_changes: INT8",
+    "rounds": "local { steps: 1 inner { sgd { rate: 1 } } } rounds { } "
+              "optimizer { sgd { rate: 1 } } fetch_changes: INT8",
     "nesterov": "optimizer { nesterov { rate: 1 momentum: 0.5 period: 4 } }",
 }
 LIGHT = 40  # weights of 2^-LIGHT: 2^(LIGHT - 25) of them beside one of 1 are none to a float

@@ -112,7 +112,7 @@ TEST_F(ProgramTest, SeveralProgramsVisitEachSampleOncePerEpoch) {
 
 TEST_F(ProgramTest, LocalStepsTravelAsDifferences) {
   TestProgram program(Options(
-      absl::StrCat("downpour { overlap: NONE local_steps: 7 }", kData, "stop { epochs: 2 }")));
+      absl::StrCat("downpour { overlap: NONE local { steps: 7 } }", kData, "stop { epochs: 2 }")));
   ASSERT_TRUE(program.joined()) << program.error();
   EXPECT_EQ(monsoon_local_steps(program.replica()), 7u);
   ASSERT_TRUE(program.Begin()) << program.error();

@@ -3,7 +3,7 @@
 // each epoch's permutation), optimizer kernels, clipping, schedule and dropout
 // keys are those of the job; the result is what one replica with `overlap:
 // NONE` computes, n_fetch and n_push included. `local_update`, `warmstart`,
-// `replicas` and `overlap` say nothing to it; with local_steps the inner optimizer trains
+// `replicas` and `overlap` say nothing to it; with local steps the inner optimizer trains
 // alone.
 //
 // Thread safety: none; one thread calls everything. It computes there, with

@@ -138,7 +138,7 @@ MONSOON_API float* monsoon_gradient(monsoon_replica* replica);
 /* What is to be evaluated, between MONSOON_EVALUATE and monsoon_report_evaluation. The
  * program may write here, too (a swap with the parameters and back). */
 MONSOON_API float* monsoon_evaluated(monsoon_replica* replica);
-/* Downpour.local_steps of the job; 0: gradients are pushed. */
+/* LocalSteps.steps of the job; 0: gradients are pushed. */
 MONSOON_API uint32_t monsoon_local_steps(const monsoon_replica* replica);
 
 /* ---- training ------------------------------------------------------------------------ */
@@ -258,7 +258,7 @@ typedef struct monsoon_stats {
   uint32_t replicas; /* of the job, now */
   uint32_t worker;   /* this one's number: worker/N of the job */
   uint32_t sidecar_pid;
-  /* Of the difference under way: monsoon_local_steps, or fewer (dynamic_local_steps). */
+  /* Of the difference under way: monsoon_local_steps, or fewer (LocalSteps.dynamic). */
   uint32_t local_steps;
 } monsoon_stats;
 

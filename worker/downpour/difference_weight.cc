@@ -6,18 +6,19 @@
 namespace monsoon {
 
 DifferenceWeigher::DifferenceWeigher(const Job& job, uint32_t replicas)
-    : replicas_(std::max(1u, replicas)), counts_(std::max(1u, job.downpour().fragments().count())) {
+    : replicas_(std::max(1u, replicas)),
+      counts_(std::max(1u, job.downpour().local().fragments().count())) {
   const Downpour& downpour = job.downpour();
-  if (downpour.local_steps() == 0) {
+  if (downpour.local().steps() == 0) {
     return;
   }
-  kind_ = downpour.weight();
+  kind_ = downpour.local().weight();
   if (kind_ == DEFAULT_WEIGHT && downpour.has_rounds()) {
     kind_ = STEPS;
   }
-  const double steps = downpour.local_steps();
-  reference_ = downpour.weight_reference() > 0
-                   ? downpour.weight_reference()
+  const double steps = downpour.local().steps();
+  reference_ = downpour.local().weight_reference() > 0
+                   ? downpour.local().weight_reference()
                    : WeightOf(steps, steps * std::max(1u, job.batch_size()) * replicas_);
 }
 

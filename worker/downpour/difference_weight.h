@@ -15,7 +15,7 @@ namespace monsoon {
 
 class DifferenceWeigher {
  public:
-  // Of a worker with so many replicas; Downpour.local_steps is set, or all weigh 1.
+  // Of a worker with so many replicas; LocalSteps.steps is set, or all weigh 1.
   DifferenceWeigher(const Job& job, uint32_t replicas);
 
   // A batch of one replica that is in the difference.

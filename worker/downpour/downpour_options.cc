@@ -11,10 +11,10 @@ constexpr uint32_t kDefaultAwaySteps = 100;
 // With an optimizer of the replica's own, which steps at each gradient.
 void SetNetworksDifferences(const Downpour& downpour, DownpourRunnerOptions* options) {
   options->exchange = ExchangeKind::kDifferences;
-  options->turn_steps = std::max(1u, downpour.local_steps());
-  options->paced = downpour.dynamic_local_steps();
-  options->step_clip_norm = downpour.inner().clip_norm();
-  options->landing_steps = downpour.landing_steps();
+  options->turn_steps = std::max(1u, downpour.local().steps());
+  options->paced = downpour.local().dynamic();
+  options->step_clip_norm = downpour.local().inner().clip_norm();
+  options->landing_steps = downpour.local().landing_steps();
 }
 
 // A program takes its local steps between two calls. What a call tells is pushed as a gradient
@@ -23,11 +23,11 @@ void SetNetworksDifferences(const Downpour& downpour, DownpourRunnerOptions* opt
 void SetProgramsDifferences(const Downpour& downpour, const FragmentMap& fragments,
                             DownpourRunnerOptions* options) {
   options->n_fetch = options->n_push = 1;
-  if (downpour.has_fragments() || downpour.mixing() > 0) {
+  if (downpour.local().has_fragments() || downpour.local().mixing() > 0) {
     options->exchange = ExchangeKind::kDifferences;
     options->turn_steps = fragments.count();
   }
-  if (downpour.has_rounds() && !downpour.has_fragments()) {
+  if (downpour.has_rounds() && !downpour.local().has_fragments()) {
     options->overlap = NONE;  // a program goes on from what its round made
   }
 }
@@ -44,9 +44,9 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
   options.n_fetch = std::max(1u, downpour.n_fetch());
   options.n_push = std::max(1u, downpour.n_push());
   options.fragments = fragments;
-  if (downpour.has_inner()) {
+  if (downpour.local().has_inner()) {
     SetNetworksDifferences(downpour, &options);
-  } else if (downpour.local_steps() > 0) {
+  } else if (downpour.local().steps() > 0) {
     SetProgramsDifferences(downpour, fragments, &options);
   }
   options.push_format = downpour.push_format();

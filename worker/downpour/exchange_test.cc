@@ -28,14 +28,14 @@ class ExchangeTest : public ::testing::Test {
       : layout_(testing::SmallLayout(4, 8)), map_(*ShardMap::Create(layout_.size(), 1, 64)) {}
 
   void SetFragments() {
-    Fragments* const fragments = job_.mutable_downpour()->mutable_fragments();
+    Fragments* const fragments = job_.mutable_downpour()->mutable_local()->mutable_fragments();
     fragments->set_count(2);
     fragments->set_order(Fragments::BY_STRIPE);
     fragments_ = *FragmentMap::Create(*fragments, layout_, map_);
   }
   void SetDifferences(uint32_t local_steps) {
-    job_.mutable_downpour()->set_local_steps(local_steps);
-    job_.mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(1.0);
+    job_.mutable_downpour()->mutable_local()->set_steps(local_steps);
+    job_.mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1.0);
   }
   void Make() {
     const auto options = DownpourRunnerOptions::From(job_, 0, fragments_);
@@ -199,7 +199,7 @@ TEST_F(ExchangeTest, InRoundsAFragmentWaitsForItsOwnLandingAlone) {
 
 TEST_F(ExchangeTest, ADifferenceHasSoManyStepsAsItsWorkerIsTold) {
   SetDifferences(4);
-  job_.mutable_downpour()->set_dynamic_local_steps(true);
+  job_.mutable_downpour()->mutable_local()->set_dynamic(true);
   Make();
   Land(0, 1);
   const auto steps = [&](std::vector<uint32_t> told) {
@@ -245,7 +245,7 @@ TEST_F(ExchangeTest, AnUnusableRoundGivesUpParametersThatAreNoNumbers) {
 
 TEST_F(ExchangeTest, ALateSessionGoesOnWithTheScheduleOfTheOthers) {
   SetDifferences(4);
-  Schedule* const schedule = job_.mutable_downpour()->mutable_inner()->mutable_schedule();
+  Schedule* const schedule = job_.mutable_downpour()->mutable_local()->mutable_inner()->mutable_schedule();
   schedule->mutable_step()->set_every_pushes(12);
   schedule->mutable_step()->set_factor(0.5);
   Make();
@@ -258,13 +258,13 @@ TEST_F(ExchangeTest, ALateSessionGoesOnWithTheScheduleOfTheOthers) {
 
 TEST(DownpourOptionsTest, LocalStepsOfANetworkAreTheRunnersOfAProgramItsOwn) {
   Job job;
-  job.mutable_downpour()->set_local_steps(8);
+  job.mutable_downpour()->mutable_local()->set_steps(8);
   DownpourRunnerOptions options = DownpourRunnerOptions::From(job, 0);
   EXPECT_EQ(options.exchange, ExchangeKind::kGradients);  // a call's, whole and at once
   EXPECT_EQ(options.n_push, 1u);
   EXPECT_EQ(options.overlap, ASYNC);
 
-  job.mutable_downpour()->set_mixing(0.5);  // a part of it stays behind
+  job.mutable_downpour()->mutable_local()->set_mixing(0.5);  // a part of it stays behind
   options = DownpourRunnerOptions::From(job, 0);
   EXPECT_EQ(options.exchange, ExchangeKind::kDifferences);
   EXPECT_EQ(options.turn_steps, 1u);
@@ -272,10 +272,10 @@ TEST(DownpourOptionsTest, LocalStepsOfANetworkAreTheRunnersOfAProgramItsOwn) {
   job.mutable_downpour()->mutable_rounds();
   EXPECT_EQ(DownpourRunnerOptions::From(job, 0).overlap, NONE);
 
-  job.mutable_downpour()->set_dynamic_local_steps(true);
+  job.mutable_downpour()->mutable_local()->set_dynamic(true);
   EXPECT_FALSE(DownpourRunnerOptions::From(job, 0).paced);  // the program counts them
 
-  job.mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(1.0);
+  job.mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1.0);
   options = DownpourRunnerOptions::From(job, 0);
   EXPECT_EQ(options.exchange, ExchangeKind::kDifferences);
   EXPECT_EQ(options.turn_steps, 8u);

@@ -157,15 +157,15 @@ class TwoPartNetwork : public FakeNetwork {
 class FragmentsTest : public ::testing::Test {
  protected:
   FragmentsTest() : layout_(SmallLayout(4, 8)), map_(*ShardMap::Create(layout_.size(), 1, 64)) {
-    Fragments* const fragments = downpour_.mutable_fragments();
+    Fragments* const fragments = downpour_.mutable_local()->mutable_fragments();
     fragments->set_count(2);
     fragments->set_order(Fragments::BY_STRIPE);
     fragments_ = *FragmentMap::Create(*fragments, layout_, map_);
     shards_ = std::make_unique<FragmentShards>(fragments_);
     batch_.examples = 1;
     downpour_.set_overlap(NONE);
-    downpour_.set_local_steps(4);
-    downpour_.mutable_inner()->mutable_sgd()->set_rate(1.0);
+    downpour_.mutable_local()->set_steps(4);
+    downpour_.mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1.0);
   }
 
   DownpourRunner& Runner() {
@@ -254,7 +254,7 @@ TEST_F(FragmentsTest, TheyLeaveAndComeBackInTurn) {
 }
 
 TEST_F(FragmentsTest, StepsThatDoNotDivideAreDealtOut) {
-  downpour_.set_local_steps(5);
+  downpour_.mutable_local()->set_steps(5);
   Steps(10);
   // After 2, 5, 7 and 10 steps.
   EXPECT_THAT(shards_->pushed(), ElementsAre(1 + 2, 2 * (1 + 2 + 3 + 4 + 5), 3 + 4 + 5 + 6 + 7,
@@ -263,7 +263,7 @@ TEST_F(FragmentsTest, StepsThatDoNotDivideAreDealtOut) {
 
 TEST_F(FragmentsTest, MixingKeepsAPartOfWhatTheReplicaHas) {
   shards_->foreign = 0.5f;
-  downpour_.set_mixing(0.25);
+  downpour_.mutable_local()->set_mixing(0.25);
   Steps(12);
   ExpectOracle(12, 2, 0, 0.25);
 }
@@ -271,9 +271,9 @@ TEST_F(FragmentsTest, MixingKeepsAPartOfWhatTheReplicaHas) {
 TEST_F(FragmentsTest, ALandingComesSoManyStepsLaterNoSoonerAndNoLater) {
   shards_->foreign = 0.5f;
   downpour_.set_overlap(ASYNC);
-  downpour_.set_local_steps(8);
+  downpour_.mutable_local()->set_steps(8);
   for (const uint32_t landing : {1u, 3u, 4u}) {
-    downpour_.set_landing_steps(landing);
+    downpour_.mutable_local()->set_landing_steps(landing);
     runner_.reset();
     network_.saw.clear();
     shards_ = std::make_unique<FragmentShards>(fragments_);
@@ -296,9 +296,9 @@ TEST_F(FragmentsTest, ALandingComesSoManyStepsLaterNoSoonerAndNoLater) {
 TEST_F(FragmentsTest, ALateLandingIsMixed) {
   shards_->foreign = 0.5f;
   downpour_.set_overlap(ASYNC);
-  downpour_.set_local_steps(8);
-  downpour_.set_landing_steps(2);
-  downpour_.set_mixing(0.5);
+  downpour_.mutable_local()->set_steps(8);
+  downpour_.mutable_local()->set_landing_steps(2);
+  downpour_.mutable_local()->set_mixing(0.5);
   Steps(24);
   ExpectOracle(24, 4, 2, 0.5);
 }
@@ -341,7 +341,7 @@ TEST_F(FragmentsTest, ARefusedFragmentIsGivenUpWithAllStepsSinceAndTheWholeIsFet
   for (const Overlap overlap : {NONE, ASYNC}) {
     SCOPED_TRACE(Overlap_Name(overlap));
     downpour_.set_overlap(overlap);
-    downpour_.set_mixing(0.5);  // of nothing that was given up
+    downpour_.mutable_local()->set_mixing(0.5);  // of nothing that was given up
     runner_.reset();
     network_.saw.clear();
     shards_ = std::make_unique<FragmentShards>(fragments_);
@@ -357,7 +357,7 @@ TEST_F(FragmentsTest, ARefusedFragmentIsGivenUpWithAllStepsSinceAndTheWholeIsFet
 }
 
 TEST_F(FragmentsTest, AFragmentsWeightIsOfAllItsSteps) {
-  downpour_.set_weight(STEPS);
+  downpour_.mutable_local()->set_weight(STEPS);
   Steps(6);
   // Of local_steps; the first of fragment 0 has two.
   EXPECT_THAT(shards_->weights(), ElementsAre(0.5f, 1, 1));
@@ -380,7 +380,7 @@ TEST_F(FragmentsTest, ARoundThatIsOpenHoldsUpItsOwnFragmentAlone) {
 
 // Of a program, whose steps are differences: each call pushes one fragment.
 TEST_F(FragmentsTest, AProgramsDifferenceLeavesByFragment) {
-  downpour_.clear_inner();
+  downpour_.mutable_local()->clear_inner();
   downpour_.mutable_local_update()->set_sgd_rate(1.0);  // as the sidecar does
   shards_->foreign = 0.5f;
   Steps(5);
@@ -391,7 +391,7 @@ TEST_F(FragmentsTest, AProgramsDifferenceLeavesByFragment) {
 // A push that ends within the program's next step is followed by its fetch at once.
 TEST_F(FragmentsTest, AProgramsFragmentIsFetchedWhileTheProgramComputes) {
   downpour_.set_overlap(ASYNC);
-  downpour_.clear_inner();
+  downpour_.mutable_local()->clear_inner();
   downpour_.mutable_local_update()->set_sgd_rate(1.0);
   shards_->foreign = 0.5f;
   std::counting_semaphore<> computing(0);
@@ -416,7 +416,7 @@ TEST_F(FragmentsTest, AProgramsFragmentIsFetchedWhileTheProgramComputes) {
 
 TEST_F(FragmentsTest, WhatAShardRefusesWhileTheProgramComputesWaitsForTheStepsEnd) {
   downpour_.set_overlap(ASYNC);
-  downpour_.clear_inner();
+  downpour_.mutable_local()->clear_inner();
   downpour_.mutable_local_update()->set_sgd_rate(1.0);
   std::counting_semaphore<> computing(0);
   shards_->before_push = [&] { computing.acquire(); };

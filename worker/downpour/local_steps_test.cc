@@ -32,8 +32,8 @@ class LocalStepsTest : public ::testing::Test {
   LocalStepsTest() : layout_(testing::SmallLayout()), shards_(layout_.size()), batch_(1, 4) {
     batch_.examples = 1;
     downpour_.set_overlap(NONE);
-    downpour_.set_local_steps(2);
-    downpour_.mutable_inner()->mutable_sgd()->set_rate(1.0);
+    downpour_.mutable_local()->set_steps(2);
+    downpour_.mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1.0);
   }
 
   DownpourRunner& Runner() {
@@ -88,8 +88,8 @@ TEST_F(LocalStepsTest, StepsMoveTheReplicaAndTheirDifferenceIsPushed) {
 TEST_F(LocalStepsTest, AdamWOverDifferencesIsItsOracle) {
   constexpr int kSteps = 24, kEach = 4;
   constexpr double kRate = 0.05, kDecay = 0.1, kBeta1 = 0.9, kBeta2 = 0.95, kEpsilon = 1e-8;
-  downpour_.set_local_steps(kEach);
-  AdamW* const adam_w = downpour_.mutable_inner()->mutable_adam_w();
+  downpour_.mutable_local()->set_steps(kEach);
+  AdamW* const adam_w = downpour_.mutable_local()->mutable_inner()->mutable_adam_w();
   adam_w->set_rate(kRate);
   adam_w->set_weight_decay(kDecay);
   adam_w->set_beta2(kBeta2);
@@ -120,7 +120,7 @@ TEST_F(LocalStepsTest, UnderOverlapNothingIsLostOrCountedTwice) {
     Job job;
     *job.mutable_downpour() = downpour_;
     job.mutable_downpour()->set_overlap(ASYNC);
-    job.mutable_downpour()->set_local_steps(3);
+    job.mutable_downpour()->mutable_local()->set_steps(3);
     auto local = LocalUpdater::Create(job.downpour(), *ShardMap::Create(layout_.size(), 1));
     ASSERT_OK(local.status());
     DownpourRunner runner(DownpourRunnerOptions::From(job, 0), &layout_, &shards, &group,
@@ -143,7 +143,7 @@ TEST_F(LocalStepsTest, UnderOverlapNothingIsLostOrCountedTwice) {
 // Pushes that are never acknowledged while steps are made do not put off the fetch for ever.
 TEST_F(LocalStepsTest, EachDifferenceIsBasedOnAFetchThatHasTheOneBefore) {
   downpour_.set_overlap(ASYNC);
-  downpour_.set_local_steps(1);
+  downpour_.mutable_local()->set_steps(1);
   Steps(20);
   ASSERT_OK(Runner().Flush());
   const std::vector<uint64_t> bases = shards_.bases();
@@ -154,7 +154,7 @@ TEST_F(LocalStepsTest, EachDifferenceIsBasedOnAFetchThatHasTheOneBefore) {
 }
 
 TEST_F(LocalStepsTest, ARefusedDifferenceIsGivenUpWithTheOptimizersState) {
-  Momentum* const momentum = downpour_.mutable_inner()->mutable_momentum();
+  Momentum* const momentum = downpour_.mutable_local()->mutable_inner()->mutable_momentum();
   momentum->set_rate(1.0);
   momentum->set_momentum(0.5);
   shards_.RefuseNext(1);
@@ -183,7 +183,7 @@ class NonFiniteTest : public LocalStepsTest, public ::testing::WithParamInterfac
 
 TEST_P(NonFiniteTest, AReplicaThatLeftTheFiniteNumbersGoesBackToItsBase) {
   downpour_.set_overlap(GetParam());
-  downpour_.set_local_steps(4);
+  downpour_.mutable_local()->set_steps(4);
   divergence_.set_action(DivergencePolicy::SKIP);
   network_.spoil = [](uint64_t step, std::span<float> gradient) {
     if (step == 1) gradient[0] = std::numeric_limits<float>::infinity();
@@ -205,14 +205,14 @@ TEST_F(LocalStepsTest, ALongDifferenceIsScaled) {
 }
 
 TEST_F(LocalStepsTest, AStepsGradientIsScaled) {
-  downpour_.mutable_inner()->set_clip_norm(8.0);  // of 16 values: 2 each
-  Steps(4);                                       // the gradients 1, 2, 3, 4
+  downpour_.mutable_local()->mutable_inner()->set_clip_norm(8.0);  // of 16 values: 2 each
+  Steps(4);                                                        // the gradients 1, 2, 3, 4
   EXPECT_THAT(Pushed(), ElementsAre(FloatNear(3, 1e-5f), FloatNear(4, 1e-5f)));
 }
 
 TEST_F(LocalStepsTest, AWorkerThatIsToldSoTakesFewerStepsFromTheNextDifferenceOn) {
-  downpour_.set_local_steps(4);
-  downpour_.set_dynamic_local_steps(true);
+  downpour_.mutable_local()->set_steps(4);
+  downpour_.mutable_local()->set_dynamic(true);
   Steps(1);
   control_.TellLocalSteps(2);
   Steps(5);  // the first difference takes four
@@ -225,7 +225,7 @@ TEST_F(LocalStepsTest, AWorkerThatIsToldSoTakesFewerStepsFromTheNextDifferenceOn
 // The schedule goes on where the others are; the warm-up begins anew.
 TEST_F(LocalStepsTest, ASessionThatBeginsLateGoesOnWithTheSchedule) {
   for (int i = 0; i < 10; ++i) shards_.ApplyForeign(0.0f);
-  Schedule* const schedule = downpour_.mutable_inner()->mutable_schedule();
+  Schedule* const schedule = downpour_.mutable_local()->mutable_inner()->mutable_schedule();
   schedule->mutable_step()->set_every_pushes(10);  // 10 pushes of 2 steps by 2 replicas
   schedule->mutable_step()->set_factor(0.5);
   schedule->set_warm_up_pushes(2);
@@ -252,8 +252,8 @@ TEST(LocalStepsBitsTest, OneLocalStepIsDownpour) {
     Job job;
     job.mutable_downpour()->set_overlap(NONE);
     if (differences) {
-      job.mutable_downpour()->set_local_steps(1);
-      job.mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(1.0);
+      job.mutable_downpour()->mutable_local()->set_steps(1);
+      job.mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1.0);
     }
     auto local = LocalUpdater::Create(job.downpour(), *ShardMap::Create(layout.size(), 1));
     EXPECT_OK(local.status());

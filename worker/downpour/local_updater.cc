@@ -19,10 +19,10 @@ constexpr int kPlannedPushes = 2;
 // Whose steps move the replica's own copy; nothing where none do.
 std::optional<Optimizer> OwnOptimizer(const Downpour& downpour) {
   Optimizer optimizer;
-  if (downpour.has_inner()) {
-    return downpour.inner();
+  if (downpour.local().has_inner()) {
+    return downpour.local().inner();
   }
-  if (downpour.local_steps() > 0) {
+  if (downpour.local().steps() > 0) {
     optimizer.mutable_sgd()->set_rate(1.0);
     return optimizer;
   }
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(
   if (!own.has_value()) {
     return nullptr;
   }
-  const bool inner = downpour.has_inner();
+  const bool inner = downpour.local().has_inner();
   const MakeKernel make = [=, size = map.size(),
                            optimizer = *std::move(own)](uint64_t steps_before) mutable {
     if (inner) {
@@ -68,11 +68,11 @@ absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::CreateWith(const Dow
                                                                        const MakeKernel& make) {
   auto kernel = make(0);
   if (!kernel.ok()) {
-    return Annotate(kernel.status(), downpour.has_inner() ? "inner" : "local_update");
+    return Annotate(kernel.status(), downpour.local().has_inner() ? "inner" : "local_update");
   }
   std::unique_ptr<LocalUpdater> updater(
-      new LocalUpdater(*std::move(kernel), map, fragments, downpour.mixing()));
-  if (downpour.has_inner()) {
+      new LocalUpdater(*std::move(kernel), map, fragments, downpour.local().mixing()));
+  if (downpour.local().has_inner()) {
     updater->make_inner_ = make;
   }
   RETURN_IF_ERROR(updater->MoveTo(nullptr));

@@ -159,7 +159,7 @@ TEST(LocalUpdaterTest, TheRateFollowsTheSchedule) {
 
 std::unique_ptr<LocalUpdater> Inner(Optimizer inner) {
   Downpour downpour;
-  *downpour.mutable_inner() = std::move(inner);
+  *downpour.mutable_local()->mutable_inner() = std::move(inner);
   return *LocalUpdater::Create(downpour, Map());
 }
 
@@ -202,7 +202,7 @@ TEST(LocalUpdaterTest, AnInnerScheduleCountsTheReplicasSteps) {
 
 TEST(LocalUpdaterTest, RefusesAnInnerOptimizerWithoutARate) {
   Downpour downpour;
-  downpour.mutable_inner()->mutable_adam_w();
+  downpour.mutable_local()->mutable_inner()->mutable_adam_w();
   EXPECT_THAT(LocalUpdater::Create(downpour, Map()).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("inner")));
 }

@@ -125,7 +125,7 @@ class OnDeviceTest : public ::testing::Test {
     Downpour downpour;
     if (run.sgd_rate > 0) downpour.mutable_local_update()->set_sgd_rate(run.sgd_rate);
     if (run.adagrad_rate > 0) downpour.mutable_local_update()->set_adagrad_rate(run.adagrad_rate);
-    if (run.local_steps > 0) *downpour.mutable_inner() = run.inner;
+    if (run.local_steps > 0) *downpour.mutable_local()->mutable_inner() = run.inner;
     auto local =
         LocalUpdater::Create(downpour, *ShardMap::Create(layout_.size(), 1), run.statistics);
     EXPECT_OK(local.status());

@@ -45,8 +45,8 @@ class DownpourRoundsTest : public ::testing::Test {
   DownpourRoundsTest() : layout_(testing::SmallLayout()), shards_(layout_.size()), batch_(4, 4) {
     job_.set_batch_size(4);
     job_.mutable_downpour()->set_overlap(NONE);
-    job_.mutable_downpour()->set_local_steps(2);
-    job_.mutable_downpour()->mutable_inner()->mutable_sgd()->set_rate(1.0);
+    job_.mutable_downpour()->mutable_local()->set_steps(2);
+    job_.mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1.0);
   }
 
   DownpourRunner& Runner() {
@@ -87,8 +87,8 @@ TEST_F(DownpourRoundsTest, ADifferenceOfRoundsWeighsItsSteps) {
 }
 
 TEST_F(DownpourRoundsTest, SamplesWeighAsTheJobSays) {
-  job_.mutable_downpour()->set_weight(TOKENS);
-  job_.mutable_downpour()->set_weight_reference(16);
+  job_.mutable_downpour()->mutable_local()->set_weight(TOKENS);
+  job_.mutable_downpour()->mutable_local()->set_weight_reference(16);
   Steps({4, 4, 4, 1});
   EXPECT_THAT(shards_.weights, ElementsAre(0.5f, 5.0f / 16));
 }

@@ -142,15 +142,15 @@ TEST_F(StatisticsTest, WhereStepsMoveThemThePushHasTheReplicasOwn) {
 }
 
 TEST_F(StatisticsTest, LocalStepsMoveThemAsTheyAreAndPushTheReplicasOwn) {
-  downpour_.set_local_steps(2);
-  downpour_.mutable_inner()->mutable_sgd()->set_rate(2.0);
+  downpour_.mutable_local()->set_steps(2);
+  downpour_.mutable_local()->mutable_inner()->mutable_sgd()->set_rate(2.0);
   Rounds(2);
   EXPECT_THAT(Pushed(), ElementsAre(-3, -3, 6));
 }
 
 TEST_F(StatisticsTest, LocalStepsOfAGroupMoveThemByTheMean) {
-  downpour_.set_local_steps(2);
-  downpour_.mutable_inner()->mutable_sgd()->set_rate(2.0);
+  downpour_.mutable_local()->set_steps(2);
+  downpour_.mutable_local()->mutable_inner()->mutable_sgd()->set_rate(2.0);
   Rounds(2, 2);  // 1 and 2, then 3 and 4
   EXPECT_THAT(Pushed(), ElementsAre(-5, -5, 20));
 }
@@ -169,8 +169,8 @@ TEST_F(StatisticsTest, WhatIsFetchedUnderOwnStepsComesToAMeanOfBoth) {
 }
 
 TEST_F(StatisticsTest, ShardsThatAverageTakeDifferences) {
-  downpour_.set_local_steps(2);
-  downpour_.mutable_inner()->mutable_sgd()->set_rate(2.0);
+  downpour_.mutable_local()->set_steps(2);
+  downpour_.mutable_local()->mutable_inner()->mutable_sgd()->set_rate(2.0);
   downpour_.mutable_rounds();
   Rounds(2);
   EXPECT_THAT(Pushed(), ElementsAre(3, 3, 6));
@@ -200,7 +200,7 @@ class ProgramStatisticsTest : public StatisticsTest {
   }
   // Steps whose result is pushed as it is.
   void SetLocalSteps(uint32_t steps) {
-    downpour_.set_local_steps(steps);
+    downpour_.mutable_local()->set_steps(steps);
     downpour_.mutable_local_update()->set_sgd_rate(1.0);
   }
 };

@@ -58,7 +58,7 @@ class SessionControl {
   uint32_t replicas() const { return replicas_; }
 
   // How many local steps the next difference is to have, as the coordinator says
-  // (Downpour.dynamic_local_steps); 0: as many as the job says.
+  // (LocalSteps.dynamic); 0: as many as the job says.
   void TellLocalSteps(uint32_t steps) { local_steps_ = steps; }
   uint32_t local_steps() const { return local_steps_; }
 

@@ -169,7 +169,8 @@ absl::Status Sidecar::Join() {
   FieldWriter fields;
   fields.String(enter_->reply().job());
   const Downpour& downpour = enter_->reply().config().downpour();
-  fields.Number(uint32_t{downpour.local_steps() / std::max(1u, downpour.fragments().count())});
+  fields.Number(
+      uint32_t{downpour.local().steps() / std::max(1u, downpour.local().fragments().count())});
   fields.Number(uint64_t{layout.size()});
   fields.Number(uint64_t{memory->stride()});
   fields.Number(static_cast<uint32_t>(layout.tensors().size()));
