@@ -1,31 +1,47 @@
 #include "coordinator/state/add_figures.h"
 
-namespace monsoon {
+#include <cstdint>
 
-void AddFigures(const ReplicaStats& stats, ReplicaStats* sum) {
-  sum->set_steps(sum->steps() + stats.steps());
-  sum->set_examples(sum->examples() + stats.examples());
-  sum->set_fetches(sum->fetches() + stats.fetches());
-  sum->set_pushes(sum->pushes() + stats.pushes());
-  sum->set_rpcs(sum->rpcs() + stats.rpcs());
-  sum->set_retries(sum->retries() + stats.retries());
-  sum->set_duplicates(sum->duplicates() + stats.duplicates());
-  sum->set_refused(sum->refused() + stats.refused());
-  sum->set_bytes_fetched(sum->bytes_fetched() + stats.bytes_fetched());
-  sum->set_bytes_pushed(sum->bytes_pushed() + stats.bytes_pushed());
-  sum->set_evaluation_fetches(sum->evaluation_fetches() + stats.evaluation_fetches());
-  sum->set_replayed(sum->replayed() + stats.replayed());
-  sum->set_away_steps(sum->away_steps() + stats.away_steps());
-  sum->set_replicas(stats.replicas());
-  sum->set_waits_for(stats.waits_for());
-  if (stats.has_loss()) {
-    sum->set_loss(stats.loss());
+#include "google/protobuf/descriptor.h"
+#include "proto/figure.pb.h"
+
+namespace monsoon {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Reflection;
+
+void AddTotal(const FieldDescriptor& field, const ReplicaStats& stats, ReplicaStats* sum) {
+  const Reflection& reflection = *sum->GetReflection();
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32) {
+    reflection.SetUInt32(sum, &field,
+                         reflection.GetUInt32(*sum, &field) + reflection.GetUInt32(stats, &field));
+  } else {
+    reflection.SetUInt64(sum, &field,
+                         reflection.GetUInt64(*sum, &field) + reflection.GetUInt64(stats, &field));
   }
-  if (stats.has_accuracy()) {
-    sum->set_accuracy(stats.accuracy());
+}
+
+void TakeNewest(const FieldDescriptor& field, const ReplicaStats& stats, ReplicaStats* sum) {
+  const Reflection& reflection = *sum->GetReflection();
+  if (field.has_presence() && !reflection.HasField(stats, &field)) {
+    return;  // The report does not say it.
   }
-  sum->set_replicas_lost(sum->replicas_lost() + stats.replicas_lost());
-  sum->set_staleness_unknown(sum->staleness_unknown() + stats.staleness_unknown());
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      reflection.SetDouble(sum, &field, reflection.GetDouble(stats, &field));
+      break;
+    case FieldDescriptor::CPPTYPE_STRING:
+      reflection.SetString(sum, &field, reflection.GetString(stats, &field));
+      break;
+    default:
+      reflection.SetUInt32(sum, &field, reflection.GetUInt32(stats, &field));
+      break;
+  }
+}
+
+// Entries of maps, which reflection reaches only one by one.
+void AddHistograms(const ReplicaStats& stats, ReplicaStats* sum) {
   const auto add = [](auto* into, const auto& from) {
     for (const auto& [key, count] : from) {
       (*into)[key] += count;
@@ -36,6 +52,29 @@ void AddFigures(const ReplicaStats& stats, ReplicaStats* sum) {
   add(sum->mutable_fetch_latency(), stats.fetch_latency());
   add(sum->mutable_push_latency(), stats.push_latency());
   add(sum->mutable_step_latency(), stats.step_latency());
+}
+
+}  // namespace
+
+void AddFigures(const ReplicaStats& stats, ReplicaStats* sum) {
+  const google::protobuf::Descriptor& type = *ReplicaStats::descriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.is_repeated()) {
+      continue;
+    }
+    switch (field.options().GetExtension(figure)) {
+      case Figure::SUM:
+        AddTotal(field, stats, sum);
+        break;
+      case Figure::NEWEST:
+        TakeNewest(field, stats, sum);
+        break;
+      default:
+        break;
+    }
+  }
+  AddHistograms(stats, sum);
 }
 
 }  // namespace monsoon

@@ -1,12 +1,11 @@
-// Sums of what sessions report.
+// Sums of what sessions report, as the fields of ReplicaStats say it (proto/figure.proto).
 #pragma once
 
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
 
-// Adds a session's totals. What is no total becomes that of `stats`, the newer one: means of
-// loss and accuracy, replicas, why it waits. Fingerprints and the time of a step stay out.
+// Adds a session's report, the newer one, to `sum`.
 void AddFigures(const ReplicaStats& stats, ReplicaStats* sum);
 
 }  // namespace monsoon
