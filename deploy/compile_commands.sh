@@ -18,11 +18,15 @@ bazel "${startup[@]}" aquery --config=opt --symlink_prefix=/ --output=jsonproto 
   /usr/bin/python3 -c '
 import json, sys
 root, target = sys.argv[1:]
+# What clang does not know of g++, or takes ill.
+gcc_only = ("-fno-canonical-system-headers", "-Wno-free-nonheap-object", "-D__DATE__",
+            "-D__TIME__", "-D__TIMESTAMP__")
 commands = {}  # by source: one that is compiled in several ways needs one of them here
 for action in json.load(sys.stdin).get("actions", []):
     arguments = action["arguments"]
     source = arguments[arguments.index("-c") + 1]
     if not source.startswith(("bazel-out/", "external/")):
+        arguments = [argument for argument in arguments if not argument.startswith(gcc_only)]
         commands[source] = {"directory": root, "file": source, "arguments": arguments}
 with open(target, "w") as out:
     json.dump([commands[source] for source in sorted(commands)], out, indent=1)

@@ -1,0 +1,68 @@
+"""What most targets are: a header with its source and their test, and a unit test."""
+
+# Of every unit test.
+_OF_TESTS = [
+    "//common/testing:gtest_main",
+    "//common/testing:status_matchers",
+    "@abseil",
+    "@gtest",
+]
+
+def unit_test(name, srcs = None, deps = [], size = "small", tags = [], **others):
+    """A cc_test of one process that takes seconds, with GoogleTest and its main().
+
+    Args:
+      name: ends in _test.
+      srcs: NAME.cc where they are not given.
+      deps: beside GoogleTest, its main, the matchers of absl::Status, and Abseil.
+      size: as everywhere.
+      tags: beside `unit`, by which tests/run.sh finds it.
+      **others: of cc_test.
+    """
+    native.cc_test(
+        name = name,
+        size = size,
+        srcs = srcs or [name + ".cc"],
+        tags = ["unit"] + tags,
+        deps = deps + [dep for dep in _OF_TESTS if dep not in deps],
+        **others
+    )
+
+def pair(name, deps = [], test_deps = None, test_size = "small", test_tags = [], **others):
+    """NAME.h and NAME.cc; with `test_deps` NAME_test.cc too, the unit_test NAME_test.
+
+    Args:
+      name: of the files.
+      deps: of the library.
+      test_deps: of the test, beside the library and its deps; [] where it needs no more.
+      test_size: of the test.
+      test_tags: of the test, beside `unit`.
+      **others: of the library.
+    """
+    native.cc_library(
+        name = name,
+        srcs = [name + ".cc"],
+        hdrs = [name + ".h"],
+        deps = deps,
+        **others
+    )
+    _test_of(name, deps, test_deps, test_size, test_tags)
+
+def header(name, deps = [], test_deps = None, test_size = "small", test_tags = [], **others):
+    """As pair, where all stands in NAME.h."""
+    native.cc_library(
+        name = name,
+        hdrs = [name + ".h"],
+        deps = deps,
+        **others
+    )
+    _test_of(name, deps, test_deps, test_size, test_tags)
+
+def _test_of(name, deps, test_deps, size, tags):
+    if test_deps != None:
+        unit_test(
+            name = name + "_test",
+            size = size,
+            tags = tags,
+            deps = [":" + name] + deps + [dep for dep in test_deps if dep not in deps],
+        )
