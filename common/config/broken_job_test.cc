@@ -170,14 +170,12 @@ const std::vector<BrokenFile>& Cases() {
        "overlap: NONE",
        "local { dynamic: true }",
        {"FILE:9:3: error: downpour.local.steps: says nothing of how many steps a difference has; "
-        "as "
-        "in local { steps: 50 }"}},
+        "as in local { steps: 50 }"}},
       {"FragmentsAlone",
        "n_fetch: 2",
        "local { fragments { count: 4 } }",
        {"FILE:8:3: error: downpour.local.steps: says nothing of how many steps a difference has; "
-        "as "
-        "in local { steps: 50 }"}},
+        "as in local { steps: 50 }"}},
       {"OneFragment",
        "n_fetch: 2",
        "local { steps: 8 inner { sgd { rate: 1 } } fragments { count: 1 } }",
@@ -186,8 +184,7 @@ const std::vector<BrokenFile>& Cases() {
        "n_fetch: 2",
        "local { steps: 8 inner { sgd { rate: 1 } } fragments { count: 9 } }",
        {"FILE:8:65: error: downpour.local.fragments.count: 9 is more than local.steps (8), in "
-        "which "
-        "each fragment is pushed once; at most 8 here"}},
+        "which each fragment is pushed once; at most 8 here"}},
       {"LandingWithoutOverlap",
        "n_fetch: 2",
        "local { steps: 8 inner { sgd { rate: 1 } } landing_steps: 2 }",
@@ -202,17 +199,14 @@ const std::vector<BrokenFile>& Cases() {
       {"LandingOfRounds",
        "n_fetch: 2\n  overlap: NONE",
        "local { steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } landing_steps: 2 } "
-       "rounds { "
-       "}",
+       "rounds { }",
        {"FILE:8:84: error: downpour.local.landing_steps: with rounds a fragment lands when its "
-        "round is "
-        "over; leave it out"}},
+        "round is over; leave it out"}},
       {"LateLanding",
        "n_fetch: 2\n  overlap: NONE",
        "local { steps: 8 inner { sgd { rate: 1 } } fragments { count: 2 } landing_steps: 5 }",
        {"FILE:8:84: error: downpour.local.landing_steps: 5 is more than the 4 steps between two "
-        "pushes; "
-        "at most 4 here"}},
+        "pushes; at most 4 here"}},
       {"ChangesAlone",
        "n_fetch: 2",
        "fetch_changes: INT4",

@@ -180,7 +180,7 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
   for (const auto& [path, optimizer] :
        {std::pair<std::string, const Optimizer*>{"downpour.optimizer", &downpour.optimizer()},
         std::pair<std::string, const Optimizer*>{"downpour.local.inner",
-                                                   &downpour.local().inner()}}) {
+                                                 &downpour.local().inner()}}) {
     CheckOptimizerAt(*optimizer, path, reporter);
   }
   CheckDifferences(downpour, reporter);

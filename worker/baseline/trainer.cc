@@ -31,7 +31,8 @@ uint32_t AtLeastOne(uint32_t value) { return std::max(value, 1u); }
 
 // Who moves the parameters where there is one process.
 const Optimizer& OptimizerOf(const Job& job) {
-  return job.downpour().local().has_inner() ? job.downpour().local().inner() : job.downpour().optimizer();
+  return job.downpour().local().has_inner() ? job.downpour().local().inner()
+                                            : job.downpour().optimizer();
 }
 
 absl::Status CheckJob(const Job& job) {

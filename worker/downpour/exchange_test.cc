@@ -245,7 +245,8 @@ TEST_F(ExchangeTest, AnUnusableRoundGivesUpParametersThatAreNoNumbers) {
 
 TEST_F(ExchangeTest, ALateSessionGoesOnWithTheScheduleOfTheOthers) {
   SetDifferences(4);
-  Schedule* const schedule = job_.mutable_downpour()->mutable_local()->mutable_inner()->mutable_schedule();
+  Schedule* const schedule =
+      job_.mutable_downpour()->mutable_local()->mutable_inner()->mutable_schedule();
   schedule->mutable_step()->set_every_pushes(12);
   schedule->mutable_step()->set_factor(0.5);
   Make();
