@@ -1,16 +1,6 @@
 // TensorCodec: how the floats of one stripe travel in a WireFormat
-// (proto/wire_format.proto, which gives the layouts). All values little-endian.
-//
-// | format     | bytes for n floats          | error of a value x                |
-// |------------|-----------------------------|-----------------------------------|
-// | FLOAT32    | 4 n                         | none                              |
-// | BFLOAT16   | 2 n                         | |x| / 256                         |
-// | FLOAT16    | 2 n                         | |x| / 2048, or 3e-8; 65504 at most|
-// | INT8       | n + 4 ceil(n / 256)         | largest |x| of its block / 254    |
-// | INT4       | ceil(n/2) + 4 ceil(n / 256) | largest |x| of its block / 14     |
-// | TOP_K      | 8 ceil(share n)             | all of it, unless it is sent      |
-// | TOP_K_2BIT | (8 + 1.75 k) / 4096 n,      | the same; if it is sent, at most  |
-// |            | k = ceil(4096 share)        | what |x| differs among those sent |
+// (proto/wire_format.proto, which gives the layouts; docs/wire_protocol.md has the bytes and the
+// largest error of each, and wire_formats.h what is known of them). All values little-endian.
 //
 // A shard that decodes need not know the share: it takes any TOP_K or TOP_K_2BIT record
 // of at most half the values (a larger one of TOP_K would be larger than FLOAT32).
