@@ -15,7 +15,8 @@ class Clock {
   // The calendar time, which may jump. For people only.
   virtual absl::Time WallTime() const = 0;
 
-  // The machine's clocks. Thread safe, lives for ever.
+  // The machine's clocks; for a virtual thread those that run it (virtual_threads.h).
+  // Thread safe, lives for ever.
   static const Clock* Real();
 };
 

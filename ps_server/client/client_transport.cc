@@ -20,6 +20,23 @@ absl::StatusOr<SharedMemoryOffer> AskForSharedMemory(const std::string& address,
   return std::move(*status.mutable_shared_memory());
 }
 
+std::unique_ptr<ChoosingTransport> MakeOne(const ParameterClientOptions& options,
+                                           TransportReport* report) {
+  return ChoosingTransport::Create(
+      options.transport, options.addresses, options.deadline,
+      [addresses = options.addresses](uint32_t shard, absl::Duration deadline) {
+        return AskForSharedMemory(addresses[shard], deadline);
+      },
+      report);
+}
+
+std::unique_ptr<FrameTransport> AddFaults(const ParameterClientOptions& options,
+                                          std::unique_ptr<FrameTransport> transport) {
+  return options.fault.enabled()
+             ? MakeFaultTransport(std::move(transport), options.fault, Clock::Real())
+             : std::move(transport);
+}
+
 }  // namespace
 
 std::vector<std::string> TaskNames(uint32_t shards) {
@@ -38,21 +55,16 @@ std::vector<std::string> ShardNames(const std::vector<std::string>& addresses) {
   return names;
 }
 
-std::unique_ptr<ChoosingTransport> MakeClientTransport(const ParameterClientOptions& options,
-                                                       TransportReport* report) {
-  return ChoosingTransport::Create(
-      options.transport, options.addresses, options.deadline,
-      [addresses = options.addresses](uint32_t shard, absl::Duration deadline) {
-        return AskForSharedMemory(addresses[shard], deadline);
-      },
-      report);
-}
-
-std::unique_ptr<FrameTransport> AddClientFaults(const ParameterClientOptions& options,
-                                                std::unique_ptr<FrameTransport> transport) {
-  return options.fault.enabled()
-             ? MakeFaultTransport(std::move(transport), options.fault, Clock::Real())
-             : std::move(transport);
+ClientTransports MakeClientTransports(const ParameterClientOptions& options,
+                                      TransportReport* report) {
+  if (options.make_transport) {
+    return {options.make_transport(), options.make_transport()};
+  }
+  std::unique_ptr<ChoosingTransport> fetch = MakeOne(options, report);
+  // Faults are of frames, so there every fetch is one.
+  ChoosingTransport* const reader = options.fault.enabled() ? nullptr : fetch.get();
+  return {AddFaults(options, std::move(fetch)), AddFaults(options, MakeOne(options, report)),
+          reader};
 }
 
 }  // namespace monsoon

@@ -16,11 +16,16 @@ std::vector<std::string> TaskNames(uint32_t shards);
 // "ps/0 at localhost:2222", for errors.
 std::vector<std::string> ShardNames(const std::vector<std::string>& addresses);
 
-// To options.addresses; asks each shard for its shared memory. `report` outlives it.
-std::unique_ptr<ChoosingTransport> MakeClientTransport(const ParameterClientOptions& options,
-                                                       TransportReport* report);
-// The same with options.fault.
-std::unique_ptr<FrameTransport> AddClientFaults(const ParameterClientOptions& options,
-                                                std::unique_ptr<FrameTransport> transport);
+// What carries a client's frames, with the faults asked for.
+struct ClientTransports {
+  std::unique_ptr<FrameTransport> fetch;
+  std::unique_ptr<FrameTransport> push;
+  // `fetch` where it can read shared memory, else null.
+  ChoosingTransport* reader = nullptr;
+};
+// To options.addresses, and asks each shard for its shared memory; or options.make_transport's.
+// `report` outlives them.
+ClientTransports MakeClientTransports(const ParameterClientOptions& options,
+                                      TransportReport* report);
 
 }  // namespace monsoon

@@ -45,11 +45,10 @@ class ShardedParameterClient final : public ParameterClient {
         push_requests_(&options_),
         encoder_(options_.map, options_.fragments, options_.push_format, std::move(push_codec),
                  options_.values) {
-    std::unique_ptr<ChoosingTransport> transport = MakeClientTransport(options_, &report_);
-    // Faults are of frames, so there every fetch is one.
-    reader_ = options_.fault.enabled() ? nullptr : transport.get();
-    fetch_transport_ = AddClientFaults(options_, std::move(transport));
-    push_transport_ = AddClientFaults(options_, MakeClientTransport(options_, &report_));
+    ClientTransports transports = MakeClientTransports(options_, &report_);
+    fetch_transport_ = std::move(transports.fetch);
+    push_transport_ = std::move(transports.push);
+    reader_ = transports.reader;
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
       stripes_ += options_.map.stripes(shard);
     }

@@ -48,6 +48,7 @@
 #include "common/model/stripe_versions.h"
 #include "common/model/table_map.h"
 #include "common/transport/frame/fault.h"
+#include "common/transport/frame/frame_transport.h"
 #include "common/transport/transport.h"
 #include "proto/wire_format.pb.h"
 #include "ps_server/client/row_gradient.h"
@@ -114,6 +115,9 @@ struct ParameterClientOptions {
   // AUTO may be changed by the environment: MONSOON_TRANSPORT=grpc or
   // shared_memory.
   Transport transport = Transport::AUTO;
+  // Makes what carries the frames to the shards, and no memory of theirs is mapped; called
+  // once for fetches and once for all else. Null: `transport` says.
+  std::function<std::unique_ptr<FrameTransport>()> make_transport;
   // Told, from a thread that calls, why a call goes on asking a shard: "ps/0 at
   // HOST:PORT: ..."; after a few tries, and again each second or so. May be null.
   std::function<void(const std::string& why)> on_waiting;

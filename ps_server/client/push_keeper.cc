@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/base/thread.h"
 #include "common/memory/stream_copy.h"
 
 namespace monsoon {
@@ -421,7 +421,7 @@ absl::Status PushKeeper::Wait(const std::string& why, const char* prefix, absl::
   if (now() >= end) {
     return absl::DeadlineExceededError(absl::StrCat(prefix, why));
   }
-  absl::SleepFor(kLook);
+  Thread::SleepFor(kLook);
   return absl::OkStatus();
 }
 
@@ -436,7 +436,7 @@ absl::Status PushKeeper::BringBack(absl::Duration patience) {
     if (context_.cancelled->load()) {
       return absl::CancelledError("cancelled");
     }
-    absl::SleepFor(kLook);
+    Thread::SleepFor(kLook);
   }
 }
 

@@ -6,23 +6,12 @@
 #include <cstring>
 #include <utility>
 
+#include "common/codec/tensor_codec.h"
+#include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 
 namespace monsoon::simulation {
 namespace {
-
-float ValueAt(const PushBytes& push, uint32_t stripe, size_t i) {
-  const std::byte* const begin =
-      push.bytes.bytes().data() + stripe * PushBytes::StripeBytes(push.format);
-  if (push.format == FLOAT32) {
-    float value = 0.0f;
-    std::memcpy(&value, begin + i * sizeof(float), sizeof(float));
-    return value;
-  }
-  uint16_t upper = 0;  // BFLOAT16: the upper half of a float
-  std::memcpy(&upper, begin + i * sizeof(upper), sizeof(upper));
-  return std::bit_cast<float>(uint32_t{upper} << 16);
-}
 
 // proto/job.proto, message Schedule.
 double RateFactor(const Schedule& schedule, uint64_t k) {
@@ -62,17 +51,47 @@ void Step(const Optimizer& optimizer, uint64_t k, float g, float* w, float* stat
 
 }  // namespace
 
-void AppliedLog::Applied(uint32_t stripe, SessionId session, uint64_t sequence,
-                         std::shared_ptr<const PushBytes> push, uint64_t version) {
-  stripes_[stripe].push_back({session, sequence, std::move(push)});
-  ASSERT_EQ(version, stripes_[stripe].size()) << "the version of stripe " << stripe;
-  uint64_t& seen = seen_[{stripe, session}];
-  seen = std::max(seen, sequence);
+std::vector<float> DecodeStripe(WireFormat format, std::span<const std::byte> bytes) {
+  std::vector<float> values(kStripeFloats);
+  if (format == FLOAT32) {
+    EXPECT_EQ(bytes.size(), values.size() * sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+  } else if (format == BFLOAT16) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      uint16_t upper = 0;  // half of a float
+      std::memcpy(&upper, bytes.data() + i * sizeof(upper), sizeof(upper));
+      values[i] = std::bit_cast<float>(uint32_t{upper} << 16);
+    }
+  } else {
+    EXPECT_OK(TensorCodec::Find(format)->Decode(bytes, values));
+  }
+  return values;
 }
 
-void AppliedLog::Restored(uint32_t stripe, uint64_t version) {
-  ASSERT_LE(version, stripes_[stripe].size()) << "stripe " << stripe;
-  stripes_[stripe].resize(version);
+void AppliedLog::Applied(uint32_t stripe, Entry entry) {
+  uint64_t& seen = seen_[{stripe, entry.session}];
+  seen = std::max(seen, entry.sequence);
+  stripes_[stripe].push_back(std::move(entry));
+}
+
+void AppliedLog::Restored(uint32_t stripe, uint64_t version, uint64_t open) {
+  std::vector<Entry>& entries = stripes_[stripe];
+  const auto after = std::ranges::upper_bound(entries, version, {}, &Entry::round);
+  const size_t kept = static_cast<size_t>(after - entries.begin()) + open;
+  ASSERT_LE(kept, entries.size()) << "stripe " << stripe;
+  entries.resize(kept);
+  CheckVersion(stripe, version, open);
+}
+
+void AppliedLog::CheckVersion(uint32_t stripe, uint64_t version, uint64_t open) const {
+  uint64_t round = 0, in_round = 0;
+  for (const Entry& entry : stripes_[stripe]) {
+    ASSERT_TRUE(entry.round == round || entry.round == round + 1) << "stripe " << stripe;
+    in_round = entry.round == round ? in_round + 1 : 1;
+    round = entry.round;
+  }
+  ASSERT_EQ(version, open > 0 ? round - 1 : round) << "stripe " << stripe;
+  ASSERT_TRUE(open == 0 || open == in_round) << "stripe " << stripe;
 }
 
 uint64_t AppliedLog::Held(uint32_t stripe, SessionId session) const {
@@ -92,15 +111,28 @@ uint64_t AppliedLog::Seen(uint32_t stripe, SessionId session) const {
   return found == seen_.end() ? 0 : found->second;
 }
 
-AppliedLog::Content AppliedLog::Replay(uint32_t stripe, const Optimizer& optimizer,
+AppliedLog::Content AppliedLog::Replay(uint32_t stripe, uint64_t version,
+                                       const Optimizer& optimizer,
                                        std::vector<float> initial) const {
   Content content{std::move(initial), {}};
   const float first = static_cast<float>(optimizer.adagrad().initial_accumulator());
   std::vector<float> state(content.parameters.size(), optimizer.has_adagrad() ? first : 0.0f);
-  for (uint64_t k = 0; k < stripes_[stripe].size(); ++k) {
-    for (size_t i = 0; i < content.parameters.size(); ++i) {
-      Step(optimizer, k, ValueAt(*stripes_[stripe][k].push, stripe, i), &content.parameters[i],
-           &state[i]);
+  auto entry = stripes_[stripe].begin();
+  const auto end = stripes_[stripe].end();
+  for (uint64_t k = 0; k < version; ++k) {
+    const auto begin = entry;
+    std::vector<double> sum(content.parameters.size());
+    double weight = 0;
+    for (; entry != end && entry->round == k + 1; ++entry) {
+      weight += entry->weight;
+      for (size_t i = 0; i < sum.size(); ++i) {
+        sum[i] += entry->weight * static_cast<double>(entry->gradient[i]);
+      }
+    }
+    const bool alone = entry - begin == 1;
+    for (size_t i = 0; i < sum.size(); ++i) {
+      const float g = alone ? begin->gradient[i] : static_cast<float>(sum[i] / weight);
+      Step(optimizer, k, g, &content.parameters[i], &state[i]);
     }
   }
   if (!optimizer.has_sgd()) {

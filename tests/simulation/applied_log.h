@@ -6,15 +6,14 @@
 // Not thread safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "proto/job.pb.h"
 #include "proto/tensor.pb.h"
-#include "ps_server/client/kept_bytes.h"
 #include "ps_server/shard/session_table.h"
 
 namespace monsoon::simulation {
@@ -22,30 +21,29 @@ namespace monsoon::simulation {
 // Of a job whose stripes are all of this length.
 inline constexpr size_t kStripeFloats = 16;
 
-// One push to one shard: its stripes' gradients one after the other, in `format`.
-struct PushBytes {
-  PushBytes(WireFormat of_format, uint32_t stripes)
-      : format(of_format), bytes(stripes * StripeBytes(of_format)) {}
-  static size_t StripeBytes(WireFormat format) {
-    return kStripeFloats * (format == FLOAT32 ? 4 : 2);
-  }
-
-  const WireFormat format;
-  KeptBytes bytes;
-};
+// The floats of a stripe, of FLOAT32, BFLOAT16 or what a TensorCodec has.
+std::vector<float> DecodeStripe(WireFormat format, std::span<const std::byte> bytes);
 
 class AppliedLog {
  public:
   explicit AppliedLog(uint32_t stripes) : stripes_(stripes) {}
 
-  // Fails the test where the stripe's version does not count what was applied.
-  void Applied(uint32_t stripe, SessionId session, uint64_t sequence,
-               std::shared_ptr<const PushBytes> push, uint64_t version);
-  // A life begins with this version of the stripe.
-  void Restored(uint32_t stripe, uint64_t version);
+  // One push as a stripe has taken it.
+  struct Entry {
+    SessionId session;
+    uint64_t sequence = 0;
+    std::vector<float> gradient;
+    double weight = 1;   // in its round
+    uint64_t round = 0;  // the version that it makes, alone or with others of its round
+  };
+  void Applied(uint32_t stripe, Entry entry);
+  // A life begins with this version of the stripe, and so many pushes of the round after it.
+  void Restored(uint32_t stripe, uint64_t version, uint64_t open);
 
   uint32_t stripes() const { return static_cast<uint32_t>(stripes_.size()); }
-  uint64_t version(uint32_t stripe) const { return stripes_[stripe].size(); }
+  // Fails the test unless each version up to this one was made by some push, and `open` pushes
+  // are of the round after it.
+  void CheckVersion(uint32_t stripe, uint64_t version, uint64_t open) const;
   // The last sequence of the session that the stripe holds. Fails the test unless it holds
   // each before that exactly once, in order.
   uint64_t Held(uint32_t stripe, SessionId session) const;
@@ -56,15 +54,12 @@ class AppliedLog {
     std::vector<float> parameters;
     std::vector<float> state;
   };
-  // Of the stripe, which began with `initial`.
-  Content Replay(uint32_t stripe, const Optimizer& optimizer, std::vector<float> initial) const;
+  // Of the stripe at that version, which began with `initial`. The mean of a round of several
+  // is not rounded as the shard does it.
+  Content Replay(uint32_t stripe, uint64_t version, const Optimizer& optimizer,
+                 std::vector<float> initial) const;
 
  private:
-  struct Entry {
-    SessionId session;
-    uint64_t sequence = 0;
-    std::shared_ptr<const PushBytes> push;
-  };
   std::vector<std::vector<Entry>> stripes_;
   std::map<std::pair<uint32_t, SessionId>, uint64_t> seen_;
 };

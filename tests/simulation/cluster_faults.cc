@@ -37,7 +37,7 @@ void ClusterSimulation::StartPs(uint32_t index, absl::Duration delay) {
 
 void ClusterSimulation::StartWorker(uint32_t index, absl::Duration delay) {
   world_.time.After(delay, [this, index] {
-    if (!workers_[index]->process.alive) {
+    if (!ended_ && !workers_[index]->process.alive) {
       workers_[index]->Start();
     }
   });

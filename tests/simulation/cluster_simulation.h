@@ -67,14 +67,16 @@ struct SimulationCounts {
 
 class ClusterSimulation {
  public:
-  ClusterSimulation(uint64_t seed, SimulationCounts* counts);
+  // `stacks` and `counts` outlive this.
+  ClusterSimulation(uint64_t seed, FiberStacks* stacks, SimulationCounts* counts);
+  // All threads of workers come to their end.
+  ~ClusterSimulation();
 
   // Fails the running test for what must not happen.
   void Run();
 
  private:
   void MakeCluster();
-  void MakeJob();
   void Disturb();
   void DisturbPs(uint32_t index);
   void DisturbWorker(uint32_t index);
@@ -115,6 +117,7 @@ class ClusterSimulation {
   std::vector<std::unique_ptr<SimulatedWorker>> replaced_;
   bool faults_ = true;
   bool drains_ = false;   // somebody was told to leave
+  bool ended_ = false;    // nobody is started any more
   absl::Duration pause_;  // the longest between two faults
   std::string job_;
 };

@@ -25,9 +25,10 @@ void Print(const char* what, uint64_t count) {
 
 TEST(ClusterSimulationTest, EveryAcknowledgedPushCountsOnceAndTheJobEnds) {
   SimulationCounts counts;
+  FiberStacks stacks;
   for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
     SCOPED_TRACE(absl::StrCat("--seeds=", seed, "..", seed));
-    ClusterSimulation simulation(seed, &counts);
+    ClusterSimulation simulation(seed, &stacks, &counts);
     simulation.Run();
     if (HasFailure()) {
       return;

@@ -16,9 +16,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/storage/simulated_storage.h"
+#include "common/transport/frame/frame_codec.h"
+#include "common/transport/frame/frame_server.h"
 #include "coordinator/shards/shard_gateway.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
+#include "ps_server/server/shard_frame_handler.h"
 #include "ps_server/shard/shard.h"
 #include "tests/simulation/applied_log.h"
 #include "tests/simulation/simulated_marks.h"
@@ -58,11 +62,8 @@ class SimulatedPs : public ShardGateway {
   absl::Status ReduceRate(const ReduceRateRequest& request) override;
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override;
 
-  // What workers send.
-  absl::StatusOr<PushReply> Push(const SessionKey& session, uint64_t sequence, uint64_t epoch,
-                                 std::shared_ptr<const PushBytes> push);
-  absl::StatusOr<MarksReply> Marks(const SessionKey& session);
-  absl::StatusOr<FetchReply> Fetch(const SessionKey& session, const std::string& vector);
+  // A frame that a worker has sent; the answers.
+  std::vector<std::string> Serve(const std::string& frame);
 
   // It is there, has the slice, and would apply a push of the session.
   bool IsOpen(const SessionKey& session);
@@ -78,6 +79,22 @@ class SimulatedPs : public ShardGateway {
   void Judge();
 
  private:
+  // Of the virtual time.
+  class ShardClock : public Clock {
+   public:
+    explicit ShardClock(const World* world) : world_(world) {}
+    absl::Duration Now() const override { return world_->time.now(); }
+    absl::Time WallTime() const override { return absl::UnixEpoch() + Now(); }
+
+   private:
+    const World* const world_;
+  };
+
+  // Of a frame that was served: what it has applied goes to the log.
+  void NotePush(const PushRequest& push, ChunkCursor* payload, const std::vector<uint64_t>& before,
+                const PushReply& reply);
+  // By stripe; none without the slice.
+  std::vector<uint64_t> Versions() const;
   void Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
   void Rot();
   std::shared_ptr<ShardJob> Slice() const;
@@ -91,7 +108,10 @@ class SimulatedPs : public ShardGateway {
   SimulatedMarks marks_;
   AppliedLog log_;
   CreateShardJobRequest create_;  // of the job's slice
+  const ShardClock clock_{world_};
   std::unique_ptr<Shard> shard_;
+  std::unique_ptr<ShardFrameHandler> handler_;
+  std::unique_ptr<FrameServer> frames_;
   std::unique_ptr<CheckpointKeeper> keeper_;
   absl::Duration write_delay_;
   std::optional<uint32_t> die_in_write_;

@@ -20,15 +20,10 @@
 #include "absl/time/time.h"
 #include "common/base/status.h"
 #include "tests/simulation/dice.h"
+#include "tests/simulation/simulated_process.h"
 #include "tests/simulation/virtual_time.h"
 
 namespace monsoon::simulation {
-
-struct SimulatedProcess {
-  bool alive = false;
-  uint64_t life = 0;        // grows with each start
-  absl::Duration wakes_at;  // it stands still until then
-};
 
 class VirtualNetwork {
  public:

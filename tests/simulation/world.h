@@ -1,9 +1,11 @@
 // What the processes of a simulated cluster have in common.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,13 +13,15 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/memory/aligned_floats.h"
-#include "common/transport/frame/frame_codec.h"
+#include "common/model/fragment_map.h"
+#include "common/transport/frame/frame_handler.h"
 #include "coordinator/job/job_plan.h"
 #include "proto/cluster.pb.h"
 #include "ps_server/shard/session_table.h"
 #include "tests/simulation/applied_log.h"
 #include "tests/simulation/dice.h"
+#include "tests/simulation/fiber.h"
+#include "tests/simulation/fiber_threads.h"
 #include "tests/simulation/virtual_network.h"
 #include "tests/simulation/virtual_time.h"
 
@@ -25,35 +29,70 @@ namespace monsoon::simulation {
 
 class SimulatedCoordinator;
 class SimulatedPs;
+class SimulatedTransport;
+
+// Epoch and block.
+using BlockNumber = std::pair<uint32_t, uint32_t>;
 
 // What became of one session's pushes, as the worker that made them saw it: in nobody's
 // memory, so that the judge can ask when all who knew are dead.
 struct SessionBook {
-  uint64_t pushed = 0;
-  std::vector<uint64_t> acknowledged;  // by shard
+  uint64_t pushed = 0;  // that left it
+  // By shard and stripe, in sequences of that: acknowledged, and in the shard's newest
+  // generation, as it said last.
+  std::vector<std::vector<uint64_t>> acknowledged;
+  std::vector<std::vector<uint64_t>> written;
+  std::vector<uint64_t> steps;  // by push, with those before it; where steps count
   // It ended as it should: all that it has pushed must count.
   bool whole = false;
-  // Blocks that it has trained on, and the last push of each.
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> blocks;
+  // Blocks that it was leased, in order, and its steps up to the end of each.
+  std::vector<std::pair<BlockNumber, uint64_t>> leased;
+  // Blocks that it has reported, and the last push of each, or one after that.
+  std::map<BlockNumber, uint64_t> blocks;
 };
 
 struct World {
-  explicit World(uint64_t seed) : dice(seed), network(&time, &dice) {}
+  World(uint64_t seed, FiberStacks* stacks)
+      : dice(seed), network(&time, &dice), threads(&time, &dice, stacks) {}
 
   Dice dice;
   VirtualTime time;
   VirtualNetwork network;
+  FiberThreads threads;
   Cluster cluster;
   JobPlan plan;
-  WireFormat format = FLOAT32;
+  FragmentMap fragments;  // of the job
   // Gradients are integers, at a worker's own places: with SGD any order has the same bits.
   bool counting = false;
 
   SimulatedCoordinator* coordinator = nullptr;
   std::vector<SimulatedPs*> ps;
+  // Of sessions that there are, in the order of their making.
+  std::map<uint64_t, SimulatedTransport*> transports;
+  uint64_t transports_made = 0;
   std::map<SessionId, SessionBook> books;
   // Blocks that were leased and not reported, and who holds them.
-  std::map<std::pair<uint32_t, uint32_t>, SessionId> leased;
+  std::map<BlockNumber, SessionId> leased;
+  // The pushes of the session that are in all of these, which are sequences by shard and stripe.
+  uint64_t PushesIn(const SessionBook& book,
+                    const std::vector<std::vector<uint64_t>>& sequences) const {
+    uint64_t pushes = book.pushed;
+    for (uint32_t shard = 0; shard < sequences.size(); ++shard) {
+      for (uint32_t stripe = 0; stripe < sequences[shard].size(); ++stripe) {
+        pushes = std::min(
+            pushes, fragments.PushesBefore(fragments.Of(shard, stripe), sequences[shard][stripe]));
+      }
+    }
+    return pushes;
+  }
+  // The last sequence that a stripe has of so many pushes.
+  uint64_t LastSequence(uint32_t shard, uint32_t stripe, uint64_t pushes) const {
+    const uint32_t fragment = fragments.Of(shard, stripe);
+    return pushes <= fragment ? 0 : (pushes - fragment - 1) / fragments.count() + 1;
+  }
+
+  // Somebody else's to hear of: ps/i has died.
+  std::function<void(uint32_t)> ps_died = [](uint32_t) {};
   // A line of what happens, with MONSOON_SIMULATION_TRACE=1 in the environment.
   void Trace(const std::string& what) const {
     if (traces_) {
@@ -61,9 +100,10 @@ struct World {
                   what.c_str());
     }
   }
+  bool traces() const { return traces_; }
 
   // Of one frame, for whoever serves it.
-  AlignedFloats scratch{kMaxFramePayloadBytes / sizeof(float)};
+  FrameScratch scratch;
 
  private:
   const bool traces_ = std::getenv("MONSOON_SIMULATION_TRACE") != nullptr;

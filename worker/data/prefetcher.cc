@@ -27,7 +27,7 @@ Prefetcher::Prefetcher(const DataSource* source, const Options& options)
 
 Prefetcher::~Prefetcher() {
   Stop();
-  thread_.join();
+  thread_.Join();
 }
 
 void Prefetcher::AddBlock(const BlockKey& block) {

@@ -16,12 +16,12 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/thread.h"
 #include "worker/data/data_source.h"
 #include "worker/data/permutation.h"
 #include "worker/nn/batch.h"
@@ -100,7 +100,7 @@ class Prefetcher {
   bool gathering_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: starts when all else is there
+  Thread thread_;  // last: starts when all else is there
 };
 
 }  // namespace monsoon

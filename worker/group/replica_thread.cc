@@ -19,7 +19,7 @@ ReplicaThread::ReplicaThread()
 ReplicaThread::~ReplicaThread() {
   if (thread_.joinable()) {
     Stop();
-    thread_.join();
+    thread_.Join();
   }
 }
 
@@ -33,7 +33,7 @@ void ReplicaThread::Stop() {
 
 void ReplicaThread::GiveUp() {
   Stop();
-  thread_.detach();
+  thread_.LetGo();
 }
 
 void ReplicaThread::Start(std::function<void()> call) {

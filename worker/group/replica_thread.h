@@ -8,10 +8,10 @@
 
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
+#include "common/base/thread.h"
 
 namespace monsoon {
 
@@ -41,7 +41,7 @@ class ReplicaThread {
   void Stop();
 
   const std::shared_ptr<State> state_;  // shared with the thread
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace monsoon

@@ -177,6 +177,11 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   ParameterClientOptions client = SessionClientOptions(resources->joined, options_.rpc_deadline,
                                                        options_.replay_window_bytes, stats);
   client.fault = options_.fault;
+  if (options_.make_transport) {
+    client.make_transport = [this, resources] {
+      return options_.make_transport(resources->joined);
+    };
+  }
   ASSIGN_OR_RETURN(resources->client, ParameterClient::Create(std::move(client)));
   if (job.has_sandblaster()) {
     AddSandblaster(stats, control, resources);
@@ -190,6 +195,9 @@ absl::Status ReplicaRunner::MakeGroup(StatsCollector* stats, SessionResources* r
   options.worker = worker_;
   options.stats = stats;
   const auto make = [&](uint32_t replica) -> absl::StatusOr<std::unique_ptr<Network>> {
+    if (options_.make_network) {
+      return options_.make_network(resources->joined);
+    }
     NetworkOptions network;
     network.threads = static_cast<int>(options_.threads);
     network.device_index = options_.DeviceOf(replica);

@@ -4,6 +4,7 @@
 // Thread safety: none; one thread, which becomes the compute thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/data/data_context.h"
 #include "common/transport/frame/fault.h"
+#include "common/transport/frame/frame_transport.h"
 #include "coordinator/client/join_job.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
@@ -23,6 +25,7 @@
 #include "worker/data/prefetching_reader.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/group/replica_group.h"
+#include "worker/nn/network.h"
 #include "worker/replica/replica_session.h"
 #include "worker/sandblaster/contribution_reader.h"
 #include "worker/sandblaster/contribution_runner.h"
@@ -48,6 +51,9 @@ class ReplicaRunner : public SessionRunner {
     absl::Duration rpc_deadline = absl::Seconds(10);
     FaultOptions fault;
     const Clock* clock = Clock::Real();
+    // Of a simulation; null: CreateNetwork's of `backend`, and the client's own.
+    std::function<absl::StatusOr<std::unique_ptr<Network>>(const JoinedJob& joined)> make_network;
+    std::function<std::unique_ptr<FrameTransport>(const JoinedJob& joined)> make_transport;
   };
 
   // `coordinator` must outlive this.

@@ -13,13 +13,13 @@
 
 #include <functional>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/base/thread.h"
 
 namespace monsoon {
 
@@ -33,7 +33,7 @@ class BackgroundCall {
       stopping_ = true;
     }
     changed_.NotifyAll();
-    thread_.join();
+    thread_.Join();
   }
   BackgroundCall(const BackgroundCall&) = delete;
   BackgroundCall& operator=(const BackgroundCall&) = delete;
@@ -116,7 +116,7 @@ class BackgroundCall {
   std::optional<Result> result_ ABSL_GUARDED_BY(mutex_);
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace monsoon

@@ -30,12 +30,12 @@ ClusterMember::~ClusterMember() {
   }
   changed_.NotifyAll();
   if (thread_.joinable()) {
-    thread_.join();
+    thread_.Join();
   }
 }
 
 void ClusterMember::Start() {
-  thread_ = std::thread([this] { Run(); });
+  thread_ = Thread([this] { Run(); });
 }
 
 void ClusterMember::Run() {

@@ -11,12 +11,12 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/thread.h"
 #include "coordinator/client/replica_client.h"
 #include "coordinator/client/replica_membership.h"
 #include "proto/coordinator.pb.h"
@@ -90,7 +90,7 @@ class ClusterMember {
   bool drains_ ABSL_GUARDED_BY(mutex_) = false;  // it was told to leave
   bool job_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace monsoon

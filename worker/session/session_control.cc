@@ -94,9 +94,10 @@ SessionControl::State SessionControl::AwaitGo() {
 
 SessionControl::State SessionControl::Sleep(absl::Duration duration) {
   MutexLock lock(&mutex_);
-  changed_.WaitFor(&mutex_, duration, [this] {
+  // Whoever tries again while the session drains must not do so without a pause.
+  changed_.WaitFor(&mutex_, duration, [this, before = state_] {
     mutex_.AssertHeld();
-    return state_ != State::kRunning;
+    return state_ != before || state_ == State::kStop;
   });
   return state_;
 }

@@ -69,7 +69,7 @@ class SessionControl {
   // the coordinator is silent, and Drain or Stop ends it.
   State AwaitGo();
 
-  // Waits so long, less when stopped or drained. Returns the state.
+  // Waits so long, less when it is told to drain meanwhile, or stopped. Returns the state.
   State Sleep(absl::Duration duration);
 
  private:

@@ -32,6 +32,17 @@ TEST(SessionControlTest, StopEndsAPauseAndASleep) {
   EXPECT_EQ(control.Sleep(absl::Hours(1)), State::kStop);
 }
 
+TEST(SessionControlTest, ASleepOfADrainedSessionIsOneUntilItIsStopped) {
+  SessionControl control(Clock::Real(), absl::Seconds(3));
+  control.Drain();
+  const absl::Duration begin = Clock::Real()->Now();
+  EXPECT_EQ(control.Sleep(absl::Milliseconds(5)), State::kDrain);
+  EXPECT_GE(Clock::Real()->Now() - begin, absl::Milliseconds(5));
+  std::thread stopper([&] { control.Stop(); });
+  EXPECT_EQ(control.Sleep(absl::Hours(1)), State::kStop);
+  stopper.join();
+}
+
 TEST(SessionControlTest, StopCallsBackOnceEvenWhenLate) {
   SessionControl control(Clock::Real(), absl::Seconds(3));
   int calls = 0;

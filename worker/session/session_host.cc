@@ -32,13 +32,13 @@ SessionHost::SessionHost(Options options, ReplicaClient* heartbeats, ReplicaClie
 
 void SessionHost::Start() {
   member_.Start();
-  thread_ = std::thread([this] { Run(); });
+  thread_ = Thread([this] { Run(); });
 }
 
 SessionHost::~SessionHost() {
   Wind(/*drain=*/false);
   if (thread_.joinable()) {
-    thread_.join();
+    thread_.Join();
   }
 }
 
@@ -174,7 +174,7 @@ void SessionHost::Drain(absl::Duration grace) {
   }
   Wind(/*drain=*/false);
   if (thread_.joinable()) {
-    thread_.join();
+    thread_.Join();
   }
   Depart();
 }

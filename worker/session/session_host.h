@@ -9,11 +9,11 @@
 
 #include <functional>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/thread.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
 #include "worker/session/cluster_member.h"
@@ -73,7 +73,7 @@ class SessionHost {
   bool winding_ ABSL_GUARDED_BY(mutex_) = false;
   bool drains_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // the compute thread
+  Thread thread_;  // the compute thread
 };
 
 }  // namespace monsoon

@@ -1,0 +1,219 @@
+#include "tests/simulation/simulated_job.h"
+
+#include "common/base/check.h"
+#include "common/config/job.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
+
+namespace monsoon::simulation {
+namespace {
+
+constexpr uint32_t kBatch = 5;
+
+// Exact: any order of integers gives the same bits.
+void MakeCounting(World* world, Downpour* downpour) {
+  world->counting = true;
+  downpour->mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  downpour->set_push_format(world->dice.Once(2) ? FLOAT32 : BFLOAT16);
+}
+
+void PickOptimizer(Dice* dice, Optimizer* optimizer) {
+  switch (dice->Below(3)) {
+    case 0:
+      optimizer->mutable_momentum()->set_rate(0.05);
+      optimizer->mutable_momentum()->set_momentum(0.9);
+      optimizer->set_weight_decay(0.01);
+      break;
+    case 1:
+      optimizer->mutable_sgd()->set_rate(0.1);
+      optimizer->mutable_schedule()->mutable_step()->set_every_pushes(10);
+      optimizer->mutable_schedule()->mutable_step()->set_factor(0.7);
+      optimizer->mutable_schedule()->set_warm_up_pushes(7);
+      optimizer->set_clip_value(1.5);
+      break;
+    default:
+      optimizer->mutable_adagrad()->set_rate(0.1);
+      optimizer->mutable_adagrad()->set_initial_accumulator(0.5);
+      break;
+  }
+}
+
+void PickPushFormat(Dice* dice, Downpour* downpour) {
+  static constexpr std::array<WireFormat, 8> kFormats = {FLOAT32,  FLOAT32, FLOAT32, BFLOAT16,
+                                                         BFLOAT16, FLOAT16, INT8,    TOP_K};
+  downpour->set_push_format(kFormats[dice->Below(kFormats.size())]);
+}
+
+void MakeGradients(World* world, Downpour* downpour) {
+  Dice& dice = world->dice;
+  if (dice.Once(3)) {
+    MakeCounting(world, downpour);
+  } else {
+    PickOptimizer(&dice, downpour->mutable_optimizer());
+    PickPushFormat(&dice, downpour);
+  }
+  if (dice.Once(3)) {
+    downpour->set_n_fetch(1 + dice.Below(3));
+    downpour->set_n_push(1 + dice.Below(3));
+  }
+  if (dice.Once(3)) {
+    downpour->set_overlap(NONE);
+  }
+}
+
+void MakeDifferences(World* world, Downpour* downpour) {
+  Dice& dice = world->dice;
+  const uint32_t steps = 2 + 2 * dice.Below(2);
+  downpour->set_local_steps(steps);
+  downpour->mutable_inner()->mutable_sgd()->set_rate(0.02);
+  const bool rounds = dice.Once(2);
+  const bool fragments = dice.Once(3);
+  if (rounds) {
+    Rounds& rule = *downpour->mutable_rounds();
+    if (dice.Once(2)) {
+      rule.set_quorum(1 + dice.Below(static_cast<uint32_t>(world->cluster.worker_size())));
+      rule.set_grace_seconds(0.05 * dice.Below(5));
+    }
+    if (dice.Once(2)) {
+      downpour->mutable_optimizer()->mutable_momentum()->set_rate(0.7);
+      downpour->mutable_optimizer()->mutable_momentum()->set_momentum(0.9);
+    } else {
+      downpour->mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+    }
+  } else {
+    PickOptimizer(&dice, downpour->mutable_optimizer());
+  }
+  if (fragments) {
+    downpour->mutable_fragments()->set_count(2);
+    downpour->mutable_fragments()->set_order(Fragments::BY_STRIPE);
+  } else if (dice.Once(3)) {
+    downpour->set_overlap(NONE);
+  }
+  if (!(rounds && fragments) && dice.Once(3)) {
+    downpour->set_landing_steps(1 + dice.Below(fragments ? steps / 2 : steps));
+  }
+  PickPushFormat(&dice, downpour);
+  if (dice.Once(3)) {
+    downpour->set_fetch_changes(dice.Once(2) ? INT8 : BFLOAT16);
+  }
+}
+
+void PickData(Dice* dice, JobPlan* plan, uint32_t classes) {
+  Job& job = plan->job;
+  job.set_batch_size(kBatch);
+  job.set_block_examples(kBlock);
+  // Small ones, whose begin and end are most of what they do, and others.
+  const bool small = dice->Once(2);
+  plan->examples = kBlock * (1 + dice->Below(small ? 4 : 17)) + dice->Below(kBlock);
+  job.mutable_stop()->set_epochs(0.25 * (1 + dice->Below(small ? 4 : 12)));
+  SyntheticSource& train = *job.mutable_train()->mutable_synthetic();
+  train.set_classes(classes);
+  train.set_examples(plan->examples);
+  if (dice->Once(3)) {
+    *job.mutable_test() = job.train();
+    job.mutable_test()->mutable_synthetic()->set_examples(30);
+    job.mutable_evaluation()->set_every_epochs(dice->Below(2));
+  }
+}
+
+void PlanShards(World* world, JobPlan* plan) {
+  const auto shards = static_cast<uint32_t>(world->ps.size());
+  plan->replicas = static_cast<uint32_t>(world->cluster.worker_size());
+  plan->max_stripe_bytes = kStripeFloats * sizeof(float);
+  const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(plan->job.model());
+  CHECK_OK(layout.status());
+  plan->parameters = layout->parameters();
+  plan->layout_hash = layout->Hash();
+  plan->shard_bytes.assign(shards, 16 << 10);
+  const absl::StatusOr<ShardMap> map =
+      ShardMap::Create(layout->size(), shards, plan->max_stripe_bytes);
+  CHECK_OK(map.status());
+  world->fragments = FragmentMap::Whole(*map);
+  if (plan->job.downpour().has_fragments()) {
+    const absl::StatusOr<FragmentMap> fragments =
+        FragmentMap::Create(plan->job.downpour().fragments(), *layout, *map);
+    CHECK_OK(fragments.status());
+    world->fragments = *fragments;
+  }
+}
+
+}  // namespace
+
+const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames = {
+    "counting",      "long n_fetch", "long n_push", "no overlap", "rough pushes",
+    "local steps",   "rounds",       "quorum",      "fragments",  "landing_steps",
+    "fetch_changes", "memory only",  "test set",    "warmstart"};
+
+bool HasFeature(const World& world, Feature feature) {
+  const Job& job = world.plan.job;
+  const Downpour& downpour = job.downpour();
+  switch (feature) {
+    case Feature::kCounting:
+      return world.counting;
+    case Feature::kLongFetch:
+      return downpour.n_fetch() > 1;
+    case Feature::kLongPush:
+      return downpour.n_push() > 1;
+    case Feature::kNoOverlap:
+      return downpour.overlap() == NONE;
+    case Feature::kRoughPushes:
+      return downpour.push_format() != FLOAT32 && !world.counting;
+    case Feature::kLocalSteps:
+      return downpour.has_inner();
+    case Feature::kRounds:
+      return downpour.has_rounds();
+    case Feature::kQuorum:
+      return downpour.rounds().quorum() > 0;
+    case Feature::kFragments:
+      return downpour.has_fragments();
+    case Feature::kLanding:
+      return downpour.landing_steps() > 0;
+    case Feature::kChanges:
+      return downpour.fetch_changes() != FLOAT32;
+    case Feature::kMemoryOnly:
+      return job.checkpoint().off();
+    case Feature::kTestSet:
+      return job.has_test();
+    case Feature::kWarmstart:
+      return downpour.has_warmstart();
+    case Feature::kCount:
+      break;
+  }
+  return false;
+}
+
+void MakeJob(World* world) {
+  Dice& dice = world->dice;
+  JobPlan& plan = world->plan;
+  plan.job.set_name("sim");
+  plan.job.set_seed(dice.Below(1000));
+  Model& model = *plan.job.mutable_model();
+  model.set_name("tiny");
+  model.add_input_shape(kStripeFloats);
+  Dense& dense = *model.add_layer()->mutable_dense();
+  dense.set_units(static_cast<uint32_t>(world->ps.size()) * kStripes);
+  dense.set_no_bias(true);
+  Downpour& downpour = *plan.job.mutable_downpour();
+  if (dice.Once(2)) {
+    MakeDifferences(world, &downpour);
+  } else {
+    MakeGradients(world, &downpour);
+  }
+  if (world->counting) {
+    dense.mutable_weight_initializer()->set_constant(0.0);
+  }
+  PickData(&dice, &plan, dense.units());
+  if (dice.Once(3)) {
+    downpour.mutable_warmstart()->set_steps(dice.Below(20));
+  }
+  if (dice.Once(8)) {
+    plan.job.mutable_checkpoint()->set_off(true);
+  } else {
+    plan.job.mutable_checkpoint()->set_every_seconds(0.1 + 0.1 * dice.Below(20));
+    plan.job.mutable_checkpoint()->set_every_pushes(dice.Below(40));
+  }
+  FillJobDefaults(&plan.job);
+  PlanShards(world, &plan);
+}
+
+}  // namespace monsoon::simulation

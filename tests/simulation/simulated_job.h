@@ -1,0 +1,41 @@
+// MakeJob: the job of a simulated cluster, which the seed picks from all that jobs may have.
+//
+// Left out are jobs that only programs train (models of tables, joined jobs).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "tests/simulation/world.h"
+
+namespace monsoon::simulation {
+
+inline constexpr uint32_t kStripes = 2;  // of a shard
+inline constexpr uint32_t kBlock = 20;   // examples
+
+// What not every job has.
+enum class Feature {
+  kCounting,
+  kLongFetch,
+  kLongPush,
+  kNoOverlap,
+  kRoughPushes,  // their format rounds
+  kLocalSteps,
+  kRounds,
+  kQuorum,
+  kFragments,
+  kLanding,
+  kChanges,
+  kMemoryOnly,
+  kTestSet,
+  kWarmstart,
+  kCount,
+};
+extern const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames;
+
+// For the cluster of `world`, whose shards are there.
+void MakeJob(World* world);
+// By name, of its plan.
+bool HasFeature(const World& world, Feature feature);
+
+}  // namespace monsoon::simulation

@@ -1,0 +1,144 @@
+#include "tests/simulation/simulated_replica_client.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "tests/simulation/simulated_coordinator.h"
+#include "tests/simulation/simulated_ps.h"
+#include "worker/data/permutation.h"
+
+namespace monsoon::simulation {
+namespace {
+
+// The threads of a life that is over find out within this time.
+constexpr absl::Duration kLook = absl::Milliseconds(100);
+
+}  // namespace
+
+template <typename Reply>
+absl::StatusOr<Reply> SimulatedReplicaClient::Call(
+    std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call) {
+  SimulatedCoordinator* const coordinator = world_->coordinator;
+  const auto answer = std::make_shared<std::optional<absl::StatusOr<Reply>>>();
+  if (!life_.over()) {
+    world_->network.Call<Reply>(
+        process_, &coordinator->process, deadline_,
+        [coordinator, call = std::move(call)](auto reply) {
+          coordinator->Serve<Reply>(call, reply);
+        },
+        [world = world_, answer](absl::StatusOr<Reply> reply) {
+          *answer = std::move(reply);
+          world->threads.WakeAll(answer.get());
+        });
+  }
+  while (!answer->has_value()) {
+    world_->threads.Park(answer.get(), kLook);
+    if (life_.over()) {
+      return absl::UnavailableError("this process is dead");
+    }
+  }
+  return **answer;
+}
+
+absl::StatusOr<EnterReply> SimulatedReplicaClient::Enter(const EnterRequest&) {
+  return absl::UnimplementedError("no simulated worker enters a job");
+}
+
+absl::StatusOr<HeartbeatReply> SimulatedReplicaClient::Heartbeat(const HeartbeatRequest& request) {
+  last_beat_ = request;
+  return Call<HeartbeatReply>(
+      [request](CoordinatorCore& core, Moment now) { return core.Heartbeat(request, now); });
+}
+
+absl::StatusOr<NextWorkReply> SimulatedReplicaClient::NextWork(const NextWorkRequest& request) {
+  NoteDone(request);
+  absl::StatusOr<NextWorkReply> reply = Call<NextWorkReply>(
+      [request](CoordinatorCore& core, Moment now) { return core.NextWork(request, now); });
+  if (reply.ok()) {
+    for (const BlockId& done : request.done()) {
+      world_->leased.erase({done.epoch(), done.block()});
+    }
+    NoteLeases(request.session(), *reply);
+  }
+  return reply;
+}
+
+// What is reported, all shards must have acknowledged.
+void SimulatedReplicaClient::NoteDone(const NextWorkRequest& request) {
+  SessionBook& book = world_->books[{request.session().worker(), request.session().incarnation()}];
+  const uint64_t acknowledged = world_->PushesIn(book, book.acknowledged);
+  for (const BlockId& done : request.done()) {
+    const BlockNumber block(done.epoch(), done.block());
+    const uint64_t last = world_->counting ? LastPush(book, block) : acknowledged;
+    ASSERT_LE(last, acknowledged) << "block " << block.second << " of epoch " << block.first
+                                  << " is reported too early: "
+                                  << request.session().ShortDebugString();
+    book.blocks.try_emplace(block, last);
+  }
+}
+
+// Where each push tells how many steps it brings.
+uint64_t SimulatedReplicaClient::LastPush(const SessionBook& book, const BlockNumber& block) {
+  const auto leased =
+      std::ranges::find(book.leased, block, &std::pair<BlockNumber, uint64_t>::first);
+  if (leased == book.leased.end()) {
+    return UINT64_MAX;
+  }
+  const auto push = std::ranges::lower_bound(book.steps, leased->second);
+  return push == book.steps.end() ? UINT64_MAX
+                                  : static_cast<uint64_t>(push - book.steps.begin()) + 1;
+}
+
+void SimulatedReplicaClient::NoteLeases(const SessionKey& session, const NextWorkReply& reply) {
+  const SessionId id{session.worker(), session.incarnation()};
+  const auto open = [this](const SessionKey& key) {
+    return std::ranges::any_of(world_->ps, [&key](SimulatedPs* ps) { return ps->IsOpen(key); });
+  };
+  if (!open(session)) {
+    return;  // the answer came late
+  }
+  // A holder whose session no shard has any more may lose its blocks to another.
+  SessionBook& book = world_->books[id];
+  const JobPlan& plan = world_->plan;
+  const BlockLayout layout{plan.examples, plan.job.block_examples(), plan.job.batch_size()};
+  for (const BlockId& block : reply.train().block()) {
+    const uint64_t before = book.leased.empty() ? 0 : book.leased.back().second;
+    book.leased.emplace_back(BlockNumber(block.epoch(), block.block()),
+                             before + layout.batches(block.block(), block.examples()));
+    const auto [holder, fresh] = world_->leased.try_emplace({block.epoch(), block.block()}, id);
+    if (fresh || holder->second == id) {
+      continue;
+    }
+    SessionKey other = session;
+    other.set_worker(holder->second.worker);
+    other.set_incarnation(holder->second.incarnation);
+    ASSERT_FALSE(open(other)) << "block " << block.block() << " of epoch " << block.epoch()
+                              << " is leased to " << other.ShortDebugString() << " and "
+                              << session.ShortDebugString();
+    holder->second = id;
+  }
+}
+
+absl::StatusOr<ReportEvaluationReply> SimulatedReplicaClient::ReportEvaluation(
+    const ReportEvaluationRequest& request) {
+  return Call<ReportEvaluationReply>(
+      [request](CoordinatorCore& core, Moment now) -> absl::StatusOr<ReportEvaluationReply> {
+        const absl::Status status = core.ReportEvaluation(request, now);
+        return status.ok() ? absl::StatusOr<ReportEvaluationReply>(ReportEvaluationReply())
+                           : status;
+      });
+}
+
+absl::StatusOr<ReportFailureReply> SimulatedReplicaClient::ReportFailure(
+    const ReportFailureRequest& request) {
+  return Call<ReportFailureReply>(
+      [request](CoordinatorCore& core, Moment now) -> absl::StatusOr<ReportFailureReply> {
+        const absl::Status status = core.ReportFailure(request, now);
+        return status.ok() ? absl::StatusOr<ReportFailureReply>(ReportFailureReply()) : status;
+      });
+}
+
+}  // namespace monsoon::simulation
