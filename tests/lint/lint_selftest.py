@@ -211,7 +211,7 @@ class LintTest(unittest.TestCase):
     def test_what_is_no_stale_pointer(self):
         texts = ("// As status.h, common/base/status.h and common/status_test.h.in say.\n",
                  "// Message of c.proto, and (proto/c.proto, Message).\n",
-                 "// NAME_source.h, OUT.cc and a.pb.h; foo/*.h, too.\n",
+                 "// NAME_source.h, OUT.cc and a.pb.h; foo/*.h, too; [a link](page.md).\n",
                  '// As jpeglib.h.\n#include "jpeglib.h"\n', 'const char x[] = "lost.h";\n')
         for text in texts:
             with tempfile.TemporaryDirectory() as root:

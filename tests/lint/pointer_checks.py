@@ -10,7 +10,7 @@ COMMENTED = (".cc", ".h", ".cu", ".cuh", ".proto", ".py", ".sh")
 # A comment's line, or a string of documentation's; what stands before the sign is not looked at.
 CPLUSPLUS = re.compile(r"(?:^|\s)//+ ?(.*)$|^\s*/?\*+ ?(.*?)(?:\*/)?$")
 HASHED = re.compile(r"(?:^|\s)# ?(.*)$")
-NAMED_FILE = re.compile(r"(?<![\w.\-/$}*{<~])((?:[\w.\-]+/)*[\w\-]+\."
+NAMED_FILE = re.compile(r"(?<!\]\()(?<![\w.\-/$}*{<~])((?:[\w.\-]+/)*[\w\-]+\."
                         r"(?:h|cc|cu|cuh|proto|py|sh|bzl|md))\b(?![\w*/(<{\[-]|\.\w)")
 # `Message of job.proto`, `Message in proto/job.proto`, `job.proto, message Message`.
 BEFORE = re.compile(r"\b([A-Z]\w+)(?:\.\w+)* (?:of|in) (?:proto/)?(\w+\.proto)\b")
@@ -27,8 +27,6 @@ def check_pointers(tree):
     names = {os.path.basename(path) for path in paths}
     messages = _messages(tree)
     for path in tree.matching(COMMENTED):
-        if path in rules.STALE_POINTERS:
-            continue
         for number, text in comments(path, tree.lines(path)):
             for offset, name in _named_files(text):
                 if not _is_there(name, path, paths, names):

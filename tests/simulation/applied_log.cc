@@ -13,7 +13,7 @@
 namespace monsoon::simulation {
 namespace {
 
-// proto/job.proto, message Schedule.
+// proto/optimizer.proto, message Schedule.
 double RateFactor(const Schedule& schedule, uint64_t k) {
   double factor = 1.0;
   if (schedule.has_step()) {
@@ -25,7 +25,7 @@ double RateFactor(const Schedule& schedule, uint64_t k) {
   return factor;
 }
 
-// proto/job.proto, message Optimizer. float32, in the order of the formulas.
+// proto/optimizer.proto, message Optimizer. float32, in the order of the formulas.
 void Step(const Optimizer& optimizer, uint64_t k, float g, float* w, float* state) {
   const auto decay = static_cast<float>(optimizer.weight_decay());
   if (optimizer.clip_value() > 0.0) {

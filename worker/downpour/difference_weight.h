@@ -1,4 +1,4 @@
-// DifferenceWeigher: how much the difference counts that a replica pushes (job.proto,
+// DifferenceWeigher: how much the difference counts that a replica pushes (downpour.proto,
 // DifferenceWeight and Rounds), over that of a whole one: local_steps steps with batch_size
 // samples for each replica of the worker, or weight_reference.
 //
