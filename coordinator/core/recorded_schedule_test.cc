@@ -27,11 +27,11 @@ using ::monsoon::testing::CoordinatorSimulation;
 using ::monsoon::testing::FuzzedCoordinator;
 using ::monsoon::testing::Recording;
 
-constexpr uint64_t kCalls = 0;
-constexpr uint64_t kSimulations = 0;
+constexpr uint64_t kCalls = 0xf5a7aafa408e92f0;
+constexpr uint64_t kSimulations = 0xbdda5a355b52768c;
 
 constexpr uint32_t kCallSchedules = 300;
-constexpr int kCallsInEach = 250;
+constexpr int kCallsInEach = 400;
 constexpr uint32_t kSimulatedSchedules = 40;
 
 // What FuzzedCoordinator's calls are of, by their kinds.
@@ -107,7 +107,8 @@ constexpr std::array<const char*, 6> kFailures = {
 class Schedule {
  public:
   explicit Schedule(uint32_t seed)
-      : random_(seed),
+      : calm_(seed % 3 == 0),
+        random_(seed),
         coordinator_({[this](const StateUpdate& update) { recording_.Add(update); },
                       [this](const ShardCommand& command) { recording_.Add(command); }}) {}
 
@@ -140,7 +141,7 @@ class Schedule {
   FuzzCall Draw() {
     const auto flags = static_cast<uint8_t>(Below(256) | 1);
     const auto rarely = [this] { return Below(4) == 0; };
-    switch (Below(64)) {
+    switch (calm_ ? 10 + Below(54) : Below(64)) {
       case 0:
         // Now and then a program's job.
         return Below(3) == 0 ? FuzzCall{kSubmit, static_cast<uint8_t>(flags | 16), ""}
@@ -165,7 +166,7 @@ class Schedule {
       case 11:
       case 12:
       case 13:
-        return {kPass, static_cast<uint8_t>(rarely() ? flags : flags & 15), ""};
+        return {kPass, static_cast<uint8_t>(rarely() && !calm_ ? flags : flags & 15), ""};
       default:
         break;
     }
@@ -203,6 +204,7 @@ class Schedule {
     }
   }
 
+  const bool calm_;  // nobody dies, and nobody interferes
   std::mt19937 random_;
   Recording recording_;
   FuzzedCoordinator coordinator_;

@@ -76,6 +76,14 @@ struct RateOrder {
   std::string told;  // the last refusal, which an event has told
 };
 
+// Whether somebody trains the job.
+struct Attendance {
+  // Since when nobody does, and what was done by then; since when somebody does.
+  std::optional<absl::Duration> none_since;
+  uint64_t done_before = 0;
+  std::optional<absl::Duration> some_since;
+};
+
 class JobRecord {
  public:
   explicit JobRecord(const JobWriter& writer);
@@ -167,10 +175,7 @@ class JobRecord {
   // Holds all that was pushed until the replicas were told to finish; 0: none is wanted.
   uint64_t leaving_generation = 0;
   bool told_memory_only = false;  // an event says that only some shards keep state
-  // Since when nobody trains it, and what was done by then; since when somebody does.
-  std::optional<absl::Duration> no_replica_since;
-  uint64_t done_before_wait = 0;
-  std::optional<absl::Duration> replica_since;
+  Attendance attendance;
   int lost_final_tests = 0;  // workers that were lost while they tested the final parameters
   // The poll round that shows all pushes; the job ends with it.
   uint64_t final_round = 0;

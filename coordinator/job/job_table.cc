@@ -1,5 +1,6 @@
 #include "coordinator/job/job_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -122,6 +123,43 @@ void JobTable::Remove(std::string id) {
   update.set_job(id);
   update.mutable_job_removed();
   writer_->Apply(update);
+}
+
+// ---- jobs that have replicas, or could ---------------------------------------
+
+JobRecord* JobTable::ActiveOfQueue() const {
+  const auto found =
+      std::ranges::find_if(active_, [](const JobRecord* job) { return !job->joined(); });
+  return found == active_.end() ? nullptr : *found;
+}
+
+JobRecord* JobTable::JobOfWorker(uint32_t worker) const {
+  const auto found = std::ranges::find_if(
+      active_, [worker](const JobRecord* job) { return job->ledger()->Find(worker) != nullptr; });
+  return found == active_.end() ? nullptr : *found;
+}
+
+JobRecord* JobTable::JobOfSession(const SessionKey& session) const {
+  const auto found = std::ranges::find_if(active_, [&session](const JobRecord* job) {
+    return job->id() == session.job() && job->state().term() == session.job_term();
+  });
+  if (found == active_.end()) {
+    return nullptr;
+  }
+  const DurableSession* const known = (*found)->ledger()->Find(session.worker());
+  return known != nullptr && known->incarnation() == session.incarnation() ? *found : nullptr;
+}
+
+bool JobTable::IsOver(const SessionKey& session) const {
+  const JobRecord* const job = Lookup(session.job());
+  return job != nullptr && job->state().term() == session.job_term() && job->stage() >= JOB_ENDING;
+}
+
+bool JobTable::Shuns(uint32_t worker, const std::string& job) const {
+  return std::ranges::any_of(active_, [&](const JobRecord* active) {
+    const bool its_own = active->joined() ? active->id() == job : job.empty();
+    return its_own ? active->excluded(worker) : active->ledger()->Find(worker) != nullptr;
+  });
 }
 
 }  // namespace monsoon

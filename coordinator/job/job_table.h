@@ -17,6 +17,7 @@
 #include "coordinator/state/state_writer.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/cluster.pb.h"
+#include "proto/tensor.pb.h"
 
 namespace monsoon {
 
@@ -56,9 +57,26 @@ class JobTable {
 
   const std::vector<std::unique_ptr<JobRecord>>& jobs() const { return jobs_; }
 
+  // ---- jobs that have replicas, or could ----
+  // JOB_ACTIVE or JOB_ENDING; one of the queue at most.
+  const std::vector<JobRecord*>& active() const { return active_; }
+  void BeginActive(JobRecord* job) { active_.push_back(job); }
+  void NoLongerActive(const JobRecord* job) { std::erase(active_, job); }
+  // Of the queue for the cluster's workers, which is active; null: none.
+  JobRecord* ActiveOfQueue() const;
+  // The active job in which the worker has a session, be it closing; null: none.
+  JobRecord* JobOfWorker(uint32_t worker) const;
+  // The active or ending job if `session` is one of its sessions; else null.
+  JobRecord* JobOfSession(const SessionKey& session) const;
+  // The session's job is ending, or has ended.
+  bool IsOver(const SessionKey& session) const;
+  // A guest that enters `job`, or "", is not to get this number.
+  bool Shuns(uint32_t worker, const std::string& job) const;
+
  private:
   StateWriter* const writer_;
   std::vector<std::unique_ptr<JobRecord>> jobs_;
+  std::vector<JobRecord*> active_;
 };
 
 }  // namespace monsoon

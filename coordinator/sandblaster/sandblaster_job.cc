@@ -110,7 +110,7 @@ bool SandblasterJob::target_reached() const {
          });
 }
 
-uint32_t SandblasterJob::last_iteration() const {
+uint64_t SandblasterJob::steps_done() const {
   return state().iteration().empty() ? 0 : state().iteration().rbegin()->iteration();
 }
 
@@ -333,7 +333,7 @@ double SandblasterJob::fraction(absl::Duration) const {
     return 1;
   }
   return std::min(
-      1.0, static_cast<double>(last_iteration()) / std::max<uint32_t>(options_.max_iterations, 1));
+      1.0, static_cast<double>(steps_done()) / std::max<uint32_t>(options_.max_iterations, 1));
 }
 
 void SandblasterJob::Describe(JobDescription* description) const {

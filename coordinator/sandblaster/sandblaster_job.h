@@ -105,7 +105,6 @@ class SandblasterJob : public ProcedureBase {
     std::optional<BatchEnd> end;
   };
   Driver& driver() { return driver_; }
-  const Driver& driver() const { return driver_; }
 
   // ---- for the controllers: JobProcedure says more ----
 
@@ -141,7 +140,7 @@ class SandblasterJob : public ProcedureBase {
   void Decide(uint32_t worker, absl::Duration now, NextWorkReply* reply) override;
   void Advance(absl::Duration now) override { AdvanceToEnd(/*stay=*/false, now); }
   bool Works(uint32_t worker) const override { return scheduler_.held(worker) > 0; }
-  uint64_t steps_done() const override { return last_iteration(); }
+  uint64_t steps_done() const override;  // the last iteration; 0: none has ended
   void Begin(const std::string& text, absl::Duration now);
   // OK for results that are late.
   absl::Status Validate(uint32_t worker, const ContributionResult& result) const;
@@ -150,7 +149,6 @@ class SandblasterJob : public ProcedureBase {
   void NoteBackend(uint32_t worker, const std::string& fingerprint);
   void Wait(NextWorkReply* reply) const;
   const SandblasterState& state() const { return job_.job().sandblaster(); }
-  uint32_t last_iteration() const;  // 0: none has ended
 
   const SandblasterOptions options_;
   Driver driver_;

@@ -6,10 +6,14 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/tensor.pb.h"
 
 namespace monsoon {
+
+// "ps/N".
+inline std::string ShardName(uint32_t shard) { return absl::StrCat("ps/", shard); }
 
 struct ShardCommand {
   enum class Kind {
@@ -23,6 +27,8 @@ struct ShardCommand {
   };
   Kind kind = Kind::kCreateJob;
   uint32_t shard = 0;
+  // Whose it is, who gets the answer: the place in the order of the controllers.
+  uint32_t owner = 0;
   std::string job;
   uint64_t job_term = 0;
   uint64_t term = 0;  // of the coordinator

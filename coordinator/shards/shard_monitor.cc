@@ -100,4 +100,14 @@ const ShardJobStatus* ShardMonitor::job(uint32_t shard, const std::string& job,
   return nullptr;
 }
 
+std::set<std::string> ShardMonitor::TakenIds() const {
+  std::set<std::string> taken;
+  for (const ShardView& shard : shards_) {
+    for (const ShardJobStatus& status : shard.status.job()) {
+      taken.insert(status.job());
+    }
+  }
+  return taken;
+}
+
 }  // namespace monsoon

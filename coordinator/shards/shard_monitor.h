@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ class ShardMonitor {
   // The part of the last answer about one job; null without. `term` is that of its
   // submission.
   const ShardJobStatus* job(uint32_t shard, const std::string& job, uint64_t term) const;
+  // Ids that slices on the shards have.
+  std::set<std::string> TakenIds() const;
 
  private:
   const absl::Duration suspect_after_;

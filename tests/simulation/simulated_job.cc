@@ -64,8 +64,8 @@ void MakeGradients(World* world, Downpour* downpour) {
 void MakeDifferences(World* world, Downpour* downpour) {
   Dice& dice = world->dice;
   const uint32_t steps = 2 + 2 * dice.Below(2);
-  downpour->set_local_steps(steps);
-  downpour->mutable_inner()->mutable_sgd()->set_rate(0.02);
+  downpour->mutable_local()->set_steps(steps);
+  downpour->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(0.02);
   const bool rounds = dice.Once(2);
   const bool fragments = dice.Once(3);
   if (rounds) {
@@ -84,13 +84,13 @@ void MakeDifferences(World* world, Downpour* downpour) {
     PickOptimizer(&dice, downpour->mutable_optimizer());
   }
   if (fragments) {
-    downpour->mutable_fragments()->set_count(2);
-    downpour->mutable_fragments()->set_order(Fragments::BY_STRIPE);
+    downpour->mutable_local()->mutable_fragments()->set_count(2);
+    downpour->mutable_local()->mutable_fragments()->set_order(Fragments::BY_STRIPE);
   } else if (dice.Once(3)) {
     downpour->set_overlap(NONE);
   }
   if (!(rounds && fragments) && dice.Once(3)) {
-    downpour->set_landing_steps(1 + dice.Below(fragments ? steps / 2 : steps));
+    downpour->mutable_local()->set_landing_steps(1 + dice.Below(fragments ? steps / 2 : steps));
   }
   PickPushFormat(&dice, downpour);
   if (dice.Once(3)) {
@@ -129,9 +129,9 @@ void PlanShards(World* world, JobPlan* plan) {
       ShardMap::Create(layout->size(), shards, plan->max_stripe_bytes);
   CHECK_OK(map.status());
   world->fragments = FragmentMap::Whole(*map);
-  if (plan->job.downpour().has_fragments()) {
+  if (plan->job.downpour().local().has_fragments()) {
     const absl::StatusOr<FragmentMap> fragments =
-        FragmentMap::Create(plan->job.downpour().fragments(), *layout, *map);
+        FragmentMap::Create(plan->job.downpour().local().fragments(), *layout, *map);
     CHECK_OK(fragments.status());
     world->fragments = *fragments;
   }
@@ -159,15 +159,15 @@ bool HasFeature(const World& world, Feature feature) {
     case Feature::kRoughPushes:
       return downpour.push_format() != FLOAT32 && !world.counting;
     case Feature::kLocalSteps:
-      return downpour.has_inner();
+      return downpour.local().has_inner();
     case Feature::kRounds:
       return downpour.has_rounds();
     case Feature::kQuorum:
       return downpour.rounds().quorum() > 0;
     case Feature::kFragments:
-      return downpour.has_fragments();
+      return downpour.local().has_fragments();
     case Feature::kLanding:
-      return downpour.landing_steps() > 0;
+      return downpour.local().landing_steps() > 0;
     case Feature::kChanges:
       return downpour.fetch_changes() != FLOAT32;
     case Feature::kMemoryOnly:

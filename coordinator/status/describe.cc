@@ -1,4 +1,4 @@
-#include "coordinator/core/describe.h"
+#include "coordinator/status/describe.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "coordinator/core/job_difference.h"
+#include "coordinator/replicas/job_difference.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>

@@ -1,38 +1,17 @@
-// CoordinatorCore: checkpoints of jobs.
+#include "coordinator/checkpoints/checkpoints.h"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "common/base/status.h"
-#include "coordinator/core/coordinator_core.h"
+#include "coordinator/job/shard_reason.h"
 
 namespace monsoon {
 namespace {
 
 using Activity = CheckpointSchedule::Activity;
 using Phase = JobProcedure::Phase;
-
-std::string Shard(uint32_t shard) { return absl::StrCat("ps/", shard); }
-
-// Slices are there, with parameters that somebody may want.
-bool HasParameters(const JobRecord& job) {
-  return job.stage() >= JOB_ACTIVE && job.stage() != JOB_DELETING && job.state().slices_ready() &&
-         !job.state().slices_lost() &&
-         (job.started().has_value() || job.state().init() ||
-          (job.procedure() != nullptr && !job.procedure()->pushes()));
-}
-
-// Pushes change the parameters, and nothing but pushes.
-bool IsPushedTo(const JobRecord& job) {
-  return job.stage() == JOB_ACTIVE && job.procedure() != nullptr && job.procedure()->pushes();
-}
-
-bool SessionsAreClosed(const JobRecord& job) {
-  return job.stage() == JOB_ENDED || (job.stage() == JOB_ENDING && job.ledger()->empty());
-}
 
 // What a shard may not remove: it may have been started anew, and not have them in memory.
 KnownJobs Known(const JobTable& jobs) {
@@ -47,28 +26,89 @@ KnownJobs Known(const JobTable& jobs) {
 
 }  // namespace
 
-std::string CoordinatorCore::KeepNothing() const {
-  std::vector<std::string> without;
-  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    if (shards_.shard(shard).status.state_dir().empty()) {
-      without.push_back(Shard(shard));
-    }
+// ---- who wants one -----------------------------------------------------------
+
+absl::StatusOr<CheckpointOrder> Checkpoints::Ask(JobRecord* job) {
+  std::string why;
+  if (job->plan.job.checkpoint().off()) {
+    why = "its job file says checkpoint { off: true }";
+  } else if (const std::string without = KeepNothing(shards_); !without.empty()) {
+    why = absl::StrCat("it is kept in memory only: ", without);
+  } else if (!job->state().memory_only().empty()) {
+    why = absl::StrCat("it went on in memory only: ", job->state().memory_only());
+  } else if (job->state().slices_lost()) {
+    why = "it has lost parameters";
+  } else if (job->stage() == JOB_DELETING) {
+    why = "it is being deleted";
+  } else if (!View(*job).HasParameters()) {
+    why = "it has not begun to train";
   }
-  if (without.empty()) {
-    return "";
+  if (!why.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("no checkpoint of job ", job->id(), " (",
+                                                      JobState_Name(job->job_state()), "): ", why));
   }
-  return absl::StrCat(absl::StrJoin(without, ", "),
-                      without.size() == 1 ? " has no state folder" : " have no state folder",
-                      without.size() < shards_.size() ? ", though others have one" : "");
+  CheckpointOrder order;
+  order.set_job(job->id());
+  order.set_generation(job->checkpoints.Request(View(*job).SessionsAreClosed()));
+  return order;
 }
 
-bool CoordinatorCore::IsDurable(const JobRecord& job) const {
-  return !job.plan.job.checkpoint().off() && job.state().memory_only().empty() &&
-         KeepNothing().empty();
+void Checkpoints::CheckpointClientsParameters(JobRecord* job) {
+  if (job->state().init() && View(*job).IsPushedTo() && View(*job).IsDurable()) {
+    job->checkpoints.Request(/*over=*/false, "its initial parameters are a client's");
+  }
 }
 
-Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
-  if (!HasParameters(job)) {
+void Checkpoints::CheckpointBeforeLeaving(JobRecord* job) {
+  if (View(*job).IsPushedTo() && job->procedure()->phase() >= Phase::kLeaving &&
+      job->leaving_generation == 0 && View(*job).IsDurable()) {
+    job->leaving_generation = job->checkpoints.Request(
+        /*over=*/false, job->hands_over() ? "Downpour SGD is over" : "replicas finish");
+  }
+}
+
+void Checkpoints::CheckpointAfterLoss(JobRecord* job, uint32_t worker) {
+  if (job->lost_workers.erase(worker) > 0 && View(*job).IsPushedTo() &&
+      View(*job).HasParameters() && View(*job).IsDurable()) {
+    job->checkpoints.Request(/*over=*/false, absl::StrCat("worker/", worker, " was lost"),
+                             /*generations=*/2);
+  }
+}
+
+void Checkpoints::NoteWaitingWorker(uint32_t worker, const HeartbeatRequest& request,
+                                    absl::Duration now) {
+  JobRecord* const job = jobs_.JobOfWorker(worker);
+  if (job == nullptr) {
+    return;
+  }
+  const bool waits = request.wants_checkpoint() && View(*job).IsPushedTo() &&
+                     View(*job).IsDurable() && job->ledger()->IsOpen(request.session());
+  job->checkpoints.NoteWaiting(worker, waits, now);
+  if (waits && request.stands_still()) {
+    GiveUpStorage(job, now);
+  }
+}
+
+void Checkpoints::GiveUpStorage(JobRecord* job, absl::Duration now) {
+  const std::string error = job->checkpoints.error();
+  if (job->plan.job.checkpoint().on_storage_failure() != CONTINUE_IN_MEMORY || error.empty() ||
+      !View(*job).IsDurable()) {
+    return;
+  }
+  job->checkpoints.GiveUp(error);
+  const uint64_t held = job->checkpoints.state().held();
+  const std::string text = absl::StrCat(
+      "goes on in memory only (on_storage_failure: CONTINUE_IN_MEMORY): ", error, "; ",
+      held == 0 ? "no generation was written"
+                : absl::StrCat("generation ", held, " is the newest that was written"));
+  job->AddEvent(now, "memory_only", "", text);
+  Log(absl::StrCat("job ", job->id(), ": ", text));
+}
+
+// ---- orders ------------------------------------------------------------------
+
+Activity Checkpoints::ActivityOf(const JobRecord& job) const {
+  if (!View(job).HasParameters()) {
     return Activity::kBusy;
   }
   const JobProcedure* const procedure = job.procedure();
@@ -80,15 +120,15 @@ Activity CoordinatorCore::ActivityOf(const JobRecord& job) const {
     return Activity::kStill;
   }
   if (job.stage() == JOB_ENDING) {
-    return SessionsAreClosed(job) ? Activity::kOver : Activity::kBusy;
+    return View(job).SessionsAreClosed() ? Activity::kOver : Activity::kBusy;
   }
   const Phase phase = procedure->phase();
   const bool trains = procedure->pushes() && phase > Phase::kIdle && phase <= Phase::kDraining;
   return trains ? Activity::kTrains : Activity::kStill;
 }
 
-CheckpointContext CoordinatorCore::MakeContext(const JobRecord& job, const std::string& reason,
-                                               Moment moment) const {
+CheckpointContext Checkpoints::MakeContext(const JobRecord& job, const std::string& reason,
+                                           Moment moment) const {
   CheckpointContext context;
   context.set_ordered_ms(moment.unix_ms);
   context.set_reason(reason);
@@ -119,111 +159,15 @@ CheckpointContext CoordinatorCore::MakeContext(const JobRecord& job, const std::
         ->mutable_plateau()
         ->set_reductions(reductions);
   }
-  context.set_final(SessionsAreClosed(job) && job.end_state() == SUCCEEDED);
+  context.set_final(View(job).SessionsAreClosed() && job.end_state() == SUCCEEDED);
   return context;
 }
 
-// ---- orders ------------------------------------------------------------------
-
-absl::StatusOr<CheckpointOrder> CoordinatorCore::Checkpoint(const std::string& name,
-                                                            Moment moment) {
-  ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
-  std::string why;
-  if (job->plan.job.checkpoint().off()) {
-    why = "its job file says checkpoint { off: true }";
-  } else if (const std::string without = KeepNothing(); !without.empty()) {
-    why = absl::StrCat("it is kept in memory only: ", without);
-  } else if (!job->state().memory_only().empty()) {
-    why = absl::StrCat("it went on in memory only: ", job->state().memory_only());
-  } else if (job->state().slices_lost()) {
-    why = "it has lost parameters";
-  } else if (job->stage() == JOB_DELETING) {
-    why = "it is being deleted";
-  } else if (!HasParameters(*job)) {
-    why = "it has not begun to train";
-  }
-  if (!why.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("no checkpoint of job ", job->id(), " (",
-                                                      JobState_Name(job->job_state()), "): ", why));
-  }
-  CheckpointOrder order;
-  order.set_job(job->id());
-  order.set_generation(job->checkpoints.Request(SessionsAreClosed(*job)));
-  AdvanceCheckpoints(moment);
-  return order;
-}
-
-void CoordinatorCore::CheckpointClientsParameters(JobRecord* job) {
-  if (job->state().init() && IsPushedTo(*job) && IsDurable(*job)) {
-    job->checkpoints.Request(/*over=*/false, "its initial parameters are a client's");
-  }
-}
-
-bool CoordinatorCore::AwaitsFirstGeneration(const JobRecord& job) const {
-  if (!job.joined() || !job.state().init() || !IsPushedTo(job) ||
-      job.checkpoints.state().held() > 0 || job.plan.job.checkpoint().off() ||
-      !job.state().memory_only().empty()) {
-    return false;
-  }
-  // A new life of the coordinator does not know at once what shards keep.
-  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    if (shards_.shard(shard).state == ShardView::State::kNeverSeen) {
-      return true;
-    }
-  }
-  return KeepNothing().empty();
-}
-
-void CoordinatorCore::CheckpointBeforeLeaving(JobRecord* job) {
-  if (IsPushedTo(*job) && job->procedure()->phase() >= Phase::kLeaving &&
-      job->leaving_generation == 0 && IsDurable(*job)) {
-    job->leaving_generation = job->checkpoints.Request(
-        /*over=*/false, job->hands_over() ? "Downpour SGD is over" : "replicas finish");
-  }
-}
-
-void CoordinatorCore::CheckpointAfterLoss(JobRecord* job, uint32_t worker) {
-  if (job->lost_workers.erase(worker) > 0 && IsPushedTo(*job) && HasParameters(*job) &&
-      IsDurable(*job)) {
-    job->checkpoints.Request(/*over=*/false, absl::StrCat("worker/", worker, " was lost"),
-                             /*generations=*/2);
-  }
-}
-
-void CoordinatorCore::NoteWaitingWorker(uint32_t worker, const HeartbeatRequest& request,
-                                        absl::Duration now) {
-  JobRecord* const job = JobOfWorker(worker);
-  if (job == nullptr) {
-    return;
-  }
-  const bool waits = request.wants_checkpoint() && IsPushedTo(*job) && IsDurable(*job) &&
-                     job->ledger()->IsOpen(request.session());
-  job->checkpoints.NoteWaiting(worker, waits, now);
-  if (waits && request.stands_still()) {
-    GiveUpStorage(job, now);
-  }
-}
-
-void CoordinatorCore::GiveUpStorage(JobRecord* job, absl::Duration now) {
-  const std::string error = job->checkpoints.error();
-  if (job->plan.job.checkpoint().on_storage_failure() != CONTINUE_IN_MEMORY || error.empty() ||
-      !IsDurable(*job)) {
-    return;
-  }
-  job->checkpoints.GiveUp(error);
-  const uint64_t held = job->checkpoints.state().held();
-  const std::string text = absl::StrCat(
-      "goes on in memory only (on_storage_failure: CONTINUE_IN_MEMORY): ", error, "; ",
-      held == 0 ? "no generation was written"
-                : absl::StrCat("generation ", held, " is the newest that was written"));
-  job->AddEvent(now, "memory_only", "", text);
-  Log(absl::StrCat("job ", job->id(), ": ", text));
-}
-
-void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment moment,
-                                      const MinimizerStateFunction& state) {
+void Checkpoints::OrderCheckpoint(JobRecord* job, Activity activity, Moment moment,
+                                  const MinimizerStateFunction& state) {
   // To a shard that is silent the order would come late, and the others' parts be stale.
-  if (!IsDurable(*job) || !HasParameters(*job) || AwaitsShard(*job)) {
+  const JobView view = View(*job);
+  if (!view.IsDurable() || !view.HasParameters() || view.AwaitsShard()) {
     return;
   }
   // What a close has lost a shard tells for a few generations, to whoever asks again.
@@ -248,20 +192,21 @@ void CoordinatorCore::OrderCheckpoint(JobRecord* job, Activity activity, Moment 
     job->Make(
         [&](StateUpdate* update) { *update->mutable_batch_snapshot() = std::move(snapshot); });
   } else {
-    job->checkpoints.Order(std::move(context), SessionsAreClosed(*job), moment.now);
+    job->checkpoints.Order(std::move(context), View(*job).SessionsAreClosed(), moment.now);
   }
   if (to_be_tested) {
     job->procedure()->UseTestGeneration(job->checkpoints.state().ordered(), moment.now);
   }
 }
 
-void CoordinatorCore::AdvanceCheckpoints(Moment moment) {
+void Checkpoints::OrderAll(Moment moment) {
+  // A disk that cannot be written is given up before the next order would go to it; what the
+  // schedule has to tell comes after what it was asked.
   for (const auto& job : jobs_.jobs()) {
     if (job->stage() < JOB_ACTIVE || job->stage() == JOB_DELETING) {
       continue;
     }
-    if (WaitsForLastCheckpoint(*job) || WaitsForLeaving(*job) || BatchWaitsForDisk(*job) ||
-        WaitsForTestGeneration(*job) || AwaitsFirstGeneration(*job)) {
+    if (View(*job).WaitsForGeneration()) {
       GiveUpStorage(job.get(), moment.now);
     }
     OrderCheckpoint(job.get(), ActivityOf(*job), moment);
@@ -269,17 +214,17 @@ void CoordinatorCore::AdvanceCheckpoints(Moment moment) {
     TakeCheckpointEvents(job.get(), moment.now);
   }
   if (shards_.all_up()) {
-    for (JobRecord* const job : active_) {
+    for (JobRecord* const job : jobs_.active()) {
       TellOfMemoryOnly(job, moment.now);
     }
   }
 }
 
-void CoordinatorCore::TellOfMemoryOnly(JobRecord* job, absl::Duration now) {
+void Checkpoints::TellOfMemoryOnly(JobRecord* job, absl::Duration now) {
   if (std::exchange(job->told_memory_only, true)) {
     return;
   }
-  const std::string without = KeepNothing();
+  const std::string without = KeepNothing(shards_);
   bool some = false;
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
     some |= !shards_.shard(shard).status.state_dir().empty();
@@ -291,7 +236,7 @@ void CoordinatorCore::TellOfMemoryOnly(JobRecord* job, absl::Duration now) {
   }
 }
 
-void CoordinatorCore::TakeCheckpointEvents(JobRecord* job, absl::Duration now) {
+void Checkpoints::TakeCheckpointEvents(JobRecord* job, absl::Duration now) {
   for (const CheckpointSchedule::Event& event : job->checkpoints.TakeEvents()) {
     Log(absl::StrCat("job ", job->id(), " ", event.kind, ": ",
                      event.task.empty() ? "" : event.task + " ", event.text));
@@ -299,10 +244,9 @@ void CoordinatorCore::TakeCheckpointEvents(JobRecord* job, absl::Duration now) {
   }
 }
 
-void CoordinatorCore::TakeCheckpointCommands(absl::Duration now,
-                                             std::vector<ShardCommand>* commands) {
+void Checkpoints::TakeCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
   for (const auto& job : jobs_.jobs()) {
-    if (!HasParameters(*job)) {
+    if (!View(*job).HasParameters()) {
       continue;
     }
     for (const uint32_t shard : job->checkpoints.Due(job->stage() == JOB_ENDED, now)) {
@@ -327,7 +271,13 @@ void CoordinatorCore::TakeCheckpointCommands(absl::Duration now,
   }
 }
 
-void CoordinatorCore::RecordCheckpoints(uint32_t shard, absl::Duration now) {
+void Checkpoints::OnAnswer(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer,
+                           absl::Duration now) {
+  job->checkpoints.OnResult(command.shard, command.checkpoint.generation(),
+                            View(*job).Excused(command, answer).status, now);
+}
+
+void Checkpoints::RecordCheckpoints(uint32_t shard, absl::Duration now) {
   for (const auto& job : jobs_.jobs()) {
     if (!job->state().slices_ready() || job->state().slices_lost() ||
         job->stage() == JOB_DELETING) {
@@ -344,30 +294,27 @@ void CoordinatorCore::RecordCheckpoints(uint32_t shard, absl::Duration now) {
   }
 }
 
+void Checkpoints::Recover(JobRecord* job, absl::Duration) {
+  job->told_memory_only |= job->active();
+  if (!job->state().slices_ready()) {
+    return;
+  }
+  // Numbers and versions are known once each shard shows its slice.
+  for (uint32_t shard = 0; shard < job->plan.shard_bytes.size(); ++shard) {
+    job->checkpoints.ForgetShard(shard);
+  }
+}
+
 // ---- the end -----------------------------------------------------------------
 
-bool CoordinatorCore::WaitsForLastCheckpoint(const JobRecord& job) const {
-  return job.stage() == JOB_ENDING && SessionsAreClosed(job) && HasParameters(job) &&
-         job.started() && IsDurable(job) && !job.checkpoints.last_is_held();
+bool Checkpoints::Advance(JobRecord* job, absl::Duration) {
+  // What has been pushed until now is ordered before it is asked whether that is held.
+  CheckpointBeforeLeaving(job);
+  return !View(*job).WaitsForLeaving();
 }
 
-bool CoordinatorCore::WaitsForTestGeneration(const JobRecord& job) const {
-  return job.stage() == JOB_ACTIVE && job.procedure()->phase() == Phase::kFinalEvaluation &&
-         BestOf(job) != NO_TEST_METRIC && job.checkpoints.under_way();
-}
-
-TestMetric CoordinatorCore::BestOf(const JobRecord& job) const {
-  return IsDurable(job) ? job.plan.job.checkpoint().keep_best() : NO_TEST_METRIC;
-}
-
-bool CoordinatorCore::WaitsForLeaving(const JobRecord& job) const {
-  return IsPushedTo(job) && job.procedure()->phase() == Phase::kDone &&
-         (job.hands_over() || !job.ledger()->empty()) &&
-         job.leaving_generation > job.checkpoints.state().held() && IsDurable(job);
-}
-
-bool CoordinatorCore::LastCheckpointIsDone(JobRecord* job, absl::Duration now) {
-  if (!WaitsForLastCheckpoint(*job)) {
+bool Checkpoints::LastCheckpointIsDone(JobRecord* job, absl::Duration now) {
+  if (!View(*job).WaitsForLastCheckpoint()) {
     return true;
   }
   if (!job->last_checkpoint_since) {
@@ -382,7 +329,7 @@ bool CoordinatorCore::LastCheckpointIsDone(JobRecord* job, absl::Duration now) {
       "the last checkpoint was not written",
       !checkpoints.error().empty() ? absl::StrCat(": ", checkpoints.error())
       : !shards_.all_up()
-          ? absl::StrCat(": no answer of ", MissingShards(now))
+          ? absl::StrCat(": no answer of ", MissingShards(*registry_, now))
           : absl::StrFormat(" within %.0f s", absl::ToDoubleSeconds(kLastCheckpointPatience)),
       checkpoints.state().held() > 0
           ? absl::StrCat("; generation ", checkpoints.state().held(), " is the newest")
@@ -394,9 +341,34 @@ bool CoordinatorCore::LastCheckpointIsDone(JobRecord* job, absl::Duration now) {
 
 // ---- what people see ---------------------------------------------------------
 
-std::string CoordinatorCore::CheckpointReason(const JobRecord& job, const std::string& what,
-                                              absl::Duration now) const {
-  if (const std::string shards = ShardReason(job, now); !shards.empty()) {
+std::string Checkpoints::WaitsForEnd(const JobRecord& job, Moment moment) const {
+  const JobView view = View(job);
+  const bool waits =
+      view.WaitsForLeaving() || (view.WaitsForLastCheckpoint() && job.end_state() == SUCCEEDED);
+  return waits ? CheckpointReason(job, job.hands_over() ? "a checkpoint" : "its last checkpoint",
+                                  moment.now)
+               : "";
+}
+
+std::string Checkpoints::WaitsFor(const JobRecord& job, Moment moment) const {
+  const JobView view = View(job);
+  if (view.BatchWaitsForDisk()) {
+    return CheckpointReason(job, "a checkpoint", moment.now);
+  }
+  if (view.WaitsForTestGeneration()) {
+    return CheckpointReason(job, "a checkpoint, over which the test set is run", moment.now);
+  }
+  if (view.AwaitsFirstGeneration()) {
+    return CheckpointReason(
+        job, "its first checkpoint, of the initial parameters that a program has written",
+        moment.now);
+  }
+  return "";
+}
+
+std::string Checkpoints::CheckpointReason(const JobRecord& job, const std::string& what,
+                                          absl::Duration now) const {
+  if (const std::string shards = ShardReason(job, *registry_, now); !shards.empty()) {
     return absl::StrCat("waits for ", what, ", and for ", shards);
   }
   const std::string& error = job.checkpoints.error();
@@ -405,10 +377,10 @@ std::string CoordinatorCore::CheckpointReason(const JobRecord& job, const std::s
       error.empty() ? "" : absl::StrCat(": ", error, "; free the disk, or cancel ", "the job"));
 }
 
-void CoordinatorCore::DescribeDurability(const JobRecord& job, Moment moment,
-                                         JobDescription::Durability* durability) const {
+void Checkpoints::DescribeDurability(const JobRecord& job, Moment moment,
+                                     JobDescription::Durability* durability) const {
   const CheckpointState& state = job.checkpoints.state();
-  durability->set_promise(IsDurable(job) ? "exactly_once" : "memory_only");
+  durability->set_promise(View(job).IsDurable() ? "exactly_once" : "memory_only");
   *durability->mutable_lost() = job.state().lost();
   durability->set_generation(state.held());
   if (state.held() > 0) {
@@ -425,7 +397,7 @@ void CoordinatorCore::DescribeDurability(const JobRecord& job, Moment moment,
   durability->set_error(given_up.empty() ? job.checkpoints.error() : given_up);
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
     if (const std::string& folder = shards_.shard(shard).status.state_dir(); !folder.empty()) {
-      durability->add_state_dir(absl::StrCat(Shard(shard), ": ", folder));
+      durability->add_state_dir(absl::StrCat(ShardName(shard), ": ", folder));
     }
   }
   // Of those that it is on: the cluster file may have had others.

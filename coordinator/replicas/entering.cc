@@ -1,5 +1,4 @@
-// CoordinatorCore: programs that enter a joined job: which job that is, who of them writes
-// its initial parameters, and what they are told when it has ended.
+#include "coordinator/replicas/entering.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,11 +6,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/transport/frame/protocol.h"
-#include "coordinator/core/coordinator_core.h"
-#include "coordinator/core/job_difference.h"
+#include "coordinator/replicas/job_difference.h"
 
 namespace monsoon {
 namespace {
@@ -68,9 +67,36 @@ absl::Status CheckProgram(const EnterRequest& request) {
   return absl::OkStatus();
 }
 
+std::string ProgramReason(const JobRecord& job) {
+  return absl::StrCat("waits for a program to join: `ms.join(..., job=\"", job.plan.job.name(),
+                      "\")`");
+}
+
+JobLocation LocationOf(const JobRecord& job, const Cluster& cluster) {
+  JobLocation location;
+  location.set_job(job.id());
+  *location.mutable_model() = job.plan.job.model();
+  location.set_layout_hash(job.plan.layout_hash);
+  location.set_job_term(job.state().term());
+  location.set_max_stripe_bytes(job.plan.max_stripe_bytes);
+  for (int shard = 0; shard < cluster.ps_size(); ++shard) {
+    location.add_address(cluster.ps(shard).address());
+    location.add_shard_epoch(job.state().shard_epoch(static_cast<int>(shard)));
+  }
+  return location;
+}
+
 // ---- which job ---------------------------------------------------------------
 
-absl::StatusOr<JobRecord*> CoordinatorCore::JobToEnter(const EnterRequest& request) const {
+std::optional<EnterReply> Entering::EndOfEntered(const EnterRequest& request) const {
+  if (const JobRecord* const before = jobs_.Lookup(request.job().name());
+      request.again() && before != nullptr && before->joined() && before->ended_or_deleting()) {
+    return ToldOfEnd(*before);
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<JobRecord*> Entering::JobToEnter(const EnterRequest& request) const {
   const std::string& name = request.job().name();
   const std::string base = NameInId(name);
   JobRecord* newest = nullptr;  // of that name
@@ -113,10 +139,11 @@ absl::StatusOr<JobRecord*> CoordinatorCore::JobToEnter(const EnterRequest& reque
   return nullptr;
 }
 
-absl::StatusOr<JobRecord*> CoordinatorCore::MakeJobToEnter(const EnterRequest& request,
-                                                           const JobPlan& plan, Moment moment) {
+absl::StatusOr<JobRecord*> Entering::MakeJobToEnter(const EnterRequest& request,
+                                                    const JobPlan& plan, Moment moment) {
   RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
-  JobRecord* const job = jobs_.Add(plan, {.init = true, .unix_ms = moment.unix_ms}, TakenIds());
+  JobRecord* const job =
+      jobs_.Add(plan, {.init = true, .unix_ms = moment.unix_ms}, shards_.TakenIds());
   job->AddEvent(moment.now, "submitted", "",
                 absl::StrCat("by pid ", request.pid(), request.host().empty() ? "" : " on ",
                              HostForPeople(request.host())));
@@ -124,15 +151,8 @@ absl::StatusOr<JobRecord*> CoordinatorCore::MakeJobToEnter(const EnterRequest& r
   return job;
 }
 
-absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, const JobPlan& plan,
-                                                  Moment moment) {
-  if (!superseded_.empty()) {
-    return absl::FailedPreconditionError(superseded_);
-  }
-  if (const JobRecord* const before = jobs_.Lookup(request.job().name());
-      request.again() && before != nullptr && before->joined() && before->ended_or_deleting()) {
-    return ToldOfEnd(*before);
-  }
+absl::StatusOr<JobRecord*> Entering::FindOrMakeJob(const EnterRequest& request, const JobPlan& plan,
+                                                   Moment moment) {
   ASSIGN_OR_RETURN(JobRecord * job, JobToEnter(request));
   if (job == nullptr) {
     ASSIGN_OR_RETURN(job, MakeJobToEnter(request, plan, moment));
@@ -143,54 +163,61 @@ absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, c
         absl::StrCat("job ", job->id(), " has other settings: ", difference,
                      "; enter it with its own, or give yours another name"));
   }
-  Advance(moment.now);
+  return job;
+}
+
+EnterReply Entering::Greet(const JobRecord& job) const {
   EnterReply reply;
-  reply.set_job(job->id());
-  reply.set_job_term(job->state().term());
+  reply.set_job(job.id());
+  reply.set_job_term(job.state().term());
   reply.set_cluster(cluster_.name());
   reply.set_heartbeat_ms(cluster_.heartbeat_ms());
   reply.set_lost_after_ms(cluster_.lost_after_ms());
   reply.set_rpc_deadline_ms(cluster_.rpc_deadline_ms());
   reply.set_retry_ms(std::min(cluster_.heartbeat_ms(), kMostRetryMs));
-  *reply.mutable_config() = job->plan.job;
-  if (job->waits_for_client() && job->written_by_program()) {
-    FindPart(request, job, moment, &reply);
+  *reply.mutable_config() = job.plan.job;
+  return reply;
+}
+
+absl::StatusOr<EnterReply> Entering::Admit(const EnterRequest& request, const JobRecord& job,
+                                           EnterReply reply) const {
+  if (job.stage() == JOB_ENDED && request.again()) {
+    return ToldOfEnd(job);
   }
-  if (job->stage() == JOB_ENDED && request.again()) {
-    return ToldOfEnd(*job);
-  }
-  if (job->stage() == JOB_ENDED) {
+  if (job.stage() == JOB_ENDED) {
     return absl::FailedPreconditionError(
-        absl::StrCat("job ", job->id(), " has ended: ", EndOf(*job)));
+        absl::StrCat("job ", job.id(), " has ended: ", EndOf(job)));
   }
-  const bool leaves = job->active() && (job->stage() != JOB_ACTIVE ||
-                                        job->procedure()->phase() >= JobProcedure::Phase::kLeaving);
-  if (job->active() && !leaves && !AwaitsFirstGeneration(*job)) {
+  const bool leaves = job.active() && (job.stage() != JOB_ACTIVE ||
+                                       job.procedure()->phase() >= JobProcedure::Phase::kLeaving);
+  if (job.active() && !leaves && !View(job).AwaitsFirstGeneration()) {
     reply.set_part(EnterReply::TRAIN);
     reply.clear_reason();
   } else if (leaves) {
-    reply.set_reason(absl::StrCat("job ", job->id(), " is ending"));
-  } else if (reply.part() == EnterReply::WAIT) {
-    reply.set_reason(WaitReason(*job, moment));
+    reply.set_reason(absl::StrCat("job ", job.id(), " is ending"));
   }
   return reply;
 }
 
 // ---- the writer of the initial parameters ------------------------------------
 
-void CoordinatorCore::FindPart(const EnterRequest& request, JobRecord* job, Moment moment,
-                               EnterReply* reply) {
+bool Entering::TakeSeal(const EnterRequest& request, JobRecord* job) {
+  const InitialWriter& writer = job->state().writer();
+  const bool sealed =
+      job->stage() == JOB_READY && writer.guest() != 0 && request.sealed_by() == writer.number();
+  if (sealed) {
+    Log(absl::StrCat("job ", job->id(), ": its initial parameters are written"));
+    job->Make([](StateUpdate* update) { update->mutable_client_started(); });
+  }
+  return sealed;
+}
+
+void Entering::FindPart(const EnterRequest& request, JobRecord* job, Moment moment,
+                        EnterReply* reply) {
   if (job->stage() != JOB_READY) {
     return;
   }
   const InitialWriter& writer = job->state().writer();
-  if (writer.guest() != 0 && request.sealed_by() == writer.number()) {
-    Log(absl::StrCat("job ", job->id(), ": its initial parameters are written"));
-    job->Make([](StateUpdate* update) { update->mutable_client_started(); });
-    Advance(moment.now);
-    AdvanceCheckpoints(moment);  // nobody trains before the first one is held
-    return;
-  }
   const bool its_own = writer.guest() == request.guest();
   if (!its_own && (job->writer_is_there || !shards_.all_up())) {
     return;
@@ -204,12 +231,11 @@ void CoordinatorCore::FindPart(const EnterRequest& request, JobRecord* job, Mome
     reply->set_part(EnterReply::INITIALIZE);
     reply->set_retry_ms(cluster_.heartbeat_ms());
     reply->set_writer(job->state().writer().number());
-    *reply->mutable_location() = LocationOf(*job);
+    *reply->mutable_location() = LocationOf(*job, cluster_);
   }
 }
 
-void CoordinatorCore::ChooseWriter(const EnterRequest& request, JobRecord* job,
-                                   absl::Duration now) {
+void Entering::ChooseWriter(const EnterRequest& request, JobRecord* job, absl::Duration now) {
   const uint64_t number = job->state().writer().number() + 1;
   job->Make([&](StateUpdate* update) {
     InitialWriter* const writer = update->mutable_writer_chosen();
@@ -227,7 +253,7 @@ void CoordinatorCore::ChooseWriter(const EnterRequest& request, JobRecord* job,
   Log(absl::StrCat("job ", job->id(), ": ", text));
 }
 
-void CoordinatorCore::WatchWriter(JobRecord* job, absl::Duration now) {
+void Entering::WatchWriter(JobRecord* job, absl::Duration now) {
   if (job->stage() == JOB_READY && job->writer_is_there &&
       now - job->writer_heard > absl::Milliseconds(cluster_.lost_after_ms())) {
     job->writer_is_there = false;
@@ -236,9 +262,33 @@ void CoordinatorCore::WatchWriter(JobRecord* job, absl::Duration now) {
   }
 }
 
+std::string Entering::WaitsFor(const JobRecord& job, Moment moment) const {
+  if (job.stage() != JOB_READY || !job.written_by_program()) {
+    return "";
+  }
+  return job.writer_is_there ? WriterReason(job, moment.now) : ProgramReason(job);
+}
+
+std::string Entering::WriterReason(const JobRecord& job, absl::Duration now) const {
+  const InitialWriter& writer = job.state().writer();
+  return absl::StrFormat(
+      "waits for the initial parameters: pid %d%s has been writing them for "
+      "%.1f s",
+      writer.pid(), writer.host().empty() ? "" : " on " + writer.host(),
+      absl::ToDoubleSeconds(now - FromNanos(writer.since_ns())));
+}
+
+void Entering::Recover(JobRecord* job, absl::Duration now) {
+  if (job->stage() == JOB_READY) {
+    // Its writer has not been heard in this life, and may write all the same.
+    job->writer_heard = now;
+    job->writer_is_there = job->state().writer().guest() != 0;
+  }
+}
+
 // ---- the end -----------------------------------------------------------------
 
-bool CoordinatorCore::TellOfEnd(const HeartbeatRequest& request, HeartbeatReply* reply) const {
+bool Entering::TellOfEnd(const HeartbeatRequest& request, HeartbeatReply* reply) const {
   if (request.enters_job().empty()) {
     return true;
   }

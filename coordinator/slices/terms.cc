@@ -1,45 +1,47 @@
-// CoordinatorCore: its term, and slices of jobs that it does not know.
+#include "coordinator/slices/terms.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/core/coordinator_core.h"
 
 namespace monsoon {
 
-void CoordinatorCore::TakeTerm(uint64_t above, int64_t unix_ms) {
+// ---- the term ----------------------------------------------------------------
+
+void Terms::TakeTerm(uint64_t above, int64_t unix_ms) {
   StateUpdate update;
   const uint64_t by_clock = static_cast<uint64_t>(std::max<int64_t>(unix_ms, 0)) * 1000;
   update.mutable_term_taken()->set_term(std::max(by_clock, std::max(above, term()) + 1));
-  writer_.Apply(update);
+  registry_->writer.Apply(update);
 }
 
-void CoordinatorCore::CheckTerm(uint32_t shard, uint64_t seen, Moment moment) {
-  term_in_force_ |= seen == term();
+void Terms::CheckTerm(uint32_t shard, uint64_t seen, Moment moment) {
+  in_force_ |= seen == term();
   if (seen <= term()) {
     return;
   }
-  if (!term_in_force_) {  // Left by an earlier life, whose clock was ahead.
+  if (!in_force_) {  // Left by an earlier life, whose clock was ahead.
     TakeTerm(seen, moment.unix_ms);
     return;
   }
   if (!superseded_.empty()) {
     return;
   }
-  superseded_ =
-      absl::StrCat("another coordinator has taken over: ps/", shard, " at ",
-                   cluster_.ps(static_cast<int>(shard)).address(), " obeys term ", seen,
-                   ", this one (pid ", pid_, ") has term ", term(), "; stop one of the two");
+  superseded_ = absl::StrCat("another coordinator has taken over: ps/", shard, " at ",
+                             cluster_.ps(static_cast<int>(shard)).address(), " obeys term ", seen,
+                             ", this one (pid ", registry_->pid, ") has term ", term(),
+                             "; stop one of the two");
   Log(superseded_);
   for (const auto& job : jobs_.jobs()) {
     if (!job->ended_or_deleting()) {
-      End(job.get(), FAILED, superseded_, moment.now);
+      registry_->End(job.get(), FAILED, superseded_, moment.now);
     }
   }
 }
 
-std::vector<OrphanJob> CoordinatorCore::Orphans() const {
+// ---- orphans -----------------------------------------------------------------
+
+std::vector<OrphanJob> Terms::Orphans() const {
   std::map<std::pair<std::string, uint64_t>, OrphanJob> orphans;
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
     const ShardView& view = shards_.shard(shard);
@@ -66,7 +68,7 @@ std::vector<OrphanJob> CoordinatorCore::Orphans() const {
   return list;
 }
 
-absl::StatusOr<JobSummary> CoordinatorCore::DeleteOrphans(const std::string& name) {
+absl::StatusOr<JobSummary> Terms::DeleteOrphans(const std::string& name) {
   JobSummary summary;
   summary.set_job(name);
   uint64_t bytes = 0;
@@ -91,7 +93,20 @@ absl::StatusOr<JobSummary> CoordinatorCore::DeleteOrphans(const std::string& nam
   return summary;
 }
 
-void CoordinatorCore::TakeOrphanCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
+bool Terms::RemoveDeleted() {
+  for (const auto& job : jobs_.jobs()) {
+    if (job->stage() == JOB_DELETING && job->fanout.done()) {
+      Log(absl::StrCat("job ", job->id(), " deleted"));
+      // A poll that began before may still show them.
+      deletions_[{job->id(), job->state().term()}].round = registry_->poll_round;
+      jobs_.Remove(job->id());
+      return true;
+    }
+  }
+  return false;
+}
+
+void Terms::TakeCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
   for (auto& [key, deletion] : deletions_) {
     for (const uint32_t shard : deletion.fanout.Due(now)) {
       ShardCommand command;
@@ -104,7 +119,7 @@ void CoordinatorCore::TakeOrphanCommands(absl::Duration now, std::vector<ShardCo
   }
 }
 
-void CoordinatorCore::ForgetDeletions() {
+void Terms::ForgetDeletions() {
   const uint64_t seen = shards_.common_round().value_or(0);
   std::erase_if(deletions_, [seen](const auto& entry) {
     const uint64_t round = entry.second.round;
@@ -112,15 +127,15 @@ void CoordinatorCore::ForgetDeletions() {
   });
 }
 
-void CoordinatorCore::OnOrphanDeleted(const ShardCommand& command, const ShardAnswer& answer,
-                                      absl::Duration now) {
+void Terms::OnOrphanDeleted(const ShardCommand& command, const ShardAnswer& answer,
+                            absl::Duration now) {
   const auto deletion = deletions_.find({command.job, command.job_term});
   if (deletion == deletions_.end() || command.kind != ShardCommand::Kind::kDeleteJob) {
     return;
   }
   deletion->second.fanout.OnResult(command.shard, answer.status, now);
   if (deletion->second.fanout.done()) {
-    deletion->second.round = poll_round_;
+    deletion->second.round = registry_->poll_round;
   }
 }
 

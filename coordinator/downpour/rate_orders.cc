@@ -1,18 +1,13 @@
-// CoordinatorCore: rates that follow the test set (PlateauSchedule). How often a rate is reduced
-// follows from the job's durable test results; what a shard applies it tells with its status. So
-// nothing of what was said need be remembered when a shard or the coordinator is started anew.
+#include "coordinator/downpour/rate_orders.h"
 
+#include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "coordinator/core/coordinator_core.h"
 
 namespace monsoon {
 
-void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
-  for (JobRecord* const job : active_) {
+void RateOrders::TakeCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
+  for (JobRecord* const job : jobs_.active()) {
     const uint32_t wanted = job->rate_reductions();
     job->rate_orders.resize(shards_.size());
     for (uint32_t shard = 0; shard < shards_.size() && wanted > 0; ++shard) {
@@ -24,7 +19,7 @@ void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardComm
                        (status != nullptr && status->rate_reductions() >= wanted);
       const bool may = job->procedure()->pushes() &&
                        shards_.shard(shard).state == ShardView::State::kUp &&
-                       !AwaitsRestore(*job, shard);
+                       !View(*job).AwaitsRestore(shard);
       if (has || !may || order.in_flight || now < order.not_before) {
         continue;
       }
@@ -46,11 +41,12 @@ void CoordinatorCore::TakeRateCommands(absl::Duration now, std::vector<ShardComm
   }
 }
 
-void CoordinatorCore::OnRateReduced(JobRecord* job, const ShardCommand& command,
-                                    const absl::Status& status, absl::Duration now) {
+void RateOrders::OnAnswer(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer,
+                          absl::Duration now) {
   if (command.shard >= job->rate_orders.size()) {
     return;
   }
+  const absl::Status& status = answer.status;
   RateOrder& order = job->rate_orders[command.shard];
   order.in_flight = false;
   if (status.ok()) {
@@ -59,7 +55,7 @@ void CoordinatorCore::OnRateReduced(JobRecord* job, const ShardCommand& command,
     order.not_before = now + kCommandRetry;
     if (order.told != status.message()) {
       order.told = std::string(status.message());
-      job->AddEvent(now, "rate_not_reduced", absl::StrCat("ps/", command.shard), order.told);
+      job->AddEvent(now, "rate_not_reduced", ShardName(command.shard), order.told);
     }
   }
 }

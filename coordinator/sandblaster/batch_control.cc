@@ -1,11 +1,10 @@
-// CoordinatorCore: batch jobs and their minimiser, and how a batch returns to an earlier
-// iteration when what its minimiser knew, or a shard had, is gone.
+#include "coordinator/sandblaster/batch_control.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "coordinator/core/coordinator_core.h"
+#include "coordinator/state/coordinator_state.h"
 
 namespace monsoon {
 namespace {
@@ -16,49 +15,39 @@ absl::Status Ended(const BatchKey& batch) {
 
 }  // namespace
 
-SandblasterOptions CoordinatorCore::BatchOptionsOf(const JobRecord& job) const {
+SandblasterOptions BatchControl::BatchOptionsOf(const JobRecord& job) const {
   absl::StatusOr<SandblasterOptions> options =
       SandblasterOptions::FromJob(job.plan.job, job.plan.examples, job.plan.replicas);
   CHECK_OK(options.status());  // JobPlan::Make has judged it.
-  options->keep_best = BestOf(job);
+  options->keep_best = View(job).BestMetric();
   return *std::move(options);
 }
 
-void CoordinatorCore::BeginBatch(JobRecord* job, absl::Duration now) {
-  const JobProcedure* const before = job->procedure();
-  BeginSandblaster(BatchOptionsOf(*job), job);
-  if (before == nullptr) {
-    TellOfResume(job, "its parameters alone", now);
-  } else {
-    for (const uint32_t worker : before->replicas()) {
-      job->procedure()->AddReplica(worker, now);
-    }
-    job->AddEvent(now, "sandblaster", "", "goes on from the parameters of Downpour SGD");
-  }
-  if (IsDurable(*job)) {
-    job->checkpoints.Request(/*over=*/false, "the batch begins");
-  }
-}
+void BatchControl::Begin(JobRecord* job) { BeginSandblaster(BatchOptionsOf(*job), job); }
 
-JobRecord* CoordinatorCore::RunningBatch(const BatchKey& batch) const {
-  JobRecord* const job = ActiveOfQueue();
+void BatchControl::Continue(JobRecord* job) { ContinueSandblaster(BatchOptionsOf(*job), job); }
+
+// ---- the minimiser's thread --------------------------------------------------
+
+JobRecord* BatchControl::RunningBatch(const BatchKey& batch) const {
+  JobRecord* const job = jobs_.ActiveOfQueue();
   const bool runs = job != nullptr && job->id() == batch.job && job->batch_under_way() &&
                     job->state().sandblaster().attempt() == batch.attempt &&
                     !BatchOf(*job)->driver().end;
   return runs ? job : nullptr;
 }
 
-std::optional<BatchTask> CoordinatorCore::TakeBatch() {
-  JobRecord* const job = ActiveOfQueue();
+std::optional<BatchTask> BatchControl::TakeBatch() {
+  JobRecord* const job = jobs_.ActiveOfQueue();
   SandblasterJob* const procedure =
       job != nullptr && job->batch_under_way() ? BatchOf(*job) : nullptr;
   if (procedure == nullptr || procedure->driver().there || procedure->driver().end) {
     return std::nullopt;
   }
   const BatchSnapshot* const held = HeldSnapshot(job->state());
-  if (IsDurable(*job)) {
+  if (View(*job).IsDurable()) {
     const bool ready = held != nullptr && !held->has_end() && !job->checkpoints.under_way();
-    if (!ready || AwaitsShard(*job)) {
+    if (!ready || View(*job).AwaitsShard()) {
       return std::nullopt;
     }
   }
@@ -79,13 +68,13 @@ std::optional<BatchTask> CoordinatorCore::TakeBatch() {
   return task;
 }
 
-bool CoordinatorCore::BatchWaits(const BatchKey& batch) const {
+bool BatchControl::BatchWaits(const BatchKey& batch) const {
   const JobRecord* const job = RunningBatch(batch);
   return job != nullptr && job->checkpoints.under_way();
 }
 
-absl::Status CoordinatorCore::StartEvaluation(const BatchKey& batch, uint64_t evaluation,
-                                              const std::string& w, bool probe, Moment moment) {
+absl::Status BatchControl::StartEvaluation(const BatchKey& batch, uint64_t evaluation,
+                                           const std::string& w, bool probe, Moment moment) {
   JobRecord* const job = RunningBatch(batch);
   if (job == nullptr) {
     return Ended(batch);
@@ -94,8 +83,7 @@ absl::Status CoordinatorCore::StartEvaluation(const BatchKey& batch, uint64_t ev
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<BatchResult>> CoordinatorCore::FinishedEvaluation(
-    const BatchKey& batch) {
+absl::StatusOr<std::optional<BatchResult>> BatchControl::FinishedEvaluation(const BatchKey& batch) {
   JobRecord* const job = RunningBatch(batch);
   if (job == nullptr) {
     return Ended(batch);
@@ -107,23 +95,23 @@ absl::StatusOr<std::optional<BatchResult>> CoordinatorCore::FinishedEvaluation(
   return std::make_optional(BatchResult{result->loss_sum, result->examples, result->finite});
 }
 
-absl::StatusOr<bool> CoordinatorCore::NoteIteration(const BatchKey& batch,
-                                                    const JobDescription::Iteration& iteration,
-                                                    const BatchFigures& figures,
-                                                    const MinimizerStateFunction& state,
-                                                    Moment moment) {
+absl::StatusOr<bool> BatchControl::NoteIteration(const BatchKey& batch,
+                                                 const JobDescription::Iteration& iteration,
+                                                 const BatchFigures& figures,
+                                                 const MinimizerStateFunction& state,
+                                                 Moment moment) {
   JobRecord* const job = RunningBatch(batch);
   if (job == nullptr) {
     return Ended(batch);
   }
   BatchOf(*job)->NoteFigures(figures);
   BatchOf(*job)->NoteIteration(iteration, moment.now);
-  OrderCheckpoint(job, CheckpointSchedule::Activity::kBatch, moment, state);
+  checkpoints_->OrderCheckpoint(job, CheckpointSchedule::Activity::kBatch, moment, state);
   return !BatchOf(*job)->target_reached();
 }
 
-void CoordinatorCore::EndBatch(const BatchKey& batch, const absl::StatusOr<BatchEnd>& end,
-                               Moment moment) {
+void BatchControl::EndBatch(const BatchKey& batch, const absl::StatusOr<BatchEnd>& end,
+                            Moment moment) {
   if (JobRecord* const known = jobs_.Lookup(batch.job)) {
     if (SandblasterJob* const procedure = BatchOf(*known)) {
       procedure->driver().there = false;
@@ -131,23 +119,21 @@ void CoordinatorCore::EndBatch(const BatchKey& batch, const absl::StatusOr<Batch
   }
   JobRecord* const job = RunningBatch(batch);
   if (job != nullptr && end.ok()) {
-    if (IsDurable(*job)) {
+    if (View(*job).IsDurable()) {
       BatchOf(*job)->driver().end = *end;
       job->checkpoints.Request(/*over=*/false, "the batch has ended");
     } else {
       BatchOf(*job)->DriverDone(*end, moment.now);
     }
-  } else if (job != nullptr && absl::IsAborted(end.status()) && CanReturn(*job)) {
+  } else if (job != nullptr && absl::IsAborted(end.status()) && View(*job).CanReturn()) {
     // A shard was started anew, as the next poll will tell.
     ReturnBatch(job, end.status().message(), moment.now);
   } else if (job != nullptr && !absl::IsCancelled(end.status())) {
-    End(job, FAILED, absl::StrCat("sandblaster: ", end.status().message()), moment.now);
+    registry_->End(job, FAILED, absl::StrCat("sandblaster: ", end.status().message()), moment.now);
   }  // Cancelled while it runs: the coordinator stops, and its next life goes on.
-  Advance(moment.now);
-  AdvanceCheckpoints(moment);
 }
 
-void CoordinatorCore::FinishBatch(JobRecord* job, absl::Duration now) {
+void BatchControl::FinishBatch(JobRecord* job, absl::Duration now) {
   if (!job->batch_under_way()) {
     return;
   }
@@ -155,7 +141,7 @@ void CoordinatorCore::FinishBatch(JobRecord* job, absl::Duration now) {
   std::optional<BatchEnd> end;
   if (held != nullptr && held->has_end()) {
     end = BatchEnd{held->end().reason(), held->end().detail()};
-  } else if (!IsDurable(*job)) {
+  } else if (!View(*job).IsDurable()) {
     end = BatchOf(*job)->driver().end;  // It was to be held first, which was given up.
   }
   if (end) {
@@ -164,26 +150,33 @@ void CoordinatorCore::FinishBatch(JobRecord* job, absl::Duration now) {
   }
 }
 
-bool CoordinatorCore::BatchWaitsForDisk(const JobRecord& job) const {
-  return job.batch_under_way() && job.checkpoints.under_way();
-}
-
 // ---- returning ---------------------------------------------------------------
 
-bool CoordinatorCore::CanReturn(const JobRecord& job) const {
-  const BatchSnapshot* const held = HeldSnapshot(job.state());
-  return job.batch_under_way() && held != nullptr && !held->has_end() && IsDurable(job);
-}
-
-void CoordinatorCore::ReturnIfBegun(JobRecord* job, absl::string_view why, absl::Duration now) {
+void BatchControl::OnShardRestarted(JobRecord* job, const ShardChange&, const std::string& text,
+                                    absl::Duration now) {
   // Where no minimiser has had this attempt, the shards still have what it begins from.
-  if (CanReturn(*job) && BatchOf(*job)->driver().taken == job->state().sandblaster().attempt()) {
-    ReturnBatch(job, why, now);
+  if (View(*job).CanReturn() &&
+      BatchOf(*job)->driver().taken == job->state().sandblaster().attempt()) {
+    ReturnBatch(job, text, now);
   }
 }
 
-void CoordinatorCore::ReturnBatch(JobRecord* job, absl::string_view why, absl::Duration now) {
-  CHECK(CanReturn(*job));
+void BatchControl::Recover(JobRecord* job, absl::Duration now) {
+  if (!job->batch_under_way()) {
+    return;
+  }
+  // What the minimiser knew died with its process.
+  if (View(*job).CanReturn()) {
+    ReturnBatch(job, "the coordinator was started anew", now);
+  } else if (!View(*job).IsDurable()) {
+    registry_->End(job, FAILED,
+                   absl::StrCat("the coordinator died during the batch", View(*job).ResumeHint()),
+                   now);
+  }
+}
+
+void BatchControl::ReturnBatch(JobRecord* job, absl::string_view why, absl::Duration now) {
+  CHECK(View(*job).CanReturn());
   // What is under way would hold another iteration on some shards than on others.
   job->checkpoints.Abandon();
   const uint64_t attempt = job->state().sandblaster().attempt() + 1;

@@ -1,14 +1,15 @@
-// CoordinatorCore: what people ask for.
+#include "coordinator/core/requests.h"
 
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/transport/frame/protocol.h"
-#include "coordinator/core/coordinator_core.h"
-#include "coordinator/core/describe.h"
+#include "coordinator/downpour/resume.h"
+#include "coordinator/job/shard_reason.h"
+#include "coordinator/replicas/entering.h"
+#include "coordinator/replicas/recruitment.h"
+#include "coordinator/status/describe.h"
 
 namespace monsoon {
 namespace {
@@ -29,7 +30,19 @@ const char* ShardStateName(ShardView::State state) {
 
 }  // namespace
 
-std::optional<SubmitReply> CoordinatorCore::FindSubmission(const std::string& client_id) const {
+Requests::Requests(Parts parts)
+    : registry_(parts.registry),
+      cluster_(registry_->cluster),
+      membership_(registry_->membership),
+      shards_(registry_->shards),
+      jobs_(registry_->jobs),
+      slices_(*parts.slices),
+      terms_(*parts.terms),
+      checkpoints_(*parts.checkpoints),
+      reasons_(*parts.reasons),
+      advance_(std::move(parts.advance)) {}
+
+std::optional<SubmitReply> Requests::FindSubmission(const std::string& client_id) const {
   const JobRecord* const job = jobs_.FindClient(client_id);
   if (job == nullptr) {
     return std::nullopt;
@@ -40,14 +53,13 @@ std::optional<SubmitReply> CoordinatorCore::FindSubmission(const std::string& cl
   return reply;
 }
 
-absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
-                                                    JobTable::Submission submission,
-                                                    Moment moment) {
+absl::StatusOr<SubmitReply> Requests::Submit(const JobPlan& plan, JobTable::Submission submission,
+                                             Moment moment) {
   if (const std::optional<SubmitReply> known = FindSubmission(submission.client_id)) {
     return *known;
   }
-  if (!superseded_.empty()) {
-    return absl::FailedPreconditionError(superseded_);
+  if (!terms_.superseded().empty()) {
+    return absl::FailedPreconditionError(terms_.superseded());
   }
   if (IsJoined(plan.job) && !submission.resume) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -58,27 +70,17 @@ absl::StatusOr<SubmitReply> CoordinatorCore::Submit(const JobPlan& plan,
   RETURN_IF_ERROR(CheckResume(plan, submission));
   RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
   submission.unix_ms = moment.unix_ms;
-  JobRecord* const job = jobs_.Add(plan, submission, TakenIds());
+  JobRecord* const job = jobs_.Add(plan, submission, shards_.TakenIds());
   job->AddEvent(moment.now, "submitted", "", "");
   Log(absl::StrCat("job ", job->id(), " submitted"));
   SubmitReply reply;
   reply.set_job(job->id());
   reply.set_state(job->job_state());
-  Advance(moment.now);
+  advance_(moment.now);
   return reply;
 }
 
-std::set<std::string> CoordinatorCore::TakenIds() const {
-  std::set<std::string> taken;
-  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    for (const ShardJobStatus& status : shards_.shard(shard).status.job()) {
-      taken.insert(status.job());
-    }
-  }
-  return taken;
-}
-
-absl::StatusOr<JobSummary> CoordinatorCore::Start(const std::string& name, Moment moment) {
+absl::StatusOr<JobSummary> Requests::Start(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
   if (!job->state().init() || job->written_by_program()) {
     return absl::FailedPreconditionError(
@@ -91,53 +93,53 @@ absl::StatusOr<JobSummary> CoordinatorCore::Start(const std::string& name, Momen
                        ", not INITIALIZING: its parameters cannot have been written"));
     }
     job->Make([](StateUpdate* update) { update->mutable_client_started(); });
-    Advance(moment.now);
+    advance_(moment.now);
   }
   return Summarize(*job, moment);
 }
 
-ListReply CoordinatorCore::List(Moment moment) const {
+ListReply Requests::List(Moment moment) const {
   ListReply reply;
   for (const auto& job : jobs_.jobs()) {
     *reply.add_job() = Summarize(*job, moment);
   }
-  for (OrphanJob& orphan : Orphans()) {
+  for (OrphanJob& orphan : terms_.Orphans()) {
     *reply.add_orphan() = std::move(orphan);
   }
   return reply;
 }
 
-absl::StatusOr<JobDescription> CoordinatorCore::Describe(const std::string& name,
-                                                         Moment moment) const {
+absl::StatusOr<JobDescription> Requests::Describe(const std::string& name, Moment moment) const {
   ASSIGN_OR_RETURN(const JobRecord* const job, jobs_.Find(name));
   JobDescription description = DescribeJob(*job, Summarize(*job, moment), membership_, moment.now);
-  DescribeDurability(*job, moment, description.mutable_durability());
+  checkpoints_.DescribeDurability(*job, moment, description.mutable_durability());
   return description;
 }
 
-absl::StatusOr<JobSummary> CoordinatorCore::Cancel(const std::string& name, Moment moment) {
+absl::StatusOr<JobSummary> Requests::Cancel(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
   const bool cancelled = job->end_state() == CANCELLED;
   const bool ends_well = job->stage() == JOB_ENDING && job->end_state() == SUCCEEDED;
   const bool waits =
-      WaitsForLeaving(*job) || (ends_well && (WaitsForLastCheckpoint(*job) || AwaitsShard(*job)));
+      View(*job).WaitsForLeaving() ||
+      (ends_well && (View(*job).WaitsForLastCheckpoint() || View(*job).AwaitsShard()));
   if (job->stage() >= JOB_ENDING && !cancelled && !waits) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job->id(), " has ended already: ", JobState_Name(job->end_state())));
   }
   if (!cancelled) {
-    End(job, CANCELLED,
-        waits ? "cancelled by a user while it waited for its last checkpoint"
-              : "cancelled by a user",
-        moment.now);
-    Advance(moment.now);
+    registry_->End(job, CANCELLED,
+                   waits ? "cancelled by a user while it waited for its last checkpoint"
+                         : "cancelled by a user",
+                   moment.now);
+    advance_(moment.now);
   }
   return Summarize(*job, moment);
 }
 
-absl::StatusOr<JobSummary> CoordinatorCore::Delete(const std::string& name, Moment moment) {
+absl::StatusOr<JobSummary> Requests::Delete(const std::string& name, Moment moment) {
   if (jobs_.Lookup(name) == nullptr) {
-    absl::StatusOr<JobSummary> orphans = DeleteOrphans(name);
+    absl::StatusOr<JobSummary> orphans = terms_.DeleteOrphans(name);
     if (orphans.ok()) {
       return orphans;
     }
@@ -150,20 +152,13 @@ absl::StatusOr<JobSummary> CoordinatorCore::Delete(const std::string& name, Mome
   }
   const JobSummary summary = Summarize(*job, moment);
   if (job->stage() == JOB_ENDED) {
-    job->ChangeStage(JOB_DELETING, moment.now);
-    job->fanout = ShardFanout(shards_.size());
-    for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-      if (!job->state().slices_begun() || shards_.shard(shard).state != ShardView::State::kUp) {
-        job->fanout.Skip(shard);
-      }
-    }
-    Log(absl::StrCat("job ", job->id(), " is being deleted"));
-    Advance(moment.now);
+    slices_.BeginDeletion(job, moment.now);
+    advance_(moment.now);
   }
   return summary;
 }
 
-absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name, Moment moment) const {
+absl::StatusOr<JobLocation> Requests::Locate(const std::string& name, Moment moment) const {
   ASSIGN_OR_RETURN(const JobRecord* const job, jobs_.Find(name));
   if (!job->state().slices_ready() || job->state().slices_lost()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -172,8 +167,8 @@ absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name, Mom
                                      "somebody deleted its slice"
                                    : "has no parameters yet"));
   }
-  if (AwaitsShard(*job)) {
-    const std::string shards = ShardReason(*job, moment.now);
+  if (View(*job).AwaitsShard()) {
+    const std::string shards = ShardReason(*job, *registry_, moment.now);
     return absl::UnavailableError(
         absl::StrCat("job ", job->id(),
                      shards_.all_up() ? ": it waits for " : ": its parameters are on ", shards));
@@ -181,30 +176,16 @@ absl::StatusOr<JobLocation> CoordinatorCore::Locate(const std::string& name, Mom
   if (job->written_by_program() && job->waits_for_client()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job->id(), " (", JobState_Name(job->job_state()),
-                     ") has no parameters yet: ", WaitReason(*job, moment)));
+                     ") has no parameters yet: ", reasons_.Of(*job, moment)));
   }
-  return LocationOf(*job);
+  return LocationOf(*job, cluster_);
 }
 
-JobLocation CoordinatorCore::LocationOf(const JobRecord& job) const {
-  JobLocation location;
-  location.set_job(job.id());
-  *location.mutable_model() = job.plan.job.model();
-  location.set_layout_hash(job.plan.layout_hash);
-  location.set_job_term(job.state().term());
-  location.set_max_stripe_bytes(job.plan.max_stripe_bytes);
-  for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
-    location.add_address(cluster_.ps(shard).address());
-    location.add_shard_epoch(job.state().shard_epoch(static_cast<int>(shard)));
-  }
-  return location;
-}
-
-TaskStatus CoordinatorCore::WorkerStatus(uint32_t worker) const {
+TaskStatus Requests::WorkerStatus(uint32_t worker) const {
   const Member& member = membership_.member(worker);
   TaskStatus task;
   task.set_task(absl::StrCat("worker/", worker));
-  task.set_address(AddressOf(worker));
+  task.set_address(AddressOf(*registry_, worker));
   task.set_state(membership_.draining(worker)                ? "DRAINING"
                  : member.state == Member::State::kUp        ? "UP"
                  : member.state == Member::State::kNeverSeen ? "NEVER SEEN"
@@ -215,18 +196,7 @@ TaskStatus CoordinatorCore::WorkerStatus(uint32_t worker) const {
   return task;
 }
 
-std::string CoordinatorCore::AddressOf(uint32_t worker) const {
-  if (membership_.listed(worker)) {
-    return cluster_.worker(static_cast<int>(worker)).address();
-  }
-  const WorkerIncarnation* const entered = membership_.Entered(worker);
-  const std::string host = membership_.member(worker).host;
-  return absl::StrCat(entered == nullptr ? "a guest" : "a program", host.empty() ? "" : " on ",
-                      host, entered == nullptr ? "" : ", in ",
-                      entered == nullptr ? "" : entered->enters_job());
-}
-
-absl::StatusOr<TaskStatus> CoordinatorCore::Drain(uint32_t worker) {
+absl::StatusOr<TaskStatus> Requests::Drain(uint32_t worker) {
   const bool told = membership_.draining(worker);
   RETURN_IF_ERROR(membership_.Drain(worker));
   if (!told) {
@@ -236,10 +206,10 @@ absl::StatusOr<TaskStatus> CoordinatorCore::Drain(uint32_t worker) {
   return WorkerStatus(worker);
 }
 
-InfoReply CoordinatorCore::Info() const {
+InfoReply Requests::Info() const {
   InfoReply reply;
   reply.set_cluster(cluster_.name());
-  reply.set_pid(pid_);
+  reply.set_pid(registry_->pid);
   reply.set_protocol_version(kProtocolVersion);
   for (uint32_t i = 0; i < shards_.size(); ++i) {
     const ShardView& shard = shards_.shard(i);
@@ -256,12 +226,12 @@ InfoReply CoordinatorCore::Info() const {
   return reply;
 }
 
-JobSummary CoordinatorCore::Summarize(const JobRecord& job, Moment moment) const {
+JobSummary Requests::Summarize(const JobRecord& job, Moment moment) const {
   JobSummary summary;
   summary.set_job(job.id());
   summary.set_name(job.plan.job.name());
   summary.set_state(job.job_state());
-  summary.set_reason(WaitReason(job, moment));
+  summary.set_reason(reasons_.Of(job, moment));
   summary.set_created_ms(job.state().created_ms());
   summary.set_elapsed_s(absl::ToDoubleSeconds(job.elapsed(moment.now)));
   if (job.end_state() == SUCCEEDED) {
@@ -273,28 +243,6 @@ JobSummary CoordinatorCore::Summarize(const JobRecord& job, Moment moment) const
     summary.set_disk_bytes(summary.disk_bytes() + (status ? status->disk_bytes() : 0));
   }
   return summary;
-}
-
-void CoordinatorCore::End(JobRecord* job, JobState state, const std::string& reason,
-                          absl::Duration now) {
-  const JobStage before = job->stage();
-  job->End(state, reason, now);
-  if (before == JOB_ACTIVE) {
-    job->ledger()->CloseAll();
-  } else if (before < JOB_ACTIVE) {
-    FinishEnding(job, now);
-  }
-}
-
-void CoordinatorCore::FinishEnding(JobRecord* job, absl::Duration now) {
-  if (job->stage() == JOB_ENDING) {
-    job->ChangeStage(JOB_ENDED, now);
-  }
-  NoLongerActive(job);
-  const std::string text = absl::StrCat(JobState_Name(job->end_state()),
-                                        job->reason().empty() ? "" : ": ", job->reason());
-  job->AddEvent(now, "ended", "", text);
-  Log(absl::StrCat("job ", job->id(), " ", text));
 }
 
 }  // namespace monsoon

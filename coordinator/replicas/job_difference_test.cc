@@ -1,4 +1,4 @@
-#include "coordinator/core/job_difference.h"
+#include "coordinator/replicas/job_difference.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,0 +1,54 @@
+// Slices: the parts of jobs' parameter vectors on the shards: how they are made and freed, what
+// polls say of them, and what becomes of a job that has lost one. A job that is kept on the disk
+// gets its slice back instead (Restores).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/job/controller.h"
+
+namespace monsoon {
+
+// How long the client of submit --init may take to write the parameters.
+inline constexpr absl::Duration kInitTimeout = absl::Hours(1);
+
+class Slices : public Controller {
+ public:
+  explicit Slices(Registry* registry) : Controller(registry) {}
+
+  // What has become of a job's slice on a shard.
+  enum class Loss { kUnreachable, kRestarted, kDeleted, kNotRestored };
+
+  // ---- made and freed ----
+  // Makes the slices of a job that could run, or begin to be written, once they are made.
+  void AdvanceCreation(JobRecord* job, absl::Duration now);
+  // Of a job whose client has not written the parameters for too long.
+  void WatchClient(JobRecord* job, absl::Duration now);
+  // The job, which has ended, is to go: frees its slices.
+  void BeginDeletion(JobRecord* job, absl::Duration now);
+
+  // ---- what polls say ----
+  // Durable, so that the next life knows which shard has been started anew.
+  void RememberShard(uint32_t shard);
+  // What people see of each slice, and how far shards are apart.
+  void RecordShards(uint64_t round);
+  // Jobs whose slices `shard` should have, and has not.
+  void FindMissingSlices(uint32_t shard, uint64_t round, absl::Duration now);
+  void LoseSlices(JobRecord* job, Loss loss, const std::string& reason, absl::Duration now);
+
+  // A job that ends otherwise than well waits for no shard that is lost or has lost its slice.
+  bool Advance(JobRecord* job, absl::Duration now) override;
+  void TakeCommands(absl::Duration now, std::vector<ShardCommand>* commands) override;
+  void OnAnswer(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer,
+                absl::Duration now) override;
+  std::string WaitsFor(const JobRecord& job, Moment moment) const override;
+  void Recover(JobRecord* job, absl::Duration now) override;
+
+ private:
+  void AbandonShards(JobRecord* job, absl::Duration now);
+};
+
+}  // namespace monsoon
