@@ -34,6 +34,7 @@
 #include "ps_server/shard/session_marks.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard_job.h"
+#include "ps_server/shard/shard_job_plan.h"
 #include "ps_server/shard/table_slice.h"
 #include "ps_server/vector/memory_budget.h"
 

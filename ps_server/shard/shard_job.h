@@ -36,6 +36,7 @@
 #include "ps_server/shard/round.h"
 #include "ps_server/shard/session_marks.h"
 #include "ps_server/shard/session_table.h"
+#include "ps_server/shard/shard_job_plan.h"
 #include "ps_server/shard/slice_writing.h"
 #include "ps_server/shard/staleness_counts.h"
 #include "ps_server/shard/stripe.h"
@@ -46,27 +47,6 @@
 #include "ps_server/vector/vector_store.h"
 
 namespace monsoon {
-
-// What a CreateJob request comes to, before any memory is taken.
-struct ShardJobPlan {
-  ParameterLayout layout;
-  ShardMap map;
-  SharedShape shape;                           // without the epoch
-  std::shared_ptr<RateReductions> reductions;  // null: no PlateauSchedule
-  std::unique_ptr<OptimizerKernel> kernel;
-  uint64_t state_bytes = 0;  // of the arena for the optimizer state; 0: there is none
-  // Parameters and optimizer state of the slice, and what the shard keeps beside
-  // them, the request included.
-  uint64_t memory_bytes = 0;
-};
-
-// Of a job's name, and of a request to create one.
-inline constexpr size_t kMaxJobName = 128;
-inline constexpr size_t kMaxCreateRequestBytes = 256 << 10;
-
-// InvalidArgument says what is wrong with the request. Takes time and memory for
-// the model's layers, whatever the sizes that the request names.
-absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request);
 
 class ShardJob final : private SliceParameters {
  public:

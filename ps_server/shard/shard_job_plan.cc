@@ -1,0 +1,107 @@
+#include "ps_server/shard/shard_job_plan.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/shorten.h"
+#include "common/base/status.h"
+#include "common/codec/tensor_codec.h"
+#include "common/memory/float_arena.h"
+#include "common/model/table_info.h"
+#include "ps_server/shard/stripe.h"
+
+namespace monsoon {
+namespace {
+
+constexpr double kMostGraceSeconds = 3600;
+
+absl::Status CheckRequest(const CreateShardJobRequest& request) {
+  const std::string& name = request.job();
+  const auto printable = [](char c) { return c > ' ' && c < '\x7f'; };
+  if (name.empty()) {
+    return absl::InvalidArgumentError("the job has no name");
+  }
+  if (name.size() > kMaxJobName || !std::ranges::all_of(name, printable)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a name of ", name.size(), " bytes, \"", absl::CHexEscape(Shorten(name, 32)),
+        "\", is no job's: 1 to ", kMaxJobName, " printable ASCII characters without blanks are"));
+  }
+  if (request.ByteSizeLong() > kMaxCreateRequestBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a request of ", request.ByteSizeLong(),
+                                                   " bytes; the limit is ", kMaxCreateRequestBytes,
+                                                   ": the model has too many layers or names"));
+  }
+  if (request.shard() >= request.shards()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shard ", request.shard(), " of ", request.shards()));
+  }
+  if (request.fetch_changes() != FLOAT32 && !TensorCodec::CarriesChanges(request.fetch_changes())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("changes cannot be fetched in format ", request.fetch_changes()));
+  }
+  const double grace = request.rounds().grace_seconds();
+  if (!(grace >= 0 && grace <= kMostGraceSeconds)) {
+    return absl::InvalidArgumentError(absl::StrCat("rounds with a grace of ", grace,
+                                                   " seconds; 0 to ", kMostGraceSeconds, " are"));
+  }
+  return absl::OkStatus();
+}
+
+// Of a stripe's own kernel, and of each range in it.
+constexpr uint64_t kStripeKernelBytes = 512;
+
+}  // namespace
+
+size_t StateLead(const OptimizerKernel& kernel, const ShardMap& map, StateBehind behind) {
+  constexpr size_t kPage = 4096 / sizeof(float);
+  return Stripe::StateFloats(kernel, map.stripe_floats(), behind) < kPage ? 0 : kPage;
+}
+
+absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
+  RETURN_IF_ERROR(CheckRequest(request));
+  ShardJobPlan plan;
+  ASSIGN_OR_RETURN(plan.layout, ParameterLayout::Create(request.model()));
+  if (plan.layout.Hash() != request.layout_hash()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the model has layout %016x here, but %016x at the sender: different builds",
+        plan.layout.Hash(), request.layout_hash()));
+  }
+  ASSIGN_OR_RETURN(
+      plan.map, ShardMap::Create(plan.layout.size(), request.shards(), request.max_stripe_bytes()));
+  plan.shape.floats = plan.map.shard(request.shard()).size();
+  plan.shape.stripe_floats = plan.map.stripe_floats();
+  if (request.optimizer().schedule().has_plateau()) {
+    plan.reductions =
+        std::make_shared<RateReductions>(request.optimizer().schedule().plateau().reductions());
+  }
+  ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer(), plan.reductions));
+  const uint64_t stripes = plan.map.stripes(request.shard());
+  const StateBehind behind = StateBehind::Of(request);
+  if (plan.kernel->state_slots() > 0 || behind.slots() > 0) {
+    const auto state_of = [&](size_t floats) {
+      return FloatArena::BytesFor(1, Stripe::StateFloats(*plan.kernel, floats, behind));
+    };
+    // All stripes are of one size but the last one.
+    const Slice last = plan.map.stripe(request.shard(), static_cast<uint32_t>(stripes) - 1);
+    plan.state_bytes = FloatArena::BytesFor(1, StateLead(*plan.kernel, plan.map, behind)) +
+                       (stripes - 1) * state_of(plan.map.stripe_floats()) + state_of(last.size());
+  }
+  // Of padding and biases; and kernels that leave biases or statistics alone.
+  const uint64_t tensors = plan.layout.tensors().size();
+  const bool own_kernels = request.optimizer().weight_decay_weights_only() ||
+                           std::ranges::any_of(plan.layout.tensors(), &TensorInfo::is_statistic);
+  const uint64_t kernels = own_kernels ? (stripes + tensors) * kStripeKernelBytes : 0;
+  const uint64_t steps = behind.public_copy ? plan.shape.floats * sizeof(float) : 0;  // at most
+  ASSIGN_OR_RETURN(const uint64_t tables,
+                   TableBytes(plan.layout.tables(), request.shard(), request.shards()));
+  plan.memory_bytes = tables + plan.shape.floats * sizeof(float) + plan.state_bytes + steps +
+                      stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
+                      request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
+  return plan;
+}
+
+}  // namespace monsoon
