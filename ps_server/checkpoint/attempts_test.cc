@@ -125,7 +125,7 @@ class AttemptsTest : public CheckpointKeeperTest {
   // Every byte that the iteration has left: parameters, its vectors, maxima.
   std::string State(uint64_t number) {
     const std::shared_ptr<ShardJob> job = Job();
-    std::string bytes = job->Snapshot();
+    std::string bytes = job->stripes()->Snapshot();
     const auto add = [&](std::span<const float> floats) {
       bytes.append(reinterpret_cast<const char*>(floats.data()), floats.size_bytes());
     };

@@ -43,7 +43,7 @@ class ChangesPartTest : public CheckpointKeeperTest {
     fetch.set_known_epoch(epoch);
     for (uint32_t i = 0; i < kStripes; ++i) fetch.add_known_version(known);
     const auto job = shard_->FindJob(name_, 3);
-    const auto copied = job->CopyChanges(fetch, 0, kStripes, &copy_);
+    const auto copied = job->fetches()->CopyChanges(fetch, 0, kStripes, &copy_);
     EXPECT_OK(copied);
     return copied.ok() ? copied->records : std::vector<FetchRecord>();
   }
@@ -64,7 +64,7 @@ TEST_F(ChangesPartTest, TheCopyComesBackToTheBitAndFetchesAreWhole) {
     Fetch(0, epoch_);  // 256, in one change
     Push();
     Write(job, 1);
-    const std::string before = job->Snapshot();
+    const std::string before = job->stripes()->Snapshot();
     const absl::StatusOr<LoadedCheckpoint> loaded = Load(name_);
     ASSERT_OK(loaded);
     EXPECT_EQ(loaded->content.state_slots(), 1u + (rounds ? Round::kSlots : 0));
@@ -81,7 +81,7 @@ TEST_F(ChangesPartTest, TheCopyComesBackToTheBitAndFetchesAreWhole) {
     *request.add_session() = session_;
     ASSERT_OK(keeper_->Restore(shard_.get(), request));
     const auto again = shard_->FindJob(name_, 3);
-    EXPECT_EQ(again->Snapshot(), before);
+    EXPECT_EQ(again->stripes()->Snapshot(), before);
     // What the old life published is not known to this one; 2 is the change since.
     const std::vector<FetchRecord> whole = Fetch(257, old);
     ASSERT_THAT(whole, SizeIs(kStripes));
@@ -102,14 +102,14 @@ TEST_F(ChangesPartTest, TheCopyComesBackToTheBitAndFetchesAreWhole) {
 
 TEST_F(ChangesPartTest, ACopyOfALaterVersionIsRefused) {
   const std::shared_ptr<ShardJob> job = Start();
-  ShardCheckpoint content = job->CutJob();
+  ShardCheckpoint content = job->checkpoint()->Cut();
   content.set_generation(4);
   std::vector<float> parameters(kStripe), state(kStripe);
   for (uint32_t i = 0; i < kStripes; ++i) {
-    *content.add_stripe() = job->CutStripe(i, parameters, state);
+    *content.add_stripe() = job->checkpoint()->CutStripe(i, parameters, state);
   }
   content.mutable_stripe(2)->set_public_version(1);
-  const absl::Status restored = job->Restore(content, nullptr, {});
+  const absl::Status restored = job->checkpoint()->Restore(content, nullptr, {});
   EXPECT_EQ(restored.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(restored.message()),
               ::testing::HasSubstr("generation 4 has a public copy of version 1"));

@@ -227,7 +227,7 @@ absl::Status CheckpointKeeper::Delete(const std::string& name, uint64_t job_term
 absl::Status CheckpointKeeper::Flush(absl::Duration grace) {
   MutexLock lock(&mutex_);
   for (auto& [key, job] : jobs_) {
-    const bool newer = job.slice->applied() != job.parts.applied();
+    const bool newer = job.slice->figures()->applied() != job.parts.applied();
     if (job.order.generation() == 0 || job.deleted || job.slice->given_up() || !newer) {
       continue;
     }
@@ -309,14 +309,14 @@ void CheckpointKeeper::Write(const JobKey& key) {
     first = job.parts.generation() == 0;
   }
   // Before the cut: what is applied meanwhile counts as newer.
-  const uint64_t applied = slice->applied();
+  const uint64_t applied = slice->figures()->applied();
   const absl::StatusOr<WrittenPart> part =
       WritePart(storage_, options_.state_dir, *slice, order, options_.check_owner, [&] {
         MutexLock lock(&mutex_);
         return !stopping_ && !jobs_.at(key).deleted && !slice->given_up();
       });
   if (part.ok()) {
-    slice->NoteWritten(part->stripes);
+    slice->checkpoint()->NoteWritten(part->stripes);
     if (slice->tables() != nullptr) {
       slice->tables()->NoteWritten(part->rows);
     }

@@ -203,7 +203,7 @@ class Life {
       MarksRequest marks;
       *marks.mutable_session() = session;
       marks.set_layout_hash(create.layout_hash());
-      marks.set_stripe_count(job->stripes());
+      marks.set_stripe_count(job->stripes()->count());
       shard_.Marks(marks).status().IgnoreError();
       if (job->tables() != nullptr) {
         UseRows(session, *job);

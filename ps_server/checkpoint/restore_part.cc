@@ -37,10 +37,10 @@ absl::StatusOr<std::unique_ptr<PartReader>> OpenPartOf(const Storage* storage,
     return absl::DataLossError(absl::StrCat(manifest, ": it is of a job with other content"));
   }
   // Before any of it is read to where there is no room for it.
-  if (part->content().state_slots() != static_cast<uint32_t>(job.state_slots())) {
-    return absl::DataLossError(
-        absl::StrCat(manifest, ": it has ", part->content().state_slots(),
-                     " floats of optimizer state for each parameter, the job ", job.state_slots()));
+  if (part->content().state_slots() != static_cast<uint32_t>(job.stripes().state_slots())) {
+    return absl::DataLossError(absl::StrCat(
+        manifest, ": it has ", part->content().state_slots(),
+        " floats of optimizer state for each parameter, the job ", job.stripes().state_slots()));
   }
   return part;
 }
@@ -48,9 +48,9 @@ absl::StatusOr<std::unique_ptr<PartReader>> OpenPartOf(const Storage* storage,
 absl::StatusOr<std::unique_ptr<PartReader>> ReadPartOf(const Storage* storage,
                                                        const std::string& manifest, ShardJob* job) {
   ASSIGN_OR_RETURN(std::unique_ptr<PartReader> part, OpenPartOf(storage, manifest, *job));
-  RETURN_IF_ERROR(
-      part->ReadTo([&](uint64_t at) { return job->RestoredParameters(at); },
-                   [&](size_t slot, uint64_t at) { return job->RestoredState(slot, at); }));
+  RETURN_IF_ERROR(part->ReadTo(
+      [&](uint64_t at) { return job->checkpoint()->RestoredParameters(at); },
+      [&](size_t slot, uint64_t at) { return job->checkpoint()->RestoredState(slot, at); }));
   if (job->tables() != nullptr) {
     RETURN_IF_ERROR(part->ReadRows(
         [&](const RowStripeRecord& stripe) { return job->tables()->RestoredFloats(stripe); }));
@@ -259,12 +259,12 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
   ASSIGN_OR_RETURN(KeptParts parts, restoration.Keep(folder));
   RestoredPart restored{.skipped = restoration.damaged(), .parts = std::move(parts)};
   if (newest == nullptr) {
-    job->Clear();  // a damaged part may have left something
-    RETURN_IF_ERROR(job->Initialize(go_on));
+    job->checkpoint()->Clear();  // a damaged part may have left something
+    RETURN_IF_ERROR(job->stripes()->Initialize(go_on));
     for (const SessionId& session : open) {
-      RETURN_IF_ERROR(job->OpenSession(session).status());
+      RETURN_IF_ERROR(job->sessions()->Open(session).status());
     }
-    restored.lost = job->TakeOverMarks(ShardCheckpoint());
+    restored.lost = job->sessions()->TakeOverMarks(ShardCheckpoint());
     return restored;
   }
   RETURN_IF_ERROR(restoration.RemoveOvertaken());
@@ -272,9 +272,9 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
   // would take away.
   RETURN_IF_ERROR(storage->SyncFolder(folder));
   const ShardCheckpoint& content = newest->content();
-  RETURN_IF_ERROR(job->Restore(
+  RETURN_IF_ERROR(job->checkpoint()->Restore(
       content, restoration.older() == nullptr ? nullptr : &restoration.older()->content(), open));
-  restored.lost = job->TakeOverMarks(content);
+  restored.lost = job->sessions()->TakeOverMarks(content);
   restored.generation = content.generation();
   restored.shard_epoch = content.shard_epoch();
   restored.applied = content.applied();

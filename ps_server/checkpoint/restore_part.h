@@ -32,7 +32,7 @@ struct RestoredPart {
 };
 
 // `job` is new, of empty stripes, and nobody else has it; its floats are read straight to
-// where they belong. `folder` is its folder, `open` as in ShardJob::Restore. A part is
+// where they belong. `folder` is its folder, `open` as in SliceCheckpoint::Restore. A part is
 // good that holds against all its checksums and is of the request's job; the one before
 // it, whose floats are not read, tells what is durable. NotFound where none is good,
 // naming those that are not, unless the request lets the slice begin anew. Where it names

@@ -61,7 +61,7 @@ class RestoreTest : public CheckpointKeeperTest {
   float Parameter() {
     const auto job = shard_->FindJob("a-1", 3);
     AlignedFloats floats(kStripes * kStripe);
-    EXPECT_OK(job->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &floats));
+    EXPECT_OK(job->fetches()->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &floats));
     for (const float value : floats.span()) {
       EXPECT_EQ(value, floats.span()[0]);
     }
@@ -144,13 +144,13 @@ TEST_F(RestoreTest, BothSlotsOfAdamComeBack) {
   ASSERT_OK(shard_->OpenSession(session_));
   Push();
   Push(/*stripes=*/1);  // m and v differ from stripe to stripe
-  const std::string before = shard_->FindJob("a-1", 3)->Snapshot();
+  const std::string before = shard_->FindJob("a-1", 3)->stripes()->Snapshot();
   Write(shard_->FindJob("a-1", 3), 1);
   Restart();
   RestoreShardJobRequest request = Request(1);
   *request.mutable_create() = create;
   ASSERT_OK(Restore(request));
-  EXPECT_EQ(shard_->FindJob("a-1", 3)->Snapshot(), before);
+  EXPECT_EQ(shard_->FindJob("a-1", 3)->stripes()->Snapshot(), before);
 }
 
 // A slice of a joined job that is there again was sealed when it was cut.
@@ -183,7 +183,7 @@ TEST_F(RestoreTest, WhatWasSealedStaysReadable) {
   RestoreShardJobRequest request;
   *request.mutable_create() = create;
   ASSERT_OK(Restore(request));
-  EXPECT_OK(shard_->FindJob("a-1", 3)->CheckReadable());
+  EXPECT_OK(shard_->FindJob("a-1", 3)->writes()->CheckReadable());
   EXPECT_EQ(Parameter(), 2.0f);
   // A writer of the time before comes late.
   write.clear_seal();
@@ -206,7 +206,7 @@ TEST_F(RestoreTest, GoesOnFromTheNewestPart) {
   EXPECT_EQ(reply.parent_epoch(), kEpoch);
   EXPECT_THAT(reply.skipped(), IsEmpty());
   EXPECT_EQ(Parameter(), 6.0f);
-  EXPECT_EQ(shard_->FindJob("a-1", 3)->parent().generation, 3u);
+  EXPECT_EQ(shard_->FindJob("a-1", 3)->checkpoint()->parent().generation, 3u);
   // The window goes on: what was not in it is sent again.
   sequence_ = 6;
   Push();
@@ -278,7 +278,7 @@ TEST_F(RestoreTest, WithoutAPartAJobBeginsAnew) {
   create.set_seed(5);
   create.mutable_optimizer()->mutable_adagrad()->set_rate(0.1);
   ASSERT_OK(shard_->CreateJob(create));
-  const std::string initial = shard_->FindJob("a-1", 3)->Snapshot();
+  const std::string initial = shard_->FindJob("a-1", 3)->stripes()->Snapshot();
   session_.set_job("a-1");
   session_.set_job_term(3);
   session_.set_incarnation(1);
@@ -291,11 +291,11 @@ TEST_F(RestoreTest, WithoutAPartAJobBeginsAnew) {
     EXPECT_OK(reply);
     EXPECT_EQ(reply->generation(), generation);
     EXPECT_TRUE(shard_->OpenSession(session_)->resumed());
-    return shard_->FindJob("a-1", 3)->Snapshot();
+    return shard_->FindJob("a-1", 3)->stripes()->Snapshot();
   };
   EXPECT_EQ(restored(0), initial);
   Push();
-  const std::string pushed = shard_->FindJob("a-1", 3)->Snapshot();
+  const std::string pushed = shard_->FindJob("a-1", 3)->stripes()->Snapshot();
   Write(shard_->FindJob("a-1", 3), 1);
   EXPECT_EQ(restored(1), pushed);
   // What a damaged part has left in the slice does not count: here all parameters and all

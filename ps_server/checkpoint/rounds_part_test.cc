@@ -28,14 +28,14 @@ TEST_F(CheckpointKeeperTest, APartHoldsTheRoundThatIsOpen) {
   EXPECT_EQ(loaded->content.state_slots(), Round::kSlots);  // SGD has no state of its own
   EXPECT_EQ(loaded->in_rounds, 1u);
 
-  const std::string before = job->Snapshot();
-  ShardCheckpoint content = job->CutJob();
+  const std::string before = job->stripes()->Snapshot();
+  ShardCheckpoint content = job->checkpoint()->Cut();
   EXPECT_EQ(content.state_slots(), Round::kSlots);
   // With both in, the mean is what the first one moved.
   session_.set_worker(1);
   sequence_ = 0;
   Push();
-  EXPECT_NE(job->Snapshot(), before);
+  EXPECT_NE(job->stripes()->Snapshot(), before);
   EXPECT_EQ(job->GetStatus().version_min(), 1u);
 }
 

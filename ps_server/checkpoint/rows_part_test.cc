@@ -162,7 +162,7 @@ TEST_F(RowsPartTest, EachOfThreeShardsHasItsRun) {
     const auto job = MakeRowsJob();
     Push();
     AlignedFloats floats(kStripes * kStripe);
-    ASSERT_OK(job->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &floats));
+    ASSERT_OK(job->fetches()->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &floats));
     dense.insert(dense.end(), floats.span().begin(), floats.span().end());
     for (const RowFrame& frame : frames(task_)) {
       ASSERT_EQ(PushRows(frame), APPLIED);

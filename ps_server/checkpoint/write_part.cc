@@ -21,7 +21,7 @@ constexpr uint64_t kBesideFloats = 1 << 20;
 // Of the largest values of all lines.
 uint64_t LargestValuesBytes(const ShardJob& job) {
   uint64_t lines = 0;
-  for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
+  for (uint32_t stripe = 0; stripe < job.stripes().count(); ++stripe) {
     lines += job.vectors().lines(stripe);
   }
   return lines * sizeof(float);
@@ -57,7 +57,7 @@ absl::Status CheckRoom(const Storage& storage, const std::string& folder, uint64
 
 // What has become of the job meanwhile.
 void Refresh(const ShardJob& job, ShardCheckpoint* content) {
-  ShardCheckpoint cut = job.CutJob();
+  ShardCheckpoint cut = job.checkpoint().Cut();
   content->mutable_closed()->Swap(cut.mutable_closed());
   content->mutable_staleness()->Swap(cut.mutable_staleness());
   content->set_applied(cut.applied());
@@ -99,19 +99,19 @@ absl::Status WriteStripes(const ShardJob& job, const CheckpointRequest& order,
                           absl::FunctionRef<bool()> go_on, std::span<float> copy,
                           PartWriter* writer, std::vector<StripeRecord>* records) {
   // The first stripe is as long as any.
-  const size_t longest = job.stripe_floats(0);
-  const auto slots = static_cast<size_t>(job.state_slots());
+  const size_t longest = job.stripes().at(0).size();
+  const auto slots = static_cast<size_t>(job.stripes().state_slots());
   AlignedFloats parameters = AlignedFloats::Uninitialized(longest);
   AlignedFloats state = AlignedFloats::Uninitialized(longest * slots);
   std::vector<std::span<const float>> cut_vectors(vectors.size());
-  for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
+  for (uint32_t stripe = 0; stripe < job.stripes().count(); ++stripe) {
     if (!go_on()) {
       return absl::CancelledError(absl::StrCat("generation ", order.generation(), " is given up"));
     }
-    const size_t floats = job.stripe_floats(stripe);
+    const size_t floats = job.stripes().at(stripe).size();
     const std::span<float> cut = parameters.span().first(floats);
     const std::span<float> cut_state = state.span().first(floats * slots);
-    records->push_back(job.CutStripe(stripe, cut, cut_state));
+    records->push_back(job.checkpoint().CutStripe(stripe, cut, cut_state));
     StripeRecord record = records->back();
     if (!vectors.empty()) {
       for (size_t i = 0; i < vectors.size(); ++i) {
@@ -151,10 +151,10 @@ absl::Status WriteTables(const TableSlice& tables, absl::FunctionRef<bool()> go_
 
 uint64_t PartBytes(const ShardJob& job, int vectors) {
   uint64_t floats = 0;
-  for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
-    floats += job.stripe_floats(stripe);
+  for (uint32_t stripe = 0; stripe < job.stripes().count(); ++stripe) {
+    floats += job.stripes().at(stripe).size();
   }
-  const auto copies = static_cast<uint64_t>(1 + job.state_slots() + vectors);
+  const auto copies = static_cast<uint64_t>(1 + job.stripes().state_slots() + vectors);
   const uint64_t rows = job.tables() == nullptr ? 0 : job.tables()->TouchedFloats();
   return rows * sizeof(float) + floats * sizeof(float) * copies +
          (vectors > 0 ? LargestValuesBytes(job) : 0) + kBesideFloats;
@@ -170,7 +170,7 @@ absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state
   const std::string folder = JobFolder(state_dir, job.request().job(), job.request().job_term());
   RETURN_IF_ERROR(storage->MakeFolder(folder));
   RETURN_IF_ERROR(CheckRoom(*storage, folder, PartBytes(job, order.context().vector_size())));
-  ShardCheckpoint content = job.CutJob();
+  ShardCheckpoint content = job.checkpoint()->Cut();
   content.set_generation(order.generation());
   *content.mutable_context() = order.context();
   const absl::StatusOr<std::unique_ptr<PartWriter>> created =

@@ -21,7 +21,7 @@ std::optional<SessionId> SessionOf(const FetchRequest& request) {
   return SessionId{request.session().worker(), request.session().incarnation()};
 }
 
-void FillReply(uint64_t shard_epoch, bool last, ShardJob::Copied* copied, FetchReply* reply) {
+void FillReply(uint64_t shard_epoch, bool last, SliceFetches::Copied* copied, FetchReply* reply) {
   reply->set_shard_epoch(shard_epoch);
   reply->set_last(last);
   for (FetchRecord& record : copied->records) {
@@ -56,12 +56,13 @@ class FetchAnswers final : public AnswerSource {
 
  private:
   FrameAnswer Copy() {
-    auto floats = std::make_shared<AlignedFloats>(
-        AlignedFloats::Uninitialized(job_->FramePayloadBytes(next_, end_) / sizeof(float)));
-    absl::StatusOr<ShardJob::Copied> copied =
-        request_.changes() ? job_->CopyChanges(request_, next_, end_, floats.get())
-                           : job_->CopyStripes(SessionOf(request_), next_, end_, vector_.get(),
-                                               request_.format(), floats.get());
+    auto floats = std::make_shared<AlignedFloats>(AlignedFloats::Uninitialized(
+        job_->fetches()->FramePayloadBytes(next_, end_) / sizeof(float)));
+    absl::StatusOr<SliceFetches::Copied> copied =
+        request_.changes()
+            ? job_->fetches()->CopyChanges(request_, next_, end_, floats.get())
+            : job_->fetches()->CopyStripes(SessionOf(request_), next_, end_, vector_.get(),
+                                           request_.format(), floats.get());
     if (!copied.ok()) {
       next_ = end_;
       return ErrorAnswer(copied.status(),
@@ -166,8 +167,8 @@ void ShardFrameHandler::Register(FrameKinds* kinds) {
 absl::StatusOr<SharedMapping> ShardFrameHandler::Share(const FetchRequest& request,
                                                        std::shared_ptr<const ReadCounts> counts) {
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartFetch(request));
-  ASSIGN_OR_RETURN(const ShardJob::Shared shared, job->Share(SessionOf(request)));
-  job->AddReader(std::move(counts));
+  ASSIGN_OR_RETURN(const SliceFetches::Shared shared, job->fetches()->Share(SessionOf(request)));
+  job->figures()->AddReader(std::move(counts));
   return SharedMapping{shared.fd, std::move(job), shared.shape.shard_epoch, shared.slot.slot,
                        shared.slot.ticket};
 }
@@ -200,14 +201,15 @@ FramePayload ShardFrameHandler::AddFetch(const PushRequest& push, PushReply* rep
   whole.set_format(push.fetch_format());
   whole.set_stripe_count(static_cast<uint32_t>(push.record_size()));
   const absl::StatusOr<std::shared_ptr<ShardJob>> job = shard_->StartFetch(whole);
-  if (!job.ok() || !(*job)->CheckRounds(*SessionOf(whole), 0, whole.stripe_count()).ok()) {
+  if (!job.ok() ||
+      !(*job)->fetches()->CheckRounds(*SessionOf(whole), 0, whole.stripe_count()).ok()) {
     return {};
   }
   const uint32_t stripes = (*job)->Describe().stripes();
-  auto floats = std::make_shared<AlignedFloats>(
-      AlignedFloats::Uninitialized((*job)->FramePayloadBytes(0, stripes) / sizeof(float)));
-  absl::StatusOr<ShardJob::Copied> copied =
-      (*job)->CopyStripes(SessionOf(whole), 0, stripes, nullptr, push.fetch_format(), floats.get());
+  auto floats = std::make_shared<AlignedFloats>(AlignedFloats::Uninitialized(
+      (*job)->fetches()->FramePayloadBytes(0, stripes) / sizeof(float)));
+  absl::StatusOr<SliceFetches::Copied> copied = (*job)->fetches()->CopyStripes(
+      SessionOf(whole), 0, stripes, nullptr, push.fetch_format(), floats.get());
   if (!copied.ok() || copied->records.size() != stripes) {
     return {};
   }
@@ -236,8 +238,8 @@ absl::StatusOr<ServedFrame> ShardFrameHandler::FetchRows(const RowFetchRequest& 
 absl::StatusOr<ServedFrame> ShardFrameHandler::Fetch(FetchRequest* fetch) {
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartFetch(*fetch));
   if (fetch->after_round() && !fetch->read_only()) {
-    const absl::Status over =
-        job->CheckRounds(*SessionOf(*fetch), fetch->first_stripe(), fetch->stripe_count());
+    const absl::Status over = job->fetches()->CheckRounds(*SessionOf(*fetch), fetch->first_stripe(),
+                                                          fetch->stripe_count());
     if (!over.ok()) {
       return ServedFrame{ErrorAnswer(over, REFUSED_BUSY), nullptr};
     }

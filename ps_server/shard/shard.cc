@@ -196,7 +196,7 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
       const std::shared_ptr<ShardJob> job,
       MakeJob(call, /*attempt=*/std::nullopt,
               [](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
-                return made->Initialize(go_on);
+                return made->stripes()->Initialize(go_on);
               }));
   return job->Describe();
 }
@@ -297,9 +297,9 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJob
   }
   const std::shared_ptr<ShardJob> job = given_up_.Watch(
       std::make_unique<ShardJob>(request, std::move(plan), options_.shard_epoch, std::move(slice),
-                                 std::move(memory), &budget_, std::move(marks), options_.clock));
+                                 std::move(memory), &budget_, std::move(marks)));
   job->set_attempt(attempt.value_or(0));
-  job->Fill(layout, state);
+  job->stripes()->Fill(layout, state, options_.clock);
   const absl::Status made = make(job, [&] { return !creation.given_up(); });
   if (made.ok() ? !creation.Finish(job) : creation.given_up()) {
     return absl::AbortedError("it was deleted while its slice was made, or the shard is draining");
@@ -333,7 +333,7 @@ absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session, u
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
                    FindKnown(session.job(), session.job_term()));
   ASSIGN_OR_RETURN(const std::optional<uint64_t> applied,
-                   job->OpenSession({session.worker(), session.incarnation()}));
+                   job->sessions()->Open({session.worker(), session.incarnation()}));
   OpenSessionReply reply;
   reply.set_shard_epoch(options_.shard_epoch);
   reply.set_resumed(applied.has_value());
@@ -346,7 +346,7 @@ absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session,
   CloseSessionReply reply;
   // Without the job there is nothing left that could be applied.
   if (const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term())) {
-    ASSIGN_OR_RETURN(reply, job->CloseSession({session.worker(), session.incarnation()}));
+    ASSIGN_OR_RETURN(reply, job->sessions()->Close({session.worker(), session.incarnation()}));
   }
   return reply;
 }
@@ -358,8 +358,8 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartCheckpoint(const Checkpoin
     return absl::InvalidArgumentError("generations start at 1");
   }
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, FindKnown(request.job(), request.job_term()));
-  RETURN_IF_ERROR(job->CheckReadable());
-  if (job->CatchesUp()) {
+  RETURN_IF_ERROR(job->writes()->CheckReadable());
+  if (job->sessions()->AnyCatchesUp()) {
     return absl::UnavailableError(
         absl::StrCat("ps/", options_.task, ": workers have not sent again yet what job ",
                      request.job(), " had of them before the server was started anew"));
@@ -372,7 +372,7 @@ absl::Status Shard::ReduceRate(const ReduceRateRequest& request) {
   RETURN_IF_ERROR(Fence(request.term()));
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
                    FindKnown(request.job(), request.job_term()));
-  return job->ReduceRate(request.reductions());
+  return job->stripes()->ReduceRate(request.reductions());
 }
 
 absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
@@ -419,7 +419,7 @@ absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* p
   const std::shared_ptr<ShardJob> job =
       FindJob(request.session().job(), request.session().job_term());
   return job == nullptr ? RefuseUnknownJob(request)
-                        : job->Push(request, payload, scratch, draining_);
+                        : job->pushes()->Push(request, payload, scratch, draining_);
 }
 
 absl::StatusOr<RowPushReply> Shard::PushRows(const RowPushRequest& request, ChunkCursor* payload,
@@ -443,7 +443,7 @@ absl::StatusOr<WriteReply> Shard::WriteRows(const RowWriteRequest& request, Chun
                                             AlignedFloats* scratch) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
                    FindKnown(request.job(), request.job_term()));
-  return job->WriteRows(request, payload, scratch);
+  return job->writes()->WriteRows(request, payload, scratch);
 }
 
 absl::StatusOr<TableSlice::Rows> Shard::FetchRows(const RowFetchRequest& request,
@@ -453,7 +453,7 @@ absl::StatusOr<TableSlice::Rows> Shard::FetchRows(const RowFetchRequest& request
   if (job->tables() == nullptr) {
     return NoTables(request.session().job());
   }
-  RETURN_IF_ERROR(job->CheckReadable());
+  RETURN_IF_ERROR(job->writes()->CheckReadable());
   return job->tables()->Fetch(request, payload);
 }
 
@@ -463,7 +463,7 @@ absl::StatusOr<PushReply> Shard::Contribute(const ContributeRequest& request, Ch
   const std::shared_ptr<ShardJob> job =
       FindJob(request.session().job(), request.session().job_term());
   return job == nullptr ? RefuseUnknownJob(request)
-                        : job->Contribute(request, payload, scratch, draining_);
+                        : job->pushes()->Contribute(request, payload, scratch, draining_);
 }
 
 absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor* payload,
@@ -472,7 +472,7 @@ absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor
   RETURN_IF_ERROR(ValidateWriteFrame(request, payload->remaining()));
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
                    FindKnown(request.job(), request.job_term()));
-  return job->Write(request, payload, scratch);
+  return job->writes()->Write(request, payload, scratch);
 }
 
 absl::StatusOr<MarksReply> Shard::Marks(const MarksRequest& request) const {
@@ -484,7 +484,7 @@ absl::StatusOr<MarksReply> Shard::Marks(const MarksRequest& request) const {
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& request) const {
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job,
                    FindKnown(request.session().job(), request.session().job_term()));
-  RETURN_IF_ERROR(job->ValidateFetch(request));
+  RETURN_IF_ERROR(job->fetches()->Validate(request));
   return job;
 }
 

@@ -46,9 +46,9 @@ class ShardAttemptsTest : public ShardTest {
         ->RestoreJob(request,
                      [](const std::shared_ptr<ShardJob>& job, std::span<const SessionId> open,
                         absl::FunctionRef<bool()> go_on) -> absl::Status {
-                       const absl::Status made = job->Initialize(go_on);
+                       const absl::Status made = job->stripes()->Initialize(go_on);
                        for (const SessionId& session : open) {
-                         EXPECT_OK(job->OpenSession(session));
+                         EXPECT_OK(job->sessions()->Open(session));
                        }
                        return made;
                      })
@@ -159,8 +159,8 @@ TEST_F(ShardAttemptsTest, OnlyAnEarlierAttemptIsGivenUp) {
 }
 
 TEST_F(ShardAttemptsTest, ReadersOfSharedMemoryTurnToTheShard) {
-  ASSERT_OK_AND_ASSIGN(const ShardJob::Shared shared,
-                       shard_.FindJob("job-1")->Share(SessionId{1, 1}));
+  ASSERT_OK_AND_ASSIGN(const SliceFetches::Shared shared,
+                       shard_.FindJob("job-1")->fetches()->Share(SessionId{1, 1}));
   ASSERT_OK_AND_ASSIGN(const MemoryFile file, MemoryFile::Adopt(UniqueFd(dup(shared.fd)), 1));
   ASSERT_OK_AND_ASSIGN(const std::unique_ptr<SliceReader> reader,
                        SliceReader::Open(file, shared.shape, shared.slot));

@@ -32,10 +32,10 @@ struct Cut {
 
 Cut CutOf(const ShardJob& job) {
   Cut cut;
-  for (uint32_t stripe = 0; stripe < job.stripes(); ++stripe) {
-    cut.stripes.push_back(
-        job.CutStripe(stripe, std::span(cut.parameters).subspan(stripe * kStripe, kStripe),
-                      std::span(cut.state).subspan(stripe * kStripe, kStripe)));
+  for (uint32_t stripe = 0; stripe < job.stripes().count(); ++stripe) {
+    cut.stripes.push_back(job.checkpoint().CutStripe(
+        stripe, std::span(cut.parameters).subspan(stripe * kStripe, kStripe),
+        std::span(cut.state).subspan(stripe * kStripe, kStripe)));
   }
   return cut;
 }
@@ -69,7 +69,7 @@ TEST_F(ShardTest, ACutHoldsFloatsStateVersionsAndWindows) {
   EXPECT_THAT(window.refusal(0).message(), HasSubstr("inf"));
 
   ASSERT_OK(shard_.CloseSession(session_));
-  const ShardCheckpoint whole = job->CutJob();
+  const ShardCheckpoint whole = job->checkpoint()->Cut();
   EXPECT_EQ(whole.create().SerializeAsString(), job->request().SerializeAsString());
   EXPECT_EQ(whole.shard_epoch(), kEpoch);
   EXPECT_EQ(whole.state_slots(), 1u);
@@ -110,7 +110,7 @@ TEST_F(ShardTest, WrittenStateAndVersionsGoOnAsTheJobTheyCameFrom) {
   ASSERT_OK(shard_.CreateJob(copy));
   ASSERT_OK(WriteAll(&shard_, copy, 0, cut.parameters, cut.stripes));
   ASSERT_OK(WriteAll(&shard_, copy, 1, cut.state, cut.stripes));
-  EXPECT_EQ(shard_.FindJob("job-2")->Snapshot(), Snapshot());
+  EXPECT_EQ(Snapshot("job-2"), Snapshot());
   EXPECT_EQ(CutOf(*shard_.FindJob("job-2")).stripes[1].version(), 1u);
   // A version never goes back.
   std::vector<StripeRecord> older(kStripes);
@@ -122,7 +122,7 @@ TEST_F(ShardTest, WrittenStateAndVersionsGoOnAsTheJobTheyCameFrom) {
   EXPECT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 2.0f)).version(), 2u);
   session_.set_job("job-1");
   EXPECT_EQ(PushOne(MakePush(1, 2), Vector(kStripe, 2.0f)).version(), 2u);
-  EXPECT_EQ(shard_.FindJob("job-2")->Snapshot(), Snapshot());
+  EXPECT_EQ(Snapshot("job-2"), Snapshot());
 }
 
 TEST_F(ShardTest, BothSlotsOfAdamAreWrittenCutAndRestored) {
@@ -135,7 +135,7 @@ TEST_F(ShardTest, BothSlotsOfAdamAreWrittenCutAndRestored) {
   ASSERT_EQ(PushOne(MakePush(1, 1), Vector(kStripe, 3.0f)).verdict(), APPLIED);
   // Slot after slot in each stripe: m = 0.1 * 3, v = 0.001 * 9.
   Vector parameters(kStripe), state(2 * kStripe);
-  const StripeRecord cut = shard_.FindJob("job-2")->CutStripe(1, parameters, state);
+  const StripeRecord cut = shard_.FindJob("job-2")->checkpoint()->CutStripe(1, parameters, state);
   EXPECT_FLOAT_EQ(state[0], 0.3f);
   EXPECT_FLOAT_EQ(state[kStripe], 0.009f);
   CreateShardJobRequest copy = first;
@@ -146,8 +146,8 @@ TEST_F(ShardTest, BothSlotsOfAdamAreWrittenCutAndRestored) {
   stripes[1].set_version(cut.version());
   Vector all(kFloats), slot[2] = {Vector(kFloats), Vector(kFloats)};
   AlignedFloats out(kFloats);
-  ASSERT_OK(
-      shard_.FindJob("job-2")->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out));
+  ASSERT_OK(shard_.FindJob("job-2")->fetches()->CopyStripes(std::nullopt, 0, kStripes, nullptr,
+                                                            FLOAT32, &out));
   std::ranges::copy(out.span(), all.begin());
   for (size_t i = 0; i < 2; ++i) {
     std::copy_n(state.begin() + static_cast<ptrdiff_t>(i * kStripe), kStripe,
@@ -158,8 +158,8 @@ TEST_F(ShardTest, BothSlotsOfAdamAreWrittenCutAndRestored) {
   ASSERT_OK(WriteAll(&shard_, copy, 2, slot[1], stripes));
   EXPECT_THAT(WriteAll(&shard_, copy, 3, all, stripes),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("slot 3")));
-  EXPECT_EQ(shard_.FindJob("job-3")->Snapshot(), shard_.FindJob("job-2")->Snapshot());
-  EXPECT_FLOAT_EQ(shard_.FindJob("job-3")->RestoredState(1, kStripe + 5)[0], 0.009f);
+  EXPECT_EQ(Snapshot("job-3"), Snapshot("job-2"));
+  EXPECT_FLOAT_EQ(shard_.FindJob("job-3")->checkpoint()->RestoredState(1, kStripe + 5)[0], 0.009f);
 }
 
 TEST_F(ShardTest, RefusesStateThatTheOptimizerDoesNotHave) {
@@ -168,11 +168,11 @@ TEST_F(ShardTest, RefusesStateThatTheOptimizerDoesNotHave) {
   copy.set_written_by_client(true);
   copy.mutable_optimizer()->mutable_sgd()->set_rate(1);
   ASSERT_OK(shard_.CreateJob(copy));
-  const std::string before = shard_.FindJob("job-2")->Snapshot();
+  const std::string before = Snapshot("job-2");
   EXPECT_THAT(
       WriteAll(&shard_, copy, 1, Vector(kFloats, 1.0f), std::vector<StripeRecord>(kStripes)),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("slot 1")));
-  EXPECT_EQ(shard_.FindJob("job-2")->Snapshot(), before);
+  EXPECT_EQ(Snapshot("job-2"), before);
 }
 
 MarksRequest MarksOf(const SessionKey& session, uint64_t layout_hash, uint32_t first,
@@ -203,11 +203,11 @@ TEST_F(ShardTest, MarksTellWhatIsAppliedWrittenAndDurable) {
   EXPECT_EQ(marks()[1], (std::vector<uint64_t>{1, 0, 0}));
   const Cut first = CutOf(*job);
   PushOne(MakePush(1, 2), Vector(kStripe, 1.0f));
-  job->NoteWritten(first.stripes);
+  job->checkpoint()->NoteWritten(first.stripes);
   EXPECT_EQ(marks()[1], (std::vector<uint64_t>{2, 1, 0}));
   const Cut second = CutOf(*job);
   PushOne(MakePush(1, 3), Vector(kStripe, 1.0f));
-  job->NoteWritten(second.stripes);
+  job->checkpoint()->NoteWritten(second.stripes);
   EXPECT_EQ(marks()[1], (std::vector<uint64_t>{3, 2, 1}));
   EXPECT_EQ(marks()[0], (std::vector<uint64_t>{0, 0, 0}));
   EXPECT_EQ(PushOne(MakePush(1, 4), Vector(kStripe, 1.0f)).durable_sequence(), 1u);
@@ -215,7 +215,7 @@ TEST_F(ShardTest, MarksTellWhatIsAppliedWrittenAndDurable) {
   session_.set_worker(2);
   ASSERT_OK(shard_.OpenSession(session_));
   PushOne(MakePush(1, 1), Vector(kStripe, 1.0f));
-  job->NoteWritten(second.stripes);
+  job->checkpoint()->NoteWritten(second.stripes);
   EXPECT_EQ(marks()[1], (std::vector<uint64_t>{1, 0, 0}));
 }
 
@@ -259,7 +259,7 @@ TEST_F(ShardTest, ACheckpointIsFencedAndNamesItsJob) {
 
 // The part that these would make.
 ShardCheckpoint ContentOf(const ShardJob& job, const Cut& cut) {
-  ShardCheckpoint content = job.CutJob();
+  ShardCheckpoint content = job.checkpoint().Cut();
   content.set_generation(6);
   for (const StripeRecord& stripe : cut.stripes) {
     *content.add_stripe() = stripe;
@@ -280,11 +280,11 @@ absl::Status RestoreTo(Shard* next, const ShardCheckpoint& content, const Cut& c
                            absl::FunctionRef<bool()>) {
     for (size_t at = 0; at < kFloats; at += kStripe) {
       std::ranges::copy(std::span(cut.parameters).subspan(at, kStripe),
-                        job->RestoredParameters(at).begin());
+                        job->checkpoint()->RestoredParameters(at).begin());
       std::ranges::copy(std::span(cut.state).subspan(at, kStripe),
-                        job->RestoredState(0, at).begin());
+                        job->checkpoint()->RestoredState(0, at).begin());
     }
-    return job->Restore(content, older, open);
+    return job->checkpoint()->Restore(content, older, open);
   };
   return next->RestoreJob(request, restore).status();
 }
@@ -312,7 +312,7 @@ TEST_F(ShardTest, ARestoredJobGoesOnWhereItWasCut) {
   Shard next({"test", 2, kNextEpoch, 1 << 20});
   ASSERT_OK(RestoreTo(&next, content, cut, {session_, closed}));
   const auto restored = next.FindJob("job-1");
-  EXPECT_EQ(restored->Snapshot(), before);
+  EXPECT_EQ(restored->stripes()->Snapshot(), before);
   const ShardJobStatus again = next.GetStatus({})->job(0);
   EXPECT_EQ(again.applied(), status.applied());
   EXPECT_EQ(again.refused(), status.refused());
@@ -344,7 +344,7 @@ TEST_F(ShardTest, ARestoredJobGoesOnWhereItWasCut) {
   EXPECT_EQ(push(1, 3, kNextEpoch, ones).verdict(), APPLIED);
   EXPECT_EQ(push(2, 1, kNextEpoch, ones).verdict(), APPLIED);
   // The same bits as the life that did not end.
-  EXPECT_EQ(restored->Snapshot(), Snapshot());
+  EXPECT_EQ(restored->stripes()->Snapshot(), Snapshot());
   EXPECT_THAT(next.OpenSession(closed), StatusIs(absl::StatusCode::kFailedPrecondition, _));
 }
 
@@ -457,7 +457,7 @@ TEST_F(ShardTest, ARequestToRestoreIsCheckedFirst) {
   const auto restore = [&](const std::shared_ptr<ShardJob>& job, std::span<const SessionId>,
                            absl::FunctionRef<bool()> go_on) {
     ++restored;
-    return job->Initialize(go_on);
+    return job->stripes()->Initialize(go_on);
   };
   SessionKey session = session_;
   *request.add_session() = session;

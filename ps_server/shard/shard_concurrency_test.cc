@@ -102,8 +102,8 @@ TEST(ShardConcurrencyTest, PushesFetchesSessionsStatusAndJobsAtOnce) {
   });
   AlignedFloats copy(kStripe * kStripes);
   while (running > 0) {
-    const auto copied =
-        shard.FindJob("job-1")->CopyStripes(SessionId{1, 1}, 0, kStripes, nullptr, FLOAT32, &copy);
+    const auto copied = shard.FindJob("job-1")->fetches()->CopyStripes(SessionId{1, 1}, 0, kStripes,
+                                                                       nullptr, FLOAT32, &copy);
     ASSERT_OK(copied);
     for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
       for (size_t i = 0; i < kStripe; ++i) {
@@ -174,7 +174,8 @@ TEST(ShardConcurrencyTest, EvaluationsContributionsAndReadersAtOnce) {
       const std::shared_ptr<ShardJob> held = shard.FindJob("job-1");
       const auto vector = held->vectors()->Find("g");
       if (vector.ok()) {
-        ASSERT_OK(held->CopyStripes(SessionId{1, 1}, 0, kStripes, vector->get(), FLOAT32, &copy));
+        ASSERT_OK(held->fetches()->CopyStripes(SessionId{1, 1}, 0, kStripes, vector->get(), FLOAT32,
+                                               &copy));
         EXPECT_EQ(copy.span()[kStripe], 21.0f);  // 1 + ... + 6
       }
     }

@@ -84,14 +84,16 @@ class ShardTest : public ::testing::Test {
     return reply.ok() && reply->verdict_size() == 1 ? reply->verdict(0) : PushVerdict();
   }
 
-  std::string Snapshot() { return shard_.FindJob("job-1")->Snapshot(); }
+  std::string Snapshot(const std::string& job = "job-1") {
+    return shard_.FindJob(job)->stripes()->Snapshot();
+  }
 
   ShardJobStatus Status() { return shard_.GetStatus({})->job(0); }
 
   Vector Parameters() {
     AlignedFloats out(kFloats);
-    EXPECT_OK(
-        shard_.FindJob("job-1")->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out));
+    EXPECT_OK(shard_.FindJob("job-1")->fetches()->CopyStripes(std::nullopt, 0, kStripes, nullptr,
+                                                              FLOAT32, &out));
     return Vector(out.span().begin(), out.span().end());
   }
 

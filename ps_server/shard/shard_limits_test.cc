@@ -142,7 +142,7 @@ TEST_F(ShardLimitsTest, SmallStripesAreCountedWhole) {
   constexpr uint64_t kStripes = 65536;
   const int64_t before = allocated;
   ASSERT_OK(shard_.CreateJob(Request("small", 1024, 1024, 64)));
-  const ShardJob::Shared shared = *shard_.FindJob("small")->Share(std::nullopt);
+  const SliceFetches::Shared shared = *shard_.FindJob("small")->fetches()->Share(std::nullopt);
   struct stat file {};
   ASSERT_EQ(fstat(shared.fd, &file), 0);
   const auto taken = static_cast<uint64_t>(allocated - before) +

@@ -41,8 +41,8 @@ class ShardSharedTest : public ::testing::Test {
     session_.set_incarnation(1);
     ASSERT_OK(shard_.CreateJob(request));
     ASSERT_OK(shard_.OpenSession(session_));
-    ASSERT_OK_AND_ASSIGN(const ShardJob::Shared shared,
-                         shard_.FindJob("job-1")->Share(SessionId{1, 1}));
+    ASSERT_OK_AND_ASSIGN(const SliceFetches::Shared shared,
+                         shard_.FindJob("job-1")->fetches()->Share(SessionId{1, 1}));
     ASSERT_OK_AND_ASSIGN(const MemoryFile file, MemoryFile::Adopt(UniqueFd(dup(shared.fd)), 1));
     ASSERT_OK_AND_ASSIGN(reader_, SliceReader::Open(file, shared.shape, shared.slot));
   }

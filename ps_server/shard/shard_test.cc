@@ -58,8 +58,8 @@ TEST_F(ShardTest, BiasesOfAStripeDoNotDecayWhereTheJobSaysSo) {
   ASSERT_OK(shard_.OpenSession(session_));
   const auto parameters = [this] {
     AlignedFloats out(kFloats);
-    EXPECT_OK(
-        shard_.FindJob("decay")->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out));
+    EXPECT_OK(shard_.FindJob("decay")->fetches()->CopyStripes(std::nullopt, 0, kStripes, nullptr,
+                                                              FLOAT32, &out));
     return Vector(out.span().begin(), out.span().end());
   };
   const Vector before = parameters();

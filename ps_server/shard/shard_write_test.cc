@@ -107,7 +107,8 @@ class ShardWriteTest : public ::testing::Test {
       return job.status();
     }
     AlignedFloats out(kFloats);
-    const auto copied = (*job)->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out);
+    const auto copied =
+        (*job)->fetches()->CopyStripes(std::nullopt, 0, kStripes, nullptr, FLOAT32, &out);
     if (!copied.ok()) {
       return copied.status();
     }
@@ -137,14 +138,14 @@ TEST_F(ShardWriteTest, NobodyReadsWhatIsNotSealed) {
   checkpoint.set_job("gpt-1");
   checkpoint.set_generation(1);
   EXPECT_THAT(shard_.StartCheckpoint(checkpoint).status(), unsealed);
-  EXPECT_EQ(shard_.FindJob("gpt-1")->Share(std::nullopt).status().code(),
+  EXPECT_EQ(shard_.FindJob("gpt-1")->fetches()->Share(std::nullopt).status().code(),
             absl::StatusCode::kFailedPrecondition);
   ASSERT_OK(Seal(1, Values(1)));
   ASSERT_OK_AND_ASSIGN(const Vector read, Fetch());
   EXPECT_EQ(read, Values(1));
   EXPECT_OK(shard_.StartCheckpoint(checkpoint));
   // Another writer may still come: who maps the parameters would not learn of it.
-  EXPECT_EQ(shard_.FindJob("gpt-1")->Share(std::nullopt).status().code(),
+  EXPECT_EQ(shard_.FindJob("gpt-1")->fetches()->Share(std::nullopt).status().code(),
             absl::StatusCode::kFailedPrecondition);
   ASSERT_OK(shard_.OpenSession(session_));
   EXPECT_OK(Fetch(/*read_only=*/false));
@@ -261,7 +262,7 @@ TEST_F(ShardWriteTest, StatisticsGoTowardsWhatIsPushed) {
     EXPECT_EQ(reply.verdict(0).verdict(), APPLIED);
   }
   Vector w(kStripe), state(kStripe);
-  const StripeRecord cut = shard_.FindJob("gpt-2")->CutStripe(0, w, state);
+  const StripeRecord cut = shard_.FindJob("gpt-2")->checkpoint()->CutStripe(0, w, state);
   EXPECT_EQ(cut.version(), 2u);
   // h = 0.0625; w = -0.5 * 0.25 / (0.25 + 1) = -0.1, then g = 0.25 - 0.05 = 0.2.
   EXPECT_FLOAT_EQ(state[0], 0.0625f + 0.04f);

@@ -187,7 +187,7 @@ absl::StatusOr<bool> LabShard::Fetch(uint32_t worker, std::optional<uint32_t> fr
   const std::shared_ptr<ShardJob> job = shard_->FindJob("lab");
   for (const StripeRun& run : runs) {
     const absl::Status over =
-        job->CheckRounds({worker, kIncarnation}, run.first, run.end - run.first);
+        job->fetches()->CheckRounds({worker, kIncarnation}, run.first, run.end - run.first);
     if (absl::IsUnavailable(over)) {
       return false;
     }
@@ -226,8 +226,8 @@ absl::Status LabShard::Copy(const Worker* worker, uint32_t first, uint32_t end,
     session = SessionId{worker->session.worker(), worker->session.incarnation()};
   }
   while (first < end) {
-    ASSIGN_OR_RETURN(const ShardJob::Copied copied,
-                     job->CopyStripes(session, first, end, nullptr, FLOAT32, &frame_));
+    ASSIGN_OR_RETURN(const SliceFetches::Copied copied,
+                     job->fetches()->CopyStripes(session, first, end, nullptr, FLOAT32, &frame_));
     std::span<const float> floats = frame_.span();
     for (const FetchRecord& record : copied.records) {
       const Slice slice = map_.stripe(0, record.stripe());

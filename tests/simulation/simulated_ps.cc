@@ -208,11 +208,11 @@ std::shared_ptr<ShardJob> SimulatedPs::Slice() const {
 void SimulatedPs::Begin(const CreateShardJobRequest& create) {
   create_ = create;
   const std::shared_ptr<ShardJob> job = Slice();
-  ASSERT_EQ(job->stripes(), log_.stripes());
+  ASSERT_EQ(job->stripes()->count(), log_.stripes());
   std::vector<float> parameters(kStripeFloats);
-  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->state_slots()));
+  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
   for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
-    const StripeRecord record = job->CutStripe(stripe, parameters, state);
+    const StripeRecord record = job->checkpoint()->CutStripe(stripe, parameters, state);
     log_.Restored(stripe, record.version(), OpenPushes(record));
   }
 }
@@ -234,9 +234,9 @@ std::vector<float> SimulatedPs::Parameters() {
   std::vector<float> all;
   const std::shared_ptr<ShardJob> job = Slice();
   std::vector<float> parameters(kStripeFloats);
-  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->state_slots()));
+  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
   for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
-    job->CutStripe(stripe, parameters, state);
+    job->checkpoint()->CutStripe(stripe, parameters, state);
     all.insert(all.end(), parameters.begin(), parameters.end());
   }
   return all;
@@ -249,10 +249,10 @@ void SimulatedPs::CheckBits() {
   ASSERT_OK(fresh.CreateJob(create_));
   const std::shared_ptr<ShardJob> initial = fresh.FindJob(create_.job(), create_.job_term());
   std::vector<float> parameters(kStripeFloats), first(kStripeFloats);
-  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->state_slots()));
+  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
   for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
-    initial->CutStripe(stripe, first, state);
-    const StripeRecord record = job->CutStripe(stripe, parameters, state);
+    initial->checkpoint()->CutStripe(stripe, first, state);
+    const StripeRecord record = job->checkpoint()->CutStripe(stripe, parameters, state);
     log_.CheckVersion(stripe, record.version(), OpenPushes(record));
     const AppliedLog::Content content =
         log_.Replay(stripe, record.version(), create_.optimizer(), first);

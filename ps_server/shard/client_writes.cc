@@ -1,35 +1,44 @@
-// ShardJob: what clients write of it before its first session.
+#include "ps_server/shard/client_writes.h"
 
-#include <cstdint>
+#include <cstddef>
 #include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "common/base/xxh3.h"
-#include "common/memory/aligned_floats.h"
-#include "ps_server/shard/shard_job.h"
+#include "ps_server/shard/stripe.h"
 
 namespace monsoon {
 
-absl::Status ShardJob::CheckReadable() const {
+ClientWrites::ClientWrites(const CreateShardJobRequest& request, const JobFacts* facts,
+                           SliceStripes* stripes, TableSlice* tables, SliceSessions* sessions)
+    : facts_(*facts),
+      stripes_(stripes),
+      tables_(tables),
+      sessions_(sessions),
+      // Its parameters come from a program that may go away in the midst of it.
+      writing_(request.written_by_client() && request.model().tensor_size() > 0),
+      readable_(writing_.readable()) {}
+
+absl::Status ClientWrites::CheckReadable() const {
   if (readable_) {
     return absl::OkStatus();
   }
-  MutexLock lock(&sessions_mutex_);
+  MutexLock lock(sessions_->mutex());
   return absl::FailedPreconditionError(
       absl::StrCat("job ", facts_.job, ": its parameters cannot be read before writer ",
                    writing_.writer(), " or a later one has sealed them"));
 }
 
-absl::Status ShardJob::CheckWritable() const {
-  return !sessions_.had_session()
+absl::Status ClientWrites::CheckWritable() const {
+  return !sessions_->had_session()
              ? absl::OkStatus()
              : absl::FailedPreconditionError(absl::StrCat(
                    "job ", facts_.job, " has had a session; parameters are written before"));
 }
 
-absl::Status ShardJob::BeginWrite(uint64_t writer) {
+absl::Status ClientWrites::BeginWrite(uint64_t writer) {
   RETURN_IF_ERROR(CheckWritable());
   if (const absl::Status begun = writing_.Begin(writer); !begun.ok()) {
     return Annotate(begun, absl::StrCat("job ", facts_.job));
@@ -38,20 +47,20 @@ absl::Status ShardJob::BeginWrite(uint64_t writer) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<WriteReply> ShardJob::WriteRows(const RowWriteRequest& request, ChunkCursor* payload,
-                                               AlignedFloats* scratch) {
+absl::StatusOr<WriteReply> ClientWrites::WriteRows(const RowWriteRequest& request,
+                                                   ChunkCursor* payload, AlignedFloats* scratch) {
   if (request.layout_hash() != facts_.layout_hash || tables_ == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("job ", facts_.job, ": the job has another layout here"));
   }
-  MutexLock lock(&sessions_mutex_);
+  MutexLock lock(sessions_->mutex());
   RETURN_IF_ERROR(BeginWrite(request.writer()));
   RETURN_IF_ERROR(tables_->Write(request, payload, scratch));
   return WriteReply();
 }
 
-absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCursor* payload,
-                                           AlignedFloats* scratch) {
+absl::StatusOr<WriteReply> ClientWrites::Write(const WriteRequest& request, ChunkCursor* payload,
+                                               AlignedFloats* scratch) {
   RETURN_IF_ERROR(ValidateWrite(facts_, request));
   if (request.has_seal()) {
     RETURN_IF_ERROR(Seal(request.writer(), request.seal().checksum()));
@@ -65,24 +74,24 @@ absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCur
         ValidateWriteRecord(facts_, record, rest.first(record.length() / sizeof(float))));
     rest = rest.subspan(record.length() / sizeof(float));
   }
-  if (request.slot() > static_cast<uint32_t>(kernel_->state_slots())) {
+  if (request.slot() > static_cast<uint32_t>(stripes_->optimizer_slots())) {
     return absl::InvalidArgumentError(
         absl::StrCat("job ", facts_.job, ": slot ", request.slot(), ", but its optimizer has ",
-                     kernel_->state_slots(), " float(s) of state for each parameter"));
+                     stripes_->optimizer_slots(), " float(s) of state for each parameter"));
   }
-  MutexLock lock(&sessions_mutex_);
+  MutexLock lock(sessions_->mutex());
   RETURN_IF_ERROR(BeginWrite(request.writer()));
   rest = all;
   for (const FetchRecord& record : request.record()) {
-    Stripe* const stripe = stripes_[record.stripe()].get();
+    Stripe& stripe = stripes_->at(record.stripe());
     const std::span<const float> content = rest.first(record.length() / sizeof(float));
     if (request.slot() == 0) {
-      stripe->Write(content);
+      stripe.Write(content);
     } else {
-      stripe->WriteState(static_cast<int>(request.slot()) - 1, content);
+      stripe.WriteState(static_cast<int>(request.slot()) - 1, content);
     }
     if (request.set_version()) {
-      stripe->RaiseVersion(record.version());
+      stripe.RaiseVersion(record.version());
     }
     rest = rest.subspan(record.length() / sizeof(float));
   }
@@ -91,8 +100,8 @@ absl::StatusOr<WriteReply> ShardJob::Write(const WriteRequest& request, ChunkCur
   return reply;
 }
 
-absl::Status ShardJob::Seal(uint64_t writer, uint64_t checksum) {
-  MutexLock lock(&sessions_mutex_);
+absl::Status ClientWrites::Seal(uint64_t writer, uint64_t checksum) {
+  MutexLock lock(sessions_->mutex());
   const absl::StatusOr<bool> may = writing_.MaySeal(writer, checksum);
   if (!may.ok()) {
     return Annotate(may.status(), absl::StrCat("job ", facts_.job));
@@ -103,7 +112,7 @@ absl::Status ShardJob::Seal(uint64_t writer, uint64_t checksum) {
   RETURN_IF_ERROR(CheckWritable());
   Xxh3 hash;
   AlignedFloats copy(facts_.map.stripe_floats());
-  for (const auto& stripe : stripes_) {
+  for (const auto& stripe : stripes_->all()) {
     const std::span<float> floats = copy.span().first(stripe->size());
     stripe->Copy(/*session=*/std::nullopt, floats);
     hash.Add(std::as_bytes(floats));
@@ -117,6 +126,12 @@ absl::Status ShardJob::Seal(uint64_t writer, uint64_t checksum) {
   writing_.Seal(checksum);
   readable_ = writing_.readable();
   return absl::OkStatus();
+}
+
+void ClientWrites::NoteRestored() {
+  MutexLock lock(sessions_->mutex());
+  writing_.Restore();
+  readable_ = writing_.readable();
 }
 
 }  // namespace monsoon

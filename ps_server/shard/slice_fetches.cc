@@ -1,20 +1,23 @@
-// ShardJob: what fetches read.
+#include "ps_server/shard/slice_fetches.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
-#include "ps_server/shard/shard_job.h"
+#include "common/transport/frame/frame_codec.h"
+#include "ps_server/shard/stripe.h"
 
 namespace monsoon {
 namespace {
 
 // Turns the stripes at the front of `payload` into `format`, in place.
-void EncodeStripes(WireFormat format, ShardJob::Copied* copied, AlignedFloats* payload) {
+void EncodeStripes(WireFormat format, SliceFetches::Copied* copied, AlignedFloats* payload) {
   const TensorCodec* const codec = TensorCodec::Find(format);
   // Each encoding is shorter than its floats, so they can move up.
   std::vector<std::byte> encoded;
@@ -34,15 +37,15 @@ void EncodeStripes(WireFormat format, ShardJob::Copied* copied, AlignedFloats* p
 
 }  // namespace
 
-absl::Status ShardJob::ValidateFetch(const FetchRequest& request) const {
-  RETURN_IF_ERROR(monsoon::ValidateFetch(facts_, request));
+absl::Status SliceFetches::Validate(const FetchRequest& request) const {
+  RETURN_IF_ERROR(ValidateFetch(facts_, request));
   if (request.changes()) {
     RETURN_IF_ERROR(ValidateChanges(request));
   }
-  return CheckReadable();
+  return writes_.CheckReadable();
 }
 
-absl::Status ShardJob::ValidateChanges(const FetchRequest& request) const {
+absl::Status SliceFetches::ValidateChanges(const FetchRequest& request) const {
   std::string why;
   if (request_.fetch_changes() == FLOAT32) {
     why = "the job keeps no public copy (fetch_changes)";
@@ -57,13 +60,13 @@ absl::Status ShardJob::ValidateChanges(const FetchRequest& request) const {
                            absl::StrCat("job ", facts_.job, ": changes cannot be fetched: ", why));
 }
 
-absl::Status ShardJob::CheckRounds(SessionId session, uint32_t first, uint32_t count) {
+absl::Status SliceFetches::CheckRounds(SessionId session, uint32_t first, uint32_t count) {
   if (!request_.has_rounds()) {
     return absl::OkStatus();  // no look at each stripe: a combined push asks this every step
   }
   constexpr size_t kNamed = 4;
   for (uint32_t i = first; i < first + count; ++i) {
-    const std::optional<std::vector<SessionId>> missing = stripes_[i]->AwaitedBy(session);
+    const std::optional<std::vector<SessionId>> missing = stripes_->at(i).AwaitedBy(session);
     if (!missing.has_value()) {
       continue;
     }
@@ -75,35 +78,36 @@ absl::Status ShardJob::CheckRounds(SessionId session, uint32_t first, uint32_t c
       absl::StrAppend(&who, " and ", missing->size() - kNamed, " more");
     }
     return absl::UnavailableError(absl::StrCat("job ", facts_.job, ": round ",
-                                               stripes_[i]->version() + 1, " waits for ",
+                                               stripes_->at(i).version() + 1, " waits for ",
                                                who.empty() ? "its grace" : who));
   }
   return absl::OkStatus();
 }
 
-uint64_t ShardJob::FramePayloadBytes(uint32_t first, uint32_t end) const {
+uint64_t SliceFetches::FramePayloadBytes(uint32_t first, uint32_t end) const {
   const uint64_t stripe_bytes = facts_.map.stripe_floats() * sizeof(float);
   const uint64_t fit = std::min<uint64_t>(kMaxFrameRecords, kMaxFramePayloadBytes / stripe_bytes);
   return std::min<uint64_t>(end - first, fit) * stripe_bytes;
 }
 
-absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> session,
-                                                       uint32_t first, uint32_t end,
-                                                       const SliceVector* vector, WireFormat format,
-                                                       AlignedFloats* payload) {
-  RETURN_IF_ERROR(CheckReadable());
+absl::StatusOr<SliceFetches::Copied> SliceFetches::CopyStripes(std::optional<SessionId> session,
+                                                               uint32_t first, uint32_t end,
+                                                               const SliceVector* vector,
+                                                               WireFormat format,
+                                                               AlignedFloats* payload) {
+  RETURN_IF_ERROR(writes_.CheckReadable());
   const uint64_t limit = FramePayloadBytes(first, end);
   CHECK_GE(payload->size() * sizeof(float), limit);
   Copied copied;
   for (uint32_t i = first; i < end; ++i) {
-    const uint64_t bytes = stripes_[i]->size() * sizeof(float);
+    const uint64_t bytes = stripes_->at(i).size() * sizeof(float);
     if (copied.bytes + bytes > limit) {
       break;
     }
     const std::span<float> out =
-        payload->span().subspan(copied.bytes / sizeof(float), stripes_[i]->size());
-    std::optional<FetchRecord> record =
-        vector == nullptr ? stripes_[i]->Copy(session, out) : CopyVector(session, i, *vector, out);
+        payload->span().subspan(copied.bytes / sizeof(float), stripes_->at(i).size());
+    std::optional<FetchRecord> record = vector == nullptr ? stripes_->at(i).Copy(session, out)
+                                                          : CopyVector(session, i, *vector, out);
     if (!record.has_value()) {
       return absl::FailedPreconditionError(
           absl::StrCat("job ", facts_.job, ": ", NotOpen(*session)));
@@ -115,14 +119,14 @@ absl::StatusOr<ShardJob::Copied> ShardJob::CopyStripes(std::optional<SessionId> 
   if (format != FLOAT32) {
     EncodeStripes(format, &copied, payload);
   }
-  fetched_stripes_ += copied.records.size();
-  bytes_fetched_ += copied.bytes;
+  figures_->CountFetched(copied.records.size(), copied.bytes);
   return copied;
 }
 
-absl::StatusOr<ShardJob::Copied> ShardJob::CopyChanges(const FetchRequest& request, uint32_t first,
-                                                       uint32_t end, AlignedFloats* payload) {
-  RETURN_IF_ERROR(CheckReadable());
+absl::StatusOr<SliceFetches::Copied> SliceFetches::CopyChanges(const FetchRequest& request,
+                                                               uint32_t first, uint32_t end,
+                                                               AlignedFloats* payload) {
+  RETURN_IF_ERROR(writes_.CheckReadable());
   const SessionId session{request.session().worker(), request.session().incarnation()};
   // Of another life of the shard a version says nothing.
   const bool known =
@@ -131,12 +135,12 @@ absl::StatusOr<ShardJob::Copied> ShardJob::CopyChanges(const FetchRequest& reque
   Copied copied;
   uint64_t whole = 0;  // what fits a frame is reckoned in whole stripes
   for (uint32_t i = first; i < end; ++i) {
-    const uint64_t bytes = stripes_[i]->size() * sizeof(float);
+    const uint64_t bytes = stripes_->at(i).size() * sizeof(float);
     if (whole + bytes > out.size()) {
       break;
     }
     whole += bytes;
-    std::optional<FetchRecord> record = stripes_[i]->CopyChanges(
+    std::optional<FetchRecord> record = stripes_->at(i).CopyChanges(
         session,
         known ? std::make_optional(
                     request.known_version(static_cast<int>(i - request.first_stripe())))
@@ -150,21 +154,39 @@ absl::StatusOr<ShardJob::Copied> ShardJob::CopyChanges(const FetchRequest& reque
     copied.bytes += record->length();
     copied.records.push_back(*std::move(record));
   }
-  fetched_stripes_ += copied.records.size();
-  bytes_fetched_ += copied.bytes;
+  figures_->CountFetched(copied.records.size(), copied.bytes);
   return copied;
 }
 
-std::optional<FetchRecord> ShardJob::CopyVector(std::optional<SessionId> session, uint32_t stripe,
-                                                const SliceVector& vector,
-                                                std::span<float> out) const {
-  if (session.has_value() && !stripes_[stripe]->HasSession(*session)) {
+std::optional<FetchRecord> SliceFetches::CopyVector(std::optional<SessionId> session,
+                                                    uint32_t stripe, const SliceVector& vector,
+                                                    std::span<float> out) const {
+  if (session.has_value() && !stripes_->at(stripe).HasSession(*session)) {
     return std::nullopt;
   }
   std::memcpy(out.data(), vector.data() + stripe * facts_.map.stripe_floats(), out.size_bytes());
   FetchRecord record;
   record.set_length(static_cast<uint32_t>(out.size_bytes()));
   return record;
+}
+
+absl::StatusOr<SliceFetches::Shared> SliceFetches::Share(std::optional<SessionId> session) const {
+  Shared shared{stripes_->slice()->fd(), {}, stripes_->slice()->shape()};
+  if (shared.fd < 0) {
+    return absl::FailedPreconditionError("the system has no memory files");
+  }
+  if (session.has_value()) {
+    if (request_.has_rounds()) {
+      return absl::FailedPreconditionError("what it has pushed may be in a round that is open");
+    }
+    ASSIGN_OR_RETURN(shared.slot, sessions_->SlotOf(*session));
+    return shared;
+  }
+  MutexLock lock(sessions_->mutex());
+  if (request_.written_by_client() && !sessions_->had_session()) {
+    return absl::FailedPreconditionError("its parameters may still be written");
+  }
+  return shared;
 }
 
 }  // namespace monsoon

@@ -1,0 +1,144 @@
+#include "ps_server/shard/slice_stripes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/memory/aligned_floats.h"
+#include "common/model/bias_ranges.h"
+#include "common/model/initializer.h"
+#include "common/optimizer/range_kernel.h"
+#include "ps_server/shard/round.h"
+#include "ps_server/shard/shard_job_plan.h"
+#include "ps_server/vector/contribution_sum.h"
+
+namespace monsoon {
+
+SliceStripes::SliceStripes(const CreateShardJobRequest* request, const JobFacts* facts,
+                           std::shared_ptr<RateReductions> reductions,
+                           std::unique_ptr<OptimizerKernel> kernel, SharedSlice slice)
+    : request_(*request),
+      facts_(*facts),
+      reductions_(std::move(reductions)),
+      kernel_(std::move(kernel)),
+      slice_(std::move(slice)) {
+  // With a pointer to the stripe and the allocator's own bytes.
+  static_assert(sizeof(StripeHeader) + sizeof(Stripe) + sizeof(void*) + 16 +
+                    ContributionSum::kStripeBytes <=
+                kStripeOverheadBytes);
+}
+
+void SliceStripes::Fill(const ParameterLayout& layout, const std::shared_ptr<FloatArena>& state,
+                        const Clock* clock) {
+  const uint32_t shard = facts_.shard;
+  const StateBehind behind = StateBehind::Of(request_);
+  Stripe::Options options{.damping = request_.optimizer().damping(),
+                          .rounds = std::nullopt,
+                          .changes = request_.fetch_changes()};
+  if (behind.round) {
+    options.rounds = RoundRule::From(request_.rounds(), clock);
+  }
+  if (state != nullptr) {
+    state->Take(StateLead(*kernel_, facts_.map, behind));
+  }
+  stripes_.reserve(facts_.map.stripes(shard));
+  for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
+    const Slice stripe = facts_.map.stripe(shard, i);
+    stripes_.push_back(std::make_unique<Stripe>(
+        &slice_, i, KernelOf(layout, stripe), facts_.shard_epoch,
+        state == nullptr
+            ? AlignedFloats()
+            : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size(), behind)),
+        options));
+    CHECK_EQ(stripes_.back()->size(), stripe.size());
+  }
+}
+
+absl::Status SliceStripes::Initialize(absl::FunctionRef<bool()> go_on) {
+  if (request_.written_by_client()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(request_.model()));
+  for (uint32_t i = 0; i < stripes_.size(); ++i) {
+    if (!go_on()) {
+      return absl::CancelledError("its slice is given up");
+    }
+    AlignedFloats initial(stripes_[i]->size());
+    monsoon::Initialize(layout, request_.seed(), facts_.map.stripe(facts_.shard, i).begin,
+                        initial.span());
+    stripes_[i]->Write(initial.span());
+  }
+  return absl::OkStatus();
+}
+
+void SliceStripes::Clear() {
+  for (const auto& stripe : stripes_) {
+    stripe->Clear();
+  }
+}
+
+const OptimizerKernel* SliceStripes::KernelOf(const ParameterLayout& layout, const Slice& stripe) {
+  std::vector<Slice> biases;
+  if (request_.optimizer().weight_decay_weights_only()) {
+    biases = BiasRanges(layout, stripe);
+  }
+  const std::vector<Slice> statistics = StatisticRanges(layout, stripe);
+  if (biases.empty() && statistics.empty()) {
+    return kernel_.get();
+  }
+  absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel =
+      CreateRangeKernel(request_.optimizer(), biases, statistics, stripe, reductions_);
+  CHECK_OK(kernel.status());  // PlanJob has made the same one
+  return stripe_kernels_.emplace_back(*std::move(kernel)).get();
+}
+
+int SliceStripes::state_slots() const {
+  return kernel_->state_slots() + static_cast<int>(StateBehind::Of(request_).slots());
+}
+
+absl::Status SliceStripes::ReduceRate(uint32_t reductions) {
+  if (reductions_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", facts_.job, " has no optimizer.schedule.plateau"));
+  }
+  // A call that was overtaken must not take back what a later one has reduced.
+  uint32_t known = reductions_->load();
+  while (known < reductions && !reductions_->compare_exchange_weak(known, reductions)) {
+  }
+  return absl::OkStatus();
+}
+
+void SliceStripes::AddTo(ShardJobStatus* status) const {
+  uint64_t least = UINT64_MAX, most = 0;
+  for (const auto& stripe : stripes_) {
+    const uint64_t version = stripe->version();
+    least = std::min(least, version);
+    most = std::max(most, version);
+  }
+  status->set_version_min(least);
+  status->set_version_max(most);
+  if (reductions_ != nullptr) {
+    status->set_rate_reductions(reductions_->load());
+  }
+}
+
+void SliceStripes::CopyStripe(uint32_t stripe, std::span<float> out) const {
+  stripes_[stripe]->Copy(/*session=*/std::nullopt, out);
+}
+
+void SliceStripes::WriteStripe(uint32_t stripe, std::span<const float> parameters) {
+  stripes_[stripe]->Write(parameters);
+}
+
+std::string SliceStripes::Snapshot() const {
+  std::string bytes;
+  for (const auto& stripe : stripes_) {
+    bytes += stripe->Snapshot();
+  }
+  return bytes;
+}
+
+}  // namespace monsoon
