@@ -294,8 +294,8 @@ std::vector<uint64_t> SimulatedPs::Versions() const {
   const std::shared_ptr<ShardJob> job = Slice();
   std::vector<float> parameters(kStripeFloats);
   for (uint32_t stripe = 0; job != nullptr && stripe < log_.stripes(); ++stripe) {
-    std::vector<float> state(kStripeFloats * static_cast<size_t>(job->state_slots()));
-    versions.push_back(job->CutStripe(stripe, parameters, state).version());
+    std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
+    versions.push_back(job->checkpoint()->CutStripe(stripe, parameters, state).version());
   }
   return versions;
 }
