@@ -11,7 +11,7 @@ from source_tree import SOURCE, TEXT, allowed
 
 def check_shell(tree):
     """Shell scripts parse, are strict and can be executed."""
-    for path in tree.matching((".sh", ".ci/run")):
+    for path in tree.matching((".sh", ".ci/run", "hooks/pre-commit")):
         full = os.path.join(tree.root, path)
         result = subprocess.run(["bash", "-n", full], stderr=subprocess.PIPE, check=False)
         if result.returncode != 0:
