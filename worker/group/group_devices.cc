@@ -39,7 +39,7 @@ absl::Status ReplicaGroup::CheckFirst() const {
     return absl::OkStatus();
   }
   return DeviceError(absl::StrCat(replicas_[first_].name, " is lost, and with it the sum of all ",
-                                  "replicas' gradients: ", last_loss_.message()));
+                                  "replicas' gradients: ", replicas_.last_loss().message()));
 }
 
 void ReplicaGroup::SetFirstParameters(SharedBuffer parameters) {
@@ -50,7 +50,7 @@ void ReplicaGroup::SetFirstParameters(SharedBuffer parameters) {
   parameters_ = std::move(parameters);
   from_first_ = true;
   ++generation_;
-  NetworkHolder& first = *replicas_[first_].holder;
+  ReplicaRoster::NetworkHolder& first = *replicas_[first_].holder;
   first.network->SetParameters(parameters_->span());
   first.generation = generation_;
 }
@@ -58,7 +58,7 @@ void ReplicaGroup::SetFirstParameters(SharedBuffer parameters) {
 absl::Status ReplicaGroup::ShareParameters() {
   for (size_t i = 0; i < replicas_.size(); ++i) {
     if (i != first_ && replicas_[i].alive) {
-      NetworkHolder& holder = *replicas_[i].holder;
+      ReplicaRoster::NetworkHolder& holder = *replicas_[i].holder;
       holder.network->device_training()->TakeParameters(*device_);
       holder.generation = generation_;
     }
@@ -66,28 +66,28 @@ absl::Status ReplicaGroup::ShareParameters() {
   return replicas_.empty() ? absl::OkStatus() : device_->Finish();
 }
 
-absl::Status ReplicaGroup::PutAside(Work* work) {
-  if (work->device == nullptr || work->aside != nullptr) {
+absl::Status ReplicaGroup::Work::PutAside() {
+  if (device == nullptr || aside != nullptr) {
     return absl::OkStatus();
   }
-  const std::span<float> gradient = work->device->gradient();
-  ASSIGN_OR_RETURN(work->aside, work->device->Allocate(gradient.size(), 0.0f));
-  work->device->Copy(gradient, work->aside->span());
+  const std::span<float> here = device->gradient();
+  ASSIGN_OR_RETURN(aside, device->Allocate(here.size(), 0.0f));
+  device->Copy(here, aside->span());
   return absl::OkStatus();
+}
+
+std::span<const float> ReplicaGroup::Work::OnDevice() const {
+  return aside != nullptr ? aside->span() : device->gradient();
 }
 
 absl::Status ReplicaGroup::PutAside(const std::vector<size_t>& open) {
   RETURN_IF_ERROR(CheckFirst());
   for (size_t i = 0; i < size_ && !open.empty(); ++i) {
     if (std::find(open.begin(), open.end(), i) == open.end()) {
-      RETURN_IF_ERROR(PutAside(slots_[i].get()));
+      RETURN_IF_ERROR(slots_[i]->PutAside());
     }
   }
   return absl::OkStatus();
-}
-
-std::span<const float> ReplicaGroup::OnDevice(const Work& work) const {
-  return work.aside != nullptr ? work.aside->span() : work.device->gradient();
 }
 
 absl::StatusOr<bool> ReplicaGroup::SumOnDevice() {
@@ -102,24 +102,24 @@ absl::StatusOr<bool> ReplicaGroup::SumOnDevice() {
   }
   const std::span<float> sum = device_->gradient();
   size_t added = 1;
-  if (OnDevice(*used[0]).data() != sum.data()) {
+  if (used[0]->OnDevice().data() != sum.data()) {
     for (Work* const work : used) {
-      if (OnDevice(*work).data() == sum.data()) {
-        RETURN_IF_ERROR(PutAside(work));
+      if (work->OnDevice().data() == sum.data()) {
+        RETURN_IF_ERROR(work->PutAside());
       }
     }
     device_->Fill(sum, 0.0f);
     added = 0;
   }
   for (; added < used.size(); ++added) {
-    device_->AddToGradient(OnDevice(*used[added]), *used[added]->device);
+    device_->AddToGradient(used[added]->OnDevice(), *used[added]->device);
   }
   RETURN_IF_ERROR(device_->status());
   return true;
 }
 
 void ReplicaGroup::AddToSum(size_t i, double weight, std::span<float> sum, bool fresh) {
-  device_->AddToSum(weight, OnDevice(*slots_[i]), *slots_[i]->device, sum, fresh);
+  device_->AddToSum(weight, slots_[i]->OnDevice(), *slots_[i]->device, sum, fresh);
 }
 
 std::vector<float> ReplicaGroup::CopyGradient(size_t i) const {
@@ -128,7 +128,7 @@ std::vector<float> ReplicaGroup::CopyGradient(size_t i) const {
     const std::span<const float> here = gradient(i);
     return {here.begin(), here.end()};
   }
-  const std::span<const float> there = OnDevice(work);
+  const std::span<const float> there = work.OnDevice();
   std::vector<float> copy(there.size());
   const auto reading = work.device->Read(there, copy);
   if (!reading.ok() || !(*reading)->Await().ok()) {

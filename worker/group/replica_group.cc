@@ -6,8 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
-#include "common/base/logging.h"
-#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "worker/group/gradient_sum.h"
 #include "worker/session/session_status.h"
@@ -22,39 +20,7 @@ constexpr size_t kMinSlicedFloats = 64 * 1024;
 // Slices begin on a 64-byte line.
 constexpr size_t kSliceFloats = 16;
 
-// The same for any network: the model, the job or the data is at fault, or it was told to leave.
-bool AnyNetworkWould(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsDataLoss(status) ||
-         absl::IsUnimplemented(status) || absl::IsCancelled(status);
-}
-
-// What the loss of the last replica comes to. Want of memory breaks no device.
-absl::Status LossError(const absl::Status& why, const std::string& message) {
-  return absl::IsResourceExhausted(why) ? absl::ResourceExhaustedError(message)
-                                        : DeviceError(message);
-}
-
 }  // namespace
-
-struct ReplicaGroup::Progress {
-  explicit Progress(size_t calls) : done(calls, false) {}
-
-  void Done(size_t call, absl::Duration duration) {
-    {
-      MutexLock lock(&mutex);
-      done[call] = true;
-      ++finished;
-      longest = std::max(longest, duration);
-    }
-    changed.NotifyAll();
-  }
-
-  Mutex mutex;
-  CondVar changed;
-  std::vector<bool> done ABSL_GUARDED_BY(mutex);
-  size_t finished ABSL_GUARDED_BY(mutex) = 0;
-  absl::Duration longest ABSL_GUARDED_BY(mutex);
-};
 
 // ---- making ------------------------------------------------------------------
 
@@ -69,117 +35,33 @@ absl::StatusOr<std::unique_ptr<ReplicaGroup>> ReplicaGroup::Create(const Options
     group->owned_ = std::move(network);
   } else {
     group.reset(new ReplicaGroup(options, replicas));
-    RETURN_IF_ERROR(group->MakeNetworks(make));
+    RETURN_IF_ERROR(group->replicas_.Make(make));
+    group->FindDevices();
   }
   return group;
 }
 
 ReplicaGroup::ReplicaGroup(const Options& options, Network* network)
-    : options_(options), alone_(network), device_(network->device_training()) {
+    : options_(options),
+      alone_(network),
+      replicas_(options.worker, options.stats, 0),
+      device_(network->device_training()) {
   slots_.push_back(std::make_shared<Work>());
-  TellStats();
+  if (options_.stats != nullptr) {
+    options_.stats->SetReplicas(1, 0);
+  }
 }
 
 ReplicaGroup::ReplicaGroup(const Options& options, uint32_t replicas)
-    : options_(options), replicas_(replicas) {}
-
-ReplicaGroup::~ReplicaGroup() {
-  for (Replica& replica : replicas_) {
-    if (replica.thread != nullptr) {
-      replica.thread->Start([holder = std::move(replica.holder)] { holder->network.reset(); });
-    }
-  }
-}
-
-absl::Status ReplicaGroup::MakeNetworks(const MakeNetwork& make) {
-  const auto progress = std::make_shared<Progress>(replicas_.size());
-  std::vector<absl::Status> made(replicas_.size());
-  for (size_t i = 0; i < replicas_.size(); ++i) {
-    Replica& replica = replicas_[i];
-    replica.holder = std::make_shared<NetworkHolder>();
-    replica.thread = std::make_unique<ReplicaThread>();
-    replica.name = absl::StrCat("worker/", options_.worker, " replica ", i);
-    replica.thread->Start(
-        [&make, &replica, &status = made[i], holder = replica.holder, i, progress] {
-          absl::StatusOr<std::unique_ptr<Network>> network = make(static_cast<uint32_t>(i));
-          if (network.ok()) {
-            holder->network = *std::move(network);
-            replica.fingerprint = holder->network->Fingerprint();
-            absl::StrAppend(&replica.name, " (", replica.fingerprint, ")");
-          } else {
-            status = std::move(network).status();
-          }
-          progress->Done(i, absl::ZeroDuration());
-        });
-  }
-  {
-    MutexLock lock(&progress->mutex);
-    while (progress->finished < replicas_.size()) {
-      progress->changed.WaitFor(&progress->mutex, kWaitSlice);
-    }
-  }
-  for (size_t i = 0; i < replicas_.size(); ++i) {
-    if (AnyNetworkWould(made[i])) {
-      return made[i];
-    }
-    if (!made[i].ok()) {
-      Lose(replicas_[i], made[i]);
-    }
-  }
-  TellStats();
-  FindDevices();
-  return live() > 0 ? absl::OkStatus() : Annotate(made[0], replicas_[0].name);
-}
+    : options_(options), replicas_(options.worker, options.stats, replicas) {}
 
 // ---- the group -----------------------------------------------------------------
 
-size_t ReplicaGroup::live() const {
-  return alone_ != nullptr ? 1
-                           : static_cast<size_t>(std::count_if(
-                                 replicas_.begin(), replicas_.end(),
-                                 [](const Replica& replica) { return replica.alive; }));
-}
-
-std::vector<ReplicaGroup::Replica*> ReplicaGroup::Living() {
-  std::vector<Replica*> living;
-  for (Replica& replica : replicas_) {
-    if (replica.alive) {
-      living.push_back(&replica);
-    }
-  }
-  return living;
-}
+size_t ReplicaGroup::live() const { return alone_ != nullptr ? 1 : replicas_.live(); }
 
 std::vector<std::string> ReplicaGroup::Fingerprints() const {
-  if (alone_ != nullptr) {
-    return {alone_->Fingerprint()};
-  }
-  std::vector<std::string> different;
-  for (const Replica& replica : replicas_) {
-    if (!replica.fingerprint.empty() &&
-        std::find(different.begin(), different.end(), replica.fingerprint) == different.end()) {
-      different.push_back(replica.fingerprint);
-    }
-  }
-  return different;
-}
-
-void ReplicaGroup::TellStats() const {
-  if (options_.stats != nullptr) {
-    options_.stats->SetReplicas(static_cast<uint32_t>(live()),
-                                static_cast<uint32_t>(replicas() - live()));
-  }
-}
-
-void ReplicaGroup::Lose(Replica& replica, const absl::Status& why) {
-  replica.alive = false;
-  const std::string message = absl::StrCat(replica.name, ": ", why.message());
-  last_loss_ = LossError(why, message);
-  if (live() > 0) {
-    LOG(ERROR) << message << "; the session goes on with " << live() << " of " << replicas()
-               << " replicas";
-  }
-  TellStats();
+  return alone_ != nullptr ? std::vector<std::string>{alone_->Fingerprint()}
+                           : replicas_.Fingerprints();
 }
 
 void ReplicaGroup::GiveUp(Replica& replica, std::shared_ptr<Work>* work) {
@@ -198,7 +80,7 @@ void ReplicaGroup::GiveUp(Replica& replica, std::shared_ptr<Work>* work) {
   replica.thread->GiveUp();
   replica.thread.reset();
   replica.holder.reset();
-  Lose(replica, absl::DeadlineExceededError("did not finish its work in time"));
+  replicas_.Lose(replica, absl::DeadlineExceededError("did not finish its work in time"));
 }
 
 void ReplicaGroup::SetParameters(SharedBuffer parameters) {
@@ -306,7 +188,7 @@ absl::Status ReplicaGroup::ComputeAll(Kind kind) {
   }
   while (!open.empty()) {
     if (live() == 0) {
-      return last_loss_;
+      return replicas_.last_loss();
     }
     RETURN_IF_ERROR(ComputeSome(kind, &open));
     if (kind == Kind::kOnDevice) {
@@ -341,32 +223,35 @@ absl::Status ReplicaGroup::ComputeAlone(Kind kind) {
 }
 
 absl::Status ReplicaGroup::ComputeSome(Kind kind, std::vector<size_t>* open) {
-  const std::vector<Replica*> living = Living();
+  const std::vector<Replica*> living = replicas_.Living();
   const size_t calls = std::min(open->size(), living.size());
-  const auto progress = std::make_shared<Progress>(calls);
+  const auto progress = std::make_shared<CallProgress>(calls);
   for (size_t call = 0; call < calls; ++call) {
     StartWork(kind, *living[call], slots_[(*open)[call]], call, progress);
   }
-  Await(*progress);
-  std::vector<bool> done;
-  {
-    MutexLock lock(&progress->mutex);
-    done = progress->done;
-    if (progress->finished > 0) {
-      longest_ = std::max(longest_.value_or(progress->longest), progress->longest);
-    }
+  // Returns once all calls have, or those that have not are late.
+  progress->Await(std::min(kWaitSlice, options_.patience), [this](absl::Duration waited,
+                                                                  const auto& returned) {
+    const bool comparable = longest_.has_value() || returned.finished > 0;
+    const absl::Duration longest = std::max(longest_.value_or(returned.longest), returned.longest);
+    return waited >
+           (comparable ? options_.patience + kLateFactor * longest : options_.first_patience);
+  });
+  const CallProgress::Returned returned = progress->Get();
+  if (returned.finished > 0) {
+    longest_ = std::max(longest_.value_or(returned.longest), returned.longest);
   }
   absl::Status error;
   std::vector<size_t> again;
   for (size_t call = 0; call < calls; ++call) {
     std::shared_ptr<Work>& work = slots_[(*open)[call]];
-    if (!done[call]) {
+    if (!returned.done[call]) {
       GiveUp(*living[call], &work);
       again.push_back((*open)[call]);
     } else if (AnyNetworkWould(work->status)) {
       error = error.ok() ? work->status : error;
     } else if (!work->status.ok()) {
-      Lose(*living[call], work->status);
+      replicas_.Lose(*living[call], work->status);
       again.push_back((*open)[call]);
     }
   }
@@ -376,7 +261,7 @@ absl::Status ReplicaGroup::ComputeSome(Kind kind, std::vector<size_t>* open) {
 }
 
 void ReplicaGroup::StartWork(Kind kind, Replica& replica, const std::shared_ptr<Work>& work,
-                             size_t call, const std::shared_ptr<Progress>& progress) {
+                             size_t call, const std::shared_ptr<CallProgress>& progress) {
   replica.thread->Start([kind, call, work, progress, holder = replica.holder,
                          parameters = parameters_, generation = generation_] {
     const absl::Duration begin = Clock::Real()->Now();
@@ -410,23 +295,6 @@ void ReplicaGroup::StartWork(Kind kind, Replica& replica, const std::shared_ptr<
   });
 }
 
-void ReplicaGroup::Await(Progress& progress) const {
-  const absl::Duration slice = std::min(kWaitSlice, options_.patience);
-  absl::Duration waited;
-  MutexLock lock(&progress.mutex);
-  while (progress.finished < progress.done.size()) {
-    const bool comparable = longest_.has_value() || progress.finished > 0;
-    const absl::Duration longest = std::max(longest_.value_or(progress.longest), progress.longest);
-    if (waited >
-        (comparable ? options_.patience + kLateFactor * longest : options_.first_patience)) {
-      return;
-    }
-    if (!progress.changed.WaitFor(&progress.mutex, slice)) {
-      waited += slice;
-    }
-  }
-}
-
 // ---- sums ----------------------------------------------------------------------
 
 std::span<const float> ReplicaGroup::gradient(size_t i) const {
@@ -455,10 +323,10 @@ void ReplicaGroup::ForSlices(size_t size, const std::function<void(size_t, size_
     work(0, size);
     return;
   }
-  const std::vector<Replica*> living = Living();
+  const std::vector<Replica*> living = replicas_.Living();
   const size_t lines = (size + kSliceFloats - 1) / kSliceFloats;
   const size_t slice = (lines + living.size() - 1) / living.size() * kSliceFloats;
-  const auto progress = std::make_shared<Progress>(living.size());
+  const auto progress = std::make_shared<CallProgress>(living.size());
   for (size_t i = 0; i < living.size(); ++i) {
     const size_t begin = std::min(i * slice, size);
     const size_t end = std::min(begin + slice, size);
@@ -469,10 +337,7 @@ void ReplicaGroup::ForSlices(size_t size, const std::function<void(size_t, size_
       progress->Done(i, absl::ZeroDuration());
     });
   }
-  MutexLock lock(&progress->mutex);
-  while (progress->finished < living.size()) {
-    progress->changed.WaitFor(&progress->mutex, kWaitSlice);
-  }
+  progress->AwaitAll();
 }
 
 }  // namespace monsoon

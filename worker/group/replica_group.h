@@ -43,8 +43,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/memory/aligned_floats.h"
+#include "worker/group/call_progress.h"
 #include "worker/group/parameter_store.h"
-#include "worker/group/replica_thread.h"
+#include "worker/group/replica_roster.h"
 #include "worker/nn/batch.h"
 #include "worker/nn/device_training.h"
 #include "worker/nn/network.h"
@@ -65,7 +66,7 @@ class ReplicaGroup {
     absl::Duration first_patience = absl::Minutes(10);
   };
   // Called once per replica, in the thread that will compute with it.
-  using MakeNetwork = std::function<absl::StatusOr<std::unique_ptr<Network>>(uint32_t replica)>;
+  using MakeNetwork = ReplicaRoster::MakeNetwork;
 
   // Late: patience + so many times the longest work that any replica has finished.
   static constexpr int kLateFactor = 4;
@@ -78,7 +79,7 @@ class ReplicaGroup {
   // A group of one around a network that must outlive it.
   ReplicaGroup(const Options& options, Network* network);
   // Waits for running calls but those given up.
-  ~ReplicaGroup();
+  ~ReplicaGroup() = default;
 
   size_t replicas() const { return replicas_.empty() ? 1 : replicas_.size(); }
   size_t live() const;
@@ -149,6 +150,7 @@ class ReplicaGroup {
 
  private:
   enum class Kind { kGradient, kOnDevice, kEvaluation };
+  using Replica = ReplicaRoster::Replica;
 
   // One batch of a round, and what came of it. A replica that is given up while
   // it computes keeps it for good.
@@ -162,29 +164,17 @@ class ReplicaGroup {
     // Whose gradient() it is instead, unless it was put aside for another of the round.
     DeviceTraining* device = nullptr;
     std::unique_ptr<PlacedFloats> aside;
+    // Where the gradient is, on its device.
+    std::span<const float> OnDevice() const;
+    // Keeps it there from the next batch that the replica computes.
+    absl::Status PutAside();
     StepResult result;
     EvaluationResult evaluation;
     std::vector<Prediction> predictions;  // evaluation's: the network may compute another batch
     absl::Status status;
     bool dropped = false;
   };
-  // What a replica's thread computes with.
-  struct NetworkHolder {
-    std::unique_ptr<Network> network;
-    uint64_t generation = 0;  // of the parameters that the network has
-  };
-  struct Replica {
-    std::shared_ptr<NetworkHolder> holder;
-    std::unique_ptr<ReplicaThread> thread;
-    std::string name;
-    std::string fingerprint;
-    bool alive = true;
-  };
-  // Which calls of one dispatch have returned; shared with the replicas.
-  struct Progress;
-
   ReplicaGroup(const Options& options, uint32_t replicas);
-  absl::Status MakeNetworks(const MakeNetwork& make);
   absl::Status Compute(Kind kind);
   absl::Status ComputeAlone(Kind kind);
   absl::Status ComputeAll(Kind kind);
@@ -192,29 +182,21 @@ class ReplicaGroup {
   // computed stay in `open`. The round's error.
   absl::Status ComputeSome(Kind kind, std::vector<size_t>* open);
   void StartWork(Kind kind, Replica& replica, const std::shared_ptr<Work>& work, size_t call,
-                 const std::shared_ptr<Progress>& progress);
-  // Returns once all calls have, or those that have not are late.
-  void Await(Progress& progress) const;
+                 const std::shared_ptr<CallProgress>& progress);
   // Finds out whether gradients can stay on devices.
   void FindDevices();
   // Keeps computed gradients from the next batch that their replicas compute.
   absl::Status PutAside(const std::vector<size_t>& open);
-  absl::Status PutAside(Work* work);
-  // Where batch i's gradient is, on its device.
-  std::span<const float> OnDevice(const Work& work) const;
   // An error when the first replica is lost, and with it what is on its device.
   absl::Status CheckFirst() const;
-  void Lose(Replica& replica, const absl::Status& why);
   void GiveUp(Replica& replica, std::shared_ptr<Work>* work);
-  std::vector<Replica*> Living();
-  void TellStats() const;
 
   const Options options_;
   Network* alone_ = nullptr;  // null where there are replica threads
   std::unique_ptr<Network> owned_;
   std::span<float> alone_gradient_;
 
-  std::vector<Replica> replicas_;
+  ReplicaRoster replicas_;
   DeviceTraining* device_ = nullptr;  // of replica first_
   size_t first_ = 0;
   SharedBuffer parameters_;
@@ -225,7 +207,6 @@ class ReplicaGroup {
   bool computed_ = false;
   std::optional<absl::Duration> longest_;  // work that was finished
   std::vector<SharedBuffer> kept_;         // what replicas given up may still read
-  absl::Status last_loss_;
 };
 
 }  // namespace monsoon
