@@ -142,7 +142,6 @@ WIDE_CLASSES = {
     "PushKeeper": {"members": 22, "why": "window, marks and replay of one shard share a lock"},
     "Replica": {"methods": 42, "members": 40,
                 "why": "libmonsoon links nothing of the others, and is one conversation"},
-    "ReplicaGroup": {"methods": 42, "why": "the replicas of a process, and their devices' sums"},
     "ShardedParameterClient": {"members": 21, "why": "one client of all shards of a job"},
     "Stream": {"members": 27, "why": "gRPC's stream with what is read, written and awaited"},
     "Trainer": {"members": 22, "why": "training in one process has all parts at once"},
