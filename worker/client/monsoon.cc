@@ -92,22 +92,30 @@ monsoon_code monsoon_join(const monsoon_join_options* options, monsoon_replica**
   });
 }
 
-const char* monsoon_job(const monsoon_replica* replica) { return replica->replica->job().c_str(); }
-
-size_t monsoon_size(const monsoon_replica* replica) { return replica->replica->size(); }
-
-size_t monsoon_offset(const monsoon_replica* replica, size_t i) {
-  return replica->replica->offset(i);
+const char* monsoon_job(const monsoon_replica* replica) {
+  return replica->replica->job().name.c_str();
 }
 
-float* monsoon_parameters(monsoon_replica* replica) { return replica->replica->parameters(); }
+size_t monsoon_size(const monsoon_replica* replica) { return replica->replica->job().floats; }
 
-float* monsoon_gradient(monsoon_replica* replica) { return replica->replica->gradient(); }
+size_t monsoon_offset(const monsoon_replica* replica, size_t i) {
+  return replica->replica->job().offset(i);
+}
 
-float* monsoon_evaluated(monsoon_replica* replica) { return replica->replica->evaluated(); }
+float* monsoon_parameters(monsoon_replica* replica) {
+  return replica->replica->vectors()->parameters();
+}
+
+float* monsoon_gradient(monsoon_replica* replica) {
+  return replica->replica->vectors()->gradient();
+}
+
+float* monsoon_evaluated(monsoon_replica* replica) {
+  return replica->replica->vectors()->evaluated();
+}
 
 uint32_t monsoon_local_steps(const monsoon_replica* replica) {
-  return replica->replica->local_steps();
+  return replica->replica->job().local_steps;
 }
 
 monsoon_code monsoon_begin(monsoon_replica* replica, monsoon_event* event) {
