@@ -1,6 +1,6 @@
 // PushKeeper: the pushes of one session to shards that keep generations. Each push is
-// kept in a ReplayWindow a shard until it is durable there, and sent again to a shard
-// that was started anew.
+// kept in a ReplayWindow a shard until it is durable there (PushWindows), and sent again to a
+// shard that was started anew; what answers say is in HeardAnswers, who is there in ShardPresence.
 //
 // A shard is *away* from when it does not answer, or refuses the epoch, until it has all
 // that is kept for it, in the order in which it was pushed. Meanwhile pushes go to the
@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,17 +22,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/base/mutex.h"
 #include "common/transport/frame/exchange.h"
 #include "common/transport/frame/frame_transport.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/client/answers.h"
-#include "ps_server/client/buffer_ring.h"
+#include "ps_server/client/heard_answers.h"
+#include "ps_server/client/kept_bytes.h"
 #include "ps_server/client/kept_rows.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/push_encoder.h"
+#include "ps_server/client/push_windows.h"
 #include "ps_server/client/replay_window.h"
 #include "ps_server/client/requests.h"
+#include "ps_server/client/shard_presence.h"
 
 namespace monsoon {
 
@@ -52,9 +53,11 @@ class PushKeeper {
   // ---- one thread at a time ----
 
   // The sequence of the next push.
-  uint64_t next_sequence() const { return last_ + 1; }
+  uint64_t next_sequence() const { return windows_.last() + 1; }
   // What the next one brings beside what the encoder has encoded: [shard], of a job with tables.
-  void SetRows(std::vector<std::shared_ptr<const KeptRows>> rows) { rows_ = std::move(rows); }
+  void SetRows(std::vector<std::shared_ptr<const KeptRows>> rows) {
+    windows_.SetRows(std::move(rows));
+  }
   // Keeps what the encoder has encoded under next_sequence() and sends it to the shards
   // that are there; all others get it when they are back. `target`: as for
   // RequestMaker::Push; it is whole only where no shard was away. DeadlineExceeded where
@@ -73,104 +76,64 @@ class PushKeeper {
   // ---- any thread ----
 
   // What the coordinator says; the first ones are those of the options.
-  void NameEpoch(uint32_t shard, uint64_t epoch) { shards_[shard]->named = epoch; }
+  void NameEpoch(uint32_t shard, uint64_t epoch) { presence_.NameEpoch(shard, epoch); }
   // The job is in memory only by now: nothing need be kept for a later life of a shard.
   void Forgo() { forgoes_ = true; }
   // The epoch in which the shard has all that it ever acknowledged; 0: it is away.
-  uint64_t ready_epoch(uint32_t shard) const;
+  uint64_t ready_epoch(uint32_t shard) const { return presence_.ready_epoch(shard); }
   // The first shard that is away, by name, and why; nothing: none is.
-  std::optional<std::string> away() const;
+  std::optional<std::string> away() const { return presence_.away(); }
   // All shards have acknowledged the pushes up to this one, in some epoch.
-  uint64_t acknowledged() const { return acknowledged_; }
+  uint64_t acknowledged() const { return windows_.acknowledged(); }
   KeptPushes kept() const;
 
  private:
-  struct ShardState {
-    explicit ShardState(uint64_t limit_bytes) : window(limit_bytes) {}
-
-    ReplayWindow window;
-    // Of the pushes in the window, in their order.
-    std::deque<std::vector<StripeMark>> base;
-    // [fragment], and then that of rows of tables: all pushes up to this one are, as far as it
-    // is known.
-    std::vector<uint64_t> durable;
-    uint64_t written = 0;  // what the newest generation holds
-    bool present = true;
-    absl::Duration next_try;  // of one that is away
-    int silent_looks = 0;     // since it went away, that were not answered
-    std::atomic<uint64_t> named{0};
-    std::atomic<uint64_t> ready{0};
-  };
-  // What the answers of one exchange say, a shard each: pushes of the session up to which
-  // nothing is missing.
-  struct Heard {
-    uint64_t applied = UINT64_MAX;  // of marks
-    std::vector<uint64_t> durable;  // as in ShardState
-    uint64_t written = UINT64_MAX;
-    bool left_out = false;
-    bool refused_for_good = false;  // no other try will do
-  };
-
-  uint32_t shards() const { return static_cast<uint32_t>(shards_.size()); }
+  uint32_t shards() const { return options_.map.shards(); }
   absl::Duration now() const { return context_.clock->Now(); }
+
+  // ---- shards that come and go ----
+  // What other threads have said since: named epochs, and that nothing need be kept.
   void ApplyNamed();
-  // Makes room for the push; Fill copies it there.
-  void Keep(const FetchMarks& base, const std::shared_ptr<const void>& owner);
-  void Fill();
+  void GoAway(uint32_t shard, absl::Duration pause);
+  bool LeaveOut(uint32_t shard, const absl::Status& why);
+  // Tries those that are away, and whose time it is.
+  absl::Status ReturnDue(bool at_once);
+  absl::Status Return(uint32_t shard);
+  // Sends one that answers again what it has not got.
+  absl::Status Replay(uint32_t shard);
+
+  // ---- exchanges ----
+  // One exchange, from which shards that do not answer are left out.
+  absl::Status Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler);
+  // Asks the shards of `wanted`, which is indexed by shard, what they have.
+  absl::Status AskMarks(const std::vector<bool>& wanted);
+  // Looks what has become durable on the shards that are there.
+  absl::Status Refresh();
+  // `bytes` are those of `push`, wherever they are.
+  void AddToRequests(uint32_t shard, const ReplayWindow::Push& push,
+                     std::span<const std::byte> bytes, bool then_fetch,
+                     std::shared_ptr<KeptBytes> keep = nullptr);
+
+  // ---- waits ----
   absl::Status MakeRoom();
   // Says why a call waits, and waits a moment; DeadlineExceeded from `end` on.
   absl::Status Wait(const std::string& why, const char* prefix, absl::Duration end);
-  bool full() const;
-  // Fragments, and the tables as one more.
-  uint32_t kinds() const { return options_.fragments.count() + (options_.tables.empty() ? 0 : 1); }
-  // One exchange, from which shards that do not answer are left out.
-  absl::Status Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler);
-  bool LeaveOut(uint32_t shard, const absl::Status& why);
-  void GoAway(uint32_t shard, absl::Duration pause);
-  absl::StatusOr<Answer> TakeVerdicts(uint32_t shard, const DataHeader& header,
-                                      ParameterClient::PushResult* result);
-  absl::StatusOr<Answer> TakeRows(uint32_t shard, const RowPushReply& reply);
-  absl::StatusOr<Answer> TakeMarks(uint32_t shard, const DataHeader& header);
-  // Asks the shards of `wanted`, which is indexed by shard, what they have.
-  absl::Status AskMarks(const std::vector<bool>& wanted);
-  // Takes over what was heard, and tells up to which push all is durable.
-  uint64_t HeardDurable(uint32_t shard);
-  // Looks what has become durable on the shards that are there.
-  absl::Status Refresh();
-  // Of one that is away.
-  absl::Status Return(uint32_t shard);
-  absl::Status Replay(uint32_t shard);
-  absl::Status ReturnDue(bool at_once);
-  // `bytes` are those of `push`, wherever they are.
-  void AddToRequests(uint32_t index, const ReplayWindow::Push& push,
-                     std::span<const std::byte> bytes, bool then_fetch,
-                     std::shared_ptr<KeptBytes> keep = nullptr);
-  // What belongs to pushes that the window has forgotten.
-  void Forget(ShardState* shard);
   // Tells other threads how things stand.
   void Publish();
 
   const ParameterClientOptions& options_;
   ExchangeContext context_;
   PushEncoder* const encoder_;
-  std::vector<std::shared_ptr<const KeptRows>> rows_;  // of the next push
   RequestMaker* const requests_;
   FrameTransport* const transport_;
   const std::function<bool(uint32_t, const absl::Status&)> give_up_;
-  std::vector<std::unique_ptr<ShardState>> shards_;
-  std::vector<Heard> heard_;
+
+  PushWindows windows_;
+  HeardAnswers heard_;
+  ShardPresence presence_;
   absl::Duration exchange_began_;
   ExchangeCounts counts_;  // of one push
-  uint64_t last_ = 0;
-  BufferRing pool_;
-  // [shard], of the newest push; null: its frames say where.
-  std::vector<std::shared_ptr<KeptBytes>> to_fill_;
 
-  mutable Mutex why_mutex_;
-  std::vector<std::string> why_ ABSL_GUARDED_BY(why_mutex_);  // [shard], "": it is there
-  std::atomic<uint64_t> acknowledged_{0};
-  std::atomic<uint64_t> kept_bytes_{0};
-  std::atomic<uint64_t> copied_bytes_{0};
   std::atomic<uint64_t> replayed_{0};
   std::atomic<bool> awaits_{false};  // somebody waits for a generation
   std::atomic<bool> forgoes_{false};

@@ -139,9 +139,6 @@ MAX_FUNCTION_LINES = 60
 
 # Classes that are wider: {class: what it has, and why it is no more than one class}.
 WIDE_CLASSES = {
-    "PushKeeper": {"members": 22, "why": "window, marks and replay of one shard share a lock"},
-    "Replica": {"methods": 42, "members": 40,
-                "why": "libmonsoon links nothing of the others, and is one conversation"},
     "ShardedParameterClient": {"members": 21, "why": "one client of all shards of a job"},
     "Stream": {"members": 27, "why": "gRPC's stream with what is read, written and awaited"},
     "Trainer": {"members": 22, "why": "training in one process has all parts at once"},
@@ -152,8 +149,6 @@ WIDE_CLASSES = {
 
 # Classes whose .cc files call each other in a circle: {class: files in it, and why}.
 CALL_CIRCLES = {
-    "PushKeeper": {"files": 2, "why": "marks end what replay begins, and the other way round"},
-    "Replica": {"files": 3, "why": "a lost session is joined again in the midst of a call"},
     "ReplicaGroup": {"files": 2, "why": "a device that fails is the group's loss"},
 }
 
@@ -195,7 +190,6 @@ LONG_FUNCTIONS = {
     "python/monsoon/join.py:join": {"lines": 99, "why": "its documentation is half of it"},
     "tests/cluster/ledger_pusher.cc:Run": {"lines": 68, "why": _SEQUENCE},
     "tests/gpu/network_test.cc:TEST_F": {"lines": 68, "why": _WALK},
-    "worker/client/replica_join.cc:Replica::Join": {"lines": 74, "why": _SEQUENCE},
     "worker/command_line.cc:ReadWorkerCommand": {"lines": 66, "why": _SEQUENCE},
     "worker/downpour/on_device_test.cc:OnDeviceTest::Train": {"lines": 68, "why": _WALK},
 }
