@@ -188,7 +188,9 @@ absl::Status ReplicaSession::Append(const NextWorkReply& reply) {
       return work->Append(reply);
     }
   }
-  return absl::InternalError("the coordinator leased work of a kind that the job does not have");
+  return absl::InternalError(
+      reply.has_train() ? "the coordinator leased blocks of a job without downpour"
+                        : "the coordinator leased contributions of a job without sandblaster");
 }
 
 void ReplicaSession::Wait(absl::Duration pause) {
