@@ -78,8 +78,8 @@ void CoordinatorCore::Advance(absl::Duration now) {
   for (bool changed = true; changed;) {
     // A name and its memory are free again before anybody looks for what could run.
     changed = terms_.RemoveDeleted();
-    // Slices that a client or a program writes are made ahead of the queue: writing takes long,
-    // and needs no worker.
+    // Slices that a client or a program writes are made ahead of the queue: writing them takes
+    // long, and no worker.
     for (const auto& job : registry_.jobs.jobs()) {
       if (job->state().init()) {
         slices_.AdvanceCreation(job.get(), now);
@@ -88,8 +88,8 @@ void CoordinatorCore::Advance(absl::Duration now) {
         Activate(job.get(), now);
       }
     }
-    // One job of the queue has the cluster's workers. The next one's slices are not made before:
-    // a job that waits takes no memory.
+    // One job of the queue has the cluster's workers. The slices of the next one are made when
+    // it may begin; until then they would lie idle on the shards.
     JobRecord* const next =
         registry_.jobs.ActiveOfQueue() == nullptr ? registry_.jobs.NextToRun() : nullptr;
     if (next != nullptr) {

@@ -343,8 +343,8 @@ void Replicas::CloseSession(uint32_t worker, const std::string& kind, const std:
 }
 
 bool Replicas::Advance(JobRecord* job, absl::Duration now) {
-  // Opened before closed: a worker that came and went in between has trained, and its blocks
-  // are released.
+  // Opened before closed: a session that came and went since the last step is in both, and its
+  // replica is added before it is removed.
   const SessionLedger::Changes changes = job->ledger()->TakeChanges();
   for (const uint32_t worker : changes.opened) {
     BeginReplica(job, worker, now);
