@@ -12,11 +12,11 @@ absl::Duration Milliseconds(uint32_t count) { return absl::Milliseconds(count); 
 }  // namespace
 
 const std::array<const char*, static_cast<size_t>(Fault::kCount)> kFaultNames = {
-    "ps killed",           "power cut",       "bit rot",   "ps dies in a write",
-    "ps stopped",          "slow disk",       "full disk", "worker killed",
-    "worker stopped",      "worker replaced", "drain",     "coordinator killed",
-    "coordinator stopped", "journal blocked", "partition", "connection broken",
-    "clock jump",          "checkpoint asked"};
+    "ps restarted",       "ps killed",           "power cut",       "bit rot",
+    "ps dies in a write", "ps stopped",          "slow disk",       "full disk",
+    "worker killed",      "worker stopped",      "worker replaced", "drain",
+    "coordinator killed", "coordinator stopped", "journal blocked", "partition",
+    "connection broken",  "clock jump",          "checkpoint asked"};
 
 bool ClusterSimulation::MayRot() {
   if (drains_ || !coordinator_.process.alive || job_.empty()) {
@@ -90,7 +90,16 @@ void ClusterSimulation::DisturbPs(uint32_t index) {
   if (!ps.process.alive) {
     return;
   }
-  switch (dice.Below(6)) {
+  const bool may_die = options_.ps_deaths_in_rounds || !HasFeature(world_, Feature::kRounds);
+  switch (may_die ? dice.Below(7) : 3 + dice.Below(3)) {
+    case 6:
+      Count(Fault::kPsRestart);
+      ps.Drain();
+      return world_.network.In(&ps.process, dice.Between(Milliseconds(1), Milliseconds(100)),
+                               [this, &ps, index, back] {
+                                 ps.Kill(/*power_cut=*/false, /*rot=*/false);
+                                 StartPs(index, back);
+                               });
     case 0:
     case 1: {
       const bool power_cut = dice.Once(3);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -22,8 +23,9 @@ uint64_t BlocksOf(uint64_t examples) { return (examples + kBlock - 1) / kBlock; 
 
 }  // namespace
 
-ClusterSimulation::ClusterSimulation(uint64_t seed, FiberStacks* stacks, SimulationCounts* counts)
-    : world_(seed, stacks), counts_(counts), coordinator_(&world_) {
+ClusterSimulation::ClusterSimulation(uint64_t seed, FiberStacks* stacks, SimulationCounts* counts,
+                                     const Options& options)
+    : options_(options), world_(seed, stacks), counts_(counts), coordinator_(&world_) {
   world_.coordinator = &coordinator_;
   world_.ps_died = [this](uint32_t index) {
     for (const auto& [number, transport] : world_.transports) {
@@ -32,6 +34,9 @@ ClusterSimulation::ClusterSimulation(uint64_t seed, FiberStacks* stacks, Simulat
   };
   MakeCluster();
   MakeJob(&world_);
+  for (size_t feature = 0; feature < counts->features.size(); ++feature) {
+    counts->features[feature] += HasFeature(world_, static_cast<Feature>(feature)) ? 1 : 0;
+  }
 }
 
 ClusterSimulation::~ClusterSimulation() {
@@ -73,7 +78,7 @@ void ClusterSimulation::MakeCluster() {
   cluster.set_worker_wait_ms(60000);
 }
 
-void ClusterSimulation::Run() {
+JobDescription ClusterSimulation::Play() {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     ps_[i]->Start();
   }
@@ -98,24 +103,43 @@ void ClusterSimulation::Run() {
   RunUntil(end);
   EndFaults();
   RunUntil(world_.time.now() + kPatience);
-  if (::testing::Test::HasFatalFailure()) {
-    return;
-  }
   const absl::StatusOr<JobDescription> job =
       coordinator_.core().Describe(job_, coordinator_.moment());
-  ASSERT_OK(job);
-  counts_->restores += job->counts().restores();
-  if (job->summary().state() == FAILED && MayFail(*job)) {
-    ++counts_->failed_jobs;
+  EXPECT_OK(job);
+  return job.ok() ? *job : JobDescription();
+}
+
+void ClusterSimulation::Run() {
+  const JobDescription job = Play();
+  if (::testing::Test::HasFatalFailure()) {
     return;
   }
-  if (job->summary().state() != SUCCEEDED) {
-    FAIL() << Explain(*job);
+  counts_->restores += job.counts().restores();
+  if (job.summary().state() == FAILED && MayFail(job)) {
+    ++(HasFeature(world_, Feature::kMemoryOnly) ? counts_->lost_jobs : counts_->failed_jobs);
+    return;
   }
-  Judge(*job);
+  if (job.summary().state() != SUCCEEDED) {
+    FAIL() << Explain(job);
+  }
+  Judge(job);
   if (::testing::Test::HasFatalFailure()) {
-    ADD_FAILURE() << Explain(*job);
+    ADD_FAILURE() << Explain(job);
   }
+}
+
+std::string ClusterSimulation::WhereItHangs() {
+  const JobDescription job = Play();
+  const JobState state = job.summary().state();
+  if (state == SUCCEEDED || state == FAILED || state == CANCELLED) {
+    return "";
+  }
+  std::string text =
+      absl::StrCat(JobState_Name(state), ", reason: \"", job.summary().reason(), "\"");
+  for (const auto& worker : workers_) {
+    absl::StrAppend(&text, "; ", worker->WaitsFor());
+  }
+  return text;
 }
 
 std::string ClusterSimulation::Explain(const JobDescription& job) const {
@@ -159,7 +183,7 @@ JobState ClusterSimulation::State() {
 
 bool ClusterSimulation::MayFail(const JobDescription& job) const {
   // Nothing was on a disk.
-  if (world_.plan.job.checkpoint().off() &&
+  if (HasFeature(world_, Feature::kMemoryOnly) &&
       absl::StrContains(job.summary().reason(), "; its slice of job")) {
     return true;
   }
@@ -283,7 +307,7 @@ void ClusterSimulation::JudgeCounting() {
       uint64_t least = 0, most = 0;
       for (const auto& [session, book] : world_.books) {
         if (session.worker == CountingNetwork::OwnerOf(i, workers)) {
-          const uint64_t steps = book.steps.empty() ? 0 : book.steps.back();
+          const uint64_t steps = std::accumulate(book.steps.begin(), book.steps.end(), uint64_t{0});
           most += steps;
           least += book.whole ? steps : 0;
         }

@@ -26,6 +26,7 @@
 
 #include "proto/coordinator.pb.h"
 #include "tests/simulation/simulated_coordinator.h"
+#include "tests/simulation/simulated_job.h"
 #include "tests/simulation/simulated_ps.h"
 #include "tests/simulation/simulated_worker.h"
 #include "tests/simulation/world.h"
@@ -33,6 +34,7 @@
 namespace monsoon::simulation {
 
 enum class Fault {
+  kPsRestart,  // SIGTERM: it lets calls end, and comes again
   kPsKill,
   kPowerCut,
   kBitRot,
@@ -63,19 +65,36 @@ struct SimulationCounts {
   uint64_t lost_sessions = 0;
   uint64_t lost_records = 0;  // reported
   uint64_t failed_jobs = 0;   // by right: see ClusterSimulation::MayFail
+  uint64_t lost_jobs = 0;     // likewise, of those that were on no disk
+  std::array<uint64_t, static_cast<size_t>(Feature::kCount)> features = {};
 };
 
 class ClusterSimulation {
  public:
+  struct Options {
+    // A job with rounds waits for ever after the death of a parameter server (kKnownHangs): in
+    // such jobs none dies unless this is set.
+    bool ps_deaths_in_rounds = false;
+  };
   // `stacks` and `counts` outlive this.
-  ClusterSimulation(uint64_t seed, FiberStacks* stacks, SimulationCounts* counts);
+  ClusterSimulation(uint64_t seed, FiberStacks* stacks, SimulationCounts* counts,
+                    const Options& options);
   // All threads of workers come to their end.
   ~ClusterSimulation();
 
+  // From now on what happens is kept, a line each.
+  void KeepTrace() { world_.KeepTrace(); }
+  const std::string& trace() const { return world_.trace(); }
+
   // Fails the running test for what must not happen.
   void Run();
+  // In place of Run, of a job that is known never to end: where it stands, and what each worker
+  // waits for. "": it has ended.
+  std::string WhereItHangs();
 
  private:
+  // From the submission to the job's end, or until it has had its time.
+  JobDescription Play();
   void MakeCluster();
   void Disturb();
   void DisturbPs(uint32_t index);
@@ -109,6 +128,7 @@ class ClusterSimulation {
   // What the job says it has lost of the session on the shard, in records.
   static uint64_t Reported(const JobDescription& job, SessionId session, uint32_t shard);
 
+  const Options options_;
   World world_;
   SimulationCounts* const counts_;
   SimulatedCoordinator coordinator_;

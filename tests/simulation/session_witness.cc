@@ -41,10 +41,7 @@ void SessionWitness::NotePush(uint32_t shard, const PushRequest& push, ChunkCurs
   ASSERT_GT(push.record_size(), 0);
   const uint32_t fragment = world_->fragments.Of(shard, push.record(0).stripe());
   const uint64_t number = world_->fragments.PushOf(fragment, push.record(0).sequence());
-  if (number <= book().pushed) {
-    return;  // it comes again
-  }
-  book().pushed = number;
+  book().pushed = std::max(book().pushed, number);
   if (!world_->counting) {
     return;
   }
@@ -52,9 +49,8 @@ void SessionWitness::NotePush(uint32_t shard, const PushRequest& push, ChunkCurs
   std::vector<std::byte> bytes(push.record(0).length());
   payload->Copy(bytes.size(), bytes.data());
   const float own = DecodeStripe(push.record(0).format(), bytes)[session_.worker];
-  std::vector<uint64_t>& steps = book().steps;
-  steps.resize(number, steps.empty() ? 0 : steps.back());
-  steps.back() += static_cast<uint64_t>(-own);
+  book().steps.resize(book().pushed);
+  book().steps[number - 1] = static_cast<uint64_t>(-own);
 }
 
 void SessionWitness::Told(uint32_t shard, const std::string& frame) {

@@ -37,6 +37,8 @@ class SimulatedPs : public ShardGateway {
   SimulatedProcess process;
 
   void Start();
+  // It takes no more pushes, and is to be killed soon.
+  void Drain() { shard_->StartDraining(); }
   // `rot`: a bit of the newest part turns over, if there is an older one.
   void Kill(bool power_cut, bool rot);
   // The same in the middle of the next part, after so many operations of the disk; `then`

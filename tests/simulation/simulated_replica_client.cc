@@ -87,9 +87,14 @@ uint64_t SimulatedReplicaClient::LastPush(const SessionBook& book, const BlockNu
   if (leased == book.leased.end()) {
     return UINT64_MAX;
   }
-  const auto push = std::ranges::lower_bound(book.steps, leased->second);
-  return push == book.steps.end() ? UINT64_MAX
-                                  : static_cast<uint64_t>(push - book.steps.begin()) + 1;
+  uint64_t steps = 0;
+  for (size_t i = 0; i < book.steps.size(); ++i) {
+    steps += book.steps[i];
+    if (steps >= leased->second) {
+      return i + 1;
+    }
+  }
+  return UINT64_MAX;
 }
 
 void SimulatedReplicaClient::NoteLeases(const SessionKey& session, const NextWorkReply& reply) {
@@ -97,9 +102,7 @@ void SimulatedReplicaClient::NoteLeases(const SessionKey& session, const NextWor
   const auto open = [this](const SessionKey& key) {
     return std::ranges::any_of(world_->ps, [&key](SimulatedPs* ps) { return ps->IsOpen(key); });
   };
-  if (!open(session)) {
-    return;  // the answer came late
-  }
+  const bool there = open(session);
   // A holder whose session no shard has any more may lose its blocks to another.
   SessionBook& book = world_->books[id];
   const JobPlan& plan = world_->plan;
@@ -108,6 +111,9 @@ void SimulatedReplicaClient::NoteLeases(const SessionKey& session, const NextWor
     const uint64_t before = book.leased.empty() ? 0 : book.leased.back().second;
     book.leased.emplace_back(BlockNumber(block.epoch(), block.block()),
                              before + layout.batches(block.block(), block.examples()));
+    if (!there) {
+      continue;  // the answer came late
+    }
     const auto [holder, fresh] = world_->leased.try_emplace({block.epoch(), block.block()}, id);
     if (fresh || holder->second == id) {
       continue;

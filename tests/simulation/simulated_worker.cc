@@ -87,6 +87,8 @@ class SimulatedWorker::Life {
   // Its main thread looks whether it is over.
   void Notice() { world_->threads.WakeAll(this); }
 
+  std::string WaitsFor() const { return heartbeats_.last_beat().stats().waits_for(); }
+
   std::string Describe() const {
     const HeartbeatRequest& beat = heartbeats_.last_beat();
     return absl::StrCat(told_to_leave_ ? " told to leave" : "",
@@ -154,6 +156,10 @@ void SimulatedWorker::Break(uint32_t shard) {
       transport->Break(shard, /*heard=*/true);
     }
   }
+}
+
+std::string SimulatedWorker::WaitsFor() const {
+  return absl::StrCat("worker/", task_, " waits for ", life_ == nullptr ? "" : life_->WaitsFor());
 }
 
 std::string SimulatedWorker::Describe() const {

@@ -27,6 +27,8 @@ class SimulatedWorker {
   void Kill();
   // Its connections to the shard break, if there are any.
   void Break(uint32_t shard);
+  // What its session waits for, as it said last.
+  std::string WaitsFor() const;
   // For the message of a test that fails.
   std::string Describe() const;
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/model/fragment_map.h"
 #include "common/transport/frame/frame_handler.h"
@@ -42,7 +43,7 @@ struct SessionBook {
   // generation, as it said last.
   std::vector<std::vector<uint64_t>> acknowledged;
   std::vector<std::vector<uint64_t>> written;
-  std::vector<uint64_t> steps;  // by push, with those before it; where steps count
+  std::vector<uint64_t> steps;  // that each push brings, where steps count
   // It ended as it should: all that it has pushed must count.
   bool whole = false;
   // Blocks that it was leased, in order, and its steps up to the end of each.
@@ -93,20 +94,26 @@ struct World {
 
   // Somebody else's to hear of: ps/i has died.
   std::function<void(uint32_t)> ps_died = [](uint32_t) {};
-  // A line of what happens, with MONSOON_SIMULATION_TRACE=1 in the environment.
-  void Trace(const std::string& what) const {
-    if (traces_) {
-      std::printf("%s %s\n", absl::FormatDuration(time.now() - absl::Seconds(1000)).c_str(),
-                  what.c_str());
+  // A line of what happens: kept after KeepTrace, and printed with MONSOON_SIMULATION_TRACE=1
+  // in the environment.
+  void Trace(const std::string& what) {
+    if (prints_ || keeps_) {
+      const std::string line =
+          absl::StrCat(absl::FormatDuration(time.now() - absl::Seconds(1000)), " ", what, "\n");
+      std::fputs(prints_ ? line.c_str() : "", stdout);
+      absl::StrAppend(&trace_, keeps_ ? line : "");
     }
   }
-  bool traces() const { return traces_; }
+  void KeepTrace() { keeps_ = true; }
+  const std::string& trace() const { return trace_; }
 
   // Of one frame, for whoever serves it.
   FrameScratch scratch;
 
  private:
-  const bool traces_ = std::getenv("MONSOON_SIMULATION_TRACE") != nullptr;
+  const bool prints_ = std::getenv("MONSOON_SIMULATION_TRACE") != nullptr;
+  bool keeps_ = false;
+  std::string trace_;
 };
 
 }  // namespace monsoon::simulation
