@@ -45,7 +45,7 @@ void ClusterSimulation::StartWorker(uint32_t index, absl::Duration delay) {
 
 void ClusterSimulation::StartCoordinator(absl::Duration delay) {
   world_.time.After(delay, [this] {
-    if (!coordinator_.process.alive) {
+    if (!ended_ && !coordinator_.process.alive) {
       coordinator_.Start();
     }
   });

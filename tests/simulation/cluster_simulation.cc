@@ -33,7 +33,7 @@ ClusterSimulation::ClusterSimulation(uint64_t seed, FiberStacks* stacks, Simulat
     }
   };
   MakeCluster();
-  MakeJob(&world_);
+  MakeJob(&world_, options_.rounds_on_many_shards);
   for (size_t feature = 0; feature < counts->features.size(); ++feature) {
     counts->features[feature] += HasFeature(world_, static_cast<Feature>(feature)) ? 1 : 0;
   }
@@ -42,6 +42,9 @@ ClusterSimulation::ClusterSimulation(uint64_t seed, FiberStacks* stacks, Simulat
 ClusterSimulation::~ClusterSimulation() {
   faults_ = false;
   ended_ = true;
+  if (coordinator_.process.alive) {
+    coordinator_.Kill();  // the judge has given shards another term
+  }
   for (const auto& worker : workers_) {
     worker->Kill();
   }
@@ -143,8 +146,9 @@ std::string ClusterSimulation::WhereItHangs() {
 }
 
 std::string ClusterSimulation::Explain(const JobDescription& job) const {
-  std::string text = absl::StrCat(job.DebugString(), "\n", JobState_Name(job.summary().state()),
-                                  ": ", job.summary().reason(), "\n");
+  std::string text =
+      absl::StrCat(world_.plan.job.downpour().DebugString(), job.DebugString(), "\n",
+                   JobState_Name(job.summary().state()), ": ", job.summary().reason(), "\n");
   for (const auto& worker : workers_) {
     absl::StrAppend(&text, worker->Describe(), "\n");
   }

@@ -75,6 +75,9 @@ class ClusterSimulation {
     // A job with rounds waits for ever after the death of a parameter server (kKnownHangs): in
     // such jobs none dies unless this is set.
     bool ps_deaths_in_rounds = false;
+    // Likewise, where workers lose touch with one shard for a while: without this, a job with
+    // rounds has one shard.
+    bool rounds_on_many_shards = false;
   };
   // `stacks` and `counts` outlive this.
   ClusterSimulation(uint64_t seed, FiberStacks* stacks, SimulationCounts* counts,

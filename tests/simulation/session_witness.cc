@@ -94,7 +94,10 @@ void SessionWitness::NoteVerdicts(uint32_t shard, const PushReply& reply) {
 
 void SessionWitness::NoteMarks(uint32_t shard, const MarksReply& reply) {
   for (uint32_t stripe = 0; stripe < static_cast<uint32_t>(reply.stripe_size()); ++stripe) {
-    book().written[shard][stripe] = reply.stripe(static_cast<int>(stripe)).written();
+    const StripeMarks& marks = reply.stripe(static_cast<int>(stripe));
+    uint64_t& noted = book().acknowledged[shard][stripe];
+    noted = std::max<uint64_t>(noted, marks.applied());
+    book().written[shard][stripe] = marks.written();
   }
 }
 

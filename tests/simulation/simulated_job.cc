@@ -61,12 +61,12 @@ void MakeGradients(World* world, Downpour* downpour) {
   }
 }
 
-void MakeDifferences(World* world, Downpour* downpour) {
+void MakeDifferences(World* world, bool rounds_on_many_shards, Downpour* downpour) {
   Dice& dice = world->dice;
   const uint32_t steps = 2 + 2 * dice.Below(2);
   downpour->mutable_local()->set_steps(steps);
   downpour->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(0.02);
-  const bool rounds = dice.Once(2);
+  const bool rounds = dice.Once(2) && (rounds_on_many_shards || world->ps.size() == 1);
   const bool fragments = dice.Once(3);
   if (rounds) {
     Rounds& rule = *downpour->mutable_rounds();
@@ -182,7 +182,7 @@ bool HasFeature(const World& world, Feature feature) {
   return false;
 }
 
-void MakeJob(World* world) {
+void MakeJob(World* world, bool rounds_on_many_shards) {
   Dice& dice = world->dice;
   JobPlan& plan = world->plan;
   plan.job.set_name("sim");
@@ -195,7 +195,7 @@ void MakeJob(World* world) {
   dense.set_no_bias(true);
   Downpour& downpour = *plan.job.mutable_downpour();
   if (dice.Once(2)) {
-    MakeDifferences(world, &downpour);
+    MakeDifferences(world, rounds_on_many_shards, &downpour);
   } else {
     MakeGradients(world, &downpour);
   }

@@ -270,7 +270,6 @@ std::vector<std::string> SimulatedPs::Serve(const std::string& frame) {
   ChunkCursor cursor(chunks);
   const absl::StatusOr<DataHeader> request = DecodeFrameHead(&cursor);
   EXPECT_OK(request);
-  const std::vector<uint64_t> before = request->has_push() ? Versions() : std::vector<uint64_t>();
   FrameCall call(frames_.get());
   EXPECT_TRUE(call.Serve(chunks, &world_->scratch));
   std::vector<std::string> answers;
@@ -284,24 +283,21 @@ std::vector<std::string> SimulatedPs::Serve(const std::string& frame) {
   if (request->has_push() && !answers.empty()) {
     const std::vector<ByteChunk> told = {std::as_bytes(std::span(answers[0]))};
     ChunkCursor after(told);
-    NotePush(request->push(), &cursor, before, DecodeFrameHead(&after)->push_reply());
+    NotePush(request->push(), &cursor, DecodeFrameHead(&after)->push_reply());
   }
   return answers;
 }
 
-std::vector<uint64_t> SimulatedPs::Versions() const {
-  std::vector<uint64_t> versions;
+// A push that came just now is of the round that is open, or has ended it.
+uint64_t SimulatedPs::NewestRound(uint32_t stripe) const {
   const std::shared_ptr<ShardJob> job = Slice();
   std::vector<float> parameters(kStripeFloats);
-  for (uint32_t stripe = 0; job != nullptr && stripe < log_.stripes(); ++stripe) {
-    std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
-    versions.push_back(job->checkpoint()->CutStripe(stripe, parameters, state).version());
-  }
-  return versions;
+  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
+  const StripeRecord record = job->checkpoint()->CutStripe(stripe, parameters, state);
+  return record.version() + (record.member().empty() ? 0 : 1);
 }
 
-void SimulatedPs::NotePush(const PushRequest& push, ChunkCursor* payload,
-                           const std::vector<uint64_t>& before, const PushReply& reply) {
+void SimulatedPs::NotePush(const PushRequest& push, ChunkCursor* payload, const PushReply& reply) {
   std::map<uint32_t, std::vector<float>> gradients;
   for (const PushRecord& record : push.record()) {
     std::vector<std::byte> bytes(record.length());
@@ -314,7 +310,7 @@ void SimulatedPs::NotePush(const PushRequest& push, ChunkCursor* payload,
                                       .sequence = verdict.sequence(),
                                       .gradient = std::move(gradients[verdict.stripe()]),
                                       .weight = push.weight() == 0 ? 1.0 : push.weight(),
-                                      .round = before[verdict.stripe()] + 1});
+                                      .round = NewestRound(verdict.stripe())});
     }
   }
 }

@@ -93,10 +93,8 @@ class SimulatedPs : public ShardGateway {
   };
 
   // Of a frame that was served: what it has applied goes to the log.
-  void NotePush(const PushRequest& push, ChunkCursor* payload, const std::vector<uint64_t>& before,
-                const PushReply& reply);
-  // By stripe; none without the slice.
-  std::vector<uint64_t> Versions() const;
+  void NotePush(const PushRequest& push, ChunkCursor* payload, const PushReply& reply);
+  uint64_t NewestRound(uint32_t stripe) const;
   void Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
   void Rot();
   std::shared_ptr<ShardJob> Slice() const;
