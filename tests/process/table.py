@@ -62,6 +62,7 @@ TABLE = (
     row("first_run", "timing", stage="gpu"),
     row("kernel_resources", stage="gpu", arguments=("--arch=90",), with_full=("--arch=all",)),
     row("kept_models"),
+    row("earlier_state"),
     row("deaths", "deaths"),
     row("deaths_grpc", "deaths", module="deaths", arguments=("--transport=grpc",)),
     row("batch_deaths", "deaths"),

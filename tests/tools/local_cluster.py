@@ -62,14 +62,14 @@ class LocalCluster:
     _count = 0
 
     def __init__(self, ps=1, workers=3, threads=1, bin_dir=BIN, extra_flags=(),
-                 environment=None, settings=(), state_dir=None):
+                 environment=None, settings=(), state_dir=None, name=None):
         """`settings` are lines of the cluster file. `environment` changes that of all tasks;
         None removes a variable. State is kept in a folder that goes with the cluster, unless
-        one is named."""
+        one is named; a folder knows the `name` of the cluster whose it is."""
         LocalCluster._count += 1
         prefix = f"unix-abstract:monsoon-{os.getpid()}-{LocalCluster._count}"
         self.address = f"{prefix}-coordinator"
-        lines = [f'name: "local-{os.getpid()}"',
+        lines = [f'name: "{name or f"local-{os.getpid()}"}"',
                  f'coordinator {{ address: "{self.address}" }}']
         lines += [f'ps {{ address: "{prefix}-ps{i}" }}' for i in range(ps)]
         lines += [f'worker {{ address: "{prefix}-worker{i}" threads: {threads} device: CPU }}'
