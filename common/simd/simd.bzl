@@ -64,7 +64,7 @@ def simd_library(name, srcs, hdrs, deps = [], fused = False, testonly = False, v
             }),
             local_defines = ["SIMD_NAMESPACE=" + level],
             visibility = ["//visibility:private"],
-            deps = [":" + name + "_interface"],
+            deps = deps + [":" + name + "_interface"],
         )
     native.cc_library(
         name = name,
