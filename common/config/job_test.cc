@@ -387,7 +387,7 @@ TEST_F(OnCluster, WhatIsOneInFloat32IsNotBelowOne) {
                   "optimizer.momentum.momentum"},
         std::pair{"optimizer={ nesterov { rate: 1 momentum: 0.99999999999 } }",
                   "optimizer.nesterov.momentum"},
-        std::pair{"mixing=0.99999999999", "mixing"}}) {
+        std::pair{"local={ mixing: 0.99999999999 }", "local.mixing"}}) {
     EXPECT_THAT(
         LoadJob(WriteJob(testing::ValidJob()), {.overrides = {std::string("downpour.") + setting}}),
         StatusIs(absl::StatusCode::kInvalidArgument,

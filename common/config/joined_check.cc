@@ -88,7 +88,9 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
   if (steps == 0) {
     reporter->Error("downpour.local.steps", "says nothing of how many steps a difference has",
                     "as in local { steps: 50 }");
-  } else if (steps > kMaxLocalSteps) {
+    return;  // What else there is to say rests on it.
+  }
+  if (steps > kMaxLocalSteps) {
     reporter->Error("downpour.local.steps", absl::StrCat(steps, " is more than ", kMaxLocalSteps));
   }
   // What FillJobDefaults fills in says the same.
@@ -159,8 +161,8 @@ void CheckTables(const Job& job, Reporter* reporter) {
 // Of a network, which has no program to bring one.
 void CheckInner(const Downpour& downpour, Reporter* reporter) {
   const Optimizer& inner = downpour.local().inner();
-  if (!downpour.has_local()) {
-    return;
+  if (downpour.local().steps() == 0) {
+    return;  // There are none, or CheckLocalSteps has said what is missing.
   }
   if (!downpour.local().has_inner() || inner.kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.local.inner",

@@ -27,7 +27,7 @@ using ::monsoon::testing::CoordinatorSimulation;
 using ::monsoon::testing::FuzzedCoordinator;
 using ::monsoon::testing::Recording;
 
-constexpr uint64_t kCalls = 0xf5a7aafa408e92f0;
+constexpr uint64_t kCalls = 0xd87bc1bcc6990135;
 constexpr uint64_t kSimulations = 0xbdda5a355b52768c;
 
 constexpr uint32_t kCallSchedules = 300;
