@@ -26,7 +26,7 @@ class FakeJob:
         number = lambda field, default: float(
             (re.search(rf"\b{field}: ([-\d.e+]+)", text) or [0, default])[1])
         self.rate = number("rate", 0)
-        self.local_steps = int(number("local { steps", 0))
+        self.local_steps = int(number(r"local \{\s*steps", 0))
         self.batch, self.epochs = int(number("batch_size", 1)), int(number("epochs", 1))
         self.examples = int(number("examples", 0))
         self.unnumbered = "unnumbered: true" in text
