@@ -1,5 +1,7 @@
 #include "worker/client/join_message.h"
 
+#include "common/base/version.h"
+
 namespace monsoon {
 namespace {
 
@@ -48,7 +50,7 @@ Result WriteJoin(const monsoon_join_options& options, std::string* join) {
   }
   FieldWriter fields;
   fields.Number(uint32_t{MONSOON_ABI});
-  fields.String(monsoon_version());
+  fields.String(kVersion);
   fields.Number(ConnectTimeoutMs(options));
   fields.String(options.coordinator);
   fields.String(options.job);
