@@ -192,8 +192,8 @@ end
 begin "build (g++, optimised)"
 # A library that is named by itself is built in each form that a user could link, which compiles
 # its sources a second time as position-independent code. Programs and tests link what they need.
-if ! bazel "${bazel_startup[@]}" query 'kind(rule, //...) except kind("cc_library rule", //...)' \
-  --noshow_progress >"$work/targets" </dev/null ||
+others='kind(rule, //...) except kind("cc_library rule", //...) except attr(tags, manual, //...)'
+if ! bazel "${bazel_startup[@]}" query "$others" --noshow_progress >"$work/targets" </dev/null ||
   ! run_bazel build --config=opt --keep_going --target_pattern_file="$work/targets"; then
   fail_stage "build (g++, optimised)"
 fi
