@@ -1,12 +1,22 @@
-"""What most targets are: a header with its source and their test, and a unit test."""
+"""What most targets are: headers with their sources and tests, and tests of each kind."""
 
-# Of every unit test.
+# Of every test.
 _OF_TESTS = [
     "//common/testing:gtest_main",
     "//common/testing:status_matchers",
     "@abseil",
     "@gtest",
 ]
+
+def _test(kind, name, srcs, deps, size, tags, others):
+    native.cc_test(
+        name = name,
+        size = size,
+        srcs = srcs or [name + ".cc"],
+        tags = [kind] + tags,
+        deps = deps + [dep for dep in _OF_TESTS if dep not in deps],
+        **others
+    )
 
 def unit_test(name, srcs = None, deps = [], size = "small", tags = [], **others):
     """A cc_test of one process that takes seconds, with GoogleTest and its main().
@@ -19,33 +29,46 @@ def unit_test(name, srcs = None, deps = [], size = "small", tags = [], **others)
       tags: beside `unit`, by which tests/run.sh finds it.
       **others: of cc_test.
     """
-    native.cc_test(
+    _test("unit", name, srcs, deps, size, tags, others)
+
+def cluster_test(name, srcs = None, deps = [], size = "small", tags = [], **others):
+    """As unit_test, of several processes or of a whole cluster in one (tag `cluster`)."""
+    _test("cluster", name, srcs, deps, size, tags, others)
+
+def convergence_test(name, srcs = None, deps = [], size = "small", tags = [], **others):
+    """As unit_test, of what training reaches (tag `convergence`)."""
+    _test("convergence", name, srcs, deps, size, tags, others)
+
+def pairs(name, of, srcs = [], hdrs = [], **others):
+    """A cc_library of several headers with their sources.
+
+    Args:
+      name: of the library.
+      of: the names of the pairs, without .h and .cc.
+      srcs: beside them.
+      hdrs: beside them.
+      **others: of cc_library.
+    """
+    native.cc_library(
         name = name,
-        size = size,
-        srcs = srcs or [name + ".cc"],
-        tags = ["unit"] + tags,
-        deps = deps + [dep for dep in _OF_TESTS if dep not in deps],
+        srcs = [pair + ".cc" for pair in of] + srcs,
+        hdrs = [pair + ".h" for pair in of] + hdrs,
         **others
     )
 
-def pair(name, deps = [], test_deps = None, test_size = "small", test_tags = [], **others):
+def pair(name, srcs = [], deps = [], test_deps = None, test_size = "small", test_tags = [], **others):
     """NAME.h and NAME.cc; with `test_deps` NAME_test.cc too, the unit_test NAME_test.
 
     Args:
       name: of the files.
+      srcs: beside NAME.cc.
       deps: of the library.
       test_deps: of the test, beside the library and its deps; [] where it needs no more.
       test_size: of the test.
       test_tags: of the test, beside `unit`.
       **others: of the library.
     """
-    native.cc_library(
-        name = name,
-        srcs = [name + ".cc"],
-        hdrs = [name + ".h"],
-        deps = deps,
-        **others
-    )
+    pairs(name = name, of = [name], srcs = srcs, deps = deps, **others)
     _test_of(name, deps, test_deps, test_size, test_tags)
 
 def header(name, deps = [], test_deps = None, test_size = "small", test_tags = [], **others):
