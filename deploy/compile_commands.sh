@@ -13,7 +13,8 @@ if [[ -n "${MONSOON_BAZEL_OUTPUT_BASE:-}" ]]; then
 fi
 bazel "${startup[@]}" build --config=opt --symlink_prefix=/ //proto/... >&2
 root="$(bazel "${startup[@]}" info --config=opt execution_root 2>/dev/null)"
-bazel "${startup[@]}" aquery --config=opt --symlink_prefix=/ --output=jsonproto \
+# Clang's tools cannot read g++'s precompiled headers.
+bazel "${startup[@]}" aquery --config=opt --define=pch=off --symlink_prefix=/ --output=jsonproto \
   "mnemonic('CppCompile', $pattern)" 2>/dev/null |
   /usr/bin/python3 -c '
 import json, sys

@@ -1,5 +1,7 @@
 """cc_library targets from .proto files, with Debian's protoc and gRPC plugin."""
 
+load("//common/bazel:cc.bzl", "cc_library")
+
 def _strip(src):
     return src[:-len(".proto")]
 
@@ -23,7 +25,7 @@ def monsoon_proto_library(name, srcs, deps = [], visibility = None):
         outs = [_strip(src) + ext for src in srcs for ext in [".pb.h", ".pb.cc"]],
         cmd = "protoc -I. --cpp_out=$(GENDIR) " + " ".join(["$(location %s)" % src for src in srcs]),
     )
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = [_strip(src) + ".pb.cc" for src in srcs],
         hdrs = [_strip(src) + ".pb.h" for src in srcs],
@@ -48,7 +50,7 @@ def monsoon_grpc_library(name, src, deps, visibility = None):
         cmd = "protoc -I. --plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin " +
               "--grpc_out=$(GENDIR) $(location %s)" % src,
     )
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = [_strip(src) + ".grpc.pb.cc"],
         hdrs = [_strip(src) + ".grpc.pb.h"],

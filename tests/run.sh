@@ -8,10 +8,10 @@
 # (tests/process), which kill, stop and cut off what the programs are made of, those of the
 # Python package and of the emulated GPU among them; the unit tests under clang with
 # AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety and layering_check.
-# --full      adds ThreadSanitizer, the long tests (tag `full`), longer lists for the
-#             checks that have them, the Python package's wheels (on Debian 12, for which
-#             they are), clang-tidy of what changed, and the planted bugs of
-#             tests/mutation.sh.
+# --full      adds a build without precompiled headers, ThreadSanitizer, the long tests (tag
+#             `full`), longer lists for the checks that have them, the Python package's wheels
+#             (on Debian 12, for which they are), clang-tidy of what changed, and the planted
+#             bugs of tests/mutation.sh.
 #             CONTRIBUTING.md has the rule by which a check belongs there.
 # --only=T    setup, then builds and runs that one test (or pattern) with g++.
 # --no-setup  does not look for missing packages.
@@ -271,6 +271,12 @@ run_tests "unit tests (clang, ASan and UBSan)" "${clang_configs[@]}" --build_tes
   --test_tag_filters=unit,-full,-noasan //...
 
 if [[ $full -eq 1 ]]; then
+  begin "build (g++, each source by its own includes)"
+  if ! run_bazel build --config=opt --define=pch=off --platform_suffix=bare --keep_going \
+    --target_pattern_file="$work/targets"; then
+    fail_stage "build (g++, each source by its own includes)"
+  fi
+  end
   run_tests "tests with threads (clang, TSan)" "${clang_configs[@]/asan/tsan}" --build_tests_only \
     --test_tag_filters=tsan //...
   run_tests "long tests" --config=opt --build_tests_only --local_test_jobs=1 \

@@ -1,4 +1,34 @@
-"""What most targets are: headers with their sources and tests, and tests of each kind."""
+"""C++ targets: what most of them are, and the rules of Bazel with precompiled headers."""
+
+# The system's headers that most sources include, parsed once a build (pch.bzl).
+_HEADERS = "//common/bazel:system_headers"
+_TEST_HEADERS = "//common/bazel:test_headers"
+
+# Flags of a target's own with which its sources still fit the precompiled headers.
+_FITTING_COPTS = ([], ["-w"], ["-O3"])
+
+def _precompiled(headers, attributes):
+    copts = attributes.get("copts", [])
+    if not attributes.get("srcs") or copts not in _FITTING_COPTS:
+        return attributes
+    return dict(
+        attributes,
+        copts = copts + ["$(PRECOMPILED)"],
+        toolchains = [headers],
+        deps = attributes.get("deps", []) + [headers],
+    )
+
+def cc_library(**attributes):
+    """The rule, with precompiled headers."""
+    native.cc_library(**_precompiled(_HEADERS, attributes))
+
+def cc_binary(**attributes):
+    """The rule, with precompiled headers."""
+    native.cc_binary(**_precompiled(_HEADERS, attributes))
+
+def cc_test(**attributes):
+    """The rule, with precompiled headers, GoogleTest's among them."""
+    native.cc_test(**_precompiled(_TEST_HEADERS, attributes))
 
 # Of every test.
 _OF_TESTS = [
@@ -9,7 +39,7 @@ _OF_TESTS = [
 ]
 
 def _test(kind, name, srcs, deps, size, tags, others):
-    native.cc_test(
+    cc_test(
         name = name,
         size = size,
         srcs = srcs or [name + ".cc"],
@@ -49,7 +79,7 @@ def pairs(name, of, srcs = [], hdrs = [], **others):
       hdrs: beside them.
       **others: of cc_library.
     """
-    native.cc_library(
+    cc_library(
         name = name,
         srcs = [pair + ".cc" for pair in of] + srcs,
         hdrs = [pair + ".h" for pair in of] + hdrs,
@@ -73,7 +103,7 @@ def pair(name, srcs = [], deps = [], test_deps = None, test_size = "small", test
 
 def header(name, deps = [], test_deps = None, test_size = "small", test_tags = [], **others):
     """As pair, where all stands in NAME.h."""
-    native.cc_library(
+    cc_library(
         name = name,
         hdrs = [name + ".h"],
         deps = deps,

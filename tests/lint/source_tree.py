@@ -101,7 +101,7 @@ def _load(label, wanted, macros, recorder, names):
     inner = {"native": types.SimpleNamespace(**{kind: recorder(kind) for kind in set(
         re.findall(r"native\.(\w+)\(", text))})}
     inner["native"].package_name = lambda: ""
-    inner["load"] = lambda *_, **__: None
+    inner["load"] = lambda label, *wanted, **_: _load(label, wanted, macros, recorder, inner)
     inner["struct"] = types.SimpleNamespace
     inner["select"] = _all_cases
     exec(compile(ast.parse(text, label), label, "exec"), inner)

@@ -128,3 +128,17 @@ debian_rules_repository = repository_rule(
     doc = "The Starlark rules that Debian installs under /usr/share/bazel/rules.",
     local = True,
 )
+
+def _installed_impl(ctx):
+    # One that is missing is named on stderr, which nothing reads.
+    versions = ctx.execute(["dpkg-query", "-W"] + ctx.attr.packages).stdout
+    ctx.file("WORKSPACE", "")
+    ctx.file("versions.txt", versions)
+    ctx.file("BUILD.bazel", 'exports_files(["versions.txt"])\n')
+
+installed_repository = repository_rule(
+    implementation = _installed_impl,
+    attrs = {"packages": attr.string_list(mandatory = True)},
+    doc = "versions.txt: of what is installed of `packages`, which are patterns.",
+    local = True,
+)

@@ -1,5 +1,7 @@
 """fuzz_target: one function that takes any bytes, as a fuzzer and as a test."""
 
+load("//common/bazel:cc.bzl", "cc_binary", "cc_library", "cc_test")
+
 def fuzz_target(name, srcs, corpus, deps, size = "small"):
     """Builds a source that defines LLVMFuzzerTestOneInput twice.
 
@@ -14,7 +16,7 @@ def fuzz_target(name, srcs, corpus, deps, size = "small"):
       deps: of the source.
       size: of the test.
     """
-    native.cc_library(
+    cc_library(
         name = name + "_function",
         testonly = True,
         srcs = srcs,
@@ -22,7 +24,7 @@ def fuzz_target(name, srcs, corpus, deps, size = "small"):
         visibility = ["//visibility:private"],
         deps = deps,
     )
-    native.cc_binary(
+    cc_binary(
         name = name,
         testonly = True,
         linkopts = ["-fsanitize=fuzzer"],
@@ -32,7 +34,7 @@ def fuzz_target(name, srcs, corpus, deps, size = "small"):
         ],
         deps = [":" + name + "_function"],
     )
-    native.cc_test(
+    cc_test(
         name = name + "_corpus_test",
         size = size,
         args = ["$(location %s)" % file for file in corpus],
