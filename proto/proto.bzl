@@ -11,9 +11,11 @@ def monsoon_proto_library(name, srcs, deps = [], visibility = None):
     Args:
       name: the target.
       srcs: .proto files of this package.
-      deps: libraries of the imported .proto files.
+      deps: libraries of the imported .proto files. Where setting or figure is among them, the
+        headers do not include it (slim_headers.py).
       visibility: as everywhere.
     """
+    slim = ["--options=proto/%s.pb.h" % dep[1:] for dep in deps if dep in [":figure", ":setting"]]
     native.filegroup(
         name = name + "_protos",
         srcs = srcs + [dep + "_protos" for dep in deps],
@@ -23,7 +25,10 @@ def monsoon_proto_library(name, srcs, deps = [], visibility = None):
         name = name + "_gen",
         srcs = srcs + [dep + "_protos" for dep in deps],
         outs = [_strip(src) + ext for src in srcs for ext in [".pb.h", ".pb.cc"]],
-        cmd = "protoc -I. --cpp_out=$(GENDIR) " + " ".join(["$(location %s)" % src for src in srcs]),
+        cmd = "protoc -I. --cpp_out=$(GENDIR) " +
+              " ".join(["$(location %s)" % src for src in srcs]) +
+              " && $(location slim_headers.py) " + " ".join(slim) + " $(OUTS)",
+        tools = ["slim_headers.py"],
     )
     cc_library(
         name = name,

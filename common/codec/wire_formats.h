@@ -17,7 +17,6 @@ namespace monsoon {
 
 // Of formats that send the largest values alone.
 inline constexpr double kMaxTopKShare = 0.5;
-inline constexpr double kDefaultTopKShare = 0.01;
 
 // Every format can be pushed in: what it leaves out is added to the next push.
 struct FormatTraits {
@@ -40,7 +39,6 @@ struct FormatTraits {
   // kMaxTopKShare.
   bool takes_share = false;
   WireFormat smaller = FLOAT32;
-  absl::string_view other_names = {};  // in lower case, with a space between them
 
   // "INT8".
   const std::string& name() const { return WireFormat_Name(format); }

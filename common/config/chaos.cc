@@ -1,24 +1,22 @@
 #include "common/config/chaos.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status.h"
-#include "common/config/defaults.h"
 #include "common/config/load_text.h"
 #include "common/config/range_check.h"
 #include "common/config/reporter.h"
 #include "common/config/task_pattern.h"
+#include "common/settings/number_rule.h"
 
 namespace monsoon {
 namespace {
 
 using Fault = ChaosPlan::Fault;
 
-constexpr double kDefaultBackWithin = 60;
-constexpr double kDefaultCheckpointWithin = 300;
-constexpr double kDefaultShare = 0.5;
-constexpr double kDefaultPeriod = 0.1;
 // Each is looked at many times a second; more than anybody writes.
 constexpr int kMaxFaults = 1000;
 
@@ -111,16 +109,16 @@ void FillSpan(ChaosPlan::Span* span) {
 }  // namespace
 
 void FillChaosDefaults(ChaosPlan* plan) {
-  SetDefaults(
-      {{"back_within_s", kDefaultBackWithin}, {"checkpoint_within_s", kDefaultCheckpointWithin}},
-      plan);
+  FillUnset(plan);
   for (Fault& fault : *plan->mutable_fault()) {
-    if (!fault.until_the_end()) {
-      SetDefaults({{"times", 1}}, &fault);
+    std::vector<absl::string_view> meaningless;
+    if (fault.until_the_end()) {
+      meaningless.push_back("times");
     }
-    if (fault.kind() == Fault::SLOW) {
-      SetDefaults({{"share", kDefaultShare}, {"period_s", kDefaultPeriod}}, &fault);
+    if (fault.kind() != Fault::SLOW) {
+      meaningless.insert(meaningless.end(), {"share", "period_s"});
     }
+    FillUnset(&fault, meaningless);
     if (fault.has_lasts_s()) {
       FillSpan(fault.mutable_lasts_s());
     }

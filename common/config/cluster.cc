@@ -8,22 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
-#include "common/config/defaults.h"
 #include "common/config/load_text.h"
 #include "common/config/range_check.h"
 #include "common/config/reporter.h"
+#include "common/settings/number_rule.h"
 
 namespace monsoon {
 namespace {
 
-constexpr uint32_t kDefaultHeartbeatMs = 500;
-constexpr uint32_t kDefaultLostAfterMs = 3000;
-constexpr uint32_t kDefaultPsLostAfterMs = 30000;
-constexpr uint32_t kDefaultRpcDeadlineMs = 10000;
-constexpr uint32_t kDefaultWorkerWaitMs = 60000;
-constexpr uint32_t kDefaultMemoryLimitMib = 4096;
-constexpr uint32_t kDefaultMessageMemoryMib = 256;
-constexpr uint32_t kDefaultKeepEndedJobs = 20;
 // A heartbeat a millisecond would be the load itself; the upper bounds only
 // catch slipped units.
 constexpr uint32_t kMinHeartbeatMs = 10;
@@ -118,10 +110,8 @@ class ClusterCheck {
   }
 
   void CheckTimes(const Cluster& cluster) {
-    const uint32_t heartbeat =
-        cluster.heartbeat_ms() != 0 ? cluster.heartbeat_ms() : kDefaultHeartbeatMs;
-    const uint32_t lost_after =
-        cluster.lost_after_ms() != 0 ? cluster.lost_after_ms() : kDefaultLostAfterMs;
+    const auto heartbeat = static_cast<uint32_t>(NumberOrUnset(cluster, "heartbeat_ms"));
+    const auto lost_after = static_cast<uint32_t>(NumberOrUnset(cluster, "lost_after_ms"));
     if (heartbeat < kMinHeartbeatMs || heartbeat > kMaxMilliseconds) {
       reporter_->Error("heartbeat_ms", absl::StrCat(heartbeat, " ms is out of range ",
                                                     kMinHeartbeatMs, " .. ", kMaxMilliseconds));
@@ -159,27 +149,20 @@ void FillClusterDefaults(Cluster* cluster) {
   if (cluster->name().empty()) {
     cluster->set_name("monsoon");
   }
-  const uint32_t ps_lost_after = std::max(kDefaultPsLostAfterMs, cluster->lost_after_ms());
-  SetDefaults({{"heartbeat_ms", kDefaultHeartbeatMs},
-               {"lost_after_ms", kDefaultLostAfterMs},
-               {"rpc_deadline_ms", kDefaultRpcDeadlineMs},
-               {"ps_lost_after_ms", static_cast<double>(ps_lost_after)},
-               {"worker_wait_ms", kDefaultWorkerWaitMs},
-               {"keep_ended_jobs", kDefaultKeepEndedJobs}},
-              cluster);
+  const bool ps_lost_after_is_set = cluster->ps_lost_after_ms() != 0;
+  FillUnset(cluster);
+  if (!ps_lost_after_is_set) {
+    cluster->set_ps_lost_after_ms(std::max(cluster->ps_lost_after_ms(), cluster->lost_after_ms()));
+  }
   for (ParameterServerTask& ps : *cluster->mutable_ps()) {
-    SetDefaults({{"memory_limit_mib", kDefaultMemoryLimitMib},
-                 {"message_memory_mib", kDefaultMessageMemoryMib}},
-                &ps);
+    FillUnset(&ps);
   }
   for (WorkerTask& worker : *cluster->mutable_worker()) {
     FillWorkerDefaults(&worker);
   }
 }
 
-void FillWorkerDefaults(WorkerTask* worker) {
-  SetDefaults({{"threads", 1}, {"replicas", 1}}, worker);
-}
+void FillWorkerDefaults(WorkerTask* worker) { FillUnset(worker); }
 
 absl::Status ValidateCluster(const Cluster& cluster) {
   return CheckWithoutFile(

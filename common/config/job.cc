@@ -8,9 +8,7 @@
 #include "common/base/status.h"
 #include "common/codec/wire_formats.h"
 #include "common/config/cluster.h"
-#include "common/config/defaults.h"
 #include "common/config/job_check.h"
-#include "common/config/job_limits.h"
 #include "common/config/joined_check.h"
 #include "common/config/load_text.h"
 #include "common/config/location_map.h"
@@ -26,20 +24,18 @@
 #include "common/model/shard_map.h"
 #include "common/model/table_info.h"
 #include "common/optimizer/optimizer_kinds.h"
+#include "common/settings/number_rule.h"
 
 namespace monsoon {
 namespace {
 
-constexpr uint32_t kDefaultEvaluationBatch = 500;
 constexpr uint32_t kDefaultStripeKib = 1024;
 // A stripe is of one layer alone.
 constexpr uint32_t kDefaultStripeKibOfFragments = 64;
-constexpr uint32_t kDefaultMaxRefused = 10;
 // The sum of a round is an int64 of each parameter.
 constexpr int kFloatsOfASum = 2;
 // The public copy, and its newest changes, which are fewer bytes than that.
 constexpr int kFloatsOfChanges = 2;
-constexpr double kDefaultCheckpointSeconds = 10;
 // The minimiser's vectors of one iteration, and one to spare.
 constexpr uint32_t kIterationVectors = 7;
 // Of l2_weights_only: which floats are weights, and the trial point's weights.
@@ -162,9 +158,9 @@ class JobLoader {
 };
 
 void FillDatasetDefaults(Dataset* data) {
-  SetDefaults({{"scale", 1}}, data);
+  FillUnset(data);
   if (data->has_synthetic()) {
-    SetDefaults({{"noise", 1}}, data->mutable_synthetic());
+    FillUnset(data->mutable_synthetic());
   }
 }
 
@@ -172,12 +168,10 @@ void FillDownpourDefaults(Downpour* downpour) {
   if (downpour->has_local() && downpour->optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     downpour->mutable_optimizer()->mutable_sgd()->set_rate(1.0);
   }
-  SetDefaults({{"n_fetch", 1}, {"n_push", 1}}, downpour);
+  const bool takes_share = TakesShare(downpour->push_format());
+  FillUnset(downpour, {takes_share ? "" : "top_k_share"});
   if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
     downpour->mutable_local_update()->mutable_none();
-  }
-  if (TakesShare(downpour->push_format())) {
-    SetDefaults({{"top_k_share", kDefaultTopKShare}}, downpour);
   }
   FillOptimizerDefaults(downpour->mutable_optimizer());
   if (downpour->local().has_inner()) {
@@ -186,13 +180,11 @@ void FillDownpourDefaults(Downpour* downpour) {
 }
 
 void FillSandblasterDefaults(uint32_t batch_size, Sandblaster* sandblaster) {
-  SetDefaults({{"history", kDefaultHistory},
-               {"max_iterations", kDefaultMaxIterations},
-               {"chunk_examples", static_cast<double>(batch_size)}},
-              sandblaster);
-  SetDefaults(
-      {{"c1", kDefaultC1}, {"c2", kDefaultC2}, {"max_evaluations", kDefaultLineSearchEvaluations}},
-      sandblaster->mutable_line_search());
+  FillUnset(sandblaster);
+  if (sandblaster->chunk_examples() == 0) {
+    sandblaster->set_chunk_examples(batch_size);
+  }
+  FillUnset(sandblaster->mutable_line_search());
 }
 
 uint64_t StripeBytes(const Job& job) {
@@ -230,7 +222,7 @@ void FillJobDefaults(Job* job) {
   }
   if (job->has_test()) {
     FillDatasetDefaults(job->mutable_test());
-    SetDefaults({{"batch_size", kDefaultEvaluationBatch}}, job->mutable_evaluation());
+    FillUnset(job->mutable_evaluation());
   }
   if (job->has_downpour()) {
     FillDownpourDefaults(job->mutable_downpour());
@@ -238,13 +230,13 @@ void FillJobDefaults(Job* job) {
   if (job->has_sandblaster()) {
     FillSandblasterDefaults(job->batch_size(), job->mutable_sandblaster());
   }
-  SetDefaults(
-      {{"stripe_kib", static_cast<double>(StripeBytes(*job) >> 10)},
-       {"block_examples", static_cast<double>(DefaultBlockBatches(*job) * job->batch_size())}},
-      job);
-  SetDefaults({{"max_refused", kDefaultMaxRefused}}, job->mutable_divergence());
+  job->set_stripe_kib(static_cast<uint32_t>(StripeBytes(*job) >> 10));
+  if (job->block_examples() == 0) {
+    job->set_block_examples(DefaultBlockBatches(*job) * job->batch_size());
+  }
+  FillUnset(job->mutable_divergence());
   if (!job->checkpoint().off()) {
-    SetDefaults({{"every_seconds", kDefaultCheckpointSeconds}}, job->mutable_checkpoint());
+    FillUnset(job->mutable_checkpoint());
   }
 }
 
@@ -284,9 +276,9 @@ int FloatsBesideOptimizer(const Downpour& downpour) {
 }
 
 uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
-  const uint32_t pairs = sandblaster.algorithm() != Sandblaster::LBFGS ? 0
-                         : sandblaster.history() == 0                  ? kDefaultHistory
-                                                                       : sandblaster.history();
+  const auto pairs = sandblaster.algorithm() == Sandblaster::LBFGS
+                         ? static_cast<uint32_t>(NumberOrUnset(sandblaster, "history"))
+                         : 0;
   return 2 * pairs + kIterationVectors + (sandblaster.l2_weights_only() ? kWeightVectors : 0);
 }
 

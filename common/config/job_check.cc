@@ -241,7 +241,7 @@ class JobCheck {
     const uint32_t batch = job_.batch_size();
     if (batch == 0) {
       Error("batch_size", "must be at least 1", "as in batch_size: 64");
-    } else if (batch <= kMaxBatch && job_.block_examples() % batch != 0) {
+    } else if (IsInRange(job_, "batch_size") && job_.block_examples() % batch != 0) {
       const uint64_t rounded = (uint64_t{job_.block_examples()} / batch + 1) * batch;
       Error("block_examples",
             absl::StrCat(job_.block_examples(), " is not a multiple of batch_size (", batch, ")"),
@@ -441,7 +441,7 @@ class JobCheck {
 }  // namespace
 
 void CheckExamples(const Job& job, uint64_t examples, Reporter* reporter) {
-  if (job.batch_size() > examples && job.batch_size() <= kMaxBatch) {
+  if (job.batch_size() > examples && IsInRange(job, "batch_size")) {
     reporter->Error("batch_size", absl::StrCat("a batch of ", job.batch_size(),
                                                " is larger than the training data of ", examples));
   }

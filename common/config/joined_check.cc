@@ -10,9 +10,6 @@
 namespace monsoon {
 namespace {
 
-// Each is a fetch and a push: so rare an exchange is a mistake in units.
-constexpr uint32_t kMaxLocalSteps = 1048576;
-
 // The coordinator keeps a mark for each block of an epoch.
 constexpr uint64_t kMaxBlocks = 1 << 24;
 constexpr uint32_t kDefaultBlockBatches = 8;
@@ -89,9 +86,6 @@ void CheckLocalSteps(const Downpour& downpour, Reporter* reporter) {
     reporter->Error("downpour.local.steps", "says nothing of how many steps a difference has",
                     "as in local { steps: 50 }");
     return;  // What else there is to say rests on it.
-  }
-  if (steps > kMaxLocalSteps) {
-    reporter->Error("downpour.local.steps", absl::StrCat(steps, " is more than ", kMaxLocalSteps));
   }
   // What FillJobDefaults fills in says the same.
   const auto beside = [&](bool is_other, const std::string& name, const char* why) {

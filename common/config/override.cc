@@ -103,7 +103,7 @@ class Override {
     if (step->field == nullptr) {
       const std::vector<std::string> names = FieldNames(type);
       const std::string nearest = NearestName(name, names);
-      const std::string hint = HintForName(type.name(), name);
+      const std::string hint = HintForName(type, name);
       return Refuse(
           JoinPath(before, text), absl::StrCat(type.name(), " has no field \"", name, "\""),
           !hint.empty()     ? hint

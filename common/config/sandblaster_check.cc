@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/job_limits.h"
 #include "common/config/range_check.h"
+#include "common/settings/number_rule.h"
 
 namespace monsoon {
 namespace {
@@ -14,9 +15,8 @@ constexpr double kConjugateC2 = 0.1;  // at most; as in coordinator/lbfgs
 void CheckLineSearch(const Sandblaster& sandblaster, Reporter* reporter) {
   const LineSearch& search = sandblaster.line_search();
   const std::string path = "sandblaster.line_search";
-  // What is unset has its default here.
-  const double c1 = search.c1() == 0.0 ? kDefaultC1 : search.c1();
-  const double c2 = search.c2() == 0.0 ? kDefaultC2 : search.c2();
+  const double c1 = NumberOrUnset(search, "c1");
+  const double c2 = NumberOrUnset(search, "c2");
   // From 1/2 on a quadratic's minimum would be refused.
   const bool c1_ok = c1 > 0.0 && c1 < 0.5;
   const bool c2_ok = c2 > 0.0 && c2 < 1.0;
@@ -31,7 +31,8 @@ void CheckLineSearch(const Sandblaster& sandblaster, Reporter* reporter) {
     const bool at_c1 = search.c1() != 0.0;
     reporter->Error(at_c1 ? path + ".c1" : path + ".c2",
                     absl::StrCat("c1 (", c1, ") must be below c2 (", c2, ")"),
-                    absl::StrCat("the usual values are c1: ", kDefaultC1, " c2: ", kDefaultC2));
+                    absl::StrCat("the usual values are c1: ", NumberOrUnset(LineSearch(), "c1"),
+                                 " c2: ", NumberOrUnset(LineSearch(), "c2")));
   }
   if (c1_ok && sandblaster.algorithm() == Sandblaster::NONLINEAR_CG && c1 >= kConjugateC2) {
     reporter->Error(path + ".c1", absl::StrCat(c1, " is not below 0.1, the c2 of NONLINEAR_CG"));
@@ -42,7 +43,7 @@ void CheckChunks(const Job& job, Reporter* reporter) {
   const Sandblaster& sandblaster = job.sandblaster();
   const uint32_t chunk = sandblaster.chunk_examples();
   const uint32_t batch = job.batch_size();
-  if (chunk <= kMaxChunk && batch != 0 && chunk % batch != 0) {
+  if (IsInRange(sandblaster, "chunk_examples") && batch != 0 && chunk % batch != 0) {
     reporter->Error("sandblaster.chunk_examples",
                     absl::StrCat(chunk, " is not a multiple of batch_size (", batch, ")"),
                     absl::StrCat("write chunk_examples: ", (uint64_t{chunk} / batch + 1) * batch));

@@ -1,7 +1,6 @@
 #include "common/config/test_figures_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
@@ -92,12 +91,6 @@ class FiguresCheck {
     }
   }
 
-  void CheckChange(const std::string& field, double min_change) {
-    if (!(min_change >= 0.0 && std::isfinite(min_change))) {
-      Error(field + ".min_change", absl::StrCat(min_change, " is not finite and at least 0"));
-    }
-  }
-
   void CheckPlateau() {
     if (job_.downpour().local().inner().schedule().has_plateau()) {
       Error("downpour.local.inner.schedule.plateau",
@@ -106,16 +99,7 @@ class FiguresCheck {
     if (!job_.downpour().optimizer().schedule().has_plateau()) {
       return;
     }
-    const std::string field = "downpour.optimizer.schedule.plateau";
-    const PlateauSchedule& plateau = job_.downpour().optimizer().schedule().plateau();
-    CheckRuns(field);
-    if (!(plateau.factor() >= 0.0 && plateau.factor() < 1.0)) {
-      Error(field + ".factor", absl::StrCat(plateau.factor(), " is outside (0, 1)"));
-    }
-    if (!(plateau.min_factor() >= 0.0 && plateau.min_factor() < 1.0)) {
-      Error(field + ".min_factor", absl::StrCat(plateau.min_factor(), " is outside [0, 1)"));
-    }
-    CheckChange(field, plateau.min_change());
+    CheckRuns("downpour.optimizer.schedule.plateau");
   }
 
   void CheckEarlyStop() {
@@ -131,7 +115,6 @@ class FiguresCheck {
     if (early.patience() == 0) {
       Error("stop.early.patience", "must be at least 1", "as in patience: 5");
     }
-    CheckChange("stop.early", early.min_change());
   }
 
   const Job& job_;

@@ -171,7 +171,7 @@ ValueError CheckEnum(const TextToken& token, bool negative, const EnumDescriptor
       return error;
     }
   }
-  error.suggestion = HintForName(type.name(), name);
+  error.suggestion = HintForName(type, name);
   if (error.suggestion.empty()) {
     error.suggestion = DidYouMean(name, names);
   }

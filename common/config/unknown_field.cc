@@ -39,7 +39,7 @@ UnknownField ExplainUnknownField(const std::string& name, const Descriptor& type
       return {absl::StrCat("move it out: it is a field of ", outer->name()), nullptr, true};
     }
   }
-  if (const std::string hint = HintForName(type.name(), name); !hint.empty()) {
+  if (const std::string hint = HintForName(type, name); !hint.empty()) {
     return {hint, nullptr, false};
   }
   const std::string nearest = NearestName(name, FieldNames(type));

@@ -7,12 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
+#include "common/settings/number_rule.h"
 
 namespace monsoon {
 namespace {
 
-constexpr double kLearningRate = 0.01;
-constexpr double kEpsilon = 1e-8;
 // Streams of tables, of both kinds; those of the model's tensors come before them.
 constexpr uint32_t kFirstStream = 16;
 
@@ -57,12 +56,7 @@ absl::StatusOr<Initializer> InitializerOf(const Table& table) {
 
 absl::StatusOr<RowAdagrad> OptimizerOf(const Table& table) {
   RowAdagrad optimizer = table.optimizer();
-  if (optimizer.learning_rate() == 0) {
-    optimizer.set_learning_rate(kLearningRate);
-  }
-  if (optimizer.epsilon() == 0) {
-    optimizer.set_epsilon(kEpsilon);
-  }
+  FillUnset(&optimizer);
   const auto good = [](double value) { return std::isfinite(value) && value >= 0 && value < 1e30; };
   if (!good(optimizer.learning_rate()) || !good(optimizer.epsilon()) ||
       !good(optimizer.initial_sum())) {

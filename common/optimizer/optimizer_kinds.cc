@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
@@ -11,49 +10,13 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "proto/model.pb.h"
+#include "common/settings/number_rule.h"
 
 namespace monsoon {
 namespace {
 
-using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-// A model fetched or a gradient pushed less often than this has lost touch.
-constexpr double kMaxPeriod = 65536;
-
-constexpr NumberRule kRate = {"rate", kSmallestFloat, kLargestFloat, kNotPositive};
-
-constexpr NumberRule AtLeastZero(absl::string_view field, double unset = 0) {
-  return {field, 0, kLargestFloat, kNegative, false, unset};
-}
-constexpr NumberRule Share(absl::string_view field, double unset = 0) {
-  return {field, 0, kBelowOneFloat, kNoShare, false, unset};
-}
-constexpr NumberRule Epsilon(double unset) {
-  return {"epsilon", kSmallestFloat, 1, kNoEpsilon, true, unset};
-}
-
-constexpr NumberRule kSgdNumbers[] = {kRate};
-constexpr NumberRule kMomentumNumbers[] = {kRate, Share("momentum")};
-constexpr NumberRule kNesterovNumbers[] = {kRate,
-                                           Share("momentum"),
-                                           {"period", 1, kMaxPeriod, kTooMany, true, 1},
-                                           {"share", 0, 1, "$0 is outside [0, 1 / period]"}};
-constexpr NumberRule kAdagradNumbers[] = {kRate, AtLeastZero("initial_accumulator"), Epsilon(1e-8)};
-constexpr NumberRule kAdamNumbers[] = {kRate, Share("beta1", 0.9), Share("beta2", 0.999),
-                                       Epsilon(1e-8)};
-constexpr NumberRule kAdamWNumbers[] = {kRate, Share("beta1", 0.9), Share("beta2", 0.999),
-                                        Epsilon(1e-8), AtLeastZero("weight_decay", 0.01)};
-constexpr NumberRule kRmsPropNumbers[] = {kRate, Share("alpha", 0.99), Epsilon(1e-8),
-                                          Share("momentum")};
-
-constexpr OtherNames kMomentumFields[] = {{"beta mu beta1", "write momentum"}};
-constexpr OtherNames kNesterovFields[] = {
-    {"beta mu beta1", "write momentum"},
-    {"c", "write share"},
-    {"n delay every replicas", "write period: pushes, as many as there are replicas"}};
 
 int NoSlot(const Optimizer&) { return 0; }
 int OneSlot(const Optimizer&) { return 1; }
@@ -142,63 +105,26 @@ void RmsPropStep(const Optimizer& optimizer, uint64_t, OptimizerStep* step) {
 }
 
 constexpr OptimizerKind kOptimizers[] = {
-    {.kind = Optimizer::kSgd,
-     .title = "SGD",
-     .numbers = kSgdNumbers,
-     .slots = NoSlot,
-     .step = SgdStep},
-    {.kind = Optimizer::kMomentum,
-     .title = "momentum",
-     .numbers = kMomentumNumbers,
-     .slots = OneSlot,
-     .step = MomentumStep,
-     .other_fields = kMomentumFields},
+    {.kind = Optimizer::kSgd, .title = "SGD", .slots = NoSlot, .step = SgdStep},
+    {.kind = Optimizer::kMomentum, .title = "momentum", .slots = OneSlot, .step = MomentumStep},
     {.kind = Optimizer::kNesterov,
      .title = "Nesterov",
-     .numbers = kNesterovNumbers,
      .check = CheckNesterov,
      .slots = NesterovSlots,
-     .step = NesterovStep,
-     .other_fields = kNesterovFields},
+     .step = NesterovStep},
     {.kind = Optimizer::kAdagrad,
      .title = "Adagrad",
-     .numbers = kAdagradNumbers,
      .slots = OneSlot,
      .initial_state = "initial_accumulator",
      .step = AdagradStep},
-    {.kind = Optimizer::kAdam,
-     .title = "Adam",
-     .numbers = kAdamNumbers,
-     .slots = TwoSlots,
-     .step = AdamStepOf},
+    {.kind = Optimizer::kAdam, .title = "Adam", .slots = TwoSlots, .step = AdamStepOf},
     {.kind = Optimizer::kAdamW,
      .title = "AdamW",
-     .numbers = kAdamWNumbers,
      .slots = TwoSlots,
      .step = AdamWStepOf,
-     .own_decay = "adam_w { rate: 0.001 weight_decay: 0.01 }",
-     .other_names = "adamw"},
-    {.kind = Optimizer::kRmsProp,
-     .title = "RMSProp",
-     .numbers = kRmsPropNumbers,
-     .slots = RmsPropSlots,
-     .step = RmsPropStep,
-     .other_names = "rmsprop"},
+     .own_decay = "adam_w { rate: 0.001 weight_decay: 0.01 }"},
+    {.kind = Optimizer::kRmsProp, .title = "RMSProp", .slots = RmsPropSlots, .step = RmsPropStep},
 };
-
-// What all kinds have, and what is no kind.
-constexpr NumberRule kCommonNumbers[] = {AtLeastZero("weight_decay"),
-                                         AtLeastZero("clip_value"),
-                                         AtLeastZero("clip_norm"),
-                                         {"damping", 0, 4, "$0 is outside [0, $1]"}};
-constexpr NumberRule kAverageNumbers[] = {
-    {"share", kSmallestFloat, 1, "$0 is outside (0, 1]", true, 0.9},
-    {"power", 0, 1000, "$0 is outside 0 .. $1", false, 2}};
-// As common/model fills them in, for whom this is out of reach.
-constexpr NumberRule kRowNumbers[] = {
-    {"learning_rate", kSmallestFloat, kLargestFloat, kNotPositive, true, 0.01},
-    Epsilon(1e-8),
-    AtLeastZero("initial_sum")};
 
 const FieldDescriptor& FieldOf(const OptimizerKind& kind) {
   return *Optimizer::descriptor()->FindFieldByNumber(kind.kind);
@@ -227,36 +153,10 @@ double NumberOf(const Message& message, absl::string_view field) {
   return message.GetReflection()->GetDouble(message, &FieldOf(message, field));
 }
 
-void FillUnset(std::span<const NumberRule> rules, Message* message) {
-  const google::protobuf::Reflection& reflection = *message->GetReflection();
-  for (const NumberRule& rule : rules) {
-    const FieldDescriptor& field = FieldOf(*message, rule.field);
-    const bool is_double = field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
-    const bool is_set = field.has_presence() ? reflection.HasField(*message, &field)
-                        : is_double          ? reflection.GetDouble(*message, &field) != 0
-                                             : reflection.GetUInt32(*message, &field) != 0;
-    if (rule.unset == 0 || is_set) {
-      continue;
-    }
-    if (is_double) {
-      reflection.SetDouble(message, &field, rule.unset);
-    } else {
-      reflection.SetUInt32(message, &field, static_cast<uint32_t>(rule.unset));
-    }
-  }
-}
-
 // `path` is where `message` stands in an Optimizer: "adam.", or "".
-absl::Status CheckNumbers(std::span<const NumberRule> rules, const Message& message,
-                          absl::string_view path) {
-  const google::protobuf::Reflection& reflection = *message.GetReflection();
-  for (const NumberRule& rule : rules) {
-    const FieldDescriptor& field = FieldOf(message, rule.field);
-    const std::string complaint =
-        field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE
-            ? NumberComplaint(rule, reflection.GetDouble(message, &field))
-            : NumberComplaint(rule, uint64_t{reflection.GetUInt32(message, &field)});
-    if (!complaint.empty()) {
+absl::Status CheckNumbers(const Message& message, absl::string_view path) {
+  for (const NumberRule& rule : NumberRules(*message.GetDescriptor())) {
+    if (const std::string complaint = NumberComplaint(rule, message); !complaint.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("optimizer.", path, rule.field, ": ", complaint));
     }
@@ -294,30 +194,12 @@ std::string OptimizerName(const Optimizer& optimizer) {
                       optimizer.has_average() ? " with average" : "");
 }
 
-std::span<const NumberRule> OptimizerNumbers(const Descriptor& type) {
-  if (&type == Optimizer::descriptor()) {
-    return kCommonNumbers;
-  }
-  if (&type == Average::descriptor()) {
-    return kAverageNumbers;
-  }
-  if (&type == RowAdagrad::descriptor()) {
-    return kRowNumbers;
-  }
-  for (const OptimizerKind& kind : kOptimizers) {
-    if (&type == FieldOf(kind).message_type()) {
-      return kind.numbers;
-    }
-  }
-  return {};
-}
-
 void FillOptimizerDefaults(Optimizer* optimizer) {
   if (const OptimizerKind* const kind = FindKind(*optimizer); kind != nullptr) {
-    FillUnset(kind->numbers, MutableKindMessage(optimizer));
+    FillUnset(MutableKindMessage(optimizer));
   }
   if (optimizer->has_average()) {
-    FillUnset(kAverageNumbers, optimizer->mutable_average());
+    FillUnset(optimizer->mutable_average());
   }
 }
 
@@ -327,9 +209,9 @@ absl::Status CheckOptimizer(const Optimizer& optimizer) {
     return absl::InvalidArgumentError(
         "optimizer has no kind; write for example adagrad { rate: 0.03 }");
   }
-  RETURN_IF_ERROR(CheckNumbers(kCommonNumbers, optimizer, ""));
+  RETURN_IF_ERROR(CheckNumbers(optimizer, ""));
   const std::string path = absl::StrCat(kind->name(), ".");
-  RETURN_IF_ERROR(CheckNumbers(kind->numbers, KindMessage(optimizer), path));
+  RETURN_IF_ERROR(CheckNumbers(KindMessage(optimizer), path));
   if (const auto problem = kind->check == nullptr ? std::nullopt : kind->check(optimizer)) {
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer.", path, problem->field, ": ", problem->message));
@@ -346,7 +228,7 @@ absl::Status CheckOptimizer(const Optimizer& optimizer) {
     return absl::InvalidArgumentError(absl::StrCat("optimizer.average with ", path,
                                                    kind->initial_state, ": leave one of them out"));
   }
-  return CheckNumbers(kAverageNumbers, optimizer.average(), "average.");
+  return CheckNumbers(optimizer.average(), "average.");
 }
 
 int OptimizerStateSlots(const Optimizer& optimizer) {
@@ -377,6 +259,6 @@ Optimizer WithoutDecay(const Optimizer& optimizer) {
   return bare;
 }
 
-double RateOf(const Optimizer& optimizer) { return NumberOf(KindMessage(optimizer), kRate.field); }
+double RateOf(const Optimizer& optimizer) { return NumberOf(KindMessage(optimizer), "rate"); }
 
 }  // namespace monsoon

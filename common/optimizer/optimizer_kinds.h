@@ -6,8 +6,6 @@
 // Thread safety: pure functions.
 #pragma once
 
-#include <google/protobuf/message.h>
-
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,7 +13,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "common/base/number_rule.h"
 #include "common/optimizer/optimizer_step.h"
 #include "proto/job.pb.h"
 
@@ -28,18 +25,11 @@ struct FieldProblem {
   std::string suggestion;
 };
 
-// What people from other frameworks call something, and what to write here.
-struct OtherNames {
-  absl::string_view names;  // in lower case, with a space between them
-  const char* hint;
-};
-
-// In a job file a kind has the name of its field in Optimizer. Its message has a `rate`.
+// In a job file a kind has the name of its field in Optimizer. Its message has a `rate`; the
+// options of its fields say ranges, defaults and other names (proto/setting.proto).
 struct OptimizerKind {
   Optimizer::KindCase kind = Optimizer::KIND_NOT_SET;
   const char* title = "";  // in docs/downpour.md
-  // Of its message.
-  std::span<const NumberRule> numbers = {};
   // What no single number tells; null: nothing.
   std::optional<FieldProblem> (*check)(const Optimizer&) = nullptr;
   // Floats that it keeps for each parameter.
@@ -52,8 +42,6 @@ struct OptimizerKind {
   // example. Then it takes gradients alone: no differences of local steps, and no
   // Optimizer.weight_decay.
   const char* own_decay = nullptr;
-  absl::string_view other_names = {};  // in lower case, with a space between them
-  std::span<const OtherNames> other_fields = {};
 
   // "adam_w", and "AdamW": its message.
   absl::string_view name() const;
@@ -71,10 +59,6 @@ std::string OptimizerNames(absl::string_view last);
 
 // "adam_w", "adam_w with average", "none".
 std::string OptimizerName(const Optimizer& optimizer);
-
-// The numbers of a message of proto/optimizer.proto, or of RowAdagrad; of others none. Range
-// checks of schedules are ValidateSchedule's.
-std::span<const NumberRule> OptimizerNumbers(const google::protobuf::Descriptor& type);
 
 // Sets what is unset and has a default.
 void FillOptimizerDefaults(Optimizer* optimizer);

@@ -15,6 +15,7 @@
 #include "common/optimizer/make_kernel.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/optimizer_rules.h"
+#include "common/settings/number_rule.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -57,7 +58,7 @@ TEST(OptimizerKindsTest, EveryNumberHasARule) {
   }
   for (const Descriptor* const type : types) {
     std::map<std::string, int> rules;
-    for (const NumberRule& rule : OptimizerNumbers(*type)) {
+    for (const NumberRule& rule : NumberRules(*type)) {
       ++rules[std::string(rule.field)];
       EXPECT_LE(rule.least, rule.most) << type->name() << "." << rule.field;
       const FieldDescriptor* const field = type->FindFieldByName(std::string(rule.field));
@@ -111,7 +112,7 @@ TEST(OptimizerKindsTest, TheExamplesHaveEveryKindAndEveryRule) {
 // What is below 1 in double and 1 in float32 would never forget.
 TEST(OptimizerKindsTest, SharesAreThoseOfFloat32) {
   for (const OptimizerKind& kind : Optimizers()) {
-    for (const NumberRule& rule : kind.numbers) {
+    for (const NumberRule& rule : NumberRules(MessageOf(kind))) {
       if (rule.most < 1 && rule.least == 0) {
         const std::string text =
             absl::StrCat(kind.name(), " { rate: 1 ", rule.field, ": 0.99999999999 }");
@@ -152,7 +153,7 @@ TEST(OptimizerKindsTest, RowsHaveTheDefaultsOfTheModel) {
   table->set_columns(4);
   ASSERT_OK_AND_ASSIGN(const auto tables, ReadTables(model));
   const RowAdagrad& filled = tables[0].optimizer;
-  for (const NumberRule& rule : OptimizerNumbers(*RowAdagrad::descriptor())) {
+  for (const NumberRule& rule : NumberRules(*RowAdagrad::descriptor())) {
     const FieldDescriptor& field =
         *RowAdagrad::descriptor()->FindFieldByName(std::string(rule.field));
     EXPECT_EQ(filled.GetReflection()->GetDouble(filled, &field), rule.unset) << rule.field;

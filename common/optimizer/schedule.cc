@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/settings/number_rule.h"
 
 namespace monsoon {
 namespace {
@@ -38,40 +40,17 @@ double BaseFactor(const Schedule& schedule, uint64_t k, uint32_t reductions) {
 }  // namespace
 
 absl::Status ValidateSchedule(const Schedule& schedule) {
-  if (schedule.has_step()) {
-    if (schedule.step().every_pushes() == 0) {
-      return absl::InvalidArgumentError("schedule.step.every_pushes must be at least 1");
-    }
-    const double factor = schedule.step().factor();
-    if (!(factor > 0.0 && factor <= 1.0)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule.step.factor is ", factor, ", it must be in (0, 1]"));
-    }
+  const google::protobuf::Reflection& reflection = *Schedule::GetReflection();
+  const auto* const field =
+      reflection.GetOneofFieldDescriptor(schedule, Schedule::descriptor()->FindOneofByName("kind"));
+  if (field == nullptr) {
+    return absl::OkStatus();
   }
-  if (schedule.has_cosine()) {
-    if (schedule.cosine().pushes() == 0) {
-      return absl::InvalidArgumentError("schedule.cosine.pushes must be at least 1");
-    }
-    const double final_factor = schedule.cosine().final();
-    if (!(final_factor >= 0.0 && final_factor <= 1.0)) {
+  const google::protobuf::Message& kind = reflection.GetMessage(schedule, field);
+  for (const NumberRule& rule : NumberRules(*kind.GetDescriptor())) {
+    if (const std::string complaint = NumberComplaint(rule, kind); !complaint.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("schedule.cosine.final is ", final_factor, ", it must be in [0, 1]"));
-    }
-  }
-  if (schedule.has_plateau()) {
-    const PlateauSchedule& plateau = schedule.plateau();
-    if (!(plateau.factor() >= 0.0 && plateau.factor() < 1.0)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule.plateau.factor is ", plateau.factor(), ", it must be in (0, 1)"));
-    }
-    if (!(plateau.min_factor() >= 0.0 && plateau.min_factor() < 1.0)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "schedule.plateau.min_factor is ", plateau.min_factor(), ", it must be in [0, 1)"));
-    }
-    if (!(plateau.min_change() >= 0.0 && std::isfinite(plateau.min_change()))) {
-      return absl::InvalidArgumentError(absl::StrCat("schedule.plateau.min_change is ",
-                                                     plateau.min_change(),
-                                                     ", it must be at least 0 and finite"));
+          absl::StrCat("schedule.", field->name(), ".", rule.field, ": ", complaint));
     }
   }
   return absl::OkStatus();

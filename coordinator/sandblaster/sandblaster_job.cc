@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/config/job_limits.h"
+#include "common/settings/number_rule.h"
 #include "coordinator/lbfgs/minimizer.h"
 
 namespace monsoon {
@@ -28,8 +28,7 @@ absl::StatusOr<SandblasterOptions> SandblasterOptions::FromJob(const Job& job, u
                                                                uint32_t replicas) {
   const Sandblaster& sandblaster = job.sandblaster();
   SandblasterOptions options;
-  options.max_iterations =
-      sandblaster.max_iterations() != 0 ? sandblaster.max_iterations() : kDefaultMaxIterations;
+  options.max_iterations = static_cast<uint32_t>(NumberOrUnset(sandblaster, "max_iterations"));
   options.backup_copies = !sandblaster.no_backup_copies();
   options.examples = examples;
   options.has_test = job.has_test();

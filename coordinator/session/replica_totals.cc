@@ -20,17 +20,11 @@ class Mean {
   int count_ = 0;
 };
 
-// Grows with everything a session does.
-uint64_t Progress(const ReplicaStats& stats) {
-  return stats.steps() + stats.examples() + stats.fetches() + stats.pushes() + stats.rpcs() +
-         stats.evaluation_fetches() + stats.replayed();
-}
-
 }  // namespace
 
 void ReplicaTotals::Record(uint32_t worker, uint64_t incarnation, const ReplicaStats& stats) {
   ReplicaStats& known = sessions_[{worker, incarnation}];
-  if (Progress(stats) < Progress(known)) {
+  if (AllTotals(stats) < AllTotals(known)) {
     return;
   }
   steps_ += stats.steps() - known.steps();

@@ -11,14 +11,23 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
 
+bool IsTotal(const FieldDescriptor& field) {
+  return !field.is_repeated() && field.options().GetExtension(figure) == Figure::SUM;
+}
+
+uint64_t TotalOf(const FieldDescriptor& field, const ReplicaStats& stats) {
+  const Reflection& reflection = *stats.GetReflection();
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32 ? reflection.GetUInt32(stats, &field)
+                                                             : reflection.GetUInt64(stats, &field);
+}
+
 void AddTotal(const FieldDescriptor& field, const ReplicaStats& stats, ReplicaStats* sum) {
   const Reflection& reflection = *sum->GetReflection();
+  const uint64_t total = TotalOf(field, *sum) + TotalOf(field, stats);
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32) {
-    reflection.SetUInt32(sum, &field,
-                         reflection.GetUInt32(*sum, &field) + reflection.GetUInt32(stats, &field));
+    reflection.SetUInt32(sum, &field, static_cast<uint32_t>(total));
   } else {
-    reflection.SetUInt64(sum, &field,
-                         reflection.GetUInt64(*sum, &field) + reflection.GetUInt64(stats, &field));
+    reflection.SetUInt64(sum, &field, total);
   }
 }
 
@@ -75,6 +84,26 @@ void AddFigures(const ReplicaStats& stats, ReplicaStats* sum) {
     }
   }
   AddHistograms(stats, sum);
+}
+
+uint64_t AllTotals(const ReplicaStats& stats) {
+  const google::protobuf::Descriptor& type = *ReplicaStats::descriptor();
+  uint64_t all = 0;
+  for (int i = 0; i < type.field_count(); ++i) {
+    all += IsTotal(*type.field(i)) ? TotalOf(*type.field(i), stats) : 0;
+  }
+  return all;
+}
+
+void ShowTotals(const ReplicaStats& stats, google::protobuf::Message* shown) {
+  const google::protobuf::Descriptor& type = *shown->GetDescriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* const total =
+        ReplicaStats::descriptor()->FindFieldByName(type.field(i)->name());
+    if (total != nullptr && IsTotal(*total)) {
+      shown->GetReflection()->SetUInt64(shown, type.field(i), TotalOf(*total, stats));
+    }
+  }
 }
 
 }  // namespace monsoon

@@ -102,5 +102,27 @@ TEST(AddFiguresTest, WhatAReportDoesNotSayStays) {
   EXPECT_EQ(sum.steps(), 5u);
 }
 
+TEST(AddFiguresTest, EveryTotalOfTheSameNameIsShown) {
+  JobDescription::Counts counts;
+  counts.set_restores(5);
+  ShowTotals(Full(3), &counts);
+  const google::protobuf::Descriptor& type = *JobDescription::Counts::descriptor();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const bool is_shards = type.field(i)->name() == "restores";
+    EXPECT_EQ(counts.GetReflection()->GetUInt64(counts, type.field(i)), is_shards ? 5u : 3u)
+        << type.field(i)->name();
+  }
+}
+
+TEST(AddFiguresTest, AllTotalsGrowWithEachOfThem) {
+  EXPECT_EQ(AllTotals(ReplicaStats()), 0u);
+  ReplicaStats stats;
+  stats.set_replicas_lost(1);
+  stats.set_replayed(2);
+  stats.set_loss(0.5);
+  stats.set_kept_bytes(7);
+  EXPECT_EQ(AllTotals(stats), 3u);
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/metrics/latency_histogram.h"
+#include "coordinator/state/add_figures.h"
 
 namespace monsoon {
 namespace {
@@ -83,19 +84,7 @@ void FillProgress(const JobRecord& job, double percent, absl::Duration now,
 }
 
 void FillFigures(const ReplicaStats& sum, JobDescription* description) {
-  JobDescription::Counts* const counts = description->mutable_counts();
-  counts->set_steps(sum.steps());
-  counts->set_fetches(sum.fetches());
-  counts->set_pushes(sum.pushes());
-  counts->set_rpcs(sum.rpcs());
-  counts->set_retries(sum.retries());
-  counts->set_duplicates(sum.duplicates());
-  counts->set_refused(sum.refused());
-  counts->set_bytes_fetched(sum.bytes_fetched());
-  counts->set_bytes_pushed(sum.bytes_pushed());
-  counts->set_evaluation_fetches(sum.evaluation_fetches());
-  counts->set_replayed(sum.replayed());
-  counts->set_away_steps(sum.away_steps());
+  ShowTotals(sum, description->mutable_counts());
   *description->mutable_staleness() = sum.staleness();
   *description->mutable_fetch_width() = sum.fetch_width();
 

@@ -12,12 +12,11 @@
 #include "common/codec/tensor_codec.h"
 #include "common/memory/float_arena.h"
 #include "common/model/table_info.h"
+#include "common/settings/number_rule.h"
 #include "ps_server/shard/stripe.h"
 
 namespace monsoon {
 namespace {
-
-constexpr double kMostGraceSeconds = 3600;
 
 absl::Status CheckRequest(const CreateShardJobRequest& request) {
   const std::string& name = request.job();
@@ -43,10 +42,10 @@ absl::Status CheckRequest(const CreateShardJobRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("changes cannot be fetched in format ", request.fetch_changes()));
   }
-  const double grace = request.rounds().grace_seconds();
-  if (!(grace >= 0 && grace <= kMostGraceSeconds)) {
-    return absl::InvalidArgumentError(absl::StrCat("rounds with a grace of ", grace,
-                                                   " seconds; 0 to ", kMostGraceSeconds, " are"));
+  for (const NumberRule& rule : NumberRules(*Rounds::descriptor())) {
+    if (const std::string complaint = NumberComplaint(rule, request.rounds()); !complaint.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("rounds.", rule.field, ": ", complaint));
+    }
   }
   return absl::OkStatus();
 }

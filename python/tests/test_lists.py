@@ -11,8 +11,21 @@ from monsoon import local, settings
 from monsoon.optimizers import ShardOptimizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OPTIMIZERS = (ROOT / "proto/optimizer.proto").read_text(encoding="utf-8")
-FORMATS = (ROOT / "proto/wire_format.proto").read_text(encoding="utf-8")
+# What is behind a field's number: its options.
+OPTIONS = r"(?: \[(\s*\(.*?})\s*\])?;"
+
+
+def proto(name):
+    return (ROOT / "proto" / name).read_text(encoding="utf-8")
+
+
+def without_options(text):
+    return re.sub(OPTIONS, ";", text, flags=re.DOTALL)
+
+
+OPTIMIZERS = proto("optimizer.proto")
+DOWNPOUR = proto("downpour.proto")
+FORMATS = without_options(proto("wire_format.proto"))
 PAGE = (ROOT / "docs/downpour.md").read_text(encoding="utf-8")
 
 
@@ -22,17 +35,18 @@ def body(kind, name, text):
 
 def kinds():
     """Name in a job file: name of the message."""
-    oneof = re.search(r"oneof kind {\n(.*?)}", body("message", "Optimizer", OPTIMIZERS), re.DOTALL)
+    optimizer = without_options(body("message", "Optimizer", OPTIMIZERS))
+    oneof = re.search(r"oneof kind {\n(.*?)}", optimizer, re.DOTALL)
     return {name: message for message, name in re.findall(r"(\w+) (\w+) = \d+;", oneof[1])}
 
 
-def fields(message):
-    """Name of a field: what the line above says it is where unset, or None."""
-    found = re.findall(r"((?: *//[^\n]*\n)*) *(?:optional )?(?:double|uint32) (\w+) = \d+;",
-                       body("message", message, OPTIMIZERS))
-    unset = {name: re.search(r"Unset(?: or 0)?: ([-\de.]+)\.$", comment.strip())
-             for comment, name in found}
-    return {name: match and float(match[1]) for name, match in unset.items()}
+def settings_of(message, text):
+    """Name of a number: what its (setting) says, as {"most": 65536.0, "unset": 1.0}."""
+    found = re.findall(r"(?:double|uint32) (\w+) = \d+" + OPTIONS, body("message", message, text),
+                       re.DOTALL)
+    return {name: {end: float(number) for end, number in
+                   re.findall(r"\b(least|above|most|below|unset): ([-\de.]+)", options)}
+            for name, options in found}
 
 
 def classes(parent=ShardOptimizer):
@@ -59,7 +73,8 @@ def test_every_optimizer_of_a_job_file_is_a_class():
 
 @pytest.mark.parametrize("kind, message", kinds().items())
 def test_every_setting_of_an_optimizer_is_a_keyword(kind, message):
-    known = fields(message)
+    known = {name: setting.get("unset")
+             for name, setting in settings_of(message, OPTIMIZERS).items()}
     given = {}
     for optimizer in classes():
         if optimizer.kind == kind:
@@ -85,3 +100,28 @@ def test_every_wire_format_has_a_name():
         assert text == (None if names[name.upper()] == 0 else name.upper())
         assert re.search(rf"\b{name}\b", ms.join.__doc__), name
     assert set(local._CHANGES) <= set(settings._FORMATS)
+
+
+@pytest.mark.parametrize("message, field, make", [
+    ("Rounds", "quorum", lambda value: ms.Rounds(quorum=int(value))),
+    ("Rounds", "grace_seconds", lambda value: ms.Rounds(quorum=1, grace=value)),
+    ("Fragments", "count", lambda value: ms.Fragments(int(value))),
+    ("LocalSteps", "steps", lambda value: ms.Local(None, every=int(value))),
+    ("LocalSteps", "mixing", lambda value: ms.Local(None, mixing=value)),
+    ("LocalSteps", "weight_reference",
+     lambda value: ms.Local(None, weight="steps", weight_reference=value)),
+    ("Nesterov", "period", lambda value: ms.DelayedNesterov(period=int(value))),
+    ("Nesterov", "momentum", lambda value: ms.Nesterov(momentum=value)),
+])
+def test_ranges_are_those_of_job_files(message, field, make):
+    setting = settings_of(message, DOWNPOUR if f"\nmessage {message} " in DOWNPOUR
+                          else OPTIMIZERS)[field]
+    assert setting, f"{message}.{field} says no range"
+    for inside, step in (("least", -1), ("most", 1)):
+        if inside in setting:
+            make(setting[inside])
+            with pytest.raises(ms.InvalidArgument):
+                make(setting[inside] + step)
+    if "below" in setting:
+        with pytest.raises(ms.InvalidArgument):
+            make(setting["below"])

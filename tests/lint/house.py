@@ -26,16 +26,16 @@ SOURCES_OF = ("srcs", "hdrs", "textual_hdrs")
 def measure(tree):
     """{table: {row: {column: number}}} of a tree."""
     shapes, functions = class_shape.read(tree)
-    production = _production(tree)
+    shipped = production(tree)
     return {
         "classes": _classes(shapes),
         "circles by calls": {shape.name: {"files": len(shape.circle())}
                              for shape in shapes if shape.circle()},
         "functions": _functions(functions),
-        "lines": _lines(tree, production),
+        "lines": _lines(tree, shipped),
         "BUILD": _build(tree),
         "places": {f"{change.kind}: {change.sample}":
-                   house_changes.places(tree, change, production)
+                   house_changes.places(tree, change, shipped)
                    for change in house_changes.CHANGES},
     }
 
@@ -70,7 +70,7 @@ def _tests_only(tree):
     return tests - shipped
 
 
-def _production(tree):
+def production(tree):
     """The C++ and proto files that a program may come from."""
     tests = _tests_only(tree)
     return {path for path in tree.matching(SOURCE + (".proto",))
@@ -78,13 +78,13 @@ def _production(tree):
             and not path.endswith(("_test.cc", "_fuzz.cc"))}
 
 
-def _lines(tree, production):
+def _lines(tree, shipped):
     """Of C++ and proto by top folder, of Python, shell and pages by kind."""
     found = {}
     for path in tree.files:
         if path.endswith(SOURCE + (".proto",)):
             row = path.split("/")[0]
-            column = "production" if path in production else "tests"
+            column = "production" if path in shipped else "tests"
         elif path.endswith((".py", ".sh", ".md")):
             row = path.rsplit(".", 1)[1]
             column = "tests" if path.startswith("tests/") or "/tests/" in path else "production"

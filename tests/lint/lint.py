@@ -12,6 +12,7 @@ import sys
 
 import bug_checks
 import build_checks
+import change_checks
 import class_checks
 import include_checks
 import pointer_checks
@@ -20,7 +21,7 @@ from source_tree import Tree
 
 CHECKS = {name[len("check_"):]: function
           for module in (include_checks, build_checks, text_checks, class_checks, pointer_checks,
-                         bug_checks)
+                         bug_checks, change_checks)
           for name, function in vars(module).items() if name.startswith("check_")}
 
 

@@ -56,6 +56,9 @@ CIRCLE = {
     "common/base/ring_come.cc": monsoon("void Ring::Come() {\n  this->Go();\n}\n"),
 }
 
+# The line above a table of CONTRIBUTING.md.
+TO_ADD = "To add an optimizer, as `{}` ({} files, {} of them shipped C++ and proto):\n"
+
 # A planted bug of common/base, but for its end.
 BUG = "it is another :: common/base/status.cc :: s/status/state/"
 
@@ -130,6 +133,14 @@ PLANTED = [
     ("planted_bugs", "tests/mutations/common_base.txt",
      BUG.replace("base/status", "base/lost") + " :: //ps_server:shard_test\n"),
     ("planted_bugs", "tests/mutations/common_codec.txt", BUG + " :: //ps_server:shard_test\n"),
+    ("change_tables", "CONTRIBUTING.md", "To add an optimizer:\n"),
+    ("change_tables", "CONTRIBUTING.md", TO_ADD.format("lost", 0, 0)),
+    ("change_tables", "CONTRIBUTING.md", TO_ADD.format("rms_prop", 2, 0)),
+    ("change_tables", "CONTRIBUTING.md",
+     TO_ADD.format("rms_prop", 1, 1) + "\n| `common/base/status.h` | what |\n"),
+    ("unset", "proto/a.proto",
+     "message Other {\n  // Or\n  // so. Unset or 0: 2.\n  uint32 a = 1 [\n      (setting) = {unset: 3}"
+     "\n  ];\n}\n"),
 ]
 
 
@@ -223,6 +234,18 @@ class LintTest(unittest.TestCase):
             self.tree(root, {"tests/mutations/common_base.txt": BUG + " :: //ps_server:shard_test "
                              "//ps_server:all //ps_server/...\n"})
             self.assertEqual(lint.run(root, ["planted_bugs"])["planted_bugs"], [])
+
+    def test_a_table_of_changes_has_what_is_shipped(self):
+        files = {"common/a.cc": "int rms_prop;\n", "common/a.h": "// Of rms_prop.\n",
+                 "common/a_test.cc": "int rms_prop;\n"}
+        table = "\n| file | what |\n|---|---|\n| `common/a.cc`, `a_test.cc` | `rms_prop` |\n"
+        with tempfile.TemporaryDirectory() as root:
+            self.tree(root, {**files, "CONTRIBUTING.md": TO_ADD.format("rms_prop", 2, 1) + table})
+            self.assertEqual(lint.run(root, ["change_tables"])["change_tables"], [])
+            write(root, "CONTRIBUTING.md", TO_ADD.format("rms_prop", 0, 0))
+            found = lint.run(root, ["change_tables"])["change_tables"]
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("common/a.cc names rms_prop, and no row has it", found[0])
 
     def test_a_circle_is_named_arrow_by_arrow(self):
         # tests/ has no order; the circle is one of three folders.

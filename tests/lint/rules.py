@@ -58,6 +58,7 @@ ROOMS = {
     "common": [
         "testing",
         "base",
+        "settings",
         "codec json memory metrics model npz process simd",
         "data onnx optimizer storage",
         "config",
