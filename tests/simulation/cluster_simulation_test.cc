@@ -53,12 +53,14 @@ constexpr KnownHang kKnownHangs[] = {
      {.rounds_on_many_shards = true},
      "RUNNING, reason: \"\"",
      "the peer is busy or draining"},
-    // Its cause is not known yet.
-    {"local steps with fetch_changes wait for a checkpoint that nobody writes",
-     897,
-     {},
-     "RUNNING, reason: \"\"",
-     "waits for a checkpoint: "},
+    // A shard that was started anew has forgotten who passes, and its round waits for replicas that
+    // have finished, whose sessions stay open until the last checkpoint: which waits for what is
+    // behind that round.
+    {"the last checkpoint of rounds waits for replicas that are gone",
+     726,
+     {.ps_deaths_in_rounds = true, .rounds_on_many_shards = true},
+     "FINISHING, reason: \"waits for its last checkpoint\"",
+     "to write a checkpoint with the last push"},
 };
 
 // With the options of the seeds of every run.

@@ -344,11 +344,16 @@ absl::Status DownpourRunner::Flush() {
 }
 
 absl::Status DownpourRunner::Idle() {
-  if (!options_.rounds) {
+  if (options_.rounds) {
+    RETURN_IF_ERROR(Flush());
+    return calls_.Pass();
+  }
+  if (!client_->away().has_value()) {
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(Flush());
-  return calls_.Pass();
+  RETURN_IF_ERROR(CollectPush(/*wait=*/false));
+  // A push that is under way looks for shards itself.
+  return in_flight_.has_value() ? absl::OkStatus() : calls_.LookForShards();
 }
 
 std::vector<BlockId> DownpourRunner::TakeDone() {

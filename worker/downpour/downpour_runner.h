@@ -104,7 +104,9 @@ class DownpourRunner {
   // Pushes the tail of the accumulation and waits for all acknowledgements.
   absl::Status Flush();
   // There is nothing to do for now. Where shards average differences, what there is leaves, and
-  // no round waits for this replica until it pushes again.
+  // no round waits for this replica until it pushes again. Elsewhere a shard that was started anew
+  // gets what it had of this replica: until then it writes no checkpoint, for which others may
+  // wait.
   absl::Status Idle();
   // After Flush: waits until all pushes are on the shards' disks, where these keep
   // anything. DeadlineExceeded after `patience`, naming what is missing.

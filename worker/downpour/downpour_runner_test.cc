@@ -454,6 +454,27 @@ TEST_F(DownpourRunnerTest, AFlushWaitsUntilAllIsAcknowledged) {
   EXPECT_THAT(Done(), ElementsAre(0, 1));
 }
 
+// A shard that is back writes no checkpoint before it has all that it had, and a replica whose
+// window is full may wait for just that.
+TEST_F(DownpourRunnerTest, AnIdleReplicaGivesAShardThatIsBackWhatItHad) {
+  options_.overlap = ASYNC;
+  int tries = 0;
+  shards_.before_return = [&] {
+    if (++tries == 2) shards_.SetAway(false);
+    return absl::OkStatus();
+  };
+  Steps(1);
+  ASSERT_OK(Runner().Flush());
+  ASSERT_OK(Runner().Idle());
+  EXPECT_EQ(tries, 0);
+  shards_.SetAway(true);
+  ASSERT_OK(Runner().Idle());
+  EXPECT_EQ(tries, 1);  // it does not wait
+  ASSERT_OK(Runner().Idle());
+  ASSERT_OK(Runner().Idle());
+  EXPECT_EQ(tries, 2);
+}
+
 TEST_F(DownpourRunnerTest, AStopEndsTheWaitForAShard) {
   Steps(1);
   shards_.SetAway(true);

@@ -69,6 +69,8 @@ class ShardCalls {
   // it again as long as that is so.
   absl::Status Pass();
 
+  // Gives a shard that is back what it has not; waits for none.
+  absl::Status LookForShards() { return client_->BringBack(absl::ZeroDuration()); }
   // Waits until no shard is away, of which `away` is the first.
   absl::Status AwaitShards(std::optional<std::string> away);
   // Waits until all shards have the pushes up to that one.
