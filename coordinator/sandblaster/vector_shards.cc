@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/backoff.h"
+#include "common/base/thread.h"
 
 namespace monsoon {
 namespace {
@@ -30,14 +29,14 @@ absl::StatusOr<std::vector<VectorReply>> VectorShards::Run(VectorRequest request
   ++rounds_;
   std::vector<absl::StatusOr<VectorReply>> replies(size(), absl::UnknownError("not asked"));
   // An operation on a shard passes over its whole slice, which dwarfs a thread.
-  std::vector<std::thread> others;
+  std::vector<Thread> others;
   others.reserve(size() - 1);
   for (size_t shard = 1; shard < size(); ++shard) {
     others.emplace_back([&, shard] { replies[shard] = RunOn(shard, request); });
   }
   replies[0] = RunOn(0, request);
-  for (std::thread& thread : others) {
-    thread.join();
+  for (Thread& thread : others) {
+    thread.Join();
   }
   std::vector<VectorReply> result;
   result.reserve(size());
@@ -71,7 +70,7 @@ absl::StatusOr<VectorReply> VectorShards::RunOn(size_t shard, VectorRequest requ
       return absl::Status(reply.status().code(),
                           absl::StrCat("ps/", shard, ": ", reply.status().message()));
     }
-    absl::SleepFor(backoff.Next());
+    Thread::SleepFor(backoff.Next());
   }
 }
 

@@ -92,12 +92,9 @@ class Coordinator {
   void CommandLoop(uint32_t index);
 
   // The minimiser's thread: one batch job after another.
-  class Evaluator;
+  class Seat;
   void BatchLoop();
   absl::StatusOr<BatchEnd> RunBatchTask(const BatchTask& task);
-  bool BatchRuns(const BatchKey& batch);
-  // Returns once no checkpoint of the job's published parameters is under way.
-  void AwaitCheckpoint(const BatchKey& batch);
 
   const Cluster cluster_;
   const Clock* const clock_;

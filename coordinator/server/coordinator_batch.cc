@@ -1,14 +1,14 @@
 // Coordinator: the minimiser's thread.
 
-#include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
-#include "coordinator/sandblaster/batch_run.h"
+#include "coordinator/sandblaster/batch_drive.h"
 #include "coordinator/sandblaster/vector_shards.h"
 #include "coordinator/server/coordinator.h"
 
@@ -20,10 +20,16 @@ constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
 }  // namespace
 
-class Coordinator::Evaluator : public BatchEvaluator {
+class Coordinator::Seat : public BatchSeat {
  public:
-  Evaluator(Coordinator* coordinator, BatchKey batch)
+  Seat(Coordinator* coordinator, BatchKey batch)
       : coordinator_(coordinator), batch_(std::move(batch)) {}
+
+  bool Runs() override {
+    Coordinator& self = *coordinator_;
+    MutexLock lock(&self.mutex_);
+    return !self.stopping_ && self.core_.BatchRuns(batch_);
+  }
 
   absl::StatusOr<BatchResult> Evaluate(uint64_t evaluation, const std::string& w,
                                        bool probe) override {
@@ -45,22 +51,29 @@ class Coordinator::Evaluator : public BatchEvaluator {
     return absl::CancelledError("the coordinator stops");
   }
 
+  absl::StatusOr<bool> NoteIteration(const JobDescription::Iteration& iteration,
+                                     const BatchFigures& figures,
+                                     const MinimizerStateFunction& state) override {
+    const absl::StatusOr<bool> goes_on = coordinator_->WithCore([&](Moment moment) {
+      coordinator_->mutex_.AssertHeld();
+      return coordinator_->core_.NoteIteration(batch_, iteration, figures, state, moment);
+    });
+    MONSOON_FAIL_POINT("batch.iterated");
+    return goes_on;
+  }
+
+  void AwaitCheckpoint() override {
+    Coordinator& self = *coordinator_;
+    MutexLock lock(&self.mutex_);
+    while (!self.stopping_ && self.core_.BatchWaits(batch_)) {
+      self.changed_.WaitFor(&self.mutex_, kIdleWait);
+    }
+  }
+
  private:
   Coordinator* const coordinator_;
   const BatchKey batch_;
 };
-
-bool Coordinator::BatchRuns(const BatchKey& batch) {
-  MutexLock lock(&mutex_);
-  return !stopping_ && core_.BatchRuns(batch);
-}
-
-void Coordinator::AwaitCheckpoint(const BatchKey& batch) {
-  MutexLock lock(&mutex_);
-  while (!stopping_ && core_.BatchWaits(batch)) {
-    changed_.WaitFor(&mutex_, kIdleWait);
-  }
-}
 
 void Coordinator::BatchLoop() {
   while (true) {
@@ -89,51 +102,14 @@ void Coordinator::BatchLoop() {
 }
 
 absl::StatusOr<BatchEnd> Coordinator::RunBatchTask(const BatchTask& task) {
-  VectorShards::Options options;
-  options.job = task.batch.job;
-  options.attempt = task.batch.attempt;
-  options.job_term = task.job_term;
-  options.term = task.term;
-  options.shard_epochs = task.shard_epochs;
+  std::vector<VectorShards::Call> calls;
   for (const Shard& shard : shards_) {
-    options.calls.push_back([gateway = shard.gateway.get()](const VectorRequest& request) {
+    calls.push_back([gateway = shard.gateway.get()](const VectorRequest& request) {
       return gateway->Vector(request);
     });
   }
-  options.stopped = [this, &task] { return !BatchRuns(task.batch); };
-  VectorShards shards(std::move(options));
-  Evaluator evaluator(this, task.batch);
-  const auto observe = [&](const IterationReport& report, uint64_t overflows) {
-    JobDescription::Iteration iteration;
-    iteration.set_iteration(report.iteration);
-    iteration.set_f(report.f);
-    iteration.set_gradient_norm(report.gradient_norm);
-    iteration.set_step_length(report.step_length);
-    iteration.set_evaluations(report.evaluations);
-    const VectorShards::Statistics statistics = shards.statistics();
-    BatchFigures figures;
-    figures.set_evaluations(report.evaluations);
-    figures.set_overflows(overflows);
-    figures.set_commands(task.figures.commands() + statistics.commands);
-    figures.set_command_bytes(task.figures.command_bytes() + statistics.bytes);
-    figures.set_largest_command_bytes(
-        std::max(task.figures.largest_command_bytes(), statistics.largest));
-    const auto state = [&] {
-      MinimizerState state = report.state();
-      state.set_overflows(overflows);
-      return state;
-    };
-    const absl::StatusOr<bool> goes_on = WithCore([&](Moment moment) {
-      mutex_.AssertHeld();
-      return core_.NoteIteration(task.batch, iteration, figures, state, moment);
-    });
-    MONSOON_FAIL_POINT("batch.iterated");
-    // The next iteration publishes other parameters.
-    AwaitCheckpoint(task.batch);
-    return goes_on;
-  };
-  return RunBatch({task.config.sandblaster(), task.contributions, task.batch.attempt, task.from},
-                  &shards, &evaluator, observe);
+  Seat seat(this, task.batch);
+  return DriveBatch(task, std::move(calls), &seat);
 }
 
 }  // namespace monsoon

@@ -25,7 +25,11 @@ uint64_t BlocksOf(uint64_t examples) { return (examples + kBlock - 1) / kBlock; 
 
 ClusterSimulation::ClusterSimulation(uint64_t seed, FiberStacks* stacks, SimulationCounts* counts,
                                      const Options& options)
-    : options_(options), world_(seed, stacks), counts_(counts), coordinator_(&world_) {
+    : stacks_(stacks),
+      options_(options),
+      world_(seed, stacks),
+      counts_(counts),
+      coordinator_(&world_) {
   world_.coordinator = &coordinator_;
   world_.ps_died = [this](uint32_t index) {
     for (const auto& [number, transport] : world_.transports) {
@@ -102,7 +106,11 @@ JobDescription ClusterSimulation::Play() {
   RunUntil(world_.time.now() + absl::Milliseconds(5));
   const absl::Duration end =
       world_.time.now() + world_.dice.Between(absl::ZeroDuration(), kMostFaults);
-  Disturb();
+  if (options_.calm) {
+    EndFaults();
+  } else {
+    Disturb();
+  }
   RunUntil(end);
   EndFaults();
   RunUntil(world_.time.now() + kPatience);
@@ -187,8 +195,11 @@ JobState ClusterSimulation::State() {
 
 bool ClusterSimulation::MayFail(const JobDescription& job) const {
   // Nothing was on a disk.
+  const std::string& reason = job.summary().reason();
   if (HasFeature(world_, Feature::kMemoryOnly) &&
-      absl::StrContains(job.summary().reason(), "; its slice of job")) {
+      (absl::StrContains(reason, "; its slice of job") ||
+       absl::StrContains(reason, "the coordinator died during the batch") ||
+       absl::StrContains(reason, "has lost the job's vectors"))) {
     return true;
   }
   // All have left, so that only the newest part would do, and its bits have turned over.
@@ -213,13 +224,26 @@ void ClusterSimulation::Judge(const JobDescription& job) {
   for (const auto& [session, book] : world_.books) {
     JudgeSession(job, session, book);
   }
-  JudgeBlocks(job);
+  if (world_.plan.job.has_downpour()) {
+    JudgeBlocks(job);
+  }
+  if (world_.plan.job.has_sandblaster()) {
+    return JudgeBatch(job);
+  }
   for (const auto& ps : ps_) {
-    ps->Judge();
+    if (ps->HasSlice()) {
+      ps->CheckBits();
+    }
   }
-  if (world_.counting) {
-    JudgeCounting();
+  JudgeCounting();
+  if (HasFeature(world_, Feature::kMemoryOnly)) {
+    return;
   }
+  for (const auto& ps : ps_) {
+    ps->Revive();
+    ps->CheckBits();
+  }
+  JudgeCounting();
 }
 
 uint64_t ClusterSimulation::Reported(const JobDescription& job, SessionId session, uint32_t shard) {
@@ -304,6 +328,9 @@ void ClusterSimulation::JudgeBlocks(const JobDescription& job) {
 
 // By the parameters alone: each counts its worker's pushes.
 void ClusterSimulation::JudgeCounting() {
+  if (!world_.counting || !std::ranges::all_of(world_.ps, &SimulatedPs::HasSlice)) {
+    return;
+  }
   const size_t workers = workers_.size();
   for (uint32_t shard = 0; shard < ps_.size(); ++shard) {
     const std::vector<float> parameters = ps_[shard]->Parameters();

@@ -66,6 +66,7 @@ struct SimulationCounts {
   uint64_t lost_records = 0;  // reported
   uint64_t failed_jobs = 0;   // by right: see ClusterSimulation::MayFail
   uint64_t lost_jobs = 0;     // likewise, of those that were on no disk
+  uint64_t batch_returns = 0;
   std::array<uint64_t, static_cast<size_t>(Feature::kCount)> features = {};
 };
 
@@ -78,11 +79,13 @@ class ClusterSimulation {
     // Likewise, where workers lose touch with one shard for a while: without this, a job with
     // rounds has one shard.
     bool rounds_on_many_shards = false;
+    // Nothing happens to anybody: what a job comes to then.
+    bool calm = false;
   };
   // `stacks` and `counts` outlive this.
   ClusterSimulation(uint64_t seed, FiberStacks* stacks, SimulationCounts* counts,
                     const Options& options);
-  // All threads of workers come to their end.
+  // All threads of processes come to their end.
   ~ClusterSimulation();
 
   // From now on what happens is kept, a line each.
@@ -128,9 +131,15 @@ class ClusterSimulation {
   uint64_t Blocks() const;
   void JudgeBlocks(const JobDescription& job);
   void JudgeCounting();
+  // Of all shards, one behind the other; nothing where a shard has no slice.
+  std::vector<float> Parameters();
+  // What the shards hold is what the batch's minimiser has found, and what it finds where nothing
+  // happens: so each contribution counts once. Also on the disks.
+  void JudgeBatch(const JobDescription& job);
   // What the job says it has lost of the session on the shard, in records.
   static uint64_t Reported(const JobDescription& job, SessionId session, uint32_t shard);
 
+  FiberStacks* const stacks_;
   const Options options_;
   World world_;
   SimulationCounts* const counts_;

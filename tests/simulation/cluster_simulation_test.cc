@@ -93,6 +93,8 @@ TEST(ClusterSimulationTest, EveryAcknowledgedPushCountsOnceAndTheJobEnds) {
   Print("slices restored", counts.restores);
   Print("jobs failed by right", counts.failed_jobs);
   Print("jobs lost in memory", counts.lost_jobs);
+  Print("returns of batches", counts.batch_returns);
+  EXPECT_TRUE(counts.batch_returns > 0 || seeds.end - seeds.first < 200);
   for (size_t feature = 0; feature < counts.features.size(); ++feature) {
     Print(kFeatureNames[feature], counts.features[feature]);
     if (seeds.end - seeds.first >= 200) {

@@ -7,6 +7,7 @@
 #include "coordinator/shards/shard_gateway.h"
 #include "coordinator/state/coordinator_state.h"
 #include "gtest/gtest.h"
+#include "tests/simulation/simulated_minimizer.h"
 #include "tests/simulation/simulated_ps.h"
 
 namespace monsoon::simulation {
@@ -43,6 +44,9 @@ void SimulatedCoordinator::Start() {
       std::move(state));
   EndCall();
   Tick();
+  if (world_->plan.job.has_sandblaster()) {
+    StartMinimizer(world_, this);
+  }
 }
 
 void SimulatedCoordinator::Kill() {
@@ -77,6 +81,7 @@ uint64_t SimulatedCoordinator::EndCall() {
     shards_[shard].commands.emplace_back(std::move(command), wanted_);
     NextCommand(shard);
   }
+  world_->threads.WakeAll(this);
   return wanted_;
 }
 

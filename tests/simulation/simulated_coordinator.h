@@ -42,6 +42,15 @@ class SimulatedCoordinator {
     return {world_->time.now(), absl::ToInt64Milliseconds(world_->time.now() + wall_offset_)};
   }
 
+  // What a thread of this process does with the core, and what follows from that. Whoever waits
+  // for this is woken up.
+  template <typename Function>
+  auto WithCore(Function function)
+      -> decltype(function(std::declval<CoordinatorCore&>(), Moment())) {
+    auto result = function(*core_, moment());
+    EndCall();
+    return result;
+  }
   // A call that came: `reply` gets the answer once what it rests on is committed.
   template <typename Reply>
   void Serve(std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call,

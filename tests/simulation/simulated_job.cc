@@ -10,6 +10,21 @@ namespace {
 
 constexpr uint32_t kBatch = 5;
 
+// What a job does. Drawn from dice of its own.
+enum class Mode { kTraining, kBatch, kChain };
+constexpr uint64_t kModes = (uint64_t{1} << 40) + 1;
+
+Mode PickMode(Dice* dice) {
+  switch (dice->Below(6)) {
+    case 0:
+      return Mode::kBatch;
+    case 1:
+      return Mode::kChain;
+    default:
+      return Mode::kTraining;
+  }
+}
+
 // Exact: any order of integers gives the same bits.
 void MakeCounting(World* world, Downpour* downpour) {
   world->counting = true;
@@ -98,6 +113,20 @@ void MakeDifferences(World* world, bool rounds_on_many_shards, Downpour* downpou
   }
 }
 
+void MakeBatch(Dice* dice, Sandblaster* batch) {
+  static constexpr std::array<Sandblaster::Algorithm, 4> kAlgorithms = {
+      Sandblaster::LBFGS, Sandblaster::LBFGS, Sandblaster::NONLINEAR_CG,
+      Sandblaster::GRADIENT_DESCENT};
+  batch->set_algorithm(kAlgorithms[dice->Below(kAlgorithms.size())]);
+  batch->set_history(1 + dice->Below(4));
+  batch->set_max_iterations(1 + dice->Below(8));
+  batch->set_l2(dice->Once(2) ? 0.01 : 0);
+  batch->set_chunk_examples(kBatch * (1 + dice->Below(2)));
+  batch->set_chunks_per_contribution(1 + dice->Below(3));
+  batch->set_no_backup_copies(dice->Once(3));
+  batch->set_evaluate_every_iterations(dice->Below(3));
+}
+
 void PickData(Dice* dice, JobPlan* plan, uint32_t classes) {
   Job& job = plan->job;
   job.set_batch_size(kBatch);
@@ -140,9 +169,9 @@ void PlanShards(World* world, JobPlan* plan) {
 }  // namespace
 
 const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames = {
-    "counting",      "long n_fetch", "long n_push", "no overlap", "rough pushes",
-    "local steps",   "rounds",       "quorum",      "fragments",  "landing_steps",
-    "fetch_changes", "memory only",  "test set",    "warmstart"};
+    "counting", "long n_fetch", "long n_push", "no overlap",    "rough pushes",  "local steps",
+    "rounds",   "quorum",       "fragments",   "landing_steps", "fetch_changes", "memory only",
+    "test set", "warmstart",    "batch",       "chain"};
 
 bool HasFeature(const World& world, Feature feature) {
   const Job& job = world.plan.job;
@@ -176,6 +205,10 @@ bool HasFeature(const World& world, Feature feature) {
       return job.has_test();
     case Feature::kWarmstart:
       return downpour.has_warmstart();
+    case Feature::kBatch:
+      return job.has_sandblaster();
+    case Feature::kChain:
+      return job.has_sandblaster() && job.has_downpour();
     case Feature::kCount:
       break;
   }
@@ -184,6 +217,9 @@ bool HasFeature(const World& world, Feature feature) {
 
 void MakeJob(World* world, bool rounds_on_many_shards) {
   Dice& dice = world->dice;
+  // Of their own, so that the jobs without them stay what they were.
+  Dice modes(world->seed + kModes);
+  const Mode mode = PickMode(&modes);
   JobPlan& plan = world->plan;
   plan.job.set_name("sim");
   plan.job.set_seed(dice.Below(1000));
@@ -199,6 +235,7 @@ void MakeJob(World* world, bool rounds_on_many_shards) {
   } else {
     MakeGradients(world, &downpour);
   }
+  world->counting &= mode == Mode::kTraining;
   if (world->counting) {
     dense.mutable_weight_initializer()->set_constant(0.0);
   }
@@ -211,6 +248,13 @@ void MakeJob(World* world, bool rounds_on_many_shards) {
   } else {
     plan.job.mutable_checkpoint()->set_every_seconds(0.1 + 0.1 * dice.Below(20));
     plan.job.mutable_checkpoint()->set_every_pushes(dice.Below(40));
+  }
+  if (mode != Mode::kTraining) {
+    MakeBatch(&modes, plan.job.mutable_sandblaster());
+  }
+  if (mode == Mode::kBatch) {
+    plan.job.clear_downpour();
+    plan.job.clear_stop();
   }
   FillJobDefaults(&plan.job);
   PlanShards(world, &plan);

@@ -29,6 +29,8 @@ enum class Feature {
   kMemoryOnly,
   kTestSet,
   kWarmstart,
+  kBatch,
+  kChain,  // Downpour SGD, then a batch
   kCount,
 };
 extern const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames;

@@ -166,7 +166,13 @@ absl::StatusOr<CloseSessionReply> SimulatedPs::CloseSession(const SessionKey& se
 }
 
 absl::StatusOr<VectorReply> SimulatedPs::Vector(const VectorRequest& request) {
-  return shard_->Vector(request);
+  const bool first = !batch_began_ && request.shard_epoch() == process.life && HasSlice();
+  if (first && create_.has_optimizer()) {
+    CheckBits();  // of Downpour SGD, from whose parameters the batch goes on
+  }
+  absl::StatusOr<VectorReply> reply = shard_->Vector(request);
+  batch_began_ |= reply.ok();
+  return reply;
 }
 
 absl::Status SimulatedPs::Checkpoint(const CheckpointRequest& request) {
@@ -208,6 +214,9 @@ std::shared_ptr<ShardJob> SimulatedPs::Slice() const {
 void SimulatedPs::Begin(const CreateShardJobRequest& create) {
   create_ = create;
   const std::shared_ptr<ShardJob> job = Slice();
+  if (batch_began_) {
+    return;
+  }
   ASSERT_EQ(job->stripes()->count(), log_.stripes());
   std::vector<float> parameters(kStripeFloats);
   std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
@@ -217,17 +226,13 @@ void SimulatedPs::Begin(const CreateShardJobRequest& create) {
   }
 }
 
-void SimulatedPs::Judge() {
-  if (Slice() != nullptr) {  // else it was started anew since the job's end
-    CheckBits();
-  }
+void SimulatedPs::Revive() {
   Kill(/*power_cut=*/true, /*rot=*/false);
   Start();
   RestoreShardJobRequest request;
   *request.mutable_create() = create_;
   request.mutable_create()->set_term(UINT64_MAX);
   ASSERT_OK(RestoreJob(request));
-  CheckBits();
 }
 
 std::vector<float> SimulatedPs::Parameters() {
@@ -306,6 +311,7 @@ void SimulatedPs::NotePush(const PushRequest& push, ChunkCursor* payload, const 
   }
   for (const PushVerdict& verdict : reply.verdict()) {
     if (verdict.verdict() == APPLIED) {
+      EXPECT_FALSE(batch_began_) << "a push changes what a batch goes on from";
       log_.Applied(verdict.stripe(), {.session = IdOf(push.session()),
                                       .sequence = verdict.sequence(),
                                       .gradient = std::move(gradients[verdict.stripe()]),

@@ -75,10 +75,13 @@ class SimulatedPs : public ShardGateway {
   uint64_t power_cuts() const { return power_cuts_; }
   // The part that rotted last; "": none did.
   const std::string& rotten() const { return rotten_; }
+  // False: it was started anew since the job's end.
+  bool HasSlice() const { return Slice() != nullptr; }
   std::vector<float> Parameters();
-  // The slice must be what follows from the log, bit by bit: as it is, and once more as the
-  // next life finds it on the disk after a power cut.
-  void Judge();
+  // The slice must be what follows from the log, bit by bit.
+  void CheckBits();
+  // A power cut; the next life finds the slice on its disk.
+  void Revive();
 
  private:
   // Of the virtual time.
@@ -100,7 +103,6 @@ class SimulatedPs : public ShardGateway {
   std::shared_ptr<ShardJob> Slice() const;
   // The slice begins with what `create` or a part has given it.
   void Begin(const CreateShardJobRequest& create);
-  void CheckBits();
 
   World* const world_;
   const uint32_t index_;
@@ -119,6 +121,8 @@ class SimulatedPs : public ShardGateway {
   uint64_t good_parts_ = 0;  // written since a bit of one rotted
   std::string rotten_;
   uint64_t power_cuts_ = 0;
+  // A batch has begun: what the slice holds does not follow from pushes any more.
+  bool batch_began_ = false;
 };
 
 }  // namespace monsoon::simulation

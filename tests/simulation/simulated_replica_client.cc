@@ -1,46 +1,24 @@
 #include "tests/simulation/simulated_replica_client.h"
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "tests/simulation/parked_call.h"
 #include "tests/simulation/simulated_coordinator.h"
 #include "tests/simulation/simulated_ps.h"
 #include "worker/data/permutation.h"
 
 namespace monsoon::simulation {
-namespace {
-
-// The threads of a life that is over find out within this time.
-constexpr absl::Duration kLook = absl::Milliseconds(100);
-
-}  // namespace
 
 template <typename Reply>
 absl::StatusOr<Reply> SimulatedReplicaClient::Call(
     std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call) {
   SimulatedCoordinator* const coordinator = world_->coordinator;
-  const auto answer = std::make_shared<std::optional<absl::StatusOr<Reply>>>();
-  if (!life_.over()) {
-    world_->network.Call<Reply>(
-        process_, &coordinator->process, deadline_,
-        [coordinator, call = std::move(call)](auto reply) {
-          coordinator->Serve<Reply>(call, reply);
-        },
-        [world = world_, answer](absl::StatusOr<Reply> reply) {
-          *answer = std::move(reply);
-          world->threads.WakeAll(answer.get());
-        });
-  }
-  while (!answer->has_value()) {
-    world_->threads.Park(answer.get(), kLook);
-    if (life_.over()) {
-      return absl::UnavailableError("this process is dead");
-    }
-  }
-  return **answer;
+  return ParkedCall<Reply>(world_, process_, life_, &coordinator->process, deadline_,
+                           [coordinator, call = std::move(call)](auto reply) {
+                             coordinator->Serve<Reply>(call, reply);
+                           });
 }
 
 absl::StatusOr<EnterReply> SimulatedReplicaClient::Enter(const EnterRequest&) {

@@ -9,6 +9,7 @@
 #include "tests/simulation/simulated_ps.h"
 #include "tests/simulation/simulated_replica_client.h"
 #include "tests/simulation/simulated_transport.h"
+#include "tests/simulation/timed_network.h"
 #include "worker/replica/replica_runner.h"
 #include "worker/session/session_host.h"
 
@@ -44,7 +45,9 @@ class NotingRunner final : public SessionRunner {
     SessionBook& book = world_->books[id];
     const bool orderly =
         end.kind == SessionEnd::Kind::kFinished || end.kind == SessionEnd::Kind::kDrained;
-    book.whole = orderly && world_->PushesIn(book, book.written) == book.pushed;
+    const bool memory_only = world_->plan.job.checkpoint().off();
+    book.whole = orderly && world_->PushesIn(book, memory_only ? book.acknowledged
+                                                               : book.written) == book.pushed;
     return end;
   }
 
@@ -100,7 +103,11 @@ class SimulatedWorker::Life {
     ReplicaRunner::Options options;
     options.replay_window_bytes = kWindowPushes * PushBytes(world_->plan);
     options.rpc_deadline = absl::Milliseconds(world_->cluster.rpc_deadline_ms());
-    options.make_network = [this](const JoinedJob& joined) {
+    options.make_network =
+        [this](const JoinedJob& joined) -> absl::StatusOr<std::unique_ptr<Network>> {
+      if (joined.job.has_sandblaster()) {
+        return TimedNetwork::Create(world_, joined.layout);
+      }
       return std::make_unique<CountingNetwork>(world_, joined.session.worker());
     };
     options.make_transport = [this](const JoinedJob& joined) {

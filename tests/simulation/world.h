@@ -53,9 +53,10 @@ struct SessionBook {
 };
 
 struct World {
-  World(uint64_t seed, FiberStacks* stacks)
-      : dice(seed), network(&time, &dice), threads(&time, &dice, stacks) {}
+  World(uint64_t of_seed, FiberStacks* stacks)
+      : seed(of_seed), dice(of_seed), network(&time, &dice), threads(&time, &dice, stacks) {}
 
+  const uint64_t seed;
   Dice dice;
   VirtualTime time;
   VirtualNetwork network;
