@@ -92,6 +92,16 @@ absl::Status Coordinator::AwaitJournal(uint64_t ticket) {
                                              "; nothing was done yet, and it tries on"));
 }
 
+bool Coordinator::AwaitWritten(uint64_t ticket) {
+  while (!committer_.Await(ticket, kIdleWait)) {
+    MutexLock lock(&mutex_);
+    if (stopping_) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void Coordinator::Dispatch(Moment moment) {
   std::vector<ShardCommand> commands = core_.TakeCommands(moment);
   ticket_ = committer_.EndCall(moment.now);
@@ -175,11 +185,8 @@ void Coordinator::CommandLoop(uint32_t index) {
       std::tie(command, ticket) = std::move(shard.commands.front());
       shard.commands.pop_front();
     }
-    while (!committer_.Await(ticket, kIdleWait)) {
-      MutexLock lock(&mutex_);
-      if (stopping_) {
-        return;
-      }
+    if (!AwaitWritten(ticket)) {
+      return;
     }
     const ShardAnswer answer = CarryOut(command, shard.gateway.get());
     MutexLock lock(&mutex_);

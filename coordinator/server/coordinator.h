@@ -84,6 +84,8 @@ class Coordinator {
   template <typename Function>
   auto Answer(Function function) -> decltype(function(std::declval<Moment>()));
   absl::Status AwaitJournal(uint64_t ticket);
+  // For a thread that tells shards something; false: the coordinator stops.
+  bool AwaitWritten(uint64_t ticket);
   // `ticket`: what the answer has to wait for.
   absl::StatusOr<NextWorkReply> AskForWork(const NextWorkRequest& request, uint64_t* ticket);
 

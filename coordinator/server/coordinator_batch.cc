@@ -78,6 +78,7 @@ class Coordinator::Seat : public BatchSeat {
 void Coordinator::BatchLoop() {
   while (true) {
     std::optional<BatchTask> task;
+    uint64_t ticket = 0;
     {
       MutexLock lock(&mutex_);
       while (!stopping_ && !(task = core_.TakeBatch())) {
@@ -86,6 +87,12 @@ void Coordinator::BatchLoop() {
       if (stopping_) {
         return;
       }
+      ticket = ticket_;
+    }
+    // A next life that did not know of this batch would begin it anew, and its operations would
+    // have the numbers of those that the shards have got from here.
+    if (!AwaitWritten(ticket)) {
+      return;
     }
     MONSOON_FAIL_POINT("batch.begins");
     const absl::StatusOr<BatchEnd> end = RunBatchTask(*task);

@@ -80,14 +80,24 @@ class FakeGateway : public ShardGateway {
     return CloseSessionReply();
   }
   absl::Status Checkpoint(const CheckpointRequest& request) override {
+    if (on_checkpoint) {
+      on_checkpoint();
+    }
     MutexLock lock(&mutex_);
     generation_ = request.generation();
     return absl::OkStatus();
   }
   absl::Status ReduceRate(const ReduceRateRequest&) override { return absl::OkStatus(); }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
+    if (on_vector) {
+      on_vector();
+    }
     return absl::UnimplementedError("no vectors here");
   }
+
+  // Called by the coordinator's threads; set before they have a job.
+  std::function<void()> on_checkpoint;
+  std::function<void()> on_vector;
 
   void Hang(bool hangs) {
     {
@@ -203,9 +213,9 @@ class CoordinatorTest : public ::testing::Test {
     job.mutable_stop()->set_epochs(1);
     return job;
   }
-  std::string Submit() {
+  std::string Submit(const Job& job = SmallJob()) {
     SubmitRequest request;
-    *request.mutable_job() = SmallJob();
+    *request.mutable_job() = job;
     const absl::StatusOr<SubmitReply> reply = coordinator_->Submit(request);
     EXPECT_OK(reply);
     return reply.ok() ? reply->job() : "";

@@ -1,7 +1,9 @@
 // The driver and its journal: nothing leaves the coordinator before it is on the disk.
+#include <atomic>
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "coordinator/journal/journal.h"
 #include "coordinator/server/coordinator_fixture.h"
 #include "coordinator/state/state_writer.h"
@@ -105,6 +107,30 @@ TEST_F(CoordinatorJournalTest, NothingIsToldBeforeItIsOnTheDisk) {
   ASSERT_OK_AND_ASSIGN(const SubmitReply reply, coordinator_->Submit(request));
   EXPECT_EQ(reply.job(), "small-1");
   EXPECT_EQ(coordinator_->List()->job_size(), 1);
+}
+
+TEST_F(CoordinatorJournalTest, AMinimiserBeginsOnceTheJournalKnowsOfItsBatch) {
+  constexpr uint64_t kNone = UINT64_MAX;
+  std::atomic<bool> blocks{true};
+  std::atomic<uint64_t> known{kNone};  // the generation that the disk says is held
+  gateways_[0]->on_checkpoint = [&] {
+    if (blocks.exchange(false)) {
+      disk_.SetError(absl::ResourceExhaustedError("disk is full"));
+    }
+  };
+  gateways_[0]->on_vector = [&] {
+    uint64_t none = kNone;
+    known.compare_exchange_strong(none, disk_.Open().state.FindJob("small-1")->checkpoint().held());
+  };
+  Job job = SmallJob();
+  job.clear_downpour();
+  job.clear_stop();
+  job.mutable_sandblaster()->set_max_iterations(1);
+  EXPECT_EQ(Submit(job), "small-1");
+  ASSERT_TRUE(Await([&] { return absl::StrContains(Summary().reason(), "disk is full"); }));
+  disk_.SetError(absl::OkStatus());
+  ASSERT_TRUE(Await([&] { return known != kNone; }));
+  EXPECT_EQ(known, 1u);
 }
 
 TEST_F(CoordinatorJournalTest, ARepeatedSubmissionDoesNotReadItsData) {

@@ -114,6 +114,7 @@ void SimulatedCoordinator::EndCommit(uint64_t calls, size_t updates) {
   writing_.reset();
   durable_ = updates;
   committed_ = calls;
+  world_->threads.WakeAll(this);
   while (!waiting_.empty() && waiting_.front().first <= committed_) {
     const std::function<void()> what = std::move(waiting_.front().second);
     waiting_.pop_front();

@@ -51,6 +51,9 @@ class SimulatedCoordinator {
     EndCall();
     return result;
   }
+  // The ticket of the newest call that something rests on, and whether that is committed.
+  uint64_t ticket() const { return wanted_; }
+  bool IsCommitted(uint64_t ticket) const { return ticket <= committed_; }
   // A call that came: `reply` gets the answer once what it rests on is committed.
   template <typename Reply>
   void Serve(std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call,

@@ -37,6 +37,10 @@ class Minimizer : public BatchSeat {
         continue;
       }
       batch_ = task->batch;
+      const uint64_t ticket = coordinator_->ticket();
+      while (!life_.over() && !coordinator_->IsCommitted(ticket)) {
+        Wait();
+      }
       const absl::StatusOr<BatchEnd> end = DriveBatch(*task, Calls(), this);
       world_->Trace(absl::StrCat("minimiser of attempt ", batch_.attempt,
                                  " ends: ", end.ok() ? end->reason : end.status().ToString()));
