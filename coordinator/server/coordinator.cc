@@ -27,9 +27,6 @@ constexpr uint32_t kMostHeld = 64;
 // An answer to somebody who only looks waits so long for the journal.
 constexpr absl::Duration kMostLookedFor = absl::Milliseconds(500);
 
-// Threads look up so often, whatever happens.
-constexpr absl::Duration kIdleWait = absl::Seconds(1);
-
 }  // namespace
 
 Coordinator::Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<ShardGateway>> shards,
@@ -90,16 +87,6 @@ absl::Status Coordinator::AwaitJournal(uint64_t ticket) {
   return absl::UnavailableError(absl::StrCat("the coordinator cannot write its state",
                                              trouble.empty() ? "" : ": ", trouble,
                                              "; nothing was done yet, and it tries on"));
-}
-
-bool Coordinator::AwaitWritten(uint64_t ticket) {
-  while (!committer_.Await(ticket, kIdleWait)) {
-    MutexLock lock(&mutex_);
-    if (stopping_) {
-      return false;
-    }
-  }
-  return true;
 }
 
 void Coordinator::Dispatch(Moment moment) {

@@ -65,6 +65,9 @@ class Coordinator {
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request);
 
  private:
+  // Threads look up so often, whatever happens.
+  static constexpr absl::Duration kIdleWait = absl::Seconds(1);
+
   struct Shard {
     std::unique_ptr<ShardGateway> gateway;
     std::deque<std::pair<ShardCommand, uint64_t>> commands;  // with tickets; guarded by mutex_
@@ -85,7 +88,15 @@ class Coordinator {
   auto Answer(Function function) -> decltype(function(std::declval<Moment>()));
   absl::Status AwaitJournal(uint64_t ticket);
   // For a thread that tells shards something; false: the coordinator stops.
-  bool AwaitWritten(uint64_t ticket);
+  bool AwaitWritten(uint64_t ticket) {
+    while (!committer_.Await(ticket, kIdleWait)) {
+      MutexLock lock(&mutex_);
+      if (stopping_) {
+        return false;
+      }
+    }
+    return true;
+  }
   // `ticket`: what the answer has to wait for.
   absl::StatusOr<NextWorkReply> AskForWork(const NextWorkRequest& request, uint64_t* ticket);
 

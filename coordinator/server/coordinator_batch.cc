@@ -13,12 +13,6 @@
 #include "coordinator/server/coordinator.h"
 
 namespace monsoon {
-namespace {
-
-// The thread looks up so often, whatever happens.
-constexpr absl::Duration kIdleWait = absl::Seconds(1);
-
-}  // namespace
 
 class Coordinator::Seat : public BatchSeat {
  public:
