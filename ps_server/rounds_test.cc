@@ -180,6 +180,51 @@ TEST(RoundsTest, AfterARestartDifferencesAreInRoundsOfTheirOwnAgain) {
   EXPECT_EQ(again, w);
 }
 
+// One replica is four differences ahead on a shard that takes them one a round again, and the
+// other, whose turn each of these rounds waits for, waits for a round of the other shard.
+TEST(RoundsTest, NoWaitForOneShardHoldsUpAnother) {
+  const std::string folder = ::testing::TempDir() + "/rounds_circle";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  auto shards = *TestShards::Start({.shards = 2, .state_dir = folder});
+  const TestJob job = *shards->CreateJob(SyncJob());
+  std::unique_ptr<ParameterClient> clients[2];
+  for (uint32_t worker = 0; worker < 2; ++worker) {
+    ParameterClientOptions options = *shards->OpenSession(job, worker);
+    options.keep_bytes = uint64_t{64} << 20;
+    clients[worker] = *ParameterClient::Create(std::move(options));
+  }
+  ParameterClient& ahead = *clients[0];
+  ParameterClient& other = *clients[1];
+  Vector w(job.map.size());
+  FetchMarks marks;
+  ASSERT_OK(ahead.Fetch(w, &marks, nullptr));
+  ASSERT_OK(other.Fetch(w, &marks, nullptr));
+  for (int push = 0; push < 5; ++push) ASSERT_OK(ahead.Push(Difference(w, 0, push), marks));
+  ASSERT_OK(other.Push(Difference(w, 1, 0), marks));
+  ASSERT_OK(other.Fetch(w, &marks, nullptr));
+  EXPECT_EQ(marks.shard[1][0].version, 1u);  // all of them in one round
+  ASSERT_OK(other.Push(Difference(w, 1, 1), marks));
+
+  ASSERT_OK(shards->Restart(0));
+  ASSERT_OK_AND_ASSIGN(const auto reply, shards->Restore(SyncJob(), 0, /*workers=*/2));
+  for (const auto& client : clients) client->NameEpoch(0, reply.shard_epoch());
+  std::jthread returns([&] {
+    EXPECT_OK(ahead.BringBack(absl::Seconds(60)));
+    EXPECT_EQ(ahead.away(), std::nullopt);
+    EXPECT_EQ(ahead.acknowledged(), 5u);
+  });
+  for (int push = 2; push < 4; ++push) {
+    absl::Status fetched;
+    do {
+      fetched = other.Fetch(w, &marks, nullptr);
+    } while (absl::IsUnavailable(fetched));
+    ASSERT_OK(fetched);
+    ASSERT_OK(other.Push(Difference(w, 1, push), marks));
+  }
+  returns.join();
+}
+
 TEST(RoundsTest, AReplicaThatLeavesEndsTheWait) {
   auto shards = *TestShards::Start({.shards = 1});
   const TestJob job = *shards->CreateJob(SyncJob());

@@ -17,6 +17,9 @@
 namespace monsoon {
 namespace {
 
+// The event of a worker that has gone because all is done.
+constexpr char kFinished[] = "worker_finished";
+
 // A worker that waits again and again is told of so often.
 constexpr absl::Duration kBetweenWaitEvents = absl::Minutes(1);
 
@@ -60,10 +63,26 @@ absl::StatusOr<Membership::Heard> Replicas::Hear(const HeartbeatRequest& request
       CloseSession(worker, "worker_lost", "joined again", moment.now);
       break;
     case Membership::Outcome::kMustRejoin:
+      break;
     case Membership::Outcome::kRefreshed:
+      CloseIfFinished(worker, request, moment.now);
       break;
   }
   return heard;
+}
+
+void Replicas::CloseIfFinished(uint32_t worker, const HeartbeatRequest& request,
+                               absl::Duration now) {
+  JobRecord* const job = jobs_.JobOfWorker(worker);
+  if (job == nullptr || job->stage() != JOB_ACTIVE || !job->plan.job.downpour().has_rounds() ||
+      request.has_session()) {
+    return;
+  }
+  const DurableSession* const session = job->ledger()->Find(worker);
+  if (session->state() == DurableSession::OPEN &&
+      job->procedure()->ReplicaState(worker) == "DONE") {
+    CloseSession(worker, kFinished, "", now);
+  }
 }
 
 void Replicas::Answer(const Membership::Heard& heard, HeartbeatReply* reply) const {
@@ -329,7 +348,7 @@ void Replicas::CloseSession(uint32_t worker, const std::string& kind, const std:
   if (job->figures.pace) {
     job->figures.pace->Forget(worker);
   }
-  if (kind != "worker_left") {
+  if (kind != "worker_left" && kind != kFinished) {
     job->lost_workers.insert(worker);
   }
   if (was_testing && kind == "worker_lost" && ++job->lost_final_tests >= kMaxLostFinalTests) {

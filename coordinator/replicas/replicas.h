@@ -64,6 +64,9 @@ class Replicas : public Controller {
  private:
   void BeginReplica(JobRecord* job, uint32_t worker, absl::Duration now);
   void EndReplica(JobRecord* job, const DurableSession& session, absl::Duration now);
+  // A worker that was told to finish and has: a shard that is started anew knows no more that it
+  // has nothing to push, so that rounds would wait for its session while others have yet to leave.
+  void CloseIfFinished(uint32_t worker, const HeartbeatRequest& request, absl::Duration now);
   void RecordStats(JobRecord* job, const SessionKey& session, const ReplicaStats& stats,
                    absl::Duration now);
   // An event of a replica that waits for a shard, but not too often.

@@ -5,6 +5,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/fail_point.h"
 #include "common/base/status.h"
 
@@ -171,6 +172,11 @@ absl::StatusOr<Answer> TakeContributeAnswer(const DataHeader& header,
   return Answer::kDone;
 }
 
+absl::StatusOr<Answer> TakePassAnswer(const DataHeader& header) {
+  return header.has_error() ? ToStatus(header.error(), /*has_session=*/true)
+                            : absl::StatusOr<Answer>(Answer::kDone);
+}
+
 absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header) {
   MONSOON_FAIL_POINT("initial.half_written");
   if (header.has_error()) {
@@ -273,6 +279,26 @@ absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, C
     mark = told;
   }
   return reply.last() ? Answer::kDone : Answer::kPart;
+}
+
+absl::StatusOr<Answer> TakeFetchAnswer(uint32_t shard, const DataHeader& header,
+                                       ChunkCursor* payload, const Fetcher& fetcher,
+                                       RoundWait* wait, FetchTarget* target) {
+  if (header.has_error() && header.error().verdict() == REFUSED_BUSY) {
+    wait->NoteOpen(header.error().message());
+    return Answer::kBusy;
+  }
+  if (header.has_error()) {
+    const absl::Status status = ToStatus(header.error(), fetcher.session);
+    // It may be a life that has not got the job back yet.
+    return fetcher.keeps && IsSessionLost(status) ? absl::UnavailableError(status.message())
+                                                  : status;
+  }
+  if (!header.has_fetch_reply()) {
+    return absl::InternalError("the answer to a fetch is of another kind");
+  }
+  wait->NoteOver(Clock::Real()->Now());
+  return TakeFetchReply(shard, header.fetch_reply(), payload, target);
 }
 
 }  // namespace monsoon

@@ -17,6 +17,7 @@
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/public_view.h"
 #include "ps_server/client/push_encoder.h"
+#include "ps_server/client/round_wait.h"
 
 namespace monsoon {
 
@@ -49,6 +50,7 @@ absl::StatusOr<Answer> TakeContributeAnswer(const DataHeader& header,
                                             ParameterClient::ContributeResult* result);
 
 // The answer to one frame of a write or of a seal, errors included.
+absl::StatusOr<Answer> TakePassAnswer(const DataHeader& header);
 absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header);
 
 // What a fetch fills, frame by frame.
@@ -82,5 +84,15 @@ uint64_t FetchWidth(const FetchMarks& marks);
 // Puts one fetch frame of `shard` into `target`.
 absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, ChunkCursor* payload,
                                       FetchTarget* target);
+
+// Who fetches.
+struct Fetcher {
+  bool session = true;  // a replica, not somebody who only reads
+  bool keeps = false;   // it keeps its pushes, so that it waits for a shard that is started anew
+};
+// Takes what comes in answer to a fetch. Busy where a round is open.
+absl::StatusOr<Answer> TakeFetchAnswer(uint32_t shard, const DataHeader& header,
+                                       ChunkCursor* payload, const Fetcher& fetcher,
+                                       RoundWait* wait, FetchTarget* target);
 
 }  // namespace monsoon

@@ -1,6 +1,7 @@
 #include "ps_server/client/heard_answers.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,14 @@
 #include "common/model/fragment_map.h"
 
 namespace monsoon {
+
+namespace {
+
+const std::string& BusyMessage(const PushReply& reply) {
+  return std::ranges::find(reply.verdict(), REFUSED_BUSY, &PushVerdict::verdict)->message();
+}
+
+}  // namespace
 
 uint32_t KindsOfPushes(const ParameterClientOptions& options) {
   return options.fragments.count() + (options.tables.empty() ? 0 : 1);
@@ -45,6 +54,7 @@ absl::StatusOr<Answer> HeardAnswers::TakeVerdicts(uint32_t shard, const DataHead
     return answer;
   }
   if (*answer != Answer::kDone) {
+    heard_[shard].round = options_.rounds ? BusyMessage(reply) : "";
     return answer;
   }
   for (const PushVerdict& verdict : reply.verdict()) {

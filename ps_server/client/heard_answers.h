@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,8 @@ struct HeardOfShard {
   std::vector<uint64_t> durable;
   uint64_t written = UINT64_MAX;  // in the newest generation
   bool left_out = false;
+  // It cannot take a push before a round is over, and says which. "": it said nothing of the kind.
+  std::string round;
   bool refused_for_good = false;  // no other try will do
 };
 

@@ -13,6 +13,15 @@ constexpr int kReadAttempts = 3;
 
 }  // namespace
 
+bool AllAreMapped(const ChoosingTransport& transport, uint32_t shards) {
+  for (uint32_t shard = 0; shard < shards; ++shard) {
+    if (transport.mapped(shard) == nullptr) {
+      return false;
+    }
+  }
+  return true;
+}
+
 void ReadMappedParameters(ChoosingTransport* transport, uint32_t shard, const FetchRequest& request,
                           const ShardMap& map, std::span<float> parameters,
                           std::vector<StripeMark>* marks, std::vector<uint32_t>* left) {

@@ -13,6 +13,8 @@
 
 namespace monsoon {
 
+bool AllAreMapped(const ChoosingTransport& transport, uint32_t shards);
+
 // Reads as far as that goes: the parameters of `shard` to their places in
 // `parameters` (the whole vector) and in `marks`, which has an entry per stripe.
 // `left` becomes the stripes that must be asked for, all of them where the

@@ -24,6 +24,7 @@
 #include "ps_server/client/push_keeper.h"
 #include "ps_server/client/requests.h"
 #include "ps_server/client/retry_report.h"
+#include "ps_server/client/round_wait.h"
 #include "ps_server/client/row_fetch.h"
 #include "ps_server/client/shard_control.h"
 
@@ -54,7 +55,7 @@ class ShardedParameterClient final : public ParameterClient {
     }
     fits_one_frame_ = push_requests_.FitsOneFrame(encoder_);
     if (changes()) {
-      view_.emplace(options_.map, options_.fetch_changes);
+      fetching_.view.emplace(options_.map, options_.fetch_changes);
     }
     if (options_.keep_bytes > 0 && !options_.read_only) {
       keeper_ = std::make_unique<PushKeeper>(&options_, Context(), &encoder_, &push_requests_,
@@ -189,19 +190,18 @@ class ShardedParameterClient final : public ParameterClient {
 
   absl::Status Pass() override {
     MutexLock lock(&push_mutex_);
+    if (keeper_ != nullptr) {
+      return keeper_->Pass();
+    }
     push_requests_.Begin();
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-      if (keeper_ == nullptr || keeper_->ready_epoch(shard) != 0) {
-        push_requests_.AddMarks(shard, /*passes=*/true);
-      }
+      push_requests_.AddMarks(shard, /*passes=*/true);
     }
-    const auto handler = [](uint32_t, const DataHeader& header, ChunkCursor*) {
-      return header.has_error() ? ToStatus(header.error(), /*has_session=*/true)
-                                : absl::StatusOr<Answer>(Answer::kDone);
-    };
     ExchangeCounts counts;
-    return RunExchange(Context(), push_requests_.requests(), push_transport_.get(), handler,
-                       &counts);
+    return RunExchange(
+        Context(), push_requests_.requests(), push_transport_.get(),
+        [](uint32_t, const DataHeader& header, ChunkCursor*) { return TakePassAnswer(header); },
+        &counts);
   }
 
   std::vector<std::string> transports() const override { return report_.Get(); }
@@ -250,6 +250,19 @@ class ShardedParameterClient final : public ParameterClient {
     return away.has_value() ? absl::UnavailableError(*away) : absl::OkStatus();
   }
 
+  // While a fetch waits. What is away and has come back gets what is kept for it, since some round
+  // can lack just that. `stands`: as in RoundWait, so that no round is to wait for this session.
+  void ServeWhileFetching(bool stands) {
+    if ((!stands && !keeper_->away().has_value()) || !push_mutex_.TryLock()) {
+      return;  // whoever pushes serves them
+    }
+    // What fails here fails again where it is waited for.
+    if (keeper_->BringBack(absl::ZeroDuration()).ok() && stands) {
+      (void)keeper_->Pass();
+    }
+    push_mutex_.Unlock();
+  }
+
   // Before a fetch: what comes must be of these lives, which had all pushes by then.
   void NoteEpochs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
     for (uint32_t shard = 0; keeper_ != nullptr && shard < options_.map.shards(); ++shard) {
@@ -264,11 +277,11 @@ class ShardedParameterClient final : public ParameterClient {
 
   absl::Status RunWrite(const RequestMaker::ShardRequests& requests)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
-    const auto handler = [](uint32_t, const DataHeader& header, ChunkCursor*) {
-      return TakeWriteAnswer(header);
-    };
     ExchangeCounts counts;
-    return RunExchange(Context(), requests, push_transport_.get(), handler, &counts);
+    return RunExchange(
+        Context(), requests, push_transport_.get(),
+        [](uint32_t, const DataHeader& header, ChunkCursor*) { return TakeWriteAnswer(header); },
+        &counts);
   }
 
   void Encode(uint64_t sequence, const GradientView& gradient)
@@ -342,47 +355,40 @@ class ShardedParameterClient final : public ParameterClient {
     }
     FetchTarget target = FetchTarget::Of(options_.map, what.format, parameters, marks);
     ExchangeCounts counts;
-    std::string round;  // is open, and whom it waits for
     {
       MutexLock lock(&fetch_mutex_);
       NoteEpochs();
-      const auto handler = [&](uint32_t shard, const DataHeader& header,
-                               ChunkCursor* payload) -> absl::StatusOr<Answer> {
-        if (header.has_error() && header.error().verdict() == REFUSED_BUSY && options_.rounds) {
-          round = header.error().message();
-          return Answer::kBusy;
-        }
-        if (header.has_error()) {
-          const absl::Status status = ToStatus(header.error(), !options_.read_only);
-          // It may be a life that has not got the job back yet.
-          return keeps && IsSessionLost(status) ? absl::UnavailableError(status.message()) : status;
-        }
-        if (!header.has_fetch_reply()) {
-          return absl::InternalError("the answer to a fetch is of another kind");
-        }
-        return TakeFetchReply(shard, header.fetch_reply(), payload, &target);
+      RoundWait& wait = fetching_.wait;
+      wait.Begin(Clock::Real()->Now());
+      const auto handler = [&](uint32_t shard, const DataHeader& header, ChunkCursor* payload) {
+        return TakeFetchAnswer(shard, header, payload, {!options_.read_only, keeps}, &wait,
+                               &target);
       };
       for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
         const FetchRequest& whole = fetch_requests_.WholeFetch(shard, what.vector, what.format);
         if (what.fragment.has_value()) {
           left_[shard] = options_.fragments.StripesOf(*what.fragment, shard);
-        } else if (what.changes) {
-          LeaveAll(shard);
         } else {
-          ReadShared(whole, shard, &target);
+          ReadShared(whole, shard, what.changes, &target);
         }
       }
-      PublicView* const view = what.changes ? &view_.value() : nullptr;
+      PublicView* const view = what.changes ? &fetching_.view.value() : nullptr;
       if (view != nullptr) {
         view->BeginExchange();
         target.view = view;
       }
-      const absl::Status run = RunExchange(Context(), fetch_requests_.Fetch(left_, view),
+      ExchangeContext context = Context();
+      const std::function<void()> serve = [&] {
+        ServeWhileFetching(wait.StandsStill(Clock::Real()->Now()));
+      };
+      context.meanwhile = keeps ? &serve : nullptr;
+      const absl::Status run = RunExchange(context, fetch_requests_.Fetch(left_, view),
                                            fetch_transport_.get(), handler, &counts);
-      if (absl::IsDeadlineExceeded(run) && !round.empty()) {
-        return RoundOpenError(round);
+      if (absl::IsDeadlineExceeded(run) && !wait.open().empty()) {
+        return RoundOpenError(wait.open());
       }
       RETURN_IF_ERROR(run);
+      wait.End();
       if (keeps && !IsOfNotedEpochs(*marks, what.fragment)) {
         return absl::UnavailableError("a shard was started anew while it was fetched from");
       }
@@ -397,11 +403,13 @@ class ShardedParameterClient final : public ParameterClient {
   // Reads what it can from the shard's memory; left_[shard] becomes what must be
   // asked for. In a lossy format all is: what a fetch gives does not depend on
   // where the shard is.
-  void ReadShared(const FetchRequest& whole, uint32_t shard, FetchTarget* target)
+  void ReadShared(const FetchRequest& whole, uint32_t shard, bool changes, FetchTarget* target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
     std::vector<uint32_t>& left = left_[shard];
-    if (reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 || cancelled_) {
-      LeaveAll(shard);
+    if (changes || reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 ||
+        cancelled_) {
+      left.resize(options_.map.stripes(shard));
+      std::iota(left.begin(), left.end(), 0u);
       return;
     }
     ReadMappedParameters(reader_, shard, whole, options_.map, target->parameters,
@@ -412,30 +420,18 @@ class ShardedParameterClient final : public ParameterClient {
     }
   }
 
-  void LeaveAll(uint32_t shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
-    left_[shard].resize(options_.map.stripes(shard));
-    std::iota(left_[shard].begin(), left_[shard].end(), 0u);
-  }
-
   bool changes() const { return options_.fetch_changes != FLOAT32 && !options_.read_only; }
 
   bool mapped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
-    if (reader_ == nullptr || options_.fetch_format != FLOAT32) {
-      return false;
-    }
-    for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-      if (reader_->mapped(shard) == nullptr) {
-        return false;
-      }
-    }
-    return true;
+    return reader_ != nullptr && options_.fetch_format == FLOAT32 &&
+           AllAreMapped(*reader_, options_.map.shards());
   }
 
   bool ReadMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
     FetchTarget target = FetchTarget::Of(options_.map, FLOAT32, parameters, marks);
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-      ReadShared(fetch_requests_.WholeFetch(shard, "", FLOAT32), shard, &target);
+      ReadShared(fetch_requests_.WholeFetch(shard, "", FLOAT32), shard, /*changes=*/false, &target);
       if (!left_[shard].empty()) {
         return false;
       }
@@ -469,7 +465,10 @@ class ShardedParameterClient final : public ParameterClient {
   RequestMaker fetch_requests_ ABSL_GUARDED_BY(fetch_mutex_);
   std::vector<std::vector<uint32_t>> left_ ABSL_GUARDED_BY(fetch_mutex_);  // [shard], to be asked
   std::vector<uint64_t> epochs_ ABSL_GUARDED_BY(fetch_mutex_);             // [shard], NoteEpochs
-  std::optional<PublicView> view_ ABSL_GUARDED_BY(fetch_mutex_);           // for changes()
+  struct {
+    RoundWait wait;
+    std::optional<PublicView> view;  // for changes()
+  } fetching_ ABSL_GUARDED_BY(fetch_mutex_);
 
   Mutex push_mutex_;
   std::unique_ptr<FrameTransport> push_transport_ ABSL_PT_GUARDED_BY(push_mutex_);

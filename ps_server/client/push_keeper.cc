@@ -91,14 +91,18 @@ void PushKeeper::GoAway(uint32_t shard, absl::Duration pause) {
 
 bool PushKeeper::LeaveOut(uint32_t shard, const absl::Status& why) {
   const bool silent = absl::IsDeadlineExceeded(why);
+  const std::string& round = heard_.of(shard).round;
   if (heard_.of(shard).refused_for_good ||
-      !(silent || IsSessionLost(why) ||
+      !(silent || IsSessionLost(why) || !round.empty() ||
         (SaysNothingOfTheRequest(why) && now() - exchange_began_ >= kCut))) {
     return false;
   }
   heard_.LeaveOut(shard);
   GoAway(shard, silent ? kSilence : ShardPresence::kTry);
-  presence_.SetWhy(shard, std::string(why.message()));
+  presence_.SetWhy(shard, round.empty() ? std::string(why.message()) : round);
+  if (!round.empty()) {
+    presence_.NoteRound(shard, /*open=*/true, now());
+  }
   return true;
 }
 
@@ -108,8 +112,22 @@ absl::Status PushKeeper::ReturnDue(bool at_once) {
       RETURN_IF_ERROR(Return(i));
     }
   }
+  const absl::Status passed = PassWhereRoundsLast();
   Publish();
-  return absl::OkStatus();
+  return passed;
+}
+
+absl::Status PushKeeper::PassWhereRoundsLast() {
+  const std::optional<absl::Duration> since = presence_.round_open_since();
+  if (!since.has_value() || now() - std::max(*since, passed_at_) < RoundWait::kPatience) {
+    return absl::OkStatus();
+  }
+  return Pass();
+}
+
+absl::Status PushKeeper::Pass() {
+  passed_at_ = now();
+  return AskPresent(/*passes=*/true);
 }
 
 absl::Status PushKeeper::Return(uint32_t index) {
@@ -159,6 +177,7 @@ absl::Status PushKeeper::Replay(uint32_t index) {
       return absl::OkStatus();
     }
     replayed_ += replayed;
+    presence_.NoteRound(index, /*open=*/false, now());
     windows_.OnAcknowledged(index, sequence, heard_.of(index));
   }
   if (presence_.there(index)) {
@@ -180,11 +199,11 @@ absl::Status PushKeeper::Run(const RequestMaker::ShardRequests& requests, Answer
   return status;
 }
 
-absl::Status PushKeeper::AskMarks(const std::vector<bool>& wanted) {
+absl::Status PushKeeper::AskMarks(const std::vector<bool>& wanted, bool passes) {
   requests_->Begin();
   for (uint32_t shard = 0; shard < shards(); ++shard) {
     if (wanted[shard]) {
-      requests_->AddMarks(shard);
+      requests_->AddMarks(shard, passes);
     }
   }
   RETURN_IF_ERROR(
@@ -203,14 +222,14 @@ absl::Status PushKeeper::AskMarks(const std::vector<bool>& wanted) {
   return absl::OkStatus();
 }
 
-absl::Status PushKeeper::Refresh() {
+absl::Status PushKeeper::AskPresent(bool passes) {
   std::vector<bool> wanted(shards(), false);
   bool any = false;
   for (uint32_t shard = 0; shard < shards(); ++shard) {
     wanted[shard] = presence_.there(shard);
     any |= wanted[shard];
   }
-  return any ? AskMarks(wanted) : absl::OkStatus();
+  return any ? AskMarks(wanted, passes) : absl::OkStatus();
 }
 
 void PushKeeper::AddToRequests(uint32_t index, const ReplayWindow::Push& push,
@@ -232,7 +251,7 @@ absl::Status PushKeeper::MakeRoom() {
     awaits_ = true;
     // What is there may have become durable; what is away, and has been named anew, gets its part
     // of the window before anybody can call it durable.
-    RETURN_IF_ERROR(Refresh());
+    RETURN_IF_ERROR(AskPresent(/*passes=*/false));
     ApplyNamed();
     RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
     if (windows_.full()) {
@@ -295,6 +314,7 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(
     if (sent[i] && !status.ok() && !heard_.of(i).left_out) {
       GoAway(i, absl::ZeroDuration());  // it is kept, and what they have of it is asked for
     } else if (sent[i] && !heard_.of(i).left_out) {
+      presence_.NoteRound(i, /*open=*/false, now());
       windows_.OnAcknowledged(i, windows_.last(), heard_.of(i));
     }
   }
@@ -339,7 +359,8 @@ absl::Status PushKeeper::AwaitDurable(absl::Duration patience) {
   while (windows_.last() > 0 && !forgoes_) {
     ApplyNamed();
     RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
-    RETURN_IF_ERROR(Refresh());
+    // Again and again: a shard that was started anew does not know it.
+    RETURN_IF_ERROR(AskPresent(/*passes=*/options_.rounds));
     Publish();
     uint32_t missing = 0;
     while (missing < shards() && presence_.there(missing) && !windows_.AwaitsGeneration(missing)) {

@@ -6,6 +6,11 @@
 // that is kept for it, in the order in which it was pushed. Meanwhile pushes go to the
 // others and are kept for it; parameters of it are not to be fetched.
 //
+// No wait for one shard may hold up another. In rounds a shard can be waiting for what other
+// workers push, who wait for another shard's round, which lacks a push of ours. So a shard that
+// takes no push before a round is over is away, too, and where that lasts no round of the other
+// shards waits for this session (Pass): there is nothing that it could push meanwhile.
+//
 // Thread safety: calls of the first part belong to one thread at a time, those of the
 // second may come from any.
 #pragma once
@@ -34,6 +39,7 @@
 #include "ps_server/client/push_windows.h"
 #include "ps_server/client/replay_window.h"
 #include "ps_server/client/requests.h"
+#include "ps_server/client/round_wait.h"
 #include "ps_server/client/shard_presence.h"
 
 namespace monsoon {
@@ -70,8 +76,10 @@ class PushKeeper {
   // try. OK also if some is not; DataLoss where a shard lost what it had called durable.
   absl::Status BringBack(absl::Duration patience);
   // The same, until every push is on the disk of every shard, in its newest generation.
-  // DeadlineExceeded names a shard for which it is not.
+  // DeadlineExceeded names a shard for which it is not. No round waits for this session meanwhile.
   absl::Status AwaitDurable(absl::Duration patience);
+  // Tells the shards that are there that no round is to wait for this session until its next push.
+  absl::Status Pass();
 
   // ---- any thread ----
 
@@ -105,10 +113,12 @@ class PushKeeper {
   // ---- exchanges ----
   // One exchange, from which shards that do not answer are left out.
   absl::Status Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler);
-  // Asks the shards of `wanted`, which is indexed by shard, what they have.
-  absl::Status AskMarks(const std::vector<bool>& wanted);
-  // Looks what has become durable on the shards that are there.
-  absl::Status Refresh();
+  // Asks the shards of `wanted`, which is indexed by shard, what they have. `passes`: as of Pass.
+  absl::Status AskMarks(const std::vector<bool>& wanted, bool passes = false);
+  // Asks those that are there.
+  absl::Status AskPresent(bool passes);
+  // Passes, now and then, while some shard takes no push because of a round.
+  absl::Status PassWhereRoundsLast();
   // `bytes` are those of `push`, wherever they are.
   void AddToRequests(uint32_t shard, const ReplayWindow::Push& push,
                      std::span<const std::byte> bytes, bool then_fetch,
@@ -132,6 +142,7 @@ class PushKeeper {
   HeardAnswers heard_;
   ShardPresence presence_;
   absl::Duration exchange_began_;
+  absl::Duration passed_at_ = -absl::InfiniteDuration();
   ExchangeCounts counts_;  // of one push
 
   std::atomic<uint64_t> replayed_{0};

@@ -53,6 +53,21 @@ void ShardPresence::Answers(uint32_t shard) {
   shards_[shard]->silent_looks = 0;
 }
 
+void ShardPresence::NoteRound(uint32_t shard, bool open, absl::Duration now) {
+  std::optional<absl::Duration>& since = shards_[shard]->round_since;
+  since = open ? since.value_or(now) : std::optional<absl::Duration>();
+}
+
+std::optional<absl::Duration> ShardPresence::round_open_since() const {
+  std::optional<absl::Duration> first;
+  for (const auto& shard : shards_) {
+    if (shard->round_since.has_value()) {
+      first = std::min(first.value_or(*shard->round_since), *shard->round_since);
+    }
+  }
+  return first;
+}
+
 uint64_t ShardPresence::ready_epoch(uint32_t shard) const {
   // A life that was named meanwhile has got nothing yet.
   const uint64_t epoch = shards_[shard]->ready;

@@ -40,6 +40,11 @@ class ShardPresence {
   void LookedInVain(uint32_t shard, bool silent, absl::Duration patience, absl::Duration now);
   // It answers again: it has yet to get what is kept for it.
   void Answers(uint32_t shard);
+  // It has taken no push since `now` or before, because a round of others is open there; or it
+  // has taken one.
+  void NoteRound(uint32_t shard, bool open, absl::Duration now);
+  // Since when some shard has been waiting like this; nothing: none does.
+  std::optional<absl::Duration> round_open_since() const;
   // Its life in which it has all; 0: it has not.
   void SetReady(uint32_t shard, uint64_t epoch) { shards_[shard]->ready = epoch; }
 
@@ -57,6 +62,7 @@ class ShardPresence {
     bool there = true;
     absl::Duration next_try;  // of one that is away
     int silent_looks = 0;     // since it went away, that were not answered
+    std::optional<absl::Duration> round_since;
     std::atomic<uint64_t> named{0};
     std::atomic<uint64_t> ready{0};
   };

@@ -180,8 +180,6 @@ LONG_FUNCTIONS = {
                                                                        "why": _SWITCH},
     "ps_server/checkpoint/restore_fuzz.cc:WritePart": {"lines": 62, "why": _SEQUENCE},
     "ps_server/checkpoint_process_test.cc:TEST": {"lines": 63, "why": _WALK},
-    "ps_server/client/parameter_client.cc:ShardedParameterClient::FetchAll": {"lines": 61,
-                                                                              "why": _SEQUENCE},
     "ps_server/rows_process_test.cc:TEST_P": {"lines": 64, "why": _WALK},
     "ps_server/server/shard_control_fuzz.cc:World::Serve": {"lines": 75, "why": _SWITCH},
     "ps_server/server/shard_frame_handler.cc:ShardFrameHandler::Register": {"lines": 68,

@@ -90,8 +90,7 @@ void ClusterSimulation::DisturbPs(uint32_t index) {
   if (!ps.process.alive) {
     return;
   }
-  const bool may_die = options_.ps_deaths_in_rounds || !HasFeature(world_, Feature::kRounds);
-  switch (may_die ? dice.Below(7) : 3 + dice.Below(3)) {
+  switch (dice.Below(7)) {
     case 6:
       Count(Fault::kPsRestart);
       ps.Drain();

@@ -37,7 +37,7 @@ ClusterSimulation::ClusterSimulation(uint64_t seed, FiberStacks* stacks, Simulat
     }
   };
   MakeCluster();
-  MakeJob(&world_, options_.rounds_on_many_shards);
+  MakeJob(&world_);
   for (size_t feature = 0; feature < counts->features.size(); ++feature) {
     counts->features[feature] += HasFeature(world_, static_cast<Feature>(feature)) ? 1 : 0;
   }

@@ -73,12 +73,6 @@ struct SimulationCounts {
 class ClusterSimulation {
  public:
   struct Options {
-    // A job with rounds waits for ever after the death of a parameter server (kKnownHangs): in
-    // such jobs none dies unless this is set.
-    bool ps_deaths_in_rounds = false;
-    // Likewise, where workers lose touch with one shard for a while: without this, a job with
-    // rounds has one shard.
-    bool rounds_on_many_shards = false;
     // Nothing happens to anybody: what a job comes to then.
     bool calm = false;
   };

@@ -34,41 +34,21 @@ void Print(const char* what, uint64_t count) {
 struct KnownHang {
   const char* name;
   uint64_t seed;
-  ClusterSimulation::Options options;
   const char* state;  // the job's, with its reason
   const char* why;    // what some worker waits for
 };
 constexpr KnownHang kKnownHangs[] = {
-    // A push that is sent again is answered BUSY while its session's last one is in the open
-    // round, and the keeper waits for that shard before it does anything else.
-    {"rounds hang after the restart of a parameter server",
-     332,
-     {.ps_deaths_in_rounds = true, .rounds_on_many_shards = true},
-     "RUNNING, reason: \"\"",
-     "the peer is busy or draining"},
-    // A shard's open round lacks what another worker keeps for it, which waits for the round of
-    // another shard.
-    {"rounds hang over two shards that were silent for a while",
-     235,
-     {.rounds_on_many_shards = true},
-     "RUNNING, reason: \"\"",
-     "the peer is busy or draining"},
     // A shard that was started anew has forgotten who passes, and its round waits for replicas that
     // have finished, whose sessions stay open until the last checkpoint: which waits for what is
     // behind that round.
-    {"the last checkpoint of rounds waits for replicas that are gone",
-     726,
-     {.ps_deaths_in_rounds = true, .rounds_on_many_shards = true},
+    {"the last checkpoint of rounds waits for replicas that are gone", 726,
      "FINISHING, reason: \"waits for its last checkpoint\"",
      "to write a checkpoint with the last push"},
 };
 
-// With the options of the seeds of every run.
 bool IsKnown(uint64_t seed) {
-  return std::ranges::any_of(kKnownHangs, [seed](const KnownHang& known) {
-    return known.seed == seed && !known.options.ps_deaths_in_rounds &&
-           !known.options.rounds_on_many_shards;
-  });
+  return std::ranges::any_of(kKnownHangs,
+                             [seed](const KnownHang& known) { return known.seed == seed; });
 }
 
 TEST(ClusterSimulationTest, EveryAcknowledgedPushCountsOnceAndTheJobEnds) {
@@ -115,7 +95,7 @@ TEST(ClusterSimulationTest, WhatIsKnownToHangDoes) {
     SCOPED_TRACE(known.name);
     SimulationCounts counts;
     FiberStacks stacks;
-    ClusterSimulation simulation(known.seed, &stacks, &counts, known.options);
+    ClusterSimulation simulation(known.seed, &stacks, &counts, {});
     const std::string where = simulation.WhereItHangs();
     EXPECT_THAT(where, AllOf(HasSubstr(known.state), HasSubstr(known.why)))
         << "it is not so any more: take it out of kKnownHangs";

@@ -76,12 +76,12 @@ void MakeGradients(World* world, Downpour* downpour) {
   }
 }
 
-void MakeDifferences(World* world, bool rounds_on_many_shards, Downpour* downpour) {
+void MakeDifferences(World* world, Downpour* downpour) {
   Dice& dice = world->dice;
   const uint32_t steps = 2 + 2 * dice.Below(2);
   downpour->mutable_local()->set_steps(steps);
   downpour->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(0.02);
-  const bool rounds = dice.Once(2) && (rounds_on_many_shards || world->ps.size() == 1);
+  const bool rounds = dice.Once(2);
   const bool fragments = dice.Once(3);
   if (rounds) {
     Rounds& rule = *downpour->mutable_rounds();
@@ -215,7 +215,7 @@ bool HasFeature(const World& world, Feature feature) {
   return false;
 }
 
-void MakeJob(World* world, bool rounds_on_many_shards) {
+void MakeJob(World* world) {
   Dice& dice = world->dice;
   // Of their own, so that the jobs without them stay what they were.
   Dice modes(world->seed + kModes);
@@ -231,7 +231,7 @@ void MakeJob(World* world, bool rounds_on_many_shards) {
   dense.set_no_bias(true);
   Downpour& downpour = *plan.job.mutable_downpour();
   if (dice.Once(2)) {
-    MakeDifferences(world, rounds_on_many_shards, &downpour);
+    MakeDifferences(world, &downpour);
   } else {
     MakeGradients(world, &downpour);
   }

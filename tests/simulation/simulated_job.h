@@ -36,7 +36,7 @@ enum class Feature {
 extern const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames;
 
 // For the cluster of `world`, whose shards are there.
-void MakeJob(World* world, bool rounds_on_many_shards);
+void MakeJob(World* world);
 // By name, of its plan.
 bool HasFeature(const World& world, Feature feature);
 

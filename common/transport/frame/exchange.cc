@@ -42,7 +42,8 @@ class Runner {
         transport_(transport),
         handler_(handler),
         counts_(counts),
-        end_(context.clock->Now() + context.deadline) {
+        looked_at_(context.clock->Now()),
+        end_(looked_at_ + context.deadline) {
     for (size_t peer = 0; peer < requests.size(); ++peer) {
       progress_.push_back(
           PeerProgress{0, 0, false, false, context.clock->Now(), context.clock->Now(),
@@ -88,6 +89,10 @@ class Runner {
       return LeaveOutLate() ? absl::OkStatus() : DeadlineError();
     }
     LeaveOutSilent(now);
+    if (context_.meanwhile != nullptr && now - looked_at_ >= kLongestWait) {
+      (*context_.meanwhile)();
+      looked_at_ = context_.clock->Now();
+    }
     absl::Duration wait = std::min(end_ - now, kLongestWait);
     for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
       if (progress_[peer].retry_at > now) {
@@ -255,6 +260,7 @@ class Runner {
   FrameTransport* const transport_;
   const AnswerHandler handler_;
   ExchangeCounts* const counts_;
+  absl::Duration looked_at_;  // what else there is to do
   absl::Duration end_;
   absl::InlinedVector<PeerProgress, 8> progress_;
 };

@@ -61,6 +61,9 @@ struct ExchangeContext {
   // its stream is given up, and the exchange goes on with the others. May be null.
   const std::function<bool(uint32_t peer, const absl::Status& why)>* give_up = nullptr;
   absl::Duration silence = absl::InfiniteDuration();
+  // Called again and again, at least every 50 ms or so, while answers are missing: what this
+  // exchange waits for may wait for something else that its caller can do. May be null.
+  const std::function<void()>* meanwhile = nullptr;
   // The longest pause before a request is repeated.
   absl::Duration longest_pause = BackoffOptions().maximum;
 };
