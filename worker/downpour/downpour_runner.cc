@@ -338,8 +338,7 @@ absl::Status DownpourRunner::Flush() {
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
   RETURN_IF_ERROR(calls_.AwaitAcknowledged(ledger_.last()));
   TakeAcknowledged();
-  // Blocks whose last steps were all dropped wait for no gradient.
-  ledger_.Finish(exchange_->TakeBlocks());
+  ledger_.FinishAll(exchange_->TakeBlocks());
   return absl::OkStatus();
 }
 

@@ -290,6 +290,17 @@ TEST_F(DownpourRunnerTest, SkipDropsTheStepAndGoesOn) {
   EXPECT_THAT(Done(), ElementsAre(0, 1, 2));
 }
 
+// No later push takes its sequence.
+TEST_F(DownpourRunnerTest, SkipIsDoneWithBlocksOfWhichNothingIsPushedAnyMore) {
+  options_.divergence.set_action(DivergencePolicy::SKIP);
+  Steps(1);
+  shards_.before_push = [] { return absl::InvalidArgumentError("index 3 is inf"); };
+  Steps(2);
+  ASSERT_OK(Runner().Flush());
+  EXPECT_EQ(stats_.Snapshot().refused(), 2u);
+  EXPECT_THAT(Done(), ElementsAre(0, 1, 2));
+}
+
 TEST_F(DownpourRunnerTest, RejectFailsAfterSoManyInARow) {
   shards_.RefuseNext(2);
   Steps(3);  // two refused, one applied: the row is broken

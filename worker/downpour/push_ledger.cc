@@ -28,6 +28,18 @@ std::vector<uint64_t> PushLedger::Acknowledge(uint64_t sequence) {
   return news;
 }
 
+void PushLedger::FinishAll(std::vector<BlockId> blocks) {
+  for (Unfinished& push : unfinished_) {
+    Finish(std::move(push.blocks));
+  }
+  unfinished_.clear();
+  for (Unacknowledged& push : unacknowledged_) {
+    Finish(std::move(push.blocks));
+  }
+  unacknowledged_.clear();
+  Finish(std::move(blocks));
+}
+
 void PushLedger::Finish(std::vector<BlockId> blocks) {
   for (BlockId& block : blocks) {
     done_.push_back(std::move(block));

@@ -37,8 +37,10 @@ class PushLedger {
   // rising; without those that were refused.
   std::vector<uint64_t> Acknowledge(uint64_t sequence);
 
-  // Those blocks wait for no push.
-  void Finish(std::vector<BlockId> blocks);
+  // All that there was has left and is acknowledged, or was given up: no block waits for a push
+  // any more, nor do `blocks`. A push that was refused before it was sent, and one fragment of
+  // many, wait for a later push, which does not come where all later steps are dropped.
+  void FinishAll(std::vector<BlockId> blocks);
   // Blocks that are done, each once.
   std::vector<BlockId> TakeDone();
 
@@ -52,6 +54,8 @@ class PushLedger {
     uint64_t with_push = 0;
     std::vector<BlockId> blocks;
   };
+
+  void Finish(std::vector<BlockId> blocks);
 
   const uint32_t fragments_;
   uint64_t last_ = 0;

@@ -81,10 +81,18 @@ TEST(PushLedgerTest, APushThatWasNotSentLeavesItsSequenceToTheNext) {
   EXPECT_THAT(Done(&ledger), ElementsAre(1, 2));
 }
 
-TEST(PushLedgerTest, BlocksThatWaitForNoPushAreDoneAtOnce) {
-  PushLedger ledger(1);
-  ledger.Finish(Blocks({7}));
-  EXPECT_THAT(Done(&ledger), ElementsAre(7));
+TEST(PushLedgerTest, NoBlockWaitsForAPushOnceAllHasLeft) {
+  PushLedger ledger(3);
+  Push(&ledger, {1});
+  Push(&ledger, {2});
+  ledger.Over(ledger.next(), /*refused=*/true, Blocks({3}));
+  EXPECT_THAT(ledger.Acknowledge(2), ElementsAre(1, 2));
+  EXPECT_THAT(Done(&ledger), IsEmpty());
+  ledger.FinishAll(Blocks({7}));
+  EXPECT_THAT(Done(&ledger), ElementsAre(1, 2, 3, 7));
+  Push(&ledger, {});
+  EXPECT_THAT(ledger.Acknowledge(3), ElementsAre(3));  // nothing comes again
+  EXPECT_THAT(Done(&ledger), IsEmpty());
 }
 
 }  // namespace
