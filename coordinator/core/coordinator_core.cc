@@ -330,6 +330,12 @@ void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& 
   checkpoints_.OrderAll(moment);
 }
 
+void CoordinatorCore::ForgiveSilence(absl::Duration now) {
+  registry_.Log("this process stood still for a while; nobody counts as silent for it");
+  registry_.membership.ForgiveSilence(now);
+  registry_.shards.ForgiveSilence(now);
+}
+
 void CoordinatorCore::Tick(Moment moment) {
   for (const ShardChange& change : registry_.shards.Tick(moment.now)) {
     OnShardChange(change, moment.now);

@@ -151,6 +151,9 @@ class CoordinatorCore {
               Moment moment);
   void OnCommand(const ShardCommand& command, const ShardAnswer& answer, Moment moment);
   void Tick(Moment moment);
+  // This process stood still and could hear nobody (AwakeTime): before the next Tick. Workers and
+  // shards have their whole deadlines again.
+  void ForgiveSilence(absl::Duration now);
   // Why updates of the state cannot be kept now; "": they can.
   void NoteJournal(const std::string& trouble) { reasons_.NoteJournal(trouble); }
   // The commands to carry out now, in order per shard.

@@ -131,6 +131,24 @@ TEST_F(CoordinatorReplicasTest, ClosesALostWorkersSessionBeforeItsBlocksAreGiven
   EXPECT_EQ(h_.done_.size(), 4u);
 }
 
+TEST_F(CoordinatorReplicasTest, NobodyIsLostByAGapOfTheCoordinators) {
+  StartTraining(2, /*epochs=*/1);
+  ASSERT_OK(h_.Ask(0));
+  h_.now_ += absl::Seconds(35);
+  h_.core().ForgiveSilence(h_.now().now);
+  h_.core().Tick(h_.now());
+  h_.now_ += absl::Seconds(2.9);
+  h_.core().Tick(h_.now());
+  EXPECT_THAT(h_.Events(), Not(Contains(HasSubstr("lost"))));
+  EXPECT_THAT(h_.Events(), Not(Contains(HasSubstr("shard_silent"))));
+  h_.Poll();
+  h_.Beat(0);
+  h_.now_ += absl::Seconds(0.2);
+  h_.core().Tick(h_.now());  // the other one has had its whole deadline
+  EXPECT_THAT(h_.Events(), Contains("worker_lost worker/1"));
+  EXPECT_THAT(h_.Events(), Not(Contains("worker_lost worker/0")));
+}
+
 TEST_F(CoordinatorReplicasTest, AShardThatCannotCloseDelaysTheBlocks) {
   StartTraining(2, 1);
   ASSERT_OK(h_.Ask(0));

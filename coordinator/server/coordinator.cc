@@ -36,6 +36,7 @@ Coordinator::Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<Sha
       time_offset_(opened.at > absl::ZeroDuration() ? opened.at - clock->Now()
                                                     : absl::ZeroDuration()),
       committer_(std::move(opened.journal), clock),
+      awake_(absl::Milliseconds(cluster.lost_after_ms())),
       core_(
           cluster, static_cast<uint32_t>(getpid()), Time(),
           [this](const StateUpdate& update) { committer_.Add(update); }, std::move(opened.state)),
@@ -73,8 +74,8 @@ Coordinator::~Coordinator() {
   }
 }
 
-Moment Coordinator::Time() const {
-  return {clock_->Now() + time_offset_, absl::ToUnixMillis(clock_->WallTime())};
+Moment Coordinator::Time() {
+  return {awake_.At(clock_->Now() + time_offset_), absl::ToUnixMillis(clock_->WallTime())};
 }
 
 absl::Status Coordinator::AwaitJournal(uint64_t ticket) {
@@ -115,6 +116,9 @@ void Coordinator::TickLoop() {
       }
       const Moment moment = Time();
       core_.NoteJournal(committer_.trouble());
+      if (awake_.TakeGap()) {
+        core_.ForgiveSilence(moment.now);
+      }
       core_.Tick(moment);
       if (moment.now >= next_poll || core_.wants_poll()) {
         round_ = core_.BeginPoll();

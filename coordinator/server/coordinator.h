@@ -26,6 +26,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "coordinator/core/awake_time.h"
 #include "coordinator/core/coordinator_core.h"
 #include "coordinator/journal/committer.h"
 #include "coordinator/journal/journal.h"
@@ -76,7 +77,7 @@ class Coordinator {
     std::thread command_thread;
   };
 
-  Moment Time() const;
+  Moment Time() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Hands the core's commands to the shards' threads. After every core call.
   void Dispatch(Moment moment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `ticket`, if any: what an answer has to wait for.
@@ -121,6 +122,7 @@ class Coordinator {
   CondVar tick_;     // wakes the ticking thread early
   CondVar work_;     // an evaluation began, or the end
   uint32_t held_ ABSL_GUARDED_BY(mutex_) = 0;  // questions being held
+  AwakeTime awake_ ABSL_GUARDED_BY(mutex_);
   CoordinatorCore core_ ABSL_GUARDED_BY(mutex_);
   uint64_t ticket_ ABSL_GUARDED_BY(mutex_) = 0;  // of the newest call
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -204,6 +204,14 @@ std::vector<uint32_t> Membership::Tick(absl::Duration now) {
   return lost;
 }
 
+void Membership::ForgiveSilence(absl::Duration now) {
+  for (Member& member : members_) {
+    if (member.state == Member::State::kUp) {
+      member.last_seen = now;
+    }
+  }
+}
+
 bool Membership::Expect(uint32_t worker, absl::Duration now) {
   const bool guest =
       writer_->state().guest(worker) != 0 && (options_.open || Entered(worker) != nullptr);

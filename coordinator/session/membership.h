@@ -81,6 +81,8 @@ class Membership {
                                   int64_t unix_ms);
   // The workers that are lost as of now and were not before.
   std::vector<uint32_t> Tick(absl::Duration now);
+  // Nobody could be heard until now: all have their whole deadline again.
+  void ForgiveSilence(absl::Duration now);
   // Its process, as of its incarnation now, is to leave: heartbeats tell it. NOT_FOUND for
   // a task that the cluster file does not have, FAILED_PRECONDITION for one that is not
   // there.

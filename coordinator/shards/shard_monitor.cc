@@ -73,6 +73,14 @@ std::vector<ShardChange> ShardMonitor::Tick(absl::Duration now) {
   return changes;
 }
 
+void ShardMonitor::ForgiveSilence(absl::Duration now) {
+  for (ShardView& view : shards_) {
+    if (view.state == ShardView::State::kUp || view.state == ShardView::State::kSuspect) {
+      view.last_seen = now;
+    }
+  }
+}
+
 bool ShardMonitor::all_up() const {
   return std::all_of(shards_.begin(), shards_.end(),
                      [](const ShardView& view) { return view.state == ShardView::State::kUp; });

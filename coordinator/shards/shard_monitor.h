@@ -57,6 +57,8 @@ class ShardMonitor {
                                     absl::Duration now, int64_t unix_ms);
   // Shards that are suspect or lost as of now and were not before.
   std::vector<ShardChange> Tick(absl::Duration now);
+  // No answer could be heard until now: all have their whole deadlines again.
+  void ForgiveSilence(absl::Duration now);
 
   const ShardView& shard(uint32_t shard) const { return shards_[shard]; }
   uint32_t size() const { return static_cast<uint32_t>(shards_.size()); }

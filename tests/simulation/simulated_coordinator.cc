@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/shards/shard_gateway.h"
@@ -35,8 +36,10 @@ void SimulatedCoordinator::Start() {
   shards_ = std::vector<Shard>(world_->ps.size());
   round_ = 0;
   next_poll_ = absl::ZeroDuration();
+  awake_.ticked = world_->time.now();
+  awake_.time.emplace(absl::Milliseconds(world_->cluster.lost_after_ms()));
   core_ = std::make_unique<CoordinatorCore>(
-      world_->cluster, static_cast<uint32_t>(100 + process.life), moment(),
+      world_->cluster, static_cast<uint32_t>(100 + process.life), Now(),
       [this](const StateUpdate& update) {
         updates_.push_back(update);
         call_matters_ |= !MayLag(update);
@@ -63,6 +66,9 @@ uint64_t SimulatedCoordinator::EndCall() {
   std::vector<ShardCommand> commands = core_->TakeCommands(moment());
   for (const std::string& line : core_->TakeLog()) {
     world_->Trace(absl::StrCat("coordinator: ", line));
+    EXPECT_FALSE(awake_.after_a_gap && (absl::StrContains(line, " is lost: pid ") ||
+                                        absl::StrContains(line, " has been silent for ")))
+        << "its own gap counts as silence: " << line;
   }
   if (updates_.size() > ended_) {
     ended_ = updates_.size();
@@ -127,7 +133,14 @@ void SimulatedCoordinator::EndCommit(uint64_t calls, size_t updates) {
 }
 
 void SimulatedCoordinator::Tick() {
-  core_->Tick(moment());
+  const Moment now = Now();
+  const bool stood_still = world_->time.now() - awake_.ticked > longest_silence();
+  awake_.ticked = world_->time.now();
+  if (awake_.time->TakeGap()) {
+    core_->ForgiveSilence(now.now);
+  }
+  core_->Tick(now);
+  awake_.after_a_gap = stood_still;
   if (world_->time.now() >= next_poll_ || core_->wants_poll()) {
     round_ = core_->BeginPoll();
     next_poll_ = world_->time.now() + absl::Milliseconds(world_->cluster.heartbeat_ms());
@@ -136,6 +149,7 @@ void SimulatedCoordinator::Tick() {
     }
   }
   EndCall();
+  awake_.after_a_gap = false;
   world_->network.In(&process, kTick, [this] { Tick(); });
 }
 
@@ -151,7 +165,7 @@ void SimulatedCoordinator::Poll(uint32_t index) {
       &process, &ps->process, kStatusDeadline, [ps](auto reply) { reply(ps->GetStatus()); },
       [this, index, round](const absl::StatusOr<ShardStatusReply>& reply) {
         shards_[index].polling = false;
-        core_->OnPoll(index, round, reply, moment());
+        core_->OnPoll(index, round, reply, Now());
         EndCall();
         Poll(index);
       });
@@ -179,7 +193,7 @@ void SimulatedCoordinator::NextCommand(uint32_t index) {
           world_->Trace(absl::StrCat(
               "command ", command.call, " of kind ", static_cast<int>(command.kind), " to ps/",
               index, " for ", command.session.ShortDebugString(), ": ", answer.status.ToString()));
-          core_->OnCommand(command, answer, moment());
+          core_->OnCommand(command, answer, Now());
           shards_[index].commanding = false;
           EndCall();
           NextCommand(index);

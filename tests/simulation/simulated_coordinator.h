@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/core/awake_time.h"
 #include "coordinator/core/coordinator_core.h"
 #include "coordinator/shards/shard_command.h"
 #include "proto/coordinator_state.pb.h"
@@ -38,8 +39,9 @@ class SimulatedCoordinator {
   void BlockJournal(absl::Duration duration) { blocked_until_ = world_->time.now() + duration; }
 
   CoordinatorCore& core() { return *core_; }
+  // As of its last call: one that stands still knows of no time.
   Moment moment() const {
-    return {world_->time.now(), absl::ToInt64Milliseconds(world_->time.now() + wall_offset_)};
+    return {awake_.now, absl::ToInt64Milliseconds(world_->time.now() + wall_offset_)};
   }
 
   // What a thread of this process does with the core, and what follows from that. Whoever waits
@@ -58,7 +60,7 @@ class SimulatedCoordinator {
   template <typename Reply>
   void Serve(std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call,
              std::function<void(absl::StatusOr<Reply>)> reply) {
-    absl::StatusOr<Reply> result = call(*core_, moment());
+    absl::StatusOr<Reply> result = call(*core_, Now());
     AfterCommit(EndCall(),
                 [reply = std::move(reply), result = std::move(result)] { reply(result); });
   }
@@ -71,6 +73,13 @@ class SimulatedCoordinator {
     uint64_t polled = 0;  // round
   };
 
+  absl::Duration longest_silence() const {
+    return absl::Milliseconds(world_->cluster.lost_after_ms());
+  }
+  Moment Now() {
+    awake_.now = awake_.time->At(world_->time.now());
+    return moment();
+  }
   // The commands that came of a call wait for their turn; the ticket of the newest call
   // that something rests on.
   uint64_t EndCall();
@@ -97,6 +106,12 @@ class SimulatedCoordinator {
   bool commit_planned_ = false;
   std::deque<std::pair<uint64_t, std::function<void()>>> waiting_;
 
+  struct {
+    std::optional<AwakeTime> time;  // of this life
+    absl::Duration now;
+    absl::Duration ticked;     // last, by the world's time
+    bool after_a_gap = false;  // this tick is: nobody may be lost by it
+  } awake_;
   std::unique_ptr<CoordinatorCore> core_;
   std::vector<Shard> shards_;
   uint64_t round_ = 0;
