@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/finite.h"
 #include "common/codec/wire_formats.h"
 
 namespace monsoon {
@@ -108,20 +107,13 @@ std::span<const std::byte> PushEncoder::ShardBytes(uint32_t shard) const {
 }
 
 void PushEncoder::Refused(uint32_t shard, uint32_t stripe) {
-  if (as_it_is() || residual_.empty()) {
+  if (residual_.empty()) {
     return;  // FLOAT32 keeps nothing
   }
+  // What the stripe was refused for is in its residual, too: one value that is too large makes
+  // every other one coarse.
   const Slice slice = map_.stripe(shard, stripe);
-  const std::span<float> content = std::span(scratch_).first(slice.size());
-  const std::span<float> residual = std::span(residual_).subspan(slice.begin, slice.size());
-  CHECK_OK(codec_->Decode(Bytes(shard, stripe, stripe + 1), content));
-  for (size_t i = 0; i < content.size(); ++i) {
-    residual[i] += content[i];
-  }
-  if (FirstNonFinite(residual).has_value()) {
-    std::ranges::fill(residual, 0.0f);
-  }
-  ForgetValues();
+  std::ranges::fill(std::span(residual_).subspan(slice.begin, slice.size()), 0.0f);
 }
 
 }  // namespace monsoon

@@ -56,9 +56,9 @@ class PushEncoder {
   std::span<const std::byte> ShardBytes(uint32_t shard) const;
   size_t StripeBytes(uint32_t shard, uint32_t stripe) const { return place_[shard][stripe].size(); }
 
-  // The shard refused that stripe of the last push: its content, but for values, leaves with the
-  // next one. One that is not finite is given up, and the stripe's residual
-  // with it.
+  // The shard refused that stripe of the last push: it is given up, and what it leaves out with
+  // it, as a pusher's own floats are. A shard refuses what it could not take with the next push,
+  // either; and whoever pushed differences begins anew with the shards' parameters.
   void Refused(uint32_t shard, uint32_t stripe);
 
  private:
