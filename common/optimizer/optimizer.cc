@@ -31,12 +31,40 @@ void OptimizerKernel::ApplyScaled(uint64_t k, std::span<float> w, OptimizerState
 }
 
 void OptimizerKernel::ApplyPush(uint64_t k, std::span<float> w, OptimizerState state,
-                                std::span<const float> g, float scale,
-                                const StatisticsPush& /*statistics*/) const {
-  if (scale == 1.0f) {
+                                std::span<const float> g, const PushTerms& terms) const {
+  if (terms.part < 1.0f) {
+    ApplyPart(k, w, state, g, terms);
+  } else if (terms.scale == 1.0f) {
     Apply(k, w, state, g);
   } else {
-    ApplyScaled(k, w, state, g, scale);
+    ApplyScaled(k, w, state, g, terms.scale);
+  }
+}
+
+void OptimizerKernel::ApplyPart(uint64_t k, std::span<float> w, OptimizerState state,
+                                std::span<const float> g, const PushTerms& terms) const {
+  std::array<float, kScaledFloats> whole_g, whole_w;
+  std::array<float, kScaledFloats * kMaxStateSlots> whole_state;
+  const auto go = [&terms](float from, float to) { return from + terms.part * (to - from); };
+  const float scale = terms.scale / terms.part;
+  const int slots = state_slots();
+  for (size_t begin = 0; begin < w.size(); begin += kScaledFloats) {
+    const size_t size = std::min(kScaledFloats, w.size() - begin);
+    const std::span<float> here = w.subspan(begin, size);
+    const OptimizerState part_state = state.Part(begin, size, w.size());
+    const std::span<float> all_slots(whole_state.data(), size * static_cast<size_t>(slots));
+    std::ranges::transform(g.subspan(begin, size), whole_g.begin(),
+                           [scale](float value) { return scale * value; });
+    std::ranges::copy(here, whole_w.begin());
+    for (int slot = 0; slot < slots; ++slot) {
+      std::copy_n(part_state.Slot(slot, slots, size), size, all_slots.data() + slot * size);
+    }
+    Apply(k, {whole_w.data(), size}, all_slots, {whole_g.data(), size});
+    std::ranges::transform(here, std::span(whole_w).first(size), here.begin(), go);
+    for (int slot = 0; slot < slots; ++slot) {
+      const std::span<float> old(part_state.Slot(slot, slots, size), size);
+      std::ranges::transform(old, all_slots.subspan(slot * size, size), old.begin(), go);
+    }
   }
 }
 

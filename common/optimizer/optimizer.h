@@ -58,16 +58,22 @@ class OptimizerKernel {
   virtual void ApplyScaled(uint64_t k, std::span<float> w, OptimizerState state,
                            std::span<const float> g, float scale) const;
 
-  // A replica's push: Apply, of scale * g. Of statistics g holds the values that the replica has,
-  // and w goes towards them by `share`, in (0, 1]; else, unless `values`, what is to be subtracted
-  // from them, of which w loses that share.
-  struct StatisticsPush {
+  // How a push counts.
+  struct PushTerms {
+    float scale = 1;  // of the gradient
+    // Of a difference that ends early, in (0, 1]: its share of the steps of a whole one.
+    float part = 1;
+    // Of statistics g holds the values that the replica has, and w goes towards them by `share`, in
+    // (0, 1]; else, unless `values`, what is to be subtracted from them, of which w loses that
+    // share.
     float share = 1;
     bool values = true;
   };
+  // A replica's push: Apply, of scale * g. A part p of a difference goes p of the way of the step
+  // that Apply makes of g / p, in w and in the state: what is left of earlier pushes, a momentum
+  // above all, moves w by no more than so many steps are worth. For SGD it is g, as it is.
   virtual void ApplyPush(uint64_t k, std::span<float> w, OptimizerState state,
-                         std::span<const float> g, float scale,
-                         const StatisticsPush& statistics) const;
+                         std::span<const float> g, const PushTerms& terms) const;
 
   // Apply, in the same pass telling how far each w moved: `moved`, of the same
   // length, is set to that if `fresh` and what it held is not read; else that is
@@ -77,6 +83,10 @@ class OptimizerKernel {
 
   // What Apply(k, ...) does to each parameter; nothing where that is not one such step for all.
   virtual std::optional<OptimizerStep> StepAt(uint64_t k) const { return std::nullopt; }
+
+ private:
+  void ApplyPart(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+                 const PushTerms& terms) const;
 };
 
 }  // namespace monsoon

@@ -22,6 +22,8 @@ using ::monsoon::testing::ExampleOptimizers;
 using ::monsoon::testing::Make;
 using ::monsoon::testing::Parse;
 using ::monsoon::testing::StatusIs;
+using ::testing::Each;
+using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using Vector = std::vector<float>;
 
@@ -399,6 +401,44 @@ TEST(OptimizerTest, AScaledPushIsAPushOfTheScaledGradient) {
     EXPECT_EQ(w, other) << kind;
     EXPECT_EQ(state, other_state) << kind;
   }
+}
+
+// A quarter of a difference: a quarter of the step of a whole one, the momentum included.
+TEST(PartTest, HandComputed) {
+  auto kernel = Make("momentum { rate: 1 momentum: 0.5 }");
+  Vector w = {8.0f, 0.0f}, v = {4.0f, 0.0f};
+  kernel->ApplyPush(0, w, v, Vector{1.0f, 2.0f}, {.part = 0.25f});
+  EXPECT_EQ(v, (Vector{4.5f, 2.0f}));   // of 0.5 * 4 + 1 / 0.25 = 6, and of 8
+  EXPECT_EQ(w, (Vector{6.5f, -2.0f}));  // of 8 - 6, and of -8
+  kernel = Make("nesterov { rate: 0.5 momentum: 0.5 }");
+  w = {1.0f}, v = {8.0f};
+  kernel->ApplyPush(0, w, v, Vector{0.5f}, {.scale = 2.0f, .part = 0.25f});
+  EXPECT_EQ(v, (Vector{8.0f}));              // 0.5 * 8 + 4: where it was
+  EXPECT_EQ(w, (Vector{1.0f - 0.25f * 4}));  // 0.5 * (4 + 0.5 * 8)
+}
+
+TEST(PartTest, NothingLeftToMoveByMovesNothing) {
+  for (const std::string& kind : ExampleOptimizers()) {
+    const auto kernel = Make(kind);
+    Vector w(7, 1.0f), before, state(7 * static_cast<size_t>(kernel->state_slots()), 0.0f);
+    kernel->Apply(0, w, state, Vector(7, 1.0f));
+    before = w;
+    kernel->ApplyPush(1, w, state, Vector(7, 1e-7f), {.part = 1e-6f});
+    EXPECT_THAT(w, Each(FloatNear(before[0], 1e-5f))) << kind;
+  }
+}
+
+TEST(PartTest, OfSgdItIsTheGradientAsItIs) {
+  auto kernel = Make("sgd { rate: 0.5 }");
+  Vector w(5003), g(5003);  // more than are scaled at once
+  for (size_t i = 0; i < w.size(); ++i) {
+    w[i] = static_cast<float>(i % 16);
+    g[i] = static_cast<float>(i % 8);
+  }
+  Vector other = w;
+  kernel->ApplyPush(0, w, {}, g, {.scale = 0.5f, .part = 0.125f});
+  kernel->ApplyScaled(0, other, {}, g, 0.5f);
+  EXPECT_EQ(w, other);
 }
 
 TEST(OptimizerTest, DampingFallsWithStaleness) {

@@ -56,15 +56,15 @@ class RangeKernel final : public OptimizerKernel {
   }
 
   void ApplyPush(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
-                 float scale, const StatisticsPush& statistics) const override {
+                 const PushTerms& terms) const override {
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
                      OptimizerState part_state) {
                    const std::span<const float> part_g = g.subspan(piece.begin, piece.size());
                    if (&kernel == statistics_.get()) {
-                     MoveStatistics(part_g, statistics, part);
+                     MoveStatistics(part_g, terms, part);
                    } else {
-                     kernel.ApplyPush(k, part, part_state, part_g, scale, statistics);
+                     kernel.ApplyPush(k, part, part_state, part_g, terms);
                    }
                  });
   }
@@ -80,8 +80,7 @@ class RangeKernel final : public OptimizerKernel {
   }
 
  private:
-  static void MoveStatistics(std::span<const float> g, const StatisticsPush& push,
-                             std::span<float> w) {
+  static void MoveStatistics(std::span<const float> g, const PushTerms& push, std::span<float> w) {
     const float share = push.share;
     for (size_t i = 0; i < w.size(); ++i) {
       // Of values a mean of both: never beyond either.

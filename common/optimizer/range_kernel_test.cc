@@ -150,16 +150,27 @@ TEST(RangeKernelTest, APushTakesStatisticsTowardsItsValues) {
       const auto kernel,
       CreateRangeKernel(Parse("sgd { rate: 0.5 } weight_decay: 1"), kBiases, {{102, 105}}, kRange));
   std::vector<float> w(12, 2.0f);
-  kernel->ApplyPush(0, w, {}, std::vector<float>(12, 4.0f), /*scale=*/0.25f, {.share = 0.75f});
+  kernel->ApplyPush(0, w, {}, std::vector<float>(12, 4.0f), {.scale = 0.25f, .share = 0.75f});
   for (size_t i = 0; i < 12; ++i) {
     EXPECT_EQ(w[i], i >= 2 && i < 5 ? 3.5f : 2.0f - 0.5f * (1.0f + 2.0f)) << i;
   }
   // All of it is that value, to the bit.
-  kernel->ApplyPush(1, w, {}, std::vector<float>(12, 0.1f), 1.0f, {.share = 1});
+  kernel->ApplyPush(1, w, {}, std::vector<float>(12, 0.1f), {});
   EXPECT_EQ(w[2], 0.1f);
-  kernel->ApplyPush(2, w, {}, std::vector<float>(12, 8.0f), 0.25f,
-                    {.share = 0.5f, .values = false});
+  kernel->ApplyPush(2, w, {}, std::vector<float>(12, 8.0f),
+                    {.scale = 0.25f, .share = 0.5f, .values = false});
   EXPECT_EQ(w[2], 0.1f - 4.0f);
+}
+
+TEST(RangeKernelTest, AnEarlyEndIsOfGradientsAlone) {
+  ASSERT_OK_AND_ASSIGN(
+      const auto kernel,
+      CreateRangeKernel(Parse("momentum { rate: 1 momentum: 0.5 }"), {}, {{102, 105}}, kRange));
+  std::vector<float> w(12, 0.0f), v(12, 4.0f);
+  kernel->ApplyPush(0, w, v, std::vector<float>(12, 1.0f), {.part = 0.25f, .values = false});
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(w[i], i >= 2 && i < 5 ? -1.0f : -0.25f * (0.5f * 4.0f + 4.0f)) << i;
+  }
 }
 
 }  // namespace

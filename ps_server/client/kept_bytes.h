@@ -34,8 +34,12 @@ class KeptBytes {
   }
 
   // Of the push that they are.
-  void set_weight(float weight) { weight_ = weight; }
+  void set_weight(float weight, float part) {
+    weight_ = weight;
+    part_ = part;
+  }
   float weight() const { return weight_; }
+  float part() const { return part_; }
 
   // And the rows of the push; null: the job has no tables.
   void set_rows(std::shared_ptr<const KeptRows> rows) { rows_ = std::move(rows); }
@@ -63,6 +67,7 @@ class KeptBytes {
   AlignedFloats memory_;
   size_t size_ = 0;
   float weight_ = 1;
+  float part_ = 1;
   std::shared_ptr<const KeptRows> rows_;
   std::span<const std::byte> elsewhere_;
   std::shared_ptr<const void> owner_;  // null: the memory is its own

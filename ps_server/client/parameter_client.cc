@@ -291,7 +291,7 @@ class ShardedParameterClient final : public ParameterClient {
     } else {
       encoder_.UseEncoded(gradient.encoded);
     }
-    encoder_.set_weight(gradient.weight);
+    encoder_.set_weight(gradient.weight, gradient.part);
   }
 
   // Push; with a target, the acknowledgements bring the parameters.

@@ -155,6 +155,7 @@ struct GradientView {
   std::span<const std::byte> encoded;  // empty: floats are
   std::shared_ptr<const void> owner;
   float weight = 1;                   // as PushRequest.weight, finite and above 0
+  float part = 1;                     // as PushRequest.part, in (0, 1]
   std::span<const RowGradient> rows;  // of tables, beside the vector
 };
 

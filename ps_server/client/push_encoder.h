@@ -41,9 +41,13 @@ class PushEncoder {
   // The same of what the pusher has encoded: the bytes of the whole vector, which must
   // outlive their use. Not of fragments.
   void UseEncoded(std::span<const std::byte> bytes);
-  // How much what was encoded last counts.
-  void set_weight(float weight) { weight_ = weight; }
+  // How much what was encoded last counts, and which part of a difference it is.
+  void set_weight(float weight, float part = 1) {
+    weight_ = weight;
+    part_ = part;
+  }
   float weight() const { return weight_; }
+  float part() const { return part_; }
 
   // What Bytes() gives is the pusher's own memory.
   bool as_it_is() const { return (format_ == FLOAT32 && fragments_.whole()) || !given_.empty(); }
@@ -77,6 +81,7 @@ class PushEncoder {
   uint64_t sequence_ = 0;
   uint32_t fragment_ = 0;
   float weight_ = 1;
+  float part_ = 1;
   std::span<const float> gradient_;   // FLOAT32, whole
   std::span<const std::byte> given_;  // encoded by the pusher
   std::vector<float> residual_;

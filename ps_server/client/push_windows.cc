@@ -51,7 +51,7 @@ void PushWindows::Keep(const FetchMarks& base, const std::shared_ptr<const void>
     unfilled_.push_back(stays ? nullptr : pool_.Take(bytes.size()));
     copied_bytes_ += stays ? 0 : bytes.size();
     auto kept = stays ? std::make_shared<KeptBytes>(bytes, owner) : unfilled_.back();
-    kept->set_weight(encoder_.weight());
+    kept->set_weight(encoder_.weight(), encoder_.part());
     kept->set_rows(rows_.empty() ? nullptr : rows_[i]);
     shards_[i].window.Add(std::move(kept));
     CHECK_EQ(shards_[i].window.last(), last_);
@@ -85,6 +85,7 @@ RequestMaker::KeptPush PushWindows::RequestOf(uint32_t index, const ReplayWindow
           .bytes = bytes,
           .base = shard.base[i],
           .weight = push.bytes->weight(),
+          .part = push.bytes->part(),
           .keep = std::move(keep)};
 }
 

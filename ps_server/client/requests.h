@@ -53,6 +53,7 @@ class RequestMaker {
     std::span<const std::byte> bytes;
     std::span<const StripeMark> base;
     float weight = 1;
+    float part = 1;
     // Where `bytes` are to be kept; null: they need not be, or are already.
     std::shared_ptr<KeptBytes> keep;
   };

@@ -70,6 +70,7 @@ absl::Status Round::Add(const Push& push, std::span<const float> parameters, abs
     member.first = push.sequence;
   }
   member.weight += push.weight;
+  member.whole += static_cast<double>(push.weight) * push.part;
   ++pushes_;
   if (rule.quorum > 0 && !quorum_since_.has_value() && Learners() >= rule.quorum) {
     quorum_since_ = now;
@@ -97,17 +98,19 @@ bool Round::HasQuorum(const RoundRule& rule, absl::Duration now) {
   return now - *quorum_since_ >= rule.grace;
 }
 
-void Round::Close(std::span<const float> parameters, std::span<float> out) {
+float Round::Close(std::span<const float> parameters, std::span<float> out) {
   CHECK(!members_.empty());
-  double weight = 0;
+  double weight = 0, whole = 0;
   for (const auto& [session, member] : members_) {
     weight += member.weight;
+    whole += member.whole;
   }
   RoundFixedPoint(sum_, Exponents(parameters), 1.0 / weight, 0.0, {}, out);
   std::ranges::fill(sum_, 0);
   members_.clear();
   pushes_ = 0;
   quorum_since_.reset();
+  return static_cast<float>(whole / weight);
 }
 
 void Round::Split(std::span<float> low, std::span<float> high) const {
@@ -128,6 +131,7 @@ void Round::AddMembersTo(StripeRecord* record) const {
     added->set_pushes(member.pushes);
     added->set_weight(member.weight);
     added->set_first(member.first);
+    added->set_whole(member.whole);
   }
 }
 
@@ -141,8 +145,9 @@ void Round::Restore(const StripeRecord& record) {
                                    std::bit_cast<uint32_t>(low[i]));
   }
   for (const RoundMember& member : record.member()) {
-    members_[{member.worker(), member.incarnation()}] = {member.pushes(), member.weight(),
-                                                         member.first()};
+    members_[{member.worker(), member.incarnation()}] = {
+        member.pushes(), member.weight(), member.first(),
+        member.whole() == 0 ? member.weight() : member.whole()};
     pushes_ += member.pushes();
   }
 }

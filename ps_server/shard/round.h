@@ -53,6 +53,7 @@ class Round {
     uint64_t pushes = 0;
     double weight = 0;   // of all of them
     uint64_t first = 0;  // sequence of the first of them
+    double whole = 0;    // sum of weight * part
   };
 
   struct Push {
@@ -60,6 +61,7 @@ class Round {
     uint64_t sequence = 0;
     float weight = 1;   // above 0
     float damping = 1;  // of the difference, not of its weight
+    float part = 1;     // as PushRequest.part
     std::span<const float> difference;
   };
   // Adds weight * damping * difference. InvalidArgument, and nothing is added, where a product
@@ -73,8 +75,9 @@ class Round {
   // The quorum is there, and its grace over.
   bool HasQuorum(const RoundRule& rule, absl::Duration now);
 
-  // The mean to `out`; the round is empty after it, for the next one to begin.
-  void Close(std::span<const float> parameters, std::span<float> out);
+  // The mean to `out`; the round is empty after it, for the next one to begin. Returns the mean
+  // of the differences' parts, weighted alike.
+  float Close(std::span<const float> parameters, std::span<float> out);
 
   // The sum as two words of 32 bits a parameter, sum_.size() floats each, for checkpoints:
   // parts hold floats in the order of the parameters.

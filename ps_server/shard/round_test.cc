@@ -63,6 +63,24 @@ TEST(RoundTest, DampingIsOfTheDifferenceAlone) {
   EXPECT_THAT(test.Close(), Each(3.0f));  // (2 + 4) / 2
 }
 
+TEST(RoundTest, ThePartsOfDifferencesAreWeightedAlike) {
+  TestRound test(16);
+  std::vector<float> one(16, 1.0f), mean(16);
+  ASSERT_OK(test.Add(0, 3.0f, one));
+  ASSERT_OK(test.round.Add({.session = {1, 1}, .weight = 1, .part = 0.5f, .difference = one},
+                           test.parameters, kNow, {}));
+  TestRound other(16);
+  StripeRecord record;
+  test.round.AddMembersTo(&record);
+  other.round.Restore(record);
+  EXPECT_EQ(test.round.Close(test.parameters, mean), 0.875f);
+  EXPECT_EQ(other.round.Close(test.parameters, mean), 0.875f);
+  // What an earlier version wrote has whole ones only.
+  for (RoundMember& member : *record.mutable_member()) member.clear_whole();
+  other.round.Restore(record);
+  EXPECT_EQ(other.round.Close(test.parameters, mean), 1.0f);
+}
+
 // The scalar oracle in double, and the same bits in any order.
 TEST(RoundTest, EveryOrderGivesTheSameBits) {
   constexpr size_t kFloats = 16 * 7 + 5;

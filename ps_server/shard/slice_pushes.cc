@@ -122,6 +122,7 @@ PushVerdict SlicePushes::PushRecordOf(const PushRequest& request, const PushReco
                     record.base_version(),
                     content.values,
                     request.weight() == 0 ? 1.0f : request.weight(),
+                    request.part() == 0 ? 1.0f : request.part(),
                     TensorCodec::CarriesStatistics(record.format()),
                     std::nullopt,
                     {}};

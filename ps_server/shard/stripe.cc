@@ -115,16 +115,7 @@ PushVerdict Stripe::Apply(Push push) {
   const int64_t staleness = StalenessOf(push);
   const double damping = DampingFactor(options_.damping, staleness);
   if (!round_.has_value()) {
-    const StripeWriteScope write(header_);
-    // As many pushes as came since its base was fetched, and this one, count alike. One that was
-    // under way for long, or whose base nobody knows, does not take statistics back to old values.
-    const uint64_t count = staleness < 0 ? windows_.size() : static_cast<uint64_t>(staleness);
-    kernel_->ApplyPush(version_, parameters_, kernel_state(), push.gradient,
-                       static_cast<float>(damping * push.weight),
-                       {1.0f / static_cast<float>(count + 1), push.statistic_values});
-    AdvanceVersion();
-    window.RecordApplied(push.sequence);
-    ShareMarks(session);
+    MoveBy(push, staleness, damping, &session);
   } else {
     const absl::Status joined = JoinRound(push, damping);
     if (absl::IsResourceExhausted(joined)) {
@@ -161,6 +152,21 @@ PushVerdict Stripe::Refuse(Session* session, Push* push, std::string why, PushVe
   return verdict;
 }
 
+void Stripe::MoveBy(const Push& push, int64_t staleness, double damping, Session* session) {
+  const StripeWriteScope write(header_);
+  // As many pushes as came since its base was fetched, and this one, count alike. One that was
+  // under way for long, or whose base nobody knows, does not take statistics back to old values.
+  const uint64_t count = staleness < 0 ? windows_.size() : static_cast<uint64_t>(staleness);
+  kernel_->ApplyPush(version_, parameters_, kernel_state(), push.gradient,
+                     {.scale = static_cast<float>(damping * push.weight),
+                      .part = push.part,
+                      .share = 1.0f / static_cast<float>(count + 1),
+                      .values = push.statistic_values});
+  AdvanceVersion();
+  session->window.RecordApplied(push.sequence);
+  ShareMarks(*session);
+}
+
 void Stripe::AdvanceVersion() {
   ++version_;
   header_->version.store(version_, std::memory_order_relaxed);
@@ -171,6 +177,7 @@ absl::Status Stripe::JoinRound(const Push& push, double damping) {
                       .sequence = push.sequence,
                       .weight = push.weight,
                       .damping = static_cast<float>(damping),
+                      .part = push.part,
                       .difference = push.gradient},
                      parameters_, options_.rounds->clock->Now(), *options_.rounds);
 }
@@ -197,9 +204,10 @@ void Stripe::CloseRoundIfOver() {
     return;
   }
   AlignedFloats mean = AlignedFloats::Uninitialized(size_);
-  round_->Close(parameters_, mean.span());
+  const float part = round_->Close(parameters_, mean.span());
   const StripeWriteScope write(header_);
-  kernel_->Apply(version_, parameters_, kernel_state(), mean.span());
+  kernel_->ApplyPush(version_, parameters_, kernel_state(), mean.span(),
+                     {.part = part, .values = false});
   AdvanceVersion();
 }
 

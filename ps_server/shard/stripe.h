@@ -82,6 +82,8 @@ class Stripe {
     std::span<const float> gradient;
     // As PushRequest.weight, finite and above 0.
     float weight = 1;
+    // As PushRequest.part, in (0, 1].
+    float part = 1;
     // What the gradient has of statistics: values, or what is to be subtracted from them.
     bool statistic_values = true;
     // Set: validation refused the content, and why. Consumes the sequence, and
@@ -177,6 +179,9 @@ class Stripe {
   int64_t StalenessOf(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `before`: the last sequence of each session that the older generation holds.
   void RestoreSessions(const StripeRecord& cut, const std::map<SessionId, uint64_t>& before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Without rounds: the push moves the parameters now.
+  void MoveBy(const Push& push, int64_t staleness, double damping, Session* session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The kernel was applied. Within a StripeWriteScope.
   void AdvanceVersion() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -55,7 +55,8 @@ class StripeRoundsTest : public ::testing::Test {
   void Open(uint32_t workers) {
     for (uint32_t worker = 0; worker < workers; ++worker) stripe_->OpenSession({worker, 1});
   }
-  PushVerdict PushAs(uint32_t worker, float value, uint64_t sequence, float weight = 1) {
+  PushVerdict PushAs(uint32_t worker, float value, uint64_t sequence, float weight = 1,
+                     float part = 1) {
     const std::vector<float> gradient(kFloats, value);
     Stripe::Push push;
     push.session = {worker, 1};
@@ -63,6 +64,7 @@ class StripeRoundsTest : public ::testing::Test {
     push.base_shard_epoch = base_epoch_;
     push.gradient = gradient;
     push.weight = weight;
+    push.part = part;
     return stripe_->Apply(std::move(push));
   }
   Verdict Push(uint32_t worker, float value, float weight = 1) {
@@ -338,6 +340,36 @@ TEST_F(StripeRoundsTest, ARestoredRoundDoesNotWaitForThoseThatAreGone) {
   std::ranges::copy(state, stripe_->MutableFloats().state.begin());
   stripe_->Restore(cut, nullptr);
   EXPECT_EQ(Value(), 2);
+  stripe_.reset();
+}
+
+// DiLoCo's momentum moves the parameters once a round of whole differences, and half as far by
+// halves.
+TEST_F(StripeRoundsTest, ARoundOfHalvesIsHalfAStep) {
+  Make(DiLoCo(), {});
+  Open(2);
+  Push(0, 1), Push(1, 3);
+  double b = 2, w = -0.7 * (2 + 0.9 * 2);
+  EXPECT_FLOAT_EQ(Value(), static_cast<float>(w));
+  EXPECT_EQ(PushAs(0, 0.5f, ++sequence_[0], 1, 0.5f).verdict(), APPLIED);
+  EXPECT_EQ(PushAs(1, 1.5f, ++sequence_[1], 1, 0.5f).verdict(), APPLIED);
+  const double whole = 0.9 * b + 2;
+  w -= 0.5 * 0.7 * (2 + 0.9 * whole);
+  EXPECT_FLOAT_EQ(Value(), static_cast<float>(w));
+  b += 0.5 * (whole - b);
+  Push(0, 1), Push(1, 3);
+  w -= 0.7 * (2 + 0.9 * (0.9 * b + 2));
+  EXPECT_FLOAT_EQ(Value(), static_cast<float>(w));
+}
+
+TEST_F(StripeRoundsTest, WithoutRoundsAnEarlyEndIsAPartToo) {
+  const std::unique_ptr<OptimizerKernel> kernel = *OptimizerKernel::Create(DiLoCo());
+  SharedSlice slice = *SharedSlice::Create({kEpoch, kFloats, kFloats});
+  stripe_ = std::make_unique<Stripe>(&slice, 0, kernel.get(), kEpoch);
+  Open(1);
+  Push(0, 2);
+  EXPECT_EQ(PushAs(0, 1, ++sequence_[0], 1, 0.5f).verdict(), APPLIED);
+  EXPECT_FLOAT_EQ(Value(), static_cast<float>(-0.7 * (2 + 0.9 * 2) - 0.5 * 0.7 * (2 + 0.9 * 3.8)));
   stripe_.reset();
 }
 

@@ -112,6 +112,10 @@ absl::Status ValidatePushFrame(const PushRequest& request, uint64_t payload_byte
     return absl::InvalidArgumentError(
         absl::StrCat("a push of weight ", request.weight(), "; finite ones above 0 are"));
   }
+  if (!(request.part() >= 0 && request.part() <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("a push that is a part ", request.part(),
+                                                   " of a difference; those in (0, 1] are"));
+  }
   return ValidateLengths(request.record(), payload_bytes);
 }
 

@@ -41,6 +41,7 @@ struct Accumulation {
   SharedMarks base;
   uint32_t steps = 0;
   float weight = 1;  // as PushRequest.weight
+  float part = 1;    // as PushRequest.part
   // Blocks whose last step is in here: done once this is acknowledged.
   std::vector<BlockId> blocks;
   // The gradient's memory, not used for anything else while somebody holds it.

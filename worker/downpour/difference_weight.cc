@@ -17,6 +17,10 @@ DifferenceWeigher::DifferenceWeigher(const Job& job, uint32_t replicas)
     kind_ = STEPS;
   }
   const double steps = downpour.local().steps();
+  const LocalSteps& local = downpour.local();
+  if (!local.has_inner() && !local.has_fragments() && local.mixing() == 0 && !local.dynamic()) {
+    program_steps_ = steps;
+  }
   reference_ = downpour.local().weight_reference() > 0
                    ? downpour.local().weight_reference()
                    : WeightOf(steps, steps * std::max(1u, job.batch_size()) * replicas_);
@@ -42,15 +46,16 @@ void DifferenceWeigher::Add(const StepResult& step) {
   }
 }
 
-float DifferenceWeigher::Take(uint32_t fragment) {
+DifferenceWeigher::Counted DifferenceWeigher::Take(uint32_t fragment) {
   const Counts counts = std::exchange(counts_[fragment], Counts());
   // Replicas of one worker step together.
   const double steps = static_cast<double>(counts.steps) / replicas_;
   const auto examples = static_cast<double>(counts.examples);
   if (steps == 0 || examples == 0) {
-    return 1;
+    return {};
   }
-  return static_cast<float>(WeightOf(steps, examples) / reference_);
+  const double part = program_steps_ > steps ? steps / program_steps_ : 1.0;
+  return {static_cast<float>(WeightOf(steps, examples) / reference_), static_cast<float>(part)};
 }
 
 }  // namespace monsoon

@@ -20,8 +20,14 @@ class DifferenceWeigher {
 
   // A batch of one replica that is in the difference.
   void Add(const StepResult& step);
+  struct Counted {
+    float weight = 1;
+    // Which part of a whole difference a program's is (PushRequest.part): it alone knows the steps
+    // between two of its calls. 1 where the exchange counts them, or the whole has no fixed length.
+    float part = 1;
+  };
   // Of what was added since the last call for that fragment; 1 for nothing at all.
-  float Take(uint32_t fragment = 0);
+  Counted Take(uint32_t fragment = 0);
 
  private:
   double WeightOf(double steps, double examples) const;
@@ -29,6 +35,7 @@ class DifferenceWeigher {
   DifferenceWeight kind_ = DEFAULT_WEIGHT;
   double replicas_ = 1;
   double reference_ = 1;
+  double program_steps_ = 0;  // of a program's whole difference; 0: not known
   struct Counts {
     uint64_t steps = 0;  // of all replicas
     uint64_t examples = 0;

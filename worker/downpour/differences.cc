@@ -28,7 +28,9 @@ Differences::Differences(const Options& options, std::unique_ptr<MovedParameters
     : Exchange(std::move(parameters), std::move(accumulator), statistics),
       options_(options),
       moved_(static_cast<MovedParameters*>(&this->parameters())),
-      plan_(plan) {}
+      plan_(plan),
+      steps_(options.fragments.count()),
+      turn_(options.turn_steps) {}
 
 // ---- fetches -----------------------------------------------------------------
 
@@ -63,8 +65,16 @@ void Differences::BeginRound(uint64_t sequence, uint32_t told) {
     return;
   }
   const uint32_t asked = options_.paced && told > 0 ? told : options_.turn_steps;
-  const uint32_t turn = std::max(options_.fragments.count(), std::min(asked, options_.turn_steps));
-  accumulator_.SetSteps(StepsOf(sequence, turn));
+  turn_ = std::max(options_.fragments.count(), std::min(asked, options_.turn_steps));
+  const uint32_t steps = StepsOf(sequence, turn_);
+  accumulator_.SetSteps(steps);
+  Want(steps);
+}
+
+void Differences::Want(uint32_t steps) {
+  for (Steps& of_fragment : steps_) {
+    of_fragment.wanted += steps;
+  }
 }
 
 uint32_t Differences::StepsOf(uint64_t sequence, uint64_t turn_steps) const {
@@ -76,6 +86,9 @@ uint32_t Differences::StepsOf(uint64_t sequence, uint64_t turn_steps) const {
 
 void Differences::EndRound() {
   Exchange::EndRound();
+  for (Steps& of_fragment : steps_) {
+    ++of_fragment.taken;
+  }
   unpushed_ = options_.fragments.count();
 }
 
@@ -93,7 +106,11 @@ absl::Status Differences::EndUnusableRound(const std::string& where) {
 // ---- pushes ------------------------------------------------------------------
 
 absl::StatusOr<Accumulation> Differences::Seal(uint64_t sequence) {
+  if (accumulator_.empty()) {
+    Want(StepsOf(sequence, turn_));  // for which there was no data any more
+  }
   ASSIGN_OR_RETURN(Accumulation push, accumulator_.Seal(moved_->moved()));
+  push.part = TakePart(sequence);
   statistics_->WriteTo(push.gradient, parameters().front());
   if (!options_.fragments.whole()) {
     // Each fragment's base is its own last landing, which may be later than the first step.
@@ -104,6 +121,14 @@ absl::StatusOr<Accumulation> Differences::Seal(uint64_t sequence) {
   // After the copy above: it takes what leaves out of what the steps have moved.
   RETURN_IF_ERROR(parameters().Seal(sequence));
   return push;
+}
+
+float Differences::TakePart(uint64_t sequence) {
+  const Steps steps = std::exchange(steps_[options_.fragments.OfPush(sequence)], Steps());
+  // One without any step carries what is not of steps, or nothing.
+  return steps.taken == 0 || steps.taken >= steps.wanted
+             ? 1.0f
+             : static_cast<float>(steps.taken) / static_cast<float>(steps.wanted);
 }
 
 void Differences::ClearOthers(uint32_t fragment, std::span<float> difference) const {
@@ -122,6 +147,9 @@ void Differences::Refuse(uint64_t sequence) {
 
 void Differences::GiveUp() {
   moved_->Restart();
+  for (Steps& of_fragment : steps_) {
+    of_fragment.taken = 0;
+  }
   plan_->StartAnew();
 }
 

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -55,6 +56,10 @@ class Differences : public Exchange {
  private:
   // The steps of the push with that sequence.
   uint32_t StepsOf(uint64_t sequence, uint64_t turn_steps) const;
+  // All fragments are to have so many steps more.
+  void Want(uint32_t steps);
+  // The push with that sequence leaves: which part of a whole difference it is.
+  float TakePart(uint64_t sequence);
   // Floats of other fragments become zero.
   void ClearOthers(uint32_t fragment, std::span<float> difference) const;
   // What the steps made of the parameters since the last push is not what anybody wants.
@@ -64,6 +69,13 @@ class Differences : public Exchange {
   MovedParameters* const moved_;  // parameters()
   FetchPlan* const plan_;
   uint32_t unpushed_ = 0;  // pushes until all fragments have all steps
+  // Of each fragment since its last push: the steps that were to be taken, and those that were.
+  struct Steps {
+    uint64_t wanted = 0;
+    uint64_t taken = 0;
+  };
+  std::vector<Steps> steps_;
+  uint32_t turn_ = 1;  // that the accumulation which is open began with
 };
 
 }  // namespace monsoon

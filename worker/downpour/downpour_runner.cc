@@ -218,6 +218,7 @@ Pushed DownpourRunner::Push(const Accumulation& accumulation, std::span<float> b
                               ? GradientView(accumulation.gradient, owner)
                               : GradientView::Encoded(accumulation.encoded, owner);
   gradient.weight = accumulation.weight;
+  gradient.part = accumulation.part;
   const std::vector<RowGradient> rows =
       accumulation.rows == nullptr ? std::vector<RowGradient>() : accumulation.rows->View();
   gradient.rows = rows;
@@ -242,7 +243,9 @@ absl::Status DownpourRunner::PushAccumulation(bool lands) {
   absl::StatusOr<Accumulation> sealed = exchange_->Seal(sequence);
   RETURN_IF_ERROR(OfDevice(options_.worker, sealed.status()));
   in_flight_ = *std::move(sealed);
-  in_flight_->weight = weigher_.Take(options_.fragments.OfPush(sequence));
+  const DifferenceWeigher::Counted counted = weigher_.Take(options_.fragments.OfPush(sequence));
+  in_flight_->weight = counted.weight;
+  in_flight_->part *= counted.part;
   in_flight_->rows = rows_.Take();
   plan_.Push();
   if (pusher_ == nullptr) {

@@ -50,6 +50,7 @@ class FragmentShards : public ParameterClient {
     pushed_.push_back(gradient.floats[fragment * kStripe]);
     others_.push_back(gradient.floats[(1 - fragment) * kStripe]);
     weights_.push_back(gradient.weight);
+    parts_.push_back(gradient.part);
     bases_.push_back(base.shard[0][fragment].version);
     if (std::exchange(refuse_, false)) {
       result.refused_invalid = 1;
@@ -89,6 +90,10 @@ class FragmentShards : public ParameterClient {
   std::vector<float> weights() const {
     MutexLock lock(&mutex_);
     return weights_;
+  }
+  std::vector<float> parts() const {
+    MutexLock lock(&mutex_);
+    return parts_;
   }
   std::vector<uint64_t> bases() const {
     MutexLock lock(&mutex_);
@@ -130,6 +135,7 @@ class FragmentShards : public ParameterClient {
   std::vector<float> pushed_ ABSL_GUARDED_BY(mutex_);
   std::vector<float> others_ ABSL_GUARDED_BY(mutex_);
   std::vector<float> weights_ ABSL_GUARDED_BY(mutex_);
+  std::vector<float> parts_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> bases_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -361,6 +367,15 @@ TEST_F(FragmentsTest, AFragmentsWeightIsOfAllItsSteps) {
   Steps(6);
   // Of local_steps; the first of fragment 0 has two.
   EXPECT_THAT(shards_->weights(), ElementsAre(0.5f, 1, 1));
+}
+
+// Of four steps each; the first of fragment 0 is as long as it was to be.
+TEST_F(FragmentsTest, AFlushEndsTheDifferenceOfEachFragmentEarly) {
+  Steps(5);
+  ASSERT_OK(Runner().Flush());
+  EXPECT_THAT(shards_->parts(), ElementsAre(1, 1, 0.75f, 0.25f));
+  Steps(6);  // 0 leaves two steps after the flush
+  EXPECT_THAT(shards_->parts(), ElementsAre(1, 1, 0.75f, 0.25f, 0.5f, 1, 1));
 }
 
 // Workers may be at different fragments: each pushes on to the other's rounds.

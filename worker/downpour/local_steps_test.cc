@@ -79,6 +79,7 @@ TEST_F(LocalStepsTest, StepsMoveTheReplicaAndTheirDifferenceIsPushed) {
   ASSERT_OK(Runner().Flush());
   EXPECT_THAT(network_.seen, ElementsAre(0, -1, -3, -6, -10));
   EXPECT_THAT(Pushed(), ElementsAre(3, 7, 5));  // the tail is a short one
+  EXPECT_THAT(shards_.parts(), ElementsAre(1, 1, 0.5f));
   EXPECT_THAT(shards_.bases(), ElementsAre(0, 1, 2));
   EXPECT_THAT(shards_.log(), ElementsAre("fetch", "push", "fetch", "push", "fetch", "push"));
 }

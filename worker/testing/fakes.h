@@ -85,8 +85,7 @@ class FakeShards : public ParameterClient {
         floats.resize(w_.size());
         RETURN_IF_ERROR(TensorCodec::Find(push_format)->Decode(gradient.encoded, floats));
       }
-      pushed_.push_back(floats);
-      bases_.push_back(base.shard.at(0).at(0).version);
+      pushed_.push_back({floats, base.shard.at(0).at(0).version, gradient.part});
       result.sequence = ++sequence_;
       result.rpcs = 1;
       result.bytes = gradient.floats.size() * 4 + gradient.encoded.size();
@@ -192,11 +191,21 @@ class FakeShards : public ParameterClient {
   }
   std::vector<std::vector<float>> pushed() const {
     MutexLock lock(&mutex_);
-    return pushed_;
+    std::vector<std::vector<float>> floats;
+    for (const Pushed& push : pushed_) floats.push_back(push.floats);
+    return floats;
   }
   std::vector<uint64_t> bases() const {
     MutexLock lock(&mutex_);
-    return bases_;
+    std::vector<uint64_t> bases;
+    for (const Pushed& push : pushed_) bases.push_back(push.base);
+    return bases;
+  }
+  std::vector<float> parts() const {
+    MutexLock lock(&mutex_);
+    std::vector<float> parts;
+    for (const Pushed& push : pushed_) parts.push_back(push.part);
+    return parts;
   }
   std::vector<std::string> log() const {
     MutexLock lock(&mutex_);
@@ -217,6 +226,11 @@ class FakeShards : public ParameterClient {
   std::function<absl::StatusOr<bool>(uint64_t evaluation, uint32_t contribution)> before_contribute;
 
  private:
+  struct Pushed {
+    std::vector<float> floats;
+    uint64_t base = 0;
+    float part = 1;
+  };
   void Copy(std::span<float> parameters, FetchMarks* marks, FetchStats* stats)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ++fetches_;
@@ -234,8 +248,7 @@ class FakeShards : public ParameterClient {
   int refuse_next_ ABSL_GUARDED_BY(mutex_) = 0;
   int fetches_ ABSL_GUARDED_BY(mutex_) = 0;
   int lose_next_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::vector<float>> pushed_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint64_t> bases_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Pushed> pushed_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> log_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::vector<float>> vectors_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<uint64_t, uint32_t>, std::vector<float>> contributed_ ABSL_GUARDED_BY(mutex_);

@@ -1,0 +1,50 @@
+#include "worker/downpour/difference_weight.h"
+
+#include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/job.pb.h"
+#include "worker/nn/step_result.h"
+
+namespace monsoon {
+namespace {
+
+// Of a program that takes `taken` steps between two calls where its job says 10.
+float PartOf(const Job& job, uint64_t taken) {
+  DifferenceWeigher weigher(job, /*replicas=*/1);
+  StepResult call;
+  call.steps = taken;
+  call.examples = 32 * taken;
+  weigher.Add(call);
+  return weigher.Take().part;
+}
+
+Job ProgramsJob() {
+  Job job;
+  job.set_batch_size(32);
+  job.mutable_downpour()->mutable_local()->set_steps(10);
+  return job;
+}
+
+TEST(DifferenceWeigherTest, AProgramsShortDifferenceIsAPart) {
+  const Job job = ProgramsJob();
+  EXPECT_EQ(PartOf(job, 10), 1.0f);
+  EXPECT_EQ(PartOf(job, 5), 0.5f);
+  EXPECT_EQ(PartOf(job, 20), 1.0f);
+  EXPECT_EQ(PartOf(job, 0), 1.0f);
+}
+
+TEST(DifferenceWeigherTest, AWholeWithoutAFixedLengthHasNoParts) {
+  Job job = ProgramsJob();
+  job.mutable_downpour()->mutable_local()->set_dynamic(true);
+  EXPECT_EQ(PartOf(job, 5), 1.0f);
+  // Each call is a step of the exchange, which counts these.
+  job = ProgramsJob();
+  job.mutable_downpour()->mutable_local()->mutable_fragments()->set_count(2);
+  EXPECT_EQ(PartOf(job, 5), 1.0f);
+  job = ProgramsJob();
+  job.mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1.0);
+  EXPECT_EQ(PartOf(job, 5), 1.0f);
+}
+
+}  // namespace
+}  // namespace monsoon
