@@ -177,11 +177,13 @@ class LintTest(unittest.TestCase):
             self.assertEqual(lint.run(root, ["targets"])["targets"], [])
 
     def test_macros_make_rules(self):
-        macro = ('def unit(name, srcs):\n    native.cc_test(name = name + "_test", srcs = srcs)\n')
+        test = 'def plain_test(**attributes):\n    native.cc_test(**attributes)\n'
+        macro = ('load("//common:test.bzl", "plain_test")\n'
+                 'def unit(name, srcs):\n    plain_test(name = name + "_test", srcs = srcs)\n')
         build = 'load("//common:unit.bzl", "unit")\nunit(\n    name = "x",\n    srcs = ["x.cc"],\n)\n'
         with tempfile.TemporaryDirectory() as root:
-            self.tree(root, {"common/unit.bzl": macro, "common/x/BUILD.bazel": build,
-                             "common/x/x.cc": "int x;\n"})
+            self.tree(root, {"common/test.bzl": test, "common/unit.bzl": macro,
+                             "common/x/BUILD.bazel": build, "common/x/x.cc": "int x;\n"})
             results = lint.run(root, ["targets", "test_tags"])
         self.assertEqual(results["targets"], [])
         self.assertEqual([line.split(" has")[0] for line in results["test_tags"]],
