@@ -16,6 +16,7 @@ import tempfile
 
 import class_shape
 import house_changes
+import house_reach
 import rules
 from source_tree import SOURCE, Tree, strings
 
@@ -37,6 +38,7 @@ def measure(tree):
         "places": {f"{change.kind}: {change.sample}":
                    house_changes.places(tree, change, shipped)
                    for change in house_changes.CHANGES},
+        "seen by": house_reach.reach(tree),
     }
 
 

@@ -14,6 +14,7 @@ import class_shape
 import cplusplus
 import house
 import house_changes
+import house_reach
 from source_tree import Tree
 
 HEADER = '''#pragma once
@@ -227,6 +228,20 @@ class HouseTest(unittest.TestCase):
         self.assertEqual(
             house_changes.places(tree, change, {"common/wide/wide.h", "common/wide/wide.cc"}),
             {"files": 4, "production": 2, "lists": 2, "all_lists": 3})
+
+    def test_who_sees_a_proto(self):
+        library = 'monsoon_proto_library(\n    name = "{}",\n    srcs = ["{}.proto"],\n{})\n'
+        build = library.format("job", "job", "") + library.format("carrier", "carrier", "{}")
+        write(self.root, {
+            "proto/job.proto": "message Job {}\n", "proto/BUILD.bazel": build.format(""),
+            "proto/carrier.proto": 'import "proto/job.proto";\n',
+            "common/a.h": '#include "proto/carrier.pb.h"\n', "common/b.cc": '#include "common/a.h"\n',
+            "common/c.cc": '#include "proto/job.pb.h"\n'})
+        reach = house_reach.reach(Tree(self.root))
+        self.assertEqual(reach, {"proto/job.proto": {"sources": 4}})  # job, carrier, b, c
+        write(self.root, {"proto/BUILD.bazel": build.format('    forward = {"job.proto": "Job"},\n')})
+        reach = house_reach.reach(Tree(self.root))
+        self.assertEqual(reach, {"proto/job.proto": {"sources": 2}})
 
     def test_its_own_table_names_what_is_there(self):
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
