@@ -3,6 +3,10 @@
 #include <algorithm>
 
 #include "tests/simulation/cluster_simulation.h"
+#include "tests/simulation/simulated_job.h"
+#include "tests/simulation/simulated_program.h"
+#include "tests/simulation/simulated_transport.h"
+#include "tests/simulation/simulated_worker.h"
 
 namespace monsoon::simulation {
 namespace {
@@ -25,6 +29,13 @@ bool ClusterSimulation::MayRot() {
   const DurableJob* const job = coordinator_.core().state().FindJob(job_);
   const auto phase = job->downpour().procedure().phase();
   return phase == ProcedureState::WARMSTART || phase == ProcedureState::RUNNING;
+}
+
+std::unique_ptr<SimulatedReplica> ClusterSimulation::MakeReplica(uint32_t index) {
+  if (HasFeature(world_, Feature::kProgram)) {
+    return std::make_unique<SimulatedProgram>(&world_, index);
+  }
+  return std::make_unique<SimulatedWorker>(&world_, index);
 }
 
 void ClusterSimulation::StartPs(uint32_t index, absl::Duration delay) {
@@ -136,7 +147,7 @@ void ClusterSimulation::DisturbPs(uint32_t index) {
 
 void ClusterSimulation::DisturbWorker(uint32_t index) {
   Dice& dice = world_.dice;
-  SimulatedWorker& worker = *workers_[index];
+  SimulatedReplica& worker = *workers_[index];
   const absl::Duration back = dice.Between(absl::ZeroDuration(), Milliseconds(1000));
   if (!worker.process.alive) {
     return StartWorker(index, back);
@@ -157,10 +168,10 @@ void ClusterSimulation::DisturbWorker(uint32_t index) {
       Count(Fault::kWorkerReplaced);
       worker.process.wakes_at = world_.time.now() + stop;
       replaced_.push_back(std::move(workers_[index]));
-      workers_[index] = std::make_unique<SimulatedWorker>(&world_, index);
+      workers_[index] = MakeReplica(index);
       return StartWorker(index, back);
     case 4:
-      if (coordinator_.process.alive) {
+      if (coordinator_.process.alive && !HasFeature(world_, Feature::kProgram)) {
         Count(Fault::kDrain);
         drains_ = true;
         (void)coordinator_.core().Drain(index);
@@ -168,7 +179,15 @@ void ClusterSimulation::DisturbWorker(uint32_t index) {
       return;
     default:
       Count(Fault::kConnectionBreak);
-      return worker.Break(dice.Below(static_cast<uint32_t>(ps_.size())));
+      return Break(worker, dice.Below(static_cast<uint32_t>(ps_.size())));
+  }
+}
+
+void ClusterSimulation::Break(const SimulatedReplica& replica, uint32_t shard) {
+  for (const auto& [number, transport] : world_.transports) {
+    if (transport->process() == &replica.process) {
+      transport->Break(shard, /*heard=*/true);
+    }
   }
 }
 

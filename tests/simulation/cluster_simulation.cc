@@ -38,6 +38,9 @@ ClusterSimulation::ClusterSimulation(uint64_t seed, FiberStacks* stacks, Simulat
   };
   MakeCluster();
   MakeJob(&world_);
+  for (int i = 0; i < world_.cluster.worker_size(); ++i) {
+    workers_.push_back(MakeReplica(static_cast<uint32_t>(i)));
+  }
   for (size_t feature = 0; feature < counts->features.size(); ++feature) {
     counts->features[feature] += HasFeature(world_, static_cast<Feature>(feature)) ? 1 : 0;
   }
@@ -76,7 +79,6 @@ void ClusterSimulation::MakeCluster() {
   const uint32_t workers = 1 + world_.dice.Below(3);
   for (uint32_t i = 0; i < workers; ++i) {
     cluster.add_worker()->set_address(absl::StrCat("unix-abstract:w", i));
-    workers_.push_back(std::make_unique<SimulatedWorker>(&world_, i));
   }
   cluster.set_heartbeat_ms(100);
   cluster.set_lost_after_ms(600);
@@ -95,14 +97,9 @@ JobDescription ClusterSimulation::Play() {
   }
   world_.network.set_copies_in(3 << world_.dice.Below(5));
   pause_ = absl::Milliseconds(15 << world_.dice.Below(6));
-  coordinator_.Serve<SubmitReply>(
-      [this](CoordinatorCore& core, Moment now) {
-        return core.Submit(world_.plan, {.client_id = "sim"}, now);
-      },
-      [this](const absl::StatusOr<SubmitReply>& reply) {
-        ASSERT_OK(reply);
-        job_ = reply->job();
-      });
+  if (!HasFeature(world_, Feature::kProgram)) {
+    Submit();
+  }
   RunUntil(world_.time.now() + absl::Milliseconds(5));
   const absl::Duration end =
       world_.time.now() + world_.dice.Between(absl::ZeroDuration(), kMostFaults);
@@ -118,6 +115,17 @@ JobDescription ClusterSimulation::Play() {
       coordinator_.core().Describe(job_, coordinator_.moment());
   EXPECT_OK(job);
   return job.ok() ? *job : JobDescription();
+}
+
+void ClusterSimulation::Submit() {
+  coordinator_.Serve<SubmitReply>(
+      [this](CoordinatorCore& core, Moment now) {
+        return core.Submit(world_.plan, {.client_id = "sim"}, now);
+      },
+      [this](const absl::StatusOr<SubmitReply>& reply) {
+        ASSERT_OK(reply);
+        job_ = reply->job();
+      });
 }
 
 void ClusterSimulation::Run() {
@@ -174,6 +182,9 @@ void ClusterSimulation::RunUntil(absl::Duration end) {
     }
     if (world_.time.now() >= look) {
       look = world_.time.now() + kLook;
+      if (job_.empty()) {
+        job_ = world_.entered;
+      }
       for (uint32_t i = 0; !faults_ && i < workers_.size(); ++i) {
         StartWorker(i, absl::ZeroDuration());  // one that was told to leave
       }

@@ -28,7 +28,7 @@
 #include "tests/simulation/simulated_coordinator.h"
 #include "tests/simulation/simulated_job.h"
 #include "tests/simulation/simulated_ps.h"
-#include "tests/simulation/simulated_worker.h"
+#include "tests/simulation/simulated_replica.h"
 #include "tests/simulation/world.h"
 
 namespace monsoon::simulation {
@@ -95,10 +95,15 @@ class ClusterSimulation {
  private:
   // From the submission to the job's end, or until it has had its time.
   JobDescription Play();
+  void Submit();
   void MakeCluster();
+  // A worker, or what trains in its place.
+  std::unique_ptr<SimulatedReplica> MakeReplica(uint32_t index);
   void Disturb();
   void DisturbPs(uint32_t index);
   void DisturbWorker(uint32_t index);
+  // Its connections to the shard break, if there are any.
+  void Break(const SimulatedReplica& replica, uint32_t shard);
   void DisturbCoordinator();
   void Count(Fault fault) {
     ++counts_->faults[static_cast<size_t>(fault)];
@@ -139,8 +144,8 @@ class ClusterSimulation {
   SimulationCounts* const counts_;
   SimulatedCoordinator coordinator_;
   std::vector<std::unique_ptr<SimulatedPs>> ps_;
-  std::vector<std::unique_ptr<SimulatedWorker>> workers_;  // by task
-  std::vector<std::unique_ptr<SimulatedWorker>> replaced_;
+  std::vector<std::unique_ptr<SimulatedReplica>> workers_;  // by task
+  std::vector<std::unique_ptr<SimulatedReplica>> replaced_;
   bool faults_ = true;
   bool drains_ = false;   // somebody was told to leave
   bool ended_ = false;    // nobody is started any more

@@ -4,6 +4,8 @@
 #include "common/config/job.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
+#include "google/protobuf/text_format.h"
+#include "worker/sidecar/enter_job.h"
 
 namespace monsoon::simulation {
 namespace {
@@ -11,15 +13,17 @@ namespace {
 constexpr uint32_t kBatch = 5;
 
 // What a job does. Drawn from dice of its own.
-enum class Mode { kTraining, kBatch, kChain };
+enum class Mode { kTraining, kBatch, kChain, kProgram };
 constexpr uint64_t kModes = (uint64_t{1} << 40) + 1;
 
 Mode PickMode(Dice* dice) {
-  switch (dice->Below(6)) {
+  switch (dice->Below(7)) {
     case 0:
       return Mode::kBatch;
     case 1:
       return Mode::kChain;
+    case 2:
+      return Mode::kProgram;
     default:
       return Mode::kTraining;
   }
@@ -127,6 +131,49 @@ void MakeBatch(Dice* dice, Sandblaster* batch) {
   batch->set_evaluate_every_iterations(dice->Below(3));
 }
 
+// What programs train: validated, as what they say is.
+void PickOfPrograms(Dice* dice, Downpour* downpour) {
+  downpour->Clear();
+  const bool steps = dice->Once(2);
+  if (steps) {
+    downpour->mutable_local()->set_steps(2 + 2 * dice->Below(2));
+    if (dice->Once(3)) {
+      downpour->mutable_local()->mutable_fragments()->set_count(2);
+      downpour->mutable_local()->mutable_fragments()->set_order(Fragments::BY_STRIPE);
+    }
+    downpour->mutable_optimizer()->mutable_sgd()->set_rate(1.0);
+  } else {
+    PickOptimizer(dice, downpour->mutable_optimizer());
+    downpour->set_n_fetch(1 + dice->Below(3));
+    downpour->set_n_push(1 + dice->Below(3));
+  }
+  PickPushFormat(dice, downpour);
+  if (dice->Once(3) && !downpour->local().has_fragments()) {
+    downpour->set_overlap(NONE);
+  }
+}
+
+void MakeJoined(Dice* dice, JobPlan* plan) {
+  Job settings = plan->job;
+  Model tensors;
+  const uint64_t floats = uint64_t{plan->job.model().layer(0).dense().units()} * kStripeFloats;
+  ModelTensor* const tensor = tensors.add_tensor();
+  tensor->set_name("w");
+  tensor->add_shape(static_cast<uint32_t>(floats));
+  settings.clear_model();
+  settings.mutable_train()->mutable_joiners()->set_examples(plan->examples);
+  if (settings.has_test()) {
+    settings.mutable_test()->Clear();
+    settings.mutable_test()->mutable_joiners();
+  }
+  PickOfPrograms(dice, settings.mutable_downpour());
+  std::string text;
+  CHECK(google::protobuf::TextFormat::PrintToString(settings, &text));
+  const absl::StatusOr<Job> job = MakeProgramJob(text, tensors);
+  CHECK_OK(job.status());
+  plan->job = *job;
+}
+
 void PickData(Dice* dice, JobPlan* plan, uint32_t classes) {
   Job& job = plan->job;
   job.set_batch_size(kBatch);
@@ -169,9 +216,10 @@ void PlanShards(World* world, JobPlan* plan) {
 }  // namespace
 
 const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames = {
-    "counting", "long n_fetch", "long n_push", "no overlap",    "rough pushes",  "local steps",
-    "rounds",   "quorum",       "fragments",   "landing_steps", "fetch_changes", "memory only",
-    "test set", "warmstart",    "batch",       "chain"};
+    "counting",      "long n_fetch", "long n_push",      "no overlap", "rough pushes",
+    "local steps",   "rounds",       "quorum",           "fragments",  "landing_steps",
+    "fetch_changes", "memory only",  "test set",         "warmstart",  "batch",
+    "chain",         "programs",     "steps of programs"};
 
 bool HasFeature(const World& world, Feature feature) {
   const Job& job = world.plan.job;
@@ -209,6 +257,10 @@ bool HasFeature(const World& world, Feature feature) {
       return job.has_sandblaster();
     case Feature::kChain:
       return job.has_sandblaster() && job.has_downpour();
+    case Feature::kProgram:
+      return IsJoined(job);
+    case Feature::kProgramSteps:
+      return IsJoined(job) && downpour.local().steps() > 0;
     case Feature::kCount:
       break;
   }
@@ -249,14 +301,19 @@ void MakeJob(World* world) {
     plan.job.mutable_checkpoint()->set_every_seconds(0.1 + 0.1 * dice.Below(20));
     plan.job.mutable_checkpoint()->set_every_pushes(dice.Below(40));
   }
-  if (mode != Mode::kTraining) {
+  if (mode == Mode::kBatch || mode == Mode::kChain) {
     MakeBatch(&modes, plan.job.mutable_sandblaster());
   }
   if (mode == Mode::kBatch) {
     plan.job.clear_downpour();
     plan.job.clear_stop();
   }
-  FillJobDefaults(&plan.job);
+  if (mode == Mode::kProgram) {
+    MakeJoined(&modes, &plan);
+    world->cluster.set_open(true);
+  } else {
+    FillJobDefaults(&plan.job);
+  }
   PlanShards(world, &plan);
 }
 

@@ -1,6 +1,6 @@
 // MakeJob: the job of a simulated cluster, which the seed picks from all that jobs may have.
 //
-// Left out are jobs that only programs train (models of tables, joined jobs).
+// Left out are models of tables.
 #pragma once
 
 #include <array>
@@ -31,6 +31,8 @@ enum class Feature {
   kWarmstart,
   kBatch,
   kChain,  // Downpour SGD, then a batch
+  kProgram,
+  kProgramSteps,  // local ones
   kCount,
 };
 extern const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames;

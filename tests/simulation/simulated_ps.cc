@@ -256,7 +256,13 @@ void SimulatedPs::CheckBits() {
   std::vector<float> parameters(kStripeFloats), first(kStripeFloats);
   std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
   for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
-    initial->checkpoint()->CutStripe(stripe, first, state);
+    if (create_.written_by_client()) {
+      for (size_t i = 0; i < first.size(); ++i) {
+        first[i] = InitialOfPrograms(i);
+      }
+    } else {
+      initial->checkpoint()->CutStripe(stripe, first, state);
+    }
     const StripeRecord record = job->checkpoint()->CutStripe(stripe, parameters, state);
     log_.CheckVersion(stripe, record.version(), OpenPushes(record));
     const AppliedLog::Content content =

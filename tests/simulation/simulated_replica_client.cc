@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/status.h"
+#include "coordinator/replicas/entering.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/parked_call.h"
 #include "tests/simulation/simulated_coordinator.h"
@@ -21,8 +23,16 @@ absl::StatusOr<Reply> SimulatedReplicaClient::Call(
                            });
 }
 
-absl::StatusOr<EnterReply> SimulatedReplicaClient::Enter(const EnterRequest&) {
-  return absl::UnimplementedError("no simulated worker enters a job");
+absl::StatusOr<EnterReply> SimulatedReplicaClient::Enter(const EnterRequest& request) {
+  absl::StatusOr<EnterReply> reply = Call<EnterReply>(
+      [world = world_, request](CoordinatorCore& core, Moment now) -> absl::StatusOr<EnterReply> {
+        RETURN_IF_ERROR(CheckProgram(request));
+        return core.Enter(request, world->plan, now);
+      });
+  if (reply.ok()) {
+    world_->entered = reply->job();
+  }
+  return reply;
 }
 
 absl::StatusOr<HeartbeatReply> SimulatedReplicaClient::Heartbeat(const HeartbeatRequest& request) {

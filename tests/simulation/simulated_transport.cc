@@ -14,8 +14,10 @@ SimulatedTransport::SimulatedTransport(World* world, SimulatedProcess* process,
       process_(process),
       life_(process),
       number_(world->transports_made++),
-      witness_(world, session),
       connections_(world->ps.size()) {
+  if (!session.job().empty()) {
+    witness_.emplace(world, session);
+  }
   world_->transports[number_] = this;
 }
 
@@ -80,7 +82,9 @@ void SimulatedTransport::Send(uint32_t peer, Frame frame) {
   }
   std::string message = *frame.head;
   message.append(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
-  witness_.Sent(peer, message);
+  if (witness_.has_value()) {
+    witness_->Sent(peer, message);
+  }
   std::shared_ptr<Connection> connection = connections_[peer];
   if (connection == nullptr) {
     connection = Connect(peer);
@@ -150,7 +154,9 @@ FrameTransport::Event SimulatedTransport::Wait(absl::Duration timeout) {
       event.status = delivery.broken;
       break;
     }
-    witness_.Told(delivery.peer, delivery.message);
+    if (witness_.has_value()) {
+      witness_->Told(delivery.peer, delivery.message);
+    }
     current_ = std::move(delivery.message);
     chunk_ = std::as_bytes(std::span(current_));
     event.kind = Event::Kind::kReceived;

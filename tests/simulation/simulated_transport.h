@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ namespace monsoon::simulation {
 
 class SimulatedTransport final : public FrameTransport {
  public:
-  // Of a life of `process`. Those that there are stand in world->transports.
+  // Of a life of `process`; `session` may be empty. Those that there are stand in
+  // world->transports.
   SimulatedTransport(World* world, SimulatedProcess* process, const SessionKey& session);
   ~SimulatedTransport() override;
 
@@ -79,7 +81,7 @@ class SimulatedTransport final : public FrameTransport {
   SimulatedProcess* const process_;
   const ProcessLife life_;
   const uint64_t number_;
-  SessionWitness witness_;
+  std::optional<SessionWitness> witness_;                 // none: of no session
   std::vector<std::shared_ptr<Connection>> connections_;  // [shard], null: none
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   std::string current_;  // what the last event shows

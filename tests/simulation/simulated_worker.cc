@@ -157,14 +157,6 @@ void SimulatedWorker::Kill() {
   }
 }
 
-void SimulatedWorker::Break(uint32_t shard) {
-  for (const auto& [number, transport] : world_->transports) {
-    if (transport->process() == &process) {
-      transport->Break(shard, /*heard=*/true);
-    }
-  }
-}
-
 std::string SimulatedWorker::WaitsFor() const {
   return absl::StrCat("worker/", task_, " waits for ", life_ == nullptr ? "" : life_->WaitsFor());
 }

@@ -28,6 +28,11 @@
 
 namespace monsoon::simulation {
 
+// What a program writes as float i of a joined job's initial parameters: of each stripe the same.
+inline float InitialOfPrograms(size_t i) {
+  return 0.25f * static_cast<float>(i % kStripeFloats % 5) - 0.5f;
+}
+
 class SimulatedCoordinator;
 class SimulatedPs;
 class SimulatedTransport;
@@ -64,6 +69,8 @@ struct World {
   Cluster cluster;
   JobPlan plan;
   FragmentMap fragments;  // of the job
+  // The joined job that programs have entered; "": none yet.
+  std::string entered;
   // Gradients are integers, at a worker's own places: with SGD any order has the same bits.
   bool counting = false;
 

@@ -7,6 +7,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/base/thread.h"
 #include "common/config/job.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/client/job_location.h"
@@ -22,10 +23,12 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 constexpr absl::Duration kWriteDeadline = absl::Seconds(30);
 
 // All of the job's parameters, and the seal of each shard.
-absl::Status WriteInitial(const EnterReply& turn, std::span<const float> initial) {
+absl::Status WriteInitial(const EnterReply& turn, std::span<const float> initial,
+                          const std::function<std::unique_ptr<FrameTransport>()>& make_transport) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(turn.location().model()));
   ASSIGN_OR_RETURN(ParameterClientOptions options, ReadOnlyOptions(turn.location(), layout));
   options.deadline = kWriteDeadline;
+  options.make_transport = make_transport;
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
                    ParameterClient::Create(std::move(options)));
   ParameterClient::WriteOptions write;
@@ -57,7 +60,10 @@ absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& ten
 EnterJob::EnterJob(Options options, ReplicaClient* coordinator)
     : options_(std::move(options)), coordinator_(coordinator) {
   if (options_.write == nullptr) {
-    options_.write = WriteInitial;
+    options_.write = [make = options_.make_transport](const EnterReply& turn,
+                                                      std::span<const float> initial) {
+      return WriteInitial(turn, initial, make);
+    };
   }
   if (!options_.again.empty()) {
     options_.job.set_name(options_.again);
@@ -102,7 +108,7 @@ absl::Status EnterJob::Begin(absl::Duration patience) {
                           absl::StrCat("no answer within ", absl::FormatDuration(patience), ": ",
                                        status.message(), "; is `coordinator up` running?"));
     }
-    absl::SleepFor(pause);  // nobody else can wake this one: there is no job yet
+    Thread::SleepFor(pause);  // nobody else can wake this one: there is no job yet
     pause = std::min(2 * pause, kLongestPause);
   }
 }

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/model/parameter_layout.h"
+#include "common/transport/frame/frame_transport.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
 #include "proto/job.pb.h"
@@ -47,6 +48,8 @@ class EnterJob {
     const Clock* clock = Clock::Real();
     std::function<bool()> leaving;  // ends Begin; null: nothing does
     Write write;                    // null: to the shards that the turn names
+    // Of a simulation; null: the client's own.
+    std::function<std::unique_ptr<FrameTransport>()> make_transport;
   };
 
   // `coordinator` must outlive this.

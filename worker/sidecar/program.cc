@@ -12,13 +12,29 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/logging.h"
+#include "common/base/virtual_threads.h"
 
 namespace monsoon {
 namespace {
 
+constexpr absl::Duration kVirtualLook = absl::Milliseconds(1);
+
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(std::clamp<int64_t>(
       absl::ToInt64Milliseconds(absl::Ceil(duration, absl::Milliseconds(1))), 0, 1 << 30));
+}
+
+// As poll. A virtual thread may not block the kernel's, and looks again and again.
+void Poll(pollfd* watched, nfds_t count, absl::Duration timeout) {
+  VirtualThreads* const threads = VirtualThreads::Current();
+  if (threads == nullptr) {
+    poll(watched, count, Milliseconds(timeout));
+    return;
+  }
+  const absl::Duration end = threads->Now() + timeout;
+  while (poll(watched, count, 0) == 0 && threads->Now() < end) {
+    threads->Park(nullptr, std::min(kVirtualLook, end - threads->Now()));
+  }
 }
 
 }  // namespace
@@ -38,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Open(int socket, int leave) {
 
 bool Program::AwaitLeave(absl::Duration timeout, int wake) const {
   pollfd watched[3] = {{leave_.get(), POLLIN, 0}, {life_.get(), POLLIN, 0}, {wake, POLLIN, 0}};
-  poll(watched, wake < 0 ? 2 : 3, Milliseconds(timeout));
+  Poll(watched, wake < 0 ? 2 : 3, timeout);
   return watched[0].revents != 0 || watched[1].revents != 0;
 }
 

@@ -43,9 +43,15 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
                                                     SessionControl* control) {
   const Job& job = joined.job;
   const uint32_t worker = joined.session.worker();
+  ParameterClientOptions client_options =
+      SessionClientOptions(joined, options_.rpc_deadline, options_.replay_window_bytes, stats);
+  if (options_.make_transport) {
+    client_options.make_transport = [this, &joined] {
+      return options_.make_transport(joined.session);
+    };
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
-                   ParameterClient::Create(SessionClientOptions(joined, options_.rpc_deadline,
-                                                                /*replay_window_bytes=*/0, stats)));
+                   ParameterClient::Create(std::move(client_options)));
   const SessionWires wires(joined, client.get(), stats, control);
   ProgramFigures figures(worker, sessions_, joined.client_options.fragments.count(), stats, control,
                          options_.clock);

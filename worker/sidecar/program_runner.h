@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/transport/frame/frame_transport.h"
 #include "coordinator/client/join_job.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
@@ -26,6 +28,10 @@ class ProgramRunner : public SessionRunner {
   struct Options {
     absl::Duration rpc_deadline = absl::Seconds(10);
     const Clock* clock = Clock::Real();
+    // What a session may keep of pushes; 0: see SessionClientOptions.
+    uint64_t replay_window_bytes = 0;
+    // Of a simulation; null: the client's own.
+    std::function<std::unique_ptr<FrameTransport>(const SessionKey& session)> make_transport;
   };
 
   // Both must outlive this.

@@ -110,10 +110,25 @@ absl::Status EndOf(const std::string& job, JobState state, const std::string& re
 
 }  // namespace
 
-Sidecar::Sidecar(std::unique_ptr<Program> program)
-    : program_(std::move(program)), guest_(RandomId()), woken_(eventfd(0, EFD_CLOEXEC)) {}
+Sidecar::Sidecar(std::unique_ptr<Program> program, Surroundings surroundings)
+    : surroundings_(std::move(surroundings)),
+      program_(std::move(program)),
+      guest_(surroundings_.guest != 0 ? surroundings_.guest : RandomId()),
+      woken_(eventfd(0, EFD_CLOEXEC)) {}
 
 Sidecar::~Sidecar() = default;
+
+std::unique_ptr<ReplicaClient> Sidecar::MakeClient(absl::Duration deadline) const {
+  return surroundings_.make_client ? surroundings_.make_client(deadline)
+                                   : ReplicaClient::Create(address_, deadline);
+}
+
+std::function<std::unique_ptr<FrameTransport>()> Sidecar::TransportOfNoSession() const {
+  if (!surroundings_.make_transport) {
+    return nullptr;
+  }
+  return [this] { return surroundings_.make_transport(SessionKey()); };
+}
 
 absl::Status Sidecar::Run() {
   if (const absl::Status joined = Join(); !joined.ok()) {
@@ -150,6 +165,7 @@ absl::Status Sidecar::Join() {
   options.host = HostName();
   options.pid = static_cast<uint32_t>(getppid());
   options.leaving = [this] { return program_->leaving(); };
+  options.make_transport = TransportOfNoSession();
   address_ = call.coordinator;
   absl::Duration patience = call.patience;
   if (!call.again.empty()) {
@@ -158,7 +174,7 @@ absl::Status Sidecar::Join() {
     options.again = call.again;
     patience = absl::InfiniteDuration();  // as a session waits for a coordinator that is away
   }
-  work_ = ReplicaClient::Create(address_, std::min(kEnterDeadline, call.patience));
+  work_ = MakeClient(std::min(kEnterDeadline, call.patience));
   enter_ = std::make_unique<EnterJob>(std::move(options), work_.get());
   RETURN_IF_ERROR(enter_->Begin(patience));
   UniqueFd passed = program_->TakePassed();
@@ -219,10 +235,12 @@ std::optional<absl::Status> Sidecar::Train() {
   const EnterReply& reply = enter_->reply();
   const absl::Duration lost_after = absl::Milliseconds(reply.lost_after_ms());
   const absl::Duration deadline = absl::Milliseconds(reply.rpc_deadline_ms());
-  work_ = ReplicaClient::Create(address_, std::min(deadline, lost_after));
-  heartbeats_ = ReplicaClient::Create(address_, std::min(deadline, lost_after));
+  work_ = MakeClient(std::min(deadline, lost_after));
+  heartbeats_ = MakeClient(std::min(deadline, lost_after));
   ProgramRunner::Options runner;
   runner.rpc_deadline = deadline;
+  runner.replay_window_bytes = surroundings_.replay_window_bytes;
+  runner.make_transport = surroundings_.make_transport;
   runner_ = std::make_unique<ProgramRunner>(runner, work_.get(), program_.get());
   SessionHost::Options host;
   host.member.cluster = reply.cluster();
@@ -264,6 +282,7 @@ absl::Status Sidecar::FetchFinal() {
   options.shard_epochs.clear();
   options.keep_bytes = 0;
   options.deadline = kFinalFetch;
+  options.make_transport = TransportOfNoSession();
   ASSIGN_OR_RETURN(final_, ParameterClient::Create(std::move(options)));
   return final_->FetchExact(program_->memory().evaluated(), nullptr, nullptr);
 }

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -16,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/process/unique_fd.h"
+#include "common/transport/frame/frame_transport.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
 #include "ps_server/client/parameter_client.h"
@@ -28,7 +31,18 @@ namespace monsoon {
 
 class Sidecar {
  public:
-  explicit Sidecar(std::unique_ptr<Program> program);
+  // Of a simulation, which has a network of its own; by default it is the kernel's, and the number
+  // is drawn.
+  struct Surroundings {
+    uint64_t guest = 0;  // the program's number; 0: drawn
+    std::function<std::unique_ptr<ReplicaClient>(absl::Duration deadline)> make_client;
+    // `session` is empty for what belongs to none.
+    std::function<std::unique_ptr<FrameTransport>(const SessionKey& session)> make_transport;
+    uint64_t replay_window_bytes = 0;
+  };
+
+  explicit Sidecar(std::unique_ptr<Program> program) : Sidecar(std::move(program), {}) {}
+  Sidecar(std::unique_ptr<Program> program, Surroundings surroundings);
   ~Sidecar();
 
   // Serves the program until it leaves. An error says what went wrong where the program
@@ -50,7 +64,11 @@ class Sidecar {
   // Rows of tables, after the job's end.
   void AnswerFinalRows(const Message& call);
   void NoteEnd(const absl::Status& end);
+  std::unique_ptr<ReplicaClient> MakeClient(absl::Duration deadline) const;
+  // For what belongs to no session; null: the client's own.
+  std::function<std::unique_ptr<FrameTransport>()> TransportOfNoSession() const;
 
+  const Surroundings surroundings_;
   const std::unique_ptr<Program> program_;
   std::string address_;
   std::unique_ptr<ReplicaClient> work_;
