@@ -37,7 +37,7 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const LocalModel& model, int threa
                              .examples = result.examples,
                              .metrics = result.metrics};
   if (result.unjudged == 0) {
-    evaluation.test_accuracy = static_cast<double>(result.correct) / examples;
+    evaluation.test_accuracy = result.correct / examples;
   }
   std::erase_if(evaluation.metrics, [](const auto& metric) {
     return metric.first == "accuracy" || metric.first == "loss";

@@ -171,7 +171,8 @@ absl::StatusOr<const TestResult*> TestResults::Report(uint32_t worker,
   const bool counted = request.metric().empty();
   if (!counted) {
     RETURN_IF_ERROR(CheckMetrics(request, WorkerName(worker)));
-  } else if (request.examples() == 0 || request.correct() > request.examples()) {
+  } else if (const auto examples = static_cast<double>(request.examples());
+             !(examples > 0 && request.correct() >= 0 && request.correct() <= examples)) {
     return absl::InvalidArgumentError(
         absl::StrCat("evaluation ", request.evaluation(), " of ", WorkerName(worker), " counts ",
                      request.correct(), " correct of ", request.examples()));
@@ -188,7 +189,7 @@ absl::StatusOr<const TestResult*> TestResults::Report(uint32_t worker,
   if (counted) {
     const auto examples = static_cast<double>(request.examples());
     newest_.loss = request.loss_sum() / examples;
-    newest_.accuracy = static_cast<double>(request.correct()) / examples;
+    newest_.accuracy = request.correct() / examples;
   }
   for (const Metric& metric : request.metric()) {
     newest_.metrics.emplace_back(metric.name(), metric.value());

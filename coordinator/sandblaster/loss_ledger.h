@@ -13,7 +13,7 @@ namespace monsoon {
 struct ContributionLoss {
   double loss_sum = 0;  // over its samples
   uint64_t examples = 0;
-  uint64_t correct = 0;
+  double correct = 0;
   bool finite = true;  // loss and gradient
 };
 

@@ -186,7 +186,8 @@ absl::Status SandblasterJob::Validate(uint32_t worker, const ContributionResult&
         absl::StrCat(name, " is none of its ", scheduler_.progress().total));
   }
   const uint32_t examples = options_.plan.piece(result.contribution()).examples;
-  if (result.finite() && (result.examples() != examples || result.correct() > examples)) {
+  if (result.finite() &&
+      (result.examples() != examples || !(result.correct() >= 0 && result.correct() <= examples))) {
     return absl::InvalidArgumentError(absl::StrCat(name, " has ", result.correct(), " correct of ",
                                                    result.examples(), " samples instead of ",
                                                    examples));

@@ -60,7 +60,7 @@ class SandblasterJob : public ProcedureBase {
     // Sum of the losses of all samples of the batch; +infinity unless `finite`.
     double loss_sum = 0;
     uint64_t examples = 0;  // that were counted; all unless not `finite`
-    uint64_t correct = 0;
+    double correct = 0;
     bool finite = true;
     absl::Duration took;
   };

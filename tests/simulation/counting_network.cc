@@ -13,7 +13,8 @@ absl::StatusOr<StepResult> CountingNetwork::LossAndGradient(const Batch& batch, 
     gradient[i] = world_->counting ? (OwnerOf(i % of_shard, workers) == worker_ ? -1.0f : 0.0f)
                                    : (static_cast<float>(dice.Below(255)) - 127.0f) / 32.0f;
   }
-  return StepResult{.loss_mean = 1.0, .correct = batch.examples, .examples = batch.examples};
+  return StepResult{
+      .loss_mean = 1.0, .correct = static_cast<double>(batch.examples), .examples = batch.examples};
 }
 
 absl::StatusOr<EvaluationResult> CountingNetwork::Evaluate(const Batch& batch) {

@@ -182,7 +182,7 @@ bool Trainer::EvaluationDue(bool last) const {
 absl::Status Trainer::Evaluate(TrainingReport& report) {
   network_->SetParameters(parameters_.span());
   double loss = 0;
-  uint64_t correct = 0;
+  double correct = 0;
   std::vector<uint32_t> indices;
   for (uint64_t begin = 0; begin < test_->examples(); begin += indices.size()) {
     indices.resize(std::min<uint64_t>(evaluation_batch_.capacity(), test_->examples() - begin));
@@ -193,7 +193,7 @@ absl::Status Trainer::Evaluate(TrainingReport& report) {
     correct += result.correct;
   }
   report.test_loss = loss / static_cast<double>(test_->examples());
-  report.test_accuracy = static_cast<double>(correct) / static_cast<double>(test_->examples());
+  report.test_accuracy = correct / static_cast<double>(test_->examples());
   last_evaluation_ = report.epoch;
   // Between two fetches the steps go on with the parameters they had.
   if (fetched_.size() > 0) {
@@ -209,7 +209,7 @@ absl::StatusOr<TrainingReport> Trainer::Report(bool evaluate) {
   report.step = steps_;
   report.examples = examples_;
   report.loss = seen > 0 ? interval_.loss_sum / seen : 0;
-  report.accuracy = seen > 0 ? static_cast<double>(interval_.correct) / seen : 0;
+  report.accuracy = seen > 0 ? interval_.correct / seen : 0;
   report.examples_per_s =
       interval_.time > absl::ZeroDuration() ? seen / absl::ToDoubleSeconds(interval_.time) : 0;
   report.elapsed_s = absl::ToDoubleSeconds(training_time_);

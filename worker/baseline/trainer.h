@@ -71,7 +71,7 @@ class Trainer {
   // What a report is made of.
   struct Interval {
     double loss_sum = 0;
-    uint64_t correct = 0;
+    double correct = 0;
     uint64_t examples = 0;
     absl::Duration time;
   };

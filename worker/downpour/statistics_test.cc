@@ -31,7 +31,7 @@ class HalvingNetwork : public Network {
   absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey&,
                                              std::span<float> gradient) override {
     std::ranges::transform(parameters_, gradient.begin(), [](float w) { return w / 2; });
-    return StepResult{1.0, batch.examples, batch.examples};
+    return StepResult{1.0, static_cast<double>(batch.examples), batch.examples};
   }
   absl::StatusOr<EvaluationResult> Evaluate(const Batch&) override {
     return absl::UnimplementedError("not in this test");

@@ -59,10 +59,9 @@ absl::StatusOr<EvaluationResult> EvaluateAll(ReplicaGroup* group, const DataSour
     }
   }
   const auto examples = static_cast<double>(total.examples);
-  total.metrics = all.Metrics(
-      total.loss_sum / examples,
-      total.unjudged > 0 ? std::nullopt
-                         : std::make_optional(static_cast<double>(total.correct) / examples));
+  total.metrics =
+      all.Metrics(total.loss_sum / examples,
+                  total.unjudged > 0 ? std::nullopt : std::make_optional(total.correct / examples));
   return total;
 }
 

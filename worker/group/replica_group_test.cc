@@ -57,7 +57,7 @@ class ReplicaNetwork : public Network {
     const float value = batch.inputs.data()[0];
     if (hook_) RETURN_IF_ERROR(hook_(replica_, value));
     std::fill(gradient.begin(), gradient.end(), value + parameters_[0]);
-    return StepResult{static_cast<double>(key.step), replica_, batch.examples};
+    return StepResult{static_cast<double>(key.step), static_cast<double>(replica_), batch.examples};
   }
   absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override {
     if (hook_) RETURN_IF_ERROR(hook_(replica_, batch.inputs.data()[0]));

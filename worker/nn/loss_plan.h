@@ -38,8 +38,8 @@ struct LossTargets {
 struct LossSums {
   double loss = 0;  // summed over the samples
   // Samples whose largest output is their label's, or whose one output has its sign; of sequences
-  // the sum of the samples' shares of such steps, rounded.
-  uint64_t correct = 0;
+  // the sum of the samples' shares of such steps.
+  double correct = 0;
   uint64_t unjudged = 0;  // samples of which nobody can say that: they have targets
 };
 

@@ -29,7 +29,7 @@ class DeviceTraining;
 
 struct EvaluationResult {
   double loss_sum = 0;  // over the batch
-  uint64_t correct = 0;
+  double correct = 0;
   uint64_t examples = 0;
   uint64_t unjudged = 0;  // of the examples, as in StepResult
   // Of a batch; its samples until the network's next call.

@@ -10,7 +10,9 @@ namespace monsoon {
 
 struct StepResult {
   double loss_mean = 0;  // over the batch; may be non-finite, the caller judges
-  uint64_t correct = 0;  // samples whose largest output is their label's
+  // Samples whose largest output is their label's; of sequences the sum of the samples' shares of
+  // such steps.
+  double correct = 0;
   uint64_t examples = 0;
   // Of a network that takes several before it tells of them (worker/sidecar); 0: there was
   // nothing to compute, and the gradient counts nothing.
@@ -28,7 +30,7 @@ struct StepResult {
     if (examples <= unjudged) {
       return std::nullopt;
     }
-    return static_cast<double>(correct) / static_cast<double>(examples - unjudged);
+    return correct / static_cast<double>(examples - unjudged);
   }
 };
 

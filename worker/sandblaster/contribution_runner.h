@@ -52,7 +52,7 @@ struct ContributionRunnerOptions {
 // Sums of the contribution being computed.
 struct ContributionTotals {
   double loss_sum = 0;
-  uint64_t correct = 0;
+  double correct = 0;
   uint64_t unjudged = 0;
   uint64_t examples = 0;
   bool finite = true;

@@ -148,7 +148,8 @@ TEST_F(ContributionBitsTest, SumsEqualTheReferencesFullBatch) {
 
   std::vector<double> sum(layout_.size());
   double loss = 0;
-  uint64_t correct = 0, examples = 0;
+  double correct = 0;
+  uint64_t examples = 0;
   for (const auto& [id, computed] : Compute(1, {{0, 1, 2, 3}})) {
     const auto& [result, gradient] = computed;
     EXPECT_TRUE(result.finite());

@@ -266,11 +266,12 @@ class FakeNetwork : public Network {
     seen.push_back(parameters_[0]);
     for (float& g : gradient) g = static_cast<float>(key.step + 1);
     if (spoil) spoil(key.step, gradient);
-    return StepResult{loss ? loss(key.step) : 1.0, batch.examples, batch.examples};
+    const auto all = static_cast<double>(batch.examples);
+    return StepResult{loss ? loss(key.step) : 1.0, all, batch.examples};
   }
   absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override {
-    return EvaluationResult{0.5 * static_cast<double>(batch.examples), batch.examples,
-                            batch.examples};
+    const auto all = static_cast<double>(batch.examples);
+    return EvaluationResult{0.5 * all, all, batch.examples};
   }
   std::string Fingerprint() const override { return "fake"; }
 

@@ -121,7 +121,7 @@ LossSums ComputeLoss(const LossPlan& plan, std::span<const float> outputs,
       plan.label_smoothing == 0 && targets.weights.empty()) {
     const EvaluationResult sums = SoftmaxCrossEntropy(outputs, targets.labels, diff);
     return {sums.loss_sum / static_cast<double>(plan.steps),
-            (sums.correct + plan.steps / 2) / plan.steps};
+            sums.correct / static_cast<double>(plan.steps)};
   }
   const bool judged =
       plan.kind != LossKind::kMeanSquaredError && (targets.targets.empty() || plan.is_yes_or_no());
@@ -144,7 +144,7 @@ LossSums ComputeLoss(const LossPlan& plan, std::span<const float> outputs,
     sums.correct += judged && IsRight(plan, row) ? 1 : 0;
   }
   sums.loss /= static_cast<double>(plan.steps);
-  sums.correct = (sums.correct + plan.steps / 2) / plan.steps;
+  sums.correct /= static_cast<double>(plan.steps);
   sums.unjudged = judged ? 0 : targets.examples;
   return sums;
 }

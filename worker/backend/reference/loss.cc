@@ -129,7 +129,7 @@ LossSums ComputeLoss(const LossPlan& plan, std::span<const double> outputs,
     sums.correct += judged && IsRight(plan, row) ? 1 : 0;
   }
   sums.loss /= static_cast<double>(plan.steps);
-  sums.correct = (sums.correct + plan.steps / 2) / plan.steps;
+  sums.correct /= static_cast<double>(plan.steps);
   sums.unjudged = judged ? 0 : targets.examples;
   return sums;
 }

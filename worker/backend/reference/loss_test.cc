@@ -126,7 +126,7 @@ TEST(ReferenceLossTest, ASequencesLossIsTheMeanOverItsSteps) {
   EXPECT_NEAR(sums.loss,
               (2 * kLn2 - std::log(0.75)) / 3 + 2 * (-2 * std::log(0.75) - std::log(0.25)) / 3,
               1e-14);
-  EXPECT_EQ(sums.correct, 1u) << "2/3 and 2/3 of a sample";
+  EXPECT_DOUBLE_EQ(sums.correct, 4.0 / 3) << "2/3 and 2/3 of a sample";
   EXPECT_NEAR(diff[0], -0.5 / 6, 1e-15);
   EXPECT_NEAR(diff[5], 2 * 0.75 / 6, 1e-15);
 }

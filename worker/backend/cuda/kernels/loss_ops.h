@@ -15,8 +15,8 @@ namespace monsoon::cuda {
 
 // What a step answers, in device memory.
 struct StepSums {
-  double loss;  // over the batch
-  uint64_t correct;
+  double loss;          // over the batch
+  double correct;       // of sequences the sum of the samples' shares
   uint32_t non_finite;  // set by Unscale
   uint32_t unused;
 };
@@ -256,7 +256,7 @@ struct BatchSums {
     return {a.loss + b.loss, a.correct + b.correct};
   }
   MONSOON_PORTABLE void Finish(uint32_t /*row*/, LossAndCorrect total) const {
-    *sums = StepSums{total.loss / steps, (total.correct + steps / 2) / steps, 0, 0};
+    *sums = StepSums{total.loss / steps, static_cast<double>(total.correct) / steps, 0, 0};
   }
 };
 

@@ -71,7 +71,7 @@ struct Samples {
 
 struct EngineResult {
   double loss_sum = 0;  // over the samples
-  uint64_t correct = 0;
+  double correct = 0;
 };
 
 class Engine {

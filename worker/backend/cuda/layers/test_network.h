@@ -108,7 +108,7 @@ class Oracle {
 
   struct Result {
     double loss_sum = 0;
-    uint64_t correct = 0;
+    double correct = 0;
     std::vector<double> gradient;  // of the mean loss; of the flat vector
   };
   // Null key: evaluation, without a gradient.
