@@ -5,7 +5,7 @@ load("//common/bazel:cc.bzl", "cc_library")
 def _strip(src):
     return src[:-len(".proto")]
 
-def monsoon_proto_library(name, srcs, deps = [], visibility = None):
+def monsoon_proto_library(name, srcs, deps = [], forward = {}, visibility = None):
     """Messages only: `name` gives NAME.pb.h. `deps` are other such libraries.
 
     Args:
@@ -13,9 +13,12 @@ def monsoon_proto_library(name, srcs, deps = [], visibility = None):
       srcs: .proto files of this package.
       deps: libraries of the imported .proto files. Where setting or figure is among them, the
         headers do not include it (slim_headers.py).
+      forward: imported .proto files and the messages in them, with a comma between them, that the
+        headers only declare; who looks into such a field includes its header.
       visibility: as everywhere.
     """
     slim = ["--options=proto/%s.pb.h" % dep[1:] for dep in deps if dep in [":figure", ":setting"]]
+    slim += ["--forward=proto/%s.pb.h:%s" % (_strip(src), forward[src]) for src in forward]
     native.filegroup(
         name = name + "_protos",
         srcs = srcs + [dep + "_protos" for dep in deps],

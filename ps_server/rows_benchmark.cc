@@ -27,6 +27,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/model/table_info.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/shard_control.h"
 #include "ps_server/testing/ps_process.h"

@@ -17,6 +17,7 @@
 #include "common/testing/unique_name.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

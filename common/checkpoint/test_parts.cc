@@ -12,7 +12,9 @@
 #include "common/base/status.h"
 #include "common/model/table_info.h"
 #include "common/model/table_map.h"
+#include "proto/downpour.pb.h"
 #include "proto/model.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon::testing {
 

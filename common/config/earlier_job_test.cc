@@ -6,6 +6,8 @@
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/downpour.pb.h"
+#include "proto/job.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

@@ -25,6 +25,7 @@
 #include "common/model/table_info.h"
 #include "common/optimizer/optimizer_kinds.h"
 #include "common/settings/number_rule.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

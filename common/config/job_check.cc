@@ -25,6 +25,7 @@
 #include "common/data/source_kind.h"
 #include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer_kinds.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

@@ -12,6 +12,8 @@
 #include "common/model/shard_map.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

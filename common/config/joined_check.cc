@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/location_map.h"
 #include "common/optimizer/optimizer_kinds.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

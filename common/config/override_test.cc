@@ -4,7 +4,9 @@
 
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
 #include "proto/job.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

@@ -16,6 +16,8 @@
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

@@ -6,6 +6,7 @@
 #include "common/config/job_limits.h"
 #include "common/config/range_check.h"
 #include "common/settings/number_rule.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

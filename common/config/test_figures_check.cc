@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

@@ -7,6 +7,8 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

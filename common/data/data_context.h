@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "proto/dataset.pb.h"
-#include "proto/job.pb.h"
-#include "proto/model.pb.h"
 
 namespace monsoon {
+
+class Job;
 
 struct DataContext {
   // The model's, without the batch dimension; empty: it has none (a model of tensors).
@@ -36,26 +36,8 @@ struct DataContext {
 };
 
 // Of the job's training set.
-inline DataContext TrainingContext(const Job& job) {
-  const auto& shape = job.model().input_shape();
-  DataContext context;
-  context.input_shape = {shape.begin(), shape.end()};
-  context.targets_are_shares = job.model().loss() == BINARY_CROSS_ENTROPY;
-  for (const Layer& layer : job.model().layer()) {
-    const uint64_t rows = layer.embedding().rows();
-    if (layer.has_embedding() && (context.id_limit == 0 || rows < context.id_limit)) {
-      context.id_limit = rows;
-    }
-  }
-  return context;
-}
+DataContext TrainingContext(const Job& job);
 // Of any other set that is used beside it.
-inline DataContext TestContext(const Job& job) {
-  DataContext context = TrainingContext(job);
-  if (job.has_train()) {
-    context.training = job.train();
-  }
-  return context;
-}
+DataContext TestContext(const Job& job);
 
 }  // namespace monsoon

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

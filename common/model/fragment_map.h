@@ -13,9 +13,10 @@
 #include "absl/status/statusor.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
-#include "proto/downpour.pb.h"
 
 namespace monsoon {
+
+class Fragments;
 
 // Stripes [first, end) of one shard.
 struct StripeRun {

@@ -26,10 +26,11 @@
 #include "absl/status/statusor.h"
 #include "common/optimizer/optimizer_state.h"
 #include "common/optimizer/optimizer_step.h"
-#include "common/optimizer/schedule.h"
-#include "proto/job.pb.h"
+#include "common/optimizer/rate_reductions.h"
 
 namespace monsoon {
+
+class Optimizer;
 
 // What a push counts whose base was so many versions old, below 0: not known.
 double DampingFactor(double damping, int64_t staleness);

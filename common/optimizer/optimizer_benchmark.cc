@@ -40,6 +40,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/simd/simd_level.h"
 #include "proto/job.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

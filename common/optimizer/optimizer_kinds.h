@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "common/optimizer/optimizer_step.h"
-#include "proto/job.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 

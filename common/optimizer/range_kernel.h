@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "common/model/shard_map.h"
 #include "common/optimizer/optimizer.h"
-#include "proto/job.pb.h"
 
 namespace monsoon {
 

@@ -6,6 +6,7 @@
 #include "common/testing/status_matchers.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

@@ -2,13 +2,13 @@
 // before. The formulas stand beside Schedule in proto/optimizer.proto.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "proto/job.pb.h"
+#include "common/optimizer/rate_reductions.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 
@@ -18,8 +18,6 @@ absl::Status ValidateSchedule(const Schedule& schedule);
 // What the rate is multiplied with; 1 for an empty schedule. Needs a valid one.
 double ScheduleFactor(const Schedule& schedule, uint64_t k);
 
-// How often a PlateauSchedule has reduced the rate, of kernels that are in use meanwhile.
-using RateReductions = std::atomic<uint32_t>;
 // With that many in place of the schedule's own.
 double ScheduleFactor(const Schedule& schedule, uint64_t k, uint32_t reductions);
 

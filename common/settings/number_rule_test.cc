@@ -5,7 +5,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
 #include "proto/job.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

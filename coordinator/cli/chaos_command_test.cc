@@ -8,6 +8,7 @@
 #include "common/testing/status_matchers.h"
 #include "coordinator/chaos/fake_task_fixture.h"
 #include "coordinator/cli/cli_fixture.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {

@@ -13,6 +13,8 @@
 #include "common/model/table_info.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 

@@ -8,6 +8,7 @@
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
 #include "gmock/gmock.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {

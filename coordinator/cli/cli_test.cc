@@ -11,6 +11,7 @@
 #include "common/model_file/model_file.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {

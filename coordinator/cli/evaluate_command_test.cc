@@ -2,6 +2,7 @@
 
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {

@@ -11,6 +11,7 @@
 #include "common/model/layout_difference.h"
 #include "common/optimizer/optimizer_kinds.h"
 #include "coordinator/cli/checkpoint_text.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

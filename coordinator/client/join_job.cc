@@ -13,6 +13,7 @@
 #include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
 #include "common/model/table_info.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

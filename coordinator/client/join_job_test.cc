@@ -9,6 +9,7 @@
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
 #include "proto/model.pb.h"
 #include "proto/wire_format.pb.h"
 

@@ -18,6 +18,8 @@
 #include "coordinator/state/replayed_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon::testing {
 

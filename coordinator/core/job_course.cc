@@ -9,6 +9,8 @@
 #include "coordinator/downpour/downpour_job.h"
 #include "coordinator/downpour/resume.h"
 #include "coordinator/replicas/replicas.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

@@ -7,6 +7,8 @@
 #include "common/testing/status_matchers.h"
 #include "coordinator/downpour/downpour_job.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon::testing {
 

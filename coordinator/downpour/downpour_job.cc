@@ -11,6 +11,7 @@
 #include "common/optimizer/schedule.h"
 #include "coordinator/job/plateau.h"
 #include "coordinator/state/sorted_list.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

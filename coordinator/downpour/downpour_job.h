@@ -27,6 +27,8 @@
 #include "coordinator/state/state_writer.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator.pb.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 

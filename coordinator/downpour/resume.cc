@@ -7,6 +7,8 @@
 #include "common/base/status.h"
 #include "common/model/parameter_layout.h"
 #include "coordinator/downpour/resumed_progress.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {

@@ -8,6 +8,8 @@
 #include "common/data/dataset_info.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 

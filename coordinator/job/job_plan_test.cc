@@ -8,6 +8,7 @@
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

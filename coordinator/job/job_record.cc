@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/downpour.pb.h"
+
 namespace monsoon {
 
 JobRecord::JobRecord(const JobWriter& writer)

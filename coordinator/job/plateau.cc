@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

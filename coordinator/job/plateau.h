@@ -11,6 +11,8 @@
 
 namespace monsoon {
 
+class PlateauSchedule;
+
 struct Plateau {
   TestMetric metric = TEST_LOSS;  // or TEST_ACCURACY
   uint32_t patience = 1;          // at least 1

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

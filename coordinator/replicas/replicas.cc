@@ -13,6 +13,7 @@
 #include "coordinator/replicas/evaluation_check.h"
 #include "coordinator/slices/lost_pushes.h"
 #include "coordinator/state/sorted_list.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

@@ -17,6 +17,8 @@
 #include "common/transport/frame/protocol.h"
 #include "coordinator/server/coordinator.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon::testing {
 

@@ -13,6 +13,9 @@
 #include "coordinator/client/replica_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/job.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

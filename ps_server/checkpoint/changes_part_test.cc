@@ -6,6 +6,7 @@
 #include "common/codec/tensor_codec.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
+#include "proto/downpour.pb.h"
 #include "ps_server/checkpoint/keeper_fixture.h"
 #include "ps_server/shard/round.h"
 

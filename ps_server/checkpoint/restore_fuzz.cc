@@ -28,6 +28,7 @@
 #include "common/testing/fuzz/fuzz_answer.h"
 #include "common/testing/fuzz/fuzz_calls.h"
 #include "common/transport/frame/frame_codec.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
 #include "ps_server/checkpoint/kept_parts.h"
 #include "ps_server/shard/session_table.h"

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "common/testing/status_matchers.h"
+#include "proto/downpour.pb.h"
 #include "ps_server/checkpoint/keeper_fixture.h"
 #include "ps_server/shard/round.h"
 

@@ -5,6 +5,7 @@
 
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

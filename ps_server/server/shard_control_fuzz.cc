@@ -20,6 +20,7 @@
 #include "common/storage/simulated_storage.h"
 #include "common/testing/fuzz/fuzz_answer.h"
 #include "common/testing/fuzz/fuzz_calls.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
 #include "ps_server/checkpoint/kept_parts.h"
 #include "ps_server/shard/shard.h"

@@ -12,6 +12,7 @@
 #include "common/transport/frame/fault.h"
 #include "common/transport/frame/frame_codec.h"
 #include "common/transport/frame/frame_server.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/server/shard_frame_handler.h"
 #include "ps_server/shard/shard.h"
 

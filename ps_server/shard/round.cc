@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "proto/downpour.pb.h"
 #include "ps_server/vector/fixed_point.h"
 
 namespace monsoon {

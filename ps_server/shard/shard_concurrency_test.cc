@@ -10,6 +10,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/shard/shard.h"
 
 namespace monsoon {

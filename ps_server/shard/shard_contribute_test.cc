@@ -7,6 +7,7 @@
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/shard/shard.h"
 #include "ps_server/vector/named_vectors.h"
 #include "ps_server/vector/operation_log.h"

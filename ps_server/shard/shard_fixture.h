@@ -12,6 +12,7 @@
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/frame_codec.h"
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/shard/shard.h"
 
 namespace monsoon {

@@ -13,6 +13,8 @@
 #include "common/memory/float_arena.h"
 #include "common/model/table_info.h"
 #include "common/settings/number_rule.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/shard/stripe.h"
 
 namespace monsoon {

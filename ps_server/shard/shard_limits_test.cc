@@ -16,6 +16,7 @@
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/shard/shard.h"
 
 namespace {

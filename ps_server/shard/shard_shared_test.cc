@@ -10,6 +10,7 @@
 #include "common/transport/shm/memory_file.h"
 #include "common/transport/shm/shared_slice.h"
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/shard/shard.h"
 
 namespace monsoon {

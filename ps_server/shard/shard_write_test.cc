@@ -15,6 +15,7 @@
 #include "common/transport/frame/frame_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/shard/shard.h"
 
 namespace monsoon {

@@ -11,6 +11,8 @@
 #include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
 #include "common/optimizer/range_kernel.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/shard/round.h"
 #include "ps_server/shard/shard_job_plan.h"
 #include "ps_server/vector/contribution_sum.h"

@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/shard/stripe.h"
 
 namespace monsoon {

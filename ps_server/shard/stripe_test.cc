@@ -9,6 +9,7 @@
 
 #include "common/optimizer/range_kernel.h"
 #include "gtest/gtest.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

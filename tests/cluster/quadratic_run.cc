@@ -10,6 +10,7 @@
 #include "coordinator/sandblaster/batch_run.h"
 #include "coordinator/sandblaster/shard_vector_space.h"
 #include "coordinator/sandblaster/vector_shards.h"
+#include "proto/optimizer.pb.h"
 #include "ps_server/client/shard_control.h"
 #include "tests/cluster/poll_until.h"
 

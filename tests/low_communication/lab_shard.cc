@@ -8,6 +8,7 @@
 #include "common/base/xxh3.h"
 #include "common/codec/tensor_codec.h"
 #include "common/transport/frame/frame_codec.h"
+#include "proto/optimizer.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/tensor.pb.h"
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "proto/job.pb.h"
+#include "proto/optimizer.pb.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/shard/session_table.h"
 

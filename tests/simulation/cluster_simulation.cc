@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
 #include "tests/simulation/counting_network.h"
 #include "tests/simulation/simulated_job.h"
 #include "tests/simulation/simulated_transport.h"

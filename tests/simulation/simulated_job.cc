@@ -5,6 +5,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "google/protobuf/text_format.h"
+#include "proto/downpour.pb.h"
 #include "worker/sidecar/enter_job.h"
 
 namespace monsoon::simulation {

@@ -4,6 +4,8 @@
 
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

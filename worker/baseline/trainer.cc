@@ -14,6 +14,8 @@
 #include "common/model/initializer.h"
 #include "common/model/shard_map.h"
 #include "common/optimizer/range_kernel.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 #include "worker/data/job_data.h"
 #include "worker/data/permutation.h"
 #include "worker/downpour/gradient_clip.h"

@@ -8,6 +8,8 @@
 #include "common/testing/status_matchers.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 #include "worker/data/open_dataset.h"
 #include "worker/data/permutation.h"
 

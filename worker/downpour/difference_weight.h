@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "proto/downpour.pb.h"
 #include "proto/job.pb.h"
 #include "worker/nn/step_result.h"
 

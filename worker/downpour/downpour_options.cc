@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/optimizer.pb.h"
+
 namespace monsoon {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/model/fragment_map.h"
+#include "proto/downpour.pb.h"
 #include "proto/job.pb.h"
 #include "proto/wire_format.pb.h"
 

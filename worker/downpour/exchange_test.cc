@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/testing/status_matchers.h"
+#include "proto/optimizer.pb.h"
 #include "worker/downpour/make_exchange.h"
 #include "worker/testing/fakes.h"
 

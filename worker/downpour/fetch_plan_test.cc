@@ -4,6 +4,7 @@
 
 #include "common/model/shard_map.h"
 #include "common/testing/status_matchers.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {

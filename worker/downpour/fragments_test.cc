@@ -12,6 +12,7 @@
 
 #include "common/base/mutex.h"
 #include "common/testing/status_matchers.h"
+#include "proto/optimizer.pb.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/testing/fakes.h"
 

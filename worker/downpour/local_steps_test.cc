@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/testing/status_matchers.h"
+#include "proto/optimizer.pb.h"
 #include "worker/backend/backend.h"
 #include "worker/data/synthetic.h"
 #include "worker/downpour/downpour_runner.h"

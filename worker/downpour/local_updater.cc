@@ -9,6 +9,8 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/optimizer/range_kernel.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "common/testing/status_matchers.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {

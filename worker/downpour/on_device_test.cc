@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/codec/tensor_codec.h"
 #include "common/testing/status_matchers.h"
+#include "proto/optimizer.pb.h"
 #include "worker/backend/backend.h"
 #include "worker/data/synthetic.h"
 #include "worker/downpour/downpour_runner.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/testing/status_matchers.h"
+#include "proto/optimizer.pb.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/nn/test_models.h"
 #include "worker/testing/fakes.h"

@@ -11,6 +11,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/testing/status_matchers.h"
+#include "proto/optimizer.pb.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/downpour/local_updater.h"
 #include "worker/testing/fakes.h"

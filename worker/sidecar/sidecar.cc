@@ -16,6 +16,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/process/host_name.h"
 #include "google/protobuf/text_format.h"
+#include "proto/downpour.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/client/monsoon.h"
 #include "worker/sidecar/program_rows.h"
