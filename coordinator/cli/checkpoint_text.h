@@ -7,7 +7,6 @@
 
 #include "absl/time/time.h"
 #include "proto/checkpoint.pb.h"
-#include "proto/job.pb.h"
 #include "proto/shard_checkpoint.pb.h"
 
 namespace monsoon {

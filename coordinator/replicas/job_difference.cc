@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/model/layout_difference.h"
 #include "common/model/parameter_layout.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "proto/job.pb.h"
-
 namespace monsoon {
+
+class Job;
 
 // The first field, in the order of job.proto, in which the job of a program differs from
 // the job `id`, with its path and both values: "downpour.optimizer.adagrad.rate is 0.01 here

@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/downpour.pb.h"
+#include "proto/job.pb.h"
 #include "proto/optimizer.pb.h"
 
 namespace monsoon {

@@ -24,11 +24,12 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "proto/job.pb.h"
 #include "proto/shard_checkpoint.pb.h"
 #include "ps_server/shard/session_table.h"
 
 namespace monsoon {
+
+class Rounds;
 
 // Of a job with rounds.
 struct RoundRule {

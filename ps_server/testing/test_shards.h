@@ -20,7 +20,6 @@
 #include "common/model/shard_map.h"
 #include "common/transport/frame/fault.h"
 #include "proto/downpour.pb.h"
-#include "proto/job.pb.h"
 #include "proto/model.pb.h"
 #include "proto/optimizer.pb.h"
 #include "proto/parameter_server.pb.h"

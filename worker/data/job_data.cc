@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "proto/job.pb.h"
 #include "worker/data/open_dataset.h"
 #include "worker/data/standardised_dataset.h"
 

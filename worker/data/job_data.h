@@ -8,10 +8,11 @@
 #include "absl/status/statusor.h"
 #include "common/data/data_context.h"
 #include "proto/dataset.pb.h"
-#include "proto/job.pb.h"
 #include "worker/data/data_source.h"
 
 namespace monsoon {
+
+class Job;
 
 struct JobData {
   std::shared_ptr<const DataSource> train;

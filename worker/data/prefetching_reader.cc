@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {

@@ -5,12 +5,13 @@
 #include <deque>
 #include <memory>
 
-#include "proto/job.pb.h"
 #include "worker/data/block_reader.h"
 #include "worker/data/data_source.h"
 #include "worker/data/prefetcher.h"
 
 namespace monsoon {
+
+class Job;
 
 class PrefetchingReader : public BlockReader {
  public:

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 #include "worker/data/in_memory_dataset.h"
 #include "worker/data/job_data.h"
 #include "worker/data/open_dataset.h"

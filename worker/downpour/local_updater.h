@@ -42,11 +42,12 @@
 #include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
 #include "common/optimizer/optimizer.h"
-#include "proto/job.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/nn/vector_place.h"
 
 namespace monsoon {
+
+class Downpour;
 
 class LocalUpdater {
  public:

@@ -9,7 +9,6 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "proto/coordinator.pb.h"
-#include "proto/job.pb.h"
 #include "worker/data/block_reader.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/nn/step_result.h"

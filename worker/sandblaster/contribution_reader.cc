@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "proto/job.pb.h"
 #include "worker/data/permutation.h"
 
 namespace monsoon {

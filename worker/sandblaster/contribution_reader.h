@@ -17,12 +17,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/coordinator.pb.h"
-#include "proto/job.pb.h"
 #include "worker/data/data_source.h"
 #include "worker/nn/batch.h"
 #include "worker/session/background_call.h"
 
 namespace monsoon {
+
+class Job;
 
 class ContributionReader {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/testing/status_matchers.h"
+#include "proto/job.pb.h"
 #include "worker/testing/fakes.h"
 
 namespace monsoon {

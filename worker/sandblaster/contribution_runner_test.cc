@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/testing/status_matchers.h"
+#include "proto/job.pb.h"
 #include "worker/backend/backend.h"
 #include "worker/data/synthetic.h"
 #include "worker/nn/test_models.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/job.pb.h"
 #include "worker/client/exchange.h"
 
 namespace monsoon {

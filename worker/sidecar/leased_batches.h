@@ -14,11 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "proto/job.pb.h"
 #include "worker/data/block_reader.h"
 #include "worker/data/permutation.h"
 
 namespace monsoon {
+
+class Job;
 
 class LeasedBatches : public BlockReader {
  public:

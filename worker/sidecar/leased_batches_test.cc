@@ -8,6 +8,7 @@
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/job.pb.h"
 #include "worker/client/exchange.h"
 
 namespace monsoon {
