@@ -111,9 +111,10 @@ std::unique_ptr<SidecarProcess> SidecarProcess::Start(const std::string& path,
                                                       std::string* error) {
   const std::string executable = Locate(path);
   if (executable.empty()) {
-    *error = std::string(kName) +
-             " is neither beside libmonsoon nor named by MONSOON_SIDECAR: install the whole "
-             "package, or build //worker/sidecar:monsoon_sidecar";
+    *error = kName;
+    *error +=
+        " is neither beside libmonsoon nor named by MONSOON_SIDECAR: install the whole "
+        "package, or build //worker/sidecar:monsoon_sidecar";
     return nullptr;
   }
   int ends[4] = {-1, -1, -1, -1};  // the socket's, mine and theirs; then the other's
