@@ -214,6 +214,13 @@ bool ClusterSimulation::MayFail(const JobDescription& job) const {
        absl::StrContains(reason, "has lost the job's vectors"))) {
     return true;
   }
+  // A disk that was full when the slices were made anew, which only a joined job's are: what
+  // cannot be removed there ends it before it has begun.
+  if (HasFeature(world_, Feature::kProgram) &&
+      absl::StrContains(reason, "its slices cannot be created") &&
+      absl::StrContains(reason, "No space left on device")) {
+    return true;
+  }
   // All have left, so that only the newest part would do, and its bits have turned over.
   for (const auto& ps : ps_) {
     if (job.data().blocks_done() == Blocks() && !ps->rotten().empty() &&

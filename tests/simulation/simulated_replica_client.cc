@@ -24,10 +24,16 @@ absl::StatusOr<Reply> SimulatedReplicaClient::Call(
 }
 
 absl::StatusOr<EnterReply> SimulatedReplicaClient::Enter(const EnterRequest& request) {
+  EnterRequest asked = request;
+  if (!world_->entered.empty()) {
+    // Who asks late by the job's name would make another one, which is nobody's here.
+    asked.mutable_job()->set_name(world_->entered);
+    asked.set_only_enter(true);
+  }
   absl::StatusOr<EnterReply> reply = Call<EnterReply>(
-      [world = world_, request](CoordinatorCore& core, Moment now) -> absl::StatusOr<EnterReply> {
-        RETURN_IF_ERROR(CheckProgram(request));
-        return core.Enter(request, world->plan, now);
+      [world = world_, asked](CoordinatorCore& core, Moment now) -> absl::StatusOr<EnterReply> {
+        RETURN_IF_ERROR(CheckProgram(asked));
+        return core.Enter(asked, world->plan, now);
       });
   if (reply.ok()) {
     world_->entered = reply->job();
