@@ -38,7 +38,8 @@ class Library {
   template <typename F>
   void Demand(const char* name, F* function) const {
     if (!Find(name, function) && problem_->empty()) {
-      *problem_ = std::string("it has no ") + name;
+      *problem_ = "it has no ";
+      *problem_ += name;
     }
   }
 
