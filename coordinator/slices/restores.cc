@@ -41,7 +41,14 @@ ShardCommand Restores::RestoreCommand(const JobRecord& job, uint32_t shard) cons
   const uint64_t held = job.checkpoints.state().held();
   const bool pushed_to = job.stage() == JOB_ACTIVE && job.procedure()->pushes();
   const uint64_t newest = job.stage() == JOB_ACTIVE ? held : std::max<uint64_t>(held, 1);
-  request.set_least_generation(pushed_to ? std::min<uint64_t>(held, 1) : newest);
+  // The older of a shard's two generations is what workers go by, so that the one before `held`
+  // will do as well; and no file of `held` at all means another folder.
+  const uint64_t before =
+      std::max(job.checkpoints.state().held_before(), std::min<uint64_t>(held, 1));
+  request.set_least_generation(pushed_to ? before : newest);
+  if (job.stage() != JOB_ENDED) {
+    request.set_held(held);
+  }
   if (View(job).AwaitsFirstGeneration()) {
     // An older part is of parameters that another program wrote before.
     const CheckpointState& state = job.checkpoints.state();

@@ -1,7 +1,9 @@
 #include "ps_server/checkpoint/restore_part.h"
 
+#include <algorithm>
 #include <memory>
 #include <ranges>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,6 +76,7 @@ class Restoration {
         found_(std::move(found)),
         generation_(request.generation()),
         least_generation_(request.least_generation()),
+        held_(request.held()),
         go_on_(go_on),
         job_(job) {}
 
@@ -156,6 +159,15 @@ class Restoration {
     return generation_ > 0 ? generation == generation_ : generation >= least_generation_;
   }
 
+  // What is durable for workers is what the older of two generations holds. So one damaged
+  // generation costs nothing; beneath two there is a part of long ago (the best one), which lacks
+  // what nobody sends again.
+  bool FallsTooFar(uint64_t generation) const {
+    return held_ > 0 && std::ranges::count_if(damaged_generations_, [&](uint64_t damaged) {
+                          return damaged > generation;
+                        }) > 1;
+  }
+
   static bool IsOrdered(const PartReader& part) {
     return part.content().context().reason() != kServerStops;
   }
@@ -164,7 +176,7 @@ class Restoration {
   absl::StatusOr<bool> Take(const OwnPart& found) {
     const std::string& manifest = found.files.manifest;
     if (newest_ == nullptr) {
-      if (!WillDo(found.name.generation)) {
+      if (!WillDo(found.name.generation) || FallsTooFar(found.name.generation)) {
         return false;
       }
       absl::StatusOr<std::unique_ptr<PartReader>> part = ReadPartOf(storage_, manifest, job_);
@@ -180,6 +192,7 @@ class Restoration {
           job_->tables()->Clear();  // another part may have touched fewer stripes
         }
         damaged_.push_back(std::string(part.status().message()));
+        damaged_generations_.insert(found.name.generation);
         return false;
       }
       newest_ = *std::move(part);
@@ -212,6 +225,7 @@ class Restoration {
   std::vector<OwnPart> found_;
   const uint64_t generation_;  // 0: any
   const uint64_t least_generation_;
+  const uint64_t held_;
   const absl::FunctionRef<bool()> go_on_;
   ShardJob* const job_;
   std::unique_ptr<PartReader> newest_;
@@ -219,6 +233,7 @@ class Restoration {
   std::vector<std::unique_ptr<PartReader>> earlier_;  // ordered ones, the newest first
   size_t ordered_ = 0;                                // of all these
   std::vector<std::string> damaged_;
+  std::set<uint64_t> damaged_generations_;
   std::vector<PartFiles> leftover_;
   std::vector<PartFiles> overtaken_;
 };
@@ -238,6 +253,22 @@ absl::Status NoGoodPart(const std::string& folder, uint32_t shard,
                    damaged.empty() ? "" : absl::StrCat(" (", absl::StrJoin(damaged, "; "), ")")));
 }
 
+// Whether the folder can be the one to which the generation was written that all shards hold: any
+// of its files tells, damaged or not.
+absl::Status CheckFolder(const std::string& folder, const std::vector<OwnPart>& found,
+                         const RestoreShardJobRequest& request) {
+  const uint64_t newest = found.empty() ? 0 : found.front().name.generation;
+  if (newest >= request.held()) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat("it waits for ps/", request.create().shard(), "'s state folder with generation ",
+                   request.held(), " of ", request.create().job(),
+                   "; found: ", found.empty() ? "none" : absl::StrCat(newest), " (", folder,
+                   "): put the right folder back, "
+                   "or cancel the job"));
+}
+
 }  // namespace
 
 absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::string& folder,
@@ -249,6 +280,7 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
   if (!found.ok()) {
     return absl::UnavailableError(found.status().message());
   }
+  RETURN_IF_ERROR(CheckFolder(folder, *found, request));
   Restoration restoration(storage, *std::move(found), request, go_on, job);
   RETURN_IF_ERROR(restoration.Find());
   const PartReader* const newest = restoration.newest();
