@@ -351,6 +351,10 @@ class CoreHarness {
       request.set_wants_checkpoint(true);
       request.set_stands_still(stands_still_);
     }
+    if (silent_shard_.contains(worker)) {
+      *request.mutable_session() = session_[worker];
+      request.set_silent_shard(silent_shard_[worker]);
+    }
     absl::StatusOr<HeartbeatReply> reply = core_->Heartbeat(request, now());
     EXPECT_OK(reply);
     EXPECT_TRUE(reply->rejoin() || reply->job_ended() != 0 || reply->task() == worker)
@@ -460,8 +464,9 @@ class CoreHarness {
   uint64_t job_term_ = 0;  // of the jobs submitted last
   // By the number that they get: workers that the cluster file does not list.
   std::map<uint32_t, uint64_t> guest_;
-  std::map<uint32_t, std::string> enters_;  // the job that such a one is there for
-  bool stands_still_ = false;               // a worker that waits does nothing else
+  std::map<uint32_t, std::string> enters_;     // the job that such a one is there for
+  bool stands_still_ = false;                  // a worker that waits does nothing else
+  std::map<uint32_t, uint32_t> silent_shard_;  // that does not answer the worker
   std::map<uint32_t, uint64_t> incarnation_;
   std::map<uint32_t, uint64_t> term_;
   std::map<uint32_t, SessionKey> session_;

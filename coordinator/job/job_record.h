@@ -39,6 +39,12 @@
 
 namespace monsoon {
 
+// A worker whose session a shard does not answer, though the shard is there.
+struct CutWorker {
+  uint32_t shard = 0;
+  absl::Duration since;
+};
+
 // What a job's replicas and shards have reported. All of it comes anew.
 struct JobFigures {
   explicit JobFigures(size_t shards) : shard_status(shards), shard_pid(shards), shard_rss(shards) {}
@@ -47,6 +53,10 @@ struct JobFigures {
   RateWindow rate;
   std::map<uint32_t, RateWindow> worker_rate;
   std::map<uint32_t, absl::Duration> wait_told;  // when a worker's wait became an event
+  std::map<uint32_t, CutWorker> cut;             // by worker
+  std::map<uint32_t, absl::Duration> kept_out;   // workers that were cut: until when
+  // Of sessions that are being closed, by worker and incarnation: pushes that each shard has.
+  std::map<std::pair<uint32_t, uint64_t>, std::map<uint32_t, uint64_t>> closed_pushes;
   // Of the open sessions, where the job has local.dynamic.
   std::optional<StepPace> pace;
   std::vector<std::optional<ShardJobStatus>> shard_status;

@@ -56,7 +56,9 @@ void Recruitment::OpenSessions(JobRecord* job, absl::Duration now) {
   }
   for (const uint32_t worker : WorkersOf(*job)) {
     // A worker has one session at a time, be it of another job that closes it.
+    const auto kept_out = job->figures.kept_out.find(worker);
     if (membership_.up(worker) && !membership_.draining(worker) && !job->excluded(worker) &&
+        (kept_out == job->figures.kept_out.end() || now >= kept_out->second) &&
         jobs_.JobOfWorker(worker) == nullptr) {
       job->ledger()->Open(worker, membership_.member(worker).incarnation);
     }

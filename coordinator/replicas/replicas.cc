@@ -66,6 +66,7 @@ absl::StatusOr<Membership::Heard> Replicas::Hear(const HeartbeatRequest& request
     case Membership::Outcome::kMustRejoin:
       break;
     case Membership::Outcome::kRefreshed:
+      cut_.Hear(worker, request, moment.now);
       CloseIfFinished(worker, request, moment.now);
       break;
   }
@@ -122,6 +123,11 @@ void Replicas::FindLost(absl::Duration now) {
                                              absl::ToDoubleSeconds(now - member.last_seen));
     Log(absl::StrCat(WorkerName(worker), " is lost: ", text));
     CloseSession(worker, "worker_lost", text, now);
+  }
+  for (const auto& [worker, text] : cut_.TakeLost(now)) {
+    Log(text);
+    CloseSession(worker, "worker_cut", text, now);
+    membership_.Expel(worker);
   }
 }
 
@@ -404,6 +410,7 @@ void Replicas::EndReplica(JobRecord* job, const DurableSession& session, absl::D
         now, "blocks_released", WorkerName(worker),
         absl::StrCat(released, " ", job->procedure()->work_name(), " go to other replicas"));
   }
+  cut_.EndSession(job, session, now);
   checkpoints_->CheckpointAfterLoss(job, worker);
 }
 
@@ -424,6 +431,7 @@ void Replicas::OnAnswer(JobRecord* job, const ShardCommand& command, const Shard
     lost.set_shard(command.shard);
     NoteLostPushes(job, lost, now, registry_);
   }
+  cut_.NoteClosed(job, command, answer);
   if (job->ledger() != nullptr) {
     job->ledger()->OnResult(command, View(*job).Excused(command, answer), now);
   }

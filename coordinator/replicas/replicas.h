@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "coordinator/checkpoints/checkpoints.h"
 #include "coordinator/job/controller.h"
+#include "coordinator/replicas/cut_workers.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
@@ -31,14 +32,14 @@ class Replicas : public Controller {
  public:
   // A worker that is lost makes generations due.
   Replicas(Registry* registry, Checkpoints* checkpoints)
-      : Controller(registry), checkpoints_(checkpoints) {}
+      : Controller(registry), checkpoints_(checkpoints), cut_(registry) {}
 
   // ---- heartbeats ----
   // Who sent it; what it reports is counted, and a session that is over by it is closed.
   absl::StatusOr<Membership::Heard> Hear(const HeartbeatRequest& request, Moment moment);
   // What a worker that is there is told, once jobs have gone on.
   void Answer(const Membership::Heard& heard, HeartbeatReply* reply) const;
-  // Workers that are silent for too long are lost.
+  // Workers that are silent for too long are lost, and those that do not reach a shard.
   void FindLost(absl::Duration now);
 
   // ---- sessions ----
@@ -59,6 +60,9 @@ class Replicas : public Controller {
   void TakeCommands(absl::Duration now, std::vector<ShardCommand>* commands) override;
   void OnAnswer(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer,
                 absl::Duration now) override;
+  std::string WaitsFor(const JobRecord& job, Moment moment) const override {
+    return cut_.WaitsFor(job, moment.now);
+  }
   void Recover(JobRecord* job, absl::Duration now) override;
 
  private:
@@ -86,6 +90,7 @@ class Replicas : public Controller {
   Assignment MakeAssignment(const JobRecord& job, const SessionKey& session) const;
 
   Checkpoints* const checkpoints_;
+  CutWorkers cut_;
 };
 
 }  // namespace monsoon

@@ -97,7 +97,8 @@ class ShardedParameterClient final : public ParameterClient {
       return false;  // a Fetch is in progress
     }
     NoteEpochs();
-    const bool done = mapped() && ReadMapped(parameters, marks, stats) && IsOfNotedEpochs(*marks);
+    const bool done = mapped() && ReadMapped(parameters, marks, stats) &&
+                      (keeper_ == nullptr || AreOfEpochs(*marks, epochs_, options_.fragments, {}));
     fetch_mutex_.Unlock();
     return done;
   }
@@ -270,11 +271,6 @@ class ShardedParameterClient final : public ParameterClient {
     }
   }
 
-  bool IsOfNotedEpochs(const FetchMarks& marks, std::optional<uint32_t> fragment = {}) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
-    return keeper_ == nullptr || AreOfEpochs(marks, epochs_, options_.fragments, fragment);
-  }
-
   absl::Status RunWrite(const RequestMaker::ShardRequests& requests)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
     ExchangeCounts counts;
@@ -387,9 +383,13 @@ class ShardedParameterClient final : public ParameterClient {
       if (absl::IsDeadlineExceeded(run) && !wait.open().empty()) {
         return RoundOpenError(wait.open());
       }
+      if (absl::IsDeadlineExceeded(run) && keeps && push_mutex_.TryLock()) {
+        keeper_->LookAround();
+        push_mutex_.Unlock();
+      }
       RETURN_IF_ERROR(run);
       wait.End();
-      if (keeps && !IsOfNotedEpochs(*marks, what.fragment)) {
+      if (keeps && !AreOfEpochs(*marks, epochs_, options_.fragments, what.fragment)) {
         return absl::UnavailableError("a shard was started anew while it was fetched from");
       }
     }

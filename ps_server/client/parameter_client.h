@@ -81,7 +81,8 @@ struct KeptPushes {
   uint64_t copied_bytes = 0;  // of pushes that were copied to be kept, so far
   uint64_t replayed = 0;      // records sent again to shards that were started anew
   bool wants_checkpoint = false;
-  bool stands_still = false;  // until there is one
+  bool stands_still = false;             // until there is one
+  std::optional<uint32_t> silent_shard;  // one that does not answer
 };
 
 struct ParameterClientOptions {

@@ -46,7 +46,8 @@ KeptPushes PushKeeper::kept() const {
           windows_.copied_bytes(),
           replayed_,
           awaits_ || bytes > options_.keep_bytes / kAskAtShare,
-          awaits_};
+          awaits_,
+          presence_.silent()};
 }
 
 void PushKeeper::Publish() {
@@ -98,6 +99,7 @@ bool PushKeeper::LeaveOut(uint32_t shard, const absl::Status& why) {
     return false;
   }
   heard_.LeaveOut(shard);
+  presence_.SetSilent(shard, round.empty() && !IsSessionLost(why));
   GoAway(shard, silent ? kSilence : ShardPresence::kTry);
   presence_.SetWhy(shard, round.empty() ? std::string(why.message()) : round);
   if (!round.empty()) {
@@ -115,6 +117,13 @@ absl::Status PushKeeper::ReturnDue(bool at_once) {
   const absl::Status passed = PassWhereRoundsLast();
   Publish();
   return passed;
+}
+
+void PushKeeper::LookAround() {
+  ApplyNamed();
+  // What fails here fails again where it is waited for.
+  (void)AskPresent(/*passes=*/false);
+  Publish();
 }
 
 absl::Status PushKeeper::PassWhereRoundsLast() {

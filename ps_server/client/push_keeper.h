@@ -78,6 +78,8 @@ class PushKeeper {
   // The same, until every push is on the disk of every shard, in its newest generation.
   // DeadlineExceeded names a shard for which it is not. No round waits for this session meanwhile.
   absl::Status AwaitDurable(absl::Duration patience);
+  // A fetch was not answered in time: finds out which of the shards are away.
+  void LookAround();
   // Tells the shards that are there that no round is to wait for this session until its next push.
   absl::Status Pass();
 

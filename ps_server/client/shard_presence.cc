@@ -50,6 +50,7 @@ void ShardPresence::LookedInVain(uint32_t shard, bool silent, absl::Duration pat
 
 void ShardPresence::Answers(uint32_t shard) {
   shards_[shard]->there = true;
+  shards_[shard]->silent = false;
   shards_[shard]->silent_looks = 0;
 }
 
@@ -66,6 +67,15 @@ std::optional<absl::Duration> ShardPresence::round_open_since() const {
     }
   }
   return first;
+}
+
+std::optional<uint32_t> ShardPresence::silent() const {
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    if (shards_[shard]->silent) {
+      return shard;
+    }
+  }
+  return std::nullopt;
 }
 
 uint64_t ShardPresence::ready_epoch(uint32_t shard) const {

@@ -38,6 +38,8 @@ class ShardPresence {
   absl::Duration PatienceOf(uint32_t shard, absl::Duration longest) const;
   // Such a look was in vain. `silent`: it cost its patience.
   void LookedInVain(uint32_t shard, bool silent, absl::Duration patience, absl::Duration now);
+  // It does not answer; or what it says keeps it from taking pushes.
+  void SetSilent(uint32_t shard, bool silent) { shards_[shard]->silent = silent; }
   // It answers again: it has yet to get what is kept for it.
   void Answers(uint32_t shard);
   // It has taken no push since `now` or before, because a round of others is open there; or it
@@ -54,6 +56,8 @@ class ShardPresence {
   void NameEpoch(uint32_t shard, uint64_t epoch) { shards_[shard]->named = epoch; }
   // The epoch in which the shard has all that it ever acknowledged; 0: it is away.
   uint64_t ready_epoch(uint32_t shard) const;
+  // The first one that does not answer.
+  std::optional<uint32_t> silent() const;
   // The first shard that is away, by name, and why; nothing: none is.
   std::optional<std::string> away() const;
 
@@ -65,6 +69,7 @@ class ShardPresence {
     std::optional<absl::Duration> round_since;
     std::atomic<uint64_t> named{0};
     std::atomic<uint64_t> ready{0};
+    std::atomic<bool> silent{false};
   };
 
   const std::vector<std::string>& names_;

@@ -61,6 +61,9 @@ HeartbeatRequest ClusterMember::MakeRequest() {
     const KeptPushes kept = stats_->kept();
     request.set_wants_checkpoint(kept.wants_checkpoint);
     request.set_stands_still(kept.stands_still);
+    if (kept.silent_shard.has_value()) {
+      request.set_silent_shard(*kept.silent_shard);
+    }
   }
   return request;
 }
