@@ -27,8 +27,8 @@ using ::monsoon::testing::CoordinatorSimulation;
 using ::monsoon::testing::FuzzedCoordinator;
 using ::monsoon::testing::Recording;
 
-constexpr uint64_t kCalls = 0xd87bc1bcc6990135;
-constexpr uint64_t kSimulations = 0xbdda5a355b52768c;
+constexpr uint64_t kCalls = 0x86517b68cd13827e;
+constexpr uint64_t kSimulations = 0xcedcc40c6c1f83f7;
 
 constexpr uint32_t kCallSchedules = 300;
 constexpr int kCallsInEach = 400;
