@@ -28,13 +28,18 @@ class AwakeTime {
     return last_ - skipped_;
   }
 
-  // Once after a gap: nobody was silent, as far as this process can know.
-  bool TakeGap() { return std::exchange(stood_still_, false); }
+  // Asked in each tick, in which others are asked and found silent. True once after a gap, be it
+  // one of the ticks alone: nobody was silent, as far as this process can know.
+  bool TakeGap() {
+    const bool late = last_ - std::exchange(ticked_, last_) > gap_;
+    return std::exchange(stood_still_, false) || late;
+  }
 
  private:
   const absl::Duration longest_step_;
   const absl::Duration gap_;
   absl::Duration last_ = -absl::InfiniteDuration();
+  absl::Duration ticked_ = absl::InfiniteDuration();  // the last time that TakeGap was asked
   absl::Duration skipped_ = absl::ZeroDuration();
   bool stood_still_ = false;
 };

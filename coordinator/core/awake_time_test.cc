@@ -27,12 +27,26 @@ TEST(AwakeTimeTest, AGapIsNobodysSilenceAndToldOnce) {
   EXPECT_FALSE(time.TakeGap());
 }
 
+TEST(AwakeTimeTest, AGapOfTheTicksAloneIsToldToo) {
+  AwakeTime time(kLostAfter);
+  for (int i = 0; i < 20; ++i) {
+    time.At(absl::Seconds(i));
+    EXPECT_FALSE(time.TakeGap());
+  }
+  for (int i = 20; i < 30; ++i) {
+    time.At(absl::Seconds(i));  // calls are served meanwhile
+  }
+  EXPECT_TRUE(time.TakeGap());
+  EXPECT_FALSE(time.TakeGap());
+}
+
 // Of a process that is slow for good, too, time goes on.
 TEST(AwakeTimeTest, AProcessThatIsSlowFindsWhoIsLost) {
   AwakeTime time(kLostAfter);
   const absl::Duration began = time.At(absl::ZeroDuration());
   for (int i = 1; i <= 20; ++i) {
     time.At(4 * i * absl::Seconds(1));
+    EXPECT_FALSE(time.TakeGap());
   }
   EXPECT_GT(time.At(absl::Seconds(80)), began + 2 * kLostAfter);
   EXPECT_FALSE(time.TakeGap());
