@@ -24,6 +24,7 @@
 #include "coordinator/chaos/task_process.h"
 #include "coordinator/cli/cli.h"
 #include "coordinator/cli/environment.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 

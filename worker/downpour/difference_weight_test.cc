@@ -3,6 +3,7 @@
 #include "gtest/gtest.h"
 #include "proto/downpour.pb.h"
 #include "proto/job.pb.h"
+#include "proto/optimizer.pb.h"
 #include "worker/nn/step_result.h"
 
 namespace monsoon {
