@@ -30,8 +30,8 @@ def monsoon_proto_library(name, srcs, deps = [], forward = {}, visibility = None
         outs = [_strip(src) + ext for src in srcs for ext in [".pb.h", ".pb.cc"]],
         cmd = "protoc -I. --cpp_out=$(GENDIR) " +
               " ".join(["$(location %s)" % src for src in srcs]) +
-              " && $(location slim_headers.py) " + " ".join(slim) + " $(OUTS)",
-        tools = ["slim_headers.py"],
+              " && $(location //proto:slim_headers.py) " + " ".join(slim) + " $(OUTS)",
+        tools = ["//proto:slim_headers.py"],
     )
     cc_library(
         name = name,

@@ -8,6 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "coordinator/job/job_view.h"
 #include "coordinator/job/replica_set.h"
+#include "proto/downpour.pb.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {
