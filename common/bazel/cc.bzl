@@ -7,9 +7,13 @@ _TEST_HEADERS = "//common/bazel:test_headers"
 # Flags of a target's own with which its sources still fit the precompiled headers.
 _FITTING_COPTS = ([], ["-w"], ["-O3"])
 
+def _is_c(srcs):
+    return type(srcs) == "list" and len([src for src in srcs if src.endswith(".c")]) > 0
+
 def _precompiled(headers, attributes):
     copts = attributes.get("copts", [])
-    if not attributes.get("srcs") or copts not in _FITTING_COPTS:
+    srcs = attributes.get("srcs")
+    if not srcs or _is_c(srcs) or copts not in _FITTING_COPTS:
         return attributes
     return dict(
         attributes,
