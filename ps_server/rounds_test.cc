@@ -245,7 +245,7 @@ TEST(RoundsTest, AGraceThatCannotBeIsRefused) {
   TestJobOptions options = SyncJob();
   options.rounds->set_grace_seconds(-1);
   EXPECT_THAT(std::string(shards->CreateJob(options).status().message()),
-              HasSubstr("rounds with a grace of -1 seconds"));
+              HasSubstr("rounds.grace_seconds: -1 is outside 0 .. 3600 seconds"));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ using ::monsoon::testing::CoordinatorSimulation;
 using ::monsoon::testing::FuzzedCoordinator;
 using ::monsoon::testing::Recording;
 
-constexpr uint64_t kCalls = 0x86517b68cd13827e;
+constexpr uint64_t kCalls = 0x655b4ea865a159eb;
 constexpr uint64_t kSimulations = 0xcedcc40c6c1f83f7;
 
 constexpr uint32_t kCallSchedules = 300;
