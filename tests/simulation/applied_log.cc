@@ -49,6 +49,14 @@ void Step(const Optimizer& optimizer, uint64_t k, float g, float* w, float* stat
   }
 }
 
+// proto/tensor.proto, PushRequest.part: so far towards where the step with g / part leads.
+void StepPart(const Optimizer& optimizer, uint64_t k, float part, float g, float* w, float* state) {
+  float whole_w = *w, whole_state = *state;
+  Step(optimizer, k, 1.0f / part * g, &whole_w, &whole_state);
+  *w = *w + part * (whole_w - *w);
+  *state = *state + part * (whole_state - *state);
+}
+
 }  // namespace
 
 std::vector<float> DecodeStripe(WireFormat format, std::span<const std::byte> bytes) {
@@ -122,9 +130,10 @@ AppliedLog::Content AppliedLog::Replay(uint32_t stripe, uint64_t version,
   for (uint64_t k = 0; k < version; ++k) {
     const auto begin = entry;
     std::vector<double> sum(content.parameters.size());
-    double weight = 0;
+    double weight = 0, parts = 0;
     for (; entry != end && entry->round == k + 1; ++entry) {
       weight += entry->weight;
+      parts += entry->weight * entry->part;
       for (size_t i = 0; i < sum.size(); ++i) {
         sum[i] += entry->weight * static_cast<double>(entry->gradient[i]);
       }
@@ -132,7 +141,12 @@ AppliedLog::Content AppliedLog::Replay(uint32_t stripe, uint64_t version,
     const bool alone = entry - begin == 1;
     for (size_t i = 0; i < sum.size(); ++i) {
       const float g = alone ? begin->gradient[i] : static_cast<float>(sum[i] / weight);
-      Step(optimizer, k, g, &content.parameters[i], &state[i]);
+      const auto part = static_cast<float>(parts / weight);
+      if (part < 1.0f) {
+        StepPart(optimizer, k, part, g, &content.parameters[i], &state[i]);
+      } else {
+        Step(optimizer, k, g, &content.parameters[i], &state[i]);
+      }
     }
   }
   if (!optimizer.has_sgd()) {

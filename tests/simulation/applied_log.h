@@ -35,6 +35,7 @@ class AppliedLog {
     uint64_t sequence = 0;
     std::vector<float> gradient;
     double weight = 1;   // in its round
+    double part = 1;     // of a whole difference
     uint64_t round = 0;  // the version that it makes, alone or with others of its round
   };
   void Applied(uint32_t stripe, Entry entry);

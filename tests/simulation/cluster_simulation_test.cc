@@ -38,12 +38,12 @@ struct KnownHang {
   const char* why;    // what some worker waits for
 };
 constexpr KnownHang kKnownHangs[] = {
-    // A shard that was started anew has forgotten who passes, and its round waits for replicas that
-    // have finished, whose sessions stay open until the last checkpoint: which waits for what is
-    // behind that round.
-    {"the last checkpoint of rounds waits for replicas that are gone", 726,
-     "FINISHING, reason: \"waits for its last checkpoint\"",
-     "to write a checkpoint with the last push"},
+    // Programs are alive, and none asks to enter the job that was made anew.
+    {"a joined job waits for programs that are there", 14621,
+     "PENDING, reason: \"waits for a program to join", ""},
+    // The program that is to write the initial parameters does not get on.
+    {"a joined job waits for its writer", 14939,
+     "INITIALIZING, reason: \"waits for the initial parameters", ""},
 };
 
 bool IsKnown(uint64_t seed) {

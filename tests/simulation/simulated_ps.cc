@@ -271,8 +271,9 @@ void SimulatedPs::CheckBits() {
     const std::vector<float> kept(state.begin(),
                                   state.begin() + static_cast<long>(content.state.size()));
     const auto same = create_.has_rounds() ? AreNear : SameBits;
-    ASSERT_TRUE(same(content.parameters, parameters)) << "stripe " << stripe;
-    ASSERT_TRUE(same(content.state, kept)) << "stripe " << stripe;
+    ASSERT_TRUE(same(content.parameters, parameters))
+        << "stripe " << stripe << ": " << content.parameters[0] << " is " << parameters[0];
+    ASSERT_TRUE(same(content.state, kept)) << "the state of stripe " << stripe;
   }
 }
 
@@ -322,6 +323,7 @@ void SimulatedPs::NotePush(const PushRequest& push, ChunkCursor* payload, const 
                                       .sequence = verdict.sequence(),
                                       .gradient = std::move(gradients[verdict.stripe()]),
                                       .weight = push.weight() == 0 ? 1.0 : push.weight(),
+                                      .part = push.part() == 0 ? 1.0 : push.part(),
                                       .round = NewestRound(verdict.stripe())});
     }
   }
