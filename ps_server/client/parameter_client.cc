@@ -354,11 +354,10 @@ class ShardedParameterClient final : public ParameterClient {
     {
       MutexLock lock(&fetch_mutex_);
       NoteEpochs();
-      RoundWait& wait = fetching_.wait;
-      wait.Begin(Clock::Real()->Now());
+      RoundWait* const wait = &fetching_.wait;
+      wait->Begin(Clock::Real()->Now());
       const auto handler = [&](uint32_t shard, const DataHeader& header, ChunkCursor* payload) {
-        return TakeFetchAnswer(shard, header, payload, {!options_.read_only, keeps}, &wait,
-                               &target);
+        return TakeFetchAnswer(shard, header, payload, {!options_.read_only, keeps}, wait, &target);
       };
       for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
         const FetchRequest& whole = fetch_requests_.WholeFetch(shard, what.vector, what.format);
@@ -374,21 +373,21 @@ class ShardedParameterClient final : public ParameterClient {
         target.view = view;
       }
       ExchangeContext context = Context();
-      const std::function<void()> serve = [&] {
-        ServeWhileFetching(wait.StandsStill(Clock::Real()->Now()));
+      const std::function<void()> serve = [this, wait] {
+        ServeWhileFetching(wait->StandsStill(Clock::Real()->Now()));
       };
       context.meanwhile = keeps ? &serve : nullptr;
       const absl::Status run = RunExchange(context, fetch_requests_.Fetch(left_, view),
                                            fetch_transport_.get(), handler, &counts);
-      if (absl::IsDeadlineExceeded(run) && !wait.open().empty()) {
-        return RoundOpenError(wait.open());
+      if (absl::IsDeadlineExceeded(run) && !wait->open().empty()) {
+        return RoundOpenError(wait->open());
       }
       if (absl::IsDeadlineExceeded(run) && keeps && push_mutex_.TryLock()) {
         keeper_->LookAround();
         push_mutex_.Unlock();
       }
       RETURN_IF_ERROR(run);
-      wait.End();
+      wait->End();
       if (keeps && !AreOfEpochs(*marks, epochs_, options_.fragments, what.fragment)) {
         return absl::UnavailableError("a shard was started anew while it was fetched from");
       }
