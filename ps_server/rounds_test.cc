@@ -1,4 +1,5 @@
 // Rounds through clients and servers: several replicas in threads, shards in servers.
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -26,6 +27,14 @@ TestJobOptions SyncJob() {
   job.optimizer.mutable_nesterov()->set_momentum(0.9);
   job.rounds.emplace();
   return job;
+}
+
+// Of a replica that keeps its pushes until they are durable.
+std::unique_ptr<ParameterClient> KeepingClient(TestShards& shards, const TestJob& job,
+                                               uint32_t worker) {
+  ParameterClientOptions options = *shards.OpenSession(job, worker);
+  options.keep_bytes = uint64_t{64} << 20;
+  return *ParameterClient::Create(std::move(options));
 }
 
 // What replica `worker` makes of the parameters: a difference that depends on them.
@@ -142,12 +151,7 @@ TEST(RoundsTest, AfterARestartDifferencesAreInRoundsOfTheirOwnAgain) {
   std::filesystem::create_directories(folder);
   auto shards = *TestShards::Start({.shards = 1, .state_dir = folder});
   const TestJob job = *shards->CreateJob(SyncJob());
-  std::unique_ptr<ParameterClient> clients[2];
-  for (uint32_t worker = 0; worker < 2; ++worker) {
-    ParameterClientOptions options = *shards->OpenSession(job, worker);
-    options.keep_bytes = uint64_t{64} << 20;
-    clients[worker] = *ParameterClient::Create(std::move(options));
-  }
+  const std::array clients = {KeepingClient(*shards, job, 0), KeepingClient(*shards, job, 1)};
   Vector w(job.map.size());
   for (uint64_t round = 0; round < kRounds; ++round) {
     FetchMarks marks[2];
@@ -188,12 +192,7 @@ TEST(RoundsTest, NoWaitForOneShardHoldsUpAnother) {
   std::filesystem::create_directories(folder);
   auto shards = *TestShards::Start({.shards = 2, .state_dir = folder});
   const TestJob job = *shards->CreateJob(SyncJob());
-  std::unique_ptr<ParameterClient> clients[2];
-  for (uint32_t worker = 0; worker < 2; ++worker) {
-    ParameterClientOptions options = *shards->OpenSession(job, worker);
-    options.keep_bytes = uint64_t{64} << 20;
-    clients[worker] = *ParameterClient::Create(std::move(options));
-  }
+  const std::array clients = {KeepingClient(*shards, job, 0), KeepingClient(*shards, job, 1)};
   ParameterClient& ahead = *clients[0];
   ParameterClient& other = *clients[1];
   Vector w(job.map.size());

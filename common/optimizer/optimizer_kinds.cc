@@ -153,17 +153,6 @@ double NumberOf(const Message& message, absl::string_view field) {
   return message.GetReflection()->GetDouble(message, &FieldOf(message, field));
 }
 
-// `path` is where `message` stands in an Optimizer: "adam.", or "".
-absl::Status CheckNumbers(const Message& message, absl::string_view path) {
-  for (const NumberRule& rule : NumberRules(*message.GetDescriptor())) {
-    if (const std::string complaint = NumberComplaint(rule, message); !complaint.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("optimizer.", path, rule.field, ": ", complaint));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::string_view OptimizerKind::name() const { return FieldOf(*this).name(); }
@@ -209,9 +198,9 @@ absl::Status CheckOptimizer(const Optimizer& optimizer) {
     return absl::InvalidArgumentError(
         "optimizer has no kind; write for example adagrad { rate: 0.03 }");
   }
-  RETURN_IF_ERROR(CheckNumbers(optimizer, ""));
+  RETURN_IF_ERROR(CheckNumbers(optimizer, "optimizer."));
   const std::string path = absl::StrCat(kind->name(), ".");
-  RETURN_IF_ERROR(CheckNumbers(KindMessage(optimizer), path));
+  RETURN_IF_ERROR(CheckNumbers(KindMessage(optimizer), absl::StrCat("optimizer.", path)));
   if (const auto problem = kind->check == nullptr ? std::nullopt : kind->check(optimizer)) {
     return absl::InvalidArgumentError(
         absl::StrCat("optimizer.", path, problem->field, ": ", problem->message));
@@ -228,7 +217,7 @@ absl::Status CheckOptimizer(const Optimizer& optimizer) {
     return absl::InvalidArgumentError(absl::StrCat("optimizer.average with ", path,
                                                    kind->initial_state, ": leave one of them out"));
   }
-  return CheckNumbers(optimizer.average(), "average.");
+  return CheckNumbers(optimizer.average(), "optimizer.average.");
 }
 
 int OptimizerStateSlots(const Optimizer& optimizer) {

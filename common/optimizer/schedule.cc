@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/settings/number_rule.h"
@@ -47,13 +46,7 @@ absl::Status ValidateSchedule(const Schedule& schedule) {
     return absl::OkStatus();
   }
   const google::protobuf::Message& kind = reflection.GetMessage(schedule, field);
-  for (const NumberRule& rule : NumberRules(*kind.GetDescriptor())) {
-    if (const std::string complaint = NumberComplaint(rule, kind); !complaint.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule.", field->name(), ".", rule.field, ": ", complaint));
-    }
-  }
-  return absl::OkStatus();
+  return CheckNumbers(kind, absl::StrCat("schedule.", field->name(), "."));
 }
 
 double ScheduleFactor(const Schedule& schedule, uint64_t k) {

@@ -143,6 +143,15 @@ std::vector<NumberRule> NumberRules(const Descriptor& type) {
   return rules;
 }
 
+absl::Status CheckNumbers(const Message& message, absl::string_view path) {
+  for (const NumberRule& rule : NumberRules(*message.GetDescriptor())) {
+    if (const std::string complaint = NumberComplaint(rule, message); !complaint.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, rule.field, ": ", complaint));
+    }
+  }
+  return absl::OkStatus();
+}
+
 void FillUnset(Message* message, const std::vector<absl::string_view>& but_for) {
   const Descriptor& type = *message->GetDescriptor();
   const google::protobuf::Reflection& reflection = *message->GetReflection();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace monsoon {
@@ -48,6 +49,10 @@ std::optional<NumberRule> RuleOf(const google::protobuf::FieldDescriptor& field)
 
 // The rules of a message's own fields, in their order.
 std::vector<NumberRule> NumberRules(const google::protobuf::Descriptor& type);
+
+// InvalidArgument names the first number of `message` itself that is out of its range, behind
+// `path`, where the message stands: "rounds.".
+absl::Status CheckNumbers(const google::protobuf::Message& message, absl::string_view path);
 
 // Sets the numbers of `message` itself, but for these, that are not set and have something that
 // stands in for them.

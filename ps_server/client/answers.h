@@ -49,8 +49,9 @@ absl::StatusOr<Answer> TakeRowPushReply(const RowPushReply& reply);
 absl::StatusOr<Answer> TakeContributeAnswer(const DataHeader& header,
                                             ParameterClient::ContributeResult* result);
 
-// The answer to one frame of a write or of a seal, errors included.
+// The answer to a session that passes, errors included.
 absl::StatusOr<Answer> TakePassAnswer(const DataHeader& header);
+// The answer to one frame of a write or of a seal, errors included.
 absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header);
 
 // What a fetch fills, frame by frame.

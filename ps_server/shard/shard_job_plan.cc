@@ -44,12 +44,7 @@ absl::Status CheckRequest(const CreateShardJobRequest& request) {
     return absl::InvalidArgumentError(
         absl::StrCat("changes cannot be fetched in format ", request.fetch_changes()));
   }
-  for (const NumberRule& rule : NumberRules(*Rounds::descriptor())) {
-    if (const std::string complaint = NumberComplaint(rule, request.rounds()); !complaint.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("rounds.", rule.field, ": ", complaint));
-    }
-  }
-  return absl::OkStatus();
+  return CheckNumbers(request.rounds(), "rounds.");
 }
 
 // Of a stripe's own kernel, and of each range in it.

@@ -20,7 +20,6 @@
 namespace monsoon::simulation {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 testing::Seeds seeds = testing::FirstSeeds(1000);
@@ -35,15 +34,14 @@ struct KnownHang {
   const char* name;
   uint64_t seed;
   const char* state;  // the job's, with its reason
-  const char* why;    // what some worker waits for
 };
 constexpr KnownHang kKnownHangs[] = {
     // Programs are alive, and none asks to enter the job that was made anew.
     {"a joined job waits for programs that are there", 14621,
-     "PENDING, reason: \"waits for a program to join", ""},
+     "PENDING, reason: \"waits for a program to join"},
     // The program that is to write the initial parameters does not get on.
     {"a joined job waits for its writer", 14939,
-     "INITIALIZING, reason: \"waits for the initial parameters", ""},
+     "INITIALIZING, reason: \"waits for the initial parameters"},
 };
 
 bool IsKnown(uint64_t seed) {
@@ -97,7 +95,7 @@ TEST(ClusterSimulationTest, WhatIsKnownToHangDoes) {
     FiberStacks stacks;
     ClusterSimulation simulation(known.seed, &stacks, &counts, {});
     const std::string where = simulation.WhereItHangs();
-    EXPECT_THAT(where, AllOf(HasSubstr(known.state), HasSubstr(known.why)))
+    EXPECT_THAT(where, HasSubstr(known.state))
         << "it is not so any more: take it out of kKnownHangs";
   }
 }
