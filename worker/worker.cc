@@ -129,8 +129,8 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   host.member = std::move(member);
   host.lost_after = lost_after;
   host.on_device_lost = options_.on_device_lost;
-  host.on_refused = options_.on_refused;
-  host.on_drain = options_.on_drain;
+  host.calls.on_refused = options_.on_refused;
+  host.calls.on_drain = options_.on_drain;
   host_ = std::make_unique<SessionHost>(std::move(host), heartbeat_client_.get(),
                                         work_client_.get(), runner_.get());
 }

@@ -170,7 +170,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
                                                           Moment moment) {
   HeartbeatReply reply;
   reply.set_heartbeat_ms(registry_.cluster.heartbeat_ms());
-  if (!entering_.TellOfEnd(request, &reply) && request.incarnation() == 0) {
+  if (!entering_.TellOfJob(request, &reply) && request.incarnation() == 0) {
     return reply;
   }
   ASSIGN_OR_RETURN(const Membership::Heard heard, replicas_.Hear(request, moment));

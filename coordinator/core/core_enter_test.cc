@@ -127,6 +127,20 @@ TEST_F(CoreEnterTest, AShardThatDiesBeforeAnybodyTrainsBeginsThemAnewToo) {
   EXPECT_EQ(Enter(2, "gpt", 2).part(), EnterReply::TRAIN);
 }
 
+// Nobody else may be there to write them.
+TEST_F(CoreEnterTest, WhoMayTrainAlreadyIsToldToEnterOnceMoreThen) {
+  const std::string job = Begin(1);
+  BecomesGuest(1, job);
+  EXPECT_FALSE(h_.Beat(1).enter_again());
+  h_.Restart(0);
+  h_.Poll();
+  h_.Settle();
+  EXPECT_TRUE(h_.Beat(1).enter_again());
+  EXPECT_EQ(Enter(1).part(), EnterReply::INITIALIZE) << h_.Reason();
+  EXPECT_EQ(Enter(1, "gpt", 2).part(), EnterReply::TRAIN);
+  EXPECT_FALSE(h_.Beat(1).enter_again());
+}
+
 // ---- the first generation ----------------------------------------------------
 
 class CoreFirstGenerationTest : public CoreEnterTest {

@@ -286,9 +286,10 @@ void Entering::Recover(JobRecord* job, absl::Duration now) {
   }
 }
 
-// ---- the end -----------------------------------------------------------------
+// ---- the job that a guest has entered
+// -----------------------------------------------------------------
 
-bool Entering::TellOfEnd(const HeartbeatRequest& request, HeartbeatReply* reply) const {
+bool Entering::TellOfJob(const HeartbeatRequest& request, HeartbeatReply* reply) const {
   if (request.enters_job().empty()) {
     return true;
   }
@@ -306,6 +307,7 @@ bool Entering::TellOfEnd(const HeartbeatRequest& request, HeartbeatReply* reply)
     reply->set_job_ended(job->end_state());
     reply->set_job_reason(job->reason());
   }
+  reply->set_enter_again(job->waits_for_client() && job->written_by_program());
   return !job->ended_or_deleting();
 }
 

@@ -45,8 +45,9 @@ class Entering : public Controller {
   // The rest: whether it is to train, or why not. An error for a job that has ended.
   absl::StatusOr<EnterReply> Admit(const EnterRequest& request, const JobRecord& job,
                                    EnterReply reply) const;
-  // False: the guest's job has ended or is gone, which `reply` says.
-  bool TellOfEnd(const HeartbeatRequest& request, HeartbeatReply* reply) const;
+  // False: the guest's job has ended or is gone, which `reply` says. It also says where that needs
+  // its initial parameters once more.
+  bool TellOfJob(const HeartbeatRequest& request, HeartbeatReply* reply) const;
   // The writer of initial parameters may have become silent.
   void WatchWriter(JobRecord* job, absl::Duration now);
 

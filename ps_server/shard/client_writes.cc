@@ -38,13 +38,14 @@ absl::Status ClientWrites::CheckWritable() const {
                    "job ", facts_.job, " has had a session; parameters are written before"));
 }
 
-absl::Status ClientWrites::BeginWrite(uint64_t writer) {
+absl::StatusOr<bool> ClientWrites::BeginWrite(uint64_t writer) {
   RETURN_IF_ERROR(CheckWritable());
-  if (const absl::Status begun = writing_.Begin(writer); !begun.ok()) {
-    return Annotate(begun, absl::StrCat("job ", facts_.job));
+  const absl::StatusOr<bool> begun = writing_.Begin(writer);
+  if (!begun.ok()) {
+    return Annotate(begun.status(), absl::StrCat("job ", facts_.job));
   }
   readable_ = writing_.readable();
-  return absl::OkStatus();
+  return begun;
 }
 
 absl::StatusOr<WriteReply> ClientWrites::WriteRows(const RowWriteRequest& request,
@@ -54,8 +55,10 @@ absl::StatusOr<WriteReply> ClientWrites::WriteRows(const RowWriteRequest& reques
         absl::StrCat("job ", facts_.job, ": the job has another layout here"));
   }
   MutexLock lock(sessions_->mutex());
-  RETURN_IF_ERROR(BeginWrite(request.writer()));
-  RETURN_IF_ERROR(tables_->Write(request, payload, scratch));
+  ASSIGN_OR_RETURN(const bool begun, BeginWrite(request.writer()));
+  if (begun) {
+    RETURN_IF_ERROR(tables_->Write(request, payload, scratch));
+  }
   return WriteReply();
 }
 
@@ -80,7 +83,12 @@ absl::StatusOr<WriteReply> ClientWrites::Write(const WriteRequest& request, Chun
                      stripes_->optimizer_slots(), " float(s) of state for each parameter"));
   }
   MutexLock lock(sessions_->mutex());
-  RETURN_IF_ERROR(BeginWrite(request.writer()));
+  WriteReply reply;
+  reply.set_stripes(static_cast<uint32_t>(request.record_size()));
+  ASSIGN_OR_RETURN(const bool begun, BeginWrite(request.writer()));
+  if (!begun) {
+    return reply;
+  }
   rest = all;
   for (const FetchRecord& record : request.record()) {
     Stripe& stripe = stripes_->at(record.stripe());
@@ -95,8 +103,6 @@ absl::StatusOr<WriteReply> ClientWrites::Write(const WriteRequest& request, Chun
     }
     rest = rest.subspan(record.length() / sizeof(float));
   }
-  WriteReply reply;
-  reply.set_stripes(static_cast<uint32_t>(request.record_size()));
   return reply;
 }
 

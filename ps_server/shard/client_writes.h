@@ -46,8 +46,9 @@ class ClientWrites {
   void NoteRestored();
 
  private:
-  // Before anything is written: CheckWritable, and SliceWriting's word.
-  absl::Status BeginWrite(uint64_t writer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_->mutex());
+  // Before anything is written: CheckWritable, and SliceWriting's word. False: nothing is to be.
+  absl::StatusOr<bool> BeginWrite(uint64_t writer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_->mutex());
   absl::Status CheckWritable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_->mutex());
   absl::Status Seal(uint64_t writer, uint64_t checksum);
 

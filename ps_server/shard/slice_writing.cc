@@ -14,7 +14,7 @@ absl::Status Earlier(uint64_t writer, uint64_t newest) {
 
 }  // namespace
 
-absl::Status SliceWriting::Begin(uint64_t writer) {
+absl::StatusOr<bool> SliceWriting::Begin(uint64_t writer) {
   if (restored_ && must_be_sealed_) {
     return absl::FailedPreconditionError(absl::StrCat(
         "its slice was restored from a checkpoint; writer ", writer, " cannot replace it"));
@@ -23,13 +23,12 @@ absl::Status SliceWriting::Begin(uint64_t writer) {
     return Earlier(writer, writer_);
   }
   if (sealed_ && writer == writer_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("writer ", writer, " has sealed its slice; only a later writer may begin"));
+    return false;
   }
   writer_ = writer;
   written_ = true;
   sealed_ = false;
-  return absl::OkStatus();
+  return true;
 }
 
 absl::StatusOr<bool> SliceWriting::MaySeal(uint64_t writer, uint64_t checksum) const {

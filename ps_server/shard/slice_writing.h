@@ -18,9 +18,11 @@ class SliceWriting {
   // `must_be_sealed`: nobody may read the slice before that.
   explicit SliceWriting(bool must_be_sealed) : must_be_sealed_(must_be_sealed) {}
 
-  // Before a write. OK: it may be done, and whatever an earlier writer sealed is open
-  // again. FailedPrecondition with both numbers for an earlier writer, or with the seal.
-  absl::Status Begin(uint64_t writer);
+  // Before a write. True: it may be done, and whatever an earlier writer sealed is open
+  // again. False: this writer has sealed what it wrote, and writes all again because another
+  // shard's seal did not come through: nothing is to be done, since the next seal's checksum says
+  // whether it is the same. FailedPrecondition with both numbers for an earlier writer.
+  absl::StatusOr<bool> Begin(uint64_t writer);
 
   // Before a seal. True: it may be done. False: it was done, this is the same once more.
   // FailedPrecondition says which writer or which checksum is there.

@@ -36,7 +36,7 @@ TEST(SliceWritingTest, AnEarlierWriterIsRefusedWithBothNumbers) {
   SliceWriting writing(true);
   ASSERT_OK(writing.Begin(1));
   ASSERT_OK(writing.Begin(3));
-  EXPECT_THAT(writing.Begin(1), Refused("writer 1 comes late", "writer 3 has taken over"));
+  EXPECT_THAT(writing.Begin(1).status(), Refused("writer 1 comes late", "writer 3 has taken over"));
   EXPECT_THAT(writing.MaySeal(2, 5).status(), Refused("writer 2 comes late", "writer 3"));
   EXPECT_EQ(writing.writer(), 3u);
 }
@@ -49,7 +49,19 @@ TEST(SliceWritingTest, ASealIsRepeatedAndNotChanged) {
   EXPECT_FALSE(may);
   EXPECT_THAT(writing.MaySeal(4, 0xac).status(),
               Refused("checksum 00000000000000ab", "not 00000000000000ac"));
-  EXPECT_THAT(writing.Begin(4), Refused("writer 4 has sealed", "only a later writer"));
+}
+
+// Where the seal of another shard was lost, its writer writes everything once more.
+TEST(SliceWritingTest, WhatItsWriterHasSealedIsNotWrittenAgain) {
+  SliceWriting writing(true);
+  ASSERT_OK_AND_ASSIGN(const bool first, writing.Begin(4));
+  EXPECT_TRUE(first);
+  writing.Seal(0xab);
+  ASSERT_OK_AND_ASSIGN(const bool again, writing.Begin(4));
+  EXPECT_FALSE(again);
+  EXPECT_TRUE(writing.readable());
+  ASSERT_OK_AND_ASSIGN(const bool next, writing.Begin(5));
+  EXPECT_TRUE(next);
 }
 
 TEST(SliceWritingTest, ALaterWriterOpensItAgain) {
@@ -72,7 +84,7 @@ TEST(SliceWritingTest, ARestoredSliceIsReadAndNotWritten) {
   SliceWriting writing(true);
   writing.Restore();
   EXPECT_TRUE(writing.readable());
-  EXPECT_THAT(writing.Begin(9), Refused("restored from a checkpoint", "writer 9"));
+  EXPECT_THAT(writing.Begin(9).status(), Refused("restored from a checkpoint", "writer 9"));
   SliceWriting other(false);
   other.Restore();
   EXPECT_OK(other.Begin(0));

@@ -90,8 +90,6 @@ class SimulatedWorker::Life {
   // Its main thread looks whether it is over.
   void Notice() { world_->threads.WakeAll(this); }
 
-  std::string WaitsFor() const { return heartbeats_.last_beat().stats().waits_for(); }
-
   std::string Describe() const {
     const HeartbeatRequest& beat = heartbeats_.last_beat();
     return absl::StrCat(told_to_leave_ ? " told to leave" : "",
@@ -123,10 +121,10 @@ class SimulatedWorker::Life {
     options.member.pid = pid_;
     options.member.heartbeat = absl::Milliseconds(world_->cluster.heartbeat_ms());
     options.lost_after = absl::Milliseconds(world_->cluster.lost_after_ms());
-    options.on_refused = [](const absl::Status& why) {
+    options.calls.on_refused = [](const absl::Status& why) {
       ADD_FAILURE() << "a worker is refused for good: " << why;
     };
-    options.on_drain = [this] {
+    options.calls.on_drain = [this] {
       told_to_leave_ = true;
       Notice();
     };
@@ -155,10 +153,6 @@ void SimulatedWorker::Kill() {
   if (life_ != nullptr) {
     life_->Notice();
   }
-}
-
-std::string SimulatedWorker::WaitsFor() const {
-  return absl::StrCat("worker/", task_, " waits for ", life_ == nullptr ? "" : life_->WaitsFor());
 }
 
 std::string SimulatedWorker::Describe() const {

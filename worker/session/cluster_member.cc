@@ -15,13 +15,8 @@ bool IsFinal(const absl::Status& status) {
 
 }  // namespace
 
-ClusterMember::ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused,
-                             OnDrain on_drain, OnJobEnded on_job_ended)
-    : client_(client),
-      on_refused_(std::move(on_refused)),
-      on_drain_(std::move(on_drain)),
-      on_job_ended_(std::move(on_job_ended)),
-      membership_(std::move(options)) {}
+ClusterMember::ClusterMember(Options options, ReplicaClient* client, Calls calls)
+    : client_(client), calls_(std::move(calls)), membership_(std::move(options)) {}
 
 ClusterMember::~ClusterMember() {
   {
@@ -82,6 +77,7 @@ void ClusterMember::Beat() {
   bool may_join = true;
   bool leaves = false;
   bool job_ended = false;
+  bool enter_again = false;
   {
     MutexLock lock(&mutex_);
     if (stopping_) {
@@ -93,20 +89,24 @@ void ClusterMember::Beat() {
       Apply(request, *reply);
       leaves = reply->drain() && !std::exchange(drains_, true);
       job_ended = membership_.job_end().has_value() && !std::exchange(job_ended_, true);
+      enter_again = reply->enter_again() && !session_.has_value();
     }
   }
   changed_.NotifyAll();
   if (leaves) {
     LOG(INFO) << "the coordinator tells this worker to leave";
-    if (on_drain_) {
-      on_drain_();
+    if (calls_.on_drain) {
+      calls_.on_drain();
     }
   }
-  if (job_ended && on_job_ended_) {
-    on_job_ended_(reply->job_ended(), reply->job_reason());
+  if (job_ended && calls_.on_job_ended) {
+    calls_.on_job_ended(reply->job_ended(), reply->job_reason());
   }
-  if (!may_join && on_refused_) {
-    on_refused_(reply.status());
+  if (enter_again && calls_.on_enter_again) {
+    calls_.on_enter_again();
+  }
+  if (!may_join && calls_.on_refused) {
+    calls_.on_refused(reply.status());
   }
 }
 

@@ -29,19 +29,23 @@ class ClusterMember {
  public:
   using Options = ReplicaMembership::Options;
 
-  // Called once, by the thread that beats, when the coordinator says that this worker
-  // can never join: another cluster, a task that is not there, another version.
-  using OnRefused = std::function<void(const absl::Status&)>;
+  // What the coordinator says beside sessions; the thread that beats calls them. Each may be null.
+  struct Calls {
+    // Once: this worker can never join (another cluster, a task that is not there, another
+    // version).
+    std::function<void(const absl::Status&)> on_refused;
+    // Once: this worker is to leave.
+    std::function<void()> on_drain;
+    // Once: how, and why, the job that this guest entered has ended.
+    std::function<void(JobState state, const std::string& reason)> on_job_ended;
+    // While no session runs, with each heartbeat that says so: the guest's job needs its initial
+    // parameters again.
+    std::function<void()> on_enter_again;
+  };
 
-  // Called once, likewise, when the coordinator tells this worker to leave.
-  using OnDrain = std::function<void()>;
-
-  // Called once, likewise, when the job that this guest entered has ended: how, and why.
-  using OnJobEnded = std::function<void(JobState state, const std::string& reason)>;
-
-  // `client` must outlive this. The callbacks may be null.
-  ClusterMember(Options options, ReplicaClient* client, OnRefused on_refused = nullptr,
-                OnDrain on_drain = nullptr, OnJobEnded on_job_ended = nullptr);
+  // `client` must outlive this.
+  ClusterMember(Options options, ReplicaClient* client) : ClusterMember(options, client, {}) {}
+  ClusterMember(Options options, ReplicaClient* client, Calls calls);
   ~ClusterMember();
 
   // Beats in a thread of its own from now on.
@@ -72,9 +76,7 @@ class ClusterMember {
   void Run();
 
   ReplicaClient* const client_;
-  const OnRefused on_refused_;
-  const OnDrain on_drain_;
-  const OnJobEnded on_job_ended_;
+  const Calls calls_;
 
   // One heartbeat at a time; before mutex_.
   Mutex beat_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);

@@ -56,7 +56,7 @@ TEST_F(ClusterMemberTest, JoinsWithZeroAndKeepsItsIncarnation) {
 TEST_F(ClusterMemberTest, IsToldOnceToLeave) {
   int told = 0;
   ClusterMember member({.cluster = "test", .task = 1, .pid = 42}, &coordinator_,
-                       /*on_refused=*/nullptr, [&told] { ++told; });
+                       {.on_drain = [&told] { ++told; }});
   answer_ = Joined(5);
   member.Beat();
   EXPECT_EQ(told, 0);
@@ -66,13 +66,33 @@ TEST_F(ClusterMemberTest, IsToldOnceToLeave) {
   EXPECT_EQ(told, 1);
 }
 
+// Of a session that runs, the coordinator is told another time.
+TEST_F(ClusterMemberTest, AGuestIsToldToEnterAgainWhileNoSessionRuns) {
+  int told = 0;
+  ClusterMember member({.cluster = "test", .task = 1, .pid = 42}, &coordinator_,
+                       {.on_enter_again = [&told] { ++told; }});
+  answer_ = Joined(5);
+  member.Beat();
+  EXPECT_EQ(told, 0);
+  answer_->set_enter_again(true);
+  StatsCollector stats;
+  SessionControl control(Clock::Real(), absl::Seconds(1));
+  member.Enter(SessionKey(), &stats, &control);
+  member.Beat();
+  EXPECT_EQ(told, 0);
+  member.Exit(/*rejoin=*/false);
+  member.Beat();
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(ClusterMemberTest, AWorkerThatCanNeverJoinIsToldOnceWhy) {
   for (const absl::Status& refusal :
        {absl::FailedPreconditionError("belongs to cluster \"a\", the coordinator to \"b\""),
         absl::NotFoundError("worker/1 is not in the cluster file, which has 1 workers")}) {
     std::vector<absl::Status> told;
-    ClusterMember member({.cluster = "test", .task = 1, .pid = 42}, &coordinator_,
-                         [&told](const absl::Status& status) { told.push_back(status); });
+    ClusterMember member(
+        {.cluster = "test", .task = 1, .pid = 42}, &coordinator_,
+        {.on_refused = [&told](const absl::Status& status) { told.push_back(status); }});
     answer_ = absl::UnavailableError("nobody there");
     member.Beat();
     answer_ = absl::AlreadyExistsError("worker/1 is running already as pid 7");

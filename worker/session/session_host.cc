@@ -27,8 +27,7 @@ SessionHost::SessionHost(Options options, ReplicaClient* heartbeats, ReplicaClie
     : options_(std::move(options)),
       work_(work),
       runner_(runner),
-      member_(options_.member, heartbeats, options_.on_refused, options_.on_drain,
-              options_.on_job_ended) {}
+      member_(options_.member, heartbeats, options_.calls) {}
 
 void SessionHost::Start() {
   member_.Start();

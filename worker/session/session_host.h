@@ -30,10 +30,7 @@ class SessionHost {
     // Called once, by the compute thread, when no device is left to compute with: no more
     // sessions are run. May be null.
     std::function<void()> on_device_lost;
-    // Of ClusterMember; may be null.
-    ClusterMember::OnRefused on_refused;
-    ClusterMember::OnDrain on_drain;
-    ClusterMember::OnJobEnded on_job_ended;
+    ClusterMember::Calls calls;
   };
 
   // The clients and the runner must outlive this. `heartbeats` is apart, since a heartbeat

@@ -119,6 +119,16 @@ absl::Duration EnterJob::pause() const {
   return std::max(absl::ZeroDuration(), until);
 }
 
+void EnterJob::Again() {
+  LOG(WARNING) << "job " << reply_.job() << ": its initial parameters are lost; they are written "
+               << "again";
+  options_.again = reply_.job();
+  options_.only_enter = true;
+  asked_ = -absl::InfiniteDuration();
+  reply_.clear_part();
+  sealed_ = 0;
+}
+
 void EnterJob::StartWriting(std::span<const float> initial) {
   if (writer_ == nullptr) {
     writer_ = std::make_unique<BackgroundCall<absl::Status>>();

@@ -64,6 +64,8 @@ class EnterJob {
   // `initial` is written when it is this program's turn; empty: the program has not set it
   // yet. It must not change while writing() is true. An error is final: the job has ended.
   absl::Status Poll(std::span<const float> initial);
+  // The answers so far are of parameters that are lost: the next Poll asks anew, of this job.
+  void Again();
   bool writing() const { return writer_ != nullptr && writer_->busy(); }
   // When to poll next.
   absl::Duration pause() const;

@@ -178,6 +178,31 @@ TEST_F(EnterJobTest, AWriteThatFailsIsRepeatedWhileItIsItsTurn) {
   EXPECT_EQ(coordinator_.requests.back().sealed_by(), 1u);
 }
 
+TEST_F(EnterJobTest, WhatWasLostIsWrittenAgainByALaterWriter) {
+  std::vector<uint64_t> writers;
+  Begin([&](const EnterReply& turn, std::span<const float>) -> absl::Status {
+    writers.push_back(turn.writer());
+    return absl::OkStatus();
+  });
+  Say(EnterReply::INITIALIZE, 1);
+  ASSERT_OK(Poll());
+  AwaitWritten();
+  Say(EnterReply::TRAIN);
+  ASSERT_OK(Poll());
+  ASSERT_TRUE(enter_->may_train());
+
+  enter_->Again();
+  EXPECT_FALSE(enter_->may_train());
+  Say(EnterReply::INITIALIZE, 2);
+  ASSERT_OK(Poll());
+  EXPECT_TRUE(coordinator_.requests.back().again());
+  EXPECT_EQ(coordinator_.requests.back().sealed_by(), 0u);
+  AwaitWritten();
+  ASSERT_OK(Poll());
+  EXPECT_THAT(writers, ElementsAre(1, 2));
+  EXPECT_EQ(coordinator_.requests.back().sealed_by(), 2u);
+}
+
 TEST_F(EnterJobTest, ACoordinatorThatIsAwayIsAskedAgain) {
   coordinator_.refusal = absl::UnavailableError("unix-abstract:c: connection refused");
   coordinator_.refusals_left = 1;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <span>
 #include <utility>
 
@@ -115,7 +116,7 @@ Sidecar::Sidecar(std::unique_ptr<Program> program, Surroundings surroundings)
     : surroundings_(std::move(surroundings)),
       program_(std::move(program)),
       guest_(surroundings_.guest != 0 ? surroundings_.guest : RandomId()),
-      woken_(eventfd(0, EFD_CLOEXEC)) {}
+      woken_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Sidecar::~Sidecar() = default;
 
@@ -141,7 +142,7 @@ absl::Status Sidecar::Run() {
     }
     return joined;
   }
-  if (const absl::Status entered = Enter(); !entered.ok()) {
+  if (const absl::Status entered = AwaitTurn(/*begun=*/false); !entered.ok()) {
     return absl::IsCancelled(entered) ? absl::OkStatus() : TellEnd(entered);
   }
   if (const EnterReply& reply = enter_->reply(); reply.has_ended()) {
@@ -175,8 +176,8 @@ absl::Status Sidecar::Join() {
     options.again = call.again;
     patience = absl::InfiniteDuration();  // as a session waits for a coordinator that is away
   }
-  work_ = MakeClient(std::min(kEnterDeadline, call.patience));
-  enter_ = std::make_unique<EnterJob>(std::move(options), work_.get());
+  entering_ = MakeClient(std::min(kEnterDeadline, call.patience));
+  enter_ = std::make_unique<EnterJob>(std::move(options), entering_.get());
   RETURN_IF_ERROR(enter_->Begin(patience));
   UniqueFd passed = program_->TakePassed();
   ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory,
@@ -203,13 +204,15 @@ absl::Status Sidecar::Join() {
   return absl::OkStatus();
 }
 
-absl::Status Sidecar::Enter() {
-  bool begun = false;
+absl::Status Sidecar::AwaitTurn(bool begun) {
   while (!begun || !(enter_->may_train() || enter_->has_ended()) || enter_->writing()) {
     const absl::Duration pause = std::max(enter_->pause(), absl::Milliseconds(1));
     if (begun) {
       if (program_->AwaitLeave(std::min(pause, absl::Milliseconds(20)), -1)) {
         return absl::CancelledError("the program leaves before its job trains");
+      }
+      if (told_of_end()) {
+        return absl::CancelledError("its part in the job has ended meanwhile");
       }
     } else {
       ASSIGN_OR_RETURN(const Message* const call, program_->AwaitCall(pause));
@@ -223,13 +226,41 @@ absl::Status Sidecar::Enter() {
   return absl::OkStatus();
 }
 
+void Sidecar::EnterAgain() {
+  enter_->Again();
+  const absl::Status entered = AwaitTurn(/*begun=*/true);
+  if (const EnterReply& reply = enter_->reply(); entered.ok() && reply.has_ended()) {
+    NoteEnd(EndOf(reply.job(), reply.ended(), reply.reason()));
+  } else if (!entered.ok() && !absl::IsCancelled(entered)) {
+    NoteEnd(entered);
+  }
+}
+
+void Sidecar::Wake() {
+  const uint64_t one = 1;
+  CHECK_EQ(write(woken_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+}
+
 void Sidecar::NoteEnd(const absl::Status& end) {
   MutexLock lock(&mutex_);
   if (!end_) {
     end_ = end;
-    const uint64_t one = 1;
-    CHECK_EQ(write(woken_.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+    Wake();
   }
+}
+
+Sidecar::Words Sidecar::TakeWords() {
+  MutexLock lock(&mutex_);
+  uint64_t times = 0;
+  if (read(woken_.get(), &times, sizeof(times)) < 0) {
+    CHECK_EQ(errno, EAGAIN);  // nobody has said anything: it was the program
+  }
+  return {end_, std::exchange(enters_again_, false)};
+}
+
+bool Sidecar::told_of_end() {
+  MutexLock lock(&mutex_);
+  return end_.has_value();
 }
 
 std::optional<absl::Status> Sidecar::Train() {
@@ -253,10 +284,17 @@ std::optional<absl::Status> Sidecar::Train() {
   host.member.device = "PROGRAM";
   host.member.heartbeat = absl::Milliseconds(reply.heartbeat_ms());
   host.lost_after = lost_after;
-  host.on_refused = [this](const absl::Status& why) { NoteEnd(why); };
+  host.calls.on_refused = [this](const absl::Status& why) { NoteEnd(why); };
   // It was told to leave (`coordinator drain`): to the program that is an end of its part.
-  host.on_drain = [this] { NoteEnd(absl::CancelledError("the coordinator told it to leave")); };
-  host.on_job_ended = [this, job = reply.job()](JobState state, const std::string& reason) {
+  host.calls.on_drain = [this] {
+    NoteEnd(absl::CancelledError("the coordinator told it to leave"));
+  };
+  host.calls.on_enter_again = [this] {
+    MutexLock lock(&mutex_);
+    enters_again_ = true;
+    Wake();
+  };
+  host.calls.on_job_ended = [this, job = reply.job()](JobState state, const std::string& reason) {
     NoteEnd(EndOf(job, state, reason));
   };
   host_ =
@@ -264,15 +302,14 @@ std::optional<absl::Status> Sidecar::Train() {
   host_->Start();
   while (true) {
     const bool leaves = program_->AwaitLeave(kLongWait, woken_.get());
-    std::optional<absl::Status> end;
-    {
-      MutexLock lock(&mutex_);
-      end = end_;
-    }
-    if (leaves || end) {
+    const Words words = TakeWords();
+    if (leaves || words.end) {
       host_->Drain(kDrainGrace);  // afterwards the program is this thread's again
       host_.reset();
-      return leaves ? std::nullopt : end;
+      return leaves ? std::nullopt : words.end;
+    }
+    if (words.enters_again) {
+      EnterAgain();
     }
   }
 }

@@ -52,9 +52,13 @@ class Sidecar {
  private:
   // kJoin to its answer.
   absl::Status Join();
-  // Until the program may train, or has to be told that the job has ended. CANCELLED when it
+  // Until the program may train, or has to be told that the job has ended; its initial parameters
+  // are written if that is its turn. `begun`: it has called monsoon_begin. CANCELLED when it
   // leaves.
-  absl::Status Enter();
+  absl::Status AwaitTurn(bool begun);
+  // The same once more, of a program that may train already: a shard has lost what was written,
+  // before anybody has trained. How that went wrong is noted.
+  void EnterAgain();
   // Sessions, until the job has ended or the program leaves. How it has ended (OK: well), or
   // why this program cannot be in it; nothing: the program leaves.
   std::optional<absl::Status> Train();
@@ -63,7 +67,15 @@ class Sidecar {
   absl::Status FetchFinal();
   // Rows of tables, after the job's end.
   void AnswerFinalRows(const Message& call);
+  // What other threads have said since it was asked last.
+  struct Words {
+    std::optional<absl::Status> end;  // this one stays
+    bool enters_again = false;
+  };
+  Words TakeWords();
+  bool told_of_end();
   void NoteEnd(const absl::Status& end);
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::unique_ptr<ReplicaClient> MakeClient(absl::Duration deadline) const;
   // For what belongs to no session; null: the client's own.
   std::function<std::unique_ptr<FrameTransport>()> TransportOfNoSession() const;
@@ -73,14 +85,16 @@ class Sidecar {
   std::string address_;
   std::unique_ptr<ReplicaClient> work_;
   std::unique_ptr<ReplicaClient> heartbeats_;
+  std::unique_ptr<ReplicaClient> entering_;
   std::unique_ptr<EnterJob> enter_;
   std::unique_ptr<ProgramRunner> runner_;
   std::unique_ptr<SessionHost> host_;
   std::unique_ptr<ParameterClient> final_;  // reads what has ended
   const uint64_t guest_;
-  const UniqueFd woken_;  // readable once end_ is set
+  const UniqueFd woken_;  // readable while there are words
   Mutex mutex_;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  bool enters_again_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace monsoon
