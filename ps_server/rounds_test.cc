@@ -31,9 +31,10 @@ TestJobOptions SyncJob() {
 
 // Of a replica that keeps its pushes until they are durable.
 std::unique_ptr<ParameterClient> KeepingClient(TestShards& shards, const TestJob& job,
-                                               uint32_t worker) {
+                                               uint32_t worker,
+                                               uint64_t keep_bytes = uint64_t{64} << 20) {
   ParameterClientOptions options = *shards.OpenSession(job, worker);
-  options.keep_bytes = uint64_t{64} << 20;
+  options.keep_bytes = keep_bytes;
   return *ParameterClient::Create(std::move(options));
 }
 
@@ -222,6 +223,38 @@ TEST(RoundsTest, NoWaitForOneShardHoldsUpAnother) {
     ASSERT_OK(other.Push(Difference(w, 1, push), marks));
   }
   returns.join();
+}
+
+// One replica waits for a checkpoint before it may push, the checkpoint for what the other sends
+// again, and that for a difference of the first.
+TEST(RoundsTest, AReplicaWithoutRoomHoldsUpNoRound) {
+  const std::string folder = ::testing::TempDir() + "/rounds_without_room";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  auto shards = *TestShards::Start({.shards = 1, .state_dir = folder});
+  const TestJob job = *shards->CreateJob(SyncJob());
+  Vector w(job.map.size());
+  const auto full = KeepingClient(*shards, job, 0, 2 * w.size() * sizeof(float));
+  const auto ahead = KeepingClient(*shards, job, 1);
+  FetchMarks marks;
+  ASSERT_OK(full->Fetch(w, &marks, nullptr));
+  for (int push = 0; push < 2; ++push) ASSERT_OK(full->Push(Difference(w, 0, push), marks));
+  for (int push = 0; push < 3; ++push) ASSERT_OK(ahead->Push(Difference(w, 1, push), marks));
+  ASSERT_OK(shards->Restart(0));
+  ASSERT_OK_AND_ASSIGN(const auto reply, shards->Restore(SyncJob(), 0, /*workers=*/2));
+  full->NameEpoch(0, reply.shard_epoch());
+  ahead->NameEpoch(0, reply.shard_epoch());
+  std::jthread pushes([&] {
+    absl::Status pushed;
+    do {
+      pushed = full->Push(Difference(w, 0, 2), marks).status();
+    } while (absl::IsDeadlineExceeded(pushed));
+    EXPECT_OK(pushed);
+  });
+  EXPECT_OK(ahead->BringBack(absl::Seconds(60)));
+  EXPECT_EQ(ahead->away(), std::nullopt);
+  EXPECT_OK(shards->Checkpoint(job.name, 1));
+  EXPECT_OK(shards->Checkpoint(job.name, 2));
 }
 
 TEST(RoundsTest, AReplicaThatLeavesEndsTheWait) {

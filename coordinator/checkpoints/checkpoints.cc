@@ -63,7 +63,7 @@ void Checkpoints::CheckpointClientsParameters(JobRecord* job) {
 
 void Checkpoints::CheckpointBeforeLeaving(JobRecord* job) {
   if (View(*job).IsPushedTo() && job->procedure()->phase() >= Phase::kLeaving &&
-      job->leaving_generation == 0 && View(*job).IsDurable()) {
+      job->leaving_generation == 0 && View(*job).IsDurable() && job->procedure()->brought_back()) {
     job->leaving_generation = job->checkpoints.Request(
         /*over=*/false, job->hands_over() ? "Downpour SGD is over" : "replicas finish");
   }

@@ -101,6 +101,37 @@ TEST_F(BatchCheckpointsTest, AChainBeginsItsSecondPartWithItsParametersHeld) {
   EXPECT_EQ(Context().iterations(), 1u);
 }
 
+// What a shard had acknowledged and lost, its worker sends again: the batch begins after that.
+TEST_F(BatchCheckpointsTest, AChainsSecondPartWaitsForWhatComesAgain) {
+  Start(BatchPlan(/*chain=*/true));
+  h_.ready_[0] = {h_.shard(0).epoch, h_.shard(1).epoch};
+  h_.Restart(1);
+  Pass(1);
+  TrainFirstPart();
+  Pass(2);
+  EXPECT_FALSE(h_.core().TakeBatch().has_value());
+  EXPECT_EQ(h_.Reason(), "waits for a checkpoint");
+  h_.ready_.erase(0);
+  h_.shard(0).disk_is_slow = true;
+  ASSERT_OK(h_.Ask(0));
+  Pass(1);
+  EXPECT_EQ(Context().reason(), "Downpour SGD is over");
+
+  // Once more, while that is written.
+  h_.ready_[0] = {h_.shard(0).epoch, h_.shard(1).epoch};
+  h_.Restart(1);
+  Pass(1);
+  h_.shard(0).disk_is_slow = false;
+  h_.shard(0).Write();
+  ASSERT_OK(h_.Ask(0));
+  Pass(2);
+  EXPECT_FALSE(h_.core().TakeBatch().has_value()) << "that one lacks what comes again";
+  h_.ready_.erase(0);
+  ASSERT_OK(h_.Ask(0));
+  Pass(3);
+  EXPECT_TRUE(h_.core().TakeBatch().has_value()) << h_.Reason();
+}
+
 TEST_F(BatchCheckpointsTest, ACancelledBatchIsWrittenOnceItsMinimiserHasEnded) {
   StartBatch();
   ASSERT_TRUE(h_.core().TakeBatch().has_value());

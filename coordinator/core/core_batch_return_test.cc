@@ -243,6 +243,11 @@ TEST_F(BatchReturnTest, AChainGoesOnWhenAShardDiesBetweenItsParts) {
   EXPECT_TRUE(again.has_flush());
   h_.shard(0).Write();
   Pass(1);
+  EXPECT_FALSE(h_.core().BatchRuns(kBatch)) << "that one was ordered before it was restored";
+  ASSERT_OK(h_.Ask(0));
+  Pass(1);
+  h_.shard(0).Write();
+  Pass(1);
   EXPECT_TRUE(h_.core().BatchRuns(kBatch));
   // From here on the generation has.
   const uint64_t held = Durability().generation();

@@ -138,6 +138,23 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
   EXPECT_EQ(h_.Describe().data().blocks_done(), 4u);
 }
 
+// Of the first part, that has been under way since: it is no request of the second.
+TEST_F(CoordinatorBatchTest, ALateRequestOfTheFirstPartGetsNoWorkOfTheSecond) {
+  Start(Plan(/*chain=*/true));
+  for (int i = 0; i < 20 && !h_.core().BatchRuns(kBatch); ++i) {
+    ASSERT_OK(h_.Ask(0));
+  }
+  ASSERT_TRUE(h_.core().TakeBatch().has_value());
+  ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
+  ASSERT_GT(h_.request_[0], 2u);
+  NextWorkRequest late;
+  *late.mutable_session() = h_.session_[0];
+  late.set_request(h_.request_[0] - 1);
+  EXPECT_THAT(h_.core().NextWork(late, h_.now()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("came after")));
+  EXPECT_EQ(Compute().examples, 70u);
+}
+
 TEST_F(CoordinatorBatchTest, CancelStopsTheMinimiser) {
   Start(Plan());
   ASSERT_TRUE(h_.core().TakeBatch().has_value());

@@ -392,6 +392,11 @@ class CoreHarness {
       *request.add_done() = block;
     }
     *request.mutable_stats() = stats;
+    if (const auto ready = ready_.find(worker); ready != ready_.end()) {
+      request.mutable_ready_epoch()->Assign(ready->second.begin(), ready->second.end());
+    } else if (const DurableJob* const job = core_->state().FindJob(session_[worker].job())) {
+      *request.mutable_ready_epoch() = job->shard_epoch();
+    }
     absl::StatusOr<NextWorkReply> reply = core_->NextWork(request, now());
     if (reply.ok()) {
       for (const BlockId& block : held_[worker]) {
@@ -472,6 +477,8 @@ class CoreHarness {
   std::map<uint32_t, SessionKey> session_;
   std::map<uint32_t, uint64_t> request_;
   std::map<uint32_t, std::vector<BlockId>> held_;
+  // The lives of shards that a worker says have all its pushes; else the present ones do.
+  std::map<uint32_t, std::vector<uint64_t>> ready_;
   std::map<std::pair<uint32_t, uint32_t>, int> done_;
 };
 

@@ -87,29 +87,6 @@ TEST_F(CoreRestoresTest, AfterTheFirstGenerationInitialParametersDoNot) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("lost parameters")));
 }
 
-TEST_F(CoreRestoresTest, AnOlderPartThanTheOneBeforeWillNotDo) {
-  StartWithAGeneration();
-  for (uint64_t generation = 2; generation <= 3; ++generation) {
-    Push(5);
-    ASSERT_OK(Ask());
-    Pass(1);
-    ASSERT_EQ(Durability().generation(), generation);
-  }
-  h_.Restart(1);
-  Pass(1);
-  EXPECT_EQ(h_.shard(1).restore.held(), 3u);
-  EXPECT_EQ(h_.shard(1).restore.least_generation(), 2u);
-}
-
-TEST_F(CoreRestoresTest, PartsThatWerePassedOverAreNamed) {
-  StartWithAGeneration();
-  h_.shard(1).skipped = {"ps-1-of-2.g2.e1000: truncated"};
-  h_.Restart(1);
-  Pass(1);
-  EXPECT_THAT(EventText("shard_restored"),
-              EndsWith("; passed over: ps-1-of-2.g2.e1000: truncated"));
-}
-
 TEST_F(CoreRestoresTest, ItIsAskedAgainUntilItAnswers) {
   StartWithAGeneration();
   h_.shard(1).restore_error = absl::DeadlineExceededError("it still reads");

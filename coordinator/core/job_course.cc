@@ -90,9 +90,7 @@ void Procedures::BeginBatch(JobRecord* job, absl::Duration now) {
   if (before == nullptr) {
     TellOfResume(job, "its parameters alone", now);
   } else {
-    for (const uint32_t worker : before->replicas()) {
-      job->procedure()->AddReplica(worker, now);
-    }
+    job->procedure()->TakeOver(*before, now);
     job->AddEvent(now, "sandblaster", "", "goes on from the parameters of Downpour SGD");
   }
   if (View(*job).IsDurable()) {

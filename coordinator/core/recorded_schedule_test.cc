@@ -27,8 +27,8 @@ using ::monsoon::testing::CoordinatorSimulation;
 using ::monsoon::testing::FuzzedCoordinator;
 using ::monsoon::testing::Recording;
 
-constexpr uint64_t kCalls = 0x655b4ea865a159eb;
-constexpr uint64_t kSimulations = 0xcedcc40c6c1f83f7;
+constexpr uint64_t kCalls = 0xe5706389f5146390;
+constexpr uint64_t kSimulations = 0xb5b1c161c2ebdf0b;
 
 constexpr uint32_t kCallSchedules = 300;
 constexpr int kCallsInEach = 400;

@@ -152,6 +152,7 @@ uint64_t DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
   }
   blocks_.SetReplicas(replicas_.live());
   test_.Remove(worker);
+  ready_epochs_.erase(worker);
   if (IsWarmReplica(worker)) {
     SetWarmReplica(std::nullopt);
   }
@@ -166,6 +167,11 @@ absl::Status DownpourJob::TakeReport(uint32_t worker, const NextWorkRequest& req
   }
   if (options_.unnumbered && request.no_more_samples() && !IsOut(worker)) {
     job_.Make([&](StateUpdate* update) { update->mutable_samples_over()->set_worker(worker); });
+  }
+  const NextWorkReply* const told = replicas_.last_reply(worker);
+  if (options_.hands_over && phase() >= Phase::kLeaving &&
+      (ready_epochs_.contains(worker) || (told != nullptr && told->has_flush()))) {
+    ready_epochs_[worker].assign(request.ready_epoch().begin(), request.ready_epoch().end());
   }
   return absl::OkStatus();
 }
@@ -364,6 +370,14 @@ void DownpourJob::Advance(absl::Duration now) {
     test_.RequestFinal();
   }
   AdvanceToEnd(/*stay=*/options_.hands_over, now);
+}
+
+bool DownpourJob::brought_back() const {
+  return !options_.hands_over || std::ranges::all_of(replicas_.live(), [this](uint32_t worker) {
+    const auto ready = ready_epochs_.find(worker);
+    return ready != ready_epochs_.end() &&
+           std::ranges::equal(ready->second, job_.job().shard_epoch());
+  });
 }
 
 bool DownpourJob::Works(uint32_t worker) const {

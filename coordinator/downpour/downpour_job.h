@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -86,6 +87,7 @@ class DownpourJob : public ProcedureBase {
   void Describe(JobDescription* description) const override;
 
   uint32_t rate_reductions() const override;
+  bool brought_back() const override;
   const BlockDispenser& blocks() const { return blocks_; }
   DownpourProgress resumed() const override { return options_.resumed; }
 
@@ -117,6 +119,9 @@ class DownpourJob : public ProcedureBase {
   const DownpourOptions options_;
   const DataPlan plan_;
   BlockDispenser blocks_;  // leases; what is done stands in the state too
+  // By replica, what it said last after it was told to flush at the end of a chain's first part:
+  // the lives of the shards that have all that it has pushed.
+  std::map<uint32_t, std::vector<uint64_t>> ready_epochs_;
 };
 
 // The job, JOB_ACTIVE, begins to train so, with nothing done but what it resumes.

@@ -68,6 +68,11 @@ class JobProcedure {
 
   // ---- replicas ----
   virtual void AddReplica(uint32_t worker, absl::Duration now) = 0;
+  // Of a chain's next part: the replicas of the one before, and the numbers that their requests
+  // have come to, so that a late one of that part is not taken for the first of this one.
+  virtual void TakeOver(const JobProcedure& before, absl::Duration now) = 0;
+  // The number that `worker` asked under last; 0: it has not.
+  virtual uint64_t last_request(uint32_t worker) const = 0;
   // Returns how many blocks or contributions others will do in its place.
   virtual uint64_t RemoveReplica(uint32_t worker, absl::Duration now) = 0;
 
@@ -105,6 +110,8 @@ class JobProcedure {
   // ---- its parameters ----
   // How often the rates of a PlateauSchedule are reduced by now; 0 without one.
   virtual uint32_t rate_reductions() const { return 0; }
+  // All shards, as they are now, have what replicas have pushed; asked once nobody trains any more.
+  virtual bool brought_back() const { return true; }
   // A thread of this process may be at the job's slices.
   virtual bool driven() const { return false; }
   // Of one with a minimiser that is not trained yet: nobody changes the parameters now.

@@ -112,9 +112,11 @@ bool JobView::WaitsForTestGeneration() const {
 }
 
 bool JobView::WaitsForLeaving() const {
+  // In a chain it is ordered once shards have what they had acknowledged, the restored ones too.
+  const bool unordered = job_.hands_over() && job_.leaving_generation == 0;
   return IsPushedTo() && job_.procedure()->phase() == Phase::kDone &&
          (job_.hands_over() || !job_.ledger()->empty()) &&
-         job_.leaving_generation > job_.checkpoints.state().held() && IsDurable();
+         (unordered || job_.leaving_generation > job_.checkpoints.state().held()) && IsDurable();
 }
 
 bool JobView::WaitsForLastCheckpoint() const {

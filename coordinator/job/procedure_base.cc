@@ -34,6 +34,23 @@ absl::StatusOr<NextWorkReply> ProcedureBase::NextWork(uint32_t worker,
   return reply;
 }
 
+void ProcedureBase::TakeOver(const JobProcedure& before, absl::Duration now) {
+  for (const uint32_t worker : before.replicas()) {
+    AddReplica(worker, now);
+    if (const uint64_t number = before.last_request(worker); number > 0) {
+      NextWorkReply reply;
+      reply.set_request(number);
+      reply.mutable_wait();
+      replicas_.Replied(worker, reply);
+    }
+  }
+}
+
+uint64_t ProcedureBase::last_request(uint32_t worker) const {
+  const NextWorkReply* const last = replicas_.last_reply(worker);
+  return last == nullptr ? 0 : last->request();
+}
+
 void ProcedureBase::AdvanceToEnd(bool stay, absl::Duration now) {
   if (phase() == Phase::kFinalEvaluation && test_.finished()) {
     procedure_.ChangePhase(stay ? ProcedureState::DONE : ProcedureState::LEAVING);

@@ -29,6 +29,8 @@ class ProcedureBase : public JobProcedure {
   absl::StatusOr<NextWorkReply> NextWork(uint32_t worker, const NextWorkRequest& request,
                                          absl::Duration now, OnWait on_wait = OnWait::kTell) final;
   void Tick(absl::Duration now) final { Advance(now); }
+  void TakeOver(const JobProcedure& before, absl::Duration now) final;
+  uint64_t last_request(uint32_t worker) const final;
 
   Phase phase() const final { return static_cast<Phase>(procedure_.state().phase()); }
   std::optional<absl::Duration> started() const final { return procedure_.started(); }

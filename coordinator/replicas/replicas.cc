@@ -76,8 +76,9 @@ absl::StatusOr<Membership::Heard> Replicas::Hear(const HeartbeatRequest& request
 void Replicas::CloseIfFinished(uint32_t worker, const HeartbeatRequest& request,
                                absl::Duration now) {
   JobRecord* const job = jobs_.JobOfWorker(worker);
-  if (job == nullptr || job->stage() != JOB_ACTIVE || !job->plan.job.downpour().has_rounds() ||
-      request.has_session()) {
+  // In a chain replicas stay for the next part.
+  if (job == nullptr || job->stage() != JOB_ACTIVE || job->hands_over() ||
+      !job->plan.job.downpour().has_rounds() || request.has_session()) {
     return;
   }
   const DurableSession* const session = job->ledger()->Find(worker);

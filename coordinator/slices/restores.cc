@@ -42,7 +42,8 @@ ShardCommand Restores::RestoreCommand(const JobRecord& job, uint32_t shard) cons
   const bool pushed_to = job.stage() == JOB_ACTIVE && job.procedure()->pushes();
   const uint64_t newest = job.stage() == JOB_ACTIVE ? held : std::max<uint64_t>(held, 1);
   // The older of a shard's two generations is what workers go by, so that the one before `held`
-  // will do as well; and no file of `held` at all means another folder.
+  // will do as well, or an older one that a shard has gone on from since the one before was damaged
+  // there; and no file of `held` at all means another folder.
   const uint64_t before =
       std::max(job.checkpoints.state().held_before(), std::min<uint64_t>(held, 1));
   request.set_least_generation(pushed_to ? before : newest);
@@ -162,9 +163,13 @@ void Restores::FinishRestore(JobRecord* job, uint32_t shard, const RestoreShardJ
     update->mutable_shard_created()->set_epoch(reply.shard_epoch());
     update->mutable_shard_created()->set_restored(true);
     update->mutable_shard_created()->set_attempt(reply.attempt());
+    update->mutable_shard_created()->set_generation(reply.generation());
   });
   job->ready_round = registry_->poll_round;  // Only a later poll must show the slice.
   job->figures.catching_up = true;
+  if (came_back && job->hands_over()) {
+    job->leaving_generation = 0;  // what is ordered already lacks what is brought again
+  }
   if (came_back) {
     job->AddEvent(now, "shard_restored", ShardName(shard), text);
   }

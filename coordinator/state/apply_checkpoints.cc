@@ -26,7 +26,8 @@ absl::Status Hold(const CheckpointHeld& held, CheckpointState* state) {
     return absl::FailedPreconditionError("not the generation that is under way");
   }
   state->set_ordered(0);
-  state->set_held_before(state->held());
+  state->set_held_before(state->fallen_back_to() > 0 ? state->fallen_back_to() : state->held());
+  state->set_fallen_back_to(0);
   state->set_held(held.generation());
   state->set_held_ordered_ns(state->ordered_ns());
   state->set_held_ns(held.at_ns());

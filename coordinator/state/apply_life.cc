@@ -149,6 +149,12 @@ absl::Status CreateShard(const ShardCreated& created, DurableJob* job) {
     job->mutable_slice_attempt()->Resize(job->shard_epoch_size(), 0);
     job->set_slice_attempt(shard, created.attempt());
   }
+  const CheckpointState& checkpoint = job->checkpoint();
+  if (created.generation() > 0 && created.generation() < checkpoint.held()) {
+    const uint64_t before = checkpoint.fallen_back_to();
+    job->mutable_checkpoint()->set_fallen_back_to(
+        before == 0 ? created.generation() : std::min(before, created.generation()));
+  }
   return absl::OkStatus();
 }
 

@@ -222,6 +222,9 @@ class ShardedParameterClient final : public ParameterClient {
   std::optional<std::string> away() override {
     return keeper_ == nullptr ? std::nullopt : keeper_->away();
   }
+  std::vector<uint64_t> ready_epochs() override {
+    return keeper_ == nullptr ? std::vector<uint64_t>() : keeper_->ready_epochs();
+  }
   uint64_t acknowledged() override {
     return keeper_ == nullptr ? UINT64_MAX : keeper_->acknowledged();
   }

@@ -50,6 +50,14 @@ KeptPushes PushKeeper::kept() const {
           presence_.silent()};
 }
 
+std::vector<uint64_t> PushKeeper::ready_epochs() const {
+  std::vector<uint64_t> epochs;
+  for (uint32_t shard = 0; shard < shards(); ++shard) {
+    epochs.push_back(presence_.ready_epoch(shard));
+  }
+  return epochs;
+}
+
 void PushKeeper::Publish() {
   for (uint32_t i = 0; i < shards(); ++i) {
     const ReplayWindow& window = windows_.of(i);
@@ -256,11 +264,18 @@ void PushKeeper::AddToRequests(uint32_t index, const ReplayWindow::Push& push,
 
 absl::Status PushKeeper::MakeRoom() {
   const absl::Duration end = now() + context_.deadline;
+  if (!windows_.full()) {
+    full_since_.reset();
+  } else if (!full_since_.has_value()) {
+    full_since_ = now();
+  }
   while (windows_.full()) {
     awaits_ = true;
     // What is there may have become durable; what is away, and has been named anew, gets its part
-    // of the window before anybody can call it durable.
-    RETURN_IF_ERROR(AskPresent(/*passes=*/false));
+    // of the window before anybody can call it durable. In rounds that checkpoint may itself wait
+    // for another session, whose differences come again and lack this one's in their rounds.
+    const bool passes = options_.rounds && now() - *full_since_ >= RoundWait::kPatience;
+    RETURN_IF_ERROR(AskPresent(passes));
     ApplyNamed();
     RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
     if (windows_.full()) {
@@ -273,6 +288,7 @@ absl::Status PushKeeper::MakeRoom() {
     }
   }
   awaits_ = false;
+  full_since_.reset();
   return absl::OkStatus();
 }
 

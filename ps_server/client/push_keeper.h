@@ -91,6 +91,7 @@ class PushKeeper {
   void Forgo() { forgoes_ = true; }
   // The epoch in which the shard has all that it ever acknowledged; 0: it is away.
   uint64_t ready_epoch(uint32_t shard) const { return presence_.ready_epoch(shard); }
+  std::vector<uint64_t> ready_epochs() const;
   // The first shard that is away, by name, and why; nothing: none is.
   std::optional<std::string> away() const { return presence_.away(); }
   // All shards have acknowledged the pushes up to this one, in some epoch.
@@ -145,7 +146,8 @@ class PushKeeper {
   ShardPresence presence_;
   absl::Duration exchange_began_;
   absl::Duration passed_at_ = -absl::InfiniteDuration();
-  ExchangeCounts counts_;  // of one push
+  std::optional<absl::Duration> full_since_;  // a push waits for room
+  ExchangeCounts counts_;                     // of one push
 
   std::atomic<uint64_t> replayed_{0};
   std::atomic<bool> awaits_{false};  // somebody waits for a generation

@@ -241,8 +241,10 @@ std::vector<LostPushes> SliceSessions::TakeOverMarks(const ShardCheckpoint& cont
       continue;
     }
     LossCount loss;
+    uint64_t applied = 0;
     for (size_t i = 0; i < stripes_->count(); ++i) {
       const uint64_t held = HeldOf(content, static_cast<int>(i), session);
+      applied += held;
       stripes_->at(i).KeepClosed(session, held);
       loss.Add(held, marks[i].load(std::memory_order_relaxed));
     }
@@ -250,6 +252,9 @@ std::vector<LostPushes> SliceSessions::TakeOverMarks(const ShardCheckpoint& cont
       const uint64_t held = HeldOf(content.row_session(), session);
       tables_->KeepClosed(session, held);
       loss.AddRows(held, TableMark(marks)->load(std::memory_order_relaxed));
+    }
+    if (ReserveRecord(session.worker).ok() && !table_.ClosedApplied(session).has_value()) {
+      table_.RecordClose(session, applied);  // its marks are of a close: it is never open again
     }
     std::optional<LostPushes> lost = loss.Report(facts_.shard, session, marks_->complete(session));
     if (lost) {

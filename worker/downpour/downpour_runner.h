@@ -115,6 +115,9 @@ class DownpourRunner {
   // Blocks whose gradients all shards have acknowledged since the last call.
   std::vector<BlockId> TakeDone();
 
+  // The shards that have all pushes so far (ParameterClient).
+  std::vector<uint64_t> ready_epochs() const { return client_->ready_epochs(); }
+
   // Before the networks are lent out: what only their devices know comes to the host.
   absl::Status BringParameters() { return parameters().Bring(); }
   // Gives the networks the runner's parameters again after they were lent out.

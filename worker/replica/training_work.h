@@ -38,7 +38,10 @@ class TrainingWork : public SessionWork {
   absl::Status Lend() override { return runner_->BringParameters(); }
   void TakeBack() override { runner_->RestoreParameters(); }
 
-  void TakeDone(FinishedWork* done) override { done->blocks = runner_->TakeDone(); }
+  void TakeDone(FinishedWork* done) override {
+    done->blocks = runner_->TakeDone();
+    done->ready_epochs = runner_->ready_epochs();
+  }
 
  private:
   void LogProgress(const StepResult& result);

@@ -34,6 +34,7 @@ NextWorkRequest WorkSource::MakeRequest(FinishedWork done) {
   for (ContributionResult& result : done.contributions) {
     *request.add_contribution() = std::move(result);
   }
+  request.mutable_ready_epoch()->Assign(done.ready_epochs.begin(), done.ready_epochs.end());
   return request;
 }
 

@@ -19,6 +19,8 @@ namespace monsoon {
 struct FinishedWork {
   std::vector<BlockId> blocks;
   std::vector<ContributionResult> contributions;
+  // The shards that have all its pushes (NextWorkRequest).
+  std::vector<uint64_t> ready_epochs;
 
   bool empty() const { return blocks.empty() && contributions.empty(); }
 };
