@@ -148,20 +148,6 @@ void ClusterSimulation::Run() {
   }
 }
 
-std::string ClusterSimulation::WhereItHangs() {
-  const JobDescription job = Play();
-  const JobState state = job.summary().state();
-  if (state == SUCCEEDED || state == FAILED || state == CANCELLED) {
-    return "";
-  }
-  std::string text =
-      absl::StrCat(JobState_Name(state), ", reason: \"", job.summary().reason(), "\"");
-  for (const auto& worker : workers_) {
-    absl::StrAppend(&text, "; ", worker->WaitsFor());
-  }
-  return text;
-}
-
 std::string ClusterSimulation::Explain(const JobDescription& job) const {
   std::string text =
       absl::StrCat(world_.plan.job.downpour().DebugString(), job.DebugString(), "\n",

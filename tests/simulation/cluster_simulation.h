@@ -88,9 +88,6 @@ class ClusterSimulation {
 
   // Fails the running test for what must not happen.
   void Run();
-  // In place of Run, of a job that is known never to end: where it stands, and what each worker
-  // waits for. "": it has ended.
-  std::string WhereItHangs();
 
  private:
   // From the submission to the job's end, or until it has had its time.

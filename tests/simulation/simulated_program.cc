@@ -277,8 +277,6 @@ void SimulatedProgram::Start() {
 
 void SimulatedProgram::Kill() { process.alive = false; }
 
-std::string SimulatedProgram::WaitsFor() const { return Describe(); }
-
 std::string SimulatedProgram::Describe() const {
   return absl::StrCat("program ", number_,
                       process.alive ? ": " : " dead: ", life_ == nullptr ? "" : life_->Describe());

@@ -23,7 +23,6 @@ class SimulatedProgram final : public SimulatedReplica {
 
   void Start() override;
   void Kill() override;
-  std::string WaitsFor() const override;
   std::string Describe() const override;
 
  private:

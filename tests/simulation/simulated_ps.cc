@@ -133,7 +133,8 @@ absl::StatusOr<uint64_t> SimulatedPs::CreateJob(const CreateShardJobRequest& req
   const bool fresh = shard_->FindJob(request.job(), request.job_term()) == nullptr;
   ASSIGN_OR_RETURN(const CreateShardJobReply reply, shard_->CreateJob(request));
   if (fresh) {
-    Begin(request);
+    create_ = request;
+    Begin(RecordsNow());
   }
   return reply.shard_epoch();
 }
@@ -144,7 +145,9 @@ absl::StatusOr<RestoreShardJobReply> SimulatedPs::RestoreJob(
   const bool there = shard_->FindJob(create.job(), create.job_term()) != nullptr;
   ASSIGN_OR_RETURN(const RestoreShardJobReply reply, keeper_->Restore(shard_.get(), request));
   if (!there) {
-    Begin(create);
+    create_ = create;
+    // A round that has lost a session may have closed since: what the part says counts.
+    Begin(reply.generation() == 0 ? RecordsNow() : RecordsOf(reply));
   }
   return reply;
 }
@@ -211,19 +214,40 @@ std::shared_ptr<ShardJob> SimulatedPs::Slice() const {
   return shard_->FindJob(create_.job(), create_.job_term());
 }
 
-void SimulatedPs::Begin(const CreateShardJobRequest& create) {
-  create_ = create;
-  const std::shared_ptr<ShardJob> job = Slice();
+void SimulatedPs::Begin(const std::vector<StripeRecord>& records) {
   if (batch_began_) {
     return;
   }
-  ASSERT_EQ(job->stripes()->count(), log_.stripes());
+  ASSERT_EQ(records.size(), log_.stripes());
+  for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
+    log_.Restored(stripe, records[stripe].version(), OpenPushes(records[stripe]));
+  }
+}
+
+std::vector<StripeRecord> SimulatedPs::RecordsOf(const RestoreShardJobReply& restored) const {
+  const std::string folder = JobFolder(kStateDir, create_.job(), create_.job_term());
+  const auto parts = ListOwnParts(*storage_, folder, index_);
+  EXPECT_OK(parts);
+  const auto found = std::ranges::find_if(*parts, [&restored](const OwnPart& part) {
+    return part.whole && part.name.generation == restored.generation() &&
+           part.name.epoch == restored.parent_epoch();
+  });
+  EXPECT_NE(found, parts->end());
+  const auto part = PartReader::Open(storage_.get(), found->files.manifest);
+  EXPECT_OK(part);
+  const auto& records = (*part)->content().stripe();
+  return {records.begin(), records.end()};
+}
+
+std::vector<StripeRecord> SimulatedPs::RecordsNow() const {
+  const std::shared_ptr<ShardJob> job = Slice();
+  std::vector<StripeRecord> records;
   std::vector<float> parameters(kStripeFloats);
   std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
-  for (uint32_t stripe = 0; stripe < log_.stripes(); ++stripe) {
-    const StripeRecord record = job->checkpoint()->CutStripe(stripe, parameters, state);
-    log_.Restored(stripe, record.version(), OpenPushes(record));
+  for (uint32_t stripe = 0; stripe < job->stripes()->count(); ++stripe) {
+    records.push_back(job->checkpoint()->CutStripe(stripe, parameters, state));
   }
+  return records;
 }
 
 void SimulatedPs::Revive() {

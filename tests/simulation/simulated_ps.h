@@ -76,7 +76,7 @@ class SimulatedPs : public ShardGateway {
   // The part that rotted last; "": none did.
   const std::string& rotten() const { return rotten_; }
   // False: it was started anew since the job's end.
-  bool HasSlice() const { return Slice() != nullptr; }
+  bool HasSlice() const { return process.alive && Slice() != nullptr; }
   std::vector<float> Parameters();
   // The slice must be what follows from the log, bit by bit.
   void CheckBits();
@@ -101,8 +101,11 @@ class SimulatedPs : public ShardGateway {
   void Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
   void Rot();
   std::shared_ptr<ShardJob> Slice() const;
-  // The slice begins with what `create` or a part has given it.
-  void Begin(const CreateShardJobRequest& create);
+  // Of each stripe what the slice says now, and what the part says that it was restored from.
+  std::vector<StripeRecord> RecordsNow() const;
+  std::vector<StripeRecord> RecordsOf(const RestoreShardJobReply& restored) const;
+  // The slice begins so.
+  void Begin(const std::vector<StripeRecord>& records);
 
   World* const world_;
   const uint32_t index_;

@@ -21,8 +21,6 @@ class SimulatedReplica {
   // It is unheard at once; its threads then come to their end by themselves, as those of a host
   // that is taken down.
   virtual void Kill() = 0;
-  // What its session waits for, as it said last.
-  virtual std::string WaitsFor() const = 0;
   // For the message of a test that fails.
   virtual std::string Describe() const = 0;
 };

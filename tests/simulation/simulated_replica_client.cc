@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "coordinator/replicas/entering.h"
 #include "gtest/gtest.h"
@@ -24,14 +25,14 @@ absl::StatusOr<Reply> SimulatedReplicaClient::Call(
 }
 
 absl::StatusOr<EnterReply> SimulatedReplicaClient::Enter(const EnterRequest& request) {
-  EnterRequest asked = request;
-  if (!world_->entered.empty()) {
-    // Who asks late by the job's name would make another one, which is nobody's here.
-    asked.mutable_job()->set_name(world_->entered);
-    asked.set_only_enter(true);
-  }
   absl::StatusOr<EnterReply> reply = Call<EnterReply>(
-      [world = world_, asked](CoordinatorCore& core, Moment now) -> absl::StatusOr<EnterReply> {
+      [world = world_, request](CoordinatorCore& core, Moment now) -> absl::StatusOr<EnterReply> {
+        EnterRequest asked = request;
+        if (const ListReply jobs = core.List(now); jobs.job_size() > 0) {
+          // Who asks late by the job's name would make another one, which is nobody's here.
+          asked.mutable_job()->set_name(jobs.job(0).job());
+          asked.set_only_enter(true);
+        }
         RETURN_IF_ERROR(CheckProgram(asked));
         return core.Enter(asked, world->plan, now);
       });
@@ -51,6 +52,9 @@ absl::StatusOr<NextWorkReply> SimulatedReplicaClient::NextWork(const NextWorkReq
   NoteDone(request);
   absl::StatusOr<NextWorkReply> reply = Call<NextWorkReply>(
       [request](CoordinatorCore& core, Moment now) { return core.NextWork(request, now); });
+  world_->Trace(absl::StrCat("worker/", request.session().worker(), "#",
+                             request.session().incarnation(), " is told ",
+                             reply.ok() ? reply->ShortDebugString() : reply.status().ToString()));
   if (reply.ok()) {
     for (const BlockId& done : request.done()) {
       world_->leased.erase({done.epoch(), done.block()});

@@ -20,7 +20,6 @@ class SimulatedWorker final : public SimulatedReplica {
 
   void Start() override;
   void Kill() override;
-  std::string WaitsFor() const override;
   std::string Describe() const override;
 
  private:
