@@ -239,7 +239,7 @@ TEST(RoundsTest, AReplicaWithoutRoomHoldsUpNoRound) {
   FetchMarks marks;
   ASSERT_OK(full->Fetch(w, &marks, nullptr));
   for (int push = 0; push < 2; ++push) ASSERT_OK(full->Push(Difference(w, 0, push), marks));
-  for (int push = 0; push < 3; ++push) ASSERT_OK(ahead->Push(Difference(w, 1, push), marks));
+  for (int push = 0; push < 4; ++push) ASSERT_OK(ahead->Push(Difference(w, 1, push), marks));
   ASSERT_OK(shards->Restart(0));
   ASSERT_OK_AND_ASSIGN(const auto reply, shards->Restore(SyncJob(), 0, /*workers=*/2));
   full->NameEpoch(0, reply.shard_epoch());

@@ -68,6 +68,7 @@ TABLE = (
     row("batch_deaths", "deaths"),
     row("deaths_rounds", "deaths", module="deaths",
         arguments=("--job=rounds", *_FEW_DEATHS, "--drains=0")),
+    row("old_parts", "deaths"),
     row("rounds_restarts", "deaths", with_full=("--restarts=15",)),
     row("deaths_streaming", "deaths", module="deaths",
         arguments=("--job=streaming", *_FEW_DEATHS, "--drains=1")),
