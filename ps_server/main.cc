@@ -8,8 +8,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/build_text.h"
 #include "common/base/log_settings.h"
 #include "common/base/logging.h"
+#include "common/base/standard_output.h"
 #include "common/process/die_with_parent.h"
 #include "common/process/open_files.h"
 #include "common/process/port_file.h"
@@ -30,6 +32,8 @@ constexpr int kMallocArenas = 2;
 constexpr int kMallocMmapBytes = 32 << 20;
 constexpr int kMallocTrimBytes = 64 << 20;
 constexpr absl::Duration kDrainGrace = absl::Seconds(5);
+// The exit code when what was asked for could not be written.
+constexpr int kCannotWrite = 5;
 
 int Run(std::span<const char* const> args) {
   const absl::StatusOr<PsSettings> settings = ReadPsSettings(args);
@@ -38,8 +42,10 @@ int Run(std::span<const char* const> args) {
     return 2;
   }
   if (settings->help.has_value()) {
-    std::fputs(settings->help->c_str(), stdout);
-    return 0;
+    return WriteOutput("ps_server", *settings->help) ? 0 : kCannotWrite;
+  }
+  if (settings->version) {
+    return WriteOutput("ps_server", BuildText() + "\n") ? 0 : kCannotWrite;
   }
   if (const absl::Status status =
           InitLogging(absl::StrCat("ps/", settings->server.task), settings->log);

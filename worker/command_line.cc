@@ -99,72 +99,87 @@ absl::Status TakeLocalRun(const std::string& model, const std::string& job_file,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> args) {
-  WorkerCommand command;
-  const char* environment = std::getenv("MONSOON_CLUSTER");
-  std::string cluster_file =
-      environment != nullptr ? environment : "configs/cluster/localhost.textproto";
+// What stands on the command line beside what WorkerCommand holds.
+struct GivenFlags {
+  std::string cluster_file;
   std::string fault;
   std::string model;
   std::string job_file;
   uint32_t task = kUnset;
   SettingFlags settings;
+  bool version = false;
   bool evaluate = false;
   bool predict = false;
   bool json = true;              // what --evaluate and --predict print in any case
   bool die_with_parent = false;  // main looked at it before
+};
+
+void AddFlags(FlagSet* flags, GivenFlags* given, WorkerCommand* command) {
+  flags->Add("cluster", &given->cluster_file, "the cluster file (or MONSOON_CLUSTER)");
+  flags->Add("task", &given->task, "which worker of the cluster file this is, from 0");
+  flags->Add("address", &command->worker.address, "listen here instead of the file's address");
+  flags->Add("threads", &given->settings.threads,
+             "compute threads of each replica, in place of the file's; or of --evaluate and "
+             "--predict");
+  flags->Add("replicas", &given->settings.replicas, "replicas, in place of the file's");
+  flags->Add("device", &given->settings.device, "AUTO, CPU or CUDA, in place of the file's");
+  flags->Add("port_file", &command->port_file, "write the address here once it is served");
+  flags->Add("insecure", &command->worker.insecure, "allow an address that others can reach");
+  flags->Add("fault", &given->fault,
+             "faults for tests: delay_ms=20,drop=0.01,seed=1,compute_delay_ms=30,"
+             "break_device_after=100");
+  AddLogFlags(flags, &command->log);
+  flags->Add("die_with_parent", &given->die_with_parent, "end when the parent process ends");
+  flags->Add("version", &given->version, "print what this binary is and exit");
+  flags->Add("evaluate", &given->evaluate, "evaluate a model and exit");
+  flags->Add("predict", &given->predict, "write what a model says of samples, and exit");
+  flags->Add("model", &given->model,
+             "with --evaluate and --predict: a model file (.npz, .safetensors), or a job's folder "
+             "of checkpoints");
+  flags->Add("job", &given->job_file,
+             "with --evaluate and --predict: the job file; of a checkpoint: in place of its own");
+  flags->Add("json", &given->json, "with --evaluate and --predict: print JSON, as they always do");
+  flags->Add("data", &command->predict.data,
+             "with --predict: test, train, or a file of samples; may be repeated");
+  flags->Add("out", &command->predict.out, "with --predict: the .npy or .csv file to write");
+}
+
+}  // namespace
+
+absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> args) {
+  WorkerCommand command;
+  GivenFlags given;
+  const char* environment = std::getenv("MONSOON_CLUSTER");
+  given.cluster_file = environment != nullptr ? environment : "configs/cluster/localhost.textproto";
   FlagSet flags(kUsage);
   flags.SetSuggest(DidYouMeanFlag);
-  flags.Add("cluster", &cluster_file, "the cluster file (or MONSOON_CLUSTER)");
-  flags.Add("task", &task, "which worker of the cluster file this is, from 0");
-  flags.Add("address", &command.worker.address, "listen here instead of the file's address");
-  flags.Add("threads", &settings.threads,
-            "compute threads of each replica, in place of the file's; or of --evaluate and "
-            "--predict");
-  flags.Add("replicas", &settings.replicas, "replicas, in place of the file's");
-  flags.Add("device", &settings.device, "AUTO, CPU or CUDA, in place of the file's");
-  flags.Add("port_file", &command.port_file, "write the address here once it is served");
-  flags.Add("insecure", &command.worker.insecure, "allow an address that others can reach");
-  flags.Add("fault", &fault,
-            "faults for tests: delay_ms=20,drop=0.01,seed=1,compute_delay_ms=30,"
-            "break_device_after=100");
-  AddLogFlags(&flags, &command.log);
-  flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
-  flags.Add("evaluate", &evaluate, "evaluate a model and exit");
-  flags.Add("predict", &predict, "write what a model says of samples, and exit");
-  flags.Add("model", &model,
-            "with --evaluate and --predict: a model file (.npz, .safetensors), or a job's folder "
-            "of checkpoints");
-  flags.Add("job", &job_file,
-            "with --evaluate and --predict: the job file; of a checkpoint: in place of its own");
-  flags.Add("json", &json, "with --evaluate and --predict: print JSON, as they always do");
-  flags.Add("data", &command.predict.data,
-            "with --predict: test, train, or a file of samples; may be repeated");
-  flags.Add("out", &command.predict.out, "with --predict: the .npy or .csv file to write");
+  AddFlags(&flags, &given, &command);
   ASSIGN_OR_RETURN(const std::vector<std::string> rest, flags.Parse(args));
   if (flags.help_wanted()) {
     command.kind = WorkerCommand::Kind::kHelp;
     command.help = flags.Help();
     return command;
   }
+  if (given.version) {
+    command.kind = WorkerCommand::Kind::kVersion;
+    return command;
+  }
   if (!rest.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("unexpected argument \"", rest[0], "\""));
   }
-  if (evaluate && predict) {
+  if (given.evaluate && given.predict) {
     return absl::InvalidArgumentError("--evaluate and --predict are two things: give one");
   }
-  if (evaluate || predict) {
-    command.threads = settings.threads == kUnset ? 1 : settings.threads;
-    command.kind = evaluate ? WorkerCommand::Kind::kEvaluate : WorkerCommand::Kind::kPredict;
-    RETURN_IF_ERROR(TakeLocalRun(model, job_file, &command));
+  if (given.evaluate || given.predict) {
+    command.threads = given.settings.threads == kUnset ? 1 : given.settings.threads;
+    command.kind = given.evaluate ? WorkerCommand::Kind::kEvaluate : WorkerCommand::Kind::kPredict;
+    RETURN_IF_ERROR(TakeLocalRun(given.model, given.job_file, &command));
     return command;
   }
-  ASSIGN_OR_RETURN(command.worker.fault, ParseFaultOptions(fault));
-  ASSIGN_OR_RETURN(LoadedCluster loaded, LoadCluster(cluster_file));
+  ASSIGN_OR_RETURN(command.worker.fault, ParseFaultOptions(given.fault));
+  ASSIGN_OR_RETURN(LoadedCluster loaded, LoadCluster(given.cluster_file));
   command.worker.cluster = std::move(loaded.cluster);
-  RETURN_IF_ERROR(TakeTask(cluster_file, task, settings, &command.worker));
+  RETURN_IF_ERROR(TakeTask(given.cluster_file, given.task, given.settings, &command.worker));
   return command;
 }
 

@@ -13,7 +13,7 @@
 namespace monsoon {
 
 struct WorkerCommand {
-  enum class Kind { kServe, kEvaluate, kPredict, kHelp };
+  enum class Kind { kServe, kEvaluate, kPredict, kHelp, kVersion };
   Kind kind = Kind::kServe;
   // kServe
   WorkerOptions worker;

@@ -5,10 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/data/data_context.h"
-#include "common/data/dataset_info.h"
 #include "common/json/json_writer.h"
 #include "worker/backend/backend.h"
+#include "worker/class_names.h"
 #include "worker/data/job_data.h"
 #include "worker/group/evaluator.h"
 #include "worker/group/replica_group.h"
@@ -45,13 +44,8 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const LocalModel& model, int threa
   ASSIGN_OR_RETURN(const NetworkPlan plan, NetworkPlan::Create(job.model(), model.layout));
   if (!figures.predictions().empty() && plan.loss.classes <= kMostConfusedClasses) {
     evaluation.confusion.emplace(figures.predictions(), plan.loss.classes);
-    const auto& names =
-        job.test().class_name().empty() ? job.train().class_name() : job.test().class_name();
-    evaluation.class_names.assign(names.begin(), names.end());
-    if (names.empty()) {
-      ASSIGN_OR_RETURN(DatasetInfo info, DescribeDataset(job.test(), TestContext(job)));
-      evaluation.class_names = std::move(info.class_names);
-    }
+    // Where nothing tells them, classes are told by number.
+    evaluation.class_names = ClassNamesOf(job).value_or(std::vector<std::string>());
   }
   return evaluation;
 }

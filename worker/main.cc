@@ -7,10 +7,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/build_text.h"
 #include "common/base/log_settings.h"
 #include "common/base/logging.h"
+#include "common/base/standard_output.h"
 #include "common/process/die_with_parent.h"
 #include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
@@ -32,31 +35,33 @@ int Fail(const absl::Status& status) {
   return absl::IsDataLoss(status) ? 5 : 2;
 }
 
-void TellNotes(const LocalModel& model) {
-  for (const std::string& note : model.notes) {
+// The exit code.
+int Print(const std::string& text) { return WriteOutput("worker", text) ? 0 : 5; }
+
+void TellNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
     std::fprintf(stderr, "worker: %s\n", note.c_str());
   }
 }
 
 int Evaluate(const WorkerCommand& command) {
-  TellNotes(command.model);
+  TellNotes(command.model.notes);
   const absl::StatusOr<ModelEvaluation> evaluation =
       EvaluateModel(command.model, static_cast<int>(command.threads));
   if (!evaluation.ok()) {
     return Fail(evaluation.status());
   }
-  std::printf("%s\n", ToJson(*evaluation).c_str());
-  return 0;
+  return Print(ToJson(*evaluation) + "\n");
 }
 
 int Predict(const WorkerCommand& command) {
-  TellNotes(command.model);
+  TellNotes(command.model.notes);
   const absl::StatusOr<PredictionCounts> counts = PredictSamples(command.predict, command.model);
   if (!counts.ok()) {
     return Fail(counts.status());
   }
-  std::printf("%s\n", ToJson(command.predict, *counts).c_str());
-  return 0;
+  TellNotes(counts->notes);
+  return Print(ToJson(command.predict, *counts) + "\n");
 }
 
 int Serve(WorkerCommand command) {
@@ -122,8 +127,9 @@ int main(int argc, char** argv) {
   }
   switch (command->kind) {
     case WorkerCommand::Kind::kHelp:
-      std::fputs(command->help.c_str(), stdout);
-      return 0;
+      return monsoon::Print(command->help);
+    case WorkerCommand::Kind::kVersion:
+      return monsoon::Print(monsoon::BuildText() + "\n");
     case WorkerCommand::Kind::kEvaluate:
       return monsoon::Evaluate(*command);
     case WorkerCommand::Kind::kPredict:

@@ -10,6 +10,7 @@
 #include "common/data/dataset_info.h"
 #include "common/json/json_writer.h"
 #include "worker/backend/backend.h"
+#include "worker/class_names.h"
 #include "worker/data/job_data.h"
 #include "worker/group/evaluator.h"
 #include "worker/nn/network_plan.h"
@@ -78,6 +79,22 @@ absl::StatusOr<std::vector<std::shared_ptr<const DataSource>>> OpenAll(
   return sources;
 }
 
+// By number where nobody tells the names: to predict, a model needs no training data.
+void NameClasses(const Job& job, PredictionCounts* counts) {
+  if (counts->kind == PredictionKind::kValues) {
+    return;
+  }
+  absl::StatusOr<std::vector<std::string>> names = ClassNamesOf(job);
+  if (names.ok()) {
+    counts->class_names = *std::move(names);
+  } else {
+    counts->notes.push_back(absl::StrCat(
+        "classes are told by number, since what names them cannot be read (class_name in the job "
+        "file would): ",
+        names.status().message()));
+  }
+}
+
 }  // namespace
 
 bool IsOfFilesOnly(const std::vector<std::string>& data) {
@@ -101,8 +118,10 @@ absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options,
   for (const auto& source : sources) {
     counts.samples += source->examples();
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<PredictionFile> file,
-                   PredictionFile::Create(options.out, counts.samples, plan.loss));
+  NameClasses(job, &counts);
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<PredictionFile> file,
+      PredictionFile::Create(options.out, counts.samples, plan.loss, counts.class_names));
   for (size_t i = 0; i < sources.size(); ++i) {
     const absl::Status predicted =
         PredictAll(network.get(), plan.loss, *sources[i], job.evaluation().batch_size(),
@@ -125,6 +144,13 @@ std::string ToJson(const PredictOptions& options, const PredictionCounts& counts
   json.Member("holds", Name(counts.kind));
   if (counts.steps > 1) {
     json.Member("steps", counts.steps);
+  }
+  if (!counts.class_names.empty()) {
+    json.Key("class_names").BeginArray();
+    for (const std::string& name : counts.class_names) {
+      json.Value(name);
+    }
+    json.EndArray();
   }
   return json.EndObject().text();
 }

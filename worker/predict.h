@@ -26,6 +26,8 @@ struct PredictionCounts {
   uint64_t classes = 0;  // outputs at each step
   uint64_t steps = 1;
   PredictionKind kind = PredictionKind::kProbabilities;
+  std::vector<std::string> class_names;  // in the order of the outputs; empty: they have none
+  std::vector<std::string> notes;        // for people
 };
 
 // Whether all of `data` are files: the job's own sets need not be there then, unless
@@ -41,7 +43,7 @@ absl::StatusOr<PredictionCounts> PredictSamples(const PredictOptions& options,
                                                 const LocalModel& model);
 
 // {"schema_version":1,"out":...,"samples":...,"classes":...,"holds":"probabilities"}; of sequences
-// "steps" too. `holds` as in worker/nn/predictions.h
+// "steps" too, and "class_names" where the classes have some. `holds` as in worker/nn/predictions.h
 std::string ToJson(const PredictOptions& options, const PredictionCounts& counts);
 
 }  // namespace monsoon

@@ -222,6 +222,10 @@ TEST_F(PredictTest, TakesTablesOfTheTrainingSetsColumns) {
   WriteIdentity("table", "model.npz", 3);
   ASSERT_EQ(Predict("p.npy", {"--data=test", "--data=" + Path("new.csv")}, "table").code, 0);
   ExpectFirstClass(Npy("p.npy", {3, 2}), {true, true, false});
+  RunOutcome named = Predict("p.csv", {"--data=" + Path("new.csv")}, "table");
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_THAT(named.out, HasSubstr(R"("class_names":["no","yes"])"));
+  EXPECT_THAT(Content("p.csv"), StartsWith("index,label_predicted,p_0,p_1\n0,yes,"));
   const RunOutcome evaluated = Run("--evaluate", "model.npz", "table", {"--json"});
   EXPECT_EQ(evaluated.code, 0) << evaluated.err;
   EXPECT_THAT(evaluated.out, HasSubstr("\"test_accuracy\":0.5"));
@@ -229,6 +233,35 @@ TEST_F(PredictTest, TakesTablesOfTheTrainingSetsColumns) {
   const RunOutcome lacking = Predict("q.npy", {"--data=" + Path("new.csv")}, "table");
   EXPECT_EQ(lacking.code, 2);
   EXPECT_THAT(lacking.err, HasSubstr("new.csv:1: no column is called \"a\" (feature)"));
+}
+
+// Numbers that are names, too: the class that is called 10 is the third of these.
+TEST_F(PredictTest, WritesTheNamesOfClasses) {
+  const auto write = [&](const std::string& name, const std::string& text) {
+    Write(name, std::vector<char>(text.begin(), text.end()));
+  };
+  write("train.csv", "a,b,kind\n1,0,10.0\n0,1,9.0\n");
+  write("new.csv", "a,b\n1,0\n0,1\n");
+  const auto job = [&](const std::string& more) {
+    std::ofstream(Path("table")) << Model("2")
+                                 << "train { csv { file: \"train.csv\" label: \"kind\" } " << more
+                                 << " }\nbatch_size: 1\n"
+                                    "downpour { optimizer { sgd { rate: 0.1 } } }\n"
+                                    "stop { epochs: 1 }\n";
+  };
+  job("");
+  WriteIdentity("table", "model.npz", 3);
+  const std::vector<std::string> data = {"--data=" + Path("new.csv")};
+  ASSERT_EQ(Predict("p.csv", data, "table").code, 0);
+  EXPECT_THAT(Content("p.csv"), AllOf(HasSubstr("\n0,9.0,"), HasSubstr("\n1,10.0,")));
+  job("class_name: [\"10.0\", \"9.0\"]");
+  ASSERT_EQ(Predict("p.csv", data, "table").code, 0);
+  EXPECT_THAT(Content("p.csv"), AllOf(HasSubstr("\n0,10.0,"), HasSubstr("\n1,9.0,")));
+  write("train.csv", "a,b,kind\n1,0,\"a, b\"\n0,1,\"say \"\"c\"\"\"\n");
+  job("");
+  ASSERT_EQ(Predict("p.csv", data, "table").code, 0);
+  EXPECT_THAT(Content("p.csv"),
+              AllOf(HasSubstr("\n0,\"a, b\","), HasSubstr("\n1,\"say \"\"c\"\"\",")));
 }
 
 TEST_F(PredictTest, ErrorsNameFileAndFieldAndLeaveNothing) {

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/check.h"
 #include "common/base/file_replacement.h"
 #include "common/base/status.h"
@@ -34,10 +35,17 @@ class NpyPredictions : public PredictionFile {
   uint64_t added_ = 0;
 };
 
+// As RFC 4180 has it.
+std::string CsvField(const std::string& text) {
+  return text.find_first_of(",\"\r\n") == std::string::npos
+             ? text
+             : absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
 class CsvPredictions : public PredictionFile {
  public:
-  CsvPredictions(FileReplacement file, const LossPlan& loss)
-      : file_(std::move(file)), loss_(loss) {}
+  CsvPredictions(FileReplacement file, const LossPlan& loss, std::vector<std::string> names)
+      : file_(std::move(file)), loss_(loss), names_(std::move(names)) {}
 
   static std::string Head(const LossPlan& loss) {
     std::string head = loss.steps > 1 ? "index,step" : "index";
@@ -59,7 +67,7 @@ class CsvPredictions : public PredictionFile {
         absl::StrAppend(&lines, ",", next_ % loss_.steps);
       }
       if (HasLabel(loss_)) {
-        absl::StrAppend(&lines, ",", predictions.labels[i]);
+        absl::StrAppend(&lines, ",", NameOf(predictions.labels[i]));
       }
       for (const float prediction : row) {
         absl::StrAppendFormat(&lines, ",%.9g", prediction);
@@ -76,16 +84,21 @@ class CsvPredictions : public PredictionFile {
     return PredictionKindOf(loss) != PredictionKind::kValues && !several;
   }
 
+  std::string NameOf(uint64_t label) const {
+    return label < names_.size() ? CsvField(names_[label]) : absl::StrCat(label);
+  }
+
   FileReplacement file_;
   const LossPlan loss_;
+  const std::vector<std::string> names_;
   uint64_t next_ = 0;  // step of all samples
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(const std::string& path,
-                                                                       uint64_t samples,
-                                                                       const LossPlan& loss) {
+absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(
+    const std::string& path, uint64_t samples, const LossPlan& loss,
+    std::vector<std::string> names) {
   const bool csv = absl::EndsWith(path, ".csv");
   if (!csv && !absl::EndsWith(path, ".npy")) {
     return absl::InvalidArgumentError(
@@ -101,7 +114,7 @@ absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(const std
     return std::make_unique<NpyPredictions>(std::move(file), samples * loss.steps * loss.outputs);
   }
   RETURN_IF_ERROR(file.Write(CsvPredictions::Head(loss)));
-  return std::make_unique<CsvPredictions>(std::move(file), loss);
+  return std::make_unique<CsvPredictions>(std::move(file), loss, std::move(names));
 }
 
 }  // namespace monsoon

@@ -1,8 +1,8 @@
 // Files of predictions of samples, in order.
 //
 //   .npy  float32 [samples, outputs]; of sequences [samples, steps, outputs]
-//   .csv  index,label_predicted,p_0,p_1,...  a line a sample; each number reads back as
-//         the same float32
+//   .csv  index,label_predicted,p_0,p_1,...  a line a sample; the label by its class's name, in
+//         quotes where it needs them; each number reads back as the same float32
 //
 // Of sequences a line a step, with a column `step` after the index. What p_0, p_1, ... are
 // the model's loss says (worker/nn/predictions.h); of values they are named value_0, value_1, ...
@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,10 +31,12 @@ namespace monsoon {
 class PredictionFile {
  public:
   // By the suffix of `path`; InvalidArgument names both where it is another. For a model of
-  // this loss.
+  // this loss. `names`: of the classes, in the order of labels; a label that has none is written
+  // as its number.
   static absl::StatusOr<std::unique_ptr<PredictionFile>> Create(const std::string& path,
                                                                 uint64_t samples,
-                                                                const LossPlan& loss);
+                                                                const LossPlan& loss,
+                                                                std::vector<std::string> names);
   virtual ~PredictionFile() = default;
   // Of the next samples: n * steps steps, labels too.
   virtual absl::Status Add(const PredictionSpans& predictions) = 0;

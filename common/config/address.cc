@@ -1,5 +1,9 @@
 #include "common/config/address.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -10,7 +14,7 @@
 namespace monsoon {
 namespace {
 
-constexpr char kForms[] = "use host:port, unix:PATH or unix-abstract:NAME";
+constexpr char kForms[] = "use host:port, [ipv6]:port, unix:PATH or unix-abstract:NAME";
 constexpr char kUnix[] = "unix:";
 constexpr char kUnixAbstract[] = "unix-abstract:";
 
@@ -34,11 +38,42 @@ bool IsHostCharacter(char c) { return absl::ascii_isalnum(c) || c == '.' || c ==
 
 bool IsIpv6Character(char c) { return absl::ascii_isxdigit(c) || c == ':' || c == '.'; }
 
+bool IsIpv6(const std::string& text) {
+  in6_addr address;
+  return inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+// What is wrong with `text` if it is an IPv6 address, with a port or without one, whose brackets
+// are missing; "": it is none.
+std::string Ipv6Complaint(const std::string& text) {
+  if (text.size() > 2 && text.front() == '[' && text.back() == ']' &&
+      IsIpv6(text.substr(1, text.size() - 2))) {
+    return absl::StrCat("\"", text, "\" has no port: write ", text, ":PORT");
+  }
+  const bool may_be = std::count(text.begin(), text.end(), ':') > 1 &&
+                      std::all_of(text.begin(), text.end(), IsIpv6Character);
+  if (!may_be) {
+    return "";
+  }
+  const size_t colon = text.rfind(':');
+  const std::string host = text.substr(0, colon);
+  const std::string guess =
+      IsIpv6(host) ? absl::StrCat("[", host, "]", text.substr(colon)) : "[ADDRESS]:PORT";
+  return absl::StrCat("\"", text, "\" is an IPv6 address without brackets: write ", guess);
+}
+
 bool IsAnyHost(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 // Spellings of one host made equal, as far as that goes without a resolver.
 std::string CanonicalHost(const std::string& host) {
-  const std::string lower = absl::AsciiStrToLower(host);
+  std::string lower = absl::AsciiStrToLower(host);
+  if (in6_addr six; inet_pton(AF_INET6, lower.c_str(), &six) == 1) {
+    char text[INET6_ADDRSTRLEN] = "";
+    return inet_ntop(AF_INET6, &six, text, sizeof(text));
+  }
+  if (lower.size() > 1 && lower.back() == '.') {
+    lower.pop_back();  // a name's root
+  }
   return lower == "localhost" ? "127.0.0.1" : lower;
 }
 
@@ -50,6 +85,9 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   }
   if (absl::StartsWith(text, kUnix)) {
     return UnixAddress(Address::Kind::kUnix, text.substr(sizeof(kUnix) - 1), text);
+  }
+  if (const std::string complaint = Ipv6Complaint(text); !complaint.empty()) {
+    return absl::InvalidArgumentError(complaint);
   }
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) {
@@ -68,6 +106,10 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   if (!std::all_of(address.host.begin(), address.host.end(),
                    bracketed ? IsIpv6Character : IsHostCharacter)) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not an address: ", kForms));
+  }
+  if (bracketed && !IsIpv6(address.host)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", address.host, "\" is not an IPv6 address"));
   }
   const std::string port = text.substr(colon + 1);
   uint64_t number = 0;

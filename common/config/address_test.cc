@@ -39,6 +39,21 @@ TEST(ParseAddress, RefusesTheRest) {
   }
 }
 
+TEST(ParseAddress, SaysWhereBracketsOfIpv6AreMissing) {
+  const auto message = [](const char* text) {
+    return std::string(ParseAddress(text).status().message());
+  };
+  EXPECT_EQ(message("::1:2222"),
+            "\"::1:2222\" is an IPv6 address without brackets: write [::1]:2222");
+  EXPECT_EQ(message("2001:db8::7:2222"),
+            "\"2001:db8::7:2222\" is an IPv6 address without brackets: write [2001:db8::7]:2222");
+  EXPECT_THAT(message("2001:db8:0:0:0:0:0:7"), HasSubstr("IPv6 address without brackets: write"));
+  EXPECT_EQ(message("[::1]"), "\"[::1]\" has no port: write [::1]:PORT");
+  EXPECT_EQ(message("[1::2::3]:5"), "\"1::2::3\" is not an IPv6 address");
+  EXPECT_OK(ParseAddress("[2001:db8::7]:2222"));
+  EXPECT_OK(ParseAddress("[::ffff:10.0.0.1]:2222"));
+}
+
 TEST(IsLoopback, KnowsWhatStaysOnTheMachine) {
   for (const char* text : {"127.0.0.1:1", "127.1.2.3:1", "localhost:1", "LOCALHOST:1", "[::1]:1",
                            "unix:/a", "unix-abstract:a"}) {
@@ -57,6 +72,8 @@ TEST(SameEndpoint, SeesThroughSpellings) {
   EXPECT_TRUE(same("127.0.0.1:1", "localhost:1"));
   EXPECT_TRUE(same("0.0.0.0:1", "10.0.0.1:1"));
   EXPECT_TRUE(same("unix:/a", "unix:/a"));
+  EXPECT_TRUE(same("[::1]:1", "[0:0:0:0:0:0:0:1]:1"));
+  EXPECT_TRUE(same("alpha.lan.:1", "ALPHA.lan:1"));
   EXPECT_FALSE(same("127.0.0.1:1", "127.0.0.1:2"));
   EXPECT_FALSE(same("127.0.0.1:0", "127.0.0.1:0"));
   EXPECT_FALSE(same("unix:a", "unix-abstract:a"));

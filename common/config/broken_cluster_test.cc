@@ -274,6 +274,33 @@ const std::vector<BrokenFile>& Cases() {
   return *cases;
 }
 
+// What people take for protobuf text, or for an address, and is another thing.
+const std::vector<BrokenFile>& Foreign() {
+  static const auto* const cases = new std::vector<BrokenFile>{
+      {"ByteOrderMark",
+       "name: \"test\"",
+       "\xef\xbb\xbfname: \"test\"",
+       {"FILE:1:1: error: the file begins with a byte order mark (EF BB BF); save it as UTF-8 "
+        "without one"}},
+      {"Json",
+       "name: \"test\"",
+       "{\"name\": \"test\",",
+       {"FILE:1:1: error: this is JSON, and the file is protobuf text: no braces around all of it, "
+        "no quotes around names, no commas needed; write it as in  name: \"mine\"  coordinator { "
+        "address: \"...\" }"}},
+      {"Utf16",
+       "name: \"test\"",
+       "\xff\xfename: \"test\"",
+       {"FILE:1:1: error: the file is UTF-16; save it as UTF-8 without a byte order mark"}},
+      {"Ipv6WithoutBrackets",
+       "127.0.0.1:2222",
+       "::1:2222",
+       {"FILE:3:15: error: ps[0].address: \"::1:2222\" is an IPv6 address without brackets: write "
+        "[::1]:2222"}},
+  };
+  return *cases;
+}
+
 class BrokenCluster : public ::testing::TestWithParam<BrokenFile> {};
 
 TEST_P(BrokenCluster, EveryErrorIsTold) {
@@ -284,6 +311,9 @@ TEST_P(BrokenCluster, EveryErrorIsTold) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, BrokenCluster, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Foreign, BrokenCluster, ::testing::ValuesIn(Foreign()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

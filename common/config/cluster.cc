@@ -1,10 +1,12 @@
 #include "common/config/cluster.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
@@ -92,20 +94,35 @@ class ClusterCheck {
       }
     }
     listeners_.push_back({task, *address, text});
-    if (!IsLoopback(text)) {
-      CheckHost(field, *address);
+    if (host_check_ && address->kind == Address::Kind::kTcp && !IsLoopback(text)) {
+      CheckHost(field, task, *address, text);
     }
   }
 
   // Each host once: a look-up may take seconds.
-  void CheckHost(const std::string& field, const Address& address) {
-    if (!host_check_ || address.kind != Address::Kind::kTcp ||
-        !looked_up_.insert(address.host).second) {
-      return;
+  void CheckHost(const std::string& field, const std::string& task, const Address& address,
+                 const std::string& text) {
+    const auto [looked_up, is_new] = looked_up_.try_emplace(address.host);
+    if (is_new) {
+      absl::StatusOr<std::vector<std::string>> found = host_check_(address.host);
+      if (!found.ok()) {
+        reporter_->Error(field, std::string(found.status().message()),
+                         "mend the name, or write the host's IP address");
+        return;
+      }
+      looked_up->second = *std::move(found);
     }
-    if (const absl::Status status = host_check_(address.host); !status.ok()) {
-      reporter_->Error(field, std::string(status.message()),
-                       "mend the name, or write the host's IP address");
+    for (const std::string& ip : looked_up->second) {
+      const auto [other, is_free] =
+          endpoints_.try_emplace({ip, address.port}, Listener{task, address, text});
+      if (!is_free && address.port != 0 && other->second.text != text) {
+        reporter_->Error(
+            field,
+            absl::StrCat("\"", text, "\" and the address of ", other->second.field, " (\"",
+                         other->second.text, "\") are both ", ip, " port ", address.port),
+            "give each task its own address");
+        return;
+      }
     }
   }
 
@@ -134,13 +151,94 @@ class ClusterCheck {
     if (std::any_of(path.begin(), path.end(),
                     [](unsigned char c) { return absl::ascii_iscntrl(c); })) {
       reporter_->Error("state_dir", "a path has no control characters");
+    } else if (absl::StartsWith(path, "~")) {
+      reporter_->Error(
+          "state_dir",
+          absl::StrCat("\"", path, "\" would be a folder called ~: no shell reads this"),
+          "write the whole path");
     }
   }
 
   Reporter* reporter_;
   const HostCheck host_check_;
-  std::set<std::string> looked_up_;
+  std::map<std::string, std::vector<std::string>> looked_up_;  // by host: its IP addresses
+  std::map<std::pair<std::string, uint16_t>, Listener> endpoints_;
   std::vector<Listener> listeners_;
+};
+
+// Tells addresses that a task can listen on and that others cannot, or not all of them, connect to.
+class AddressAdvice {
+ public:
+  AddressAdvice(Reporter* reporter, const HostCheck& host_check)
+      : reporter_(reporter), host_check_(host_check) {}
+
+  void Run(const Cluster& cluster) {
+    Add("coordinator", cluster.coordinator().address());
+    for (int i = 0; i < cluster.ps_size(); ++i) {
+      Add(absl::StrCat("ps[", i, "]"), cluster.ps(i).address());
+    }
+    for (int i = 0; i < cluster.worker_size(); ++i) {
+      Add(absl::StrCat("worker[", i, "]"), cluster.worker(i).address());
+    }
+    if (!here_.empty() && !elsewhere_.empty()) {
+      const Listener& first = here_.front();
+      reporter_->Error(
+          first.field + ".address",
+          absl::StrCat(
+              "\"", first.text, "\" is each machine's own",
+              here_.size() == 1 ? "" : absl::StrCat(", as are ", here_.size() - 1, " more"),
+              ", while ", elsewhere_.front().field, " is at \"", elsewhere_.front().text,
+              "\": other machines cannot connect to it, and `up` on each of them would "
+              "start it"),
+          "write the name of its machine");
+    }
+  }
+
+ private:
+  void Add(const std::string& task, const std::string& text) {
+    const absl::StatusOr<Address> address = ParseAddress(text);
+    if (!address.ok()) {
+      return;
+    }
+    if (address->kind == Address::Kind::kTcp &&
+        (address->host == "0.0.0.0" || address->host == "::")) {
+      reporter_->Error(task + ".address",
+                       absl::StrCat("\"", text,
+                                    "\" is no address to connect to: for each machine it is the "
+                                    "machine itself"),
+                       absl::StrCat("write the name of its machine; it may still be started with "
+                                    "--address=",
+                                    text));
+      return;
+    }
+    (IsLoopback(text) ? here_ : elsewhere_).push_back({task, *address, text});
+    if (host_check_ && !IsLoopback(text)) {
+      LookUp(task, *address, text);
+    }
+  }
+
+  // Debian gives a machine's own name the address 127.0.1.1.
+  void LookUp(const std::string& task, const Address& address, const std::string& text) {
+    if (!looked_up_.insert(address.host).second) {
+      return;
+    }
+    const absl::StatusOr<std::vector<std::string>> found = host_check_(address.host);
+    for (const std::string& ip : found.value_or(std::vector<std::string>())) {
+      if (absl::StartsWith(ip, "127.") || ip == "::1") {
+        reporter_->Error(task + ".address",
+                         absl::StrCat("\"", text, "\" is ", ip,
+                                      " on this machine, which it alone can connect to: a task "
+                                      "that listens there is out of reach for the others"),
+                         "write the machine's IP address, or mend its line in /etc/hosts");
+        return;
+      }
+    }
+  }
+
+  Reporter* const reporter_;
+  const HostCheck& host_check_;
+  std::set<std::string> looked_up_;
+  std::vector<Listener> here_, elsewhere_;
 };
 
 }  // namespace
@@ -181,6 +279,8 @@ absl::StatusOr<LoadedCluster> LoadCluster(const std::string& path,
   RETURN_IF_ERROR(LoadText(
       path, &loaded.cluster,
       [&](Reporter* reporter) { ClusterCheck(reporter, options.host_check).Run(loaded.cluster); },
+      {[&](Reporter* reporter) { AddressAdvice(reporter, options.host_check).Run(loaded.cluster); },
+       options.warnings},
       diagnostics, options.contents));
   FillClusterDefaults(&loaded.cluster);
   return loaded;

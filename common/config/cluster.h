@@ -20,12 +20,14 @@ struct LoadedCluster {
   std::string path;  // as given
 };
 
-// Whether a host's name is known; an error says what is wrong with it.
-using HostCheck = std::function<absl::Status(const std::string& host)>;
+// The IP addresses of a host; an error says what is wrong with its name.
+using HostCheck = std::function<absl::StatusOr<std::vector<std::string>>(const std::string& host)>;
 
 struct ClusterLoadOptions {
   const std::string* contents = nullptr;  // in place of the file's, which is not read
   HostCheck host_check;                   // null: names are not looked up
+  // Receives what is right and mostly not meant, of a right file; null: nobody wants it.
+  std::vector<Diagnostic>* warnings = nullptr;
 };
 
 // Reads and judges the file; blocks on the disk and host_check only, opens no port.

@@ -128,7 +128,7 @@ ConfigFile ValidateConfigFile(const std::string& given, const ValidateOptions& o
   switch (*kind) {
     case ConfigKind::kCluster:
       if (absl::StatusOr<LoadedCluster> cluster =
-              LoadCluster(path, &file.diagnostics, {&text, options.host_check});
+              LoadCluster(path, &file.diagnostics, {&text, options.host_check, &file.warnings});
           cluster.ok()) {
         file.contents = std::move(cluster->cluster);
       }

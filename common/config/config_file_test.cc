@@ -141,10 +141,12 @@ TEST(ValidateConfigFile, ReadsTheStandardInputForADash) {
 TEST(ValidateConfigFile, LooksEachHostUpOnce) {
   ValidateOptions options;
   std::vector<std::string> asked;
+  using Found = absl::StatusOr<std::vector<std::string>>;
   options.host_check = [&asked](const std::string& host) {
     asked.push_back(host);
-    return host == "nowhere.example" ? absl::NotFoundError("host \"" + host + "\" is not known")
-                                     : absl::OkStatus();
+    return host == "nowhere.example"
+               ? Found(absl::NotFoundError("host \"" + host + "\" is not known"))
+               : Found(std::vector<std::string>{"10.0.0.1"});
   };
   options.standard_input = R"(coordinator { address: "localhost:1" }
 ps { address: "here.example:2" }
@@ -161,21 +163,78 @@ worker { address: "127.0.0.1:2" }
             "name, or write the host's IP address");
 }
 
-TEST(CheckHostIsKnown, KnowsAddressesAndNamesTheUnknown) {
-  EXPECT_OK(CheckHostIsKnown("127.0.0.1", absl::Seconds(5)));
-  EXPECT_OK(CheckHostIsKnown("::1", absl::Seconds(5)));
+// What a cluster file of several machines gets wrong most, as validate tells it.
+TEST(ValidateConfigFile, TellsAddressesThatOthersCannotReach) {
+  const auto lines = [](const std::string& text) {
+    ValidateOptions options;
+    options.standard_input = text;
+    options.host_check = [](const std::string& host) -> absl::StatusOr<std::vector<std::string>> {
+      return std::vector<std::string>{host == "debian" ? "127.0.1.1" : "10.0.0.5"};
+    };
+    const ConfigFile file = ValidateConfigFile("-", options);
+    std::vector<std::string> lines;
+    for (const Diagnostic& error : file.diagnostics) {
+      lines.push_back(FormatDiagnostic(error));
+    }
+    for (const Diagnostic& warning : file.warnings) {
+      lines.push_back(FormatDiagnostic(warning, "warning"));
+    }
+    return lines;
+  };
+  using ::testing::AllOf;
+  using ::testing::ElementsAre;
+  EXPECT_THAT(lines(R"(coordinator { address: "debian:1" } ps { address: "debian:2" })"),
+              ElementsAre(HasSubstr("coordinator.address: \"debian:1\" is 127.0.1.1 on this "
+                                    "machine, which it alone can connect to")));
+  EXPECT_THAT(lines(R"(coordinator { address: "alpha:1" } ps { address: "0.0.0.0:2" })"),
+              ElementsAre(AllOf(HasSubstr("ps[0].address: \"0.0.0.0:2\" is no address to connect"),
+                                HasSubstr("--address=0.0.0.0:2"))));
+  EXPECT_THAT(lines(R"(coordinator { address: "localhost:1" } ps { address: "unix:/p" }
+                       worker { address: "alpha:3" })"),
+              ElementsAre(HasSubstr("coordinator.address: \"localhost:1\" is each machine's own, "
+                                    "as are 1 more, while worker[0] is at \"alpha:3\"")));
+  EXPECT_THAT(lines(R"(coordinator { address: "alpha:1" } ps { address: "alpha.lan:1" })"),
+              ElementsAre(HasSubstr("error: ps[0].address: \"alpha.lan:1\" and the address of "
+                                    "coordinator (\"alpha:1\") are both 10.0.0.5 port 1")));
+  EXPECT_THAT(lines(R"(coordinator { address: "alpha:1" } ps { address: "alpha.lan:2" })"),
+              ElementsAre());
+  EXPECT_THAT(lines(R"(coordinator { address: "alpha:1" } ps { address: "alpha:2" }
+                       state_dir: "~/state")"),
+              ElementsAre(HasSubstr("error: state_dir: \"~/state\" would be a folder called ~")));
+}
+
+TEST(LookUpHost, KnowsAddressesAndNamesTheUnknown) {
+  EXPECT_OK(LookUpHost("127.0.0.1", absl::Seconds(5)).status());
+  EXPECT_OK(LookUpHost("::1", absl::Seconds(5)).status());
   // A label may have 63 characters, so nobody has to be asked.
   const std::string host(70, 'x');
-  const absl::Status status = CheckHostIsKnown(host, absl::Seconds(5));
+  const absl::Status status = LookUpHost(host, absl::Seconds(5)).status();
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr(host));
+}
+
+// The test set of the valid jobs is scaled and their training set is not, which gives a warning of
+// its own.
+std::string ScaledAlike(const std::string& job) {
+  return testing::Replaced(job, " scale: 2 }", " }");
+}
+
+TEST(ValidateConfigFile, WarnsOfATestSetThatIsScaledOtherwise) {
+  const std::string folder = testing::MakeFolder("scaled");
+  testing::WriteFixtures(folder);
+  testing::WriteFile(folder + "/job", testing::ValidJob());
+  const ConfigFile file = ValidateConfigFile(folder + "/job");
+  EXPECT_TRUE(file.ok());
+  ASSERT_EQ(file.warnings.size(), 1u);
+  EXPECT_EQ(file.warnings[0].field, "test");
 }
 
 TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
   const std::string folder = testing::MakeFolder("advice");
   testing::WriteFixtures(folder);
   const auto warnings = [&](const std::string& find, const std::string& with) {
-    testing::WriteFile(folder + "/job", testing::Replaced(testing::ValidJob(), find, with));
+    testing::WriteFile(folder + "/job",
+                       testing::Replaced(ScaledAlike(testing::ValidJob()), find, with));
     const ConfigFile file = ValidateConfigFile(folder + "/job");
     EXPECT_TRUE(file.ok());
     std::string lines;
@@ -229,12 +288,12 @@ TEST(ConfigFileTest, WarnsOfStatisticsThatNobodyFinds) {
     EXPECT_TRUE(file.ok());
     return file.warnings;
   };
-  EXPECT_TRUE(warnings(testing::ValidSandblasterJob(), "layer_norm {}").empty());
-  const auto found = warnings(testing::ValidSandblasterJob(), "batch_norm {}");
+  EXPECT_TRUE(warnings(ScaledAlike(testing::ValidSandblasterJob()), "layer_norm {}").empty());
+  const auto found = warnings(ScaledAlike(testing::ValidSandblasterJob()), "batch_norm {}");
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].field, "sandblaster");
   EXPECT_THAT(found[0].message, HasSubstr("batch_norm's running means and variances stay"));
-  const std::string chain = testing::ValidSandblasterJob() +
+  const std::string chain = ScaledAlike(testing::ValidSandblasterJob()) +
                             "downpour { optimizer { sgd { rate: 0.1 } } } stop { epochs: 1 }\n";
   EXPECT_TRUE(warnings(chain, "batch_norm {}").empty());
   const auto in_format = [&](const std::string& format, const std::string& more) {

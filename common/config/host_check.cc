@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 
@@ -20,6 +21,19 @@ struct LookUp {
   gaicb request{};
 };
 
+std::vector<std::string> AddressesOf(const addrinfo* found) {
+  std::vector<std::string> addresses;
+  for (; found != nullptr; found = found->ai_next) {
+    char text[NI_MAXHOST] = "";
+    if (getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST) == 0 &&
+        std::ranges::find(addresses, text) == addresses.end()) {
+      addresses.emplace_back(text);
+    }
+  }
+  return addresses;
+}
+
 // Nobody has to be asked about it.
 bool IsNumeric(const std::string& host) {
   in6_addr address;
@@ -29,9 +43,10 @@ bool IsNumeric(const std::string& host) {
 
 }  // namespace
 
-absl::Status CheckHostIsKnown(const std::string& host, absl::Duration timeout) {
+absl::StatusOr<std::vector<std::string>> LookUpHost(const std::string& host,
+                                                    absl::Duration timeout) {
   if (IsNumeric(host)) {
-    return absl::OkStatus();
+    return std::vector<std::string>{host};
   }
   auto look_up = std::make_unique<LookUp>();
   look_up->host = host;
@@ -54,11 +69,12 @@ absl::Status CheckHostIsKnown(const std::string& host, absl::Duration timeout) {
     return absl::UnavailableError(absl::StrCat("the resolver does not answer for host \"", host,
                                                "\" within ", absl::FormatDuration(timeout)));
   }
+  std::vector<std::string> addresses = AddressesOf(request->ar_result);
   if (request->ar_result != nullptr) {
     freeaddrinfo(request->ar_result);
   }
   if (error == 0) {
-    return absl::OkStatus();
+    return addresses;
   }
   if (error == EAI_AGAIN || error == EAI_INPROGRESS) {
     return absl::UnavailableError(

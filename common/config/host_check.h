@@ -2,15 +2,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 namespace monsoon {
 
-// OK for an IP address or a name that the system's resolver knows. NOT_FOUND, or
-// UNAVAILABLE where it could not tell within `timeout`, names the host. Blocks so
-// long at most. Thread safe.
-absl::Status CheckHostIsKnown(const std::string& host, absl::Duration timeout);
+// The IP addresses, as text and each once, of a name that the system's resolver knows, or of an IP
+// address. NOT_FOUND, or UNAVAILABLE where it could not tell within `timeout`, names the host.
+// Blocks so long at most. Thread safe.
+absl::StatusOr<std::vector<std::string>> LookUpHost(const std::string& host,
+                                                    absl::Duration timeout);
 
 }  // namespace monsoon

@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/codec/wire_formats.h"
 #include "common/config/cluster.h"
+#include "common/config/data_advice.h"
 #include "common/config/job_check.h"
 #include "common/config/joined_check.h"
 #include "common/config/load_text.h"
@@ -88,11 +89,11 @@ class JobLoader {
                  "docs/python.md shows such a program");
     } else if (structure_ok_) {
       Reporter reporter(path_, &locations_, &diagnostics_);
-      CheckJob(job_,
-               !options_.check_data_files   ? DataCheck::kNothing
-               : options_.check_data_values ? DataCheck::kValues
-                                            : DataCheck::kHeaders,
-               &reporter);
+      data_ = CheckJob(job_,
+                       !options_.check_data_files   ? DataCheck::kNothing
+                       : options_.check_data_values ? DataCheck::kValues
+                                                    : DataCheck::kHeaders,
+                       &reporter);
     }
     SortDiagnostics(&diagnostics_);
     return std::move(job_);
@@ -104,6 +105,7 @@ class JobLoader {
   void Advise(const Job& job, std::vector<Diagnostic>* warnings) const {
     Reporter reporter(path_, &locations_, warnings);
     AdviseTraining(job, &reporter);
+    AdviseData(job, data_, &reporter);
   }
 
  private:
@@ -154,6 +156,7 @@ class JobLoader {
   const LoadOptions& options_;
   Job job_;
   LocationMap locations_;
+  CheckedData data_;
   std::vector<Diagnostic> diagnostics_;
   bool structure_ok_ = false;
 };

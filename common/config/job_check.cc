@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/utf8.h"
 #include "common/codec/wire_formats.h"
@@ -230,6 +231,8 @@ class JobCheck {
     }
   }
 
+  CheckedData TakeData() && { return std::move(data_); }
+
  private:
   void Error(const std::string& field, const std::string& message,
              const std::string& suggestion = "") {
@@ -349,6 +352,10 @@ class JobCheck {
         if (FindInvalidUtf8(*path) != std::string::npos) {
           Error(field, absl::StrCat("the path ", ValidUtf8(*path), " is not UTF-8"),
                 "rename its folders and files, or reach them by a link with another name");
+        } else if (absl::StrContains(*path, "/~/")) {
+          Error(field,
+                absl::StrCat("the path ", *path, " has a folder called ~: no shell reads this"),
+                "write the whole path");
         }
       });
     }
@@ -383,7 +390,8 @@ class JobCheck {
   }
 
   void CheckData(const std::optional<ParameterLayout>& layout) {
-    std::optional<DatasetInfo> train, test;
+    std::optional<DatasetInfo>& train = data_.train;
+    std::optional<DatasetInfo>& test = data_.test;
     bool train_fits = true, test_fits = true;
     CheckPaths();
     CheckLayouts();
@@ -437,6 +445,7 @@ class JobCheck {
   const Job& job_;
   Reporter* reporter_;
   DataCheck data_check_ = DataCheck::kNothing;
+  CheckedData data_;
 };
 
 }  // namespace
@@ -451,8 +460,10 @@ void CheckExamples(const Job& job, uint64_t examples, Reporter* reporter) {
   }
 }
 
-void CheckJob(const Job& job, DataCheck data_check, Reporter* reporter) {
-  JobCheck(job, reporter).Run(data_check);
+CheckedData CheckJob(const Job& job, DataCheck data_check, Reporter* reporter) {
+  JobCheck check(job, reporter);
+  check.Run(data_check);
+  return std::move(check).TakeData();
 }
 
 }  // namespace monsoon

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "common/config/data_advice.h"
 #include "common/config/reporter.h"
 #include "proto/job.pb.h"
 
@@ -16,8 +17,8 @@ enum class DataCheck {
 };
 
 // Tells `reporter` everything wrong with `job`. The model is inlined and paths
-// are absolute.
-void CheckJob(const Job& job, DataCheck data_check, Reporter* reporter);
+// are absolute. Gives what it found in files, if it looked.
+CheckedData CheckJob(const Job& job, DataCheck data_check, Reporter* reporter);
 
 // Holds what a job takes from its training data of `examples` samples against
 // it.

@@ -9,6 +9,13 @@ namespace monsoon {
 absl::Status LoadText(const std::string& path, google::protobuf::Message* message,
                       absl::FunctionRef<void(Reporter*)> check,
                       std::vector<Diagnostic>* diagnostics, const std::string* contents) {
+  const auto nothing = [](Reporter*) {};
+  return LoadText(path, message, check, {nothing, nullptr}, diagnostics, contents);
+}
+
+absl::Status LoadText(const std::string& path, google::protobuf::Message* message,
+                      absl::FunctionRef<void(Reporter*)> check, Advice advice,
+                      std::vector<Diagnostic>* diagnostics, const std::string* contents) {
   std::vector<Diagnostic> found;
   LocationMap locations;
   TextSource source{path, contents != nullptr ? *contents : "", ""};
@@ -16,6 +23,10 @@ absl::Status LoadText(const std::string& path, google::protobuf::Message* messag
       ParseText(source, message, &locations, &found)) {
     Reporter reporter(path, &locations, &found);
     check(&reporter);
+    if (found.empty() && advice.warnings != nullptr) {
+      Reporter warner(path, &locations, advice.warnings);
+      advice.advise(&warner);
+    }
   }
   SortDiagnostics(&found);
   if (diagnostics != nullptr) {

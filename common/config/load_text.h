@@ -21,6 +21,16 @@ absl::Status LoadText(const std::string& path, google::protobuf::Message* messag
                       absl::FunctionRef<void(Reporter*)> check,
                       std::vector<Diagnostic>* diagnostics, const std::string* contents = nullptr);
 
+// What is right and mostly not meant, of a message that LoadText has found right.
+struct Advice {
+  absl::FunctionRef<void(Reporter*)> advise;
+  std::vector<Diagnostic>* warnings;  // null: nobody wants them
+};
+// The same, with advice.
+absl::Status LoadText(const std::string& path, google::protobuf::Message* message,
+                      absl::FunctionRef<void(Reporter*)> check, Advice advice,
+                      std::vector<Diagnostic>* diagnostics, const std::string* contents = nullptr);
+
 // The same judgement of a message that has no file.
 absl::Status CheckWithoutFile(absl::FunctionRef<void(Reporter*)> check);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/shorten.h"
 #include "common/config/test_figures_check.h"
+#include "common/data/class_order.h"
 #include "common/data/number_text.h"
 #include "common/data/sample_shape.h"
 
@@ -101,8 +102,10 @@ void SampleCheck::CheckAnswers(const std::string& field, const DatasetInfo& info
   }
   const uint64_t told_apart = loss == BINARY_CROSS_ENTROPY && outputs == 1 ? 2 : outputs;
   if (loss != MEAN_SQUARED_ERROR && *classes > told_apart) {
+    const std::string odd = OddClassName(info.class_names);
     Error(field,
           absl::StrCat("there are ", *classes, " classes (labels 0 .. ", *classes - 1,
+                       odd.empty() ? "" : absl::StrCat("; numbers, and ", Quoted(odd)),
                        "), the model has ", outputs, outputs == 1 ? " output" : " outputs"),
           absl::StrCat(
               "give the last layer ", *classes, " outputs",

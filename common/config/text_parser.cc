@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/config/foreign_format.h"
 #include "common/config/text_tokens.h"
 #include "common/config/text_value.h"
 #include "common/config/token_cursor.h"
@@ -414,6 +416,10 @@ class Parser : private TokenCursor {
 
 bool ParseText(const TextSource& source, Message* message, LocationMap* locations,
                std::vector<Diagnostic>* diagnostics) {
+  if (std::optional<Diagnostic> foreign = ForeignFormat(source.file, source.contents)) {
+    diagnostics->push_back(*std::move(foreign));
+    return false;
+  }
   return Parser(source, diagnostics->size(), locations, diagnostics).Parse(source.root, message);
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/data/class_order.h"
 #include "common/data/number_text.h"
 
 namespace monsoon {
@@ -51,15 +51,16 @@ absl::StatusOr<ClassWords::Numbered> ClassWords::Number(std::span<const std::str
           absl::StrCat(not_a_label->place, ": ", Quoted(not_a_label->text),
                        " is no class: the training set's labels are whole numbers"));
     } else {
-      std::vector<uint32_t> order(words_.size());
-      std::iota(order.begin(), order.end(), 0u);
-      std::sort(order.begin(), order.end(),
-                [&](uint32_t a, uint32_t b) { return words_[a].text < words_[b].text; });
-      for (size_t i = 0; i < order.size(); ++i) {
-        number_of[order[i]] = static_cast<uint32_t>(i);
-        result.names.push_back(words_[order[i]].text);
+      std::vector<std::string> texts;
+      texts.reserve(words_.size());
+      for (const Word& word : words_) {
+        texts.push_back(word.text);
       }
-      result.classes = static_cast<uint32_t>(order.size());
+      for (const uint32_t at : ClassOrder(texts)) {
+        number_of[at] = static_cast<uint32_t>(result.names.size());
+        result.names.push_back(std::move(texts[at]));
+      }
+      result.classes = static_cast<uint32_t>(result.names.size());
     }
   }
   for (uint32_t& label : labels_) {

@@ -39,7 +39,7 @@ class ClassWords {
   // By `names`, if there are any: words that are none of them are refused with their place, but
   // with `take_numbers` whole numbers below names.size() are taken as they are where no name is a
   // number. Otherwise whole numbers stay what they are if all words are, or `only_numbers` says
-  // that they must be; else words are numbered in the order of their bytes.
+  // that they must be; else words are numbered in their order (ClassOrder).
   absl::StatusOr<Numbered> Number(std::span<const std::string> names, Numbering numbering) &&;
 
  private:

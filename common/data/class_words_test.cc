@@ -44,6 +44,13 @@ TEST(ClassWordsTest, WholeNumbersStayWhatTheyAre) {
   EXPECT_EQ(numbered.classes, 4u);
 }
 
+TEST(ClassWordsTest, NumbersThatAreNoClassNumbersAreOrderedByValue) {
+  ASSERT_OK_AND_ASSIGN(const ClassWords::Numbered numbered,
+                       Of({"10.0", "2.0", "1.0"}).Number({}, {}));
+  EXPECT_THAT(numbered.names, ElementsAre("1.0", "2.0", "10.0"));
+  EXPECT_THAT(numbered.labels, ElementsAre(2, 1, 0));
+}
+
 // A search of all names for each word would outlast the test.
 TEST(ClassWordsTest, TakesAsManyClassesAsSamples) {
   constexpr uint32_t kClasses = 500'000;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/data/class_order.h"
 #include "common/data/source_kind.h"
 #include "common/data/training_classes.h"
 
@@ -104,6 +105,10 @@ absl::StatusOr<ImageFolder> ListImages(const Dataset& dataset, const DataContext
         absl::StrCat(dataset.image_folder().path(),
                      ": its folders are classes by name, the training set's labels are numbers; "
                      "class_name: [...] of train says which is which"));
+  }
+  if (names.empty()) {
+    ASSIGN_OR_RETURN(names, ClassFolders(dataset.image_folder().path()));
+    SortClassNames(&names);
   }
   return ListImages(dataset.image_folder(), names, dataset.limit());
 }

@@ -125,9 +125,7 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.storage = PosixStorage();
   environment_.is_shared_lock_held = &FileLock::IsShared;
   environment_.connect = &JobClient::Create;
-  environment_.host_check = [](const std::string& host) {
-    return CheckHostIsKnown(host, kHostLookUp);
-  };
+  environment_.host_check = [](const std::string& host) { return LookUpHost(host, kHostLookUp); };
   environment_.transfer = transfer_.get();
   environment_.run_and_capture = &RunAndCapture;
   environment_.task_processes = &MakeTaskProcesses;

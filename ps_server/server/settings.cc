@@ -19,6 +19,18 @@ namespace {
 
 constexpr uint32_t kNoTask = UINT32_MAX;
 
+// What the cluster file says of options->task.
+void TakeTask(const Cluster& cluster, PsServerOptions* options) {
+  const ParameterServerTask& task = cluster.ps(static_cast<int>(options->task));
+  options->cluster = cluster.name();
+  options->memory_limit_bytes = uint64_t{task.memory_limit_mib()} << 20;
+  options->message_memory_bytes = uint64_t{task.message_memory_mib()} << 20;
+  options->keep_ended_jobs = cluster.keep_ended_jobs();
+  if (options->address.empty()) {
+    options->address = task.address();
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
@@ -42,9 +54,12 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   flags.Add("fault", &fault, "faults for tests: delay_ms=20,drop=0.01,seed=1");
   AddLogFlags(&flags, &settings.log);
   flags.Add("die_with_parent", &die_with_parent, "end when the parent process ends");
+  flags.Add("version", &settings.version, "print what this binary is and exit");
   ASSIGN_OR_RETURN(const std::vector<std::string> rest, flags.Parse(args));
   if (flags.help_wanted()) {
     settings.help = flags.Help();
+  }
+  if (settings.help || settings.version) {
     return settings;
   }
   if (!rest.empty()) {
@@ -64,19 +79,12 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
                                                    cluster_file, " has ", cluster.ps_size(),
                                                    " ps entries, counted from 0"));
   }
-  const ParameterServerTask& task = cluster.ps(static_cast<int>(settings.server.task));
-  settings.server.cluster = cluster.name();
-  settings.server.memory_limit_bytes = uint64_t{task.memory_limit_mib()} << 20;
-  settings.server.message_memory_bytes = uint64_t{task.message_memory_mib()} << 20;
-  settings.server.keep_ended_jobs = cluster.keep_ended_jobs();
+  TakeTask(cluster, &settings.server);
   if (state_dir.empty()) {
     ASSIGN_OR_RETURN(settings.server.state_dir,
                      ResolveStateDir(cluster, cluster_file, &SystemEnvironmentVariable));
   } else {
     settings.server.state_dir = state_dir.back();
-  }
-  if (settings.server.address.empty()) {
-    settings.server.address = task.address();
   }
   return settings;
 }

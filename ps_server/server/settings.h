@@ -16,6 +16,7 @@ struct PsSettings {
   std::string port_file;  // "": none
   LogSettings log;
   std::optional<std::string> help;  // set: print it and do nothing else
+  bool version = false;             // print what the binary is, and do nothing else
 };
 
 // InvalidArgument or the cluster file's errors, ready to be shown.

@@ -188,7 +188,6 @@ LONG_FUNCTIONS = {
     "python/monsoon/join.py:join": {"lines": 99, "why": "its documentation is half of it"},
     "tests/cluster/ledger_pusher.cc:Run": {"lines": 68, "why": _SEQUENCE},
     "tests/gpu/network_test.cc:TEST_F": {"lines": 68, "why": _WALK},
-    "worker/command_line.cc:ReadWorkerCommand": {"lines": 66, "why": _SEQUENCE},
     "worker/downpour/on_device_test.cc:OnDeviceTest::Train": {"lines": 68, "why": _WALK},
 }
 

@@ -70,6 +70,8 @@ bool IsImageName(const std::string& name) {
          absl::EndsWith(lower, ".jpeg");
 }
 
+}  // namespace
+
 absl::StatusOr<std::vector<std::string>> ClassFolders(const std::string& path) {
   ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(path));
   std::vector<std::string> folders;
@@ -86,6 +88,8 @@ absl::StatusOr<std::vector<std::string>> ClassFolders(const std::string& path) {
   }
   return folders;
 }
+
+namespace {
 
 absl::Status CheckParts(const ImageFolderSource& source) {
   if (source.parts() == 0) {

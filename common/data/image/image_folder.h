@@ -17,6 +17,9 @@ struct ImageFolder {
   std::vector<std::string> class_names;
 };
 
+// The folders, one a class, in the order of their names' bytes. Errors as below.
+absl::StatusOr<std::vector<std::string>> ClassFolders(const std::string& path);
+
 // Lists the folder. `class_names`, if there are any, are the classes in order (of Dataset, or of
 // the training set): the folders are some of them. Else the folders are numbered in the order of
 // their names' bytes. Names that begin with "." are left out. InvalidArgument or NotFound with the

@@ -162,6 +162,21 @@ absl::StatusOr<std::vector<std::string>> Try(const std::string& text, const Addr
 
 }  // namespace
 
+std::vector<std::string> NamedAddresses(const std::string& address) {
+  const absl::StatusOr<Address> parsed = ParseAddress(address);
+  in6_addr bits;
+  if (!parsed.ok() || parsed->kind != Address::Kind::kTcp ||
+      inet_pton(AF_INET, parsed->host.c_str(), &bits) == 1 ||
+      inet_pton(AF_INET6, parsed->host.c_str(), &bits) == 1) {
+    return {};
+  }
+  std::vector<std::string> texts;
+  for (Endpoint& endpoint : Resolve(*parsed)) {
+    texts.push_back(endpoint.Text());
+  }
+  return texts;
+}
+
 absl::StatusOr<std::vector<std::string>> ListenAddresses(const std::string& address,
                                                          absl::Duration timeout) {
   ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));

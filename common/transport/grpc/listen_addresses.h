@@ -21,4 +21,8 @@ namespace monsoon {
 absl::StatusOr<std::vector<std::string>> ListenAddresses(const std::string& address,
                                                          absl::Duration timeout);
 
+// What the name of a host in `address` stands for on this machine: addresses with its port, as in
+// "10.0.0.5:2222"; none of an address that has no name to look up. Blocks on the resolver.
+std::vector<std::string> NamedAddresses(const std::string& address);
+
 }  // namespace monsoon

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/transport/grpc/channel.h"
@@ -44,6 +45,23 @@ void Drain(grpc::CompletionQueue* queue) {
   void* tag;
   bool ok;
   while (queue->Next(&tag, &ok)) {
+  }
+}
+
+// What a name that others are to connect to stands for here: mostly one of this machine's
+// addresses, but with Debian's /etc/hosts its loopback.
+void TellAddresses(const std::string& address) {
+  if (IsLoopback(address)) {
+    return;
+  }
+  for (const std::string& bound : NamedAddresses(address)) {
+    if (IsLoopback(bound)) {
+      LOG(WARNING) << address << " is " << bound
+                   << " on this machine: no other machine can connect to it; give the machine's IP "
+                      "address in the cluster file, or mend its name in /etc/hosts";
+    } else {
+      LOG(INFO) << address << " is " << bound << " here";
+    }
   }
 }
 
@@ -98,6 +116,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
     server->address_ =
         absl::StrCat(options.address.substr(0, options.address.rfind(':')), ":", port);
   }
+  TellAddresses(server->address_);
   return server;
 }
 

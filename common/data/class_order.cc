@@ -1,0 +1,53 @@
+#include "common/data/class_order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "common/data/number_text.h"
+
+namespace monsoon {
+namespace {
+
+// Names are words where so many of a hundred are.
+constexpr size_t kMostOddPercent = 50;
+
+}  // namespace
+
+std::vector<uint32_t> ClassOrder(std::span<const std::string> names) {
+  // (a word, its value, its text)
+  std::vector<std::tuple<bool, float, const std::string*>> keys;
+  keys.reserve(names.size());
+  for (const std::string& name : names) {
+    const absl::StatusOr<float> number = ParseFloat(name);
+    keys.emplace_back(!number.ok(), number.ok() ? *number : 0.0f, &name);
+  }
+  std::vector<uint32_t> order(names.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) {
+    const auto& [a_is_word, a_value, a_text] = keys[a];
+    const auto& [b_is_word, b_value, b_text] = keys[b];
+    return std::tie(a_is_word, a_value, *a_text) < std::tie(b_is_word, b_value, *b_text);
+  });
+  return order;
+}
+
+void SortClassNames(std::vector<std::string>* names) {
+  std::vector<std::string> sorted;
+  sorted.reserve(names->size());
+  for (const uint32_t at : ClassOrder(*names)) {
+    sorted.push_back((*names)[at]);
+  }
+  *names = std::move(sorted);
+}
+
+std::string OddClassName(std::span<const std::string> names) {
+  const auto is_word = [](const std::string& name) { return !ParseFloat(name).ok(); };
+  const auto odd = std::ranges::find_if(names, is_word);
+  const auto words = static_cast<size_t>(std::ranges::count_if(names, is_word));
+  return odd == names.end() || 100 * words >= kMostOddPercent * names.size() ? "" : *odd;
+}
+
+}  // namespace monsoon
